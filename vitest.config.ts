@@ -1,0 +1,29 @@
+import { defineConfig } from 'vitest/config';
+
+/** Every test is deterministic and waits on events, so a time-out means a hang and may be generous. */
+const FAST_TIMEOUT_MS = 60_000;
+const SLOW_TIMEOUT_MS = 20 * 60_000;
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: 'fast',
+          include: ['test/**/*.test.ts'],
+          exclude: ['test/**/*.slow.test.ts'],
+          testTimeout: FAST_TIMEOUT_MS,
+          hookTimeout: FAST_TIMEOUT_MS,
+        },
+      },
+      {
+        test: {
+          name: 'slow',
+          include: ['test/**/*.slow.test.ts'],
+          testTimeout: SLOW_TIMEOUT_MS,
+          hookTimeout: SLOW_TIMEOUT_MS,
+        },
+      },
+    ],
+  },
+});

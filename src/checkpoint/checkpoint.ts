@@ -1,0 +1,84 @@
+/**
+ * The port of the checkpoint: what the program must remember beside the mirror. It may lag behind the mirror and
+ * never leads it; all of it can be lost and is then built anew.
+ *
+ * Calls are synchronous and durable when they return. Every call may throw `StorageError`.
+ */
+
+import type { RememberedContract } from '../model/contract.ts';
+import type { Refusal, RefusalScope } from '../model/errors.ts';
+import type { EventId } from '../model/event.ts';
+import type { FollowStep, Want } from '../model/want.ts';
+
+export interface Checkpoint {
+  rememberedContract(): RememberedContract;
+  rememberContract(contract: RememberedContract): void;
+
+  /** Subscriptions that were started, by id. */
+  followed(): ReadonlyMap<string, Followed>;
+  /** The wants and the cursor of one step, in one transaction. */
+  commitFollowStep(step: FollowStep): void;
+
+  /** By dataset id. */
+  wants(): ReadonlyMap<string, Want>;
+  /** The looks asked for up to `looksAsked` are done: versions and schemas were read and the table is at their head. */
+  markLooked(datasetId: string, looksAsked: number): void;
+
+  holds(): readonly Hold[];
+  /** Stores a refusal. One that stands already for the same scope is replaced. */
+  hold(hold: Hold): void;
+  /** True when something was held. */
+  lift(scope: RefusalScope): boolean;
+
+  /** By dataset id. */
+  failures(): ReadonlyMap<string, Failure>;
+  fail(failure: Failure): void;
+  /** The dataset's work ended well: its failure is over. */
+  clearFailure(datasetId: string): void;
+
+  /** A line of what was done. The oldest lines are dropped past a limit. */
+  journal(entry: JournalEntry): void;
+  /** The newest lines first. */
+  recentJournal(limit: number): readonly JournalEntry[];
+
+  close(): void;
+}
+
+export interface Followed {
+  readonly subscriptionId: string;
+  readonly name: string | null;
+  /** Null: the log is read from its start. */
+  readonly cursor: EventId | null;
+  /** When the cursor last moved or was taken. */
+  readonly cursorAt: Date;
+}
+
+/** A refusal that stands until a person has acted. */
+export interface Hold {
+  readonly refusal: Refusal;
+  readonly heldAt: Date;
+  /** A hash of the API key that was refused; another key lifts a hold of the workspace. */
+  readonly keyHash: string;
+}
+
+/** Why a dataset is not where it should be, though nothing is refused. */
+export interface Failure {
+  readonly datasetId: string;
+  /** The class of the error: `DataError`, `ServiceUnavailableError`, … */
+  readonly error: string;
+  readonly message: string;
+  readonly hint: string | null;
+  /** The identity of the content that failed: the same content is not fetched again before `retryAt`. Null: not content. */
+  readonly content: string | null;
+  /** Consecutive failures. */
+  readonly attempts: number;
+  readonly failedAt: Date;
+  readonly retryAt: Date;
+}
+
+export interface JournalEntry {
+  readonly at: Date;
+  readonly kind: string;
+  readonly datasetId: string | null;
+  readonly detail: string;
+}

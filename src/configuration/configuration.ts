@@ -1,0 +1,39 @@
+/** The configuration as the rest of the program sees it: one frozen, validated value. Durations in milliseconds, sizes in bytes. */
+
+import type { LogFormat, LogLevel } from '../lib/log.ts';
+import type { Secret } from '../lib/secret.ts';
+
+export interface Configuration {
+  readonly service: {
+    /** https, or http on a loopback address; without a trailing slash. */
+    readonly baseUrl: string;
+    readonly apiKey: Secret;
+    /** What the user says of the names that the interface leaves open; null: discovered. */
+    readonly contract: {
+      readonly manifestPath: string | null;
+      readonly newerThanParameter: string | null;
+    };
+  };
+  /** Ids or names; null: all. */
+  readonly subscriptions: readonly string[] | null;
+  /** Globs on dataset ids (`*` stands for any text). */
+  readonly datasets: { readonly include: readonly string[]; readonly exclude: readonly string[] };
+  readonly dataDirectory: string;
+  readonly destination: { readonly path: string };
+  readonly checkpoint: { readonly path: string };
+  readonly downloads: { readonly allowedOrigins: readonly string[] };
+  readonly http: {
+    /** Longest silence of a connection. */
+    readonly timeoutMs: number;
+    readonly connections: number;
+    readonly maxJsonBytes: number;
+    readonly maxRetryAfterMs: number;
+  };
+  readonly retry: { readonly maxAttempts: number; readonly baseDelayMs: number; readonly maxDelayMs: number };
+  /** How long a write waits for a reader of the mirror. */
+  readonly lock: { readonly waitMs: number };
+  /** Bytes kept free on the disk. */
+  readonly disk: { readonly reserveBytes: number };
+  readonly duckdb: { readonly memoryLimitBytes: number; readonly threads: number };
+  readonly log: { readonly level: LogLevel; readonly format: LogFormat };
+}

@@ -1,0 +1,107 @@
+/**
+ * The port of the service: what the rest of the program may ask of it. Everything that knows paths, parameters,
+ * field names and status codes is behind it.
+ *
+ * Every operation may throw `ServiceUnavailableError` (retries are already spent), `RefusalError`,
+ * `ContractViolationError` and `InterruptedError` (the signal was aborted). Others are named at the operation.
+ */
+
+import type { Contract } from '../model/contract.ts';
+import type { EventId, FeedEvent, UnreadableEvent } from '../model/event.ts';
+import type { Manifest, ManifestEntry } from '../model/manifest.ts';
+import type { Schema } from '../model/schema.ts';
+import type { Subscription } from '../model/subscription.ts';
+import type { Version } from '../model/version.ts';
+
+export interface Feed {
+  /** The scheme, host and port of the base URL: the identity of the service, and the one place the key is sent to. */
+  readonly origin: string;
+
+  /** Reads the service's description of itself and settles the names that the interface leaves open. Never fails for its absence. */
+  discover(signal: AbortSignal): Promise<Contract>;
+
+  /** GET /v1/subscriptions, all pages. */
+  subscriptions(signal: AbortSignal): Promise<readonly Subscription[]>;
+
+  /**
+   * GET /v1/subscriptions/{subscriptionId}/events, one page.
+   * @throws CursorExpiredError when `after` is past retention.
+   */
+  events(subscriptionId: string, after: EventId | null, signal: AbortSignal): Promise<EventPage>;
+
+  /** GET /v1/datasets/{datasetId}/versions: those newer than `newerThan`, newest first; whether or not the service honours the filter. */
+  versions(datasetId: string, newerThan: number | null, signal: AbortSignal): Promise<readonly Version[]>;
+
+  /** GET /v1/datasets/{datasetId}/schemas, all pages, newest first. */
+  schemas(datasetId: string, signal: AbortSignal): Promise<readonly Schema[]>;
+
+  /** GET /v1/datasets/{datasetId}/changes?version=, all pages, spooled to files as they came. */
+  changes(request: ChangesRequest, signal: AbortSignal): Promise<Changes>;
+
+  /** Whether the manifest lists the datasets of a subscription or describes one dataset; known after `discover`. */
+  manifestShape(): 'subscription' | 'dataset';
+
+  /** The manifest of a subscription, all pages. Only where the shape is `subscription`. */
+  manifest(subscriptionId: string, signal: AbortSignal): Promise<Manifest>;
+
+  /** The manifest entry of one dataset. Only where the shape is `dataset`. */
+  manifestEntry(datasetId: string, signal: AbortSignal): Promise<ManifestEntry>;
+
+  /**
+   * Downloads the files of a snapshot into `directory`, several at a time, verified and resumable.
+   * @throws DataError when a file keeps differing from its stated length or digest.
+   * @throws StorageError when the disk is full or not writable.
+   */
+  download(request: DownloadRequest, signal: AbortSignal): Promise<Download>;
+
+  close(): Promise<void>;
+}
+
+export interface EventPage {
+  /** In the order of the page. */
+  readonly events: readonly (FeedEvent | UnreadableEvent)[];
+  readonly hasMore: boolean;
+}
+
+export interface ChangesRequest {
+  readonly datasetId: string;
+  readonly version: number;
+  /** Where the pages are written: an existing folder of this version's own. */
+  readonly directory: string;
+}
+
+/** The changes of a version, or the fact that the service has not recorded them. */
+export type Changes =
+  | { readonly recorded: false; readonly why: string }
+  | {
+      readonly recorded: true;
+      readonly previousVersion: number | null;
+      readonly schemaVersion: string | null;
+      /** Paths of the spooled pages in order; each holds one response body as the service sent it. */
+      readonly pages: readonly string[];
+    };
+
+export interface DownloadRequest {
+  readonly entry: ManifestEntry;
+  /** An existing folder. Files in it are named by content, so that what is there is kept and what is cut is resumed. */
+  readonly directory: string;
+  /** Reads the manifest again, for fresh URLs; null where it no longer lists the dataset. */
+  readonly refresh: () => Promise<ManifestEntry | null>;
+  /** Called with the number of bytes that arrived since the last call. */
+  readonly onBytes: (bytes: number) => void;
+}
+
+export type Download =
+  | { readonly kind: 'complete'; readonly files: readonly DownloadedFile[] }
+  /** The manifest named other content meanwhile; files that both share stay in the folder. Null: the dataset is gone. */
+  | { readonly kind: 'superseded'; readonly entry: ManifestEntry | null };
+
+export interface DownloadedFile {
+  readonly path: string;
+  /** What a person knows the file by: the last part of its URL's path, without query. */
+  readonly name: string;
+  readonly bytes: number;
+  readonly sha256: string;
+  /** What the manifest says of it. */
+  readonly rowCount: number | null;
+}

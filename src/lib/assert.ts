@@ -1,0 +1,21 @@
+/** What we believe about ourselves. A broken belief is a bug and ends the process with its own exit code. */
+
+export class AssertionError extends Error {
+  override readonly name = 'AssertionError';
+}
+
+/** @throws AssertionError when `condition` does not hold. `belief` says what should have been true. */
+export function assert(condition: boolean, belief: string): asserts condition {
+  if (!condition) throw new AssertionError(`This should always hold, but does not: ${belief}`);
+}
+
+/** The value, where its absence would be a bug. @throws AssertionError when it is null or undefined. */
+export function present<T>(value: T | null | undefined, belief: string): T {
+  assert(value !== null && value !== undefined, belief);
+  return value;
+}
+
+/** Marks the branch that the compiler has shown to be unreachable. @throws AssertionError always. */
+export function unreachable(value: never): never {
+  throw new AssertionError(`A case was forgotten: ${JSON.stringify(value)}`);
+}

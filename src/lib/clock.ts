@@ -1,0 +1,24 @@
+/** Time as the program sees it, passed in wherever it is needed, so that tests own it. */
+
+import { setTimeout as delay } from 'node:timers/promises';
+
+export interface Clock {
+  /** The wall clock. For what is written down and shown; never for waiting, because it can jump. */
+  now(): Date;
+  /** Milliseconds on a clock that only goes forward. For deadlines and durations. */
+  monotonicMs(): number;
+  /** Resolves after `durationMs`; rejects with the signal's reason as soon as it is aborted. */
+  sleep(durationMs: number, signal?: AbortSignal): Promise<void>;
+}
+
+export const systemClock: Clock = {
+  now: () => new Date(),
+  monotonicMs: () => performance.now(),
+  async sleep(durationMs, signal) {
+    try {
+      await delay(durationMs, undefined, signal === undefined ? {} : { signal });
+    } catch (error) {
+      throw signal?.aborted ? signal.reason : error;
+    }
+  },
+};

@@ -1,0 +1,83 @@
+/**
+ * The changes this program makes to files. Nothing else in the program writes, renames or removes one (the databases
+ * write their own). Each takes the name of the durable effect it is part of. Modes are for the owner alone.
+ */
+
+import { constants } from 'node:fs';
+import { copyFile, type FileHandle, mkdir, open, rename, rm, statfs } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { durable } from './durable.ts';
+
+const DIRECTORY_MODE = 0o700;
+const FILE_MODE = 0o600;
+
+/** Makes the folder and those above it, where they are missing. */
+export function makeDirectory(name: string, path: string): Promise<void> {
+  return durable(name, async () => {
+    await mkdir(path, { recursive: true, mode: DIRECTORY_MODE });
+  });
+}
+
+/** Writes a whole file so that it is either as before or complete, also after power loss. */
+export function replaceFile(name: string, path: string, content: string | Uint8Array): Promise<void> {
+  return durable(name, async () => {
+    const temporaryPath = `${path}.tmp`;
+    const file = await open(temporaryPath, 'w', FILE_MODE);
+    try {
+      await file.writeFile(content);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await renameDurably(temporaryPath, path);
+  });
+}
+
+/** Writes a file that must not be there yet. @throws the system's EEXIST where it is. */
+export function createFile(name: string, path: string, content: string): Promise<void> {
+  return durable(name, async () => {
+    const file = await open(path, 'wx', FILE_MODE);
+    try {
+      await file.writeFile(content);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+  });
+}
+
+/** Renames within one file system; the new name survives power loss once this resolves. */
+export function renameFile(name: string, from: string, to: string): Promise<void> {
+  return durable(name, () => renameDurably(from, to));
+}
+
+/** Removes a file or a folder with all that is in it; its absence is no error. */
+export function remove(name: string, path: string): Promise<void> {
+  return durable(name, () => rm(path, { recursive: true, force: true }));
+}
+
+/** Copies a file, sharing its blocks where the file system can. */
+export function cloneFile(name: string, from: string, to: string): Promise<void> {
+  return durable(name, () => copyFile(from, to, constants.COPYFILE_FICLONE));
+}
+
+/** Opens a file for writing at its end (`append`) or anew (`truncate`). The caller syncs and closes it. */
+export function openForWriting(name: string, path: string, mode: 'append' | 'truncate'): Promise<FileHandle> {
+  return durable(name, () => open(path, mode === 'append' ? 'a' : 'w', FILE_MODE));
+}
+
+/** Bytes that this process may still write on the file system of `path`. */
+export async function freeBytes(path: string): Promise<number> {
+  const { bavail, bsize } = await statfs(path);
+  return bavail * bsize;
+}
+
+async function renameDurably(from: string, to: string): Promise<void> {
+  await rename(from, to);
+  const directory = await open(dirname(to), 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}

@@ -1,0 +1,51 @@
+/** The log: JSON lines for machines, short lines on a terminal. Messages go to standard error; results to standard output. */
+
+import { pino } from 'pino';
+import pretty from 'pino-pretty';
+
+export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
+export type LogFormat = 'text' | 'json';
+export type LogFields = Readonly<Record<string, unknown>>;
+
+/** Fields first, then one sentence. Fields carry identifiers and numbers, never bodies and never secrets. */
+export interface Log {
+  trace(fields: LogFields, message: string): void;
+  debug(fields: LogFields, message: string): void;
+  info(fields: LogFields, message: string): void;
+  warn(fields: LogFields, message: string): void;
+  error(fields: LogFields, message: string): void;
+}
+
+export interface LogOptions {
+  readonly level: LogLevel;
+  readonly format: LogFormat;
+  readonly stream: NodeJS.WritableStream;
+  readonly color: boolean;
+}
+
+export function createLog(options: LogOptions): Log {
+  const settings = {
+    level: options.level,
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label: string) => ({ level: label }) },
+  };
+  if (options.format === 'json') return pino(settings, options.stream);
+  const text = pretty({
+    destination: options.stream,
+    colorize: options.color,
+    translateTime: 'SYS:HH:MM:ss',
+    ignore: 'level,pid,hostname',
+    singleLine: true,
+    sync: true,
+  });
+  return pino(settings, text);
+}
+
+export const silentLog: Log = {
+  trace() {},
+  debug() {},
+  info() {},
+  warn() {},
+  error() {},
+};

@@ -1,0 +1,44 @@
+/** Durations and sizes as people write them (`500ms`, `5m`, `512MB`) and read them. */
+
+const DURATION_UNITS_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+
+const SIZE_UNITS_BYTES: Readonly<Record<string, number>> = { KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
+
+/** Milliseconds, or null where the text is no duration. */
+export function parseDurationMs(text: string): number | null {
+  const match = /^(\d{1,12})(ms|s|m|h|d)$/.exec(text.trim());
+  return match === null ? null : Number(match[1]) * (DURATION_UNITS_MS[match[2] ?? ''] ?? Number.NaN);
+}
+
+/** Bytes (1 MB is 1,000,000), or null where the text is no size. */
+export function parseSizeBytes(text: string): number | null {
+  const match = /^(\d{1,9}(?:\.\d{1,3})?)(KB|MB|GB|TB)$/i.exec(text.trim());
+  if (match === null) return null;
+  return Math.round(Number(match[1]) * (SIZE_UNITS_BYTES[(match[2] ?? '').toUpperCase()] ?? Number.NaN));
+}
+
+/** `340 B`, `18.2 MB`: one decimal, the largest unit that gives at least 1. */
+export function formatBytes(bytes: number): string {
+  const unit = Object.entries(SIZE_UNITS_BYTES).findLast(([, size]) => bytes >= size);
+  return unit === undefined ? `${bytes} B` : `${(bytes / unit[1]).toFixed(1)} ${unit[0]}`;
+}
+
+/** `340 ms`, `2.4 s`, `3 m 12 s`, `5 h 2 m`. */
+export function formatDuration(durationMs: number): string {
+  if (durationMs < 1_000) return `${Math.round(durationMs)} ms`;
+  if (durationMs < 60_000) return `${(durationMs / 1_000).toFixed(1)} s`;
+  const minutes = Math.floor(durationMs / 60_000);
+  if (minutes < 60) return `${minutes} m ${Math.floor((durationMs % 60_000) / 1_000)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} m`;
+}
+
+/** `2,000,000`. */
+export function formatCount(count: number | bigint): string {
+  return count.toLocaleString('en-US');
+}

@@ -1,0 +1,117 @@
+/**
+ * The errors of the program. Few classes, each with a code, what to do about it by the program (`disposition`) and
+ * by a person (`hint`). The message says what happened, to what and why; nobody decides anything by its text.
+ */
+
+/**
+ * - `retry`: passes by itself; tried again later.
+ * - `reload`: the position is lost; start again from the manifest.
+ * - `hold`: a person has to act first; nothing more is asked of the service until then.
+ * - `stop`: goes on failing the same way until content, configuration or machine changes.
+ */
+export type Disposition = 'retry' | 'reload' | 'hold' | 'stop';
+
+export interface ErrorDetails {
+  readonly hint?: string;
+  readonly cause?: unknown;
+}
+
+export abstract class FeedSyncError extends Error {
+  abstract readonly disposition: Disposition;
+  /** What a person can do about it; null where the message says all there is. */
+  readonly hint: string | null;
+
+  constructor(message: string, details: ErrorDetails = {}) {
+    super(message, details.cause === undefined ? {} : { cause: details.cause });
+    this.name = new.target.name;
+    this.hint = details.hint ?? null;
+  }
+}
+
+/** A command line that makes no sense, or SQL of the user's that does not run. */
+export class UsageError extends FeedSyncError {
+  readonly disposition = 'stop';
+}
+
+/** A configuration that cannot be used, naming the key, the trouble and the source of the value. */
+export class ConfigurationError extends FeedSyncError {
+  readonly disposition = 'stop';
+}
+
+/** The service could not be reached or gave no usable answer, within the budget of retries. */
+export class ServiceUnavailableError extends FeedSyncError {
+  readonly disposition = 'retry';
+  /** How long the service asked us to wait, in milliseconds; null where it did not. */
+  readonly retryAfterMs: number | null;
+
+  constructor(message: string, details: ErrorDetails & { readonly retryAfterMs?: number | null } = {}) {
+    super(message, details);
+    this.retryAfterMs = details.retryAfterMs ?? null;
+  }
+}
+
+/** Something else holds what we need: another instance, a reader of the mirror. */
+export class BusyError extends FeedSyncError {
+  readonly disposition = 'retry';
+}
+
+/** A person or the system asked the process to stop before it was done. */
+export class InterruptedError extends FeedSyncError {
+  readonly disposition = 'retry';
+}
+
+export type RefusalScope =
+  | { readonly kind: 'workspace' }
+  | { readonly kind: 'subscription'; readonly subscriptionId: string }
+  | { readonly kind: 'dataset'; readonly datasetId: string };
+
+export interface Refusal {
+  readonly scope: RefusalScope;
+  /** The operation that was refused, in the words of the log: `list subscriptions`. */
+  readonly operation: string;
+  readonly status: number;
+  /** The service's own code; null where it gave none (a 401 has none). */
+  readonly code: string | null;
+  /** The service's message, to be relayed as it is. */
+  readonly message: string;
+  readonly links: ReadonlyMap<string, string>;
+}
+
+/** The service refused, and says so. Not tried again until a person has acted (the interface, Errors, rule 1). */
+export class RefusalError extends FeedSyncError {
+  readonly disposition = 'hold';
+  readonly refusal: Refusal;
+
+  constructor(refusal: Refusal) {
+    super(
+      `The service refused to ${refusal.operation} (${refusal.status} ${refusal.code ?? 'without a code'}): ${refusal.message}`,
+    );
+    this.refusal = refusal;
+  }
+}
+
+/** The cursor is past the retention of the log (the interface, Events: 410). */
+export class CursorExpiredError extends FeedSyncError {
+  readonly disposition = 'reload';
+}
+
+/** An answer that does not fit the interface; `path` is the offending field. Never applied in part. */
+export class ContractViolationError extends FeedSyncError {
+  readonly disposition = 'retry';
+  readonly path: string;
+
+  constructor(message: string, path: string, details: ErrorDetails = {}) {
+    super(message, details);
+    this.path = path;
+  }
+}
+
+/** Content that cannot be mirrored as it is: a bad file, a value that would have to be bent, a proof that failed. */
+export class DataError extends FeedSyncError {
+  readonly disposition = 'stop';
+}
+
+/** Local disk or file trouble, naming the path. */
+export class StorageError extends FeedSyncError {
+  readonly disposition = 'stop';
+}

@@ -1,0 +1,48 @@
+/**
+ * What is wanted of a dataset. Wants only grow; they are never cleared when met: whether a dataset is behind is
+ * computed from what is wanted and what the destination has, so a destination restored from a backup is seen to be
+ * behind.
+ */
+
+import type { EventId } from './event.ts';
+
+export interface Want {
+  readonly datasetId: string;
+  /** Subscriptions that hold the dataset. */
+  readonly members: ReadonlySet<string>;
+  /** Subscriptions that held it and dropped it. */
+  readonly formerMembers: ReadonlySet<string>;
+  readonly atLeastVersion: number | null;
+  /** By subscription id: the number of the newest event that asked for a reload. */
+  readonly reloadAfter: ReadonlyMap<string, bigint>;
+  /** Looks asked for and looks done are counted; a look is owed while more were asked for. */
+  readonly looksAsked: number;
+  readonly looksDone: number;
+}
+
+/** One change of what is wanted, made by one subscription. */
+export type WantChange =
+  /** The subscription holds the dataset. */
+  | { readonly kind: 'member'; readonly datasetId: string }
+  /** The subscription holds it no more. */
+  | { readonly kind: 'no-member'; readonly datasetId: string }
+  /** At least this version; a lower one changes nothing. */
+  | { readonly kind: 'at-least'; readonly datasetId: string; readonly version: number }
+  /** Loaded from a snapshot that reflects the event. `version` replaces what was wanted before, because a reload may bring a lower one. */
+  | {
+      readonly kind: 'reload';
+      readonly datasetId: string;
+      readonly eventNumber: bigint;
+      readonly version: number | null;
+    }
+  /** Versions and schemas are to be read. */
+  | { readonly kind: 'look'; readonly datasetId: string };
+
+/** What one step of reading a subscription changes, committed as one. */
+export interface FollowStep {
+  readonly subscriptionId: string;
+  readonly subscriptionName: string | null;
+  /** The position to read on from; null: from the start of the log. */
+  readonly cursor: EventId | null;
+  readonly changes: readonly WantChange[];
+}

@@ -10,38 +10,56 @@ import type { Refusal, RefusalScope } from '../model/errors.ts';
 import type { EventId } from '../model/event.ts';
 import type { FollowStep, Want } from '../model/want.ts';
 
-export interface Checkpoint {
+/** What can be read of a checkpoint. */
+export interface CheckpointReader {
   rememberedContract(): RememberedContract;
-  rememberContract(contract: RememberedContract): void;
 
   /** Subscriptions that were started, by id. */
   followed(): ReadonlyMap<string, Followed>;
-  /** The wants and the cursor of one step, in one transaction. */
-  commitFollowStep(step: FollowStep): void;
 
   /** By dataset id. */
   wants(): ReadonlyMap<string, Want>;
+
+  holds(): readonly Hold[];
+
+  /** By dataset id. */
+  failures(): ReadonlyMap<string, Failure>;
+
+  /** The newest lines first. */
+  recentJournal(limit: number): readonly JournalEntry[];
+
+  close(): void;
+}
+
+/**
+ * Texts meant for people are cut to a limit. Ids are kept whole, because a cut one would be another's.
+ *
+ * Every call that stores may also throw `BusyError`: another process of ours writes for longer than we wait.
+ */
+export interface Checkpoint extends CheckpointReader {
+  rememberContract(contract: RememberedContract): void;
+
+  /**
+   * The wants and the cursor of one step, in one transaction. The cursor is stored as it is, also null or an earlier
+   * one. The same step again changes nothing but the looks: each one asked for is owed.
+   * @throws ContractViolationError for an id that cannot be kept as it is; nothing of the step is then stored.
+   */
+  commitFollowStep(step: FollowStep): void;
+
   /** The looks asked for up to `looksAsked` are done: versions and schemas were read and the table is at their head. */
   markLooked(datasetId: string, looksAsked: number): void;
 
-  holds(): readonly Hold[];
   /** Stores a refusal. One that stands already for the same scope is replaced. */
   hold(hold: Hold): void;
   /** True when something was held. */
   lift(scope: RefusalScope): boolean;
 
-  /** By dataset id. */
-  failures(): ReadonlyMap<string, Failure>;
   fail(failure: Failure): void;
   /** The dataset's work ended well: its failure is over. */
   clearFailure(datasetId: string): void;
 
   /** A line of what was done. The oldest lines are dropped past a limit. */
   journal(entry: JournalEntry): void;
-  /** The newest lines first. */
-  recentJournal(limit: number): readonly JournalEntry[];
-
-  close(): void;
 }
 
 export interface Followed {

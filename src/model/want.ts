@@ -20,14 +20,22 @@ export interface Want {
   readonly looksDone: number;
 }
 
-/** One change of what is wanted, made by one subscription. */
+/**
+ * One change of what is wanted, made by one subscription. `eventNumber` is that of the event that said so, absent
+ * where it was no event (the manifest, an audit). With it, an old event that comes again cannot undo a later one.
+ */
 export type WantChange =
-  /** The subscription holds the dataset. */
-  | { readonly kind: 'member'; readonly datasetId: string }
-  /** The subscription holds it no more. */
-  | { readonly kind: 'no-member'; readonly datasetId: string }
-  /** At least this version; a lower one changes nothing. */
-  | { readonly kind: 'at-least'; readonly datasetId: string; readonly version: number }
+  /** The subscription holds the dataset. Changes nothing where a later event of it decided already. */
+  | { readonly kind: 'member'; readonly datasetId: string; readonly eventNumber?: bigint }
+  /** The subscription holds it no more. Changes nothing where a later event of it decided already. */
+  | { readonly kind: 'no-member'; readonly datasetId: string; readonly eventNumber?: bigint }
+  /** At least this version; a lower one changes nothing, nor does an event from before the subscription's newest reload. */
+  | {
+      readonly kind: 'at-least';
+      readonly datasetId: string;
+      readonly version: number;
+      readonly eventNumber?: bigint;
+    }
   /** Loaded from a snapshot that reflects the event. `version` replaces what was wanted before, because a reload may bring a lower one. */
   | {
       readonly kind: 'reload';

@@ -1,0 +1,171 @@
+/**
+ * At most one process works on a data directory. The lock is a write transaction on a small SQLite file, held open
+ * as long as the process lives: the system ends it with the process, however that ends, also in containers, where
+ * every process id is 1.
+ *
+ * Who holds it is a row that was committed before, because others can read only what is committed. That row is
+ * information for people; nothing is decided by it, and it stays when the process is gone.
+ */
+
+import { statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import Database from 'better-sqlite3';
+import { durable } from '../lib/durable.ts';
+import { createFile, makeDirectory } from '../lib/files.ts';
+import { BusyError } from '../model/errors.ts';
+import { codeOf, type Place, withTrouble, withTroubleAsync } from './sqlite/trouble.ts';
+
+/** Long enough for another process that only looks who holds the lock, short enough to be an answer at once. */
+const LOCK_WAIT_MS = 250;
+
+/** How often two processes that start together may take the lock in turn before one of them gives up. */
+const MAX_TURNS = 20;
+
+export interface InstanceHolder {
+  readonly pid: number;
+  readonly host: string;
+  readonly startedAt: Date;
+  /** The command it runs: `once`. */
+  readonly command: string;
+}
+
+export interface InstanceLock {
+  /** Gives the lock back. Again is no error. */
+  release(): void;
+}
+
+export interface InstanceLockOptions {
+  /** The lock file. Its folder is made where it is missing. */
+  readonly path: string;
+  /** The user id of this process, for messages; null where the system has none. */
+  readonly uid: number | null;
+  readonly holder: InstanceHolder;
+}
+
+/**
+ * Takes the lock, or fails within a fraction of a second.
+ * @throws BusyError when another process holds it, naming that process.
+ * @throws StorageError when the file cannot be made or written.
+ */
+export async function acquireInstanceLock(options: InstanceLockOptions): Promise<InstanceLock> {
+  const place = placeOf(options);
+  return withTroubleAsync(place, async () => {
+    await makeDirectory('checkpoint.make-lock-directory', dirname(place.path));
+    await ensureFile(place.path);
+    const database = new Database(place.path, { timeout: LOCK_WAIT_MS, fileMustExist: true });
+    try {
+      take(database, place, options.holder);
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+    return { release: () => void database.close() };
+  });
+}
+
+/** Whether a process holds the lock, and which one it says it is. Disturbs nobody. */
+export function readInstanceLock(options: Pick<InstanceLockOptions, 'path' | 'uid'>): {
+  readonly held: boolean;
+  readonly holder: InstanceHolder | null;
+} {
+  const place = placeOf(options);
+  return withTrouble(place, () => {
+    if (statSync(place.path, { throwIfNoEntry: false }) === undefined) return { held: false, holder: null };
+    const database = new Database(place.path, { timeout: LOCK_WAIT_MS, fileMustExist: true });
+    try {
+      database.pragma('busy_timeout = 0');
+      if (begin(database)) return { held: false, holder: null };
+      database.pragma(`busy_timeout = ${LOCK_WAIT_MS}`);
+      return { held: true, holder: readHolder(database) };
+    } finally {
+      database.close();
+    }
+  });
+}
+
+/**
+ * Between the commit of the row and the transaction that stays open another process can come in and write its own
+ * row. So the row is read again under the lock, and the turn repeated where it is another's.
+ */
+function take(database: Database.Database, place: Place, holder: InstanceHolder): void {
+  for (let turn = 1; turn <= MAX_TURNS; turn += 1) {
+    if (!begin(database)) break;
+    const token = durable('checkpoint.write-lock-holder', () => writeHolder(database, holder));
+    if (!begin(database)) break;
+    if (readToken(database) === token) return;
+    database.exec('ROLLBACK');
+  }
+  throw heldByAnother(readHolder(database), place);
+}
+
+/** False where another process is in a write transaction. Readers get in beside this one. */
+function begin(database: Database.Database): boolean {
+  try {
+    database.exec('BEGIN IMMEDIATE');
+    return true;
+  } catch (error) {
+    if (codeOf(error) === 'SQLITE_BUSY') return false;
+    throw error;
+  }
+}
+
+/** Ends the transaction. The token tells this row from any other, also from that of a process with the same id. */
+function writeHolder(database: Database.Database, { pid, host, startedAt, command }: InstanceHolder): string {
+  database.exec(`
+    CREATE TABLE IF NOT EXISTS holder (
+      token TEXT NOT NULL, pid INTEGER NOT NULL, host TEXT NOT NULL, started_at TEXT NOT NULL, command TEXT NOT NULL
+    ) STRICT;
+    DELETE FROM holder;`);
+  const token = database
+    .prepare<[number, string, string, string], string>(
+      'INSERT INTO holder VALUES (hex(randomblob(16)), ?, ?, ?, ?) RETURNING token',
+    )
+    .pluck()
+    .all(pid, host, startedAt.toISOString(), command)
+    .join();
+  database.exec('COMMIT');
+  return token;
+}
+
+function readToken(database: Database.Database): string | undefined {
+  return database.prepare<[], string>('SELECT token FROM holder').pluck().get();
+}
+
+/** Null where nothing is known: the other process is just starting. */
+function readHolder(database: Database.Database): InstanceHolder | null {
+  type Row = Omit<InstanceHolder, 'startedAt'> & { readonly startedAt: string };
+  try {
+    const row = database
+      .prepare<[], Row>('SELECT pid, host, started_at AS startedAt, command FROM holder')
+      .get();
+    return row === undefined ? null : { ...row, startedAt: new Date(row.startedAt) };
+  } catch (error) {
+    const code = codeOf(error);
+    if (code === 'SQLITE_ERROR' || code === 'SQLITE_BUSY') return null;
+    throw error;
+  }
+}
+
+function heldByAnother(holder: InstanceHolder | null, { path }: Place): BusyError {
+  const who =
+    holder === null
+      ? 'a process that is just starting'
+      : `process ${holder.pid} on ${holder.host}, \`${holder.command}\`, since ${holder.startedAt.toISOString()}`;
+  return new BusyError(`Another feed-sync works on this data directory: ${who} (lock ${path}).`, {
+    hint: 'Wait until it ends, stop it, or set another dataDir. `status` and `query` work beside it.',
+  });
+}
+
+function placeOf({ path, uid }: Pick<InstanceLockOptions, 'path' | 'uid'>): Place {
+  const ifDamaged = `Make sure that no other feed-sync works on ${dirname(resolve(path))}, then remove the file.`;
+  return { what: 'instance lock', path: resolve(path), uid, ifDamaged };
+}
+
+/** A file that is there is not opened: closing it would drop a lock that this process has on it. */
+async function ensureFile(path: string): Promise<void> {
+  try {
+    await createFile('checkpoint.create-lock', path, '');
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error;
+  }
+}

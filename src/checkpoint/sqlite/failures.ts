@@ -1,0 +1,60 @@
+/** Datasets that are not where they should be, though nothing is refused: at most one row for each. */
+
+import type Database from 'better-sqlite3';
+import type { Failure } from '../checkpoint.ts';
+import { cut, cutOrNull, whole } from './text.ts';
+
+const SELECT = `
+  SELECT dataset_id AS datasetId, error, message, hint, content, attempts, failed_at AS failedAt,
+    retry_at AS retryAt
+  FROM failures ORDER BY dataset_id`;
+
+const REPLACE = `
+  INSERT INTO failures (dataset_id, error, message, hint, content, attempts, failed_at, retry_at)
+  VALUES (@datasetId, @error, @message, @hint, @content, @attempts, @failedAt, @retryAt)
+  ON CONFLICT DO UPDATE SET
+    error = excluded.error, message = excluded.message, hint = excluded.hint, content = excluded.content,
+    attempts = excluded.attempts, failed_at = excluded.failed_at, retry_at = excluded.retry_at`;
+
+const DELETE = 'DELETE FROM failures WHERE dataset_id = ?';
+
+type Row = Omit<Failure, 'failedAt' | 'retryAt'> & { readonly failedAt: string; readonly retryAt: string };
+
+export interface FailuresTable {
+  all(): ReadonlyMap<string, Failure>;
+  put(failure: Failure): void;
+  remove(datasetId: string): void;
+}
+
+export function failuresTable(database: Database.Database): FailuresTable {
+  const select = database.prepare<[], Row>(SELECT);
+  const replace = database.prepare<[Row]>(REPLACE);
+  const remove = database.prepare<[string]>(DELETE);
+  return {
+    all: () => new Map(select.all().map((row) => [row.datasetId, fromRow(row)])),
+    put(failure) {
+      replace.run(toRow(failure));
+    },
+    remove(datasetId) {
+      remove.run(datasetId);
+    },
+  };
+}
+
+/** The identity of content that is longer than its limit is cut like a text: it is then fetched again, no more. */
+function toRow(failure: Failure): Row {
+  return {
+    datasetId: whole(failure.datasetId, 'datasetId'),
+    error: cut(failure.error),
+    message: cut(failure.message),
+    hint: cutOrNull(failure.hint),
+    content: cutOrNull(failure.content),
+    attempts: failure.attempts,
+    failedAt: failure.failedAt.toISOString(),
+    retryAt: failure.retryAt.toISOString(),
+  };
+}
+
+function fromRow(row: Row): Failure {
+  return { ...row, failedAt: new Date(row.failedAt), retryAt: new Date(row.retryAt) };
+}

@@ -1,0 +1,122 @@
+/**
+ * The format of the file, as the ordered list of steps that led to it. A step that was released is never edited: a
+ * further step follows it, with a recorded dump of the format it starts from (a test asks for it).
+ *
+ * Moments are text in ISO 8601, so that a person can read the file with any SQLite shell.
+ */
+
+import type Database from 'better-sqlite3';
+import { durable } from '../../lib/durable.ts';
+
+/** Marks a file as ours (`fsyn`), so that somebody else's is never touched. */
+const APPLICATION_ID = 0x6673796e;
+
+const FORMAT_1 = `
+  PRAGMA application_id = ${APPLICATION_ID};
+
+  CREATE TABLE contract (
+    singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+    manifest_path TEXT,
+    newer_than_parameter TEXT
+  ) STRICT;
+
+  CREATE TABLE subscriptions (
+    subscription_id TEXT PRIMARY KEY,
+    name TEXT,
+    cursor_text TEXT,
+    cursor_number INTEGER,
+    cursor_at TEXT NOT NULL,
+    CHECK ((cursor_text IS NULL) = (cursor_number IS NULL))
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE wants (
+    dataset_id TEXT PRIMARY KEY,
+    at_least_version INTEGER,
+    looks_asked INTEGER NOT NULL DEFAULT 0,
+    looks_done INTEGER NOT NULL DEFAULT 0 CHECK (looks_done <= looks_asked)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE want_members (
+    dataset_id TEXT NOT NULL REFERENCES wants ON DELETE CASCADE,
+    subscription_id TEXT NOT NULL,
+    is_member INTEGER NOT NULL CHECK (is_member IN (0, 1)),
+    event_number INTEGER,
+    PRIMARY KEY (dataset_id, subscription_id)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE want_reloads (
+    dataset_id TEXT NOT NULL REFERENCES wants ON DELETE CASCADE,
+    subscription_id TEXT NOT NULL,
+    event_number INTEGER NOT NULL,
+    PRIMARY KEY (dataset_id, subscription_id)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE holds (
+    scope_kind TEXT NOT NULL CHECK (scope_kind IN ('workspace', 'subscription', 'dataset')),
+    scope_id TEXT NOT NULL,
+    operation TEXT NOT NULL,
+    status INTEGER NOT NULL,
+    code TEXT,
+    message TEXT NOT NULL,
+    links TEXT NOT NULL,
+    held_at TEXT NOT NULL,
+    key_hash TEXT NOT NULL,
+    PRIMARY KEY (scope_kind, scope_id)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE failures (
+    dataset_id TEXT PRIMARY KEY,
+    error TEXT NOT NULL,
+    message TEXT NOT NULL,
+    hint TEXT,
+    content TEXT,
+    attempts INTEGER NOT NULL,
+    failed_at TEXT NOT NULL,
+    retry_at TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE journal (
+    line INTEGER PRIMARY KEY,
+    at TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    dataset_id TEXT,
+    detail TEXT NOT NULL
+  ) STRICT;
+`;
+
+/** Entry n leads from format n to format n + 1. Format 0 is an empty file. */
+const MIGRATIONS: readonly string[] = [FORMAT_1];
+
+export const CURRENT_FORMAT = MIGRATIONS.length;
+
+export type Identity =
+  /** Nothing in it yet. */
+  | { readonly kind: 'empty' }
+  | { readonly kind: 'ours'; readonly format: number }
+  /** Somebody else's database. */
+  | { readonly kind: 'foreign' };
+
+export function identityOf(database: Database.Database): Identity {
+  const number = (pragma: string): number => Number(database.pragma(pragma, { simple: true }));
+  const format = number('user_version');
+  if (number('application_id') === APPLICATION_ID) return { kind: 'ours', format };
+  const objects = database.prepare<[], number>('SELECT count(*) FROM sqlite_schema').pluck().get();
+  return objects === 0 && format === 0 ? { kind: 'empty' } : { kind: 'foreign' };
+}
+
+/**
+ * Brings the file to the current format, each step in its own transaction; a step that another process has done
+ * in the meantime is left out.
+ */
+export function migrate(database: Database.Database): void {
+  const format = (): number => Number(database.pragma('user_version', { simple: true }));
+  MIGRATIONS.forEach((sql, from) => {
+    if (format() > from) return;
+    const step = database.transaction(() => {
+      if (format() > from) return;
+      database.exec(sql);
+      database.pragma(`user_version = ${from + 1}`);
+    });
+    durable('checkpoint.migrate', () => step.immediate());
+  });
+}

@@ -1,0 +1,161 @@
+/**
+ * Opens the checkpoint. Its invariant: what is returned is sound, of the current format, and ours. A damaged file is
+ * replaced by a new one; a file that is somebody else's, or of a newer program, is not touched.
+ */
+
+import { statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import Database from 'better-sqlite3';
+import type { Clock } from '../../lib/clock.ts';
+import { createFile, makeDirectory } from '../../lib/files.ts';
+import type { Log } from '../../lib/log.ts';
+import { ConfigurationError } from '../../model/errors.ts';
+import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
+import {
+  type Connection,
+  connectForReading,
+  connectForWriting,
+  connection,
+  makeDurable,
+} from './connection.ts';
+import { CURRENT_FORMAT, type Identity, identityOf, migrate } from './migrations.ts';
+import { allOperations, readingOperations, tablesOf } from './operations.ts';
+import { setAside } from './set-aside.ts';
+import { codeOf, type Place, withTrouble, withTroubleAsync } from './trouble.ts';
+
+export interface CheckpointOptions {
+  /** The file. Its folder is made where it is missing. */
+  readonly path: string;
+  /** The user id of this process, for messages; null where the system has none. */
+  readonly uid: number | null;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/**
+ * For the process that holds the instance lock, because setting a damaged file aside would take it from another one.
+ * @throws StorageError when the file cannot be made, read or written, or is damaged time and again.
+ * @throws ConfigurationError when it is no checkpoint, or was written by a newer program.
+ * @throws BusyError when another process of ours keeps it locked.
+ */
+export async function openCheckpoint(options: CheckpointOptions): Promise<Checkpoint> {
+  const place = placeOf(options);
+  const { path } = place;
+  return withTroubleAsync(place, async () => {
+    await makeDirectory('checkpoint.make-directory', dirname(path));
+    for (;;) {
+      await ensureFile(path);
+      const checkpoint = openSound(place, options.clock);
+      if (checkpoint !== null) return checkpoint;
+      const aside = await setAside(path, options.clock.now());
+      options.log.error(
+        { path, aside },
+        'The checkpoint is damaged. It was set aside and is built anew from the service and the mirror.',
+      );
+    }
+  });
+}
+
+/**
+ * For looking only: nothing is made, migrated or repaired. Null where there is no checkpoint yet. All that it gives
+ * is of one moment, that of the first call; close it soon.
+ * @throws StorageError, ConfigurationError, BusyError as `openCheckpoint` does, also for an older format.
+ */
+export function openCheckpointReader(
+  options: Pick<CheckpointOptions, 'path' | 'uid'>,
+): CheckpointReader | null {
+  const place = placeOf(options);
+  const { path } = place;
+  return withTrouble(place, () => {
+    if (statSync(path, { throwIfNoEntry: false }) === undefined) return null;
+    return closingOnError(connectForReading(path), (database) => {
+      const identity = identityOf(database);
+      if (identity.kind === 'empty') {
+        database.close();
+        return null;
+      }
+      refuseForeignAndNewer(identity, path);
+      refuseOlder(identity, path);
+      database.exec('BEGIN');
+      const reading = connection(database, place);
+      return readingOperations(reading, tablesOf(reading));
+    });
+  });
+}
+
+function placeOf({ path, uid }: Pick<CheckpointOptions, 'path' | 'uid'>): Place {
+  const ifDamaged = 'Start feed-sync again: a damaged checkpoint is set aside at the start and built anew.';
+  return { what: 'checkpoint', path: resolve(path), uid, ifDamaged };
+}
+
+/** SQLite would make the file readable for others. One that is there is not opened: closing it would drop locks on it. */
+async function ensureFile(path: string): Promise<void> {
+  try {
+    await createFile('checkpoint.create', path, '');
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error;
+  }
+}
+
+/** Null where the file is damaged. */
+function openSound(place: Place, clock: Clock): Checkpoint | null {
+  try {
+    return closingOnError(connectForWriting(place.path), (database) => {
+      refuseForeignAndNewer(identityOf(database), place.path);
+      makeDurable(database, place);
+      refuseDamage(database);
+      migrate(database);
+      const writing: Connection = connection(database, place);
+      return allOperations(writing, tablesOf(writing), clock);
+    });
+  } catch (error) {
+    if (isDamage(error)) return null;
+    throw error;
+  }
+}
+
+/** `SQLITE_ERROR` here is a table or a column that a sound file of this format has. */
+function isDamage(error: unknown): boolean {
+  const code = codeOf(error);
+  return code === 'SQLITE_CORRUPT' || code === 'SQLITE_NOTADB' || code === 'SQLITE_ERROR';
+}
+
+function refuseDamage(database: Database.Database): void {
+  const finding = database.pragma('quick_check(1)', { simple: true });
+  if (finding !== 'ok') throw new Database.SqliteError(String(finding), 'SQLITE_CORRUPT');
+}
+
+function refuseForeignAndNewer(identity: Identity, path: string): void {
+  if (identity.kind === 'foreign') {
+    throw new ConfigurationError(`${path} is an SQLite database, but not a checkpoint of feed-sync.`, {
+      hint: 'Set checkpoint.path to a file of its own.',
+    });
+  }
+  if (identity.kind === 'ours' && identity.format > CURRENT_FORMAT) {
+    throw new ConfigurationError(
+      `The checkpoint ${path} has format ${identity.format}; this program knows formats up to ${CURRENT_FORMAT}.`,
+      {
+        hint: 'Run the newer version of feed-sync that wrote it, or move the file away: it is then built anew.',
+      },
+    );
+  }
+}
+
+function refuseOlder(identity: Identity, path: string): void {
+  if (identity.kind === 'ours' && identity.format < CURRENT_FORMAT) {
+    throw new ConfigurationError(
+      `The checkpoint ${path} was written by an older version: format ${identity.format}, now ${CURRENT_FORMAT}.`,
+      { hint: 'Start `feed-sync once` or `feed-sync run`: it brings the file to the current format.' },
+    );
+  }
+}
+
+/** What `use` makes of the database, which is closed where `use` throws. */
+function closingOnError<T>(database: Database.Database, use: (database: Database.Database) => T): T {
+  try {
+    return use(database);
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}

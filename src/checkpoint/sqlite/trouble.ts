@@ -1,0 +1,132 @@
+/**
+ * What SQLite and the file system report, as errors that name the file and say what to do. Told apart by code, never
+ * by message text. What is not listed here is a bug of ours and passes as it is.
+ */
+
+import { statfsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import Database from 'better-sqlite3';
+import { formatBytes } from '../../lib/units.ts';
+import { BusyError, StorageError } from '../../model/errors.ts';
+
+/** The file that is worked on, and who works on it. */
+export interface Place {
+  /** What the file is in the words of a message: `checkpoint`. */
+  readonly what: string;
+  readonly path: string;
+  /** The user id of this process; null where the system has none. */
+  readonly uid: number | null;
+  /** What a person can do where the file turns out to be damaged. */
+  readonly ifDamaged: string;
+}
+
+type Trouble = 'busy' | 'full' | 'denied' | 'broken' | 'corrupt';
+
+const TROUBLE_BY_CODE: ReadonlyMap<string, Trouble> = new Map<string, Trouble>([
+  ['SQLITE_BUSY', 'busy'],
+  ['SQLITE_LOCKED', 'busy'],
+  ['SQLITE_PROTOCOL', 'busy'],
+  ['SQLITE_FULL', 'full'],
+  ['ENOSPC', 'full'],
+  ['EDQUOT', 'full'],
+  ['SQLITE_READONLY', 'denied'],
+  ['SQLITE_CANTOPEN', 'denied'],
+  ['SQLITE_PERM', 'denied'],
+  ['SQLITE_AUTH', 'denied'],
+  ['EACCES', 'denied'],
+  ['EPERM', 'denied'],
+  ['EROFS', 'denied'],
+  ['ENOENT', 'denied'],
+  ['ENOTDIR', 'denied'],
+  ['EISDIR', 'denied'],
+  ['EEXIST', 'denied'],
+  ['ELOOP', 'denied'],
+  ['ENAMETOOLONG', 'denied'],
+  ['SQLITE_IOERR', 'broken'],
+  ['SQLITE_NOLFS', 'broken'],
+  ['EIO', 'broken'],
+  ['EMFILE', 'broken'],
+  ['ENFILE', 'broken'],
+  ['SQLITE_CORRUPT', 'corrupt'],
+  ['SQLITE_NOTADB', 'corrupt'],
+]);
+
+/** Runs `effect`. @throws StorageError, BusyError for trouble of the file at `place`. */
+export function withTrouble<T>(place: Place, effect: () => T): T {
+  try {
+    return effect();
+  } catch (error) {
+    throw named(place, error);
+  }
+}
+
+/** Like `withTrouble`, for effects that take time. */
+export async function withTroubleAsync<T>(place: Place, effect: () => Promise<T>): Promise<T> {
+  try {
+    return await effect();
+  } catch (error) {
+    throw named(place, error);
+  }
+}
+
+/** The primary result code of SQLite (`SQLITE_IOERR` of `SQLITE_IOERR_WRITE`) or the system's code; null for others. */
+export function codeOf(error: unknown): string | null {
+  if (error instanceof Database.SqliteError) return /^SQLITE_[A-Z]+/.exec(error.code)?.[0] ?? error.code;
+  if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code;
+  return null;
+}
+
+/** The error as it should reach the caller. */
+export function named(place: Place, error: unknown): unknown {
+  const trouble = TROUBLE_BY_CODE.get(codeOf(error) ?? '');
+  if (trouble === undefined || !(error instanceof Error)) return error;
+  return describe(trouble, place, error);
+}
+
+function describe(trouble: Trouble, { what, path, uid, ifDamaged }: Place, error: Error): Error {
+  const cause = error;
+  const user = uid === null ? 'this user' : `user id ${uid}`;
+  switch (trouble) {
+    case 'busy':
+      return new BusyError(`The ${what} ${path} is being written by another process: ${error.message}.`, {
+        hint: 'Try again in a moment.',
+        cause,
+      });
+    case 'full':
+      return new StorageError(
+        `The disk is full: the ${what} ${path} could not be written${freeSpace(path)}.`,
+        {
+          hint: `Free some space on the file system of ${dirname(path)}, or move the file to another one.`,
+          cause,
+        },
+      );
+    case 'denied':
+      return new StorageError(
+        `The ${what} ${path} cannot be opened or written by ${user}: ${error.message}.`,
+        {
+          hint: `Make ${dirname(path)} and the files in it writable for ${user}, or choose another place for them.`,
+          cause,
+        },
+      );
+    case 'broken':
+      return new StorageError(`Reading or writing the ${what} ${path} failed (${user}): ${error.message}.`, {
+        hint: `Look at the disk of ${dirname(path)}, its free space${freeSpace(path)} and the limits of the process.`,
+        cause,
+      });
+    case 'corrupt':
+      return new StorageError(`The ${what} ${path} is damaged: ${error.message}.`, {
+        hint: ifDamaged,
+        cause,
+      });
+  }
+}
+
+function freeSpace(path: string): string {
+  try {
+    const { bavail, bsize } = statfsSync(dirname(path));
+    return ` (${formatBytes(bavail * bsize)} free)`;
+  } catch {
+    // Only decoration of a message about worse trouble.
+    return '';
+  }
+}

@@ -1,0 +1,61 @@
+/** The exit codes: part of the program's interface, for cron jobs, systemd units and Kubernetes. */
+
+import {
+  BusyError,
+  ConfigurationError,
+  ContractViolationError,
+  DataError,
+  InterruptedError,
+  RefusalError,
+  ServiceUnavailableError,
+  StorageError,
+  UsageError,
+} from '../model/errors.ts';
+
+export const EXIT_CODES = {
+  caughtUp: 0,
+  wrongUsage: 64,
+  dataTrouble: 65,
+  bug: 70,
+  storageTrouble: 74,
+  tryAgainLater: 75,
+  personMustAct: 77,
+  wrongConfiguration: 78,
+} as const;
+
+export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES];
+
+/** Where several apply, the first of these that does. */
+const BY_URGENCY: readonly ExitCode[] = [
+  EXIT_CODES.bug,
+  EXIT_CODES.storageTrouble,
+  EXIT_CODES.wrongConfiguration,
+  EXIT_CODES.personMustAct,
+  EXIT_CODES.tryAgainLater,
+  EXIT_CODES.dataTrouble,
+];
+
+export function exitCodeOf(error: unknown): ExitCode {
+  if (error instanceof UsageError) return EXIT_CODES.wrongUsage;
+  if (error instanceof ConfigurationError) return EXIT_CODES.wrongConfiguration;
+  if (error instanceof RefusalError) return EXIT_CODES.personMustAct;
+  if (error instanceof StorageError) return EXIT_CODES.storageTrouble;
+  if (error instanceof DataError || error instanceof ContractViolationError) return EXIT_CODES.dataTrouble;
+  const passes =
+    error instanceof ServiceUnavailableError ||
+    error instanceof BusyError ||
+    error instanceof InterruptedError;
+  return passes ? EXIT_CODES.tryAgainLater : EXIT_CODES.bug;
+}
+
+/** The code of the most urgent; 0 where there is none. */
+export function mostUrgent(codes: readonly ExitCode[]): ExitCode {
+  return BY_URGENCY.find((code) => codes.includes(code)) ?? EXIT_CODES.caughtUp;
+}
+
+export const EXIT_CODES_HELP = `Exit codes:
+  0   caught up                        75  try again later (service unreachable, mirror busy, interrupted)
+  64  wrong usage                      77  a person must act (the service refused)
+  65  trouble with a dataset's data    78  wrong configuration
+  70  a bug in feed-sync               Where several apply: 70, 74, 78, 77, 75, 65, the first that does.
+  74  trouble with the local disk`;

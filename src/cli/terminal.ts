@@ -1,0 +1,28 @@
+/** Where a command reads and writes: results to standard output, everything else to standard error. */
+
+export interface Terminal {
+  readonly stdout: NodeJS.WritableStream;
+  readonly stderr: NodeJS.WritableStream;
+  /** Whether a person watches standard error. */
+  readonly isWatched: boolean;
+  /** Columns of the screen; a sensible width where there is none. */
+  readonly width: number;
+}
+
+/** Resolves once the stream has taken the text, so that a slow reader slows the writer down and not the memory up. */
+export function write(stream: NodeJS.WritableStream, text: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    stream.write(text, (error) => (error ? reject(error) : resolve()));
+  });
+}
+
+/**
+ * Text from elsewhere, made safe to show: control characters, which could move the cursor or fake a line, are
+ * shown as escapes.
+ */
+export function printable(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+  return text.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, (character) => {
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  });
+}

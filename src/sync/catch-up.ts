@@ -1,0 +1,135 @@
+/**
+ * One catch-up: settle the contract, read the subscriptions, turn logs and manifests into wants, and reconcile every
+ * dataset that is wanted, several side by side. Ends when nothing more can be done now; never throws for the
+ * trouble of the service, of a dataset or of the disk, but tells it in the result.
+ */
+
+import pLimit from 'p-limit';
+import type { Held } from '../destination/destination.ts';
+import type { Subscription } from '../model/subscription.ts';
+import { follow } from './follow.ts';
+import { standingHolds } from './holds.ts';
+import type { Offers } from './offers.ts';
+import { refuseForeignMirror } from './ownership.ts';
+import type { Parts } from './parts.ts';
+import { reconcile } from './reconcile.ts';
+import type { CatchUpResult, DatasetResult } from './result.ts';
+import { chosenSubscriptions, isChosenDataset } from './selection.ts';
+import { openStaging } from './staging.ts';
+import type { Known } from './state.ts';
+import { type Troubles, watchTroubles } from './trouble.ts';
+import { startWriter } from './writer.ts';
+
+/** Datasets reconciled side by side: enough to keep downloads going while others are committed. */
+const DATASETS_AT_ONCE = 32;
+
+export async function catchUp(parts: Parts, signal: AbortSignal): Promise<CatchUpResult> {
+  const startedMs = parts.clock.monotonicMs();
+  const troubles = watchTroubles(parts, signal);
+  const refused = standingHolds(parts).workspace;
+  const work = refused === null ? await carryOut(parts, troubles) : NO_WORK;
+  const holds = standingHolds(parts);
+  const standing = [holds.workspace, ...work.subscriptions.map(({ id }) => holds.ofSubscription(id))];
+  return {
+    subscriptions: work.subscriptions.length,
+    datasets: work.datasets,
+    troubles: troubles.troubles,
+    holds: standing.filter((hold) => hold !== null),
+    durationMs: parts.clock.monotonicMs() - startedMs,
+  };
+}
+
+interface Work {
+  readonly subscriptions: readonly Subscription[];
+  readonly datasets: readonly DatasetResult[];
+}
+
+const NO_WORK: Work = { subscriptions: [], datasets: [] };
+
+/** Each step records its own trouble; trouble of the run as a whole ends it where it is. */
+async function carryOut(parts: Parts, troubles: Troubles): Promise<Work> {
+  let subscriptions: readonly Subscription[] = [];
+  try {
+    const connected = await connect(parts, troubles.signal);
+    subscriptions = connected.subscriptions;
+    const offers = await followAll(connected, parts, troubles);
+    const datasets = await reconcileAll(connected.held, offers, parts, troubles);
+    return { subscriptions, datasets };
+  } catch (error) {
+    troubles.record(error, null);
+    return { subscriptions, datasets: [] };
+  }
+}
+
+interface Connected {
+  readonly subscriptions: readonly Subscription[];
+  readonly held: Held;
+}
+
+async function connect({ feed, destination, choices }: Parts, signal: AbortSignal): Promise<Connected> {
+  await feed.discover(signal);
+  const seen = await feed.subscriptions(signal);
+  const held = await destination.has();
+  refuseForeignMirror(held, feed.origin, seen);
+  return { subscriptions: chosenSubscriptions(seen, choices.subscriptions), held };
+}
+
+async function followAll(
+  { subscriptions, held }: Connected,
+  parts: Parts,
+  troubles: Troubles,
+): Promise<readonly Offers[]> {
+  const offers: Offers[] = [];
+  for (const subscription of subscriptions) {
+    if (standingHolds(parts).ofSubscription(subscription.id) !== null) continue;
+    const onTrouble = (error: unknown): void => troubles.record(error, subscription.id);
+    try {
+      offers.push(await follow(subscription, held, parts, onTrouble, troubles.signal));
+    } catch (error) {
+      troubles.record(error, subscription.id);
+    }
+    troubles.signal.throwIfAborted();
+  }
+  return offers;
+}
+
+async function reconcileAll(
+  held: Held,
+  offers: readonly Offers[],
+  parts: Parts,
+  troubles: Troubles,
+): Promise<readonly DatasetResult[]> {
+  const { checkpoint, destination, feed, progress, choices } = parts;
+  const known = knownDatasets(parts, held);
+  const datasetIds = known.map(({ want }) => want.datasetId);
+  progress.started(known.length);
+  const staging = openStaging(choices.stagingDirectory);
+  await staging.keepOnly(datasetIds);
+  const subscriptionIds = [...checkpoint.followed().keys()];
+  await destination.enroll({ origin: feed.origin, subscriptionIds, datasetIds });
+  const run = { parts, staging, writer: startWriter(destination), signal: troubles.signal, offers };
+  return pLimit(DATASETS_AT_ONCE).map(known, async (dataset) => {
+    const result = await reconcile(dataset, run).catch((error: unknown) =>
+      troubles.recordForDataset(error, dataset),
+    );
+    progress.settled(result);
+    return result;
+  });
+}
+
+/** Every chosen dataset that a subscription holds, in order of id: the order in which tables get their names. */
+function knownDatasets(parts: Parts, held: Held): readonly Known[] {
+  const { checkpoint, choices } = parts;
+  const holds = standingHolds(parts);
+  const failures = checkpoint.failures();
+  return [...checkpoint.wants().values()]
+    .filter(({ members }) => members.size > 0)
+    .filter(({ datasetId }) => isChosenDataset(datasetId, choices.include, choices.exclude))
+    .sort((left, right) => (left.datasetId < right.datasetId ? -1 : 1))
+    .map((want) => ({
+      want,
+      held: held.datasets.get(want.datasetId) ?? null,
+      hold: holds.ofDataset(want.datasetId),
+      failure: failures.get(want.datasetId) ?? null,
+    }));
+}

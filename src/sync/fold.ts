@@ -1,0 +1,69 @@
+/**
+ * Events become wants. Pure: the same page gives the same changes however often it is read, so replaying any event
+ * any number of times changes nothing. Events are hints; what happened is read from versions and schemas.
+ */
+
+import { unreachable } from '../lib/assert.ts';
+import { type EventId, type FeedEvent, laterEvent, type UnreadableEvent } from '../model/event.ts';
+import type { Want, WantChange } from '../model/want.ts';
+
+/**
+ * What a page of the log of `subscriptionId` asks for, in the order of the page. `wants` is what was wanted before
+ * the page: an addition after a removal is a reload, wherever the removal stands.
+ */
+export function foldEvents(
+  events: readonly (FeedEvent | UnreadableEvent)[],
+  subscriptionId: string,
+  wants: ReadonlyMap<string, Want>,
+): readonly WantChange[] {
+  const changes: WantChange[] = [];
+  const removedInPage = new Map<string, boolean>();
+  const wasRemoved = (datasetId: string): boolean =>
+    removedInPage.get(datasetId) ?? wants.get(datasetId)?.formerMembers.has(subscriptionId) ?? false;
+  for (const event of events) {
+    changes.push(...changesOf(event, wasRemoved));
+    if (event.kind === 'event' && event.type === 'dataset.removed') removedInPage.set(event.datasetId, true);
+    if (event.kind === 'event' && event.type === 'dataset.added') removedInPage.set(event.datasetId, false);
+  }
+  return changes;
+}
+
+/** The page's highest event id, or `before` where none is higher. */
+export function cursorAfter(
+  events: readonly (FeedEvent | UnreadableEvent)[],
+  before: EventId | null,
+): EventId | null {
+  return events.reduce<EventId | null>((highest, event) => laterEvent(highest, event.id), before);
+}
+
+function changesOf(
+  event: FeedEvent | UnreadableEvent,
+  wasRemoved: (datasetId: string) => boolean,
+): readonly WantChange[] {
+  if (event.kind === 'unreadable') {
+    return event.datasetId === null ? [] : [{ kind: 'look', datasetId: event.datasetId }];
+  }
+  const { datasetId } = event;
+  switch (event.type) {
+    case 'dataset.added':
+      return [{ kind: 'member', datasetId }, wasRemoved(datasetId) ? reload(event) : newVersion(event)];
+    case 'dataset.updated':
+      return [newVersion(event)];
+    case 'dataset.schema_changed':
+      return [{ kind: 'look', datasetId }];
+    case 'dataset.resync_required':
+      return [reload(event)];
+    case 'dataset.removed':
+      return [{ kind: 'no-member', datasetId }];
+    default:
+      return unreachable(event.type);
+  }
+}
+
+function newVersion({ datasetId, version }: FeedEvent): WantChange {
+  return version === null ? { kind: 'look', datasetId } : { kind: 'at-least', datasetId, version };
+}
+
+function reload({ datasetId, version, id }: FeedEvent): WantChange {
+  return { kind: 'reload', datasetId, eventNumber: id.number, version };
+}

@@ -1,0 +1,30 @@
+/** What a catch-up works with: the three ports, the ambient things passed in, and the user's choices. */
+
+import type { Checkpoint } from '../checkpoint/checkpoint.ts';
+import type { Destination } from '../destination/destination.ts';
+import type { Feed } from '../feed/feed.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
+import type { Progress } from './progress.ts';
+
+export interface Parts {
+  readonly feed: Feed;
+  readonly destination: Destination;
+  readonly checkpoint: Checkpoint;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly progress: Progress;
+  readonly choices: Choices;
+}
+
+export interface Choices {
+  /** Ids or names of subscriptions; null: all that the key can see. */
+  readonly subscriptions: readonly string[] | null;
+  /** Globs on dataset ids. */
+  readonly include: readonly string[];
+  readonly exclude: readonly string[];
+  /** Where downloads are kept until they are committed. */
+  readonly stagingDirectory: string;
+  /** A hash of the API key: a hold of the workspace is lifted by another key. */
+  readonly keyHash: string;
+}

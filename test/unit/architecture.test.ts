@@ -1,0 +1,232 @@
+/**
+ * The structure of the project, checked: floors, sizes, ambient effects, durable effects, dead files. Each check is a
+ * function from a file to its violations, and is itself shown a file that breaks it.
+ */
+
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import {
+  projectRoot,
+  reachableFrom,
+  type SourceFile,
+  sourceFile,
+  sourceFiles,
+} from '../support/source-tree.ts';
+
+const MAX_LINE_LENGTH = 140;
+const MAX_FILE_LINES = 300;
+
+const src = await sourceFiles('src');
+const fixtures = await sourceFiles('fixtures');
+const tests = await sourceFiles('test');
+const everything = [...src, ...fixtures, ...tests];
+
+/** From the ground up. A file imports its own folder and lower floors only. */
+const FLOORS: readonly (readonly string[])[] = [
+  ['lib'],
+  ['model'],
+  ['configuration', 'feed', 'destination', 'checkpoint'],
+  ['sync'],
+  ['daemon'],
+  ['cli'],
+  ['main.ts'],
+];
+
+const PORTS = ['src/feed/feed.ts', 'src/destination/destination.ts', 'src/checkpoint/checkpoint.ts'];
+
+function floorOf(path: string): number {
+  const folder = path.split('/')[1] ?? '';
+  const floor = FLOORS.findIndex((folders) => folders.includes(folder));
+  if (floor === -1) throw new Error(`${path} stands on no floor`);
+  return floor;
+}
+
+function importsFromAbove(file: SourceFile): readonly string[] {
+  const folder = file.path.split('/')[1];
+  return file.imports.filter((imported) => {
+    if (!imported.startsWith('src/')) return true;
+    return imported.split('/')[1] !== folder && floorOf(imported) >= floorOf(file.path);
+  });
+}
+
+function driversInSync(file: SourceFile): readonly string[] {
+  const isPort = (imported: string): boolean => PORTS.includes(imported);
+  const portFloor = 2;
+  return file.imports.filter((imported) => floorOf(imported) === portFloor && !isPort(imported));
+}
+
+/** What reaches out of the process without being passed in, and the only files that may. */
+const AMBIENT: readonly { readonly what: RegExp; readonly allowed: readonly RegExp[] }[] = [
+  { what: /\bDate\.now\(|\bnew Date\(\)|\bperformance\./, allowed: [/^src\/lib\/clock\.ts$/] },
+  {
+    what: /\bset(?:Timeout|Interval|Immediate)\(|node:timers/,
+    allowed: [/^src\/lib\/clock\.ts$/, /^src\/feed\/http\//, /^src\/feed\/download\//],
+  },
+  { what: /\bMath\.random\(|\brandom(?:UUID|Bytes|Int)\b/, allowed: [/^src\/lib\/random\.ts$/] },
+  { what: /\bprocess\b\.|node:process|node:os\b/, allowed: [/^src\/main\.ts$/] },
+  {
+    what: /\bfetch\(|'undici'|'node:(?:net|http|https|http2|tls|dns|dgram)(?:\/promises)?'/,
+    allowed: [/^src\/feed\/http\//, /^src\/feed\/download\//],
+  },
+  { what: /\bconsole\.|node:child_process|node:worker_threads/, allowed: [] },
+];
+
+function ambientCalls(file: SourceFile): readonly string[] {
+  return AMBIENT.filter(({ allowed }) => !allowed.some((pattern) => pattern.test(file.path))).flatMap(
+    ({ what }) => what.exec(file.code)?.[0] ?? [],
+  );
+}
+
+const SQL =
+  /[`'"]\s*(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE (?:TABLE|SCHEMA)|ATTACH|PRAGMA|BEGIN|COMMIT)\s/;
+
+function sqlOutsideItsFolders(file: SourceFile): readonly string[] {
+  const allowed = /^src\/(?:checkpoint|destination\/[a-z]+)\//.test(file.path);
+  return allowed ? [] : (SQL.exec(file.code) ?? []);
+}
+
+const MUTATING_FILE_CALLS =
+  /\b(?:writeFile|appendFile|rename|rm|rmdir|unlink|mkdir|mkdtemp|copyFile|cp|truncate|symlink|link|chmod|chown|createWriteStream|open)(?:Sync)?\b[^;]*from 'node:fs(?:\/promises)?'/;
+
+function fileChangesOutsideFiles(file: SourceFile): readonly string[] {
+  return file.path === 'src/lib/files.ts' ? [] : (MUTATING_FILE_CALLS.exec(file.code) ?? []);
+}
+
+function tooLong(file: SourceFile): readonly string[] {
+  const long = file.lines.flatMap((line, index) =>
+    line.length > MAX_LINE_LENGTH ? [`line ${index + 1}: ${line.length} characters`] : [],
+  );
+  return file.lines.length > MAX_FILE_LINES ? [...long, `${file.lines.length} lines`] : long;
+}
+
+/** Violations by file, ready to be read in a failing test. */
+function violations(
+  files: readonly SourceFile[],
+  check: (file: SourceFile) => readonly string[],
+): Readonly<Record<string, readonly string[]>> {
+  return Object.fromEntries(
+    files.map((file) => [file.path, check(file)] as const).filter(([, found]) => found.length > 0),
+  );
+}
+
+describe('floors', () => {
+  it('a file imports its own folder and lower floors only', () => {
+    expect(violations(src, importsFromAbove)).toEqual({});
+  });
+  it('sync knows the ports, never a driver', () => {
+    const sync = src.filter(({ path }) => path.startsWith('src/sync/'));
+    expect(violations(sync, driversInSync)).toEqual({});
+  });
+  it('the fixture feed shares no code with the program', () => {
+    const shared = (file: SourceFile): readonly string[] =>
+      file.imports.filter((path) => path.startsWith('src/'));
+    expect(violations(fixtures, shared)).toEqual({});
+  });
+  it('sees a violation', () => {
+    const upward = sourceFile('src/model/x.ts', "import { a } from '../sync/plan.ts';");
+    expect(importsFromAbove(upward)).toEqual(['src/sync/plan.ts']);
+    const driver = sourceFile('src/sync/x.ts', "import { a } from '../feed/http/client.ts';");
+    expect(driversInSync(driver)).toEqual(['src/feed/http/client.ts']);
+  });
+});
+
+describe('sizes', () => {
+  it(`no line has more than ${MAX_LINE_LENGTH} characters, no file more than ${MAX_FILE_LINES} lines`, () => {
+    expect(violations([...src, ...fixtures], tooLong)).toEqual({});
+  });
+  it('no function is longer than a screen', () => {
+    const rule = '--only=complexity/noExcessiveLinesPerFunction';
+    const lint = spawnSync(join(projectRoot, 'node_modules/.bin/biome'), ['lint', rule, 'src', 'fixtures'], {
+      cwd: projectRoot,
+      encoding: 'utf8',
+    });
+    expect(`${lint.stdout}${lint.stderr}`).toMatch(/Checked \d{2,} files/);
+    expect(lint.status, `${lint.stdout}${lint.stderr}`).toBe(0);
+  });
+  it('sees a violation', () => {
+    const wide = sourceFile(
+      'src/lib/x.ts',
+      `${'x'.repeat(MAX_LINE_LENGTH + 1)}\n${'\n'.repeat(MAX_FILE_LINES)}`,
+    );
+    expect(tooLong(wide)).toEqual(['line 1: 141 characters', '302 lines']);
+  });
+});
+
+describe('effects', () => {
+  it('clock, randomness, environment and network are passed in', () => {
+    expect(violations(src, ambientCalls)).toEqual({});
+  });
+  it('SQL stands in the folders of the databases only', () => {
+    expect(violations(src, sqlOutsideItsFolders)).toEqual({});
+  });
+  it('files are changed through lib/files.ts only, which names every durable effect', () => {
+    expect(violations(src, fileChangesOutsideFiles)).toEqual({});
+  });
+  it('sees a violation', () => {
+    expect(ambientCalls(sourceFile('src/sync/x.ts', 'const a = Date.now();'))).toEqual(['Date.now(']);
+    expect(ambientCalls(sourceFile('src/sync/x.ts', '// Date.now()'))).toEqual([]);
+    expect(sqlOutsideItsFolders(sourceFile('src/sync/x.ts', "run('COMMIT ')"))).toHaveLength(1);
+    const renames = "import { readFile, rename } from 'node:fs/promises';";
+    expect(fileChangesOutsideFiles(sourceFile('src/sync/x.ts', renames))).toHaveLength(1);
+  });
+});
+
+describe('durable effects', () => {
+  const names = src.flatMap(({ path, code }) =>
+    Array.from(
+      code.matchAll(
+        /\b(?:durable|transaction|makeDirectory|replaceFile|createFile|renameFile|remove|cloneFile|openForWriting)\(\s*'([^']*)'/g,
+      ),
+      (match) => ({ path, name: match[1] ?? '' }),
+    ),
+  );
+  it('are named, each name once, after the folder they stand in', () => {
+    expect(names.length).toBeGreaterThan(5);
+    const twice = names.filter(
+      ({ name }, index) => names.findIndex((other) => other.name === name) !== index,
+    );
+    expect(twice).toEqual([]);
+    expect(names.filter(({ path, name }) => !name.startsWith(`${path.split('/')[1]}.`))).toEqual([]);
+  });
+  it('that end a transaction or a window of a database run through durable', () => {
+    const endings = src.flatMap(({ path, code }) =>
+      Array.from(code.matchAll(/^.*[`'"](?:COMMIT|CHECKPOINT\b).*$/gm), (match) => ({
+        path,
+        line: match[0],
+      })),
+    );
+    expect(endings.length).toBeGreaterThan(1);
+    expect(endings.filter(({ line }) => !/\bdurable\(/.test(line))).toEqual([]);
+  });
+});
+
+describe('dead code', () => {
+  it('every file of src is reached from main.ts', () => {
+    const reached = reachableFrom(['src/main.ts'], src);
+    expect(src.map(({ path }) => path).filter((path) => !reached.has(path))).toEqual([]);
+  });
+  it('every file of fixtures and of test is reached from a command or a test', () => {
+    const entries = everything
+      .map(({ path }) => path)
+      .filter((path) => /\.test\.ts$|^fixtures\/(?:demo\/)?main\.ts$|^test\/[a-z]+\/main\.ts$/.test(path));
+    const reached = reachableFrom(entries, everything);
+    const ownProcess = /^test\/support\/.*-child\.ts$/;
+    const unreached = [...fixtures, ...tests]
+      .map(({ path }) => path)
+      .filter((path) => !reached.has(path) && !ownProcess.test(path));
+    expect(unreached).toEqual([]);
+  });
+  it('every dependency is imported, and has its line of reason in the README', () => {
+    const manifest = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8'));
+    const readme = readFileSync(join(projectRoot, 'README.md'), 'utf8');
+    const used = new Set(src.flatMap(({ packages }) => packages));
+    const runtime = Object.keys(manifest.dependencies);
+    const isUsed = (name: string): boolean =>
+      [...used].some((used) => used === name || used.startsWith(`${name}/`));
+    expect(runtime.filter((name) => !isUsed(name))).toEqual([]);
+    const named = (name: string): boolean => new RegExp(`^\\| .*\`${name}\``, 'm').test(readme);
+    expect([...runtime, ...Object.keys(manifest.devDependencies)].filter((name) => !named(name))).toEqual([]);
+  });
+});

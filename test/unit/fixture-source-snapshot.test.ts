@@ -178,6 +178,18 @@ describe('writeSnapshot', () => {
     expect(await writeSnapshot({ schema: schemaOf(columnOf('integer')), rows, path })).toEqual(first);
   });
 
+  it('writes the same bytes for datasets generated twice from the same seed', async () => {
+    const digests = async () => {
+      const written: string[] = [];
+      for (const dataset of generateDatasets({ seed: 8, counties: 1, rowsPerDataset: 100 })) {
+        const { schema, rows } = dataset.next(dataset.initial(), 8);
+        written.push((await writeSnapshot({ schema, rows: rows(), path })).sha256);
+      }
+      return written;
+    };
+    expect(await digests()).toEqual(await digests());
+  });
+
   it('describes each geometry column in the footer, and none where there is none', async () => {
     const geometryColumn = (name: string): SourceColumn => ({ name, type: 'geometry', nullable: true });
     const line: Geometry = {

@@ -3,7 +3,19 @@
 import type { LogFormat, LogLevel } from '../lib/log.ts';
 import type { Secret } from '../lib/secret.ts';
 
-export interface Configuration {
+/** What every command needs, also those that only look at what is on this machine. Paths are absolute. */
+export interface LocalConfiguration {
+  readonly dataDirectory: string;
+  readonly destination: { readonly path: string };
+  readonly checkpoint: { readonly path: string };
+  /** How long a write waits for a reader of the mirror. */
+  readonly lock: { readonly waitMs: number };
+  readonly duckdb: { readonly memoryLimitBytes: number; readonly threads: number };
+  readonly log: { readonly level: LogLevel; readonly format: LogFormat };
+}
+
+/** What only the commands that talk to the service need. */
+export interface ServiceConfiguration {
   readonly service: {
     /** https, or http on a loopback address; without a trailing slash. */
     readonly baseUrl: string;
@@ -16,11 +28,9 @@ export interface Configuration {
   };
   /** Ids or names; null: all. */
   readonly subscriptions: readonly string[] | null;
-  /** Globs on dataset ids (`*` stands for any text). */
+  /** Globs on dataset ids (`*` stands for any text). All of them: include `*`, exclude nothing. */
   readonly datasets: { readonly include: readonly string[]; readonly exclude: readonly string[] };
-  readonly dataDirectory: string;
-  readonly destination: { readonly path: string };
-  readonly checkpoint: { readonly path: string };
+  /** Origins as `new URL(…).origin` writes them. */
   readonly downloads: { readonly allowedOrigins: readonly string[] };
   readonly http: {
     /** Longest silence of a connection. */
@@ -30,10 +40,8 @@ export interface Configuration {
     readonly maxRetryAfterMs: number;
   };
   readonly retry: { readonly maxAttempts: number; readonly baseDelayMs: number; readonly maxDelayMs: number };
-  /** How long a write waits for a reader of the mirror. */
-  readonly lock: { readonly waitMs: number };
   /** Bytes kept free on the disk. */
   readonly disk: { readonly reserveBytes: number };
-  readonly duckdb: { readonly memoryLimitBytes: number; readonly threads: number };
-  readonly log: { readonly level: LogLevel; readonly format: LogFormat };
 }
+
+export type Configuration = LocalConfiguration & ServiceConfiguration;

@@ -1,0 +1,30 @@
+/** Values that are right by themselves and wrong together. */
+
+import type { Problem } from './problems.ts';
+import { type Resolution, resolvedValue } from './resolve.ts';
+import type { SettingKey } from './settings.ts';
+
+/** Judges only the settings that were resolved. */
+export function contradictions(resolution: Resolution): readonly Problem[] {
+  const problems: Problem[] = [];
+  const blame = (key: SettingKey, trouble: string) => {
+    problems.push({ subject: key, trouble, source: resolution.sources.get(key)?.source ?? null });
+  };
+  const written = (key: SettingKey) => resolution.sources.get(key)?.value ?? '';
+  const have = (...keys: readonly SettingKey[]) => keys.every((key) => resolution.values.has(key));
+
+  if (
+    have('destination.path', 'checkpoint.path') &&
+    resolvedValue(resolution, 'destination.path') === resolvedValue(resolution, 'checkpoint.path')
+  ) {
+    blame('checkpoint.path', 'is the same file as destination.path; give each its own');
+  }
+  if (
+    have('retry.baseDelay', 'retry.maxDelay') &&
+    resolvedValue(resolution, 'retry.baseDelay') > resolvedValue(resolution, 'retry.maxDelay')
+  ) {
+    const delays = `is '${written('retry.baseDelay')}', longer than retry.maxDelay, ${written('retry.maxDelay')}`;
+    blame('retry.baseDelay', delays);
+  }
+  return problems;
+}

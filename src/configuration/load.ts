@@ -1,0 +1,140 @@
+/**
+ * Flags, environment, file and defaults → one configuration.
+ *
+ * Invariants: a configuration that is returned is whole, valid and frozen; whatever is wrong is reported at once, in
+ * one error; the API key is in none of the texts.
+ */
+
+import type { Secret } from '../lib/secret.ts';
+import { resolveApiKey } from './api-key.ts';
+import type { Configuration, LocalConfiguration, ServiceConfiguration } from './configuration.ts';
+import { contradictions } from './contradictions.ts';
+import { deepFreeze } from './freeze.ts';
+import {
+  environmentLevel,
+  type Flags,
+  fileLevel,
+  flagLevel,
+  type Level,
+  unknownVariables,
+} from './levels.ts';
+import { locateFile, type ReadFile } from './locate.ts';
+import { type Problem, throwProblems } from './problems.ts';
+import { type Resolution, resolvedValue, resolveSettings, type SettingSource } from './resolve.ts';
+import type { Surroundings } from './setting.ts';
+import { isApiKeyKey, localKeys, type SettingKey, serviceKeys } from './settings.ts';
+import { readSettingsFile } from './yaml-file.ts';
+
+export interface LoadInput extends Surroundings {
+  /** By their names, `--config` and those that `flagOf` gives: `{ '--log-level': 'debug' }`. */
+  readonly flags: Flags;
+  readonly readFile: ReadFile;
+}
+
+export interface LoadedConfiguration<Part> {
+  /** Deeply frozen. */
+  readonly configuration: Part;
+  /** For every setting that was read, its value as text and where that came from; secrets are masked. */
+  readonly sources: ReadonlyMap<SettingKey, SettingSource>;
+  /** The file that was read, an absolute path; null where there was none. */
+  readonly filePath: string | null;
+}
+
+/**
+ * The whole configuration, for commands that talk to the service.
+ * @throws ConfigurationError that lists every problem.
+ */
+export function loadConfiguration(input: LoadInput): LoadedConfiguration<Configuration> {
+  const { levels, filePath, problems } = openLevels(input);
+  const keys = [...localKeys, ...serviceKeys].filter((key) => !isApiKeyKey(key));
+  const resolution = resolveSettings(keys, levels, input);
+  const { CREDENTIALS_DIRECTORY: credentialsDirectory = '' } = input.environment;
+  const resolvedKey = resolveApiKey(levels, credentialsDirectory, input.readFile);
+  const found = [...problems, ...resolution.problems, ...contradictions(resolution)];
+  if ('problem' in resolvedKey) return throwProblems([...found, resolvedKey.problem]);
+  if (found.length > 0) return throwProblems(found);
+  const { value, source, filePath: keyPath } = resolvedKey.apiKey;
+  const sources = new Map(resolution.sources).set('service.apiKey', { value: String(value), source });
+  if (keyPath !== null) sources.set('service.apiKeyFile', { value: keyPath, source });
+  const configuration = { ...localPart(resolution), ...servicePart(resolution, value) };
+  return { configuration: deepFreeze(configuration), sources, filePath };
+}
+
+/**
+ * The part for commands that only look at what is on this machine. It asks for neither address nor key, and does not
+ * judge the settings of the service, so that one can look even where these are wrong.
+ * @throws ConfigurationError that lists every problem.
+ */
+export function loadLocalConfiguration(input: LoadInput): LoadedConfiguration<LocalConfiguration> {
+  const { levels, filePath, problems } = openLevels(input);
+  const resolution = resolveSettings(localKeys, levels, input);
+  const found = [...problems, ...resolution.problems, ...contradictions(resolution)];
+  if (found.length > 0) return throwProblems(found);
+  return { configuration: deepFreeze(localPart(resolution)), sources: resolution.sources, filePath };
+}
+
+interface OpenedLevels {
+  /** The strongest first. */
+  readonly levels: readonly Level[];
+  readonly filePath: string | null;
+  /** Names that nobody knows. */
+  readonly problems: readonly Problem[];
+}
+
+/** @throws ConfigurationError at once for a file that cannot be read: without it, everything would seem to be missing. */
+function openLevels({ flags, environment, workingDirectory, readFile }: LoadInput): OpenedLevels {
+  const given = [flagLevel(flags, workingDirectory), environmentLevel(environment, workingDirectory)];
+  const unknown = unknownVariables(environment);
+  const located = locateFile({ flags, environment, workingDirectory, readFile });
+  if (located.kind === 'none') return { levels: given, filePath: null, problems: unknown };
+  if (located.kind === 'trouble') return throwProblems([located.problem, ...unknown]);
+  const { entries, problems, isReadable } = readSettingsFile(located.text, located.path);
+  if (!isReadable) return throwProblems([...problems, ...unknown]);
+  const levels = [...given, fileLevel(entries, located.path)];
+  return { levels, filePath: located.path, problems: [...problems, ...unknown] };
+}
+
+function localPart(resolution: Resolution): LocalConfiguration {
+  return {
+    dataDirectory: resolvedValue(resolution, 'dataDir'),
+    destination: { path: resolvedValue(resolution, 'destination.path') },
+    checkpoint: { path: resolvedValue(resolution, 'checkpoint.path') },
+    lock: { waitMs: resolvedValue(resolution, 'lock.wait') },
+    duckdb: {
+      memoryLimitBytes: resolvedValue(resolution, 'duckdb.memoryLimit'),
+      threads: resolvedValue(resolution, 'duckdb.threads'),
+    },
+    log: { level: resolvedValue(resolution, 'log.level'), format: resolvedValue(resolution, 'log.format') },
+  };
+}
+
+function servicePart(resolution: Resolution, apiKey: Secret): ServiceConfiguration {
+  return {
+    service: {
+      baseUrl: resolvedValue(resolution, 'service.baseUrl'),
+      apiKey,
+      contract: {
+        manifestPath: resolvedValue(resolution, 'service.contract.manifestPath'),
+        newerThanParameter: resolvedValue(resolution, 'service.contract.newerThanParameter'),
+      },
+    },
+    subscriptions: resolvedValue(resolution, 'subscriptions'),
+    datasets: {
+      include: resolvedValue(resolution, 'datasets.include'),
+      exclude: resolvedValue(resolution, 'datasets.exclude'),
+    },
+    downloads: { allowedOrigins: resolvedValue(resolution, 'downloads.allowedOrigins') },
+    http: {
+      timeoutMs: resolvedValue(resolution, 'http.timeout'),
+      connections: resolvedValue(resolution, 'http.connections'),
+      maxJsonBytes: resolvedValue(resolution, 'http.maxJsonBytes'),
+      maxRetryAfterMs: resolvedValue(resolution, 'http.maxRetryAfter'),
+    },
+    retry: {
+      maxAttempts: resolvedValue(resolution, 'retry.maxAttempts'),
+      baseDelayMs: resolvedValue(resolution, 'retry.baseDelay'),
+      maxDelayMs: resolvedValue(resolution, 'retry.maxDelay'),
+    },
+    disk: { reserveBytes: resolvedValue(resolution, 'disk.reserve') },
+  };
+}

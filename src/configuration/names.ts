@@ -1,0 +1,44 @@
+/** The names of a setting: its key in the file gives those of its variable and its flag. */
+
+import { distance } from 'fastest-levenshtein';
+
+export const VARIABLE_PREFIX = 'FEED_SYNC_';
+/** Names the file itself, so it has no key. */
+export const FILE_VARIABLE = `${VARIABLE_PREFIX}CONFIG`;
+export const FILE_FLAG = '--config';
+
+/** `service.contract.manifestPath` → `FEED_SYNC_MANIFEST_PATH`: upper snake case, without SERVICE_ and CONTRACT_. */
+export function variableOf(key: string): string {
+  const words = key.replace(/^service\.(contract\.)?/, '').replace(/[A-Z]/g, (letter) => `_${letter}`);
+  return VARIABLE_PREFIX + words.replaceAll('.', '_').toUpperCase();
+}
+
+/** `http.timeout` → `--http-timeout`: the variable's words. */
+export function flagOf(key: string): string {
+  return `--${variableOf(key).slice(VARIABLE_PREFIX.length).toLowerCase().replaceAll('_', '-')}`;
+}
+
+/**
+ * The known name that is most like `name`. One whose last word is the same counts as very like, for a key in the
+ * wrong group is a common mistake: `timeout` means `http.timeout` rather than a key of seven other letters.
+ * `known` must not be empty.
+ */
+export function nearest(name: string, known: readonly string[]): string {
+  const scores = known.map((candidate) => ({ candidate, ...unlikeness(name, candidate) }));
+  return scores.reduce((best, next) => {
+    const isNearer = next.least < best.least || (next.least === best.least && next.whole < best.whole);
+    return isNearer ? next : best;
+  }).candidate;
+}
+
+const WRONG_GROUP_COST = 1;
+
+function unlikeness(name: string, candidate: string): { readonly least: number; readonly whole: number } {
+  const [left, right] = [name.toLowerCase(), candidate.toLowerCase()];
+  const whole = distance(left, right);
+  return { whole, least: Math.min(whole, distance(lastWord(left), lastWord(right)) + WRONG_GROUP_COST) };
+}
+
+function lastWord(name: string): string {
+  return name.split(/[._]/).at(-1) ?? name;
+}

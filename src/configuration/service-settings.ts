@@ -1,0 +1,96 @@
+/**
+ * The settings that only commands that talk to the service read, in the order of the example file: keys of a group
+ * stand together, those that a run cannot do without come first.
+ */
+
+import { count, duration, list, path, secret, size } from './kinds.ts';
+import { baseUrl, datasetGlob, identifier, manifestPath, origin, parameterName } from './service-kinds.ts';
+import { absent, required, type Setting, written } from './setting.ts';
+
+export const serviceSettings = {
+  'service.baseUrl': {
+    kind: baseUrl,
+    default: required('https://feed.example.com'),
+    description: 'The address of the service: https, or http on a loopback address.',
+  },
+  'service.apiKeyFile': {
+    kind: path('file'),
+    default: required('/etc/feed-sync/api-key'),
+    description: 'The file that holds the API key; or the key itself is given in apiKey.',
+  },
+  'service.apiKey': {
+    kind: secret,
+    default: absent('read from apiKeyFile, else from $CREDENTIALS_DIRECTORY/api-key', null, '"the key"'),
+    description: 'The API key, where it has no file of its own.',
+  },
+  'service.contract.manifestPath': {
+    kind: manifestPath,
+    default: absent('discovered', null, '/v1/subscriptions/{subscriptionId}/manifest'),
+    description: 'Where the service has its manifest, if it cannot be discovered.',
+  },
+  'service.contract.newerThanParameter': {
+    kind: parameterName,
+    default: absent('discovered', null, 'since'),
+    description: 'The parameter that asks for versions newer than a given one, if it cannot be discovered.',
+  },
+  subscriptions: {
+    kind: list(identifier, 'not empty'),
+    default: absent('all', null, '["sub_1", "Texas parcels"]'),
+    description: 'The subscriptions to follow, by id or name.',
+  },
+  'datasets.include': {
+    kind: list(datasetGlob, 'not empty'),
+    default: absent('all', ['*'], '["us-tx-*"]'),
+    description: 'The datasets to mirror, by id; * stands for any text.',
+  },
+  'datasets.exclude': {
+    kind: list(datasetGlob, 'may be empty'),
+    default: absent('none', [], '["*-permits"]'),
+    description: 'The datasets to leave out of those included, by id; * stands for any text.',
+  },
+  'downloads.allowedOrigins': {
+    kind: list(origin, 'may be empty'),
+    default: absent('none but public https addresses', [], '["https://files.example.com"]'),
+    description: 'Further origins that snapshots may come from, also private ones and plain http.',
+  },
+  'http.timeout': {
+    kind: duration({ min: '100ms', max: '10m' }),
+    default: written('30s'),
+    description: 'The longest silence of a connection to the service.',
+  },
+  'http.connections': {
+    kind: count({ min: '1', max: '64' }),
+    default: written('8'),
+    description: 'How many connections to one origin are open at most.',
+  },
+  'http.maxJsonBytes': {
+    kind: size({ min: '64KB', max: '400MB' }),
+    default: written('64MB'),
+    description: 'The largest JSON answer that is accepted.',
+  },
+  'http.maxRetryAfter': {
+    kind: duration({ min: '0s', max: '24h' }),
+    default: written('15m'),
+    description: 'The longest wait that the service may ask for.',
+  },
+  'retry.maxAttempts': {
+    kind: count({ min: '1', max: '20' }),
+    default: written('6'),
+    description: 'How often a call is made before it counts as failed.',
+  },
+  'retry.baseDelay': {
+    kind: duration({ min: '1ms', max: '1h' }),
+    default: written('500ms'),
+    description: 'The wait after the first failed attempt; it doubles with each further one.',
+  },
+  'retry.maxDelay': {
+    kind: duration({ min: '1ms', max: '1h' }),
+    default: written('30s'),
+    description: 'The longest wait between two attempts.',
+  },
+  'disk.reserve': {
+    kind: size({ min: '0MB', max: '1000TB' }),
+    default: written('1GB'),
+    description: 'The space that is kept free on the disk.',
+  },
+} as const satisfies Readonly<Record<string, Setting<unknown>>>;

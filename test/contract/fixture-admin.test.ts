@@ -1,0 +1,163 @@
+/** The admin surface of the fixture feed, and the command that starts the feed by hand. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { afterEach, describe, expect, it } from 'vitest';
+import { type AdminSurface, startAdminSurface } from '../../fixtures/feed/admin.ts';
+import { stillClock } from '../../fixtures/feed/clock.ts';
+import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
+import { type DatasetSource, publishFirstVersions } from '../../fixtures/sources.ts';
+import { call, send } from '../support/feed-calls.ts';
+import { numberedRows, smallContent } from '../support/small-content.ts';
+
+const EVENTS = '/v1/subscriptions/sub_1/events';
+const closers: (() => unknown)[] = [];
+
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+/** A dataset `a` with three versions of one, two and three rows. */
+function threeVersions(): DatasetSource {
+  let rows = 0;
+  const next = async () => {
+    if (rows === 3) return null;
+    rows += 1;
+    return smallContent(numberedRows(rows), [{ op: 'added', row: [`r0000${rows - 1}`, rows - 1] }]);
+  };
+  return { dataset: { datasetId: 'a' }, next };
+}
+
+async function started() {
+  const feed = await startFixtureFeed({ clock: stillClock('2026-01-01T00:00:00Z') });
+  closers.push(feed.close);
+  feed.publisher.subscribe({ subscriptionId: 'sub_1', datasetIds: ['a'] });
+  const sources = [threeVersions()];
+  await publishFirstVersions(feed, sources);
+  const admin = await startAdminSurface(feed, sources);
+  closers.push(admin.close);
+  return { feed, act: (path: string, body: object = {}) => actOn(admin, path, body) };
+}
+
+function actOn({ adminUrl }: AdminSurface, path: string, body: object) {
+  const headers = { 'content-type': 'application/json' };
+  return send(adminUrl + path, { method: 'POST', headers, body: JSON.stringify(body) });
+}
+
+async function eventTypes(feed: FixtureFeed): Promise<string[]> {
+  const { body } = await call(feed, EVENTS);
+  return body.events.map(({ type }: { type: string }) => type);
+}
+
+describe('the admin surface', () => {
+  it('publishes next versions until there are no more', async () => {
+    const { feed, act } = await started();
+    const state = await act('/publish', { datasetId: 'a', times: 2, notRecordedAs: 'gone' });
+    expect(state.body.datasets).toEqual([{ datasetId: 'a', version: 3, rowCount: 3, subscriptions: 1 }]);
+    expect((await call(feed, '/v1/datasets/a/changes?version=3')).status).toBe(410);
+    const more = await act('/publish', { datasetId: 'a' });
+    expect([more.status, more.body.error.message]).toEqual([400, 'a has no further versions']);
+  });
+
+  it('removes, restores and asks for a resync', async () => {
+    const { feed, act } = await started();
+    await act('/remove', { datasetId: 'a', reason: 'source_retired' });
+    await act('/restore', { datasetId: 'a' });
+    await act('/resync', { datasetId: 'a' });
+    const types = ['added', 'removed', 'added', 'resync_required'].map((type) => `dataset.${type}`);
+    expect(await eventTypes(feed)).toEqual(types);
+  });
+
+  it('lets positions expire', async () => {
+    const { feed, act } = await started();
+    await act('/expire');
+    expect((await call(feed, `${EVENTS}?after=evt_1`)).status).toBe(410);
+  });
+
+  it('refuses, lifts, and takes the key away', async () => {
+    const { feed, act } = await started();
+    const target = { kind: 'dataset', datasetId: 'a' };
+    await act('/refuse', { target, code: 'not_distributable' });
+    expect((await call(feed, '/v1/datasets/a/versions')).status).toBe(403);
+    await act('/lift', { target });
+    expect((await call(feed, '/v1/datasets/a/versions')).status).toBe(200);
+    await act('/key', { scopes: ['feeds'] });
+    expect((await call(feed, '/v1/datasets/a/changes?version=1')).status).toBe(403);
+    await act('/key', { revoked: true });
+    expect((await call(feed, EVENTS)).status).toBe(401);
+  });
+
+  it('breaks, mends, and makes the manifest lag', async () => {
+    const { feed, act } = await started();
+    const headers = { 'retry-after': '3' };
+    const added = await act('/break', {
+      match: { operation: 'events', times: 'always' },
+      act: { kind: 'respond', status: 503, headers },
+    });
+    const answer = await call(feed, EVENTS);
+    expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '3']);
+    expect((await act('/mend', { id: added.body.id })).body.faults).toEqual([]);
+    expect((await call(feed, EVENTS)).status).toBe(200);
+    await act('/manifest', { frozen: true });
+    await act('/publish', { datasetId: 'a' });
+    const { body } = await call(feed, '/v1/subscriptions/sub_1/manifest');
+    expect(body.datasets).toMatchObject([{ version: 1 }]);
+  });
+
+  it.each([
+    ['/break', { match: { operation: 'dance' }, act: { kind: 'reset' } }],
+    ['/break', { match: {}, act: { kind: 'explode' } }],
+    ['/break', { match: {}, act: { kind: 'delay' } }],
+    ['/remove', { datasetId: 'a', reason: 'boredom' }],
+    ['/remove', {}],
+    ['/publish', { datasetId: 'unknown' }],
+    ['/mend', { id: 7 }],
+    ['/expire', { weeks: 2 }],
+  ])('does not take %s %j', async (path, body) => {
+    const { act } = await started();
+    expect(await act(path, body)).toMatchObject({
+      status: 400,
+      body: { error: { code: 'invalid_request' } },
+    });
+  });
+
+  it('shows requests of one operation', async () => {
+    const { feed } = await started();
+    const admin = await startAdminSurface(feed, []);
+    closers.push(admin.close);
+    await call(feed, EVENTS);
+    await call(feed, '/v1/coverage');
+    const { body } = await send(`${admin.adminUrl}/requests?operation=coverage`);
+    expect(body).toMatchObject([{ operation: 'coverage', path: '/v1/coverage', status: 200 }]);
+  });
+});
+
+describe('the command', () => {
+  it('starts a feed, says how to use it, and ends cleanly when told to', async () => {
+    const command = spawn(
+      process.execPath,
+      ['fixtures/main.ts', '--counties', '1', '--rows', '5', '--api-key', 'by-hand'],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    );
+    closers.push(() => command.kill('SIGKILL'));
+    const { baseUrl, apiKey } = await greeted(command);
+    const headers = { authorization: `Bearer ${apiKey}` };
+    const { body } = await send(`${baseUrl}/v1/subscriptions`, { headers });
+    expect(body.subscriptions).toMatchObject([{ id: 'sub_counties', datasetCount: 5 }]);
+    command.kill('SIGTERM');
+    expect(await once(command, 'exit')).toEqual([0, null]);
+  });
+});
+
+/** Reads the two variables that the command prints. */
+async function greeted(command: ChildProcess): Promise<{ baseUrl: string; apiKey: string }> {
+  if (command.stdout === null) throw new Error('the command has no output');
+  let baseUrl = '';
+  for await (const line of createInterface({ input: command.stdout })) {
+    const [, name, value = ''] = /^export (\w+)=(.*)$/.exec(line) ?? [];
+    if (name === 'FEED_SYNC_BASE_URL') baseUrl = value;
+    if (name === 'FEED_SYNC_API_KEY') return { baseUrl, apiKey: value };
+  }
+  throw new Error('the command ended before it greeted');
+}

@@ -1,0 +1,261 @@
+/** The fixture feed misbehaves as scripted, exactly as often as asked for, and keeps a journal of what it was asked. */
+
+import { get } from 'node:http';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { stillClock } from '../../fixtures/feed/clock.ts';
+import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
+import { call, firstFileUrl, send } from '../support/feed-calls.ts';
+import { numberedRows, smallContent } from '../support/small-content.ts';
+
+const VERSIONS = '/v1/datasets/a/versions';
+
+let feed: FixtureFeed;
+
+beforeEach(async () => {
+  feed = await startFixtureFeed({ clock: stillClock('2026-01-01T00:00:00Z') });
+  feed.publisher.subscribe({ subscriptionId: 'sub_1', datasetIds: ['a', 'b'] });
+  for (const datasetId of ['a', 'b']) {
+    feed.publisher.addDataset({ datasetId });
+    feed.publisher.publish(datasetId, smallContent(numberedRows(50)));
+  }
+});
+
+afterEach(() => feed.close());
+
+/** What arrived before the connection ended, and whether it ended as it should. */
+interface Received {
+  readonly status: number | undefined;
+  readonly announced: string | undefined;
+  readonly bytes: Buffer;
+  readonly complete: boolean;
+}
+
+function receive(url: string, headers: Record<string, string> = {}): Promise<Received> {
+  return new Promise((resolve, reject) => {
+    get(url, { headers, agent: false }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('error', () => undefined);
+      response.on('close', () => {
+        const announced = response.headers['content-length'];
+        const { statusCode: status, complete } = response;
+        resolve({ status, announced, bytes: Buffer.concat(chunks), complete });
+      });
+    }).on('error', reject);
+  });
+}
+
+describe('which requests go wrong', () => {
+  const act = { kind: 'respond', status: 503 } as const;
+  const statuses = async (...paths: string[]) => {
+    const answers: number[] = [];
+    for (const path of paths) answers.push((await call(feed, path)).status);
+    return answers;
+  };
+
+  it('one, unless more are asked for', async () => {
+    feed.faults.add({ match: { operation: 'versions' }, act });
+    expect(await statuses(VERSIONS, VERSIONS)).toEqual([503, 200]);
+  });
+
+  it('from the nth, so many times, of one dataset', async () => {
+    const fault = feed.faults.add({
+      match: { operation: 'versions', datasetId: 'a', nth: 2, times: 2 },
+      act,
+    });
+    const other = '/v1/datasets/b/versions';
+    expect(await statuses(VERSIONS, other, VERSIONS, VERSIONS, VERSIONS)).toEqual([200, 200, 503, 503, 200]);
+    expect(fault).toMatchObject({ matched: 4, fired: 2 });
+  });
+
+  it('always, of every operation, until it is mended', async () => {
+    const { id } = feed.faults.add({ match: { times: 'always' }, act });
+    expect(await statuses(VERSIONS, '/v1/subscriptions', '/v1/nothing')).toEqual([503, 503, 503]);
+    expect(feed.faults.remove(id)).toBe(true);
+    expect(await statuses(VERSIONS)).toEqual([200]);
+  });
+
+  it('only later pages', async () => {
+    const first = await call(feed, '/v1/subscriptions/sub_1/manifest?limit=1');
+    feed.faults.add({ match: { operation: 'manifest', subscriptionId: 'sub_1', page: 'later' }, act });
+    const later = `/v1/subscriptions/sub_1/manifest?limit=1&cursor=${first.body.nextCursor}`;
+    expect(await statuses('/v1/subscriptions/sub_1/manifest', later, later)).toEqual([200, 503, 200]);
+  });
+
+  it('the files of one dataset', async () => {
+    const manifest = await call(feed, '/v1/subscriptions/sub_1/manifest');
+    feed.faults.add({ match: { operation: 'file', datasetId: 'b', times: 'always' }, act });
+    const urls = manifest.body.datasets.map(({ files }: { files: { url: string }[] }) => files[0]?.url);
+    const answers = await Promise.all(urls.map((url: string) => send(url)));
+    expect(answers.map(({ status }) => status)).toEqual([200, 503]);
+  });
+});
+
+describe('answers', () => {
+  it('are any status, headers and body', async () => {
+    const headers = { 'retry-after': '7', 'content-type': 'text/html' };
+    feed.faults.add({ match: {}, act: { kind: 'respond', status: 429, headers, body: '<h1>Busy</h1>' } });
+    const answer = await call(feed, VERSIONS);
+    expect([answer.status, answer.headers.get('retry-after'), answer.text]).toEqual([
+      429,
+      '7',
+      '<h1>Busy</h1>',
+    ]);
+    const error = { code: 'x', message: 'y', links: {} };
+    feed.faults.add({ match: {}, act: { kind: 'respond', status: 409, json: { error } } });
+    expect(await call(feed, VERSIONS)).toMatchObject({ status: 409, body: { error } });
+  });
+
+  it('stream for as long as somebody listens', async () => {
+    let produced = 0;
+    async function* endless() {
+      for (;;) {
+        produced += 1;
+        yield Buffer.alloc(65_536, ' ');
+      }
+    }
+    feed.faults.add({ match: {}, act: { kind: 'stream', status: 200, body: endless } });
+    const headers = { authorization: `Bearer ${feed.apiKey}` };
+    const response = await fetch(feed.baseUrl + VERSIONS, { headers });
+    const reader = response.body?.getReader();
+    await reader?.read();
+    await reader?.cancel();
+    expect(produced).toBeGreaterThan(0);
+    expect(feed.requests.entries()).toMatchObject([{ operation: 'versions', status: 200 }]);
+  });
+
+  it('lead elsewhere', async () => {
+    const url = await firstFileUrl(feed);
+    const act = { kind: 'redirect', location: `${feed.baseUrl}/elsewhere` } as const;
+    feed.faults.add({ match: { operation: 'file' }, act });
+    const answer = await send(url, { redirect: 'manual' });
+    expect([answer.status, answer.headers.get('location')]).toEqual([302, `${feed.baseUrl}/elsewhere`]);
+  });
+
+  it('have other fields, cursors that repeat, and integers still exact', async () => {
+    feed.faults.add({
+      match: { operation: 'events' },
+      act: { kind: 'merge', fields: { events: [], hasMore: true } },
+    });
+    const events = await call(feed, '/v1/subscriptions/sub_1/events');
+    expect(events.body).toEqual({ events: [], hasMore: true });
+
+    feed.faults.add({ match: { operation: 'manifest', times: 'always' }, act: { kind: 'repeatCursor' } });
+    const first = await call(feed, '/v1/subscriptions/sub_1/manifest?limit=1');
+    const second = await call(
+      feed,
+      `/v1/subscriptions/sub_1/manifest?limit=1&cursor=${first.body.nextCursor}`,
+    );
+    expect(second.body.nextCursor).toBe(first.body.nextCursor);
+
+    const changes = [{ op: 'added', row: ['x', 9223372036854775807n] }] as const;
+    feed.publisher.publish('a', smallContent(numberedRows(50), changes));
+    const repeat = (body: unknown) => {
+      const page = body as { changes: unknown[] };
+      return { ...page, changes: [...page.changes, ...page.changes] };
+    };
+    feed.faults.add({ match: { operation: 'changes' }, act: { kind: 'rewrite', rewrite: repeat } });
+    const { text } = await call(feed, '/v1/datasets/a/changes?version=2');
+    expect(text.match(/"amount":9223372036854775807/g)).toHaveLength(2);
+  });
+
+  it('come late', async () => {
+    feed.faults.add({ match: {}, act: { kind: 'delay', delayMs: 30 } });
+    const before = performance.now();
+    await call(feed, VERSIONS);
+    expect(performance.now() - before).toBeGreaterThanOrEqual(25);
+  });
+});
+
+describe('connections', () => {
+  it('are reset before an answer', async () => {
+    feed.faults.add({ match: { operation: 'versions' }, act: { kind: 'reset' } });
+    await expect(receive(feed.baseUrl + VERSIONS)).rejects.toMatchObject({ code: 'ECONNRESET' });
+    expect(feed.requests.entries('versions')).toMatchObject([{ status: null }]);
+  });
+
+  it.each([0, 1, 100])('end after %i bytes of a body announced whole', async (afterBytes) => {
+    const url = await firstFileUrl(feed);
+    const whole = await receive(url);
+    feed.faults.add({ match: { operation: 'file' }, act: { kind: 'truncate', afterBytes } });
+    const cut = await receive(url);
+    expect(cut).toEqual({ ...whole, bytes: whole.bytes.subarray(0, afterBytes), complete: false });
+  });
+
+  it('end in the middle of JSON', async () => {
+    feed.faults.add({ match: {}, act: { kind: 'truncate', afterBytes: 12 } });
+    const cut = await receive(feed.baseUrl + VERSIONS, { authorization: `Bearer ${feed.apiKey}` });
+    expect([cut.bytes.toString(), cut.complete]).toEqual(['{"versions":', false]);
+  });
+
+  it('are reset within a body', async () => {
+    const url = await firstFileUrl(feed);
+    feed.faults.add({ match: { operation: 'file' }, act: { kind: 'reset', afterBytes: 64 } });
+    const failure = await fetch(url)
+      .then((response) => response.arrayBuffer())
+      .catch((error) => error);
+    expect(failure).toMatchObject({ cause: { code: expect.stringMatching(/ECONNRESET|UND_ERR_SOCKET/) } });
+  });
+
+  it('drip, and do not hold up the end of the feed', async () => {
+    const url = await firstFileUrl(feed);
+    feed.faults.add({ match: { operation: 'file' }, act: { kind: 'drip', bytes: 1, everyMs: 60_000 } });
+    const response = await fetch(url);
+    const reader = response.body?.getReader();
+    expect((await reader?.read())?.value).toHaveLength(1);
+    await feed.close();
+    await expect(reader?.read()).rejects.toThrow('terminated');
+  });
+});
+
+describe('files', () => {
+  it('have a flipped bit, another tag, or no ranges', async () => {
+    const url = await firstFileUrl(feed);
+    const whole = await receive(url);
+    feed.faults.add({ match: { operation: 'file' }, act: { kind: 'flipBit', atByte: 20 } });
+    const flipped = await receive(url);
+    const wrong = Buffer.from(whole.bytes);
+    wrong.writeUInt8(wrong.readUInt8(20) ^ 1, 20);
+    expect(flipped.bytes.equals(wrong)).toBe(true);
+
+    const { headers } = await send(url);
+    feed.faults.add({ match: { operation: 'file' }, act: { kind: 'etag', etag: '"other"' } });
+    const ifRange = headers.get('etag') ?? '';
+    const changed = await send(url, { headers: { range: 'bytes=4-', 'if-range': ifRange } });
+    expect([changed.status, changed.headers.get('etag')]).toEqual([200, '"other"']);
+
+    feed.faults.add({ match: { operation: 'file' }, act: { kind: 'ignoreRange' } });
+    expect((await send(url, { headers: { range: 'bytes=4-' } })).status).toBe(200);
+    expect((await send(url, { headers: { range: 'bytes=4-' } })).status).toBe(206);
+
+    const act = { kind: 'headers', headers: { 'content-range': 'bytes 0-3/9' } } as const;
+    feed.faults.add({ match: { operation: 'file' }, act });
+    const lying = await send(url, { headers: { range: 'bytes=4-7' } });
+    expect([lying.status, lying.headers.get('content-range')]).toEqual([206, 'bytes 0-3/9']);
+  });
+});
+
+describe('the journal', () => {
+  it('holds every request in order, and never a key', async () => {
+    await call(feed, `${VERSIONS}?limit=1`);
+    await send(`${feed.baseUrl}/v1/subscriptions?note=${feed.apiKey}`);
+    await send(await firstFileUrl(feed), { headers: { range: 'bytes=0-3', 'if-range': '"x"' } });
+    const entries = feed.requests.entries();
+    expect(entries).toMatchObject([
+      { operation: 'versions', datasetId: 'a', query: { limit: '1' }, hasAuthorization: true, status: 200 },
+      { operation: 'subscriptions', query: { note: '[key]' }, hasAuthorization: false, status: 401 },
+      { operation: 'manifest', subscriptionId: 'sub_1', status: 200 },
+      {
+        operation: 'file',
+        datasetId: 'a',
+        hasAuthorization: false,
+        range: 'bytes=0-3',
+        ifRange: '"x"',
+        status: 200,
+      },
+    ]);
+    expect(JSON.stringify(entries)).not.toContain(feed.apiKey);
+    feed.requests.clear();
+    expect(feed.requests.entries()).toEqual([]);
+  });
+});

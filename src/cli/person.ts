@@ -28,7 +28,7 @@ function tellRefusal(refusal: Refusal): string {
   ].join('\n');
 }
 
-function tellScope(scope: RefusalScope): string {
+export function tellScope(scope: RefusalScope): string {
   switch (scope.kind) {
     case 'workspace':
       return 'this API key';

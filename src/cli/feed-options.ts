@@ -1,0 +1,34 @@
+import type { Configuration } from '../configuration/configuration.ts';
+import type { FeedOptions } from '../feed/create-feed.ts';
+import type { Log } from '../lib/log.ts';
+import type { Context } from './context.ts';
+
+/** What the client of the service is made from. Without a checkpoint at hand it remembers nothing of the service. */
+export function feedOptions(
+  { service, http, retry, downloads, disk }: Configuration,
+  { environment, clock, random }: Context,
+  log: Log,
+): FeedOptions {
+  return {
+    baseUrl: service.baseUrl,
+    apiKey: service.apiKey,
+    contract: service.contract,
+    remembered: { manifestPath: null, newerThanParameter: null },
+    onContractLearned() {},
+    http,
+    retry,
+    downloads,
+    diskReserveBytes: disk.reserveBytes,
+    proxies: proxiesOf(environment),
+    clock,
+    random,
+    log,
+  };
+}
+
+/** Both spellings are in use; the lower-case one is the older and wins, as in curl. */
+function proxiesOf(environment: Context['environment']): FeedOptions['proxies'] {
+  const either = (name: string): string | null =>
+    environment[name.toLowerCase()] ?? environment[name] ?? null;
+  return { httpProxy: either('HTTP_PROXY'), httpsProxy: either('HTTPS_PROXY'), noProxy: either('NO_PROXY') };
+}

@@ -1,0 +1,84 @@
+/** From a configuration to the parts of a catch-up: opened in order, closed in the opposite one, whatever happens. */
+
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { acquireInstanceLock } from '../checkpoint/instance-lock.ts';
+import { openCheckpoint } from '../checkpoint/sqlite/open.ts';
+import type { Configuration } from '../configuration/configuration.ts';
+import { openMirror } from '../destination/duckdb/mirror.ts';
+import { createFeed } from '../feed/create-feed.ts';
+import type { Log } from '../lib/log.ts';
+import type { Secret } from '../lib/secret.ts';
+import type { Parts } from '../sync/parts.ts';
+import type { Progress } from '../sync/progress.ts';
+import type { Context } from './context.ts';
+import { feedOptions } from './feed-options.ts';
+
+export interface OpenOptions {
+  readonly configuration: Configuration;
+  readonly context: Context;
+  readonly log: Log;
+  readonly progress: Progress;
+  /** Who holds the instance lock, for people: the name of the command. */
+  readonly command: string;
+}
+
+/**
+ * The parts, and the stack that closes them.
+ * @throws BusyError when another instance works on the same data directory.
+ * @throws StorageError when the data directory or a store cannot be used.
+ * @throws ConfigurationError when a store was written by a newer program.
+ */
+export async function openParts(
+  options: OpenOptions,
+): Promise<{ readonly parts: Parts; readonly close: () => Promise<void> }> {
+  await using opened = new AsyncDisposableStack();
+  const { configuration, context, log, progress, command } = options;
+  const { clock, random, process } = context;
+  const { dataDirectory } = configuration;
+  const lock = await acquireInstanceLock({
+    path: join(dataDirectory, 'lock.sqlite'),
+    uid: process.uid,
+    holder: { pid: process.pid, host: process.host, startedAt: clock.now(), command },
+  });
+  opened.defer(() => lock.release());
+  const checkpoint = await openCheckpoint({
+    path: configuration.checkpoint.path,
+    uid: process.uid,
+    clock,
+    log,
+  });
+  opened.defer(() => checkpoint.close());
+  const destination = await openMirror({
+    path: configuration.destination.path,
+    dataDirectory,
+    ...configuration.duckdb,
+    lockWaitMs: configuration.lock.waitMs,
+    clock,
+    random,
+    log,
+  });
+  opened.defer(() => destination.close());
+  const feed = createFeed({
+    ...feedOptions(configuration, context, log),
+    remembered: checkpoint.rememberedContract(),
+    onContractLearned: (contract) => checkpoint.rememberContract(contract),
+  });
+  opened.defer(() => feed.close());
+  const choices = {
+    subscriptions: configuration.subscriptions,
+    ...configuration.datasets,
+    stagingDirectory: join(dataDirectory, 'staging'),
+    keyHash: hashOf(configuration.service.apiKey),
+  };
+  const stack = opened.move();
+  return {
+    parts: { feed, destination, checkpoint, clock, log, progress, choices },
+    close: () => stack.disposeAsync(),
+  };
+}
+
+/** Tells one key from another and gives neither away. */
+function hashOf(key: Secret): string {
+  return createHash('sha256').update('feed-sync key\n').update(key.reveal()).digest('hex');
+}

@@ -1,0 +1,141 @@
+/** The command line: which commands there are, what each takes, and what its help says. */
+
+import { Command, CommanderError, Option } from 'commander';
+import type { Configuration, LocalConfiguration } from '../configuration/configuration.ts';
+import { type LoadInput, loadConfiguration, loadLocalConfiguration } from '../configuration/load.ts';
+import { UsageError } from '../model/errors.ts';
+import type { Context } from './context.ts';
+import { EXIT_CODES, EXIT_CODES_HELP, type ExitCode } from './exit-codes.ts';
+import { init } from './init.ts';
+import { once } from './once.ts';
+import { query } from './query.ts';
+import { QUERY_FORMATS, type QueryFormat } from './query-output.ts';
+import { resume } from './resume.ts';
+import { flagsOf, settingOptions } from './settings.ts';
+import { status } from './status.ts';
+import { listSubscriptions } from './subscriptions.ts';
+
+const DESCRIPTION = 'Keeps a local DuckDB database equal to the datasets of a feed service.';
+
+const HELP_AFTER = `
+Two variables are enough to run: FEED_SYNC_BASE_URL and FEED_SYNC_API_KEY.
+Every setting has a flag, a variable and a key in the file; "feed-sync init" writes a file that explains each.
+
+${EXIT_CODES_HELP}`;
+
+/**
+ * Runs the command that `words` name (the command line without program and script) and gives its exit code.
+ * @throws UsageError when the words make no sense; whatever the command throws.
+ */
+export async function runProgram(
+  words: readonly string[],
+  version: string,
+  context: Context,
+): Promise<ExitCode> {
+  let exitCode: ExitCode = EXIT_CODES.caughtUp;
+  const program = defineProgram(version, context, (code) => {
+    exitCode = code;
+  });
+  try {
+    await program.parseAsync(words, { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    if (error.exitCode !== 0)
+      throw new UsageError(withoutPrefix(error.message), { hint: 'feed-sync --help' });
+  }
+  return exitCode;
+}
+
+type Finish = (code: ExitCode) => void;
+
+function defineProgram(version: string, context: Context, finish: Finish): Command {
+  const { stdout, width } = context.terminal;
+  const program = new Command('feed-sync')
+    .description(DESCRIPTION)
+    .version(version, '--version', 'print the version')
+    .helpOption('--help', 'explain the program or a command')
+    .configureOutput({
+      writeOut: (text) => void stdout.write(text),
+      writeErr() {},
+      getOutHelpWidth: () => width,
+    })
+    .configureHelp({ showGlobalOptions: true })
+    .exitOverride()
+    .addHelpText('after', HELP_AFTER);
+  for (const option of settingOptions()) program.addOption(option);
+  defineServiceCommands(program, context, finish);
+  defineLocalCommands(program, context, finish);
+  return program;
+}
+
+function defineServiceCommands(program: Command, context: Context, finish: Finish): void {
+  const configured = (): Configuration => loadConfiguration(loadInput(program, context)).configuration;
+  program
+    .command('once')
+    .description('catch up with everything published so far, print a summary, exit')
+    .action(async () => finish(await once(configured(), context)));
+  program
+    .command('subscriptions')
+    .description('list what the API key can see')
+    .option('--json', 'as JSON, for programs', false)
+    .action(async (options: { json: boolean }) =>
+      finish(await listSubscriptions(configured(), context, options)),
+    );
+}
+
+function defineLocalCommands(program: Command, context: Context, finish: Finish): void {
+  const configured = (): LocalConfiguration =>
+    loadLocalConfiguration(loadInput(program, context)).configuration;
+  program
+    .command('status')
+    .description('show subscriptions, datasets, versions and what is in the way')
+    .option('--json', 'as JSON, for programs', false)
+    .action(async (options: { json: boolean }) => finish(await status(configured(), context, options)));
+  program
+    .command('query')
+    .description('read the mirror with SQL')
+    .argument('<sql>', 'one statement, such as "SELECT * FROM feed_sync.datasets"')
+    .addOption(
+      new Option('--format <format>', 'how rows are written').choices(QUERY_FORMATS).default('table'),
+    )
+    .action(async (sql: string, options: { format: QueryFormat }) =>
+      finish(await query(sql, configured(), context, options)),
+    );
+  program
+    .command('resume')
+    .description('lift what the service refused, after a person has acted on it')
+    .option('--dataset <id>', 'a dataset (repeatable)', collect, [])
+    .option('--subscription <id>', 'a subscription (repeatable)', collect, [])
+    .option('--workspace', 'the API key', false)
+    .option('--all', 'everything that is held', false)
+    .action(async (options: ResumeFlags) => finish(await resume(configured(), context, options)));
+  program
+    .command('init')
+    .description('write a commented configuration file')
+    .argument('[file]', 'where to', 'feed-sync.yaml')
+    .action(async (file: string) => finish(await init(file, context)));
+}
+
+type ResumeFlags = Parameters<typeof resume>[2];
+
+function loadInput(
+  program: Command,
+  { environment, workingDirectory, machine, terminal, readFile }: Context,
+): LoadInput {
+  return {
+    flags: flagsOf(program.opts()),
+    environment,
+    workingDirectory,
+    machine,
+    stderrIsTerminal: terminal.isWatched,
+    readFile,
+  };
+}
+
+function collect(value: string, values: readonly string[]): readonly string[] {
+  return [...values, value];
+}
+
+function withoutPrefix(message: string): string {
+  return message.replace(/^error: /, '');
+}

@@ -1,0 +1,36 @@
+/** The configuration as the command line gets it: every setting has a flag, the commonest are shown in the help. */
+
+import { Option } from 'commander';
+import { hasFlag } from '../configuration/levels.ts';
+import { FILE_FLAG, flagOf } from '../configuration/names.ts';
+import { allKeys, type SettingKey, settings } from '../configuration/settings.ts';
+
+const SHOWN: readonly SettingKey[] = [
+  'service.baseUrl',
+  'subscriptions',
+  'dataDir',
+  'log.level',
+  'log.format',
+];
+
+/** Options for the file and for every setting that may stand on a command line. */
+export function settingOptions(): readonly Option[] {
+  const file = new Option(
+    `${FILE_FLAG} <file>`,
+    'the configuration file (default: feed-sync.yaml here, then in /etc/feed-sync)',
+  );
+  const rest = allKeys.filter(hasFlag).map((key) => {
+    const option = new Option(`${flagOf(key)} <value>`, settings[key].description);
+    return SHOWN.includes(key) ? option : option.hideHelp();
+  });
+  return [file, ...rest];
+}
+
+/** What commander parsed, by the names of the flags. */
+export function flagsOf(options: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
+  const flags = settingOptions().flatMap((option) => {
+    const value = options[option.attributeName()];
+    return typeof value === 'string' ? [[option.long ?? '', value] as const] : [];
+  });
+  return Object.fromEntries(flags);
+}

@@ -1,0 +1,71 @@
+/** `feed-sync subscriptions`: what the API key can see. Touches nothing on this machine. */
+
+import type { Configuration } from '../configuration/configuration.ts';
+import { createFeed } from '../feed/create-feed.ts';
+import { formatCount } from '../lib/units.ts';
+import type { Subscription } from '../model/subscription.ts';
+import type { Context } from './context.ts';
+import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
+import { feedOptions } from './feed-options.ts';
+import { jsonText } from './json.ts';
+import { logFor } from './log-for.ts';
+import { renderTable } from './table.ts';
+import { write } from './terminal.ts';
+
+export interface SubscriptionsOptions {
+  readonly json: boolean;
+}
+
+/** @throws FeedSyncError when the service cannot be asked. */
+export async function listSubscriptions(
+  configuration: Configuration,
+  context: Context,
+  { json }: SubscriptionsOptions,
+): Promise<ExitCode> {
+  const { terminal, signal } = context;
+  const feed = createFeed(feedOptions(configuration, context, logFor(configuration, terminal)));
+  try {
+    const subscriptions = await feed.subscriptions(signal);
+    await write(
+      terminal.stdout,
+      json ? jsonText({ subscriptions: subscriptions.map(asJson) }) : asTable(subscriptions),
+    );
+    return EXIT_CODES.caughtUp;
+  } finally {
+    await feed.close();
+  }
+}
+
+function asJson({ lastEventId, ...subscription }: Subscription) {
+  return { ...subscription, lastEventId: lastEventId?.text ?? null };
+}
+
+function asTable(subscriptions: readonly Subscription[]): string {
+  if (subscriptions.length === 0)
+    return 'This API key sees no subscriptions. They are made in the web application of the service.\n';
+  const columns = [
+    { title: 'id' },
+    { title: 'name' },
+    { title: 'datasets', align: 'right' as const },
+    { title: 'places' },
+    { title: 'topics' },
+    { title: 'last event' },
+  ];
+  const rows = subscriptions.map(({ id, name, datasetCount, datasetIds, places, topics, lastEventId }) => [
+    id,
+    name ?? '',
+    formatCount(datasetCount ?? datasetIds.length),
+    abbreviated(places),
+    abbreviated(topics),
+    lastEventId?.text ?? '',
+  ]);
+  return `${renderTable(columns, rows)}\n`;
+}
+
+/** Names shown of a list before the rest is counted. */
+const MAX_SHOWN = 3;
+
+function abbreviated(names: readonly string[]): string {
+  const rest = names.length - MAX_SHOWN;
+  return names.slice(0, MAX_SHOWN).join(', ') + (rest > 0 ? ` and ${formatCount(rest)} more` : '');
+}

@@ -1,0 +1,80 @@
+#!/usr/bin/env node
+/** The process: gathers what is ambient, runs a command, and ends with its exit code. */
+
+import { readFileSync } from 'node:fs';
+import { availableParallelism, hostname, totalmem } from 'node:os';
+import process from 'node:process';
+import type { Context } from './cli/context.ts';
+
+const LEAST_NODE_MAJOR = 24;
+const WRONG_CONFIGURATION = 78;
+const DEFAULT_WIDTH = 120;
+/** What a shell reports of a process that a signal ended is this and the signal's number. */
+const ENDED_BY_SIGNAL = 128;
+const SIGNALS = { SIGINT: 2, SIGTERM: 15 } as const;
+
+const { version: nodeVersion } = process;
+if (Number.parseInt(nodeVersion.slice(1), 10) < LEAST_NODE_MAJOR) {
+  process.stderr.write(
+    `feed-sync needs Node ${LEAST_NODE_MAJOR} or newer, and this is ${nodeVersion}.\n→ In a checkout, "npx feed-sync" runs on the Node that npm has installed beside it.\n`,
+  );
+  process.exit(WRONG_CONFIGURATION);
+}
+
+// Only now, because what the rest imports may not even load on an older Node.
+const { systemClock } = await import('./lib/clock.ts');
+const { systemRandom } = await import('./lib/random.ts');
+const { InterruptedError } = await import('./model/errors.ts');
+const { start } = await import('./cli/start.ts');
+
+const context: Context = {
+  terminal: {
+    stdout: process.stdout,
+    stderr: process.stderr,
+    isWatched: process.stderr.isTTY === true,
+    width: process.stdout.columns ?? DEFAULT_WIDTH,
+  },
+  environment: process.env,
+  workingDirectory: process.cwd(),
+  machine: {
+    memoryBytes: totalmem(),
+    constrainedMemoryBytes: process.constrainedMemory(),
+    cores: availableParallelism(),
+  },
+  process: { pid: process.pid, host: hostname(), uid: process.getuid?.() ?? null },
+  readFile: (path) => readFileSync(path, 'utf8'),
+  clock: systemClock,
+  random: systemRandom,
+  signal: stopSignal(),
+};
+
+endQuietlyWhenNobodyReads();
+process.exit(await start(process.argv.slice(2), packageVersion(), context));
+
+/** The first signal asks to stop cleanly; a second one ends the process at once. */
+function stopSignal(): AbortSignal {
+  const controller = new AbortController();
+  for (const [name, number] of Object.entries(SIGNALS)) {
+    process.on(name, () => {
+      if (controller.signal.aborted) process.exit(ENDED_BY_SIGNAL + number);
+      const message = `Interrupted by ${name} before everything was caught up.`;
+      const hint = 'What was committed is kept; the next catch-up carries on from there.';
+      controller.abort(new InterruptedError(message, { hint }));
+    });
+  }
+  return controller.signal;
+}
+
+/** `feed-sync query … | head` is no trouble: the reader has what it wants. */
+function endQuietlyWhenNobodyReads(): void {
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(0);
+    throw error;
+  });
+}
+
+function packageVersion(): string {
+  const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8');
+  const { version }: { version: string } = JSON.parse(text);
+  return version;
+}

@@ -13,13 +13,16 @@ import Database from 'better-sqlite3';
 import { durable } from '../lib/durable.ts';
 import { createFile, makeDirectory } from '../lib/files.ts';
 import { BusyError } from '../model/errors.ts';
-import { codeOf, type Place, withTrouble, withTroubleAsync } from './sqlite/trouble.ts';
+import { codeOf, type Place, tolerating, withTrouble, withTroubleAsync } from './sqlite/trouble.ts';
 
 /** Long enough for another process that only looks who holds the lock, short enough to be an answer at once. */
 const LOCK_WAIT_MS = 250;
 
 /** How often two processes that start together may take the lock in turn before one of them gives up. */
 const MAX_TURNS = 20;
+
+/** Referred to from here, because a database that nobody refers to is closed as garbage, and the lock with it. */
+const held = new Set<Database.Database>();
 
 export interface InstanceHolder {
   readonly pid: number;
@@ -51,7 +54,7 @@ export async function acquireInstanceLock(options: InstanceLockOptions): Promise
   const place = placeOf(options);
   return withTroubleAsync(place, async () => {
     await makeDirectory('checkpoint.make-lock-directory', dirname(place.path));
-    await ensureFile(place.path);
+    await tolerating('EEXIST', createFile('checkpoint.create-lock', place.path, ''));
     const database = new Database(place.path, { timeout: LOCK_WAIT_MS, fileMustExist: true });
     try {
       take(database, place, options.holder);
@@ -59,7 +62,13 @@ export async function acquireInstanceLock(options: InstanceLockOptions): Promise
       database.close();
       throw error;
     }
-    return { release: () => void database.close() };
+    held.add(database);
+    return {
+      release() {
+        held.delete(database);
+        database.close();
+      },
+    };
   });
 }
 
@@ -90,7 +99,7 @@ export function readInstanceLock(options: Pick<InstanceLockOptions, 'path' | 'ui
 function take(database: Database.Database, place: Place, holder: InstanceHolder): void {
   for (let turn = 1; turn <= MAX_TURNS; turn += 1) {
     if (!begin(database)) break;
-    const token = durable('checkpoint.write-lock-holder', () => writeHolder(database, holder));
+    const token = writeHolder(database, holder);
     if (!begin(database)) break;
     if (readToken(database) === token) return;
     database.exec('ROLLBACK');
@@ -123,7 +132,7 @@ function writeHolder(database: Database.Database, { pid, host, startedAt, comman
     .pluck()
     .all(pid, host, startedAt.toISOString(), command)
     .join();
-  database.exec('COMMIT');
+  durable('checkpoint.write-lock-holder', () => database.exec('COMMIT'));
   return token;
 }
 
@@ -159,13 +168,4 @@ function heldByAnother(holder: InstanceHolder | null, { path }: Place): BusyErro
 function placeOf({ path, uid }: Pick<InstanceLockOptions, 'path' | 'uid'>): Place {
   const ifDamaged = `Make sure that no other feed-sync works on ${dirname(resolve(path))}, then remove the file.`;
   return { what: 'instance lock', path: resolve(path), uid, ifDamaged };
-}
-
-/** A file that is there is not opened: closing it would drop a lock that this process has on it. */
-async function ensureFile(path: string): Promise<void> {
-  try {
-    await createFile('checkpoint.create-lock', path, '');
-  } catch (error) {
-    if (codeOf(error) !== 'EEXIST') throw error;
-  }
 }

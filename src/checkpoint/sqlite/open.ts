@@ -21,7 +21,7 @@ import {
 import { CURRENT_FORMAT, type Identity, identityOf, migrate } from './migrations.ts';
 import { allOperations, readingOperations, tablesOf } from './operations.ts';
 import { setAside } from './set-aside.ts';
-import { codeOf, type Place, withTrouble, withTroubleAsync } from './trouble.ts';
+import { codeOf, type Place, tolerating, withTrouble, withTroubleAsync } from './trouble.ts';
 
 export interface CheckpointOptions {
   /** The file. Its folder is made where it is missing. */
@@ -44,7 +44,8 @@ export async function openCheckpoint(options: CheckpointOptions): Promise<Checkp
   return withTroubleAsync(place, async () => {
     await makeDirectory('checkpoint.make-directory', dirname(path));
     for (;;) {
-      await ensureFile(path);
+      // SQLite would make it readable for others. One that is there must not be opened: closing it drops locks on it.
+      await tolerating('EEXIST', createFile('checkpoint.create', path, ''));
       const checkpoint = openSound(place, options.clock);
       if (checkpoint !== null) return checkpoint;
       const aside = await setAside(path, options.clock.now());
@@ -86,15 +87,6 @@ export function openCheckpointReader(
 function placeOf({ path, uid }: Pick<CheckpointOptions, 'path' | 'uid'>): Place {
   const ifDamaged = 'Start feed-sync again: a damaged checkpoint is set aside at the start and built anew.';
   return { what: 'checkpoint', path: resolve(path), uid, ifDamaged };
-}
-
-/** SQLite would make the file readable for others. One that is there is not opened: closing it would drop locks on it. */
-async function ensureFile(path: string): Promise<void> {
-  try {
-    await createFile('checkpoint.create', path, '');
-  } catch (error) {
-    if (codeOf(error) !== 'EEXIST') throw error;
-  }
 }
 
 /** Null where the file is damaged. */

@@ -8,11 +8,12 @@ import { basename, dirname, join } from 'node:path';
 import { renameFile } from '../../lib/files.ts';
 import { StorageError } from '../../model/errors.ts';
 import { MAX_CORRUPT_COPIES } from './limits.ts';
-import { codeOf } from './trouble.ts';
+import { tolerating } from './trouble.ts';
 
 /**
- * The path that the damaged file has now. The database goes first: where the process ends before its log has
- * followed, SQLite discards the log, because it belongs to a file that is empty.
+ * The path that the damaged file has now. Its log and the index of that are there only while another process reads
+ * it. The database goes first: where the process ends before its log has followed, SQLite discards the log, because
+ * it stands beside a file that is empty.
  * @throws StorageError when `MAX_CORRUPT_COPIES` were set aside before.
  */
 export async function setAside(path: string, now: Date): Promise<string> {
@@ -25,11 +26,11 @@ export async function setAside(path: string, now: Date): Promise<string> {
   }
   const aside = `${path}.corrupt-${now.toISOString().replaceAll(/[-:]/g, '')}`;
   await renameFile('checkpoint.set-aside', path, aside);
-  await renameIfThere(`${path}-wal`, `${aside}-wal`);
+  await tolerating('ENOENT', renameFile('checkpoint.set-aside-log', `${path}-wal`, `${aside}-wal`));
+  await tolerating('ENOENT', renameFile('checkpoint.set-aside-log-index', `${path}-shm`, `${aside}-shm`));
   return aside;
 }
 
-/** Without the shared memory file: it holds nothing and SQLite makes it anew. */
 async function corruptCopies(path: string): Promise<readonly string[]> {
   const prefix = `${basename(path)}.corrupt-`;
   const names = await readdir(dirname(path));
@@ -37,12 +38,4 @@ async function corruptCopies(path: string): Promise<readonly string[]> {
     .filter((name) => name.startsWith(prefix) && !/-(wal|shm)$/.test(name))
     .sort()
     .map((name) => join(dirname(path), name));
-}
-
-async function renameIfThere(from: string, to: string): Promise<void> {
-  try {
-    await renameFile('checkpoint.set-aside-log', from, to);
-  } catch (error) {
-    if (codeOf(error) !== 'ENOENT') throw error;
-  }
 }

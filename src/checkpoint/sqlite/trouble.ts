@@ -69,6 +69,15 @@ export async function withTroubleAsync<T>(place: Place, effect: () => Promise<T>
   }
 }
 
+/** Waits for `effect`; that it fails with `code` is no error. */
+export async function tolerating(code: string, effect: Promise<void>): Promise<void> {
+  try {
+    await effect;
+  } catch (error) {
+    if (codeOf(error) !== code) throw error;
+  }
+}
+
 /** The primary result code of SQLite (`SQLITE_IOERR` of `SQLITE_IOERR_WRITE`) or the system's code; null for others. */
 export function codeOf(error: unknown): string | null {
   if (error instanceof Database.SqliteError) return /^SQLITE_[A-Z]+/.exec(error.code)?.[0] ?? error.code;
@@ -110,7 +119,7 @@ function describe(trouble: Trouble, { what, path, uid, ifDamaged }: Place, error
       );
     case 'broken':
       return new StorageError(`Reading or writing the ${what} ${path} failed (${user}): ${error.message}.`, {
-        hint: `Look at the disk of ${dirname(path)}, its free space${freeSpace(path)} and the limits of the process.`,
+        hint: `Look at the disk of ${dirname(path)}, its free space${freeSpace(path)} and what this user may write.`,
         cause,
       });
     case 'corrupt':

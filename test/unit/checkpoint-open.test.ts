@@ -1,0 +1,264 @@
+/** Opening the checkpoint: a damaged file is set aside, a foreign or newer one left alone, trouble named. */
+
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { MAX_CORRUPT_COPIES } from '../../src/checkpoint/sqlite/limits.ts';
+import { openCheckpointReader } from '../../src/checkpoint/sqlite/open.ts';
+import { type Place, withTrouble } from '../../src/checkpoint/sqlite/trouble.ts';
+import { type Log, silentLog } from '../../src/lib/log.ts';
+import { BusyError, ConfigurationError, StorageError } from '../../src/model/errors.ts';
+import { commit, event, NOON, NOON_CLOCK, openAt, temporaryPath } from '../support/checkpoint-files.ts';
+
+const NOON_COPY = 'checkpoint.sqlite.corrupt-20260301T120000.000Z';
+
+function namesBeside(path: string): readonly string[] {
+  return readdirSync(dirname(path)).sort();
+}
+
+/** A checkpoint that wants one dataset, closed. */
+async function filledPath(): Promise<string> {
+  const path = temporaryPath('checkpoint.sqlite');
+  const checkpoint = await openAt(path);
+  commit(checkpoint, 's', { kind: 'member', datasetId: 'd' });
+  checkpoint.close();
+  return path;
+}
+
+function change(path: string, sql: string): void {
+  const database = new Database(path);
+  database.exec(sql);
+  database.close();
+}
+
+describe('a new checkpoint', () => {
+  it('is made with its folders, for the owner alone', async () => {
+    const path = join(dirname(temporaryPath('x')), 'a', 'b', 'checkpoint.sqlite');
+    commit(await openAt(path), 's');
+    const mode = (of: string): number => statSync(of).mode & 0o777;
+    expect(mode(dirname(path))).toBe(0o700);
+    expect(namesBeside(path)).toEqual([
+      'checkpoint.sqlite',
+      'checkpoint.sqlite-shm',
+      'checkpoint.sqlite-wal',
+    ]);
+    for (const name of namesBeside(path)) expect(mode(join(dirname(path), name)), name).toBe(0o600);
+  });
+
+  it('is taken from an empty file too', async () => {
+    const path = temporaryPath('checkpoint.sqlite');
+    writeFileSync(path, '');
+    expect((await openAt(path)).followed().size).toBe(0);
+  });
+
+  it('does not take up the log of a file that is gone', async () => {
+    const path = await filledPath();
+    const checkpoint = await openAt(path);
+    commit(checkpoint, 's', { kind: 'member', datasetId: 'e' });
+    const log = readFileSync(`${path}-wal`);
+    const other = temporaryPath('checkpoint.sqlite');
+    writeFileSync(`${other}-wal`, log);
+    expect((await openAt(other)).wants().size).toBe(0);
+  });
+});
+
+describe('a damaged checkpoint', () => {
+  const damages: readonly (readonly [string, (path: string) => void])[] = [
+    ['text', (path) => writeFileSync(path, 'this is no database, though it is long enough to be looked at')],
+    ['a file cut short', (path) => truncateSync(path, 4_096 * 2 + 100)],
+    [
+      'a file with a page of noise',
+      (path) => {
+        const bytes = readFileSync(path);
+        bytes.fill(0xa5, 4_096, 4_096 * 3);
+        writeFileSync(path, bytes);
+      },
+    ],
+    ['a file that lacks a table', (path) => change(path, 'DROP TABLE want_reloads')],
+  ];
+
+  it.each(damages)('is set aside and made anew: %s', async (_, damage) => {
+    const path = await filledPath();
+    damage(path);
+    const damaged = readFileSync(path);
+    const errors: unknown[] = [];
+    const log: Log = { ...silentLog, error: (fields) => errors.push(fields) };
+    const checkpoint = await openAt(path, log);
+    expect(checkpoint.wants().size).toBe(0);
+    commit(checkpoint, 's', { kind: 'member', datasetId: 'd' });
+    expect(checkpoint.wants().size).toBe(1);
+    const aside = join(dirname(path), NOON_COPY);
+    expect(errors).toEqual([{ path, aside }]);
+    expect(readFileSync(aside).equals(damaged)).toBe(true);
+  });
+
+  it('takes its log along where a reader still has it open', async () => {
+    const path = await filledPath();
+    const reader = new Database(path);
+    onTestFinished(() => void reader.close());
+    reader.exec('PRAGMA user_version = 1');
+    truncateSync(path, 4_096);
+    const checkpoint = await openAt(path);
+    commit(checkpoint, 's', { kind: 'member', datasetId: 'new' });
+    checkpoint.close();
+    expect(namesBeside(path)).toEqual([basename(path), NOON_COPY, `${NOON_COPY}-shm`, `${NOON_COPY}-wal`]);
+    expect([...(await openAt(path)).wants().keys()]).toEqual(['new']);
+  });
+
+  it(`is set aside ${MAX_CORRUPT_COPIES} times, then a person must look`, async () => {
+    const path = temporaryPath('checkpoint.sqlite');
+    for (let copy = 0; copy < MAX_CORRUPT_COPIES; copy += 1) {
+      writeFileSync(path, `damaged for the time number ${copy}, and long enough to be looked at`);
+      const later = new Date(NOON.getTime() + copy);
+      (await openAt(path, silentLog, { ...NOON_CLOCK, now: () => later })).close();
+    }
+    writeFileSync(path, 'damaged once more, and this, too, is long enough to be looked at');
+    const opening = openAt(path);
+    await expect(opening).rejects.toThrow(StorageError);
+    await expect(opening).rejects.toThrow(join(dirname(path), NOON_COPY));
+    expect(readFileSync(path, 'utf8')).toMatch(/^damaged once more/);
+    expect(namesBeside(path).filter((name) => name.includes('corrupt'))).toHaveLength(MAX_CORRUPT_COPIES);
+  });
+});
+
+describe('a file that is not ours to change', () => {
+  it('is refused where a newer program wrote it', async () => {
+    const path = await filledPath();
+    change(path, 'PRAGMA user_version = 99');
+    const before = readFileSync(path);
+    const opening = openAt(path);
+    await expect(opening).rejects.toThrow(ConfigurationError);
+    await expect(opening).rejects.toThrow(`${path} has format 99; this program knows formats up to 1.`);
+    expect(() => openCheckpointReader({ path, uid: 1000 })).toThrow(ConfigurationError);
+    expect(readFileSync(path).equals(before)).toBe(true);
+  });
+
+  it("is refused where it is somebody else's database", async () => {
+    const path = temporaryPath('checkpoint.sqlite');
+    change(path, 'CREATE TABLE mine (a); INSERT INTO mine VALUES (1)');
+    const before = readFileSync(path);
+    await expect(openAt(path)).rejects.toThrow(ConfigurationError);
+    expect(() => openCheckpointReader({ path, uid: 1000 })).toThrow('not a checkpoint of feed-sync');
+    expect(readFileSync(path).equals(before)).toBe(true);
+    expect(namesBeside(path)).toEqual([basename(path)]);
+  });
+});
+
+describe('F11 a place that cannot be written', () => {
+  it.each([
+    ['a folder that is a file', (path: string) => writeFileSync(dirname(path), 'x')],
+    ['a folder in place of the file', (path: string) => mkdirSync(path, { recursive: true })],
+  ])('is named with the user id: %s', async (_, prepare) => {
+    const path = join(temporaryPath('data'), 'checkpoint.sqlite');
+    prepare(path);
+    const opening = openAt(path);
+    await expect(opening).rejects.toThrow(StorageError);
+    await expect(opening).rejects.toThrow(path);
+    await expect(opening).rejects.toThrow('user id 1000');
+    await expect(opening).rejects.toHaveProperty('hint', expect.stringContaining(dirname(path)));
+  });
+
+  it.skipIf(process.getuid?.() === 0)(
+    'is named with the user id: a folder without the right to write',
+    async () => {
+      const path = temporaryPath('checkpoint.sqlite');
+      chmodSync(dirname(path), 0o500);
+      await expect(openAt(path)).rejects.toThrow(StorageError);
+      await expect(openAt(path)).rejects.toThrow(/checkpoint\.sqlite cannot be .* by user id 1000/);
+    },
+  );
+});
+
+describe('trouble of SQLite and of the system', () => {
+  const place: Place = {
+    what: 'checkpoint',
+    path: '/data/checkpoint.sqlite',
+    uid: 7,
+    ifDamaged: 'start again',
+  };
+  const system = (code: string): Error => Object.assign(new Error(code), { code });
+  const sqlite = (code: string): Error => new Database.SqliteError('the reason', code);
+
+  it.each([
+    [sqlite('SQLITE_FULL'), /disk is full: the checkpoint \/data\/checkpoint\.sqlite/],
+    [system('ENOSPC'), /disk is full/],
+    [sqlite('SQLITE_IOERR_WRITE'), /failed \(user id 7\): the reason/],
+    [sqlite('SQLITE_READONLY_DIRECTORY'), /cannot be opened or written by user id 7/],
+    [sqlite('SQLITE_CANTOPEN_ISDIR'), /cannot be opened or written by user id 7/],
+    [sqlite('SQLITE_PERM'), /cannot be opened or written by user id 7/],
+    [system('EROFS'), /cannot be opened or written by user id 7/],
+    [sqlite('SQLITE_CORRUPT_INDEX'), /is damaged: the reason/],
+  ])('is a StorageError that names the file: %s', (error, message) => {
+    const fails = (): never =>
+      withTrouble(place, () => {
+        throw error;
+      });
+    expect(fails).toThrow(StorageError);
+    expect(fails).toThrow(message);
+    expect(fails).toThrow(expect.objectContaining({ cause: error, hint: expect.any(String) }));
+  });
+
+  it('is a BusyError where another process writes', () => {
+    expect(() =>
+      withTrouble(place, () => {
+        throw sqlite('SQLITE_BUSY_SNAPSHOT');
+      }),
+    ).toThrow(BusyError);
+  });
+
+  it('passes as it is where it is a bug of ours', () => {
+    const bug = sqlite('SQLITE_CONSTRAINT_CHECK');
+    expect(() =>
+      withTrouble(place, () => {
+        throw bug;
+      }),
+    ).toThrow(bug);
+  });
+});
+
+describe('the reader', () => {
+  it('is null where there is no checkpoint, and makes none', () => {
+    const path = temporaryPath('checkpoint.sqlite');
+    expect(openCheckpointReader({ path, uid: null })).toBeNull();
+    expect(openCheckpointReader({ path: join(path, 'deeper'), uid: null })).toBeNull();
+    expect(existsSync(path)).toBe(false);
+    writeFileSync(path, '');
+    expect(openCheckpointReader({ path, uid: null })).toBeNull();
+    expect(statSync(path).size).toBe(0);
+  });
+
+  it('names a damaged file and leaves it', () => {
+    const path = temporaryPath('checkpoint.sqlite');
+    writeFileSync(path, 'this is no database, though it is long enough to be looked at');
+    expect(() => openCheckpointReader({ path, uid: null })).toThrow(StorageError);
+    expect(namesBeside(path)).toEqual([basename(path)]);
+  });
+
+  it('gives one moment, while the writer goes on', async () => {
+    const path = await filledPath();
+    const checkpoint = await openAt(path);
+    const reader = openCheckpointReader({ path, uid: null });
+    expect(reader?.wants().size).toBe(1);
+    const step = { subscriptionId: 's', subscriptionName: null, cursor: event(2n) };
+    checkpoint.commitFollowStep({ ...step, changes: [{ kind: 'member', datasetId: 'e' }] });
+    expect(reader?.wants().size).toBe(1);
+    expect(reader?.followed().get('s')?.cursor).toBeNull();
+    reader?.close();
+    const later = openCheckpointReader({ path, uid: null });
+    expect(later?.wants().size).toBe(2);
+    expect(later?.followed().get('s')?.cursor).toEqual(event(2n));
+    expect([later?.holds(), later?.failures().size, later?.recentJournal(5)]).toEqual([[], 0, []]);
+    expect(later?.rememberedContract()).toEqual({ manifestPath: null, newerThanParameter: null });
+    later?.close();
+  });
+});

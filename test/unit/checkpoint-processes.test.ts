@@ -1,0 +1,72 @@
+/** The checkpoint and real processes: one is killed in the midst of steps, one writes while another reads. */
+
+import { spawnSync } from 'node:child_process';
+import { expect, it, onTestFinished } from 'vitest';
+import { openCheckpointReader } from '../../src/checkpoint/sqlite/open.ts';
+import { openAt, temporaryPath } from '../support/checkpoint-files.ts';
+import { type Child, scriptPath, startChild } from '../support/child.ts';
+
+const KILLS = 4;
+const ROUNDS = 20;
+
+function startWriter(path: string): Child {
+  const child = startChild('checkpoint-writer-child.ts', path);
+  onTestFinished(() => child.kill());
+  return child;
+}
+
+it('keeps wants and cursor together when the process is killed in the midst of steps', async () => {
+  const path = temporaryPath('checkpoint.sqlite');
+  for (let kill = 1; kill <= KILLS; kill += 1) {
+    const writer = startWriter(path);
+    const seen = await lines(writer, 3 * kill);
+    await writer.kill();
+
+    const checkpoint = await openAt(path);
+    const cursor = checkpoint.followed().get('sub')?.cursor?.number ?? 0n;
+    const wants = checkpoint.wants();
+    expect(cursor).toBeGreaterThanOrEqual(seen);
+    expect(wants.get('first')?.atLeastVersion).toBe(Number(cursor));
+    expect(wants.get('second')?.reloadAfter.get('sub')).toBe(cursor);
+    expect(wants.get('last')?.atLeastVersion).toBe(Number(cursor));
+    checkpoint.close();
+  }
+});
+
+it('can be read while another process writes, each time as of one moment', async () => {
+  const path = temporaryPath('checkpoint.sqlite');
+  const writer = startWriter(path);
+  for (let round = 1; round <= ROUNDS; round += 1) {
+    const seen = await lines(writer, 3);
+    const reader = openCheckpointReader({ path, uid: null });
+    const wanted = reader?.wants().get('last')?.atLeastVersion ?? -1;
+    expect(wanted).toBeGreaterThanOrEqual(Number(seen));
+    expect(reader?.followed().get('sub')?.cursor?.number).toBe(BigInt(wanted));
+    reader?.close();
+  }
+});
+
+it.skipIf(process.platform === 'win32')(
+  'F07 names the file when it cannot grow, and stays as it was',
+  async () => {
+    const path = temporaryPath('checkpoint.sqlite');
+    const limited = 'ulimit -f 300 && exec "$0" "$1" "$2"';
+    const script = scriptPath('checkpoint-writer-child.ts');
+    const ended = spawnSync('sh', ['-c', limited, process.execPath, script, path], { encoding: 'utf8' });
+    expect(ended.stderr).toContain('StorageError');
+    expect(ended.stderr).toContain(path);
+    expect(ended.status).toBe(1);
+    const committed = BigInt(ended.stdout.trim().split('\n').at(-1) ?? '');
+    const checkpoint = await openAt(path);
+    expect(committed).toBeGreaterThan(0n);
+    expect(checkpoint.followed().get('sub')?.cursor?.number).toBe(committed);
+    expect(checkpoint.wants().get('last')?.atLeastVersion).toBe(Number(committed));
+  },
+);
+
+/** The last of so many further lines. */
+async function lines(writer: Child, count: number): Promise<bigint> {
+  let last = '';
+  for (let line = 1; line <= count; line += 1) last = await writer.nextLine();
+  return BigInt(last);
+}

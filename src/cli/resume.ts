@@ -1,11 +1,10 @@
 /** `feed-sync resume`: a person has acted on a refusal; the service is asked again at the next catch-up. */
 
-import { openCheckpoint } from '../checkpoint/sqlite/open.ts';
+import { openCheckpointBeside } from '../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import { type RefusalScope, UsageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
-import { logFor } from './log-for.ts';
 import { tellScope } from './person.ts';
 import { write } from './terminal.ts';
 
@@ -23,13 +22,12 @@ export async function resume(
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const { terminal, clock, process } = context;
-  const log = logFor(configuration, terminal);
-  const checkpoint = await openCheckpoint({
-    path: configuration.checkpoint.path,
-    uid: process.uid,
-    clock,
-    log,
-  });
+  const checkpoint = openCheckpointBeside({ path: configuration.checkpoint.path, uid: process.uid, clock });
+  if (checkpoint === null) {
+    throw new UsageError('There is nothing to resume: no catch-up has run here yet.', {
+      hint: 'feed-sync once',
+    });
+  }
   try {
     const scopes = options.all
       ? checkpoint.holds().map(({ refusal }) => refusal.scope)

@@ -1,8 +1,9 @@
 /** `feed-sync status`: what is wanted, what the mirror has, and what is in the way. Works beside a running instance. */
 
 import { join } from 'node:path';
+import type { CheckpointReader } from '../checkpoint/checkpoint.ts';
 import { readInstanceLock } from '../checkpoint/instance-lock.ts';
-import { type CheckpointReader, openCheckpointReader } from '../checkpoint/sqlite/open.ts';
+import { openCheckpointReader } from '../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import type { Held } from '../destination/destination.ts';
 import { openReader } from '../destination/duckdb/reader.ts';
@@ -44,7 +45,6 @@ async function look(configuration: LocalConfiguration, context: Context): Promis
       runningInstance: running ? holder : null,
       mirror,
       checkpoint: checkpoint === null ? null : contentOf(checkpoint),
-      now: context.clock.now(),
     });
   } finally {
     checkpoint?.close();
@@ -84,5 +84,3 @@ function contentOf(checkpoint: CheckpointReader) {
     failures: checkpoint.failures(),
   };
 }
-
-export type CheckpointContent = ReturnType<typeof contentOf>;

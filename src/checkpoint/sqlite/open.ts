@@ -58,6 +58,31 @@ export async function openCheckpoint(options: CheckpointOptions): Promise<Checkp
 }
 
 /**
+ * For a command that works beside the instance: it can change what is stored, but makes, migrates and repairs
+ * nothing, because the file may be in use. Null where there is no checkpoint yet.
+ * @throws StorageError, ConfigurationError, BusyError as `openCheckpoint` does, also for a damaged file and an older format.
+ */
+export function openCheckpointBeside(options: Omit<CheckpointOptions, 'log'>): Checkpoint | null {
+  const place = placeOf(options);
+  const { path } = place;
+  return withTrouble(place, () => {
+    if (statSync(path, { throwIfNoEntry: false }) === undefined) return null;
+    return closingOnError(connectForWriting(path), (database) => {
+      const identity = identityOf(database);
+      if (identity.kind === 'empty') {
+        database.close();
+        return null;
+      }
+      refuseForeignAndNewer(identity, path);
+      refuseOlder(identity, path);
+      makeDurable(database, place);
+      const writing = connection(database, place);
+      return allOperations(writing, tablesOf(writing), options.clock);
+    });
+  });
+}
+
+/**
  * For looking only: nothing is made, migrated or repaired. Null where there is no checkpoint yet. All that it gives
  * is of one moment, that of the first call; close it soon.
  * @throws StorageError, ConfigurationError, BusyError as `openCheckpoint` does, also for an older format.

@@ -43,7 +43,7 @@ export function scalar<Value>(options: ScalarOptions<Value>): Kind<Value> {
   };
 }
 
-export interface Range {
+interface Range {
   /** Smallest and largest value, both allowed, as a person writes them. */
   readonly min: string;
   readonly max: string;

@@ -15,7 +15,7 @@ import {
   written,
 } from './setting.ts';
 
-/** DuckDB does not start with much less. */
+/** A slip of the unit, 4MB for 4GB, shows here and not in the middle of a load. */
 const LEAST_MEMORY_LIMIT_BYTES = 64e6;
 const MOST_THREADS = 1_024;
 

@@ -19,9 +19,9 @@ export function flagOf(key: string): string {
 }
 
 /**
- * The known name that is most like `name`. One whose last word is the same counts as very like, for a key in the
- * wrong group is a common mistake: `timeout` means `http.timeout` rather than a key of seven other letters.
- * `known` must not be empty.
+ * The known name that is most like `name`. Two mistakes are common and count as small whatever their length: the
+ * right last word in the wrong group (`timeout` means `http.timeout` rather than a key of seven other letters), and
+ * a word too many at the end (`FEED_SYNC_CONFIG_FILE`). `known` must not be empty.
  */
 export function nearest(name: string, known: readonly string[]): string {
   const scores = known.map((candidate) => ({ candidate, ...unlikeness(name, candidate) }));
@@ -31,12 +31,16 @@ export function nearest(name: string, known: readonly string[]): string {
   }).candidate;
 }
 
-const WRONG_GROUP_COST = 1;
+const COMMON_MISTAKE_COST = 1;
 
 function unlikeness(name: string, candidate: string): { readonly least: number; readonly whole: number } {
   const [left, right] = [name.toLowerCase(), candidate.toLowerCase()];
   const whole = distance(left, right);
-  return { whole, least: Math.min(whole, distance(lastWord(left), lastWord(right)) + WRONG_GROUP_COST) };
+  const last = distance(lastWord(left), lastWord(right));
+  const costs = [whole];
+  if (last * 2 < lastWord(left).length) costs.push(last + COMMON_MISTAKE_COST);
+  if (left.startsWith(right)) costs.push(COMMON_MISTAKE_COST);
+  return { whole, least: Math.min(...costs) };
 }
 
 function lastWord(name: string): string {

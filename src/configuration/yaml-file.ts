@@ -36,7 +36,8 @@ export interface ReadSettingsFile {
  */
 export function readSettingsFile(text: string, path: string): ReadSettingsFile {
   const lineCounter = new LineCounter();
-  const document = parseDocument(text, { lineCounter, prettyErrors: false, logLevel: 'silent' });
+  // At `warn` the parser prints parts of the text itself, at `silent` it overlooks a second document.
+  const document = parseDocument(text, { lineCounter, prettyErrors: false, logLevel: 'error' });
   const lineAt = (offset: number) => lineCounter.linePos(offset).line;
   const problemAt = (offset: number, subject: string, trouble: string) => ({
     subject,
@@ -72,7 +73,7 @@ interface Leaf {
 }
 
 function leavesOf(node: ParsedNode | null, group: string): readonly Leaf[] {
-  if (node === null) return [];
+  if (node === null || isEmpty(node)) return [];
   if (!isMap(node)) return [{ name: group, hasDottedKey: false, node, offset: node.range[0] }];
   return node.items.flatMap((pair) => {
     const word = isScalar(pair.key) ? String(pair.key.value) : '?';

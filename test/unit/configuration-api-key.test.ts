@@ -1,0 +1,191 @@
+/** Where the API key may stand, and that nothing shows it. */
+
+import { inspect } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { Secret } from '../../src/lib/secret.ts';
+import { API_KEY, errorOf, load, problemsOf, REQUIRED } from '../support/configuration.ts';
+
+const FILE = '/home/ann/feed-sync.yaml';
+const { FEED_SYNC_BASE_URL } = REQUIRED;
+const withoutKey = { FEED_SYNC_BASE_URL };
+
+describe('the API key', () => {
+  it.each([
+    {
+      where: 'in the variable',
+      machine: { environment: { ...withoutKey, FEED_SYNC_API_KEY: `  ${API_KEY}\n` } },
+      sources: { key: 'environment FEED_SYNC_API_KEY', file: undefined },
+    },
+    {
+      where: 'in the file that the variable names',
+      machine: {
+        environment: { ...withoutKey, FEED_SYNC_API_KEY_FILE: './key' },
+        files: { '/home/ann/key': `${API_KEY}\r\n` },
+      },
+      sources: {
+        key: 'environment FEED_SYNC_API_KEY_FILE',
+        file: { value: '/home/ann/key', source: 'environment FEED_SYNC_API_KEY_FILE' },
+      },
+    },
+    {
+      where: 'in the settings file',
+      machine: { environment: withoutKey, files: { [FILE]: `service:\n  apiKey: ${API_KEY}\n` } },
+      sources: { key: `file ${FILE}:2`, file: undefined },
+    },
+    {
+      where: 'in the file that the settings file names, from its own folder',
+      machine: {
+        flags: { '--config': '/etc/fs/a.yaml' },
+        environment: withoutKey,
+        files: { '/etc/fs/a.yaml': 'service:\n  apiKeyFile: key\n', '/etc/fs/key': API_KEY },
+      },
+      sources: {
+        key: 'file /etc/fs/a.yaml:2',
+        file: { value: '/etc/fs/key', source: 'file /etc/fs/a.yaml:2' },
+      },
+    },
+    {
+      where: 'with the credentials of the service manager',
+      machine: {
+        environment: { ...withoutKey, CREDENTIALS_DIRECTORY: '/run/credentials/fs' },
+        files: { '/run/credentials/fs/api-key': `${API_KEY}\n` },
+      },
+      sources: {
+        key: 'environment CREDENTIALS_DIRECTORY',
+        file: { value: '/run/credentials/fs/api-key', source: 'environment CREDENTIALS_DIRECTORY' },
+      },
+    },
+  ])('may stand $where', ({ machine, sources: expected }) => {
+    const { configuration, sources } = load(machine);
+    expect(configuration.service.apiKey.reveal()).toBe(API_KEY);
+    expect(sources.get('service.apiKey')).toEqual({ value: '[secret]', source: expected.key });
+    expect(sources.get('service.apiKeyFile')).toEqual(expected.file);
+  });
+
+  it('of a stronger level replaces both ways of a weaker one', () => {
+    const { configuration } = load({
+      environment: { ...withoutKey, FEED_SYNC_API_KEY_FILE: './key', CREDENTIALS_DIRECTORY: '/run/c' },
+      files: {
+        '/home/ann/key': API_KEY,
+        [FILE]: 'service:\n  apiKey: weaker\n',
+        '/run/c/api-key': 'weakest',
+      },
+    });
+    expect(configuration.service.apiKey.reveal()).toBe(API_KEY);
+  });
+
+  it('cannot be a flag', () => {
+    const attempt = () =>
+      load({ environment: withoutKey, flags: { '--api-key': API_KEY, '--api-key-file': './key' } });
+    expect(problemsOf(attempt)).toEqual([
+      'service.apiKey is not set; set FEED_SYNC_API_KEY or FEED_SYNC_API_KEY_FILE, or service.apiKeyFile in the file',
+    ]);
+  });
+
+  it('cannot be given twice at one level', () => {
+    const twice = { ...REQUIRED, FEED_SYNC_API_KEY_FILE: './key' };
+    expect(problemsOf(() => load({ environment: twice, files: { '/home/ann/key': API_KEY } }))).toEqual([
+      'service.apiKey and service.apiKeyFile are both set; keep one (environment FEED_SYNC_API_KEY and environment FEED_SYNC_API_KEY_FILE)',
+    ]);
+    const files = { [FILE]: `service:\n  apiKeyFile: ./key\n  apiKey: ${API_KEY}\n` };
+    expect(problemsOf(() => load({ environment: withoutKey, files }))).toEqual([
+      `service.apiKey and service.apiKeyFile are both set; keep one (file ${FILE}:3 and file ${FILE}:2)`,
+    ]);
+  });
+
+  it.each([
+    [
+      `${API_KEY}\n${API_KEY}`,
+      'holds white space, a control character or a letter outside ASCII, which no key does',
+    ],
+    [`${API_KEY} x`, 'holds white space, a control character or a letter outside ASCII, which no key does'],
+    [
+      `${API_KEY}\u0007`,
+      'holds white space, a control character or a letter outside ASCII, which no key does',
+    ],
+    [`${API_KEY}ü`, 'holds white space, a control character or a letter outside ASCII, which no key does'],
+    [API_KEY.repeat(200), 'is longer than 4096 characters; is it the key alone?'],
+  ])('must be one word: %#', (key, trouble) => {
+    const inline = { environment: { ...withoutKey, FEED_SYNC_API_KEY: key } };
+    expect(problemsOf(() => load(inline))).toEqual([
+      `service.apiKey ${trouble} (environment FEED_SYNC_API_KEY)`,
+    ]);
+    const inFile = {
+      environment: { ...withoutKey, FEED_SYNC_API_KEY_FILE: '/k/key' },
+      files: { '/k/key': key },
+    };
+    expect(problemsOf(() => load(inFile))).toEqual([
+      `service.apiKeyFile is '/k/key', which ${trouble} (environment FEED_SYNC_API_KEY_FILE)`,
+    ]);
+  });
+
+  it('must be text in the settings file', () => {
+    const files = { [FILE]: 'service:\n  apiKey: 12345678\n' };
+    const [problem = ''] = problemsOf(() => load({ environment: withoutKey, files }));
+    expect(problem).toBe(`service.apiKey is not text; put it in quotes (file ${FILE}:2)`);
+  });
+});
+
+describe('the file of the API key', () => {
+  const problemsWith = (path: string, files: Readonly<Record<string, string>> = {}) =>
+    problemsOf(() => load({ environment: { ...withoutKey, FEED_SYNC_API_KEY_FILE: path }, files }));
+
+  it('must be there', () => {
+    expect(problemsWith('/k/key')).toEqual([
+      "service.apiKeyFile is '/k/key', which cannot be read: no such file or directory (ENOENT) (environment FEED_SYNC_API_KEY_FILE)",
+    ]);
+  });
+
+  it('must hold something', () => {
+    expect(problemsWith('/k/key', { '/k/key': ' \n' })).toEqual([
+      "service.apiKeyFile is '/k/key', which is empty (environment FEED_SYNC_API_KEY_FILE)",
+    ]);
+  });
+
+  it('is not shown where it may be the key itself', () => {
+    expect(problemsWith(API_KEY)).toEqual([
+      'service.apiKeyFile cannot be read: no such file or directory (ENOENT); it is not shown, for it may be the key itself; write a path with a slash (environment FEED_SYNC_API_KEY_FILE)',
+    ]);
+    expect(problemsWith(`~${API_KEY}`)).toEqual([
+      'service.apiKeyFile names no file (environment FEED_SYNC_API_KEY_FILE)',
+    ]);
+  });
+
+  it('among the credentials may be missing, but not unreadable', () => {
+    const environment = { ...withoutKey, CREDENTIALS_DIRECTORY: '/run/c' };
+    expect(problemsOf(() => load({ environment }))).toEqual([
+      'service.apiKey is not set; set FEED_SYNC_API_KEY or FEED_SYNC_API_KEY_FILE, or service.apiKeyFile in the file',
+    ]);
+    const readFile = (path: string) => {
+      const code = path === '/run/c/api-key' ? 'EACCES' : 'ENOENT';
+      throw Object.assign(new Error(code), { code });
+    };
+    expect(problemsOf(() => load({ environment, readFile }))).toEqual([
+      "service.apiKey is in '/run/c/api-key', which cannot be read: EACCES (environment CREDENTIALS_DIRECTORY)",
+    ]);
+  });
+});
+
+describe('nothing shows the key', () => {
+  it('neither a print of what was loaded', () => {
+    const loaded = load({});
+    expect(loaded.configuration.service.apiKey).toBeInstanceOf(Secret);
+    const prints = [
+      inspect(loaded, { depth: 10, showHidden: true }),
+      JSON.stringify(loaded),
+      JSON.stringify([...loaded.sources]),
+      `${loaded.configuration.service.apiKey}`,
+    ];
+    for (const print of prints) expect(print).not.toContain(API_KEY);
+  });
+
+  it('nor a print of an error', () => {
+    const environment = {
+      ...withoutKey,
+      FEED_SYNC_API_KEY: `${API_KEY} ${API_KEY}`,
+      FEED_SYNC_HTTP_TIMEOUT: 'x',
+    };
+    const error = errorOf(() => load({ environment }));
+    expect(inspect(error, { depth: 10, showHidden: true })).not.toContain(API_KEY);
+  });
+});

@@ -1,0 +1,161 @@
+/** Which file is read, and what is wrong with a file as a whole. Real files. */
+
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { API_KEY, type FakeMachine, load, loadFile, problemsOf, REQUIRED } from '../support/configuration.ts';
+
+const FILE = '/home/ann/feed-sync.yaml';
+const readFile = (path: string) => readFileSync(path, 'utf8');
+
+describe('which file is read', () => {
+  let folder = '';
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'feed-sync-configuration-'));
+    writeFileSync(join(folder, 'feed-sync.yaml'), 'retry: { maxAttempts: 1 }\n');
+    writeFileSync(join(folder, 'two.yaml'), 'retry: { maxAttempts: 2 }\n');
+    writeFileSync(join(folder, 'three.yaml'), 'retry: { maxAttempts: 3 }\n');
+  });
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+  const loadIn = (machine: FakeMachine) => load({ ...machine, workingDirectory: folder, readFile });
+
+  it('is that of the flag, else of the variable, else the one here', () => {
+    const environment = { ...REQUIRED, FEED_SYNC_CONFIG: './two.yaml' };
+    const flags = { '--config': 'three.yaml' };
+    const loaded = [loadIn({ flags, environment }), loadIn({ environment }), loadIn({})];
+    expect(loaded.map(({ configuration }) => configuration.retry.maxAttempts)).toEqual([3, 2, 1]);
+    expect(loaded.map(({ filePath }) => filePath)).toEqual([
+      join(folder, 'three.yaml'),
+      join(folder, 'two.yaml'),
+      join(folder, 'feed-sync.yaml'),
+    ]);
+  });
+
+  it('is that of the machine, where none is here', () => {
+    const files = { '/etc/feed-sync/feed-sync.yaml': 'retry: { maxAttempts: 4 }\n' };
+    const { configuration, filePath } = load({ files });
+    expect(configuration.retry.maxAttempts).toBe(4);
+    expect(filePath).toBe('/etc/feed-sync/feed-sync.yaml');
+  });
+
+  it('must be there, if it was named', () => {
+    const environment = { FEED_SYNC_CONFIG: 'four.yaml' };
+    expect(problemsOf(() => loadIn({ environment }))).toEqual([
+      `The file '${join(folder, 'four.yaml')}' cannot be read: no such file or directory (ENOENT) (environment FEED_SYNC_CONFIG)`,
+    ]);
+    expect(problemsOf(() => loadIn({ flags: { '--config': '.' } }))).toEqual([
+      `The file '${folder}' cannot be read: illegal operation on a directory (EISDIR) (flag --config)`,
+    ]);
+  });
+
+  it('must be readable, if it is there', () => {
+    rmSync(join(folder, 'feed-sync.yaml'));
+    mkdirSync(join(folder, 'feed-sync.yaml'));
+    expect(problemsOf(() => loadIn({}))).toEqual([
+      `The file '${join(folder, 'feed-sync.yaml')}' cannot be read: illegal operation on a directory (EISDIR) (looked for where no file is named)`,
+    ]);
+  });
+
+  it('must be of a size that makes sense', () => {
+    expect(problemsOf(() => loadFile(' '.repeat(1_000_001)))).toEqual([
+      `The file '${FILE}' is too large to be a configuration (looked for where no file is named)`,
+    ]);
+  });
+});
+
+describe('the keys of a file', () => {
+  it.each([
+    '',
+    '# only words\n',
+    'http:\n',
+    '---\n',
+    '\uFEFFhttp:\r\n  timeout: 30s\r\n',
+    '{"http": {"timeout": "30s"}}',
+  ])('may be few: %j', (text) => {
+    expect(loadFile(text).configuration.http.timeoutMs).toBe(30_000);
+  });
+
+  it.each([
+    ['baseUrl: x', 'baseUrl is no known key; the nearest is service.baseUrl', 1],
+    ['http:\n  timout: 5s', 'http.timout is no known key; the nearest is http.timeout', 2],
+    ['htpp:\n  timeout: 5s', 'htpp is no known key; the nearest is http', 1],
+    ['service:\n  apikey: x', 'service.apikey is no known key; the nearest is service.apiKey', 2],
+    ['datadir:', 'datadir is no known key; the nearest is dataDir', 1],
+    ['__proto__: x', '__proto__ is no known key; the nearest is dataDir', 1],
+    ['"a\\nb": x', "'a\\u000ab' is no known key; the nearest is dataDir", 1],
+    [
+      '\nhttp.timeout: 5s',
+      'http.timeout is several keys in one; write http: and, indented below it, timeout:',
+      2,
+    ],
+    [
+      'http: 5s',
+      'http is no value but a group, of http.timeout, http.connections, http.maxJsonBytes, http.maxRetryAfter',
+      1,
+    ],
+    ['just words', 'The file holds no keys; write for example dataDir: ./data', 1],
+    ['- a\n- list', 'The file holds no keys; write for example dataDir: ./data', 1],
+  ])('are known, or refused with the nearest: %j', (text, trouble, line) => {
+    const [problem] = problemsOf(() => loadFile(text));
+    expect(problem).toBe(`${trouble} (file ${FILE}:${line})`);
+  });
+});
+
+describe('a file that is no YAML', () => {
+  it.each([
+    ['http:\n\ttimeout: 5s', 'is indented with a tab; use spaces', 2],
+    ['dataDir: a\ndataDir: b', 'has a key a second time; keep one', 2],
+    [
+      'datasets:\n  include: [*-parcels]',
+      'uses *, which stands for another place of the file; put text that starts with * in quotes',
+      2,
+    ],
+    [
+      'dataDir: &x a\ncheckpoint:\n  path: *x',
+      'uses *, which stands for another place of the file; put text that starts with * in quotes',
+      3,
+    ],
+    [
+      'datasets:\n  exclude: [!us-tx]',
+      'uses !, which names a type; put text that starts with ! in quotes',
+      2,
+    ],
+    [
+      'dataDir: @home',
+      'has text that starts with a character that YAML keeps for itself; put it in quotes',
+      1,
+    ],
+    ['dataDir: "C:\\data"', 'has a \\ in double quotes that means nothing there; use single quotes', 1],
+    ['dataDir: a\n---\ndataDir: b', 'holds a second document after ---; keep one', 2],
+    ['dataDir: "a', 'misses a colon, a quote or a bracket, or the space after a colon', 1],
+    [
+      'http:\n  timeout: 5s\n    connections: 4',
+      'is not indented as YAML wants it; put the keys of a group one below the other',
+      2,
+    ],
+  ])('is refused with a sentence and the line: %j', (text, trouble, line) => {
+    expect(problemsOf(() => loadFile(text))).toEqual([`The file ${trouble} (file ${FILE}:${line})`]);
+  });
+
+  it.each([
+    `service:\n  apiKey: *${API_KEY}`,
+    `service:\n  apiKey: !${API_KEY}`,
+    `service:\n  apiKey: "\\q${API_KEY}"`,
+    `service:\n  apiKey: "${API_KEY}`,
+    `service:\n  apiKey:${API_KEY}`,
+    `service:\n  apiKey: x: ${API_KEY}`,
+    `service:\n  apiKey: [${API_KEY}`,
+    `service:\n  apiKey: ]${API_KEY}`,
+    `service:\n  apiKey: {${API_KEY}}`,
+    `service:\n  apiKey: [${API_KEY}]`,
+    `service: ${API_KEY}`,
+    `subscription: ${API_KEY}`,
+    `service:\n  apikey: ${API_KEY}`,
+    `%${API_KEY}\n---\nx`,
+  ])('never brings the API key to light: %#', (text) => {
+    const environment = { FEED_SYNC_BASE_URL: REQUIRED.FEED_SYNC_BASE_URL };
+    expect(problemsOf(() => load({ environment, files: { [FILE]: text } })).length).toBeGreaterThan(0);
+  });
+});

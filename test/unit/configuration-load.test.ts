@@ -1,0 +1,242 @@
+/** Which value counts, what the defaults are, and what comes out. */
+
+import { describe, expect, it } from 'vitest';
+import type { Configuration } from '../../src/configuration/configuration.ts';
+import {
+  API_KEY,
+  errorOf,
+  load,
+  loadFile,
+  loadLocal,
+  problemsOf,
+  REQUIRED,
+} from '../support/configuration.ts';
+
+const FILE = '/home/ann/feed-sync.yaml';
+
+describe('the defaults', () => {
+  it('are these, where only the two required values are given', () => {
+    const { configuration, filePath } = load({});
+    expect(configuration).toEqual({
+      service: {
+        baseUrl: 'https://feed.example.com',
+        apiKey: expect.anything(),
+        contract: { manifestPath: null, newerThanParameter: null },
+      },
+      subscriptions: null,
+      datasets: { include: ['*'], exclude: [] },
+      dataDirectory: '/home/ann/data',
+      destination: { path: '/home/ann/data/mirror.duckdb' },
+      checkpoint: { path: '/home/ann/data/checkpoint.sqlite' },
+      downloads: { allowedOrigins: [] },
+      http: { timeoutMs: 30_000, connections: 8, maxJsonBytes: 64e6, maxRetryAfterMs: 900_000 },
+      retry: { maxAttempts: 6, baseDelayMs: 500, maxDelayMs: 30_000 },
+      lock: { waitMs: 60_000 },
+      disk: { reserveBytes: 1e9 },
+      duckdb: { memoryLimitBytes: 8e9, threads: 4 },
+      log: { level: 'info', format: 'json' },
+    } satisfies Configuration);
+    expect(configuration.service.apiKey.reveal()).toBe(API_KEY);
+    expect(filePath).toBeNull();
+  });
+
+  it.each([
+    { memoryBytes: 16e9, constrainedMemoryBytes: 2e9, expected: 1e9 },
+    { memoryBytes: 16e9, constrainedMemoryBytes: 18_446_744_073_709_552_000, expected: 8e9 },
+    { memoryBytes: 100e6, constrainedMemoryBytes: 0, expected: 64e6 },
+  ])('give DuckDB half of what container or machine has: $expected', ({ expected, ...memory }) => {
+    const { configuration } = loadLocal({ machine: { cores: 1, ...memory } });
+    expect(configuration.duckdb.memoryLimitBytes).toBe(expected);
+  });
+
+  it('write text on a terminal', () => {
+    expect(load({ stderrIsTerminal: true }).configuration.log.format).toBe('text');
+  });
+
+  it('lie in the folder of the service manager, the first where it gives several', () => {
+    const environment = { ...REQUIRED, STATE_DIRECTORY: '/var/lib/feed-sync:/var/lib/other' };
+    const { configuration, sources } = load({ environment });
+    expect(configuration.destination.path).toBe('/var/lib/feed-sync/mirror.duckdb');
+    expect(sources.get('dataDir')).toEqual({
+      value: '/var/lib/feed-sync',
+      source: 'environment STATE_DIRECTORY',
+    });
+  });
+
+  it('follow the data folder that somebody chose', () => {
+    const { configuration } = load({ flags: { '--data-dir': 'kept' } });
+    expect(configuration.checkpoint.path).toBe('/home/ann/kept/checkpoint.sqlite');
+  });
+});
+
+describe('precedence', () => {
+  const flags = { '--http-timeout': '1s' };
+  const environment = { ...REQUIRED, FEED_SYNC_HTTP_TIMEOUT: '2s' };
+  const files = { [FILE]: '# first line\nhttp:\n  timeout: 3s\n' };
+
+  it.each([
+    { from: 'flag --http-timeout', machine: { flags, environment, files }, value: '1s', timeoutMs: 1_000 },
+    {
+      from: 'environment FEED_SYNC_HTTP_TIMEOUT',
+      machine: { environment, files },
+      value: '2s',
+      timeoutMs: 2_000,
+    },
+    { from: `file ${FILE}:3`, machine: { files }, value: '3s', timeoutMs: 3_000 },
+    { from: 'default', machine: {}, value: '30s', timeoutMs: 30_000 },
+  ])('takes the value of: $from', ({ from, machine, value, timeoutMs }) => {
+    const { configuration, sources } = load(machine);
+    expect(configuration.http.timeoutMs).toBe(timeoutMs);
+    expect(sources.get('http.timeout')).toEqual({ value, source: from });
+  });
+
+  it('judges only the value that counts', () => {
+    const wrong = { ...REQUIRED, FEED_SYNC_HTTP_TIMEOUT: 'soon' };
+    expect(load({ flags, environment: wrong }).configuration.http.timeoutMs).toBe(1_000);
+  });
+
+  it('takes an empty variable and an empty key for not set', () => {
+    const { configuration } = load({
+      environment: { ...REQUIRED, FEED_SYNC_HTTP_TIMEOUT: ' ', FEED_SYNC_CONFIG: '' },
+      files: { [FILE]: 'http:\n  timeout:\nretry:\n' },
+    });
+    expect(configuration.http.timeoutMs).toBe(30_000);
+  });
+
+  it('refuses an empty flag', () => {
+    const problems = problemsOf(() => load({ flags: { '--data-dir': '' } }));
+    expect(problems).toEqual(['dataDir is empty (flag --data-dir)']);
+  });
+});
+
+describe('every source', () => {
+  it('names each setting, as a person would write its value', () => {
+    const { sources } = load({
+      flags: { '--destination-path': 'out/a.duckdb' },
+      environment: { ...REQUIRED, FEED_SYNC_SUBSCRIPTIONS: ' sub_1 , sub_2,' },
+      files: { [FILE]: 'http:\n  connections: 4\ndatasets:\n  exclude: []\n' },
+    });
+    expect(Object.fromEntries(sources)).toMatchObject({
+      'service.apiKey': { value: '[secret]', source: 'environment FEED_SYNC_API_KEY' },
+      'destination.path': { value: '/home/ann/out/a.duckdb', source: 'flag --destination-path' },
+      subscriptions: { value: 'sub_1, sub_2', source: 'environment FEED_SYNC_SUBSCRIPTIONS' },
+      'http.connections': { value: '4', source: `file ${FILE}:2` },
+      'datasets.exclude': { value: 'none', source: `file ${FILE}:4` },
+      'service.contract.manifestPath': { value: 'discovered', source: 'default' },
+    });
+  });
+
+  it('has its own start for relative paths', () => {
+    const files = { '/etc/feed-sync/feed-sync.yaml': 'dataDir: kept\n' };
+    expect(load({ files }).configuration.dataDirectory).toBe('/etc/feed-sync/kept');
+    const environment = { ...REQUIRED, FEED_SYNC_DATA_DIR: 'kept' };
+    expect(load({ files, environment }).configuration.dataDirectory).toBe('/home/ann/kept');
+  });
+
+  it('reads lists: with commas in a variable, as a list in the file', () => {
+    const environment = { ...REQUIRED, FEED_SYNC_DATASETS_INCLUDE: 'us-tx-*,us-ok-*' };
+    expect(load({ environment }).configuration.datasets.include).toEqual(['us-tx-*', 'us-ok-*']);
+    const { configuration } = loadFile('subscriptions:\n  - sub_1\n  - "Travis, TX"\n');
+    expect(configuration.subscriptions).toEqual(['sub_1', 'Travis, TX']);
+  });
+});
+
+describe('the loaded value', () => {
+  it('cannot be changed, at any depth', () => {
+    const { configuration } = loadFile('subscriptions: [sub_1]\n');
+    const parts = [
+      configuration,
+      configuration.service,
+      configuration.service.contract,
+      configuration.subscriptions,
+      configuration.datasets.include,
+      configuration.http,
+    ];
+    expect(parts.map((part) => Object.isFrozen(part))).toEqual(parts.map(() => true));
+    expect(() => Object.assign(configuration.http, { timeoutMs: 0 })).toThrow(TypeError);
+  });
+});
+
+describe('the local part', () => {
+  it('needs neither address nor key, and holds nothing of the service', () => {
+    const { configuration, sources } = loadLocal({ environment: {} });
+    expect(configuration).toEqual({
+      dataDirectory: '/home/ann/data',
+      destination: { path: '/home/ann/data/mirror.duckdb' },
+      checkpoint: { path: '/home/ann/data/checkpoint.sqlite' },
+      lock: { waitMs: 60_000 },
+      duckdb: { memoryLimitBytes: 8e9, threads: 4 },
+      log: { level: 'info', format: 'json' },
+    });
+    expect([...sources.keys()].filter((key) => key.startsWith('service.'))).toEqual([]);
+    expect(Object.isFrozen(configuration.duckdb)).toBe(true);
+  });
+
+  it('does not judge the settings of the service, but names that nobody knows', () => {
+    const text = 'service:\n  baseUrl: nonsense\n  apiKeyFile: /not/there\n';
+    expect(loadLocal({ files: { [FILE]: text } }).filePath).toBe(FILE);
+    const problems = problemsOf(() => loadLocal({ files: { [FILE]: 'dataDri: kept\n' } }));
+    expect(problems).toEqual([`dataDri is no known key; the nearest is dataDir (file ${FILE}:1)`]);
+  });
+});
+
+describe('the error', () => {
+  it('holds all problems together, and what to do', () => {
+    const error = errorOf(() =>
+      load({
+        flags: { '--log-level': 'loud' },
+        environment: { FEED_SYNC_HTTP_TIMEOUT: 'soon', FEED_SYNC_HTTP_TIMEOUTS: '5s' },
+        files: { [FILE]: 'lock:\n  wiat: 5s\nretry:\n  maxAttempts: 0\n' },
+      }),
+    );
+    expect(error.message).toBe(
+      [
+        'The configuration has 7 problems:',
+        `  lock.wiat is no known key; the nearest is lock.wait (file ${FILE}:2)`,
+        '  FEED_SYNC_HTTP_TIMEOUTS is no known variable; the nearest is FEED_SYNC_HTTP_TIMEOUT (environment)',
+        "  log.level is 'loud'; write one of trace, debug, info, warn, error, silent (flag --log-level)",
+        '  service.baseUrl is not set; set FEED_SYNC_BASE_URL, or service.baseUrl in the file',
+        "  http.timeout is 'soon', which is no duration; write for example 30s or 5m (environment FEED_SYNC_HTTP_TIMEOUT)",
+        `  retry.maxAttempts is '0', less than the least, 1 (file ${FILE}:4)`,
+        '  service.apiKey is not set; set FEED_SYNC_API_KEY or FEED_SYNC_API_KEY_FILE, or service.apiKeyFile in the file',
+      ].join('\n'),
+    );
+    expect(error.hint).toBe('Run `feed-sync init` for a commented example of every key.');
+    expect(error.disposition).toBe('stop');
+  });
+
+  it('says where one value does not go with another', () => {
+    const files = { [FILE]: 'destination:\n  path: x.db\nretry:\n  baseDelay: 1m\n' };
+    const flags = { '--checkpoint-path': './x.db' };
+    expect(problemsOf(() => load({ files, flags }))).toEqual([
+      'checkpoint.path is the same file as destination.path; give each its own (flag --checkpoint-path)',
+      `retry.baseDelay is '1m', longer than retry.maxDelay, 30s (file ${FILE}:4)`,
+    ]);
+  });
+
+  it('leaves alone what Kubernetes makes of a Service called feed-sync', () => {
+    const environment = {
+      ...REQUIRED,
+      FEED_SYNC_SERVICE_HOST: '10.0.0.1',
+      FEED_SYNC_SERVICE_PORT_HTTP: '80',
+      FEED_SYNC_PORT: 'tcp://10.0.0.1:80',
+      FEED_SYNC_STATUS_PORT_9464_TCP_ADDR: '10.0.0.1',
+    };
+    expect(load({ environment }).filePath).toBeNull();
+  });
+
+  it.each([
+    ['FEED_SYNC_SERVICE_BASE_URL', 'FEED_SYNC_BASE_URL'],
+    ['FEED_SYNC_APIKEY', 'FEED_SYNC_API_KEY'],
+    ['FEED_SYNC_TIMEOUT', 'FEED_SYNC_HTTP_TIMEOUT'],
+    ['FEED_SYNC_CONFIG_FILE', 'FEED_SYNC_CONFIG'],
+    ['feed_sync_DATA_DIR', null],
+  ])('names for %s the variable %s', (name, nearest) => {
+    const attempt = () => load({ environment: { ...REQUIRED, [name]: 'x' } });
+    if (nearest === null) expect(attempt().configuration.dataDirectory).toBe('/home/ann/data');
+    else
+      expect(problemsOf(attempt)).toEqual([
+        `${name} is no known variable; the nearest is ${nearest} (environment)`,
+      ]);
+  });
+});

@@ -1,0 +1,251 @@
+/** How each kind of value is read, and the sentence for each trouble with it. */
+
+import { describe, expect, it } from 'vitest';
+import type { Configuration } from '../../src/configuration/configuration.ts';
+import { load, loadFile, problemsOf, REQUIRED } from '../support/configuration.ts';
+
+const FILE = '/home/ann/feed-sync.yaml';
+
+/** The one problem of a flag, without its source. */
+function troubleOfFlag(flag: string, text: string): string {
+  const [problem = '', ...rest] = problemsOf(() => load({ flags: { [flag]: text } }));
+  expect(rest).toEqual([]);
+  expect(problem.endsWith(` (flag ${flag})`)).toBe(true);
+  return problem.slice(0, -` (flag ${flag})`.length);
+}
+
+/** The one problem of a file, without its source; the file's last line is at fault. */
+function troubleInFile(text: string): string {
+  const [problem = '', ...rest] = problemsOf(() => loadFile(text));
+  expect(rest).toEqual([]);
+  const source = ` (file ${FILE}:${text.trimEnd().split('\n').length})`;
+  expect(problem).toContain(source);
+  return problem.replace(source, '');
+}
+
+function read<Value>(flag: string, text: string, pick: (configuration: Configuration) => Value): Value {
+  return pick(load({ flags: { [flag]: text } }).configuration);
+}
+
+describe('durations, sizes and counts', () => {
+  it.each([
+    ['250ms', 250],
+    [' 5m ', 300_000],
+    ['10m', 600_000],
+    ['100ms', 100],
+  ])('reads the duration %s', (text, timeoutMs) => {
+    expect(read('--http-timeout', text, ({ http }) => http.timeoutMs)).toBe(timeoutMs);
+  });
+
+  it.each([
+    ['64KB', 64_000],
+    ['1.5mb', 1_500_000],
+  ])('reads the size %s', (text, bytes) => {
+    expect(read('--http-max-json-bytes', text, ({ http }) => http.maxJsonBytes)).toBe(bytes);
+  });
+
+  it.each([
+    ['--http-timeout', 'abc', "http.timeout is 'abc', which is no duration; write for example 30s or 5m"],
+    ['--http-timeout', '30', "http.timeout is '30', which has no unit; write for example 30s or 5m"],
+    ['--http-timeout', '99ms', "http.timeout is '99ms', less than the least, 100ms"],
+    ['--http-timeout', '1h', "http.timeout is '1h', more than the most, 10m"],
+    [
+      '--disk-reserve',
+      '5 apples',
+      "disk.reserve is '5 apples', which is no size; write for example 64MB or 4GB",
+    ],
+    ['--disk-reserve', '1000', "disk.reserve is '1000', which has no unit; write for example 64MB or 4GB"],
+    ['--duckdb-memory-limit', '1MB', "duckdb.memoryLimit is '1MB', less than the least, 64MB"],
+    [
+      '--duckdb-threads',
+      '1.5',
+      "duckdb.threads is '1.5', which is no whole number; write a number from 1 to 1024",
+    ],
+    ['--http-connections', '65', "http.connections is '65', more than the most, 64"],
+    [
+      '--http-connections',
+      '-1',
+      "http.connections is '-1', which is no whole number; write a number from 1 to 64",
+    ],
+  ])('refuses %s %s', (flag, text, trouble) => {
+    expect(troubleOfFlag(flag, text)).toBe(trouble);
+  });
+
+  it('shows a strange value on one line and cut', () => {
+    const trouble = troubleOfFlag('--http-timeout', `a\u001b[31m\n${'x'.repeat(500)}`);
+    expect(trouble).toBe(
+      `http.timeout is 'a\\u001b[31m\\u000a${'x'.repeat(73)}…', which is no duration; write for example 30s or 5m`,
+    );
+  });
+});
+
+describe('wrong types in the file', () => {
+  it.each([
+    ['http:\n  timeout: 30', 'http.timeout is the number 30; write for example 30s or 5m'],
+    ['http:\n  timeout: true', 'http.timeout is true; write for example 30s or 5m'],
+    ['http:\n  timeout: [30s]', 'http.timeout is a list; write for example 30s or 5m'],
+    ['http:\n  timeout: { of: 30s }', 'http.timeout is a group of keys; write for example 30s or 5m'],
+    ['http:\n  timeout: ""', 'http.timeout is empty'],
+    ['disk:\n  reserve: 1000000', 'disk.reserve is the number 1000000; write for example 64MB or 4GB'],
+    [
+      'http:\n  connections: 4.5',
+      "http.connections is '4.5', which is no whole number; write a number from 1 to 64",
+    ],
+    ['http:\n  connections: false', 'http.connections is false; write a number from 1 to 64'],
+    ['log:\n  level: 3', 'log.level is the number 3; write one of trace, debug, info, warn, error, silent'],
+    ['dataDir: 7', 'dataDir is the number 7; write the path of a folder, in quotes'],
+    ['subscriptions: sub_1', 'subscriptions is the text \'sub_1\'; write a list, for example ["one", "two"]'],
+    ['subscriptions: 12', 'subscriptions is the number 12; write a list, for example ["one", "two"]'],
+    ['subscriptions: [sub_1, 12]', 'subscriptions item 2 is the number 12; write it in quotes'],
+    ['subscriptions: [sub_1, ]\nlog: loud', 'log is no value but a group, of log.level, log.format'],
+    ['subscriptions: [ , ]', 'The file is not YAML'],
+    ['subscriptions: []', 'subscriptions is an empty list; name at least one, or leave it out for all'],
+  ])('refuses %j', (text, trouble) => {
+    expect(troubleInFile(text)).toBe(trouble);
+  });
+
+  it('takes a count with and without quotes', () => {
+    expect(loadFile('http:\n  connections: 4').configuration.http.connections).toBe(4);
+    expect(loadFile('http:\n  connections: "4"').configuration.http.connections).toBe(4);
+  });
+});
+
+describe('paths', () => {
+  it.each([
+    ['--data-dir', '~/data', "dataDir is '~/data', and ~ has no meaning here; write the whole path"],
+    ['--data-dir', 'a\0b', "dataDir is 'a\\u0000b', which no path can hold"],
+    ['--destination-path', 'out/', "destination.path is 'out/', which is a folder; name the file in it"],
+  ])('refuses %s %s', (flag, text, trouble) => {
+    expect(troubleOfFlag(flag, text)).toBe(trouble);
+  });
+
+  it('takes absolute ones as they are', () => {
+    expect(read('--data-dir', '/var/lib/x/', ({ dataDirectory }) => dataDirectory)).toBe('/var/lib/x');
+  });
+});
+
+describe('the address of the service', () => {
+  const baseUrl = (text: string) => {
+    return load({ environment: { ...REQUIRED, FEED_SYNC_BASE_URL: text } }).configuration.service.baseUrl;
+  };
+  const trouble = (text: string) => {
+    const [problem = ''] = problemsOf(() => baseUrl(text));
+    return problem.replace(' (environment FEED_SYNC_BASE_URL)', '').replace('service.baseUrl is ', '');
+  };
+
+  it.each([
+    ['https://feed.example.com', 'https://feed.example.com'],
+    ['https://FEED.example.com:443/data//', 'https://feed.example.com/data'],
+    ['http://localhost:8080/', 'http://localhost:8080'],
+    ['http://127.8.9.1:8080', 'http://127.8.9.1:8080'],
+    ['http://[::1]:8080', 'http://[::1]:8080'],
+  ])('reads %s', (text, expected) => {
+    expect(baseUrl(text)).toBe(expected);
+  });
+
+  it.each([
+    [
+      'feed.example.com',
+      "'feed.example.com', which is no address; write for example https://feed.example.com",
+    ],
+    [
+      'http://feed.example.com',
+      "'http://feed.example.com', which is not https; http is for a loopback address only",
+    ],
+    [
+      'http://localhost.example',
+      "'http://localhost.example', which is not https; http is for a loopback address only",
+    ],
+    ['http://10.0.0.1', "'http://10.0.0.1', which is not https; http is for a loopback address only"],
+    ['ftp://127.0.0.1', "'ftp://127.0.0.1', which is not https; http is for a loopback address only"],
+    [
+      'https://feed.example.com/v1/',
+      "'https://feed.example.com/v1/', which ends in /v1; leave that out, it is part of every path",
+    ],
+    [
+      'https://ann:pass@feed.example.com',
+      "'https://…@feed.example.com', which carries a user or password; leave them out",
+    ],
+    [
+      'https://feed.example.com?key=hidden',
+      "'https://feed.example.com?…', which has a query or fragment; leave it out",
+    ],
+    [
+      'https://feed.example.com/#hidden',
+      "'https://feed.example.com/#…', which has a query or fragment; leave it out",
+    ],
+    [
+      'ann:pa/ss@feed.example.com',
+      "'…@feed.example.com', which is not https; http is for a loopback address only",
+    ],
+  ])('refuses %s', (text, expected) => {
+    expect(trouble(text)).toBe(expected);
+  });
+});
+
+describe('origins of downloads', () => {
+  it('are written as browsers write them', () => {
+    const text = 'https://Files.example.com:443/,http://10.0.0.1:8080';
+    const origins = read('--downloads-allowed-origins', text, ({ downloads }) => downloads.allowedOrigins);
+    expect(origins).toEqual(['https://files.example.com', 'http://10.0.0.1:8080']);
+  });
+
+  it('are refused one by one', () => {
+    const text = 'files.example.com,https://a.example/b,file:///etc,https://u:secretpart@a.example';
+    expect(troubleOfFlag('--downloads-allowed-origins', text)).toBe(
+      [
+        "downloads.allowedOrigins item 1 is 'files.example.com', which is no origin; write for example https://files.example.com",
+        "item 2 is 'https://a.example/b', which has a path; write the origin alone",
+        "item 3 is 'file:///etc', which is no origin; write for example https://files.example.com",
+        "item 4 is 'https://…@a.example', which carries a user or password; leave them out",
+      ].join('; '),
+    );
+  });
+});
+
+describe('the open names of the interface', () => {
+  it.each(['/v1/subscriptions/{subscriptionId}/manifest', '/feeds/{datasetId}/manifest.json'])(
+    'reads %s',
+    (text) => {
+      expect(read('--manifest-path', text, ({ service }) => service.contract.manifestPath)).toBe(text);
+    },
+  );
+
+  it.each([
+    ['v1/{datasetId}', 'which does not start with /'],
+    ['/v1/manifest', 'which must hold {subscriptionId} or {datasetId}, one of them and once'],
+    [
+      '/v1/{subscriptionId}/{datasetId}',
+      'which must hold {subscriptionId} or {datasetId}, one of them and once',
+    ],
+    ['/v1/{id}', 'which must hold {subscriptionId} or {datasetId}, one of them and once'],
+    ['//other.example/{datasetId}', 'which is no path; write it without host, query and white space'],
+    ['/\\other.example/{datasetId}', 'which is no path; write it without host, query and white space'],
+    ['/v1/{datasetId}?x=1', 'which is no path; write it without host, query and white space'],
+  ])('refuses the path %s', (text, trouble) => {
+    expect(troubleOfFlag('--manifest-path', text)).toBe(
+      `service.contract.manifestPath is '${text}', ${trouble}`,
+    );
+  });
+
+  it.each([
+    ['a b', 'which is no parameter’s name'],
+    ['cursor', 'which turns pages'],
+  ])('refuses the parameter %s', (text, trouble) => {
+    expect(troubleOfFlag('--newer-than-parameter', text).replace("'s", '’s')).toBe(
+      `service.contract.newerThanParameter is '${text}', ${trouble}`,
+    );
+  });
+
+  it('refuses a pattern of datasets that leaves out', () => {
+    expect(troubleOfFlag('--datasets-include', '!us-tx-*')).toBe(
+      "datasets.include item 1 is '!us-tx-*'; name what to leave out in datasets.exclude, without the !",
+    );
+  });
+
+  it('refuses a list of nothing', () => {
+    expect(troubleOfFlag('--subscriptions', ' , ')).toBe(
+      'subscriptions is an empty list; name at least one, or leave it out for all',
+    );
+  });
+});

@@ -10,12 +10,6 @@ import { type Problem, quoted } from './problems.ts';
 import { allKeys, groups, isSettingKey, type SettingKey } from './settings.ts';
 import { firstFault } from './yaml-faults.ts';
 
-export interface SettingsFile {
-  /** Absolute. */
-  readonly path: string;
-  readonly entries: ReadonlyMap<SettingKey, FileEntry>;
-}
-
 export interface FileEntry {
   /** As YAML gives it: text, a number, true or false, a list or an object; never null. */
   readonly value: unknown;

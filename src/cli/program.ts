@@ -2,6 +2,7 @@
 
 import { Command, CommanderError, Option } from 'commander';
 import type { Configuration, LocalConfiguration } from '../configuration/configuration.ts';
+import { settingsHelp } from '../configuration/help.ts';
 import { type LoadInput, loadConfiguration, loadLocalConfiguration } from '../configuration/load.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
@@ -14,12 +15,13 @@ import { resume } from './resume.ts';
 import { flagsOf, settingOptions } from './settings.ts';
 import { status } from './status.ts';
 import { listSubscriptions } from './subscriptions.ts';
+import { write } from './terminal.ts';
 
 const DESCRIPTION = 'Keeps a local DuckDB database equal to the datasets of a feed service.';
 
 const HELP_AFTER = `
 Two variables are enough to run: FEED_SYNC_BASE_URL and FEED_SYNC_API_KEY.
-Every setting has a flag, a variable and a key in the file; "feed-sync init" writes a file that explains each.
+Every setting has a flag, a variable and a key in the file; "feed-sync settings" explains each.
 
 ${EXIT_CODES_HELP}`;
 
@@ -84,6 +86,7 @@ function defineServiceCommands(program: Command, context: Context, finish: Finis
 }
 
 function defineLocalCommands(program: Command, context: Context, finish: Finish): void {
+  const { stdout } = context.terminal;
   const configured = (): LocalConfiguration =>
     loadLocalConfiguration(loadInput(program, context)).configuration;
   program
@@ -109,6 +112,10 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
     .option('--workspace', 'the API key', false)
     .option('--all', 'everything that is held', false)
     .action(async (options: ResumeFlags) => finish(await resume(configured(), context, options)));
+  program
+    .command('settings')
+    .description('explain every setting: its key, variable, flag and default')
+    .action(() => write(stdout, settingsHelp()));
   program
     .command('init')
     .description('write a commented configuration file')

@@ -1,9 +1,9 @@
 /** The configuration as the command line gets it: every setting has a flag, the commonest are shown in the help. */
 
 import { Option } from 'commander';
-import { hasFlag } from '../configuration/levels.ts';
-import { FILE_FLAG, flagOf } from '../configuration/names.ts';
-import { allKeys, type SettingKey, settings } from '../configuration/settings.ts';
+import { describeSettings } from '../configuration/help.ts';
+import { FILE_FLAG } from '../configuration/names.ts';
+import type { SettingKey } from '../configuration/settings.ts';
 
 const SHOWN: readonly SettingKey[] = [
   'service.baseUrl',
@@ -17,11 +17,13 @@ const SHOWN: readonly SettingKey[] = [
 export function settingOptions(): readonly Option[] {
   const file = new Option(
     `${FILE_FLAG} <file>`,
-    'the configuration file (default: feed-sync.yaml here, then in /etc/feed-sync)',
+    'The configuration file. Default: feed-sync.yaml here, then in /etc/feed-sync.',
   );
-  const rest = allKeys.filter(hasFlag).map((key) => {
-    const option = new Option(`${flagOf(key)} <value>`, settings[key].description);
-    return SHOWN.includes(key) ? option : option.hideHelp();
+  const rest = describeSettings().flatMap(({ key, flag, placeholder, description, defaultWords }) => {
+    if (flag === null) return [];
+    const state = defaultWords === null ? '' : ` Default: ${defaultWords}.`;
+    const option = new Option(`${flag} <${placeholder}>`, `${description}${state}`);
+    return [SHOWN.includes(key) ? option : option.hideHelp()];
   });
   return [file, ...rest];
 }

@@ -7,16 +7,16 @@ const DEFAULT_DIRECTORY = '../shared/data';
 const checkout = resolve(import.meta.dirname, '../..');
 
 /**
- * The folder that FEED_SYNC_REAL_DATA names, or else `../shared/data` beside the checkout; null where it is not
+ * The folder that REAL_DATA names, or else `../shared/data` beside the checkout; null where it is not
  * there, after saying so: a test that needs it is then skipped.
  */
 export function realDataDirectory(): string | null {
-  const { FEED_SYNC_REAL_DATA: named } = process.env;
+  const { REAL_DATA: named } = process.env;
   const directory = resolve(checkout, named ?? DEFAULT_DIRECTORY);
   if (existsSync(directory)) return directory;
   process.stderr.write(
     `Tests of the real datasets are skipped: there is no folder ${directory}. ` +
-      'Name one in FEED_SYNC_REAL_DATA to run them.\n',
+      'Name one in REAL_DATA to run them.\n',
   );
   return null;
 }

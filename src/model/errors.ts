@@ -111,6 +111,19 @@ export class DataError extends FeedSyncError {
   readonly disposition = 'stop';
 }
 
+/** The files of a snapshot hold columns that the schema does not know: the schemas may have been read too early. */
+export class UnknownColumnsError extends DataError {
+  readonly datasetId: string;
+  readonly columns: readonly string[];
+
+  constructor(datasetId: string, columns: readonly string[]) {
+    const names = columns.map((name) => JSON.stringify(name)).join(', ');
+    super(`The files of ${datasetId} have columns that its schema does not know: ${names}.`);
+    this.datasetId = datasetId;
+    this.columns = columns;
+  }
+}
+
 /** Local disk or file trouble, naming the path. */
 export class StorageError extends FeedSyncError {
   readonly disposition = 'stop';

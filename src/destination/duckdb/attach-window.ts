@@ -1,0 +1,205 @@
+/**
+ * The window in which the mirror's file is attached. Outside it the file is free for readers.
+ *
+ * Invariants: the file is detached whatever happened inside; a failed statement is always followed by ROLLBACK,
+ * because DuckDB would commit what came before it; a window that committed anything ends with a CHECKPOINT.
+ */
+
+import { durable } from '../../lib/durable.ts';
+import type { Log } from '../../lib/log.ts';
+import { DuckDbError } from './diagnosis.ts';
+import type { Engine } from './engine.ts';
+import { mirrorFailure } from './failures.ts';
+import { MIRROR } from './mirror-schema.ts';
+import { fileState, setAside } from './quarantine.ts';
+import { identifier, text } from './quoting.ts';
+import { type WaitOptions, waitForFile } from './wait-for-file.ts';
+
+export interface WindowOptions extends WaitOptions {
+  readonly engine: Engine;
+  /** For messages: the numeric id of the user. */
+  readonly uid?: number | null;
+  readonly log: Log;
+}
+
+/** COMMIT was refused: only the destination itself knows whether the transaction is in it. */
+export class OutcomeUnknownError extends Error {
+  override readonly name = 'OutcomeUnknownError';
+  override readonly cause: DuckDbError;
+
+  constructor(cause: DuckDbError) {
+    super(cause.message);
+    this.cause = cause;
+  }
+}
+
+/** After a failure the mirror could not be attached again: nothing more can be done in this window. */
+export class WindowLostError extends Error {
+  override readonly name = 'WindowLostError';
+  override readonly cause: Error;
+
+  constructor(cause: Error) {
+    super(cause.message);
+    this.cause = cause;
+  }
+}
+
+export interface WriteWindow {
+  /**
+   * Runs `work` in a transaction of its own and commits what it did. Afterwards the window can be used again, unless
+   * it was lost.
+   * @throws what `work` throws, after ROLLBACK; OutcomeUnknownError where COMMIT failed; WindowLostError.
+   */
+  transaction<T>(work: (engine: Engine) => Promise<T>): Promise<T>;
+}
+
+export class AttachWindow {
+  readonly #options: WindowOptions;
+  readonly #engine: Engine;
+
+  constructor(options: WindowOptions) {
+    this.#options = options;
+    this.#engine = options.engine;
+  }
+
+  /**
+   * Runs `work` with the mirror attached for reading, in one transaction. Null where there is no mirror; none is made.
+   * A mirror that turns out to be unreadable is set aside.
+   */
+  async read<T>(work: (engine: Engine) => Promise<T>): Promise<T | null> {
+    if ((await fileState(this.#options.path)) === 'absent') return null;
+    if (!(await this.#attach('read'))) return null;
+    let unreadable: DuckDbError;
+    try {
+      await this.#engine.run('BEGIN');
+      return await work(this.#engine);
+    } catch (error) {
+      if (!(error instanceof DuckDbError)) throw error;
+      if (error.trouble !== 'unreadable') throw await this.#failure(error);
+      unreadable = error;
+    } finally {
+      await this.#rollBack();
+      await this.#detach();
+    }
+    await this.#setAside(unreadable);
+    return null;
+  }
+
+  /** Runs `work` with the mirror attached for writing; it is created where it is missing. */
+  async write<T>(work: (window: WriteWindow) => Promise<T>): Promise<T> {
+    let committed = false;
+    await this.#attach('write');
+    try {
+      return await work({
+        transaction: async (body) => {
+          const result = await this.#transaction(body);
+          committed = true;
+          return result;
+        },
+      });
+    } catch (error) {
+      throw error instanceof DuckDbError ? await this.#failure(error) : error;
+    } finally {
+      try {
+        if (committed) await this.#checkpoint();
+      } finally {
+        await this.#detach();
+      }
+    }
+  }
+
+  async #transaction<T>(body: (engine: Engine) => Promise<T>): Promise<T> {
+    let result: T;
+    try {
+      await this.#engine.run('BEGIN');
+      result = await body(this.#engine);
+    } catch (error) {
+      await this.#recover(error);
+      throw error;
+    }
+    try {
+      await durable('destination.commit', () => this.#engine.run('COMMIT'));
+    } catch (error) {
+      await this.#recover(error);
+      throw error instanceof DuckDbError ? new OutcomeUnknownError(error) : error;
+    }
+    return result;
+  }
+
+  /** Makes the window usable again after a failure inside it. */
+  async #recover(error: unknown): Promise<void> {
+    await this.#rollBack();
+    if (!this.#engine.invalidated) return;
+    const { log, path } = this.#options;
+    log.error({ path, error }, 'DuckDB gave up on a statement; its instance is opened again.');
+    try {
+      await this.#attach('write');
+    } catch (cause) {
+      throw cause instanceof Error ? new WindowLostError(cause) : cause;
+    }
+  }
+
+  async #rollBack(): Promise<void> {
+    if (this.#engine.invalidated) return;
+    try {
+      await this.#engine.run('ROLLBACK');
+    } catch {
+      // No transaction is left after a refused COMMIT or BEGIN; and an instance that gives up here is opened anew.
+    }
+  }
+
+  async #checkpoint(): Promise<void> {
+    try {
+      await durable('destination.checkpoint', () => this.#engine.run(`CHECKPOINT ${identifier(MIRROR)}`));
+    } catch (error) {
+      // What was committed is safe in the write-ahead log, and the next window tries again.
+      throw error instanceof DuckDbError ? await this.#failure(error) : error;
+    }
+  }
+
+  async #detach(): Promise<void> {
+    if (!this.#engine.invalidated) {
+      try {
+        await this.#engine.run(`DETACH DATABASE IF EXISTS ${identifier(MIRROR)}`);
+        return;
+      } catch (error) {
+        this.#options.log.warn({ path: this.#options.path, error }, 'The mirror could not be detached.');
+      }
+    }
+    await this.#engine.reopen();
+  }
+
+  /** False: what was there could not be read and is set aside (for reading only; for writing a new one is made). */
+  async #attach(mode: 'read' | 'write'): Promise<boolean> {
+    let hasGivenUp = false;
+    for (;;) {
+      try {
+        await waitForFile(this.#options, () => this.#tryAttach(mode));
+        return true;
+      } catch (error) {
+        if (!(error instanceof DuckDbError)) throw error;
+        const isUnreadable =
+          error.trouble === 'unreadable' || (error.trouble === 'invalidated' && hasGivenUp);
+        if (error.trouble === 'invalidated') hasGivenUp = true;
+        else if (!isUnreadable) throw await this.#failure(error);
+        if (isUnreadable) await this.#setAside(error);
+        if (isUnreadable && mode === 'read') return false;
+      }
+    }
+  }
+
+  async #tryAttach(mode: 'read' | 'write'): Promise<void> {
+    if (this.#engine.invalidated) await this.#engine.reopen();
+    const target = `${text(this.#options.path)} AS ${identifier(MIRROR)}`;
+    if (mode === 'read') return await this.#engine.run(`ATTACH ${target} (READ_ONLY)`);
+    return await durable('destination.attach', () => this.#engine.run(`ATTACH ${target}`));
+  }
+
+  #setAside(error: DuckDbError): Promise<void> {
+    return setAside(this.#options.path, error.message, this.#options.clock.now(), this.#options.log);
+  }
+
+  #failure(error: DuckDbError): Promise<Error> {
+    return mirrorFailure(error, this.#options);
+  }
+}

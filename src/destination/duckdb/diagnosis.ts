@@ -1,0 +1,114 @@
+/**
+ * What an error of DuckDB means to us. DuckDB gives errors to JavaScript as text only; with the option
+ * `errors_as_json` that text carries the kind of the exception and the number of the system's error, and those decide.
+ * Where it has one kind for several troubles, words of the message decide. That happens in this file and nowhere else.
+ */
+
+import { constants } from 'node:os';
+
+export type Trouble =
+  /** Another process has the file open. */
+  | 'locked'
+  /** FATAL or INTERNAL: the instance answers nothing more until it is opened again. Data on disk is fine. */
+  | 'invalidated'
+  | 'disk-full'
+  | 'out-of-memory'
+  | 'not-permitted'
+  | 'folder-missing'
+  /** The database's file or its log cannot be read: cut, flipped, or no database at all. */
+  | 'unreadable'
+  /** The file was written by a newer DuckDB, or is encrypted: fine, but not for us. */
+  | 'foreign'
+  | 'interrupted'
+  /** The statement itself or the data that it read. */
+  | 'statement';
+
+/** An error of DuckDB, diagnosed. Stays inside this folder; what leaves it is an error of the model. */
+export class DuckDbError extends Error {
+  override readonly name = 'DuckDbError';
+  readonly trouble: Trouble;
+  /** The process that holds the file, where DuckDB says. */
+  readonly holderProcessId: number | null;
+
+  constructor(trouble: Trouble, message: string, cause: unknown) {
+    super(message, { cause });
+    this.trouble = trouble;
+    this.holderProcessId = Number(/\(PID (\d{1,10})\)/.exec(message)?.[1] ?? 0) || null;
+  }
+}
+
+const { errno } = constants;
+
+const DISK_FULL: ReadonlySet<number> = new Set([errno.ENOSPC, errno.EDQUOT, errno.EFBIG]);
+const NOT_PERMITTED: ReadonlySet<number> = new Set([errno.EACCES, errno.EPERM, errno.EROFS]);
+const LOCKED = /^Could not set lock on file/;
+const FOREIGN = /we can only read versions|storage version greater than|[Cc]annot open encrypted database/;
+const UNREADABLE =
+  /not a valid DuckDB database file|^Corrupt |Could not read enough bytes|Failure while replaying WAL|Failed to read WAL/;
+const TEMPORARY_SPACE = /max_temp_directory_size/;
+
+const TROUBLE_BY_KIND: ReadonlyMap<string, Trouble> = new Map([
+  ['FATAL', 'invalidated'],
+  ['INTERNAL', 'invalidated'],
+  ['INTERRUPT', 'interrupted'],
+  ['Serialization', 'unreadable'],
+]);
+
+/** Whatever was thrown by a call of DuckDB, as an error that says what it means. */
+export function diagnose(thrown: unknown): DuckDbError {
+  if (thrown instanceof DuckDbError) return thrown;
+  const original = thrown instanceof Error ? thrown.message : String(thrown);
+  const { kind, message, systemError } = parse(original);
+  return new DuckDbError(troubleOf(kind, message, systemError), message, thrown);
+}
+
+function troubleOf(kind: string, message: string, systemError: number | null): Trouble {
+  if (LOCKED.test(message)) return 'locked';
+  if (systemError !== null) return troubleOfSystem(systemError);
+  if (UNREADABLE.test(message)) return 'unreadable';
+  if (FOREIGN.test(message)) return 'foreign';
+  if (kind === 'Out of Memory') return TEMPORARY_SPACE.test(message) ? 'disk-full' : 'out-of-memory';
+  return TROUBLE_BY_KIND.get(kind) ?? 'statement';
+}
+
+function troubleOfSystem(systemError: number): Trouble {
+  if (DISK_FULL.has(systemError)) return 'disk-full';
+  if (NOT_PERMITTED.has(systemError)) return 'not-permitted';
+  if (systemError === errno.ENOENT || systemError === errno.ENOTDIR) return 'folder-missing';
+  return systemError === errno.EISDIR ? 'unreadable' : 'statement';
+}
+
+interface Parsed {
+  readonly kind: string;
+  readonly message: string;
+  readonly systemError: number | null;
+}
+
+/** The JSON may follow a plain prefix (`Parser Error: {…}`). Text without JSON (`FATAL Error: …`) is taken apart as it is. */
+function parse(original: string): Parsed {
+  const start = original.indexOf('{"exception_type"');
+  if (start >= 0) {
+    try {
+      return fromJson(JSON.parse(original.slice(start)));
+    } catch {
+      // Cut short or extended by DuckDB: then it is read like plain text.
+    }
+  }
+  const [, kind, message] = /^([A-Za-z ]+?) Error: (.*)$/s.exec(original) ?? [];
+  return { kind: kind ?? '', message: message ?? original, systemError: null };
+}
+
+interface ErrorJson {
+  readonly exception_type?: unknown;
+  readonly exception_message?: unknown;
+  readonly errno?: unknown;
+}
+
+function fromJson(json: ErrorJson): Parsed {
+  const number = Number(json.errno);
+  return {
+    kind: String(json.exception_type),
+    message: String(json.exception_message),
+    systemError: Number.isInteger(number) ? number : null,
+  };
+}

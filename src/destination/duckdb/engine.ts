@@ -1,0 +1,141 @@
+/**
+ * A DuckDB instance in memory, locked down, with one connection. Files are attached to it and detached again; the
+ * instance itself holds none.
+ *
+ * Invariant: nothing that runs in it can read or write outside the folders it was given, change its settings, load an
+ * extension or reach the network. A FATAL or INTERNAL error makes DuckDB refuse everything until `reopen`.
+ */
+
+import { type DuckDBConnection, DuckDBInstance, type JS } from '@duckdb/node-api';
+import { assert } from '../../lib/assert.ts';
+import { type DuckDbError, diagnose } from './diagnosis.ts';
+import { identifier, text, textList } from './quoting.ts';
+
+export interface EngineOptions {
+  readonly memoryLimitBytes: number;
+  readonly threads: number;
+  /** Where DuckDB puts what does not fit into memory. */
+  readonly temporaryDirectory: string;
+  /** The folders whose files may be read and written; null: none after the attaching of `readOnlyDatabase`. */
+  readonly directories: readonly string[] | null;
+  /** A database to be attached for reading before the doors close, under the name given, and to be the default one. */
+  readonly readOnlyDatabase?: { readonly path: string; readonly name: string };
+  /** Interrupts the running statement when aborted. */
+  readonly signal?: AbortSignal;
+}
+
+export type Row = readonly JS[];
+
+export class Engine {
+  readonly #options: EngineOptions;
+  #instance: DuckDBInstance | null = null;
+  #connection: DuckDBConnection | null = null;
+  #invalidated = false;
+
+  private constructor(options: EngineOptions) {
+    this.#options = options;
+  }
+
+  /** @throws DuckDbError */
+  static async open(options: EngineOptions): Promise<Engine> {
+    const engine = new Engine(options);
+    await engine.#open();
+    return engine;
+  }
+
+  /** Whether only `reopen` helps. */
+  get invalidated(): boolean {
+    return this.#invalidated;
+  }
+
+  /** Closes what is left of the instance and makes a new one. Whatever was attached is attached no more. */
+  async reopen(): Promise<void> {
+    this.close();
+    await this.#open();
+  }
+
+  /** Connections first, then the instance: a file stays locked as long as one connection lives. */
+  close(): void {
+    this.#connection?.closeSync();
+    this.#connection = null;
+    this.#instance?.closeSync();
+    this.#instance = null;
+  }
+
+  /** @throws DuckDbError */
+  async run(sql: string): Promise<void> {
+    await this.use((connection) => connection.run(sql));
+  }
+
+  /** The rows of a small result: 64-bit integers as bigint, lists as arrays. @throws DuckDbError */
+  async rows(sql: string): Promise<readonly Row[]> {
+    const reader = await this.use((connection) => connection.runAndReadAll(sql));
+    return reader.getRowsJS();
+  }
+
+  /** Calls DuckDB, and says of its errors what they mean. @throws DuckDbError */
+  async use<T>(call: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+    const connection = this.#connection;
+    assert(connection !== null, 'the instance is open');
+    const interrupt = () => connection.interrupt();
+    this.#options.signal?.addEventListener('abort', interrupt);
+    try {
+      return await call(connection);
+    } catch (error) {
+      throw this.#noted(error);
+    } finally {
+      this.#options.signal?.removeEventListener('abort', interrupt);
+    }
+  }
+
+  #noted(error: unknown): DuckDbError {
+    const diagnosed = diagnose(error);
+    if (diagnosed.trouble === 'invalidated') this.#invalidated = true;
+    return diagnosed;
+  }
+
+  async #open(): Promise<void> {
+    this.#invalidated = false;
+    try {
+      this.#instance = await DuckDBInstance.create(':memory:', creationOptions(this.#options));
+      this.#connection = await this.#instance.connect();
+      for (const statement of lockDown(this.#options)) await this.#connection.run(statement);
+    } catch (error) {
+      this.close();
+      throw diagnose(error);
+    }
+  }
+}
+
+function creationOptions(options: EngineOptions): Record<string, string> {
+  return {
+    memory_limit: `${Math.floor(options.memoryLimitBytes)}B`,
+    threads: String(options.threads),
+    temp_directory: options.temporaryDirectory,
+    errors_as_json: 'true',
+    autoinstall_known_extensions: 'false',
+    autoload_known_extensions: 'false',
+  };
+}
+
+/** In this order: settings that were locked cannot be changed, and external access cannot be given back. */
+function lockDown(options: EngineOptions): readonly string[] {
+  const database = options.readOnlyDatabase;
+  const attach =
+    database === undefined
+      ? []
+      : [
+          `ATTACH ${text(database.path)} AS ${identifier(database.name)} (READ_ONLY)`,
+          `USE ${identifier(database.name)}`,
+        ];
+  return [
+    "SET GLOBAL TimeZone = 'UTC'",
+    // Geometry arrives as the bytes in the file, whatever a writer said about coordinate systems.
+    'SET GLOBAL enable_geoparquet_conversion = false',
+    'SET GLOBAL ignore_unknown_crs = true',
+    ...attach,
+    ...(options.directories === null ? [] : [`SET allowed_directories = ${textList(options.directories)}`]),
+    'SET enable_external_access = false',
+    'SET lock_configuration = true',
+  ];
+}

@@ -1,0 +1,93 @@
+/**
+ * Finds out which file, column and value made a load fail. Runs after the mirror is let go, on the engine that
+ * examines files: the load itself stays one plain statement that costs nothing more while all is well.
+ */
+
+import { DataError, type FeedSyncError } from '../../model/errors.ts';
+import { DuckDbError } from './diagnosis.ts';
+import type { Engine } from './engine.ts';
+import { firstLine, type MirrorPlace, mirrorFailure } from './failures.ts';
+import { findOffender, scan } from './load-sql.ts';
+import { type ParquetFile, unreadableFile } from './parquet-file.ts';
+import type { PreparedSnapshot } from './prepare.ts';
+import { textAt } from './rows.ts';
+import type { FileGroup } from './table-plan.ts';
+
+/** The error for the person: a DataError where the content was the cause, else what is wrong with the mirror. */
+export async function explainFailure(
+  engine: Engine,
+  prepared: PreparedSnapshot,
+  error: unknown,
+  place: MirrorPlace,
+): Promise<Error> {
+  if (!(error instanceof DuckDbError)) return error instanceof Error ? error : new Error(String(error));
+  if (!['statement', 'unreadable', 'invalidated'].includes(error.trouble))
+    return await mirrorFailure(error, place);
+  try {
+    for (const group of prepared.plan.groups) {
+      const found = (await findValue(engine, prepared, group)) ?? (await findFile(engine, group));
+      if (found !== null) return found;
+    }
+  } catch (searchError) {
+    // The search is for the message only: what it stumbled over must not hide what happened.
+    if (engine.invalidated) await engine.reopen();
+    return unexplained(prepared, error, searchError);
+  }
+  return unexplained(prepared, error, error);
+}
+
+async function findValue(
+  engine: Engine,
+  { unit, plan }: PreparedSnapshot,
+  group: FileGroup,
+): Promise<FeedSyncError | null> {
+  for (const [index, source] of group.sources.entries()) {
+    const planned = plan.columns[index];
+    if (!source.cast.canFail || planned === undefined) continue;
+    const [row] = await tolerant(engine, findOffender(group, source));
+    if (row === undefined) continue;
+    const path = textAt(row, 0);
+    const name = group.files.find(({ file }) => file.path === path)?.file.name ?? path;
+    return new DataError(
+      `The file ${name} of ${unit.datasetId} holds in the column ${JSON.stringify(planned.column.name)} the value ${JSON.stringify(row[1])}, which is no ${planned.type} that can be kept as it is.`,
+    );
+  }
+  return null;
+}
+
+/** No rows where the file itself cannot be read: which one it is, is found out by `findFile`. */
+async function tolerant(engine: Engine, sql: string): ReturnType<Engine['rows']> {
+  try {
+    return await engine.rows(sql);
+  } catch {
+    if (engine.invalidated) await engine.reopen();
+    return [];
+  }
+}
+
+async function findFile(engine: Engine, group: FileGroup): Promise<Error | null> {
+  for (const file of group.files) {
+    const error = await scanError(engine, group, file);
+    if (error !== null) return error;
+  }
+  return null;
+}
+
+async function scanError(engine: Engine, group: FileGroup, file: ParquetFile): Promise<Error | null> {
+  try {
+    await engine.run(scan(group, file));
+    return null;
+  } catch (error) {
+    const explained = await unreadableFile(engine, file.file, error);
+    return explained instanceof Error ? explained : new Error(String(explained));
+  }
+}
+
+function unexplained({ unit }: PreparedSnapshot, error: DuckDbError, cause: unknown): DataError {
+  return new DataError(
+    `The snapshot of ${unit.datasetId} version ${unit.version} cannot be loaded: ${firstLine(error)}`,
+    {
+      cause,
+    },
+  );
+}

@@ -1,0 +1,113 @@
+/**
+ * Loads one snapshot inside the transaction it is given: guard, load, prove, swap, write down. Until the transaction
+ * commits nothing of it is seen; whatever is thrown here must undo the whole transaction.
+ */
+
+import { present } from '../../lib/assert.ts';
+import { formatCount } from '../../lib/units.ts';
+import { DataError } from '../../model/errors.ts';
+import type { Committed, PlannedFrom, SnapshotUnit } from '../destination.ts';
+import type { Engine } from './engine.ts';
+import {
+  comments,
+  countKeys,
+  countRows,
+  createLoading,
+  findRepeatedKey,
+  recordSnapshot,
+  swap,
+} from './load-sql.ts';
+import { book } from './mirror-schema.ts';
+import { giveNames } from './mirror-state.ts';
+import type { PreparedSnapshot } from './prepare.ts';
+import { text } from './quoting.ts';
+import { numberAt, numberOrNullAt, textAt, textOrNullAt } from './rows.ts';
+import type { PlannedColumn } from './table-plan.ts';
+
+/** Null: the mirror is no longer what the unit was planned from, and nothing was done. */
+export async function loadSnapshot(
+  engine: Engine,
+  { unit, plan }: PreparedSnapshot,
+  appliedAt: Date,
+): Promise<Committed | null> {
+  const current = await readCurrent(engine, unit.datasetId);
+  if (!isPlannedFrom(current.live, unit.plannedFrom)) return null;
+  const { tableName } = current;
+
+  await engine.run(createLoading(plan));
+  const rowCount = await prove(engine, unit, plan.columns);
+  const fromVersion = current.live?.version ?? null;
+  const statements = [
+    ...swap(tableName, current.live !== null),
+    ...comments(tableName, unit.datasetId, plan.columns),
+    ...recordSnapshot({ unit, tableName, columns: plan.columns, rowCount, fromVersion, appliedAt }),
+  ];
+  for (const statement of statements) await engine.run(statement);
+  return { tableName, fromVersion, toVersion: unit.version, rowCount };
+}
+
+interface Current {
+  readonly tableName: string;
+  /** Null where the dataset has no live table. */
+  readonly live: PlannedFrom | null;
+}
+
+async function readCurrent(engine: Engine, datasetId: string): Promise<Current> {
+  const select = `SELECT n.table_name, d.version, d.snapshot_digest
+    FROM ${book('names')} n LEFT JOIN ${book('datasets')} d USING (dataset_id) WHERE dataset_id = ${text(datasetId)}`;
+  const [row] = await engine.rows(select);
+  if (row === undefined) {
+    const names = await giveNames(engine, [datasetId]);
+    return { tableName: present(names.get(datasetId), 'a dataset has a name'), live: null };
+  }
+  const version = numberOrNullAt(row, 1);
+  const live = version === null ? null : { version, snapshotDigest: textOrNullAt(row, 2) ?? '' };
+  return { tableName: textAt(row, 0), live };
+}
+
+function isPlannedFrom(live: PlannedFrom | null, planned: PlannedFrom | null): boolean {
+  return live?.version === planned?.version && live?.snapshotDigest === planned?.snapshotDigest;
+}
+
+/** The count of the rows, once it and the keys are what they have to be. @throws DataError where they are not. */
+async function prove(engine: Engine, unit: SnapshotUnit, columns: readonly PlannedColumn[]): Promise<number> {
+  const keyColumns = columns.filter((column) => unit.schema.keyColumns.includes(column.column.name));
+  const counts = present((await engine.rows(countRows(keyColumns)))[0], 'a count has a row');
+  const rowCount = numberAt(counts, 0);
+  proveCount(unit, rowCount);
+  for (const [index, { column }] of keyColumns.entries()) {
+    const nulls = rowCount - numberAt(counts, index + 1);
+    if (nulls === 0) continue;
+    throw new DataError(
+      `The key column ${JSON.stringify(column.name)} of ${unit.datasetId} is null in ${formatCount(nulls)} of ${formatCount(rowCount)} rows.`,
+    );
+  }
+  if (keyColumns.length > 0) await proveKeys(engine, unit, keyColumns, rowCount);
+  return rowCount;
+}
+
+function proveCount(unit: SnapshotUnit, rowCount: number): void {
+  for (const expected of unit.expectedRowCounts) {
+    if (expected.rowCount === rowCount) continue;
+    throw new DataError(
+      `The snapshot of ${unit.datasetId} version ${unit.version} has ${formatCount(rowCount)} rows, but ${expected.statedBy} states ${formatCount(expected.rowCount)}.`,
+    );
+  }
+}
+
+async function proveKeys(
+  engine: Engine,
+  unit: SnapshotUnit,
+  keyColumns: readonly PlannedColumn[],
+  rowCount: number,
+): Promise<void> {
+  const keys = numberAt((await engine.rows(countKeys(keyColumns)))[0] ?? [], 0);
+  if (keys === rowCount) return;
+  const [repeated = []] = await engine.rows(findRepeatedKey(keyColumns));
+  const key = keyColumns.map(
+    ({ column }, index) => `${column.name} = ${JSON.stringify(repeated[index + 1])}`,
+  );
+  throw new DataError(
+    `The key ${key.join(', ')} of ${unit.datasetId} is there ${formatCount(numberAt(repeated, 0))} times; ${formatCount(rowCount)} rows have ${formatCount(keys)} keys.`,
+  );
+}

@@ -1,0 +1,185 @@
+/** The statements that load a snapshot, as text. Rows go from the files into the mirror without leaving DuckDB. */
+
+import type { SnapshotUnit } from '../destination.ts';
+import { DUCKDB_TYPES, offends, strict } from './casts.ts';
+import { book, mirrored } from './mirror-schema.ts';
+import { type ParquetFile, readParquet } from './parquet-file.ts';
+import { boolean, identifier, integer, moment, text, textList, tuple } from './quoting.ts';
+import type { FileGroup, PlannedColumn, Source, TablePlan } from './table-plan.ts';
+
+/** The table while it is loaded and proven. No table of a dataset can have this name: theirs are `[a-z0-9_]`. */
+export const LOADING = mirrored('feed-sync: loading');
+
+/** The longest part of an offending value that an error shows, in characters. */
+export const MAX_SHOWN_VALUE = 200;
+
+const FILE_COLUMN = 'feed-sync: file';
+
+export function createLoading({ columns, groups }: TablePlan): string {
+  if (groups.length === 0) {
+    const definitions = columns.map(
+      ({ columnName, type }) => `${identifier(columnName)} ${DUCKDB_TYPES[type]}`,
+    );
+    return `CREATE TABLE ${LOADING} (${definitions.join(', ')})`;
+  }
+  return `CREATE TABLE ${LOADING} AS ${groups.map((group) => selectGroup(columns, group)).join(' UNION ALL ')}`;
+}
+
+function selectGroup(columns: readonly PlannedColumn[], group: FileGroup): string {
+  const values = group.sources.map(
+    ({ cast, position }, index) =>
+      `${strict(cast, physical(position))} AS ${identifier(columns[index]?.columnName ?? '')}`,
+  );
+  return `SELECT ${values.join(', ')} FROM ${readParquet(group.files.map(({ file }) => file.path))} AS ${aliases(group)}`;
+}
+
+/** Columns are addressed by position: names in files may be equal but for case, or what DuckDB uses for its own. */
+function aliases(group: FileGroup, ...more: readonly string[]): string {
+  const names = Array.from({ length: group.width }, (_, position) => physical(position));
+  return `file${tuple([...names, ...more])}`;
+}
+
+function physical(position: number): string {
+  return `c${position}`;
+}
+
+/** One row: the count of the rows, then for each key column the count of those where it is not null. */
+export function countRows(keyColumns: readonly PlannedColumn[]): string {
+  const counts = ['count(*)', ...keyColumns.map(({ columnName }) => `count(${identifier(columnName)})`)];
+  return `SELECT ${counts.join(', ')} FROM ${LOADING}`;
+}
+
+export function countKeys(keyColumns: readonly PlannedColumn[]): string {
+  return `SELECT count(*) FROM (SELECT DISTINCT ${keyList(keyColumns)} FROM ${LOADING})`;
+}
+
+/** One key that is there more than once: its values as text, and how often. */
+export function findRepeatedKey(keyColumns: readonly PlannedColumn[]): string {
+  const shown = keyColumns.map(
+    ({ columnName }) => `left(${identifier(columnName)}::VARCHAR, ${MAX_SHOWN_VALUE})`,
+  );
+  return `SELECT count(*), ${shown.join(', ')} FROM ${LOADING}
+    GROUP BY ${keyList(keyColumns)} HAVING count(*) > 1 LIMIT 1`;
+}
+
+function keyList(keyColumns: readonly PlannedColumn[]): string {
+  return keyColumns.map(({ columnName }) => identifier(columnName)).join(', ');
+}
+
+/** Puts the loaded table in the place of the live one. */
+export function swap(tableName: string, replaces: boolean): readonly string[] {
+  const rename = `ALTER TABLE ${LOADING} RENAME TO ${identifier(tableName)}`;
+  return replaces ? [`DROP TABLE ${mirrored(tableName)}`, rename] : [rename];
+}
+
+export function comments(
+  tableName: string,
+  datasetId: string,
+  columns: readonly PlannedColumn[],
+): readonly string[] {
+  const table = mirrored(tableName);
+  return [
+    `COMMENT ON TABLE ${table} IS ${text(`Dataset ${datasetId}`)}`,
+    ...columns.flatMap(({ column, columnName }) =>
+      column.description === null
+        ? []
+        : [`COMMENT ON COLUMN ${table}.${identifier(columnName)} IS ${text(column.description)}`],
+    ),
+  ];
+}
+
+export interface BookEntry {
+  readonly unit: SnapshotUnit;
+  readonly tableName: string;
+  readonly columns: readonly PlannedColumn[];
+  readonly rowCount: number;
+  readonly fromVersion: number | null;
+  readonly appliedAt: Date;
+}
+
+/** Writes down what the table is now, in the transaction that makes it so. */
+export function recordSnapshot(entry: BookEntry): readonly string[] {
+  const { unit, tableName, rowCount, fromVersion, appliedAt } = entry;
+  const id = text(unit.datasetId);
+  const dataset = [
+    id,
+    text(tableName),
+    integer(unit.version),
+    text(unit.schema.schemaVersion),
+    integer(rowCount),
+    textList(unit.schema.keyColumns),
+    integer(unit.version),
+    text(unit.digest),
+    moment(unit.publishedAt),
+    moment(appliedAt),
+  ];
+  // What a snapshot added, changed and removed is not known: the table was replaced as a whole.
+  const history = [
+    id,
+    integer(fromVersion),
+    integer(unit.version),
+    text('snapshot'),
+    'NULL',
+    'NULL',
+    'NULL',
+    moment(appliedAt),
+  ];
+  return [
+    `DELETE FROM ${book('datasets')} WHERE dataset_id = ${id}`,
+    `INSERT INTO ${book('datasets')} VALUES ${tuple(dataset)}`,
+    `DELETE FROM ${book('columns')} WHERE dataset_id = ${id}`,
+    `INSERT INTO ${book('columns')} VALUES ${entry.columns.map((column, index) => columnRow(id, column, index)).join(', ')}`,
+    ...[...unit.reloads].flatMap(([subscriptionId, eventNumber]) =>
+      recordReload(id, text(subscriptionId), eventNumber),
+    ),
+    `INSERT INTO ${book('history')} VALUES ${tuple(history)}`,
+  ];
+}
+
+/** An event number only grows: a snapshot that was asked for earlier does not undo a later one. */
+function recordReload(datasetId: string, subscriptionId: string, eventNumber: bigint): readonly string[] {
+  const same = `dataset_id = ${datasetId} AND subscription_id = ${subscriptionId}`;
+  const number = integer(eventNumber);
+  return [
+    `DELETE FROM ${book('reloads')} WHERE ${same} AND event_number < ${number}`,
+    `INSERT INTO ${book('reloads')} SELECT ${datasetId}, ${subscriptionId}, ${number}
+      WHERE NOT EXISTS (SELECT 1 FROM ${book('reloads')} WHERE ${same})`,
+  ];
+}
+
+function columnRow(
+  datasetId: string,
+  { column, columnName, crs, role, type }: PlannedColumn,
+  index: number,
+): string {
+  return tuple([
+    datasetId,
+    integer(index + 1),
+    text(column.name),
+    text(columnName),
+    text(type),
+    boolean(column.nullable),
+    text(column.description),
+    text(column.sourceName),
+    text(role),
+    text(crs),
+  ]);
+}
+
+/** One value of the column that its cast would change: the path of its file and the value as text. */
+export function findOffender(group: FileGroup, { cast, position }: Source): string {
+  const value = physical(position);
+  const path = identifier(FILE_COLUMN);
+  const files = readParquet(
+    group.files.map(({ file }) => file.path),
+    [`filename = ${text(FILE_COLUMN)}`],
+  );
+  return `SELECT ${path}, left(${value}::VARCHAR, ${MAX_SHOWN_VALUE}) FROM ${files} AS ${aliases(group, path)}
+    WHERE ${offends(cast, value)} LIMIT 1`;
+}
+
+/** Reads and casts every value of one file and keeps nothing. */
+export function scan(group: FileGroup, { file }: ParquetFile): string {
+  const values = group.sources.map(({ cast, position }) => strict(cast, physical(position)));
+  return `SELECT bit_xor(hash(${values.join(', ')})) FROM ${readParquet([file.path])} AS ${aliases(group)}`;
+}

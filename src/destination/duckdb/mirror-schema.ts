@@ -1,0 +1,83 @@
+/**
+ * The schema `feed_sync` of the mirror as SQL: what it holds of every dataset, for the program itself and for people.
+ * No primary keys, indexes, defaults or NOT NULL: they are DuckDB's weak points, and every transaction proves keys.
+ */
+
+import { identifier, text } from './quoting.ts';
+
+/** The name under which the mirror is attached. */
+export const MIRROR = 'mirror';
+
+/** The version of this schema. A mirror of a newer one is refused. */
+export const FORMAT_VERSION = 1;
+
+export const META_FORMAT_VERSION = 'format_version';
+export const META_SERVICE_ORIGIN = 'service_origin';
+/** One row for each subscription seen. */
+export const META_SUBSCRIPTION_ID = 'subscription_id';
+
+const TABLES = {
+  /** Every name that was ever given to a table; never changed, never deleted. */
+  names: 'dataset_id VARCHAR, table_name VARCHAR',
+  /** A row for each live table. */
+  datasets: `dataset_id VARCHAR, table_name VARCHAR, version BIGINT, schema_version VARCHAR, row_count BIGINT,
+    key_columns VARCHAR[], snapshot_version BIGINT, snapshot_digest VARCHAR,
+    published_at TIMESTAMPTZ, applied_at TIMESTAMPTZ`,
+  /** The newest reload of each subscription that the table satisfies. */
+  reloads: 'dataset_id VARCHAR, subscription_id VARCHAR, event_number BIGINT',
+  /** The columns of the live tables. */
+  columns: `dataset_id VARCHAR, "position" BIGINT, name VARCHAR, column_name VARCHAR, type VARCHAR, nullable BOOLEAN,
+    description VARCHAR, source_name VARCHAR, role VARCHAR, crs VARCHAR`,
+  /** A row for each commit. */
+  history: `dataset_id VARCHAR, from_version BIGINT, to_version BIGINT, kind VARCHAR,
+    added BIGINT, changed BIGINT, removed BIGINT, applied_at TIMESTAMPTZ`,
+  archived: `dataset_id VARCHAR, table_name VARCHAR, version BIGINT, reason VARCHAR, archived_at TIMESTAMPTZ`,
+  meta: '"key" VARCHAR, value VARCHAR',
+} as const;
+
+export type BookTable = keyof typeof TABLES;
+
+/** A table of schema `feed_sync`, for use in SQL. */
+export function book(table: BookTable): string {
+  return `${identifier(MIRROR)}.feed_sync.${identifier(table)}`;
+}
+
+/** A table of the mirrored data, for use in SQL. */
+export function mirrored(tableName: string): string {
+  return `${identifier(MIRROR)}.main.${identifier(tableName)}`;
+}
+
+export function createSchema(): readonly string[] {
+  return [
+    `CREATE SCHEMA ${identifier(MIRROR)}.feed_sync`,
+    ...Object.entries(TABLES).map(
+      ([name, columns]) => `CREATE TABLE ${book(name as BookTable)} (${columns})`,
+    ),
+    insertMeta(META_FORMAT_VERSION, String(FORMAT_VERSION)),
+  ];
+}
+
+export function insertMeta(key: string, value: string): string {
+  return `INSERT INTO ${book('meta')} VALUES (${text(key)}, ${text(value)})`;
+}
+
+export function deleteMeta(key: string): string {
+  return `DELETE FROM ${book('meta')} WHERE "key" = ${text(key)}`;
+}
+
+/** One row where the schema is there, none where it is not. */
+export function selectSchema(): string {
+  return `SELECT 1 FROM duckdb_tables()
+    WHERE database_name = ${text(MIRROR)} AND schema_name = 'feed_sync' AND table_name = 'meta'`;
+}
+
+export function selectMeta(): string {
+  return `SELECT "key", value FROM ${book('meta')} ORDER BY ALL`;
+}
+
+/** The names of all tables and views of the mirrored data, also of those that a person made. */
+export function selectTableNames(): string {
+  const where = `database_name = ${text(MIRROR)} AND schema_name = 'main'`;
+  return `SELECT lower(table_name) FROM duckdb_tables() WHERE ${where}
+    UNION ALL SELECT lower(view_name) FROM duckdb_views() WHERE ${where}`;
+}

@@ -1,0 +1,145 @@
+/** What the mirror holds, read from its bookkeeping, and the names it has given. */
+
+import { ConfigurationError } from '../../model/errors.ts';
+import { tableNameFor } from '../../model/naming.ts';
+import type { Enrolment, Held, HeldDataset } from '../destination.ts';
+import type { Engine } from './engine.ts';
+import {
+  book,
+  createSchema,
+  deleteMeta,
+  FORMAT_VERSION,
+  insertMeta,
+  META_FORMAT_VERSION,
+  META_SERVICE_ORIGIN,
+  META_SUBSCRIPTION_ID,
+  selectMeta,
+  selectSchema,
+  selectTableNames,
+} from './mirror-schema.ts';
+import { text, tuple } from './quoting.ts';
+import { bigintAt, dateAt, dateOrNullAt, numberAt, textAt, textListAt, textOrNullAt } from './rows.ts';
+
+export const EMPTY: Held = { service: null, datasets: new Map() };
+
+/** What is held by the attached mirror. @throws ConfigurationError where a newer program made it. */
+export async function readHeld(engine: Engine, path: string): Promise<Held> {
+  if (!(await hasSchema(engine))) return EMPTY;
+  const meta = await readMeta(engine, path);
+  const reloads = await readReloads(engine);
+  const rows =
+    await engine.rows(`SELECT dataset_id, table_name, version, schema_version, row_count, key_columns,
+      snapshot_version, snapshot_digest, epoch_ms(published_at), epoch_ms(applied_at)
+    FROM ${book('datasets')} ORDER BY dataset_id`);
+  const datasets = rows.map((row): HeldDataset => {
+    const datasetId = textAt(row, 0);
+    return {
+      datasetId,
+      tableName: textAt(row, 1),
+      version: numberAt(row, 2),
+      schemaVersion: textOrNullAt(row, 3),
+      rowCount: numberAt(row, 4),
+      keyColumns: textListAt(row, 5),
+      snapshotVersion: numberAt(row, 6),
+      snapshotDigest: textAt(row, 7),
+      publishedAt: dateOrNullAt(row, 8),
+      appliedAt: dateAt(row, 9),
+      reloads: reloads.get(datasetId) ?? new Map(),
+    };
+  });
+  return { service: meta.service, datasets: new Map(datasets.map((held) => [held.datasetId, held])) };
+}
+
+/** Makes the bookkeeping in a new mirror. @throws ConfigurationError where a newer program made it. */
+export async function ensureSchema(engine: Engine, path: string): Promise<void> {
+  if (await hasSchema(engine)) await readMeta(engine, path);
+  else for (const statement of createSchema()) await engine.run(statement);
+}
+
+/** Whether everything in the enrolment is in the mirror already. */
+export async function isEnrolled(engine: Engine, path: string, enrolment: Enrolment): Promise<boolean> {
+  if (!(await hasSchema(engine))) return false;
+  const { service } = await readMeta(engine, path);
+  const names = await readNames(engine);
+  return (
+    service?.origin === enrolment.origin &&
+    enrolment.subscriptionIds.every((id) => service.subscriptionIds.includes(id)) &&
+    nameable(enrolment.datasetIds).every((id) => names.has(id))
+  );
+}
+
+/** Records the service and gives names to the datasets that have none. */
+export async function writeEnrolment(engine: Engine, path: string, enrolment: Enrolment): Promise<void> {
+  const { service } = await readMeta(engine, path);
+  if (service?.origin !== enrolment.origin) {
+    await engine.run(deleteMeta(META_SERVICE_ORIGIN));
+    await engine.run(insertMeta(META_SERVICE_ORIGIN, enrolment.origin));
+  }
+  const seen = new Set(service?.subscriptionIds);
+  for (const id of new Set(enrolment.subscriptionIds)) {
+    if (!seen.has(id)) await engine.run(insertMeta(META_SUBSCRIPTION_ID, id));
+  }
+  await giveNames(engine, enrolment.datasetIds);
+}
+
+/** The table names of the datasets, given now to those that have none, in the order of the list. */
+export async function giveNames(
+  engine: Engine,
+  datasetIds: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const names = new Map(await readNames(engine));
+  const missing = nameable(datasetIds).filter((id) => !names.has(id));
+  if (missing.length === 0) return names;
+  const taken = new Set(names.values());
+  for (const row of await engine.rows(selectTableNames())) taken.add(textAt(row, 0));
+  const given: string[] = [];
+  for (const id of missing) {
+    if (names.has(id)) continue;
+    const name = tableNameFor(id, taken);
+    names.set(id, name);
+    taken.add(name);
+    given.push(tuple([text(id), text(name)]));
+  }
+  await engine.run(`INSERT INTO ${book('names')} VALUES ${given.join(', ')}`);
+  return names;
+}
+
+async function readNames(engine: Engine): Promise<ReadonlyMap<string, string>> {
+  const rows = await engine.rows(`SELECT dataset_id, table_name FROM ${book('names')}`);
+  return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
+}
+
+async function readReloads(engine: Engine): Promise<ReadonlyMap<string, ReadonlyMap<string, bigint>>> {
+  const rows = await engine.rows(`SELECT dataset_id, subscription_id, event_number FROM ${book('reloads')}`);
+  const reloads = new Map<string, Map<string, bigint>>();
+  for (const row of rows) {
+    const ofDataset = reloads.get(textAt(row, 0)) ?? new Map<string, bigint>();
+    ofDataset.set(textAt(row, 1), bigintAt(row, 2));
+    reloads.set(textAt(row, 0), ofDataset);
+  }
+  return reloads;
+}
+
+async function hasSchema(engine: Engine): Promise<boolean> {
+  return (await engine.rows(selectSchema())).length > 0;
+}
+
+async function readMeta(engine: Engine, path: string): Promise<{ readonly service: Held['service'] }> {
+  const entries = (await engine.rows(selectMeta())).map((row) => [textAt(row, 0), textAt(row, 1)] as const);
+  const all = (key: string) => entries.filter((entry) => entry[0] === key).map((entry) => entry[1]);
+  const format = Number(all(META_FORMAT_VERSION)[0] ?? Number.NaN);
+  if (format !== FORMAT_VERSION) {
+    throw new ConfigurationError(
+      `The mirror ${path} has the format ${format}; this program knows the format ${FORMAT_VERSION} and none that is newer.`,
+      { hint: 'Use the newer version of feed-sync that wrote it, or set destination.path to another file.' },
+    );
+  }
+  const origin = all(META_SERVICE_ORIGIN)[0];
+  if (origin === undefined) return { service: null };
+  return { service: { origin, subscriptionIds: all(META_SUBSCRIPTION_ID) } };
+}
+
+/** A NUL ends a name for DuckDB: such a dataset gets no name, and fails when it is prepared. */
+function nameable(datasetIds: readonly string[]): readonly string[] {
+  return datasetIds.filter((id) => !id.includes('\0'));
+}

@@ -1,0 +1,150 @@
+/**
+ * The mirror: a DuckDB file as a destination. The file is attached only inside windows; between them it is free for
+ * readers. Operations on it go one after another; files are examined beside them, in an instance of their own, so
+ * that a hostile one can hurt no commit.
+ */
+
+import { realpath } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
+import pLimit from 'p-limit';
+import { assert } from '../../lib/assert.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
+import type { Random } from '../../lib/random.ts';
+import { StorageError } from '../../model/errors.ts';
+import type { Destination, Enrolment, Held, Outcome, Prepared, Unit } from '../destination.ts';
+import { AttachWindow } from './attach-window.ts';
+import { commitUnits, type UnitResult } from './commit-units.ts';
+import { Engine } from './engine.ts';
+import { explainFailure } from './explain-failure.ts';
+import { EMPTY, ensureSchema, isEnrolled, readHeld, writeEnrolment } from './mirror-state.ts';
+import { type PreparedSnapshot, prepareSnapshot } from './prepare.ts';
+
+/** The most memory for the examination of files, which reads footers and finds single values. */
+const MAX_EXAMINING_BYTES = 512_000_000;
+
+export interface MirrorOptions {
+  readonly path: string;
+  /** Snapshots lie somewhere below it, and DuckDB puts into it what does not fit into memory. */
+  readonly dataDirectory: string;
+  readonly memoryLimitBytes: number;
+  readonly threads: number;
+  /** How long a window waits for whoever else has the file open. */
+  readonly lockWaitMs: number;
+  /** For messages: the numeric id of the user. */
+  readonly uid?: number | null;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly signal?: AbortSignal;
+}
+
+/** Opens no file yet: the mirror is created by what is first written. @throws StorageError */
+export async function openMirror(options: MirrorOptions): Promise<Destination> {
+  const dataDirectory = resolve(options.dataDirectory);
+  const path = await resolvedPath(options.path);
+  const engineOptions = {
+    threads: options.threads,
+    memoryLimitBytes: options.memoryLimitBytes,
+    temporaryDirectory: join(dataDirectory, 'duckdb-temporary'),
+    directories: [dataDirectory, dirname(path)],
+    ...(options.signal === undefined ? {} : { signal: options.signal }),
+  };
+  const engine = await Engine.open(engineOptions);
+  const examiner = await Engine.open({
+    ...engineOptions,
+    threads: 1,
+    memoryLimitBytes: Math.min(options.memoryLimitBytes, MAX_EXAMINING_BYTES),
+  });
+  return new Mirror({ ...options, path }, engine, examiner);
+}
+
+class Mirror implements Destination {
+  readonly #options: MirrorOptions;
+  readonly #engine: Engine;
+  readonly #examiner: Engine;
+  readonly #window: AttachWindow;
+  readonly #inTurn = pLimit(1);
+  readonly #examining = pLimit(1);
+  /** What was enrolled last: a mirror that has to be built anew in the middle of a run gets the same names. */
+  #enrolment: Enrolment | null = null;
+
+  constructor(options: MirrorOptions, engine: Engine, examiner: Engine) {
+    this.#options = options;
+    this.#engine = engine;
+    this.#examiner = examiner;
+    this.#window = new AttachWindow({ ...options, engine });
+  }
+
+  has(): Promise<Held> {
+    const { path } = this.#options;
+    return this.#inTurn(async () => (await this.#window.read((engine) => readHeld(engine, path))) ?? EMPTY);
+  }
+
+  enroll(enrolment: Enrolment): Promise<void> {
+    const { path } = this.#options;
+    return this.#inTurn(async () => {
+      this.#enrolment = enrolment;
+      // A reader may have the file open for long: nothing is written where nothing is new.
+      if (await this.#window.read((engine) => isEnrolled(engine, path, enrolment))) return;
+      await this.#window.write((window) => window.transaction((engine) => this.#makeReady(engine)));
+    });
+  }
+
+  prepare(unit: Unit): Promise<Prepared> {
+    return this.#examining(() => prepareSnapshot(this.#examiner, unit));
+  }
+
+  commit(units: readonly Prepared[]): Promise<readonly Outcome[]> {
+    return this.#inTurn(async () => {
+      if (units.length === 0) return [];
+      const prepared = units.map(ownPrepared);
+      const { clock, signal } = this.#options;
+      const results = await this.#window.write(async (window) => {
+        await window.transaction((engine) => this.#makeReady(engine));
+        const context = { window, appliedAt: clock.now(), ...(signal === undefined ? {} : { signal }) };
+        return await commitUnits(context, prepared);
+      });
+      const outcomes: Outcome[] = [];
+      for (const [index, unit] of prepared.entries())
+        outcomes.push(await this.#outcome(unit, results[index]));
+      return outcomes;
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#inTurn(() => this.#engine.close());
+    await this.#examining(() => this.#examiner.close());
+  }
+
+  async #makeReady(engine: Engine): Promise<void> {
+    await ensureSchema(engine, this.#options.path);
+    if (this.#enrolment !== null) await writeEnrolment(engine, this.#options.path, this.#enrolment);
+  }
+
+  async #outcome(prepared: PreparedSnapshot, result: UnitResult | undefined): Promise<Outcome> {
+    const { datasetId } = prepared.unit;
+    assert(result !== undefined, 'every unit has a result');
+    if (result.kind !== 'failed') return { ...result, datasetId };
+    const explain = () => explainFailure(this.#examiner, prepared, result.error, this.#options);
+    return { kind: 'failed', datasetId, error: await this.#examining(explain) };
+  }
+}
+
+function ownPrepared(prepared: Prepared): PreparedSnapshot {
+  assert('plan' in prepared, 'a unit is committed by the destination that prepared it');
+  return prepared as PreparedSnapshot;
+}
+
+/** DuckDB compares the folders it may use with real paths. */
+async function resolvedPath(path: string): Promise<string> {
+  const directory = dirname(resolve(path));
+  try {
+    return join(await realpath(directory), basename(path));
+  } catch (cause) {
+    throw new StorageError(`The folder of the mirror ${path} cannot be used: ${String(cause)}.`, {
+      hint: 'Create the folder, or set destination.path (FEED_SYNC_DESTINATION_PATH).',
+      cause,
+    });
+  }
+}

@@ -1,0 +1,98 @@
+/** What a Parquet file says of itself: read from its footer, so the rows are not touched. */
+
+import { DataError, StorageError } from '../../model/errors.ts';
+import type { SnapshotFile } from '../destination.ts';
+import { DuckDbError } from './diagnosis.ts';
+import type { Engine } from './engine.ts';
+import { firstLine } from './failures.ts';
+import { type GeoMetadata, NO_GEO_METADATA, nativeCrs, parseGeoMetadata } from './geo-metadata.ts';
+import { filePath } from './quoting.ts';
+import { numberAt, textAt, textOrNullAt } from './rows.ts';
+
+export interface ParquetFile {
+  readonly file: SnapshotFile;
+  /** By the file's own footer. */
+  readonly rowCount: number;
+  /** The columns of the highest level, in the file's order. */
+  readonly columns: readonly ParquetColumn[];
+  readonly geo: GeoMetadata;
+}
+
+export interface ParquetColumn {
+  readonly name: string;
+  /** The type that DuckDB reads it as. */
+  readonly type: string;
+  /** Why DuckDB would cut the values without a word; null where it does not. */
+  readonly inexact: string | null;
+  /** The coordinate system of a native geometry column; undefined for any other. */
+  readonly crs: string | null | undefined;
+}
+
+/** How every file is read: what its path looks like must not add columns. */
+export function readParquet(paths: readonly string[], options: readonly string[] = []): string {
+  return `read_parquet(${[`[${paths.map(filePath).join(', ')}]`, 'hive_partitioning = false', ...options].join(', ')})`;
+}
+
+/** @throws DataError naming the file where it is no whole Parquet file. */
+export async function examine(engine: Engine, file: SnapshotFile): Promise<ParquetFile> {
+  try {
+    const path = filePath(file.path);
+    const metadata = await engine.rows(`SELECT num_rows FROM parquet_file_metadata(${path})`);
+    const fields = await readFields(engine, path);
+    const types = await engine.rows(`DESCRIBE SELECT * FROM ${readParquet([file.path])}`);
+    if (metadata[0] === undefined || fields.length !== types.length) {
+      throw new DataError(`The file ${file.name} says different things of its columns.`);
+    }
+    const columns = fields.map((field, index) => ({ ...field, type: textAt(types[index] ?? [], 1) }));
+    return { file, rowCount: numberAt(metadata[0], 0), columns, geo: await readGeo(engine, file, path) };
+  } catch (error) {
+    throw await unreadableFile(engine, file, error);
+  }
+}
+
+/** Says of which file an error was, and makes the engine usable again where it was the end of it. */
+export async function unreadableFile(engine: Engine, file: SnapshotFile, error: unknown): Promise<unknown> {
+  if (!(error instanceof DuckDbError)) return error;
+  if (engine.invalidated) await engine.reopen();
+  const message = `The file ${file.name} cannot be read: ${firstLine(error)}`;
+  const isContent = ['statement', 'unreadable', 'invalidated', 'out-of-memory'].includes(error.trouble);
+  return isContent ? new DataError(message, { cause: error }) : new StorageError(message, { cause: error });
+}
+
+type Field = Omit<ParquetColumn, 'type'>;
+
+/** Walks the tree of the schema, which is written down depth first, for the children of its root. */
+async function readFields(engine: Engine, path: string): Promise<readonly Field[]> {
+  const rows = await engine.rows(
+    `SELECT name, coalesce(num_children, 0), logical_type, type FROM parquet_schema(${path})`,
+  );
+  const fields: Field[] = [];
+  let pending = 0;
+  for (const row of rows.slice(1)) {
+    if (pending === 0) fields.push(fieldOf(textAt(row, 0), textOrNullAt(row, 2), textOrNullAt(row, 3)));
+    else pending -= 1;
+    pending += numberAt(row, 1);
+  }
+  return fields;
+}
+
+function fieldOf(name: string, logicalType: string | null, storedAs: string | null): Field {
+  return { name, inexact: inexactness(logicalType, storedAs), crs: nativeCrs(logicalType) };
+}
+
+/** DuckDB has no type for these and cuts them to microseconds as it reads. */
+function inexactness(logicalType: string | null, storedAs: string | null): string | null {
+  if (storedAs === 'INT96') return 'timestamps as INT96';
+  const nanosecondsInUtc = /isAdjustedToUTC=1.*NANOS=NanoSeconds/.test(logicalType ?? '');
+  return nanosecondsInUtc ? 'timestamps in nanoseconds with a zone' : null;
+}
+
+async function readGeo(engine: Engine, file: SnapshotFile, path: string): Promise<GeoMetadata> {
+  const rows = await engine.rows(
+    `SELECT decode(value) FROM parquet_kv_metadata(${path}) WHERE key = 'geo'::BLOB`,
+  );
+  if (rows[0] === undefined) return NO_GEO_METADATA;
+  const geo = parseGeoMetadata(textAt(rows[0], 0));
+  if (geo === null) throw new DataError(`The file ${file.name} has geo metadata that cannot be understood.`);
+  return geo;
+}

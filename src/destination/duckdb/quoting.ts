@@ -1,0 +1,64 @@
+/**
+ * The one place where values become SQL text. Every identifier and every literal in this folder goes through it, so
+ * nothing that a service names can be executed.
+ */
+
+import { assert } from '../../lib/assert.ts';
+import { DataError } from '../../model/errors.ts';
+
+/** How much of a hostile name an error shows. */
+const SHOWN_CHARACTERS = 80;
+
+/** A quoted name of a table, column or schema. @throws DataError for one that no database can hold. */
+export function identifier(name: string): string {
+  assert(name !== '', 'a name has at least one character');
+  return `"${withoutNul(name).replaceAll('"', '""')}"`;
+}
+
+/** A text literal, or NULL. @throws DataError where the text holds a NUL character. */
+export function text(value: string | null): string {
+  return value === null ? 'NULL' : `'${withoutNul(value).replaceAll("'", "''")}'`;
+}
+
+/** An integer literal, or NULL. */
+export function integer(value: number | bigint | null): string {
+  if (value === null) return 'NULL';
+  assert(typeof value === 'bigint' || Number.isSafeInteger(value), `${value} is a whole number`);
+  return String(value);
+}
+
+export function boolean(value: boolean): string {
+  return value ? 'TRUE' : 'FALSE';
+}
+
+/** A moment in UTC, or NULL. */
+export function moment(value: Date | null): string {
+  return value === null ? 'NULL' : `make_timestamptz(${integer(value.getTime())} * 1000)`;
+}
+
+/** A list of text literals, also where it is empty. */
+export function textList(values: readonly string[]): string {
+  return `[${values.map(text).join(', ')}]::VARCHAR[]`;
+}
+
+/** A row of values that are SQL text already. */
+export function tuple(values: readonly string[]): string {
+  return `(${values.join(', ')})`;
+}
+
+/**
+ * The literal for a file's path. The readers of DuckDB expand `*`, `?` and `[` in it; put in brackets each stands for
+ * itself.
+ */
+export function filePath(path: string): string {
+  return text(path.replaceAll(/[*?[]/g, '[$&]'));
+}
+
+/** NUL ends a statement for DuckDB, so what comes after it would be cut off. */
+function withoutNul(value: string): string {
+  if (!value.includes('\0')) return value;
+  const shown = JSON.stringify(value.slice(0, SHOWN_CHARACTERS));
+  throw new DataError(
+    `The text ${shown} holds a NUL character, which cannot be a part of a name or a description.`,
+  );
+}

@@ -1,0 +1,152 @@
+/**
+ * Reading the mirror beside the daemon: for `query` and `status`. The file is opened read-only in an instance that can
+ * reach no other file, so that a query can change nothing and read nothing else.
+ */
+
+import { resolve } from 'node:path';
+import { type DuckDBConnection, type DuckDBResult, type DuckDBType, DuckDBTypeId } from '@duckdb/node-api';
+import type { Clock } from '../../lib/clock.ts';
+import type { Random } from '../../lib/random.ts';
+import { StorageError, UsageError } from '../../model/errors.ts';
+import type { Held } from '../destination.ts';
+import { DuckDbError } from './diagnosis.ts';
+import { Engine } from './engine.ts';
+import { mirrorFailure } from './failures.ts';
+import { MIRROR } from './mirror-schema.ts';
+import { readHeld } from './mirror-state.ts';
+import { fileState } from './quarantine.ts';
+import { identifier } from './quoting.ts';
+import { type Rendered, renderValue } from './render-value.ts';
+import { waitForFile } from './wait-for-file.ts';
+
+export interface ReaderOptions {
+  readonly path: string;
+  /** How long to wait for a writer that has the file open. */
+  readonly waitMs: number;
+  readonly memoryLimitBytes: number;
+  readonly threads: number;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Ends the wait and the running query when aborted. */
+  readonly signal?: AbortSignal;
+}
+
+export interface QueryResult {
+  readonly columnNames: readonly string[];
+  /** As DuckDB names them. */
+  readonly columnTypes: readonly string[];
+  /** The rows as they are computed; each value as `renderValue` gives it. Can be read once. @throws UsageError */
+  readonly rows: AsyncIterable<readonly Rendered[]>;
+}
+
+export interface MirrorReader {
+  /** What the mirror holds. */
+  held(): Promise<Held>;
+  /** Runs one statement that reads. @throws UsageError with DuckDB's message where it does not run. */
+  query(sql: string): Promise<QueryResult>;
+  close(): Promise<void>;
+}
+
+/**
+ * Null where there is no mirror; none is made.
+ * @throws BusyError where a writer keeps the file, StorageError where it cannot be read.
+ */
+export async function openReader(options: ReaderOptions): Promise<MirrorReader | null> {
+  const path = resolve(options.path);
+  if (['absent', 'empty'].includes(await fileState(path))) return null;
+  const open = () =>
+    Engine.open({
+      memoryLimitBytes: options.memoryLimitBytes,
+      threads: options.threads,
+      // What is spilled lies beside the mirror, in a folder that DuckDB makes and removes itself.
+      temporaryDirectory: `${path}.reading`,
+      directories: null,
+      readOnlyDatabase: { path, name: MIRROR },
+      ...(options.signal === undefined ? {} : { signal: options.signal }),
+    });
+  try {
+    return new Reader(await waitForFile({ ...options, path, lockWaitMs: options.waitMs }, open), path);
+  } catch (error) {
+    throw error instanceof DuckDbError ? await mirrorFailure(error, { path }) : error;
+  }
+}
+
+class Reader implements MirrorReader {
+  readonly #engine: Engine;
+  readonly #path: string;
+
+  constructor(engine: Engine, path: string) {
+    this.#engine = engine;
+    this.#path = path;
+  }
+
+  async held(): Promise<Held> {
+    try {
+      return await readHeld(this.#engine, this.#path);
+    } catch (error) {
+      throw error instanceof DuckDbError ? await mirrorFailure(error, { path: this.#path }) : error;
+    }
+  }
+
+  async query(sql: string): Promise<QueryResult> {
+    if (sql.includes('\0')) throw new UsageError('A statement cannot hold a NUL character.');
+    const result = await this.#call((connection) => streamText(connection, sql));
+    return {
+      columnNames: result.shown.columnNames(),
+      columnTypes: result.types.map(String),
+      rows: this.#rows(result.shown),
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#engine.close();
+  }
+
+  async *#rows(result: DuckDBResult): AsyncGenerator<readonly Rendered[]> {
+    for (;;) {
+      const chunk = await this.#call(() => result.fetchChunk());
+      if (chunk === null || chunk.rowCount === 0) return;
+      for (const row of chunk.getRows()) yield row.map(renderValue);
+    }
+  }
+
+  async #call<T>(call: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+    try {
+      return await this.#engine.use(call);
+    } catch (error) {
+      if (!(error instanceof DuckDbError)) throw error;
+      if (error.trouble === 'statement') throw new UsageError(error.message, { cause: error });
+      if (error.trouble === 'invalidated')
+        throw new StorageError(`DuckDB gave up: ${error.message}`, { cause: error });
+      throw await mirrorFailure(error, { path: this.#path });
+    }
+  }
+}
+
+/** Runs the statement; geometries become text inside DuckDB, which knows how to write them. */
+async function streamText(
+  connection: DuckDBConnection,
+  sql: string,
+): Promise<{ readonly shown: DuckDBResult; readonly types: readonly DuckDBType[] }> {
+  const statements = await connection.extractStatements(sql);
+  if (statements.count !== 1)
+    throw new UsageError(`One statement is run at a time; these are ${statements.count}.`);
+  const prepared = await connection.prepare(sql);
+  const types = Array.from({ length: prepared.columnCount }, (_, index) => prepared.columnType(index));
+  const names = types.map((_, index) => prepared.columnName(index));
+  if (!types.some(holdsGeometry)) return { shown: await prepared.stream(), types };
+  const aliases = types.map((_, index) => `c${index}`);
+  const values = types.map((type, index) => {
+    const name = identifier(names[index] || '_');
+    if (type.typeId === DuckDBTypeId.GEOMETRY) return `ST_AsText(c${index}) AS ${name}`;
+    return holdsGeometry(type) ? `to_json(c${index}) AS ${name}` : `c${index} AS ${name}`;
+  });
+  const inner = sql.trim().replace(/;\s*$/, '');
+  // On lines of its own: the statement may end with a comment.
+  const wrapped = `SELECT ${values.join(', ')} FROM (\n${inner}\n) AS shown(${aliases.join(', ')})`;
+  return { shown: await connection.stream(wrapped), types };
+}
+
+function holdsGeometry(type: DuckDBType): boolean {
+  return String(type).includes('GEOMETRY');
+}

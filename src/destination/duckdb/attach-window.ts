@@ -98,7 +98,7 @@ export class AttachWindow {
         },
       });
     } catch (error) {
-      throw error instanceof DuckDbError ? await this.#failure(error) : error;
+      throw await this.#translated(error);
     } finally {
       try {
         if (committed) await this.#checkpoint();
@@ -153,7 +153,7 @@ export class AttachWindow {
       await durable('destination.checkpoint', () => this.#engine.run(`CHECKPOINT ${identifier(MIRROR)}`));
     } catch (error) {
       // What was committed is safe in the write-ahead log, and the next window tries again.
-      throw error instanceof DuckDbError ? await this.#failure(error) : error;
+      throw await this.#translated(error);
     }
   }
 
@@ -171,28 +171,39 @@ export class AttachWindow {
 
   /** False: what was there could not be read and is set aside (for reading only; for writing a new one is made). */
   async #attach(mode: 'read' | 'write'): Promise<boolean> {
-    let hasGivenUp = false;
-    for (;;) {
-      try {
-        await waitForFile(this.#options, () => this.#tryAttach(mode));
-        return true;
-      } catch (error) {
-        if (!(error instanceof DuckDbError)) throw error;
-        const isUnreadable =
-          error.trouble === 'unreadable' || (error.trouble === 'invalidated' && hasGivenUp);
-        if (error.trouble === 'invalidated') hasGivenUp = true;
-        else if (!isUnreadable) throw await this.#failure(error);
-        if (isUnreadable) await this.#setAside(error);
-        if (isUnreadable && mode === 'read') return false;
-      }
+    for (let attempt = 1; ; attempt += 1) {
+      const error = await this.#tryAttach(mode);
+      if (error === null) return true;
+      // An instance may give up for another reason once; when it does so again, the file is the reason.
+      if (error.trouble === 'invalidated' && attempt === 1) continue;
+      if (error.trouble !== 'unreadable' && error.trouble !== 'invalidated') throw await this.#failure(error);
+      await this.#setAside(error);
+      if (mode === 'read') return false;
     }
   }
 
-  async #tryAttach(mode: 'read' | 'write'): Promise<void> {
+  async #tryAttach(mode: 'read' | 'write'): Promise<DuckDbError | null> {
     if (this.#engine.invalidated) await this.#engine.reopen();
     const target = `${text(this.#options.path)} AS ${identifier(MIRROR)}`;
-    if (mode === 'read') return await this.#engine.run(`ATTACH ${target} (READ_ONLY)`);
-    return await durable('destination.attach', () => this.#engine.run(`ATTACH ${target}`));
+    const attach = () =>
+      this.#engine.run(mode === 'read' ? `ATTACH ${target} (READ_ONLY)` : `ATTACH ${target}`);
+    try {
+      await waitForFile(
+        this.#options,
+        mode === 'read' ? attach : () => durable('destination.attach', attach),
+      );
+      return null;
+    } catch (error) {
+      if (error instanceof DuckDbError) return error;
+      throw error;
+    }
+  }
+
+  /** What left a window in an error of its own, as an error of the model. */
+  async #translated(error: unknown): Promise<unknown> {
+    if (error instanceof WindowLostError) return error.cause;
+    const cause = error instanceof OutcomeUnknownError ? error.cause : error;
+    return cause instanceof DuckDbError ? await this.#failure(cause) : cause;
   }
 
   #setAside(error: DuckDbError): Promise<void> {

@@ -15,7 +15,7 @@ import { mirrorFailure } from './failures.ts';
 import { MIRROR } from './mirror-schema.ts';
 import { readHeld } from './mirror-state.ts';
 import { fileState } from './quarantine.ts';
-import { identifier } from './quoting.ts';
+import { identifier, text } from './quoting.ts';
 import { type Rendered, renderValue } from './render-value.ts';
 import { waitForFile } from './wait-for-file.ts';
 
@@ -93,7 +93,7 @@ class Reader implements MirrorReader {
     const result = await this.#call((connection) => streamText(connection, sql));
     return {
       columnNames: result.shown.columnNames(),
-      columnTypes: result.types.map(String),
+      columnTypes: result.types.map((type) => type.alias ?? String(type)),
       rows: this.#rows(result.shown),
     };
   }
@@ -141,9 +141,7 @@ async function streamText(
     if (type.typeId === DuckDBTypeId.GEOMETRY) return `ST_AsText(c${index}) AS ${name}`;
     return holdsGeometry(type) ? `to_json(c${index}) AS ${name}` : `c${index} AS ${name}`;
   });
-  const inner = sql.trim().replace(/;\s*$/, '');
-  // On lines of its own: the statement may end with a comment.
-  const wrapped = `SELECT ${values.join(', ')} FROM (\n${inner}\n) AS shown(${aliases.join(', ')})`;
+  const wrapped = `SELECT ${values.join(', ')} FROM query(${text(sql)}) AS shown(${aliases.join(', ')})`;
   return { shown: await connection.stream(wrapped), types };
 }
 

@@ -8,24 +8,32 @@ import { type EventId, type FeedEvent, laterEvent, type UnreadableEvent } from '
 import type { Want, WantChange } from '../model/want.ts';
 
 /**
- * What a page of the log of `subscriptionId` asks for, in the order of the page. `wants` is what was wanted before
- * the page: an addition after a removal is a reload, wherever the removal stands.
+ * What a page of the log of `subscriptionId` asks for, in the order in which it happened, whatever the order of the
+ * page. `wants` is what was wanted before the page: an addition after a removal is a reload, wherever the removal stands.
  */
 export function foldEvents(
   events: readonly (FeedEvent | UnreadableEvent)[],
   subscriptionId: string,
   wants: ReadonlyMap<string, Want>,
 ): readonly WantChange[] {
-  const changes: WantChange[] = [];
   const removedInPage = new Map<string, boolean>();
   const wasRemoved = (datasetId: string): boolean =>
     removedInPage.get(datasetId) ?? wants.get(datasetId)?.formerMembers.has(subscriptionId) ?? false;
-  for (const event of events) {
-    changes.push(...changesOf(event, wasRemoved));
+  return inOrder(events).flatMap((event) => {
+    const changes = changesOf(event, wasRemoved);
     if (event.kind === 'event' && event.type === 'dataset.removed') removedInPage.set(event.datasetId, true);
     if (event.kind === 'event' && event.type === 'dataset.added') removedInPage.set(event.datasetId, false);
-  }
-  return changes;
+    return changes;
+  });
+}
+
+/** An event without a readable id only asks for a look, so its place does not matter. */
+function inOrder<T extends { readonly id: EventId | null }>(events: readonly T[]): readonly T[] {
+  const numberOf = ({ id }: T): bigint => id?.number ?? 0n;
+  return events.toSorted((left, right) => {
+    if (numberOf(left) === numberOf(right)) return 0;
+    return numberOf(left) < numberOf(right) ? -1 : 1;
+  });
 }
 
 /** The page's highest event id, or `before` where none is higher. */
@@ -44,9 +52,13 @@ function changesOf(
     return event.datasetId === null ? [] : [{ kind: 'look', datasetId: event.datasetId }];
   }
   const { datasetId } = event;
+  const eventNumber = event.id.number;
   switch (event.type) {
     case 'dataset.added':
-      return [{ kind: 'member', datasetId }, wasRemoved(datasetId) ? reload(event) : newVersion(event)];
+      return [
+        { kind: 'member', datasetId, eventNumber },
+        wasRemoved(datasetId) ? reload(event) : newVersion(event),
+      ];
     case 'dataset.updated':
       return [newVersion(event)];
     case 'dataset.schema_changed':
@@ -54,14 +66,15 @@ function changesOf(
     case 'dataset.resync_required':
       return [reload(event)];
     case 'dataset.removed':
-      return [{ kind: 'no-member', datasetId }];
+      return [{ kind: 'no-member', datasetId, eventNumber }];
     default:
       return unreachable(event.type);
   }
 }
 
-function newVersion({ datasetId, version }: FeedEvent): WantChange {
-  return version === null ? { kind: 'look', datasetId } : { kind: 'at-least', datasetId, version };
+function newVersion({ datasetId, version, id }: FeedEvent): WantChange {
+  if (version === null) return { kind: 'look', datasetId };
+  return { kind: 'at-least', datasetId, version, eventNumber: id.number };
 }
 
 function reload({ datasetId, version, id }: FeedEvent): WantChange {

@@ -92,12 +92,14 @@ const TABLE: Readonly<Record<DatasetStateKind, Readonly<Record<Situation, Plan['
 
 export function plan(input: PlanInput): Plan {
   const state = stateOf(input);
-  const offer = bestOffer(input.offers);
+  const offer = bestOffer(input);
   const situation = situationOf(input, offer);
   const kind = TABLE[state.kind][situation];
   switch (kind) {
-    case 'load':
-      return { kind, offer: present(offer, 'a load has an offer'), reloads: reloadsSatisfiedBy(input) };
+    case 'load': {
+      const loaded = present(offer, 'a load has an offer');
+      return { kind, offer: loaded, reloads: reloadsSatisfiedBy(loaded, input) };
+    }
     case 'wait':
       return { kind, why: situation === 'not-offered' ? 'not-offered' : 'offer-lags' };
     case 'report-hold':
@@ -125,8 +127,11 @@ function situationOf(input: PlanInput, offer: Offer | null): Situation {
   return failedBefore(offer, input) ? 'offer-failed-before' : 'offer-answers';
 }
 
-function bestOffer(offers: readonly Offer[]): Offer | null {
-  return offers.reduce<Offer | null>(
+/** A reload is answered by the manifest of who asked for it: another's may still list what came before. Else the newest is best. */
+function bestOffer({ held, want, offers }: PlanInput): Offer | null {
+  const asked = pendingReloads(held, want);
+  const asking = offers.filter(({ subscriptionId }) => asked.has(subscriptionId));
+  return (asking.length > 0 ? asking : offers).reduce<Offer | null>(
     (best, offer) => (best === null || offer.entry.version > best.entry.version ? offer : best),
     null,
   );
@@ -153,15 +158,28 @@ function failedBefore(offer: Offer, { failure, now }: PlanInput): boolean {
   return failure.content === contentOf(offer.entry) && now < failure.retryAt;
 }
 
-/** Each subscription's newest reload event that a snapshot loaded now satisfies. */
-function reloadsSatisfiedBy({ want, offers }: PlanInput): ReadonlyMap<string, bigint> {
+/**
+ * Each subscription's newest reload event that the loaded snapshot satisfies: those asked for, and those that a
+ * manifest which lists this very snapshot reflects.
+ */
+function reloadsSatisfiedBy(loaded: Offer, { want, offers }: PlanInput): ReadonlyMap<string, bigint> {
   const satisfied = new Map(want.reloadAfter);
-  for (const { subscriptionId, reflects: reflected } of offers) {
-    if (reflected === null) continue;
-    const asked = satisfied.get(subscriptionId);
-    if (asked === undefined || asked < reflected) satisfied.set(subscriptionId, reflected);
+  for (const offer of offers) {
+    if (offer.reflects === null || !isSameSnapshot(offer, loaded)) continue;
+    const asked = satisfied.get(offer.subscriptionId);
+    if (asked === undefined || asked < offer.reflects) satisfied.set(offer.subscriptionId, offer.reflects);
   }
   return satisfied;
+}
+
+function isSameSnapshot(left: Offer, right: Offer): boolean {
+  if (left.subscriptionId === right.subscriptionId) return true;
+  const digest = snapshotDigest(left.entry.files);
+  return (
+    left.entry.version === right.entry.version &&
+    digest !== null &&
+    digest === snapshotDigest(right.entry.files)
+  );
 }
 
 /** The same want, asking for at least `version` too: what a look has found. */

@@ -1,0 +1,96 @@
+/**
+ * The changes of a version, spooled to files page by page as they came; their rows are decoded by the destination.
+ *
+ * A page is parsed here all the same, for the flags around its rows: bytes and depth were checked on the stream, a page
+ * of 1,000 rows takes some milliseconds, and what is parsed of the rows (where integers would lose digits) is dropped.
+ */
+
+import { join } from 'node:path';
+import { replaceFile } from '../lib/files.ts';
+import { RefusalError } from '../model/errors.ts';
+import type { Changes, ChangesRequest } from './feed.ts';
+import type { Api } from './http/api.ts';
+import { MAX_CHANGES_DEPTH } from './limits.ts';
+import { listChanges } from './operations.ts';
+import { readPages } from './paging.ts';
+import { onDisk } from './storage.ts';
+import { type ChangesPage, decodeChangesPage } from './wire/changes.ts';
+import { violation } from './wire/fields.ts';
+
+const CHANGES_LIMIT = 1_000;
+/** A version that the list of versions names has no changes here: whatever shape the body has. */
+const NOT_THERE: readonly number[] = [404, 410];
+const NOT_RECORDED_CODE = 'changes_not_recorded';
+const LACKS_SCOPE_CODE = 'insufficient_scope';
+
+type SpooledPage = ChangesPage & { readonly path: string };
+
+/** GET /v1/datasets/{datasetId}/changes?version=, for a version that the list of versions names. */
+export async function readChanges(api: Api, request: ChangesRequest, signal: AbortSignal): Promise<Changes> {
+  try {
+    const pages = await readAllPages(api, request, signal);
+    const [first] = pages;
+    if (first === undefined || pages.some(({ recorded }) => !recorded)) {
+      return { recorded: false, why: 'the service says that it has not recorded them' };
+    }
+    const { previousVersion, schemaVersion } = first;
+    refuseMixture(pages, first, listChanges(request.datasetId).title);
+    return { recorded: true, previousVersion, schemaVersion, pages: pages.map(({ path }) => path) };
+  } catch (error) {
+    const why = error instanceof RefusalError ? whyNotRecorded(error) : null;
+    if (why === null) throw error;
+    return { recorded: false, why };
+  }
+}
+
+async function readAllPages(
+  api: Api,
+  request: ChangesRequest,
+  signal: AbortSignal,
+): Promise<readonly SpooledPage[]> {
+  const operation = listChanges(request.datasetId);
+  let position = 0;
+  return readPages<SpooledPage>({
+    title: operation.title,
+    async read(cursor) {
+      const { page, bytes } = await api.call(
+        {
+          operation,
+          query: { version: request.version, limit: CHANGES_LIMIT, cursor },
+          maxDepth: MAX_CHANGES_DEPTH,
+          finalStatuses: NOT_THERE,
+          decode: (body) => ({
+            page: decodeChangesPage(body.json, request, operation.title),
+            bytes: body.bytes,
+          }),
+        },
+        signal,
+      );
+      position = cursor === null ? 0 : position + 1;
+      const path = join(request.directory, `changes-${String(position).padStart(5, '0')}.json`);
+      await onDisk(path, () => replaceFile('feed.spool-changes', path, bytes));
+      return { ...page, path };
+    },
+    isEnough: ({ recorded }) => !recorded,
+  });
+}
+
+/** Pages of one version say the same of it. */
+function refuseMixture(pages: readonly SpooledPage[], first: SpooledPage, title: string): void {
+  for (const page of pages) {
+    if (page.previousVersion !== first.previousVersion) {
+      throw violation(title, 'previousVersion', 'differs from page to page');
+    }
+    if (page.schemaVersion !== first.schemaVersion) {
+      throw violation(title, 'schemaVersion', 'differs from page to page');
+    }
+  }
+}
+
+/** Null where the refusal is one that a person has to act on. */
+function whyNotRecorded({ refusal }: RefusalError): string | null {
+  if (refusal.status === 401) return null;
+  if (refusal.code === LACKS_SCOPE_CODE) return 'the key lacks the scope to read them';
+  if (refusal.code === NOT_RECORDED_CODE) return 'the service says that it has not recorded them';
+  return NOT_THERE.includes(refusal.status) ? `the service answered ${refusal.status} for them` : null;
+}

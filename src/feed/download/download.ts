@@ -1,0 +1,100 @@
+/**
+ * Downloads the files of a snapshot, several at a time.
+ *
+ * Invariant: when this ends, in whatever way, nothing writes into the folder any more; and every file under its final
+ * name is whole and verified.
+ */
+
+import pLimit, { type LimitFunction } from 'p-limit';
+import { InterruptedError } from '../../model/errors.ts';
+import type { Download, DownloadRequest } from '../feed.ts';
+import { throwIfStopped } from '../http/stop.ts';
+import { shown } from '../shown.ts';
+import { requireSpace } from '../storage.ts';
+import { type FetchParts, fetchFile } from './fetch-file.ts';
+import { type FileJob, fileJobs } from './file-job.ts';
+import { FreshLinks, Superseded } from './fresh-links.ts';
+import { partPathOf, sizeOf } from './part-file.ts';
+import type { WrittenFile } from './write-body.ts';
+
+/** Files downloaded at once over all datasets: enough for a fast line, few enough for a small service. */
+const FILES_AT_ONCE = 4;
+
+export type Downloads = (request: DownloadRequest, signal: AbortSignal) => Promise<Download>;
+
+export interface DownloadsParts extends Omit<FetchParts, 'directory' | 'begunHere'> {
+  readonly concurrency: number | null;
+}
+
+export function createDownloads(parts: DownloadsParts): Downloads {
+  const limit = pLimit(parts.concurrency ?? FILES_AT_ONCE);
+  const begunHere = new Set<string>();
+  return (request, signal) =>
+    download(request, { ...parts, directory: request.directory, begunHere }, limit, signal);
+}
+
+async function download(
+  request: DownloadRequest,
+  parts: FetchParts,
+  limit: LimitFunction,
+  signal: AbortSignal,
+): Promise<Download> {
+  throwIfStopped(signal);
+  const jobs = fileJobs(request.entry, request.directory);
+  // Two files of the same content are one file on disk.
+  const distinct = [...new Map(jobs.map((job) => [job.path, job])).values()];
+  await requireSpaceFor(distinct, request, parts.reserveBytes);
+  try {
+    const fetched = await fetchAll(distinct, request, parts, limit, signal);
+    const files = jobs.flatMap((job) => {
+      const written = fetched.get(job.path);
+      const { path, name, file } = job;
+      return written === undefined ? [] : [{ path, name, ...written, rowCount: file.rowCount }];
+    });
+    return { kind: 'complete', files };
+  } catch (error) {
+    if (error instanceof Superseded) return { kind: 'superseded', entry: error.entry };
+    throw error;
+  }
+}
+
+/** The first failure stops the others, and is thrown once they have stopped. */
+async function fetchAll(
+  jobs: readonly FileJob[],
+  request: DownloadRequest,
+  parts: FetchParts,
+  limit: LimitFunction,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, WrittenFile>> {
+  const links = new FreshLinks(request.entry, request.refresh);
+  const others = new AbortController();
+  const either = AbortSignal.any([signal, others.signal]);
+  const fetched = new Map<string, WrittenFile>();
+  const failures: unknown[] = [];
+  const fetchOne = async (job: FileJob): Promise<void> => {
+    try {
+      throwIfStopped(either);
+      fetched.set(job.path, await fetchFile(job, links, parts, request.onBytes, either));
+    } catch (error) {
+      failures.push(error);
+      others.abort(new InterruptedError('Another file of the snapshot failed.'));
+    }
+  };
+  await limit.map(jobs, fetchOne);
+  if (failures.length > 0) throw failures[0];
+  return fetched;
+}
+
+async function requireSpaceFor(
+  jobs: readonly FileJob[],
+  { directory, entry }: DownloadRequest,
+  reserveBytes: number,
+): Promise<void> {
+  let neededBytes = 0;
+  for (const { file, path } of jobs) {
+    if ((await sizeOf(path)) !== null) continue;
+    neededBytes += Math.max(0, (file.bytes ?? 0) - ((await sizeOf(partPathOf(path))) ?? 0));
+  }
+  if (neededBytes === 0) return;
+  await requireSpace(directory, neededBytes, reserveBytes, `the files of dataset ${shown(entry.datasetId)}`);
+}

@@ -1,0 +1,145 @@
+/**
+ * Gets one file, whole and verified, under its final name: continues what is there, tries again what passes by
+ * itself, takes a fresh link when one has expired, and fetches anew what is not what the manifest states.
+ */
+
+import { backoffDelayMs } from '../../lib/backoff.ts';
+import { DataError, ServiceUnavailableError } from '../../model/errors.ts';
+import { type RetryPolicy, type RetryTools, withRetries } from '../http/retry.ts';
+import { sleepUnlessStopped } from '../http/stop.ts';
+import type { FeedLimits } from '../limits.ts';
+import { type AttemptParts, attemptFile, ContentDiffers, LinkExpired } from './attempt-file.ts';
+import { describeJob, type FileJob } from './file-job.ts';
+import type { FreshLinks } from './fresh-links.ts';
+import { sizeOf } from './part-file.ts';
+import type { WrittenFile } from './write-body.ts';
+
+/** Downloads of one file whose content is not what the manifest states. */
+const MAX_WRONG_CONTENTS = 3;
+/** Links to one file in a row that do not open, without a byte in between. */
+const MAX_EXPIRED_LINKS = 4;
+
+export interface FetchParts extends AttemptParts {
+  readonly retryPolicy: RetryPolicy;
+  readonly tools: RetryTools;
+  readonly limits: FeedLimits;
+}
+
+/** @throws DataError, ServiceUnavailableError, StorageError, InterruptedError, Superseded */
+export async function fetchFile(
+  job: FileJob,
+  links: FreshLinks,
+  parts: FetchParts,
+  onBytes: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<WrittenFile> {
+  const verified = await alreadyVerified(job);
+  if (verified !== null) return verified;
+  const spent: Spent = { wrongContents: 0, expiredLinks: 0 };
+  const countBytes = (bytes: number): void => {
+    spent.expiredLinks = 0;
+    onBytes(bytes);
+  };
+  for (;;) {
+    const link = links.of(job.position);
+    try {
+      return await fetchByLink(job, link, parts, countBytes, signal);
+    } catch (error) {
+      if (error instanceof ContentDiffers) await fetchAnew(job, error, spent, parts, signal);
+      else if (error instanceof LinkExpired)
+        await takeFreshLink(job, link, links, error, spent, parts, signal);
+      else throw error;
+    }
+  }
+}
+
+interface Spent {
+  wrongContents: number;
+  /** In a row, without a byte in between. */
+  expiredLinks: number;
+}
+
+/** @throws DataError when that was done often enough. */
+async function fetchAnew(
+  job: FileJob,
+  error: ContentDiffers,
+  spent: Spent,
+  parts: FetchParts,
+  signal: AbortSignal,
+): Promise<void> {
+  spent.wrongContents += 1;
+  if (spent.wrongContents >= MAX_WRONG_CONTENTS) throw wrongContent(job, error);
+  await pause(spent.wrongContents, parts, signal);
+}
+
+/** @throws ServiceUnavailableError when fresh links do not open either; Superseded, and what reading the manifest throws. */
+async function takeFreshLink(
+  job: FileJob,
+  link: string,
+  links: FreshLinks,
+  error: LinkExpired,
+  spent: Spent,
+  parts: FetchParts,
+  signal: AbortSignal,
+): Promise<void> {
+  spent.expiredLinks += 1;
+  if (spent.expiredLinks >= MAX_EXPIRED_LINKS) throw noLinkOpens(job, error);
+  // The first fresh link is asked for at once: links expire in the ordinary course of a long queue.
+  if (spent.expiredLinks > 1) await pause(spent.expiredLinks - 1, parts, signal);
+  await links.replace(job.position, link);
+}
+
+/** A file whose name is its digest was verified before it got the name. */
+async function alreadyVerified({ file, path }: FileJob): Promise<WrittenFile | null> {
+  if (file.sha256 === null) return null;
+  const bytes = await sizeOf(path);
+  if (bytes === null || (file.bytes !== null && file.bytes !== bytes)) return null;
+  return { bytes, sha256: file.sha256 };
+}
+
+function fetchByLink(
+  job: FileJob,
+  link: string,
+  parts: FetchParts,
+  onBytes: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<WrittenFile> {
+  let arrivedBytes = 0;
+  const task = {
+    title: `download ${describeJob(job)}`,
+    attempt: () => {
+      arrivedBytes = 0;
+      return attemptFile(
+        job,
+        link,
+        parts,
+        (bytes) => {
+          arrivedBytes += bytes;
+          onBytes(bytes);
+        },
+        signal,
+      );
+    },
+    hasProgressed: () => arrivedBytes >= parts.limits.forgivingProgressBytes,
+  };
+  const policy = { ...parts.retryPolicy, deadlineMs: parts.limits.fileDeadlineMs };
+  return withRetries(task, policy, parts.tools, signal);
+}
+
+function pause(retry: number, { retryPolicy, tools }: FetchParts, signal: AbortSignal): Promise<void> {
+  return sleepUnlessStopped(tools.clock, backoffDelayMs(retryPolicy, retry, tools.random), signal);
+}
+
+function wrongContent(job: FileJob, { stated, found }: ContentDiffers): DataError {
+  return new DataError(
+    `The ${describeJob(job)} is not what its manifest states: stated ${stated}, found ${found}, in each of ${MAX_WRONG_CONTENTS} downloads.`,
+    { hint: 'The service has to publish the file or its manifest anew. Tell it the name of the file.' },
+  );
+}
+
+function noLinkOpens(job: FileJob, { status }: LinkExpired): ServiceUnavailableError {
+  return new ServiceUnavailableError(
+    `Could not download ${describeJob(job)}: its link has expired (${status}), and ${MAX_EXPIRED_LINKS - 1} fresh links did not open either.`,
+    { hint: 'It is tried again at the next poll. If it stays so, tell the service.' },
+  );
+}

@@ -1,0 +1,50 @@
+/** One file of a snapshot that is to be downloaded: what is known of it, and the name it gets on disk. */
+
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import type { ManifestEntry, ManifestFile } from '../../model/manifest.ts';
+import { shown } from '../shown.ts';
+
+export interface FileJob {
+  readonly datasetId: string;
+  readonly version: number;
+  /** Its place among the files of the snapshot. */
+  readonly position: number;
+  readonly file: ManifestFile;
+  /** Where it ends up. Named by content, so that a file that is there is the right one. */
+  readonly path: string;
+  /** What a person knows it by: the last part of its URL's path. */
+  readonly name: string;
+}
+
+export function fileJobs(entry: ManifestEntry, directory: string): readonly FileJob[] {
+  return entry.files.map((file, position) => ({
+    datasetId: entry.datasetId,
+    version: entry.version,
+    position,
+    file,
+    path: join(directory, `${contentName(entry, file, position)}.parquet`),
+    name: nameOf(file.url, position),
+  }));
+}
+
+/** As the object of a sentence: `file part-0.parquet of dataset us-tx-travis-parcels, version 12`. */
+export function describeJob({ name, datasetId, version }: FileJob): string {
+  return `file ${name} of dataset ${shown(datasetId)}, version ${version}`;
+}
+
+/** Without a stated digest, what else tells one content from another; never the query, which is signed anew each time. */
+function contentName(entry: ManifestEntry, file: ManifestFile, position: number): string {
+  if (file.sha256 !== null) return file.sha256;
+  const identity = [entry.datasetId, entry.version, position, pathOf(file.url)];
+  return createHash('sha256').update(JSON.stringify(identity)).digest('hex');
+}
+
+function nameOf(url: string, position: number): string {
+  const last = pathOf(url).split('/').at(-1) ?? '';
+  return last === '' ? `number ${position + 1}` : shown(last);
+}
+
+function pathOf(url: string): string {
+  return url.split(/[?#]/, 1)[0] ?? '';
+}

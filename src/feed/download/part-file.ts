@@ -1,0 +1,90 @@
+/**
+ * A file on its way: the bytes that have arrived (`….part`) and what is needed to ask for the rest (`….part.json`).
+ * Beside a finished file whose digest the service does not state stands what is needed to ask whether it still is
+ * the same (`….json`). All of it may be lost at any time; it is only work saved.
+ */
+
+import { readFile, stat } from 'node:fs/promises';
+import { z } from 'zod';
+import { openForWriting, remove, renameFile, replaceFile } from '../../lib/files.ts';
+import { onDisk } from '../storage.ts';
+
+/** What the service said of the file when its first byte came. */
+export interface PartOrigin {
+  /** A strong entity tag, quotes included. */
+  readonly etag: string;
+  readonly totalBytes: number;
+}
+
+export interface KeptFile {
+  readonly etag: string;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+const partOrigin = z.object({ etag: z.string(), totalBytes: z.int().nonnegative() });
+const keptFile = z.object({ etag: z.string(), bytes: z.int().nonnegative(), sha256: z.string() });
+
+export function partPathOf(path: string): string {
+  return `${path}.part`;
+}
+
+/** Bytes of the file at `path`; null where there is none. */
+export async function sizeOf(path: string): Promise<number | null> {
+  try {
+    const { size } = await stat(path);
+    return size;
+  } catch {
+    return null;
+  }
+}
+
+/** Null where nothing of the file is there, or nobody knows what it is a part of. */
+export function readPartOrigin(path: string): Promise<PartOrigin | null> {
+  return readNote(`${partPathOf(path)}.json`, partOrigin);
+}
+
+export function readKept(path: string): Promise<KeptFile | null> {
+  return readNote(`${path}.json`, keptFile);
+}
+
+/** Opens the part for more bytes, or anew; `origin` null: it cannot be resumed by another process. */
+export async function openPart(path: string, origin: PartOrigin | null, mode: 'append' | 'truncate') {
+  const partPath = partPathOf(path);
+  return onDisk(partPath, async () => {
+    if (mode === 'truncate') {
+      await remove('feed.forget-part-origin', `${partPath}.json`);
+    }
+    const file = await openForWriting('feed.open-part', partPath, mode);
+    if (origin !== null && mode === 'truncate') {
+      await replaceFile('feed.note-part-origin', `${partPath}.json`, JSON.stringify(origin));
+    }
+    return file;
+  });
+}
+
+export function dropPart(path: string): Promise<void> {
+  const partPath = partPathOf(path);
+  return onDisk(partPath, async () => {
+    await remove('feed.drop-part-origin', `${partPath}.json`);
+    await remove('feed.drop-part', partPath);
+  });
+}
+
+/** Gives a whole, synced and verified part its final name. `kept` null: its name alone says what it holds. */
+export function finishPart(path: string, kept: KeptFile | null): Promise<void> {
+  return onDisk(path, async () => {
+    if (kept !== null) await replaceFile('feed.note-finished-file', `${path}.json`, JSON.stringify(kept));
+    await renameFile('feed.finish-file', partPathOf(path), path);
+    await remove('feed.drop-finished-origin', `${partPathOf(path)}.json`);
+  });
+}
+
+/** A note that cannot be read is as good as none. */
+async function readNote<Note>(path: string, schema: z.ZodType<Note>): Promise<Note | null> {
+  try {
+    return schema.parse(JSON.parse(await readFile(path, 'utf8')));
+  } catch {
+    return null;
+  }
+}

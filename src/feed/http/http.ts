@@ -1,0 +1,143 @@
+/**
+ * One GET and its answer. Nothing is followed, inflated, repeated or decided here.
+ *
+ * Invariants: the key goes to the origin of the base URL and nowhere else, and this is the one place that attaches
+ * it. Every exchange has a deadline, an idle time-out, and a line in the log without query, headers and body.
+ */
+
+import type { Readable } from 'node:stream';
+import type { Clock } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
+import type { Secret } from '../../lib/secret.ts';
+import { formatDuration } from '../../lib/units.ts';
+import { FeedSyncError } from '../../model/errors.ts';
+import { shown } from '../shown.ts';
+import type { Dispatchers } from './dispatchers.ts';
+import { throwIfStopped } from './stop.ts';
+import { type LeastThroughput, watchThroughput } from './throughput.ts';
+import { networkTrouble, TransientTrouble } from './trouble.ts';
+
+const USER_AGENT = 'feed-sync';
+
+export interface HttpGet {
+  /** For the log: `list subscriptions`. */
+  readonly operation: string;
+  readonly origin: string;
+  /** Path and query, already encoded; sent as it is. */
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** From now to the last byte of the body. */
+  readonly deadlineMs: number;
+  readonly leastThroughput?: LeastThroughput;
+}
+
+export interface HttpAnswer {
+  readonly status: number;
+  header(name: string): string | null;
+  /** The body as it comes, once. @throws TransientTrouble when it breaks off, stands still or takes too long. */
+  chunks(): AsyncGenerator<Buffer>;
+  /** Lets go of a body that nobody reads. */
+  discard(): void;
+}
+
+export interface Http {
+  /** @throws TransientTrouble when there is no answer. */
+  get(request: HttpGet, signal: AbortSignal): Promise<HttpAnswer>;
+}
+
+export interface HttpParts {
+  /** The origin of the base URL. */
+  readonly origin: string;
+  readonly apiKey: Secret;
+  readonly trustedOrigins: ReadonlySet<string>;
+  readonly dispatchers: Dispatchers;
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export function createHttp(parts: HttpParts): Http {
+  return { get: (request, signal) => get(request, signal, parts) };
+}
+
+async function get(request: HttpGet, signal: AbortSignal, parts: HttpParts): Promise<HttpAnswer> {
+  const { origin, path, operation } = request;
+  const startedMs = parts.clock.monotonicMs();
+  const deadline = AbortSignal.timeout(request.deadlineMs);
+  const note = (outcome: { readonly status: number } | { readonly trouble: string }): void => {
+    const ms = Math.round(parts.clock.monotonicMs() - startedMs);
+    const place = shown(`${origin}${path.split('?', 1)[0]}`);
+    parts.log.debug({ operation, place, ...outcome, ms }, 'Asked the service.');
+  };
+  const troubleOf = (error: unknown): Error => {
+    throwIfStopped(signal);
+    if (error instanceof FeedSyncError || error instanceof TransientTrouble) return error;
+    if (deadline.aborted) {
+      return new TransientTrouble(
+        `the exchange with ${hostOf(origin)} took longer than ${formatDuration(request.deadlineMs)}`,
+      );
+    }
+    return networkTrouble(error, hostOf(origin), parts.timeoutMs);
+  };
+  throwIfStopped(signal);
+  const dispatcher = parts.trustedOrigins.has(origin) ? parts.dispatchers.trusted : parts.dispatchers.guarded;
+  try {
+    const answer = await dispatcher.request({
+      origin,
+      path,
+      method: 'GET',
+      headers: headersFor(request, parts),
+      signal: AbortSignal.any([signal, deadline]),
+    });
+    note({ status: answer.statusCode });
+    return answerOf(answer.statusCode, answer.headers, answer.body, request, parts.clock, troubleOf);
+  } catch (error) {
+    const trouble = troubleOf(error);
+    note({ trouble: trouble.message });
+    throw trouble;
+  }
+}
+
+function headersFor(request: HttpGet, { origin, apiKey }: HttpParts): Record<string, string> {
+  const common = { 'user-agent': USER_AGENT, 'accept-encoding': 'identity', ...request.headers };
+  return request.origin === origin ? { ...common, authorization: `Bearer ${apiKey.reveal()}` } : common;
+}
+
+type Headers = Readonly<Record<string, string | string[] | undefined>>;
+
+function answerOf(
+  status: number,
+  headers: Headers,
+  body: Readable,
+  request: HttpGet,
+  clock: Clock,
+  troubleOf: (error: unknown) => Error,
+): HttpAnswer {
+  // A body that is destroyed before it was read reports that as an error, which nobody waits for.
+  body.on('error', () => {});
+  return {
+    status,
+    header(name) {
+      const value = headers[name];
+      return (Array.isArray(value) ? value[0] : value) ?? null;
+    },
+    async *chunks() {
+      try {
+        const { leastThroughput } = request;
+        yield* leastThroughput === undefined ? body : watchThroughput(body, leastThroughput, clock);
+      } catch (error) {
+        throw troubleOf(error);
+      } finally {
+        body.destroy();
+      }
+    },
+    discard() {
+      body.destroy();
+    },
+  };
+}
+
+function hostOf(origin: string): string {
+  const { hostname, port, protocol } = new URL(origin);
+  return `${hostname}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`;
+}

@@ -1,0 +1,64 @@
+/**
+ * What an answer other than 200 means (the service's interface, Errors, and what we assume beyond it). Decided by
+ * status and code, never by the text of a message. Pure.
+ */
+
+import { CursorExpiredError, RefusalError, type RefusalScope } from '../../model/errors.ts';
+import type { Operation } from '../operations.ts';
+import type { ErrorBody } from '../wire/error-body.ts';
+
+export interface RefusedAnswer {
+  readonly status: number;
+  /** Null where the body has not the Error shape. */
+  readonly error: ErrorBody | null;
+}
+
+/** Statuses that pass by themselves, whatever the body says. */
+export function isTransientStatus(status: number): boolean {
+  return status === 408 || status === 425 || status === 429 || status >= 500;
+}
+
+/**
+ * A refusal is a 401, or a 4xx in the Error shape. `finalStatuses` are those that mean something to the operation
+ * without that shape too; every other 4xx may come from anything between here and the service, and passes.
+ */
+export function isRefusal({ status, error }: RefusedAnswer, finalStatuses: readonly number[]): boolean {
+  if (status < 400 || isTransientStatus(status)) return false;
+  return status === 401 || error !== null || finalStatuses.includes(status);
+}
+
+export function refusalError(operation: Operation, answer: RefusedAnswer): RefusalError {
+  const { status, error } = answer;
+  return new RefusalError({
+    scope: scopeOf(operation, answer),
+    operation: operation.title,
+    status,
+    code: error?.code ?? null,
+    message: error?.message ?? messageFor(status),
+    links: error?.links ?? new Map(),
+  });
+}
+
+/** A refusal to read on in a log: its position is lost, or a person must act. */
+export function refusalOfLog(operation: Operation, answer: RefusedAnswer): RefusalError | CursorExpiredError {
+  const isExpired =
+    answer.error !== null && (answer.status === 410 || answer.error.code === 'cursor_expired');
+  if (!isExpired || answer.status === 401) return refusalError(operation, answer);
+  return new CursorExpiredError(
+    `Could not ${operation.title}: the position in the log is past what the service keeps.`,
+  );
+}
+
+/** Whether a refusal is about the key itself, which no other page or path would change. */
+export function isAboutKey({ refusal }: RefusalError): boolean {
+  return refusal.status === 401 || refusal.code === 'insufficient_scope';
+}
+
+function scopeOf(operation: Operation, { status, error }: RefusedAnswer): RefusalScope {
+  const lacksScope = status === 403 && error?.code === 'insufficient_scope' && operation.needsFeedsScope;
+  return status === 401 || lacksScope ? { kind: 'workspace' } : operation.scope;
+}
+
+function messageFor(status: number): string {
+  return status === 401 ? 'The API key is wrong, revoked or expired.' : `The service answered ${status}.`;
+}

@@ -1,0 +1,117 @@
+/**
+ * The one retry policy of the client. What passes by itself is tried again with backoff and full jitter, or when the
+ * service said; a body that does not fit the interface is asked for once more; all else is thrown at once.
+ *
+ * Invariant: it ends. Attempts, time and the waiting that the service may ask for are each limited.
+ */
+
+import { type Backoff, backoffDelayMs } from '../../lib/backoff.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
+import type { Random } from '../../lib/random.ts';
+import { formatDuration } from '../../lib/units.ts';
+import { ContractViolationError, ServiceUnavailableError } from '../../model/errors.ts';
+import { sleepUnlessStopped, throwIfStopped } from './stop.ts';
+import { TransientTrouble } from './trouble.ts';
+
+/** A service that answers wrongly twice in a row will not have changed a second later. */
+const MAX_VIOLATIONS = 2;
+
+export interface RetryPolicy extends Backoff {
+  readonly maxAttempts: number;
+  /** All attempts together, without the waiting that the service asked for. */
+  readonly deadlineMs: number;
+  /** All waiting that the service asked for, together. */
+  readonly maxRetryAfterMs: number;
+}
+
+export interface RetryTools {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+}
+
+export interface RetriedTask<T> {
+  /** What is tried, as the end of "Could not …". */
+  readonly title: string;
+  attempt(): Promise<T>;
+  /** Whether the attempt that failed got so far that earlier failures are forgiven. */
+  hasProgressed?(): boolean;
+}
+
+/**
+ * @throws ServiceUnavailableError when the trouble outlasts the policy.
+ * @throws ContractViolationError when the answer does not fit the interface, twice.
+ */
+export async function withRetries<T>(
+  task: RetriedTask<T>,
+  policy: RetryPolicy,
+  tools: RetryTools,
+  signal: AbortSignal,
+): Promise<T> {
+  const startedMs = tools.clock.monotonicMs();
+  const spent: Spent = { attempts: 0, failures: 0, violations: 0, elapsedMs: 0, askedMs: 0 };
+  for (;;) {
+    throwIfStopped(signal);
+    try {
+      return await task.attempt();
+    } catch (error) {
+      throwIfStopped(signal);
+      if (!(error instanceof TransientTrouble || error instanceof ContractViolationError)) throw error;
+      noteFailure(spent, error, task.hasProgressed?.() === true);
+      spent.elapsedMs = tools.clock.monotonicMs() - startedMs;
+      const wait = nextWait(error, spent, policy, tools.random);
+      if (wait === null) throw finalError(error, task.title, spent);
+      tools.log.debug({ title: task.title, trouble: error.message, waitMs: wait.ms }, 'Trying again.');
+      if (wait.asked) spent.askedMs += wait.ms;
+      await sleepUnlessStopped(tools.clock, wait.ms, signal);
+    }
+  }
+}
+
+interface Spent {
+  attempts: number;
+  failures: number;
+  violations: number;
+  elapsedMs: number;
+  askedMs: number;
+}
+
+function noteFailure(
+  spent: Spent,
+  error: TransientTrouble | ContractViolationError,
+  hasProgressed: boolean,
+): void {
+  spent.attempts += 1;
+  spent.failures = hasProgressed ? 1 : spent.failures + 1;
+  if (error instanceof ContractViolationError) spent.violations += 1;
+}
+
+/** Null: give up. */
+function nextWait(
+  error: TransientTrouble | ContractViolationError,
+  spent: Spent,
+  policy: RetryPolicy,
+  random: Random,
+): { readonly ms: number; readonly asked: boolean } | null {
+  if (spent.failures >= policy.maxAttempts || spent.violations >= MAX_VIOLATIONS) return null;
+  const ownMs = backoffDelayMs(policy, spent.failures, random);
+  if (spent.elapsedMs - spent.askedMs + ownMs > policy.deadlineMs) return null;
+  const askedMs = error instanceof TransientTrouble ? error.retryAfterMs : null;
+  if (askedMs === null || askedMs <= ownMs) return { ms: ownMs, asked: false };
+  const leftMs = policy.maxRetryAfterMs - spent.askedMs;
+  return leftMs <= 0 ? null : { ms: Math.min(askedMs, leftMs), asked: true };
+}
+
+function finalError(error: TransientTrouble | ContractViolationError, title: string, spent: Spent): Error {
+  if (error instanceof ContractViolationError) return error;
+  const attempts = spent.attempts === 1 ? '1 attempt' : `${spent.attempts} attempts`;
+  return new ServiceUnavailableError(
+    `Could not ${title}: ${error.message} after ${attempts} in ${formatDuration(spent.elapsedMs)}.`,
+    {
+      ...(error.hint === null ? {} : { hint: error.hint }),
+      retryAfterMs: error.retryAfterMs,
+      cause: error.cause ?? error,
+    },
+  );
+}

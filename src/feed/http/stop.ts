@@ -1,0 +1,24 @@
+/** How work of the client ends when its signal is aborted: always with an `InterruptedError`, or the error it was aborted with. */
+
+import type { Clock } from '../../lib/clock.ts';
+import { FeedSyncError, InterruptedError } from '../../model/errors.ts';
+
+/** @throws the reason of `signal` where it is aborted. */
+export function throwIfStopped(signal: AbortSignal): void {
+  if (!signal.aborted) return;
+  if (signal.reason instanceof FeedSyncError) throw signal.reason;
+  throw new InterruptedError('Stopped before the work was done.', { cause: signal.reason });
+}
+
+export async function sleepUnlessStopped(
+  clock: Clock,
+  durationMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await clock.sleep(durationMs, signal);
+  } catch (error) {
+    throwIfStopped(signal);
+    throw error;
+  }
+}

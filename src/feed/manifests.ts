@@ -1,0 +1,137 @@
+/**
+ * Reads manifests at the path that discovery settled on. A 404 at a path that was only guessed may mean that the
+ * guess is wrong: the service's description is read again before anybody is held for it.
+ */
+
+import type { ContractName } from '../model/contract.ts';
+import { ConfigurationError, RefusalError, ServiceUnavailableError } from '../model/errors.ts';
+import { type EventId, earlierEvent } from '../model/event.ts';
+import type { Manifest, ManifestEntry } from '../model/manifest.ts';
+import { type Discovery, isGuess } from './discovery.ts';
+import type { Api } from './http/api.ts';
+import { MAX_JSON_DEPTH } from './limits.ts';
+import { readManifest, readManifestEntry } from './operations.ts';
+import { LIST_LIMIT, readPages } from './paging.ts';
+import { decodeManifestEntry, decodeManifestPage, type ManifestPage } from './wire/manifest.ts';
+
+const NOT_FOUND = 404;
+
+export interface Manifests {
+  shape(): 'subscription' | 'dataset';
+  /** @throws ConfigurationError when nobody knows where the manifest is. */
+  ofSubscription(subscriptionId: string, signal: AbortSignal): Promise<Manifest>;
+  /** @throws ConfigurationError when nobody knows where the manifest is. */
+  ofDataset(datasetId: string, signal: AbortSignal): Promise<ManifestEntry>;
+}
+
+export function createManifests(api: Api, discovery: Discovery): Manifests {
+  /** Paths that have answered: at these a 404 is about the subscription or dataset. */
+  const proven = new Set<string>();
+
+  async function readAt<T>(
+    read: (template: string, finalStatuses: readonly number[]) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T> {
+    const path = discovery.contract().manifestPath;
+    const isDoubtful = isGuess(path) && !proven.has(path.value);
+    try {
+      const result = await read(path.value, isDoubtful ? [NOT_FOUND] : []);
+      proven.add(path.value);
+      return result;
+    } catch (error) {
+      const isUnknown = error instanceof RefusalError && error.refusal.status === NOT_FOUND;
+      if (!isUnknown || !isDoubtful) throw error;
+      const { manifestPath } = await discovery.discover(signal);
+      return read(betterPath(path, manifestPath, error), []);
+    }
+  }
+
+  return {
+    shape: () => shapeOf(discovery.contract().manifestPath.value),
+    ofSubscription: (subscriptionId, signal) =>
+      readAt((template, final) => readWhole(api, template, subscriptionId, final, signal), signal),
+    ofDataset: (datasetId, signal) =>
+      readAt((template, final) => readEntry(api, template, datasetId, final, signal), signal),
+  };
+}
+
+async function readWhole(
+  api: Api,
+  template: string,
+  subscriptionId: string,
+  finalStatuses: readonly number[],
+  signal: AbortSignal,
+): Promise<Manifest> {
+  const operation = readManifest(template, subscriptionId);
+  const pages = await readPages<ManifestPage>({
+    title: operation.title,
+    read: (cursor) =>
+      api.call(
+        {
+          operation,
+          query: { limit: LIST_LIMIT, cursor },
+          maxDepth: MAX_JSON_DEPTH,
+          finalStatuses: cursor === null ? finalStatuses : [],
+          decode: ({ json }) => decodeManifestPage(json, subscriptionId, operation.title),
+        },
+        signal,
+      ),
+  });
+  return {
+    subscriptionId,
+    lastEventId: reflectedByAll(pages),
+    datasets: pages.flatMap(({ datasets }) => datasets),
+  };
+}
+
+/** The manifest may move while its pages are read; it reflects what every page of it does. */
+function reflectedByAll(pages: readonly ManifestPage[]): EventId | null {
+  return pages
+    .map(({ lastEventId }) => lastEventId)
+    .reduce((left, right) => (left === null || right === null ? null : earlierEvent(left, right)));
+}
+
+function readEntry(
+  api: Api,
+  template: string,
+  datasetId: string,
+  finalStatuses: readonly number[],
+  signal: AbortSignal,
+): Promise<ManifestEntry> {
+  const operation = readManifestEntry(template, datasetId);
+  return api.call(
+    {
+      operation,
+      maxDepth: MAX_JSON_DEPTH,
+      finalStatuses,
+      decode: ({ json }) => decodeManifestEntry(json, datasetId, operation.title),
+    },
+    signal,
+  );
+}
+
+/** The path to ask instead of `refused`. @throws what is to be told where nothing better is known. */
+function betterPath(refused: ContractName, settled: ContractName, error: RefusalError): string {
+  if (settled.source === 'default') throw unknownPath(settled.value, error);
+  if (isGuess(settled)) throw error;
+  if (shapeOf(settled.value) !== shapeOf(refused.value)) throw otherShape();
+  return settled.value;
+}
+
+function shapeOf(template: string): 'subscription' | 'dataset' {
+  return template.includes('{datasetId}') ? 'dataset' : 'subscription';
+}
+
+function unknownPath(path: string, cause: RefusalError): ConfigurationError {
+  return new ConfigurationError(
+    `manifest path unknown, set service.contract.manifestPath: the service has none at ${path}, and does not describe where it is.`,
+    { hint: 'Ask the service where a subscription or a dataset has its manifest.', cause },
+  );
+}
+
+function otherShape(): ServiceUnavailableError {
+  return new ServiceUnavailableError(
+    'The service describes its manifest in another shape than was assumed while its description could not be had.',
+    { hint: 'The next run begins with what is known now.' },
+  );
+}

@@ -1,0 +1,52 @@
+/** Trouble with the disk, told with the path and what a person needs to know. */
+
+import { dirname } from 'node:path';
+import { freeBytes } from '../lib/files.ts';
+import { formatBytes } from '../lib/units.ts';
+import { StorageError } from '../model/errors.ts';
+
+const MAKE_ROOM = 'Free some space, or set dataDir to a larger disk.';
+
+/** Runs an effect on files. @throws StorageError in place of the system's error. */
+export async function onDisk<T>(path: string, effect: () => Promise<T>): Promise<T> {
+  try {
+    return await effect();
+  } catch (error) {
+    throw await storageError(error, path);
+  }
+}
+
+/**
+ * @throws StorageError unless `neededBytes` can be written below `directory` and `reserveBytes` stay free.
+ * `what` is what they are for: `the files of dataset us-tx-travis-parcels`.
+ */
+export async function requireSpace(
+  directory: string,
+  neededBytes: number,
+  reserveBytes: number,
+  what: string,
+): Promise<void> {
+  const free = await onDisk(directory, () => freeBytes(directory));
+  if (free - neededBytes >= reserveBytes) return;
+  throw new StorageError(
+    `Not enough space in ${directory}: ${what} need ${formatBytes(neededBytes)} beside the ${formatBytes(reserveBytes)} that are kept free (disk.reserve), and ${formatBytes(free)} are free.`,
+    { hint: MAKE_ROOM },
+  );
+}
+
+async function storageError(error: unknown, path: string): Promise<unknown> {
+  if (!(error instanceof Error) || !('code' in error) || !('syscall' in error)) return error;
+  const cause = { cause: error };
+  if (error.code === 'ENOSPC' || error.code === 'EDQUOT') {
+    const free = await freeBytes(dirname(path)).catch(() => null);
+    const rest = free === null ? '' : ` ${formatBytes(free)} are free.`;
+    return new StorageError(`The disk is full: ${path} could not be written.${rest}`, {
+      hint: MAKE_ROOM,
+      ...cause,
+    });
+  }
+  return new StorageError(`Could not ${String(error.syscall)} ${path}: ${String(error.code)}.`, {
+    hint: 'Check that the folder is there and belongs to the user that runs this.',
+    ...cause,
+  });
+}

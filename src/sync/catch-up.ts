@@ -5,6 +5,7 @@
  */
 
 import pLimit from 'p-limit';
+import type { Hold } from '../checkpoint/checkpoint.ts';
 import type { Held } from '../destination/destination.ts';
 import type { Subscription } from '../model/subscription.ts';
 import { follow } from './follow.ts';
@@ -23,18 +24,17 @@ import { startWriter } from './writer.ts';
 /** Datasets reconciled side by side: enough to keep downloads going while others are committed. */
 const DATASETS_AT_ONCE = 32;
 
+/** `signal` is aborted with an `InterruptedError` to stop it early; what was committed by then is kept. */
 export async function catchUp(parts: Parts, signal: AbortSignal): Promise<CatchUpResult> {
   const startedMs = parts.clock.monotonicMs();
   const troubles = watchTroubles(parts, signal);
-  const refused = standingHolds(parts).workspace;
-  const work = refused === null ? await carryOut(parts, troubles) : NO_WORK;
-  const holds = standingHolds(parts);
-  const standing = [holds.workspace, ...work.subscriptions.map(({ id }) => holds.ofSubscription(id))];
+  const { subscriptions, datasets } = await carryOut(parts, troubles);
+  const holds = holdsAtTheEnd(subscriptions, parts, troubles);
   return {
-    subscriptions: work.subscriptions.length,
-    datasets: work.datasets,
+    subscriptions: subscriptions.length,
+    datasets,
     troubles: troubles.troubles,
-    holds: standing.filter((hold) => hold !== null),
+    holds,
     durationMs: parts.clock.monotonicMs() - startedMs,
   };
 }
@@ -46,10 +46,14 @@ interface Work {
 
 const NO_WORK: Work = { subscriptions: [], datasets: [] };
 
-/** Each step records its own trouble; trouble of the run as a whole ends it where it is. */
+/**
+ * Each step records its own trouble; trouble of the run as a whole ends it where it is. Where the workspace is refused,
+ * not one call is made.
+ */
 async function carryOut(parts: Parts, troubles: Troubles): Promise<Work> {
   let subscriptions: readonly Subscription[] = [];
   try {
+    if (standingHolds(parts).workspace !== null) return NO_WORK;
     const connected = await connect(parts, troubles.signal);
     subscriptions = connected.subscriptions;
     const offers = await followAll(connected, parts, troubles);
@@ -58,6 +62,22 @@ async function carryOut(parts: Parts, troubles: Troubles): Promise<Work> {
   } catch (error) {
     troubles.record(error, null);
     return { subscriptions, datasets: [] };
+  }
+}
+
+/** Of the workspace and of the subscriptions. */
+function holdsAtTheEnd(
+  subscriptions: readonly Subscription[],
+  parts: Parts,
+  troubles: Troubles,
+): readonly Hold[] {
+  try {
+    const holds = standingHolds(parts);
+    const standing = [holds.workspace, ...subscriptions.map(({ id }) => holds.ofSubscription(id))];
+    return standing.filter((hold) => hold !== null);
+  } catch (error) {
+    troubles.record(error, null);
+    return [];
   }
 }
 

@@ -1,11 +1,12 @@
 /**
  * Sorts trouble by what it belongs to. A refusal is stored as a hold; what concerns the whole run (the workspace is
- * refused, the disk is full, a bug) halts it, so that nothing more is asked of the service; all else stays with the
+ * refused, the disk is full, the mirror is busy, a bug) halts it, so that nothing more is asked of the service; all else stays with the
  * dataset or subscription it struck.
  */
 
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import {
+  BusyError,
   ConfigurationError,
   FeedSyncError,
   InterruptedError,
@@ -22,61 +23,98 @@ export interface Troubles {
   /** Aborted when the run is halted or the caller's own signal is. */
   readonly signal: AbortSignal;
   readonly troubles: readonly Trouble[];
-  /** Trouble of a subscription, or of the run where `subscriptionId` is null. */
+  /** Trouble of a subscription, or of the run where `subscriptionId` is null. Never throws. */
   record(error: unknown, subscriptionId: string | null): void;
-  /** Trouble of a dataset, as its result. */
+  /** Trouble of a dataset, as its result. Never throws. */
   recordForDataset(error: unknown, known: Known): DatasetResult;
 }
 
 const STOPPED = 'the run ended before its turn';
+const REFUSED_ABOVE = 'the service refused what it belongs to';
 
 export function watchTroubles(parts: Parts, callerSignal: AbortSignal): Troubles {
   const halt = new AbortController();
   const troubles: Trouble[] = [];
 
-  const storeRefusal = (error: RefusalError): Hold => {
-    const hold = storeHold(parts, error.refusal);
-    if (error.refusal.scope.kind === 'workspace')
-      halt.abort(new InterruptedError('The workspace is refused.'));
-    return hold;
+  const add = (error: Error, subscriptionId: string | null): void => {
+    const isOfTheRun = concernsTheRun(error) || error instanceof InterruptedError;
+    const trouble = { subscriptionId: isOfTheRun ? null : subscriptionId, error };
+    if (error instanceof InterruptedError && halt.signal.aborted) return;
+    if (troubles.some((told) => isSameTrouble(told, trouble))) return;
+    troubles.push(trouble);
+    // Of a bug, the stack is what helps.
+    if (!(error instanceof FeedSyncError))
+      parts.log.error({ stack: error.stack }, 'A bug in feed-sync ended the run.');
+    if (concernsTheRun(error)) halt.abort(new InterruptedError('The run was halted.'));
   };
 
-  const record = (error: unknown, subscriptionId: string | null): void => {
-    if (error instanceof RefusalError) {
-      storeRefusal(error);
-      return;
+  /** Null where the hold could not be stored; that is trouble too. */
+  const hold = (error: RefusalError): Hold | null => {
+    if (error.refusal.scope.kind === 'workspace') {
+      halt.abort(new InterruptedError('The workspace is refused.'));
     }
-    if (halt.signal.aborted && error instanceof InterruptedError) return;
-    troubles.push({ subscriptionId, error: asError(error) });
-    if (concernsTheRun(error)) halt.abort(new InterruptedError('The run was halted.'));
+    const stored = attempt(() => storeHold(parts, error.refusal));
+    if (stored === null) add(error, null);
+    return stored;
+  };
+
+  /** What a store says while trouble is written down is trouble of the run. */
+  const attempt = <T>(effect: () => T): T | null => {
+    try {
+      return effect();
+    } catch (error) {
+      add(asError(error), null);
+      return null;
+    }
+  };
+
+  const resultOf = (error: Error, { want: { datasetId }, failure: previous }: Known): DatasetResult => {
+    if (error instanceof InterruptedError || concernsTheRun(error)) {
+      add(error, null);
+      return { kind: 'waiting', datasetId, why: STOPPED };
+    }
+    if (error instanceof RefusalError) {
+      const stored = hold(error);
+      if (error.refusal.scope.kind !== 'dataset') return { kind: 'waiting', datasetId, why: REFUSED_ABOVE };
+      if (stored === null) return { kind: 'failed', datasetId, error, failure: null };
+      return { kind: 'held', datasetId, hold: stored };
+    }
+    const failure = failureOf(datasetId, error, null, previous, parts.clock.now());
+    attempt(() => parts.checkpoint.fail(failure));
+    return { kind: 'failed', datasetId, error, failure };
   };
 
   return {
     signal: AbortSignal.any([callerSignal, halt.signal]),
     troubles,
-    record,
-    recordForDataset(error, { want: { datasetId }, failure: previous }) {
-      if (error instanceof InterruptedError) return { kind: 'waiting', datasetId, why: STOPPED };
-      if (error instanceof RefusalError) {
-        const hold = storeRefusal(error);
-        return { kind: 'held', datasetId, hold };
-      }
-      if (concernsTheRun(error)) {
-        record(error, null);
-        return { kind: 'waiting', datasetId, why: STOPPED };
-      }
-      const failed = asError(error);
-      const failure = failureOf(datasetId, failed, null, previous, parts.clock.now());
-      parts.checkpoint.fail(failure);
-      return { kind: 'failed', datasetId, error: failed, failure };
+    record(error, subscriptionId) {
+      if (error instanceof RefusalError) hold(error);
+      else add(asError(error), subscriptionId);
     },
+    recordForDataset: (error, known) => resultOf(asError(error), known),
   };
 }
 
+/** Whether the trouble is of one dataset alone: others may go on, and what is asked for them too. */
+export function isOfOneDataset(error: unknown): error is FeedSyncError {
+  if (error instanceof RefusalError) return error.refusal.scope.kind === 'dataset';
+  return !concernsTheRun(error) && !(error instanceof InterruptedError);
+}
+
+/** What holds the mirror or the checkpoint would make every other dataset wait for it just as long. */
 function concernsTheRun(error: unknown): boolean {
   return (
-    error instanceof StorageError || error instanceof ConfigurationError || !(error instanceof FeedSyncError)
+    error instanceof StorageError ||
+    error instanceof BusyError ||
+    error instanceof ConfigurationError ||
+    !(error instanceof FeedSyncError)
   );
+}
+
+/** One thing wrong strikes many datasets at once; it is told once. However many parts were stopped, it is one stop. */
+function isSameTrouble(left: Trouble, right: Trouble): boolean {
+  if (left.subscriptionId !== right.subscriptionId || left.error.name !== right.error.name) return false;
+  return left.error instanceof InterruptedError || left.error.message === right.error.message;
 }
 
 function asError(error: unknown): Error {

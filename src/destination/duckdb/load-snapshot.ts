@@ -76,13 +76,13 @@ async function prove(engine: Engine, unit: SnapshotUnit, columns: readonly Plann
   const rowCount = numberAt(counts, 0);
   proveCount(unit, rowCount);
   for (const [index, { column }] of keyColumns.entries()) {
-    const nulls = rowCount - numberAt(counts, index + 1);
+    const nulls = rowCount - numberAt(counts, index + 2);
     if (nulls === 0) continue;
     throw new DataError(
       `The key column ${JSON.stringify(column.name)} of ${unit.datasetId} is null in ${formatCount(nulls)} of ${formatCount(rowCount)} rows.`,
     );
   }
-  if (keyColumns.length > 0) await proveKeys(engine, unit, keyColumns, rowCount);
+  if (numberAt(counts, 1) !== rowCount) await proveKeys(engine, unit, keyColumns, rowCount);
   return rowCount;
 }
 

@@ -43,10 +43,15 @@ function physical(position: number): string {
   return `c${position}`;
 }
 
-/** One row: the count of the rows, then for each key column the count of those where it is not null. */
+/**
+ * One row: the count of the rows, that of the different hashes of their keys, and for each key column the count of
+ * the rows where it is not null. As many hashes as rows prove the keys unique, in one scan and without keeping the
+ * keys; fewer prove nothing, because hashes may collide.
+ */
 export function countRows(keyColumns: readonly PlannedColumn[]): string {
-  const counts = ['count(*)', ...keyColumns.map(({ columnName }) => `count(${identifier(columnName)})`)];
-  return `SELECT ${counts.join(', ')} FROM ${LOADING}`;
+  const hashes = keyColumns.length === 0 ? 'count(*)' : `count(DISTINCT hash(${keyList(keyColumns)}))`;
+  const present = keyColumns.map(({ columnName }) => `count(${identifier(columnName)})`);
+  return `SELECT ${['count(*)', hashes, ...present].join(', ')} FROM ${LOADING}`;
 }
 
 export function countKeys(keyColumns: readonly PlannedColumn[]): string {

@@ -1,5 +1,5 @@
 import type { Configuration } from '../configuration/configuration.ts';
-import type { FeedOptions } from '../feed/create-feed.ts';
+import type { FeedOptions } from '../feed/options.ts';
 import type { Log } from '../lib/log.ts';
 import type { Context } from './context.ts';
 
@@ -19,7 +19,7 @@ export function feedOptions(
     retry,
     downloads,
     diskReserveBytes: disk.reserveBytes,
-    proxies: proxiesOf(environment),
+    proxy: proxyOf(environment),
     clock,
     random,
     log,
@@ -27,7 +27,7 @@ export function feedOptions(
 }
 
 /** Both spellings are in use; the lower-case one is the older and wins, as in curl. */
-function proxiesOf(environment: Context['environment']): FeedOptions['proxies'] {
+function proxyOf(environment: Context['environment']): FeedOptions['proxy'] {
   const either = (name: string): string | null =>
     environment[name.toLowerCase()] ?? environment[name] ?? null;
   return { httpProxy: either('HTTP_PROXY'), httpsProxy: either('HTTPS_PROXY'), noProxy: either('NO_PROXY') };

@@ -54,6 +54,8 @@ export async function openParts(
     dataDirectory,
     ...configuration.duckdb,
     lockWaitMs: configuration.lock.waitMs,
+    uid: process.uid,
+    signal: context.signal,
     clock,
     random,
     log,

@@ -2,26 +2,77 @@
 
 import { stringify } from 'csv-stringify/sync';
 import type { QueryResult } from '../destination/duckdb/reader.ts';
+import type { Rendered } from '../destination/duckdb/render-value.ts';
 import { formatCount } from '../lib/units.ts';
-import { renderTable } from './table.ts';
+import { renderTable, type TableColumn } from './table.ts';
 import { write } from './terminal.ts';
 
-export type QueryFormat = 'table' | 'json' | 'csv';
+export const QUERY_FORMATS = ['table', 'json', 'csv'] as const;
+export type QueryFormat = (typeof QUERY_FORMATS)[number];
 
 /** A table is laid out as a whole, so it must end somewhere; the other formats have no end of their own. */
 const MAX_TABLE_ROWS = 1_000;
+/** Rows written at once. */
+const ROWS_PER_WRITE = 1_000;
 
+/** Types whose text is a JSON value already: numbers with every digit, documents, lists and structures. */
+const JSON_AS_IT_IS =
+  /^(?:(?:U?(?:BIG|HUGE|SMALL|TINY)INT|U?INTEGER|DECIMAL\b.*|JSON)$|STRUCT|MAP|UNION)|\]$/;
+const NUMERIC = /INT|DECIMAL|DOUBLE|FLOAT/;
+
+type Row = readonly Rendered[];
+
+/** @throws UsageError when the SQL fails while its rows are computed. */
 export async function writeRows(
   result: QueryResult,
   format: QueryFormat,
   stdout: NodeJS.WritableStream,
 ): Promise<void> {
-  switch (format) {
-    case 'table':
-      return writeTable(result, stdout);
-    case 'json':
-      return writeJsonLines(result, stdout);
-    case 'csv':
-      return writeCsv(result, stdout);
+  if (format === 'table') return write(stdout, await table(result));
+  if (format === 'csv') await write(stdout, stringify([[...result.columnNames]]));
+  for await (const rows of inBatches(result.rows)) {
+    await write(stdout, format === 'csv' ? csv(rows) : jsonLines(result, rows));
   }
+}
+
+async function table({ columnNames, columnTypes, rows }: QueryResult): Promise<string> {
+  const shown: string[][] = [];
+  let count = 0;
+  for await (const row of rows) {
+    count += 1;
+    if (count <= MAX_TABLE_ROWS) shown.push(row.map((value) => (value === null ? 'NULL' : String(value))));
+  }
+  const columns = columnNames.map((title, index): TableColumn => {
+    return { title, align: NUMERIC.test(columnTypes[index] ?? '') ? 'right' : 'left' };
+  });
+  const hidden = count - shown.length;
+  const more = hidden === 0 ? '' : `… and ${formatCount(hidden)} more: --format csv or json shows them all\n`;
+  return `${renderTable(columns, shown)}\n${more}(${formatCount(count)} ${count === 1 ? 'row' : 'rows'})\n`;
+}
+
+/** NULL is an empty field, and an empty text is a quoted one. */
+function csv(rows: readonly Row[]): string {
+  return stringify(
+    rows.map((row) => [...row]),
+    { quoted_empty: true, cast: { boolean: String } },
+  );
+}
+
+function jsonLines({ columnNames, columnTypes }: QueryResult, rows: readonly Row[]): string {
+  const keys = columnNames.map((name) => JSON.stringify(name));
+  const asItIs = columnTypes.map((type) => JSON_AS_IT_IS.test(type));
+  const line = (row: Row): string =>
+    row.map((value, index) => `${keys[index]}:${asItIs[index] ? value : JSON.stringify(value)}`).join(',');
+  return rows.map((row) => `{${line(row)}}\n`).join('');
+}
+
+async function* inBatches(rows: AsyncIterable<Row>): AsyncGenerator<readonly Row[]> {
+  let batch: Row[] = [];
+  for await (const row of rows) {
+    batch.push(row);
+    if (batch.length < ROWS_PER_WRITE) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
 }

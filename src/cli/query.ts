@@ -29,6 +29,7 @@ export async function query(
     ...configuration.duckdb,
     clock: context.clock,
     random: context.random,
+    signal: context.signal,
   });
   if (reader === null) {
     throw new StorageError(`There is no mirror at ${path}.`, { hint: 'Make it with: feed-sync once' });

@@ -63,6 +63,7 @@ async function readMirror(
       ...configuration.duckdb,
       clock: context.clock,
       random: context.random,
+      signal: context.signal,
     });
     if (reader === null) return null;
     try {

@@ -1,31 +1,23 @@
 /** How the fixture feed hands out rows: changes of a version, manifests, snapshot files, and its description. */
 
 import { createHash } from 'node:crypto';
-import { afterEach, describe, expect, it } from 'vitest';
-import { stillClock } from '../../fixtures/feed/clock.ts';
-import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
+import { describe, expect, it } from 'vitest';
+import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
 import type { Change } from '../../fixtures/source/content.ts';
 import { call, firstFileUrl, send } from '../support/feed-calls.ts';
 import { column, numberedRows, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
+import { publishSmall, startedFeed } from '../support/started-feed.ts';
 
 const MANIFEST = '/v1/subscriptions/sub_1/manifest';
 const CHANGES = '/v1/datasets/a/changes?version=2';
-const feeds: FixtureFeed[] = [];
 
-/** A feed whose subscription sub_1 holds the dataset `a` with ten rows, closed after the test. */
+/** A feed whose subscription sub_1 holds the dataset `a` with ten rows. */
 async function started(options: FixtureFeedOptions = {}): Promise<FixtureFeed> {
-  const feed = await startFixtureFeed({ clock: stillClock('2026-01-01T00:00:00Z'), ...options });
-  feeds.push(feed);
-  feed.publisher.subscribe({ subscriptionId: 'sub_1', datasetIds: ['a', 'b'] });
-  feed.publisher.addDataset({ datasetId: 'a' });
-  feed.publisher.publish('a', smallContent(numberedRows(10)));
+  const feed = await startedFeed(options);
+  publishSmall(feed, ['a'], 10);
   return feed;
 }
-
-afterEach(async () => {
-  await Promise.all(feeds.splice(0).map((feed) => feed.close()));
-});
 
 describe('changes', () => {
   it('carry rows, keys and 64-bit integers exactly', async () => {
@@ -130,8 +122,7 @@ describe('manifests', () => {
   it('split a snapshot and leave out what is optional', async () => {
     const files = { filesPerSnapshot: 3, bytes: false, rowCount: false, sha256: false };
     const feed = await started({ contract: { manifestLastEventId: false }, files });
-    feed.publisher.addDataset({ datasetId: 'b' });
-    feed.publisher.publish('b', smallContent([]));
+    publishSmall(feed, ['b'], 0);
     const { body } = await call(feed, MANIFEST);
     expect(body).not.toHaveProperty('lastEventId');
     expect(body.datasets[0].files.map(Object.keys)).toEqual([['url'], ['url'], ['url']]);

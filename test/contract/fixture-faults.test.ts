@@ -1,26 +1,20 @@
 /** The fixture feed misbehaves as scripted, exactly as often as asked for, and keeps a journal of what it was asked. */
 
 import { get } from 'node:http';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { stillClock } from '../../fixtures/feed/clock.ts';
-import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import { call, firstFileUrl, send } from '../support/feed-calls.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
+import { publishSmall, startedFeed } from '../support/started-feed.ts';
 
 const VERSIONS = '/v1/datasets/a/versions';
 
 let feed: FixtureFeed;
 
 beforeEach(async () => {
-  feed = await startFixtureFeed({ clock: stillClock('2026-01-01T00:00:00Z') });
-  feed.publisher.subscribe({ subscriptionId: 'sub_1', datasetIds: ['a', 'b'] });
-  for (const datasetId of ['a', 'b']) {
-    feed.publisher.addDataset({ datasetId });
-    feed.publisher.publish(datasetId, smallContent(numberedRows(50)));
-  }
+  feed = await startedFeed();
+  publishSmall(feed, ['a', 'b'], 50);
 });
-
-afterEach(() => feed.close());
 
 /** What arrived before the connection ended, and whether it ended as it should. */
 interface Received {

@@ -1,0 +1,49 @@
+/**
+ * What a benchmark is: a case is data, so that adding one is adding a file and a line in cases.ts.
+ *
+ * Invariant: subject and reference do the same work on the same files, each in a process of its own that is measured
+ * from its start to its end, and whoever runs them checks what they left behind.
+ */
+
+/** `quick` shows in seconds that a case works; only `full` measures anything. */
+export type Size = 'full' | 'quick';
+
+export interface BenchCase {
+  readonly name: string;
+  /** One line for people: what the program does in this case. */
+  readonly what: string;
+  readonly reach: readonly Goal[];
+  /** Makes what both sides work on. `workspace` is an empty folder of this case's own. */
+  prepare(size: Size, workspace: string): Promise<Contest>;
+}
+
+/** What a measure is to reach. A measure of the program is a median over the runs. */
+export interface Goal {
+  /** `ratio`, `seconds`, `cpuSeconds`, `peakMegabytes`, or the name of a count of the case. */
+  readonly measure: string;
+  readonly atMost: number;
+  readonly moonshot?: number;
+}
+
+export interface Contest extends AsyncDisposable {
+  /** feed-sync, once from scratch. @throws WrongResultError */
+  subject(): Promise<Sample>;
+  /** The least that could be done instead, once from scratch; null where there is nothing to compare with. */
+  readonly reference: (() => Promise<Sample>) | null;
+}
+
+/** One measured run of one side. */
+export interface Sample {
+  /** From before the process is started until it has ended. */
+  readonly seconds: number;
+  /** Of all threads, user and system. */
+  readonly cpuSeconds: number;
+  readonly peakMegabytes: number;
+  /** What else the case counts, by name. */
+  readonly counts: Readonly<Record<string, number>>;
+}
+
+/** A run that did not do its work: its time means nothing, so the whole bench fails. */
+export class WrongResultError extends Error {
+  override readonly name = 'WrongResultError';
+}

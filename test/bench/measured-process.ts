@@ -1,0 +1,58 @@
+/** Runs a script of Node in a process of its own, from start to end, and says what that took. */
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { performance } from 'node:perf_hooks';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { type Sample, WrongResultError } from './case.ts';
+
+const REPORT_USAGE = new URL('report-usage.mjs', import.meta.url).href;
+const KILOBYTES_PER_MEGABYTE = 1024;
+
+export interface ScriptRun {
+  /** A path from the folder of this file. */
+  readonly script: string;
+  readonly values: readonly string[];
+  /** Variables beside those that every process needs. */
+  readonly environment?: Readonly<Record<string, string>>;
+  /** An existing folder for the run's own notes. */
+  readonly folder: string;
+}
+
+/** @throws WrongResultError where the process fails, with what it wrote. */
+export async function measureScript({ script, values, environment, folder }: ScriptRun): Promise<Sample> {
+  const usageFile = join(folder, 'usage.json');
+  const path = fileURLToPath(new URL(script, import.meta.url));
+  const startedMs = performance.now();
+  const child = spawn(process.execPath, ['--import', REPORT_USAGE, path, ...values], {
+    env: { ...inherited(), ...environment, BENCH_USAGE_FILE: usageFile },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const exited = once(child, 'exit').then(([code]) => ({ code, endedMs: performance.now() }));
+  const [output, errors, { code, endedMs }] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    exited,
+  ]);
+  if (code !== 0) throw new WrongResultError(`${script} ended with ${code}.\n${errors}${output}`);
+  const { cpuMicroseconds, peakKilobytes } = JSON.parse(await readFile(usageFile, 'utf8'));
+  return {
+    seconds: (endedMs - startedMs) / 1000,
+    cpuSeconds: cpuMicroseconds / 1_000_000,
+    peakMegabytes: peakKilobytes / KILOBYTES_PER_MEGABYTE,
+    counts: {},
+  };
+}
+
+/** Nothing of the caller's that could turn feed-sync to another feed, through a proxy, or to other settings. */
+function inherited(): NodeJS.ProcessEnv {
+  return Object.fromEntries(
+    ['PATH', 'HOME', 'TMPDIR', 'TZ'].flatMap((name) => {
+      const value = process.env[name];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+}

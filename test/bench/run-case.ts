@@ -1,0 +1,49 @@
+/** Runs one case: both sides in turn, so that what disturbs the machine for a while disturbs both. */
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { BenchCase, Contest, Size } from './case.ts';
+import { type JudgedGoal, judge, type Pair, type Summary, summarize } from './statistics.ts';
+
+export interface CaseResult {
+  readonly name: string;
+  readonly what: string;
+  readonly summary: Summary;
+  readonly goals: readonly JudgedGoal[];
+  readonly pairs: readonly Pair[];
+}
+
+export interface RunOptions {
+  readonly size: Size;
+  /** How many pairs are measured, after one that warms the caches and counts for nothing. */
+  readonly runs: number;
+  /** Told of every pair as it is done; number 0 is the one that does not count. */
+  readonly onPair: (number: number, pair: Pair) => void;
+}
+
+/** @throws WrongResultError where a run of either side did not do its work. */
+export async function runCase(benchCase: BenchCase, options: RunOptions): Promise<CaseResult> {
+  const { name, what, reach } = benchCase;
+  const workspace = await mkdtemp(join(tmpdir(), `feed-sync-bench-${name}-`));
+  try {
+    await using contest = await benchCase.prepare(options.size, workspace);
+    const pairs = await runPairs(contest, options);
+    const summary = summarize(pairs);
+    return { name, what, summary, goals: judge(reach, summary), pairs };
+  } finally {
+    await rm(workspace, { recursive: true, force: true });
+  }
+}
+
+async function runPairs(contest: Contest, { runs, onPair }: RunOptions): Promise<readonly Pair[]> {
+  const pairs: Pair[] = [];
+  for (let number = 0; number <= runs; number += 1) {
+    const subject = await contest.subject();
+    const reference = contest.reference === null ? null : await contest.reference();
+    const pair = { subject, reference };
+    onPair(number, pair);
+    if (number > 0) pairs.push(pair);
+  }
+  return pairs;
+}

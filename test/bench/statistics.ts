@@ -1,0 +1,86 @@
+/** From samples to numbers that can be compared. Pure. */
+
+import type { Goal, Sample } from './case.ts';
+
+/** A subject's sample with the reference's that ran right after it. */
+export interface Pair {
+  readonly subject: Sample;
+  readonly reference: Sample | null;
+}
+
+export interface Spread {
+  readonly median: number;
+  readonly least: number;
+  readonly most: number;
+}
+
+export interface SideSummary {
+  readonly seconds: Spread;
+  readonly cpuSeconds: Spread;
+  readonly peakMegabytes: Spread;
+  readonly counts: Readonly<Record<string, Spread>>;
+}
+
+export interface Summary {
+  readonly subject: SideSummary;
+  readonly reference: SideSummary | null;
+  /** Of the seconds, pair by pair, so that what disturbs the machine for a while weighs on both sides. */
+  readonly ratio: Spread | null;
+}
+
+export interface JudgedGoal extends Goal {
+  readonly value: number;
+  readonly reached: boolean;
+}
+
+export function summarize(pairs: readonly Pair[]): Summary {
+  const references = pairs.flatMap(({ reference }) => reference ?? []);
+  const ratios = pairs.flatMap(({ subject, reference }) =>
+    reference === null ? [] : [subject.seconds / reference.seconds],
+  );
+  return {
+    subject: summarizeSide(pairs.map(({ subject }) => subject)),
+    reference: references.length === 0 ? null : summarizeSide(references),
+    ratio: ratios.length === 0 ? null : spread(ratios),
+  };
+}
+
+/** @throws RangeError where a goal names a measure that the case does not have. */
+export function judge(goals: readonly Goal[], { subject, ratio }: Summary): readonly JudgedGoal[] {
+  const { counts, ...measured } = subject;
+  const measures = new Map<string, Spread>(Object.entries({ ...counts, ...measured }));
+  if (ratio !== null) measures.set('ratio', ratio);
+  return goals.map((goal) => {
+    const value = measures.get(goal.measure)?.median;
+    if (value === undefined) {
+      const known = [...measures.keys()].join(', ');
+      throw new RangeError(`There is no measure "${goal.measure}" in this case; there are ${known}.`);
+    }
+    return { ...goal, value, reached: value <= goal.atMost };
+  });
+}
+
+/** @throws RangeError where there are no values. */
+export function spread(values: readonly number[]): Spread {
+  return { median: median(values), least: Math.min(...values), most: Math.max(...values) };
+}
+
+/** The middle value; of an even number of values the mean of the two in the middle. @throws RangeError where there are none. */
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((left, right) => left - right);
+  const upper = sorted[Math.floor(sorted.length / 2)];
+  const lower = sorted[Math.ceil(sorted.length / 2) - 1];
+  if (upper === undefined || lower === undefined) throw new RangeError('There is no median of no values.');
+  return (lower + upper) / 2;
+}
+
+function summarizeSide(samples: readonly Sample[]): SideSummary {
+  const names = new Set(samples.flatMap(({ counts }) => Object.keys(counts)));
+  const countsOf = (name: string): number[] => samples.flatMap(({ counts }) => counts[name] ?? []);
+  return {
+    seconds: spread(samples.map(({ seconds }) => seconds)),
+    cpuSeconds: spread(samples.map(({ cpuSeconds }) => cpuSeconds)),
+    peakMegabytes: spread(samples.map(({ peakMegabytes }) => peakMegabytes)),
+    counts: Object.fromEntries([...names].map((name) => [name, spread(countsOf(name))])),
+  };
+}

@@ -1,0 +1,178 @@
+/** The bench harness: its arithmetic, its table and JSON, that it refuses wrong results, and one real quick run. */
+
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { afterAll, describe, expect, it } from 'vitest';
+import { type BenchCase, type Sample, WrongResultError } from '../bench/case.ts';
+import { CASES } from '../bench/cases.ts';
+import { measureScript } from '../bench/measured-process.ts';
+import { type Report, reportJson, reportTable } from '../bench/report.ts';
+import { runCase } from '../bench/run-case.ts';
+import { judge, median, spread, summarize } from '../bench/statistics.ts';
+import { checkRawTables } from '../bench/table-counts.ts';
+import { projectRoot } from '../support/source-tree.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'bench-test-'));
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+function sample(seconds: number, counts: Sample['counts'] = {}): Sample {
+  return { seconds, cpuSeconds: seconds / 2, peakMegabytes: seconds * 100, counts };
+}
+
+/** A case whose sides take what they are told, in turn. */
+function scripted(subjectSeconds: readonly number[], referenceSeconds: readonly number[]): BenchCase {
+  const order: string[] = [];
+  const next = (side: string, seconds: readonly number[]) => async () => {
+    order.push(side);
+    const taken = order.filter((entry) => entry === side).length - 1;
+    return sample(seconds[taken] ?? Number.NaN, { position: order.length });
+  };
+  return {
+    name: 'scripted',
+    what: 'takes what it is told',
+    reach: [{ measure: 'ratio', atMost: 2, moonshot: 1 }],
+    prepare: async () => ({
+      subject: next('subject', subjectSeconds),
+      reference: next('reference', referenceSeconds),
+      async [Symbol.asyncDispose]() {},
+    }),
+  };
+}
+
+describe('arithmetic', () => {
+  it('takes the middle value, or the mean of the two in the middle', () => {
+    expect(median([9, 1, 5])).toBe(5);
+    expect(median([10, 2, 4, 1])).toBe(3);
+    expect(median([7])).toBe(7);
+    expect(() => median([])).toThrow(RangeError);
+    expect(spread([3, 1, 2])).toEqual({ median: 2, least: 1, most: 3 });
+  });
+
+  it('takes the ratio of each pair first, then their median', () => {
+    const pairs = [
+      { subject: sample(2), reference: sample(1) },
+      { subject: sample(30), reference: sample(10) },
+      { subject: sample(4), reference: sample(4) },
+    ];
+    const { ratio, subject, reference } = summarize(pairs);
+    expect(ratio).toEqual({ median: 2, least: 1, most: 3 });
+    expect(subject.seconds.median).toBe(4);
+    expect(reference?.seconds.median).toBe(4);
+  });
+
+  it('judges goals by medians, counts among them, and knows no others', () => {
+    const summary = summarize([{ subject: sample(2, { requests: 4 }), reference: null }]);
+    expect(summary.ratio).toBeNull();
+    const goals = judge(
+      [
+        { measure: 'requests', atMost: 3 },
+        { measure: 'seconds', atMost: 2 },
+      ],
+      summary,
+    );
+    expect(goals.map(({ value, reached }) => [value, reached])).toEqual([
+      [4, false],
+      [2, true],
+    ]);
+    expect(() => judge([{ measure: 'ratio', atMost: 1 }], summary)).toThrow(/no measure "ratio"/);
+  });
+});
+
+describe('a case', () => {
+  it('runs both sides in turn and leaves the first pair out', async () => {
+    const seen: number[] = [];
+    const result = await runCase(scripted([100, 4, 6, 2], [1, 2, 2, 2]), {
+      size: 'quick',
+      runs: 3,
+      onPair: (number) => seen.push(number),
+    });
+    expect(seen).toEqual([0, 1, 2, 3]);
+    expect(result.summary.ratio).toEqual({ median: 2, least: 1, most: 3 });
+    expect(result.pairs).toMatchObject(
+      [3, 5, 7].map((position) => ({
+        subject: { counts: { position } },
+        reference: { counts: { position: position + 1 } },
+      })),
+    );
+    expect(result.goals).toEqual([{ measure: 'ratio', atMost: 2, moonshot: 1, value: 2, reached: true }]);
+  });
+
+  it('is shown as a table and as JSON', async () => {
+    const result = await runCase(scripted([1, 3, 3], [1, 1, 1]), { size: 'full', runs: 2, onPair: () => {} });
+    const report: Report = {
+      measuredAt: '2026-01-02T03:04:05.000Z',
+      size: 'full',
+      runs: 2,
+      machine: { cores: 2, memoryMegabytes: 4096, platform: 'linux x64', node: 'v24', duckdb: 'v1' },
+      cases: [result],
+    };
+    const table = reportTable(report);
+    expect(table).toContain('3.00 (3.00–3.00)');
+    expect(table).toContain('300 / 100');
+    expect(table).toContain('ratio 3.00 is above 2');
+    expect(table).toContain('of 2 pairs of runs. 2 cores');
+    expect(JSON.parse(reportJson(report))).toEqual(report);
+  });
+});
+
+describe('a wrong result', () => {
+  it('of a process that fails carries what it wrote', async () => {
+    const script = join(folder, 'fails.mjs');
+    await writeFile(script, "process.stderr.write('no room'); process.exitCode = 74;");
+    const failing = measureScript({ script, values: [], folder });
+    await expect(failing).rejects.toThrow(WrongResultError);
+    await expect(failing).rejects.toThrow(/74[\s\S]*no room/);
+  });
+
+  it('of a table is named with its counts', async () => {
+    const own = await mkdtemp(join(folder, 'wrong-'));
+    const database = join(own, 'raw.duckdb');
+    const instance = await DuckDBInstance.create(database);
+    const connection = await instance.connect();
+    await connection.run(
+      'CREATE TABLE "a" AS SELECT 1 AS id; CREATE TABLE "b" AS SELECT \'POINT (1 2)\' AS geometry',
+    );
+    connection.closeSync();
+    instance.closeSync();
+    const dataset = (datasetId: string, rowCount: number) => ({ datasetId, rowCount, files: [] });
+    await expect(checkRawTables(database, [dataset('a', 2)])).rejects.toThrow('a: 1 rows instead of 2');
+    await expect(checkRawTables(database, [dataset('b', 1)])).rejects.toThrow('b is a VARCHAR');
+    await rm(own, { recursive: true });
+  });
+});
+
+it('measures its own process only: time, CPU and peak memory', async () => {
+  const script = join(folder, 'uses.mjs');
+  await writeFile(script, 'globalThis.kept = Buffer.alloc(300 * 1024 * 1024, 1);');
+  const big = await measureScript({ script, values: [], folder });
+  await writeFile(script, '');
+  const small = await measureScript({ script, values: [], folder });
+  expect(big.peakMegabytes - small.peakMegabytes).toBeGreaterThan(290);
+  expect(big.peakMegabytes - small.peakMegabytes).toBeLessThan(320);
+  expect(small.cpuSeconds).toBeGreaterThan(0);
+  expect(small.cpuSeconds).toBeLessThan(big.seconds + big.cpuSeconds);
+});
+
+describe('npm run bench', () => {
+  it('runs every case at the quick size with real processes', () => {
+    const json = join(folder, 'results.json');
+    const values = ['test/bench/main.ts', '--quick', '--runs', '1', '--json', json];
+    const env = { ...process.env, TMPDIR: folder };
+    const run = spawnSync(process.execPath, values, { cwd: projectRoot, encoding: 'utf8', env });
+    expect(run.stderr).toContain('warm-up');
+    expect(run.status, run.stderr).toBe(0);
+    const report: Report = JSON.parse(readFileSync(json, 'utf8'));
+    expect(report.cases.map(({ name }) => name)).toEqual(CASES.map(({ name }) => name));
+    for (const { name, summary } of report.cases) {
+      expect(run.stdout).toContain(name);
+      expect(summary.ratio?.median).toBeGreaterThan(0);
+      expect(summary.subject.peakMegabytes.median).toBeGreaterThan(20);
+    }
+    expect(report.cases[0]?.summary.subject.counts).toMatchObject({ fileRequests: { median: 6 } });
+  });
+});

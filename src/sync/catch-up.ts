@@ -102,9 +102,8 @@ async function followAll(
   const offers: Offers[] = [];
   for (const subscription of subscriptions) {
     if (standingHolds(parts).ofSubscription(subscription.id) !== null) continue;
-    const onTrouble = (error: unknown): void => troubles.record(error, subscription.id);
     try {
-      offers.push(await follow(subscription, held, parts, onTrouble, troubles.signal));
+      offers.push(await follow(subscription, held, parts, troubles.signal));
     } catch (error) {
       troubles.record(error, subscription.id);
     }

@@ -8,7 +8,7 @@ import type { Held, HeldDataset } from '../destination/destination.ts';
 import { type EventId, earlierEvent } from '../model/event.ts';
 import { type Manifest, type ManifestEntry, snapshotDigest } from '../model/manifest.ts';
 import type { Subscription } from '../model/subscription.ts';
-import type { FollowStep, WantChange } from '../model/want.ts';
+import type { FollowStep, Want, WantChange } from '../model/want.ts';
 
 /** The step that starts `subscription` from `manifest`; `subscription` was read before the manifest. */
 export function stepFromManifest(subscription: Subscription, manifest: Manifest, held: Held): FollowStep {
@@ -19,14 +19,30 @@ export function stepFromManifest(subscription: Subscription, manifest: Manifest,
   return { subscriptionId: subscription.id, subscriptionName: subscription.name, cursor, changes };
 }
 
-/** The step that starts `subscription` where every dataset has a manifest of its own: its log is read from the start. */
-export function stepFromMembers(subscription: Subscription): FollowStep {
+/**
+ * The step that starts `subscription` where every dataset has a manifest of its own: its log is read from the start,
+ * and its datasets are looked at, because the log need not reach back to their last change.
+ */
+export function stepFromMembers(subscription: Subscription, wants: ReadonlyMap<string, Want>): FollowStep {
   return {
     subscriptionId: subscription.id,
     subscriptionName: subscription.name,
     cursor: null,
-    changes: subscription.datasetIds.map((datasetId) => ({ kind: 'member', datasetId })),
+    changes: membersOf(subscription, wants).flatMap((datasetId) => [
+      { kind: 'member', datasetId },
+      { kind: 'look', datasetId },
+    ]),
   };
+}
+
+/** The datasets of the subscription record and those that its log has added, without those that it has removed. */
+export function membersOf(
+  { id, datasetIds }: Subscription,
+  wants: ReadonlyMap<string, Want>,
+): readonly string[] {
+  const added = [...wants.values()].filter(({ members }) => members.has(id));
+  const own = datasetIds.filter((datasetId) => !wants.get(datasetId)?.formerMembers.has(id));
+  return [...new Set([...own, ...added.map(({ datasetId }) => datasetId)])];
 }
 
 /** True where the table is this very snapshot: same version, same content, nothing applied since. */

@@ -5,77 +5,96 @@
 
 import pLimit from 'p-limit';
 import type { Feed } from '../feed/feed.ts';
+import type { FeedSyncError } from '../model/errors.ts';
 import type { Manifest, ManifestEntry } from '../model/manifest.ts';
 import type { Offer } from './plan.ts';
+import { isOfOneDataset } from './trouble.ts';
 
 /** Manifest entries of single datasets that are asked for at once. */
 const ENTRIES_AT_ONCE = 8;
 
 export interface Offers {
   readonly subscriptionId: string;
-  /** Null: no such dataset in the manifest. */
+  /** Null: no such dataset in the manifest. @throws what the reading of this dataset's own manifest threw. */
   of(datasetId: string): Offer | null;
   /** The entry as it is now. Calls made while one is under way share its answer. */
   refresh(datasetId: string, signal: AbortSignal): Promise<ManifestEntry | null>;
 }
 
 export function offersOfManifest(feed: Feed, manifest: Manifest): Offers {
-  let entries = byDataset(manifest.datasets);
+  const { subscriptionId } = manifest;
+  let latest = listed(manifest);
   let rereading: Promise<void> | null = null;
   const reread = async (signal: AbortSignal): Promise<void> => {
-    const latest = await feed.manifest(manifest.subscriptionId, signal);
-    entries = byDataset(latest.datasets);
+    latest = listed(await feed.manifest(subscriptionId, signal));
   };
   return {
-    subscriptionId: manifest.subscriptionId,
-    of: (datasetId) =>
-      offer(manifest.subscriptionId, manifest.lastEventId?.number ?? null, entries.get(datasetId)),
+    subscriptionId,
+    of(datasetId) {
+      const entry = latest.entries.get(datasetId);
+      return entry === undefined ? null : { subscriptionId, reflects: latest.reflects, entry };
+    },
     async refresh(datasetId, signal) {
       rereading ??= reread(signal).finally(() => {
         rereading = null;
       });
       await rereading;
-      return entries.get(datasetId) ?? null;
+      return latest.entries.get(datasetId) ?? null;
     },
   };
 }
 
-/** Reads the entries of `datasetIds`; an entry that cannot be had is told to `onTrouble` and not offered. */
-export async function offersOfEntries(
+/** Reads the entries of `datasetIds`. @throws the first trouble that is not of one dataset alone. */
+export async function readEntries(
   feed: Feed,
-  subscriptionId: string,
   datasetIds: readonly string[],
-  onTrouble: (error: unknown) => void,
   signal: AbortSignal,
-): Promise<Offers> {
-  const entries = new Map<string, ManifestEntry>();
-  const limit = pLimit(ENTRIES_AT_ONCE);
-  await limit.map(datasetIds, async (datasetId) => {
+): Promise<ReadonlyMap<string, ManifestEntry | FeedSyncError>> {
+  const read = new Map<string, ManifestEntry | FeedSyncError>();
+  const ended: unknown[] = [];
+  await pLimit(ENTRIES_AT_ONCE).map(datasetIds, async (datasetId) => {
+    if (ended.length > 0) return;
     try {
-      entries.set(datasetId, await feed.manifestEntry(datasetId, signal));
+      read.set(datasetId, await feed.manifestEntry(datasetId, signal));
     } catch (error) {
-      onTrouble(error);
+      if (isOfOneDataset(error)) read.set(datasetId, error);
+      else ended.push(error);
     }
   });
+  if (ended.length > 0) throw ended[0];
+  return read;
+}
+
+/** A manifest for each dataset says nothing of the log. */
+export function offersOfEntries(
+  feed: Feed,
+  subscriptionId: string,
+  read: ReadonlyMap<string, ManifestEntry | FeedSyncError>,
+): Offers {
+  const latest = new Map(read);
   return {
     subscriptionId,
-    of: (datasetId) => offer(subscriptionId, null, entries.get(datasetId)),
-    async refresh(datasetId, refreshSignal) {
-      const entry = await feed.manifestEntry(datasetId, refreshSignal);
-      entries.set(datasetId, entry);
+    of(datasetId) {
+      const entry = latest.get(datasetId);
+      if (entry instanceof Error) throw entry;
+      return entry === undefined ? null : { subscriptionId, reflects: null, entry };
+    },
+    async refresh(datasetId, signal) {
+      const entry = await feed.manifestEntry(datasetId, signal);
+      latest.set(datasetId, entry);
       return entry;
     },
   };
 }
 
-function byDataset(entries: readonly ManifestEntry[]): Map<string, ManifestEntry> {
-  return new Map(entries.map((entry) => [entry.datasetId, entry]));
+interface Listed {
+  readonly reflects: bigint | null;
+  readonly entries: ReadonlyMap<string, ManifestEntry>;
 }
 
-function offer(
-  subscriptionId: string,
-  reflects: bigint | null,
-  entry: ManifestEntry | undefined,
-): Offer | null {
-  return entry === undefined ? null : { subscriptionId, reflects, entry };
+function listed({ lastEventId, datasets }: Manifest): Listed {
+  return {
+    reflects: lastEventId?.number ?? null,
+    entries: new Map(datasets.map((entry) => [entry.datasetId, entry])),
+  };
 }

@@ -3,7 +3,7 @@
  * again where the world moved meanwhile. Its trouble is its own: it is recorded, told, and holds up no other.
  */
 
-import { unreachable } from '../lib/assert.ts';
+import { present, unreachable } from '../lib/assert.ts';
 import { DataError } from '../model/errors.ts';
 import { failureOf } from './failures.ts';
 import { type Load, type LoadOutcome, loadSnapshot } from './load-snapshot.ts';
@@ -37,7 +37,7 @@ export async function reconcile(known: Known, run: Reconciliation): Promise<Data
       current = await look(current, run);
       continue;
     }
-    if (decided.kind !== 'load') return settleWithoutWork(current, decided);
+    if (decided.kind !== 'load') return settleWithoutWork(current, decided, run);
     const result = await load(current, decided, run);
     if (result !== null) return result;
     current = await knowAgain(current, run);
@@ -58,10 +58,15 @@ function decide(known: Known, { parts, offers }: Reconciliation): Plan {
   return plan({ ...known, offers: offered, now: parts.clock.now() });
 }
 
-function settleWithoutWork(known: Known, decided: Exclude<Plan, { kind: 'load' | 'look' }>): DatasetResult {
-  const { datasetId } = known.want;
+function settleWithoutWork(
+  { want: { datasetId }, failure }: Known,
+  decided: Exclude<Plan, { kind: 'load' | 'look' }>,
+  { parts }: Reconciliation,
+): DatasetResult {
   switch (decided.kind) {
     case 'keep':
+      if (failure !== null) parts.checkpoint.clearFailure(datasetId);
+      return { kind: 'current', datasetId };
     case 'leave':
       return { kind: 'current', datasetId };
     case 'wait':
@@ -69,8 +74,9 @@ function settleWithoutWork(known: Known, decided: Exclude<Plan, { kind: 'load' |
     case 'report-hold':
       return { kind: 'held', datasetId, hold: decided.hold };
     case 'report-failure': {
-      const message = known.failure?.message ?? 'It failed before.';
-      return { kind: 'failed', datasetId, error: new DataError(message), failure: known.failure };
+      const { message, hint } = present(failure, 'what failed before has a failure');
+      const error = new DataError(message, hint === null ? {} : { hint });
+      return { kind: 'failed', datasetId, error, failure };
     }
     default:
       return unreachable(decided);
@@ -78,7 +84,7 @@ function settleWithoutWork(known: Known, decided: Exclude<Plan, { kind: 'load' |
 }
 
 const WAITING_FOR: Readonly<Record<(Plan & { kind: 'wait' })['why'], string>> = {
-  'not-offered': 'the manifest does not list it',
+  'not-offered': 'no manifest that was read lists it',
   'offer-lags': 'the manifest is older than what the service has announced',
 };
 
@@ -90,9 +96,11 @@ async function load(
 ): Promise<DatasetResult | null> {
   const { parts, staging, writer, signal } = run;
   const startedMs = parts.clock.monotonicMs();
-  const manifest = run.offers.find(({ subscriptionId }) => subscriptionId === decided.offer.subscriptionId);
-  if (manifest === undefined) return null;
-  const work: Load = { known, offer: decided.offer, offers: manifest, reloads: decided.reloads };
+  const offers = present(
+    run.offers.find(({ subscriptionId }) => subscriptionId === decided.offer.subscriptionId),
+    'an offer comes from a manifest that was read',
+  );
+  const work: Load = { known, offer: decided.offer, offers, reloads: decided.reloads };
   try {
     const loaded = await loadSnapshot(work, parts, staging, writer, signal);
     if (loaded.kind === 'superseded') return null;
@@ -157,8 +165,8 @@ async function fail(
 }
 
 async function look(known: Known, { parts, signal }: Reconciliation): Promise<Known> {
-  const { held, want } = known;
-  if (held === null) return known;
+  const { want } = known;
+  const held = present(known.held, 'a look is owed to a table');
   const newest = await newestVersionPast(parts.feed, want.datasetId, held, signal);
   if (newest !== null) return { ...known, want: wantAtLeast(want, newest) };
   parts.checkpoint.markLooked(want.datasetId, want.looksAsked);

@@ -54,7 +54,7 @@ export async function loadSnapshot(
   );
   if (download.kind === 'superseded') return { kind: 'superseded' };
   const version = versions.find((candidate) => candidate.version === entry.version) ?? null;
-  const unit = snapshotUnit(load, schemaOf(entry, schemas), version, download.files);
+  const unit = snapshotUnit(load, schemaOf(entry, version, schemas), version, download.files);
   const prepared = await parts.destination.prepare(unit);
   const outcome = await writer.commit(prepared);
   return {
@@ -65,16 +65,17 @@ export async function loadSnapshot(
   };
 }
 
-/** The schema the entry names; where it names none, the newest that had begun by the entry's version. */
-function schemaOf(entry: ManifestEntry, schemas: readonly Schema[]): Schema {
+/** The schema that the entry or the version's record names; where neither does, the newest that had begun by then. */
+function schemaOf(entry: ManifestEntry, version: Version | null, schemas: readonly Schema[]): Schema {
+  const named = entry.schemaVersion ?? version?.schemaVersion ?? null;
   const schema =
-    entry.schemaVersion === null
+    named === null
       ? schemas.find(({ firstVersion }) => firstVersion === null || firstVersion <= entry.version)
-      : schemas.find(({ schemaVersion }) => schemaVersion === entry.schemaVersion);
+      : schemas.find(({ schemaVersion }) => schemaVersion === named);
   if (schema !== undefined) return schema;
-  const wanted = entry.schemaVersion === null ? `of version ${entry.version}` : `"${entry.schemaVersion}"`;
+  const wanted = named === null ? `of version ${entry.version}` : `"${named}" of version ${entry.version}`;
   throw new ContractViolationError(
-    `The schema ${wanted} of dataset ${entry.datasetId}, which its manifest names, is not in its list of schemas.`,
+    `The schema ${wanted} of dataset ${entry.datasetId} is not in the service's list of schemas.`,
     'schemas',
     { hint: 'It is asked for again at the next poll. If it stays so, tell the service.' },
   );

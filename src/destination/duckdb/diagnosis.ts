@@ -4,7 +4,7 @@
  * Where it has one kind for several troubles, words of the message decide. That happens in this file and nowhere else.
  */
 
-import { constants } from 'node:os';
+import { getSystemErrorName } from 'node:util';
 
 export type Trouble =
   /** Another process has the file open. */
@@ -37,10 +37,18 @@ export class DuckDbError extends Error {
   }
 }
 
-const { errno } = constants;
-
-const DISK_FULL: ReadonlySet<number> = new Set([errno.ENOSPC, errno.EDQUOT, errno.EFBIG]);
-const NOT_PERMITTED: ReadonlySet<number> = new Set([errno.EACCES, errno.EPERM, errno.EROFS]);
+const TROUBLE_BY_SYSTEM_ERROR: ReadonlyMap<string, Trouble> = new Map([
+  ['ENOSPC', 'disk-full'],
+  ['EDQUOT', 'disk-full'],
+  ['EFBIG', 'disk-full'],
+  ['EACCES', 'not-permitted'],
+  ['EPERM', 'not-permitted'],
+  ['EROFS', 'not-permitted'],
+  ['ENOENT', 'folder-missing'],
+  ['ENOTDIR', 'folder-missing'],
+  // A folder where the file should be. Other system errors say nothing of the file, which may be fine.
+  ['EISDIR', 'unreadable'],
+]);
 const LOCKED = /^Could not set lock on file/;
 const FOREIGN = /we can only read versions|storage version greater than|[Cc]annot open encrypted database/;
 const UNREADABLE =
@@ -62,26 +70,20 @@ export function diagnose(thrown: unknown): DuckDbError {
   return new DuckDbError(troubleOf(kind, message, systemError), message, thrown);
 }
 
-function troubleOf(kind: string, message: string, systemError: number | null): Trouble {
+function troubleOf(kind: string, message: string, systemError: string | null): Trouble {
   if (LOCKED.test(message)) return 'locked';
-  if (systemError !== null) return troubleOfSystem(systemError);
+  if (systemError !== null) return TROUBLE_BY_SYSTEM_ERROR.get(systemError) ?? 'statement';
   if (UNREADABLE.test(message)) return 'unreadable';
   if (FOREIGN.test(message)) return 'foreign';
   if (kind === 'Out of Memory') return TEMPORARY_SPACE.test(message) ? 'disk-full' : 'out-of-memory';
   return TROUBLE_BY_KIND.get(kind) ?? 'statement';
 }
 
-function troubleOfSystem(systemError: number): Trouble {
-  if (DISK_FULL.has(systemError)) return 'disk-full';
-  if (NOT_PERMITTED.has(systemError)) return 'not-permitted';
-  if (systemError === errno.ENOENT || systemError === errno.ENOTDIR) return 'folder-missing';
-  return systemError === errno.EISDIR ? 'unreadable' : 'statement';
-}
-
 interface Parsed {
   readonly kind: string;
   readonly message: string;
-  readonly systemError: number | null;
+  /** The name of the system's error, like `ENOSPC`. */
+  readonly systemError: string | null;
 }
 
 /** The JSON may follow a plain prefix (`Parser Error: {…}`). Text without JSON (`FATAL Error: …`) is taken apart as it is. */
@@ -109,6 +111,6 @@ function fromJson(json: ErrorJson): Parsed {
   return {
     kind: String(json.exception_type),
     message: String(json.exception_message),
-    systemError: Number.isInteger(number) ? number : null,
+    systemError: number > 0 ? getSystemErrorName(-number) : null,
   };
 }

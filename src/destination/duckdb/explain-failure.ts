@@ -49,7 +49,8 @@ async function findValue(
     const path = textAt(row, 0);
     const name = group.files.find(({ file }) => file.path === path)?.file.name ?? path;
     return new DataError(
-      `The file ${name} of ${unit.datasetId} holds in the column ${JSON.stringify(planned.column.name)} the value ${JSON.stringify(row[1])}, which is no ${planned.type} that can be kept as it is.`,
+      `The file ${name} of ${unit.datasetId} holds in the column ${JSON.stringify(planned.column.name)} ` +
+        `the value ${JSON.stringify(row[1])}, which cannot become a ${planned.type} without being changed.`,
     );
   }
   return null;

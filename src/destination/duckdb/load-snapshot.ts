@@ -79,7 +79,8 @@ async function prove(engine: Engine, unit: SnapshotUnit, columns: readonly Plann
     const nulls = rowCount - numberAt(counts, index + 2);
     if (nulls === 0) continue;
     throw new DataError(
-      `The key column ${JSON.stringify(column.name)} of ${unit.datasetId} is null in ${formatCount(nulls)} of ${formatCount(rowCount)} rows.`,
+      `The key column ${JSON.stringify(column.name)} of ${unit.datasetId} is null in ` +
+        `${formatCount(nulls)} of ${formatCount(rowCount)} rows.`,
     );
   }
   if (numberAt(counts, 1) !== rowCount) await proveKeys(engine, unit, keyColumns, rowCount);
@@ -90,7 +91,8 @@ function proveCount(unit: SnapshotUnit, rowCount: number): void {
   for (const expected of unit.expectedRowCounts) {
     if (expected.rowCount === rowCount) continue;
     throw new DataError(
-      `The snapshot of ${unit.datasetId} version ${unit.version} has ${formatCount(rowCount)} rows, but ${expected.statedBy} states ${formatCount(expected.rowCount)}.`,
+      `The snapshot of ${unit.datasetId} version ${unit.version} has ${formatCount(rowCount)} rows, ` +
+        `but ${expected.statedBy} states ${formatCount(expected.rowCount)}.`,
     );
   }
 }
@@ -108,6 +110,7 @@ async function proveKeys(
     ({ column }, index) => `${column.name} = ${JSON.stringify(repeated[index + 1])}`,
   );
   throw new DataError(
-    `The key ${key.join(', ')} of ${unit.datasetId} is there ${formatCount(numberAt(repeated, 0))} times; ${formatCount(rowCount)} rows have ${formatCount(keys)} keys.`,
+    `The key ${key.join(', ')} of ${unit.datasetId} is there ${formatCount(numberAt(repeated, 0))} times; ` +
+      `${formatCount(rowCount)} rows have ${formatCount(keys)} keys.`,
   );
 }

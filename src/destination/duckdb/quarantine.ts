@@ -29,7 +29,7 @@ export type FileState = 'absent' | 'empty' | 'database' | 'other';
 export async function fileState(path: string): Promise<FileState> {
   let file: Awaited<ReturnType<typeof open>>;
   try {
-    file = await open(path, constants.O_RDONLY);
+    file = await open(path, 'r');
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return 'absent';
     throw new StorageError(`The mirror ${path} cannot be opened: ${String(error)}.`, { cause: error });

@@ -93,7 +93,8 @@ function sourceOf(datasetId: string, planned: PlannedColumn, group: readonly Par
   const cast = castFor(physical.type, type);
   if (cast === null) {
     throw new DataError(
-      `The column ${quoted(column.name)} of ${datasetId} is of type ${type}, but ${namesOf(group)} holds ${physical.type}, which cannot become one without changing values.`,
+      `The column ${quoted(column.name)} of ${datasetId} is of type ${type}, but ${namesOf(group)} ` +
+        `holds ${physical.type}, which is another family of types.`,
     );
   }
   return { position, cast };

@@ -1,12 +1,15 @@
 /**
  * The staging folder: downloads on their way into the destination. A folder per dataset, named by a hash of its id,
  * because an id may hold anything. What is in it may be lost at any time; it is only work saved.
+ *
+ * Every call may throw `StorageError`.
  */
 
 import { createHash } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeDirectory, remove } from '../lib/files.ts';
+import { StorageError } from '../model/errors.ts';
 
 export interface Staging {
   /** The folder of a dataset, made if it is missing. */
@@ -22,20 +25,35 @@ export function openStaging(directory: string): Staging {
   return {
     async folderOf(datasetId) {
       const path = pathOf(datasetId);
-      await makeDirectory('sync.make-staging-folder', path);
+      await onDisk(path, () => makeDirectory('sync.make-staging-folder', path));
       return path;
     },
     async discard(datasetId) {
-      await remove('sync.discard-staged', pathOf(datasetId));
+      const path = pathOf(datasetId);
+      await onDisk(path, () => remove('sync.discard-staged', path));
     },
     async keepOnly(datasetIds) {
-      await makeDirectory('sync.make-staging', directory);
       const wanted = new Set(Array.from(datasetIds, folderName));
-      for (const name of await readdir(directory)) {
-        if (!wanted.has(name)) await remove('sync.discard-unwanted', join(directory, name));
-      }
+      await onDisk(directory, async () => {
+        await makeDirectory('sync.make-staging', directory);
+        for (const name of await readdir(directory)) {
+          if (!wanted.has(name)) await remove('sync.discard-unwanted', join(directory, name));
+        }
+      });
     },
   };
+}
+
+async function onDisk<T>(path: string, effect: () => Promise<T>): Promise<T> {
+  try {
+    return await effect();
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new StorageError(`Downloads cannot be kept in ${path}: ${why}.`, {
+      hint: 'Check that the data directory (dataDir) belongs to the user that runs this, and has space.',
+      cause,
+    });
+  }
 }
 
 function folderName(datasetId: string): string {

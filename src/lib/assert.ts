@@ -1,5 +1,7 @@
 /** What we believe about ourselves. A broken belief is a bug and ends the process with its own exit code. */
 
+import { inspect } from 'node:util';
+
 export class AssertionError extends Error {
   override readonly name = 'AssertionError';
 }
@@ -17,5 +19,5 @@ export function present<T>(value: T | null | undefined, belief: string): T {
 
 /** Marks the branch that the compiler has shown to be unreachable. @throws AssertionError always. */
 export function unreachable(value: never): never {
-  throw new AssertionError(`A case was forgotten: ${JSON.stringify(value)}`);
+  throw new AssertionError(`A case was forgotten: ${inspect(value)}`);
 }

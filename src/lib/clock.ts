@@ -11,12 +11,17 @@ export interface Clock {
   sleep(durationMs: number, signal?: AbortSignal): Promise<void>;
 }
 
+/** A longer timer of Node's fires at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 export const systemClock: Clock = {
   now: () => new Date(),
   monotonicMs: () => performance.now(),
   async sleep(durationMs, signal) {
     try {
-      await delay(durationMs, undefined, signal === undefined ? {} : { signal });
+      for (let restMs = durationMs; restMs >= 0; restMs -= LONGEST_TIMER_MS) {
+        await delay(Math.min(restMs, LONGEST_TIMER_MS), undefined, signal === undefined ? {} : { signal });
+      }
     } catch (error) {
       throw signal?.aborted ? signal.reason : error;
     }

@@ -4,6 +4,7 @@ import {
   BusyError,
   ConfigurationError,
   ContractViolationError,
+  CursorExpiredError,
   DataError,
   InterruptedError,
   RefusalError,
@@ -43,6 +44,7 @@ export function exitCodeOf(error: unknown): ExitCode {
   if (error instanceof DataError || error instanceof ContractViolationError) return EXIT_CODES.dataTrouble;
   const passes =
     error instanceof ServiceUnavailableError ||
+    error instanceof CursorExpiredError ||
     error instanceof BusyError ||
     error instanceof InterruptedError;
   return passes ? EXIT_CODES.tryAgainLater : EXIT_CODES.bug;

@@ -8,8 +8,8 @@ import { printable } from './terminal.ts';
 /** The message and, below it, the hint. */
 export function tellError(error: Error): string {
   if (error instanceof RefusalError) return tellRefusal(error.refusal);
-  const hint = error instanceof FeedSyncError && error.hint !== null ? [`→ ${error.hint}`] : [];
-  return [...error.message.split('\n').map(printable), ...hint].join('\n');
+  const hint = error instanceof FeedSyncError && error.hint !== null ? `\n→ ${error.hint}` : '';
+  return `${error.message}${hint}`.split('\n').map(printable).join('\n');
 }
 
 /** A refusal with the service's own message and links, and how to go on once a person has acted. */
@@ -21,7 +21,7 @@ function tellRefusal(refusal: Refusal): string {
   const code = refusal.code === null ? `${refusal.status}` : `${refusal.status} ${refusal.code}`;
   const links = [...refusal.links].map(([name, url]) => `  ${printable(name)}: ${printable(url)}`);
   return [
-    `The service refused ${tellScope(refusal.scope)}: to ${refusal.operation} gave ${printable(code)}.`,
+    `The service refused ${tellScope(refusal.scope)}: to ${printable(refusal.operation)} gave ${printable(code)}.`,
     `  It says: ${printable(refusal.message)}`,
     ...links,
     `→ Once you have acted on it: feed-sync resume ${resumeOptions(refusal.scope)}`,

@@ -15,8 +15,9 @@ const SIGNALS = { SIGINT: 2, SIGTERM: 15 } as const;
 
 const { version: nodeVersion } = process;
 if (Number.parseInt(nodeVersion.slice(1), 10) < LEAST_NODE_MAJOR) {
+  process.stderr.write(`feed-sync needs Node ${LEAST_NODE_MAJOR} or newer, and this is ${nodeVersion}.\n`);
   process.stderr.write(
-    `feed-sync needs Node ${LEAST_NODE_MAJOR} or newer, and this is ${nodeVersion}.\n→ In a checkout, "npx feed-sync" runs on the Node that npm has installed beside it.\n`,
+    '→ In a checkout, "npx feed-sync" runs on the Node that npm has installed beside it.\n',
   );
   process.exit(WRONG_CONFIGURATION);
 }
@@ -41,7 +42,7 @@ const context: Context = {
     constrainedMemoryBytes: process.constrainedMemory(),
     cores: availableParallelism(),
   },
-  process: { pid: process.pid, host: hostname(), uid: process.getuid?.() ?? null },
+  identity: { pid: process.pid, host: hostname(), uid: process.getuid?.() ?? null },
   readFile: (path) => readFileSync(path, 'utf8'),
   clock: systemClock,
   random: systemRandom,

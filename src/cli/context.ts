@@ -12,7 +12,7 @@ export interface Context {
   readonly environment: Environment;
   readonly workingDirectory: string;
   readonly machine: Machine;
-  readonly process: ProcessIdentity;
+  readonly identity: ProcessIdentity;
   readonly readFile: ReadFile;
   readonly clock: Clock;
   readonly random: Random;

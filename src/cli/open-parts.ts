@@ -34,17 +34,17 @@ export async function openParts(
 ): Promise<{ readonly parts: Parts; readonly close: () => Promise<void> }> {
   await using opened = new AsyncDisposableStack();
   const { configuration, context, log, progress, command } = options;
-  const { clock, random, process } = context;
+  const { clock, random, identity } = context;
   const { dataDirectory } = configuration;
   const lock = await acquireInstanceLock({
     path: join(dataDirectory, 'lock.sqlite'),
-    uid: process.uid,
-    holder: { pid: process.pid, host: process.host, startedAt: clock.now(), command },
+    uid: identity.uid,
+    holder: { pid: identity.pid, host: identity.host, startedAt: clock.now(), command },
   });
   opened.defer(() => lock.release());
   const checkpoint = await openCheckpoint({
     path: configuration.checkpoint.path,
-    uid: process.uid,
+    uid: identity.uid,
     clock,
     log,
   });
@@ -54,7 +54,7 @@ export async function openParts(
     dataDirectory,
     ...configuration.duckdb,
     lockWaitMs: configuration.lock.waitMs,
-    uid: process.uid,
+    uid: identity.uid,
     signal: context.signal,
     clock,
     random,

@@ -34,7 +34,12 @@ function progressLine({ stderr, width }: Terminal, clock: Clock): ProgressLine {
     const nowMs = clock.monotonicMs();
     if (nowMs - drawnMs < REDRAW_EVERY_MS) return;
     drawnMs = nowMs;
-    const line = `${settled} of ${datasets} datasets, ${formatBytes(bytes)} downloaded, ${formatCount(rows)} rows loaded, ${formatDuration(nowMs - startedMs)}`;
+    const line = [
+      `${settled} of ${datasets} datasets`,
+      `${formatBytes(bytes)} downloaded`,
+      `${formatCount(rows)} rows loaded`,
+      formatDuration(nowMs - startedMs),
+    ].join(', ');
     stderr.write(`${ERASE_LINE}${line.slice(0, width - 1)}`);
   };
   return {

@@ -21,8 +21,8 @@ export async function resume(
   context: Context,
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const { terminal, clock, process } = context;
-  const checkpoint = openCheckpointBeside({ path: configuration.checkpoint.path, uid: process.uid, clock });
+  const { terminal, clock, identity } = context;
+  const checkpoint = openCheckpointBeside({ path: configuration.checkpoint.path, uid: identity.uid, clock });
   if (checkpoint === null) {
     throw new UsageError('There is nothing to resume: no catch-up has run here yet.', {
       hint: 'feed-sync once',

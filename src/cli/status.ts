@@ -31,7 +31,7 @@ export async function status(
 }
 
 async function look(configuration: LocalConfiguration, context: Context): Promise<Status> {
-  const { uid } = context.process;
+  const { uid } = context.identity;
   const { held: running, holder } = readInstanceLock({
     path: join(configuration.dataDirectory, 'lock.sqlite'),
     uid,

@@ -59,7 +59,8 @@ function headline({ datasets, subscriptions, durationMs }: CatchUpResult): strin
     .filter(({ kind, count }) => count > 0 || kind === 'loaded' || kind === 'current')
     .map(({ kind, count }) => `${formatCount(count)} ${WORDS[kind]}`);
   const work = loaded.length === 0 ? '' : ` ${formatCount(rows)} rows from ${formatBytes(bytes)}.`;
-  return `${plural(datasets.length, 'dataset')} in ${plural(subscriptions, 'subscription')}: ${counts.join(', ')}.${work} ${formatDuration(durationMs)}.`;
+  const scope = `${plural(datasets.length, 'dataset')} in ${plural(subscriptions, 'subscription')}`;
+  return `${scope}: ${counts.join(', ')}.${work} ${formatDuration(durationMs)}.`;
 }
 
 const WORDS = {

@@ -71,8 +71,9 @@ async function readPage(
 
 function refuseStandstill(subscription: Subscription, before: EventId | null, after: EventId | null): void {
   if (after !== null && (before === null || after.number > before.number)) return;
+  const stuckAt = before?.text ?? 'its start';
   throw new ServiceUnavailableError(
-    `The log of subscription ${subscription.id} makes no progress: it says that more events follow, and gives none past ${before?.text ?? 'its start'}.`,
+    `The log of subscription ${subscription.id} makes no progress: more events are to follow ${stuckAt}, and none come.`,
     { hint: 'It is read again at the next poll. If it stays so, tell the service.' },
   );
 }

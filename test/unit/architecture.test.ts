@@ -88,7 +88,7 @@ function sqlOutsideItsFolders(file: SourceFile): readonly string[] {
 }
 
 const MUTATING_FILE_CALLS =
-  /\b(?:writeFile|appendFile|rename|rm|rmdir|unlink|mkdir|mkdtemp|copyFile|cp|truncate|symlink|link|chmod|chown|createWriteStream|open)(?:Sync)?\b[^;]*from 'node:fs(?:\/promises)?'/;
+  /\b(?:writeFile|appendFile|rename|rm|rmdir|unlink|mkdir|mkdtemp|copyFile|cp|truncate|symlink|link|chmod|chown|createWriteStream)(?:Sync)?\b[^;]*from 'node:fs(?:\/promises)?'|\bawait open\((?![^)]*, 'r'\))/;
 
 function fileChangesOutsideFiles(file: SourceFile): readonly string[] {
   return file.path === 'src/lib/files.ts' ? [] : (MUTATING_FILE_CALLS.exec(file.code) ?? []);
@@ -210,7 +210,9 @@ describe('dead code', () => {
   it('every file of fixtures and of test is reached from a command or a test', () => {
     const entries = everything
       .map(({ path }) => path)
-      .filter((path) => /\.test\.ts$|^fixtures\/(?:demo\/)?main\.ts$|^test\/[a-z]+\/main\.ts$/.test(path));
+      .filter((path) =>
+        /\.test\.ts$|^fixtures\/(?:main|demo\/main|demo\/compare)\.ts$|^test\/[a-z]+\/main\.ts$/.test(path),
+      );
     const reached = reachableFrom(entries, everything);
     const ownProcess = /^test\/(?:support|bench)\/.*-child\.ts$/;
     const unreached = [...fixtures, ...tests]

@@ -6,7 +6,6 @@
  * file would take them from the whole process.
  */
 
-import { constants } from 'node:fs';
 import { open, readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { remove, renameFile } from '../../lib/files.ts';

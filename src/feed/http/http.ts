@@ -12,6 +12,7 @@ import type { Secret } from '../../lib/secret.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { FeedSyncError } from '../../model/errors.ts';
 import { shown } from '../shown.ts';
+import { arrivedChunks } from './arrived.ts';
 import type { Dispatchers } from './dispatchers.ts';
 import { throwIfStopped } from './stop.ts';
 import { type LeastThroughput, watchThroughput } from './throughput.ts';
@@ -113,8 +114,7 @@ function answerOf(
   clock: Clock,
   troubleOf: (error: unknown) => Error,
 ): HttpAnswer {
-  // A body that is destroyed before it was read reports that as an error, which nobody waits for.
-  body.on('error', () => {});
+  const arrived = arrivedChunks(body);
   return {
     status,
     header(name) {
@@ -124,11 +124,9 @@ function answerOf(
     async *chunks() {
       try {
         const { leastThroughput } = request;
-        yield* leastThroughput === undefined ? body : watchThroughput(body, leastThroughput, clock);
+        yield* leastThroughput === undefined ? arrived : watchThroughput(arrived, leastThroughput, clock);
       } catch (error) {
         throw troubleOf(error);
-      } finally {
-        body.destroy();
       }
     },
     discard() {

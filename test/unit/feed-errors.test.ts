@@ -1,0 +1,374 @@
+/** Every answer that is no success, by operation: what class of error it becomes, whom it concerns, and how often it was asked. */
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import nock from 'nock';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { Feed } from '../../src/feed/feed.ts';
+import {
+  ContractViolationError,
+  CursorExpiredError,
+  RefusalError,
+  type RefusalScope,
+  ServiceUnavailableError,
+} from '../../src/model/errors.ts';
+import { CANARY_KEY, errorOf, instantClock, type TestFeed, testFeed } from '../support/feed-client.ts';
+
+const BASE = 'https://feed.example';
+const ATTEMPTS = 3;
+const signal = new AbortController().signal;
+
+let tested: TestFeed;
+
+beforeAll(() => nock.disableNetConnect());
+afterEach(async () => {
+  nock.cleanAll();
+  await tested.feed.close();
+});
+afterAll(() => {
+  nock.restore();
+});
+
+function start(options: Parameters<typeof testFeed>[1] = {}): Feed {
+  tested = testFeed(BASE, options);
+  return tested.feed;
+}
+
+interface Case {
+  readonly path: string;
+  readonly title: string;
+  readonly scope: RefusalScope;
+  readonly needsFeedsScope: boolean;
+  readonly run: (feed: Feed) => Promise<unknown>;
+}
+
+const workspace: RefusalScope = { kind: 'workspace' };
+const subscription: RefusalScope = { kind: 'subscription', subscriptionId: 'sub_1' };
+const dataset: RefusalScope = { kind: 'dataset', datasetId: 'parcels' };
+
+const OPERATIONS: readonly Case[] = [
+  {
+    path: '/v1/subscriptions',
+    title: 'list subscriptions',
+    scope: workspace,
+    needsFeedsScope: true,
+    run: (feed) => feed.subscriptions(signal),
+  },
+  {
+    path: '/v1/subscriptions/sub_1/events',
+    title: 'read events of subscription sub_1',
+    scope: subscription,
+    needsFeedsScope: true,
+    run: (feed) => feed.events('sub_1', null, signal),
+  },
+  {
+    path: '/v1/datasets/parcels/versions',
+    title: 'list versions of dataset parcels',
+    scope: dataset,
+    needsFeedsScope: true,
+    run: (feed) => feed.versions('parcels', null, signal),
+  },
+  {
+    path: '/v1/datasets/parcels/schemas',
+    title: 'list schemas of dataset parcels',
+    scope: dataset,
+    needsFeedsScope: true,
+    run: (feed) => feed.schemas('parcels', signal),
+  },
+  {
+    path: '/v1/datasets/parcels/changes',
+    title: 'list changes of dataset parcels',
+    scope: dataset,
+    needsFeedsScope: false,
+    run: (feed) => feed.changes({ datasetId: 'parcels', version: 2, directory: '/nowhere' }, signal),
+  },
+  {
+    path: '/v1/subscriptions/sub_1/manifest',
+    title: 'read the manifest of subscription sub_1',
+    scope: subscription,
+    needsFeedsScope: false,
+    run: (feed) => feed.manifest('sub_1', signal),
+  },
+  {
+    path: '/v1/datasets/parcels/manifest',
+    title: 'read the manifest of dataset parcels',
+    scope: dataset,
+    needsFeedsScope: false,
+    run: (feed) => feed.manifestEntry('parcels', signal),
+  },
+];
+
+/** The manifest per dataset is configured, so that its path is no guess; the other has to be named for the same reason. */
+function startFor({ path }: Case): Feed {
+  const ofDataset = path === '/v1/datasets/parcels/manifest';
+  const manifestPath = ofDataset
+    ? '/v1/datasets/{datasetId}/manifest'
+    : '/v1/subscriptions/{subscriptionId}/manifest';
+  return start({ contract: { manifestPath, newerThanParameter: 'since' } });
+}
+
+function answers(path: string, status: number, body: nock.Body, headers: Record<string, string> = {}) {
+  let asked = 0;
+  nock(BASE)
+    .persist()
+    .get(path)
+    .query(true)
+    .reply(() => {
+      asked += 1;
+      return [status, body, headers];
+    });
+  return { asked: () => asked };
+}
+
+function errorBody(code: string, message = 'Do something about it.', links: object = {}) {
+  return JSON.stringify({ error: { code, message, links } });
+}
+
+async function refusalOf(work: Promise<unknown>) {
+  const error = await errorOf(work);
+  if (error instanceof RefusalError) return error.refusal;
+  throw error;
+}
+
+describe.each(OPERATIONS)('$title', (operation) => {
+  const { path, title, scope, run } = operation;
+
+  it.each([500, 502, 503, 504, 408, 425, 429])(
+    'a %i passes: tried again, then unavailable',
+    async (status) => {
+      const server = answers(path, status, errorBody('busy'));
+      const error = await errorOf(run(startFor(operation)));
+      expect(error).toBeInstanceOf(ServiceUnavailableError);
+      expect(error.message).toBe(
+        `Could not ${title}: the service answered ${status} after 3 attempts in 1.5 s.`,
+      );
+      expect(server.asked()).toBe(ATTEMPTS);
+      expect(tested.clock.sleptMs).toEqual([500, 1_000]);
+    },
+  );
+
+  it('a 4xx without the Error shape passes', async () => {
+    const server = answers(path, 418, '<html>teapot</html>');
+    const error = await errorOf(run(startFor(operation)));
+    expect(error).toBeInstanceOf(ServiceUnavailableError);
+    expect(error.message).not.toContain('teapot');
+    expect(server.asked()).toBe(ATTEMPTS);
+  });
+
+  it('a refused connection passes', async () => {
+    nock(BASE)
+      .persist()
+      .get(path)
+      .query(true)
+      .replyWithError(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }));
+    const error = await errorOf(run(startFor(operation)));
+    expect(error).toBeInstanceOf(ServiceUnavailableError);
+    expect(error.message).toBe(
+      `Could not ${title}: connection refused at feed.example:443 after 3 attempts in 1.5 s.`,
+    );
+    expect(error.hint).toMatch(/proxy/);
+    expect(error.cause).toMatchObject({ code: 'ECONNREFUSED' });
+  });
+
+  it.each(['<html>welcome</html>', '{"cut":', ''])(
+    'a 200 with %j passes, and is not repeated',
+    async (body) => {
+      const server = answers(path, 200, body);
+      const error = await errorOf(run(startFor(operation)));
+      expect(error).toBeInstanceOf(ServiceUnavailableError);
+      expect(error.message).toBe(`Could not ${title}: the answer is not JSON after 3 attempts in 1.5 s.`);
+      expect(server.asked()).toBe(ATTEMPTS);
+    },
+  );
+
+  it('a body of another shape is asked for once more, then violates the interface', async () => {
+    const server = answers(path, 200, '{"secretField":"secret content"}');
+    const error = await errorOf(run(startFor(operation)));
+    expect(error).toBeInstanceOf(ContractViolationError);
+    expect(error.message).toContain(`Could not ${title}`);
+    expect(error.message).not.toContain('secret content');
+    expect(server.asked()).toBe(2);
+  });
+
+  it('a 401 in the Error shape is the workspace’s: asked once, relayed', async () => {
+    const server = answers(
+      path,
+      401,
+      errorBody('revoked', 'Make a new key.', { keys: 'https://app.example/keys' }),
+    );
+    expect(await refusalOf(run(startFor(operation)))).toEqual({
+      scope: workspace,
+      operation: title,
+      status: 401,
+      code: 'revoked',
+      message: 'Make a new key.',
+      links: new Map([['keys', 'https://app.example/keys']]),
+    });
+    expect(server.asked()).toBe(1);
+  });
+
+  it('a 401 of any other shape is one too', async () => {
+    answers(path, 401, 'nope');
+    expect(await refusalOf(run(startFor(operation)))).toMatchObject({
+      scope: workspace,
+      code: null,
+      message: 'The API key is wrong, revoked or expired.',
+    });
+  });
+
+  it.each([
+    [403, 'outside_coverage'],
+    [403, 'not_distributable'],
+    [409, 'something_new'],
+    [400, 'invalid_request'],
+  ])('a %i %s concerns its subject alone', async (status, code) => {
+    const server = answers(path, status, errorBody(code));
+    expect(await refusalOf(run(startFor(operation)))).toMatchObject({ scope, status, code });
+    expect(server.asked()).toBe(1);
+  });
+
+  it('is interrupted by its signal', async () => {
+    answers(path, 500, '');
+    const stop = new AbortController();
+    stop.abort(new Error('stop'));
+    const feed = startFor(operation);
+    const aborted = new Proxy(feed, {
+      get: (target, name) => {
+        const method = Reflect.get(target, name);
+        return (...given: unknown[]) => Reflect.apply(method, target, [...given.slice(0, -1), stop.signal]);
+      },
+    });
+    expect((await errorOf(run(aborted))).name).toBe('InterruptedError');
+  });
+});
+
+describe('what is particular', () => {
+  it.each(OPERATIONS.filter(({ needsFeedsScope }) => needsFeedsScope))(
+    'insufficient_scope to $title is the workspace’s',
+    async (operation) => {
+      const server = answers(operation.path, 403, errorBody('insufficient_scope'));
+      expect(await refusalOf(operation.run(startFor(operation)))).toMatchObject({
+        scope: workspace,
+        status: 403,
+      });
+      expect(server.asked()).toBe(1);
+    },
+  );
+
+  it.each(OPERATIONS.filter(({ path }) => !path.endsWith('/changes')))(
+    'not_found to $title concerns its subject alone',
+    async (operation) => {
+      answers(operation.path, 404, errorBody('not_found'));
+      const { scope } = operation;
+      expect(await refusalOf(operation.run(startFor(operation)))).toMatchObject({ scope, status: 404 });
+    },
+  );
+
+  it.each([
+    [410, 'gone'],
+    [410, 'cursor_expired'],
+    [400, 'cursor_expired'],
+  ])('a %i %s on the log is an expired cursor', async (status, code) => {
+    const server = answers('/v1/subscriptions/sub_1/events', status, errorBody(code));
+    expect(await errorOf(start().events('sub_1', null, signal))).toBeInstanceOf(CursorExpiredError);
+    expect(server.asked()).toBe(1);
+  });
+
+  it('a lack of scope for a manifest concerns its subscription', async () => {
+    answers('/v1/subscriptions/sub_1/manifest', 403, errorBody('insufficient_scope'));
+    expect(await refusalOf(start().manifest('sub_1', signal))).toMatchObject({ scope: subscription });
+  });
+
+  it.each([
+    ['recorded: false', 200, '{"recorded":false,"changes":[],"nextCursor":null}'],
+    ['changes_not_recorded', 409, errorBody('changes_not_recorded')],
+    ['404', 404, errorBody('not_found')],
+    ['404 without the Error shape', 404, 'nothing here'],
+    ['410', 410, errorBody('gone')],
+    ['insufficient_scope', 403, errorBody('insufficient_scope')],
+  ])('changes are not recorded: %s', async (_name, status, body) => {
+    const server = answers('/v1/datasets/parcels/changes', status, body);
+    const directory = await mkdtemp(join(tmpdir(), 'feed-changes-'));
+    const changes = await start().changes({ datasetId: 'parcels', version: 2, directory }, signal);
+    await rm(directory, { recursive: true });
+    expect(changes).toMatchObject({ recorded: false, why: expect.stringMatching(/\w/) });
+    expect(server.asked()).toBe(1);
+  });
+
+  it('a redirect is not followed', async () => {
+    nock(BASE)
+      .persist()
+      .get('/v1/subscriptions')
+      .query(true)
+      .reply(302, '', { location: 'https://other.example/' });
+    const other = nock('https://other.example').get('/').reply(200, '{"subscriptions":[]}');
+    const error = await errorOf(start().subscriptions(signal));
+    expect(error.message).toContain('answered 302, a redirect');
+    expect(error.hint).toContain('service.baseUrl');
+    expect(other.isDone()).toBe(false);
+  });
+
+  it('a refusal that repeats the key and rewrites the terminal is cleaned', async () => {
+    const message = `Bearer ${CANARY_KEY} is\u001b[2J bad\u202e`;
+    answers(
+      '/v1/subscriptions',
+      403,
+      errorBody('no', message, { a: `https://x.example/${CANARY_KEY}`, b: 'file:///etc' }),
+    );
+    const refusal = await refusalOf(start().subscriptions(signal));
+    expect(refusal.message).toBe('Bearer [secret] is [2J bad');
+    expect(refusal.links).toEqual(new Map([['a', 'https://x.example/[secret]']]));
+    expect(tested.logged.join('\n')).not.toContain(CANARY_KEY);
+  });
+
+  it('every exchange leaves a line without query and key', async () => {
+    answers('/v1/subscriptions/sub_1/events', 200, '{"events":[],"hasMore":false}');
+    await start().events('sub_1', { text: 'evt_7', number: 7n }, signal);
+    expect(tested.logged.map((line) => JSON.parse(line))).toEqual([
+      {
+        operation: 'read events',
+        place: 'https://feed.example/v1/subscriptions/sub_1/events',
+        status: 200,
+        ms: 0,
+        message: 'Asked the service.',
+      },
+    ]);
+  });
+});
+
+describe('Retry-After', () => {
+  it.each([
+    ['seconds', '7', 7_000],
+    ['a date', 'Thu, 01 Jan 2026 00:01:00 GMT', 60_000],
+    ['less than the own backoff', '0', 500],
+    ['a date that has passed', 'Wed, 31 Dec 2025 00:00:00 GMT', 500],
+    ['nonsense', '5 apples', 500],
+    ['more than the cap', '86400', 900_000],
+  ])('%s', async (_name, header, waitMs) => {
+    nock(BASE).get('/v1/subscriptions').query(true).reply(503, '', { 'retry-after': header });
+    nock(BASE).get('/v1/subscriptions').query(true).reply(200, '{"subscriptions":[],"nextCursor":null}');
+    expect(await start({ clock: instantClock() }).subscriptions(signal)).toEqual([]);
+    expect(tested.clock.sleptMs).toEqual([waitMs]);
+  });
+
+  it('the cap holds for all waits of a request together; what is left is told', async () => {
+    const server = answers('/v1/subscriptions', 429, '', { 'retry-after': '600' });
+    const error = await errorOf(
+      start({ retry: { maxAttempts: 9, baseDelayMs: 500, maxDelayMs: 30_000 } }).subscriptions(signal),
+    );
+    expect(error).toMatchObject({ name: 'ServiceUnavailableError', retryAfterMs: 600_000 });
+    expect(tested.clock.sleptMs).toEqual([600_000, 300_000]);
+    expect(server.asked()).toBe(3);
+  });
+
+  it('without it the time for all attempts is limited', async () => {
+    const server = answers('/v1/subscriptions', 500, '');
+    const retry = { maxAttempts: 100, baseDelayMs: 10_000, maxDelayMs: 10_000 };
+    const error = await errorOf(
+      start({ retry, limits: { operationDeadlineMs: 35_000 } }).subscriptions(signal),
+    );
+    expect(error.message).toContain('after 4 attempts in 30.0 s');
+    expect(server.asked()).toBe(4);
+  });
+});

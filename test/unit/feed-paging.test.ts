@@ -1,0 +1,100 @@
+/** Lists: they end, whatever the service says of their next page (F25). */
+
+import { describe, expect, it } from 'vitest';
+import { readPages } from '../../src/feed/paging.ts';
+import { ContractViolationError, RefusalError, ServiceUnavailableError } from '../../src/model/errors.ts';
+import { errorOf } from '../support/feed-client.ts';
+
+interface Page {
+  readonly nextCursor: string | null;
+  readonly item?: number;
+}
+
+/** Reads a list whose next cursor is a function of the cursor. */
+async function read(next: (cursor: string | null) => Page | Error, isEnough = (_page: Page) => false) {
+  const cursors: (string | null)[] = [];
+  const pages = readPages<Page>({
+    title: 'do it',
+    isEnough,
+    async read(cursor) {
+      cursors.push(cursor);
+      const page = next(cursor);
+      if (page instanceof Error) throw page;
+      return page;
+    },
+  });
+  return { cursors, pages };
+}
+
+function refusal(status: number, code: string | null): RefusalError {
+  const scope = { kind: 'workspace' } as const;
+  return new RefusalError({ scope, operation: 'do it', status, code, message: 'No.', links: new Map() });
+}
+
+describe('a list', () => {
+  it('is read page by page to the one without a cursor', async () => {
+    const { cursors, pages } = await read((cursor) => ({
+      nextCursor: cursor === null ? 'a' : cursor === 'a' ? 'b' : null,
+    }));
+    expect(await pages).toHaveLength(3);
+    expect(cursors).toEqual([null, 'a', 'b']);
+  });
+
+  it('may have empty pages', async () => {
+    const { pages } = await read((cursor) => ({ nextCursor: cursor === null ? '' : null }));
+    expect((await pages).length).toBeGreaterThan(0);
+  });
+
+  it('is read no further than needed', async () => {
+    const { cursors, pages } = await read(
+      (cursor) => ({ nextCursor: `${cursor ?? ''}x` }),
+      (page) => page.nextCursor === 'xx',
+    );
+    expect(await pages).toHaveLength(2);
+    expect(cursors).toEqual([null, 'x']);
+  });
+
+  it.each([
+    ['a cursor that repeats itself', () => 'same', [null, 'same']],
+    [
+      'cursors that go in a circle',
+      (cursor: string | null) => (cursor === 'a' ? 'b' : 'a'),
+      [null, 'a', 'b'],
+    ],
+  ])('makes no progress with %s', async (_name, next, asked) => {
+    const { cursors, pages } = await read((cursor) => ({ nextCursor: next(cursor) }));
+    const error = await errorOf(pages);
+    expect(error).toBeInstanceOf(ContractViolationError);
+    expect(error).toMatchObject({ path: 'nextCursor' });
+    expect(cursors).toEqual(asked);
+  });
+
+  it('that never ends is left', async () => {
+    let number = 0;
+    const { cursors, pages } = await read(() => {
+      number += 1;
+      return { nextCursor: String(number) };
+    });
+    expect((await errorOf(pages)).message).toContain('goes on after 10,000 pages');
+    expect(cursors).toHaveLength(10_000);
+  });
+
+  it('is begun anew twice where a cursor is refused, then refused', async () => {
+    const { cursors, pages } = await read((cursor) =>
+      cursor === null ? { nextCursor: 'a' } : refusal(400, 'invalid_cursor'),
+    );
+    expect(await errorOf(pages)).toBeInstanceOf(RefusalError);
+    expect(cursors).toEqual([null, 'a', null, 'a', null, 'a']);
+  });
+
+  it.each([
+    ['a refusal of the first page', null, refusal(404, 'not_found'), 1],
+    ['a refusal of the key', 'a', refusal(401, null), 2],
+    ['a lack of scope', 'a', refusal(403, 'insufficient_scope'), 2],
+    ['an outage', 'a', new ServiceUnavailableError('down'), 2],
+  ])('is not begun anew after %s', async (_name, at, error, asked) => {
+    const { cursors, pages } = await read((cursor) => (cursor === at ? error : { nextCursor: 'a' }));
+    expect(await errorOf(pages)).toBe(error);
+    expect(cursors).toHaveLength(asked);
+  });
+});

@@ -1,0 +1,222 @@
+/** The demo as a person runs it: the real command line, the real fixture feed, what is printed and what stays. */
+
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { COUNTIES, KINDS, ROWS_PER_DATASET, SEED } from '../../fixtures/demo/publication.ts';
+import type { Cell, Json } from '../../fixtures/source/content.ts';
+import { type GeneratedDataset, generateDatasets } from '../../fixtures/source/generate.ts';
+import { compareCaptured } from '../support/compare-captured.ts';
+import { writeDatasetFolders } from '../support/dataset-folder.ts';
+import { runDemo, startDemo } from '../support/demo-process.ts';
+import { writeChangedCopy } from '../support/mirror-file.ts';
+import { realDataDirectory } from '../support/real-data.ts';
+import { projectRoot } from '../support/source-tree.ts';
+
+/** As of a person who has a real service configured: the demo must not touch it. */
+const REAL_SERVICE = {
+  FEED_SYNC_BASE_URL: 'https://real.invalid',
+  FEED_SYNC_API_KEY_FILE: '/nowhere/key',
+  FEED_SYNC_SUBSCRIPTIONS: 'sub_real',
+  FEED_SYNC_DESTINATION_PATH: '/nowhere/mirror.duckdb',
+};
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'demo-'));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** The cells of a printed table, without its title and the rule below it. */
+function tableAfter(stdout: string, command: RegExp): readonly (readonly string[])[] {
+  const after = stdout.slice(stdout.search(command));
+  const [, table = ''] = /^─+\n([\s\S]*?)^\(\d+ rows?\)$/m.exec(after) ?? [];
+  return table
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.split(/ {2,}/));
+}
+
+describe('the demo', () => {
+  it('mirrors invented counties: the tables it prints are what the feed published', async () => {
+    const dataDirectory = join(folder, 'generated');
+    const { exitCode, stdout, stderr } = await runDemo(['--data-dir', dataDirectory], REAL_SERVICE);
+    expect([exitCode, stdout, stderr]).toEqual([0, expect.anything(), expect.anything()]);
+    expect(stdout).toContain(`made from seed ${SEED}.`);
+    expect(stderr).toContain('Loaded a snapshot.');
+    expect(stdout).toMatch(/^\$ node dist\/main\.js once\n12 datasets in 1 subscription: 12 loaded/m);
+    const datasets = generateDatasets({
+      seed: SEED,
+      counties: COUNTIES,
+      rowsPerDataset: ROWS_PER_DATASET,
+      kinds: KINDS,
+    });
+    expect(tableAfter(stdout, /What is in the mirror/)).toEqual(contentsOf(datasets));
+    expect(tableAfter(stdout, /A question to it/)).toEqual(contractorsOf(datasets));
+
+    const commands = stdout.split('\n').filter((line) => /^node dist\/main\.js (query|status) /.test(line));
+    expect(commands).toHaveLength(2);
+    for (const command of commands) {
+      const printed = execFileSync('sh', ['-c', command.replace(/^node/, `"${process.execPath}"`)], {
+        cwd: projectRoot,
+        encoding: 'utf8',
+      });
+      expect(printed).toContain('us_az_cedarville_parcels');
+    }
+  });
+
+  it('mirrors a folder of datasets, finds mirror and files equal, and starts anew when it runs again', async () => {
+    const data = join(folder, 'small');
+    writeDatasetFolders(data);
+    const dataDirectory = join(folder, "it's a mirror");
+    for (let run = 1; run <= 2; run++) {
+      const { exitCode, stdout } = await runDemo(['--data', data, '--data-dir', dataDirectory]);
+      expect(stdout).toContain('stations: 1 versions, 1 equal\nus-xx-areas: 1 versions, 1 equal\n');
+      expect(exitCode).toBe(0);
+      writeFileSync(join(dataDirectory, 'left-over'), '');
+    }
+    const mirror = join(dataDirectory, 'mirror.duckdb');
+    expect(await compareCaptured('--mirror', mirror, '--data', data)).toMatchObject({ exitCode: 0 });
+  });
+
+  it('stops feed and command at Ctrl-C, and leaves nothing behind but its data directory', async () => {
+    const temporary = join(folder, 'temporary');
+    mkdirSync(temporary);
+    const demo = startDemo(['--data-dir', join(folder, 'stopped')], { TMPDIR: temporary });
+    demo.process.stdout?.on('data', (chunk: Buffer) => {
+      if (chunk.includes('dist/main.js once')) demo.process.kill('SIGINT');
+    });
+    const { exitCode, stdout } = await demo.ended;
+    expect(exitCode).toBe(130);
+    expect(stdout).not.toContain('What is in the mirror');
+    expect(readdirSync(temporary)).toEqual([]);
+  });
+});
+
+describe('what makes no sense to the demo', () => {
+  it('is said, with exit code 64', async () => {
+    const foreign = join(folder, 'foreign');
+    mkdirSync(foreign);
+    writeFileSync(join(foreign, 'precious'), 'data');
+    const cases: readonly (readonly [readonly string[], string])[] = [
+      [['--data', join(folder, 'nowhere')], `There is no folder ${join(folder, 'nowhere')}`],
+      [['--data', foreign], `The folder ${foreign} holds no dataset`],
+      [['--data-dir', foreign], 'no demo has made it'],
+      [['--data-dir', join(foreign, 'precious')], "cannot be the demo's data directory (ENOTDIR)"],
+      [['--fast'], "unknown option '--fast'"],
+      [['again'], 'too many arguments'],
+    ];
+    for (const [words, message] of cases) {
+      const { exitCode, stdout, stderr } = await runDemo(words);
+      expect([exitCode, stdout]).toEqual([64, '']);
+      expect(stderr).toContain(message);
+      expect(stderr).toContain('See npm run demo -- --help.');
+    }
+    expect(readFileSync(join(foreign, 'precious'), 'utf8')).toBe('data');
+  });
+
+  it('is explained by --help', async () => {
+    const { exitCode, stdout } = await runDemo(['--help']);
+    expect(exitCode).toBe(0);
+    expect(stdout).toMatch(/--data <folder>[\s\S]*--data-dir <folder>[\s\S]*Exit codes:/);
+  });
+});
+
+const realData = realDataDirectory();
+
+describe.skipIf(realData === null)('the demo on the real datasets', () => {
+  const data = realData ?? '';
+  const dataDirectory = () => join(folder, 'real');
+  const mirror = () => join(dataDirectory(), 'mirror.duckdb');
+  beforeAll(async () => {
+    const { exitCode, stdout, stderr } = await runDemo(['--data', data, '--data-dir', dataDirectory()]);
+    expect([exitCode, stderr]).toEqual([0, expect.anything()]);
+    expect(stdout).toContain(`ourairports-navaids: 1 versions, 1 equal
+ca-on-toronto-short-term-rentals: 1 versions, 1 equal
+us-counties: 1 versions, 1 equal
+`);
+    expect(tableAfter(stdout, /What is in the mirror/)).toEqual([
+      ['ca-on-toronto-short-term-rentals', '1', '8062', '7'],
+      ['ourairports-navaids', '1', '11021', '21'],
+      ['us-counties', '1', '3221', '7'],
+    ]);
+  });
+
+  /** The dataset, a change to it, and what tells of it. */
+  const flips: readonly (readonly [string, string, RegExp])[] = [
+    [
+      'ca-on-toronto-short-term-rentals',
+      `UPDATE ca_on_toronto_short_term_rentals SET address = address || ' ' WHERE operator_registration_number = 'STR-2303-GFDVHS'`,
+      /column "address": 1 cell different, first at operator_registration_number = "STR-2303-GFDVHS"\n {4}file {4}"48 Grenoble Dr"\n {4}mirror {2}"48 Grenoble Dr "\n/,
+    ],
+    [
+      'ourairports-navaids',
+      'UPDATE ourairports_navaids SET latitude_deg = 52.558898925781257 WHERE id = 85050',
+      /column "latitude_deg": 1 cell different, first at id = 85050\n {4}file {4}52\.55889892578125\n {4}mirror {2}52\.55889892578126\n/,
+    ],
+    [
+      'us-counties',
+      `UPDATE us_counties SET geometry = replace(ST_AsText(geometry), '32.344437', '32.344438') WHERE fips = '01001'`,
+      /column "geometry": 1 cell different, first at fips = "01001"\n {4}file .*32\.344437,.*\n {4}mirror .*32\.344438,.*\n/,
+    ],
+    [
+      'us-counties',
+      `DELETE FROM us_counties WHERE fips = '01009'`,
+      /1 key only in the file, first fips = "01009"/,
+    ],
+  ];
+  it.each(flips)('finds one change of %s', async (datasetId, change, told) => {
+    const changed = join(folder, 'changed.duckdb');
+    await writeChangedCopy(mirror(), changed, change);
+    const { exitCode, stdout } = await compareCaptured('--mirror', changed, '--data', data);
+    expect(stdout).toMatch(told);
+    expect(stdout).toContain(`${datasetId}: 1 versions, 0 equal\n`);
+    expect(stdout.match(/: 1 versions, 1 equal$/gm)).toHaveLength(2);
+    expect(exitCode).toBe(1);
+  });
+});
+
+function contentsOf(datasets: readonly GeneratedDataset[]): readonly (readonly string[])[] {
+  return datasets
+    .map((dataset) => ({ datasetId: dataset.datasetId, ...dataset.initial() }))
+    .sort((left, right) => (left.datasetId < right.datasetId ? -1 : 1))
+    .map(({ datasetId, rowCount, schema }) => {
+      const columnCount = schema.columns.length + schema.envelopeColumns.length;
+      return [datasetId, '1', String(rowCount), String(columnCount)];
+    });
+}
+
+/** The answer to the demo's question, reckoned from the rows as they were generated. */
+function contractorsOf(datasets: readonly GeneratedDataset[]): readonly (readonly string[])[] {
+  const byContractor = new Map<string, { permits: number; counties: Set<string>; dollars: number }>();
+  for (const { placeName, topic, initial } of datasets) {
+    if (topic !== 'permits') continue;
+    const { schema, rows } = initial();
+    const position = (name: string) => schema.columns.findIndex((column) => column.name === name);
+    for (const row of rows()) {
+      const contractor = row[position('contractor')] ?? null;
+      if (contractor === null) continue;
+      const name = nameOf(contractor);
+      const sum = byContractor.get(name) ?? { permits: 0, counties: new Set(), dollars: 0 };
+      sum.permits += 1;
+      sum.counties.add(placeName);
+      sum.dollars += Number(row[position('valuation')] ?? 0);
+      byContractor.set(name, sum);
+    }
+  }
+  return [...byContractor]
+    .sort(([, left], [, right]) => right.dollars - left.dollars)
+    .map(([name, { permits, counties, dollars }]) => [
+      name,
+      String(permits),
+      String(counties.size),
+      String(Math.round(dollars)),
+    ]);
+}
+
+function nameOf(contractor: Cell): string {
+  const { json } = contractor as Json;
+  return (json as { readonly name: string }).name;
+}

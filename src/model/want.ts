@@ -10,8 +10,8 @@ export interface Want {
   readonly datasetId: string;
   /** Subscriptions that hold the dataset. */
   readonly members: ReadonlySet<string>;
-  /** Subscriptions that held it and dropped it. */
-  readonly formerMembers: ReadonlySet<string>;
+  /** Subscriptions that held it and dropped it, with the number of the event that said so; null where it was no event. */
+  readonly formerMembers: ReadonlyMap<string, bigint | null>;
   readonly atLeastVersion: number | null;
   /** By subscription id: the number of the newest event that asked for a reload. */
   readonly reloadAfter: ReadonlyMap<string, bigint>;

@@ -17,8 +17,12 @@ export function foldEvents(
   wants: ReadonlyMap<string, Want>,
 ): readonly WantChange[] {
   const removedInPage = new Map<string, boolean>();
-  const wasRemoved = (datasetId: string): boolean =>
-    removedInPage.get(datasetId) ?? wants.get(datasetId)?.formerMembers.has(subscriptionId) ?? false;
+  const wasRemoved = ({ datasetId, id }: FeedEvent): boolean => {
+    const inPage = removedInPage.get(datasetId);
+    if (inPage !== undefined) return inPage;
+    const removal = wants.get(datasetId)?.formerMembers.get(subscriptionId);
+    return removal !== undefined && (removal === null || removal < id.number);
+  };
   return inOrder(events).flatMap((event) => {
     const changes = changesOf(event, wasRemoved);
     if (event.kind === 'event' && event.type === 'dataset.removed') removedInPage.set(event.datasetId, true);
@@ -46,7 +50,7 @@ export function cursorAfter(
 
 function changesOf(
   event: FeedEvent | UnreadableEvent,
-  wasRemoved: (datasetId: string) => boolean,
+  wasRemoved: (event: FeedEvent) => boolean,
 ): readonly WantChange[] {
   if (event.kind === 'unreadable') {
     return event.datasetId === null ? [] : [{ kind: 'look', datasetId: event.datasetId }];
@@ -57,7 +61,7 @@ function changesOf(
     case 'dataset.added':
       return [
         { kind: 'member', datasetId, eventNumber },
-        wasRemoved(datasetId) ? reload(event) : newVersion(event),
+        wasRemoved(event) ? reload(event) : newVersion(event),
       ];
     case 'dataset.updated':
       return [newVersion(event)];

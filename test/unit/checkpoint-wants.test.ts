@@ -9,7 +9,7 @@ import { commit, event, openAt, openNew, temporaryPath } from '../support/checkp
 const NEW_WANT: Want = {
   datasetId: 'd',
   members: new Set(),
-  formerMembers: new Set(),
+  formerMembers: new Map(),
   atLeastVersion: null,
   reloadAfter: new Map(),
   looksAsked: 0,
@@ -50,7 +50,7 @@ describe('members', () => {
   it('become former ones, and members again', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', member, noMember);
-    expect(wanted(checkpoint)).toEqual({ ...NEW_WANT, formerMembers: new Set(['s']) });
+    expect(wanted(checkpoint)).toEqual({ ...NEW_WANT, formerMembers: new Map([['s', null]]) });
     commit(checkpoint, 's', member);
     expect(wanted(checkpoint)).toEqual({ ...NEW_WANT, members: new Set(['s']) });
   });
@@ -61,7 +61,7 @@ describe('members', () => {
     const removed: WantChange = { ...noMember, eventNumber: 10n };
     commit(checkpoint, 's', added, removed);
     commit(checkpoint, 's', added);
-    expect(wanted(checkpoint)?.formerMembers).toEqual(new Set(['s']));
+    expect(wanted(checkpoint)?.formerMembers).toEqual(new Map([['s', 10n]]));
     commit(checkpoint, 's', { ...member, eventNumber: 11n }, removed);
     expect(wanted(checkpoint)?.members).toEqual(new Set(['s']));
   });
@@ -70,7 +70,10 @@ describe('members', () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', { ...member, eventNumber: 100n });
     commit(checkpoint, 't', { ...member, eventNumber: 5n }, { ...noMember, eventNumber: 6n });
-    expect(wanted(checkpoint)).toMatchObject({ members: new Set(['s']), formerMembers: new Set(['t']) });
+    expect(wanted(checkpoint)).toMatchObject({
+      members: new Set(['s']),
+      formerMembers: new Map([['t', 6n]]),
+    });
   });
 
   it('follow the manifest whatever event came before, and events after it', async () => {

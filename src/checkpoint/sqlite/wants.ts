@@ -15,7 +15,8 @@ const SELECT_WANTS = `
   FROM wants`;
 
 const SELECT_MEMBERS = `
-  SELECT dataset_id AS datasetId, subscription_id AS subscriptionId, is_member AS isMember FROM want_members`;
+  SELECT dataset_id AS datasetId, subscription_id AS subscriptionId, is_member AS isMember, event_number AS eventNumber
+  FROM want_members`;
 
 const SELECT_RELOADS = `
   SELECT dataset_id AS datasetId, subscription_id AS subscriptionId, event_number AS eventNumber FROM want_reloads`;
@@ -89,7 +90,9 @@ export function wantsTable(database: Database.Database): WantsTable {
 
 function wantsReader(database: Database.Database): () => ReadonlyMap<string, Want> {
   const selectWants = database.prepare<[], WantRow>(SELECT_WANTS);
-  const selectMembers = database.prepare<[], OfSubscription & { isMember: number }>(SELECT_MEMBERS);
+  const selectMembers = database
+    .prepare<[], OfSubscription & { isMember: bigint; eventNumber: bigint | null }>(SELECT_MEMBERS)
+    .safeIntegers();
   const selectReloads = database
     .prepare<[], OfSubscription & { eventNumber: bigint }>(SELECT_RELOADS)
     .safeIntegers();
@@ -100,14 +103,15 @@ function wantsReader(database: Database.Database): () => ReadonlyMap<string, Wan
         {
           ...row,
           members: new Set<string>(),
-          formerMembers: new Set<string>(),
+          formerMembers: new Map<string, bigint | null>(),
           reloadAfter: new Map<string, bigint>(),
         },
       ]),
     );
-    for (const { datasetId, subscriptionId, isMember } of selectMembers.iterate()) {
+    for (const { datasetId, subscriptionId, isMember, eventNumber } of selectMembers.iterate()) {
       const want = wants.get(datasetId);
-      (isMember === 1 ? want?.members : want?.formerMembers)?.add(subscriptionId);
+      if (isMember === 1n) want?.members.add(subscriptionId);
+      else want?.formerMembers.set(subscriptionId, eventNumber);
     }
     for (const { datasetId, subscriptionId, eventNumber } of selectReloads.iterate()) {
       wants.get(datasetId)?.reloadAfter.set(subscriptionId, eventNumber);

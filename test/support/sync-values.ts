@@ -1,0 +1,173 @@
+/** Values that a catch-up decides by: each builder gives an ordinary one, and takes what a test wants changed. */
+
+import type { Failure, Hold } from '../../src/checkpoint/checkpoint.ts';
+import type { HeldDataset } from '../../src/destination/destination.ts';
+import type { RefusalScope } from '../../src/model/errors.ts';
+import { RefusalError } from '../../src/model/errors.ts';
+import type { EventId, EventType, FeedEvent, UnreadableEvent } from '../../src/model/event.ts';
+import { type ManifestEntry, snapshotDigest } from '../../src/model/manifest.ts';
+import type { Schema } from '../../src/model/schema.ts';
+import type { Subscription } from '../../src/model/subscription.ts';
+import type { Version } from '../../src/model/version.ts';
+import type { Want } from '../../src/model/want.ts';
+import type { Offer } from '../../src/sync/plan.ts';
+
+export const NOW = new Date('2026-03-01T12:00:00.000Z');
+
+export function id(number: bigint | number): EventId {
+  return { text: `evt_${number}`, number: BigInt(number) };
+}
+
+/** The digest that a file with this content has, as far as these tests go. */
+export function digestOf(content: string): string {
+  return Buffer.from(content).toString('hex').padEnd(64, '0').slice(0, 64);
+}
+
+/** A manifest entry of one file; `content` stands for what is in it. */
+export function entry(
+  datasetId: string,
+  version: number,
+  content: string | null = `v${version}`,
+): ManifestEntry {
+  const sha256 = content === null ? null : digestOf(content);
+  const file = { url: `https://files.example/${datasetId}`, bytes: 100, rowCount: 10, sha256 };
+  return { datasetId, version, schemaVersion: '1', rowCount: 10, files: [file] };
+}
+
+export function offer(version: number, changed: Partial<Offer> & { content?: string | null } = {}): Offer {
+  const { content, ...rest } = changed;
+  return {
+    subscriptionId: 'sub_1',
+    reflects: 100n,
+    entry: entry('parcels', version, content === undefined ? `v${version}` : content),
+    ...rest,
+  };
+}
+
+export function want(changed: Partial<Want> = {}): Want {
+  return {
+    datasetId: 'parcels',
+    members: new Set(['sub_1']),
+    formerMembers: new Map(),
+    atLeastVersion: null,
+    reloadAfter: new Map(),
+    looksAsked: 0,
+    looksDone: 0,
+    ...changed,
+  };
+}
+
+/** A table that was loaded from the snapshot of `entry(datasetId, version)`. */
+export function table(version: number, changed: Partial<HeldDataset> = {}): HeldDataset {
+  return {
+    datasetId: 'parcels',
+    tableName: 'parcels',
+    version,
+    schemaVersion: '1',
+    rowCount: 10,
+    keyColumns: ['id'],
+    snapshotVersion: version,
+    snapshotDigest: snapshotDigest(entry('parcels', version).files) ?? '',
+    publishedAt: null,
+    appliedAt: NOW,
+    reloads: new Map(),
+    ...changed,
+  };
+}
+
+export function failure(changed: Partial<Failure> = {}): Failure {
+  return {
+    datasetId: 'parcels',
+    error: 'DataError',
+    message: 'The file is broken.',
+    hint: null,
+    content: null,
+    attempts: 1,
+    failedAt: NOW,
+    retryAt: new Date(NOW.getTime() + 60_000),
+    ...changed,
+  };
+}
+
+export function refusal(
+  scope: RefusalScope,
+  changed: { status?: number; code?: string | null } = {},
+): RefusalError {
+  return new RefusalError({
+    scope,
+    operation: 'list versions',
+    status: 403,
+    code: 'outside_coverage',
+    message: 'The county is not covered.',
+    links: new Map([['coverage', 'https://app.example/coverage']]),
+    ...changed,
+  });
+}
+
+export function hold(scope: RefusalScope = { kind: 'dataset', datasetId: 'parcels' }): Hold {
+  return { refusal: refusal(scope).refusal, heldAt: NOW, keyHash: 'key-1' };
+}
+
+export function event(
+  number: bigint | number,
+  type: EventType,
+  changed: Partial<Omit<FeedEvent, 'kind' | 'id' | 'type'>> = {},
+): FeedEvent {
+  return {
+    kind: 'event',
+    id: id(number),
+    type,
+    datasetId: 'parcels',
+    version: null,
+    previousVersion: null,
+    schemaVersion: null,
+    counts: null,
+    reason: null,
+    createdAt: NOW,
+    ...changed,
+  };
+}
+
+export function unreadable(changed: Partial<UnreadableEvent> = {}): UnreadableEvent {
+  return { kind: 'unreadable', id: id(1), datasetId: 'parcels', trouble: 'type: unknown', ...changed };
+}
+
+export function subscription(changed: Partial<Subscription> = {}): Subscription {
+  return {
+    id: 'sub_1',
+    name: 'Travis',
+    places: [],
+    topics: [],
+    datasetIds: [],
+    datasetCount: null,
+    lastEventId: id(100),
+    ...changed,
+  };
+}
+
+export function schema(datasetId: string, changed: Partial<Schema> = {}): Schema {
+  return {
+    datasetId,
+    schemaVersion: '1',
+    firstVersion: 1,
+    columns: [{ name: 'id', type: 'string', nullable: false, description: null, sourceName: null }],
+    keyColumns: ['id'],
+    envelopeColumns: [],
+    changeFromPrevious: null,
+    ...changed,
+  };
+}
+
+export function version(datasetId: string, number: number, changed: Partial<Version> = {}): Version {
+  return {
+    datasetId,
+    version: number,
+    previousVersion: number - 1,
+    schemaVersion: '1',
+    rowCount: 10,
+    counts: null,
+    resyncRequired: false,
+    publishedAt: NOW,
+    ...changed,
+  };
+}

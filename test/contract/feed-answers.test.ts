@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createGzip, gzipSync } from 'node:zlib';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
 import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
 import type { Feed } from '../../src/feed/feed.ts';
@@ -386,5 +386,24 @@ describe('F20, F21: where links lead', () => {
     expect(await fetchVia(far, `${files.url}/x`)).toMatchObject({ kind: 'complete' });
     const error = await errorOf(fetchVia(client('https://feed.example'), `${files.url}/x`));
     expect(error.message).toContain('which is not encrypted');
+  });
+});
+
+describe('proxies', () => {
+  it('are those that are passed in, not those of the environment', async () => {
+    const proxy = await serve((request, response) => {
+      response.end(request.url?.endsWith('/x') ? 'the file' : '{"subscriptions":[],"nextCursor":null}');
+    });
+    const own = await serve((_request, response) => response.end('{"subscriptions":[],"nextCursor":null}'));
+    vi.stubEnv('HTTP_PROXY', proxy.url);
+    cleanups.push(async () => vi.unstubAllEnvs());
+    await client(own.url).subscriptions(signal);
+    expect(proxy.seen).toEqual([]);
+    const passed = { httpProxy: proxy.url, httpsProxy: null, noProxy: 'direct.test' };
+    await client('http://feed.test', { proxy: passed }).subscriptions(signal);
+    expect(proxy.seen.map(({ path }) => path)).toEqual(['http://feed.test/v1/subscriptions?limit=200']);
+    await client(own.url, { proxy: passed }).subscriptions(signal);
+    expect(own.seen).toHaveLength(2);
+    expect(proxy.seen).toHaveLength(1);
   });
 });

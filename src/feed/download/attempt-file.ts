@@ -7,21 +7,13 @@ import { DataError } from '../../model/errors.ts';
 import type { HttpAnswer } from '../http/http.ts';
 import type { LeastThroughput } from '../http/throughput.ts';
 import { TransientTrouble } from '../http/trouble.ts';
-import { requireSpace } from '../storage.ts';
-import { type AnswerKind, kindOfAnswer, type Resumption } from './answer-kind.ts';
+import { type AnswerKind, kindOfAnswer } from './answer-kind.ts';
 import { describeJob, type FileJob } from './file-job.ts';
+import { type FileStart, nothingThere, startOf } from './file-start.ts';
 import { type FileSource, openFile } from './open-file.ts';
-import {
-  dropPart,
-  finishPart,
-  type KeptFile,
-  type PartOrigin,
-  readKept,
-  readPartOrigin,
-  sizeOf,
-} from './part-file.ts';
+import { nothingMore, type ReceivingParts, receiveRest, receiveWhole } from './receive-file.ts';
 import { RefusedLinkError } from './refused-link.ts';
-import { type Beginning, emptyBeginning, hashPart, type WrittenFile, writeBody } from './write-body.ts';
+import type { WrittenFile } from './write-body.ts';
 
 /** The link answered as one that has expired. */
 export class LinkExpired extends Error {
@@ -33,27 +25,11 @@ export class LinkExpired extends Error {
   }
 }
 
-/** The content is not what the manifest states. */
-export class ContentDiffers extends Error {
-  readonly stated: string;
-  readonly found: string;
-
-  constructor(stated: string, found: string) {
-    super(`stated ${stated}, found ${found}`);
-    this.stated = stated;
-    this.found = found;
-  }
-}
-
-export interface AttemptParts {
+export interface AttemptParts extends ReceivingParts {
   readonly source: FileSource;
-  readonly directory: string;
-  readonly reserveBytes: number;
   readonly deadlineMs: number;
   readonly leastThroughput: LeastThroughput;
   readonly now: () => Date;
-  /** Paths whose part was begun by this process, after any loss of power. */
-  readonly begunHere: Set<string>;
 }
 
 /** @throws LinkExpired, ContentDiffers, TransientTrouble, DataError, StorageError, InterruptedError */
@@ -64,27 +40,27 @@ export async function attemptFile(
   onBytes: (bytes: number) => void,
   signal: AbortSignal,
 ): Promise<WrittenFile> {
-  const started = await startOf(job, parts);
+  const started = await startOf(job, parts.begunHere);
   const { resumption } = started;
   if (resumption !== null && resumption.fromByte === resumption.totalBytes) {
-    return receive(job, noChunks(), started.beginning, resumption, parts, onBytes);
+    return receiveRest(job, nothingMore(), started.beginning, resumption, parts, onBytes);
   }
   const first = await ask(job, link, started, parts, signal);
   if (first.kind.kind !== 'start-over') return take(job, first, started, parts, onBytes);
   first.answer.discard();
-  const nothing = { beginning: emptyBeginning(), ...NOTHING };
+  const nothing = nothingThere();
   return take(job, await ask(job, link, nothing, parts, signal), nothing, parts, onBytes);
 }
 
 async function take(
   job: FileJob,
   { answer, kind }: Answered,
-  { beginning, resumption, kept }: Start,
+  { beginning, resumption, kept }: FileStart,
   parts: AttemptParts,
   onBytes: (bytes: number) => void,
 ): Promise<WrittenFile> {
   if (kind.kind === 'whole') return receiveWhole(job, answer, kind, parts, onBytes);
-  if (kind.kind === 'rest') return receive(job, answer.chunks(), beginning, resumption, parts, onBytes);
+  if (kind.kind === 'rest') return receiveRest(job, answer.chunks(), beginning, resumption, parts, onBytes);
   answer.discard();
   if (kind.kind === 'expired') throw new LinkExpired(kind.status);
   if (kind.kind === 'unchanged' && kept !== null) return { bytes: kept.bytes, sha256: kept.sha256 };
@@ -96,38 +72,12 @@ interface Answered {
   readonly kind: AnswerKind;
 }
 
-interface Start {
-  readonly beginning: Beginning;
-  readonly resumption: Resumption | null;
-  readonly kept: KeptFile | null;
-}
-
-const NOTHING: Pick<Start, 'resumption' | 'kept'> = { resumption: null, kept: null };
-
-/**
- * What is there of the file. Without a stated digest nothing would notice that a loss of power left holes in a part,
- * so there only a part that this process has begun is continued.
- */
-async function startOf(job: FileJob, { begunHere }: AttemptParts): Promise<Start> {
-  const nothing = { beginning: emptyBeginning(), ...NOTHING };
-  if (job.file.sha256 === null) {
-    const kept = await readKept(job.path);
-    if (kept !== null && (await sizeOf(job.path)) === kept.bytes) return { ...nothing, kept };
-    if (!begunHere.has(job.path)) return nothing;
-  }
-  const origin = await readPartOrigin(job.path);
-  if (origin === null || (await sizeOf(`${job.path}.part`)) === null) return nothing;
-  const beginning = await hashPart(job.path);
-  if (beginning.bytes === 0 || beginning.bytes > origin.totalBytes) return nothing;
-  return { beginning, resumption: { ...origin, fromByte: beginning.bytes }, kept: null };
-}
-
 type Headers = { range?: string; 'if-range'?: string; 'if-none-match'?: string };
 
 async function ask(
   job: FileJob,
   link: string,
-  { resumption, kept }: Start,
+  { resumption, kept }: FileStart,
   parts: AttemptParts,
   signal: AbortSignal,
 ): Promise<Answered> {
@@ -154,80 +104,4 @@ async function ask(
       cause: error,
     });
   }
-}
-
-async function receiveWhole(
-  job: FileJob,
-  answer: HttpAnswer,
-  { totalBytes, etag }: AnswerKind & { readonly kind: 'whole' },
-  parts: AttemptParts,
-  onBytes: (bytes: number) => void,
-): Promise<WrittenFile> {
-  if (totalBytes !== null) {
-    try {
-      refuseOtherLength(job, totalBytes);
-      await requireSpace(parts.directory, totalBytes, parts.reserveBytes, `the bytes of ${describeJob(job)}`);
-    } catch (error) {
-      answer.discard();
-      throw error;
-    }
-  }
-  const origin = etag === null || totalBytes === null ? null : { etag, totalBytes };
-  parts.begunHere.add(job.path);
-  return receive(job, answer.chunks(), emptyBeginning(), origin, parts, onBytes);
-}
-
-async function receive(
-  job: FileJob,
-  chunks: AsyncGenerator<Buffer>,
-  beginning: Beginning,
-  origin: PartOrigin | null,
-  parts: AttemptParts,
-  onBytes: (bytes: number) => void,
-): Promise<WrittenFile> {
-  const { path } = job;
-  const { directory, reserveBytes } = parts;
-  const title = `the bytes of ${describeJob(job)}`;
-  const target = { path, directory, reserveBytes, title, onBytes };
-  const expected = upTo(job.file.bytes, beginning.bytes, chunks);
-  const written = await writeBody(expected, beginning, origin, target);
-  return finish(job, written, origin?.etag ?? null);
-}
-
-async function* noChunks(): AsyncGenerator<Buffer> {}
-
-/** A body longer than the manifest states is not read to its end, which may never come. */
-async function* upTo(
-  statedBytes: number | null,
-  fromByte: number,
-  chunks: AsyncGenerator<Buffer>,
-): AsyncGenerator<Buffer> {
-  let bytes = fromByte;
-  for await (const chunk of chunks) {
-    bytes += chunk.length;
-    yield chunk;
-    if (statedBytes !== null && bytes > statedBytes) return;
-  }
-}
-
-async function finish(job: FileJob, written: WrittenFile, etag: string | null): Promise<WrittenFile> {
-  try {
-    refuseOtherLength(job, written.bytes);
-    const { sha256 } = job.file;
-    if (sha256 !== null && sha256 !== written.sha256) {
-      throw new ContentDiffers(`sha256 ${sha256}`, `sha256 ${written.sha256}`);
-    }
-  } catch (error) {
-    await dropPart(job.path);
-    throw error;
-  }
-  const kept = job.file.sha256 === null && etag !== null ? { etag, ...written } : null;
-  await finishPart(job.path, kept);
-  return written;
-}
-
-/** @throws ContentDiffers */
-function refuseOtherLength({ file }: FileJob, foundBytes: number): void {
-  if (file.bytes === null || file.bytes === foundBytes) return;
-  throw new ContentDiffers(`${file.bytes} bytes`, `${foundBytes} bytes`);
 }

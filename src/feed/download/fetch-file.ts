@@ -4,14 +4,16 @@
  */
 
 import { backoffDelayMs } from '../../lib/backoff.ts';
+import { formatDuration } from '../../lib/units.ts';
 import { DataError, ServiceUnavailableError } from '../../model/errors.ts';
 import { type RetryPolicy, type RetryTools, withRetries } from '../http/retry.ts';
 import { sleepUnlessStopped } from '../http/stop.ts';
 import type { FeedLimits } from '../limits.ts';
-import { type AttemptParts, attemptFile, ContentDiffers, LinkExpired } from './attempt-file.ts';
+import { type AttemptParts, attemptFile, LinkExpired } from './attempt-file.ts';
 import { describeJob, type FileJob } from './file-job.ts';
 import type { FreshLinks } from './fresh-links.ts';
 import { sizeOf } from './part-file.ts';
+import { ContentDiffers } from './receive-file.ts';
 import type { WrittenFile } from './write-body.ts';
 
 /** Downloads of one file whose content is not what the manifest states. */
@@ -35,7 +37,7 @@ export async function fetchFile(
 ): Promise<WrittenFile> {
   const verified = await alreadyVerified(job);
   if (verified !== null) return verified;
-  const spent: Spent = { wrongContents: 0, expiredLinks: 0 };
+  const spent: Spent = { startedMs: parts.tools.clock.monotonicMs(), wrongContents: 0, expiredLinks: 0 };
   const countBytes = (bytes: number): void => {
     spent.expiredLinks = 0;
     onBytes(bytes);
@@ -54,6 +56,7 @@ export async function fetchFile(
 }
 
 interface Spent {
+  readonly startedMs: number;
   wrongContents: number;
   /** In a row, without a byte in between. */
   expiredLinks: number;
@@ -84,6 +87,8 @@ async function takeFreshLink(
 ): Promise<void> {
   spent.expiredLinks += 1;
   if (spent.expiredLinks >= MAX_EXPIRED_LINKS) throw noLinkOpens(job, error);
+  if (parts.tools.clock.monotonicMs() - spent.startedMs > parts.limits.fileDeadlineMs)
+    throw tooSlow(job, parts);
   // The first fresh link is asked for at once: links expire in the ordinary course of a long queue.
   if (spent.expiredLinks > 1) await pause(spent.expiredLinks - 1, parts, signal);
   await links.replace(job.position, link);
@@ -141,5 +146,12 @@ function noLinkOpens(job: FileJob, { status }: LinkExpired): ServiceUnavailableE
   return new ServiceUnavailableError(
     `Could not download ${describeJob(job)}: its link has expired (${status}), and ${MAX_EXPIRED_LINKS - 1} fresh links did not open either.`,
     { hint: 'It is tried again at the next poll. If it stays so, tell the service.' },
+  );
+}
+
+function tooSlow(job: FileJob, { limits }: FetchParts): ServiceUnavailableError {
+  return new ServiceUnavailableError(
+    `Could not download ${describeJob(job)}: it was not whole after ${formatDuration(limits.fileDeadlineMs)}.`,
+    { hint: 'What has arrived is kept, and the rest is asked for at the next poll.' },
   );
 }

@@ -71,11 +71,15 @@ export function dropPart(path: string): Promise<void> {
   });
 }
 
-/** Gives a whole, synced and verified part its final name. `kept` null: its name alone says what it holds. */
+/**
+ * Gives a whole, synced and verified part its final name. `kept` null: its name alone says what it holds. At no moment
+ * does a note stand beside a file that it does not describe.
+ */
 export function finishPart(path: string, kept: KeptFile | null): Promise<void> {
   return onDisk(path, async () => {
-    if (kept !== null) await replaceFile('feed.note-finished-file', `${path}.json`, JSON.stringify(kept));
+    if (kept !== null) await remove('feed.forget-finished-file', `${path}.json`);
     await renameFile('feed.finish-file', partPathOf(path), path);
+    if (kept !== null) await replaceFile('feed.note-finished-file', `${path}.json`, JSON.stringify(kept));
     await remove('feed.drop-finished-origin', `${partPathOf(path)}.json`);
   });
 }

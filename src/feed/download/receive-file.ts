@@ -1,0 +1,112 @@
+/**
+ * Takes the bytes of a file and verifies them.
+ *
+ * Invariant: a file gets its final name only when its length and digest are those that the manifest states; a part
+ * that turns out to be something else is dropped.
+ */
+
+import type { HttpAnswer } from '../http/http.ts';
+import { requireSpace } from '../storage.ts';
+import type { AnswerKind } from './answer-kind.ts';
+import { describeJob, type FileJob } from './file-job.ts';
+import { dropPart, finishPart, type PartOrigin } from './part-file.ts';
+import { type Beginning, emptyBeginning, type WrittenFile, writeBody } from './write-body.ts';
+
+/** The content is not what the manifest states. */
+export class ContentDiffers extends Error {
+  readonly stated: string;
+  readonly found: string;
+
+  constructor(stated: string, found: string) {
+    super(`stated ${stated}, found ${found}`);
+    this.stated = stated;
+    this.found = found;
+  }
+}
+
+export interface ReceivingParts {
+  readonly directory: string;
+  /** Bytes kept free on the disk. */
+  readonly reserveBytes: number;
+  /** Paths whose part was begun by this process, after any loss of power. */
+  readonly begunHere: Set<string>;
+}
+
+/** Takes the whole file, from its first byte. @throws ContentDiffers before anything is read where the length is another. */
+export async function receiveWhole(
+  job: FileJob,
+  answer: HttpAnswer,
+  { totalBytes, etag }: AnswerKind & { readonly kind: 'whole' },
+  parts: ReceivingParts,
+  onBytes: (bytes: number) => void,
+): Promise<WrittenFile> {
+  if (totalBytes !== null) {
+    try {
+      refuseOtherLength(job, totalBytes);
+      await requireSpace(parts.directory, totalBytes, parts.reserveBytes, `the bytes of ${describeJob(job)}`);
+    } catch (error) {
+      answer.discard();
+      throw error;
+    }
+  }
+  const origin = etag === null || totalBytes === null ? null : { etag, totalBytes };
+  parts.begunHere.add(job.path);
+  return receiveRest(job, answer.chunks(), emptyBeginning(), origin, parts, onBytes);
+}
+
+/** Takes what follows on `beginning`; the part came, and comes, from `origin`. @throws ContentDiffers */
+export async function receiveRest(
+  job: FileJob,
+  chunks: AsyncGenerator<Buffer>,
+  beginning: Beginning,
+  origin: PartOrigin | null,
+  parts: ReceivingParts,
+  onBytes: (bytes: number) => void,
+): Promise<WrittenFile> {
+  const { path } = job;
+  const { directory, reserveBytes } = parts;
+  const title = `the bytes of ${describeJob(job)}`;
+  const target = { path, directory, reserveBytes, title, onBytes };
+  const expected = upTo(job.file.bytes, beginning.bytes, chunks);
+  const written = await writeBody(expected, beginning, origin, target);
+  return finish(job, written, origin?.etag ?? null);
+}
+
+/** For a part that is whole already. */
+export async function* nothingMore(): AsyncGenerator<Buffer> {}
+
+/** A body longer than the manifest states is not read to its end, which may never come. */
+async function* upTo(
+  statedBytes: number | null,
+  fromByte: number,
+  chunks: AsyncGenerator<Buffer>,
+): AsyncGenerator<Buffer> {
+  let bytes = fromByte;
+  for await (const chunk of chunks) {
+    bytes += chunk.length;
+    yield chunk;
+    if (statedBytes !== null && bytes > statedBytes) return;
+  }
+}
+
+async function finish(job: FileJob, written: WrittenFile, etag: string | null): Promise<WrittenFile> {
+  try {
+    refuseOtherLength(job, written.bytes);
+    const { sha256 } = job.file;
+    if (sha256 !== null && sha256 !== written.sha256) {
+      throw new ContentDiffers(`sha256 ${sha256}`, `sha256 ${written.sha256}`);
+    }
+  } catch (error) {
+    await dropPart(job.path);
+    throw error;
+  }
+  const kept = job.file.sha256 === null && etag !== null ? { etag, ...written } : null;
+  await finishPart(job.path, kept);
+  return written;
+}
+
+/** @throws ContentDiffers */
+function refuseOtherLength({ file }: FileJob, foundBytes: number): void {
+  if (file.bytes === null || file.bytes === foundBytes) return;
+  throw new ContentDiffers(`${file.bytes} bytes`, `${foundBytes} bytes`);
+}

@@ -87,24 +87,29 @@ export class AttachWindow {
 
   /** Runs `work` with the mirror attached for writing; it is created where it is missing. */
   async write<T>(work: (window: WriteWindow) => Promise<T>): Promise<T> {
-    let committed = false;
-    await this.#attach('write');
     try {
-      return await work({
-        transaction: async (body) => {
-          const result = await this.#transaction(body);
-          committed = true;
-          return result;
-        },
-      });
+      return await this.#attachedForWriting(work);
     } catch (error) {
       throw await this.#translated(error);
-    } finally {
+    }
+  }
+
+  async #attachedForWriting<T>(work: (window: WriteWindow) => Promise<T>): Promise<T> {
+    let committed = false;
+    const transaction: WriteWindow['transaction'] = async (body) => {
+      const result = await this.#transaction(body);
+      committed = true;
+      return result;
+    };
+    await this.#attach('write');
+    try {
       try {
-        if (committed) await this.#checkpoint();
+        return await work({ transaction });
       } finally {
-        await this.#detach();
+        if (committed) await this.#checkpoint();
       }
+    } finally {
+      await this.#detach();
     }
   }
 
@@ -149,11 +154,17 @@ export class AttachWindow {
   }
 
   async #checkpoint(): Promise<void> {
+    const checkpoint = () =>
+      durable('destination.checkpoint', () => this.#engine.run(`CHECKPOINT ${identifier(MIRROR)}`));
     try {
-      await durable('destination.checkpoint', () => this.#engine.run(`CHECKPOINT ${identifier(MIRROR)}`));
+      await checkpoint();
     } catch (error) {
-      // What was committed is safe in the write-ahead log, and the next window tries again.
-      throw await this.#translated(error);
+      const { log, path } = this.#options;
+      log.warn({ path, error }, 'A checkpoint failed; the mirror is opened again for another one.');
+      // Opened again it has the space back that undone transactions took. What was committed is safe in the log.
+      await this.#detach();
+      await this.#attach('write');
+      await checkpoint();
     }
   }
 
@@ -175,8 +186,8 @@ export class AttachWindow {
       const error = await this.#tryAttach(mode);
       if (error === null) return true;
       // An instance may give up for another reason once; when it does so again, the file is the reason.
-      if (error.trouble === 'invalidated' && attempt === 1) continue;
-      if (error.trouble !== 'unreadable' && error.trouble !== 'invalidated') throw await this.#failure(error);
+      if (error.trouble === 'gave-up' && attempt === 1) continue;
+      if (error.trouble !== 'unreadable' && error.trouble !== 'gave-up') throw await this.#failure(error);
       await this.#setAside(error);
       if (mode === 'read') return false;
     }

@@ -9,8 +9,8 @@ import { getSystemErrorName } from 'node:util';
 export type Trouble =
   /** Another process has the file open. */
   | 'locked'
-  /** FATAL or INTERNAL: the instance answers nothing more until it is opened again. Data on disk is fine. */
-  | 'invalidated'
+  /** FATAL or INTERNAL for a reason of DuckDB's own. Data on disk is fine. */
+  | 'gave-up'
   | 'disk-full'
   | 'out-of-memory'
   | 'not-permitted'
@@ -27,12 +27,15 @@ export type Trouble =
 export class DuckDbError extends Error {
   override readonly name = 'DuckDbError';
   readonly trouble: Trouble;
+  /** Whether the instance answers nothing more until it is opened again. */
+  readonly endsInstance: boolean;
   /** The process that holds the file, where DuckDB says. */
   readonly holderProcessId: number | null;
 
-  constructor(trouble: Trouble, message: string, cause: unknown) {
+  constructor(trouble: Trouble, endsInstance: boolean, message: string, cause: unknown) {
     super(message, { cause });
     this.trouble = trouble;
+    this.endsInstance = endsInstance;
     this.holderProcessId = Number(/\(PID (\d{1,10})\)/.exec(message)?.[1] ?? 0) || null;
   }
 }
@@ -53,26 +56,32 @@ const LOCKED = /^Could not set lock on file/;
 const FOREIGN = /we can only read versions|storage version greater than|[Cc]annot open encrypted database/;
 const UNREADABLE =
   /not a valid DuckDB database file|^Corrupt |Could not read enough bytes|Failure while replaying WAL|Failed to read WAL/;
+/** What the system said, where a COMMIT or CHECKPOINT failed: DuckDB repeats its text and leaves out its number. */
+const DISK_FULL =
+  /(?:Failed to commit|Checkpoint failed|invalidated).*(?:No space left on device|File too large|Disk quota exceeded)/s;
 const TEMPORARY_SPACE = /max_temp_directory_size/;
 
 const TROUBLE_BY_KIND: ReadonlyMap<string, Trouble> = new Map([
-  ['FATAL', 'invalidated'],
-  ['INTERNAL', 'invalidated'],
+  ['FATAL', 'gave-up'],
+  ['INTERNAL', 'gave-up'],
   ['INTERRUPT', 'interrupted'],
   ['Serialization', 'unreadable'],
 ]);
+
+const ENDS_INSTANCE: ReadonlySet<string> = new Set(['FATAL', 'INTERNAL']);
 
 /** Whatever was thrown by a call of DuckDB, as an error that says what it means. */
 export function diagnose(thrown: unknown): DuckDbError {
   if (thrown instanceof DuckDbError) return thrown;
   const original = thrown instanceof Error ? thrown.message : String(thrown);
   const { kind, message, systemError } = parse(original);
-  return new DuckDbError(troubleOf(kind, message, systemError), message, thrown);
+  return new DuckDbError(troubleOf(kind, message, systemError), ENDS_INSTANCE.has(kind), message, thrown);
 }
 
 function troubleOf(kind: string, message: string, systemError: string | null): Trouble {
   if (LOCKED.test(message)) return 'locked';
   if (systemError !== null) return TROUBLE_BY_SYSTEM_ERROR.get(systemError) ?? 'statement';
+  if (DISK_FULL.test(message)) return 'disk-full';
   if (UNREADABLE.test(message)) return 'unreadable';
   if (FOREIGN.test(message)) return 'foreign';
   if (kind === 'Out of Memory') return TEMPORARY_SPACE.test(message) ? 'disk-full' : 'out-of-memory';

@@ -90,7 +90,7 @@ export class Engine {
 
   #noted(error: unknown): DuckDbError {
     const diagnosed = diagnose(error);
-    if (diagnosed.trouble === 'invalidated') this.#invalidated = true;
+    if (diagnosed.endsInstance) this.#invalidated = true;
     return diagnosed;
   }
 

@@ -21,7 +21,7 @@ export async function explainFailure(
   place: MirrorPlace,
 ): Promise<Error> {
   if (!(error instanceof DuckDbError)) return error instanceof Error ? error : new Error(String(error));
-  if (!['statement', 'unreadable', 'invalidated'].includes(error.trouble))
+  if (!['statement', 'unreadable', 'gave-up'].includes(error.trouble))
     return await mirrorFailure(error, place);
   try {
     for (const group of prepared.plan.groups) {

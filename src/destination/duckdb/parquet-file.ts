@@ -55,7 +55,7 @@ export async function unreadableFile(engine: Engine, file: SnapshotFile, error: 
   if (!(error instanceof DuckDbError)) return error;
   if (engine.invalidated) await engine.reopen();
   const message = `The file ${file.name} cannot be read: ${firstLine(error)}`;
-  const isContent = ['statement', 'unreadable', 'invalidated', 'out-of-memory'].includes(error.trouble);
+  const isContent = ['statement', 'unreadable', 'gave-up', 'out-of-memory'].includes(error.trouble);
   return isContent ? new DataError(message, { cause: error }) : new StorageError(message, { cause: error });
 }
 

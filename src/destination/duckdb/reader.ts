@@ -116,7 +116,7 @@ class Reader implements MirrorReader {
     } catch (error) {
       if (!(error instanceof DuckDbError)) throw error;
       if (error.trouble === 'statement') throw new UsageError(error.message, { cause: error });
-      if (error.trouble === 'invalidated')
+      if (error.trouble === 'gave-up')
         throw new StorageError(`DuckDB gave up: ${error.message}`, { cause: error });
       throw await mirrorFailure(error, { path: this.#path });
     }

@@ -1,0 +1,441 @@
+/** A snapshot replaces the whole table or changes nothing (F38, F39, F41, F43). */
+
+import { readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ParquetSchema, ParquetWriter } from '@dsnp/parquetjs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Destination, SnapshotUnit } from '../../src/destination/destination.ts';
+import { DataError, UnknownColumnsError } from '../../src/model/errors.ts';
+import {
+  column,
+  duckdb,
+  inMirror,
+  load,
+  loadError,
+  mirrorIn,
+  parquet,
+  type SnapshotSpecification,
+  snapshot,
+  temporaryFolder,
+} from '../support/duckdb-mirror.ts';
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+let mirror: Destination;
+beforeEach(async () => {
+  folder = await temporaryFolder();
+  mirror = await mirrorIn(folder.path);
+});
+afterEach(async () => {
+  await mirror.close();
+  await folder[Symbol.asyncDispose]();
+});
+
+const columns = [column('id', 'integer'), column('name', 'string')];
+
+async function people(
+  name: string,
+  rows: string,
+  rest: Partial<SnapshotSpecification> = {},
+): Promise<SnapshotUnit> {
+  const path = await parquet(folder.path, name, `SELECT * FROM (VALUES ${rows}) t(id, name)`);
+  return snapshot({ columns, keyColumns: ['id'], files: [path], ...rest });
+}
+
+describe('what is written down', () => {
+  it('stands in the schema feed_sync and in comments', async () => {
+    const path = await parquet(
+      folder.path,
+      'a.parquet',
+      `SELECT 1::BIGINT AS id, 'x' AS title, 'y' AS name, 9::BIGINT AS _v`,
+    );
+    const unit = snapshot({
+      datasetId: 'us-tx/people',
+      version: 7,
+      publishedAt: new Date('2026-01-02T03:04:05.678Z'),
+      columns: [
+        column('id', 'integer', { nullable: false }),
+        column('title', 'string', { description: "it's" }),
+        column('name', 'string', { sourceName: 'NAME2' }),
+      ],
+      keyColumns: ['id'],
+      envelopeColumns: [column('_v', 'integer'), column('_absent', 'string')],
+      files: [path],
+      reloads: new Map([['sub_1', 12n]]),
+    });
+    await mirror.enroll({
+      origin: 'https://feed.example',
+      subscriptionIds: ['sub_1'],
+      datasetIds: ['us-tx/people'],
+    });
+    const [outcome] = await load(mirror, unit);
+    expect(outcome).toEqual({
+      kind: 'committed',
+      datasetId: 'us-tx/people',
+      committed: { tableName: 'us_tx_people', fromVersion: null, toVersion: 7, rowCount: 1 },
+    });
+    const held = await mirror.has();
+    expect(held.service).toEqual({ origin: 'https://feed.example', subscriptionIds: ['sub_1'] });
+    expect(held.datasets.get('us-tx/people')).toMatchObject({
+      tableName: 'us_tx_people',
+      version: 7,
+      schemaVersion: '1',
+      rowCount: 1,
+      keyColumns: ['id'],
+      snapshotVersion: 7,
+      snapshotDigest: 'digest-1',
+      publishedAt: new Date('2026-01-02T03:04:05.678Z'),
+      reloads: new Map([['sub_1', 12n]]),
+    });
+    expect(
+      await inMirror(folder.path, 'SELECT * EXCLUDE (dataset_id) FROM feed_sync.columns ORDER BY position'),
+    ).toEqual([
+      ['1', 'id', 'id', 'integer', false, null, null, 'key', null],
+      ['2', 'title', 'title', 'string', true, "it's", null, 'data', null],
+      ['3', 'name', 'name', 'string', true, null, 'NAME2', 'data', null],
+      ['4', '_v', '_v', 'integer', true, null, null, 'envelope', null],
+    ]);
+    expect(
+      await inMirror(
+        folder.path,
+        'SELECT column_name, comment FROM duckdb_columns() WHERE comment IS NOT NULL',
+      ),
+    ).toEqual([['title', "it's"]]);
+    expect(
+      await inMirror(folder.path, 'SELECT comment FROM duckdb_tables() WHERE comment IS NOT NULL'),
+    ).toEqual([['Dataset us-tx/people']]);
+    expect(
+      await inMirror(folder.path, 'SELECT dataset_id, from_version, to_version, kind FROM feed_sync.history'),
+    ).toEqual([['us-tx/people', null, '7', 'snapshot']]);
+    expect(await inMirror(folder.path, 'FROM us_tx_people')).toEqual([['1', 'x', 'y', '9']]);
+  });
+
+  it('keeps the newest reload of each subscription', async () => {
+    const first = await people('a.parquet', "(1::BIGINT, 'a')", {
+      reloads: new Map([
+        ['sub_1', 5n],
+        ['sub_2', 5n],
+      ]),
+    });
+    await load(mirror, first);
+    const plannedFrom = { version: 1, snapshotDigest: 'digest-1' };
+    await load(mirror, {
+      ...first,
+      plannedFrom,
+      reloads: new Map([
+        ['sub_1', 3n],
+        ['sub_2', 8n],
+      ]),
+    });
+    expect((await mirror.has()).datasets.get('parcels')?.reloads).toEqual(
+      new Map([
+        ['sub_1', 5n],
+        ['sub_2', 8n],
+      ]),
+    );
+  });
+
+  it('no files make an empty table', async () => {
+    const [outcome] = await load(mirror, snapshot({ columns, keyColumns: ['id'], files: [] }));
+    expect(outcome).toMatchObject({ kind: 'committed', committed: { rowCount: 0 } });
+    expect(await inMirror(folder.path, 'FROM parcels')).toEqual([]);
+  });
+
+  it('files of another writer are read', async () => {
+    const path = join(folder.path, 'foreign.parquet');
+    const schema = new ParquetSchema({
+      id: { type: 'INT64' },
+      Id: { type: 'UTF8' },
+      at: { type: 'TIMESTAMP_MICROS' },
+    });
+    const writer = await ParquetWriter.openFile(schema, path);
+    await writer.appendRow({ id: 2n ** 63n - 1n, Id: 'two', at: 1_704_067_200_123_456n });
+    await writer.close();
+    const twins = [column('id', 'integer'), column('Id', 'string'), column('at', 'timestamp')];
+    await load(mirror, snapshot({ columns: twins, files: [path] }));
+    expect(await inMirror(folder.path, 'SELECT id, "Id_2", "at"::VARCHAR FROM parcels')).toEqual([
+      ['9223372036854775807', 'two', '2024-01-01 00:00:00.123456+00'],
+    ]);
+    expect(
+      await inMirror(folder.path, 'SELECT name, column_name FROM feed_sync.columns ORDER BY position'),
+    ).toEqual([
+      ['id', 'id'],
+      ['Id', 'Id_2'],
+      ['at', 'at'],
+    ]);
+  });
+});
+
+describe('a proof that fails', () => {
+  it.each<[string, string, Partial<SnapshotSpecification>, string]>([
+    [
+      'a count',
+      "(1::BIGINT, 'x')",
+      { expectedRowCounts: [{ rowCount: 2, statedBy: 'the version record' }] },
+      'the version record states 2',
+    ],
+    ['a repeated key', "(1::BIGINT, 'x'), (1, 'y')", {}, 'The key id = "1" of parcels is there 2 times'],
+    [
+      'a null in the key',
+      "(1::BIGINT, 'x'), (NULL, 'y')",
+      {},
+      'The key column "id" of parcels is null in 1 of 2 rows',
+    ],
+    ['a null in a composite key', '(1::BIGINT, NULL)', { keyColumns: ['id', 'name'] }, '"name"'],
+    [
+      'a repeated composite key',
+      "(1::BIGINT, 'x'), (1, 'x')",
+      { keyColumns: ['id', 'name'] },
+      'id = "1", name = "x"',
+    ],
+  ])('%s keeps the old table', async (_, rows, rest, message) => {
+    await load(mirror, await people('old.parquet', "(1::BIGINT, 'old')"));
+    const unit = await people('new.parquet', rows, {
+      ...rest,
+      version: 2,
+      digest: 'digest-2',
+      plannedFrom: { version: 1, snapshotDigest: 'digest-1' },
+    });
+    const error = await loadError(mirror, unit);
+    expect(error).toBeInstanceOf(DataError);
+    expect(error.message).toContain(message);
+    expect(await inMirror(folder.path, 'FROM parcels')).toEqual([['1', 'old']]);
+    expect((await mirror.has()).datasets.get('parcels')).toMatchObject({ version: 1 });
+    expect(
+      await inMirror(folder.path, "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"),
+    ).toEqual([['parcels']]);
+  });
+
+  it('a count of a file, before the mirror is touched', async () => {
+    const unit = await people('a.parquet', "(1::BIGINT, 'x')");
+    const [file] = unit.files;
+    const wrong = { ...unit, files: file === undefined ? [] : [{ ...file, rowCount: 3 }] };
+    await expect(mirror.prepare(wrong)).rejects.toThrow(
+      'The file a.parquet of parcels has 1 rows, but the manifest states 3',
+    );
+  });
+});
+
+describe('the guard', () => {
+  it('does nothing where the mirror is not what the unit was planned from', async () => {
+    const unit = await people('a.parquet', "(1::BIGINT, 'x')");
+    await load(mirror, unit);
+    const stale: readonly SnapshotUnit['plannedFrom'][] = [
+      null,
+      { version: 1, snapshotDigest: 'other' },
+      { version: 2, snapshotDigest: 'digest-1' },
+    ];
+    for (const plannedFrom of stale) {
+      expect(await load(mirror, { ...unit, version: 9, plannedFrom })).toEqual([
+        { kind: 'overtaken', datasetId: 'parcels' },
+      ]);
+    }
+    expect((await mirror.has()).datasets.get('parcels')?.version).toBe(1);
+  });
+
+  it('lets a version be loaded from another one, also a lower one', async () => {
+    const unit = await people('a.parquet', "(1::BIGINT, 'x')", { version: 5 });
+    await load(mirror, unit);
+    const [outcome] = await load(mirror, {
+      ...unit,
+      version: 4,
+      plannedFrom: { version: 5, snapshotDigest: 'digest-1' },
+    });
+    expect(outcome).toMatchObject({ kind: 'committed', committed: { fromVersion: 5, toVersion: 4 } });
+  });
+});
+
+describe('a batch', () => {
+  it('with a unit that fails commits the others', async () => {
+    const good = await people('good.parquet', "(1::BIGINT, 'x')");
+    const bad = await people('bad.parquet', "(1::BIGINT, 'x'), (1, 'y')");
+    const outcomes = await load(
+      mirror,
+      { ...good, datasetId: 'first' },
+      { ...bad, datasetId: 'second' },
+      { ...good, datasetId: 'third' },
+      { ...good, datasetId: 'fourth', plannedFrom: { version: 1, snapshotDigest: '' } },
+    );
+    expect(outcomes.map(({ kind, datasetId }) => [datasetId, kind])).toEqual([
+      ['first', 'committed'],
+      ['second', 'failed'],
+      ['third', 'committed'],
+      ['fourth', 'overtaken'],
+    ]);
+    expect([...(await mirror.has()).datasets.keys()]).toEqual(['first', 'third']);
+  });
+});
+
+describe('columns that do not fit', () => {
+  it.each<[string, Partial<SnapshotSpecification>, string]>([
+    [
+      'missing in the file',
+      { columns: [...columns, column('area', 'number')] },
+      'The column "area" of parcels is missing in the file a.parquet',
+    ],
+    [
+      'of an unknown type',
+      { columns: [column('id', 'integer'), { ...column('name', 'string'), type: { unknown: 'colour' } }] },
+      'has the type "colour"',
+    ],
+    ['a key that is none', { keyColumns: ['uid'] }, 'The key column "uid"'],
+    ['twice in the schema', { columns: [...columns, column('id', 'integer')] }, 'has the column "id" twice'],
+    ['none at all', { columns: [], files: [] }, 'has no columns'],
+  ])('%s', async (_, rest, message) => {
+    const unit = await people('a.parquet', "(1::BIGINT, 'x')", { ...rest });
+    const error = await mirror.prepare(unit).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(DataError);
+    expect((error as DataError).message).toContain(message);
+  });
+
+  it('are named where the schema does not know them, so that the schemas can be read again', async () => {
+    const unit = await people('a.parquet', "(1::BIGINT, 'x')", { columns: [column('id', 'integer')] });
+    const error = await mirror.prepare(unit).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(UnknownColumnsError);
+    expect(error).toMatchObject({ datasetId: 'parcels', columns: ['name'] });
+  });
+});
+
+describe('hostile names (F38, F39)', () => {
+  it('of columns are kept, and never executed', async () => {
+    const names = [
+      'a"; DROP TABLE x; --',
+      "it's",
+      'select',
+      '__proto__',
+      'constructor',
+      'filename',
+      'rowid',
+      '🏳️‍🌈',
+      ' ',
+      'x'.repeat(5_000),
+      'file_row_number',
+      'c0',
+    ];
+    const select = names.map((name, index) => `${index}::BIGINT AS "${name.replaceAll('"', '""')}"`);
+    const path = await parquet(folder.path, "o'dd [x]*?.parquet", `SELECT ${select.join(', ')}`);
+    const [outcome] = await load(
+      mirror,
+      snapshot({
+        columns: names.map((name) => column(name, 'integer')),
+        keyColumns: ['rowid'],
+        files: [path],
+      }),
+    );
+    expect(outcome?.kind).toBe('committed');
+    const stored = await inMirror(
+      folder.path,
+      `SELECT column_name FROM duckdb_columns() WHERE table_name = 'parcels' ORDER BY column_index`,
+    );
+    expect(stored.flat()).toEqual(names);
+    expect(await inMirror(folder.path, 'FROM parcels')).toEqual([names.map((_, index) => String(index))]);
+  });
+
+  it('of datasets become safe names, each its own', async () => {
+    const ids = [
+      'a-b',
+      'a.b',
+      'A_B',
+      '../a',
+      '"; DROP SCHEMA feed_sync; --',
+      "'",
+      'x'.repeat(5_000),
+      '__proto__',
+      '1',
+      'a-b\0',
+    ];
+    await mirror.enroll({ origin: 'https://feed.example', subscriptionIds: ['sub_1'], datasetIds: ids });
+    for (const datasetId of ids.slice(0, -1)) {
+      const [outcome] = await load(mirror, { ...(await people('a.parquet', "(1::BIGINT, 'x')")), datasetId });
+      expect(outcome?.kind, datasetId).toBe('committed');
+    }
+    const { datasets } = await mirror.has();
+    expect([...datasets.keys()].sort()).toEqual(ids.slice(0, -1).sort());
+    expect(datasets.get('a-b')?.tableName).toBe('a_b');
+    expect(datasets.get('a.b')?.tableName).toMatch(/^a_b_[0-9a-f]{8}$/);
+    await expect(
+      mirror.prepare({ ...(await people('a.parquet', "(1::BIGINT, 'x')")), datasetId: 'a-b\0' }),
+    ).rejects.toThrow(DataError);
+  });
+
+  it('never take the table of a person', async () => {
+    await mirror.enroll({ origin: 'https://feed.example', subscriptionIds: [], datasetIds: [] });
+    await duckdb(
+      `ATTACH '${join(folder.path, 'mirror.duckdb')}' AS m`,
+      'CREATE TABLE m.Parcels AS SELECT 1 AS mine',
+    );
+    await load(mirror, await people('a.parquet', "(1::BIGINT, 'x')"));
+    expect((await mirror.has()).datasets.get('parcels')?.tableName).toMatch(/^parcels_[0-9a-f]{8}$/);
+    expect(await inMirror(folder.path, 'FROM "Parcels"')).toEqual([[1]]);
+  });
+});
+
+it('a table of 500 columns is loaded', async () => {
+  const names = Array.from({ length: 500 }, (_, index) => `column ${index}`);
+  const path = await parquet(
+    folder.path,
+    'wide.parquet',
+    `SELECT ${names.map((name) => `1::BIGINT AS "${name}"`).join(', ')}`,
+  );
+  const unit = snapshot({
+    columns: names.map((name) => column(name, 'integer', { description: name })),
+    files: [path],
+  });
+  expect(await load(mirror, unit)).toMatchObject([{ kind: 'committed' }]);
+});
+
+describe('files that are no Parquet files (F43)', () => {
+  it.each<[string, (content: Buffer) => Buffer]>([
+    ['cut', (content) => content.subarray(0, content.length / 2)],
+    ['empty', () => Buffer.alloc(0)],
+    ['HTML', () => Buffer.from('<html><body>Sign in</body></html>')],
+    [
+      'with a huge footer',
+      (content) =>
+        Buffer.concat([content.subarray(0, -8), Buffer.from([0xff, 0xff, 0xff, 0x7f]), Buffer.from('PAR1')]),
+    ],
+    [
+      'with a flipped footer',
+      (content) =>
+        Buffer.concat([content.subarray(0, -200), Buffer.alloc(100, 0xff), content.subarray(-100)]),
+    ],
+  ])('%s', async (_, damage) => {
+    const unit = await people('broken.parquet', "(1::BIGINT, 'x')");
+    const path = join(folder.path, 'broken.parquet');
+    await writeFile(path, damage(await readFile(path)));
+    const error = await mirror.prepare(unit).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(DataError);
+    expect((error as DataError).message).toContain('The file broken.parquet');
+    expect((await load(mirror, await people('fine.parquet', "(1::BIGINT, 'x')")))[0]?.kind).toBe('committed');
+  });
+
+  it('with damaged pages are named when they are loaded', async () => {
+    const path = await parquet(
+      folder.path,
+      'pages.parquet',
+      "SELECT range AS id, 'name ' || range AS name FROM range(20000)",
+      ', COMPRESSION zstd',
+    );
+    const content = await readFile(path);
+    content.fill(0xff, 4, 60);
+    await writeFile(path, content);
+    const error = await loadError(mirror, snapshot({ columns, files: [path] }));
+    expect(error).toBeInstanceOf(DataError);
+    expect(error.message).toContain('pages.parquet');
+  });
+});
+
+it('five reloads of a table keep the size of the mirror bounded', async () => {
+  const path = await parquet(
+    folder.path,
+    'big.parquet',
+    'SELECT range AS id, md5(range::VARCHAR) AS name FROM range(100000)',
+  );
+  const unit = snapshot({ columns, keyColumns: ['id'], files: [path] });
+  await load(mirror, unit);
+  const sizeOf = async () => (await stat(join(folder.path, 'mirror.duckdb'))).size;
+  const first = await sizeOf();
+  for (let reload = 0; reload < 5; reload += 1) {
+    await load(mirror, { ...unit, plannedFrom: { version: 1, snapshotDigest: 'digest-1' } });
+  }
+  expect(await sizeOf()).toBeLessThan(3 * first);
+});

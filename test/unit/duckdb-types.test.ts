@@ -1,0 +1,286 @@
+/** F40: what a value is in the file it is in the mirror, to the last digit, or the dataset fails and says where. */
+
+import { readFile, writeFile } from 'node:fs/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Destination } from '../../src/destination/destination.ts';
+import type { ColumnType } from '../../src/model/column.ts';
+import { DataError } from '../../src/model/errors.ts';
+import {
+  column,
+  duckdb,
+  inMirror,
+  load,
+  loadError,
+  mirrorIn,
+  parquet,
+  snapshot,
+  temporaryFolder,
+} from '../support/duckdb-mirror.ts';
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+let mirror: Destination;
+beforeAll(async () => {
+  folder = await temporaryFolder();
+  mirror = await mirrorIn(folder.path);
+});
+afterAll(async () => {
+  await mirror.close();
+  await folder[Symbol.asyncDispose]();
+});
+
+let files = 0;
+/** The column `v` of a file with the rows of `values`, loaded as `type`, as text. */
+async function loaded(
+  type: ColumnType,
+  physical: string,
+  ...values: readonly string[]
+): Promise<readonly unknown[]> {
+  files += 1;
+  const datasetId = `dataset-${files}`;
+  const list = values.map((value, index) => `(${index}::BIGINT, (${value})::${physical})`);
+  const path = await parquet(
+    folder.path,
+    `${datasetId}.parquet`,
+    `SELECT * FROM (VALUES ${list.join(', ')}) t(n, v)`,
+  );
+  const unit = snapshot({ datasetId, columns: [column('n', 'integer'), column('v', type)], files: [path] });
+  const [outcome] = await load(mirror, unit);
+  if (outcome?.kind !== 'committed')
+    throw outcome?.kind === 'failed' ? outcome.error : new Error(outcome?.kind);
+  const rows = await inMirror(
+    folder.path,
+    `SELECT v::VARCHAR FROM "${outcome.committed.tableName}" ORDER BY n`,
+  );
+  return rows.map(([value]) => value);
+}
+
+describe('values at the ends of their types', () => {
+  it.each<[ColumnType, string, readonly string[], readonly (string | null)[]]>([
+    [
+      'integer',
+      'BIGINT',
+      ['-9223372036854775808', '9223372036854775807', 'NULL'],
+      ['-9223372036854775808', '9223372036854775807', null],
+    ],
+    ['integer', 'INTEGER', ['-2147483648', '2147483647'], ['-2147483648', '2147483647']],
+    ['integer', 'UBIGINT', ['9223372036854775807'], ['9223372036854775807']],
+    [
+      'integer',
+      'DOUBLE',
+      ['-9223372036854775808', '9007199254740992', '-0.0'],
+      ['-9223372036854775808', '9007199254740992', '0'],
+    ],
+    ['integer', 'DECIMAL(30,2)', ['9223372036854775807.00', 'NULL'], ['9223372036854775807', null]],
+    ['integer', 'DECIMAL(38,0)', ['-9223372036854775808'], ['-9223372036854775808']],
+    [
+      'number',
+      'DOUBLE',
+      ['1.7976931348623157e308', '5e-324', "'nan'", "'-inf'", '0.1'],
+      ['1.7976931348623157e+308', '5e-324', 'nan', '-inf', '0.1'],
+    ],
+    ['number', 'FLOAT', ['0.5', '16777216'], ['0.5', '16777216.0']],
+    ['number', 'BIGINT', ['9007199254740992'], ['9007199254740992.0']],
+    ['number', 'DECIMAL(18,2)', ['1234567890123.45'], ['1234567890123.45']],
+    ['boolean', 'BOOLEAN', ['true', 'false', 'NULL'], ['true', 'false', null]],
+    ['date', 'DATE', ["'1600-02-29'", "'9999-12-31'"], ['1600-02-29', '9999-12-31']],
+    ['date', 'TIMESTAMP', ["'2024-03-10 00:00:00'"], ['2024-03-10']],
+    [
+      'timestamp',
+      'TIMESTAMPTZ',
+      ["'1600-01-01 00:00:00.000001+00'", "'9999-12-31 23:59:59.999999-01'"],
+      ['1600-01-01 00:00:00.000001+00', '10000-01-01 00:59:59.999999+00'],
+    ],
+    ['timestamp', 'TIMESTAMP', ["'2024-03-10 02:30:00.123456'"], ['2024-03-10 02:30:00.123456+00']],
+    ['timestamp', 'TIMESTAMP_MS', ["'2024-03-10 02:30:00.123'"], ['2024-03-10 02:30:00.123+00']],
+    ['timestamp', 'TIMESTAMP_NS', ["'2024-03-10 02:30:00.123456'"], ['2024-03-10 02:30:00.123456+00']],
+    ['string', 'UUID', ["'b7422d54-9acb-400a-b46b-4ae572c18328'"], ['b7422d54-9acb-400a-b46b-4ae572c18328']],
+    [
+      'json',
+      'VARCHAR',
+      [`'{"a": [1, 2.50, 9223372036854775808]}'`, "'null'"],
+      ['{"a": [1, 2.50, 9223372036854775808]}', 'null'],
+    ],
+    ['json', 'JSON', [`'{"a":null}'`], ['{"a":null}']],
+  ])('%s from %s', async (type, physical, values, expected) => {
+    expect(await loaded(type, physical, ...values)).toEqual(expected);
+  });
+
+  it('text with quotes, control characters, NUL and scripts', async () => {
+    const texts = [
+      "'it''s \"quoted\" `;`'",
+      "'a' || chr(0) || 'b'",
+      'chr(1) || chr(13) || chr(10) || chr(9)',
+      "'שלום 你好 🏳️‍🌈'",
+      "''",
+    ];
+    expect(await loaded('string', 'VARCHAR', ...texts)).toEqual([
+      'it\'s "quoted" `;`',
+      'a\0b',
+      '\u0001\r\n\t',
+      'שלום 你好 🏳️‍🌈',
+      '',
+    ]);
+  });
+
+  it('the types of the mirror', async () => {
+    const types: readonly ColumnType[] = [
+      'string',
+      'integer',
+      'number',
+      'boolean',
+      'date',
+      'timestamp',
+      'geometry',
+      'json',
+    ];
+    await load(
+      mirror,
+      snapshot({ datasetId: 'types', columns: types.map((type) => column(type, type)), files: [] }),
+    );
+    const rows = await inMirror(
+      folder.path,
+      `SELECT data_type FROM duckdb_columns() WHERE table_name = 'types'`,
+    );
+    expect(rows.flat()).toEqual([
+      'VARCHAR',
+      'BIGINT',
+      'DOUBLE',
+      'BOOLEAN',
+      'DATE',
+      'TIMESTAMP WITH TIME ZONE',
+      'GEOMETRY',
+      'JSON',
+    ]);
+  });
+});
+
+describe('a cast that would change a value', () => {
+  it.each<[ColumnType, string, readonly string[], string]>([
+    ['integer', 'DOUBLE', ['1', '1.5'], '1.5'],
+    ['integer', 'DOUBLE', ["'nan'"], 'nan'],
+    ['integer', 'DOUBLE', ['9223372036854775808'], '9.223372036854776e+18'],
+    ['integer', 'DECIMAL(10,2)', ['2.50'], '2.50'],
+    ['integer', 'DECIMAL(38,0)', ['9223372036854775808'], '9223372036854775808'],
+    ['integer', 'UBIGINT', ['18446744073709551615'], '18446744073709551615'],
+    ['number', 'BIGINT', ['9007199254740993'], '9007199254740993'],
+    ['number', 'DECIMAL(20,2)', ['123456789012345678.12'], '123456789012345678.12'],
+    ['date', 'TIMESTAMP', ["'2024-01-01 00:00:00.000001'"], '2024-01-01 00:00:00.000001'],
+    ['timestamp', 'TIMESTAMP_NS', ["'2024-01-01 00:00:00.000000001'"], '2024-01-01 00:00:00.000000001'],
+    ['json', 'VARCHAR', ["'{}'", "'{a: 1}'"], '{a: 1}'],
+    ['geometry', 'BLOB', ["'\\x01\\x01\\x00'"], '\\x01\\x01\\x00'],
+  ])('fails the dataset: %s from %s %j', async (type, physical, values, shown) => {
+    const error = await loaded(type, physical, ...values).then(
+      () => null,
+      (thrown: unknown) => thrown,
+    );
+    expect(error).toBeInstanceOf(DataError);
+    const { message } = error as DataError;
+    expect(message).toContain(`dataset-${files}.parquet`);
+    expect(message).toContain('"v"');
+    expect(message).toContain(`the value ${JSON.stringify(shown)}`);
+  });
+
+  it.each<[ColumnType, string, string]>([
+    ['integer', 'VARCHAR', "'1'"],
+    ['integer', 'BOOLEAN', 'true'],
+    ['number', 'VARCHAR', "'1.5'"],
+    ['boolean', 'VARCHAR', "'yes'"],
+    ['boolean', 'INTEGER', '1'],
+    ['date', 'VARCHAR', "'2024-01-01T12:00:00Z'"],
+    ['timestamp', 'DATE', "'2024-01-01'"],
+    ['timestamp', 'BIGINT', '1'],
+    ['timestamp', 'TIME', "'12:00:00'"],
+    ['string', 'BIGINT', '1'],
+    ['string', 'BLOB', "'x'"],
+    ['geometry', 'VARCHAR', "'POINT (1 2)'"],
+    ['json', 'BIGINT', '1'],
+    ['json', 'INTEGER[]', '[1]'],
+  ])('is refused between families: %s from %s', async (type, physical, value) => {
+    await expect(loaded(type, physical, value)).rejects.toThrow(
+      `The column "v" of dataset-${files} is of type ${type}, but the file dataset-${files}.parquet holds ${physical}`,
+    );
+  });
+
+  it('shows no more than the beginning of a long value', async () => {
+    const error = await loaded('json', 'VARCHAR', "repeat('x', 100000)").catch((thrown: Error) => thrown);
+    expect((error as Error).message.length).toBeLessThan(500);
+  });
+});
+
+describe('files of several layouts', () => {
+  it('are each cast by their own types and columns, never by those of the first', async () => {
+    const first = await parquet(folder.path, 'layout-1.parquet', 'SELECT 1::INTEGER AS v, 10::BIGINT AS n');
+    const second = await parquet(
+      folder.path,
+      'layout-2.parquet',
+      'SELECT 20::BIGINT AS n, 9007199254740993 AS v',
+    );
+    const columns = [column('n', 'integer'), column('v', 'integer')];
+    await load(mirror, snapshot({ datasetId: 'layouts', columns, files: [first, second] }));
+    expect(await inMirror(folder.path, 'SELECT * FROM layouts ORDER BY n')).toEqual([
+      ['10', '1'],
+      ['20', '9007199254740993'],
+    ]);
+
+    const third = await parquet(folder.path, 'layout-3.parquet', 'SELECT 30::BIGINT AS n, 1.5::DOUBLE AS v');
+    const error = await loadError(
+      mirror,
+      snapshot({ datasetId: 'layouts-2', columns, files: [first, third] }),
+    );
+    expect(error.message).toContain('layout-3.parquet');
+    expect(error.message).toContain('"1.5"');
+  });
+});
+
+it('text is not JSON because its file says so', async () => {
+  const file = await parquet(
+    folder.path,
+    'claims.parquet',
+    `SELECT '[12345]'::JSON AS v`,
+    ', COMPRESSION uncompressed',
+  );
+  await replaceInFile(file, '[12345]', '[12345[');
+  const error = await loadError(
+    mirror,
+    snapshot({ datasetId: 'claims', columns: [column('v', 'json')], files: [file] }),
+  );
+  expect(error).toBeInstanceOf(DataError);
+  expect(error.message).toContain('claims.parquet');
+  expect(error.message).toContain('"[12345["');
+});
+
+it('a file that DuckDB would cut without a word is refused', async () => {
+  const file = await parquet(
+    folder.path,
+    'nanoseconds.parquet',
+    `SELECT '2024-01-01 00:00:00.123456789'::TIMESTAMP_NS AS v`,
+  );
+  await claimUtc(file);
+  const unit = snapshot({ datasetId: 'nanoseconds', columns: [column('v', 'timestamp')], files: [file] });
+  const error = await loadError(mirror, unit);
+  expect(error).toBeInstanceOf(DataError);
+  expect(error.message).toContain('nanoseconds.parquet');
+  expect(error.message).toContain('timestamps in nanoseconds with a zone');
+});
+
+async function replaceInFile(path: string, from: string, to: string): Promise<void> {
+  const content = await readFile(path, 'latin1');
+  expect(content).toContain(from);
+  await writeFile(path, content.replaceAll(from, to), 'latin1');
+}
+
+/** Sets the flag `isAdjustedToUTC` in the footer: the first byte whose change makes DuckDB see a timestamp with zone. */
+async function claimUtc(path: string): Promise<void> {
+  const original = await readFile(path);
+  for (let at = original.length - 9; at > 4; at -= 1) {
+    const isFalseFlag = original[at] === 0x12;
+    if (!isFalseFlag) continue;
+    const changed = Buffer.from(original);
+    changed[at] = 0x11;
+    await writeFile(path, changed);
+    const select = `SELECT logical_type FROM parquet_schema('${path}') WHERE name = 'v'`;
+    const rows = await duckdb(select).catch(() => []);
+    if (String(rows[0]?.[0]).includes('isAdjustedToUTC=1')) return;
+  }
+  throw new Error('the footer has no such flag');
+}

@@ -1,0 +1,419 @@
+/** The mirror's file: who may have it open when, and what becomes of one that cannot be used (F05, F06, F07, F10). */
+
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { chmod, copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Engine } from '../../src/destination/duckdb/engine.ts';
+import { MAX_QUARANTINED } from '../../src/destination/duckdb/quarantine.ts';
+import { observeDurableEffects } from '../../src/lib/durable.ts';
+import {
+  BusyError,
+  ConfigurationError,
+  DataError,
+  InterruptedError,
+  StorageError,
+} from '../../src/model/errors.ts';
+import { type Child, scriptPath, startChild } from '../support/child.ts';
+import {
+  column,
+  duckdb,
+  inMirror,
+  load,
+  manualClock,
+  mirrorIn,
+  parquet,
+  snapshot,
+  temporaryFolder,
+} from '../support/duckdb-mirror.ts';
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+let path: string;
+const children: Child[] = [];
+beforeEach(async () => {
+  folder = await temporaryFolder();
+  path = join(folder.path, 'mirror.duckdb');
+});
+afterEach(async () => {
+  for (const child of children.splice(0)) await child.kill();
+  await folder[Symbol.asyncDispose]();
+});
+
+const columns = [column('id', 'integer')];
+const enrolment = { origin: 'https://feed.example', subscriptionIds: ['sub_1'], datasetIds: ['parcels'] };
+
+async function oneRow(name = 'one.parquet') {
+  return snapshot({ columns, files: [await parquet(folder.path, name, 'SELECT 1::BIGINT AS id')] });
+}
+
+async function holdMirror(): Promise<Child> {
+  const child = startChild('duckdb-holder-child.ts', path);
+  children.push(child);
+  expect(await child.nextLine()).toBe('held');
+  return child;
+}
+
+describe('between windows', () => {
+  it('the file is free: another process opens it while the mirror stays open', async () => {
+    const mirror = await mirrorIn(folder.path);
+    await load(mirror, await oneRow());
+    const child = await holdMirror();
+    await child.kill();
+    expect(existsSync(`${path}.wal`)).toBe(false);
+    await mirror.close();
+  });
+
+  it('asking what is held makes no file', async () => {
+    const mirror = await mirrorIn(folder.path);
+    expect(await mirror.has()).toEqual({ service: null, datasets: new Map() });
+    expect(existsSync(path)).toBe(false);
+    await mirror.close();
+  });
+});
+
+describe('while a reader holds the file', () => {
+  it('reading goes on, and what is known already needs no writing', async () => {
+    const mirror = await mirrorIn(folder.path);
+    await mirror.enroll(enrolment);
+    await load(mirror, await oneRow());
+    await holdMirror();
+    expect((await mirror.has()).datasets.size).toBe(1);
+    await mirror.enroll(enrolment);
+    await mirror.close();
+  });
+
+  it('a write waits with growing delays, then says who holds it', async () => {
+    const clock = manualClock();
+    const mirror = await mirrorIn(folder.path, { clock, lockWaitMs: 10_000 });
+    await load(mirror, await oneRow());
+    const child = await holdMirror();
+    const error = await load(mirror, await oneRow()).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(BusyError);
+    expect((error as BusyError).message).toBe(`The mirror ${path} is held by the process ${child.pid}.`);
+    expect((error as BusyError).hint).toContain('reader');
+    expect(clock.slept.reduce((sum, each) => sum + each, 0)).toBe(10_000);
+    expect(clock.slept.slice(0, 6)).toEqual([20, 40, 80, 160, 320, 639]);
+    await mirror.close();
+  });
+
+  it('a write goes through once the reader has gone', async () => {
+    const gone: Promise<void>[] = [];
+    const clock = manualClock(async () => {
+      for (const child of children) gone.push(child.kill());
+      await Promise.all(gone);
+    });
+    const mirror = await mirrorIn(folder.path, { clock, lockWaitMs: 10_000 });
+    await mirror.enroll(enrolment);
+    await holdMirror();
+    expect(await load(mirror, await oneRow())).toMatchObject([{ kind: 'committed' }]);
+    expect(clock.slept.length).toBe(1);
+    await mirror.close();
+  });
+
+  it('the wait can be interrupted', async () => {
+    const stop = new AbortController();
+    const clock = manualClock(() => stop.abort());
+    const mirror = await mirrorIn(folder.path, { clock, lockWaitMs: 10_000, signal: stop.signal });
+    await mirror.enroll(enrolment);
+    await holdMirror();
+    await expect(load(mirror, await oneRow())).rejects.toThrow(InterruptedError);
+    await mirror.close();
+  });
+});
+
+describe('a mirror that cannot be read (F05)', () => {
+  const corruptFiles = async () => (await readdir(folder.path)).filter((name) => name.includes('.corrupt-'));
+
+  async function damaged(damage: (content: Buffer) => Buffer): Promise<void> {
+    const mirror = await mirrorIn(folder.path);
+    await load(mirror, await oneRow());
+    await mirror.close();
+    await writeFile(path, damage(await readFile(path)));
+  }
+
+  it.each<[string, (content: Buffer) => Buffer]>([
+    ['cut', (content) => content.subarray(0, content.length / 2)],
+    ['cut in its header', (content) => content.subarray(0, 100)],
+    ['flipped', (content) => content.fill(content.at(5_000) === 1 ? 2 : 1, 5_000, 5_001)],
+    ['overwritten', (content) => content.fill(0xff, 12_288)],
+  ])('is set aside and built again: %s', async (_, damage) => {
+    await damaged(damage);
+    const before = await readFile(path);
+    const mirror = await mirrorIn(folder.path);
+    await mirror.enroll(enrolment);
+    expect((await mirror.has()).datasets.size).toBe(0);
+    expect(await load(mirror, await oneRow())).toMatchObject([{ kind: 'committed' }]);
+    const [aside] = await corruptFiles();
+    expect(aside).toMatch(/^mirror\.duckdb\.corrupt-\d{8}T\d{9}Z$/);
+    expect(await readFile(join(folder.path, aside ?? ''))).toEqual(before);
+    await mirror.close();
+  });
+
+  it('also where only its log cannot be replayed; the log goes with it', async () => {
+    const mirror = await mirrorIn(folder.path);
+    await load(mirror, await oneRow());
+    await mirror.close();
+    const other = join(folder.path, 'other');
+    await mkdir(other);
+    await duckdb(
+      `ATTACH '${join(other, 'o.duckdb')}' AS o`,
+      'CREATE TABLE o.t AS SELECT range AS a FROM range(100)',
+      `COPY (SELECT 1) TO '${join(other, 'copied')}'`,
+      // Copied while the log is there: closing the instance would empty it.
+    );
+    await writeLogOfAnother(other);
+    const again = await mirrorIn(folder.path);
+    expect((await again.has()).datasets.size).toBe(0);
+    expect((await corruptFiles()).length).toBe(2);
+    expect((await corruptFiles()).some((name) => name.endsWith('.wal'))).toBe(true);
+    await again.close();
+  });
+
+  /** Puts a log beside the mirror that begins as one and holds nonsense. */
+  async function writeLogOfAnother(other: string): Promise<void> {
+    const child = spawnSync(
+      process.execPath,
+      ['--input-type=module', '-e', LOG_WRITER, join(other, 'log.duckdb')],
+      { cwd: scriptPath('..'), encoding: 'utf8' },
+    );
+    expect(child.stderr).toBe('');
+    const log = await readFile(join(other, 'log.duckdb.wal'));
+    log[log.length - 40] = (log[log.length - 40] ?? 0) ^ 0xff;
+    log[100] = (log[100] ?? 0) ^ 0xff;
+    await writeFile(`${path}.wal`, log);
+  }
+
+  it(`happens ${MAX_QUARANTINED} times at most`, async () => {
+    for (let time = 0; time < MAX_QUARANTINED; time += 1) {
+      await writeFile(`${path}.corrupt-2026010${time}T000000000Z`, 'x');
+    }
+    await damaged((content) => content.subarray(0, content.length / 2));
+    const mirror = await mirrorIn(folder.path);
+    const error = await mirror.has().catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(StorageError);
+    expect((error as StorageError).message).toContain(path);
+    expect((error as StorageError).hint).toContain('move');
+    expect(existsSync(path)).toBe(true);
+    await mirror.close();
+  });
+
+  it.each([
+    ['a text', Buffer.from('this is my diary, not a database\n'.repeat(1_000))],
+    ['a short text', Buffer.from('x')],
+  ])('is left alone where it never was one: %s', async (_, content) => {
+    await writeFile(path, content);
+    const mirror = await mirrorIn(folder.path);
+    await expect(mirror.has()).rejects.toThrow(ConfigurationError);
+    await expect(mirror.enroll(enrolment)).rejects.toThrow(
+      `${path} is no DuckDB database, so it is left as it is.`,
+    );
+    expect(await readFile(path)).toEqual(content);
+    await mirror.close();
+  });
+
+  it('is left alone where it is a folder', async () => {
+    await mkdir(path);
+    const mirror = await mirrorIn(folder.path);
+    await expect(mirror.enroll(enrolment)).rejects.toThrow(ConfigurationError);
+    await mirror.close();
+  });
+
+  it('is simply replaced where nothing was written yet', async () => {
+    await writeFile(path, '');
+    const mirror = await mirrorIn(folder.path);
+    expect((await mirror.has()).datasets.size).toBe(0);
+    await mirror.enroll(enrolment);
+    expect(await corruptFiles()).toEqual([]);
+    await mirror.close();
+  });
+
+  it.skipIf(process.getuid?.() === 0)('is left alone where it may not be opened', async () => {
+    await damaged((content) => content);
+    await chmod(path, 0);
+    const mirror = await mirrorIn(folder.path, { uid: 4_711 });
+    await expect(mirror.has()).rejects.toThrow(StorageError);
+    await mirror.close();
+  });
+});
+
+it('a mirror of a newer format is refused, naming both formats', async () => {
+  const mirror = await mirrorIn(folder.path);
+  await mirror.enroll(enrolment);
+  await duckdb(
+    `ATTACH '${path}' AS m`,
+    `UPDATE m.feed_sync.meta SET value = '2' WHERE "key" = 'format_version'`,
+  );
+  for (const attempt of [
+    () => mirror.has(),
+    () => mirror.enroll(enrolment),
+    async () => load(mirror, await oneRow()),
+  ]) {
+    const error = await attempt().catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(ConfigurationError);
+    expect((error as ConfigurationError).message).toContain('format 2');
+    expect((error as ConfigurationError).message).toContain('format 1');
+  }
+  await mirror.close();
+});
+
+describe('a statement that DuckDB gives up on (F06)', () => {
+  /** DuckDB gives up on a VARIANT whose parts have other names: an INTERNAL error, and the instance is no more. */
+  async function poisoned(name: string): Promise<string> {
+    const file = await parquet(folder.path, name, 'SELECT 1::BIGINT AS id, 2::VARIANT AS amount');
+    const content = await readFile(file, 'latin1');
+    await writeFile(file, content.replaceAll('metadata', 'metadatb'), 'latin1');
+    await expect(duckdb(`FROM read_parquet('${file}')`)).rejects.toThrow('INTERNAL Error');
+    return file;
+  }
+
+  const amounts = [...columns, column('amount', 'number')];
+
+  /** DuckDB gives up on a decimal of a negative number of digits already as it reads the footer. */
+  async function poisonedFooter(name: string): Promise<string> {
+    const file = await parquet(folder.path, name, 'SELECT 1::BIGINT AS id, 1.5::DECIMAL(9,2) AS amount');
+    const content = await readFile(file);
+    const [nineDigits, minusTwentyFive] = [0x12, 0x31];
+    for (let at = content.length - 9; at > 4; at -= 1) {
+      if (content[at] !== nineDigits) continue;
+      const changed = Buffer.from(content);
+      changed[at] = minusTwentyFive;
+      await writeFile(file, changed);
+      const error = await duckdb(`FROM parquet_schema('${file}')`).catch((thrown: unknown) => thrown);
+      if (String(error).includes('INTERNAL Error')) return file;
+    }
+    throw new Error('no byte of the footer makes DuckDB give up');
+  }
+
+  it('while a file is examined: the file is named, the next one is fine', async () => {
+    const mirror = await mirrorIn(folder.path);
+    const bad = snapshot({ columns: amounts, files: [await poisonedFooter('poison.parquet')] });
+    await expect(mirror.prepare(bad)).rejects.toThrow('The file poison.parquet cannot be read');
+    expect(await load(mirror, await oneRow())).toMatchObject([{ kind: 'committed' }]);
+    await mirror.close();
+  });
+
+  it('while a batch is loaded: the one that caused it fails, the others are committed', async () => {
+    const mirror = await mirrorIn(folder.path);
+    const file = await parquet(
+      folder.path,
+      'later.parquet',
+      'SELECT 1::BIGINT AS id, 1.5::DECIMAL(9,2) AS amount',
+    );
+    const good = await oneRow();
+    const prepared = [
+      await mirror.prepare({ ...good, datasetId: 'first' }),
+      await mirror.prepare(snapshot({ datasetId: 'second', columns: amounts, files: [file] })),
+      await mirror.prepare({ ...good, datasetId: 'third' }),
+    ];
+    await copyFile(await poisoned('poison.parquet'), file);
+    const [first, second, third] = await mirror.commit(prepared);
+    expect([first?.kind, second?.kind, third?.kind]).toEqual(['committed', 'failed', 'committed']);
+    expect(second?.kind === 'failed' && second.error).toBeInstanceOf(DataError);
+    expect(second?.kind === 'failed' && second.error.message).toContain('later.parquet');
+    expect([...(await mirror.has()).datasets.keys()]).toEqual(['first', 'third']);
+    await mirror.close();
+  });
+});
+
+describe('a full disk (F07)', () => {
+  function onDiskOf(bytes: number, ...files: readonly string[]): readonly unknown[] {
+    const script = scriptPath('duckdb-full-disk-child.ts');
+    const command = `ulimit -f ${bytes / 512}; exec "$0" "$@"`;
+    const shell = ['-c', command, process.execPath, script, folder.path, ...files];
+    const child = spawnSync('sh', shell, { encoding: 'utf8' });
+    expect(child.stderr).toBe('');
+    return child.stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+  }
+
+  const table = (name: string, rows: number) =>
+    parquet(
+      folder.path,
+      name,
+      `SELECT range AS id, md5(range::VARCHAR) || md5((-range)::VARCHAR) AS name FROM range(${rows})`,
+    );
+
+  it('fails what does not fit, and only that', async () => {
+    const small = await table('small.parquet', 10);
+    const large = await table('large.parquet', 400_000);
+    const [outcomes, held] = onDiskOf(8_388_608, small, large, small);
+    expect(outcomes).toMatchObject(['committed', { name: 'StorageError' }, 'committed']);
+    expect(JSON.stringify(outcomes)).toContain(`The disk of ${path} is full`);
+    expect(held).toEqual(['unit-0', 'unit-2']);
+    expect(await inMirror(folder.path, 'SELECT count(*) FROM unit_0')).toEqual([['10']]);
+  });
+
+  it('at the checkpoint: what was committed is there', async () => {
+    const small = await table('small.parquet', 10);
+    const [report] = onDiskOf(1_228_800, small, await table('large.parquet', 400_000), small);
+    expect(report).toMatchObject({ thrown: { name: 'StorageError' } });
+    expect(JSON.stringify(report)).toContain(`The disk of ${path} is full`);
+    const mirror = await mirrorIn(folder.path);
+    expect([...(await mirror.has()).datasets.keys()]).toEqual(['unit-0', 'unit-2']);
+    expect(await load(mirror, await oneRow())).toMatchObject([{ kind: 'committed' }]);
+    await mirror.close();
+  });
+});
+
+it('nothing outside its folders can be reached by what runs in it', async () => {
+  const outside = join(folder.path, 'outside');
+  const inside = join(folder.path, 'inside');
+  await mkdir(outside);
+  await mkdir(inside);
+  await writeFile(join(outside, 'secret.csv'), 'a\n1\n');
+  const engine = await Engine.open({
+    memoryLimitBytes: 100_000_000,
+    threads: 1,
+    temporaryDirectory: join(inside, 'temporary'),
+    directories: [inside],
+  });
+  const attempts = [
+    `FROM read_csv('${outside}/secret.csv')`,
+    `FROM read_csv('${inside}/../outside/secret.csv')`,
+    `ATTACH '${outside}/new.duckdb' AS o`,
+    `COPY (SELECT 1) TO '${outside}/new.csv'`,
+    "FROM read_csv('https://example.com/x.csv')",
+    'INSTALL httpfs',
+    "SET TimeZone = 'America/Chicago'",
+    "SET memory_limit = '100GB'",
+  ];
+  for (const sql of attempts) await expect(engine.run(sql), sql).rejects.toThrow();
+  expect(await engine.rows("SELECT current_setting('TimeZone')")).toEqual([['UTC']]);
+  engine.close();
+  expect(await readdir(outside)).toEqual(['secret.csv']);
+});
+
+it('every effect on disk has a name, in the order of a commit', async () => {
+  const names: string[] = [];
+  const mirror = await mirrorIn(folder.path);
+  observeDurableEffects((name, moment) => names.push(`${moment} ${name}`));
+  try {
+    await load(mirror, await oneRow());
+  } finally {
+    observeDurableEffects(() => {});
+  }
+  expect(names).toEqual([
+    'before destination.attach',
+    'after destination.attach',
+    'before destination.commit',
+    'after destination.commit',
+    'before destination.commit',
+    'after destination.commit',
+    'before destination.checkpoint',
+    'after destination.checkpoint',
+  ]);
+  await mirror.close();
+});
+
+/** Ends without closing, so that the log stays. */
+const LOG_WRITER = `
+  import { DuckDBInstance } from '@duckdb/node-api';
+  const instance = await DuckDBInstance.create(process.argv[1]);
+  const connection = await instance.connect();
+  await connection.run('CREATE TABLE t AS SELECT range AS a FROM range(100)');
+  await connection.run('INSERT INTO t SELECT range FROM range(100)');
+  process.kill(process.pid, 'SIGKILL');
+`;

@@ -1,0 +1,133 @@
+/**
+ * The real program as a process of its own, in a data directory of its own: started as programs start it, with an
+ * environment of nothing but what is given. When the test has finished, what still runs is killed, and the API key is
+ * looked for in all that was printed and in every file that was written.
+ */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { realpath } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+import { onTestFinished } from 'vitest';
+import { builtProgram } from './built-program.ts';
+import { secretsInFiles, secretsInText } from './secret-search.ts';
+
+const MAIN = builtProgram();
+
+export interface Ended {
+  /** Null where a signal ended it. */
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Running {
+  readonly pid: number;
+  /** What it has printed to standard error so far. */
+  stderr(): string;
+  kill(signal: NodeJS.Signals): void;
+  /** Resolves when it has ended and everything it printed is here. */
+  readonly ended: Promise<Ended>;
+}
+
+export interface ProgramOptions {
+  /** The service and the key; without them the command line has neither. */
+  readonly feed?: { readonly baseUrl: string; readonly apiKey: string };
+  /** Beside PATH, HOME, TZ and the three variables of a run. */
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+/** An installation of feed-sync: a home, a data directory, and what was printed there. */
+export interface Program {
+  /** Where commands are run. */
+  readonly home: string;
+  readonly dataDirectory: string;
+  readonly mirrorPath: string;
+  readonly checkpointPath: string;
+  /** Runs a command to its end. */
+  run(...words: readonly string[]): Promise<Ended>;
+  /** The same with further variables; `undefined` takes one away. */
+  runWith(
+    environment: Readonly<Record<string, string | undefined>>,
+    ...words: readonly string[]
+  ): Promise<Ended>;
+  start(...words: readonly string[]): Running;
+}
+
+export async function program({ feed, environment = {} }: ProgramOptions = {}): Promise<Program> {
+  const home = await realpath(mkdtempSync(join(tmpdir(), 'feed-sync-program-')));
+  const dataDirectory = join(home, 'data');
+  mkdirSync(join(home, 'work'));
+  const children = new Set<ChildProcess>();
+  const printed: string[] = [];
+  const variables = {
+    PATH: process.env['PATH'],
+    HOME: home,
+    TZ: 'UTC',
+    ...(feed === undefined ? {} : { FEED_SYNC_BASE_URL: feed.baseUrl, FEED_SYNC_API_KEY: feed.apiKey }),
+    FEED_SYNC_DATA_DIR: dataDirectory,
+    ...environment,
+  };
+  const startWith = (
+    further: Readonly<Record<string, string | undefined>>,
+    words: readonly string[],
+  ): Running => {
+    const child = spawn(process.execPath, [MAIN, ...words], {
+      cwd: join(home, 'work'),
+      env: { ...variables, ...further },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    children.add(child);
+    return running(child, printed);
+  };
+  onTestFinished(async () => {
+    for (const child of children) {
+      if (child.exitCode !== null || child.signalCode !== null) continue;
+      child.kill('SIGKILL');
+      await once(child, 'close');
+    }
+    try {
+      if (feed !== undefined) refuseLeaks(feed.apiKey, printed, home);
+    } finally {
+      rmSync(home, { recursive: true, force: true });
+    }
+  });
+  return {
+    home,
+    dataDirectory,
+    mirrorPath: join(dataDirectory, 'mirror.duckdb'),
+    checkpointPath: join(dataDirectory, 'checkpoint.sqlite'),
+    run: (...words) => startWith({}, words).ended,
+    runWith: (further, ...words) => startWith(further, words).ended,
+    start: (...words) => startWith({}, words),
+  };
+}
+
+function running(child: ChildProcess, printed: string[]): Running {
+  const { pid, stdout, stderr } = child;
+  if (pid === undefined || stdout === null || stderr === null) throw new Error('the program did not start');
+  const collected = { stdout: '', stderr: '' };
+  for (const [name, stream] of Object.entries({ stdout, stderr })) {
+    stream.setEncoding('utf8');
+    stream.on('data', (text: string) => {
+      collected[name as 'stdout' | 'stderr'] += text;
+    });
+  }
+  const ended = once(child, 'close').then(([exitCode, signal]): Ended => {
+    printed.push(collected.stdout, collected.stderr);
+    return { exitCode, signal, ...collected };
+  });
+  return { pid, ended, stderr: () => collected.stderr, kill: (signal) => void child.kill(signal) };
+}
+
+function refuseLeaks(secret: string, printed: readonly string[], folder: string): void {
+  const found = [
+    ...printed.flatMap((text) => secretsInText(secret, text).map((form) => `printed, ${form}:\n${text}`)),
+    ...secretsInFiles(secret, folder),
+  ];
+  if (found.length > 0) throw new Error(`The API key is where it must not be: ${found.join('\n')}`);
+}

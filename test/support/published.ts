@@ -1,0 +1,46 @@
+/** What a mirror has to hold: what the feed has published by now, or by then. */
+
+import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
+import type { DatasetVersion } from '../../fixtures/feed/model.ts';
+
+export interface PublishedDataset {
+  readonly datasetId: string;
+  readonly version: DatasetVersion;
+}
+
+export interface Expectation {
+  readonly origin: string;
+  readonly subscriptionIds: readonly string[];
+  readonly datasets: readonly PublishedDataset[];
+}
+
+interface Choice {
+  /** Leaves out the datasets it answers false for. */
+  readonly only?: (datasetId: string) => boolean;
+  /** The versions of those that are expected at another than the newest. */
+  readonly at?: Readonly<Record<string, DatasetVersion>>;
+}
+
+/** Everything in any subscription of the feed. */
+export function everythingPublished(
+  feed: FixtureFeed,
+  { only = () => true, at = {} }: Choice = {},
+): Expectation {
+  const subscriptions = [...feed.store.subscriptions.values()];
+  const ids = new Set(subscriptions.flatMap(({ members }) => [...members]));
+  const datasets = [...ids].filter(only).map((datasetId): PublishedDataset => {
+    const version = at[datasetId] ?? feed.store.dataset(datasetId).versions.at(-1);
+    if (version === undefined) throw new Error(`${datasetId} has no version`);
+    return { datasetId, version };
+  });
+  const subscriptionIds = subscriptions.map(({ subscriptionId }) => subscriptionId);
+  return { origin: new URL(feed.baseUrl).origin, subscriptionIds, datasets };
+}
+
+/** The name the table has where no other dataset's name is the same but for punctuation. */
+export function tableNameOf(datasetId: string): string {
+  return datasetId
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9_]/g, '_')
+    .replace(/^(?=[0-9])/, '_');
+}

@@ -67,6 +67,12 @@ us-xx-areas: 1 versions, 1 equal
     });
   });
 
+  it('is equal whatever the sign of a zero is, which its storage does not keep', async () => {
+    const unsigned = `SELECT * REPLACE (CASE id WHEN 2 THEN 0.0 ELSE height END AS height) FROM stations`;
+    const { exitCode } = await compareAfter(`CREATE OR REPLACE TABLE stations AS ${unsigned}`);
+    expect(exitCode).toBe(0);
+  });
+
   it('is compared with the version it says it has, unless another one is asked for', async () => {
     const second = await compareAfter(
       'DELETE FROM stations WHERE id <> 3',
@@ -121,7 +127,6 @@ const DIFFERENCES: readonly (readonly [string, string, readonly string[]])[] = [
       '  mirror  0.30000000000000004',
     ],
   ],
-  ['the sign of zero', 'UPDATE stations SET height = 0.0 WHERE id = 2', ['  file    -0.0', '  mirror  0.0']],
   [
     'a boolean',
     'UPDATE stations SET is_open = NOT is_open WHERE id = 2',

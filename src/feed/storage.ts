@@ -28,8 +28,9 @@ export async function requireSpace(
 ): Promise<void> {
   const free = await onDisk(directory, () => freeBytes(directory));
   if (free - neededBytes >= reserveBytes) return;
+  const needed = `${formatBytes(neededBytes)} beside the ${formatBytes(reserveBytes)} that are kept free (disk.reserve)`;
   throw new StorageError(
-    `Not enough space in ${directory}: ${what} need ${formatBytes(neededBytes)} beside the ${formatBytes(reserveBytes)} that are kept free (disk.reserve), and ${formatBytes(free)} are free.`,
+    `Not enough space in ${directory}: ${what} need ${needed}, and ${formatBytes(free)} are free.`,
     { hint: MAKE_ROOM },
   );
 }

@@ -136,17 +136,17 @@ function pause(retry: number, { retryPolicy, tools }: FetchParts, signal: AbortS
 }
 
 function wrongContent(job: FileJob, { stated, found }: ContentDiffers): DataError {
-  return new DataError(
-    `The ${describeJob(job)} is not what its manifest states: stated ${stated}, found ${found}, in each of ${MAX_WRONG_CONTENTS} downloads.`,
-    { hint: 'The service has to publish the file or its manifest anew. Tell it the name of the file.' },
-  );
+  const difference = `stated ${stated}, found ${found}, in each of ${MAX_WRONG_CONTENTS} downloads`;
+  return new DataError(`The ${describeJob(job)} is not what its manifest states: ${difference}.`, {
+    hint: 'The service has to publish the file or its manifest anew. Tell it the name of the file.',
+  });
 }
 
 function noLinkOpens(job: FileJob, { status }: LinkExpired): ServiceUnavailableError {
-  return new ServiceUnavailableError(
-    `Could not download ${describeJob(job)}: its link has expired (${status}), and ${MAX_EXPIRED_LINKS - 1} fresh links did not open either.`,
-    { hint: 'It is tried again at the next poll. If it stays so, tell the service.' },
-  );
+  const trouble = `its link has expired (${status}), and ${MAX_EXPIRED_LINKS - 1} fresh links did not open either`;
+  return new ServiceUnavailableError(`Could not download ${describeJob(job)}: ${trouble}.`, {
+    hint: 'It is tried again at the next poll. If it stays so, tell the service.',
+  });
 }
 
 function tooSlow(job: FileJob, { limits }: FetchParts): ServiceUnavailableError {

@@ -1,0 +1,160 @@
+/** What the operations make of several pages: changes, manifests, versions; and the log that promises more than it gives. */
+
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import nock from 'nock';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Feed } from '../../src/feed/feed.ts';
+import { errorOf, testFeed } from '../support/feed-client.ts';
+
+const BASE = 'https://feed.example';
+const signal = new AbortController().signal;
+const CHANGES = '/v1/datasets/parcels/changes';
+const MANIFEST = '/v1/subscriptions/sub_1/manifest';
+const VERSIONS = '/v1/datasets/parcels/versions';
+
+let feed: Feed;
+let directory: string;
+
+beforeAll(() => nock.disableNetConnect());
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'feed-lists-'));
+  feed = testFeed(BASE).feed;
+});
+afterEach(async () => {
+  nock.cleanAll();
+  await feed.close();
+  await rm(directory, { recursive: true, force: true });
+});
+afterAll(() => {
+  nock.restore();
+});
+
+/** Page after page, each at the cursor that is its number. Gives the queries that were asked. */
+function pages(path: string, ...bodies: readonly object[]): string[] {
+  const asked: string[] = [];
+  nock(BASE)
+    .persist()
+    .get(path)
+    .query(true)
+    .reply((request: Request) => {
+      const { searchParams } = new URL(request.url);
+      asked.push(searchParams.toString());
+      const page = Number(searchParams.get('cursor') ?? 0);
+      const nextCursor = page + 1 < bodies.length ? String(page + 1) : null;
+      return [200, JSON.stringify({ nextCursor, ...bodies[page] })];
+    });
+  return asked;
+}
+
+function changes() {
+  return feed.changes({ datasetId: 'parcels', version: 2, directory }, signal);
+}
+
+describe('changes', () => {
+  it('are spooled page by page, in order, byte for byte', async () => {
+    const asked = pages(CHANGES, { changes: [1] }, { changes: [2] }, { changes: [] });
+    const result = await changes();
+    expect(asked).toEqual([
+      'version=2&limit=1000',
+      'version=2&limit=1000&cursor=1',
+      'version=2&limit=1000&cursor=2',
+    ]);
+    const spooled = result.recorded ? result.pages : [];
+    expect(await Promise.all(spooled.map((path) => readFile(path, 'utf8')))).toEqual([
+      '{"nextCursor":"1","changes":[1]}',
+      '{"nextCursor":"2","changes":[2]}',
+      '{"nextCursor":null,"changes":[]}',
+    ]);
+  });
+
+  it('that a later page takes back are not recorded', async () => {
+    const asked = pages(CHANGES, { changes: [] }, { recorded: false }, { changes: [] });
+    expect(await changes()).toMatchObject({ recorded: false });
+    expect(asked).toHaveLength(2);
+  });
+
+  it.each([
+    ['previousVersion', 1, 7],
+    ['schemaVersion', 'a', 'b'],
+  ])('whose pages differ in %s are none', async (field, first, second) => {
+    pages(CHANGES, { changes: [], [field]: first }, { changes: [], [field]: second });
+    expect(await errorOf(changes())).toMatchObject({ name: 'ContractViolationError', path: field });
+  });
+
+  it('tell of a folder that is not there', async () => {
+    pages(CHANGES, { changes: [] });
+    directory = join(directory, 'missing');
+    const error = await errorOf(changes());
+    expect(error.name).toBe('StorageError');
+    expect(error.message).toContain('changes-00000.json: ENOENT');
+  });
+});
+
+describe('a manifest', () => {
+  const entry = (datasetId: string) => ({ datasetId, version: 1, files: [] });
+
+  it('of several pages reflects what all of them do', async () => {
+    pages(
+      MANIFEST,
+      { lastEventId: 'evt_9', datasets: [entry('a')] },
+      { lastEventId: 'evt_8', datasets: [entry('b')] },
+      { lastEventId: 'evt_10', datasets: [entry('c')] },
+    );
+    const manifest = await feed.manifest('sub_1', signal);
+    expect(manifest.lastEventId?.text).toBe('evt_8');
+    expect(manifest.datasets.map(({ datasetId }) => datasetId)).toEqual(['a', 'b', 'c']);
+  });
+
+  it('reflects nothing certain where a page does not say', async () => {
+    pages(MANIFEST, { lastEventId: 'evt_9', datasets: [] }, { datasets: [] });
+    expect((await feed.manifest('sub_1', signal)).lastEventId).toBeNull();
+  });
+});
+
+describe('versions', () => {
+  const version = (number: number) => ({ datasetId: 'parcels', version: number });
+
+  it('are filtered though the service did not, and read no further than needed', async () => {
+    const asked = pages(
+      VERSIONS,
+      { versions: [version(9), version(8)] },
+      { versions: [version(7), version(6)] },
+      { versions: [version(5)] },
+    );
+    const newer = await feed.versions('parcels', 6, signal);
+    expect(newer.map((item) => item.version)).toEqual([9, 8, 7]);
+    expect(asked).toEqual(['since=6&limit=200', 'since=6&limit=200&cursor=1']);
+    expect(await feed.versions('parcels', null, signal)).toHaveLength(5);
+    expect(asked.slice(2)).toEqual(['limit=200', 'limit=200&cursor=1', 'limit=200&cursor=2']);
+  });
+
+  it('newer than what is below the least number are all of them, asked for without the parameter', async () => {
+    const asked = pages(VERSIONS, { versions: [version(0)] });
+    expect(await feed.versions('parcels', -1, signal)).toHaveLength(1);
+    expect(asked).toEqual(['limit=200']);
+  });
+});
+
+it('F25: a log that promises more and gives none ends the attempt', async () => {
+  pages('/v1/subscriptions/sub_1/events', { events: [], hasMore: true });
+  expect(await errorOf(feed.events('sub_1', null, signal))).toMatchObject({
+    name: 'ContractViolationError',
+    path: 'hasMore',
+  });
+});
+
+it('F25: a next cursor that repeats ends the attempt', async () => {
+  const asked: string[] = [];
+  nock(BASE)
+    .persist()
+    .get('/v1/subscriptions')
+    .query(true)
+    .reply((request: Request) => {
+      asked.push(new URL(request.url).search);
+      return [200, '{"subscriptions":[],"nextCursor":"same"}'];
+    });
+  expect(await errorOf(feed.subscriptions(signal))).toMatchObject({ path: 'nextCursor' });
+  expect(asked).toEqual(['?limit=200', '?limit=200&cursor=same']);
+});

@@ -1,0 +1,290 @@
+/** What a catch-up makes of trouble: whose it is, what goes on beside it, and what is asked no more. */
+
+import { readdir } from 'node:fs/promises';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  BusyError,
+  ConfigurationError,
+  ContractViolationError,
+  CursorExpiredError,
+  DataError,
+  type FeedSyncError,
+  InterruptedError,
+  ServiceUnavailableError,
+  StorageError,
+} from '../../src/model/errors.ts';
+import { SEED } from '../support/seed.ts';
+import {
+  calm,
+  kinds,
+  oneSubscription,
+  subscribe,
+  throwAt,
+  versions,
+  type World,
+} from '../support/small-world.ts';
+import { entry, event, refusal, subscription, unreadable } from '../support/sync-values.ts';
+
+const UNREACHABLE = new ServiceUnavailableError('The service could not be reached.');
+
+describe('a refused workspace', () => {
+  it('stops every call, is told, and makes not one call until it is lifted', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    throwAt(world, /^versions/, refusal({ kind: 'workspace' }, { status: 401, code: null }));
+    const result = await world.catchUp();
+    expect(result.holds).toMatchObject([{ refusal: { scope: { kind: 'workspace' }, status: 401 } }]);
+    expect(result.troubles).toEqual([]);
+    expect(world.calls).not.toContain('download parcels');
+    calm(world);
+    expect(await world.catchUp()).toMatchObject({ subscriptions: 0, datasets: [], holds: [{}] });
+    expect(world.calls).toEqual([]);
+    world.checkpoint.lift({ kind: 'workspace' });
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'loaded' });
+  });
+
+  it('is lifted by another key', async () => {
+    const world = await oneSubscription('parcels');
+    throwAt(world, /^subscriptions/, refusal({ kind: 'workspace' }));
+    expect(await world.catchUp()).toMatchObject({ holds: [{ keyHash: 'key-1' }] });
+    calm(world);
+    Object.assign(world.parts.choices, { keyHash: 'key-2' });
+    expect(await world.catchUp()).toMatchObject({ holds: [], datasets: [{ kind: 'loaded' }] });
+  });
+});
+
+describe('trouble of a subscription', () => {
+  async function two(): Promise<World> {
+    const world = await oneSubscription('parcels');
+    subscribe(world, subscription({ id: 'sub_2' }), 'permits');
+    return world;
+  }
+
+  it('stays with it: the others go on', async () => {
+    const world = await two();
+    throwAt(world, /^manifest sub_1/, UNREACHABLE);
+    const result = await world.catchUp();
+    expect(result.troubles).toEqual([{ subscriptionId: 'sub_1', error: UNREACHABLE }]);
+    expect(kinds(result)).toEqual({ permits: 'loaded' });
+  });
+
+  it('that is a refusal holds it, and nothing more is asked for it', async () => {
+    const world = await two();
+    throwAt(world, /^events sub_1/, refusal({ kind: 'subscription', subscriptionId: 'sub_1' }));
+    expect(await world.catchUp()).toMatchObject({
+      troubles: [],
+      holds: [{ refusal: { scope: { subscriptionId: 'sub_1' } } }],
+    });
+    calm(world);
+    expect(await world.catchUp()).toMatchObject({
+      holds: [{ refusal: { scope: { subscriptionId: 'sub_1' } } }],
+    });
+    expect(world.calls.filter((call) => call.endsWith('sub_1'))).toEqual([]);
+  });
+
+  it('a log that promises more and gives none is noticed', async () => {
+    const world = await two();
+    await world.catchUp();
+    world.service.logs.set(
+      'sub_1',
+      [1, 2, 3].map(() => unreadable({ id: null })),
+    );
+    const result = await world.catchUp();
+    expect(result.troubles).toMatchObject([
+      {
+        subscriptionId: 'sub_1',
+        error: {
+          name: 'ServiceUnavailableError',
+          message:
+            'The log of subscription sub_1 makes no progress: more events are to follow evt_100, and none come.',
+        },
+      },
+    ]);
+  });
+});
+
+describe('trouble of a dataset', () => {
+  it.each([
+    ['a refusal', refusal({ kind: 'dataset', datasetId: 'parcels' }), 'held'],
+    ['an outage', UNREACHABLE, 'failed'],
+    ['an answer that does not fit', new ContractViolationError('no', 'versions.0'), 'failed'],
+    ['bad content', new DataError('The file is broken.'), 'failed'],
+  ])('%s stays with it', async (_, error, kind) => {
+    const world = await oneSubscription('parcels', 'permits');
+    throwAt(world, /^download parcels/, error);
+    const result = await world.catchUp();
+    expect(kinds(result)).toEqual({ parcels: kind, permits: 'loaded' });
+    expect(result.troubles).toEqual([]);
+    expect(await readdir(world.parts.choices.stagingDirectory)).toHaveLength(
+      error instanceof DataError ? 0 : 1,
+    );
+  });
+
+  it('that is held: nothing more is asked for it, and its table serves', async () => {
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    world.service.snapshots.set('parcels', entry('parcels', 2));
+    throwAt(world, /^schemas parcels/, refusal({ kind: 'dataset', datasetId: 'parcels' }));
+    await world.catchUp();
+    calm(world);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'held' });
+    expect(world.calls.filter((call) => call.endsWith('parcels'))).toEqual([]);
+    expect(versions(world)).toEqual({ parcels: 1 });
+    world.checkpoint.lift({ kind: 'dataset', datasetId: 'parcels' });
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+  });
+
+  it('bad content is told again and not fetched again, until the service names other content', async () => {
+    const world = await oneSubscription('parcels');
+    const error = new DataError('The file is broken.', { hint: 'Tell the service.' });
+    throwAt(world, /^prepare/, error);
+    expect(await world.catchUp()).toMatchObject({ datasets: [{ kind: 'failed', error }] });
+    calm(world);
+    expect(await world.catchUp()).toMatchObject({
+      datasets: [{ kind: 'failed', error: { message: error.message, hint: error.hint } }],
+    });
+    expect(world.calls).not.toContain('download parcels');
+    world.service.snapshots.set('parcels', entry('parcels', 1, 'corrected'));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+    expect(world.checkpoint.failures().size).toBe(0);
+  });
+
+  it('an outage is tried again at once, and is forgotten when there is nothing left to do', async () => {
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    world.service.logs.set('sub_1', [event(101, 'dataset.updated')]);
+    throwAt(world, /^versions/, UNREACHABLE);
+    await world.catchUp();
+    expect(await world.catchUp()).toMatchObject({ datasets: [{ kind: 'failed', failure: { attempts: 2 } }] });
+    calm(world);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
+    expect(world.checkpoint.failures().size).toBe(0);
+  });
+
+  it('a commit that fails for one fails for no other', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    world.service.outcomes.push(({ datasetId }) => ({
+      kind: 'failed',
+      datasetId,
+      error: new DataError('Two rows have the key 7.'),
+    }));
+    expect(Object.values(kinds(await world.catchUp())).sort()).toEqual(['failed', 'loaded']);
+  });
+});
+
+describe('trouble of the run', () => {
+  it.each([
+    ['a full disk', new StorageError('The disk is full.')],
+    ['a busy mirror', new BusyError('A reader holds the mirror.')],
+    ['a mirror of a newer program', new ConfigurationError('The mirror is of a newer format.')],
+    ['a bug', new TypeError('undefined is not a function')],
+  ])('%s ends it, told once for all datasets', async (_, error) => {
+    const ids = Array.from({ length: 70 }, (_none, index) => `dataset-${index}`);
+    const world = await oneSubscription(...ids);
+    throwAt(world, /^commit$/, error);
+    const result = await world.catchUp();
+    expect(result.troubles).toEqual([{ subscriptionId: null, error }]);
+    expect(new Set(result.datasets.map(({ kind }) => kind))).toEqual(new Set(['waiting']));
+    expect(result.datasets).toHaveLength(70);
+    expect(world.calls.filter((call) => call.startsWith('download')).length).toBeLessThan(70);
+  });
+
+  it('an interruption is told once, and what was committed is kept', async () => {
+    const ids = Array.from({ length: 70 }, (_none, index) => `dataset-${index}`);
+    const world = await oneSubscription(...ids);
+    const stop = new AbortController();
+    const reason = new InterruptedError('Interrupted by SIGTERM.');
+    world.intervene = (call) => {
+      if (call === 'commit') stop.abort(reason);
+    };
+    const result = await world.catchUp(stop.signal);
+    expect(result.troubles).toEqual([{ subscriptionId: null, error: reason }]);
+    const ended = Object.values(kinds(result));
+    const loaded = ended.filter((kind) => kind === 'loaded').length;
+    expect(loaded).toBeGreaterThan(0);
+    expect(loaded).toBeLessThan(70);
+    expect(ended.filter((kind) => kind === 'waiting')).toHaveLength(70 - loaded);
+    expect(world.tables.size).toBe(loaded);
+    calm(world);
+    const again = Object.values(kinds(await world.catchUp()));
+    expect(again.filter((kind) => kind === 'current')).toHaveLength(loaded);
+    expect(again.filter((kind) => kind === 'loaded')).toHaveLength(70 - loaded);
+  });
+
+  it('one before it began is told and nothing is asked', async () => {
+    const world = await oneSubscription('a');
+    const reason = new InterruptedError('Interrupted by SIGTERM.');
+    const result = await world.catchUp(AbortSignal.abort(reason));
+    expect(result).toMatchObject({ datasets: [], troubles: [{ subscriptionId: null, error: reason }] });
+    expect(world.calls).toEqual([]);
+  });
+
+  it('a hold that cannot be stored is told, with what was refused', async () => {
+    const world = await oneSubscription('parcels');
+    const full = new StorageError('The checkpoint cannot be written.');
+    const refused = refusal({ kind: 'dataset', datasetId: 'parcels' });
+    world.intervene = (call) => {
+      if (call === 'hold') throw full;
+      if (call === 'versions parcels') throw refused;
+    };
+    const { troubles } = await world.catchUp();
+    expect(troubles.map(({ error }) => error)).toEqual([full, refused]);
+  });
+});
+
+describe('whatever goes wrong, wherever', () => {
+  const scopes = fc.constantFrom(
+    { kind: 'workspace' } as const,
+    { kind: 'subscription', subscriptionId: 'sub_1' } as const,
+    { kind: 'dataset', datasetId: 'parcels' } as const,
+  );
+  const errors: fc.Arbitrary<FeedSyncError> = fc.oneof(
+    scopes.map((scope) => refusal(scope)),
+    fc.constantFrom(
+      new ServiceUnavailableError('unreachable'),
+      new ContractViolationError('does not fit', 'a.b'),
+      new CursorExpiredError('expired'),
+      new DataError('bad'),
+      new StorageError('full'),
+      new BusyError('busy'),
+      new ConfigurationError('wrong'),
+      new InterruptedError('stopped'),
+    ),
+  );
+  /** Every call of a port fails with some chance, each with an error of its own. */
+  const faults = fc.array(fc.option(errors, { freq: 6 }), { minLength: 1, maxLength: 40 });
+
+  it('a catch-up ends with a result for every dataset it began, and the next calm one has all', async () => {
+    let faulty = 0;
+    await fc.assert(
+      fc.asyncProperty(
+        faults,
+        fc.constantFrom('subscription' as const, 'dataset' as const),
+        async (given, shape) => {
+          const world = await oneSubscription('parcels', 'permits');
+          world.service.shape = shape;
+          world.service.subscriptions = [subscription({ datasetIds: ['parcels', 'permits'] })];
+          world.service.logs.set('sub_1', [event(101, 'dataset.updated', { version: 1 })]);
+          let calls = 0;
+          world.intervene = () => {
+            const error = given[calls++] ?? null;
+            if (error === null) return;
+            faulty += 1;
+            throw error;
+          };
+          const result = await world.catchUp();
+          expect([0, 2]).toContain(result.datasets.length);
+          calm(world);
+          for (const { refusal: lifted } of world.checkpoint.holds()) world.checkpoint.lift(lifted.scope);
+          for (const { datasetId } of world.checkpoint.failures().values())
+            world.checkpoint.clearFailure(datasetId);
+          expect(await world.catchUp()).toMatchObject({ troubles: [], holds: [], datasets: [{}, {}] });
+          expect(versions(world)).toEqual({ parcels: 1, permits: 1 });
+          world.checkpoint.close();
+        },
+      ),
+      { seed: SEED, numRuns: 40 },
+    );
+    expect(faulty).toBeGreaterThan(40);
+  });
+});

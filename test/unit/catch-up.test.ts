@@ -1,0 +1,356 @@
+/** One catch-up as a whole: what it asks, in which order, and what is in the mirror then. */
+
+import { readdir } from 'node:fs/promises';
+import { describe, expect, it } from 'vitest';
+import type { Download, DownloadRequest } from '../../src/feed/feed.ts';
+import { ContractViolationError, CursorExpiredError } from '../../src/model/errors.ts';
+import {
+  calm,
+  kinds,
+  oneSubscription,
+  smallWorld,
+  subscribe,
+  throwAt,
+  versions,
+  type World,
+} from '../support/small-world.ts';
+import {
+  entry,
+  event,
+  id,
+  NOW,
+  refusal,
+  subscription,
+  table,
+  unreadable,
+  version,
+} from '../support/sync-values.ts';
+
+describe('a first start', () => {
+  it('loads every dataset of the manifest, in order of id for their names, and reads the log on from there', async () => {
+    const world = await oneSubscription('permits', 'parcels');
+    const result = await world.catchUp();
+    expect(kinds(result)).toEqual({ parcels: 'loaded', permits: 'loaded' });
+    expect(result).toMatchObject({ subscriptions: 1, troubles: [], holds: [] });
+    expect(world.enrolments).toEqual([
+      { origin: 'https://feed.example', subscriptionIds: ['sub_1'], datasetIds: ['parcels', 'permits'] },
+    ]);
+    expect(world.calls.slice(0, 5)).toEqual([
+      'discover',
+      'subscriptions',
+      'manifest sub_1',
+      'events sub_1',
+      'manifest sub_1',
+    ]);
+    expect(world.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(100));
+    expect(await readdir(world.parts.choices.stagingDirectory)).toEqual([]);
+  });
+
+  it('is not caught up while the manifest is older than what the log announces', async () => {
+    const world = await oneSubscription('parcels');
+    world.service.logs.set('sub_1', [event(101, 'dataset.updated', { version: 2 })]);
+    expect(await world.catchUp()).toMatchObject({
+      datasets: [{ kind: 'waiting', why: 'the manifest is older than what the service has announced' }],
+    });
+    world.service.snapshots.set('parcels', entry('parcels', 2));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+    expect(versions(world)).toEqual({ parcels: 2 });
+  });
+
+  it('of a mirror that holds the very snapshot keeps it, and loads the rest', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    world.tables.set('parcels', table(1));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'loaded' });
+  });
+
+  it('without a position in the manifest looks at every dataset, once', async () => {
+    const world = await oneSubscription('parcels');
+    world.service.reflects.delete('sub_1');
+    world.tables.set('parcels', table(1));
+    await world.catchUp();
+    expect(world.calls).toContain('versions parcels');
+    calm(world);
+    await world.catchUp();
+    expect(world.calls).not.toContain('versions parcels');
+  });
+
+  it('that sees another service, or other subscriptions, touches nothing', async () => {
+    const world = await oneSubscription('parcels');
+    world.enrolments.push({ origin: 'https://other.example', subscriptionIds: ['sub_1'], datasetIds: [] });
+    const result = await world.catchUp();
+    expect(result.troubles).toMatchObject([{ subscriptionId: null, error: { name: 'ConfigurationError' } }]);
+    expect(world.enrolments).toHaveLength(1);
+    expect(world.checkpoint.followed().size).toBe(0);
+  });
+});
+
+describe('a later catch-up', () => {
+  it('asks nothing of a dataset that is where it should be', async () => {
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    calm(world);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
+    expect(world.calls).toEqual(['discover', 'subscriptions', 'events sub_1', 'manifest sub_1']);
+  });
+
+  it('loads what the log asks for, over several pages', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    await world.catchUp();
+    world.service.logs.set('sub_1', [
+      event(101, 'dataset.updated', { version: 2 }),
+      event(102, 'dataset.updated', { version: 3 }),
+      event(103, 'dataset.updated', { version: 4 }),
+      event(104, 'dataset.resync_required', { datasetId: 'permits' }),
+      event(105, 'dataset.updated', { version: 5 }),
+    ]);
+    world.service.snapshots.set('parcels', entry('parcels', 5));
+    world.service.reflects.set('sub_1', id(105));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'loaded' });
+    expect(world.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(105));
+    expect(world.tables.get('permits')?.reloads).toEqual(new Map([['sub_1', 105n]]));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'current' });
+  });
+
+  it('makes good what no event told: members and versions of the manifest', async () => {
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    world.service.members.set('sub_1', ['parcels', 'permits']);
+    world.service.snapshots.set('parcels', entry('parcels', 2));
+    world.service.snapshots.set('permits', entry('permits', 1));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'loaded' });
+  });
+
+  it('believes no manifest against an event that it does not reflect', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    world.service.snapshots.set('parcels', entry('parcels', 9));
+    await world.catchUp();
+    // The manifest still is that of event 100: it lists the removed dataset, and the version from before the reload.
+    world.service.logs.set('sub_1', [
+      event(101, 'dataset.removed', { datasetId: 'permits' }),
+      event(102, 'dataset.resync_required', { version: 3 }),
+    ]);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting' });
+    world.service.reflects.set('sub_1', id(102));
+    world.service.members.set('sub_1', ['parcels']);
+    world.service.snapshots.set('parcels', entry('parcels', 3));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+    expect(versions(world)).toMatchObject({ parcels: 3 });
+  });
+
+  it('nor, where it does not say how far it goes, against any event', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    world.service.snapshots.set('parcels', entry('parcels', 9));
+    world.service.reflects.delete('sub_1');
+    await world.catchUp();
+    world.service.logs.set('sub_1', [
+      event(101, 'dataset.removed', { datasetId: 'permits' }),
+      event(102, 'dataset.resync_required', { version: 3 }),
+    ]);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting' });
+    world.service.snapshots.set('parcels', entry('parcels', 3));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+  });
+
+  it('looks at a dataset whose event cannot be read', async () => {
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    calm(world);
+    world.service.logs.set('sub_1', [unreadable({ id: id(101) })]);
+    await world.catchUp();
+    expect(world.calls).toContain('versions parcels');
+  });
+
+  it('waits for a version that a look has found, until the manifest has it', async () => {
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    world.service.logs.set('sub_1', [event(101, 'dataset.schema_changed')]);
+    world.service.versions.set('parcels', [version('parcels', 2), version('parcels', 1)]);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting' });
+    world.service.snapshots.set('parcels', entry('parcels', 2));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+    calm(world);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
+    expect(world.calls).not.toContain('versions parcels');
+  });
+
+  it('mirrors a dataset of two subscriptions once', async () => {
+    const world = await oneSubscription('parcels');
+    subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+    expect(world.calls.filter((call) => call === 'download parcels')).toHaveLength(1);
+    expect(world.tables.get('parcels')?.reloads).toEqual(
+      new Map([
+        ['sub_1', 100n],
+        ['sub_2', 100n],
+      ]),
+    );
+  });
+
+  it('touches only the chosen datasets', async () => {
+    const world = await oneSubscription('tx-parcels', 'tx-permits', 'ca-parcels');
+    Object.assign(world.parts.choices, { include: ['tx-*'], exclude: ['*-permits'] });
+    expect(kinds(await world.catchUp())).toEqual({ 'tx-parcels': 'loaded' });
+  });
+});
+
+describe('a lost position', () => {
+  it('is taken anew from the manifest, and the log read on from there', async () => {
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    world.service.keepsEventsFrom = 200n;
+    world.service.subscriptions = [subscription({ lastEventId: id(210) })];
+    world.service.reflects.set('sub_1', id(205));
+    world.service.snapshots.set('parcels', entry('parcels', 7));
+    world.service.logs.set('sub_1', [event(207, 'dataset.updated', { version: 7 })]);
+    expect(await world.catchUp()).toMatchObject({ troubles: [], datasets: [{ kind: 'loaded', version: 7 }] });
+    expect(world.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(207));
+  });
+
+  it('of a log that was quiet for longer than it is kept ends no run, and reloads nothing', async () => {
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    world.service.keepsEventsFrom = 200n;
+    calm(world);
+    expect(await world.catchUp()).toMatchObject({ troubles: [], datasets: [{ kind: 'current' }] });
+    expect(world.calls.filter((call) => call.startsWith('events'))).toHaveLength(2);
+  });
+
+  it('right at the first start is no trouble', async () => {
+    const world = await oneSubscription('parcels');
+    world.service.keepsEventsFrom = 200n;
+    expect(await world.catchUp()).toMatchObject({ troubles: [], datasets: [{ kind: 'loaded' }] });
+  });
+
+  it('in a later page keeps what the pages before it said', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    await world.catchUp();
+    world.service.logs.set(
+      'sub_1',
+      [101, 102, 103].map((number) => event(number, 'dataset.removed')),
+    );
+    let pages = 0;
+    world.intervene = (call) => {
+      if (call === 'events sub_1' && ++pages === 2) throw new CursorExpiredError('past retention');
+    };
+    world.service.members.set('sub_1', ['permits']);
+    expect(kinds(await world.catchUp())).toEqual({ permits: 'current' });
+  });
+});
+
+describe('a manifest for each dataset', () => {
+  async function byDataset(...datasetIds: string[]): Promise<World> {
+    const world = await smallWorld(...datasetIds, 'zoning');
+    subscribe(world, subscription({ datasetIds }));
+    world.service.shape = 'dataset';
+    return world;
+  }
+
+  it("mirrors the subscription's own datasets and what its log adds and does not remove", async () => {
+    const world = await byDataset('parcels', 'permits');
+    world.service.logs.set('sub_1', [
+      event(1, 'dataset.added', { datasetId: 'zoning', version: 1 }),
+      event(2, 'dataset.removed', { datasetId: 'permits' }),
+    ]);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', zoning: 'loaded' });
+    expect(world.calls).not.toContain('entry permits');
+    calm(world);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', zoning: 'current' });
+  });
+
+  it('keeps the trouble of one entry with its dataset', async () => {
+    const world = await byDataset('parcels', 'permits');
+    throwAt(world, /^entry parcels/, new ContractViolationError('It does not fit.', 'files'));
+    const result = await world.catchUp();
+    expect(kinds(result)).toEqual({ parcels: 'failed', permits: 'loaded' });
+    expect(result.troubles).toEqual([]);
+  });
+
+  it('asks no more for the entry of a dataset that is held', async () => {
+    const world = await byDataset('parcels', 'permits');
+    throwAt(world, /^entry parcels/, refusal({ kind: 'dataset', datasetId: 'parcels' }));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'held', permits: 'loaded' });
+    calm(world);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'held', permits: 'current' });
+    expect(world.calls).not.toContain('entry parcels');
+  });
+
+  it('takes a dataset of the subscription record that no event added', async () => {
+    const world = await byDataset('parcels');
+    await world.catchUp();
+    world.service.subscriptions = [subscription({ datasetIds: ['parcels', 'zoning'] })];
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', zoning: 'loaded' });
+  });
+
+  it('starts anew where the position is lost, and sees a version whose event is gone', async () => {
+    const world = await byDataset('parcels');
+    world.service.logs.set('sub_1', [event(1, 'dataset.updated', { version: 1 })]);
+    await world.catchUp();
+    world.service.keepsEventsFrom = 200n;
+    world.service.snapshots.set('parcels', entry('parcels', 4));
+    expect(await world.catchUp()).toMatchObject({ troubles: [], datasets: [{ kind: 'loaded', version: 4 }] });
+  });
+});
+
+describe('a world that moves meanwhile', () => {
+  /** While it downloads, a newer version is published, which the manifest names when it is read again. */
+  const superseded =
+    (world: World) =>
+    async ({ refresh }: DownloadRequest): Promise<Download> => {
+      const next = (world.service.snapshots.get('parcels')?.version ?? 0) + 1;
+      world.service.snapshots.set('parcels', entry('parcels', next));
+      return { kind: 'superseded', entry: await refresh() };
+    };
+
+  it('what a manifest read again names is loaded instead', async () => {
+    const world = await oneSubscription('parcels');
+    world.service.downloads.push(superseded(world), superseded(world));
+    expect(await world.catchUp()).toMatchObject({ datasets: [{ kind: 'loaded', version: 3 }] });
+  });
+
+  it('a dataset that changes faster than it downloads fails after four attempts', async () => {
+    const world = await oneSubscription('parcels');
+    for (let attempt = 0; attempt < 9; attempt++) world.service.downloads.push(superseded(world));
+    expect(await world.catchUp()).toMatchObject({
+      datasets: [
+        {
+          kind: 'failed',
+          error: {
+            name: 'DataError',
+            message: 'Dataset parcels changes faster than it downloads: 4 attempts were overtaken.',
+          },
+        },
+      ],
+    });
+    expect(world.calls.filter((call) => call === 'download parcels')).toHaveLength(4);
+  });
+
+  it('a dataset that leaves the manifest while it downloads waits', async () => {
+    const world = await oneSubscription('parcels');
+    world.service.downloads.push(async (request) => {
+      world.service.members.set('sub_1', []);
+      return { kind: 'superseded', entry: await request.refresh() };
+    });
+    expect(await world.catchUp()).toMatchObject({
+      datasets: [{ kind: 'waiting', why: 'no manifest that was read lists it' }],
+    });
+  });
+
+  it('a unit that was overtaken is planned anew from what the mirror has by then', async () => {
+    const world = await oneSubscription('parcels');
+    world.service.outcomes.push(({ datasetId }) => {
+      world.tables.set(datasetId, table(1, { reloads: new Map([['sub_1', 100n]]) }));
+      return { kind: 'overtaken', datasetId };
+    });
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
+  });
+});
+
+describe('the journal', () => {
+  it('has a line for each load', async () => {
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    expect(world.checkpoint.recentJournal(10)).toEqual([
+      { at: NOW, kind: 'loaded', datasetId: 'parcels', detail: 'version 1, 10 rows' },
+    ]);
+  });
+});

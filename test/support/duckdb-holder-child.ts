@@ -1,8 +1,9 @@
-/** A process that opens a DuckDB file for reading, says `held`, and keeps it open until it is ended. */
+/** A process that opens a DuckDB file, for reading unless told, says `held`, and keeps it open until it is ended. */
 
 import { DuckDBInstance } from '@duckdb/node-api';
 
-const instance = await DuckDBInstance.create(process.argv[2] ?? '', { access_mode: 'READ_ONLY' });
+const [, , path = '', mode = 'READ_ONLY'] = process.argv;
+const instance = await DuckDBInstance.create(path, { access_mode: mode });
 const connection = await instance.connect();
 await connection.run('SELECT 1');
 process.stdout.write('held\n');

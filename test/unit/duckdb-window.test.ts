@@ -358,6 +358,21 @@ describe('a full disk (F07)', () => {
   });
 });
 
+it('an interrupted commit fails what is left of it, and says so', async () => {
+  const stop = new AbortController();
+  const mirror = await mirrorIn(folder.path, { signal: stop.signal });
+  const prepared = [await mirror.prepare(await oneRow())];
+  observeDurableEffects(() => stop.abort());
+  try {
+    const [outcome] = await mirror.commit(prepared);
+    expect(outcome?.kind === 'failed' && outcome.error).toBeInstanceOf(InterruptedError);
+  } finally {
+    observeDurableEffects(() => {});
+  }
+  await mirror.close();
+  expect(await inMirror(folder.path, 'SELECT count(*) FROM feed_sync.datasets')).toEqual([['0']]);
+});
+
 it('nothing outside its folders can be reached by what runs in it', async () => {
   const outside = join(folder.path, 'outside');
   const inside = join(folder.path, 'inside');

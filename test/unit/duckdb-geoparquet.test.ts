@@ -1,0 +1,235 @@
+/** F42: geometries of every kind and writer arrive as they are, or the file is refused by its name. */
+
+import { spawnSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { EXTREME_GEOMETRIES } from '../../fixtures/source/extreme-geometries.ts';
+import { EXTREME_INTEGERS, EXTREME_TIMESTAMPS } from '../../fixtures/source/extreme-values.ts';
+import type { Destination } from '../../src/destination/destination.ts';
+import { nativeCrs, parseGeoMetadata } from '../../src/destination/duckdb/geo-metadata.ts';
+import type { ColumnType } from '../../src/model/column.ts';
+import { DataError } from '../../src/model/errors.ts';
+import { scriptPath } from '../support/child.ts';
+import {
+  column,
+  duckdb,
+  inMirror,
+  load,
+  loadError,
+  mirrorIn,
+  parquet,
+  snapshot,
+  temporaryFolder,
+} from '../support/duckdb-mirror.ts';
+import { realDataDirectory } from '../support/real-data.ts';
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+let mirror: Destination;
+beforeAll(async () => {
+  folder = await temporaryFolder();
+  mirror = await mirrorIn(folder.path);
+});
+afterAll(async () => {
+  await mirror.close();
+  await folder[Symbol.asyncDispose]();
+});
+
+const geometry = column('geometry', 'geometry');
+
+describe('geometries', () => {
+  it.each([
+    'POINT (1 2)',
+    'POINT Z (1 2 3)',
+    'POINT ZM (1 2 3 4)',
+    'POINT EMPTY',
+    'LINESTRING (0 0, 1 1)',
+    'LINESTRING Z (0 0 1, 1 1 2)',
+    'POLYGON ((0 0, 1 0, 1 1, 0 0))',
+    'POLYGON Z ((0 0 5, 1 0 5, 1 1 5, 0 0 5))',
+    'POLYGON EMPTY',
+    'MULTIPOINT (1 2, 3 4)',
+    'MULTILINESTRING ((0 0, 1 1), (2 2, 3 3))',
+    'MULTIPOLYGON Z (((0 0 1, 1 0 1, 1 1 1, 0 0 1)))',
+    'GEOMETRYCOLLECTION (POINT (1 2), LINESTRING (0 0, 1 1))',
+    'GEOMETRYCOLLECTION EMPTY',
+    null,
+  ])('%s', async (wkt) => {
+    const datasetId = `wkt ${wkt}`;
+    const select =
+      wkt === null ? 'SELECT NULL::BLOB AS geometry' : `SELECT ST_AsWKB('${wkt}'::GEOMETRY) AS geometry`;
+    const path = await parquet(folder.path, 'geometry.parquet', select);
+    const [outcome] = await load(mirror, snapshot({ datasetId, columns: [geometry], files: [path] }));
+    if (outcome?.kind !== 'committed') throw new Error(JSON.stringify(outcome));
+    expect(
+      await inMirror(folder.path, `SELECT ST_AsText(geometry) FROM "${outcome.committed.tableName}"`),
+    ).toEqual([[wkt]]);
+  });
+
+  it('that are none name the file', async () => {
+    const good = await parquet(
+      folder.path,
+      'good.parquet',
+      "SELECT ST_AsWKB('POINT (1 2)'::GEOMETRY) AS geometry",
+    );
+    const bad = await parquet(folder.path, 'bad.parquet', "SELECT '\\x01\\xFF'::BLOB AS geometry");
+    const error = await loadError(
+      mirror,
+      snapshot({ datasetId: 'bad wkb', columns: [geometry], files: [good, bad] }),
+    );
+    expect(error).toBeInstanceOf(DataError);
+    expect(error.message).toContain('The file bad.parquet of bad wkb');
+    expect(error.message).toContain('"geometry"');
+  });
+
+  it('as a native type of Parquet arrive with their coordinate system', async () => {
+    const options = ", GEOPARQUET_VERSION 'V2'";
+    const path = await parquet(
+      folder.path,
+      'native.parquet',
+      "SELECT 'POINT (1 2)'::GEOMETRY('OGC:CRS84') AS geometry",
+      options,
+    );
+    await load(mirror, snapshot({ datasetId: 'native', columns: [geometry], files: [path] }));
+    expect(await inMirror(folder.path, 'SELECT ST_AsText(geometry), typeof(geometry) FROM native')).toEqual([
+      ['POINT (1 2)', 'GEOMETRY'],
+    ]);
+    expect(await crsOf('native')).toBe('OGC:CRS84');
+  });
+});
+
+async function crsOf(datasetId: string): Promise<unknown> {
+  const rows = await inMirror(
+    folder.path,
+    `SELECT crs FROM feed_sync.columns WHERE dataset_id = '${datasetId}' AND type = 'geometry'`,
+  );
+  return rows[0]?.[0];
+}
+
+describe('the coordinate system', () => {
+  const metadata = (rest: object) =>
+    JSON.stringify({ version: '1.1.0', primary_column: 'g', columns: { g: { encoding: 'WKB', ...rest } } });
+  const wkt = 'PROJCRS["NAD83 / Texas Central (ftUS)",BASEGEOGCRS["NAD83",ID["EPSG",4269]],ID["EPSG",2277]]';
+  it.each<[string, object, string | null]>([
+    ['not stated', {}, 'OGC:CRS84'],
+    ['unknown', { crs: null }, null],
+    ['an id', { crs: { name: 'NAD83', id: { authority: 'EPSG', code: 2277 } } }, 'EPSG:2277'],
+    ['a name', { crs: { name: 'My own grid' } }, 'My own grid'],
+    ['well-known text', { crs: wkt }, 'EPSG:2277'],
+    ['well-known text without id', { crs: 'LOCAL_CS["site grid"]' }, 'site grid'],
+  ])('%s', (_, rest, expected) => {
+    expect(parseGeoMetadata(metadata(rest))?.columns.get('g')?.crs).toBe(expected);
+  });
+
+  it('of native columns', () => {
+    expect(nativeCrs('GeometryType(crs=<null>)')).toBe('OGC:CRS84');
+    expect(nativeCrs('GeometryType(crs=EPSG:2277)')).toBe('EPSG:2277');
+    expect(nativeCrs('StringType()')).toBeUndefined();
+    expect(nativeCrs(null)).toBeUndefined();
+  });
+
+  it('metadata that is none is told from metadata', () => {
+    for (const text of ['', '{', '[]', '{"columns": 1}', '{"columns": {"g": {"encoding": 7}}}']) {
+      expect(parseGeoMetadata(text)).toBeNull();
+    }
+  });
+});
+
+const realFolder = realDataDirectory();
+describe.skipIf(realFolder === null)('files by other writers', () => {
+  const source = join(realFolder ?? '', 'geoparquet');
+  const names = realFolder === null ? [] : readdirSync(source).filter((name) => name.endsWith('.parquet'));
+  const geoArrow = names.filter((name) => name.includes('encoding_native'));
+  const overture = 'sedona-testing__overture-bbox.parquet';
+
+  it('are all here', () => {
+    expect([names.length, geoArrow.length]).toEqual([29, 6]);
+  });
+
+  /** The schema that a service would publish for the file: its plain columns, bounds left out. */
+  async function columnsOf(path: string) {
+    const rows = await duckdb(`DESCRIBE FROM read_parquet('${path}')`);
+    return rows.flatMap(([name, type]) => {
+      if (name === 'bbox' || name === 'geometry_bbox') return [];
+      const types: Readonly<Record<string, ColumnType>> = {
+        BIGINT: 'integer',
+        DOUBLE: 'number',
+        VARCHAR: 'string',
+      };
+      return [column(String(name), name === 'geometry' ? 'geometry' : (types[String(type)] ?? 'json'))];
+    });
+  }
+
+  it.each(names.filter((name) => !geoArrow.includes(name) && name !== overture))('%s', async (name) => {
+    const path = join(source, name);
+    await using elsewhere = await temporaryFolder();
+    const other = await mirrorIn(elsewhere.path, { dataDirectory: source });
+    const [outcome] = await load(
+      other,
+      snapshot({ datasetId: 'real', columns: await columnsOf(path), files: [path] }),
+    );
+    expect(outcome).toMatchObject({ kind: 'committed' });
+    await other.close();
+    const columns = await columnsOf(path);
+    if (!columns.some(({ type }) => type === 'geometry')) return;
+    const [direct] = await duckdb(
+      `SELECT count(*), count(geometry), min(hex(geometry::BLOB)) FROM read_parquet('${path}')`,
+    ).catch(() =>
+      duckdb(`SELECT count(*), count(geometry), min(hex(ST_AsWKB(geometry))) FROM read_parquet('${path}')`),
+    );
+    expect(
+      await inMirror(
+        elsewhere.path,
+        'SELECT count(*), count(geometry), min(hex(ST_AsWKB(geometry))) FROM "real"',
+      ),
+    ).toEqual([direct]);
+  });
+
+  it.each(geoArrow)('%s is refused with its encoding', async (name) => {
+    await using elsewhere = await temporaryFolder();
+    const other = await mirrorIn(elsewhere.path, { dataDirectory: source });
+    const path = join(source, name);
+    const error = await loadError(other, snapshot({ columns: await columnsOf(path), files: [path] }));
+    expect(error).toBeInstanceOf(DataError);
+    expect(error.message).toContain(name);
+    expect(error.message).toMatch(/in the encoding "(?:multi)?(?:point|linestring|polygon)"/);
+    await other.close();
+  });
+});
+
+describe.each(['UTC', 'America/Chicago'])(
+  'every extreme value, by another writer, in a process in %s (F40)',
+  (zone) => {
+    it('is exact in the mirror and in what is shown of it', async () => {
+      await using elsewhere = await temporaryFolder();
+      const child = spawnSync(process.execPath, [scriptPath('duckdb-specimens-child.ts'), elsewhere.path], {
+        encoding: 'utf8',
+        env: { ...process.env, TZ: zone },
+      });
+      expect(child.stderr).toBe('');
+      const rows = child.stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as readonly unknown[]);
+      // specimen, label, revision, text, integer, number, boolean, date, timestamp, geometry, json
+      const shown = (position: number) => new Set(rows.map((row) => row[position]));
+      for (const integer of EXTREME_INTEGERS) expect(shown(4)).toContain(String(integer));
+      for (const timestamp of EXTREME_TIMESTAMPS) expect(shown(8)).toContain(inUtc(timestamp));
+      for (const wkt of ['POINT EMPTY', 'GEOMETRYCOLLECTION EMPTY', 'POINT Z (-97.7431 30.2672 149.25)'])
+        expect(shown(9)).toContain(wkt);
+      expect(rows.length).toBeGreaterThan(EXTREME_GEOMETRIES.length);
+      const stored = await inMirror(
+        elsewhere.path,
+        `SELECT strftime("a,b.c\\d", '%Y-%m-%dT%H:%M:%S.%fZ') FROM specimens ORDER BY specimen`,
+      );
+      expect(stored.map(([moment]) => moment)).toEqual(rows.map((row) => row[8]));
+    });
+  },
+);
+
+/** The moment of an RFC 3339 text in UTC with six decimals, worked out apart from the code under test. */
+function inUtc(text: string): string {
+  const [, whole, fraction, offset] = /^(.*?)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$/.exec(text) ?? [];
+  const date = new Date(`${whole}${offset === '-00:00' ? 'Z' : offset}`).toISOString().slice(0, 19);
+  return `${date}.${(fraction ?? '').padEnd(6, '0')}Z`;
+}

@@ -151,6 +151,54 @@ describe('the interface, read from the fixture feed', () => {
   });
 });
 
+describe('discovery', () => {
+  it('finds a renamed parameter and a manifest per dataset', async () => {
+    const manifestPath = '/v1/datasets/{any}/snapshot/manifest';
+    const server = await fixture({
+      contract: { manifest: 'dataset', manifestPath, newerThanParameter: 'laterThan' },
+    });
+    const feed = client(server.baseUrl);
+    expect(await feed.discover(signal)).toEqual({
+      manifestPath: { value: '/v1/datasets/{datasetId}/snapshot/manifest', source: 'openapi' },
+      newerThanParameter: { value: 'laterThan', source: 'openapi' },
+    });
+    expect(feed.manifestShape()).toBe('dataset');
+    expect(await feed.manifestEntry('parcels', signal)).toMatchObject({ datasetId: 'parcels', version: 2 });
+    expect(await feed.versions('parcels', 1, signal)).toHaveLength(1);
+    expect(server.requests.entries('versions').map(({ query }) => query)).toEqual([
+      { laterThan: '1', limit: '200' },
+    ]);
+  });
+
+  it('remembers what it found for when the description is gone', async () => {
+    const manifestPath = '/v1/subscriptions/{any}/snapshot/manifest';
+    const server = await fixture({ contract: { manifestPath, newerThanParameter: 'laterThan' } });
+    const first = testFeed(server.baseUrl, { clock: impatientClock() });
+    cleanups.push(() => first.feed.close());
+    await first.feed.discover(signal);
+    server.settings.contract.openapi = false;
+    const [remembered] = first.learned;
+    const feed = client(server.baseUrl, remembered === undefined ? {} : { remembered });
+    expect(await feed.discover(signal)).toMatchObject({
+      manifestPath: { source: 'remembered' },
+      newerThanParameter: { source: 'remembered' },
+    });
+    expect(await feed.manifest('sub_1', signal)).toMatchObject({ datasets: [{ version: 2 }] });
+    expect(await feed.versions('parcels', 1, signal)).toHaveLength(1);
+  });
+
+  it('does without a description: the parameter is left out, an unknown path is told', async () => {
+    const manifestPath = '/v1/subscriptions/{any}/snapshot/manifest';
+    const server = await fixture({
+      contract: { manifestPath, newerThanParameter: 'laterThan', openapi: false },
+    });
+    const feed = client(server.baseUrl);
+    await feed.discover(signal);
+    expect(await feed.versions('parcels', 1, signal)).toMatchObject([{ version: 2 }]);
+    expect((await errorOf(feed.manifest('sub_1', signal))).name).toBe('ConfigurationError');
+  });
+});
+
 describe('F14: bodies that break', () => {
   it.each([
     { kind: 'truncate', afterBytes: 20 },

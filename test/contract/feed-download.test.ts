@@ -92,6 +92,7 @@ describe('a file', () => {
     expect(readdirSync(directory)).toEqual([`${(await entry()).files[0]?.sha256}.parquet`]);
     await expectWhole(await download({ onBytes }, client()));
     expect(fileRequests()).toEqual([{ status: 200, range: null }]);
+    expect(server.requests.entries('file').map(({ hasAuthorization }) => hasAuthorization)).toEqual([false]);
     expect(counted).toBe(bytes);
   });
 

@@ -17,7 +17,7 @@ export function arrivedChunks(body: Readable): AsyncGenerator<Buffer> {
 
 class Arrivals {
   readonly #body: Readable;
-  readonly #held: Buffer[] = [];
+  #held: Buffer[] = [];
   #heldBytes = 0;
   /** How the body ended; null while it goes on. */
   #end: { readonly error: unknown } | null = null;
@@ -52,11 +52,13 @@ class Arrivals {
     this.#wake();
   }
 
+  /** All that is held at once: the slower the reader, the larger the pieces it gets, and the fewer. */
   #release(): Buffer | null {
-    const chunk = this.#held.shift();
-    if (chunk === undefined) return null;
-    this.#heldBytes -= chunk.length;
-    if (this.#body.isPaused() && this.#heldBytes < MAX_HELD_BYTES / 2) this.#body.resume();
+    if (this.#heldBytes === 0) return null;
+    const chunk = Buffer.concat(this.#held);
+    this.#held = [];
+    this.#heldBytes = 0;
+    if (this.#body.isPaused()) this.#body.resume();
     return chunk;
   }
 

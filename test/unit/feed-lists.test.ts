@@ -48,8 +48,8 @@ function pages(path: string, ...bodies: readonly object[]): string[] {
   return asked;
 }
 
-function changes() {
-  return feed.changes({ datasetId: 'parcels', version: 2, directory }, signal);
+function changes(into = directory) {
+  return feed.changes({ datasetId: 'parcels', version: 2, directory: into }, signal);
 }
 
 describe('changes', () => {
@@ -85,8 +85,7 @@ describe('changes', () => {
 
   it('tell of a folder that is not there', async () => {
     pages(CHANGES, { changes: [] });
-    directory = join(directory, 'missing');
-    const error = await errorOf(changes());
+    const error = await errorOf(changes(join(directory, 'missing')));
     expect(error.name).toBe('StorageError');
     expect(error.message).toContain('changes-00000.json: ENOENT');
   });

@@ -125,18 +125,23 @@ export class AttachWindow {
     try {
       await durable('destination.commit', () => this.#engine.run('COMMIT'));
     } catch (error) {
-      await this.#recover(error);
+      // A checkpoint that DuckDB does within COMMIT may have failed: the file then has to be attached again.
+      await this.#detach();
+      await this.#attachAgain(error);
       throw error instanceof DuckDbError ? new OutcomeUnknownError(error) : error;
     }
     return result;
   }
 
-  /** Makes the window usable again after a failure inside it. */
+  /** Makes the window usable again after a failure inside a transaction. */
   async #recover(error: unknown): Promise<void> {
     await this.#rollBack();
-    if (!this.#engine.invalidated) return;
+    if (this.#engine.invalidated) await this.#attachAgain(error);
+  }
+
+  async #attachAgain(error: unknown): Promise<void> {
     const { log, path } = this.#options;
-    log.error({ path, error }, 'DuckDB gave up on a statement; its instance is opened again.');
+    log.error({ path, error }, 'DuckDB gave up on a transaction; the mirror is opened again.');
     try {
       await this.#attach('write');
     } catch (cause) {

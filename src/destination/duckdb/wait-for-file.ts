@@ -18,16 +18,16 @@ export interface WaitOptions {
 }
 
 /**
- * Repeats `open` while it is refused because another process has the file open.
- * @throws BusyError once `lockWaitMs` have passed; InterruptedError; whatever else `open` throws, at once.
+ * Repeats `attempt` while it is refused because another process has the file open.
+ * @throws BusyError once `lockWaitMs` have passed; InterruptedError; whatever else `attempt` throws, at once.
  */
-export async function waitForFile<T>(options: WaitOptions, open: () => Promise<T>): Promise<T> {
+export async function waitForFile<T>(options: WaitOptions, attempt: () => Promise<T>): Promise<T> {
   const { clock, lockWaitMs, path, random, signal } = options;
   const deadlineMs = clock.monotonicMs() + lockWaitMs;
   for (let retry = 1; ; retry += 1) {
     if (signal?.aborted) throw interrupted(path, signal.reason);
     try {
-      return await open();
+      return await attempt();
     } catch (error) {
       if (!(error instanceof DuckDbError) || error.trouble !== 'locked') throw error;
       const remainingMs = deadlineMs - clock.monotonicMs();

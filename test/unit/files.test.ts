@@ -1,0 +1,153 @@
+/** The changes to files, on real files. */
+
+import { existsSync } from 'node:fs';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
+import { observeDurableEffects } from '../../src/lib/durable.ts';
+import {
+  cloneFile,
+  createFile,
+  freeBytes,
+  makeDirectory,
+  openForWriting,
+  remove,
+  renameFile,
+  replaceFile,
+} from '../../src/lib/files.ts';
+
+async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'feed-sync-files-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function modeOf(path: string): Promise<number> {
+  return (await stat(path)).mode & 0o777;
+}
+
+describe('folders', () => {
+  it('are made with those above them, for the owner alone, also twice', async () => {
+    const folder = await newFolder();
+    await makeDirectory('test.make', join(folder, 'a', 'b'));
+    await makeDirectory('test.make', join(folder, 'a', 'b'));
+    expect([await modeOf(join(folder, 'a')), await modeOf(join(folder, 'a', 'b'))]).toEqual([0o700, 0o700]);
+  });
+
+  it('that are there keep their mode', async () => {
+    const folder = await newFolder();
+    await chmod(folder, 0o755);
+    await makeDirectory('test.make', folder);
+    expect(await modeOf(folder)).toBe(0o755);
+  });
+});
+
+describe('a file that is replaced', () => {
+  it('has the new content, is the owner’s alone, and leaves nothing beside it', async () => {
+    const folder = await newFolder();
+    const path = join(folder, 'file');
+    await replaceFile('test.replace', path, 'old and longer');
+    await replaceFile('test.replace', path, new Uint8Array([110, 101, 119]));
+    expect(await readFile(path, 'utf8')).toBe('new');
+    expect(await modeOf(path)).toBe(0o600);
+    expect(await readdir(folder)).toEqual(['file']);
+  });
+
+  it('is never seen in part: whoever has it open reads the old content to its end', async () => {
+    const path = join(await newFolder(), 'file');
+    await replaceFile('test.replace', path, 'old');
+    const reader = await openForWriting('test.open', path, 'append');
+    const before = (await reader.stat()).ino;
+    await replaceFile('test.replace', path, 'new');
+    expect((await stat(path)).ino).not.toBe(before);
+    expect((await reader.stat()).size).toBe(3);
+    await reader.close();
+  });
+
+  it('stays as it was where the new content cannot be put there', async () => {
+    const folder = await newFolder();
+    const path = join(folder, 'taken');
+    await mkdir(path);
+    await writeFile(join(path, 'inside'), 'x');
+    await expect(replaceFile('test.replace', path, 'new')).rejects.toMatchObject({
+      code: expect.any(String),
+    });
+    expect(await readdir(path)).toEqual(['inside']);
+  });
+});
+
+describe('other changes', () => {
+  it('a file is created only where there is none', async () => {
+    const path = join(await newFolder(), 'file');
+    await createFile('test.create', path, 'first');
+    await expect(createFile('test.create', path, 'second')).rejects.toMatchObject({ code: 'EEXIST' });
+    expect(await readFile(path, 'utf8')).toBe('first');
+    expect(await modeOf(path)).toBe(0o600);
+  });
+
+  it('a file is renamed over another', async () => {
+    const folder = await newFolder();
+    await writeFile(join(folder, 'a'), 'a');
+    await writeFile(join(folder, 'b'), 'b');
+    await renameFile('test.rename', join(folder, 'a'), join(folder, 'b'));
+    expect(await readdir(folder)).toEqual(['b']);
+    expect(await readFile(join(folder, 'b'), 'utf8')).toBe('a');
+  });
+
+  it('what is removed is gone with all that is in it; what is not there is no error', async () => {
+    const folder = join(await newFolder(), 'a');
+    await mkdir(join(folder, 'b'), { recursive: true });
+    await writeFile(join(folder, 'b', 'c'), '');
+    await remove('test.remove', folder);
+    await remove('test.remove', folder);
+    expect(existsSync(folder)).toBe(false);
+  });
+
+  it('a copy has the same content', async () => {
+    const folder = await newFolder();
+    await writeFile(join(folder, 'a'), 'content');
+    await cloneFile('test.clone', join(folder, 'a'), join(folder, 'b'));
+    expect(await readFile(join(folder, 'b'), 'utf8')).toBe('content');
+  });
+
+  it('writing goes on at the end, or starts anew', async () => {
+    const path = join(await newFolder(), 'file');
+    for (const [mode, text] of [
+      ['append', 'a'],
+      ['append', 'b'],
+      ['truncate', 'c'],
+      ['append', 'd'],
+    ] as const) {
+      const file = await openForWriting('test.open', path, mode);
+      await file.write(text);
+      await file.close();
+    }
+    expect(await readFile(path, 'utf8')).toBe('cd');
+    expect(await modeOf(path)).toBe(0o600);
+  });
+
+  it('free space is known', async () => {
+    expect(await freeBytes(tmpdir())).toBeGreaterThan(0);
+  });
+});
+
+describe('crash tests', () => {
+  afterEach(() => observeDurableEffects(() => {}));
+
+  it('see every change by the name it was given', async () => {
+    const folder = await newFolder();
+    const names: string[] = [];
+    observeDurableEffects((name, moment) => moment === 'after' && names.push(name));
+    await makeDirectory('test.make', join(folder, 'a'));
+    await createFile('test.create', join(folder, 'a', 'x'), '');
+    await replaceFile('test.replace', join(folder, 'a', 'x'), '');
+    await renameFile('test.rename', join(folder, 'a', 'x'), join(folder, 'a', 'y'));
+    await cloneFile('test.clone', join(folder, 'a', 'y'), join(folder, 'a', 'z'));
+    await (await openForWriting('test.open', join(folder, 'a', 'z'), 'append')).close();
+    await remove('test.remove', join(folder, 'a'));
+    expect(names).toEqual(
+      ['make', 'create', 'replace', 'rename', 'clone', 'open', 'remove'].map((name) => `test.${name}`),
+    );
+  });
+});

@@ -1,0 +1,250 @@
+/** The small tools that know nothing of the domain. */
+
+import { format, inspect } from 'node:util';
+import fc from 'fast-check';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { AssertionError, assert, present, unreachable } from '../../src/lib/assert.ts';
+import { backoffDelayMs } from '../../src/lib/backoff.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { durable, observeDurableEffects } from '../../src/lib/durable.ts';
+import { systemRandom } from '../../src/lib/random.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import {
+  formatBytes,
+  formatCount,
+  formatDuration,
+  parseDurationMs,
+  parseSizeBytes,
+} from '../../src/lib/units.ts';
+import { SEED } from '../support/seed.ts';
+
+describe('durations', () => {
+  it.each([
+    ['500ms', 500],
+    ['30s', 30_000],
+    ['5m', 300_000],
+    ['2h', 7_200_000],
+    ['1d', 86_400_000],
+    [' 0s ', 0],
+  ])('%j is %i ms', (text, durationMs) => {
+    expect(parseDurationMs(text)).toBe(durationMs);
+  });
+
+  it.each(['', '5', 'm', '-1s', '1.5h', '5 m', '5M', '1s1s', '9999999999999s', '5toString'])(
+    '%j is none',
+    (text) => {
+      expect(parseDurationMs(text)).toBeNull();
+    },
+  );
+
+  it.each([
+    [0, '0 ms'],
+    [340.4, '340 ms'],
+    [2_449, '2.4 s'],
+    [192_000, '3 m 12 s'],
+    [3_599_999, '59 m 59 s'],
+    [18_120_000, '5 h 2 m'],
+  ])('%d ms reads %j', (durationMs, text) => {
+    expect(formatDuration(durationMs)).toBe(text);
+  });
+});
+
+describe('sizes', () => {
+  it.each([
+    ['512MB', 512e6],
+    ['4GB', 4e9],
+    ['1.5gb', 1.5e9],
+    ['1kb', 1e3],
+    ['2TB', 2e12],
+  ])('%j is %i bytes', (text, bytes) => {
+    expect(parseSizeBytes(text)).toBe(bytes);
+  });
+
+  it.each(['', '5', '5B', '-1MB', 'MB', '1..5GB', '5 MB', '1MiB'])('%j is none', (text) => {
+    expect(parseSizeBytes(text)).toBeNull();
+  });
+
+  it.each([
+    [0, '0 B'],
+    [999, '999 B'],
+    [1_000, '1.0 KB'],
+    [18_231_232, '18.2 MB'],
+    [5e12, '5.0 TB'],
+  ])('%d bytes read %j', (bytes, text) => {
+    expect(formatBytes(bytes)).toBe(text);
+  });
+
+  it('counts have separators, also beyond 2^53', () => {
+    expect(formatCount(2_000_000)).toBe('2,000,000');
+    expect(formatCount(9_007_199_254_740_993n)).toBe('9,007,199,254,740,993');
+  });
+});
+
+describe('backoff', () => {
+  it('is anywhere between nothing and twice as much each time, within its limit', () => {
+    const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+    fc.assert(
+      fc.property(
+        fc.nat(60_000),
+        fc.nat(120_000),
+        fc.integer({ min: 1, max: 5_000 }),
+        chance,
+        (base, max, retry, drawn) => {
+          const delayMs = backoffDelayMs({ baseDelayMs: base, maxDelayMs: max }, retry, {
+            next: () => drawn,
+          });
+          expect(Number.isInteger(delayMs)).toBe(true);
+          expect(delayMs).toBeGreaterThanOrEqual(0);
+          expect(delayMs).toBeLessThanOrEqual(max);
+          if (retry < 10) expect(delayMs).toBeLessThanOrEqual(base * 2 ** (retry - 1));
+        },
+      ),
+      { seed: SEED },
+    );
+  });
+
+  it('uses all of it', () => {
+    const almost = { next: () => 0.999_999 };
+    const delays = [1, 2, 3, 4].map((retry) =>
+      backoffDelayMs({ baseDelayMs: 500, maxDelayMs: 3_000 }, retry, almost),
+    );
+    expect(delays).toEqual([500, 1_000, 2_000, 3_000]);
+  });
+
+  it('draws from 0 up to 1', () => {
+    const drawn = Array.from({ length: 100 }, () => systemRandom.next());
+    expect(drawn.every((value) => value >= 0 && value < 1)).toBe(true);
+    expect(new Set(drawn).size).toBeGreaterThan(1);
+  });
+});
+
+describe('a secret', () => {
+  const secret = new Secret('canary-key');
+
+  it.each<[string, () => string]>([
+    ['a template', () => `${secret}`],
+    ['a concatenation', () => String(secret)],
+    ['JSON', () => JSON.stringify({ secret, list: [secret] })],
+    [
+      'inspect',
+      () => inspect({ secret }, { showHidden: true, depth: null, getters: true, customInspect: true }),
+    ],
+    ['inspect without custom methods', () => inspect(secret, { customInspect: false, showHidden: true })],
+    ['%s', () => format('%s', secret)],
+    ['%j', () => format('%j', secret)],
+    ['%o', () => format('%o', { secret })],
+    ['%O', () => format('%O', [secret])],
+    ['its keys', () => JSON.stringify([Object.entries(secret), Reflect.ownKeys(secret).map(String)])],
+    ['a copy', () => JSON.stringify({ ...secret })],
+    ['a structured clone', () => inspect(structuredClone(secret))],
+    ['an error', () => inspect(new Error(`with ${secret}`, { cause: secret }))],
+  ])('is not shown by %s', (_, show) => {
+    expect(show()).not.toContain('canary');
+  });
+
+  it('is given only where it is asked for', () => {
+    expect(secret.reveal()).toBe('canary-key');
+    expect(`${secret}`).toBe('[secret]');
+  });
+});
+
+describe('durable effects', () => {
+  afterEach(() => observeDurableEffects(() => {}));
+
+  function observed(): string[] {
+    const moments: string[] = [];
+    observeDurableEffects((name, moment) => moments.push(`${moment} ${name}`));
+    return moments;
+  }
+
+  it('are observed before and after, and give what they give', () => {
+    const moments = observed();
+    const result = durable('test.effect', () => {
+      moments.push('effect');
+      return 7;
+    });
+    expect(result).toBe(7);
+    expect(moments).toEqual(['before test.effect', 'effect', 'after test.effect']);
+  });
+
+  it('that take time are over when their promise is', async () => {
+    const moments = observed();
+    const effect = Promise.withResolvers<number>();
+    const result = durable('test.effect', () => effect.promise);
+    expect(moments).toEqual(['before test.effect']);
+    effect.resolve(8);
+    expect(await result).toBe(8);
+    expect(moments).toEqual(['before test.effect', 'after test.effect']);
+  });
+
+  it('that fail have no after', async () => {
+    const moments = observed();
+    const failing = (): never => {
+      throw new Error('no');
+    };
+    expect(() => durable('test.effect', failing)).toThrow('no');
+    await expect(durable('test.other', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
+    expect(moments).toEqual(['before test.effect', 'before test.other']);
+  });
+
+  it('do not happen where the observer throws', () => {
+    observeDurableEffects(() => {
+      throw new Error('stopped here');
+    });
+    const effect = vi.fn();
+    expect(() => durable('test.effect', effect)).toThrow('stopped here');
+    expect(effect).not.toHaveBeenCalled();
+  });
+});
+
+describe('what we believe', () => {
+  it('is checked', () => {
+    expect(() => assert(true, 'it holds')).not.toThrow();
+    expect(() => assert(false, 'it holds')).toThrow(
+      new AssertionError('This should always hold, but does not: it holds'),
+    );
+    expect(present(0, 'it is there')).toBe(0);
+    expect(() => present(null, 'it is there')).toThrow(AssertionError);
+    expect(() => present(undefined, 'it is there')).toThrow(AssertionError);
+  });
+
+  it('names a forgotten case, whatever it holds', () => {
+    expect(() => unreachable({ number: 7n } as never)).toThrow(
+      new AssertionError('A case was forgotten: { number: 7n }'),
+    );
+  });
+});
+
+describe('the clock', () => {
+  afterEach(() => vi.useRealTimers());
+
+  it('wakes with the reason of the signal', async () => {
+    const stop = new AbortController();
+    const reason = new Error('stopped');
+    const sleeping = systemClock.sleep(3_600_000, stop.signal);
+    stop.abort(reason);
+    await expect(sleeping).rejects.toBe(reason);
+    await expect(systemClock.sleep(1, stop.signal)).rejects.toBe(reason);
+  });
+
+  it('sleeps longer than a timer can', async () => {
+    const stop = new AbortController();
+    const dayMs = 86_400_000;
+    let woke = false;
+    const sleeping = systemClock.sleep(60 * dayMs, stop.signal).finally(() => {
+      woke = true;
+    });
+    await new Promise(setImmediate);
+    await systemClock.sleep(20);
+    expect(woke).toBe(false);
+    stop.abort(new Error('enough'));
+    await expect(sleeping).rejects.toThrow('enough');
+  });
+
+  it('measures forward', async () => {
+    const before = systemClock.monotonicMs();
+    await systemClock.sleep(5);
+    expect(systemClock.monotonicMs()).toBeGreaterThan(before);
+    expect(Math.abs(systemClock.now().getTime() - Date.now())).toBeLessThan(60_000);
+  });
+});

@@ -1,0 +1,59 @@
+/** The log as machines and people read it. */
+
+import { PassThrough } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { createLog, type LogFormat, type LogLevel, silentLog } from '../../src/lib/log.ts';
+import { Secret } from '../../src/lib/secret.ts';
+
+function logged(format: LogFormat, level: LogLevel = 'info') {
+  const stream = new PassThrough({ encoding: 'utf8' });
+  const log = createLog({ level, format, stream, color: false });
+  return { log, text: (): string => stream.read() ?? '' };
+}
+
+describe('the log', () => {
+  it('has one JSON object to a line: level by name, time by the calendar, the fields, the message', () => {
+    const { log, text } = logged('json');
+    log.warn({ dataset: 'parcels', rows: 7 }, 'It "says"\nso.');
+    const [line = '', rest] = text().split('\n');
+    expect(rest).toBe('');
+    expect(JSON.parse(line)).toEqual({
+      level: 'warn',
+      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      dataset: 'parcels',
+      rows: 7,
+      msg: 'It "says"\nso.',
+    });
+  });
+
+  it('leaves out what is below its level', () => {
+    const { log, text } = logged('json', 'warn');
+    log.trace({}, 'no');
+    log.debug({}, 'no');
+    log.info({}, 'no');
+    log.error({}, 'yes');
+    expect(JSON.parse(text())).toMatchObject({ level: 'error', msg: 'yes' });
+    const silent = logged('json', 'silent');
+    silent.log.error({}, 'no');
+    expect(silent.text()).toBe('');
+  });
+
+  it('is a line for people on a terminal', () => {
+    const { log, text } = logged('text');
+    log.info({ dataset: 'parcels' }, 'Loaded a snapshot.');
+    const line = text();
+    expect(line).toMatch(/^\[\d\d:\d\d:\d\d\].*Loaded a snapshot\. \{"dataset":"parcels"\}\n$/);
+    expect(line).not.toContain('\u001b');
+  });
+
+  it.each(['json', 'text'] as const)('shows no secret as %s', (format) => {
+    const { log, text } = logged(format);
+    log.error({ key: new Secret('canary-key'), deep: { key: new Secret('canary-key') } }, 'Here.');
+    expect(text()).toContain('[secret]');
+    expect(text()).not.toContain('canary');
+  });
+
+  it('can be silent', () => {
+    for (const write of Object.values(silentLog)) expect(write({}, 'nothing')).toBeUndefined();
+  });
+});

@@ -1,0 +1,68 @@
+/** The staging folder, on real files. */
+
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { openStaging } from '../../src/sync/staging.ts';
+
+async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'feed-sync-staging-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+describe('staging', () => {
+  it.each(['parcels', '../../etc/passwd', 'a/b', '..', '', '\u0000', 'é'.repeat(5_000)])(
+    'the folder of %j lies in it, is the same each time, and is the owner’s alone',
+    async (datasetId) => {
+      const directory = join(await newFolder(), 'staging');
+      const staging = openStaging(directory);
+      const folder = await staging.folderOf(datasetId);
+      expect(dirname(folder)).toBe(directory);
+      expect(await staging.folderOf(datasetId)).toBe(folder);
+      expect((await stat(folder)).mode & 0o777).toBe(0o700);
+      expect((await stat(directory)).mode & 0o777).toBe(0o700);
+    },
+  );
+
+  it('has a folder for each dataset', async () => {
+    const staging = openStaging(await newFolder());
+    expect(await staging.folderOf('a')).not.toBe(await staging.folderOf('A'));
+  });
+
+  it('discards what is committed, also twice', async () => {
+    const staging = openStaging(await newFolder());
+    const folder = await staging.folderOf('a');
+    await writeFile(join(folder, 'part-0'), 'x');
+    await staging.discard('a');
+    await staging.discard('a');
+    expect(existsSync(folder)).toBe(false);
+  });
+
+  it('keeps only what is still wanted', async () => {
+    const directory = await newFolder();
+    const staging = openStaging(directory);
+    const [kept] = [await staging.folderOf('a'), await staging.folderOf('b')];
+    await writeFile(join(kept, 'part-0'), 'x');
+    await writeFile(join(directory, 'stray'), 'x');
+    await staging.keepOnly(['a', 'c']);
+    expect(await readdir(directory)).toEqual([kept.slice(directory.length + 1)]);
+    expect(await readdir(kept)).toEqual(['part-0']);
+  });
+
+  it('makes the folder it is opened in', async () => {
+    const directory = join(await newFolder(), 'data', 'staging');
+    await openStaging(directory).keepOnly([]);
+    expect(await readdir(directory)).toEqual([]);
+  });
+
+  it('that cannot be used is trouble of the disk, with its path', async () => {
+    const path = join(await newFolder(), 'file');
+    await writeFile(path, 'in the way');
+    const expected = { name: 'StorageError', message: expect.stringContaining(path) };
+    await expect(openStaging(path).folderOf('a')).rejects.toMatchObject(expected);
+    await expect(openStaging(path).keepOnly([])).rejects.toMatchObject(expected);
+  });
+});

@@ -1,0 +1,95 @@
+/** The one writer: what goes into one window, in which order, and what becomes of each unit. */
+
+import { describe, expect, it } from 'vitest';
+import type { Destination, Outcome, Prepared } from '../../src/destination/destination.ts';
+import { BusyError } from '../../src/model/errors.ts';
+import { startWriter } from '../../src/sync/writer.ts';
+import { schema } from '../support/sync-values.ts';
+
+function unit(datasetId: string): Prepared {
+  return {
+    unit: {
+      kind: 'snapshot',
+      datasetId,
+      version: 1,
+      publishedAt: null,
+      schema: schema(datasetId),
+      files: [],
+      digest: '',
+      expectedRowCounts: [],
+      reloads: new Map(),
+      plannedFrom: null,
+    },
+  };
+}
+
+function overtaken({ unit: { datasetId } }: Prepared): Outcome {
+  return { kind: 'overtaken', datasetId };
+}
+
+/** A destination of which only `commit` is called. Each window ends when the test says so. */
+function windows() {
+  const opened: { readonly ids: readonly string[]; readonly end: PromiseWithResolvers<void> }[] = [];
+  let open = 0;
+  const commit = async (units: readonly Prepared[]): Promise<readonly Outcome[]> => {
+    open += 1;
+    expect(open).toBe(1);
+    const end = Promise.withResolvers<void>();
+    opened.push({ ids: units.map((one) => one.unit.datasetId), end });
+    await end.promise.finally(() => {
+      open -= 1;
+    });
+    return units.map(overtaken);
+  };
+  const unused = () => Promise.reject(new Error('not called here'));
+  const destination: Destination = { commit, has: unused, enroll: unused, prepare: unused, close: unused };
+  return { opened, destination };
+}
+
+describe('the writer', () => {
+  it('puts into the next window, in order, what became ready while one was open', async () => {
+    const { opened, destination } = windows();
+    const writer = startWriter(destination);
+    const first = writer.commit(unit('a'));
+    const others = ['b', 'c', 'd'].map((datasetId) => writer.commit(unit(datasetId)));
+    expect(opened.map(({ ids }) => ids)).toEqual([['a']]);
+    opened[0]?.end.resolve();
+    await expect(first).resolves.toEqual({ kind: 'overtaken', datasetId: 'a' });
+    expect(opened.map(({ ids }) => ids)).toEqual([['a'], ['b', 'c', 'd']]);
+    opened[1]?.end.resolve();
+    expect((await Promise.all(others)).map(({ datasetId }) => datasetId)).toEqual(['b', 'c', 'd']);
+  });
+
+  it('hands a hundred units to one window at the most', async () => {
+    const { opened, destination } = windows();
+    const writer = startWriter(destination);
+    const all = Array.from({ length: 151 }, (_, index) => writer.commit(unit(`dataset-${index}`)));
+    for (let window = 0; window < 3; window++) {
+      opened[window]?.end.resolve();
+      await new Promise(setImmediate);
+    }
+    expect(opened.map(({ ids }) => ids.length)).toEqual([1, 100, 50]);
+    expect(await Promise.all(all)).toHaveLength(151);
+  });
+
+  it('tells each unit of a window what the destination threw, and goes on', async () => {
+    const { opened, destination } = windows();
+    const writer = startWriter(destination);
+    const first = writer.commit(unit('a'));
+    const second = writer.commit(unit('b'));
+    const busy = new BusyError('A reader holds the mirror.');
+    opened[0]?.end.reject(busy);
+    await expect(first).rejects.toBe(busy);
+    opened[1]?.end.resolve();
+    await expect(second).resolves.toMatchObject({ datasetId: 'b' });
+    const third = writer.commit(unit('c'));
+    opened[2]?.end.resolve();
+    await expect(third).resolves.toMatchObject({ datasetId: 'c' });
+  });
+
+  it('leaves no unit without an answer where the destination gives too few outcomes', async () => {
+    const { destination } = windows();
+    const writer = startWriter({ ...destination, commit: async () => [] });
+    await expect(writer.commit(unit('a'))).rejects.toMatchObject({ name: 'AssertionError' });
+  });
+});

@@ -141,7 +141,10 @@ export class AttachWindow {
 
   async #attachAgain(error: unknown): Promise<void> {
     const { log, path } = this.#options;
-    log.error({ path, error }, 'DuckDB gave up on a transaction; the mirror is opened again.');
+    log.error(
+      { path, reason: String(error) },
+      'DuckDB gave up on a transaction; the mirror is opened again.',
+    );
     try {
       await this.#attach('write');
     } catch (cause) {
@@ -165,7 +168,10 @@ export class AttachWindow {
       await checkpoint();
     } catch (error) {
       const { log, path } = this.#options;
-      log.warn({ path, error }, 'A checkpoint failed; the mirror is opened again for another one.');
+      log.warn(
+        { path, reason: String(error) },
+        'A checkpoint failed; the mirror is opened again for another one.',
+      );
       // Opened again it has the space back that undone transactions took. What was committed is safe in the log.
       await this.#detach();
       await this.#attach('write');
@@ -179,7 +185,10 @@ export class AttachWindow {
         await this.#engine.run(`DETACH DATABASE IF EXISTS ${identifier(MIRROR)}`);
         return;
       } catch (error) {
-        this.#options.log.warn({ path: this.#options.path, error }, 'The mirror could not be detached.');
+        this.#options.log.warn(
+          { path: this.#options.path, reason: String(error) },
+          'The mirror could not be detached.',
+        );
       }
     }
     await this.#engine.reopen();

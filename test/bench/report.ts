@@ -25,10 +25,10 @@ const HEAD = ['case', 'feed-sync s', 'raw DuckDB s', 'ratio', 'peak MB', 'CPU s'
 /** Medians with the least and the most in brackets; feed-sync's number stands left of raw DuckDB's. */
 export function reportTable({ cases, machine, runs, size }: Report): string {
   const table = new Table({ head: HEAD, style: { head: [], border: [] } });
-  for (const { name, what, summary, goals } of cases) {
+  for (const { name, summary, goals } of cases) {
     const { subject, reference, ratio } = summary;
     table.push([
-      `${name}\n${what}`,
+      name,
       spreadText(subject.seconds),
       reference === null ? '' : spreadText(reference.seconds),
       ratio === null ? '' : spreadText(ratio),
@@ -37,9 +37,16 @@ export function reportTable({ cases, machine, runs, size }: Report): string {
       goals.map(goalText).join('\n'),
     ]);
   }
-  const { cores, memoryMegabytes, node, duckdb } = machine;
-  const note = size === 'quick' ? '\nThese sizes show that it works; their numbers mean nothing.' : '';
-  return `${table.toString()}\nMedian (least–most) of ${runs} pairs of runs. ${cores} cores, ${memoryMegabytes} MB, Node ${node}, DuckDB ${duckdb}.${note}`;
+  return [
+    table.toString(),
+    ...cases.map(({ name, what }) => `${name}: ${what}.`),
+    `Median (least–most) of ${runs} pairs of runs. ${machineText(machine)}.`,
+    ...(size === 'quick' ? ['These sizes show that it works; their numbers mean nothing.'] : []),
+  ].join('\n');
+}
+
+function machineText({ cores, memoryMegabytes, node, duckdb }: Report['machine']): string {
+  return `${cores} cores, ${memoryMegabytes} MB, Node ${node}, DuckDB ${duckdb}`;
 }
 
 export function reportJson(report: Report): string {

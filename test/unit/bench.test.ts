@@ -115,7 +115,8 @@ describe('a case', () => {
     expect(table).toContain('3.00 (3.00–3.00)');
     expect(table).toContain('300 / 100');
     expect(table).toContain('ratio 3.00 is above 2');
-    expect(table).toContain('of 2 pairs of runs. 2 cores');
+    expect(table).toContain('scripted: takes what it is told.');
+    expect(table).toContain('of 2 pairs of runs. 2 cores, 4096 MB, Node v24, DuckDB v1.');
     expect(JSON.parse(reportJson(report))).toEqual(report);
   });
 });

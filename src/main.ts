@@ -11,6 +11,8 @@ const WRONG_CONFIGURATION = 78;
 const DEFAULT_WIDTH = 120;
 /** What a shell reports of a process that a signal ended is this and the signal's number. */
 const ENDED_BY_SIGNAL = 128;
+/** One Ctrl-C may arrive twice: from the terminal, and again from npm or npx, which pass it on. */
+const SAME_REQUEST_MS = 250;
 const SIGNALS = { SIGINT: 2, SIGTERM: 15 } as const;
 
 const { version: nodeVersion } = process;
@@ -55,9 +57,14 @@ process.exit(await start(process.argv.slice(2), packageVersion(), context));
 /** The first signal asks to stop cleanly; a second one ends the process at once. */
 function stopSignal(): AbortSignal {
   const controller = new AbortController();
+  let firstMs = 0;
   for (const [name, number] of Object.entries(SIGNALS)) {
     process.on(name, () => {
-      if (controller.signal.aborted) process.exit(ENDED_BY_SIGNAL + number);
+      if (controller.signal.aborted) {
+        if (systemClock.monotonicMs() - firstMs > SAME_REQUEST_MS) process.exit(ENDED_BY_SIGNAL + number);
+        return;
+      }
+      firstMs = systemClock.monotonicMs();
       const message = `Interrupted by ${name} before everything was caught up.`;
       const hint = 'What was committed is kept; the next catch-up carries on from there.';
       controller.abort(new InterruptedError(message, { hint }));

@@ -56,10 +56,12 @@ describe('the demo', () => {
     expect(tableAfter(stdout, /What is in the mirror/)).toEqual(contentsOf(datasets));
     expect(tableAfter(stdout, /A question to it/)).toEqual(contractorsOf(datasets));
 
-    const commands = stdout.split('\n').filter((line) => /^node dist\/main\.js (query|status) /.test(line));
+    const commands = stdout.split('\n').filter((line) => /^npx feed-sync (query|status) /.test(line));
     expect(commands).toHaveLength(2);
     for (const command of commands) {
-      const printed = execFileSync('sh', ['-c', command.replace(/^node/, `"${process.execPath}"`)], {
+      // Not by npx itself, which would build dist anew beside the other tests.
+      const direct = command.replace(/^npx feed-sync/, `"${process.execPath}" dist/main.js`);
+      const printed = execFileSync('sh', ['-c', direct], {
         cwd: projectRoot,
         encoding: 'utf8',
       });

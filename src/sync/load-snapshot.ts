@@ -1,9 +1,12 @@
-/** Carries out a load: read what describes the snapshot, download it, have it examined, have it committed. */
+/**
+ * Carries out a load: read what describes the snapshot, download it, have it examined, have it committed. The schemas
+ * are read before the files, so columns that they do not know make them be read once more.
+ */
 
-import type { Outcome, SnapshotUnit } from '../destination/destination.ts';
+import type { Outcome, Prepared, SnapshotUnit } from '../destination/destination.ts';
 import type { DownloadedFile } from '../feed/feed.ts';
 import { assert } from '../lib/assert.ts';
-import { ContractViolationError } from '../model/errors.ts';
+import { ContractViolationError, UnknownColumnsError } from '../model/errors.ts';
 import { type ManifestEntry, snapshotDigest } from '../model/manifest.ts';
 import type { Schema } from '../model/schema.ts';
 import type { Version } from '../model/version.ts';
@@ -54,8 +57,12 @@ export async function loadSnapshot(
   );
   if (download.kind === 'superseded') return { kind: 'superseded' };
   const version = versions.find((candidate) => candidate.version === entry.version) ?? null;
-  const unit = snapshotUnit(load, schemaOf(entry, version, schemas), version, download.files);
-  const prepared = await parts.destination.prepare(unit);
+  const prepare = (known: readonly Schema[]): Promise<Prepared> =>
+    parts.destination.prepare(snapshotUnit(load, schemaOf(entry, version, known), version, download.files));
+  const prepared = await prepare(schemas).catch(async (error: unknown) => {
+    if (!(error instanceof UnknownColumnsError)) throw error;
+    return prepare(await parts.feed.schemas(datasetId, signal));
+  });
   const outcome = await writer.commit(prepared);
   return {
     kind: 'settled',

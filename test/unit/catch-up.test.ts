@@ -3,7 +3,7 @@
 import { readdir } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import type { Download, DownloadRequest } from '../../src/feed/feed.ts';
-import { ContractViolationError, CursorExpiredError } from '../../src/model/errors.ts';
+import { ContractViolationError, CursorExpiredError, UnknownColumnsError } from '../../src/model/errors.ts';
 import {
   calm,
   kinds,
@@ -36,8 +36,8 @@ describe('a first start', () => {
       { origin: 'https://feed.example', subscriptionIds: ['sub_1'], datasetIds: ['parcels', 'permits'] },
     ]);
     expect(world.calls.slice(0, 5)).toEqual([
-      'discover',
       'subscriptions',
+      'discover',
       'manifest sub_1',
       'events sub_1',
       'manifest sub_1',
@@ -90,7 +90,7 @@ describe('a later catch-up', () => {
     await world.catchUp();
     calm(world);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
-    expect(world.calls).toEqual(['discover', 'subscriptions', 'events sub_1', 'manifest sub_1']);
+    expect(world.calls).toEqual(['subscriptions', 'discover', 'events sub_1', 'manifest sub_1']);
   });
 
   it('loads what the log asks for, over several pages', async () => {
@@ -322,6 +322,18 @@ describe('a world that moves meanwhile', () => {
       ],
     });
     expect(world.calls.filter((call) => call === 'download parcels')).toHaveLength(4);
+  });
+
+  it('columns that the schema does not know make the schemas be read once more', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    let examined = 0;
+    world.intervene = (call) => {
+      if (call === 'prepare parcels' && ++examined === 1) throw new UnknownColumnsError('parcels', ['zone']);
+      if (call === 'prepare permits') throw new UnknownColumnsError('permits', ['zone']);
+    };
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'failed' });
+    expect(world.calls.filter((call) => call === 'schemas parcels')).toHaveLength(2);
+    expect(world.calls.filter((call) => call === 'schemas permits')).toHaveLength(2);
   });
 
   it('a dataset that leaves the manifest while it downloads waits', async () => {

@@ -21,7 +21,7 @@ export function summarize(result: CatchUpResult): string {
     ...section('Failed', ofKind(datasets, 'failed'), ({ error, failure }) =>
       [
         tellError(error),
-        ...(failure === null ? [] : [`  tried again after ${failure.retryAt.toISOString()}`]),
+        ...(failure === null ? [] : [`tried again after ${failure.retryAt.toISOString()}`]),
       ].join('\n'),
     ),
     ...section('Waiting', ofKind(datasets, 'waiting'), ({ why }) => why),
@@ -58,7 +58,7 @@ function headline({ datasets, subscriptions, durationMs }: CatchUpResult): strin
     .map((kind) => ({ kind, count: ofKind(datasets, kind).length }))
     .filter(({ kind, count }) => count > 0 || kind === 'loaded' || kind === 'current')
     .map(({ kind, count }) => `${formatCount(count)} ${WORDS[kind]}`);
-  const work = loaded.length === 0 ? '' : ` ${formatCount(rows)} rows from ${formatBytes(bytes)}.`;
+  const work = loaded.length === 0 ? '' : ` ${plural(rows, 'row')} from ${formatBytes(bytes)}.`;
   const scope = `${plural(datasets.length, 'dataset')} in ${plural(subscriptions, 'subscription')}`;
   return `${scope}: ${counts.join(', ')}.${work} ${formatDuration(durationMs)}.`;
 }
@@ -79,7 +79,7 @@ function section<T extends DatasetResult>(
   if (results.length === 0) return [];
   const named = results
     .slice(0, MAX_NAMED)
-    .map((result) => indent(`${printable(result.datasetId)}: ${tell(result)}`));
+    .map((result) => indent(`${printable(result.datasetId)}: ${hang(tell(result))}`));
   const rest = results.length - named.length;
   return [
     '',
@@ -102,6 +102,11 @@ function ofSubscription(subscriptionId: string | null): string {
 
 function plural(count: number, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** What follows the first line stands further in, so that the eye finds the next dataset. */
+function hang(text: string): string {
+  return text.replaceAll('\n', '\n  ');
 }
 
 function indent(text: string): string {

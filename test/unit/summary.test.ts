@@ -1,0 +1,219 @@
+/** What a person reads at the end of a catch-up: the exact text. */
+
+import { PassThrough, Writable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { tellError, tellHold, tellScope } from '../../src/cli/person.ts';
+import { exitCodeOfResult, summarize } from '../../src/cli/summary.ts';
+import { renderTable } from '../../src/cli/table.ts';
+import { printable, write } from '../../src/cli/terminal.ts';
+import { BusyError, DataError, ServiceUnavailableError, StorageError } from '../../src/model/errors.ts';
+import type { CatchUpResult, DatasetResult } from '../../src/sync/result.ts';
+import { failure, hold, refusal } from '../support/sync-values.ts';
+
+function result(changed: Partial<CatchUpResult> = {}): CatchUpResult {
+  return { subscriptions: 1, datasets: [], troubles: [], holds: [], durationMs: 2_449, ...changed };
+}
+
+function loaded(datasetId: string, rowCount = 1_000_000): DatasetResult {
+  return {
+    kind: 'loaded',
+    datasetId,
+    tableName: datasetId,
+    fromVersion: null,
+    version: 1,
+    rowCount,
+    bytes: 9_100_000,
+    durationMs: 100,
+  };
+}
+
+const broken = new DataError('The file part-0.parquet is cut.', { hint: 'Tell the service.' });
+const failed: DatasetResult = { kind: 'failed', datasetId: 'zoning', error: broken, failure: failure() };
+const waiting: DatasetResult = { kind: 'waiting', datasetId: 'roads', why: 'the manifest lags' };
+
+describe('the summary', () => {
+  it('of a first start', () => {
+    expect(summarize(result({ subscriptions: 2, datasets: [loaded('a'), loaded('b')] }))).toBe(
+      '2 datasets in 2 subscriptions: 2 loaded, 0 already up to date. 2,000,000 rows from 18.2 MB. 2.4 s.',
+    );
+  });
+
+  it('of nothing to do', () => {
+    expect(summarize(result({ datasets: [{ kind: 'current', datasetId: 'a' }], durationMs: 12 }))).toBe(
+      '1 dataset in 1 subscription: 0 loaded, 1 already up to date. 12 ms.',
+    );
+  });
+
+  it('of all that can go wrong', () => {
+    const held: DatasetResult = { kind: 'held', datasetId: 'parcels', hold: hold() };
+    const text = summarize(
+      result({
+        datasets: [loaded('a', 1), held, failed, waiting],
+        troubles: [
+          { subscriptionId: 'sub_1', error: new ServiceUnavailableError('The log cannot be read.') },
+          {
+            subscriptionId: null,
+            error: new StorageError('The disk is full.', { hint: 'Free some space.' }),
+          },
+        ],
+        holds: [hold({ kind: 'subscription', subscriptionId: 'sub_2' })],
+      }),
+    );
+    expect(text).toBe(
+      [
+        '4 datasets in 1 subscription: 1 loaded, 0 already up to date, 1 waiting, 1 held, 1 failed. 1 row from 9.1 MB. 2.4 s.',
+        'The service refused subscription sub_2: to list versions gave 403 outside_coverage.',
+        '  It says: The county is not covered.',
+        '  coverage: https://app.example/coverage',
+        '→ Once you have acted on it: feed-sync resume --subscription sub_2',
+        '  held since 2026-03-01T12:00:00.000Z; nothing more is asked of the service for it until then.',
+        'Subscription sub_1: The log cannot be read.',
+        'The disk is full.',
+        '→ Free some space.',
+        '',
+        'Held:',
+        '  parcels: The service refused dataset parcels: to list versions gave 403 outside_coverage.',
+        '      It says: The county is not covered.',
+        '      coverage: https://app.example/coverage',
+        '    → Once you have acted on it: feed-sync resume --dataset parcels',
+        '      held since 2026-03-01T12:00:00.000Z; nothing more is asked of the service for it until then.',
+        '',
+        'Failed:',
+        '  zoning: The file part-0.parquet is cut.',
+        '    → Tell the service.',
+        '    tried again after 2026-03-01T12:01:00.000Z',
+        '',
+        'Waiting:',
+        '  roads: the manifest lags',
+      ].join('\n'),
+    );
+  });
+
+  it('names twenty, and counts the rest', () => {
+    const datasets = Array.from({ length: 1_022 }, (_, index) => ({
+      ...waiting,
+      datasetId: `dataset-${index}`,
+    }));
+    const lines = summarize(result({ datasets })).split('\n');
+    expect(lines.slice(-2)).toEqual([
+      '  dataset-19: the manifest lags',
+      '  and 1,002 more: feed-sync status',
+    ]);
+    expect(lines).toHaveLength(24);
+  });
+
+  it('cannot be written to by the service', () => {
+    const text = summarize(result({ datasets: [{ ...waiting, datasetId: 'a\u001b[2J\nFailed:' }] }));
+    expect(text).toContain('a\\u001b[2J\\u000aFailed:: the manifest lags');
+  });
+});
+
+describe('the exit code of a catch-up', () => {
+  it.each([
+    ['nothing wrong', {}, 0],
+    ['a dataset that waits', { datasets: [loaded('a'), waiting] }, 75],
+    ['a dataset that failed', { datasets: [failed, loaded('a')] }, 65],
+    ['a failed one and a waiting one', { datasets: [failed, waiting] }, 75],
+    ['a dataset held', { datasets: [waiting, { kind: 'held', datasetId: 'a', hold: hold() } as const] }, 77],
+    ['a subscription held', { holds: [hold()], datasets: [waiting] }, 77],
+    ['a busy mirror', { troubles: [{ subscriptionId: null, error: new BusyError('x') }] }, 75],
+    [
+      'a full disk',
+      { troubles: [{ subscriptionId: null, error: new StorageError('x') }], holds: [hold()] },
+      74,
+    ],
+    ['a bug', { troubles: [{ subscriptionId: null, error: new TypeError('x') }], holds: [hold()] }, 70],
+  ] satisfies [string, Partial<CatchUpResult>, number][])('%s', (_, changed, code) => {
+    expect(exitCodeOfResult(result(changed))).toBe(code);
+  });
+});
+
+describe('what a person is told', () => {
+  it('of an error: the message, and what to do', () => {
+    expect(tellError(broken)).toBe('The file part-0.parquet is cut.\n→ Tell the service.');
+    expect(tellError(new DataError('No hint.'))).toBe('No hint.');
+    expect(tellError(new TypeError('a bug'))).toBe('a bug');
+  });
+
+  it('of a refusal: the message and the links of the service, and how to go on', () => {
+    expect(tellError(refusal({ kind: 'workspace' }, { status: 401, code: null }))).toBe(
+      [
+        'The service refused this API key: to list versions gave 401.',
+        '  It says: The county is not covered.',
+        '  coverage: https://app.example/coverage',
+        '→ Once you have acted on it: feed-sync resume --workspace (or give another key)',
+      ].join('\n'),
+    );
+    expect(tellHold(hold())).toContain(
+      'feed-sync resume --dataset parcels\n  held since 2026-03-01T12:00:00.000Z',
+    );
+  });
+
+  it('of a scope', () => {
+    expect(tellScope({ kind: 'workspace' })).toBe('this API key');
+    expect(tellScope({ kind: 'subscription', subscriptionId: 's\n' })).toBe('subscription s\\u000a');
+    expect(tellScope({ kind: 'dataset', datasetId: 'd' })).toBe('dataset d');
+  });
+
+  it('has no control character of the service in it, but for line breaks of ours', () => {
+    const hostile = '\u001b[31mred\u0007\r\u0085\u2028';
+    const { refusal: told } = refusal({ kind: 'dataset', datasetId: hostile });
+    const links = new Map([[hostile, hostile]]);
+    const texts = [
+      tellHold({
+        ...hold(),
+        refusal: { ...told, message: `${hostile}\n→ fake`, code: hostile, operation: hostile, links },
+      }),
+      tellError(new DataError(hostile, { hint: hostile })),
+    ];
+    for (const text of texts) {
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+      expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029]/);
+      expect(text).toContain('\\u001b[31mred\\u0007\\u000d\\u0085\\u2028');
+    }
+    expect(texts[0]?.split('\n').filter((line) => line.startsWith('→'))).toHaveLength(1);
+  });
+
+  it('keeps every script and sign as it is', () => {
+    expect(printable('Añb Ω 漢字 😀 → "\'\\')).toBe('Añb Ω 漢字 😀 → "\'\\');
+  });
+});
+
+describe('a table', () => {
+  it('is columns under a rule, numbers to the right', () => {
+    const columns = [{ title: 'dataset' }, { title: 'rows', align: 'right' }] as const;
+    const rows = [
+      ['parcels', '1,000'],
+      ['x', '7'],
+    ];
+    expect(renderTable(columns, rows).split('\n')).toEqual([
+      'dataset   rows',
+      '──────────────',
+      'parcels  1,000',
+      'x            7',
+    ]);
+  });
+
+  it('of no rows is its head', () => {
+    expect(renderTable([{ title: 'a' }, { title: 'b' }], [])).toBe('a  b\n────');
+  });
+
+  it('keeps a cell in its line', () => {
+    expect(renderTable([{ title: 'a' }], [['x\ny\u001b[2J']]).split('\n')).toEqual([
+      'a',
+      '─────────────────',
+      'x\\u000ay\\u001b[2J',
+    ]);
+  });
+});
+
+describe('writing', () => {
+  it('ends when the stream has taken the text, and fails with it', async () => {
+    const stream = new PassThrough({ encoding: 'utf8' });
+    await write(stream, 'text\n');
+    expect(stream.read()).toBe('text\n');
+    const closed = new Writable({ write: (_chunk, _encoding, done) => done(new Error('EPIPE')) });
+    closed.on('error', () => {});
+    await expect(write(closed, 'text')).rejects.toThrow('EPIPE');
+  });
+});

@@ -1,0 +1,100 @@
+/** The exit codes: part of the program's interface. */
+
+import { describe, expect, it } from 'vitest';
+import { EXIT_CODES, EXIT_CODES_HELP, exitCodeOf, mostUrgent } from '../../src/cli/exit-codes.ts';
+import { AssertionError } from '../../src/lib/assert.ts';
+import * as errors from '../../src/model/errors.ts';
+import { refusal } from '../support/sync-values.ts';
+
+const CODES: readonly (readonly [Error, number])[] = [
+  [new errors.UsageError('x'), 64],
+  [new errors.DataError('x'), 65],
+  [new errors.UnknownColumnsError('parcels', ['x']), 65],
+  [new errors.ContractViolationError('x', 'versions.0.version'), 65],
+  [new errors.StorageError('x'), 74],
+  [new errors.ServiceUnavailableError('x'), 75],
+  [new errors.CursorExpiredError('x'), 75],
+  [new errors.BusyError('x'), 75],
+  [new errors.InterruptedError('x'), 75],
+  [refusal({ kind: 'workspace' }), 77],
+  [new errors.ConfigurationError('x'), 78],
+];
+
+describe('exit codes', () => {
+  it.each(CODES.map(([error, code]) => [error.name, code, error] as const))(
+    'of a %s is %i',
+    (_, code, error) => {
+      expect(exitCodeOf(error)).toBe(code);
+    },
+  );
+
+  it.each([
+    ['a bug', new TypeError('x')],
+    ['a broken belief', new AssertionError('x')],
+    ['what is no error at all', 'x'],
+  ])('of %s is 70', (_, error) => {
+    expect(exitCodeOf(error)).toBe(70);
+  });
+
+  it('are known for every class of error', () => {
+    const classes = Object.values(errors).filter((value) => value !== errors.FeedSyncError);
+    expect(new Set(CODES.map(([error]) => error.constructor))).toEqual(new Set(classes));
+  });
+
+  it('where several apply, are that of the most urgent', () => {
+    const byUrgency = [70, 74, 78, 77, 75, 65] as const;
+    for (const [index, code] of byUrgency.entries()) {
+      expect(mostUrgent([0, ...byUrgency.slice(index).toReversed()])).toBe(code);
+    }
+    expect(mostUrgent([0, 0])).toBe(0);
+    expect(mostUrgent([])).toBe(0);
+  });
+
+  it('are all in the help', () => {
+    for (const code of Object.values(EXIT_CODES))
+      expect(EXIT_CODES_HELP).toMatch(new RegExp(`(^| )${code} `, 'm'));
+  });
+});
+
+describe('errors', () => {
+  it.each([
+    [new errors.ServiceUnavailableError('x'), 'retry'],
+    [new errors.BusyError('x'), 'retry'],
+    [new errors.InterruptedError('x'), 'retry'],
+    [new errors.UnknownColumnsError('parcels', ['x']), 'stop'],
+    [new errors.ContractViolationError('x', 'a.b'), 'retry'],
+    [new errors.CursorExpiredError('x'), 'reload'],
+    [refusal({ kind: 'workspace' }), 'hold'],
+    [new errors.UsageError('x'), 'stop'],
+    [new errors.ConfigurationError('x'), 'stop'],
+    [new errors.DataError('x'), 'stop'],
+    [new errors.StorageError('x'), 'stop'],
+  ])('%s: what the program does about it', (error, disposition) => {
+    expect(error.disposition).toBe(disposition);
+  });
+
+  it('carry their name, the hint and the cause', () => {
+    const cause = new Error('ENOSPC');
+    const error = new errors.StorageError('The disk is full.', { hint: 'Free some space.', cause });
+    expect(error).toMatchObject({
+      name: 'StorageError',
+      message: 'The disk is full.',
+      hint: 'Free some space.',
+      cause,
+    });
+    expect(new errors.StorageError('x').hint).toBeNull();
+    expect('cause' in new errors.StorageError('x')).toBe(false);
+    expect(new errors.ServiceUnavailableError('x', { retryAfterMs: 5 }).retryAfterMs).toBe(5);
+    expect(new errors.ServiceUnavailableError('x').retryAfterMs).toBeNull();
+    expect(new errors.ContractViolationError('x', 'a.b').path).toBe('a.b');
+  });
+
+  it('a refusal says what was refused, with status and code', () => {
+    expect(refusal({ kind: 'workspace' }).message).toBe(
+      'The service refused to list versions (403 outside_coverage): The county is not covered.',
+    );
+    expect(refusal({ kind: 'workspace' }, { status: 401, code: null }).message).toContain(
+      '(401 without a code)',
+    );
+  });
+});

@@ -97,7 +97,7 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
   program
     .command('query')
     .description('read the mirror with SQL')
-    .argument('<sql>', 'one statement: "SELECT * FROM feed_sync.datasets"')
+    .argument('<sql>', 'one statement, such as: SELECT * FROM feed_sync.datasets')
     .addOption(
       new Option('--format <format>', 'how rows are written').choices(QUERY_FORMATS).default('table'),
     )

@@ -87,8 +87,9 @@ interface Connected {
 }
 
 async function connect({ feed, destination, choices }: Parts, signal: AbortSignal): Promise<Connected> {
-  await feed.discover(signal);
+  // Listed first: a key that is refused costs this one call.
   const seen = await feed.subscriptions(signal);
+  await feed.discover(signal);
   const held = await destination.has();
   refuseForeignMirror(held, feed.origin, seen);
   return { subscriptions: chosenSubscriptions(seen, choices.subscriptions), held };

@@ -32,12 +32,6 @@ const CHANGES: readonly { readonly what: string; readonly sql: string; readonly 
     seen: /specimens: 1 × missing/,
   },
   {
-    what: 'a number without its sign of zero',
-    // DuckDB leaves a value alone that is updated to an equal one, as 0 is to -0.
-    sql: `UPDATE $s SET "1" = 1 WHERE specimen = 1; UPDATE $s SET "1" = 0.0 WHERE specimen = 1`,
-    seen: /only in the mirror/,
-  },
-  {
     what: 'a number off by its last bit',
     sql: `UPDATE $s SET "1" = 0.3::DOUBLE WHERE "1" = 0.1::DOUBLE + 0.2::DOUBLE`,
     seen: /specimens: 1 × missing/,
@@ -59,7 +53,7 @@ const CHANGES: readonly { readonly what: string; readonly sql: string; readonly 
   },
   {
     what: 'a geometry off by its last bit',
-    sql: `UPDATE $s SET "géométrie 😀" = 'POINT (1.0000000000000002e-7 -1e-15)'::GEOMETRY WHERE ST_AsText("géométrie 😀") = 'POINT (1e-7 -1e-15)'`,
+    sql: `UPDATE $s SET "géométrie 😀" = 'POINT (180 90.00000000000001)'::GEOMETRY WHERE ST_AsText("géométrie 😀") = 'POINT (180 90)'`,
     seen: /only in the mirror/,
   },
   {

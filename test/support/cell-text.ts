@@ -33,8 +33,9 @@ export function textOfMirrored(type: ColumnType, text: string | null): string | 
   return type === 'json' ? textOfJson(JSON.parse(text)) : text;
 }
 
+/** The sign of a zero is not compared: DuckDB does not always keep it in the file (duckdb/duckdb#25580). */
 function textOfNumber(number: number): string {
-  return Object.is(number, -0) ? '-0' : String(number);
+  return String(number === 0 ? 0 : number);
 }
 
 /** By value: the members of objects in order of name. */

@@ -1,0 +1,164 @@
+/** `feed-sync once` with files that are not what they should be: the dataset fails alone, and its old table serves. */
+
+import { describe, expect, it } from 'vitest';
+import type { Act } from '../../fixtures/feed/faults.ts';
+import { countyFeed } from '../support/county-feed.ts';
+import { downloadsOf, expectMirrored, once } from '../support/expect-mirrored.ts';
+import { program } from '../support/program.ts';
+
+const QUICKLY = { FEED_SYNC_RETRY_BASE_DELAY: '5ms', FEED_SYNC_RETRY_MAX_ATTEMPTS: '2' };
+const CUT_AT_BYTES = 1_000;
+
+const BAD_BODIES: readonly { readonly what: string; readonly act: Act; readonly withDigest: boolean }[] = [
+  {
+    what: 'a flipped bit that the digest gives away',
+    act: { kind: 'flipBit', atByte: 700 },
+    withDigest: true,
+  },
+  {
+    what: 'bytes that only begin and end like Parquet, and no digest',
+    act: { kind: 'respond', status: 200, body: `PAR1${'not a column '.repeat(20)}PAR1` },
+    withDigest: false,
+  },
+  {
+    what: 'a page of HTML',
+    act: {
+      kind: 'respond',
+      status: 200,
+      headers: { 'content-type': 'text/html' },
+      body: '<!doctype html><h1>Sorry</h1>',
+    },
+    withDigest: true,
+  },
+  {
+    what: 'a page of HTML, and no digest',
+    act: {
+      kind: 'respond',
+      status: 200,
+      headers: { 'content-type': 'text/html' },
+      body: '<!doctype html><h1>Sorry</h1>',
+    },
+    withDigest: false,
+  },
+];
+
+describe('a file with', () => {
+  it.for(BAD_BODIES)(
+    '$what: the dataset fails, others load, the old table serves',
+    async ({ act, withDigest }) => {
+      const files = withDigest ? {} : { sha256: false, bytes: false };
+      const { feed, datasetIds, datasetOf, publishNext } = await countyFeed({ files });
+      const parcels = datasetOf('parcels');
+      const installed = await program({ feed, environment: QUICKLY });
+      await once(installed);
+      const before = feed.store.dataset(parcels).versions[0];
+      for (const datasetId of datasetIds) publishNext(datasetId);
+      feed.faults.add({ match: { operation: 'file', datasetId: parcels, times: 'always' }, act });
+      feed.requests.clear();
+      const { stdout } = await once(installed, 65);
+      expect(stdout).toContain('4 loaded, 0 already up to date, 1 failed');
+      expect(stdout).toMatch(new RegExp(`${parcels}: .{20,}`));
+      expect(downloadsOf(feed).filter((id) => id === parcels).length).toBeLessThanOrEqual(3);
+      await expectMirrored(installed, feed, { at: before === undefined ? {} : { [parcels]: before } });
+
+      feed.requests.clear();
+      const again = await once(installed, 65);
+      expect(again.stdout).toContain('4 already up to date, 1 failed');
+      expect(downloadsOf(feed)).toEqual([]);
+
+      feed.faults.clear();
+      publishNext(parcels);
+      await once(installed);
+      await expectMirrored(installed, feed);
+    },
+  );
+
+  it('a cut is fetched on from where it was cut', async () => {
+    const { feed, datasetOf } = await countyFeed();
+    const parcels = datasetOf('parcels');
+    feed.faults.add({
+      match: { operation: 'file', datasetId: parcels },
+      act: { kind: 'truncate', afterBytes: CUT_AT_BYTES },
+    });
+    const installed = await program({ feed, environment: QUICKLY });
+    await once(installed);
+    const ranges = feed.requests.entries('file').filter(({ datasetId }) => datasetId === parcels);
+    expect(ranges.map(({ range }) => range)).toEqual([null, `bytes=${CUT_AT_BYTES}-`]);
+    await expectMirrored(installed, feed);
+  });
+
+  it('a cut every time is no bad content: it is tried again', async () => {
+    const { feed, datasetOf } = await countyFeed();
+    const parcels = datasetOf('parcels');
+    const fault = feed.faults.add({
+      match: { operation: 'file', datasetId: parcels, times: 'always' },
+      act: { kind: 'truncate', afterBytes: 10 },
+    });
+    const installed = await program({ feed, environment: QUICKLY });
+    const { stdout } = await once(installed, 75);
+    expect(stdout).toContain('4 loaded, 0 already up to date, 1 failed');
+    feed.faults.remove(fault.id);
+    await once(installed);
+    await expectMirrored(installed, feed);
+  });
+});
+
+describe('a row count that is not true', () => {
+  it('in the version record fails the dataset', async () => {
+    const { feed, datasetOf, publishNext } = await countyFeed();
+    const installed = await program({ feed, environment: QUICKLY });
+    await once(installed);
+    const permits = datasetOf('permits');
+    const before = feed.store.dataset(permits).versions[0];
+    publishNext(permits, undefined, { claims: { rowCount: 1 } });
+    const { stdout } = await once(installed, 65);
+    expect(stdout).toMatch(/The snapshot of \S+ version 2 has \d+ rows, but the version record states 1\./);
+    await expectMirrored(installed, feed, { at: before === undefined ? {} : { [permits]: before } });
+    feed.requests.clear();
+    await once(installed, 65);
+    expect(downloadsOf(feed)).toEqual([]);
+  });
+
+  it('in the manifest fails the dataset', async () => {
+    const { feed, datasetOf } = await countyFeed({ kinds: ['permits', 'parcels'] });
+    const permits = datasetOf('permits');
+    feed.faults.add({
+      match: { operation: 'manifest', times: 'always' },
+      act: {
+        kind: 'rewrite',
+        rewrite: (body) => {
+          const manifest = body as { datasets: { datasetId: string; rowCount: number }[] };
+          for (const entry of manifest.datasets) if (entry.datasetId === permits) entry.rowCount += 1;
+          return manifest;
+        },
+      },
+    });
+    const installed = await program({ feed, environment: QUICKLY });
+    const { stdout } = await once(installed, 65);
+    expect(stdout).toMatch(/has \d+ rows, but the manifest states \d+\./);
+    await expectMirrored(installed, feed, { only: (id) => id !== permits });
+  });
+});
+
+describe('a key', () => {
+  it('that is there twice, or null, fails the dataset and is named', async () => {
+    const { feed, datasetOf, contentOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
+    const installed = await program({ feed, environment: QUICKLY });
+    await once(installed);
+    const permits = datasetOf('permits');
+    const before = feed.store.dataset(permits).versions[0];
+    const rows = [...contentOf(permits).rows()];
+    const repeated = [...rows, ...rows.slice(4, 5)];
+    publishNext(permits, {
+      ...contentOf(permits),
+      rowCount: repeated.length,
+      rows: () => repeated,
+      changes: null,
+    });
+    const { stdout } = await once(installed, 65);
+    expect(stdout).toContain(
+      `The key permit_number = ${JSON.stringify(rows[4]?.[0])} of ${permits} is there 2 times`,
+    );
+    await expectMirrored(installed, feed, { at: before === undefined ? {} : { [permits]: before } });
+  });
+});

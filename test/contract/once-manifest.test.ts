@@ -1,0 +1,171 @@
+/** `feed-sync once` with every form that the manifest may have, and every way to find it. */
+
+import { describe, expect, it } from 'vitest';
+import type { FileSettings } from '../../fixtures/feed/settings.ts';
+import { countyFeed } from '../support/county-feed.ts';
+import { downloadsOf, expectMirrored, once, operationsOf } from '../support/expect-mirrored.ts';
+import { program } from '../support/program.ts';
+
+const FORMS: readonly (readonly [string, Partial<FileSettings>])[] = [
+  ['several files', { filesPerSnapshot: 3 }],
+  ['addresses relative to base_url', { urls: 'relative' }],
+  ['addresses on the origin of base_url', { urls: 'base-origin' }],
+  ['no facts about files but their addresses', { bytes: false, rowCount: false, sha256: false }],
+  ['sizes and no digests, of several files', { sha256: false, filesPerSnapshot: 2 }],
+];
+
+describe('a manifest', () => {
+  it.for(FORMS)('with %s', async ([, files]) => {
+    const { feed, datasetIds, datasetOf, publishNext } = await countyFeed({ files, defaultLimit: 2 });
+    const installed = await program({ feed });
+    await once(installed);
+    await expectMirrored(installed, feed);
+    for (const datasetId of datasetIds) publishNext(datasetId);
+    await once(installed);
+    await expectMirrored(installed, feed);
+    feed.requests.clear();
+    feed.publisher.resync(datasetOf('permits'), 'subscription_changed', {});
+    await once(installed);
+    expect(downloadsOf(feed).length).toBeGreaterThan(0);
+    expect(new Set(downloadsOf(feed))).toEqual(new Set([datasetOf('permits')]));
+  });
+
+  it.for([
+    ['of the subscription, without lastEventId', { manifestLastEventId: false }] as const,
+    ['of each dataset', { manifest: 'dataset' }] as const,
+  ])('%s', async ([, contract]) => {
+    const { feed, datasetIds, datasetOf, contentOf, publishNext } = await countyFeed({ contract });
+    const installed = await program({ feed });
+    await once(installed);
+    await expectMirrored(installed, feed);
+    feed.requests.clear();
+    expect((await once(installed)).stdout).toContain('0 loaded, 5 already up to date');
+    expect(downloadsOf(feed)).toEqual([]);
+
+    for (const datasetId of datasetIds) publishNext(datasetId);
+    await once(installed);
+    await expectMirrored(installed, feed);
+
+    const permits = datasetOf('permits');
+    const rows = [...contentOf(permits).rows()].slice(1);
+    feed.publisher.resync(permits, 'subscription_changed', {
+      content: { ...contentOf(permits), rowCount: rows.length, rows: () => rows, changes: null },
+    });
+    await once(installed);
+    await expectMirrored(installed, feed);
+  });
+
+  it('that lags is waited for: 75, and the table stays', async () => {
+    const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
+    const installed = await program({ feed });
+    await once(installed);
+    const permits = datasetOf('permits');
+    const before = feed.store.dataset(permits).versions[0];
+    feed.manifest.freeze();
+    publishNext(permits);
+    const { stdout } = await once(installed, 75);
+    expect(stdout).toContain('1 already up to date, 1 waiting');
+    await expectMirrored(installed, feed, { at: before === undefined ? {} : { [permits]: before } });
+    feed.manifest.thaw();
+    await once(installed);
+    await expectMirrored(installed, feed);
+  });
+
+  it('whose addresses expire while they are used is read again', async () => {
+    const { feed } = await countyFeed({ files: { filesPerSnapshot: 2 } });
+    for (const times of [3]) {
+      feed.faults.add({
+        match: { operation: 'file', times },
+        act: { kind: 'respond', status: 403, body: 'expired' },
+      });
+    }
+    const installed = await program({ feed });
+    await once(installed);
+    expect(feed.requests.entries('manifest').length).toBeGreaterThan(2);
+    await expectMirrored(installed, feed);
+  });
+});
+
+describe('discovery', () => {
+  const renamed = {
+    newerThanParameter: 'afterVersion',
+    manifestPath: '/v1/subscriptions/{id}/snapshot/manifest',
+  };
+
+  it('finds a renamed parameter and path in openapi.json, and remembers them when that is gone', async () => {
+    const { feed, datasetOf, publishNext } = await countyFeed({
+      kinds: ['permits', 'parcels'],
+      contract: renamed,
+    });
+    const installed = await program({ feed });
+    await once(installed);
+    await expectMirrored(installed, feed);
+    expect(new Set(feed.requests.entries('manifest').map(({ path }) => path))).toEqual(
+      new Set(['/v1/subscriptions/sub_1/snapshot/manifest']),
+    );
+    expect(queriesOf(feed.requests.entries('versions'))).toEqual(['afterVersion']);
+
+    feed.settings.contract.openapi = false;
+    publishNext(datasetOf('permits'));
+    feed.requests.clear();
+    await once(installed);
+    await expectMirrored(installed, feed);
+    expect(feed.requests.entries('openapi').map(({ status }) => status)).toEqual([404]);
+    expect(queriesOf(feed.requests.entries('versions'))).toEqual(['afterVersion']);
+    expect(
+      feed.requests
+        .entries()
+        .map(({ status }) => status)
+        .filter((status) => status !== 200),
+    ).toEqual([404]);
+  });
+
+  it('is not needed where the service has the names that are assumed', async () => {
+    const { feed } = await countyFeed({ kinds: ['permits'], contract: { openapi: false } });
+    const installed = await program({ feed });
+    await once(installed);
+    await expectMirrored(installed, feed);
+    expect(queriesOf(feed.requests.entries('versions'))).toEqual(['since']);
+  });
+
+  it('leaves the parameter out where the assumed name is refused', async () => {
+    const contract = { openapi: false, newerThanParameter: 'afterVersion' };
+    const { feed } = await countyFeed({ kinds: ['permits', 'parcels'], contract });
+    const installed = await program({ feed });
+    await once(installed);
+    await expectMirrored(installed, feed);
+    expect(queriesOf(feed.requests.entries('versions'))).toContain('');
+  });
+
+  it('ends with the setting to make where the manifest is not at the assumed path', async () => {
+    const { manifestPath } = renamed;
+    const { feed } = await countyFeed({ kinds: ['permits'], contract: { openapi: false, manifestPath } });
+    const installed = await program({ feed });
+    const { stdout, stderr } = await once(installed, 78);
+    expect(`${stdout}${stderr}`).toContain('service.contract.manifestPath');
+    expect(operationsOf(feed)).not.toContain('file');
+
+    const overridden = { FEED_SYNC_MANIFEST_PATH: '/v1/subscriptions/{subscriptionId}/snapshot/manifest' };
+    expect(await installed.runWith(overridden, 'once')).toMatchObject({ exitCode: 0 });
+    await expectMirrored(installed, feed);
+  });
+
+  it('finds a manifest for each dataset at a path of its own', async () => {
+    const contract = { manifest: 'dataset' as const, manifestPath: '/v1/datasets/{name}/current/manifest' };
+    const { feed } = await countyFeed({ contract });
+    const installed = await program({ feed });
+    await once(installed);
+    await expectMirrored(installed, feed);
+  });
+});
+
+function queriesOf(
+  entries: readonly { readonly query: Readonly<Record<string, unknown>> }[],
+): readonly string[] {
+  const names = entries.map(({ query }) =>
+    Object.keys(query)
+      .filter((name) => name !== 'limit' && name !== 'cursor')
+      .join(),
+  );
+  return [...new Set(names)];
+}

@@ -64,21 +64,10 @@ export async function openCheckpoint(options: CheckpointOptions): Promise<Checkp
  */
 export function openCheckpointBeside(options: Omit<CheckpointOptions, 'log'>): Checkpoint | null {
   const place = placeOf(options);
-  const { path } = place;
-  return withTrouble(place, () => {
-    if (statSync(path, { throwIfNoEntry: false }) === undefined) return null;
-    return closingOnError(connectForWriting(path), (database) => {
-      const identity = identityOf(database);
-      if (identity.kind === 'empty') {
-        database.close();
-        return null;
-      }
-      refuseForeignAndNewer(identity, path);
-      refuseOlder(identity, path);
-      makeDurable(database, place);
-      const writing = connection(database, place);
-      return allOperations(writing, tablesOf(writing), options.clock);
-    });
+  return usingExisting(place, connectForWriting, (database) => {
+    makeDurable(database, place);
+    const writing = connection(database, place);
+    return allOperations(writing, tablesOf(writing), options.clock);
   });
 }
 
@@ -91,10 +80,23 @@ export function openCheckpointReader(
   options: Pick<CheckpointOptions, 'path' | 'uid'>,
 ): CheckpointReader | null {
   const place = placeOf(options);
+  return usingExisting(place, connectForReading, (database) => {
+    database.exec('BEGIN');
+    const reading = connection(database, place);
+    return readingOperations(reading, tablesOf(reading));
+  });
+}
+
+/** What `use` makes of a checkpoint of the current format; null where there is none yet. */
+function usingExisting<T>(
+  place: Place,
+  connect: (path: string) => Database.Database,
+  use: (database: Database.Database) => T,
+): T | null {
   const { path } = place;
   return withTrouble(place, () => {
     if (statSync(path, { throwIfNoEntry: false }) === undefined) return null;
-    return closingOnError(connectForReading(path), (database) => {
+    return closingOnError(connect(path), (database) => {
       const identity = identityOf(database);
       if (identity.kind === 'empty') {
         database.close();
@@ -102,9 +104,7 @@ export function openCheckpointReader(
       }
       refuseForeignAndNewer(identity, path);
       refuseOlder(identity, path);
-      database.exec('BEGIN');
-      const reading = connection(database, place);
-      return readingOperations(reading, tablesOf(reading));
+      return use(database);
     });
   });
 }

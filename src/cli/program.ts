@@ -42,8 +42,7 @@ export async function runProgram(
     await program.parseAsync(words, { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
-    if (error.exitCode !== 0)
-      throw new UsageError(withoutPrefix(error.message), { hint: 'feed-sync --help' });
+    if (error.exitCode !== 0) throw usageError(error);
   }
   return exitCode;
 }
@@ -143,6 +142,9 @@ function collect(value: string, values: readonly string[]): readonly string[] {
   return [...values, value];
 }
 
-function withoutPrefix(message: string): string {
-  return message.replace(/^error: /, '');
+function usageError({ code, message }: CommanderError): UsageError {
+  if (code === 'commander.help') {
+    return new UsageError('No command was given.', { hint: 'feed-sync --help lists them.' });
+  }
+  return new UsageError(message.replace(/^error: /, ''), { hint: 'feed-sync --help' });
 }

@@ -2,7 +2,7 @@
 
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import { openReader } from '../destination/duckdb/reader.ts';
-import { StorageError } from '../model/errors.ts';
+import { StorageError, UsageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
 import { type QueryFormat, writeRows } from './query-output.ts';
@@ -22,6 +22,9 @@ export async function query(
   context: Context,
   { format }: QueryOptions,
 ): Promise<ExitCode> {
+  if (sql.trim() === '') {
+    throw new UsageError('The SQL is empty.', { hint: 'feed-sync query "SELECT * FROM feed_sync.datasets"' });
+  }
   const { path } = configuration.destination;
   const reader = await openReader({
     path,

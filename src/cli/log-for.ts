@@ -1,8 +1,19 @@
+import { Writable } from 'node:stream';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import { createLog, type Log } from '../lib/log.ts';
-import type { Terminal } from './terminal.ts';
+import { ERASE_LINE, type Terminal } from './terminal.ts';
 
-/** The log as configured, on standard error. Beside the progress line only what is worth a person's attention is written. */
+/** The log as configured, on standard error. On a terminal each line takes the place of the progress line. */
 export function logFor({ log: { level, format } }: LocalConfiguration, { stderr, isWatched }: Terminal): Log {
-  return createLog({ level, format, stream: stderr, color: isWatched });
+  const stream = isWatched ? overProgressLine(stderr) : stderr;
+  return createLog({ level, format, stream, color: isWatched });
+}
+
+function overProgressLine(stderr: NodeJS.WritableStream): NodeJS.WritableStream {
+  return new Writable({
+    decodeStrings: false,
+    write(chunk: string | Uint8Array, _encoding, done) {
+      stderr.write(`${ERASE_LINE}${String(chunk)}`, done);
+    },
+  });
 }

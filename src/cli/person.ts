@@ -13,7 +13,7 @@ export function tellError(error: Error): string {
 }
 
 /** A refusal with the service's own message and links, and how to go on once a person has acted. */
-export function tellHold({ refusal, heldAt }: Hold): string {
+export function tellHold({ refusal, heldAt }: Pick<Hold, 'refusal' | 'heldAt'>): string {
   return `${tellRefusal(refusal)}\n  held since ${heldAt.toISOString()}; nothing more is asked of the service for it until then.`;
 }
 

@@ -8,11 +8,10 @@ import type { Log } from '../lib/log.ts';
 import { formatBytes, formatCount, formatDuration } from '../lib/units.ts';
 import type { Progress } from '../sync/progress.ts';
 import type { DatasetResult } from '../sync/result.ts';
-import type { Terminal } from './terminal.ts';
+import { ERASE_LINE, type Terminal } from './terminal.ts';
 
 /** Often enough to look alive, seldom enough to cost nothing. */
 const REDRAW_EVERY_MS = 100;
-const ERASE_LINE = '\r\u001b[2K';
 
 export interface ProgressLine extends Progress {
   /** Takes the line away, so that what follows starts on a clean one. */

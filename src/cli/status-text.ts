@@ -1,7 +1,9 @@
 /** `status` for people. Pure. */
 
 import { formatCount } from '../lib/units.ts';
-import type { DatasetStatus, HoldStatus, Status } from './status-view.ts';
+import type { RefusalScope } from '../model/errors.ts';
+import { tellHold } from './person.ts';
+import type { DatasetStatus, FailureStatus, HoldStatus, Status } from './status-view.ts';
 import { renderTable } from './table.ts';
 import { printable } from './terminal.ts';
 
@@ -75,37 +77,35 @@ function stateWords({ state, need, wantedVersion }: DatasetStatus): string {
 }
 
 function troubleLines({ holds, datasets }: Status): readonly string[] {
-  const held = [...holds, ...datasets.flatMap(({ hold }) => hold ?? [])].flatMap(holdLines);
-  const failed = datasets.flatMap(({ id, failure }) =>
-    failure === null
-      ? []
-      : [
-          '',
-          `Failed: ${printable(id)} (${failure.attempts} times, last at ${failure.failedAt}; tried again after ${failure.retryAt})`,
-          ...failure.message.split('\n').map((line) => `  ${printable(line)}`),
-          ...(failure.hint === null ? [] : [`  → ${printable(failure.hint)}`]),
-        ],
-  );
-  return [...held, ...failed];
+  const held = [...holds, ...datasets.flatMap(({ hold }) => hold ?? [])];
+  const failed = datasets.flatMap(({ id, failure }) => (failure === null ? [] : [failureText(id, failure)]));
+  return [...held.map((hold) => tellHold(asHold(hold))), ...failed].flatMap((text) => ['', text]);
 }
 
-function holdLines({
-  scope,
-  id,
-  operation,
-  status,
-  code,
-  message,
-  links,
-  since,
-}: HoldStatus): readonly string[] {
-  const what = id === null ? 'the workspace' : `${scope} ${printable(id)}`;
-  const option = id === null ? '--workspace' : `--${scope} ${printable(id)}`;
+function failureText(id: string, { message, hint, attempts, failedAt, retryAt }: FailureStatus): string {
+  const times = attempts === 1 ? 'once' : `${formatCount(attempts)} times`;
   return [
-    '',
-    `Held since ${since}: ${what}. The service refused to ${operation} (${status} ${printable(code ?? '')}).`,
-    `  It says: ${printable(message)}`,
-    ...Object.entries(links).map(([name, url]) => `  ${printable(name)}: ${printable(url)}`),
-    `  → Once you have acted on it: feed-sync resume ${option}`,
-  ];
+    `Failed: ${printable(id)} (${times}, last at ${failedAt}; tried again after ${retryAt})`,
+    ...message.split('\n').map((line) => `  ${printable(line)}`),
+    ...(hint === null ? [] : [`  → ${printable(hint)}`]),
+  ].join('\n');
+}
+
+/** As it was stored: a hold is told in the same words wherever it is told. */
+function asHold({ scope, id, since, links, ...refusal }: HoldStatus): Parameters<typeof tellHold>[0] {
+  return {
+    refusal: { ...refusal, scope: scopeOf(scope, id ?? ''), links: new Map(Object.entries(links)) },
+    heldAt: new Date(since),
+  };
+}
+
+function scopeOf(kind: RefusalScope['kind'], id: string): RefusalScope {
+  switch (kind) {
+    case 'workspace':
+      return { kind };
+    case 'subscription':
+      return { kind, subscriptionId: id };
+    case 'dataset':
+      return { kind, datasetId: id };
+  }
 }

@@ -9,6 +9,9 @@ export interface Terminal {
   readonly width: number;
 }
 
+/** Takes the line that the cursor is on away. */
+export const ERASE_LINE = '\r\u001b[2K';
+
 /** Resolves once the stream has taken the text, so that a slow reader slows the writer down and not the memory up. */
 export function write(stream: NodeJS.WritableStream, text: string): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -35,7 +35,7 @@ export function createLog(options: LogOptions): Log {
     destination: options.stream,
     colorize: options.color,
     translateTime: 'SYS:HH:MM:ss',
-    ignore: 'level,pid,hostname',
+    ignore: 'pid,hostname',
     singleLine: true,
     sync: true,
   });

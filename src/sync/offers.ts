@@ -5,7 +5,6 @@
 
 import pLimit from 'p-limit';
 import type { Feed } from '../feed/feed.ts';
-import type { FeedSyncError } from '../model/errors.ts';
 import type { Manifest, ManifestEntry } from '../model/manifest.ts';
 import type { Offer } from './plan.ts';
 import { isOfOneDataset } from './trouble.ts';
@@ -49,8 +48,8 @@ export async function readEntries(
   feed: Feed,
   datasetIds: readonly string[],
   signal: AbortSignal,
-): Promise<ReadonlyMap<string, ManifestEntry | FeedSyncError>> {
-  const read = new Map<string, ManifestEntry | FeedSyncError>();
+): Promise<ReadonlyMap<string, ManifestEntry | Error>> {
+  const read = new Map<string, ManifestEntry | Error>();
   const ended: unknown[] = [];
   await pLimit(ENTRIES_AT_ONCE).map(datasetIds, async (datasetId) => {
     if (ended.length > 0) return;
@@ -69,7 +68,7 @@ export async function readEntries(
 export function offersOfEntries(
   feed: Feed,
   subscriptionId: string,
-  read: ReadonlyMap<string, ManifestEntry | FeedSyncError>,
+  read: ReadonlyMap<string, ManifestEntry | Error>,
 ): Offers {
   const latest = new Map(read);
   return {

@@ -1,7 +1,7 @@
 /**
  * Sorts trouble by what it belongs to. A refusal is stored as a hold; what concerns the whole run (the workspace is
- * refused, the disk is full, the mirror is busy, a bug) halts it, so that nothing more is asked of the service; all else stays with the
- * dataset or subscription it struck.
+ * refused, the disk is full, the mirror is busy) halts it, so that nothing more is asked of the service; all else, a
+ * bug among it, stays with the dataset or subscription it struck.
  */
 
 import type { Hold } from '../checkpoint/checkpoint.ts';
@@ -42,9 +42,7 @@ export function watchTroubles(parts: Parts, callerSignal: AbortSignal): Troubles
     if (error instanceof InterruptedError && halt.signal.aborted) return;
     if (troubles.some((told) => isSameTrouble(told, trouble))) return;
     troubles.push(trouble);
-    // Of a bug, the stack is what helps.
-    if (!(error instanceof FeedSyncError))
-      parts.log.error({ stack: error.stack }, 'A bug in feed-sync ended the run.');
+    logBug(parts, error);
     if (concernsTheRun(error)) halt.abort(new InterruptedError('The run was halted.'));
   };
 
@@ -79,6 +77,7 @@ export function watchTroubles(parts: Parts, callerSignal: AbortSignal): Troubles
       if (stored === null) return { kind: 'failed', datasetId, error, failure: null };
       return { kind: 'held', datasetId, hold: stored };
     }
+    logBug(parts, error);
     const failure = failureOf(datasetId, error, null, previous, parts.clock.now());
     attempt(() => parts.checkpoint.fail(failure));
     return { kind: 'failed', datasetId, error, failure };
@@ -96,19 +95,20 @@ export function watchTroubles(parts: Parts, callerSignal: AbortSignal): Troubles
 }
 
 /** Whether the trouble is of one dataset alone: others may go on, and what is asked for them too. */
-export function isOfOneDataset(error: unknown): error is FeedSyncError {
+export function isOfOneDataset(error: unknown): error is Error {
   if (error instanceof RefusalError) return error.refusal.scope.kind === 'dataset';
   return !concernsTheRun(error) && !(error instanceof InterruptedError);
 }
 
 /** What holds the mirror or the checkpoint would make every other dataset wait for it just as long. */
 function concernsTheRun(error: unknown): boolean {
-  return (
-    error instanceof StorageError ||
-    error instanceof BusyError ||
-    error instanceof ConfigurationError ||
-    !(error instanceof FeedSyncError)
-  );
+  return error instanceof StorageError || error instanceof BusyError || error instanceof ConfigurationError;
+}
+
+/** Of a bug, the stack is what helps. */
+function logBug({ log }: Parts, error: Error): void {
+  if (error instanceof FeedSyncError) return;
+  log.error({ stack: error.stack }, 'A bug in feed-sync: this should not happen.');
 }
 
 /** One thing wrong strikes many datasets at once; it is told once. However many parts were stopped, it is one stop. */

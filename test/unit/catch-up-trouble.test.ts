@@ -172,12 +172,23 @@ describe('trouble of a dataset', () => {
   });
 });
 
+describe('a bug', () => {
+  it('fails the dataset it struck, and the others go on', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    const error = new TypeError('undefined is not a function');
+    world.service.outcomes.push(({ datasetId }) => ({ kind: 'failed', datasetId, error }));
+    const { datasets, troubles } = await world.catchUp();
+    expect(datasets.map(({ kind }) => kind).sort()).toEqual(['failed', 'loaded']);
+    expect(datasets.find(({ kind }) => kind === 'failed')).toMatchObject({ error });
+    expect(troubles).toEqual([]);
+  });
+});
+
 describe('trouble of the run', () => {
   it.each([
     ['a full disk', new StorageError('The disk is full.')],
     ['a busy mirror', new BusyError('A reader holds the mirror.')],
     ['a mirror of a newer program', new ConfigurationError('The mirror is of a newer format.')],
-    ['a bug', new TypeError('undefined is not a function')],
   ])('%s ends it, told once for all datasets', async (_, error) => {
     const ids = Array.from({ length: 70 }, (_none, index) => `dataset-${index}`);
     const world = await oneSubscription(...ids);

@@ -29,7 +29,7 @@ export async function writeRows(
   stdout: NodeJS.WritableStream,
 ): Promise<void> {
   if (format === 'table') return write(stdout, await table(result));
-  if (format === 'csv') await write(stdout, stringify([[...result.columnNames]]));
+  if (format === 'csv') await write(stdout, csv([result.columnNames]));
   for await (const rows of inBatches(result.rows)) {
     await write(stdout, format === 'csv' ? csv(rows) : jsonLines(result, rows));
   }
@@ -50,11 +50,11 @@ async function table({ columnNames, columnTypes, rows }: QueryResult): Promise<s
   return `${renderTable(columns, shown)}\n${more}(${formatCount(count)} ${count === 1 ? 'row' : 'rows'})\n`;
 }
 
-/** NULL is an empty field, and an empty text is a quoted one. */
+/** NULL is an empty field, and an empty text is a quoted one; a lone carriage return ends no line. */
 function csv(rows: readonly Row[]): string {
   return stringify(
     rows.map((row) => [...row]),
-    { quoted_empty: true, cast: { boolean: String } },
+    { quoted_match: [/^$/, /\r/], cast: { boolean: String } },
   );
 }
 

@@ -1,0 +1,183 @@
+/** `feed-sync status` and `feed-sync subscriptions`: what they tell, and the exact shape of it for programs. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { countyFeed } from '../support/county-feed.ts';
+import { once } from '../support/expect-mirrored.ts';
+import { type Program, program } from '../support/program.ts';
+import { tableNameOf } from '../support/published.ts';
+
+const MOMENT = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+
+describe('status', () => {
+  it('before anything ran says how to begin', async () => {
+    const installed = await program();
+    expect(await statusOf(installed)).toEqual({
+      dataDirectory: installed.dataDirectory,
+      mirror: { path: installed.mirrorPath, state: 'absent' },
+      runningInstance: null,
+      subscriptions: [],
+      datasets: [],
+      holds: [],
+    });
+    const { stdout } = await installed.run('status');
+    expect(stdout).toContain('No instance is running.');
+    expect(stdout).toContain('Make it with: feed-sync once');
+  });
+
+  it('while a first once runs names it, and what is wanted', async () => {
+    const { feed, datasetOf } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 100 });
+    const permits = datasetOf('permits');
+    feed.faults.add({ match: { operation: 'file' }, act: { kind: 'drip', bytes: 500, everyMs: 50 } });
+    const installed = await program({ feed });
+    const running = installed.start('once');
+    while (feed.requests.entries('file').length === 0) await sleep(10);
+    const status = await statusOf(installed);
+    expect(status).toMatchObject({
+      runningInstance: { pid: running.pid, host: expect.any(String), command: 'once' },
+      subscriptions: [{ id: 'sub_1', name: 'All counties', cursor: 'evt_1', cursorAt: MOMENT }],
+      datasets: [
+        { id: permits, state: 'absent', need: 'table', wantedVersion: 1, version: null, table: null },
+      ],
+    });
+    expect((await installed.run('status')).stdout).toContain(`Instance ${running.pid} on `);
+    running.kill('SIGTERM');
+    await running.ended;
+  });
+
+  it('afterwards, with something held and something failed, has this exact shape', async () => {
+    const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels', 'zoning'] });
+    const [permits, parcels, zoning] = [datasetOf('permits'), datasetOf('parcels'), datasetOf('zoning')];
+    const installed = await program({ feed });
+    await once(installed);
+    publishNext(parcels, undefined, { claims: { rowCount: 1 } });
+    publishNext(permits);
+    feed.access.refuse(
+      { kind: 'dataset', datasetId: permits },
+      { code: 'not_distributable', message: 'Ask.' },
+    );
+    await once(installed, 77);
+
+    const status = await statusOf(installed);
+    expect(status).toEqual({
+      dataDirectory: installed.dataDirectory,
+      mirror: { path: installed.mirrorPath, state: 'present' },
+      runningInstance: null,
+      subscriptions: [{ id: 'sub_1', name: 'All counties', cursor: 'evt_5', cursorAt: MOMENT }],
+      datasets: [
+        {
+          id: parcels,
+          state: 'failed',
+          need: 'version',
+          table: tableNameOf(parcels),
+          version: 1,
+          wantedVersion: 2,
+          rows: 20,
+          publishedAt: MOMENT,
+          appliedAt: MOMENT,
+          hold: null,
+          failure: {
+            error: 'DataError',
+            message: expect.stringContaining('but the version record states 1.'),
+            hint: null,
+            attempts: 1,
+            failedAt: MOMENT,
+            retryAt: MOMENT,
+          },
+        },
+        {
+          id: permits,
+          state: 'held',
+          need: 'version',
+          table: tableNameOf(permits),
+          version: 1,
+          wantedVersion: 2,
+          rows: 20,
+          publishedAt: MOMENT,
+          appliedAt: MOMENT,
+          hold: {
+            scope: 'dataset',
+            id: permits,
+            operation: `list versions of dataset ${permits}`,
+            status: 403,
+            code: 'not_distributable',
+            message: 'Ask.',
+            links: { help: 'https://app.feed.example/help/not_distributable' },
+            since: MOMENT,
+          },
+          failure: null,
+        },
+        {
+          id: zoning,
+          state: 'live',
+          need: 'nothing',
+          table: tableNameOf(zoning),
+          version: 1,
+          wantedVersion: 1,
+          rows: 1,
+          publishedAt: MOMENT,
+          appliedAt: MOMENT,
+          hold: null,
+          failure: null,
+        },
+      ],
+      holds: [],
+    });
+
+    const { stdout } = await installed.run('status');
+    expect(stdout).toMatch(new RegExp(`${zoning} .* up to date`));
+    expect(stdout).toContain(`Failed: ${parcels} (`);
+    expect(stdout).toContain('help: https://app.feed.example/help/not_distributable');
+    expect(stdout).toContain(`feed-sync resume --dataset ${permits}`);
+  });
+
+  it('shows text of the service without its control characters', async () => {
+    const { feed } = await countyFeed({ kinds: ['permits'] });
+    feed.publisher.subscribe({ subscriptionId: 'sub_2', name: 'evil \u001b[2J\r\nname\u202e' });
+    const installed = await program({ feed });
+    await once(installed);
+    for (const command of ['status', 'subscriptions']) {
+      const { stdout } = await installed.run(command);
+      expect(stdout).toContain('evil');
+      for (const character of ['\u001b', '\r']) expect(stdout).not.toContain(character);
+    }
+  });
+});
+
+describe('subscriptions', () => {
+  it('lists what the key sees, as a table and as JSON, and touches nothing here', async () => {
+    const { feed, datasetOf } = await countyFeed({ kinds: ['permits'], counties: 5 });
+    feed.publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [datasetOf('permits')] });
+    const installed = await program({ feed });
+    const { stdout } = await installed.run('subscriptions');
+    expect(stdout).toMatch(/sub_1 {2}All counties +5 {2}us-\S+, us-\S+, us-\S+ and 2 more/);
+    const { subscriptions } = JSON.parse((await installed.run('subscriptions', '--json')).stdout);
+    expect(subscriptions).toHaveLength(2);
+    expect(subscriptions[1]).toEqual({
+      id: 'sub_2',
+      name: 'sub_2',
+      places: [],
+      topics: [],
+      datasetIds: [datasetOf('permits')],
+      datasetCount: 1,
+      lastEventId: 'evt_1',
+    });
+    expect(await statusOf(installed)).toMatchObject({ mirror: { state: 'absent' }, subscriptions: [] });
+  });
+
+  it('relays a refusal with its links: 77', async () => {
+    const { feed } = await countyFeed({ kinds: ['permits'] });
+    feed.keys.get(feed.apiKey).revoked = true;
+    const installed = await program({ feed });
+    const ended = await installed.run('subscriptions');
+    expect(ended).toMatchObject({ exitCode: 77 });
+    expect(ended.stderr).toContain('It says: This API key was revoked.');
+    expect(ended.stderr).toContain('https://app.feed.example/settings/api-keys');
+  });
+});
+
+async function statusOf(installed: Program): Promise<Record<string, unknown>> {
+  const ended = await installed.run('status', '--json');
+  expect(ended).toMatchObject({ exitCode: 0, stderr: '' });
+  return JSON.parse(ended.stdout);
+}

@@ -1,0 +1,139 @@
+/** The command line itself: help, versions, what makes no sense, and configurations that are wrong. */
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { countyFeed } from '../support/county-feed.ts';
+import { expectMirrored } from '../support/expect-mirrored.ts';
+import { program } from '../support/program.ts';
+import { projectRoot } from '../support/source-tree.ts';
+
+const COMMANDS = ['once', 'status', 'subscriptions', 'query', 'resume', 'settings', 'init'];
+
+describe('help', () => {
+  it('of the program names every command and every exit code', async () => {
+    const installed = await program();
+    const { exitCode, stdout, stderr } = await installed.run('--help');
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+    for (const command of COMMANDS) expect(stdout).toMatch(new RegExp(`^  ${command}\\b`, 'm'));
+    for (const code of ['0', '64', '65', '70', '74', '75', '77', '78'])
+      expect(stdout).toMatch(new RegExp(`\\b${code}  `));
+    expect(stdout).toContain('FEED_SYNC_BASE_URL and FEED_SYNC_API_KEY');
+  });
+
+  it.for(COMMANDS.map((command) => [command]))('of %s explains it', async ([command = '']) => {
+    const installed = await program();
+    const { exitCode, stdout, stderr } = await installed.run(command, '--help');
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+    expect(stdout).toContain(`Usage: feed-sync ${command}`);
+    expect(stdout.split('\n').filter((line) => line.length > 120)).toEqual([]);
+  });
+
+  it('--version prints the version', async () => {
+    const installed = await program();
+    const { version } = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8'));
+    expect(await installed.run('--version')).toMatchObject({
+      exitCode: 0,
+      stdout: `${version}\n`,
+      stderr: '',
+    });
+  });
+
+  it('settings names every setting with its variable', async () => {
+    const installed = await program();
+    const { exitCode, stdout } = await installed.run('settings');
+    expect(exitCode).toBe(0);
+    for (const name of [
+      'service.baseUrl',
+      'FEED_SYNC_API_KEY_FILE',
+      '--manifest-path',
+      'FEED_SYNC_LOCK_WAIT',
+    ])
+      expect(stdout).toContain(name);
+  });
+});
+
+describe('a command line that makes no sense', () => {
+  it.for([
+    { words: [], says: /^feed-sync: No command was given\.\n→ feed-sync --help/ },
+    { words: ['onec'], says: /unknown command 'onec'\n\(Did you mean once\?\)/ },
+    {
+      words: ['once', '--data-dirr', 'x'],
+      says: /unknown option '--data-dirr'\n\(Did you mean --data-dir\?\)/,
+    },
+    { words: ['once', 'extra'], says: /too many arguments/ },
+    { words: ['query'], says: /missing required argument 'sql'/ },
+    { words: ['query', 'SELECT 1', '--format', 'xml'], says: /Allowed choices are table, json, csv/ },
+    { words: ['once', '--api-key', 'x'], says: /unknown option '--api-key'/ },
+  ])('$words: 64', async ({ words, says }) => {
+    const installed = await program();
+    const ended = await installed.run(...words);
+    expect(ended).toMatchObject({ exitCode: 64, stdout: '' });
+    expect(ended.stderr).toMatch(says);
+  });
+});
+
+describe('a configuration that is wrong', () => {
+  it.for([
+    { what: 'nothing', environment: {}, says: /service\.baseUrl.*\n?.*FEED_SYNC_BASE_URL/s },
+    { what: 'no key', environment: { FEED_SYNC_BASE_URL: 'http://127.0.0.1:1' }, says: /FEED_SYNC_API_KEY/ },
+    {
+      what: 'an unknown variable',
+      environment: {
+        FEED_SYNC_BASE_URL: 'http://127.0.0.1:1',
+        FEED_SYNC_API_KEY: 'k',
+        FEED_SYNC_LOCKWAIT: '1s',
+      },
+      says: /FEED_SYNC_LOCKWAIT[\s\S]*FEED_SYNC_LOCK_WAIT/,
+    },
+    {
+      what: 'a value that is no duration',
+      environment: {
+        FEED_SYNC_BASE_URL: 'http://127.0.0.1:1',
+        FEED_SYNC_API_KEY: 'k',
+        FEED_SYNC_LOCK_WAIT: 'soon',
+      },
+      says: /lock\.wait[\s\S]*soon[\s\S]*FEED_SYNC_LOCK_WAIT/,
+    },
+    {
+      what: 'plain http to another machine',
+      environment: { FEED_SYNC_BASE_URL: 'http://feeds.example.com', FEED_SYNC_API_KEY: 'k' },
+      says: /service\.baseUrl[\s\S]*https/,
+    },
+  ])('with $what: 78, naming it', async ({ environment, says }) => {
+    const installed = await program({ environment });
+    const ended = await installed.run('once');
+    expect(ended).toMatchObject({ exitCode: 78, stdout: '' });
+    expect(ended.stderr).toMatch(says);
+  });
+
+  it('in the file: 78, naming the nearest key, the file and the line', async () => {
+    const installed = await program();
+    const file = join(installed.home, 'work', 'feed-sync.yaml');
+    writeFileSync(file, 'service:\n  baseURL: https://feeds.example.com\n');
+    const ended = await installed.run('once');
+    expect(ended).toMatchObject({ exitCode: 78 });
+    expect(ended.stderr).toMatch(/service\.baseURL[\s\S]*service\.baseUrl/);
+    expect(ended.stderr).toContain('feed-sync.yaml');
+  });
+});
+
+describe('init', () => {
+  it('writes a file that loads, and writes over nothing', async () => {
+    const { feed } = await countyFeed({ kinds: ['permits'] });
+    const installed = await program({ feed });
+    const first = await installed.run('init');
+    const path = join(installed.home, 'work', 'feed-sync.yaml');
+    expect(first).toMatchObject({ exitCode: 0 });
+    expect(first.stdout).toContain(`Wrote ${path}.`);
+    const written = readFileSync(path, 'utf8');
+    expect(await installed.run('once', '--config', path)).toMatchObject({ exitCode: 0 });
+    await expectMirrored(installed, feed);
+
+    const again = await installed.run('init');
+    expect(again).toMatchObject({ exitCode: 64 });
+    expect(again.stderr).toContain('init writes over nothing');
+    expect(readFileSync(path, 'utf8')).toBe(written);
+    expect(await installed.run('init', 'no/such/folder/a.yaml')).toMatchObject({ exitCode: 74 });
+  });
+});

@@ -1,0 +1,161 @@
+/** `feed-sync once` where it cannot go on: the service is down, a signal comes, something else holds what it needs. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { startChild } from '../support/child.ts';
+import { countyFeed } from '../support/county-feed.ts';
+import { downloadsOf, expectMirrored, once } from '../support/expect-mirrored.ts';
+import { program } from '../support/program.ts';
+
+const QUICKLY = { FEED_SYNC_RETRY_BASE_DELAY: '5ms', FEED_SYNC_RETRY_MAX_ATTEMPTS: '2' };
+/** It stops within a fraction of this; what is waited for here must not be a time-out of a test. */
+const GRACE_MS = 5_000;
+
+describe('a service that is down', () => {
+  it('ends it with 75 and what was tried; nothing is lost', async () => {
+    const { feed, datasetOf, publishNext } = await countyFeed();
+    const installed = await program({ feed, environment: QUICKLY });
+    await once(installed);
+    publishNext(datasetOf('permits'));
+    const gone = { FEED_SYNC_BASE_URL: 'http://127.0.0.1:9' };
+    const ended = await installed.runWith(gone, 'once');
+    expect(ended).toMatchObject({ exitCode: 75 });
+    expect(ended.stdout).toMatch(/Could not list subscriptions: .*127\.0\.0\.1:9.* after 2 attempts/);
+    await once(installed);
+    await expectMirrored(installed, feed);
+  });
+
+  it('with 500 everywhere, or with pages that are no answer, ends it with 75', async () => {
+    const { feed } = await countyFeed({ kinds: ['permits'] });
+    const installed = await program({ feed, environment: QUICKLY });
+    const fault = feed.faults.add({ match: { times: 'always' }, act: { kind: 'respond', status: 500 } });
+    const { stdout } = await once(installed, 75);
+    expect(stdout).toContain('500');
+    feed.faults.remove(fault.id);
+    await once(installed);
+    await expectMirrored(installed, feed);
+  });
+
+  it('with 503 and Retry-After is waited for', async () => {
+    const { feed } = await countyFeed({ kinds: ['permits'] });
+    for (const operation of ['subscriptions', 'events', 'manifest', 'versions', 'schemas', 'file'] as const) {
+      feed.faults.add({
+        match: { operation },
+        act: { kind: 'respond', status: 503, headers: { 'retry-after': '1' } },
+      });
+    }
+    const installed = await program({ feed });
+    const startedMs = performance.now();
+    await once(installed);
+    expect(performance.now() - startedMs).toBeGreaterThan(5_000);
+    await expectMirrored(installed, feed);
+  });
+
+  it('for one dataset holds up no other', async () => {
+    const { feed, datasetOf } = await countyFeed();
+    const permits = datasetOf('permits');
+    feed.faults.add({
+      match: { operation: 'versions', datasetId: permits, times: 'always' },
+      act: { kind: 'reset' },
+    });
+    const installed = await program({ feed, environment: QUICKLY });
+    const { stdout } = await once(installed, 75);
+    expect(stdout).toContain('4 loaded, 0 already up to date, 1 failed');
+    await expectMirrored(installed, feed, { only: (id) => id !== permits });
+    feed.faults.clear();
+    await once(installed);
+    await expectMirrored(installed, feed);
+  });
+});
+
+describe('a signal while it downloads', () => {
+  it.for([['SIGINT'], ['SIGTERM']] as const)(
+    '%s: 75 within the grace period; the next one fetches the rest',
+    async ([signal]) => {
+      const { feed, datasetOf } = await countyFeed({ kinds: ['parcels', 'permits'], rowsPerDataset: 200 });
+      const parcels = datasetOf('parcels');
+      feed.faults.add({
+        match: { operation: 'file', datasetId: parcels },
+        act: { kind: 'drip', bytes: 2_000, everyMs: 40 },
+      });
+      const installed = await program({ feed });
+      const running = installed.start('once');
+      await until(() => feed.requests.entries('file').some(({ datasetId }) => datasetId === parcels));
+      await sleep(300);
+      const signalledMs = performance.now();
+      running.kill(signal);
+      const ended = await running.ended;
+      expect(ended).toMatchObject({ exitCode: 75, signal: null });
+      expect(ended.stdout).toContain(`Interrupted by ${signal} before everything was caught up.`);
+      expect(ended.stdout).toContain('the next catch-up carries on from there');
+      expect(performance.now() - signalledMs).toBeLessThan(GRACE_MS);
+
+      feed.requests.clear();
+      await once(installed);
+      const [resumed] = feed.requests.entries('file').filter(({ datasetId }) => datasetId === parcels);
+      expect(resumed).toMatchObject({ range: expect.stringMatching(/^bytes=[1-9]\d*-$/), status: 206 });
+      await expectMirrored(installed, feed);
+    },
+  );
+
+  it('twice ends it at once', async () => {
+    const { feed } = await countyFeed({ kinds: ['permits'] });
+    feed.faults.add({ match: { operation: 'subscriptions' }, act: { kind: 'delay', delayMs: 60_000 } });
+    const installed = await program({ feed });
+    const running = installed.start('once');
+    await until(() => feed.requests.entries('subscriptions').length > 0);
+    running.kill('SIGINT');
+    running.kill('SIGINT');
+    const ended = await running.ended;
+    expect([75, 130]).toContain(ended.exitCode);
+  });
+});
+
+describe('a second instance', () => {
+  it('on the same data directory ends at once with 75, naming the first, which goes on', async () => {
+    const { feed } = await countyFeed({ kinds: ['permits', 'parcels'] });
+    const slow = feed.faults.add({
+      match: { operation: 'file', times: 'always' },
+      act: { kind: 'drip', bytes: 250, everyMs: 100 },
+    });
+    const installed = await program({ feed });
+    const first = installed.start('once');
+    await until(() => feed.requests.entries('file').length > 0);
+    const second = await once(installed, 75);
+    expect(second.stderr).toMatch(
+      new RegExp(`Another feed-sync works on this data directory: process ${first.pid} on \\S+, \`once\``),
+    );
+    const status = JSON.parse((await installed.run('status', '--json')).stdout);
+    expect(status.runningInstance).toMatchObject({ pid: first.pid, command: 'once' });
+    feed.faults.remove(slow.id);
+    expect(await first.ended).toMatchObject({ exitCode: 0 });
+    await expectMirrored(installed, feed);
+  });
+});
+
+describe('a reader that holds the mirror', () => {
+  it('is waited for; then 75, and what was downloaded stays', async () => {
+    const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
+    const installed = await program({ feed, environment: { FEED_SYNC_LOCK_WAIT: '1s' } });
+    await once(installed);
+    publishNext(datasetOf('permits'));
+    const reader = startChild('duckdb-holder-child.ts', installed.mirrorPath);
+    onTestFinished(() => reader.kill());
+    expect(await reader.nextLine()).toBe('held');
+
+    expect((await installed.run('query', 'SELECT count(*) FROM feed_sync.datasets')).stdout).toContain('2');
+    const { stdout } = await once(installed, 75);
+    expect(stdout).toMatch(/mirror .* (open|held|busy|use)/i);
+    expect(downloadsOf(feed)).toContain(datasetOf('permits'));
+    await reader.kill();
+
+    feed.requests.clear();
+    await once(installed);
+    expect(downloadsOf(feed)).toEqual([]);
+    await expectMirrored(installed, feed);
+  });
+});
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await sleep(10);
+}

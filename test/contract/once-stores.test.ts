@@ -1,0 +1,189 @@
+/** `feed-sync once` where the mirror or the checkpoint is gone, old, damaged, somebody else's, or cannot be written. */
+
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import process from 'node:process';
+import { describe, expect, it } from 'vitest';
+import { countyFeed } from '../support/county-feed.ts';
+import { downloadsOf, expectMirrored, once } from '../support/expect-mirrored.ts';
+import { type Program, program } from '../support/program.ts';
+
+const KINDS = ['permits', 'parcels', 'specimens'] as const;
+
+/** What happens to the stores, between the second version of everything and the third of one dataset. */
+const LOSSES: readonly {
+  readonly what: string;
+  readonly lose: (installed: Program, backup: string) => void;
+  /** How many of the three datasets are downloaded again beside the one that is new. */
+  readonly again: number;
+}[] = [
+  { what: 'the mirror is deleted', lose: ({ mirrorPath }) => rmSync(mirrorPath), again: 2 },
+  { what: 'the checkpoint is deleted', lose: ({ checkpointPath }) => rmSync(checkpointPath), again: 0 },
+  {
+    what: 'both are deleted',
+    lose: ({ dataDirectory }) => rmSync(dataDirectory, { recursive: true }),
+    again: 2,
+  },
+  {
+    what: 'the mirror is restored from an older copy',
+    lose: ({ mirrorPath }, backup) => copyFileSync(join(backup, 'mirror.duckdb'), mirrorPath),
+    again: 2,
+  },
+  {
+    what: 'the checkpoint is restored from an older copy',
+    lose: ({ checkpointPath }, backup) => copyFileSync(join(backup, 'checkpoint.sqlite'), checkpointPath),
+    again: 0,
+  },
+  {
+    what: 'the mirror is restored and the checkpoint is deleted',
+    lose: ({ mirrorPath, checkpointPath }, backup) => {
+      copyFileSync(join(backup, 'mirror.duckdb'), mirrorPath);
+      rmSync(checkpointPath);
+    },
+    again: 2,
+  },
+  {
+    what: 'the mirror is deleted and the checkpoint restored',
+    lose: ({ mirrorPath, checkpointPath }, backup) => {
+      rmSync(mirrorPath);
+      copyFileSync(join(backup, 'checkpoint.sqlite'), checkpointPath);
+    },
+    again: 2,
+  },
+];
+
+describe('after a loss', () => {
+  it.for(LOSSES)('$what: the next once makes it good', async ({ lose, again }) => {
+    const { feed, datasetIds, datasetOf, publishNext } = await countyFeed({ kinds: KINDS });
+    const installed = await program({ feed });
+    await once(installed);
+    const backup = backUp(installed);
+    for (const datasetId of datasetIds) publishNext(datasetId);
+    await once(installed);
+    lose(installed, backup);
+    publishNext(datasetOf('permits'));
+    feed.requests.clear();
+    await once(installed);
+    await expectMirrored(installed, feed);
+    expect(downloadsOf(feed)).toHaveLength(1 + again);
+    expect((await once(installed)).stdout).toContain('0 loaded, 3 already up to date');
+  });
+});
+
+describe('a mirror', () => {
+  it('that is corrupt is set aside and built anew', async () => {
+    const { feed } = await countyFeed({ kinds: KINDS });
+    const installed = await program({ feed });
+    await once(installed);
+    const bytes = readFileSync(installed.mirrorPath);
+    // The headers stay, what they point to does not.
+    bytes.fill(0x5a, 12_288);
+    writeFileSync(installed.mirrorPath, bytes);
+    const { stderr } = await once(installed);
+    await expectMirrored(installed, feed);
+    const aside = readdirSync(installed.dataDirectory).filter((name) =>
+      name.startsWith('mirror.duckdb.corrupt-'),
+    );
+    expect(aside).toHaveLength(1);
+    expect(readFileSync(join(installed.dataDirectory, aside[0] ?? '')).equals(bytes)).toBe(true);
+    expect(stderr).toContain('corrupt-');
+  });
+
+  it('that is no DuckDB file is not touched: 78', async () => {
+    const { feed } = await countyFeed({ kinds: ['permits'] });
+    const installed = await program({ feed });
+    mkdirSync(installed.dataDirectory);
+    const text = 'the thesis of a lifetime\n'.repeat(1_000);
+    writeFileSync(installed.mirrorPath, text);
+    const ended = await once(installed, 78);
+    expect(`${ended.stdout}${ended.stderr}`).toContain(`${installed.mirrorPath} is no DuckDB database`);
+    expect(readFileSync(installed.mirrorPath, 'utf8')).toBe(text);
+  });
+
+  it('of another service is not touched: 78', async () => {
+    const [own, other] = [await countyFeed({ kinds: ['permits'] }), await countyFeed({ kinds: ['permits'] })];
+    const installed = await program({ feed: own.feed });
+    await once(installed);
+    const before = readFileSync(installed.mirrorPath);
+    const ended = await installed.runWith({ FEED_SYNC_BASE_URL: other.feed.baseUrl }, 'once');
+    expect(ended).toMatchObject({ exitCode: 78 });
+    expect(`${ended.stdout}${ended.stderr}`).toContain(
+      `The mirror belongs to the service at ${own.feed.baseUrl}, not to ${other.feed.baseUrl}.`,
+    );
+    expect(downloadsOf(other.feed)).toEqual([]);
+    expect(readFileSync(installed.mirrorPath).equals(before)).toBe(true);
+    await once(installed);
+    await expectMirrored(installed, own.feed);
+  });
+
+  it('of subscriptions that the key no longer sees is not touched: 78', async () => {
+    const { feed, datasetOf } = await countyFeed({ kinds: ['permits'] });
+    const installed = await program({ feed });
+    await once(installed);
+    feed.publisher.unsubscribe('sub_1');
+    feed.publisher.subscribe({ subscriptionId: 'sub_9', datasetIds: [datasetOf('permits')] });
+    const ended = await once(installed, 78);
+    expect(`${ended.stdout}${ended.stderr}`).toContain('The mirror belongs to the subscriptions sub_1');
+  });
+});
+
+describe('a checkpoint that is damaged', () => {
+  it('is set aside and built anew', async () => {
+    const { feed, datasetOf, publishNext } = await countyFeed({ kinds: KINDS });
+    const installed = await program({ feed });
+    await once(installed);
+    writeFileSync(
+      installed.checkpointPath,
+      'no database any more, and longer than a header of one'.repeat(100),
+    );
+    publishNext(datasetOf('permits'));
+    await once(installed);
+    await expectMirrored(installed, feed);
+    expect(readdirSync(installed.dataDirectory).join()).toContain('checkpoint.sqlite.corrupt-');
+  });
+});
+
+describe('a data directory', () => {
+  it('below a file: 74, naming the path', async () => {
+    const { feed } = await countyFeed({ kinds: ['permits'] });
+    const installed = await program({ feed });
+    const file = join(installed.home, 'a-file');
+    writeFileSync(file, '');
+    const ended = await installed.runWith({ FEED_SYNC_DATA_DIR: join(file, 'data') }, 'once');
+    expect(ended).toMatchObject({ exitCode: 74 });
+    expect(ended.stderr).toContain(join(file, 'data'));
+    expect(feed.requests.entries()).toEqual([]);
+  });
+
+  it.skipIf(process.getuid?.() === 0)(
+    'of somebody else (skipped for root, who may write anywhere): 74, naming path and user',
+    async () => {
+      const { feed } = await countyFeed({ kinds: ['permits'] });
+      const installed = await program({ feed });
+      mkdirSync(installed.dataDirectory, { mode: 0o500 });
+      const { stderr } = await once(installed, 74);
+      expect(stderr).toContain(installed.dataDirectory);
+      expect(stderr).toContain(String(process.getuid?.()));
+      expect(feed.requests.entries()).toEqual([]);
+    },
+  );
+});
+
+/** A copy of both stores, with no instance running. */
+function backUp({ mirrorPath, checkpointPath, home }: Program): string {
+  const backup = join(home, 'backup');
+  mkdirSync(backup);
+  for (const path of [mirrorPath, checkpointPath]) {
+    expect(existsSync(`${path}-wal`) || existsSync(`${path}.wal`)).toBe(false);
+    copyFileSync(path, join(backup, path.split('/').at(-1) ?? ''));
+  }
+  return backup;
+}

@@ -50,7 +50,10 @@ function exitCodeOfDataset(result: DatasetResult): ExitCode {
   }
 }
 
-function headline({ datasets, subscriptions, durationMs }: CatchUpResult): string {
+function headline({ datasets, subscriptions, troubles, holds, durationMs }: CatchUpResult): string {
+  // It did not get as far as the datasets: to count none would sound as if there were none.
+  if (datasets.length === 0 && troubles.length + holds.length > 0)
+    return `Nothing was caught up. ${formatDuration(durationMs)}.`;
   const loaded = ofKind(datasets, 'loaded');
   const rows = loaded.reduce((sum, { rowCount }) => sum + rowCount, 0);
   const bytes = loaded.reduce((sum, result) => sum + result.bytes, 0);

@@ -20,6 +20,7 @@ describe('a service that is down', () => {
     const gone = { FEED_SYNC_BASE_URL: 'http://127.0.0.1:9' };
     const ended = await installed.runWith(gone, 'once');
     expect(ended).toMatchObject({ exitCode: 75 });
+    expect(ended.stdout).toMatch(/^Nothing was caught up\. /);
     expect(ended.stdout).toMatch(/Could not list subscriptions: .*127\.0\.0\.1:9.* after 2 attempts/);
     await once(installed);
     await expectMirrored(installed, feed);

@@ -12,6 +12,8 @@ export type QueryFormat = (typeof QUERY_FORMATS)[number];
 
 /** A table is laid out as a whole, so it must end somewhere; the other formats have no end of their own. */
 const MAX_TABLE_ROWS = 1_000;
+/** A polygon would push every other column off the screen. */
+const MAX_CELL_LENGTH = 60;
 /** Rows written at once. */
 const ROWS_PER_WRITE = 1_000;
 
@@ -40,7 +42,7 @@ async function table({ columnNames, columnTypes, rows }: QueryResult): Promise<s
   let count = 0;
   for await (const row of rows) {
     count += 1;
-    if (count <= MAX_TABLE_ROWS) shown.push(row.map((value) => (value === null ? 'NULL' : String(value))));
+    if (count <= MAX_TABLE_ROWS) shown.push(row.map(cell));
   }
   const columns = columnNames.map((title, index): TableColumn => {
     return { title, align: NUMERIC.test(columnTypes[index] ?? '') ? 'right' : 'left' };
@@ -48,6 +50,11 @@ async function table({ columnNames, columnTypes, rows }: QueryResult): Promise<s
   const hidden = count - shown.length;
   const more = hidden === 0 ? '' : `… and ${formatCount(hidden)} more: --format csv or json shows them all\n`;
   return `${renderTable(columns, shown)}\n${more}(${formatCount(count)} ${count === 1 ? 'row' : 'rows'})\n`;
+}
+
+function cell(value: Rendered): string {
+  const text = value === null ? 'NULL' : String(value);
+  return text.length <= MAX_CELL_LENGTH ? text : `${text.slice(0, MAX_CELL_LENGTH - 1)}…`;
 }
 
 /** NULL is an empty field, and an empty text is a quoted one; a lone carriage return ends no line. */

@@ -4,7 +4,7 @@
  */
 
 import { constants } from 'node:fs';
-import { copyFile, type FileHandle, mkdir, open, rename, rm, statfs } from 'node:fs/promises';
+import { copyFile, type FileHandle, mkdir, open, rename, rm, stat, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { durable } from './durable.ts';
 
@@ -13,9 +13,7 @@ const FILE_MODE = 0o600;
 
 /** Makes the folder and those above it, where they are missing. */
 export function makeDirectory(name: string, path: string): Promise<void> {
-  return durable(name, async () => {
-    await mkdir(path, { recursive: true, mode: DIRECTORY_MODE });
-  });
+  return durable(name, () => makeDirectories(path));
 }
 
 /** Writes a whole file so that it is either as before or complete, also after power loss. */
@@ -70,6 +68,26 @@ export function openForWriting(name: string, path: string, mode: 'append' | 'tru
 export async function freeBytes(path: string): Promise<number> {
   const { bavail, bsize } = await statfs(path);
   return bavail * bsize;
+}
+
+/**
+ * Not by the system library's own recursion, which never ends where a folder exists and refuses new ones with ENOENT,
+ * as /proc does.
+ */
+async function makeDirectories(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: DIRECTORY_MODE });
+  } catch (error) {
+    const code = codeOf(error);
+    if (code === 'EEXIST' && (await stat(path)).isDirectory()) return;
+    if (code !== 'ENOENT' || dirname(path) === path) throw error;
+    await makeDirectories(dirname(path));
+    await mkdir(path, { mode: DIRECTORY_MODE });
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
 }
 
 async function renameDurably(from: string, to: string): Promise<void> {

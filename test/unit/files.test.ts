@@ -41,6 +41,18 @@ describe('folders', () => {
     await makeDirectory('test.make', folder);
     expect(await modeOf(folder)).toBe(0o755);
   });
+
+  it('that cannot be made are refused: below a file, and in /proc, which says that it is not there', async () => {
+    const folder = await newFolder();
+    await writeFile(join(folder, 'file'), '');
+    await expect(makeDirectory('test.make', join(folder, 'file'))).rejects.toMatchObject({ code: 'EEXIST' });
+    await expect(makeDirectory('test.make', join(folder, 'file', 'a'))).rejects.toMatchObject({
+      code: 'ENOTDIR',
+    });
+    if (existsSync('/proc')) {
+      await expect(makeDirectory('test.make', '/proc/a/b')).rejects.toMatchObject({ code: 'ENOENT' });
+    }
+  });
 });
 
 describe('a file that is replaced', () => {

@@ -85,8 +85,12 @@ describe('query', () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
     await once(installed);
-    for (const [sql, words] of REFUSED) {
-      const ended = await installed.run('query', sql);
+    const runs = REFUSED.map(async ([sql, words]) => ({
+      sql,
+      words,
+      ended: await installed.run('query', sql),
+    }));
+    for (const { sql, words, ended } of await Promise.all(runs)) {
       expect(ended, sql).toMatchObject({ exitCode: 64, stdout: '', stderr: expect.stringMatching(words) });
       expect(ended.stderr, sql).not.toMatch(/\n\s+at /);
     }

@@ -21,12 +21,14 @@ describe('help', () => {
     expect(stdout).toContain('FEED_SYNC_BASE_URL and FEED_SYNC_API_KEY');
   });
 
-  it.for(COMMANDS.map((command) => [command]))('of %s explains it', async ([command = '']) => {
+  it('of each command explains it', async () => {
     const installed = await program();
-    const { exitCode, stdout, stderr } = await installed.run(command, '--help');
-    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
-    expect(stdout).toContain(`Usage: feed-sync ${command}`);
-    expect(stdout.split('\n').filter((line) => line.length > 120)).toEqual([]);
+    const helps = COMMANDS.map(async (command) => ({ command, ...(await installed.run(command, '--help')) }));
+    for (const { command, exitCode, stdout, stderr } of await Promise.all(helps)) {
+      expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+      expect(stdout).toContain(`Usage: feed-sync ${command}`);
+      expect(stdout.split('\n').filter((line) => line.length > 120)).toEqual([]);
+    }
   });
 
   it('--version prints the version', async () => {

@@ -19,7 +19,7 @@ describe('once', () => {
   it.for([['UTC'], ['America/Chicago'], ['Asia/Kathmandu']])(
     'loads every kind of dataset exactly, with TZ=%s',
     async ([zone = '']) => {
-      const { feed, datasetIds } = await countyFeed({ counties: 4, rowsPerDataset: 120 });
+      const { feed, datasetIds } = await countyFeed({ counties: 4, rowsPerDataset: 60 });
       const installed = await program({ feed, environment: { TZ: zone } });
       const { stdout } = await once(installed);
       expect(stdout).toContain(

@@ -7,26 +7,29 @@ import { downloadsOf, expectMirrored, once, operationsOf } from '../support/expe
 import { program } from '../support/program.ts';
 
 const FORMS: readonly (readonly [string, Partial<FileSettings>])[] = [
-  ['several files', { filesPerSnapshot: 3 }],
-  ['addresses relative to base_url', { urls: 'relative' }],
-  ['addresses on the origin of base_url', { urls: 'base-origin' }],
-  ['no facts about files but their addresses', { bytes: false, rowCount: false, sha256: false }],
-  ['sizes and no digests, of several files', { sha256: false, filesPerSnapshot: 2 }],
+  [
+    'several files without digests, at addresses relative to base_url',
+    { filesPerSnapshot: 3, urls: 'relative', sha256: false },
+  ],
+  [
+    'nothing but addresses, on the origin of base_url',
+    { urls: 'base-origin', bytes: false, rowCount: false, sha256: false },
+  ],
+  ['several files at addresses of another origin', { filesPerSnapshot: 2 }],
 ];
 
 describe('a manifest', () => {
   it.for(FORMS)('with %s', async ([, files]) => {
-    const { feed, datasetIds, datasetOf, publishNext } = await countyFeed({ files, defaultLimit: 2 });
+    const kinds = ['permits', 'specimens'] as const;
+    const { feed, datasetIds, datasetOf, publishNext } = await countyFeed({ files, kinds, defaultLimit: 1 });
     const installed = await program({ feed });
     await once(installed);
-    await expectMirrored(installed, feed);
     for (const datasetId of datasetIds) publishNext(datasetId);
     await once(installed);
     await expectMirrored(installed, feed);
     feed.requests.clear();
     feed.publisher.resync(datasetOf('permits'), 'subscription_changed', {});
     await once(installed);
-    expect(downloadsOf(feed).length).toBeGreaterThan(0);
     expect(new Set(downloadsOf(feed))).toEqual(new Set([datasetOf('permits')]));
   });
 
@@ -34,12 +37,15 @@ describe('a manifest', () => {
     ['of the subscription, without lastEventId', { manifestLastEventId: false }] as const,
     ['of each dataset', { manifest: 'dataset' }] as const,
   ])('%s', async ([, contract]) => {
-    const { feed, datasetIds, datasetOf, contentOf, publishNext } = await countyFeed({ contract });
+    const { feed, datasetIds, datasetOf, contentOf, publishNext } = await countyFeed({
+      contract,
+      kinds: ['permits', 'zoning'],
+    });
     const installed = await program({ feed });
     await once(installed);
     await expectMirrored(installed, feed);
     feed.requests.clear();
-    expect((await once(installed)).stdout).toContain('0 loaded, 5 already up to date');
+    expect((await once(installed)).stdout).toContain('0 loaded, 2 already up to date');
     expect(downloadsOf(feed)).toEqual([]);
 
     for (const datasetId of datasetIds) publishNext(datasetId);
@@ -73,12 +79,10 @@ describe('a manifest', () => {
 
   it('whose addresses expire while they are used is read again', async () => {
     const { feed } = await countyFeed({ files: { filesPerSnapshot: 2 } });
-    for (const times of [3]) {
-      feed.faults.add({
-        match: { operation: 'file', times },
-        act: { kind: 'respond', status: 403, body: 'expired' },
-      });
-    }
+    feed.faults.add({
+      match: { operation: 'file', times: 3 },
+      act: { kind: 'respond', status: 403, body: 'expired' },
+    });
     const installed = await program({ feed });
     await once(installed);
     expect(feed.requests.entries('manifest').length).toBeGreaterThan(2);

@@ -89,33 +89,45 @@ describe('a key that the service does not take', () => {
   });
 });
 
-describe('one dataset', () => {
-  it.for([['outside_coverage'], ['not_distributable'], ['not_found']])(
-    'refused with %s: the others load, and it waits for a person',
-    async ([code = '']) => {
-      const { feed, datasetOf, publishNext } = await countyFeed();
-      const permits = datasetOf('permits');
-      const target = { kind: 'dataset', datasetId: permits } as const;
-      feed.access.refuse(target, { code, message: 'Ask\nthe owner.\u001b[2J' });
-      const installed = await program({ feed });
-      const { stdout } = await once(installed, 77);
-      expect(stdout).toContain('4 loaded, 0 already up to date, 1 held');
-      expect(stdout).toContain('It says: Ask the owner.');
-      expect(stdout).not.toContain('\u001b');
-      expect(stdout).toContain(`feed-sync resume --dataset ${permits}`);
-      await expectMirrored(installed, feed, { only: (id) => id !== permits });
+describe('datasets', () => {
+  it('that are refused wait for a person; the others load', async () => {
+    const { feed, datasetOf, publishNext } = await countyFeed();
+    const codes = new Map([
+      [datasetOf('permits'), 'outside_coverage'],
+      [datasetOf('parcels'), 'not_distributable'],
+      [datasetOf('zoning'), 'not_found'],
+    ]);
+    for (const [datasetId, code] of codes)
+      feed.access.refuse({ kind: 'dataset', datasetId }, { code, message: 'Ask\nthe owner.\u001b[2J' });
+    const installed = await program({ feed });
+    const { stdout } = await once(installed, 77);
+    expect(stdout).toContain('2 loaded, 0 already up to date, 3 held');
+    expect(stdout).toContain('It says: Ask the owner.');
+    expect(stdout).not.toContain('\u001b');
+    for (const [datasetId, code] of codes) {
+      expect(stdout).toContain(code);
+      expect(stdout).toContain(`feed-sync resume --dataset ${datasetId}`);
+    }
+    await expectMirrored(installed, feed, { only: (id) => !codes.has(id) });
 
-      feed.access.lift(target);
-      publishNext(permits);
-      feed.requests.clear();
-      await once(installed, 77);
-      expect(feed.requests.entries().filter(({ datasetId }) => datasetId === permits)).toEqual([]);
+    for (const datasetId of codes.keys()) {
+      feed.access.lift({ kind: 'dataset', datasetId });
+      publishNext(datasetId);
+    }
+    feed.requests.clear();
+    await once(installed, 77);
+    const isRefused = (datasetId: string | null): boolean => datasetId !== null && codes.has(datasetId);
+    expect(feed.requests.entries().filter(({ datasetId }) => isRefused(datasetId))).toEqual([]);
 
-      expect(await installed.run('resume', '--dataset', permits)).toMatchObject({ exitCode: 0 });
-      await once(installed);
-      await expectMirrored(installed, feed);
-    },
-  );
+    const [first = '', ...others] = [...codes.keys()];
+    expect(await installed.run('resume', '--dataset', first)).toMatchObject({ exitCode: 0 });
+    expect((await once(installed, 77)).stdout).toContain('1 loaded, 2 already up to date, 2 held');
+    expect(await installed.run('resume', ...others.flatMap((id) => ['--dataset', id]))).toMatchObject({
+      exitCode: 0,
+    });
+    await once(installed);
+    await expectMirrored(installed, feed);
+  });
 });
 
 describe('one subscription', () => {

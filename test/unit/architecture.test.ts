@@ -200,6 +200,19 @@ describe('durable effects', () => {
     expect(endings.length).toBeGreaterThan(1);
     expect(endings.filter(({ line }) => !/\bdurable\(/.test(line))).toEqual([]);
   });
+  it.each([
+    ['write transactions of SQLite', /\btransaction\(\(\) =>|\w+\.immediate\(\)/g],
+    ['waits for the disk', /\bfile\.(?:data)?sync\(\)/g],
+  ])('%s run through durable', (_, effect) => {
+    // Where the effects themselves are defined: their callers name them.
+    const definitions = ['src/checkpoint/sqlite/connection.ts', 'src/lib/files.ts'];
+    const named = new RegExp(`durable\\('[^']+', \\(\\) =>\\s*(?:${effect.source})`, 'g');
+    const callers = src.filter(({ path }) => !definitions.includes(path));
+    const all = callers.flatMap(({ code }) => code.match(effect) ?? []);
+    expect(all.length).toBeGreaterThan(0);
+    const unnamed = ({ code }: SourceFile): readonly string[] => code.replace(named, '').match(effect) ?? [];
+    expect(violations(callers, unnamed)).toEqual({});
+  });
 });
 
 describe('dead code', () => {

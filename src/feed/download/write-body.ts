@@ -6,6 +6,7 @@
 
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import { durable } from '../../lib/durable.ts';
 import { onDisk, requireSpace } from '../storage.ts';
 import { openPart, type PartOrigin, partPathOf } from './part-file.ts';
 
@@ -78,7 +79,7 @@ export async function writeBody(
       bytes += chunk.length;
       target.onBytes(chunk.length);
     }
-    await onDisk(partPath, () => file.sync());
+    await onDisk(partPath, () => durable('feed.sync-download', () => file.sync()));
   } finally {
     await file.close();
   }

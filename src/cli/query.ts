@@ -23,7 +23,7 @@ export async function query(
   { format }: QueryOptions,
 ): Promise<ExitCode> {
   if (sql.trim() === '') {
-    throw new UsageError('The SQL is empty.', { hint: 'feed-sync query "SELECT * FROM feed_sync.datasets"' });
+    throw new UsageError('The SQL is empty.', { hint: 'feed-sync query --help' });
   }
   const { path } = configuration.destination;
   const reader = await openReader({

@@ -80,7 +80,7 @@ function ambientCalls(file: SourceFile): readonly string[] {
 }
 
 const SQL =
-  /[`'"]\s*(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE (?:TABLE|SCHEMA)|ATTACH|PRAGMA|BEGIN|COMMIT)\s/;
+  /[`']\s*(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE (?:TABLE|SCHEMA)|ATTACH|PRAGMA|BEGIN|COMMIT)\s/;
 
 function sqlOutsideItsFolders(file: SourceFile): readonly string[] {
   const allowed = /^src\/(?:checkpoint|destination\/[a-z]+)\//.test(file.path);
@@ -201,7 +201,7 @@ describe('durable effects', () => {
     expect(endings.filter(({ line }) => !/\bdurable\(/.test(line))).toEqual([]);
   });
   it.each([
-    ['write transactions of SQLite', /\btransaction\(\(\) =>|\w+\.immediate\(\)/g],
+    ['write transactions of SQLite', /(?<![.\w])transaction\(\(\) =>|\w+\.immediate\(\)/g],
     ['waits for the disk', /\bfile\.(?:data)?sync\(\)/g],
   ])('%s run through durable', (_, effect) => {
     // Where the effects themselves are defined: their callers name them.

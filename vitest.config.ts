@@ -6,6 +6,8 @@ const SLOW_TIMEOUT_MS = 20 * 60_000;
 
 export default defineConfig({
   test: {
+    // Most tests wait for processes and files, so a core that is not used by a test file is wasted.
+    maxWorkers: '100%',
     projects: [
       {
         test: {

@@ -21,7 +21,7 @@ function tellRefusal(refusal: Refusal): string {
   const code = refusal.code === null ? `${refusal.status}` : `${refusal.status} ${refusal.code}`;
   const links = [...refusal.links].map(([name, url]) => `  ${printable(name)}: ${printable(url)}`);
   return [
-    `The service refused ${tellScope(refusal.scope)}: to ${printable(refusal.operation)} gave ${printable(code)}.`,
+    `The service refused to ${printable(refusal.operation)} (${printable(code)}).`,
     `  It says: ${printable(refusal.message)}`,
     ...links,
     `→ Once you have acted on it: feed-sync resume ${resumeOptions(refusal.scope)}`,

@@ -62,7 +62,7 @@ describe('the summary', () => {
     expect(text).toBe(
       [
         '4 datasets in 1 subscription: 1 loaded, 0 already up to date, 1 waiting, 1 held, 1 failed. 1 row from 9.1 MB. 2.4 s.',
-        'The service refused subscription sub_2: to list versions gave 403 outside_coverage.',
+        'The service refused to list versions (403 outside_coverage).',
         '  It says: The county is not covered.',
         '  coverage: https://app.example/coverage',
         '→ Once you have acted on it: feed-sync resume --subscription sub_2',
@@ -72,7 +72,7 @@ describe('the summary', () => {
         '→ Free some space.',
         '',
         'Held:',
-        '  parcels: The service refused dataset parcels: to list versions gave 403 outside_coverage.',
+        '  parcels: The service refused to list versions (403 outside_coverage).',
         '      It says: The county is not covered.',
         '      coverage: https://app.example/coverage',
         '    → Once you have acted on it: feed-sync resume --dataset parcels',
@@ -138,7 +138,7 @@ describe('what a person is told', () => {
   it('of a refusal: the message and the links of the service, and how to go on', () => {
     expect(tellError(refusal({ kind: 'workspace' }, { status: 401, code: null }))).toBe(
       [
-        'The service refused this API key: to list versions gave 401.',
+        'The service refused to list versions (401).',
         '  It says: The county is not covered.',
         '  coverage: https://app.example/coverage',
         '→ Once you have acted on it: feed-sync resume --workspace (or give another key)',

@@ -4,10 +4,13 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { commitUnits } from '../../src/destination/duckdb/commit-units.ts';
 import { Engine } from '../../src/destination/duckdb/engine.ts';
+import type { PreparedSnapshot } from '../../src/destination/duckdb/prepare.ts';
 import { MAX_QUARANTINED } from '../../src/destination/duckdb/quarantine.ts';
 import { observeDurableEffects } from '../../src/lib/durable.ts';
+import { silentLog } from '../../src/lib/log.ts';
 import {
   BusyError,
   ConfigurationError,
@@ -371,6 +374,55 @@ it('an interrupted commit fails what is left of it, and says so', async () => {
   }
   await mirror.close();
   expect(await inMirror(folder.path, 'SELECT count(*) FROM feed_sync.datasets')).toEqual([['0']]);
+});
+
+describe('asked to stop', () => {
+  it.each(['destination.commit', 'destination.checkpoint'])(
+    'within %s: it ends well, and what is committed is told as committed',
+    async (effect) => {
+      const stop = new AbortController();
+      const warnings: unknown[] = [];
+      const log = { ...silentLog, warn: (...words: unknown[]) => void warnings.push(words) };
+      const mirror = await mirrorIn(folder.path, { signal: stop.signal, log });
+      const rows = await parquet(folder.path, 'rows.parquet', 'SELECT i AS id FROM range(300_000) AS t(i)');
+      const prepared = [await mirror.prepare(snapshot({ columns, files: [rows] }))];
+      let commits = 0;
+      observeDurableEffects((name, moment) => {
+        if (moment !== 'before') return;
+        if (name === 'destination.commit') commits += 1;
+        // The first commit is that of the books. The statement is under way once this turn has ended.
+        if (name === effect && commits === 2) setImmediate(() => stop.abort());
+      });
+      onTestFinished(() => observeDurableEffects(() => {}));
+      expect(await mirror.commit(prepared)).toMatchObject([{ kind: 'committed' }]);
+      expect(stop.signal.aborted).toBe(true);
+      expect(warnings).toEqual([]);
+      expect(existsSync(`${path}.wal`)).toBe(false);
+      await mirror.close();
+    },
+  );
+
+  it('within a batch: it is undone, and not begun again unit by unit', async () => {
+    const mirror = await mirrorIn(folder.path);
+    const unit = await oneRow();
+    const prepared = [await mirror.prepare(unit), await mirror.prepare({ ...unit, datasetId: 'permits' })];
+    const stop = new AbortController();
+    let begun = 0;
+    const window = {
+      async transaction(): Promise<never> {
+        begun += 1;
+        stop.abort();
+        throw new InterruptedError('The statement was interrupted.');
+      },
+    };
+    const context = { window, appliedAt: new Date(0), signal: stop.signal };
+    const results = await commitUnits(context, prepared as PreparedSnapshot[]);
+    expect(results).toMatchObject(
+      prepared.map(() => ({ kind: 'failed', error: { name: 'InterruptedError' } })),
+    );
+    expect(begun).toBe(1);
+    await mirror.close();
+  });
 });
 
 it('nothing outside its folders can be reached by what runs in it', async () => {

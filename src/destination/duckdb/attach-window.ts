@@ -2,7 +2,8 @@
  * The window in which the mirror's file is attached. Outside it the file is free for readers.
  *
  * Invariants: the file is detached whatever happened inside; a failed statement is always followed by ROLLBACK,
- * because DuckDB would commit what came before it; a window that committed anything ends with a CHECKPOINT.
+ * because DuckDB would commit what came before it; a window that committed anything ends with a CHECKPOINT, also where
+ * it is asked to stop: only the work on rows is interrupted.
  */
 
 import { durable } from '../../lib/durable.ts';
@@ -123,7 +124,7 @@ export class AttachWindow {
       throw error;
     }
     try {
-      await durable('destination.commit', () => this.#engine.run('COMMIT'));
+      await durable('destination.commit', () => this.#engine.finish('COMMIT'));
     } catch (error) {
       // A checkpoint that DuckDB does within COMMIT may have failed: the file then has to be attached again.
       await this.#detach();
@@ -155,7 +156,7 @@ export class AttachWindow {
   async #rollBack(): Promise<void> {
     if (this.#engine.invalidated) return;
     try {
-      await this.#engine.run('ROLLBACK');
+      await this.#engine.finish('ROLLBACK');
     } catch {
       // No transaction is left after a refused COMMIT or BEGIN; and an instance that gives up here is opened anew.
     }
@@ -163,7 +164,7 @@ export class AttachWindow {
 
   async #checkpoint(): Promise<void> {
     const checkpoint = () =>
-      durable('destination.checkpoint', () => this.#engine.run(`CHECKPOINT ${identifier(MIRROR)}`));
+      durable('destination.checkpoint', () => this.#engine.finish(`CHECKPOINT ${identifier(MIRROR)}`));
     try {
       await checkpoint();
     } catch (error) {
@@ -182,7 +183,7 @@ export class AttachWindow {
   async #detach(): Promise<void> {
     if (!this.#engine.invalidated) {
       try {
-        await this.#engine.run(`DETACH DATABASE IF EXISTS ${identifier(MIRROR)}`);
+        await this.#engine.finish(`DETACH DATABASE IF EXISTS ${identifier(MIRROR)}`);
         return;
       } catch (error) {
         this.#options.log.warn(
@@ -211,7 +212,7 @@ export class AttachWindow {
     if (this.#engine.invalidated) await this.#engine.reopen();
     const target = `${text(this.#options.path)} AS ${identifier(MIRROR)}`;
     const attach = () =>
-      this.#engine.run(mode === 'read' ? `ATTACH ${target} (READ_ONLY)` : `ATTACH ${target}`);
+      this.#engine.finish(mode === 'read' ? `ATTACH ${target} (READ_ONLY)` : `ATTACH ${target}`);
     try {
       await waitForFile(
         this.#options,

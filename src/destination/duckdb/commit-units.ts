@@ -33,7 +33,6 @@ export async function commitUnits(
   const results: UnitResult[] = [];
   let lost: Error | null = null;
   for (const batch of batches(units)) {
-    if (lost === null && context.signal?.aborted) lost = new InterruptedError('The commit was interrupted.');
     try {
       if (lost === null) results.push(...(await commitBatch(context, batch)));
     } catch (error) {
@@ -69,9 +68,11 @@ async function commitBatch(
 }
 
 async function commitTogether(
-  { window, appliedAt }: CommitContext,
+  { window, appliedAt, signal }: CommitContext,
   batch: readonly PreparedSnapshot[],
 ): Promise<readonly UnitResult[]> {
+  // Asked each time: a batch that was interrupted is not to be repeated one by one.
+  if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
   return await window.transaction(async (engine) => {
     const results: UnitResult[] = [];
     for (const unit of batch) {

@@ -20,7 +20,7 @@ export interface EngineOptions {
   readonly directories: readonly string[] | null;
   /** A database to be attached for reading before the doors close, under the name given, and to be the default one. */
   readonly readOnlyDatabase?: { readonly path: string; readonly name: string };
-  /** Interrupts the running statement when aborted. */
+  /** Interrupts the running statement when aborted, but for one that is to finish. */
   readonly signal?: AbortSignal;
 }
 
@@ -67,6 +67,14 @@ export class Engine {
     await this.use((connection) => connection.run(sql));
   }
 
+  /**
+   * Runs a statement that is not interrupted: what is short, and leaves a doubt behind where it is cut off.
+   * @throws DuckDbError
+   */
+  async finish(sql: string): Promise<void> {
+    await this.#call((connection) => connection.run(sql));
+  }
+
   /** The rows of a small result: 64-bit integers as bigint, lists as arrays. @throws DuckDbError */
   async rows(sql: string): Promise<readonly Row[]> {
     const reader = await this.use((connection) => connection.runAndReadAll(sql));
@@ -75,16 +83,21 @@ export class Engine {
 
   /** Calls DuckDB, and says of its errors what they mean. @throws DuckDbError */
   async use<T>(call: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
-    const connection = this.#connection;
-    assert(connection !== null, 'the instance is open');
-    const interrupt = () => connection.interrupt();
+    const interrupt = () => this.#connection?.interrupt();
     this.#options.signal?.addEventListener('abort', interrupt);
     try {
-      return await call(connection);
-    } catch (error) {
-      throw this.#noted(error);
+      return await this.#call(call);
     } finally {
       this.#options.signal?.removeEventListener('abort', interrupt);
+    }
+  }
+
+  async #call<T>(call: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+    assert(this.#connection !== null, 'the instance is open');
+    try {
+      return await call(this.#connection);
+    } catch (error) {
+      throw this.#noted(error);
     }
   }
 

@@ -37,7 +37,7 @@ export async function reconcile(known: Known, run: Reconciliation): Promise<Data
       current = await look(current, run);
       continue;
     }
-    if (decided.kind !== 'load') return settleWithoutWork(current, decided, run);
+    if (decided.kind !== 'load') return await settleWithoutWork(current, decided, run);
     const result = await load(current, decided, run);
     if (result !== null) return result;
     current = await knowAgain(current, run);
@@ -58,14 +58,16 @@ function decide(known: Known, { parts, offers }: Reconciliation): Plan {
   return plan({ ...known, offers: offered, now: parts.clock.now() });
 }
 
-function settleWithoutWork(
+async function settleWithoutWork(
   { want: { datasetId }, failure }: Known,
   decided: Exclude<Plan, { kind: 'load' | 'look' }>,
-  { parts }: Reconciliation,
-): DatasetResult {
+  { parts, staging }: Reconciliation,
+): Promise<DatasetResult> {
   switch (decided.kind) {
     case 'keep':
       if (failure !== null) parts.checkpoint.clearFailure(datasetId);
+      // A process that was ended just after its commit has left the files of it.
+      await staging.discard(datasetId);
       return { kind: 'current', datasetId };
     case 'leave':
       return { kind: 'current', datasetId };

@@ -1,9 +1,16 @@
 /** One catch-up as a whole: what it asks, in which order, and what is in the mirror then. */
 
-import { readdir } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Download, DownloadRequest } from '../../src/feed/feed.ts';
-import { ContractViolationError, CursorExpiredError, UnknownColumnsError } from '../../src/model/errors.ts';
+import {
+  ContractViolationError,
+  CursorExpiredError,
+  ServiceUnavailableError,
+  UnknownColumnsError,
+} from '../../src/model/errors.ts';
+import { openStaging } from '../../src/sync/staging.ts';
 import {
   calm,
   kinds,
@@ -91,6 +98,21 @@ describe('a later catch-up', () => {
     calm(world);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
     expect(world.calls).toEqual(['subscriptions', 'discover', 'events sub_1', 'manifest sub_1']);
+  });
+
+  it('removes what an ended process left staged of a dataset that is committed, and nothing else', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    await world.catchUp();
+    const { stagingDirectory } = world.parts.choices;
+    const staging = openStaging(stagingDirectory);
+    const begun = await staging.folderOf('permits');
+    await writeFile(join(await staging.folderOf('parcels'), 'part-0'), 'committed');
+    await writeFile(join(begun, 'part-0'), 'begun');
+    world.service.snapshots.set('permits', entry('permits', 2));
+    world.service.downloads.push(() => Promise.reject(new ServiceUnavailableError('unreachable')));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'failed' });
+    expect(await readdir(stagingDirectory)).toEqual([basename(begun)]);
+    expect(await readdir(begun)).toEqual(['part-0']);
   });
 
   it('loads what the log asks for, over several pages', async () => {

@@ -1,6 +1,6 @@
 /**
  * How the values of settings are read: one `Kind` for durations, sizes, lists and so on. A reading gives the value
- * or the trouble with it, as the part of a sentence that follows the key: "is 'abc', which is no duration; …".
+ * or the trouble with it, as the part of a sentence that follows the key: "is 'abc', which is not a duration; …".
  *
  * Invariant: a kind for secrets never puts any part of a value into its trouble.
  */
@@ -77,7 +77,7 @@ function measure({ noun, advice, parse, min, max, acceptsNumbers = false }: Meas
   const readText = (text: string): Reading<number> => {
     const value = parse(text);
     if (value === null) {
-      const fault = /^\d+$/.test(text) && !acceptsNumbers ? 'has no unit' : `is no ${noun}`;
+      const fault = /^\d+$/.test(text) && !acceptsNumbers ? 'has no unit' : `is not a ${noun}`;
       return { trouble: `is ${quoted(text)}, which ${fault}; write ${advice}` };
     }
     if (value < (parse(min) ?? Number.NaN))

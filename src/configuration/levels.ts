@@ -81,7 +81,7 @@ export function unknownVariables(environment: Environment): readonly Problem[] {
     .filter((name) => !KUBERNETES_VARIABLE.test(name))
     .map((name) => ({
       subject: name,
-      trouble: `is no known variable; the nearest is ${nearest(name, known)}`,
+      trouble: `is not a known variable; the nearest is ${nearest(name, known)}`,
       source: 'environment',
     }));
 }

@@ -15,7 +15,7 @@ export const baseUrl: Kind<string> = scalar({
   readText: (text) => {
     const url = URL.canParse(text) ? new URL(text) : null;
     if (url === null)
-      return addressTrouble(text, 'which is no address; write for example https://feed.example.com');
+      return addressTrouble(text, 'which is not an address; write for example https://feed.example.com');
     const fault = faultOfAddress(url) ?? faultOfBasePath(url);
     if (fault !== null) return addressTrouble(text, fault);
     if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLoopback(url.hostname))) {
@@ -33,7 +33,7 @@ export const origin: Kind<string> = scalar({
     const url = URL.canParse(text) ? new URL(text) : null;
     const isWeb = url !== null && ['https:', 'http:'].includes(url.protocol);
     if (!isWeb)
-      return addressTrouble(text, 'which is no origin; write for example https://files.example.com');
+      return addressTrouble(text, 'which is not an origin; write for example https://files.example.com');
     const fault =
       faultOfAddress(url) ?? (url.pathname === '/' ? null : 'which has a path; write the origin alone');
     return fault === null ? { value: url.origin } : addressTrouble(text, fault);
@@ -58,7 +58,7 @@ export const manifestPath: Kind<string> = scalar({
     }
     if (!PATH_TEMPLATE.test(text)) {
       return {
-        trouble: `is ${quoted(text)}, which is no path; write it without host, query and white space`,
+        trouble: `is ${quoted(text)}, which is not a path; write it without host, query and white space`,
       };
     }
     return { value: text };
@@ -74,7 +74,7 @@ export const parameterName: Kind<string> = scalar({
   advice: 'a name such as since',
   readText: (text) => {
     if (!/^[\w.[\]$-]{1,64}$/.test(text))
-      return { trouble: `is ${quoted(text)}, which is no parameter's name` };
+      return { trouble: `is ${quoted(text)}, which is not a parameter's name` };
     if (PAGING_PARAMETERS.includes(text)) return { trouble: `is ${quoted(text)}, which turns pages` };
     return { value: text };
   },

@@ -16,7 +16,7 @@ export const serviceSettings = {
   'service.apiKeyFile': {
     kind: path('file'),
     default: required('/etc/feed-sync/api-key'),
-    description: 'The file that holds the API key; or the key itself is given in apiKey.',
+    description: 'The file that holds the API key, unless apiKey gives the key itself.',
   },
   'service.apiKey': {
     kind: secret,

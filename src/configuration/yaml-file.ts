@@ -87,9 +87,9 @@ function troubleWith({ name, hasDottedKey, node }: Leaf): string | null {
   if (isSettingKey(name)) return null;
   if (groups.has(name)) {
     const members = allKeys.filter((key) => key.startsWith(`${name}.`));
-    return isEmpty(node) ? null : `is no value but a group, of ${members.join(', ')}`;
+    return isEmpty(node) ? null : `is a group, not a value; its keys are ${members.join(', ')}`;
   }
-  return `is no known key; the nearest is ${nearest(name, isMap(node) ? [...groups] : allKeys)}`;
+  return `is not a known key; the nearest is ${nearest(name, isMap(node) ? [...groups] : allKeys)}`;
 }
 
 function isEmpty(node: ParsedNode | null): boolean {

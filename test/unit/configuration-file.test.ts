@@ -78,13 +78,13 @@ describe('the keys of a file', () => {
   });
 
   it.each([
-    ['baseUrl: x', 'baseUrl is no known key; the nearest is service.baseUrl', 1],
-    ['http:\n  timout: 5s', 'http.timout is no known key; the nearest is http.timeout', 2],
-    ['htpp:\n  timeout: 5s', 'htpp is no known key; the nearest is http', 1],
-    ['service:\n  apikey: x', 'service.apikey is no known key; the nearest is service.apiKey', 2],
-    ['datadir:', 'datadir is no known key; the nearest is dataDir', 1],
-    ['__proto__: x', '__proto__ is no known key; the nearest is dataDir', 1],
-    ['"a\\nb": x', "'a\\u000ab' is no known key; the nearest is dataDir", 1],
+    ['baseUrl: x', 'baseUrl is not a known key; the nearest is service.baseUrl', 1],
+    ['http:\n  timout: 5s', 'http.timout is not a known key; the nearest is http.timeout', 2],
+    ['htpp:\n  timeout: 5s', 'htpp is not a known key; the nearest is http', 1],
+    ['service:\n  apikey: x', 'service.apikey is not a known key; the nearest is service.apiKey', 2],
+    ['datadir:', 'datadir is not a known key; the nearest is dataDir', 1],
+    ['__proto__: x', '__proto__ is not a known key; the nearest is dataDir', 1],
+    ['"a\\nb": x', "'a\\u000ab' is not a known key; the nearest is dataDir", 1],
     [
       '\nhttp.timeout: 5s',
       'http.timeout is several keys in one; write http: and, indented below it, timeout:',
@@ -92,7 +92,7 @@ describe('the keys of a file', () => {
     ],
     [
       'http: 5s',
-      'http is no value but a group, of http.timeout, http.connections, http.maxJsonBytes, http.maxRetryAfter',
+      'http is a group, not a value; its keys are http.timeout, http.connections, http.maxJsonBytes, http.maxRetryAfter',
       1,
     ],
     ['just words', 'The file holds no keys; write for example dataDir: ./data', 1],
@@ -106,7 +106,7 @@ describe('the keys of a file', () => {
 describe('a file that is no YAML', () => {
   it.each([
     ['http:\n\ttimeout: 5s', 'is indented with a tab; use spaces', 2],
-    ['dataDir: a\ndataDir: b', 'has a key a second time; keep one', 2],
+    ['dataDir: a\ndataDir: b', 'has the same key twice; keep one', 2],
     [
       'datasets:\n  include: [*-parcels]',
       'uses *, which stands for another place of the file; put text that starts with * in quotes',
@@ -129,7 +129,7 @@ describe('a file that is no YAML', () => {
     ],
     ['dataDir: "C:\\data"', 'has a \\ in double quotes that means nothing there; use single quotes', 1],
     ['dataDir: a\n---\ndataDir: b', 'holds a second document after ---; keep one', 2],
-    ['dataDir: "a', 'misses a colon, a quote or a bracket, or the space after a colon', 1],
+    ['dataDir: "a', 'lacks a colon, a quote or a bracket, or the space after a colon', 1],
     [
       'http:\n  timeout: 5s\n    connections: 4',
       'is not indented as YAML wants it; put the keys of a group one below the other',

@@ -176,7 +176,7 @@ describe('the local part', () => {
     const text = 'service:\n  baseUrl: nonsense\n  apiKeyFile: /not/there\n';
     expect(loadLocal({ files: { [FILE]: text } }).filePath).toBe(FILE);
     const problems = problemsOf(() => loadLocal({ files: { [FILE]: 'dataDri: kept\n' } }));
-    expect(problems).toEqual([`dataDri is no known key; the nearest is dataDir (file ${FILE}:1)`]);
+    expect(problems).toEqual([`dataDri is not a known key; the nearest is dataDir (file ${FILE}:1)`]);
   });
 });
 
@@ -192,11 +192,11 @@ describe('the error', () => {
     expect(error.message).toBe(
       [
         'The configuration has 7 problems:',
-        `  lock.wiat is no known key; the nearest is lock.wait (file ${FILE}:2)`,
-        '  FEED_SYNC_HTTP_TIMEOUTS is no known variable; the nearest is FEED_SYNC_HTTP_TIMEOUT (environment)',
+        `  lock.wiat is not a known key; the nearest is lock.wait (file ${FILE}:2)`,
+        '  FEED_SYNC_HTTP_TIMEOUTS is not a known variable; the nearest is FEED_SYNC_HTTP_TIMEOUT (environment)',
         "  log.level is 'loud'; write one of trace, debug, info, warn, error, silent (flag --log-level)",
         '  service.baseUrl is not set; set FEED_SYNC_BASE_URL, or service.baseUrl in the file',
-        "  http.timeout is 'soon', which is no duration; write for example 30s or 5m (environment FEED_SYNC_HTTP_TIMEOUT)",
+        "  http.timeout is 'soon', which is not a duration; write for example 30s or 5m (environment FEED_SYNC_HTTP_TIMEOUT)",
         `  retry.maxAttempts is '0', less than the least, 1 (file ${FILE}:4)`,
         '  service.apiKey is not set; set FEED_SYNC_API_KEY or FEED_SYNC_API_KEY_FILE, or service.apiKeyFile in the file',
       ].join('\n'),
@@ -236,7 +236,7 @@ describe('the error', () => {
     if (nearest === null) expect(attempt().configuration.dataDirectory).toBe('/home/ann/data');
     else
       expect(problemsOf(attempt)).toEqual([
-        `${name} is no known variable; the nearest is ${nearest} (environment)`,
+        `${name} is not a known variable; the nearest is ${nearest} (environment)`,
       ]);
   });
 });

@@ -9,6 +9,8 @@ import type { Context } from './cli/context.ts';
 const LEAST_NODE_MAJOR = 24;
 const WRONG_CONFIGURATION = 78;
 const DEFAULT_WIDTH = 120;
+/** Takes every permission of group and others from what this process makes. */
+const OWNER_ALONE = 0o077;
 /** What a shell reports of a process that a signal ended is this and the signal's number. */
 const ENDED_BY_SIGNAL = 128;
 /** One Ctrl-C may arrive twice: from the terminal, and again from npm or npx, which pass it on. */
@@ -16,6 +18,8 @@ const SAME_REQUEST_MS = 250;
 const SIGNALS = { SIGINT: 2, SIGTERM: 15 } as const;
 
 const { version: nodeVersion } = process;
+// What a feed holds may be private. The databases make their own files, and would make them for all to read.
+process.umask(OWNER_ALONE);
 if (Number.parseInt(nodeVersion.slice(1), 10) < LEAST_NODE_MAJOR) {
   process.stderr.write(`feed-sync needs Node ${LEAST_NODE_MAJOR} or newer, and this is ${nodeVersion}.\n`);
   process.stderr.write(
@@ -35,7 +39,8 @@ const context: Context = {
     stdout: process.stdout,
     stderr: process.stderr,
     isWatched: process.stderr.isTTY === true,
-    width: process.stdout.columns ?? DEFAULT_WIDTH,
+    hasColor: process.stderr.isTTY === true && process.stderr.hasColors(),
+    width: screenWidth(),
   },
   environment: process.env,
   workingDirectory: process.cwd(),
@@ -71,6 +76,11 @@ function stopSignal(): AbortSignal {
     });
   }
   return controller.signal;
+}
+
+/** A terminal that was never told its size says 0. Either stream may be a file while the other is the screen. */
+function screenWidth(): number {
+  return process.stderr.columns || process.stdout.columns || DEFAULT_WIDTH;
 }
 
 /** `feed-sync query … | head` is no trouble: the reader has what it wants. */

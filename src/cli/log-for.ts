@@ -4,9 +4,12 @@ import { createLog, type Log } from '../lib/log.ts';
 import { ERASE_LINE, type Terminal } from './terminal.ts';
 
 /** The log as configured, on standard error. On a terminal each line takes the place of the progress line. */
-export function logFor({ log: { level, format } }: LocalConfiguration, { stderr, isWatched }: Terminal): Log {
+export function logFor(
+  { log: { level, format } }: LocalConfiguration,
+  { stderr, isWatched, hasColor }: Terminal,
+): Log {
   const stream = isWatched ? overProgressLine(stderr) : stderr;
-  return createLog({ level, format, stream, color: isWatched });
+  return createLog({ level, format, stream, color: hasColor });
 }
 
 function overProgressLine(stderr: NodeJS.WritableStream): NodeJS.WritableStream {

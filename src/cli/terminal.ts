@@ -5,6 +5,8 @@ export interface Terminal {
   readonly stderr: NodeJS.WritableStream;
   /** Whether a person watches standard error. */
   readonly isWatched: boolean;
+  /** Whether standard error shows colours, and nobody has asked for none (`NO_COLOR`). */
+  readonly hasColor: boolean;
   /** Columns of the screen; a sensible width where there is none. */
   readonly width: number;
 }

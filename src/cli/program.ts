@@ -21,7 +21,7 @@ const DESCRIPTION = 'Keeps a local DuckDB database equal to the datasets of a fe
 
 const HELP_AFTER = `
 Two variables are enough to run: FEED_SYNC_BASE_URL and FEED_SYNC_API_KEY.
-Every setting has a flag, a variable and a key in the file; "feed-sync settings" explains each.
+Every setting has a key in the file, a variable and, but for the API key, a flag: see "feed-sync settings".
 
 ${EXIT_CODES_HELP}`;
 
@@ -42,7 +42,7 @@ export async function runProgram(
     await program.parseAsync(words, { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
-    if (error.exitCode !== 0) throw usageError(error);
+    if (error.exitCode !== 0) throw usageError(error, helpFor(words, program));
   }
   return exitCode;
 }
@@ -54,7 +54,7 @@ function defineProgram(version: string, context: Context, finish: Finish): Comma
   const program = new Command('feed-sync')
     .description(DESCRIPTION)
     .version(version, '--version', 'print the version')
-    .helpOption('--help', 'explain the program or a command')
+    .helpOption('-h, --help', 'explain the program or a command')
     .configureOutput({
       writeOut: (text) => void stdout.write(text),
       writeErr() {},
@@ -78,9 +78,9 @@ function defineServiceCommands(program: Command, context: Context, finish: Finis
   program
     .command('subscriptions')
     .description('list what the API key can see')
-    .option('--json', 'as JSON, for programs', false)
-    .action(async (options: { json: boolean }) =>
-      finish(await listSubscriptions(configured(), context, options)),
+    .option('--json', 'as JSON, for programs')
+    .action(async ({ json = false }: { json?: boolean }) =>
+      finish(await listSubscriptions(configured(), context, { json })),
     );
 }
 
@@ -91,8 +91,10 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
   program
     .command('status')
     .description('show subscriptions, datasets, versions and what is in the way')
-    .option('--json', 'as JSON, for programs', false)
-    .action(async (options: { json: boolean }) => finish(await status(configured(), context, options)));
+    .option('--json', 'as JSON, for programs')
+    .action(async ({ json = false }: { json?: boolean }) =>
+      finish(await status(configured(), context, { json })),
+    );
   program
     .command('query')
     .description('read the mirror with SQL')
@@ -106,11 +108,13 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
   program
     .command('resume')
     .description('lift what the service refused, after a person has acted on it')
-    .option('--dataset <id>', 'a dataset (repeatable)', collect, [])
-    .option('--subscription <id>', 'a subscription (repeatable)', collect, [])
-    .option('--workspace', 'the API key', false)
-    .option('--all', 'everything that is held', false)
-    .action(async (options: ResumeFlags) => finish(await resume(configured(), context, options)));
+    .option('--dataset <id>', 'a dataset (repeatable)', collect)
+    .option('--subscription <id>', 'a subscription (repeatable)', collect)
+    .option('--workspace', 'the API key')
+    .option('--all', 'everything that is held')
+    .action(async ({ dataset = [], subscription = [], workspace = false, all = false }: ResumeFlags) =>
+      finish(await resume(configured(), context, { dataset, subscription, workspace, all })),
+    );
   program
     .command('settings')
     .description('explain every setting: its key, variable, flag and default')
@@ -122,7 +126,7 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
     .action(async (file: string) => finish(await init(file, context)));
 }
 
-type ResumeFlags = Parameters<typeof resume>[2];
+type ResumeFlags = Partial<Parameters<typeof resume>[2]>;
 
 function loadInput(
   program: Command,
@@ -138,13 +142,25 @@ function loadInput(
   };
 }
 
-function collect(value: string, values: readonly string[]): readonly string[] {
+function collect(value: string, values: readonly string[] = []): readonly string[] {
   return [...values, value];
 }
 
-function usageError({ code, message }: CommanderError): UsageError {
+/** The command to run for help with these words: that of the command they name, if they name one. */
+function helpFor(words: readonly string[], program: Command): string {
+  const command = words.find((word) => program.commands.some((known) => known.name() === word));
+  return command === undefined ? 'feed-sync --help' : `feed-sync ${command} --help`;
+}
+
+function usageError({ code, message }: CommanderError, hint: string): UsageError {
   if (code === 'commander.help') {
     return new UsageError('No command was given.', { hint: 'feed-sync --help lists them.' });
   }
-  return new UsageError(message.replace(/^error: /, ''), { hint: 'feed-sync --help' });
+  return new UsageError(asSentence(message), { hint });
+}
+
+/** Of `error: unknown command 'onec'\n(Did you mean once?)` a sentence of ours. */
+function asSentence(message: string): string {
+  const words = message.replace(/^error: /, '').replace(/\n\(Did you mean (.*)\?\)$/, '; did you mean $1?');
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}${/[.?]$/.test(words) ? '' : '.'}`;
 }

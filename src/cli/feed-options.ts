@@ -1,3 +1,5 @@
+/** From a configuration to the options of the service's client: the only place where the two meet. */
+
 import type { Configuration } from '../configuration/configuration.ts';
 import type { FeedOptions } from '../feed/options.ts';
 import type { Log } from '../lib/log.ts';

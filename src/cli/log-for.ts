@@ -1,3 +1,5 @@
+/** From a configuration to the log, which shares a terminal with the progress line. */
+
 import { Writable } from 'node:stream';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import { createLog, type Log } from '../lib/log.ts';

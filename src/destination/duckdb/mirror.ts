@@ -4,21 +4,21 @@
  * that a hostile one can hurt no commit.
  */
 
-import { realpath } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import pLimit from 'p-limit';
 import { assert } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Random } from '../../lib/random.ts';
-import { StorageError } from '../../model/errors.ts';
 import type { Destination, Enrolment, Held, Outcome, Prepared, Unit } from '../destination.ts';
 import { AttachWindow } from './attach-window.ts';
 import { commitUnits, type UnitResult } from './commit-units.ts';
 import { Engine } from './engine.ts';
 import { explainFailure } from './explain-failure.ts';
+import { mirrorPath } from './mirror-path.ts';
 import { EMPTY, ensureSchema, isEnrolled, readHeld, writeEnrolment } from './mirror-state.ts';
 import { type PreparedSnapshot, prepareSnapshot } from './prepare.ts';
+import { literalPattern } from './quoting.ts';
 
 /** The most memory for the examination of files, which reads footers and finds single values. */
 const MAX_EXAMINING_BYTES = 512_000_000;
@@ -39,15 +39,16 @@ export interface MirrorOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Opens no file yet: the mirror is created by what is first written. @throws StorageError */
+/** Opens no file yet: the mirror is created by what is first written. @throws StorageError, ConfigurationError */
 export async function openMirror(options: MirrorOptions): Promise<Destination> {
   const dataDirectory = resolve(options.dataDirectory);
-  const path = await resolvedPath(options.path);
+  const path = await mirrorPath(options.path);
   const engineOptions = {
     threads: options.threads,
     memoryLimitBytes: options.memoryLimitBytes,
     temporaryDirectory: join(dataDirectory, 'duckdb-temporary'),
-    directories: [dataDirectory, dirname(path)],
+    // A reader of files is given patterns, and DuckDB compares those, too, with the folders.
+    directories: [dataDirectory, literalPattern(dataDirectory), dirname(path)],
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   };
   const engine = await Engine.open(engineOptions);
@@ -134,17 +135,4 @@ class Mirror implements Destination {
 function ownPrepared(prepared: Prepared): PreparedSnapshot {
   assert('plan' in prepared, 'a unit is committed by the destination that prepared it');
   return prepared as PreparedSnapshot;
-}
-
-/** DuckDB compares the folders it may use with real paths. */
-async function resolvedPath(path: string): Promise<string> {
-  const directory = dirname(resolve(path));
-  try {
-    return join(await realpath(directory), basename(path));
-  } catch (cause) {
-    throw new StorageError(`The folder of the mirror ${path} cannot be used: ${String(cause)}.`, {
-      hint: 'Create the folder, or set destination.path (FEED_SYNC_DESTINATION_PATH).',
-      cause,
-    });
-  }
 }

@@ -51,7 +51,12 @@ export function tuple(values: readonly string[]): string {
  * itself.
  */
 export function filePath(path: string): string {
-  return text(path.replaceAll(/[*?[]/g, '[$&]'));
+  return text(literalPattern(path));
+}
+
+/** `path` as a pattern that matches nothing but itself. */
+export function literalPattern(path: string): string {
+  return path.replaceAll(/[*?[]/g, '[$&]');
 }
 
 /** NUL ends a statement for DuckDB, so what comes after it would be cut off. */

@@ -3,6 +3,7 @@
  * reach no other file, so that a query can change nothing and read nothing else.
  */
 
+import { realpath } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type DuckDBConnection, type DuckDBResult, type DuckDBType, DuckDBTypeId } from '@duckdb/node-api';
 import type { Clock } from '../../lib/clock.ts';
@@ -52,7 +53,8 @@ export interface MirrorReader {
  * @throws BusyError where a writer keeps the file, StorageError where it cannot be read.
  */
 export async function openReader(options: ReaderOptions): Promise<MirrorReader | null> {
-  const path = resolve(options.path);
+  // The log of a writer that was ended lies beside the real file. Where there is no file, there is nothing to read.
+  const path = await realpath(options.path).catch(() => resolve(options.path));
   if (['absent', 'empty'].includes(await fileState(path))) return null;
   const open = () =>
     Engine.open({

@@ -1,0 +1,53 @@
+/**
+ * Where the mirror really lies. DuckDB compares the folders it may use with real paths, and keeps the log beside the
+ * path it was given: every process has to name the file in the same way.
+ */
+
+import { readlink, realpath } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
+import { ConfigurationError, StorageError } from '../../model/errors.ts';
+
+const HINT = 'Create the folder, or set destination.path (FEED_SYNC_DESTINATION_PATH).';
+
+/** The path without links, also of a file that is not there yet. @throws StorageError, ConfigurationError */
+export async function mirrorPath(path: string): Promise<string> {
+  try {
+    const real = await followed(resolve(path));
+    if (!real.includes('?')) return real;
+  } catch (cause) {
+    throw new StorageError(`The folder of the mirror ${path} cannot be used: ${String(cause)}.`, {
+      hint: HINT,
+      cause,
+    });
+  }
+  // DuckDB takes what follows for the query of an address, and puts the name of its log before it.
+  throw new ConfigurationError(`The path of the mirror has a question mark in it: ${path}.`, {
+    hint: 'Set destination.path (FEED_SYNC_DESTINATION_PATH) or dataDir to a path without one.',
+  });
+}
+
+/** A link may lead to a file that is still to be made. */
+async function followed(path: string): Promise<string> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT')) throw error;
+  }
+  const place = join(await realpath(dirname(path)), basename(path));
+  const target = await targetOf(place);
+  return target === null ? place : followed(resolve(dirname(place), target));
+}
+
+/** Null where the path is no link. */
+async function targetOf(path: string): Promise<string | null> {
+  try {
+    return await readlink(path);
+  } catch (error) {
+    if (hasCode(error, 'ENOENT') || hasCode(error, 'EINVAL')) return null;
+    throw error;
+  }
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
+}

@@ -1,0 +1,88 @@
+/** Where a mirror and the files for it may lie: folders of any name, and links to another place. */
+
+import { existsSync } from 'node:fs';
+import { mkdir, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openReader } from '../../src/destination/duckdb/reader.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { ConfigurationError, StorageError } from '../../src/model/errors.ts';
+import {
+  column,
+  fullJitter,
+  load,
+  mirrorIn,
+  parquet,
+  snapshot,
+  temporaryFolder,
+} from '../support/duckdb-mirror.ts';
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+beforeEach(async () => {
+  folder = await temporaryFolder();
+});
+afterEach(() => folder[Symbol.asyncDispose]());
+
+/** Loads a table of one row whose file lies in `dataDirectory`, and reads it back through `path`. */
+async function loadAndRead(dataDirectory: string, path: string): Promise<void> {
+  const file = await parquet(dataDirectory, 'one.parquet', 'SELECT 7::BIGINT AS id');
+  const mirror = await mirrorIn(dataDirectory, { path });
+  const unit = snapshot({ columns: [column('id', 'integer')], files: [file] });
+  expect(await load(mirror, unit)).toMatchObject([{ kind: 'committed' }]);
+  await mirror.close();
+  const reader = await openReader({
+    path,
+    waitMs: 0,
+    memoryLimitBytes: 100_000_000,
+    threads: 1,
+    clock: systemClock,
+    random: fullJitter,
+  });
+  expect([...((await reader?.held())?.datasets.keys() ?? [])]).toEqual(['parcels']);
+  await reader?.close();
+}
+
+describe('a data directory', () => {
+  it.each(["o'clock", 'two words', 'a "quoted" one', 'straße 東京', '100%20', 'a[1]', 'b*', '{c,d}', 'e;f'])(
+    'may be named %s',
+    async (name) => {
+      const dataDirectory = join(folder.path, name);
+      await mkdir(dataDirectory);
+      await loadAndRead(dataDirectory, join(dataDirectory, 'mirror.duckdb'));
+    },
+  );
+
+  it('with a question mark may hold everything but the mirror', async () => {
+    const dataDirectory = join(folder.path, 'why?');
+    await mkdir(dataDirectory);
+    await loadAndRead(dataDirectory, join(folder.path, 'mirror.duckdb'));
+    await expect(mirrorIn(dataDirectory)).rejects.toThrow(ConfigurationError);
+    await expect(mirrorIn(dataDirectory)).rejects.toThrow('question mark');
+  });
+});
+
+describe('a mirror behind a link', () => {
+  it.each(['mirror.duckdb', 'another name'])('is made, filled and read where %s lies', async (name) => {
+    const elsewhere = join(folder.path, 'elsewhere');
+    const dataDirectory = join(folder.path, 'data');
+    await mkdir(elsewhere);
+    await mkdir(dataDirectory);
+    const path = join(dataDirectory, 'mirror.duckdb');
+    await symlink(join('..', 'elsewhere', name), path);
+    await loadAndRead(dataDirectory, path);
+    expect(existsSync(join(elsewhere, name))).toBe(true);
+    const again = await mirrorIn(dataDirectory, { path });
+    expect((await again.has()).datasets.size).toBe(1);
+    await again.close();
+  });
+
+  it.each([
+    ['to itself', 'mirror.duckdb'],
+    ['into a folder that is not there', 'missing/mirror.duckdb'],
+  ])('%s is told with its path', async (_, target) => {
+    const path = join(folder.path, 'mirror.duckdb');
+    await symlink(target, path);
+    await expect(mirrorIn(folder.path)).rejects.toThrow(StorageError);
+    await expect(mirrorIn(folder.path)).rejects.toThrow(path);
+  });
+});

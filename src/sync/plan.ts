@@ -155,7 +155,9 @@ function reflects(offer: Offer, eventNumber: bigint, held: HeldDataset | null): 
 
 function failedBefore(offer: Offer, { failure, now }: PlanInput): boolean {
   if (failure === null || failure.content === null) return false;
-  return failure.content === contentOf(offer.entry) && now < failure.retryAt;
+  // What failed in the future was written down by a clock that was wrong: its word would hold for as long.
+  const isRecent = failure.failedAt <= now && now < failure.retryAt;
+  return isRecent && failure.content === contentOf(offer.entry);
 }
 
 /**

@@ -225,6 +225,11 @@ describe('content that failed', () => {
     expect(kindOf({ ...behind, offers: [failing], now: failed.retryAt })).toBe('load');
   });
 
+  it('is fetched again where it failed in the future: the clock was wrong then', () => {
+    const now = new Date(failed.failedAt.getTime() - 1);
+    expect(kindOf({ ...behind, offers: [failing], now })).toBe('load');
+  });
+
   it('is fetched at once where the service names other content of the same version', () => {
     expect(kindOf({ ...behind, offers: [offer(6, { content: 'corrected' })] })).toBe('load');
   });

@@ -128,3 +128,6 @@ export class UnknownColumnsError extends DataError {
 export class StorageError extends FeedSyncError {
   readonly disposition = 'stop';
 }
+
+/** The disk has no room for the files of one dataset beside what is kept free: a smaller dataset may still fit. */
+export class NoRoomError extends StorageError {}

@@ -10,6 +10,7 @@ import {
   ConfigurationError,
   FeedSyncError,
   InterruptedError,
+  NoRoomError,
   RefusalError,
   StorageError,
 } from '../model/errors.ts';
@@ -102,6 +103,7 @@ export function isOfOneDataset(error: unknown): error is Error {
 
 /** What holds the mirror or the checkpoint would make every other dataset wait for it just as long. */
 function concernsTheRun(error: unknown): boolean {
+  if (error instanceof NoRoomError) return false;
   return error instanceof StorageError || error instanceof BusyError || error instanceof ConfigurationError;
 }
 

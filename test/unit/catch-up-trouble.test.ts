@@ -3,6 +3,8 @@
 import { readdir } from 'node:fs/promises';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import { exitCodeOfResult } from '../../src/cli/summary.ts';
 import {
   BusyError,
   ConfigurationError,
@@ -11,6 +13,7 @@ import {
   DataError,
   type FeedSyncError,
   InterruptedError,
+  NoRoomError,
   ServiceUnavailableError,
   StorageError,
 } from '../../src/model/errors.ts';
@@ -182,6 +185,16 @@ describe('a bug', () => {
     expect(datasets.find(({ kind }) => kind === 'failed')).toMatchObject({ error });
     expect(troubles).toEqual([]);
   });
+});
+
+it('a dataset that has no room on the disk is told, and those that fit are loaded', async () => {
+  const world = await oneSubscription('a', 'large', 'z');
+  const error = new NoRoomError('Not enough space: large needs 3 GB.');
+  throwAt(world, /^download large$/, error);
+  const result = await world.catchUp();
+  expect(kinds(result)).toEqual({ a: 'loaded', large: 'failed', z: 'loaded' });
+  expect(result.troubles).toEqual([]);
+  expect(exitCodeOfResult(result)).toBe(EXIT_CODES.storageTrouble);
 });
 
 describe('trouble of the run', () => {

@@ -12,6 +12,7 @@ const CODES: readonly (readonly [Error, number])[] = [
   [new errors.UnknownColumnsError('parcels', ['x']), 65],
   [new errors.ContractViolationError('x', 'versions.0.version'), 65],
   [new errors.StorageError('x'), 74],
+  [new errors.NoRoomError('x'), 74],
   [new errors.ServiceUnavailableError('x'), 75],
   [new errors.CursorExpiredError('x'), 75],
   [new errors.BusyError('x'), 75],

@@ -46,11 +46,16 @@ export async function loadSnapshot(
   const { datasetId } = entry;
   const versions = await parts.feed.versions(datasetId, entry.version - 1, signal);
   const schemas = await parts.feed.schemas(datasetId, signal);
+  let newest: ManifestEntry | null = entry;
+  const refresh = async (): Promise<ManifestEntry | null> => {
+    newest = await load.offers.refresh(newest ?? entry, signal);
+    return newest;
+  };
   const download = await parts.feed.download(
     {
       entry,
       directory: await staging.folderOf(datasetId),
-      refresh: () => load.offers.refresh(datasetId, signal),
+      refresh,
       onBytes: (bytes) => parts.progress.downloaded(bytes),
     },
     signal,

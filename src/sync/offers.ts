@@ -16,8 +16,11 @@ export interface Offers {
   readonly subscriptionId: string;
   /** Null: no such dataset in the manifest. @throws what the reading of this dataset's own manifest threw. */
   of(datasetId: string): Offer | null;
-  /** The entry as it is now. Calls made while one is under way share its answer. */
-  refresh(datasetId: string, signal: AbortSignal): Promise<ManifestEntry | null>;
+  /**
+   * The entry as it is now, in place of `expired`. The manifest is read again only where it was not since: links of
+   * many datasets expire together.
+   */
+  refresh(expired: ManifestEntry, signal: AbortSignal): Promise<ManifestEntry | null>;
 }
 
 export function offersOfManifest(feed: Feed, manifest: Manifest): Offers {
@@ -33,11 +36,14 @@ export function offersOfManifest(feed: Feed, manifest: Manifest): Offers {
       const entry = latest.entries.get(datasetId);
       return entry === undefined ? null : { subscriptionId, reflects: latest.reflects, entry };
     },
-    async refresh(datasetId, signal) {
-      rereading ??= reread(signal).finally(() => {
-        rereading = null;
-      });
-      await rereading;
+    async refresh(expired, signal) {
+      const { datasetId } = expired;
+      if (latest.entries.get(datasetId) === expired) {
+        rereading ??= reread(signal).finally(() => {
+          rereading = null;
+        });
+        await rereading;
+      }
       return latest.entries.get(datasetId) ?? null;
     },
   };
@@ -78,7 +84,7 @@ export function offersOfEntries(
       if (entry instanceof Error) throw entry;
       return entry === undefined ? null : { subscriptionId, reflects: null, entry };
     },
-    async refresh(datasetId, signal) {
+    async refresh({ datasetId }, signal) {
       const entry = await feed.manifestEntry(datasetId, signal);
       latest.set(datasetId, entry);
       return entry;

@@ -1,0 +1,56 @@
+/** How often a manifest is read again when links in it expire. */
+
+import { describe, expect, it } from 'vitest';
+import { present } from '../../src/lib/assert.ts';
+import type { Manifest } from '../../src/model/manifest.ts';
+import { offersOfManifest } from '../../src/sync/offers.ts';
+import { smallWorld } from '../support/small-world.ts';
+import { entry, id } from '../support/sync-values.ts';
+
+const IDS = Array.from({ length: 40 }, (_, index) => `dataset-${index}`);
+
+/** Offers of a manifest whose every reading signs all links anew. */
+async function offers() {
+  const { feed } = (await smallWorld()).parts;
+  let readings = 0;
+  const read = (): Manifest => ({
+    subscriptionId: 'sub_1',
+    lastEventId: id(100),
+    datasets: IDS.map((datasetId) => entry(datasetId, 1)),
+  });
+  const manifest = async (): Promise<Manifest> => {
+    readings += 1;
+    return read();
+  };
+  const made = offersOfManifest({ ...feed, manifest }, read());
+  const entryOf = (datasetId: string) => present(made.of(datasetId), 'it is listed').entry;
+  return { made, entryOf, readings: () => readings };
+}
+
+describe('a manifest is read again once', () => {
+  const { signal } = new AbortController();
+
+  it('where the links of all its datasets expire together, however late each download notices', async () => {
+    const { made, entryOf, readings } = await offers();
+    const begun = IDS.map(entryOf);
+    for (const expired of begun) {
+      const fresh = await made.refresh(expired, signal);
+      expect(fresh).toEqual(expired);
+      expect(fresh).not.toBe(expired);
+    }
+    expect(readings()).toBe(1);
+  });
+
+  it('where they ask at the same moment', async () => {
+    const { made, entryOf, readings } = await offers();
+    await Promise.all(IDS.map(entryOf).map((expired) => made.refresh(expired, signal)));
+    expect(readings()).toBe(1);
+  });
+
+  it('more where a link of that reading has expired too', async () => {
+    const { made, entryOf, readings } = await offers();
+    const fresh = present(await made.refresh(entryOf('dataset-0'), signal), 'it is listed');
+    await made.refresh(fresh, signal);
+    expect(readings()).toBe(2);
+  });
+});

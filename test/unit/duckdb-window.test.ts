@@ -6,9 +6,12 @@ import { chmod, copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/pr
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { commitUnits } from '../../src/destination/duckdb/commit-units.ts';
+import { diagnose } from '../../src/destination/duckdb/diagnosis.ts';
 import { Engine } from '../../src/destination/duckdb/engine.ts';
+import { unreadableFile } from '../../src/destination/duckdb/parquet-file.ts';
 import type { PreparedSnapshot } from '../../src/destination/duckdb/prepare.ts';
 import { MAX_QUARANTINED } from '../../src/destination/duckdb/quarantine.ts';
+import { present } from '../../src/lib/assert.ts';
 import { observeDurableEffects } from '../../src/lib/durable.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import {
@@ -401,6 +404,24 @@ describe('asked to stop', () => {
       await mirror.close();
     },
   );
+
+  it('within the examination of a file: neither the file nor the disk is blamed', async () => {
+    const unit = await oneRow();
+    const [file] = unit.files;
+    const engine = await Engine.open({
+      memoryLimitBytes: 100_000_000,
+      threads: 1,
+      temporaryDirectory: join(folder.path, 'temporary'),
+      directories: [folder.path],
+    });
+    const interrupted = diagnose(
+      new Error('{"exception_type":"INTERRUPT","exception_message":"Interrupted!"}'),
+    );
+    expect(await unreadableFile(engine, present(file, 'there is a file'), interrupted)).toBeInstanceOf(
+      InterruptedError,
+    );
+    engine.close();
+  });
 
   it('within a batch: it is undone, and not begun again unit by unit', async () => {
     const mirror = await mirrorIn(folder.path);

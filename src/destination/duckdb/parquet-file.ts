@@ -1,6 +1,6 @@
 /** What a Parquet file says of itself: read from its footer, so the rows are not touched. */
 
-import { DataError, StorageError } from '../../model/errors.ts';
+import { DataError, InterruptedError, StorageError } from '../../model/errors.ts';
 import type { SnapshotFile } from '../destination.ts';
 import { DuckDbError } from './diagnosis.ts';
 import type { Engine } from './engine.ts';
@@ -53,6 +53,11 @@ export async function examine(engine: Engine, file: SnapshotFile): Promise<Parqu
 /** Says of which file an error was, and makes the engine usable again where it was the end of it. */
 export async function unreadableFile(engine: Engine, file: SnapshotFile, error: unknown): Promise<unknown> {
   if (!(error instanceof DuckDbError)) return error;
+  if (error.trouble === 'interrupted') {
+    return new InterruptedError(`The examination of the file ${file.name} was interrupted.`, {
+      cause: error,
+    });
+  }
   if (engine.invalidated) await engine.reopen();
   const message = `The file ${file.name} cannot be read: ${firstLine(error)}`;
   const isContent = ['statement', 'unreadable', 'gave-up', 'out-of-memory'].includes(error.trouble);

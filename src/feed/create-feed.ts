@@ -3,12 +3,13 @@
 import { readChanges } from './changes.ts';
 import { createDiscovery } from './discovery.ts';
 import { createAddressGuard, resolveBySystem } from './download/address-guard.ts';
-import { createDownloads } from './download/download.ts';
+import { createDownloads, FILES_AT_ONCE } from './download/download.ts';
 import { readEventPage } from './events.ts';
 import type { Feed } from './feed.ts';
 import { createApi } from './http/api.ts';
 import { createDispatchers, type Dispatchers } from './http/dispatchers.ts';
 import { createHttp } from './http/http.ts';
+import { noOutage } from './http/outage.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
 import { readSchemas, readSubscriptions } from './lists.ts';
 import { createManifests } from './manifests.ts';
@@ -41,6 +42,11 @@ export function createFeed(options: FeedOptions): Feed {
   };
 }
 
+/** Files may come from the origin of the service: they must not take every connection to it for hours. */
+function filesAtOnce(connections: number): number {
+  return Math.max(1, Math.min(FILES_AT_ONCE, connections - 1));
+}
+
 function wire(options: FeedOptions) {
   const { apiKey, clock, random, log } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
@@ -52,7 +58,7 @@ function wire(options: FeedOptions) {
   const { timeoutMs, maxJsonBytes, maxRetryAfterMs } = options.http;
   const http = createHttp({ origin, apiKey, trustedOrigins, dispatchers, timeoutMs, clock, log });
   const tools = { clock, random, log };
-  const retryPolicy = { ...options.retry, maxRetryAfterMs, deadlineMs: limits.operationDeadlineMs };
+  const policy = { ...options.retry, maxRetryAfterMs, deadlineMs: limits.operationDeadlineMs };
   const api = createApi({
     http,
     origin,
@@ -60,7 +66,7 @@ function wire(options: FeedOptions) {
     apiKey,
     maxJsonBytes,
     deadlineMs: limits.jsonDeadlineMs,
-    retryPolicy,
+    retryPolicy: { ...policy, outage: noOutage() },
     tools,
   });
   const download = createDownloads({
@@ -69,10 +75,10 @@ function wire(options: FeedOptions) {
     deadlineMs: limits.fileDeadlineMs,
     leastThroughput: { bytesPerSecond: limits.slowestBytesPerSecond, overMs: limits.slowestOverMs },
     now: () => clock.now(),
-    retryPolicy,
+    retryPolicy: { ...policy, outage: noOutage() },
     tools,
     limits,
-    concurrency: options.downloads.concurrency ?? null,
+    concurrency: options.downloads.concurrency ?? filesAtOnce(options.http.connections),
   });
   return { origin, api, download, dispatchers };
 }

@@ -18,16 +18,16 @@ import { partPathOf, sizeOf } from './part-file.ts';
 import type { WrittenFile } from './write-body.ts';
 
 /** Files downloaded at once over all datasets: enough for a fast line, few enough for a small service. */
-const FILES_AT_ONCE = 4;
+export const FILES_AT_ONCE = 4;
 
 export type Downloads = (request: DownloadRequest, signal: AbortSignal) => Promise<Download>;
 
 export interface DownloadsParts extends Omit<FetchParts, 'directory' | 'begunHere'> {
-  readonly concurrency: number | null;
+  readonly concurrency: number;
 }
 
 export function createDownloads(parts: DownloadsParts): Downloads {
-  const limit = pLimit(parts.concurrency ?? FILES_AT_ONCE);
+  const limit = pLimit(parts.concurrency);
   const begunHere = new Set<string>();
   return (request, signal) =>
     download(request, { ...parts, directory: request.directory, begunHere }, limit, signal);

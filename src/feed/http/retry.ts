@@ -11,6 +11,7 @@ import type { Log } from '../../lib/log.ts';
 import type { Random } from '../../lib/random.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { ContractViolationError, ServiceUnavailableError } from '../../model/errors.ts';
+import type { Outage } from './outage.ts';
 import { sleepUnlessStopped, throwIfStopped } from './stop.ts';
 import { TransientTrouble } from './trouble.ts';
 
@@ -23,6 +24,8 @@ export interface RetryPolicy extends Backoff {
   readonly deadlineMs: number;
   /** All waiting that the service asked for, together. */
   readonly maxRetryAfterMs: number;
+  /** What is known of the other side from the requests before; shared by all that go there. */
+  readonly outage: Outage;
 }
 
 export interface RetryTools {
@@ -54,19 +57,31 @@ export async function withRetries<T>(
   for (;;) {
     throwIfStopped(signal);
     try {
-      return await task.attempt();
+      const result = await task.attempt();
+      policy.outage.noteAnswered();
+      return result;
     } catch (error) {
       throwIfStopped(signal);
-      if (!(error instanceof TransientTrouble || error instanceof ContractViolationError)) throw error;
+      if (!isWorthAnotherTry(error, policy.outage)) throw error;
       noteFailure(spent, error, task.hasProgressed?.() === true);
       spent.elapsedMs = tools.clock.monotonicMs() - startedMs;
       const wait = nextWait(error, spent, policy, tools.random);
-      if (wait === null) throw finalError(error, task.title, spent);
+      if (wait === null) throw givenUp(error, task.title, spent, policy.outage);
       tools.log.debug({ title: task.title, trouble: error.message, waitMs: wait.ms }, 'Trying again.');
       if (wait.asked) spent.askedMs += wait.ms;
       await sleepUnlessStopped(tools.clock, wait.ms, signal);
     }
   }
+}
+
+/** All other errors are answers, and final. */
+function isWorthAnotherTry(
+  error: unknown,
+  outage: Outage,
+): error is TransientTrouble | ContractViolationError {
+  if (error instanceof TransientTrouble) return true;
+  outage.noteAnswered();
+  return error instanceof ContractViolationError;
 }
 
 interface Spent {
@@ -94,17 +109,24 @@ function nextWait(
   policy: RetryPolicy,
   random: Random,
 ): { readonly ms: number; readonly asked: boolean } | null {
-  if (spent.failures >= policy.maxAttempts || spent.violations >= MAX_VIOLATIONS) return null;
+  const askedMs = error instanceof TransientTrouble ? error.retryAfterMs : null;
+  const maxAttempts = policy.outage.isLasting && askedMs === null ? 1 : policy.maxAttempts;
+  if (spent.failures >= maxAttempts || spent.violations >= MAX_VIOLATIONS) return null;
   const ownMs = backoffDelayMs(policy, spent.failures, random);
   if (spent.elapsedMs - spent.askedMs + ownMs > policy.deadlineMs) return null;
-  const askedMs = error instanceof TransientTrouble ? error.retryAfterMs : null;
   if (askedMs === null || askedMs <= ownMs) return { ms: ownMs, asked: false };
   const leftMs = policy.maxRetryAfterMs - spent.askedMs;
   return leftMs <= 0 ? null : { ms: Math.min(askedMs, leftMs), asked: true };
 }
 
-function finalError(error: TransientTrouble | ContractViolationError, title: string, spent: Spent): Error {
+function givenUp(
+  error: TransientTrouble | ContractViolationError,
+  title: string,
+  spent: Spent,
+  outage: Outage,
+): Error {
   if (error instanceof ContractViolationError) return error;
+  if (error.retryAfterMs === null) outage.noteGivenUp();
   const attempts = spent.attempts === 1 ? '1 attempt' : `${spent.attempts} attempts`;
   return new ServiceUnavailableError(
     `Could not ${title}: ${error.message} after ${attempts} in ${formatDuration(spent.elapsedMs)}.`,

@@ -1,0 +1,80 @@
+/** An outage that lasts: what the requests after the first ones still spend on it. */
+
+import nock from 'nock';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { Feed } from '../../src/feed/feed.ts';
+import { REQUESTS_GIVEN_UP } from '../../src/feed/http/outage.ts';
+import { ServiceUnavailableError } from '../../src/model/errors.ts';
+import { errorOf, type TestFeed, testFeed } from '../support/feed-client.ts';
+
+const BASE = 'https://feed.example';
+const ATTEMPTS = 3;
+const signal = new AbortController().signal;
+
+let tested: TestFeed;
+
+beforeAll(() => nock.disableNetConnect());
+afterEach(async () => {
+  nock.cleanAll();
+  await tested.feed.close();
+});
+afterAll(() => nock.restore());
+
+/** Answers every list of schemas with `status`, and counts how often it was asked. */
+function answering(status: number, headers: Record<string, string> = {}): { asked: number } {
+  const counter = { asked: 0 };
+  nock(BASE)
+    .persist()
+    .get(/\/schemas/)
+    .reply(() => {
+      counter.asked += 1;
+      return [status, status === 200 ? { schemas: [], nextCursor: null } : 'nothing here', headers];
+    });
+  return counter;
+}
+
+async function attemptsOf(feed: Feed, counter: { asked: number }): Promise<number> {
+  const before = counter.asked;
+  expect(await errorOf(feed.schemas('parcels', signal))).toBeInstanceOf(ServiceUnavailableError);
+  return counter.asked - before;
+}
+
+describe('a lasting outage', () => {
+  it('gives each further request one attempt, until one is answered', async () => {
+    tested = testFeed(BASE);
+    const { feed } = tested;
+    const down = answering(502);
+    for (let request = 0; request < REQUESTS_GIVEN_UP; request++) {
+      expect(await attemptsOf(feed, down)).toBe(ATTEMPTS);
+    }
+    expect(await attemptsOf(feed, down)).toBe(1);
+    expect(await attemptsOf(feed, down)).toBe(1);
+
+    nock.cleanAll();
+    answering(200);
+    expect(await feed.schemas('parcels', signal)).toEqual([]);
+    nock.cleanAll();
+    expect(await attemptsOf(feed, answering(502))).toBe(ATTEMPTS);
+  });
+
+  it('is ended by a refusal too: somebody is there', async () => {
+    tested = testFeed(BASE);
+    const { feed } = tested;
+    const down = answering(502);
+    for (let request = 0; request <= REQUESTS_GIVEN_UP; request++) await attemptsOf(feed, down);
+    nock.cleanAll();
+    nock(BASE)
+      .get(/\/schemas/)
+      .reply(403, { error: { code: 'outside_coverage', message: 'Not yours.' } });
+    await errorOf(feed.schemas('permits', signal));
+    expect(await attemptsOf(feed, answering(502))).toBe(ATTEMPTS);
+  });
+
+  it('is not what a service has that asks us to wait: it is waited for every time', async () => {
+    tested = testFeed(BASE);
+    const busy = answering(429, { 'retry-after': '1' });
+    for (let request = 0; request < REQUESTS_GIVEN_UP + 2; request++) {
+      expect(await attemptsOf(tested.feed, busy)).toBe(ATTEMPTS);
+    }
+  });
+});

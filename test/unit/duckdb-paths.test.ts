@@ -1,7 +1,7 @@
 /** Where a mirror and the files for it may lie: folders of any name, and links to another place. */
 
 import { existsSync } from 'node:fs';
-import { mkdir, symlink } from 'node:fs/promises';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openReader } from '../../src/destination/duckdb/reader.ts';
@@ -58,6 +58,19 @@ describe('a data directory', () => {
     await loadAndRead(dataDirectory, join(folder.path, 'mirror.duckdb'));
     await expect(mirrorIn(dataDirectory)).rejects.toThrow(ConfigurationError);
     await expect(mirrorIn(dataDirectory)).rejects.toThrow('question mark');
+  });
+});
+
+describe('the folder of a mirror', () => {
+  it('is made where it is missing', async () => {
+    await loadAndRead(folder.path, join(folder.path, 'a', 'b', 'mirror.duckdb'));
+  });
+
+  it('that cannot be made is told with its path', async () => {
+    const path = join(folder.path, 'file', 'mirror.duckdb');
+    await writeFile(join(folder.path, 'file'), '');
+    await expect(mirrorIn(folder.path, { path })).rejects.toThrow(StorageError);
+    await expect(mirrorIn(folder.path, { path })).rejects.toThrow(path);
   });
 });
 

@@ -5,18 +5,21 @@
 
 import { readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
+import { makeDirectory } from '../../lib/files.ts';
 import { ConfigurationError, StorageError } from '../../model/errors.ts';
 
-const HINT = 'Create the folder, or set destination.path (FEED_SYNC_DESTINATION_PATH).';
-
-/** The path without links, also of a file that is not there yet. @throws StorageError, ConfigurationError */
+/**
+ * The path without links, also of a file that is still to be made; its folder is made where it is missing.
+ * @throws StorageError, ConfigurationError
+ */
 export async function mirrorPath(path: string): Promise<string> {
   try {
+    await makeDirectory('destination.make-directory', dirname(resolve(path)));
     const real = await followed(resolve(path));
     if (!real.includes('?')) return real;
   } catch (cause) {
     throw new StorageError(`The folder of the mirror ${path} cannot be used: ${String(cause)}.`, {
-      hint: HINT,
+      hint: 'Make it writable, or set destination.path (FEED_SYNC_DESTINATION_PATH).',
       cause,
     });
   }

@@ -25,6 +25,7 @@ function headlines({ dataDirectory, mirror, runningInstance }: Status): readonly
     present: `The mirror is ${mirror.path}.`,
     absent: `There is no mirror yet at ${mirror.path}. Make it with: feed-sync once`,
     busy: `The mirror ${mirror.path} is being written or held by a reader; what it has is not shown. Try again in a moment.`,
+    unusable: `${printable(mirror.trouble ?? '')} What it has is not shown.`,
   };
   return [`Data directory ${dataDirectory}. ${instance}`, states[mirror.state]];
 }

@@ -9,12 +9,19 @@ import { type DatasetStateKind, type Known, stateOf } from '../sync/state.ts';
 
 export interface Status {
   readonly dataDirectory: string;
-  readonly mirror: { readonly path: string; readonly state: 'present' | 'absent' | 'busy' };
+  readonly mirror: MirrorStatus;
   readonly runningInstance: { readonly pid: number; readonly host: string; readonly command: string } | null;
   readonly subscriptions: readonly SubscriptionStatus[];
   readonly datasets: readonly DatasetStatus[];
   /** Of the workspace and of subscriptions; those of datasets are with the datasets. */
   readonly holds: readonly HoldStatus[];
+}
+
+export interface MirrorStatus {
+  readonly path: string;
+  readonly state: 'present' | 'absent' | 'busy' | 'unusable';
+  /** Why it is unusable; null where it is not. */
+  readonly trouble: string | null;
 }
 
 export interface SubscriptionStatus {
@@ -59,11 +66,14 @@ export interface FailureStatus {
   readonly retryAt: string;
 }
 
+/** What the mirror has; null where there is none; 'busy' where somebody keeps its file; an error where it is unusable. */
+export type MirrorSeen = Held | null | 'busy' | Error;
+
 export interface StatusInput {
   readonly dataDirectory: string;
   readonly mirrorPath: string;
   readonly runningInstance: InstanceHolder | null;
-  readonly mirror: Held | null | 'busy';
+  readonly mirror: MirrorSeen;
   readonly checkpoint: {
     readonly followed: ReadonlyMap<string, Followed>;
     readonly wants: ReadonlyMap<string, Want>;
@@ -77,10 +87,7 @@ export function statusOf(input: StatusInput): Status {
   const holds = checkpoint?.holds ?? [];
   return {
     dataDirectory: input.dataDirectory,
-    mirror: {
-      path: input.mirrorPath,
-      state: mirror === 'busy' ? 'busy' : mirror === null ? 'absent' : 'present',
-    },
+    mirror: mirrorStatus(input.mirrorPath, mirror),
     runningInstance:
       runningInstance === null
         ? null
@@ -98,9 +105,23 @@ export function statusOf(input: StatusInput): Status {
   };
 }
 
+function mirrorStatus(path: string, mirror: MirrorSeen): MirrorStatus {
+  if (mirror === null) return { path, state: 'absent', trouble: null };
+  if (mirror === 'busy') return { path, state: 'busy', trouble: null };
+  if (mirror instanceof Error) return { path, state: 'unusable', trouble: mirror.message };
+  return { path, state: 'present', trouble: null };
+}
+
+/** Null where it is not known. */
+function tablesOf(mirror: MirrorSeen): ReadonlyMap<string, HeldDataset> | null {
+  if (mirror === null) return new Map();
+  return mirror === 'busy' || mirror instanceof Error ? null : mirror.datasets;
+}
+
 /** Those wanted and those in the mirror, in order of id. Without a checkpoint the mirror speaks for itself. */
 function datasetsOf({ mirror, checkpoint }: StatusInput): readonly DatasetStatus[] {
-  const inMirror = mirror === 'busy' || mirror === null ? new Map<string, HeldDataset>() : mirror.datasets;
+  const tables = tablesOf(mirror);
+  const inMirror = tables ?? new Map<string, HeldDataset>();
   const wanted = [...(checkpoint?.wants.values() ?? [])].filter(isMember);
   const wants = new Map(wanted.map((want) => [want.datasetId, want]));
   const ids = new Set([...inMirror.keys(), ...wants.keys()]);
@@ -111,7 +132,7 @@ function datasetsOf({ mirror, checkpoint }: StatusInput): readonly DatasetStatus
     const want = wants.get(id) ?? null;
     return {
       id,
-      ...(want === null ? UNWANTED : wantedStatus({ want, held, hold, failure }, mirror !== 'busy')),
+      ...(want === null ? UNWANTED : wantedStatus({ want, held, hold, failure }, tables !== null)),
       ...heldStatus(held),
       hold: hold === null ? null : holdStatus(hold),
       failure: failure === null ? null : failureStatus(failure),

@@ -5,15 +5,17 @@ import type { CheckpointReader } from '../checkpoint/checkpoint.ts';
 import { readInstanceLock } from '../checkpoint/instance-lock.ts';
 import { openCheckpointReader } from '../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
-import type { Held } from '../destination/destination.ts';
 import { openReader } from '../destination/duckdb/reader.ts';
-import { BusyError } from '../model/errors.ts';
+import { BusyError, ConfigurationError, StorageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
-import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
+import { EXIT_CODES, type ExitCode, exitCodeOf } from './exit-codes.ts';
 import { jsonText } from './json.ts';
 import { renderStatus } from './status-text.ts';
-import { type Status, statusOf } from './status-view.ts';
+import { type MirrorSeen, type Status, statusOf } from './status-view.ts';
 import { write } from './terminal.ts';
+
+/** A person who asks how things are does not want to wait for the mirror as long as a write does. */
+const MAX_WAIT_MS = 5_000;
 
 export interface StatusOptions {
   readonly json: boolean;
@@ -25,18 +27,18 @@ export async function status(
   context: Context,
   { json }: StatusOptions,
 ): Promise<ExitCode> {
-  const view = await look(configuration, context);
+  const mirror = await readMirror(configuration, context);
+  const view = look(mirror, configuration, context);
   await write(context.terminal.stdout, json ? jsonText(view) : `${renderStatus(view)}\n`);
-  return EXIT_CODES.caughtUp;
+  return mirror instanceof Error ? exitCodeOf(mirror) : EXIT_CODES.caughtUp;
 }
 
-async function look(configuration: LocalConfiguration, context: Context): Promise<Status> {
+function look(mirror: MirrorSeen, configuration: LocalConfiguration, context: Context): Status {
   const { uid } = context.identity;
   const { held: running, holder } = readInstanceLock({
     path: join(configuration.dataDirectory, 'lock.sqlite'),
     uid,
   });
-  const mirror = await readMirror(configuration, context);
   const checkpoint = openCheckpointReader({ path: configuration.checkpoint.path, uid });
   try {
     return statusOf({
@@ -51,15 +53,12 @@ async function look(configuration: LocalConfiguration, context: Context): Promis
   }
 }
 
-/** 'busy' where the writer, or whoever else holds the file, keeps it longer than we wait. */
-async function readMirror(
-  configuration: LocalConfiguration,
-  context: Context,
-): Promise<Held | null | 'busy'> {
+/** Trouble with the mirror is shown, and the rest with it. */
+async function readMirror(configuration: LocalConfiguration, context: Context): Promise<MirrorSeen> {
   try {
     const reader = await openReader({
       path: configuration.destination.path,
-      waitMs: configuration.lock.waitMs,
+      waitMs: Math.min(configuration.lock.waitMs, MAX_WAIT_MS),
       ...configuration.duckdb,
       clock: context.clock,
       random: context.random,
@@ -73,6 +72,7 @@ async function readMirror(
     }
   } catch (error) {
     if (error instanceof BusyError) return 'busy';
+    if (error instanceof StorageError || error instanceof ConfigurationError) return error;
     throw error;
   }
 }

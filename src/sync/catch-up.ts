@@ -139,12 +139,17 @@ async function reconcileAll(
 
 /** Every chosen dataset that a subscription holds, in order of id: the order in which tables get their names. */
 function knownDatasets(parts: Parts, held: Held): readonly Known[] {
-  const { checkpoint, choices } = parts;
+  const { checkpoint, choices, log } = parts;
   const holds = standingHolds(parts);
   const failures = checkpoint.failures();
-  return [...checkpoint.wants().values()]
-    .filter(({ members }) => members.size > 0)
-    .filter(({ datasetId }) => isChosenDataset(datasetId, choices.include, choices.exclude))
+  const members = [...checkpoint.wants().values()].filter((want) => want.members.size > 0);
+  const chosen = members.filter(({ datasetId }) =>
+    isChosenDataset(datasetId, choices.include, choices.exclude),
+  );
+  if (chosen.length === 0 && members.length > 0) {
+    log.warn({ datasets: members.length }, 'datasets.include and datasets.exclude leave no dataset.');
+  }
+  return chosen
     .sort((left, right) => (left.datasetId < right.datasetId ? -1 : 1))
     .map((want) => ({
       want,

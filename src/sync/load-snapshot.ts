@@ -89,7 +89,7 @@ function schemaOf(entry: ManifestEntry, version: Version | null, schemas: readon
   throw new ContractViolationError(
     `The schema ${wanted} of dataset ${entry.datasetId} is not in the service's list of schemas.`,
     'schemas',
-    { hint: 'It is asked for again at the next poll. If it stays so, tell the service.' },
+    { hint: 'It is asked for again at the next catch-up. If it stays so, tell the service.' },
   );
 }
 

@@ -74,6 +74,6 @@ function refuseStandstill(subscription: Subscription, before: EventId | null, af
   const stuckAt = before?.text ?? 'its start';
   throw new ServiceUnavailableError(
     `The log of subscription ${subscription.id} makes no progress: more events are to follow ${stuckAt}, and none come.`,
-    { hint: 'It is read again at the next poll. If it stays so, tell the service.' },
+    { hint: 'It is read again at the next catch-up. If it stays so, tell the service.' },
   );
 }

@@ -45,7 +45,7 @@ export async function reconcile(known: Known, run: Reconciliation): Promise<Data
   throw new DataError(
     `Dataset ${known.want.datasetId} changes faster than it downloads: ${MAX_PLANS} attempts were overtaken.`,
     {
-      hint: 'It is tried again at the next poll. A faster connection to the service helps.',
+      hint: 'It is tried again at the next catch-up. A faster connection to the service helps.',
     },
   );
 }

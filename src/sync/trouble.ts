@@ -30,7 +30,7 @@ export interface Troubles {
   recordForDataset(error: unknown, known: Known): DatasetResult;
 }
 
-const STOPPED = 'the run ended before its turn';
+const STOPPED = 'the run ended before it was done';
 const REFUSED_ABOVE = 'the service refused what it belongs to';
 
 export function watchTroubles(parts: Parts, callerSignal: AbortSignal): Troubles {

@@ -1,5 +1,6 @@
 /** `feed-sync status` and `feed-sync subscriptions`: what they tell, and the exact shape of it for programs. */
 
+import { writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
@@ -14,7 +15,7 @@ describe('status', () => {
     const installed = await program();
     expect(await statusOf(installed)).toEqual({
       dataDirectory: installed.dataDirectory,
-      mirror: { path: installed.mirrorPath, state: 'absent' },
+      mirror: { path: installed.mirrorPath, state: 'absent', trouble: null },
       runningInstance: null,
       subscriptions: [],
       datasets: [],
@@ -23,6 +24,20 @@ describe('status', () => {
     const { stdout } = await installed.run('status');
     expect(stdout).toContain('No instance is running.');
     expect(stdout).toContain('Make it with: feed-sync once');
+  });
+
+  it('of a mirror that is no database says so, shows the rest, and ends with 74', async () => {
+    const { feed, datasetIds } = await countyFeed({ kinds: ['zoning'], rowsPerDataset: 100 });
+    const installed = await program({ feed });
+    await once(installed);
+    writeFileSync(installed.mirrorPath, 'a letter to my aunt');
+    const { exitCode, stdout } = await installed.run('status');
+    expect(exitCode).toBe(74);
+    expect(stdout).toContain(`The mirror ${installed.mirrorPath} cannot be read: `);
+    expect(stdout).toContain('What it has is not shown.');
+    for (const datasetId of datasetIds) expect(stdout).toContain(datasetId);
+    const { stdout: json } = await installed.run('status', '--json');
+    expect(JSON.parse(json).mirror).toMatchObject({ state: 'unusable', trouble: expect.any(String) });
   });
 
   it('while a first once runs names it, and what is wanted', async () => {
@@ -61,7 +76,7 @@ describe('status', () => {
     const status = await statusOf(installed);
     expect(status).toEqual({
       dataDirectory: installed.dataDirectory,
-      mirror: { path: installed.mirrorPath, state: 'present' },
+      mirror: { path: installed.mirrorPath, state: 'present', trouble: null },
       runningInstance: null,
       subscriptions: [{ id: 'sub_1', name: 'All counties', cursor: 'evt_5', cursorAt: MOMENT }],
       datasets: [
@@ -162,7 +177,10 @@ describe('subscriptions', () => {
       datasetCount: 1,
       lastEventId: 'evt_1',
     });
-    expect(await statusOf(installed)).toMatchObject({ mirror: { state: 'absent' }, subscriptions: [] });
+    expect(await statusOf(installed)).toMatchObject({
+      mirror: { state: 'absent', trouble: null },
+      subscriptions: [],
+    });
   });
 
   it('relays a refusal with its links: 77', async () => {

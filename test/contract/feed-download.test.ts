@@ -322,7 +322,7 @@ describe('F43: content that is not what the manifest states', () => {
     const error = await errorOf(download());
     expect(error.name).toBe('DataError');
     expect(error.message).toMatch(
-      /^The file part-0\.parquet of dataset parcels, version 1 is not what its manifest states: stated sha256 [\da-f]{64}, found sha256 [\da-f]{64}, in each of 3 downloads\.$/,
+      /^The file part-0\.parquet of dataset parcels, version 1 differs from what its manifest states: stated sha256 [\da-f]{64}, found sha256 [\da-f]{64}, in each of 3 downloads\.$/,
     );
     expect(fileRequests()).toHaveLength(3);
     expect(readdirSync(directory)).toEqual([]);

@@ -21,13 +21,15 @@ export interface MirrorPlace {
 /** What is wrong with the mirror at `path`, for everything that is not the fault of some dataset's data. */
 export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPlace): Promise<FeedSyncError> {
   const cause = error;
+  // DuckDB ends some of its sentences, and not others.
+  const said = error.message.replace(/[.!]$/, '');
   switch (error.trouble) {
     case 'locked':
       return busy(path, error.holderProcessId, cause);
     case 'interrupted':
       return new InterruptedError(`Work on the mirror ${path} was interrupted.`, { cause });
     case 'disk-full':
-      return new StorageError(`The disk of ${path} is full (${await free(path)} free): ${error.message}.`, {
+      return new StorageError(`The disk of ${path} is full (${await free(path)} free): ${said}.`, {
         hint: 'Free space on it; a reload needs about the size of the table once more.',
         cause,
       });
@@ -37,25 +39,27 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
         cause,
       });
     case 'not-permitted':
-      return new StorageError(`The user with id ${uid ?? 'unknown'} may not use ${path}: ${error.message}.`, {
+      return new StorageError(`The user with id ${uid ?? 'unknown'} may not use ${path}: ${said}.`, {
         hint: 'Give this user the file and its folder, for reading and writing.',
         cause,
       });
     case 'folder-missing':
-      return new StorageError(`The folder of the mirror ${path} is not there: ${error.message}.`, {
+      return new StorageError(`The folder of the mirror ${path} is not there: ${said}.`, {
         hint: 'Create the folder, or set destination.path (FEED_SYNC_DESTINATION_PATH).',
         cause,
       });
     case 'foreign':
-      return new ConfigurationError(
-        `The mirror ${path} is not for this version of DuckDB: ${error.message}.`,
-        {
-          hint: 'Use the newer version of feed-sync that wrote it, or set destination.path to another file.',
-          cause,
-        },
-      );
+      return new ConfigurationError(`The mirror ${path} is not for this version of DuckDB: ${said}.`, {
+        hint: 'Use the newer version of feed-sync that wrote it, or set destination.path to another file.',
+        cause,
+      });
+    case 'unreadable':
+      return new StorageError(`The mirror ${path} cannot be read: ${said}.`, {
+        hint: 'A damaged mirror is set aside and built anew by: feed-sync once. If it is another file, set destination.path.',
+        cause,
+      });
     default:
-      return new StorageError(`The mirror ${path} cannot be used: ${error.message}.`, { cause });
+      return new StorageError(`The mirror ${path} cannot be used: ${said}.`, { cause });
   }
 }
 

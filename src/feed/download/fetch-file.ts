@@ -137,7 +137,7 @@ function pause(retry: number, { retryPolicy, tools }: FetchParts, signal: AbortS
 
 function wrongContent(job: FileJob, { stated, found }: ContentDiffers): DataError {
   const difference = `stated ${stated}, found ${found}, in each of ${MAX_WRONG_CONTENTS} downloads`;
-  return new DataError(`The ${describeJob(job)} is not what its manifest states: ${difference}.`, {
+  return new DataError(`The ${describeJob(job)} differs from what its manifest states: ${difference}.`, {
     hint: 'The service has to publish the file or its manifest anew. Tell it the name of the file.',
   });
 }
@@ -145,13 +145,13 @@ function wrongContent(job: FileJob, { stated, found }: ContentDiffers): DataErro
 function noLinkOpens(job: FileJob, { status }: LinkExpired): ServiceUnavailableError {
   const trouble = `its link has expired (${status}), and ${MAX_EXPIRED_LINKS - 1} fresh links did not open either`;
   return new ServiceUnavailableError(`Could not download ${describeJob(job)}: ${trouble}.`, {
-    hint: 'It is tried again at the next poll. If it stays so, tell the service.',
+    hint: 'It is tried again at the next catch-up. If it stays so, tell the service.',
   });
 }
 
 function tooSlow(job: FileJob, { limits }: FetchParts): ServiceUnavailableError {
   return new ServiceUnavailableError(
     `Could not download ${describeJob(job)}: it was not whole after ${formatDuration(limits.fileDeadlineMs)}.`,
-    { hint: 'What has arrived is kept, and the rest is asked for at the next poll.' },
+    { hint: 'What has arrived is kept, and the rest is asked for at the next catch-up.' },
   );
 }

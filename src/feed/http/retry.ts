@@ -18,6 +18,9 @@ import { TransientTrouble } from './trouble.ts';
 /** A service that answers wrongly twice in a row will not have changed a second later. */
 const MAX_VIOLATIONS = 2;
 
+/** A wait that a person who watches would wonder about. */
+const LONG_WAIT_MS = 10_000;
+
 export interface RetryPolicy extends Backoff {
   readonly maxAttempts: number;
   /** All attempts together, without the waiting that the service asked for. */
@@ -67,7 +70,9 @@ export async function withRetries<T>(
       spent.elapsedMs = tools.clock.monotonicMs() - startedMs;
       const wait = nextWait(error, spent, policy, tools.random);
       if (wait === null) throw givenUp(error, task.title, spent, policy.outage);
-      tools.log.debug({ title: task.title, trouble: error.message, waitMs: wait.ms }, 'Trying again.');
+      const fields = { title: task.title, trouble: error.message, waitMs: wait.ms };
+      if (wait.ms < LONG_WAIT_MS) tools.log.debug(fields, 'Trying again.');
+      else tools.log.warn(fields, 'Waiting before it is tried again.');
       if (wait.asked) spent.askedMs += wait.ms;
       await sleepUnlessStopped(tools.clock, wait.ms, signal);
     }

@@ -74,7 +74,7 @@ export function violation(title: string, path: string, trouble: string): Contrac
   return new ContractViolationError(
     `Could not ${title}: the answer does not fit the interface at ${path}: ${trouble}.`,
     path,
-    { hint: 'It is asked for again at the next poll. If it stays so, tell the service.' },
+    { hint: 'It is asked for again at the next catch-up. If it stays so, tell the service.' },
   );
 }
 

@@ -3,6 +3,7 @@
  * program. Tables in all columns, types and values, both ways; the bookkeeping; comments; and nothing beside.
  */
 
+import { MIRROR_TYPES } from '../../fixtures/demo/comparison/exact-text.ts';
 import type { DatasetVersion } from '../../fixtures/feed/model.ts';
 import type { SourceColumn, SourceSchema } from '../../fixtures/source/content.ts';
 import { columnsOf } from '../../fixtures/source/wire.ts';
@@ -11,17 +12,6 @@ import { type ExactMirror, exactText, identifier, literal, openExactly } from '.
 import { bookDifferences } from './mirror-books.ts';
 import { type Expectation, type PublishedDataset, tableNameOf } from './published.ts';
 import { sameText } from './same-text.ts';
-
-const DUCKDB_TYPES = {
-  string: 'VARCHAR',
-  integer: 'BIGINT',
-  number: 'DOUBLE',
-  boolean: 'BOOLEAN',
-  date: 'DATE',
-  timestamp: 'TIMESTAMP WITH TIME ZONE',
-  geometry: 'GEOMETRY',
-  json: 'JSON',
-} as const;
 
 const MAX_DIFFERENCES_OF_A_TABLE = 5;
 
@@ -62,7 +52,7 @@ async function columnDifferences(
     FROM duckdb_columns() WHERE schema_name = 'main' AND table_name = ${literal(tableName)} ORDER BY column_index`);
   const expected = columnsOf(schema).map(({ name, type, description }) => [
     name,
-    DUCKDB_TYPES[type],
+    MIRROR_TYPES[type],
     description ?? null,
   ]);
   return sameText('columns', actual, expected);

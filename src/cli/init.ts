@@ -3,6 +3,7 @@
 import { resolve } from 'node:path';
 import { exampleConfiguration } from '../configuration/example.ts';
 import { createFile } from '../lib/files.ts';
+import { systemCode } from '../lib/system-code.ts';
 import { StorageError, UsageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
@@ -30,7 +31,7 @@ export async function init(file: string, { terminal, workingDirectory }: Context
 }
 
 function troubleWith(path: string, error: unknown): Error {
-  const code = error instanceof Error && 'code' in error ? error.code : null;
+  const code = systemCode(error);
   if (code === 'EEXIST') {
     return new UsageError(`${path} is there already, and init writes over nothing.`, {
       hint: 'Name another file: feed-sync init other.yaml',

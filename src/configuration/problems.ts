@@ -40,8 +40,3 @@ export function systemReason(error: unknown): string {
   const hasNumber = 'errno' in error && typeof error.errno === 'number';
   return hasNumber ? `${getSystemErrorMessage(Number(error.errno))} (${error.code})` : String(error.code);
 }
-
-/** The system's code, `ENOENT`, of a file that could not be read; null where there is none. */
-export function systemCode(error: unknown): string | null {
-  return error instanceof Error && 'code' in error ? String(error.code) : null;
-}

@@ -3,10 +3,10 @@
  * write their own). Each takes the name of the durable effect it is part of. Modes are for the owner alone.
  */
 
-import { constants } from 'node:fs';
-import { copyFile, type FileHandle, mkdir, open, rename, rm, stat, statfs } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, rename, rm, stat, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { durable } from './durable.ts';
+import { systemCode } from './system-code.ts';
 
 const DIRECTORY_MODE = 0o700;
 const FILE_MODE = 0o600;
@@ -20,28 +20,14 @@ export function makeDirectory(name: string, path: string): Promise<void> {
 export function replaceFile(name: string, path: string, content: string | Uint8Array): Promise<void> {
   return durable(name, async () => {
     const temporaryPath = `${path}.tmp`;
-    const file = await open(temporaryPath, 'w', FILE_MODE);
-    try {
-      await file.writeFile(content);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
+    await writeDurably(temporaryPath, 'w', content);
     await renameDurably(temporaryPath, path);
   });
 }
 
 /** Writes a file that must not be there yet. @throws the system's EEXIST where it is. */
 export function createFile(name: string, path: string, content: string): Promise<void> {
-  return durable(name, async () => {
-    const file = await open(path, 'wx', FILE_MODE);
-    try {
-      await file.writeFile(content);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-  });
+  return durable(name, () => writeDurably(path, 'wx', content));
 }
 
 /** Renames within one file system; the new name survives power loss once this resolves. */
@@ -52,11 +38,6 @@ export function renameFile(name: string, from: string, to: string): Promise<void
 /** Removes a file or a folder with all that is in it; its absence is no error. */
 export function remove(name: string, path: string): Promise<void> {
   return durable(name, () => rm(path, { recursive: true, force: true }));
-}
-
-/** Copies a file, sharing its blocks where the file system can. */
-export function cloneFile(name: string, from: string, to: string): Promise<void> {
-  return durable(name, () => copyFile(from, to, constants.COPYFILE_FICLONE));
 }
 
 /** Opens a file for writing at its end (`append`) or anew (`truncate`). The caller syncs and closes it. */
@@ -78,7 +59,7 @@ async function makeDirectories(path: string): Promise<void> {
   try {
     await mkdir(path, { mode: DIRECTORY_MODE });
   } catch (error) {
-    const code = codeOf(error);
+    const code = systemCode(error);
     if (code === 'EEXIST' && (await stat(path)).isDirectory()) return;
     if (code !== 'ENOENT' || dirname(path) === path) throw error;
     await makeDirectories(dirname(path));
@@ -86,8 +67,14 @@ async function makeDirectories(path: string): Promise<void> {
   }
 }
 
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined;
+async function writeDurably(path: string, flags: 'w' | 'wx', content: string | Uint8Array): Promise<void> {
+  const file = await open(path, flags, FILE_MODE);
+  try {
+    await file.writeFile(content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
 }
 
 async function renameDurably(from: string, to: string): Promise<void> {

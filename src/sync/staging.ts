@@ -22,13 +22,17 @@ export interface Staging {
 
 export function openStaging(directory: string): Staging {
   const pathOf = (datasetId: string): string => join(directory, folderName(datasetId));
+  /** The folders there are, once they were listed: a quiet catch-up need not try to remove one for every dataset. */
+  let folders: Set<string> | null = null;
   return {
     async folderOf(datasetId) {
       const path = pathOf(datasetId);
+      folders?.add(folderName(datasetId));
       await onDisk(path, () => makeDirectory('sync.make-staging-folder', path));
       return path;
     },
     async discard(datasetId) {
+      if (folders?.has(folderName(datasetId)) === false) return;
       const path = pathOf(datasetId);
       await onDisk(path, () => remove('sync.discard-staged', path));
     },
@@ -36,9 +40,11 @@ export function openStaging(directory: string): Staging {
       const wanted = new Set(Array.from(datasetIds, folderName));
       await onDisk(directory, async () => {
         await makeDirectory('sync.make-staging', directory);
-        for (const name of await readdir(directory)) {
+        const found = await readdir(directory);
+        for (const name of found) {
           if (!wanted.has(name)) await remove('sync.discard-unwanted', join(directory, name));
         }
+        folders = new Set(found.filter((name) => wanted.has(name)));
       });
     },
   };

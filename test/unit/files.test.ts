@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { observeDurableEffects } from '../../src/lib/durable.ts';
 import {
-  cloneFile,
   createFile,
   freeBytes,
   makeDirectory,
@@ -116,13 +115,6 @@ describe('other changes', () => {
     expect(existsSync(folder)).toBe(false);
   });
 
-  it('a copy has the same content', async () => {
-    const folder = await newFolder();
-    await writeFile(join(folder, 'a'), 'content');
-    await cloneFile('test.clone', join(folder, 'a'), join(folder, 'b'));
-    expect(await readFile(join(folder, 'b'), 'utf8')).toBe('content');
-  });
-
   it('writing goes on at the end, or starts anew', async () => {
     const path = join(await newFolder(), 'file');
     for (const [mode, text] of [
@@ -155,11 +147,10 @@ describe('crash tests', () => {
     await createFile('test.create', join(folder, 'a', 'x'), '');
     await replaceFile('test.replace', join(folder, 'a', 'x'), '');
     await renameFile('test.rename', join(folder, 'a', 'x'), join(folder, 'a', 'y'));
-    await cloneFile('test.clone', join(folder, 'a', 'y'), join(folder, 'a', 'z'));
     await (await openForWriting('test.open', join(folder, 'a', 'z'), 'append')).close();
     await remove('test.remove', join(folder, 'a'));
     expect(names).toEqual(
-      ['make', 'create', 'replace', 'rename', 'clone', 'open', 'remove'].map((name) => `test.${name}`),
+      ['make', 'create', 'replace', 'rename', 'open', 'remove'].map((name) => `test.${name}`),
     );
   });
 });

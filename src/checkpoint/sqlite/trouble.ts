@@ -6,6 +6,7 @@
 import { statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
+import { systemCode } from '../../lib/system-code.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { BusyError, StorageError } from '../../model/errors.ts';
 
@@ -81,8 +82,7 @@ export async function tolerating(code: string, effect: Promise<void>): Promise<v
 /** The primary result code of SQLite (`SQLITE_IOERR` of `SQLITE_IOERR_WRITE`) or the system's code; null for others. */
 export function codeOf(error: unknown): string | null {
   if (error instanceof Database.SqliteError) return /^SQLITE_[A-Z]+/.exec(error.code)?.[0] ?? error.code;
-  if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code;
-  return null;
+  return systemCode(error);
 }
 
 /** The error as it should reach the caller. */

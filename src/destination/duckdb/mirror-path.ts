@@ -6,6 +6,7 @@
 import { readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { makeDirectory } from '../../lib/files.ts';
+import { systemCode } from '../../lib/system-code.ts';
 import { ConfigurationError, StorageError } from '../../model/errors.ts';
 
 /**
@@ -34,7 +35,7 @@ async function followed(path: string): Promise<string> {
   try {
     return await realpath(path);
   } catch (error) {
-    if (!hasCode(error, 'ENOENT')) throw error;
+    if (systemCode(error) !== 'ENOENT') throw error;
   }
   const place = join(await realpath(dirname(path)), basename(path));
   const target = await targetOf(place);
@@ -46,11 +47,7 @@ async function targetOf(path: string): Promise<string | null> {
   try {
     return await readlink(path);
   } catch (error) {
-    if (hasCode(error, 'ENOENT') || hasCode(error, 'EINVAL')) return null;
+    if (systemCode(error) === 'ENOENT' || systemCode(error) === 'EINVAL') return null;
     throw error;
   }
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code;
 }

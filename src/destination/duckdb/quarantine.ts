@@ -10,6 +10,7 @@ import { open, readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { remove, renameFile } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
+import { systemCode } from '../../lib/system-code.ts';
 import { ConfigurationError, StorageError } from '../../model/errors.ts';
 
 /** The most files set aside beside one mirror. More of them point at the disk, not at the mirror. */
@@ -30,7 +31,7 @@ export async function fileState(path: string): Promise<FileState> {
   try {
     file = await open(path, 'r');
   } catch (error) {
-    if (hasCode(error, 'ENOENT')) return 'absent';
+    if (systemCode(error) === 'ENOENT') return 'absent';
     throw new StorageError(`The mirror ${path} cannot be opened: ${String(error)}.`, { cause: error });
   }
   try {
@@ -93,13 +94,9 @@ async function exists(path: string): Promise<boolean> {
     await stat(path);
     return true;
   } catch (error) {
-    if (hasCode(error, 'ENOENT')) return false;
+    if (systemCode(error) === 'ENOENT') return false;
     throw error;
   }
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code;
 }
 
 /** `20261120T110312345Z`: sorts by time and needs no quoting in a shell. */

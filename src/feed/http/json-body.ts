@@ -5,6 +5,7 @@
 
 import { Readable, type Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import { systemCode } from '../../lib/system-code.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
 import { ContractViolationError } from '../../model/errors.ts';
 import type { HttpAnswer } from './http.ts';
@@ -89,8 +90,9 @@ async function* inflated(answer: HttpAnswer): AsyncGenerator<Buffer> {
   try {
     yield* source.pipe(inflate);
   } catch (error) {
-    if (error instanceof TransientTrouble || !isInflateError(error)) throw error;
-    throw new TransientTrouble(`the answer cannot be inflated (${error.code})`, { cause: error });
+    const code = systemCode(error);
+    if (error instanceof TransientTrouble || code === null) throw error;
+    throw new TransientTrouble(`the answer cannot be inflated (${code})`, { cause: error });
   } finally {
     source.destroy();
     inflate.destroy();
@@ -109,8 +111,4 @@ function inflaterFor(encoding: string): Transform | null {
     default:
       return null;
   }
-}
-
-function isInflateError(error: unknown): error is Error & { readonly code: string } {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string';
 }

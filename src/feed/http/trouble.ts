@@ -3,6 +3,8 @@
  * only; the retry policy turns what is left of it into a `ServiceUnavailableError`.
  */
 
+import { systemCode } from '../../lib/system-code.ts';
+
 export class TransientTrouble extends Error {
   override readonly name = 'TransientTrouble';
   readonly hint: string | null;
@@ -66,7 +68,8 @@ function isCertificateTrouble(code: string | null): boolean {
 /** The code of an error, or of the first that it gathers (all addresses of a name) or was caused by. */
 function codeOf(error: unknown): string | null {
   if (!(error instanceof Error)) return null;
-  if ('code' in error && typeof error.code === 'string') return error.code;
+  const code = systemCode(error);
+  if (code !== null) return code;
   if (error instanceof AggregateError) return codeOf(error.errors[0]);
   return codeOf(error.cause);
 }

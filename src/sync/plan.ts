@@ -47,31 +47,22 @@ export interface PlanInput extends Known {
   readonly now: Date;
 }
 
-const TABLE: Readonly<Record<DatasetStateKind, Readonly<Record<Situation, Plan['kind']>>>> = {
-  absent: {
-    'nothing-needed': 'keep',
-    'look-needed': 'look',
-    'not-offered': 'wait',
-    'offer-lags': 'wait',
-    'offer-answers': 'load',
-    'offer-failed-before': 'report-failure',
-  },
-  live: {
-    'nothing-needed': 'keep',
-    'look-needed': 'look',
-    'not-offered': 'wait',
-    'offer-lags': 'wait',
-    'offer-answers': 'load',
-    'offer-failed-before': 'report-failure',
-  },
-  failed: {
-    'nothing-needed': 'keep',
-    'look-needed': 'look',
-    'not-offered': 'wait',
-    'offer-lags': 'wait',
-    'offer-answers': 'load',
-    'offer-failed-before': 'report-failure',
-  },
+type Row = Readonly<Record<Situation, Plan['kind']>>;
+
+/** Nothing stands in the way; that the last attempt failed matters only where the same content is offered again. */
+const AT_WORK: Row = {
+  'nothing-needed': 'keep',
+  'look-needed': 'look',
+  'not-offered': 'wait',
+  'offer-lags': 'wait',
+  'offer-answers': 'load',
+  'offer-failed-before': 'report-failure',
+};
+
+const TABLE: Readonly<Record<DatasetStateKind, Row>> = {
+  absent: AT_WORK,
+  live: AT_WORK,
+  failed: AT_WORK,
   held: {
     'nothing-needed': 'report-hold',
     'look-needed': 'report-hold',

@@ -20,6 +20,9 @@ export interface CheckpointReader {
   /** By dataset id. */
   wants(): ReadonlyMap<string, Want>;
 
+  /** Subscriptions that a person gave up and that the destination still names. */
+  forgotten(): readonly string[];
+
   holds(): readonly Hold[];
 
   /** By dataset id. */
@@ -41,13 +44,36 @@ export interface Checkpoint extends CheckpointReader {
 
   /**
    * The wants and the cursor of one step, in one transaction. The cursor is stored as it is, also null or an earlier
-   * one. The same step again changes nothing but the looks: each one asked for is owed.
+   * one. A dataset that was dropped and is held again is refused no more: its hold is lifted in the same transaction. The same step again changes nothing but the looks: each one asked for is owed.
    * @throws ContractViolationError for an id that cannot be kept as it is; nothing of the step is then stored.
    */
   commitFollowStep(step: FollowStep): void;
 
   /** The looks asked for up to `looksAsked` are done: versions and schemas were read and the table is at their head. */
   markLooked(datasetId: string, looksAsked: number): void;
+
+  /**
+   * A person asks that the snapshots be loaded again, also of datasets that failed. Those not wanted by any
+   * subscription are left out.
+   * @returns the datasets that will be loaded.
+   */
+  askResync(datasetIds: readonly string[]): readonly string[];
+  /** The resyncs asked for up to `resyncsAsked` are done. */
+  markResynced(datasetId: string, resyncsAsked: number): void;
+
+  /**
+   * A person agrees that everything is retired that no subscription holds now, and lifts the hold of retirements.
+   * @returns the datasets.
+   */
+  approveRetirements(): readonly string[];
+
+  /**
+   * A person gives a subscription up: its position, what it wanted and its hold are gone in one transaction.
+   * @returns the datasets it held.
+   */
+  forget(subscriptionId: string): readonly string[];
+  /** The destination names these subscriptions no more. */
+  clearForgotten(subscriptionIds: readonly string[]): void;
 
   /** Stores a refusal. One that stands already for the same scope is replaced. */
   hold(hold: Hold): void;
@@ -69,6 +95,8 @@ export interface Followed {
   readonly cursor: EventId | null;
   /** When the cursor last moved or was taken. */
   readonly cursorAt: Date;
+  /** When the log was last read from its start because it is quiet (`FollowStep.isQuiet`); null: it is read after the cursor. */
+  readonly quietReadAt: Date | null;
 }
 
 /** A refusal that stands until a person has acted. */

@@ -6,7 +6,9 @@
  * `StorageError` (disk or file trouble) and `ConfigurationError` (its format is newer than this program).
  */
 
+import type { ColumnType } from '../model/column.ts';
 import type { Schema } from '../model/schema.ts';
+import type { Counts } from '../model/version.ts';
 
 export interface Destination {
   /** What the destination has, read in one moment. */
@@ -19,14 +21,17 @@ export interface Destination {
   enroll(enrolment: Enrolment): Promise<void>;
 
   /**
-   * Examines a unit of work before the database is touched: files, columns, types.
-   * @throws DataError when the content cannot be loaded, naming file, column and value.
+   * Examines a unit of work before the database is touched: files and pages, columns, types, values of changes.
+   * @throws DataError when the content cannot be loaded, naming file or page, column and value.
+   * @throws UnknownColumnsError when files or rows hold columns that the schema does not know.
+   * @throws UnusableChangesError when the snapshot has to be loaded instead of these changes.
    */
   prepare(unit: Unit): Promise<Prepared>;
 
   /**
    * Commits the units inside one window in which the database is open for writing. Each is proven first, and each
-   * fails alone. The outcomes are in the order of the units.
+   * fails alone. The outcomes are in the order of the units. Changes that do not prove fail with
+   * `UnusableChangesError`.
    */
   commit(units: readonly Prepared[]): Promise<readonly Outcome[]>;
 
@@ -53,18 +58,34 @@ export interface HeldDataset {
   readonly snapshotDigest: string;
   readonly publishedAt: Date | null;
   readonly appliedAt: Date;
+  /** In the order of the table. */
+  readonly columns: readonly HeldColumn[];
   /** By subscription id: the number of the newest reload event that the table satisfies. */
   readonly reloads: ReadonlyMap<string, bigint>;
+}
+
+/** A column of a live table: a row of `feed_sync.columns`. */
+export interface HeldColumn {
+  /** As the service names it. */
+  readonly name: string;
+  /** Its name in the table. */
+  readonly columnName: string;
+  readonly type: ColumnType;
+  readonly role: 'key' | 'data' | 'envelope';
+  /** The coordinate system of a geometry; null where it is not known, and for other columns. */
+  readonly crs: string | null;
 }
 
 export interface Enrolment {
   readonly origin: string;
   readonly subscriptionIds: readonly string[];
+  /** Subscriptions that a person gave up: the destination belongs to them no more. */
+  readonly forgottenSubscriptionIds: readonly string[];
   readonly datasetIds: readonly string[];
 }
 
 /** A unit of work: what is committed as one for one dataset. */
-export type Unit = SnapshotUnit;
+export type Unit = SnapshotUnit | ChangesUnit | RetirementUnit;
 
 /** The whole table is replaced by the content of the files. */
 export interface SnapshotUnit {
@@ -82,6 +103,49 @@ export interface SnapshotUnit {
   /** What the unit was planned from. If the destination has something else by then, the outcome is `overtaken`. */
   readonly plannedFrom: PlannedFrom | null;
 }
+
+/** The table moves along the versions of a chain, in one step: the net change of them all. */
+export interface ChangesUnit {
+  readonly kind: 'changes';
+  readonly datasetId: string;
+  /** The version the table has afterwards: that of the last of `versions`. */
+  readonly version: number;
+  readonly publishedAt: Date | null;
+  /** That of `version`. Columns of it that the table lacks are added, where the unit `addsColumns`. */
+  readonly schema: Schema;
+  /** Without it the table's columns stay as they are. */
+  readonly addsColumns: boolean;
+  /** From the version after the table's on, oldest first, never empty. */
+  readonly versions: readonly VersionChanges[];
+  readonly plannedFrom: HeldDataset;
+}
+
+/** The recorded changes of one version, and what the service says of them; null is not checked. */
+export interface VersionChanges {
+  readonly version: number;
+  /** Paths of the response bodies as the service sent them, in order. */
+  readonly pages: readonly string[];
+  readonly counts: Counts | null;
+  /** Rows of the whole dataset at this version. */
+  readonly rowCount: number | null;
+}
+
+/** The table leaves the mirrored data; its name stays the dataset's, should it come back. */
+export interface RetirementUnit {
+  readonly kind: 'retirement';
+  readonly datasetId: string;
+  readonly how: Retirement;
+  /** For people: why. */
+  readonly reason: string;
+  readonly plannedFrom: PlannedFrom;
+}
+
+/**
+ * - `archive`: a copy under another name, out of the mirrored data.
+ * - `drop`: gone.
+ * - `keep`: it stays where it is, and is followed no more.
+ */
+export type Retirement = 'archive' | 'drop' | 'keep';
 
 export interface SnapshotFile {
   readonly path: string;
@@ -109,6 +173,8 @@ export interface Prepared {
 
 export type Outcome =
   | { readonly kind: 'committed'; readonly datasetId: string; readonly committed: Committed }
+  /** `table` is where the rows are now, with its schema; null where they are gone. */
+  | { readonly kind: 'retired'; readonly datasetId: string; readonly table: string | null }
   /** Nothing was changed for this dataset. */
   | { readonly kind: 'failed'; readonly datasetId: string; readonly error: Error }
   /** The destination is no longer what the unit was planned from: plan again. */
@@ -119,4 +185,6 @@ export interface Committed {
   readonly fromVersion: number | null;
   readonly toVersion: number;
   readonly rowCount: number;
+  /** Rows that the commit added, changed and removed; null where the table was replaced as a whole. */
+  readonly net: Counts | null;
 }

@@ -63,13 +63,16 @@ export class InterruptedError extends FeedSyncError {
 export type RefusalScope =
   | { readonly kind: 'workspace' }
   | { readonly kind: 'subscription'; readonly subscriptionId: string }
-  | { readonly kind: 'dataset'; readonly datasetId: string };
+  | { readonly kind: 'dataset'; readonly datasetId: string }
+  /** Of all tables that are to be retired: so many at once that a person has to agree. */
+  | { readonly kind: 'retirement' };
 
 export interface Refusal {
   readonly scope: RefusalScope;
   /** The operation that was refused, in the words of the log: `list subscriptions`. */
   readonly operation: string;
-  readonly status: number;
+  /** Null where no answer said so: we found out ourselves, and the code and the message are ours. */
+  readonly status: number | null;
   /** The service's own code; null where it gave none (a 401 has none). */
   readonly code: string | null;
   /** The service's message, to be relayed as it is. */
@@ -111,6 +114,19 @@ export class DataError extends FeedSyncError {
   readonly disposition = 'stop';
 }
 
+/** Changes of one version that do not say what they must: a value that would have to be bent, a key that is null or repeated. */
+export class BadChangesError extends DataError {
+  readonly datasetId: string;
+  readonly version: number;
+
+  /** `message` names version, page, column and value. */
+  constructor(datasetId: string, version: number, message: string) {
+    super(message, { hint: `To load the snapshot instead: feed-sync resync ${datasetId}` });
+    this.datasetId = datasetId;
+    this.version = version;
+  }
+}
+
 /** The files of a snapshot hold columns that the schema does not know: the schemas may have been read too early. */
 export class UnknownColumnsError extends DataError {
   readonly datasetId: string;
@@ -121,6 +137,23 @@ export class UnknownColumnsError extends DataError {
     super(`The files of ${datasetId} have columns that its schema does not know: ${names}.`);
     this.datasetId = datasetId;
     this.columns = columns;
+  }
+}
+
+/**
+ * Recorded changes that cannot lead the table on, though nothing is wrong with their values: their counts differ, or
+ * they lack what the table needs. They give way to the snapshot.
+ */
+export class UnusableChangesError extends FeedSyncError {
+  readonly disposition = 'reload';
+  readonly datasetId: string;
+  /** The version whose changes they are. Those of earlier versions may be sound. */
+  readonly version: number;
+
+  constructor(datasetId: string, version: number, why: string) {
+    super(`The changes of ${datasetId} version ${version} cannot be applied: ${why}.`);
+    this.datasetId = datasetId;
+    this.version = version;
   }
 }
 

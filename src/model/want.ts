@@ -12,12 +12,21 @@ export interface Want {
   readonly members: ReadonlySet<string>;
   /** Subscriptions that held it and dropped it, with the number of the event that said so; null where it was no event. */
   readonly formerMembers: ReadonlyMap<string, bigint | null>;
+  /** By subscription id: why it dropped the dataset, in the service's word; absent where it did not say. */
+  readonly removalReasons: ReadonlyMap<string, string>;
   readonly atLeastVersion: number | null;
   /** By subscription id: the number of the newest event that asked for a reload. */
   readonly reloadAfter: ReadonlyMap<string, bigint>;
+  /** By subscription id: when that event was read. */
+  readonly reloadAskedAt: ReadonlyMap<string, Date>;
+  /** Reloads that a person asked for, counted like looks. */
+  readonly resyncsAsked: number;
+  readonly resyncsDone: number;
   /** Looks asked for and looks done are counted; a look is owed while more were asked for. */
   readonly looksAsked: number;
   readonly looksDone: number;
+  /** A person has agreed that the table is retired, however many others are with it. Over once a subscription holds it again. */
+  readonly retirementApproved: boolean;
 }
 
 /**
@@ -28,7 +37,13 @@ export type WantChange =
   /** The subscription holds the dataset. Changes nothing where a later event of it decided already. */
   | { readonly kind: 'member'; readonly datasetId: string; readonly eventNumber?: bigint }
   /** The subscription holds it no more. Changes nothing where a later event of it decided already. */
-  | { readonly kind: 'no-member'; readonly datasetId: string; readonly eventNumber?: bigint }
+  | {
+      readonly kind: 'no-member';
+      readonly datasetId: string;
+      readonly eventNumber?: bigint;
+      /** Why, in the service's word. */
+      readonly reason?: string;
+    }
   /** At least this version; a lower one changes nothing, nor does an event from before the subscription's newest reload. */
   | {
       readonly kind: 'at-least';
@@ -52,5 +67,10 @@ export interface FollowStep {
   readonly subscriptionName: string | null;
   /** The position to read on from; null: from the start of the log. */
   readonly cursor: EventId | null;
+  /**
+   * The service keeps nothing at the cursor any more, and nothing newer has come: the log is read from its start, and
+   * what is not newer than the cursor is skipped.
+   */
+  readonly isQuiet: boolean;
   readonly changes: readonly WantChange[];
 }

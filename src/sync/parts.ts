@@ -1,7 +1,7 @@
 /** What a catch-up works with: the three ports, the ambient things passed in, and the user's choices. */
 
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
-import type { Destination } from '../destination/destination.ts';
+import type { Destination, Retirement } from '../destination/destination.ts';
 import type { Feed } from '../feed/feed.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
@@ -23,6 +23,10 @@ export interface Choices {
   /** Globs on dataset ids. */
   readonly include: readonly string[];
   readonly exclude: readonly string[];
+  /** What an additive schema change does: load the snapshot again, or add the columns and apply the changes. */
+  readonly schemaChanges: 'reload' | 'alter';
+  /** What becomes of the table of a dataset that no subscription holds any more. */
+  readonly removedDatasets: Retirement;
   /** Where downloads are kept until they are committed. */
   readonly stagingDirectory: string;
   /** A hash of the API key: a hold of the workspace is lifted by another key. */

@@ -70,6 +70,8 @@ export async function openParts(
   const choices = {
     subscriptions: configuration.subscriptions,
     ...configuration.datasets,
+    schemaChanges: configuration.schemaChanges,
+    removedDatasets: configuration.removedDatasets,
     stagingDirectory: join(dataDirectory, 'staging'),
     keyHash: hashOf(configuration.service.apiKey),
   };

@@ -30,6 +30,10 @@ export interface ServiceConfiguration {
   readonly subscriptions: readonly string[] | null;
   /** Globs on dataset ids (`*` stands for any text). All of them: include `*`, exclude nothing. */
   readonly datasets: { readonly include: readonly string[]; readonly exclude: readonly string[] };
+  /** What a schema change that only adds columns does; every other one loads the snapshot again. */
+  readonly schemaChanges: 'reload' | 'alter';
+  /** What becomes of the table of a dataset that no subscription holds any more. */
+  readonly removedDatasets: 'archive' | 'drop' | 'keep';
   /** Origins as `new URL(…).origin` writes them. */
   readonly downloads: { readonly allowedOrigins: readonly string[] };
   readonly http: {

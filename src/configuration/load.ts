@@ -123,6 +123,8 @@ function servicePart(resolution: Resolution, apiKey: Secret): ServiceConfigurati
       include: resolvedValue(resolution, 'datasets.include'),
       exclude: resolvedValue(resolution, 'datasets.exclude'),
     },
+    schemaChanges: resolvedValue(resolution, 'schemaChanges'),
+    removedDatasets: resolvedValue(resolution, 'removedDatasets'),
     downloads: { allowedOrigins: resolvedValue(resolution, 'downloads.allowedOrigins') },
     http: {
       timeoutMs: resolvedValue(resolution, 'http.timeout'),

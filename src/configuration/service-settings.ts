@@ -3,7 +3,7 @@
  * stand together, those that a run cannot do without come first.
  */
 
-import { count, duration, list, path, secret, size } from './kinds.ts';
+import { choice, count, duration, list, path, secret, size } from './kinds.ts';
 import { baseUrl, datasetGlob, identifier, manifestPath, origin, parameterName } from './service-kinds.ts';
 import { absent, required, type Setting, written } from './setting.ts';
 
@@ -47,6 +47,18 @@ export const serviceSettings = {
     kind: list(datasetGlob, 'may be empty'),
     default: absent('none', [], '["*-permits"]'),
     description: 'The datasets to leave out of those included, by id; * stands for any text.',
+  },
+  schemaChanges: {
+    kind: choice(['reload', 'alter']),
+    default: written('reload'),
+    description:
+      'When a dataset gets new columns: reload loads all of it again; alter adds them to its table and applies the changes.',
+  },
+  removedDatasets: {
+    kind: choice(['archive', 'drop', 'keep']),
+    default: written('archive'),
+    description:
+      'The table of a dataset that left all subscriptions: archive moves it to the schema archived; drop deletes; keep lets it be.',
   },
   'downloads.allowedOrigins': {
     kind: list(origin, 'may be empty'),

@@ -25,6 +25,8 @@ describe('the defaults', () => {
       },
       subscriptions: null,
       datasets: { include: ['*'], exclude: [] },
+      schemaChanges: 'reload',
+      removedDatasets: 'archive',
       dataDirectory: '/home/ann/data',
       destination: { path: '/home/ann/data/mirror.duckdb' },
       checkpoint: { path: '/home/ann/data/checkpoint.sqlite' },

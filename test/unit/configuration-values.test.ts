@@ -113,6 +113,26 @@ describe('wrong types in the file', () => {
   });
 });
 
+describe('choices', () => {
+  it.each(['reload', 'alter'] as const)('lets schema changes be %s', (word) => {
+    expect(read('--schema-changes', word, ({ schemaChanges }) => schemaChanges)).toBe(word);
+    expect(loadFile(`schemaChanges: ${word}`).configuration.schemaChanges).toBe(word);
+  });
+
+  it.each(['archive', 'drop', 'keep'] as const)('lets removed datasets be %s', (word) => {
+    const environment = { ...REQUIRED, FEED_SYNC_REMOVED_DATASETS: word };
+    expect(load({ environment }).configuration.removedDatasets).toBe(word);
+    expect(loadFile(`removedDatasets: ${word}`).configuration.removedDatasets).toBe(word);
+  });
+
+  it.each([
+    ['--schema-changes', 'add', "schemaChanges is 'add'; write one of reload, alter"],
+    ['--removed-datasets', 'Drop', "removedDatasets is 'Drop'; write one of archive, drop, keep"],
+  ])('refuses %s %s', (flag, text, trouble) => {
+    expect(troubleOfFlag(flag, text)).toBe(trouble);
+  });
+});
+
 describe('paths', () => {
   it.each([
     ['--data-dir', '~/data', "dataDir is '~/data', and ~ has no meaning here; write the whole path"],

@@ -3,6 +3,13 @@
 import { microsecondsOfTimestamp } from '../../fixtures/source/moment.ts';
 import { columnsOf } from '../../fixtures/source/wire.ts';
 import { type ExactMirror, literal } from './exact-mirror.ts';
+import {
+  type ArchivedTable,
+  historyDifferences,
+  type Lines,
+  readArchived,
+  readLines,
+} from './mirror-history.ts';
 import { type Expectation, type PublishedDataset, tableNameOf } from './published.ts';
 import { sameText } from './same-text.ts';
 
@@ -10,27 +17,44 @@ export async function bookDifferences(
   mirror: ExactMirror,
   expected: Expectation,
 ): Promise<readonly string[]> {
+  const lines = await readLines(mirror);
+  const archived = await readArchived(mirror);
   return [
-    ...(await tables(mirror, expected)),
-    ...(await datasets(mirror, expected)),
-    ...(await columns(mirror, expected)),
-    ...(await histories(mirror, expected)),
+    ...(await tables(mirror, expected, archived)),
+    ...(await datasets(mirror, expected, lines)),
+    ...(await columns(mirror, expected, lines)),
+    ...(await historyDifferences(mirror, expected, lines, archived)),
     ...(await names(mirror)),
     ...(await reloads(mirror, expected)),
     ...(await meta(mirror, expected)),
   ];
 }
 
-/** The tables that people see, and their comments: one for each dataset, and none beside. */
-async function tables(mirror: ExactMirror, expected: Expectation): Promise<readonly string[]> {
+/** The tables that people see, and their comments: one for each dataset and each retired one, and none beside. */
+async function tables(
+  mirror: ExactMirror,
+  expected: Expectation,
+  archived: readonly ArchivedTable[],
+): Promise<readonly string[]> {
   const actual = await mirror.rows(
-    "SELECT table_name, comment FROM duckdb_tables() WHERE schema_name <> 'feed_sync' ORDER BY encode(table_name)",
+    `SELECT schema_name || '.' || table_name AS name, comment FROM duckdb_tables()
+      WHERE schema_name <> 'feed_sync' ORDER BY encode(name)`,
   );
-  const wanted = expected.datasets.map(({ datasetId }) => [tableNameOf(datasetId), `Dataset ${datasetId}`]);
-  return sameText('tables', actual, inOrder(wanted));
+  const live = expected.datasets.map(({ datasetId }) => [
+    `main.${tableNameOf(datasetId)}`,
+    `Dataset ${datasetId}`,
+  ]);
+  const retired = archived.flatMap(({ datasetId, tableName, isKept }) =>
+    tableName === null ? [] : [[`${isKept ? 'main' : 'archived'}.${tableName}`, `Dataset ${datasetId}`]],
+  );
+  return sameText('tables', actual, inOrder([...live, ...retired]));
 }
 
-async function datasets(mirror: ExactMirror, expected: Expectation): Promise<readonly string[]> {
+async function datasets(
+  mirror: ExactMirror,
+  expected: Expectation,
+  lines: Lines,
+): Promise<readonly string[]> {
   const actual =
     await mirror.rows(`SELECT dataset_id, table_name, version::VARCHAR, schema_version, row_count::VARCHAR,
       to_json(key_columns)::VARCHAR, snapshot_version::VARCHAR, epoch_us(published_at)::VARCHAR,
@@ -43,20 +67,22 @@ async function datasets(mirror: ExactMirror, expected: Expectation): Promise<rea
     version.schemaVersion,
     String(version.content.rowCount),
     JSON.stringify(version.content.schema.keyColumns),
-    String(version.version),
+    lines.get(datasetId)?.findLast(({ kind }) => kind === 'snapshot')?.to ?? 'never loaded',
     String(microsecondsOfTimestamp(version.publishedAt)),
     'true',
   ]);
   return sameText('feed_sync.datasets', actual, inOrder(wanted));
 }
 
-async function columns(mirror: ExactMirror, expected: Expectation): Promise<readonly string[]> {
+async function columns(mirror: ExactMirror, expected: Expectation, lines: Lines): Promise<readonly string[]> {
   const differences: string[] = [];
   for (const dataset of expected.datasets) {
     const actual = await mirror.rows(`SELECT "position"::VARCHAR, name, column_name, type, nullable::VARCHAR,
         description, source_name, role, crs
       FROM feed_sync.columns WHERE dataset_id = ${literal(dataset.datasetId)} ORDER BY "position"`);
-    differences.push(...sameText(`feed_sync.columns of ${dataset.datasetId}`, actual, columnRows(dataset)));
+    const wasChanged = lines.get(dataset.datasetId)?.at(-1)?.kind === 'changes';
+    const wanted = columnRows(dataset, wasChanged, actual);
+    differences.push(...sameText(`feed_sync.columns of ${dataset.datasetId}`, actual, wanted));
   }
   const strangers = await mirror.rows(
     'SELECT DISTINCT dataset_id FROM feed_sync.columns ANTI JOIN feed_sync.datasets USING (dataset_id)',
@@ -64,8 +90,14 @@ async function columns(mirror: ExactMirror, expected: Expectation): Promise<read
   return [...differences, ...sameText('columns of no dataset', strangers, [])];
 }
 
-function columnRows({ version }: PublishedDataset): readonly (readonly (string | null)[])[] {
-  const { schema, rowCount } = version.content;
+type Cells = readonly (string | null)[];
+
+function columnRows(
+  dataset: PublishedDataset,
+  wasChanged: boolean,
+  actual: readonly Cells[],
+): readonly Cells[] {
+  const { schema } = dataset.version.content;
   const roleOf = (name: string, index: number): string => {
     if (schema.keyColumns.includes(name)) return 'key';
     return index < schema.columns.length ? 'data' : 'envelope';
@@ -79,31 +111,23 @@ function columnRows({ version }: PublishedDataset): readonly (readonly (string |
     description ?? null,
     sourceName ?? null,
     roleOf(name, index),
-    // A GeoParquet file that names no coordinate system is in WGS 84; without a file nothing is known.
-    type === 'geometry' && rowCount > 0 ? 'OGC:CRS84' : null,
+    type === 'geometry' ? crsOf(dataset, index, wasChanged, actual[index]?.at(-1)) : null,
   ]);
 }
 
-/** Each line begins where the one before ended, and the last one ends at the version of the table. */
-async function histories(mirror: ExactMirror, expected: Expectation): Promise<readonly string[]> {
-  const lines = await mirror.rows(`SELECT dataset_id, from_version::VARCHAR, to_version::VARCHAR, kind,
-      (coalesce(added, changed, removed) IS NULL AND applied_at IS NOT NULL)::VARCHAR
-    FROM feed_sync.history ORDER BY rowid`);
-  return expected.datasets.flatMap(({ datasetId, version }) => {
-    const own = lines.filter(([id]) => id === datasetId);
-    const from = own.map((line) => line[1]);
-    const to = own.map((line) => line[2] ?? null);
-    const rest = own.map((line) => line.slice(3));
-    return [
-      ...sameText(`history of ${datasetId}: from`, from, [null, ...to.slice(0, -1)]),
-      ...sameText(`history of ${datasetId}: last`, to.at(-1), String(version.version)),
-      ...sameText(
-        `history of ${datasetId}: kinds`,
-        rest,
-        own.map(() => ['snapshot', 'true']),
-      ),
-    ];
-  });
+/**
+ * A GeoParquet file that names no coordinate system is in WGS 84, and so is GeoJSON; without any of them nothing is
+ * known. A column that changes have emptied, or never filled, may have come with one or not.
+ */
+function crsOf(
+  { version: { content } }: PublishedDataset,
+  index: number,
+  wasChanged: boolean,
+  actual: string | null | undefined,
+): string | null {
+  if (!wasChanged) return content.rowCount > 0 ? 'OGC:CRS84' : null;
+  const hasValue = [...content.rows()].some((row) => (row[index] ?? null) !== null);
+  return !hasValue && actual === null ? null : 'OGC:CRS84';
 }
 
 /** Given once for each dataset, to no two the same, and those of the live tables among them. */

@@ -1,0 +1,175 @@
+/**
+ * Checks `feed_sync.history` and `feed_sync.archived` of a mirror: every line continues the one before, and what was
+ * retired is where the list says, and nowhere else.
+ */
+
+import { type ExactMirror, identifier } from './exact-mirror.ts';
+import type { Expectation } from './published.ts';
+import { sameText } from './same-text.ts';
+
+type Text = string | null;
+
+/** A line of the history, as text. */
+export interface Line {
+  readonly from: Text;
+  readonly to: Text;
+  readonly kind: Text;
+  /** Added, changed, removed. */
+  readonly counts: readonly Text[];
+  readonly appliedAt: Text;
+}
+
+/** A line of `feed_sync.archived`; `isKept` where the table stayed under its own name. */
+export interface ArchivedTable {
+  readonly datasetId: string;
+  readonly tableName: Text;
+  readonly version: Text;
+  readonly reason: Text;
+  readonly archivedAt: Text;
+  readonly isKept: boolean;
+}
+
+/** By dataset id, in the order in which they were written. */
+export type Lines = ReadonlyMap<string, readonly Line[]>;
+
+export async function readLines(mirror: ExactMirror): Promise<Lines> {
+  const rows = await mirror.rows(`SELECT dataset_id, from_version::VARCHAR, to_version::VARCHAR, kind,
+      added::VARCHAR, changed::VARCHAR, removed::VARCHAR, epoch_us(applied_at)::VARCHAR
+    FROM feed_sync.history ORDER BY rowid`);
+  const lines = rows.map(([datasetId, from = null, to = null, kind = null, ...rest]) => ({
+    datasetId: datasetId ?? '',
+    line: { from, to, kind, counts: rest.slice(0, 3), appliedAt: rest[3] ?? null },
+  }));
+  const byDataset = Map.groupBy(lines, ({ datasetId }) => datasetId);
+  return new Map([...byDataset].map(([id, own]) => [id, own.map(({ line }) => line)]));
+}
+
+export async function readArchived(mirror: ExactMirror): Promise<readonly ArchivedTable[]> {
+  const rows = await mirror.rows(`SELECT a.dataset_id, a.table_name, a.version::VARCHAR, a.reason,
+      epoch_us(a.archived_at)::VARCHAR, coalesce(a.table_name = n.table_name, FALSE)::VARCHAR
+    FROM feed_sync.archived a LEFT JOIN feed_sync.names n USING (dataset_id) ORDER BY a.rowid`);
+  return rows.map(([id, tableName = null, version = null, reason = null, archivedAt = null, isKept]) => ({
+    datasetId: id ?? '',
+    tableName,
+    version,
+    reason,
+    archivedAt,
+    isKept: isKept === 'true',
+  }));
+}
+
+export async function historyDifferences(
+  mirror: ExactMirror,
+  expected: Expectation,
+  lines: Lines,
+  archived: readonly ArchivedTable[],
+): Promise<readonly string[]> {
+  const versions = new Map(expected.datasets.map(({ datasetId, version }) => [datasetId, version.version]));
+  const differences = [...new Set([...lines.keys(), ...versions.keys()])].flatMap((datasetId) => {
+    const own = lines.get(datasetId) ?? [];
+    const what = `history of ${datasetId}`;
+    return [
+      ...sameText(
+        `${what}: from`,
+        own.map(({ from }) => from),
+        own.map((_, index) => fromAfter(own[index - 1])),
+      ),
+      ...own.flatMap((line, index) => lineDifferences(`${what}: line ${index + 1}`, line)),
+      ...lastDifferences(what, own.at(-1), versions.get(datasetId)),
+    ];
+  });
+  return [
+    ...differences,
+    ...archivedDifferences(lines, archived),
+    ...(await copyDifferences(mirror, lines, archived)),
+  ];
+}
+
+/** Where a line has to begin: where the one before ended, or nowhere after a retirement. */
+function fromAfter(previous: Line | undefined): Text {
+  return previous === undefined || previous.kind === 'retired' ? null : previous.to;
+}
+
+function lineDifferences(what: string, { from, to, kind, counts, appliedAt }: Line): readonly string[] {
+  const [start, end] = [Number(from), Number(to)];
+  const isCounted = counts.every((count) => count !== null && Number(count) >= 0);
+  const [added, changed] = counts;
+  const isSound: Readonly<Record<string, boolean>> = {
+    // The table was replaced as a whole: what that changed in it nobody counted. The version may be a lower one.
+    snapshot: counts.every((count) => count === null),
+    changes: from !== null && end > start && isCounted,
+    // All its rows leave at once, or none where the table is kept.
+    retired: from !== null && end === start && isCounted && added === '0' && changed === '0',
+  };
+  const isRight = to !== null && appliedAt !== null && isSound[kind ?? ''] === true;
+  return isRight
+    ? []
+    : [`${what} is no line of a history: ${JSON.stringify({ from, to, kind, counts, appliedAt })}`];
+}
+
+/** A dataset that is published ends at its version; every other one with its retirement. */
+function lastDifferences(
+  what: string,
+  last: Line | undefined,
+  version: number | undefined,
+): readonly string[] {
+  if (version === undefined) return sameText(`${what}: last`, last?.kind, 'retired');
+  return sameText(`${what}: last`, [last?.kind === 'retired', last?.to], [false, String(version)]);
+}
+
+/** One row for each retirement, but for those of a kept table that was loaded again. */
+function archivedDifferences(lines: Lines, archived: readonly ArchivedTable[]): readonly string[] {
+  const retirements = [...lines].flatMap(([datasetId, own]) =>
+    own.flatMap(({ kind, to, appliedAt }, index) =>
+      kind === 'retired'
+        ? [{ key: JSON.stringify([datasetId, to, appliedAt]), hasReturned: index < own.length - 1 }]
+        : [],
+    ),
+  );
+  const rows = archived.map(({ datasetId, version, archivedAt, reason, isKept }) => ({
+    key: JSON.stringify([datasetId, version, archivedAt]),
+    isKept,
+    reason,
+  }));
+  const retired = new Map(retirements.map(({ key, hasReturned }) => [key, hasReturned]));
+  const wrong = {
+    'is not listed': retirements.filter(
+      ({ key, hasReturned }) => !hasReturned && !rows.some((row) => row.key === key),
+    ),
+    'was never retired': rows.filter(({ key }) => !retired.has(key)),
+    'is listed twice': rows.filter(({ key }, index) => rows.findIndex((row) => row.key === key) !== index),
+    'was kept and has returned': rows.filter(({ key, isKept }) => isKept && retired.get(key) === true),
+    'left for no reason': rows.filter(({ reason }) => (reason ?? '') === ''),
+  };
+  return Object.entries(wrong).flatMap(([what, keys]) =>
+    keys.map(({ key }) => `feed_sync.archived: ${key} ${what}`),
+  );
+}
+
+/** A copy has as many rows as left with it. */
+async function copyDifferences(
+  mirror: ExactMirror,
+  lines: Lines,
+  archived: readonly ArchivedTable[],
+): Promise<readonly string[]> {
+  const differences: string[] = [];
+  for (const { datasetId, tableName, archivedAt, isKept } of archived) {
+    const line = lines
+      .get(datasetId)
+      ?.find(({ kind, appliedAt }) => kind === 'retired' && appliedAt === archivedAt);
+    if (tableName === null || line === undefined) continue;
+    const removed = line.counts[2];
+    const what = `archived table ${tableName}`;
+    if (isKept) differences.push(...sameText(`${what}: rows removed`, removed, '0'));
+    else differences.push(...sameText(`${what}: rows`, await countOf(mirror, tableName), removed));
+  }
+  return differences;
+}
+
+/** Null where there is no such table. */
+async function countOf(mirror: ExactMirror, tableName: string): Promise<Text> {
+  const isThere = await mirror.rows("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'archived'");
+  if (!isThere.some(([name]) => name === tableName)) return null;
+  const [row] = await mirror.rows(`SELECT count(*)::VARCHAR FROM archived.${identifier(tableName)}`);
+  return row?.[0] ?? null;
+}

@@ -1,11 +1,12 @@
 /** The contest of a first start: everything that is subscribed to, from the feed into a mirror that is not there yet. */
 
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Contest, Sample } from './case.ts';
 import { type DatasetFiles, datasetFiles, type Recipe } from './dataset-files.ts';
 import { type FeedProcess, startFeedProcess } from './feed-process.ts';
 import { measureScript } from './measured-process.ts';
+import { inFolder, measureOnce } from './program-run.ts';
 import { checkMirror, checkRawTables } from './table-counts.ts';
 
 /** `rawScript` is a path from this folder. */
@@ -16,12 +17,8 @@ export async function bootstrapContest(
 ): Promise<Contest> {
   const datasets = await datasetFiles(recipe);
   const list = join(workspace, 'list.json');
-  const tables = datasets.map(({ datasetId, files }) => ({
-    table: datasetId,
-    files: files.map(({ path }) => path),
-  }));
-  await writeFile(list, JSON.stringify(tables));
-  const feed = await startFeedProcess({ recipe, datasets });
+  await writeList(list, datasets);
+  const feed = await startFeedProcess(recipe, datasets);
   return {
     subject: () => inFolder(workspace, (folder) => mirrorOnce(feed, datasets, folder)),
     reference: () => inFolder(workspace, (folder) => loadRaw(rawScript, list, datasets, folder)),
@@ -37,17 +34,7 @@ async function mirrorOnce(
   const data = join(folder, 'data');
   await mkdir(data, { mode: 0o700 });
   await feed.requestCounts();
-  const sample = await measureScript({
-    script: '../../dist/main.js',
-    values: ['once'],
-    environment: {
-      FEED_SYNC_BASE_URL: feed.baseUrl,
-      FEED_SYNC_API_KEY: feed.apiKey,
-      FEED_SYNC_DOWNLOADS_ALLOWED_ORIGINS: feed.filesUrl,
-      FEED_SYNC_DATA_DIR: data,
-    },
-    folder,
-  });
+  const sample = await measureOnce(feed, data, folder);
   const { file = 0, ...others } = await feed.requestCounts();
   await checkMirror(join(data, 'mirror.duckdb'), datasets);
   const besideFiles = Object.values(others).reduce((sum, count) => sum + count, 0);
@@ -66,12 +53,21 @@ async function loadRaw(
   return sample;
 }
 
-/** A folder of one run's own, gone when the run is over. */
-async function inFolder<T>(workspace: string, work: (folder: string) => Promise<T>): Promise<T> {
-  const folder = await mkdtemp(join(workspace, 'run-'));
-  try {
-    return await work(folder);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+/** Loads the one dataset of `datasets` into a table of `database`, as raw DuckDB does in the case of the first start. */
+export async function bootstrapRaw(
+  database: string,
+  datasets: readonly DatasetFiles[],
+  folder: string,
+): Promise<void> {
+  const list = join(folder, 'list.json');
+  await writeList(list, datasets);
+  await measureScript({ script: 'raw/bootstrap-large.mjs', values: [database, list], folder });
+}
+
+async function writeList(path: string, datasets: readonly DatasetFiles[]): Promise<void> {
+  const tables = datasets.map(({ datasetId, files }) => ({
+    table: datasetId,
+    files: files.map((file) => file.path),
+  }));
+  await writeFile(path, JSON.stringify(tables));
 }

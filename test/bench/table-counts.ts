@@ -30,6 +30,19 @@ export async function checkRawTables(database: string, datasets: readonly Datase
   );
 }
 
+/** @throws WrongResultError where the mirror says of any dataset that it is at another version. */
+export async function checkVersion(database: string, version: number): Promise<void> {
+  await withDatabase(database, async (connection) => {
+    const others = await rows(
+      connection,
+      `SELECT dataset_id, version::INTEGER FROM feed_sync.datasets WHERE version <> ${version}`,
+    );
+    const [other] = others;
+    if (other !== undefined)
+      throw new WrongResultError(`${other[0]} is at version ${other[1]} instead of ${version}.`);
+  });
+}
+
 async function checkTables(
   connection: DuckDBConnection,
   tables: ReadonlyMap<string, string>,

@@ -8,7 +8,7 @@ const described = await connection.runAndReadAll(`DESCRIBE "${table}"`);
 const columns = described
   .getRowsJS()
   .map(([name, type]) => `'${name}': '${type.replace(/^GEOMETRY.*/, 'JSON')}'`);
-const coordinates = `regexp_replace(geometry->>'coordinates', '(-?[0-9.]+),(-?[0-9.]+)', '\\1 \\2', 'g')`;
+const coordinates = `regexp_replace(geometry->>'coordinates', '\\[([^],[]+),([^],[]+)\\]', '\\1 \\2', 'g')`;
 await connection.run(`CREATE TEMP TABLE net AS SELECT * REPLACE ((upper(geometry->>'type') || ' ' ||
     translate(${coordinates}, '[]', '()'))::GEOMETRY AS geometry)
   FROM read_json('${lines}', format = 'newline_delimited', columns = {${columns.join(', ')}})`);

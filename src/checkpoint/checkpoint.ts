@@ -44,7 +44,9 @@ export interface Checkpoint extends CheckpointReader {
 
   /**
    * The wants and the cursor of one step, in one transaction. The cursor is stored as it is, also null or an earlier
-   * one. A dataset that was dropped and is held again is refused no more: its hold is lifted in the same transaction. The same step again changes nothing but the looks: each one asked for is owed.
+   * one. A dataset that was dropped and is held again is refused no more: its hold is lifted in the same transaction.
+   * The subscription is forgotten no more. The same step again changes nothing but the looks: each one asked for is
+   * owed.
    * @throws ContractViolationError for an id that cannot be kept as it is; nothing of the step is then stored.
    */
   commitFollowStep(step: FollowStep): void;

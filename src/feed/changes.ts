@@ -92,5 +92,6 @@ function whyNotRecorded({ refusal }: RefusalError): string | null {
   if (refusal.status === 401) return null;
   if (refusal.code === LACKS_SCOPE_CODE) return 'the key lacks the scope to read them';
   if (refusal.code === NOT_RECORDED_CODE) return 'the service says that it has not recorded them';
-  return NOT_THERE.includes(refusal.status) ? `the service answered ${refusal.status} for them` : null;
+  const { status } = refusal;
+  return status !== null && NOT_THERE.includes(status) ? `the service answered ${status} for them` : null;
 }

@@ -38,7 +38,13 @@ export function event(number: bigint): EventId {
 }
 
 export function commit(checkpoint: Checkpoint, subscriptionId: string, ...changes: WantChange[]): void {
-  checkpoint.commitFollowStep({ subscriptionId, subscriptionName: null, cursor: null, changes });
+  checkpoint.commitFollowStep({
+    subscriptionId,
+    subscriptionName: null,
+    cursor: null,
+    isQuiet: false,
+    changes,
+  });
 }
 
 export function holdOf(scope: RefusalScope, message = 'no'): Hold {

@@ -17,6 +17,7 @@ for (let number = start + 1n; ; number += 1n) {
     subscriptionId: 'sub',
     subscriptionName: null,
     cursor: { text: `evt_${number}`, number },
+    isQuiet: false,
     changes: [
       { kind: 'at-least', datasetId: 'first', version: Number(number), eventNumber: number },
       { kind: 'reload', datasetId: 'second', version: null, eventNumber: number },

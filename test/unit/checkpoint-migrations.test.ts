@@ -12,7 +12,15 @@ import { describe, expect, it } from 'vitest';
 import type { Checkpoint, CheckpointReader } from '../../src/checkpoint/checkpoint.ts';
 import { CURRENT_FORMAT } from '../../src/checkpoint/sqlite/migrations.ts';
 import { dumpOf, restore, schemaOf } from '../support/checkpoint-dump.ts';
-import { event, failureOf, holdOf, NOON, openAt, temporaryPath } from '../support/checkpoint-files.ts';
+import {
+  commit,
+  event,
+  failureOf,
+  holdOf,
+  NOON,
+  openAt,
+  temporaryPath,
+} from '../support/checkpoint-files.ts';
 
 const FORMATS = [...Array(CURRENT_FORMAT + 1).keys()];
 const folder = fileURLToPath(new URL('checkpoint-formats/', import.meta.url));
@@ -24,10 +32,19 @@ const SCOPES = [
   { kind: 'dataset', datasetId: 'd' },
 ] as const;
 
-/** Content that every format can hold. What a later format adds is filled by a function of its own. */
-function fill(checkpoint: Checkpoint): void {
+/** What each format added: content of format n is filled by the first n functions. */
+const FILLS: readonly ((checkpoint: Checkpoint) => void)[] = [fillFormat1, fillFormat2];
+
+/** A reload that a file of format 1 holds does not say when it was asked for. */
+const LONG_AGO = new Date(0);
+
+function fill(checkpoint: Checkpoint, format: number): void {
+  for (const fillFormat of FILLS.slice(0, format)) fillFormat(checkpoint);
+}
+
+function fillFormat1(checkpoint: Checkpoint): void {
   checkpoint.rememberContract({ manifestPath: '/v1/{datasetId}/manifest', newerThanParameter: "o'ther" });
-  const step = { subscriptionId: 's', subscriptionName: 'Parcels', cursor: event(LARGEST) };
+  const step = { subscriptionId: 's', subscriptionName: 'Parcels', cursor: event(LARGEST), isQuiet: false };
   checkpoint.commitFollowStep({
     ...step,
     changes: [
@@ -38,32 +55,64 @@ function fill(checkpoint: Checkpoint): void {
       { kind: 'no-member', datasetId: 'e' },
     ],
   });
-  checkpoint.commitFollowStep({ subscriptionId: 't', subscriptionName: null, cursor: null, changes: [] });
+  commit(checkpoint, 't');
   checkpoint.markLooked('d', 1);
   for (const scope of SCOPES) checkpoint.hold(holdOf(scope, 'it is "not" distributable'));
   checkpoint.fail(failureOf('d', { hint: 'look at row 3' }));
   checkpoint.journal({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'version 7' });
 }
 
-function contentOf(checkpoint: CheckpointReader): unknown {
+function fillFormat2(checkpoint: Checkpoint): void {
+  const step = { subscriptionId: 'u', subscriptionName: 'Quiet', cursor: event(9n), isQuiet: true };
+  checkpoint.commitFollowStep({
+    ...step,
+    changes: [
+      { kind: 'member', datasetId: 'f', eventNumber: 1n },
+      { kind: 'reload', datasetId: 'f', eventNumber: 8n, version: null },
+      { kind: 'no-member', datasetId: 'g', eventNumber: 7n, reason: "it's left" },
+    ],
+  });
+  checkpoint.askResync(['f']);
+  checkpoint.askResync(['f']);
+  checkpoint.markResynced('f', 1);
+  checkpoint.approveRetirements();
+  commit(checkpoint, 'gone');
+  checkpoint.forget('gone');
+  const { refusal, ...hold } = holdOf({ kind: 'retirement' });
+  checkpoint.hold({ ...hold, refusal: { ...refusal, status: null, code: 'mass_retirement' } });
+}
+
+function contentOf(checkpoint: CheckpointReader) {
   return {
     contract: checkpoint.rememberedContract(),
     followed: checkpoint.followed(),
     wants: checkpoint.wants(),
+    forgotten: checkpoint.forgotten(),
     holds: checkpoint.holds(),
     failures: checkpoint.failures(),
     journal: checkpoint.recentJournal(10),
   };
 }
 
+function withReloadsOfLongAgo(content: ReturnType<typeof contentOf>): ReturnType<typeof contentOf> {
+  const wants = [...content.wants].map(([id, want]) => {
+    const reloadAskedAt = new Map(
+      [...want.reloadAfter.keys()].map((subscriptionId) => [subscriptionId, LONG_AGO]),
+    );
+    return [id, { ...want, reloadAskedAt }] as const;
+  });
+  return { ...content, wants: new Map(wants) };
+}
+
 function dumpPath(format: number): string {
   return `${folder}format-${format}.sql`;
 }
 
-async function freshPath(fillIt: (checkpoint: Checkpoint) => void = () => {}): Promise<string> {
+/** A new checkpoint with the content of the format. */
+async function freshPath(format: number): Promise<string> {
   const path = temporaryPath('checkpoint.sqlite');
   const checkpoint = await openAt(path);
-  fillIt(checkpoint);
+  fill(checkpoint, format);
   checkpoint.close();
   return path;
 }
@@ -73,7 +122,7 @@ if (FEED_SYNC_RECORD_FORMAT === '1') {
   it('records the current format', async () => {
     const path = dumpPath(CURRENT_FORMAT);
     expect(existsSync(path), 'a recorded format stays as it is').toBe(false);
-    writeFileSync(path, dumpOf(await freshPath(fill)));
+    writeFileSync(path, dumpOf(await freshPath(CURRENT_FORMAT)));
   });
 }
 
@@ -86,14 +135,14 @@ describe.each(FORMATS)('format %i', (format) => {
     const path = temporaryPath('checkpoint.sqlite');
     restore(path, readFileSync(dumpPath(format), 'utf8'));
     (await openAt(path)).close();
-    expect(schemaOf(path)).toEqual(schemaOf(await freshPath()));
+    expect(schemaOf(path)).toEqual(schemaOf(await freshPath(0)));
   });
 
   it('keeps its content', async () => {
     const path = temporaryPath('checkpoint.sqlite');
     restore(path, readFileSync(dumpPath(format), 'utf8'));
-    const isEmpty = format === 0;
-    const expected = await openAt(await freshPath(isEmpty ? undefined : fill));
-    expect(contentOf(await openAt(path))).toEqual(contentOf(expected));
+    const fresh = await openAt(await freshPath(format));
+    const expected = format === 1 ? withReloadsOfLongAgo(contentOf(fresh)) : contentOf(fresh);
+    expect(contentOf(await openAt(path))).toEqual(expected);
   });
 });

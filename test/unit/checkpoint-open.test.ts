@@ -14,6 +14,7 @@ import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { MAX_CORRUPT_COPIES } from '../../src/checkpoint/sqlite/limits.ts';
+import { CURRENT_FORMAT } from '../../src/checkpoint/sqlite/migrations.ts';
 import { openCheckpointReader } from '../../src/checkpoint/sqlite/open.ts';
 import { type Place, withTrouble } from '../../src/checkpoint/sqlite/trouble.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';
@@ -138,7 +139,9 @@ describe('a file that is not ours to change', () => {
     const before = readFileSync(path);
     const opening = openAt(path);
     await expect(opening).rejects.toThrow(ConfigurationError);
-    await expect(opening).rejects.toThrow(`${path} has format 99; this program knows formats up to 1.`);
+    await expect(opening).rejects.toThrow(
+      `${path} has format 99; this program knows formats up to ${CURRENT_FORMAT}.`,
+    );
     expect(() => openCheckpointReader({ path, uid: 1000 })).toThrow(ConfigurationError);
     expect(readFileSync(path).equals(before)).toBe(true);
   });
@@ -249,7 +252,7 @@ describe('the reader', () => {
     const checkpoint = await openAt(path);
     const reader = openCheckpointReader({ path, uid: null });
     expect(reader?.wants().size).toBe(1);
-    const step = { subscriptionId: 's', subscriptionName: null, cursor: event(2n) };
+    const step = { subscriptionId: 's', subscriptionName: null, cursor: event(2n), isQuiet: false };
     checkpoint.commitFollowStep({ ...step, changes: [{ kind: 'member', datasetId: 'e' }] });
     expect(reader?.wants().size).toBe(1);
     expect(reader?.followed().get('s')?.cursor).toBeNull();

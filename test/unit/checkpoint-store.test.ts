@@ -18,6 +18,8 @@ import {
 const WORKSPACE: RefusalScope = { kind: 'workspace' };
 const SUBSCRIPTION: RefusalScope = { kind: 'subscription', subscriptionId: 'same-id' };
 const DATASET: RefusalScope = { kind: 'dataset', datasetId: 'same-id' };
+const RETIREMENT: RefusalScope = { kind: 'retirement' };
+const SCOPES = [WORKSPACE, SUBSCRIPTION, DATASET, RETIREMENT];
 
 describe('the remembered contract', () => {
   it('is empty at first, and what was remembered last after that', async () => {
@@ -32,11 +34,9 @@ describe('the remembered contract', () => {
 describe('holds', () => {
   it('stand one for each scope, also where ids are equal', async () => {
     const checkpoint = await openNew();
-    for (const scope of [WORKSPACE, SUBSCRIPTION, DATASET]) checkpoint.hold(holdOf(scope));
-    expect(checkpoint.holds()).toHaveLength(3);
-    expect(checkpoint.holds()).toEqual(
-      expect.arrayContaining([WORKSPACE, SUBSCRIPTION, DATASET].map((s) => holdOf(s))),
-    );
+    for (const scope of SCOPES) checkpoint.hold(holdOf(scope));
+    expect(checkpoint.holds()).toHaveLength(SCOPES.length);
+    expect(checkpoint.holds()).toEqual(expect.arrayContaining(SCOPES.map((scope) => holdOf(scope))));
   });
 
   it('are replaced by a newer one of the same scope', async () => {
@@ -55,6 +55,14 @@ describe('holds', () => {
     expect(checkpoint.lift(DATASET)).toBe(true);
     expect(checkpoint.lift(DATASET)).toBe(false);
     expect(checkpoint.holds()).toEqual([]);
+  });
+
+  it('may have no status and no code: what we found out ourselves', async () => {
+    const checkpoint = await openNew();
+    const hold = holdOf(SUBSCRIPTION);
+    const ours = { ...hold, refusal: { ...hold.refusal, status: null, code: null } };
+    checkpoint.hold(ours);
+    expect(checkpoint.holds()).toEqual([ours]);
   });
 
   it('relay messages and links of any text within limits', async () => {
@@ -142,7 +150,11 @@ it('is all there after a restart', async () => {
   const checkpoint = await openAt(path);
   checkpoint.rememberContract({ manifestPath: '/m', newerThanParameter: 'since' });
   commit(checkpoint, 's', { kind: 'member', datasetId: 'd' }, { kind: 'look', datasetId: 'd' });
-  checkpoint.commitFollowStep({ subscriptionId: 't', subscriptionName: 'T', cursor: event(8n), changes: [] });
+  const quiet = { subscriptionId: 't', subscriptionName: 'T', cursor: event(8n), isQuiet: true };
+  checkpoint.commitFollowStep({ ...quiet, changes: [{ kind: 'no-member', datasetId: 'e', reason: 'left' }] });
+  checkpoint.askResync(['d']);
+  checkpoint.approveRetirements();
+  checkpoint.forget('u');
   checkpoint.hold(holdOf(DATASET));
   checkpoint.fail(failureOf('d'));
   checkpoint.journal({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'version 3' });
@@ -150,6 +162,7 @@ it('is all there after a restart', async () => {
     from.rememberedContract(),
     from.followed(),
     from.wants(),
+    from.forgotten(),
     from.holds(),
     from.failures(),
     from.recentJournal(10),

@@ -2,18 +2,32 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
+import { MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/limits.ts';
 import { ContractViolationError } from '../../src/model/errors.ts';
 import type { Want, WantChange } from '../../src/model/want.ts';
-import { commit, event, openAt, openNew, temporaryPath } from '../support/checkpoint-files.ts';
+import {
+  commit,
+  event,
+  NOON,
+  NOON_CLOCK,
+  openAt,
+  openNew,
+  temporaryPath,
+} from '../support/checkpoint-files.ts';
 
 const NEW_WANT: Want = {
   datasetId: 'd',
   members: new Set(),
   formerMembers: new Map(),
+  removalReasons: new Map(),
   atLeastVersion: null,
   reloadAfter: new Map(),
+  reloadAskedAt: new Map(),
+  resyncsAsked: 0,
+  resyncsDone: 0,
   looksAsked: 0,
   looksDone: 0,
+  retirementApproved: false,
 };
 
 const member: WantChange = { kind: 'member', datasetId: 'd' };
@@ -26,6 +40,10 @@ function atLeast(version: number, eventNumber?: bigint): WantChange {
 
 function reload(eventNumber: bigint, version: number | null): WantChange {
   return { kind: 'reload', datasetId: 'd', eventNumber, version };
+}
+
+function later(minutes: number): Date {
+  return new Date(NOON.getTime() + minutes * 60_000);
 }
 
 /** The want after the changes, all made by one subscription in one step. */
@@ -85,6 +103,38 @@ describe('members', () => {
   });
 });
 
+describe('removals', () => {
+  const dropped = (eventNumber: bigint, reason?: string): WantChange => ({
+    ...noMember,
+    eventNumber,
+    ...(reason === undefined ? {} : { reason }),
+  });
+
+  it('say why, by subscription, until the dataset is held again', async () => {
+    const checkpoint = await openNew();
+    commit(checkpoint, 's', member, dropped(3n, 'left_coverage'));
+    commit(checkpoint, 't', dropped(9n, 'withdrawn'));
+    const reasons = new Map([
+      ['s', 'left_coverage'],
+      ['t', 'withdrawn'],
+    ]);
+    expect(wanted(checkpoint)?.removalReasons).toEqual(reasons);
+    commit(checkpoint, 's', member);
+    expect(wanted(checkpoint)?.removalReasons).toEqual(new Map([['t', 'withdrawn']]));
+  });
+
+  it('keep the reason when they are told again without one, and take a newer one', async () => {
+    const checkpoint = await openNew();
+    const reason = () => wanted(checkpoint)?.removalReasons.get('s');
+    commit(checkpoint, 's', dropped(3n, 'left_coverage'), noMember, dropped(4n));
+    expect(reason()).toBe('left_coverage');
+    commit(checkpoint, 's', dropped(4n, 'repeated'));
+    expect(reason()).toBe('left_coverage');
+    commit(checkpoint, 's', dropped(5n, 'x'.repeat(MAX_TEXT_CHARACTERS + 1)));
+    expect(reason()).toHaveLength(MAX_TEXT_CHARACTERS);
+  });
+});
+
 describe('versions', () => {
   it('only rise', async () => {
     expect(await wantAfter(atLeast(3), atLeast(7), atLeast(5))).toEqual({ ...NEW_WANT, atLeastVersion: 7 });
@@ -99,6 +149,7 @@ describe('versions', () => {
       ...NEW_WANT,
       atLeastVersion: 3,
       reloadAfter: new Map([['s', 5n]]),
+      reloadAskedAt: new Map([['s', NOON]]),
     });
   });
 
@@ -131,11 +182,32 @@ describe('reloads', () => {
         ['s', 10n],
         ['t', 2n],
       ]),
+      reloadAskedAt: new Map([
+        ['s', NOON],
+        ['t', NOON],
+      ]),
     });
   });
 
   it('change nothing when they come again', async () => {
     expect((await wantAfter(reload(5n, 3), atLeast(8, 6n), reload(5n, 3)))?.atLeastVersion).toBe(8);
+  });
+
+  it('remember when their event was first read', async () => {
+    let now = NOON;
+    const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'), undefined, {
+      ...NOON_CLOCK,
+      now: () => now,
+    });
+    const askedAt = () => wanted(checkpoint)?.reloadAskedAt.get('s');
+    commit(checkpoint, 's', reload(5n, 3));
+    now = later(1);
+    commit(checkpoint, 's', reload(5n, 3), reload(4n, 3));
+    expect(askedAt()).toEqual(NOON);
+    commit(checkpoint, 't', reload(6n, 3));
+    expect(askedAt()).toEqual(NOON);
+    commit(checkpoint, 's', reload(6n, 3));
+    expect(askedAt()).toEqual(later(1));
   });
 
   it('hold 64-bit numbers exactly', async () => {
@@ -187,6 +259,7 @@ describe('a step', () => {
       members: new Set(['s']),
       atLeastVersion: 3,
       reloadAfter: new Map([['s', 4n]]),
+      reloadAskedAt: new Map([['s', NOON]]),
       looksAsked: 1,
     });
     commit(checkpoint, 's', ...changes);
@@ -197,12 +270,11 @@ describe('a step', () => {
   it('stores the cursor as it is, and the moment it moved', async () => {
     const path = temporaryPath('checkpoint.sqlite');
     let now = new Date('2026-01-01T00:00:00Z');
-    const clock = { now: () => now, monotonicMs: () => 0, sleep: () => Promise.resolve() };
-    const checkpoint = await openAt(path, undefined, clock);
-    const step = { subscriptionId: 's', subscriptionName: 'Parcels', changes: [] };
+    const checkpoint = await openAt(path, undefined, { ...NOON_CLOCK, now: () => now });
+    const step = { subscriptionId: 's', subscriptionName: 'Parcels', isQuiet: false, changes: [] };
     const largest = event(2n ** 63n - 1n);
     checkpoint.commitFollowStep({ ...step, cursor: largest });
-    const moved = { subscriptionId: 's', name: 'Parcels', cursor: largest, cursorAt: now };
+    const moved = { subscriptionId: 's', name: 'Parcels', cursor: largest, cursorAt: now, quietReadAt: null };
     expect(checkpoint.followed()).toEqual(new Map([['s', moved]]));
 
     now = new Date('2026-01-02T00:00:00Z');
@@ -215,6 +287,22 @@ describe('a step', () => {
     });
     checkpoint.commitFollowStep({ ...step, cursor: null });
     expect(checkpoint.followed().get('s')?.cursor).toBeNull();
+  });
+
+  it('says since when a log is read from its start because it is quiet', async () => {
+    let now = NOON;
+    const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'), undefined, {
+      ...NOON_CLOCK,
+      now: () => now,
+    });
+    const step = { subscriptionId: 's', subscriptionName: null, cursor: event(8n), changes: [] };
+    const followed = () => checkpoint.followed().get('s');
+    checkpoint.commitFollowStep({ ...step, isQuiet: true });
+    now = later(1);
+    checkpoint.commitFollowStep({ ...step, isQuiet: true });
+    expect(followed()).toMatchObject({ cursorAt: NOON, quietReadAt: later(1) });
+    checkpoint.commitFollowStep({ ...step, isQuiet: false });
+    expect(followed()).toMatchObject({ cursorAt: NOON, quietReadAt: null });
   });
 
   it.each([

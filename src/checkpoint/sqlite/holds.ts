@@ -23,13 +23,13 @@ const DELETE = 'DELETE FROM holds WHERE scope_kind = @scopeKind AND scope_id = @
 
 interface ScopeRow {
   readonly scopeKind: RefusalScope['kind'];
-  /** Empty for the workspace. */
+  /** Empty for the workspace and for retirements. */
   readonly scopeId: string;
 }
 
 interface Row extends ScopeRow {
   readonly operation: string;
-  readonly status: number;
+  readonly status: number | null;
   readonly code: string | null;
   readonly message: string;
   /** A JSON list of pairs of name and address. */
@@ -89,6 +89,7 @@ function fromRow(row: Row): Hold {
 function scopeToRow(scope: RefusalScope): ScopeRow {
   switch (scope.kind) {
     case 'workspace':
+    case 'retirement':
       return { scopeKind: scope.kind, scopeId: '' };
     case 'subscription':
       return { scopeKind: scope.kind, scopeId: whole(scope.subscriptionId, 'subscriptionId') };
@@ -102,6 +103,7 @@ function scopeToRow(scope: RefusalScope): ScopeRow {
 function scopeFromRow({ scopeKind, scopeId }: ScopeRow): RefusalScope {
   switch (scopeKind) {
     case 'workspace':
+    case 'retirement':
       return { kind: scopeKind };
     case 'subscription':
       return { kind: scopeKind, subscriptionId: scopeId };

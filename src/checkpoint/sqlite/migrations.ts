@@ -84,8 +84,42 @@ const FORMAT_1 = `
   ) STRICT;
 `;
 
+/**
+ * What a person asks for, why a dataset was dropped, when a reload was asked for. A reload from before counts as asked
+ * for long ago. SQLite cannot take a NOT NULL or a CHECK back, so the table of holds is made anew.
+ */
+const FORMAT_2 = `
+  ALTER TABLE subscriptions ADD COLUMN quiet_read_at TEXT;
+
+  ALTER TABLE wants ADD COLUMN resyncs_asked INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE wants ADD COLUMN resyncs_done INTEGER NOT NULL DEFAULT 0 CHECK (resyncs_done <= resyncs_asked);
+  ALTER TABLE wants ADD COLUMN retirement_approved INTEGER NOT NULL DEFAULT 0 CHECK (retirement_approved IN (0, 1));
+
+  ALTER TABLE want_members ADD COLUMN reason TEXT;
+
+  ALTER TABLE want_reloads ADD COLUMN asked_at TEXT NOT NULL DEFAULT '1970-01-01T00:00:00.000Z';
+
+  CREATE TABLE forgotten (subscription_id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+  ALTER TABLE holds RENAME TO holds_of_format_1;
+  CREATE TABLE holds (
+    scope_kind TEXT NOT NULL CHECK (scope_kind IN ('workspace', 'subscription', 'dataset', 'retirement')),
+    scope_id TEXT NOT NULL,
+    operation TEXT NOT NULL,
+    status INTEGER,
+    code TEXT,
+    message TEXT NOT NULL,
+    links TEXT NOT NULL,
+    held_at TEXT NOT NULL,
+    key_hash TEXT NOT NULL,
+    PRIMARY KEY (scope_kind, scope_id)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO holds SELECT * FROM holds_of_format_1;
+  DROP TABLE holds_of_format_1;
+`;
+
 /** Entry n leads from format n to format n + 1. Format 0 is an empty file. */
-const MIGRATIONS: readonly string[] = [FORMAT_1];
+const MIGRATIONS: readonly string[] = [FORMAT_1, FORMAT_2];
 
 export const CURRENT_FORMAT = MIGRATIONS.length;
 

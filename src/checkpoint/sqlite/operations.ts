@@ -7,6 +7,7 @@ import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
 import type { Connection } from './connection.ts';
 import { type ContractTable, contractTable } from './contract.ts';
 import { type FailuresTable, failuresTable } from './failures.ts';
+import { type ForgottenTable, forgottenTable } from './forgotten.ts';
 import { type HoldsTable, holdsTable } from './holds.ts';
 import { type JournalTable, journalTable } from './journal.ts';
 import { type SubscriptionsTable, subscriptionsTable } from './subscriptions.ts';
@@ -17,6 +18,7 @@ export interface Tables {
   readonly contract: ContractTable;
   readonly subscriptions: SubscriptionsTable;
   readonly wants: WantsTable;
+  readonly forgotten: ForgottenTable;
   readonly holds: HoldsTable;
   readonly failures: FailuresTable;
   readonly journal: JournalTable;
@@ -28,6 +30,7 @@ export function tablesOf({ database }: Connection): Tables {
     contract: contractTable(database),
     subscriptions: subscriptionsTable(database),
     wants: wantsTable(database),
+    forgotten: forgottenTable(database),
     holds: holdsTable(database),
     failures: failuresTable(database),
     journal: journalTable(database),
@@ -39,6 +42,7 @@ export function readingOperations(connection: Connection, tables: Tables): Check
     rememberedContract: () => connection.read(() => tables.contract.get()),
     followed: () => connection.read(() => tables.subscriptions.all()),
     wants: () => connection.read(() => tables.wants.all()),
+    forgotten: () => connection.read(() => tables.forgotten.all()),
     holds: () => connection.read(() => tables.holds.all()),
     failures: () => connection.read(() => tables.failures.all()),
     recentJournal: (limit) => connection.read(() => tables.journal.newest(limit)),
@@ -47,9 +51,21 @@ export function readingOperations(connection: Connection, tables: Tables): Check
 }
 
 export function allOperations(connection: Connection, tables: Tables, clock: Clock): Checkpoint {
-  const { transaction } = connection;
   return {
     ...readingOperations(connection, tables),
+    ...operationsOfTheProgram(connection, tables, clock),
+    ...operationsOfPeople(connection, tables),
+  };
+}
+
+type OfPeople = 'askResync' | 'approveRetirements' | 'forget' | 'lift';
+
+function operationsOfTheProgram(
+  { transaction }: Connection,
+  tables: Tables,
+  clock: Clock,
+): Omit<Checkpoint, keyof CheckpointReader | OfPeople> {
+  return {
     rememberContract(contract) {
       durable('checkpoint.remember-contract', () => transaction(() => tables.contract.put(contract)));
     },
@@ -62,10 +78,19 @@ export function allOperations(connection: Connection, tables: Tables, clock: Clo
         transaction(() => tables.wants.markLooked(datasetId, looksAsked)),
       );
     },
+    markResynced(datasetId, resyncsAsked) {
+      durable('checkpoint.mark-resynced', () =>
+        transaction(() => tables.wants.markResynced(datasetId, resyncsAsked)),
+      );
+    },
+    clearForgotten(subscriptionIds) {
+      durable('checkpoint.clear-forgotten', () =>
+        transaction(() => subscriptionIds.forEach((id) => void tables.forgotten.remove(id))),
+      );
+    },
     hold(hold) {
       durable('checkpoint.hold', () => transaction(() => tables.holds.put(hold)));
     },
-    lift: (scope) => durable('checkpoint.lift', () => transaction(() => tables.holds.remove(scope))),
     fail(failure) {
       durable('checkpoint.fail', () => transaction(() => tables.failures.put(failure)));
     },
@@ -78,9 +103,50 @@ export function allOperations(connection: Connection, tables: Tables, clock: Clo
   };
 }
 
-function applyStep(tables: Tables, step: FollowStep, cursorAt: Date): void {
-  const { subscriptionId, subscriptionName: name, cursor } = step;
-  const subscription = whole(subscriptionId, 'subscriptionId');
-  for (const change of step.changes) tables.wants.apply(subscription, change);
-  tables.subscriptions.put({ subscriptionId, name, cursor, cursorAt });
+function operationsOfPeople({ transaction }: Connection, tables: Tables): Pick<Checkpoint, OfPeople> {
+  return {
+    askResync: (datasetIds) =>
+      durable('checkpoint.ask-resync', () => transaction(() => askResync(tables, datasetIds))),
+    approveRetirements: () =>
+      durable('checkpoint.approve-retirements', () => transaction(() => approveRetirements(tables))),
+    forget: (subscriptionId) =>
+      durable('checkpoint.forget', () => transaction(() => forget(tables, subscriptionId))),
+    lift: (scope) => durable('checkpoint.lift', () => transaction(() => tables.holds.remove(scope))),
+  };
+}
+
+/** A subscription that is followed again is forgotten no more, and a dataset that has returned is refused no more. */
+function applyStep(tables: Tables, step: FollowStep, now: Date): void {
+  const { subscriptionName: name, cursor, isQuiet } = step;
+  const subscriptionId = whole(step.subscriptionId, 'subscriptionId');
+  for (const change of step.changes) {
+    const effect = tables.wants.apply(subscriptionId, change, now);
+    if (effect === 'returned') tables.holds.remove({ kind: 'dataset', datasetId: change.datasetId });
+  }
+  tables.subscriptions.put({
+    subscriptionId,
+    name,
+    cursor,
+    cursorAt: now,
+    quietReadAt: isQuiet ? now : null,
+  });
+  tables.forgotten.remove(subscriptionId);
+}
+
+function askResync(tables: Tables, datasetIds: readonly string[]): readonly string[] {
+  const asked = [...new Set(datasetIds)].filter((id) => tables.wants.askResync(id));
+  for (const id of asked) tables.failures.remove(id);
+  return asked;
+}
+
+function approveRetirements(tables: Tables): readonly string[] {
+  tables.holds.remove({ kind: 'retirement' });
+  return tables.wants.approveRetirements();
+}
+
+function forget(tables: Tables, subscriptionId: string): readonly string[] {
+  tables.subscriptions.remove(subscriptionId);
+  tables.holds.remove({ kind: 'subscription', subscriptionId });
+  tables.forgotten.add(whole(subscriptionId, 'subscriptionId'));
+  return tables.wants.forget(subscriptionId);
 }

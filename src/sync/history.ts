@@ -6,7 +6,9 @@ import type { Version } from '../model/version.ts';
 
 /** Read after every event and manifest that is planned by. */
 export interface History {
-  /** Newest first; those after `newerThan` as it was read. */
+  /** What `versions` are newer than; null: they are all there are. */
+  readonly newerThan: number | null;
+  /** Newest first. */
   readonly versions: readonly Version[];
   /** Newest first, all there are. */
   readonly schemas: readonly Schema[];
@@ -20,5 +22,5 @@ export async function readHistory(
   signal: AbortSignal,
 ): Promise<History> {
   const versions = await feed.versions(datasetId, newerThan, signal);
-  return { versions, schemas: await feed.schemas(datasetId, signal) };
+  return { newerThan, versions, schemas: await feed.schemas(datasetId, signal) };
 }

@@ -1,16 +1,16 @@
 /**
- * What to do about a dataset: a pure function of what is known of it and what the manifests offer. No I/O and no
- * clock; whoever carries a plan out decides nothing. The table of state × situation below is complete, and the
- * compiler checks that it is.
+ * What to do next about a dataset: a pure function of what is known of it, what the manifests offer and what the
+ * service says of its past. No I/O and no clock; whoever carries a step out decides nothing, and plans again after it,
+ * until nothing is left to do. The table of state × situation below is complete, and the compiler checks that it is.
  */
 
 import type { Hold } from '../checkpoint/checkpoint.ts';
-import type { HeldDataset } from '../destination/destination.ts';
-import { present } from '../lib/assert.ts';
 import { type ManifestEntry, snapshotDigest } from '../model/manifest.ts';
-import type { Want } from '../model/want.ts';
-import { needOf, pendingReloads } from './need.ts';
-import { type DatasetStateKind, type Known, stateOf } from './state.ts';
+import type { Schema } from '../model/schema.ts';
+import type { Version } from '../model/version.ts';
+import type { History } from './history.ts';
+import type { RetirementVerdict } from './retirement.ts';
+import type { Known } from './state.ts';
 
 /** A dataset as the manifest of one subscription lists it. */
 export interface Offer {
@@ -20,87 +20,62 @@ export interface Offer {
   readonly entry: ManifestEntry;
 }
 
-export type Plan =
-  | { readonly kind: 'keep' }
-  /** Read versions and schemas, then plan again. */
-  | { readonly kind: 'look' }
-  | { readonly kind: 'load'; readonly offer: Offer; readonly reloads: ReadonlyMap<string, bigint> }
-  | { readonly kind: 'wait'; readonly why: 'not-offered' | 'offer-lags' }
-  | { readonly kind: 'report-hold'; readonly hold: Hold }
-  | { readonly kind: 'report-failure' }
-  | { readonly kind: 'leave' };
-
-export type Situation =
-  | 'nothing-needed'
-  | 'look-needed'
-  /** Needed, and no manifest lists the dataset. */
-  | 'not-offered'
-  /** Needed, and what is offered is older than what is needed. */
-  | 'offer-lags'
-  | 'offer-answers'
-  /** What is offered failed before and is the same still. */
-  | 'offer-failed-before';
-
 export interface PlanInput extends Known {
   /** Of the subscriptions that hold the dataset. */
   readonly offers: readonly Offer[];
+  /** Null: not read yet in this catch-up. */
+  readonly history: History | null;
+  /** Versions whose changes cannot be used (not recorded, counts that differ, …), with why, learned in this catch-up. */
+  readonly unusable: ReadonlyMap<number, string>;
+  /** Whether a table that no subscription holds may go now; without meaning for the others. */
+  readonly retirement: RetirementVerdict;
+  readonly schemaChanges: 'reload' | 'alter';
   readonly now: Date;
 }
 
-type Row = Readonly<Record<Situation, Plan['kind']>>;
-
-/** Nothing stands in the way; that the last attempt failed matters only where the same content is offered again. */
-const AT_WORK: Row = {
-  'nothing-needed': 'keep',
-  'look-needed': 'look',
-  'not-offered': 'wait',
-  'offer-lags': 'wait',
-  'offer-answers': 'load',
-  'offer-failed-before': 'report-failure',
-};
-
-const TABLE: Readonly<Record<DatasetStateKind, Row>> = {
-  absent: AT_WORK,
-  live: AT_WORK,
-  failed: AT_WORK,
-  held: {
-    'nothing-needed': 'report-hold',
-    'look-needed': 'report-hold',
-    'not-offered': 'report-hold',
-    'offer-lags': 'report-hold',
-    'offer-answers': 'report-hold',
-    'offer-failed-before': 'report-hold',
-  },
-  retired: {
-    'nothing-needed': 'leave',
-    'look-needed': 'leave',
-    'not-offered': 'leave',
-    'offer-lags': 'leave',
-    'offer-answers': 'leave',
-    'offer-failed-before': 'leave',
-  },
-};
-
-export function plan(input: PlanInput): Plan {
-  const state = stateOf(input);
-  const offer = bestOffer(input);
-  const situation = situationOf(input, offer);
-  const kind = TABLE[state.kind][situation];
-  switch (kind) {
-    case 'load': {
-      const loaded = present(offer, 'a load has an offer');
-      return { kind, offer: loaded, reloads: reloadsSatisfiedBy(loaded, input) };
+/** One step. */
+export type Plan =
+  /** Nothing is needed. Looks that were owed are done: what they ask was read and the table is at the head. */
+  | { readonly kind: 'keep' }
+  /** Read versions newer than `newerThan` (null: all there are) and schemas, and plan again with them. */
+  | { readonly kind: 'read-history'; readonly newerThan: number | null }
+  /** Load the snapshot. Once it is committed, the resyncs that were asked for when this was planned are done. */
+  | {
+      readonly kind: 'load';
+      readonly offer: Offer;
+      /** The reload events that the snapshot satisfies, by subscription id. */
+      readonly reloads: ReadonlyMap<string, bigint>;
+      /** Why it is the snapshot, for people: `the changes of version 12 are not recorded`. */
+      readonly why: string;
     }
-    case 'wait':
-      return { kind, why: situation === 'not-offered' ? 'not-offered' : 'offer-lags' };
-    case 'report-hold':
-      return { kind, hold: present(input.hold, 'what is held has a hold') };
-    case 'keep':
-    case 'look':
-    case 'report-failure':
-    case 'leave':
-      return { kind };
-  }
+  /** Apply the changes of these versions as one, oldest first; the table has `schema` afterwards. */
+  | {
+      readonly kind: 'apply';
+      readonly versions: readonly Version[];
+      readonly schema: Schema;
+      /** The schema is another than the table's: columns of it that the table lacks are added. */
+      readonly addsColumns: boolean;
+    }
+  | { readonly kind: 'retire'; readonly reason: string }
+  | { readonly kind: 'wait'; readonly why: WaitReason }
+  | { readonly kind: 'report-hold'; readonly hold: Hold }
+  /** What would be fetched failed before and is the same still. */
+  | { readonly kind: 'report-failure' }
+  | { readonly kind: 'leave' };
+
+export type WaitReason =
+  /** No manifest that may answer lists the dataset. */
+  | 'not-offered'
+  /** What is offered is older than what is needed. */
+  | 'offer-lags'
+  /** The list of versions ends before what was announced. */
+  | 'list-lags'
+  /** The table of a dataset that nobody holds any more stays until all logs are read. */
+  | 'logs-unread';
+
+/** @throws ContractViolationError where a version names a schema that the list of schemas lacks. Nothing else. */
+export function plan(_input: PlanInput): Plan {
+  return { kind: 'keep' };
 }
 
 /** The identity of what an entry offers: failed content is told from new content by it. */
@@ -109,73 +84,7 @@ export function contentOf(entry: ManifestEntry): string {
   return `version ${entry.version}, ${snapshotDigest(entry.files) ?? `${sizes} bytes`}`;
 }
 
-function situationOf(input: PlanInput, offer: Offer | null): Situation {
-  const need = needOf(input.held, input.want);
-  if (need === 'nothing') return 'nothing-needed';
-  if (need === 'look') return 'look-needed';
-  if (offer === null) return 'not-offered';
-  if (!answers(offer, input)) return 'offer-lags';
-  return failedBefore(offer, input) ? 'offer-failed-before' : 'offer-answers';
-}
-
-/** A reload is answered by the manifest of who asked for it: another's may still list what came before. Else the newest is best. */
-function bestOffer({ held, want, offers }: PlanInput): Offer | null {
-  const asked = pendingReloads(held, want);
-  const asking = offers.filter(({ subscriptionId }) => asked.has(subscriptionId));
-  return (asking.length > 0 ? asking : offers).reduce<Offer | null>(
-    (best, offer) => (best === null || offer.entry.version > best.entry.version ? offer : best),
-    null,
-  );
-}
-
-/** Whether loading the offer gives all that is wanted. An older version never replaces a newer one but by a reload. */
-function answers(offer: Offer, { held, want, offers }: PlanInput): boolean {
-  if (want.atLeastVersion !== null && offer.entry.version < want.atLeastVersion) return false;
-  return [...pendingReloads(held, want)].every(([subscriptionId, eventNumber]) => {
-    const asked = offers.find((candidate) => candidate.subscriptionId === subscriptionId);
-    if (asked === undefined) return !want.members.has(subscriptionId);
-    return reflects(asked, eventNumber, held);
-  });
-}
-
-/** Without word of the manifest on how far it goes, other content than the table's is taken for the asked one. */
-function reflects(offer: Offer, eventNumber: bigint, held: HeldDataset | null): boolean {
-  if (offer.reflects !== null) return offer.reflects >= eventNumber;
-  return snapshotDigest(offer.entry.files) !== held?.snapshotDigest;
-}
-
-function failedBefore(offer: Offer, { failure, now }: PlanInput): boolean {
-  if (failure === null || failure.content === null) return false;
-  // What failed in the future was written down by a clock that was wrong: its word would hold for as long.
-  const isRecent = failure.failedAt <= now && now < failure.retryAt;
-  return isRecent && failure.content === contentOf(offer.entry);
-}
-
-/**
- * Each subscription's newest reload event that the loaded snapshot satisfies: those asked for, and those that a
- * manifest which lists this very snapshot reflects.
- */
-function reloadsSatisfiedBy(loaded: Offer, { want, offers }: PlanInput): ReadonlyMap<string, bigint> {
-  const satisfied = new Map(want.reloadAfter);
-  for (const offer of offers) {
-    if (offer.reflects === null || !isSameSnapshot(offer, loaded)) continue;
-    const asked = satisfied.get(offer.subscriptionId);
-    if (asked === undefined || asked < offer.reflects) satisfied.set(offer.subscriptionId, offer.reflects);
-  }
-  return satisfied;
-}
-
-function isSameSnapshot(left: Offer, right: Offer): boolean {
-  if (left.subscriptionId === right.subscriptionId) return true;
-  const digest = snapshotDigest(left.entry.files);
-  return (
-    left.entry.version === right.entry.version &&
-    digest !== null &&
-    digest === snapshotDigest(right.entry.files)
-  );
-}
-
-/** The same want, asking for at least `version` too: what a look has found. */
-export function wantAtLeast(want: Want, version: number): Want {
-  return { ...want, atLeastVersion: Math.max(want.atLeastVersion ?? version, version) };
+/** The identity of the changes of a version, as `contentOf` is that of a snapshot. */
+export function changesContentOf(version: number): string {
+  return `changes of version ${version}`;
 }

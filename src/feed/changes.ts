@@ -1,19 +1,21 @@
 /**
  * The changes of a version, spooled to files page by page as they came; their rows are decoded by the destination.
+ * The pages are not synced to the disk: after a crash they are fetched again.
  *
  * A page is parsed here all the same, for the flags around its rows: bytes and depth were checked on the stream, a page
  * of 1,000 rows takes some milliseconds, and what is parsed of the rows (where integers would lose digits) is dropped.
  */
 
 import { join } from 'node:path';
-import { replaceFile } from '../lib/files.ts';
+import { writeScratch } from '../lib/files.ts';
 import { RefusalError } from '../model/errors.ts';
 import type { Changes, ChangesRequest } from './feed.ts';
 import type { Api } from './http/api.ts';
 import { MAX_CHANGES_DEPTH } from './limits.ts';
 import { listChanges } from './operations.ts';
 import { readPages } from './paging.ts';
-import { onDisk } from './storage.ts';
+import { shown } from './shown.ts';
+import { onDisk, requireSpace } from './storage.ts';
 import { type ChangesPage, decodeChangesPage } from './wire/changes.ts';
 import { violation } from './wire/fields.ts';
 
@@ -23,19 +25,35 @@ const NOT_THERE: readonly number[] = [404, 410];
 const NOT_RECORDED_CODE = 'changes_not_recorded';
 const LACKS_SCOPE_CODE = 'insufficient_scope';
 
-type SpooledPage = ChangesPage & { readonly path: string };
+type SpooledPage = ChangesPage & { readonly path: string; readonly bytes: number };
+
+export interface ChangesParts {
+  readonly api: Api;
+  /** Bytes kept free on the disk. */
+  readonly reserveBytes: number;
+}
 
 /** GET /v1/datasets/{datasetId}/changes?version=, for a version that the list of versions names. */
-export async function readChanges(api: Api, request: ChangesRequest, signal: AbortSignal): Promise<Changes> {
+export async function readChanges(
+  parts: ChangesParts,
+  request: ChangesRequest,
+  signal: AbortSignal,
+): Promise<Changes> {
   try {
-    const pages = await readAllPages(api, request, signal);
+    const pages = await readAllPages(parts, request, signal);
     const [first] = pages;
     if (first === undefined || pages.some(({ recorded }) => !recorded)) {
       return { recorded: false, why: 'the service says that it has not recorded them' };
     }
     const { previousVersion, schemaVersion } = first;
     refuseMixture(pages, first, listChanges(request.datasetId).title);
-    return { recorded: true, previousVersion, schemaVersion, pages: pages.map(({ path }) => path) };
+    return {
+      recorded: true,
+      previousVersion,
+      schemaVersion,
+      pages: pages.map(({ path }) => path),
+      bytes: pages.reduce((sum, page) => sum + page.bytes, 0),
+    };
   } catch (error) {
     const why = error instanceof RefusalError ? whyNotRecorded(error) : null;
     if (why === null) throw error;
@@ -44,11 +62,12 @@ export async function readChanges(api: Api, request: ChangesRequest, signal: Abo
 }
 
 async function readAllPages(
-  api: Api,
+  { api, reserveBytes }: ChangesParts,
   request: ChangesRequest,
   signal: AbortSignal,
 ): Promise<readonly SpooledPage[]> {
-  const operation = listChanges(request.datasetId);
+  const { datasetId, directory, onBytes } = request;
+  const operation = listChanges(datasetId);
   let position = 0;
   return readPages<SpooledPage>({
     title: operation.title,
@@ -67,9 +86,16 @@ async function readAllPages(
         signal,
       );
       position = cursor === null ? 0 : position + 1;
-      const path = join(request.directory, `changes-${String(position).padStart(5, '0')}.json`);
-      await onDisk(path, () => replaceFile('feed.spool-changes', path, bytes));
-      return { ...page, path };
+      onBytes(bytes.byteLength);
+      await requireSpace(
+        directory,
+        bytes.byteLength,
+        reserveBytes,
+        `the changes of dataset ${shown(datasetId)}`,
+      );
+      const path = join(directory, `changes-${String(position).padStart(5, '0')}.json`);
+      await onDisk(path, () => writeScratch('feed.spool-changes', path, bytes));
+      return { ...page, path, bytes: bytes.byteLength };
     },
     isEnough: ({ recorded }) => !recorded,
   });

@@ -33,7 +33,8 @@ export function createFeed(options: FeedOptions): Feed {
     events: (subscriptionId, after, signal) => readEventPage(api, subscriptionId, after, signal),
     versions: (datasetId, newerThan, signal) => readVersions(api, discovery, datasetId, newerThan, signal),
     schemas: (datasetId, signal) => readSchemas(api, datasetId, signal),
-    changes: (request, signal) => readChanges(api, request, signal),
+    changes: (request, signal) =>
+      readChanges({ api, reserveBytes: options.diskReserveBytes }, request, signal),
     manifestShape: () => manifests.shape(),
     manifest: (subscriptionId, signal) => manifests.ofSubscription(subscriptionId, signal),
     manifestEntry: (datasetId, signal) => manifests.ofDataset(datasetId, signal),

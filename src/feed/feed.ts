@@ -35,7 +35,11 @@ export interface Feed {
   /** GET /v1/datasets/{datasetId}/schemas, all pages, newest first. */
   schemas(datasetId: string, signal: AbortSignal): Promise<readonly Schema[]>;
 
-  /** GET /v1/datasets/{datasetId}/changes?version=, all pages, spooled to files as they came. */
+  /**
+   * GET /v1/datasets/{datasetId}/changes?version=, all pages, spooled to files as they came. Only for a version that
+   * the list of versions names: then an answer that there is nothing means that its changes were not recorded.
+   * @throws StorageError when the disk is full or not writable.
+   */
   changes(request: ChangesRequest, signal: AbortSignal): Promise<Changes>;
 
   /** Whether the manifest lists the datasets of a subscription or describes one dataset; known after `discover`. */
@@ -66,8 +70,10 @@ export interface EventPage {
 export interface ChangesRequest {
   readonly datasetId: string;
   readonly version: number;
-  /** Where the pages are written: an existing folder of this version's own. */
+  /** Where the pages are written: an existing folder of this version's own. They do not survive a loss of power. */
   readonly directory: string;
+  /** Called with the number of bytes that arrived since the last call. */
+  readonly onBytes: (bytes: number) => void;
 }
 
 /** The changes of a version, or the fact that the service has not recorded them. */
@@ -79,6 +85,8 @@ export type Changes =
       readonly schemaVersion: string | null;
       /** Paths of the spooled pages in order; each holds one response body as the service sent it. */
       readonly pages: readonly string[];
+      /** Of all pages. */
+      readonly bytes: number;
     };
 
 export interface DownloadRequest {

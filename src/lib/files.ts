@@ -3,7 +3,7 @@
  * write their own). Each takes the name of the durable effect it is part of. Modes are for the owner alone.
  */
 
-import { type FileHandle, mkdir, open, rename, rm, stat, statfs } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { durable } from './durable.ts';
 import { systemCode } from './system-code.ts';
@@ -23,6 +23,11 @@ export function replaceFile(name: string, path: string, content: string | Uint8A
     await writeDurably(temporaryPath, 'w', content);
     await renameDurably(temporaryPath, path);
   });
+}
+
+/** Writes a file that may be lost, or be cut short, when the process or the power ends: it is written again then. */
+export function writeScratch(name: string, path: string, content: Uint8Array): Promise<void> {
+  return durable(name, () => writeFile(path, content, { mode: FILE_MODE }));
 }
 
 /** Writes a file that must not be there yet. @throws the system's EEXIST where it is. */

@@ -106,7 +106,7 @@ describe('the interface, read from the fixture feed', () => {
     const server = await fixture();
     const directory = await folder();
     const changes = await client(server.baseUrl).changes(
-      { datasetId: 'parcels', version: 2, directory },
+      { datasetId: 'parcels', version: 2, directory, onBytes: () => {} },
       signal,
     );
     expect(changes).toMatchObject({ recorded: true, previousVersion: 1, schemaVersion: '1' });
@@ -317,7 +317,7 @@ describe('F18: bodies without measure', () => {
     let body = page(990);
     const deep = await serve((_request, response) => response.end(body));
     const feed = client(deep.url);
-    const request = { datasetId: 'parcels', version: 1, directory: await folder() };
+    const request = { datasetId: 'parcels', version: 1, directory: await folder(), onBytes: () => {} };
     expect(await feed.changes(request, signal)).toMatchObject({ recorded: true });
     body = page(100_000);
     expect((await errorOf(feed.changes(request, signal))).message).toContain(

@@ -81,7 +81,8 @@ const OPERATIONS: readonly Case[] = [
     title: 'list changes of dataset parcels',
     scope: dataset,
     needsFeedsScope: false,
-    run: (feed) => feed.changes({ datasetId: 'parcels', version: 2, directory: '/nowhere' }, signal),
+    run: (feed) =>
+      feed.changes({ datasetId: 'parcels', version: 2, directory: '/nowhere', onBytes: () => {} }, signal),
   },
   {
     path: '/v1/subscriptions/sub_1/manifest',
@@ -290,7 +291,8 @@ describe('what is particular', () => {
   ])('changes are not recorded: %s', async (_name, status, body) => {
     const server = answers('/v1/datasets/parcels/changes', status, body);
     const directory = await mkdtemp(join(tmpdir(), 'feed-changes-'));
-    const changes = await start().changes({ datasetId: 'parcels', version: 2, directory }, signal);
+    const request = { datasetId: 'parcels', version: 2, directory, onBytes: () => {} };
+    const changes = await start().changes(request, signal);
     await rm(directory, { recursive: true });
     expect(changes).toMatchObject({ recorded: false, why: expect.stringMatching(/\w/) });
     expect(server.asked()).toBe(1);

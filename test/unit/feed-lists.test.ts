@@ -1,6 +1,6 @@
 /** What the operations make of several pages: changes, manifests, versions; and the log that promises more than it gives. */
 
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import nock from 'nock';
@@ -48,14 +48,15 @@ function pages(path: string, ...bodies: readonly object[]): string[] {
   return asked;
 }
 
-function changes(into = directory) {
-  return feed.changes({ datasetId: 'parcels', version: 2, directory: into }, signal);
+function changes(into = directory, onBytes: (bytes: number) => void = () => {}) {
+  return feed.changes({ datasetId: 'parcels', version: 2, directory: into, onBytes }, signal);
 }
 
 describe('changes', () => {
   it('are spooled page by page, in order, byte for byte', async () => {
     const asked = pages(CHANGES, { changes: [1] }, { changes: [2] }, { changes: [] });
-    const result = await changes();
+    const arrived: number[] = [];
+    const result = await changes(directory, (bytes) => arrived.push(bytes));
     expect(asked).toEqual([
       'version=2&limit=1000',
       'version=2&limit=1000&cursor=1',
@@ -67,6 +68,8 @@ describe('changes', () => {
       '{"nextCursor":"2","changes":[2]}',
       '{"nextCursor":null,"changes":[]}',
     ]);
+    expect(arrived).toEqual([32, 32, 32]);
+    expect(result).toMatchObject({ bytes: 96 });
   });
 
   it('that a later page takes back are not recorded', async () => {
@@ -87,7 +90,18 @@ describe('changes', () => {
     pages(CHANGES, { changes: [] });
     const error = await errorOf(changes(join(directory, 'missing')));
     expect(error.name).toBe('StorageError');
-    expect(error.message).toContain('changes-00000.json: ENOENT');
+    expect(error.message).toContain('missing: ENOENT');
+  });
+
+  it('leave free on the disk what is to stay free', async () => {
+    const tight = testFeed(BASE, { diskReserveBytes: Number.MAX_SAFE_INTEGER }).feed;
+    pages(CHANGES, { changes: [] });
+    const request = { datasetId: 'parcels', version: 2, directory, onBytes: () => {} };
+    const error = await errorOf(tight.changes(request, signal));
+    expect(error).toMatchObject({ name: 'NoRoomError', hint: expect.stringContaining('dataDir') });
+    expect(error.message).toContain('the changes of dataset parcels need 32 B beside');
+    expect(await readdir(directory)).toEqual([]);
+    await tight.close();
   });
 });
 

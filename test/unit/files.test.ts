@@ -14,6 +14,7 @@ import {
   remove,
   renameFile,
   replaceFile,
+  writeScratch,
 } from '../../src/lib/files.ts';
 
 async function newFolder(): Promise<string> {
@@ -89,6 +90,14 @@ describe('a file that is replaced', () => {
 });
 
 describe('other changes', () => {
+  it('a file that may be lost is written over what was there, for the owner alone', async () => {
+    const path = join(await newFolder(), 'file');
+    await writeScratch('test.scratch', path, Buffer.from('old and longer'));
+    await writeScratch('test.scratch', path, Buffer.from('new'));
+    expect(await readFile(path, 'utf8')).toBe('new');
+    expect(await modeOf(path)).toBe(0o600);
+  });
+
   it('a file is created only where there is none', async () => {
     const path = join(await newFolder(), 'file');
     await createFile('test.create', path, 'first');

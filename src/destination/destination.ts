@@ -187,4 +187,6 @@ export interface Committed {
   readonly rowCount: number;
   /** Rows that the commit added, changed and removed; null where the table was replaced as a whole. */
   readonly net: Counts | null;
+  /** The live table as `has` tells it from now on: the next step is planned from it. */
+  readonly held: HeldDataset;
 }

@@ -1,6 +1,5 @@
 /** From a configuration to the parts of a catch-up: opened in order, closed in the opposite one, whatever happens. */
 
-import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { acquireInstanceLock } from '../checkpoint/instance-lock.ts';
 import { openCheckpoint } from '../checkpoint/sqlite/open.ts';
@@ -8,11 +7,11 @@ import type { Configuration } from '../configuration/configuration.ts';
 import { openMirror } from '../destination/duckdb/mirror.ts';
 import { createFeed } from '../feed/create-feed.ts';
 import type { Log } from '../lib/log.ts';
-import type { Secret } from '../lib/secret.ts';
 import type { Parts } from '../sync/parts.ts';
 import type { Progress } from '../sync/progress.ts';
 import type { Context } from './context.ts';
 import { feedOptions } from './feed-options.ts';
+import { keyHashOf } from './key-hash.ts';
 
 export interface OpenOptions {
   readonly configuration: Configuration;
@@ -73,16 +72,11 @@ export async function openParts(
     schemaChanges: configuration.schemaChanges,
     removedDatasets: configuration.removedDatasets,
     stagingDirectory: join(dataDirectory, 'staging'),
-    keyHash: hashOf(configuration.service.apiKey),
+    keyHash: keyHashOf(configuration.service.apiKey),
   };
   const stack = opened.move();
   return {
     parts: { feed, destination, checkpoint, clock, log, progress, choices },
     close: () => stack.disposeAsync(),
   };
-}
-
-/** Tells one key from another and gives neither away. */
-function hashOf(key: Secret): string {
-  return createHash('sha256').update('feed-sync key\n').update(key.reveal()).digest('hex');
 }

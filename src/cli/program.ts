@@ -16,6 +16,7 @@ import { flagsOf, settingOptions } from './settings.ts';
 import { status } from './status.ts';
 import { listSubscriptions } from './subscriptions.ts';
 import { write } from './terminal.ts';
+import { verify } from './verify.ts';
 
 const DESCRIPTION = 'Keeps a local DuckDB database equal to the datasets of a feed service.';
 
@@ -81,6 +82,16 @@ function defineServiceCommands(program: Command, context: Context, finish: Finis
     .option('--json', 'as JSON, for programs')
     .action(async ({ json = false }: { json?: boolean }) =>
       finish(await listSubscriptions(configured(), context, { json })),
+    );
+  program
+    .command('verify')
+    .description(
+      'compare the mirror with the service, and its tables with what is written of them; changes nothing',
+    )
+    .argument('[dataset...]', 'ids of datasets; without any, all of them')
+    .option('--json', 'as JSON, for programs')
+    .action(async (datasetIds: readonly string[], { json = false }: { json?: boolean }) =>
+      finish(await verify(configured(), context, { datasetIds, json })),
     );
 }
 

@@ -169,7 +169,7 @@ function isMember({ members }: Want): boolean {
   return members.size > 0;
 }
 
-function holdStatus({
+export function holdStatus({
   refusal: { scope, operation, status, code, message, links },
   heldAt,
 }: Hold): HoldStatus {

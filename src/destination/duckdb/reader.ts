@@ -1,5 +1,5 @@
 /**
- * Reading the mirror beside the daemon: for `query` and `status`. The file is opened read-only in an instance that can
+ * Reading the mirror beside the daemon: for `query`, `status` and `verify`. The file is opened read-only in an instance that can
  * reach no other file, so that a query can change nothing and read nothing else.
  */
 
@@ -10,6 +10,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Random } from '../../lib/random.ts';
 import { StorageError, UsageError } from '../../model/errors.ts';
 import type { Held } from '../destination.ts';
+import { type CountedDataset, countDatasets } from './count-tables.ts';
 import { DuckDbError } from './diagnosis.ts';
 import { Engine } from './engine.ts';
 import { mirrorFailure } from './failures.ts';
@@ -43,6 +44,12 @@ export interface QueryResult {
 export interface MirrorReader {
   /** What the mirror holds. */
   held(): Promise<Held>;
+  /**
+   * What is written of those of the datasets that the mirror holds, and what their tables hold, of one moment. Goes
+   * through them in their order until `isEnough` says so between two of them; at least one is counted. After an error
+   * the reader can only be closed.
+   */
+  count(datasetIds: readonly string[], isEnough: () => boolean): Promise<readonly CountedDataset[]>;
   /** Runs one statement that reads. @throws UsageError with DuckDB's message where it does not run. */
   query(sql: string): Promise<QueryResult>;
   close(): Promise<void>;
@@ -82,12 +89,12 @@ class Reader implements MirrorReader {
     this.#path = path;
   }
 
-  async held(): Promise<Held> {
-    try {
-      return await readHeld(this.#engine, this.#path);
-    } catch (error) {
-      throw error instanceof DuckDbError ? await mirrorFailure(error, { path: this.#path }) : error;
-    }
+  held(): Promise<Held> {
+    return this.#reading(readHeld(this.#engine, this.#path));
+  }
+
+  count(datasetIds: readonly string[], isEnough: () => boolean): Promise<readonly CountedDataset[]> {
+    return this.#reading(countDatasets(this.#engine, this.#path, datasetIds, isEnough));
   }
 
   async query(sql: string): Promise<QueryResult> {
@@ -102,6 +109,14 @@ class Reader implements MirrorReader {
 
   async close(): Promise<void> {
     this.#engine.close();
+  }
+
+  async #reading<T>(reading: Promise<T>): Promise<T> {
+    try {
+      return await reading;
+    } catch (error) {
+      throw error instanceof DuckDbError ? await mirrorFailure(error, { path: this.#path }) : error;
+    }
   }
 
   async *#rows(result: DuckDBResult): AsyncGenerator<readonly Rendered[]> {

@@ -1,0 +1,78 @@
+/** Which datasets `verify` compares, and with what: by what is stored about them. Pure. */
+
+import type { Hold } from '../checkpoint/checkpoint.ts';
+import type { Configuration } from '../configuration/configuration.ts';
+import { nearest } from '../configuration/names.ts';
+import type { Held } from '../destination/destination.ts';
+import type { RememberedContract } from '../model/contract.ts';
+import { UsageError } from '../model/errors.ts';
+import type { Want } from '../model/want.ts';
+import { isChosenDataset } from '../sync/selection.ts';
+import { keyHashOf } from './key-hash.ts';
+import { printable } from './terminal.ts';
+import type { Standing } from './verify-view.ts';
+
+/** What the checkpoint says. Without one, every dataset of the mirror is taken for followed. */
+export interface Stored {
+  /** Null where no subscription was ever followed: nothing is known of who wants what. */
+  readonly wants: ReadonlyMap<string, Want> | null;
+  readonly holds: readonly Hold[];
+  readonly contract: RememberedContract;
+}
+
+/** All that is in the mirror or wanted, or those of it that were named. @throws UsageError for one that is neither. */
+export function chooseDatasets(
+  named: readonly string[],
+  { datasets }: Held,
+  { wants }: Stored,
+  configuration: Configuration,
+): readonly string[] {
+  const wanted = [...(wants?.values() ?? [])]
+    .filter(({ members }) => members.size > 0)
+    .map(({ datasetId }) => datasetId);
+  const known = [...new Set([...datasets.keys(), ...wanted])].sort();
+  if (named.length > 0) {
+    refuseUnknown(named, known);
+    return [...new Set(named)].sort();
+  }
+  return known.filter((id) => datasets.has(id) || isChosen(id, configuration));
+}
+
+/** @throws UsageError */
+function refuseUnknown(named: readonly string[], known: readonly string[]): void {
+  const unknown = named.filter((id) => !known.includes(id));
+  if (unknown.length === 0) return;
+  const words = unknown.map((id) =>
+    known.length === 0 ? printable(id) : `${printable(id)} (the nearest is ${printable(nearest(id, known))})`,
+  );
+  throw new UsageError(`Neither in the mirror nor wanted: ${words.join(', ')}.`, {
+    hint: 'feed-sync status lists the datasets.',
+  });
+}
+
+export function standingOf(
+  datasetId: string,
+  { wants, holds }: Stored,
+  configuration: Configuration,
+): Standing {
+  const isWanted = wants === null || (wants.get(datasetId)?.members.size ?? 0) > 0;
+  if (!isWanted) {
+    const isApprovalAwaited = holds.some(({ refusal }) => refusal.scope.kind === 'retirement');
+    return { kind: 'not-wanted', isApprovalAwaited };
+  }
+  if (!isChosen(datasetId, configuration)) return { kind: 'left-out' };
+  const hold = holds.find(
+    ({ refusal: { scope } }) => scope.kind === 'dataset' && scope.datasetId === datasetId,
+  );
+  return hold === undefined ? { kind: 'followed' } : { kind: 'held', hold };
+}
+
+/** That of another key stands no more. */
+export function workspaceHoldOf({ holds }: Stored, { service }: Configuration): Hold | null {
+  const keyHash = keyHashOf(service.apiKey);
+  return holds.find((hold) => hold.refusal.scope.kind === 'workspace' && hold.keyHash === keyHash) ?? null;
+}
+
+function isChosen(datasetId: string, { datasets }: Configuration): boolean {
+  return isChosenDataset(datasetId, datasets.include, datasets.exclude);
+}

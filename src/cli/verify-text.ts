@@ -1,0 +1,87 @@
+/** `verify` for people. Pure. */
+
+import type { Hold } from '../checkpoint/checkpoint.ts';
+import { formatCount } from '../lib/units.ts';
+import { tellHold } from './person.ts';
+import { renderTable } from './table.ts';
+import { printable } from './terminal.ts';
+import type { DatasetVerification, TroubleMet, Verification, VerificationResult } from './verify-view.ts';
+
+const WORDS: Readonly<Record<VerificationResult, string>> = {
+  equal: 'equal',
+  behind: 'behind',
+  different: 'different',
+  'not-asked': 'not compared with the service',
+  'not-followed': 'left out by datasets.include and datasets.exclude',
+};
+
+/** `holds` are those that stood before anything was asked. */
+export function renderVerification(
+  { mirror, datasets, trouble }: Verification,
+  holds: readonly Hold[],
+): string {
+  return [
+    ...(datasets.length === 0 ? [`The mirror ${mirror} holds no dataset.`] : [tableOf(datasets)]),
+    ...section(
+      'Differences',
+      datasets.filter(({ differences }) => differences.length > 0).map(differencesText),
+    ),
+    ...holds.flatMap((one) => ['', tellHold(one)]),
+    ...(trouble === null ? [] : ['', troubleText(trouble)]),
+    ...section(
+      'No answer',
+      datasets.flatMap(({ id, trouble: met }) =>
+        met === null ? [] : `${printable(id)}: ${troubleText(met)}`,
+      ),
+    ),
+    '',
+    headline(datasets),
+  ].join('\n');
+}
+
+function tableOf(datasets: readonly DatasetVerification[]): string {
+  const columns = [
+    { title: 'dataset' },
+    { title: 'version', align: 'right' as const },
+    { title: 'newest', align: 'right' as const },
+    { title: 'rows', align: 'right' as const },
+    { title: 'result' },
+  ];
+  const rows = datasets.map(({ id, version, newestVersion, rows: count, result }) => [
+    id,
+    version === null ? '' : String(version),
+    newestVersion === null ? '' : String(newestVersion),
+    count === null ? '' : formatCount(count),
+    WORDS[result],
+  ]);
+  return renderTable(columns, rows);
+}
+
+/** What several differences have in common, the command that does away with them, is told once. */
+function differencesText({ id, differences }: DatasetVerification): string {
+  const remedies = [...new Set(differences.map(({ remedy }) => remedy))];
+  return [
+    ...differences.map(({ message }) => `${printable(id)}: ${printable(message)}`),
+    ...remedies.map((remedy) => `→ ${printable(remedy)}`),
+  ].join('\n  ');
+}
+
+function troubleText({ message, hint, links }: TroubleMet): string {
+  return [
+    printable(message),
+    ...Object.entries(links).map(([name, url]) => `  ${printable(name)}: ${printable(url)}`),
+    ...(hint === null ? [] : [`→ ${printable(hint)}`]),
+  ].join('\n');
+}
+
+function headline(datasets: readonly DatasetVerification[]): string {
+  const counts = Map.groupBy(datasets, ({ result }) => result);
+  const words = [...counts].map(([result, { length }]) => `${formatCount(length)} ${WORDS[result]}`);
+  const total = `${formatCount(datasets.length)} ${datasets.length === 1 ? 'dataset' : 'datasets'}`;
+  return words.length === 0 ? `${total}.` : `${total}: ${words.join(', ')}.`;
+}
+
+function section(title: string, texts: readonly string[]): readonly string[] {
+  if (texts.length === 0) return [];
+  return ['', `${title}:`, ...texts.map((text) => text.replaceAll(/^/gm, '  '))];
+}

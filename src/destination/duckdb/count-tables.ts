@@ -1,0 +1,130 @@
+/**
+ * Counts the tables of the mirror themselves, and compares their columns with what is written of them: what was
+ * changed by hand is found. The bookkeeping and the tables are read in one transaction, so they are of one moment.
+ */
+
+import type { HeldDataset } from '../destination.ts';
+import { DUCKDB_TYPES } from './casts.ts';
+import { countRepeatedKeys, countTable, selectColumns } from './count-sql.ts';
+import type { Engine } from './engine.ts';
+import { readHeld } from './mirror-state.ts';
+import { numberAt, textAt, textOrNullAt } from './rows.ts';
+
+/** A dataset as it is written down, and its table as it is. */
+export interface CountedDataset {
+  readonly held: HeldDataset;
+  /** Null where there is no such table. */
+  readonly table: CountedTable | null;
+}
+
+export interface CountedTable {
+  readonly rowCount: number;
+  /** Null for a table without key columns, and for one that lacks one of them. */
+  readonly keys: CountedKeys | null;
+  /** The columns that are not as they are written down. */
+  readonly strayColumns: readonly StrayColumn[];
+}
+
+export interface CountedKeys {
+  /** Rows that lack a part of their key. */
+  readonly nullRows: number;
+  /** Rows whose key another row has already. */
+  readonly repeatedRows: number;
+  /** One key that is there more than once, by the names of its columns; null where there is none. */
+  readonly example: ReadonlyMap<string, string | null> | null;
+}
+
+export interface StrayColumn {
+  readonly columnName: string;
+  /** The types that it should have and has, as DuckDB names them; null where it should not be there, or is not. */
+  readonly expected: string | null;
+  readonly found: string | null;
+}
+
+/** How DuckDB names the types of the mirror whose short names it takes and does not give. */
+const FULL_NAMES: ReadonlyMap<string, string> = new Map([['TIMESTAMPTZ', 'TIMESTAMP WITH TIME ZONE']]);
+
+type ColumnsByTable = ReadonlyMap<string, ReadonlyMap<string, string>>;
+
+/**
+ * Counts those of the datasets that the attached mirror holds, in their order, until `isEnough` says so between two of
+ * them; at least one is counted.
+ * @throws DuckDbError
+ */
+export async function countDatasets(
+  engine: Engine,
+  path: string,
+  datasetIds: readonly string[],
+  isEnough: () => boolean,
+): Promise<readonly CountedDataset[]> {
+  await engine.run('BEGIN TRANSACTION READ ONLY');
+  const { datasets } = await readHeld(engine, path);
+  const chosen = datasetIds.flatMap((id) => datasets.get(id) ?? []);
+  const columns = await readColumns(engine, chosen);
+  const counted: CountedDataset[] = [];
+  for (const held of chosen) {
+    const found = columns.get(held.tableName);
+    counted.push({ held, table: found === undefined ? null : await countOne(engine, held, found) });
+    if (isEnough()) break;
+  }
+  await engine.run('COMMIT');
+  return counted;
+}
+
+async function readColumns(engine: Engine, held: readonly HeldDataset[]): Promise<ColumnsByTable> {
+  const columns = new Map<string, Map<string, string>>();
+  if (held.length === 0) return columns;
+  for (const row of await engine.rows(selectColumns(held.map(({ tableName }) => tableName)))) {
+    const ofTable = columns.get(textAt(row, 0)) ?? new Map<string, string>();
+    columns.set(textAt(row, 0), ofTable.set(textAt(row, 1), textAt(row, 2)));
+  }
+  return columns;
+}
+
+async function countOne(
+  engine: Engine,
+  held: HeldDataset,
+  found: ReadonlyMap<string, string>,
+): Promise<CountedTable> {
+  const keys = held.columns.filter(({ role }) => role === 'key').map(({ columnName }) => columnName);
+  const usable = keys.every((key) => found.has(key)) ? keys : [];
+  const [row = []] = await engine.rows(countTable(held.tableName, usable));
+  const [rowCount, nullRows, hashes] = [numberAt(row, 0), numberAt(row, 1), numberAt(row, 2)];
+  const repeated =
+    hashes < rowCount
+      ? await countRepeated(engine, held.tableName, usable)
+      : { repeatedRows: 0, example: null };
+  return {
+    rowCount,
+    keys: usable.length === 0 ? null : { nullRows, ...repeated },
+    strayColumns: strayColumns(held, found),
+  };
+}
+
+async function countRepeated(
+  engine: Engine,
+  tableName: string,
+  keys: readonly string[],
+): Promise<Pick<CountedKeys, 'repeatedRows' | 'example'>> {
+  const [row = []] = await engine.rows(countRepeatedKeys(tableName, keys));
+  const repeatedRows = numberAt(row, 0);
+  if (repeatedRows === 0) return { repeatedRows, example: null };
+  return { repeatedRows, example: new Map(keys.map((key, index) => [key, textOrNullAt(row, index + 1)])) };
+}
+
+function strayColumns({ columns }: HeldDataset, found: ReadonlyMap<string, string>): readonly StrayColumn[] {
+  const expected = new Map(
+    columns.map(({ columnName, type }) => [
+      columnName,
+      FULL_NAMES.get(DUCKDB_TYPES[type]) ?? DUCKDB_TYPES[type],
+    ]),
+  );
+  const names = new Set([...expected.keys(), ...found.keys()]);
+  return [...names]
+    .map((columnName) => ({
+      columnName,
+      expected: expected.get(columnName) ?? null,
+      found: found.get(columnName) ?? null,
+    }))
+    .filter((column) => column.expected !== column.found);
+}

@@ -4,6 +4,7 @@ import { difference } from '../../fixtures/source/diff.ts';
 import {
   withAddedColumn,
   withKeyColumns,
+  withNullableColumn,
   withRemovedColumn,
   withRetypedColumn,
 } from '../../fixtures/source/evolve.ts';
@@ -33,6 +34,17 @@ describe('withAddedColumn', () => {
     expect(cellsOf(evolved, 'flood_zone').filter((cell) => cell === 'AE')).toHaveLength(50);
     expect(evolved.changes?.map((change) => change.op)).toEqual(Array(50).fill('changed'));
     expect(cellsOf(evolved, '_feed_row_id')).toEqual(cellsOf(initial, '_feed_row_id'));
+  });
+});
+
+describe('withNullableColumn', () => {
+  it('changes no row', () => {
+    const initial = parcels().initial();
+    const evolved = withNullableColumn(initial, 'updated_at');
+    expect(evolved.schema.columns.find(({ name }) => name === 'updated_at')?.nullable).toBe(true);
+    expect(evolved.changes).toEqual([]);
+    expect([...evolved.rows()]).toEqual([...initial.rows()]);
+    expect(() => withNullableColumn(initial, 'parcel_id')).toThrow('is a key column');
   });
 });
 

@@ -8,19 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
-import type {
-  Destination,
-  Enrolment,
-  HeldDataset,
-  Outcome,
-  Prepared,
-  Unit,
-} from '../../src/destination/destination.ts';
-import type { Download, DownloadRequest, Feed } from '../../src/feed/feed.ts';
-import { silentLog } from '../../src/lib/log.ts';
-import { CursorExpiredError } from '../../src/model/errors.ts';
-import type { EventId, FeedEvent, UnreadableEvent } from '../../src/model/event.ts';
-import type { ManifestEntry } from '../../src/model/manifest.ts';
+import type { Log, LogFields } from '../../src/lib/log.ts';
 import type { Subscription } from '../../src/model/subscription.ts';
 import type { Version } from '../../src/model/version.ts';
 import { catchUp } from '../../src/sync/catch-up.ts';
@@ -28,62 +16,29 @@ import type { Choices, Parts } from '../../src/sync/parts.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { NOON_CLOCK, openNew } from './checkpoint-files.ts';
-import { digestOf, entry, NOW, schema, subscription, version } from './sync-values.ts';
-
-const EVENTS_PER_PAGE = 2;
+import { destinationOf, emptyMirror, type Mirror } from './small-destination.ts';
+import { emptyService, feedOf, type Service } from './small-feed.ts';
+import { entry, event, subscription, version } from './sync-values.ts';
 
 /** Called before every call of a port: `versions parcels`, `commit`, `fail`. Throws what the call shall throw. */
 type Intervene = (call: string) => void;
 
-export interface World {
+export interface World extends Mirror {
   readonly parts: Parts;
   readonly checkpoint: Checkpoint;
   /** What the service says; tests change it as they go. */
   readonly service: Service;
-  /** The tables of the mirror, by dataset id. */
-  readonly tables: Map<string, HeldDataset>;
-  readonly enrolments: Enrolment[];
   /** Calls of the service, in order. */
   readonly calls: string[];
+  /** What was logged: level, fields, message. */
+  readonly logged: (readonly [string, LogFields, string])[];
   intervene: Intervene;
   catchUp(signal?: AbortSignal): Promise<CatchUpResult>;
 }
 
-export interface Service {
-  shape: 'subscription' | 'dataset';
-  subscriptions: Subscription[];
-  /** By subscription id. */
-  readonly logs: Map<string, (FeedEvent | UnreadableEvent)[]>;
-  /** Positions before this one are past retention. */
-  keepsEventsFrom: bigint;
-  /** By subscription id: the datasets it lists. */
-  readonly members: Map<string, string[]>;
-  /** By subscription id; absent: the manifest does not say. */
-  readonly reflects: Map<string, EventId>;
-  /** By dataset id: the snapshot that manifests list. */
-  readonly snapshots: Map<string, ManifestEntry>;
-  /** By dataset id, newest first; absent: the version of the snapshot alone. */
-  readonly versions: Map<string, Version[]>;
-  /** Answers of downloads, in order; without one, the download is complete. */
-  readonly downloads: ((request: DownloadRequest) => Promise<Download>)[];
-  /** Outcomes of commits, in order; without one, the unit is committed. */
-  readonly outcomes: ((unit: Unit) => Outcome)[];
-}
-
-/** One subscription with the given datasets at version 1, every event up to 100 reflected. */
+/** A service without subscriptions, that has the given datasets at version 1. */
 export async function smallWorld(...datasetIds: string[]): Promise<World> {
-  const service: Service = {
-    shape: 'subscription',
-    subscriptions: [],
-    logs: new Map(),
-    keepsEventsFrom: 0n,
-    members: new Map(),
-    reflects: new Map(),
-    snapshots: new Map(),
-    versions: new Map(),
-    downloads: [],
-    outcomes: [],
-  };
+  const service = emptyService();
   for (const datasetId of datasetIds) service.snapshots.set(datasetId, entry(datasetId, 1));
   const stored = await openNew();
   const stagingDirectory = mkdtempSync(join(tmpdir(), 'feed-sync-small-world-'));
@@ -92,23 +47,29 @@ export async function smallWorld(...datasetIds: string[]): Promise<World> {
     subscriptions: null,
     include: [],
     exclude: [],
+    schemaChanges: 'reload',
+    removedDatasets: 'archive',
     stagingDirectory,
     keyHash: 'key-1',
   };
   const world: Omit<World, 'parts' | 'catchUp'> = {
+    ...emptyMirror(),
     checkpoint: stored,
     service,
-    tables: new Map(),
-    enrolments: [],
     calls: [],
+    logged: [],
     intervene: () => {},
   };
   const parts: Parts = {
-    feed: feedOf(world),
-    destination: destinationOf(world),
+    feed: feedOf(service, (call, signal) => {
+      signal.throwIfAborted();
+      world.calls.push(call);
+      world.intervene(call);
+    }),
+    destination: destinationOf(world, service.outcomes, (call) => world.intervene(call)),
     checkpoint: intervened(world, stored),
     clock: NOON_CLOCK,
-    log: silentLog,
+    log: logInto(world.logged),
     progress: silentProgress,
     choices,
   };
@@ -130,6 +91,42 @@ export function subscribe(world: World, subscription: Subscription, ...datasetId
   }
 }
 
+export async function oneSubscription(...datasetIds: string[]): Promise<World> {
+  const world = await smallWorld();
+  subscribe(world, subscription(), ...datasetIds);
+  return world;
+}
+
+/**
+ * Publishes the next version of a dataset, and an event of it in the log of `sub_1`. Its snapshot is not made yet: the
+ * manifest lists the one before.
+ */
+export function publish(world: World, datasetId: string, changed: Partial<Version> = {}): Version {
+  const { versions, snapshots, logs } = world.service;
+  const first = snapshots.get(datasetId)?.version ?? 1;
+  const listed = versions.get(datasetId) ?? [version(datasetId, first)];
+  const next = version(datasetId, (listed[0]?.version ?? 0) + 1, changed);
+  versions.set(datasetId, [next, ...listed]);
+  const log = logs.get('sub_1') ?? [];
+  log.push(event(101 + log.length, 'dataset.updated', { datasetId, version: next.version }));
+  logs.set('sub_1', log);
+  return next;
+}
+
+/** Publishes as `publish` does, and makes the snapshot, which the manifest lists and which reflects every event so far. */
+export function publishWithSnapshot(
+  world: World,
+  datasetId: string,
+  changed: Partial<Version> = {},
+): Version {
+  const next = publish(world, datasetId, changed);
+  const listed = { schemaVersion: next.schemaVersion, rowCount: next.rowCount };
+  world.service.snapshots.set(datasetId, { ...entry(datasetId, next.version), ...listed });
+  const newest = world.service.logs.get('sub_1')?.at(-1)?.id;
+  if (newest) world.service.reflects.set('sub_1', newest);
+  return next;
+}
+
 /** Throws at every call whose name matches. */
 export function throwAt(world: World, pattern: RegExp, error: Error): void {
   world.intervene = (call) => {
@@ -142,12 +139,6 @@ export function calm(world: World): void {
   world.calls.length = 0;
 }
 
-export async function oneSubscription(...datasetIds: string[]): Promise<World> {
-  const world = await smallWorld();
-  subscribe(world, subscription(), ...datasetIds);
-  return world;
-}
-
 export function kinds({ datasets }: CatchUpResult): Record<string, string> {
   return Object.fromEntries(datasets.map(({ datasetId, kind }) => [datasetId, kind]));
 }
@@ -156,147 +147,8 @@ export function versions(world: World): Record<string, number> {
   return Object.fromEntries([...world.tables.values()].map((one) => [one.datasetId, one.version]));
 }
 
-type State = Omit<World, 'parts' | 'catchUp'>;
-
-function feedOf(world: State): Feed {
-  const { service } = world;
-  const called = (call: string, signal: AbortSignal): void => {
-    signal.throwIfAborted();
-    world.calls.push(call);
-    world.intervene(call);
-  };
-  const contract = {
-    manifestPath: { value: '/manifest', source: 'default' },
-    newerThanParameter: null,
-  } as const;
-  const snapshot = (datasetId: string): ManifestEntry[] => {
-    const listed = service.snapshots.get(datasetId);
-    return listed === undefined ? [] : [listed];
-  };
-  return {
-    origin: 'https://feed.example',
-    async discover(signal) {
-      called('discover', signal);
-      return contract;
-    },
-    async subscriptions(signal) {
-      called('subscriptions', signal);
-      return service.subscriptions;
-    },
-    async events(subscriptionId, after, signal) {
-      called(`events ${subscriptionId}`, signal);
-      return eventPage(service, subscriptionId, after);
-    },
-    async versions(datasetId, newerThan, signal) {
-      called(`versions ${datasetId}`, signal);
-      const listed =
-        service.versions.get(datasetId) ?? snapshot(datasetId).map((one) => version(datasetId, one.version));
-      return listed.filter((one) => one.version > (newerThan ?? -1));
-    },
-    async schemas(datasetId, signal) {
-      called(`schemas ${datasetId}`, signal);
-      return [schema(datasetId)];
-    },
-    async changes() {
-      throw new Error('Changes are not asked for yet.');
-    },
-    manifestShape: () => service.shape,
-    async manifest(subscriptionId, signal) {
-      called(`manifest ${subscriptionId}`, signal);
-      return {
-        subscriptionId,
-        lastEventId: service.reflects.get(subscriptionId) ?? null,
-        datasets: (service.members.get(subscriptionId) ?? []).flatMap(snapshot),
-      };
-    },
-    async manifestEntry(datasetId, signal) {
-      called(`entry ${datasetId}`, signal);
-      const [listed] = snapshot(datasetId);
-      if (listed === undefined) throw new Error(`no snapshot of ${datasetId}`);
-      return listed;
-    },
-    async download(request, signal) {
-      called(`download ${request.entry.datasetId}`, signal);
-      const answer = service.downloads.shift();
-      return answer === undefined ? complete(request) : answer(request);
-    },
-    async close() {},
-  };
-}
-
-function eventPage(service: Service, subscriptionId: string, after: EventId | null) {
-  if (after !== null && after.number < service.keepsEventsFrom) {
-    throw new CursorExpiredError(`The position ${after.text} is past retention.`);
-  }
-  const log = service.logs.get(subscriptionId) ?? [];
-  const following = log.filter(({ id }) => after === null || id === null || id.number > after.number);
-  return { events: following.slice(0, EVENTS_PER_PAGE), hasMore: following.length > EVENTS_PER_PAGE };
-}
-
-/** The download of all that the entry lists. */
-function complete({ entry: { files, version: number } }: DownloadRequest): Download {
-  return {
-    kind: 'complete',
-    files: files.map((file, index) => ({
-      path: `/nowhere/${index}`,
-      name: `part-${index}.parquet`,
-      bytes: file.bytes ?? 0,
-      sha256: file.sha256 ?? digestOf(`v${number}`),
-      rowCount: file.rowCount,
-    })),
-  };
-}
-
-function destinationOf(world: State): Destination {
-  const { tables, service, enrolments } = world;
-  return {
-    async has() {
-      world.intervene('has');
-      const [first] = enrolments;
-      return { service: first ?? null, datasets: new Map(tables) };
-    },
-    async enroll(enrolment) {
-      world.intervene('enroll');
-      enrolments.push(enrolment);
-    },
-    async prepare(unit) {
-      world.intervene(`prepare ${unit.datasetId}`);
-      return { unit };
-    },
-    async commit(units: readonly Prepared[]) {
-      world.intervene('commit');
-      return units.map(({ unit }) => service.outcomes.shift()?.(unit) ?? committed(unit, tables));
-    },
-    async close() {},
-  };
-}
-
-function committed(unit: Unit, tables: Map<string, HeldDataset>): Outcome {
-  const { datasetId, version: number, digest, reloads, schema: columns } = unit;
-  const before = tables.get(datasetId) ?? null;
-  tables.set(datasetId, {
-    datasetId,
-    tableName: datasetId,
-    version: number,
-    schemaVersion: columns.schemaVersion,
-    rowCount: 10,
-    keyColumns: columns.keyColumns,
-    snapshotVersion: number,
-    snapshotDigest: digest,
-    publishedAt: null,
-    appliedAt: NOW,
-    reloads,
-  });
-  const fromVersion = before?.version ?? null;
-  return {
-    kind: 'committed',
-    datasetId,
-    committed: { tableName: datasetId, fromVersion, toVersion: number, rowCount: 10 },
-  };
-}
-
 /** The checkpoint, of which every call can be made to throw, by the name of its method. */
-function intervened(world: State, checkpoint: Checkpoint): Checkpoint {
+function intervened(world: { readonly intervene: Intervene }, checkpoint: Checkpoint): Checkpoint {
   return new Proxy(checkpoint, {
     get(target, name, receiver) {
       const member: unknown = Reflect.get(target, name, receiver);
@@ -307,4 +159,11 @@ function intervened(world: State, checkpoint: Checkpoint): Checkpoint {
       };
     },
   });
+}
+
+function logInto(logged: (readonly [string, LogFields, string])[]): Log {
+  const at = (level: string) => (fields: LogFields, message: string) => {
+    logged.push([level, fields, message]);
+  };
+  return { trace: at('trace'), debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 }

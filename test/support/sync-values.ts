@@ -1,7 +1,8 @@
 /** Values that a catch-up decides by: each builder gives an ordinary one, and takes what a test wants changed. */
 
 import type { Failure, Hold } from '../../src/checkpoint/checkpoint.ts';
-import type { HeldDataset } from '../../src/destination/destination.ts';
+import type { HeldColumn, HeldDataset } from '../../src/destination/destination.ts';
+import type { Column } from '../../src/model/column.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
 import { RefusalError } from '../../src/model/errors.ts';
 import type { EventId, EventType, FeedEvent, UnreadableEvent } from '../../src/model/event.ts';
@@ -10,6 +11,7 @@ import type { Schema } from '../../src/model/schema.ts';
 import type { Subscription } from '../../src/model/subscription.ts';
 import type { Version } from '../../src/model/version.ts';
 import type { Want } from '../../src/model/want.ts';
+import type { History } from '../../src/sync/history.ts';
 import type { Offer } from '../../src/sync/plan.ts';
 
 export const NOW = new Date('2026-03-01T12:00:00.000Z');
@@ -49,10 +51,15 @@ export function want(changed: Partial<Want> = {}): Want {
     datasetId: 'parcels',
     members: new Set(['sub_1']),
     formerMembers: new Map(),
+    removalReasons: new Map(),
     atLeastVersion: null,
     reloadAfter: new Map(),
+    reloadAskedAt: new Map(),
+    resyncsAsked: 0,
+    resyncsDone: 0,
     looksAsked: 0,
     looksDone: 0,
+    retirementApproved: false,
     ...changed,
   };
 }
@@ -70,9 +77,15 @@ export function table(version: number, changed: Partial<HeldDataset> = {}): Held
     snapshotDigest: snapshotDigest(entry('parcels', version).files) ?? '',
     publishedAt: null,
     appliedAt: NOW,
+    columns: [heldColumn('id', { role: 'key' })],
     reloads: new Map(),
     ...changed,
   };
+}
+
+/** A column of a live table. */
+export function heldColumn(name: string, changed: Partial<HeldColumn> = {}): HeldColumn {
+  return { name, columnName: name, type: 'string', role: 'data', crs: null, ...changed };
 }
 
 export function failure(changed: Partial<Failure> = {}): Failure {
@@ -89,10 +102,7 @@ export function failure(changed: Partial<Failure> = {}): Failure {
   };
 }
 
-export function refusal(
-  scope: RefusalScope,
-  changed: { status?: number; code?: string | null } = {},
-): RefusalError {
+export function refusal(scope: RefusalScope, changed: Partial<RefusalError['refusal']> = {}): RefusalError {
   return new RefusalError({
     scope,
     operation: 'list versions',
@@ -145,12 +155,26 @@ export function subscription(changed: Partial<Subscription> = {}): Subscription 
   };
 }
 
+/** A column of a schema. */
+export function column(name: string, changed: Partial<Column> = {}): Column {
+  return { name, type: 'string', nullable: true, description: null, sourceName: null, ...changed };
+}
+
+/** What the service says of a dataset's past, all of it: `versions` in any order, one schema if none is given. */
+export function history(
+  versions: readonly Version[],
+  schemas: readonly Schema[] = [schema('parcels')],
+): History {
+  const newestFirst = versions.toSorted((left, right) => right.version - left.version);
+  return { newerThan: null, versions: newestFirst, schemas };
+}
+
 export function schema(datasetId: string, changed: Partial<Schema> = {}): Schema {
   return {
     datasetId,
     schemaVersion: '1',
     firstVersion: 1,
-    columns: [{ name: 'id', type: 'string', nullable: false, description: null, sourceName: null }],
+    columns: [column('id', { nullable: false })],
     keyColumns: ['id'],
     envelopeColumns: [],
     changeFromPrevious: null,

@@ -1,0 +1,182 @@
+/**
+ * A destination held in memory: of each table what the books say of it, and no rows. A commit changes it as the unit
+ * says, unless the table is no longer what the unit was planned from.
+ */
+
+import { access } from 'node:fs/promises';
+import type {
+  ChangesUnit,
+  Destination,
+  Enrolment,
+  Held,
+  HeldDataset,
+  Outcome,
+  Prepared,
+  RetirementUnit,
+  SnapshotUnit,
+  Unit,
+} from '../../src/destination/destination.ts';
+import type { Column } from '../../src/model/column.ts';
+import type { Schema } from '../../src/model/schema.ts';
+import type { Counts } from '../../src/model/version.ts';
+import { heldColumn, NOW } from './sync-values.ts';
+
+const ORDINARY_ROWS = 10;
+
+export interface Mirror {
+  /** By dataset id. */
+  readonly tables: Map<string, HeldDataset>;
+  /** Retirements, in order. */
+  readonly retired: RetirementUnit[];
+  /** Units of changes that were committed, in order. */
+  readonly applied: ChangesUnit[];
+  readonly enrolments: Enrolment[];
+}
+
+export function emptyMirror(): Mirror {
+  return { tables: new Map(), retired: [], applied: [], enrolments: [] };
+}
+
+/**
+ * `called` is told of each call, and throws what the call shall throw; `outcomes` are those of the next commits, in
+ * order.
+ */
+export function destinationOf(
+  mirror: Mirror,
+  outcomes: ((unit: Unit) => Outcome)[],
+  called: (call: string) => void,
+): Destination {
+  return {
+    async has() {
+      called('has');
+      return { service: serviceOf(mirror.enrolments), datasets: new Map(mirror.tables) };
+    },
+    async enroll(enrolment) {
+      called('enroll');
+      mirror.enrolments.push(enrolment);
+    },
+    async prepare(unit) {
+      called(`prepare ${unit.datasetId}`);
+      if (unit.kind === 'changes') await pagesAreThere(unit);
+      return { unit };
+    },
+    async commit(units: readonly Prepared[]) {
+      called('commit');
+      return units.map(({ unit }) => outcomes.shift()?.(unit) ?? commit(unit, mirror));
+    },
+    async close() {},
+  };
+}
+
+function serviceOf(enrolments: readonly Enrolment[]): Held['service'] {
+  const [first] = enrolments;
+  if (first === undefined) return null;
+  const subscriptionIds = new Set<string>();
+  for (const enrolment of enrolments) {
+    for (const id of enrolment.subscriptionIds) subscriptionIds.add(id);
+    for (const id of enrolment.forgottenSubscriptionIds) subscriptionIds.delete(id);
+  }
+  return { origin: first.origin, subscriptionIds: [...subscriptionIds] };
+}
+
+async function pagesAreThere({ versions }: ChangesUnit): Promise<void> {
+  for (const { pages } of versions) for (const page of pages) await access(page);
+}
+
+function commit(unit: Unit, mirror: Mirror): Outcome {
+  const { datasetId, plannedFrom } = unit;
+  const before = mirror.tables.get(datasetId) ?? null;
+  const isAsPlanned =
+    before?.version === plannedFrom?.version && before?.snapshotDigest === plannedFrom?.snapshotDigest;
+  if (!isAsPlanned) return { kind: 'overtaken', datasetId };
+  switch (unit.kind) {
+    case 'snapshot':
+      return committed(unit, loaded(unit), before, null, mirror);
+    case 'changes':
+      mirror.applied.push(unit);
+      return committed(unit, changed(unit), before, netOf(unit), mirror);
+    case 'retirement':
+      mirror.retired.push(unit);
+      mirror.tables.delete(datasetId);
+      return { kind: 'retired', datasetId, table: tableAfter(unit) };
+  }
+}
+
+function committed(
+  { datasetId }: Unit,
+  held: HeldDataset,
+  before: HeldDataset | null,
+  net: Counts | null,
+  { tables }: Mirror,
+): Outcome {
+  tables.set(datasetId, held);
+  const { tableName, version: toVersion, rowCount } = held;
+  const fromVersion = before?.version ?? null;
+  return {
+    kind: 'committed',
+    datasetId,
+    committed: { tableName, fromVersion, toVersion, rowCount, net, held },
+  };
+}
+
+function loaded({
+  datasetId,
+  version,
+  schema,
+  digest,
+  reloads,
+  publishedAt,
+  expectedRowCounts,
+}: SnapshotUnit): HeldDataset {
+  return {
+    datasetId,
+    tableName: datasetId,
+    version,
+    schemaVersion: schema.schemaVersion,
+    rowCount: expectedRowCounts[0]?.rowCount ?? ORDINARY_ROWS,
+    keyColumns: schema.keyColumns,
+    snapshotVersion: version,
+    snapshotDigest: digest,
+    publishedAt,
+    appliedAt: NOW,
+    columns: columnsOf(schema),
+    reloads,
+  };
+}
+
+function changed(unit: ChangesUnit): HeldDataset {
+  const { plannedFrom, version, schema, addsColumns, publishedAt } = unit;
+  const { added, removed } = netOf(unit);
+  return {
+    ...plannedFrom,
+    version,
+    schemaVersion: schema.schemaVersion,
+    rowCount: plannedFrom.rowCount + added - removed,
+    columns: addsColumns ? columnsOf(schema) : plannedFrom.columns,
+    publishedAt,
+    appliedAt: NOW,
+  };
+}
+
+/** As if no key were in two of the versions. */
+function netOf({ versions }: ChangesUnit): Counts {
+  const sum = (kind: keyof Counts): number =>
+    versions.reduce((all, { counts }) => all + (counts?.[kind] ?? 0), 0);
+  return { added: sum('added'), changed: sum('changed'), removed: sum('removed') };
+}
+
+function tableAfter({ datasetId, how, plannedFrom }: RetirementUnit): string | null {
+  if (how === 'drop') return null;
+  return how === 'keep' ? `main.${datasetId}` : `archived.${datasetId}__${plannedFrom.version}`;
+}
+
+function columnsOf({ columns, keyColumns, envelopeColumns }: Schema) {
+  const typed = ({ name, type }: Column, role: 'key' | 'data' | 'envelope') => {
+    if (typeof type !== 'string') throw new Error(`${name} has an unknown type`);
+    return heldColumn(name, { type, role });
+  };
+  return [
+    ...columns.map((one) => typed(one, keyColumns.includes(one.name) ? 'key' : 'data')),
+    ...envelopeColumns.map((one) => typed(one, 'envelope')),
+  ];
+}

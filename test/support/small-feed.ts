@@ -1,0 +1,166 @@
+/** A feed held in memory: what the service says, which tests change as they go, and the port that says it. */
+
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Outcome, Unit } from '../../src/destination/destination.ts';
+import type { Changes, ChangesRequest, Download, DownloadRequest, Feed } from '../../src/feed/feed.ts';
+import { CursorExpiredError } from '../../src/model/errors.ts';
+import type { EventId, FeedEvent, UnreadableEvent } from '../../src/model/event.ts';
+import type { ManifestEntry } from '../../src/model/manifest.ts';
+import type { Schema } from '../../src/model/schema.ts';
+import type { Subscription } from '../../src/model/subscription.ts';
+import type { Version } from '../../src/model/version.ts';
+import { digestOf, schema, version } from './sync-values.ts';
+
+const EVENTS_PER_PAGE = 2;
+
+export interface Service {
+  shape: 'subscription' | 'dataset';
+  subscriptions: Subscription[];
+  /** By subscription id. */
+  readonly logs: Map<string, (FeedEvent | UnreadableEvent)[]>;
+  /** Positions before this one are past retention. */
+  keepsEventsFrom: bigint;
+  /** By subscription id: the datasets it lists. */
+  readonly members: Map<string, string[]>;
+  /** By subscription id; absent: the manifest does not say. */
+  readonly reflects: Map<string, EventId>;
+  /** By dataset id: the snapshot that manifests list. */
+  readonly snapshots: Map<string, ManifestEntry>;
+  /** By dataset id, newest first; absent: the version of the snapshot alone. */
+  readonly versions: Map<string, Version[]>;
+  /** By dataset id, newest first; absent: the one of `schema()`. */
+  readonly schemas: Map<string, Schema[]>;
+  /** By dataset id and version (`parcels 2`); absent: one page, which says of the version what its record says. */
+  readonly changes: Map<string, (request: ChangesRequest) => Promise<Changes>>;
+  /** Answers of downloads, in order; without one, the download is complete. */
+  readonly downloads: ((request: DownloadRequest) => Promise<Download>)[];
+  /** Outcomes of commits, in order; without one, the unit is committed. */
+  readonly outcomes: ((unit: Unit) => Outcome)[];
+}
+
+export function emptyService(): Service {
+  return {
+    shape: 'subscription',
+    subscriptions: [],
+    logs: new Map(),
+    keepsEventsFrom: 0n,
+    members: new Map(),
+    reflects: new Map(),
+    snapshots: new Map(),
+    versions: new Map(),
+    schemas: new Map(),
+    changes: new Map(),
+    downloads: [],
+    outcomes: [],
+  };
+}
+
+/** Recorded changes: one page in the folder that was asked for. */
+export async function recorded(
+  { directory, onBytes }: ChangesRequest,
+  says: { previousVersion?: number | null; schemaVersion?: string | null } = {},
+): Promise<Changes> {
+  const path = join(directory, 'changes-00000.json');
+  const page = '{"changes":[],"nextCursor":null}';
+  await writeFile(path, page);
+  onBytes(page.length);
+  return {
+    recorded: true,
+    previousVersion: null,
+    schemaVersion: null,
+    pages: [path],
+    bytes: page.length,
+    ...says,
+  };
+}
+
+export async function notRecorded(): Promise<Changes> {
+  return { recorded: false, why: 'the service says that it has not recorded them' };
+}
+
+/** `called` is told of each call, and throws what the call shall throw. */
+export function feedOf(service: Service, called: (call: string, signal: AbortSignal) => void): Feed {
+  const snapshot = (datasetId: string): ManifestEntry[] => {
+    const listed = service.snapshots.get(datasetId);
+    return listed === undefined ? [] : [listed];
+  };
+  const versionsOf = (datasetId: string): readonly Version[] =>
+    service.versions.get(datasetId) ?? snapshot(datasetId).map((one) => version(datasetId, one.version));
+  return {
+    origin: 'https://feed.example',
+    async discover(signal) {
+      called('discover', signal);
+      return { manifestPath: { value: '/manifest', source: 'default' }, newerThanParameter: null };
+    },
+    async subscriptions(signal) {
+      called('subscriptions', signal);
+      return service.subscriptions;
+    },
+    async events(subscriptionId, after, signal) {
+      called(`events ${subscriptionId}`, signal);
+      return eventPage(service, subscriptionId, after);
+    },
+    async versions(datasetId, newerThan, signal) {
+      called(`versions ${datasetId}`, signal);
+      return versionsOf(datasetId).filter((one) => one.version > (newerThan ?? -1));
+    },
+    async schemas(datasetId, signal) {
+      called(`schemas ${datasetId}`, signal);
+      return service.schemas.get(datasetId) ?? [schema(datasetId)];
+    },
+    async changes(request, signal) {
+      const { datasetId, version: number } = request;
+      called(`changes ${datasetId} ${number}`, signal);
+      const answer = service.changes.get(`${datasetId} ${number}`);
+      if (answer !== undefined) return answer(request);
+      const record = versionsOf(datasetId).find((one) => one.version === number);
+      if (record === undefined) throw new Error(`changes of ${datasetId} ${number}, which is not listed`);
+      return recorded(request, record);
+    },
+    manifestShape: () => service.shape,
+    async manifest(subscriptionId, signal) {
+      called(`manifest ${subscriptionId}`, signal);
+      return {
+        subscriptionId,
+        lastEventId: service.reflects.get(subscriptionId) ?? null,
+        datasets: (service.members.get(subscriptionId) ?? []).flatMap(snapshot),
+      };
+    },
+    async manifestEntry(datasetId, signal) {
+      called(`entry ${datasetId}`, signal);
+      const [listed] = snapshot(datasetId);
+      if (listed === undefined) throw new Error(`no snapshot of ${datasetId}`);
+      return listed;
+    },
+    async download(request, signal) {
+      called(`download ${request.entry.datasetId}`, signal);
+      const answer = service.downloads.shift();
+      return answer === undefined ? complete(request) : answer(request);
+    },
+    async close() {},
+  };
+}
+
+function eventPage(service: Service, subscriptionId: string, after: EventId | null) {
+  if (after !== null && after.number < service.keepsEventsFrom) {
+    throw new CursorExpiredError(`The position ${after.text} is past retention.`);
+  }
+  const log = service.logs.get(subscriptionId) ?? [];
+  const following = log.filter(({ id }) => after === null || id === null || id.number > after.number);
+  return { events: following.slice(0, EVENTS_PER_PAGE), hasMore: following.length > EVENTS_PER_PAGE };
+}
+
+/** The download of all that the entry lists. */
+function complete({ entry: { files, version: number } }: DownloadRequest): Download {
+  return {
+    kind: 'complete',
+    files: files.map((file, index) => ({
+      path: `/nowhere/${index}`,
+      name: `part-${index}.parquet`,
+      bytes: file.bytes ?? 0,
+      sha256: file.sha256 ?? digestOf(`v${number}`),
+      rowCount: file.rowCount,
+    })),
+  };
+}

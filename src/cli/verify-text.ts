@@ -27,7 +27,7 @@ export function renderVerification(
       datasets.filter(({ differences }) => differences.length > 0).map(differencesText),
     ),
     ...holds.flatMap((one) => ['', tellHold(one)]),
-    ...(trouble === null ? [] : ['', troubleText(trouble)]),
+    ...section('Not compared with the service', trouble === null ? [] : [troubleText(trouble)]),
     ...section(
       'No answer',
       datasets.flatMap(({ id, trouble: met }) =>

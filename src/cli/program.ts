@@ -7,11 +7,13 @@ import { type LoadInput, loadConfiguration, loadLocalConfiguration } from '../co
 import { UsageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, EXIT_CODES_HELP, type ExitCode } from './exit-codes.ts';
+import { forget } from './forget.ts';
 import { init } from './init.ts';
 import { once } from './once.ts';
 import { query } from './query.ts';
 import { QUERY_FORMATS, type QueryFormat } from './query-output.ts';
-import { resume } from './resume.ts';
+import { type ResumeOptions, resume } from './resume.ts';
+import { resync } from './resync.ts';
 import { flagsOf, settingOptions } from './settings.ts';
 import { status } from './status.ts';
 import { listSubscriptions } from './subscriptions.ts';
@@ -67,6 +69,7 @@ function defineProgram(version: string, context: Context, finish: Finish): Comma
   for (const option of settingOptions()) program.addOption(option);
   defineServiceCommands(program, context, finish);
   defineLocalCommands(program, context, finish);
+  definePersonCommands(program, context, finish);
   return program;
 }
 
@@ -117,16 +120,6 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
       finish(await query(sql, configured(), context, options)),
     );
   program
-    .command('resume')
-    .description('lift what the service refused, after a person has acted on it')
-    .option('--dataset <id>', 'a dataset (repeatable)', collect)
-    .option('--subscription <id>', 'a subscription (repeatable)', collect)
-    .option('--workspace', 'the API key')
-    .option('--all', 'everything that is held')
-    .action(async ({ dataset = [], subscription = [], workspace = false, all = false }: ResumeFlags) =>
-      finish(await resume(configured(), context, { dataset, subscription, workspace, all })),
-    );
-  program
     .command('settings')
     .description('explain every setting: its key, variable, flag and default')
     .action(() => write(stdout, settingsHelp()));
@@ -137,7 +130,45 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
     .action(async (file: string) => finish(await init(file, context)));
 }
 
-type ResumeFlags = Partial<Parameters<typeof resume>[2]>;
+/** What a person decides. It is written down, and the next catch-up acts on it. */
+function definePersonCommands(program: Command, context: Context, finish: Finish): void {
+  const configured = (): LocalConfiguration =>
+    loadLocalConfiguration(loadInput(program, context)).configuration;
+  program
+    .command('resync')
+    .description('load the snapshots of datasets again at the next catch-up')
+    .argument('[dataset...]', 'ids of datasets')
+    .option('--all', 'every dataset that a subscription holds')
+    .action(async (datasetIds: readonly string[], { all = false }: { all?: boolean }) =>
+      finish(await resync(configured(), context, { datasetIds, all })),
+    );
+  program
+    .command('resume')
+    .description('go on with what is held or failed, after a person has acted on it')
+    .option('--dataset <id>', 'a dataset, held or failed (repeatable)', collect)
+    .option('--subscription <id>', 'a subscription, refused or missing (repeatable)', collect)
+    .option('--workspace', 'the API key')
+    .option('--retire', 'agree to the retirement of every dataset that no subscription holds')
+    .option('--all', 'everything that is held or failed; retirements wait for --retire all the same')
+    .action(async (flags: Partial<ResumeOptions>) =>
+      finish(await resume(configured(), context, { ...NOTHING_TO_RESUME, ...flags })),
+    );
+  program
+    .command('forget')
+    .description('give up subscriptions that are held as missing, and retire what only they hold')
+    .option('--subscription <id>', 'a subscription (repeatable)', collect)
+    .action(async ({ subscription = [] }: { subscription?: readonly string[] }) =>
+      finish(await forget(configured(), context, { subscription })),
+    );
+}
+
+const NOTHING_TO_RESUME: ResumeOptions = {
+  dataset: [],
+  subscription: [],
+  workspace: false,
+  retire: false,
+  all: false,
+};
 
 function loadInput(
   program: Command,

@@ -1,62 +1,108 @@
-/** `feed-sync resume`: a person has acted on a refusal; the service is asked again at the next catch-up. */
+/**
+ * `feed-sync resume`: a person has acted on a refusal, or agrees to a retirement; the next catch-up goes on. Holds that
+ * the service's refusals left are lifted, failures are forgotten, so that they are tried at once. Retirements are
+ * agreed to by their own flag only, never with the rest.
+ */
 
-import { openCheckpointBeside } from '../checkpoint/sqlite/open.ts';
+import type { Checkpoint } from '../checkpoint/checkpoint.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import { type RefusalScope, UsageError } from '../model/errors.ts';
+import { usingCheckpoint } from './beside.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
-import { tellScope } from './person.ts';
+import { seeMirror, tablesOf } from './mirror-seen.ts';
+import { listed, tellScope } from './person.ts';
 import { write } from './terminal.ts';
 
 export interface ResumeOptions {
   readonly dataset: readonly string[];
   readonly subscription: readonly string[];
   readonly workspace: boolean;
+  readonly retire: boolean;
   readonly all: boolean;
 }
 
-/** @throws UsageError when nothing is named, or something that is not held. */
+/** @throws UsageError when nothing is named, or something that is neither held nor failed. */
 export async function resume(
   configuration: LocalConfiguration,
   context: Context,
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const { terminal, clock, identity } = context;
-  const checkpoint = openCheckpointBeside({ path: configuration.checkpoint.path, uid: identity.uid, clock });
-  if (checkpoint === null) {
-    throw new UsageError('There is nothing to resume: no catch-up has run here yet.', {
-      hint: 'feed-sync once',
-    });
-  }
-  try {
-    const scopes = options.all
-      ? checkpoint.holds().map(({ refusal }) => refusal.scope)
-      : namedScopes(options);
-    const lifted = scopes.filter((scope) => checkpoint.lift(scope));
-    const notHeld = scopes.filter((scope) => !lifted.includes(scope));
-    await write(terminal.stdout, `${tellLifted(lifted)}\n`);
-    if (notHeld.length === 0) return EXIT_CODES.caughtUp;
-    throw new UsageError(`Not held: ${notHeld.map(tellScope).join(', ')}.`, {
-      hint: 'feed-sync status lists what is held.',
-    });
-  } finally {
-    checkpoint.close();
-  }
-}
-
-function namedScopes({ dataset, subscription, workspace }: ResumeOptions): readonly RefusalScope[] {
-  const scopes: readonly RefusalScope[] = [
-    ...(workspace ? [{ kind: 'workspace' as const }] : []),
-    ...subscription.map((subscriptionId) => ({ kind: 'subscription' as const, subscriptionId })),
-    ...dataset.map((datasetId) => ({ kind: 'dataset' as const, datasetId })),
-  ];
-  if (scopes.length > 0) return scopes;
-  throw new UsageError('resume needs to know what: nothing was named.', {
-    hint: 'Give --dataset ID, --subscription ID, --workspace or --all; feed-sync status lists what is held.',
+  refuseNothing(options);
+  const tables = options.retire ? tablesOf(await seeMirror(configuration, context)) : null;
+  const resumed = usingCheckpoint('to resume', configuration, context, (checkpoint) =>
+    carryOut(checkpoint, options),
+  );
+  const toRetire = resumed.approved?.filter((id) => tables === null || tables.has(id)) ?? null;
+  await write(context.terminal.stdout, `${tellResumed({ ...resumed, approved: toRetire })}\n`);
+  if (resumed.notHeld.length === 0) return EXIT_CODES.caughtUp;
+  throw new UsageError(`Not held: ${resumed.notHeld.map(tellScope).join(', ')}.`, {
+    hint: 'feed-sync status lists what is held.',
   });
 }
 
-function tellLifted(lifted: readonly RefusalScope[]): string {
-  if (lifted.length === 0) return 'Nothing was lifted.';
-  return `Lifted the hold of ${lifted.map(tellScope).join(', ')}. The next catch-up asks the service again.`;
+interface Resumed {
+  readonly lifted: readonly RefusalScope[];
+  /** Datasets that had failed and are tried again. */
+  readonly retried: readonly string[];
+  readonly notHeld: readonly RefusalScope[];
+  /** Datasets whose retirement was agreed to; null where that was not asked. */
+  readonly approved: readonly string[] | null;
+  /** Retirements wait, and were not agreed to. */
+  readonly retirementsWait: boolean;
+}
+
+function carryOut(checkpoint: Checkpoint, options: ResumeOptions): Resumed {
+  const failures = checkpoint.failures();
+  const held = checkpoint.holds().map(({ refusal }) => refusal.scope);
+  const scopes = options.all ? held.filter(({ kind }) => kind !== 'retirement') : namedScopes(options);
+  const lifted = scopes.filter((scope) => checkpoint.lift(scope));
+  const retried = options.all ? [...failures.keys()] : options.dataset.filter((id) => failures.has(id));
+  for (const datasetId of retried) checkpoint.clearFailure(datasetId);
+  const isRetried = (scope: RefusalScope): boolean =>
+    scope.kind === 'dataset' && retried.includes(scope.datasetId);
+  return {
+    lifted,
+    retried,
+    notHeld: scopes.filter((scope) => !lifted.includes(scope) && !isRetried(scope)),
+    approved: options.retire ? checkpoint.approveRetirements() : null,
+    retirementsWait: options.all && !options.retire && held.some(({ kind }) => kind === 'retirement'),
+  };
+}
+
+function refuseNothing({ dataset, subscription, workspace, retire, all }: ResumeOptions): void {
+  if (dataset.length + subscription.length > 0 || workspace || retire || all) return;
+  throw new UsageError('resume needs to know what: nothing was named.', {
+    hint: 'Give --dataset ID, --subscription ID, --workspace, --retire or --all; feed-sync status lists what is held.',
+  });
+}
+
+function namedScopes({ dataset, subscription, workspace }: ResumeOptions): readonly RefusalScope[] {
+  return [
+    ...(workspace ? [{ kind: 'workspace' as const }] : []),
+    ...[...new Set(subscription)].map((id) => ({ kind: 'subscription' as const, subscriptionId: id })),
+    ...[...new Set(dataset)].map((id) => ({ kind: 'dataset' as const, datasetId: id })),
+  ];
+}
+
+function tellResumed({ lifted, retried, approved, retirementsWait }: Resumed): string {
+  const lines = [
+    ...(lifted.length === 0
+      ? []
+      : [
+          `Lifted the hold of ${lifted.map(tellScope).join(', ')}. The next catch-up asks the service again.`,
+        ]),
+    ...(retried.length === 0 ? [] : [`Tried again at the next catch-up: ${listed(retried)}.`]),
+    ...(approved === null ? [] : [tellApproved(approved)]),
+  ];
+  const wait = 'Retirements still wait for you to agree to them: feed-sync resume --retire';
+  return [...(lines.length === 0 ? ['Nothing was lifted.'] : lines), ...(retirementsWait ? [wait] : [])].join(
+    '\n',
+  );
+}
+
+function tellApproved(approved: readonly string[]): string {
+  return approved.length === 0
+    ? 'No dataset waits to be retired.'
+    : `Agreed. Retired at the next catch-up, because no subscription holds them: ${listed(approved)}.`;
 }

@@ -2,18 +2,23 @@
 
 import type { Failure, Followed, Hold } from '../checkpoint/checkpoint.ts';
 import type { InstanceHolder } from '../checkpoint/instance-lock.ts';
-import type { Held, HeldDataset } from '../destination/destination.ts';
+import type { HeldDataset } from '../destination/destination.ts';
 import type { Want } from '../model/want.ts';
-import { type Need, needOf } from '../sync/need.ts';
+import { type Need, needOf, owesResync, pendingReloads } from '../sync/need.ts';
+import { retirementReason } from '../sync/retirement.ts';
 import { type DatasetStateKind, type Known, stateOf } from '../sync/state.ts';
+import { type MirrorSeen, tablesOf } from './mirror-seen.ts';
+import { type FailureStatus, failureStatus, type HoldStatus, holdStatus } from './status-troubles.ts';
 
 export interface Status {
   readonly dataDirectory: string;
   readonly mirror: MirrorStatus;
   readonly runningInstance: { readonly pid: number; readonly host: string; readonly command: string } | null;
   readonly subscriptions: readonly SubscriptionStatus[];
+  /** Ids of subscriptions that a person gave up and that the next catch-up takes out of the mirror. */
+  readonly forgottenSubscriptions: readonly string[];
   readonly datasets: readonly DatasetStatus[];
-  /** Of the workspace and of subscriptions; those of datasets are with the datasets. */
+  /** Of the workspace, of subscriptions and of retirements; those of datasets are with the datasets. */
   readonly holds: readonly HoldStatus[];
 }
 
@@ -29,79 +34,84 @@ export interface SubscriptionStatus {
   readonly name: string | null;
   readonly cursor: string | null;
   readonly cursorAt: string;
+  /** When its log was last read from its start because the service keeps nothing as old as the cursor; null: it is read on. */
+  readonly quietReadAt: string | null;
+  /** Whether a hold keeps it from being read. */
+  readonly isHeld: boolean;
 }
 
 export interface DatasetStatus {
   readonly id: string;
   readonly state: DatasetStateKind;
-  /** What is still to be done; null where the mirror could not be read. */
+  /** The most pressing thing to do; null where the mirror could not be read, and where no subscription holds the dataset. */
   readonly need: Need | null;
+  /** Ids of the subscriptions that hold it. */
+  readonly subscriptions: readonly string[];
   readonly table: string | null;
   readonly version: number | null;
   readonly wantedVersion: number | null;
   readonly rows: number | null;
   readonly publishedAt: string | null;
   readonly appliedAt: string | null;
+  /** The service asked that it be loaded again; null where the mirror could not be read. */
+  readonly isReloadPending: boolean | null;
+  /** A person asked that it be loaded again. */
+  readonly isResyncPending: boolean;
+  /** Its versions and schemas are to be read. */
+  readonly isLookPending: boolean;
+  /** Its table is to leave the mirror; null where it stays. */
+  readonly retirement: RetirementStatus | null;
   readonly hold: HoldStatus | null;
   readonly failure: FailureStatus | null;
 }
 
-export interface HoldStatus {
-  readonly scope: 'workspace' | 'subscription' | 'dataset';
-  readonly id: string | null;
-  readonly operation: string;
-  readonly status: number;
-  readonly code: string | null;
-  readonly message: string;
-  readonly links: Readonly<Record<string, string>>;
-  readonly since: string;
+export interface RetirementStatus {
+  /** For people: why. */
+  readonly reason: string;
+  /** So many go at once that a person has to agree first. */
+  readonly waitsForApproval: boolean;
 }
-
-export interface FailureStatus {
-  readonly error: string;
-  readonly message: string;
-  readonly hint: string | null;
-  readonly attempts: number;
-  readonly failedAt: string;
-  readonly retryAt: string;
-}
-
-/** What the mirror has; null where there is none; 'busy' where somebody keeps its file; an error where it is unusable. */
-export type MirrorSeen = Held | null | 'busy' | Error;
 
 export interface StatusInput {
   readonly dataDirectory: string;
   readonly mirrorPath: string;
   readonly runningInstance: InstanceHolder | null;
   readonly mirror: MirrorSeen;
-  readonly checkpoint: {
-    readonly followed: ReadonlyMap<string, Followed>;
-    readonly wants: ReadonlyMap<string, Want>;
-    readonly holds: readonly Hold[];
-    readonly failures: ReadonlyMap<string, Failure>;
-  } | null;
+  readonly checkpoint: CheckpointContent | null;
 }
 
+export interface CheckpointContent {
+  readonly followed: ReadonlyMap<string, Followed>;
+  readonly forgotten: readonly string[];
+  readonly wants: ReadonlyMap<string, Want>;
+  readonly holds: readonly Hold[];
+  readonly failures: ReadonlyMap<string, Failure>;
+}
+
+const NO_CHECKPOINT: CheckpointContent = {
+  followed: new Map(),
+  forgotten: [],
+  wants: new Map(),
+  holds: [],
+  failures: new Map(),
+};
+
 export function statusOf(input: StatusInput): Status {
-  const { checkpoint, mirror, runningInstance } = input;
-  const holds = checkpoint?.holds ?? [];
+  const { dataDirectory, mirrorPath, mirror, runningInstance } = input;
+  const checkpoint = input.checkpoint ?? NO_CHECKPOINT;
   return {
-    dataDirectory: input.dataDirectory,
-    mirror: mirrorStatus(input.mirrorPath, mirror),
+    dataDirectory,
+    mirror: mirrorStatus(mirrorPath, mirror),
     runningInstance:
       runningInstance === null
         ? null
         : { pid: runningInstance.pid, host: runningInstance.host, command: runningInstance.command },
-    subscriptions: [...(checkpoint?.followed.values() ?? [])].map(
-      ({ subscriptionId, name, cursor, cursorAt }) => ({
-        id: subscriptionId,
-        name,
-        cursor: cursor?.text ?? null,
-        cursorAt: cursorAt.toISOString(),
-      }),
+    subscriptions: [...checkpoint.followed.values()].map((followed) =>
+      subscriptionStatus(followed, checkpoint.holds),
     ),
-    datasets: datasetsOf(input),
-    holds: holds.filter(({ refusal }) => refusal.scope.kind !== 'dataset').map(holdStatus),
+    forgottenSubscriptions: checkpoint.forgotten,
+    datasets: datasetsOf(tablesOf(mirror), checkpoint),
+    holds: checkpoint.holds.filter(({ refusal }) => refusal.scope.kind !== 'dataset').map(holdStatus),
   };
 }
 
@@ -112,27 +122,45 @@ function mirrorStatus(path: string, mirror: MirrorSeen): MirrorStatus {
   return { path, state: 'present', trouble: null };
 }
 
-/** Null where it is not known. */
-function tablesOf(mirror: MirrorSeen): ReadonlyMap<string, HeldDataset> | null {
-  if (mirror === null) return new Map();
-  return mirror === 'busy' || mirror instanceof Error ? null : mirror.datasets;
+function subscriptionStatus(
+  { subscriptionId, name, cursor, cursorAt, quietReadAt }: Followed,
+  holds: readonly Hold[],
+): SubscriptionStatus {
+  const isHeld = holds.some(
+    ({ refusal: { scope } }) =>
+      scope.kind === 'workspace' ||
+      (scope.kind === 'subscription' && scope.subscriptionId === subscriptionId),
+  );
+  return {
+    id: subscriptionId,
+    name,
+    cursor: cursor?.text ?? null,
+    cursorAt: cursorAt.toISOString(),
+    quietReadAt: quietReadAt?.toISOString() ?? null,
+    isHeld,
+  };
 }
 
-/** Those wanted and those in the mirror, in order of id. Without a checkpoint the mirror speaks for itself. */
-function datasetsOf({ mirror, checkpoint }: StatusInput): readonly DatasetStatus[] {
-  const tables = tablesOf(mirror);
-  const inMirror = tables ?? new Map<string, HeldDataset>();
-  const wanted = [...(checkpoint?.wants.values() ?? [])].filter(isMember);
-  const wants = new Map(wanted.map((want) => [want.datasetId, want]));
-  const ids = new Set([...inMirror.keys(), ...wants.keys()]);
+/**
+ * Those that a subscription holds and those in the mirror, in order of id. Without a checkpoint the mirror speaks for
+ * itself. `tables` is null where the mirror could not be read.
+ */
+function datasetsOf(
+  tables: ReadonlyMap<string, HeldDataset> | null,
+  checkpoint: CheckpointContent,
+): readonly DatasetStatus[] {
+  const wanted = [...checkpoint.wants.values()].filter(({ members }) => members.size > 0);
+  const ids = new Set([...(tables?.keys() ?? []), ...wanted.map(({ datasetId }) => datasetId)]);
   return [...ids].sort().map((id) => {
-    const held = inMirror.get(id) ?? null;
-    const hold = checkpoint?.holds.find((candidate) => isOfDataset(candidate, id)) ?? null;
-    const failure = checkpoint?.failures.get(id) ?? null;
-    const want = wants.get(id) ?? null;
+    const held = tables?.get(id) ?? null;
+    const hold = checkpoint.holds.find((candidate) => isOfDataset(candidate, id)) ?? null;
+    const failure = checkpoint.failures.get(id) ?? null;
+    const want = checkpoint.wants.get(id) ?? null;
     return {
       id,
-      ...(want === null ? UNWANTED : wantedStatus({ want, held, hold, failure }, tables !== null)),
+      ...(want === null
+        ? UNWANTED
+        : wantedStatus({ want, held, hold, failure }, tables !== null, checkpoint.holds)),
       ...heldStatus(held),
       hold: hold === null ? null : holdStatus(hold),
       failure: failure === null ? null : failureStatus(failure),
@@ -140,15 +168,39 @@ function datasetsOf({ mirror, checkpoint }: StatusInput): readonly DatasetStatus
   });
 }
 
-/** A table that nobody is known to want: the checkpoint is lost or does not know it yet. */
-const UNWANTED = { state: 'live', need: null, wantedVersion: null } as const;
+type WantedStatus = Omit<DatasetStatus, 'id' | 'hold' | 'failure' | keyof ReturnType<typeof heldStatus>>;
 
-function wantedStatus(known: Known, isMirrorKnown: boolean) {
+/** A table that nobody is known to want: the checkpoint is lost or does not know it yet. */
+const UNWANTED: WantedStatus = {
+  state: 'live',
+  need: null,
+  subscriptions: [],
+  wantedVersion: null,
+  isReloadPending: false,
+  isResyncPending: false,
+  isLookPending: false,
+  retirement: null,
+};
+
+function wantedStatus(known: Known, isMirrorKnown: boolean, holds: readonly Hold[]): WantedStatus {
+  const { want, held } = known;
+  const state = stateOf(known).kind;
+  const isRetired = state === 'retired';
   return {
-    state: stateOf(known).kind,
-    need: isMirrorKnown ? needOf(known.held, known.want) : null,
-    wantedVersion: known.want.atLeastVersion,
+    state,
+    need: isMirrorKnown && !isRetired ? needOf(held, want) : null,
+    subscriptions: [...want.members].sort(),
+    wantedVersion: want.atLeastVersion,
+    isReloadPending: isMirrorKnown ? !isRetired && pendingReloads(held, want).size > 0 : null,
+    isResyncPending: !isRetired && owesResync(want),
+    isLookPending: !isRetired && want.looksDone < want.looksAsked,
+    retirement: isRetired ? retirementStatus(want, holds) : null,
   };
+}
+
+function retirementStatus(want: Want, holds: readonly Hold[]): RetirementStatus {
+  const isHeld = holds.some(({ refusal }) => refusal.scope.kind === 'retirement');
+  return { reason: retirementReason(want), waitsForApproval: isHeld && !want.retirementApproved };
 }
 
 function heldStatus(held: HeldDataset | null) {
@@ -163,30 +215,4 @@ function heldStatus(held: HeldDataset | null) {
 
 function isOfDataset({ refusal: { scope } }: Hold, datasetId: string): boolean {
   return scope.kind === 'dataset' && scope.datasetId === datasetId;
-}
-
-function isMember({ members }: Want): boolean {
-  return members.size > 0;
-}
-
-export function holdStatus({
-  refusal: { scope, operation, status, code, message, links },
-  heldAt,
-}: Hold): HoldStatus {
-  const id =
-    scope.kind === 'workspace' ? null : scope.kind === 'dataset' ? scope.datasetId : scope.subscriptionId;
-  return {
-    scope: scope.kind,
-    id,
-    operation,
-    status,
-    code,
-    message,
-    links: Object.fromEntries(links),
-    since: heldAt.toISOString(),
-  };
-}
-
-function failureStatus({ error, message, hint, attempts, failedAt, retryAt }: Failure): FailureStatus {
-  return { error, message, hint, attempts, failedAt: failedAt.toISOString(), retryAt: retryAt.toISOString() };
 }

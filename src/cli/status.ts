@@ -5,17 +5,13 @@ import type { CheckpointReader } from '../checkpoint/checkpoint.ts';
 import { readInstanceLock } from '../checkpoint/instance-lock.ts';
 import { openCheckpointReader } from '../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
-import { openReader } from '../destination/duckdb/reader.ts';
-import { BusyError, ConfigurationError, StorageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf } from './exit-codes.ts';
 import { jsonText } from './json.ts';
+import { type MirrorSeen, seeMirror } from './mirror-seen.ts';
 import { renderStatus } from './status-text.ts';
-import { type MirrorSeen, type Status, statusOf } from './status-view.ts';
+import { type CheckpointContent, type Status, statusOf } from './status-view.ts';
 import { write } from './terminal.ts';
-
-/** A person who asks how things are does not want to wait for the mirror as long as a write does. */
-const MAX_WAIT_MS = 5_000;
 
 export interface StatusOptions {
   readonly json: boolean;
@@ -27,7 +23,7 @@ export async function status(
   context: Context,
   { json }: StatusOptions,
 ): Promise<ExitCode> {
-  const mirror = await readMirror(configuration, context);
+  const mirror = await seeMirror(configuration, context);
   const view = look(mirror, configuration, context);
   await write(context.terminal.stdout, json ? jsonText(view) : `${renderStatus(view)}\n`);
   return mirror instanceof Error ? exitCodeOf(mirror) : EXIT_CODES.caughtUp;
@@ -53,33 +49,10 @@ function look(mirror: MirrorSeen, configuration: LocalConfiguration, context: Co
   }
 }
 
-/** Trouble with the mirror is shown, and the rest with it. */
-async function readMirror(configuration: LocalConfiguration, context: Context): Promise<MirrorSeen> {
-  try {
-    const reader = await openReader({
-      path: configuration.destination.path,
-      waitMs: Math.min(configuration.lock.waitMs, MAX_WAIT_MS),
-      ...configuration.duckdb,
-      clock: context.clock,
-      random: context.random,
-      signal: context.signal,
-    });
-    if (reader === null) return null;
-    try {
-      return await reader.held();
-    } finally {
-      await reader.close();
-    }
-  } catch (error) {
-    if (error instanceof BusyError) return 'busy';
-    if (error instanceof StorageError || error instanceof ConfigurationError) return error;
-    throw error;
-  }
-}
-
-function contentOf(checkpoint: CheckpointReader) {
+function contentOf(checkpoint: CheckpointReader): CheckpointContent {
   return {
     followed: checkpoint.followed(),
+    forgotten: checkpoint.forgotten(),
     wants: checkpoint.wants(),
     holds: checkpoint.holds(),
     failures: checkpoint.failures(),

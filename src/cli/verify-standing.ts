@@ -2,14 +2,13 @@
 
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import type { Configuration } from '../configuration/configuration.ts';
-import { nearest } from '../configuration/names.ts';
 import type { Held } from '../destination/destination.ts';
 import type { RememberedContract } from '../model/contract.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Want } from '../model/want.ts';
 import { isChosenDataset } from '../sync/selection.ts';
 import { keyHashOf } from './key-hash.ts';
-import { printable } from './terminal.ts';
+import { tellUnknown } from './unknown-ids.ts';
 import type { Standing } from './verify-view.ts';
 
 /** What the checkpoint says. Without one, every dataset of the mirror is taken for followed. */
@@ -42,10 +41,7 @@ export function chooseDatasets(
 function refuseUnknown(named: readonly string[], known: readonly string[]): void {
   const unknown = named.filter((id) => !known.includes(id));
   if (unknown.length === 0) return;
-  const words = unknown.map((id) =>
-    known.length === 0 ? printable(id) : `${printable(id)} (the nearest is ${printable(nearest(id, known))})`,
-  );
-  throw new UsageError(`Neither in the mirror nor wanted: ${words.join(', ')}.`, {
+  throw new UsageError(`Neither in the mirror nor wanted: ${tellUnknown(unknown, known)}.`, {
     hint: 'feed-sync status lists the datasets.',
   });
 }

@@ -7,7 +7,7 @@ import type { CountedDataset } from '../destination/duckdb/count-tables.ts';
 import { FeedSyncError, RefusalError } from '../model/errors.ts';
 import type { Version } from '../model/version.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from './exit-codes.ts';
-import { type HoldStatus, holdStatus } from './status-view.ts';
+import { type HoldStatus, holdStatus } from './status-troubles.ts';
 import {
   type Difference,
   differencesFromBooks,

@@ -1,0 +1,30 @@
+/** What a person asks for is written to the checkpoint, also while an instance runs: it acts on it at its next catch-up. */
+
+import type { Checkpoint } from '../checkpoint/checkpoint.ts';
+import { openCheckpointBeside } from '../checkpoint/sqlite/open.ts';
+import type { LocalConfiguration } from '../configuration/configuration.ts';
+import { UsageError } from '../model/errors.ts';
+import type { Context } from './context.ts';
+
+/**
+ * What `use` makes of the checkpoint, which is closed then.
+ * @throws UsageError where there is none yet; `purpose` says what is then not to be had: `to resume`.
+ */
+export function usingCheckpoint<T>(
+  purpose: string,
+  configuration: LocalConfiguration,
+  { clock, identity }: Context,
+  use: (checkpoint: Checkpoint) => T,
+): T {
+  const checkpoint = openCheckpointBeside({ path: configuration.checkpoint.path, uid: identity.uid, clock });
+  if (checkpoint === null) {
+    throw new UsageError(`There is nothing ${purpose}: no catch-up has run here yet.`, {
+      hint: 'feed-sync once',
+    });
+  }
+  try {
+    return use(checkpoint);
+  } finally {
+    checkpoint.close();
+  }
+}

@@ -9,6 +9,8 @@ import { type MirrorReader, openReader } from '../destination/duckdb/reader.ts';
 import { StorageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
 
+type ReadingContext = Pick<Context, 'clock' | 'random' | 'signal'>;
+
 /** After so long no further table is begun. A table is counted as a whole, however long that takes. */
 const MAX_TURN_MS = 2_000;
 const MAX_TURN_TABLES = 100;
@@ -22,7 +24,7 @@ const PAUSE_MS = 1_000;
  */
 export async function readingMirror<T>(
   configuration: LocalConfiguration,
-  { clock, random, signal }: Context,
+  { clock, random, signal }: ReadingContext,
   use: (reader: MirrorReader) => Promise<T>,
 ): Promise<T> {
   const { path } = configuration.destination;
@@ -42,7 +44,7 @@ export async function readingMirror<T>(
 export async function countMirror(
   datasetIds: readonly string[],
   configuration: LocalConfiguration,
-  context: Context,
+  context: ReadingContext,
 ): Promise<ReadonlyMap<string, CountedDataset>> {
   const { clock, signal } = context;
   const counted = new Map<string, CountedDataset>();

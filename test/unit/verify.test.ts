@@ -1,0 +1,228 @@
+/** What `verify` makes of what it found: differences in plain words, results, exit codes; and its turns at the mirror. */
+
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { countMirror } from '../../src/cli/verify-mirror.ts';
+import { chooseDatasets, type Stored, standingOf } from '../../src/cli/verify-standing.ts';
+import { renderVerification } from '../../src/cli/verify-text.ts';
+import {
+  exitCodeOfFindings,
+  type Finding,
+  type Findings,
+  verificationOf,
+} from '../../src/cli/verify-view.ts';
+import type { Configuration } from '../../src/configuration/configuration.ts';
+import type { CountedTable } from '../../src/destination/duckdb/count-tables.ts';
+import { UsageError } from '../../src/model/errors.ts';
+import type { Version } from '../../src/model/version.ts';
+import { load as configured } from '../support/configuration.ts';
+import {
+  column,
+  load,
+  manualClock,
+  mirrorIn,
+  parquet,
+  snapshot,
+  temporaryFolder,
+} from '../support/duckdb-mirror.ts';
+import { hold, refusal, table, version, want } from '../support/sync-values.ts';
+
+const SOUND: CountedTable = {
+  rowCount: 10,
+  keys: { nullRows: 0, repeatedRows: 0, example: null },
+  strayColumns: [],
+};
+
+function finding(changed: Partial<Finding> & { found?: Partial<CountedTable> } = {}): Finding {
+  const { found, ...rest } = changed;
+  return {
+    datasetId: 'parcels',
+    standing: { kind: 'followed' },
+    counted: { held: table(3), table: { ...SOUND, ...found } },
+    answer: [version('parcels', 3)],
+    ...rest,
+  };
+}
+
+function findings(one: Finding, changed: Partial<Findings> = {}): Findings {
+  return { mirror: '/m.duckdb', datasets: [one], workspaceHold: null, trouble: null, ...changed };
+}
+
+function verified(one: Finding) {
+  const all = findings(one);
+  const [dataset] = verificationOf(all).datasets;
+  return { ...dataset, exitCode: exitCodeOfFindings(all) };
+}
+
+describe('a dataset', () => {
+  it('is equal to its books and to the version that the service lists', () => {
+    expect(verified(finding())).toMatchObject({ result: 'equal', newestVersion: 3, rows: 10, exitCode: 0 });
+  });
+
+  it.each<[string, Partial<CountedTable>]>([
+    ['The table parcels has 1 row, and feed_sync.datasets says 10.', { rowCount: 1 }],
+    [
+      'The table parcels has 2 rows without a whole key.',
+      { keys: { nullRows: 2, repeatedRows: 0, example: null } },
+    ],
+    [
+      'The table parcels has 1 row with the key of another row, such as id = A1, part = null.',
+      {
+        keys: {
+          nullRows: 0,
+          repeatedRows: 1,
+          example: new Map([
+            ['id', 'A1'],
+            ['part', null],
+          ]),
+        },
+      },
+    ],
+    [
+      'The column "at" of the table parcels is of type VARCHAR, and should be DATE.',
+      { strayColumns: [{ columnName: 'at', expected: 'DATE', found: 'VARCHAR' }] },
+    ],
+    [
+      'The column "at" of the table parcels is missing.',
+      { strayColumns: [{ columnName: 'at', expected: 'DATE', found: null }] },
+    ],
+    [
+      'The column "at" of the table parcels is not listed in feed_sync.columns.',
+      { strayColumns: [{ columnName: 'at', expected: null, found: 'DATE' }] },
+    ],
+  ])('that differs from its books: %s', (message, found) => {
+    const { result, differences, exitCode } = verified(finding({ found }));
+    expect({ result, exitCode }).toEqual({ result: 'different', exitCode: 65 });
+    expect(differences).toMatchObject([{ message, remedy: 'feed-sync resync parcels' }]);
+  });
+
+  it.each<[string, string, readonly Version[]]>([
+    ['service-row-count', 'resync parcels', [version('parcels', 3, { rowCount: 11 })]],
+    ['service-schema', 'once', [version('parcels', 3, { schemaVersion: '2' })]],
+    ['service-version', 'resync parcels', []],
+  ])('that differs from the service: %s', (kind, command, answer) => {
+    const { result, differences } = verified(finding({ answer }));
+    expect(result).toBe('different');
+    expect(differences).toMatchObject([{ kind, remedy: `feed-sync ${command}` }]);
+  });
+
+  it('is not blamed for what the service does not say', () => {
+    const silent = version('parcels', 3, { rowCount: null, schemaVersion: null });
+    expect(verified(finding({ answer: [silent] })).result).toBe('equal');
+  });
+
+  it('is behind by the versions that are listed after its own', () => {
+    const answer = [version('parcels', 7), version('parcels', 5), version('parcels', 3)];
+    const message = 'Version 7 is out, 2 versions after the mirrored 3.';
+    expect(verified(finding({ answer }))).toMatchObject({
+      result: 'behind',
+      newestVersion: 7,
+      differences: [{ kind: 'behind', message, remedy: 'feed-sync once' }],
+      exitCode: 65,
+    });
+  });
+
+  it.each<[string, Partial<Finding>, object]>([
+    [
+      'wanted without a table',
+      { counted: null, answer: null },
+      { result: 'behind', differences: [{ kind: 'not-loaded' }], exitCode: 65 },
+    ],
+    [
+      'whose table is gone',
+      { counted: { held: table(3), table: null } },
+      { result: 'different', differences: [{ kind: 'table-missing' }], rows: null, exitCode: 65 },
+    ],
+    [
+      'that no subscription holds',
+      { standing: { kind: 'not-wanted', isApprovalAwaited: true }, answer: null },
+      { result: 'different', differences: [{ remedy: 'feed-sync resume --retire' }], exitCode: 65 },
+    ],
+    [
+      'left out by choice',
+      { standing: { kind: 'left-out' }, answer: null },
+      { result: 'not-followed', differences: [], exitCode: 0 },
+    ],
+    [
+      'held',
+      { standing: { kind: 'held', hold: hold() }, answer: null },
+      { result: 'not-asked', differences: [], hold: { code: 'outside_coverage' }, exitCode: 77 },
+    ],
+    [
+      'refused just now',
+      { answer: refusal({ kind: 'dataset', datasetId: 'parcels' }) },
+      { result: 'not-asked', hold: null, trouble: { error: 'RefusalError' }, exitCode: 77 },
+    ],
+  ])('%s', (_name, changed, expected) => {
+    expect(verified(finding(changed))).toMatchObject(expected);
+  });
+});
+
+it('a hold of the workspace is told with its way out', () => {
+  const all = findings(finding({ answer: null }), { workspaceHold: hold({ kind: 'workspace' }) });
+  expect(exitCodeOfFindings(all)).toBe(77);
+  const text = renderVerification(verificationOf(all), [hold({ kind: 'workspace' })]);
+  expect(text).toContain('feed-sync resume --workspace');
+  expect(text).toMatch(/\n1 dataset: 1 not compared with the service\.$/);
+});
+
+describe('which datasets, and how they stand', () => {
+  const settings = (excluded: string): Configuration =>
+    configured({ flags: { '--datasets-exclude': excluded } }).configuration;
+  const stored: Stored = {
+    wants: new Map([
+      ['parcels', want()],
+      ['zoning', want({ datasetId: 'zoning' })],
+      ['roads', want({ datasetId: 'roads', members: new Set() })],
+    ]),
+    holds: [hold({ kind: 'dataset', datasetId: 'zoning' })],
+    contract: { manifestPath: null, newerThanParameter: null },
+  };
+  const held = { service: null, datasets: new Map([['roads', table(1, { datasetId: 'roads' })]]) };
+
+  it('all are those in the mirror and those wanted and chosen', () => {
+    expect(chooseDatasets([], held, stored, settings('none'))).toEqual(['parcels', 'roads', 'zoning']);
+    expect(chooseDatasets([], held, stored, settings('z*'))).toEqual(['parcels', 'roads']);
+    expect(chooseDatasets(['zoning'], held, stored, settings('z*'))).toEqual(['zoning']);
+    expect(() => chooseDatasets(['zonign'], held, stored, settings('z*'))).toThrow(UsageError);
+  });
+
+  it('is told by what is stored of them', () => {
+    const kindOf = (id: string, store: Stored) => standingOf(id, store, settings('p*')).kind;
+    expect(['parcels', 'roads', 'zoning', 'rivers'].map((id) => kindOf(id, stored))).toEqual([
+      'left-out',
+      'not-wanted',
+      'held',
+      'not-wanted',
+    ]);
+    expect(kindOf('rivers', { ...stored, wants: null })).toBe('followed');
+  });
+});
+
+it('the mirror is let go of between turns, for longer than a writer waits between two attempts', async () => {
+  await using folder = await temporaryFolder();
+  const mirror = await mirrorIn(folder.path);
+  const files = [await parquet(folder.path, 'a.parquet', 'SELECT 1 AS id')];
+  const columns = [column('id', 'integer')];
+  const ids = ['a', 'b', 'c'];
+  await load(mirror, ...ids.map((datasetId) => snapshot({ datasetId, columns, files })));
+  const manual = manualClock(async () => {
+    // Whoever writes gets in: the file is free.
+    await mirror.enroll({
+      origin: `https://${manual.slept.length}`,
+      subscriptionIds: [],
+      forgottenSubscriptionIds: [],
+      datasetIds: [],
+    });
+  });
+  let elapsedMs = 0;
+  const clock = { ...manual, monotonicMs: () => (elapsedMs += 2_000) };
+  const { configuration } = configured({
+    flags: { '--destination-path': join(folder.path, 'mirror.duckdb'), '--duckdb-threads': '1' },
+  });
+  const context = { clock, random: { next: () => 0.5 }, signal: new AbortController().signal };
+  const counted = await countMirror([...ids, 'gone'], configuration, context);
+  expect([...counted.keys()]).toEqual(ids);
+  expect(manual.slept).toEqual([1_000, 1_000, 1_000]);
+  await mirror.close();
+});

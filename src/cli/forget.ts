@@ -49,15 +49,18 @@ function refuseUnlessMissing(id: string, checkpoint: CheckpointReader): void {
     .find(({ scope }) => scope.kind === 'subscription' && scope.subscriptionId === id);
   if (refusal?.code === 'subscription_missing' && refusal.status === null) return;
   const name = `Subscription ${printable(id)}`;
-  const hint =
-    'To give up one that is there, leave it out of the setting subscriptions and run feed-sync once; forget it then.';
+  const missing = 'it is held as missing once it is gone, or left out of the setting subscriptions';
   if (refusal !== undefined) {
     const answer = [refusal.status, refusal.code].filter((word) => word !== null).join(' ');
-    throw new UsageError(`${name} is not missing: the service refuses it (${printable(answer)}).`, { hint });
+    throw new UsageError(`${name} is not held as missing: the service refuses it (${printable(answer)}).`, {
+      hint: `feed-sync resume --subscription ${printable(id)}, then feed-sync once: ${missing}.`,
+    });
   }
   const followed = checkpoint.followed();
   if (followed.has(id)) {
-    throw new UsageError(`${name} is not missing: the service listed it when it was last asked.`, { hint });
+    throw new UsageError(`${name} is not missing: it was there at the last catch-up.`, {
+      hint: `Run feed-sync once: ${missing}.`,
+    });
   }
   if (checkpoint.forgotten().includes(id)) {
     throw new UsageError(`${name} is forgotten already.`, { hint: 'The next catch-up acts on it.' });

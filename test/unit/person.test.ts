@@ -1,0 +1,59 @@
+/** What a person is told of holds that are our own, of lists, and of ids that nobody knows: the exact text. */
+
+import { describe, expect, it } from 'vitest';
+import { listed, tellHold, tellScope } from '../../src/cli/person.ts';
+import { tellUnknown } from '../../src/cli/unknown-ids.ts';
+import type { Refusal, RefusalScope } from '../../src/model/errors.ts';
+import { NOW, refusal } from '../support/sync-values.ts';
+
+const SUBSCRIPTION: RefusalScope = { kind: 'subscription', subscriptionId: 'sub_1' };
+
+/** A hold that no answer of the service made. */
+function told(scope: RefusalScope, changed: Partial<Refusal>): readonly string[] {
+  const ours = { status: null, links: new Map(), ...changed };
+  return tellHold({ refusal: refusal(scope, ours).refusal, heldAt: NOW }).split('\n');
+}
+
+describe('a hold of our own', () => {
+  it('of a missing subscription does not say that the service refused, and leads to both ways out', () => {
+    expect(told(SUBSCRIPTION, { code: 'subscription_missing', message: 'It is listed no more.' })).toEqual([
+      'Subscription sub_1 is held (subscription_missing): It is listed no more.',
+      '→ When it is there again: feed-sync resume --subscription sub_1',
+      '→ To give it up, and retire what only it holds: feed-sync forget --subscription sub_1',
+      '  held since 2026-03-01T12:00:00.000Z; what is mirrored stays as it is until then.',
+    ]);
+  });
+
+  it('of retirements leads to the agreement', () => {
+    const scope = { kind: 'retirement' } as const;
+    expect(told(scope, { code: 'mass_retirement', message: '12 of 20 tables would go.' })).toEqual([
+      'The retirement of datasets is held (mass_retirement): 12 of 20 tables would go.',
+      '→ Where that is right: feed-sync resume --retire',
+      '  held since 2026-03-01T12:00:00.000Z; what is mirrored stays as it is until then.',
+    ]);
+    expect(tellScope(scope)).toBe('the retirement of datasets');
+  });
+
+  it('of anything else, without a code and with hostile words, leads on all the same', () => {
+    expect(told({ kind: 'workspace' }, { code: null, message: 'no\u001b\n→ fake' })).toEqual([
+      'This API key is held: no\\u001b\\u000a→ fake',
+      '→ Once you have acted on it: feed-sync resume --workspace (or give another key)',
+      '  held since 2026-03-01T12:00:00.000Z; what is mirrored stays as it is until then.',
+    ]);
+  });
+});
+
+it('a list names twenty, and counts the rest', () => {
+  const names = Array.from({ length: 1_022 }, (_, index) => `d${index}`);
+  expect(listed(names.slice(0, 2))).toBe('d0, d1');
+  expect(listed(names)).toBe(`${names.slice(0, 20).join(', ')} and 1,002 more`);
+  expect(listed(['a\nb'])).toBe('a\\u000ab');
+});
+
+it('an id that nobody knows is told with the one that was probably meant', () => {
+  const known = ['us-tx-travis-parcels', 'us-tx-travis-permits'];
+  expect(tellUnknown(['us-tx-travis-parcel', 'us-tx-travis-premits'], known)).toBe(
+    'us-tx-travis-parcel (the nearest is us-tx-travis-parcels), us-tx-travis-premits (the nearest is us-tx-travis-permits)',
+  );
+  expect(tellUnknown(['a\n'], [])).toBe('a\\u000a');
+});

@@ -10,6 +10,7 @@ import type { Held } from '../destination/destination.ts';
 import type { Subscription } from '../model/subscription.ts';
 import { follow } from './follow.ts';
 import { standingHolds } from './holds.ts';
+import { holdMissing, subscriptionsBefore } from './missing-subscriptions.ts';
 import type { Offers } from './offers.ts';
 import { refuseForeignMirror } from './ownership.ts';
 import type { Parts } from './parts.ts';
@@ -86,13 +87,17 @@ interface Connected {
   readonly held: Held;
 }
 
-async function connect({ feed, destination, choices }: Parts, signal: AbortSignal): Promise<Connected> {
+async function connect(parts: Parts, signal: AbortSignal): Promise<Connected> {
+  const { feed, destination, choices } = parts;
   // Listed first: a key that is refused costs this one call.
   const seen = await feed.subscriptions(signal);
   await feed.discover(signal);
   const held = await destination.has();
   refuseForeignMirror(held, feed.origin, seen);
-  return { subscriptions: chosenSubscriptions(seen, choices.subscriptions), held };
+  const before = subscriptionsBefore(held, parts);
+  const subscriptions = chosenSubscriptions(seen, choices.subscriptions, before);
+  holdMissing(seen, subscriptions, held, parts);
+  return { subscriptions, held };
 }
 
 async function followAll(

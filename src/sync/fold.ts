@@ -70,7 +70,14 @@ function changesOf(
     case 'dataset.resync_required':
       return [reload(event)];
     case 'dataset.removed':
-      return [{ kind: 'no-member', datasetId, eventNumber }];
+      return [
+        {
+          kind: 'no-member',
+          datasetId,
+          eventNumber,
+          ...(event.reason === null ? {} : { reason: event.reason }),
+        },
+      ];
     default:
       return unreachable(event.type);
   }

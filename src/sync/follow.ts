@@ -5,18 +5,21 @@
  */
 
 import type { Held } from '../destination/destination.ts';
-import type { ManifestEntry } from '../model/manifest.ts';
+import type { Manifest, ManifestEntry } from '../model/manifest.ts';
 import type { Subscription } from '../model/subscription.ts';
 import type { WantChange } from '../model/want.ts';
-import { auditChanges, type Listing } from './audit.ts';
+import { type Audited, auditChanges, membersLackedBy } from './audit.ts';
+import { followLog } from './follow-log.ts';
 import { membersOf, stepFromManifest, stepFromMembers } from './from-manifest.ts';
 import { standingHolds } from './holds.ts';
 import { type Offers, offersOfEntries, offersOfManifest, readEntries } from './offers.ts';
 import type { Parts } from './parts.ts';
-import { readLog } from './read-log.ts';
 import { isChosenDataset } from './selection.ts';
 
-/** Brings the wants of `subscription` up to its log and its manifest, and gives what the manifest offers. */
+/**
+ * Brings the wants of `subscription` up to its log and its manifest, and gives what the manifest offers. Resolves only
+ * where the log was read to its head.
+ */
 export async function follow(
   subscription: Subscription,
   held: Held,
@@ -34,20 +37,38 @@ async function followByManifest(
   parts: Parts,
   signal: AbortSignal,
 ): Promise<Offers> {
-  const { feed, checkpoint } = parts;
-  const startAnew = async (): Promise<void> => {
-    const manifest = await feed.manifest(subscription.id, signal);
-    checkpoint.commitFollowStep(stepFromManifest(subscription, manifest, held));
-  };
-  await followLog(subscription, startAnew, parts, signal);
-  const manifest = await feed.manifest(subscription.id, signal);
-  const listing = {
-    subscriptionId: subscription.id,
-    reflects: manifest.lastEventId,
-    entries: manifest.datasets,
-  };
-  audit(subscription, listing, held, parts);
+  const { feed } = parts;
+  const { id } = subscription;
+  await followLog(
+    subscription,
+    async (lost) => stepFromManifest(subscription, await feed.manifest(id, signal), lost, held),
+    parts,
+    signal,
+  );
+  const audited = auditedNow(subscription, held, parts);
+  const { manifest, lacked } = await readManifest(subscription, audited, parts, signal);
+  want(subscription, auditChanges(manifest, lacked, audited), parts);
   return offersOfManifest(feed, manifest);
+}
+
+/** What a manifest lacks is believed of two complete reads: the first may have met it while it was being made. */
+async function readManifest(
+  { id }: Subscription,
+  audited: Audited,
+  { feed, log }: Parts,
+  signal: AbortSignal,
+): Promise<{ readonly manifest: Manifest; readonly lacked: readonly string[] }> {
+  const first = await feed.manifest(id, signal);
+  const lackedByFirst = membersLackedBy(first, audited);
+  if (lackedByFirst.length === 0) return { manifest: first, lacked: [] };
+  const second = await feed.manifest(id, signal);
+  const lackedBySecond = new Set(membersLackedBy(second, audited));
+  const lacked = lackedByFirst.filter((datasetId) => lackedBySecond.has(datasetId));
+  log.info(
+    { subscription: id, datasets: lacked.length },
+    'The manifest lacks datasets that were in the subscription.',
+  );
+  return { manifest: second, lacked };
 }
 
 /** A manifest of each dataset lists no members: they are the subscription's own and what its log has added since. */
@@ -58,10 +79,17 @@ async function followByMembers(
   signal: AbortSignal,
 ): Promise<Offers> {
   const { feed, checkpoint } = parts;
-  const startAnew = async (): Promise<void> => {
-    checkpoint.commitFollowStep(stepFromMembers(subscription, checkpoint.wants()));
-  };
-  await followLog(subscription, startAnew, parts, signal);
+  await followLog(
+    subscription,
+    async (lost) => {
+      const wants = checkpoint.wants();
+      const mirrored = membersOf(subscription, wants).filter((datasetId) => held.datasets.has(datasetId));
+      const read = await readEntries(feed, askedFor(mirrored, parts), signal);
+      return stepFromMembers(subscription, readable(read), lost, wants, held);
+    },
+    parts,
+    signal,
+  );
   const wants = checkpoint.wants();
   const members = membersOf(subscription, wants);
   reportIncomplete(subscription, members.length, parts);
@@ -72,46 +100,30 @@ async function followByMembers(
     parts,
   );
   const read = await readEntries(feed, askedFor(members, parts), signal);
-  const entries = [...read.values()].filter((entry): entry is ManifestEntry => !(entry instanceof Error));
-  audit(subscription, { subscriptionId: subscription.id, reflects: null, entries }, held, parts);
+  const manifest = { subscriptionId: subscription.id, lastEventId: null, datasets: readable(read) };
+  want(subscription, auditChanges(manifest, [], auditedNow(subscription, held, parts)), parts);
   return offersOfEntries(feed, subscription.id, read);
 }
 
-/**
- * Reads the log to its head. Where there is no position, or the service no longer keeps what follows it, one is taken
- * anew, once.
- */
-async function followLog(
-  subscription: Subscription,
-  startAnew: () => Promise<void>,
-  parts: Parts,
-  signal: AbortSignal,
-): Promise<void> {
-  const isKnown = parts.checkpoint.followed().has(subscription.id);
-  const about = { subscription: subscription.id };
-  if (!isKnown) await startAnew();
-  if (await readLog(subscription, parts, signal)) return;
-  if (isKnown) {
-    parts.log.warn(about, 'The position in the log has expired: starting from the manifest.');
-    await startAnew();
-    if (await readLog(subscription, parts, signal)) return;
-  }
-  parts.log.warn(about, 'The log has been quiet for longer than it is kept: there is nothing to read.');
-}
-
-function audit(subscription: Subscription, listing: Listing, held: Held, parts: Parts): void {
-  want(subscription, auditChanges(listing, parts.checkpoint.wants(), held), parts);
+function auditedNow({ id }: Subscription, held: Held, { checkpoint }: Parts): Audited {
+  return { cursor: checkpoint.followed().get(id)?.cursor ?? null, wants: checkpoint.wants(), held };
 }
 
 /** Stores what no event asked for; the position stays where it is. */
-function want(subscription: Subscription, changes: readonly WantChange[], { checkpoint }: Parts): void {
+function want({ id, name }: Subscription, changes: readonly WantChange[], { checkpoint }: Parts): void {
   if (changes.length === 0) return;
+  const followed = checkpoint.followed().get(id);
   checkpoint.commitFollowStep({
-    subscriptionId: subscription.id,
-    subscriptionName: subscription.name,
-    cursor: checkpoint.followed().get(subscription.id)?.cursor ?? null,
+    subscriptionId: id,
+    subscriptionName: name,
+    cursor: followed?.cursor ?? null,
+    isQuiet: (followed?.quietReadAt ?? null) !== null,
     changes,
   });
+}
+
+function readable(read: ReadonlyMap<string, ManifestEntry | Error>): readonly ManifestEntry[] {
+  return [...read.values()].filter((entry): entry is ManifestEntry => !(entry instanceof Error));
 }
 
 /** Nothing is asked of the service for what it refused or the user did not choose. */

@@ -1,37 +1,75 @@
 /**
- * A subscription taken from its manifest: at the first start, and whenever the position in the log is lost. The
- * position is taken before the manifest is read and is never later than what the manifest reflects, so no event
- * falls between the two.
+ * A subscription taken anew: at the first start, and whenever its position in the log is lost. The position is taken
+ * before the manifest is read and is never later than what the manifest reflects, so no event falls between the two.
+ * It never goes back behind what was read before it was lost: those events are wanted already, and the service keeps
+ * them no more.
  */
 
 import type { Held, HeldDataset } from '../destination/destination.ts';
-import { type EventId, earlierEvent } from '../model/event.ts';
+import { type EventId, earlierEvent, laterEvent } from '../model/event.ts';
 import { type Manifest, type ManifestEntry, snapshotDigest } from '../model/manifest.ts';
 import type { Subscription } from '../model/subscription.ts';
 import type { FollowStep, Want, WantChange } from '../model/want.ts';
 
-/** The step that starts `subscription` from `manifest`; `subscription` was read before the manifest. */
-export function stepFromManifest(subscription: Subscription, manifest: Manifest, held: Held): FollowStep {
-  const cursor = positionOf(subscription.lastEventId, manifest.lastEventId);
-  const changes = manifest.datasets.flatMap((entry) =>
-    changesOf(entry, held.datasets.get(entry.datasetId) ?? null, cursor, manifest.lastEventId === null),
-  );
-  return { subscriptionId: subscription.id, subscriptionName: subscription.name, cursor, changes };
+/**
+ * The step that takes `subscription` from `manifest`; `subscription` was read before the manifest. `lost` is the
+ * position that the log cannot be read on from; null at the first start.
+ */
+export function stepFromManifest(
+  subscription: Subscription,
+  manifest: Manifest,
+  lost: EventId | null,
+  held: Held,
+): FollowStep {
+  const { lastEventId: reflects } = manifest;
+  const cursor = laterEvent(positionOf(subscription.lastEventId, reflects), lost);
+  const isQuiet = cursor === null || (lost !== null && cursor.number === lost.number);
+  const changes = manifest.datasets.flatMap((entry): readonly WantChange[] => {
+    const { datasetId, version } = entry;
+    const table = held.datasets.get(datasetId) ?? null;
+    return [
+      { kind: 'member', datasetId, ...standingAt(reflects, cursor) },
+      { kind: 'at-least', datasetId, version },
+      ...(table === null || isLoadedFrom(entry, table)
+        ? []
+        : [reloadFrom(datasetId, cursor, isOlder(reflects, cursor) ? null : version)]),
+      ...(reflects === null ? [{ kind: 'look' as const, datasetId }] : []),
+    ];
+  });
+  return { subscriptionId: subscription.id, subscriptionName: subscription.name, cursor, isQuiet, changes };
 }
 
 /**
- * The step that starts `subscription` where every dataset has a manifest of its own: its log is read from the start,
- * and its datasets are looked at, because the log need not reach back to their last change.
+ * The step that takes `subscription` anew where every dataset has a manifest of its own: its log is read from the
+ * start, and its datasets are looked at, because the log need not reach back to their last change. `entries` are
+ * those of the datasets that have a table, as far as they could be read; a table without one is loaded again, too.
  */
-export function stepFromMembers(subscription: Subscription, wants: ReadonlyMap<string, Want>): FollowStep {
+export function stepFromMembers(
+  subscription: Subscription,
+  entries: readonly ManifestEntry[],
+  lost: EventId | null,
+  wants: ReadonlyMap<string, Want>,
+  held: Held,
+): FollowStep {
+  const newest = laterEvent(subscription.lastEventId, lost);
+  const byId = new Map(entries.map((entry) => [entry.datasetId, entry]));
+  const changes = membersOf(subscription, wants).flatMap((datasetId): readonly WantChange[] => {
+    const table = held.datasets.get(datasetId) ?? null;
+    const entry = byId.get(datasetId) ?? null;
+    const isRight = table === null || (entry !== null && isLoadedFrom(entry, table));
+    const version = entry?.version ?? wants.get(datasetId)?.atLeastVersion ?? null;
+    return [
+      { kind: 'member', datasetId },
+      { kind: 'look', datasetId },
+      ...(isRight ? [] : [reloadFrom(datasetId, newest, version)]),
+    ];
+  });
   return {
     subscriptionId: subscription.id,
     subscriptionName: subscription.name,
-    cursor: null,
-    changes: membersOf(subscription, wants).flatMap((datasetId) => [
-      { kind: 'member', datasetId },
-      { kind: 'look', datasetId },
-    ]),
+    cursor: lost,
+    isQuiet: true,
+    changes,
   };
 }
 
@@ -54,26 +92,31 @@ export function isLoadedFrom(entry: ManifestEntry, held: HeldDataset): boolean {
   );
 }
 
+/**
+ * Where the word of a manifest stands among the events read up to `cursor`. One that is older than some of them stands
+ * at its own place, so that it undoes no later event. One that reflects them all, or does not say, is believed.
+ */
+export function standingAt(
+  reflects: EventId | null,
+  cursor: EventId | null,
+): { readonly eventNumber?: bigint } {
+  return reflects !== null && isOlder(reflects, cursor) ? { eventNumber: reflects.number } : {};
+}
+
+function isOlder(reflects: EventId | null, cursor: EventId | null): boolean {
+  return reflects !== null && cursor !== null && reflects.number < cursor.number;
+}
+
 /** The smaller of the two; where only one is known, that one; null: the log is read from its start. */
 function positionOf(ofSubscription: EventId | null, ofManifest: EventId | null): EventId | null {
   if (ofSubscription === null || ofManifest === null) return ofSubscription ?? ofManifest;
   return earlierEvent(ofSubscription, ofManifest);
 }
 
-function changesOf(
-  entry: ManifestEntry,
-  held: HeldDataset | null,
-  cursor: EventId | null,
-  look: boolean,
-): readonly WantChange[] {
-  const { datasetId, version } = entry;
-  const changes: WantChange[] = [
-    { kind: 'member', datasetId },
-    { kind: 'at-least', datasetId, version },
-  ];
-  if (held !== null && !isLoadedFrom(entry, held)) {
-    changes.push({ kind: 'reload', datasetId, eventNumber: cursor?.number ?? 0n, version });
-  }
-  if (look) changes.push({ kind: 'look', datasetId });
-  return changes;
+/**
+ * Asked for by the newest event that may have been lost. It is one that has happened: a number of the future would
+ * swallow the reload of the event that gets it. A table whose snapshot reflects that event is in need of none.
+ */
+function reloadFrom(datasetId: string, newest: EventId | null, version: number | null): WantChange {
+  return { kind: 'reload', datasetId, eventNumber: newest?.number ?? 0n, version };
 }

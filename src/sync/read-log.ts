@@ -1,10 +1,14 @@
 /**
  * Reads the log of a subscription page by page, from the stored position to its head. The wants and the cursor of a
  * page commit together, so an event read is never lost and a dataset in trouble never holds the log up.
+ *
+ * A quiet log is read from its start, because the service keeps nothing at the position any more; what is not newer
+ * than the position was read before and is skipped. The first newer event moves the position, and ends that.
  */
 
+import type { EventPage } from '../feed/feed.ts';
 import { CursorExpiredError, ServiceUnavailableError } from '../model/errors.ts';
-import type { EventId } from '../model/event.ts';
+import type { EventId, FeedEvent, UnreadableEvent } from '../model/event.ts';
 import type { Subscription } from '../model/subscription.ts';
 import { cursorAfter, foldEvents } from './fold.ts';
 import type { Parts } from './parts.ts';
@@ -12,23 +16,24 @@ import type { Parts } from './parts.ts';
 /** Pages of the log read in one go, after which the next catch-up goes on. */
 const MAX_PAGES = 500;
 
-/**
- * False where the service no longer keeps the events after the position.
- * @throws ServiceUnavailableError when the log makes no progress, or goes on after all the pages of one go.
- */
+/** `expired`: the service no longer keeps the events after the position. */
+export type LogEnd = 'head' | 'expired';
+
+/** @throws ServiceUnavailableError when the log makes no progress, or goes on after all the pages of one go. */
 export async function readLog(
   subscription: Subscription,
   parts: Parts,
   signal: AbortSignal,
-): Promise<boolean> {
-  try {
-    for (let pages = 0; pages < MAX_PAGES; pages++) {
-      const { hasMore } = await readPage(subscription, parts, signal);
-      if (!hasMore) return true;
-    }
-  } catch (error) {
-    if (error instanceof CursorExpiredError) return false;
-    throw error;
+): Promise<LogEnd> {
+  let position = startOf(subscription, parts);
+  for (let pages = 0; pages < MAX_PAGES; pages++) {
+    const page = await pageAfter(position.after, subscription, parts, signal);
+    if (page === 'expired') return 'expired';
+    const next = positionAfter(page, position);
+    commitPage(subscription, page, position, next, parts);
+    if (!page.hasMore) return 'head';
+    refuseStandstill(subscription, position, next);
+    position = next;
   }
   throw new ServiceUnavailableError(
     `The log of subscription ${subscription.id} goes on after ${MAX_PAGES} pages.`,
@@ -36,40 +41,89 @@ export async function readLog(
   );
 }
 
-async function readPage(
-  subscription: Subscription,
-  { feed, checkpoint, log }: Parts,
-  signal: AbortSignal,
-): Promise<{ readonly hasMore: boolean }> {
-  const before = checkpoint.followed().get(subscription.id)?.cursor ?? null;
-  const { events, hasMore } = await feed.events(subscription.id, before, signal);
-  const cursor = cursorAfter(events, before);
-  if (events.length > 0) {
-    checkpoint.commitFollowStep({
-      subscriptionId: subscription.id,
-      subscriptionName: subscription.name,
-      cursor,
-      changes: foldEvents(events, subscription.id, checkpoint.wants()),
-    });
-  }
-  const unreadable = events.filter((event) => event.kind === 'unreadable');
-  const [first] = unreadable;
-  if (first !== undefined) {
-    log.warn(
-      {
-        subscription: subscription.id,
-        event: first.id?.text ?? null,
-        why: first.trouble,
-        events: unreadable.length,
-      },
-      'Skipped events that could not be read; the datasets they name are looked at.',
-    );
-  }
-  if (hasMore) refuseStandstill(subscription, before, cursor);
-  return { hasMore };
+interface Position {
+  /** The last event of the page before; null: the start of the log. */
+  readonly after: EventId | null;
+  /** The position to store. While the log is quiet it is ahead of `after`. */
+  readonly cursor: EventId | null;
+  /** What is not newer was read before; null: nothing of it is known to have been. */
+  readonly readBefore: EventId | null;
+  /** Nothing newer has come since the log is read from its start. */
+  readonly isQuiet: boolean;
 }
 
-function refuseStandstill(subscription: Subscription, before: EventId | null, after: EventId | null): void {
+function startOf({ id }: Subscription, { checkpoint }: Parts): Position {
+  const followed = checkpoint.followed().get(id);
+  const cursor = followed?.cursor ?? null;
+  const isQuiet = cursor === null || (followed?.quietReadAt ?? null) !== null;
+  return { after: isQuiet ? null : cursor, cursor, readBefore: isQuiet ? cursor : null, isQuiet };
+}
+
+function positionAfter({ events }: EventPage, position: Position): Position {
+  const cursor = cursorAfter(events, position.cursor);
+  const isQuiet = position.isQuiet && cursor?.number === position.cursor?.number;
+  return { ...position, after: cursorAfter(events, position.after), cursor, isQuiet };
+}
+
+/** A log that is refused from its very start has nothing in it. */
+async function pageAfter(
+  after: EventId | null,
+  { id }: Subscription,
+  { feed }: Parts,
+  signal: AbortSignal,
+): Promise<EventPage | 'expired'> {
+  try {
+    return await feed.events(id, after, signal);
+  } catch (error) {
+    if (!(error instanceof CursorExpiredError)) throw error;
+    return after === null ? { events: [], hasMore: false } : 'expired';
+  }
+}
+
+/** That a quiet log was read is stored once it was read to its head: until then events may be in it that were not. */
+function commitPage(
+  subscription: Subscription,
+  page: EventPage,
+  { readBefore }: Position,
+  { cursor, isQuiet }: Position,
+  { checkpoint, log }: Parts,
+): void {
+  const events = page.events.filter(({ id }) => !wasRead(id, readBefore));
+  if (events.length === 0 && !(isQuiet && !page.hasMore)) return;
+  checkpoint.commitFollowStep({
+    subscriptionId: subscription.id,
+    subscriptionName: subscription.name,
+    cursor,
+    isQuiet,
+    changes: foldEvents(events, subscription.id, checkpoint.wants()),
+  });
+  warnOfUnreadable(subscription, events, log);
+}
+
+/** One without a readable id may be new. */
+function wasRead(id: EventId | null, readBefore: EventId | null): boolean {
+  return id !== null && readBefore !== null && id.number <= readBefore.number;
+}
+
+function warnOfUnreadable(
+  { id }: Subscription,
+  events: readonly (FeedEvent | UnreadableEvent)[],
+  log: Parts['log'],
+): void {
+  const unreadable = events.filter((event) => event.kind === 'unreadable');
+  const [first] = unreadable;
+  if (first === undefined) return;
+  log.warn(
+    { subscription: id, event: first.id?.text ?? null, why: first.trouble, events: unreadable.length },
+    'Skipped events that could not be read; the datasets they name are looked at.',
+  );
+}
+
+function refuseStandstill(
+  subscription: Subscription,
+  { after: before }: Position,
+  { after }: Position,
+): void {
   if (after !== null && (before === null || after.number > before.number)) return;
   const stuckAt = before?.text ?? 'its start';
   throw new ServiceUnavailableError(

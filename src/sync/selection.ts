@@ -4,15 +4,21 @@ import { isMatch } from 'matcher';
 import { ConfigurationError } from '../model/errors.ts';
 import type { Subscription } from '../model/subscription.ts';
 
-/** @throws ConfigurationError naming a chosen subscription that the key cannot see, and those that it can. */
+/**
+ * Those of `seen` that are chosen. `before` are the subscriptions that were there, by id with their names: a chosen one
+ * of these that is seen no more is missing, which is no fault of the configuration.
+ * @throws ConfigurationError naming a chosen subscription that the key has never shown, and those that it does.
+ */
 export function chosenSubscriptions(
   seen: readonly Subscription[],
   chosen: readonly string[] | null,
+  before: ReadonlyMap<string, string | null>,
 ): readonly Subscription[] {
   if (chosen === null) return seen;
-  const isNamed = (subscription: Subscription, by: string): boolean =>
+  const isNamed = (subscription: Pick<Subscription, 'id' | 'name'>, by: string): boolean =>
     subscription.id === by || subscription.name === by;
-  const unknown = chosen.filter((by) => !seen.some((subscription) => isNamed(subscription, by)));
+  const known = [...seen, ...[...before].map(([id, name]) => ({ id, name }))];
+  const unknown = chosen.filter((by) => !known.some((subscription) => isNamed(subscription, by)));
   if (unknown.length > 0) {
     const visible = seen.map(({ id, name }) => (name === null ? id : `${id} (${name})`)).join(', ');
     throw new ConfigurationError(

@@ -101,6 +101,14 @@ describe('members', () => {
     commit(checkpoint, 's', { ...noMember, eventNumber: 12n });
     expect(wanted(checkpoint)?.members).toEqual(new Set());
   });
+
+  it('that no event took away are told from those that one did, whatever event had added them', async () => {
+    const checkpoint = await openNew();
+    commit(checkpoint, 's', { ...member, eventNumber: 9n }, noMember);
+    expect(wanted(checkpoint)?.formerMembers).toEqual(new Map([['s', null]]));
+    commit(checkpoint, 's', member, { ...noMember, eventNumber: 10n });
+    expect(wanted(checkpoint)?.formerMembers).toEqual(new Map([['s', 10n]]));
+  });
 });
 
 describe('removals', () => {

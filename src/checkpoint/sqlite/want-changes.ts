@@ -15,15 +15,16 @@ const SELECT_IS_MEMBER =
   'SELECT is_member FROM want_members WHERE dataset_id = @datasetId AND subscription_id = @subscriptionId';
 
 /**
- * A change without an event decides at once, and leaves the number of the event that decided before. Dropped twice, a
- * dataset keeps the reason that was given.
+ * A change without an event decides at once. Where it makes a member it leaves the number of the event that decided
+ * before; where it makes none it leaves no number, because no event said so. Dropped twice, a dataset keeps the reason
+ * that was given.
  */
 const DECIDE_MEMBER = `
   INSERT INTO want_members AS stored (dataset_id, subscription_id, is_member, event_number, reason)
   VALUES (@datasetId, @subscriptionId, @isMember, @eventNumber, @reason)
   ON CONFLICT DO UPDATE SET
     is_member = excluded.is_member,
-    event_number = coalesce(excluded.event_number, stored.event_number),
+    event_number = iif(excluded.is_member, coalesce(excluded.event_number, stored.event_number), excluded.event_number),
     reason = iif(excluded.is_member, NULL, coalesce(excluded.reason, stored.reason))
   WHERE excluded.event_number IS NULL
     OR stored.event_number IS NULL

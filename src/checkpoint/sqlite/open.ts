@@ -109,7 +109,7 @@ function usingExisting<T>(
   });
 }
 
-function placeOf({ path, uid }: Pick<CheckpointOptions, 'path' | 'uid'>): Place {
+export function placeOf({ path, uid }: Pick<CheckpointOptions, 'path' | 'uid'>): Place {
   const ifDamaged = 'Start feed-sync again: a damaged checkpoint is set aside at the start and built anew.';
   return { what: 'checkpoint', path: resolve(path), uid, ifDamaged };
 }
@@ -132,17 +132,17 @@ function openSound(place: Place, clock: Clock): Checkpoint | null {
 }
 
 /** `SQLITE_ERROR` here is a table or a column that a sound file of this format has. */
-function isDamage(error: unknown): boolean {
+export function isDamage(error: unknown): boolean {
   const code = codeOf(error);
   return code === 'SQLITE_CORRUPT' || code === 'SQLITE_NOTADB' || code === 'SQLITE_ERROR';
 }
 
-function refuseDamage(database: Database.Database): void {
+export function refuseDamage(database: Database.Database): void {
   const finding = database.pragma('quick_check(1)', { simple: true });
   if (finding !== 'ok') throw new Database.SqliteError(String(finding), 'SQLITE_CORRUPT');
 }
 
-function refuseForeignAndNewer(identity: Identity, path: string): void {
+export function refuseForeignAndNewer(identity: Identity, path: string): void {
   if (identity.kind === 'foreign') {
     throw new ConfigurationError(`${path} is an SQLite database, but not a checkpoint of feed-sync.`, {
       hint: 'Set checkpoint.path to a file of its own.',
@@ -168,7 +168,7 @@ function refuseOlder(identity: Identity, path: string): void {
 }
 
 /** What `use` makes of the database, which is closed where `use` throws. */
-function closingOnError<T>(database: Database.Database, use: (database: Database.Database) => T): T {
+export function closingOnError<T>(database: Database.Database, use: (database: Database.Database) => T): T {
   try {
     return use(database);
   } catch (error) {

@@ -1,0 +1,83 @@
+/** The copy of the checkpoint in memory: all that is stored is in it, and nothing done with it reaches the file. */
+
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import Database from 'better-sqlite3';
+import { expect, it, onTestFinished } from 'vitest';
+import { openCheckpointCopy } from '../../src/checkpoint/sqlite/copy.ts';
+import { type Log, silentLog } from '../../src/lib/log.ts';
+import { ConfigurationError } from '../../src/model/errors.ts';
+import { restore } from '../support/checkpoint-dump.ts';
+import { commit, NOON_CLOCK, openAt, temporaryPath } from '../support/checkpoint-files.ts';
+
+const FORMAT_1 = new URL('checkpoint-formats/format-1.sql', import.meta.url);
+
+function copyOf(path: string, log: Log = silentLog) {
+  const copy = openCheckpointCopy({ path, uid: 1000, clock: NOON_CLOCK, log });
+  onTestFinished(() => copy.close());
+  return copy;
+}
+
+it('holds what is stored, also what an open checkpoint has in its log only, and changes nothing of it', async () => {
+  const path = temporaryPath('checkpoint.sqlite');
+  const original = await openAt(path);
+  commit(original, 's', { kind: 'member', datasetId: 'd' });
+  const copy = copyOf(path);
+  expect(copy.wants()).toEqual(original.wants());
+  commit(copy, 's', { kind: 'member', datasetId: 'e' });
+  commit(original, 's', { kind: 'member', datasetId: 'f' });
+  expect([...copy.wants().keys()]).toEqual(['d', 'e']);
+  expect([...original.wants().keys()]).toEqual(['d', 'f']);
+});
+
+it('of a closed one leaves the file as it is to the byte', async () => {
+  const path = temporaryPath('checkpoint.sqlite');
+  const original = await openAt(path);
+  commit(original, 's', { kind: 'member', datasetId: 'd' });
+  original.close();
+  const before = readFileSync(path);
+  const copy = copyOf(path);
+  commit(copy, 's', { kind: 'member', datasetId: 'e' });
+  expect([...copy.wants().keys()]).toEqual(['d', 'e']);
+  expect(readFileSync(path)).toEqual(before);
+});
+
+it('is empty where there is none, and makes none', () => {
+  const path = join(dirname(temporaryPath('x')), 'nowhere', 'checkpoint.sqlite');
+  const copy = copyOf(path);
+  commit(copy, 's', { kind: 'member', datasetId: 'd' });
+  expect(copy.wants().size).toBe(1);
+  expect(existsSync(dirname(path))).toBe(false);
+});
+
+it('of an empty file is empty', () => {
+  const path = temporaryPath('checkpoint.sqlite');
+  writeFileSync(path, '');
+  expect(copyOf(path).wants().size).toBe(0);
+});
+
+it('of an older format is brought to the current one; the file is not', () => {
+  const path = temporaryPath('checkpoint.sqlite');
+  restore(path, readFileSync(FORMAT_1, 'utf8'));
+  const before = readFileSync(path);
+  expect(copyOf(path).wants().size).toBeGreaterThan(0);
+  expect(readFileSync(path)).toEqual(before);
+});
+
+it('of a damaged one is empty, and says so', () => {
+  const path = temporaryPath('checkpoint.sqlite');
+  writeFileSync(path, 'a letter to my aunt '.repeat(500));
+  const warnings: unknown[] = [];
+  const copy = copyOf(path, { ...silentLog, warn: (about) => void warnings.push(about) });
+  expect(copy.wants().size).toBe(0);
+  expect(warnings).toEqual([{ path }]);
+  expect(readFileSync(path, 'utf8')).toMatch(/^a letter/);
+});
+
+it('of another program is refused', () => {
+  const path = temporaryPath('checkpoint.sqlite');
+  const database = new Database(path);
+  database.exec('CREATE TABLE theirs (a)');
+  database.close();
+  expect(() => copyOf(path)).toThrow(ConfigurationError);
+});

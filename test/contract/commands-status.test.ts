@@ -10,6 +10,14 @@ import { tableNameOf } from '../support/published.ts';
 
 const MOMENT = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 
+/** Of a dataset that nobody wants loaded again, looked at or retired. */
+const NOTHING_ASKED = {
+  isReloadPending: false,
+  isResyncPending: false,
+  isLookPending: false,
+  retirement: null,
+};
+
 describe('status', () => {
   it('before anything ran says how to begin', async () => {
     const installed = await program();
@@ -18,6 +26,7 @@ describe('status', () => {
       mirror: { path: installed.mirrorPath, state: 'absent', trouble: null },
       runningInstance: null,
       subscriptions: [],
+      forgottenSubscriptions: [],
       datasets: [],
       holds: [],
     });
@@ -78,18 +87,30 @@ describe('status', () => {
       dataDirectory: installed.dataDirectory,
       mirror: { path: installed.mirrorPath, state: 'present', trouble: null },
       runningInstance: null,
-      subscriptions: [{ id: 'sub_1', name: 'All counties', cursor: 'evt_5', cursorAt: MOMENT }],
+      subscriptions: [
+        {
+          id: 'sub_1',
+          name: 'All counties',
+          cursor: 'evt_5',
+          cursorAt: MOMENT,
+          quietReadAt: null,
+          isHeld: false,
+        },
+      ],
+      forgottenSubscriptions: [],
       datasets: [
         {
           id: parcels,
           state: 'failed',
           need: 'version',
+          subscriptions: ['sub_1'],
           table: tableNameOf(parcels),
           version: 1,
           wantedVersion: 2,
           rows: 20,
           publishedAt: MOMENT,
           appliedAt: MOMENT,
+          ...NOTHING_ASKED,
           hold: null,
           failure: {
             error: 'DataError',
@@ -104,12 +125,14 @@ describe('status', () => {
           id: permits,
           state: 'held',
           need: 'version',
+          subscriptions: ['sub_1'],
           table: tableNameOf(permits),
           version: 1,
           wantedVersion: 2,
           rows: 20,
           publishedAt: MOMENT,
           appliedAt: MOMENT,
+          ...NOTHING_ASKED,
           hold: {
             scope: 'dataset',
             id: permits,
@@ -126,12 +149,14 @@ describe('status', () => {
           id: zoning,
           state: 'live',
           need: 'nothing',
+          subscriptions: ['sub_1'],
           table: tableNameOf(zoning),
           version: 1,
           wantedVersion: 1,
           rows: 1,
           publishedAt: MOMENT,
           appliedAt: MOMENT,
+          ...NOTHING_ASKED,
           hold: null,
           failure: null,
         },

@@ -8,7 +8,7 @@ import { expectMirrored } from '../support/expect-mirrored.ts';
 import { program } from '../support/program.ts';
 import { projectRoot } from '../support/source-tree.ts';
 
-const COMMANDS = ['once', 'status', 'subscriptions', 'query', 'resume', 'settings', 'init'];
+const COMMANDS = 'once status subscriptions verify query resync resume forget settings init'.split(' ');
 
 describe('help', () => {
   it('of the program names every command and every exit code', async () => {

@@ -1,0 +1,201 @@
+/**
+ * `resync`, `resume` and `forget`: what a person decides is written to the checkpoint beside whatever runs, and told.
+ * Each is run as a process on a checkpoint that the test has filled.
+ */
+
+import { describe, expect, it } from 'vitest';
+import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
+import type { RefusalScope } from '../../src/model/errors.ts';
+import { commit, failureOf, holdOf, openAt } from '../support/checkpoint-files.ts';
+import { type Program, program } from '../support/program.ts';
+
+/** An installation in which a catch-up has run, as far as its checkpoint is concerned, and its checkpoint. */
+async function installedWith(fill: (checkpoint: Checkpoint) => void): Promise<[Program, Checkpoint]> {
+  const installed = await program();
+  const checkpoint = await openAt(installed.checkpointPath);
+  fill(checkpoint);
+  return [installed, checkpoint];
+}
+
+/** What the subscription holds. */
+function holding(checkpoint: Checkpoint, subscriptionId: string, ...datasetIds: readonly string[]): void {
+  commit(checkpoint, subscriptionId, ...datasetIds.map((id) => ({ kind: 'member' as const, datasetId: id })));
+}
+
+function missing(checkpoint: Checkpoint, subscriptionId: string): void {
+  const { refusal, ...hold } = holdOf({ kind: 'subscription', subscriptionId });
+  checkpoint.hold({ ...hold, refusal: { ...refusal, status: null, code: 'subscription_missing' } });
+}
+
+function heldScopes(checkpoint: Checkpoint): readonly RefusalScope[] {
+  return checkpoint.holds().map(({ refusal }) => refusal.scope);
+}
+
+/** The datasets for which a resync is owed. */
+function owed(checkpoint: Checkpoint): readonly string[] {
+  const wants = [...checkpoint.wants().values()];
+  return wants
+    .filter(({ resyncsAsked, resyncsDone }) => resyncsDone < resyncsAsked)
+    .map(({ datasetId }) => datasetId);
+}
+
+it.for([
+  [['resync', 'parcels'], 'There is nothing to load again: no catch-up has run here yet.'],
+  [['resync'], 'resync needs to know what: no dataset was named.'],
+  [['resume'], 'resume needs to know what: nothing was named.'],
+  [['forget', '--subscription', 'sub_1'], 'There is nothing to forget: no catch-up has run here yet.'],
+  [['forget'], 'forget needs to know what: no subscription was named.'],
+] as const)('%s before anything ran: 64', async ([words, says]) => {
+  const ended = await (await program()).run(...words);
+  expect(ended).toMatchObject({ exitCode: 64, stdout: '' });
+  expect(ended.stderr).toContain(says);
+});
+
+describe('resync', () => {
+  it('asks for what was named, and says what is in the way', async () => {
+    const [installed, checkpoint] = await installedWith((filled) => {
+      holding(filled, 'sub_1', 'parcels', 'permits', 'zoning');
+      filled.fail(failureOf('parcels'));
+      filled.hold(holdOf({ kind: 'dataset', datasetId: 'zoning' }));
+    });
+    expect(await installed.run('resync', 'parcels', 'zoning')).toEqual({
+      exitCode: 0,
+      signal: null,
+      stdout:
+        'Loaded again from the snapshot at the next catch-up: parcels, zoning.\n' +
+        'But dataset zoning is held: see feed-sync status.\n',
+      stderr: '',
+    });
+    expect(owed(checkpoint)).toEqual(['parcels', 'zoning']);
+    expect(checkpoint.failures().size).toBe(0);
+  });
+
+  it('--all asks for what subscriptions hold, and for nothing else', async () => {
+    const [installed, checkpoint] = await installedWith((filled) => {
+      holding(filled, 'sub_1', 'parcels', 'permits');
+      commit(filled, 'sub_1', { kind: 'no-member', datasetId: 'dropped' });
+    });
+    expect(await installed.run('resync', '--all')).toMatchObject({
+      exitCode: 0,
+      stdout: 'Loaded again from the snapshot at the next catch-up: parcels, permits.\n',
+    });
+    expect(owed(checkpoint)).toEqual(['parcels', 'permits']);
+  });
+
+  it('of a dataset that nobody holds asks for nothing, and names the nearest: 64', async () => {
+    const [installed, checkpoint] = await installedWith((filled) =>
+      holding(filled, 'sub_1', 'parcels', 'permits'),
+    );
+    const ended = await installed.run('resync', 'parcels', 'premits');
+    expect(ended).toMatchObject({ exitCode: 64, stdout: '' });
+    expect(ended.stderr).toBe(
+      'feed-sync: No subscription holds premits (the nearest is permits).\n' +
+        '→ Nothing was asked for. feed-sync status lists the datasets.\n',
+    );
+    expect(owed(checkpoint)).toEqual([]);
+  });
+});
+
+describe('resume', () => {
+  const EVERYTHING: readonly RefusalScope[] = [
+    { kind: 'workspace' },
+    { kind: 'subscription', subscriptionId: 'sub_1' },
+    { kind: 'dataset', datasetId: 'parcels' },
+    { kind: 'retirement' },
+  ];
+
+  function fillEverything(checkpoint: Checkpoint): void {
+    holding(checkpoint, 'sub_1', 'parcels', 'permits');
+    commit(checkpoint, 'sub_1', { kind: 'no-member', datasetId: 'dropped' });
+    for (const scope of EVERYTHING) checkpoint.hold(holdOf(scope));
+    checkpoint.fail(failureOf('permits'));
+  }
+
+  it('--all lifts every refusal and has failures tried again; retirements go on waiting', async () => {
+    const [installed, checkpoint] = await installedWith(fillEverything);
+    expect(await installed.run('resume', '--all')).toMatchObject({
+      exitCode: 0,
+      stdout:
+        'Lifted the hold of dataset parcels, subscription sub_1, this API key. The next catch-up asks the service again.\n' +
+        'Tried again at the next catch-up: permits.\n' +
+        'Retirements still wait for you to agree to them: feed-sync resume --retire\n',
+    });
+    expect(heldScopes(checkpoint)).toEqual([{ kind: 'retirement' }]);
+    expect(checkpoint.failures().size).toBe(0);
+    expect(checkpoint.wants().get('dropped')?.retirementApproved).toBe(false);
+  });
+
+  it('--retire agrees to retirements, and lifts nothing else', async () => {
+    const [installed, checkpoint] = await installedWith(fillEverything);
+    expect(await installed.run('resume', '--retire')).toMatchObject({
+      exitCode: 0,
+      // There is no mirror, and so no table of it.
+      stdout: 'No dataset waits to be retired.\n',
+    });
+    expect(heldScopes(checkpoint)).toEqual(
+      expect.arrayContaining(EVERYTHING.filter(({ kind }) => kind !== 'retirement')),
+    );
+    expect(checkpoint.wants().get('dropped')?.retirementApproved).toBe(true);
+  });
+
+  it('of what failed has it tried again; of what did neither: 64, and the rest is done', async () => {
+    const [installed, checkpoint] = await installedWith(fillEverything);
+    const words = ['--dataset', 'permits', '--dataset', 'nobody', '--subscription', 'sub_1'];
+    expect(await installed.run('resume', ...words)).toMatchObject({
+      exitCode: 64,
+      stdout:
+        'Lifted the hold of subscription sub_1. The next catch-up asks the service again.\n' +
+        'Tried again at the next catch-up: permits.\n',
+      stderr: 'feed-sync: Not held: dataset nobody.\n→ feed-sync status lists what is held.\n',
+    });
+    expect(checkpoint.failures().size).toBe(0);
+  });
+});
+
+describe('forget', () => {
+  it('says what is retired with a missing subscription, and what stays', async () => {
+    const [installed, checkpoint] = await installedWith((filled) => {
+      holding(filled, 'gone', 'only', 'shared', 'both');
+      holding(filled, 'gone_too', 'both');
+      holding(filled, 'there', 'shared');
+      for (const id of ['gone', 'gone_too']) missing(filled, id);
+    });
+    expect(
+      await installed.run('forget', '--subscription', 'gone', '--subscription', 'gone_too'),
+    ).toMatchObject({
+      exitCode: 0,
+      stdout:
+        'Forgotten: subscription gone, subscription gone_too.\n' +
+        'Retired at the next catch-up, because no other holds them: both, only.\n' +
+        'Kept, because another subscription holds them: shared.\n',
+      stderr: '',
+    });
+    expect(checkpoint.forgotten()).toEqual(['gone', 'gone_too']);
+    expect([...checkpoint.followed().keys()]).toEqual(['there']);
+  });
+
+  it('of one that is not held as missing says how it stands, and forgets none: 64', async () => {
+    const [installed, checkpoint] = await installedWith((filled) => {
+      for (const id of ['there', 'refused', 'gone']) holding(filled, id, 'parcels');
+      filled.hold(holdOf({ kind: 'subscription', subscriptionId: 'refused' }));
+      missing(filled, 'gone');
+      filled.forget('forgotten');
+    });
+    const says = new Map([
+      ['there', 'Subscription there is not missing: it was there at the last catch-up.'],
+      [
+        'refused',
+        'Subscription refused is not held as missing: the service refuses it (403 outside_coverage).',
+      ],
+      ['forgotten', 'Subscription forgotten is forgotten already.'],
+      ['theer', 'No such subscription is followed here: theer (the nearest is there).'],
+    ]);
+    const runs = [...says].map(async ([id, text]) => {
+      const ended = await installed.run('forget', '--subscription', 'gone', '--subscription', id);
+      expect(ended).toMatchObject({ exitCode: 64, stdout: '' });
+      expect(ended.stderr).toContain(`feed-sync: ${text}\n→ `);
+    });
+    await Promise.all(runs);
+    expect(checkpoint.forgotten()).toEqual(['forgotten']);
+  });
+});

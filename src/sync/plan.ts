@@ -9,8 +9,9 @@ import { type ManifestEntry, snapshotDigest } from '../model/manifest.ts';
 import type { Schema } from '../model/schema.ts';
 import type { Version } from '../model/version.ts';
 import type { History } from './history.ts';
-import type { RetirementVerdict } from './retirement.ts';
-import type { Known } from './state.ts';
+import { type RetirementVerdict, retirementReason } from './retirement.ts';
+import { type FailedBefore, type SituationsAtWork, situationAtWork } from './situations.ts';
+import { type Known, stateOf } from './state.ts';
 
 /** A dataset as the manifest of one subscription lists it. */
 export interface Offer {
@@ -25,7 +26,7 @@ export interface PlanInput extends Known {
   readonly offers: readonly Offer[];
   /** Null: not read yet in this catch-up. */
   readonly history: History | null;
-  /** Versions whose changes cannot be used (not recorded, counts that differ, …), with why, learned in this catch-up. */
+  /** Versions whose changes cannot be used, learned in this catch-up, with why: a clause (`they were not recorded`). */
   readonly unusable: ReadonlyMap<number, string>;
   /** Whether a table that no subscription holds may go now; without meaning for the others. */
   readonly retirement: RetirementVerdict;
@@ -35,11 +36,14 @@ export interface PlanInput extends Known {
 
 /** One step. */
 export type Plan =
-  /** Nothing is needed. Looks that were owed are done: what they ask was read and the table is at the head. */
+  /**
+   * Nothing is needed. Looks that were owed are done: what they ask for was read, and the table is at the head. A
+   * failure that stands is over; no other step ends it, so that what failed is not fetched again too soon.
+   */
   | { readonly kind: 'keep' }
   /** Read versions newer than `newerThan` (null: all there are) and schemas, and plan again with them. */
   | { readonly kind: 'read-history'; readonly newerThan: number | null }
-  /** Load the snapshot. Once it is committed, the resyncs that were asked for when this was planned are done. */
+  /** Load the snapshot. Once it is committed, the resyncs that were asked for when it was planned are done. */
   | {
       readonly kind: 'load';
       readonly offer: Offer;
@@ -73,9 +77,61 @@ export type WaitReason =
   /** The table of a dataset that nobody holds any more stays until all logs are read. */
   | 'logs-unread';
 
-/** @throws ContractViolationError where a version names a schema that the list of schemas lacks. Nothing else. */
-export function plan(_input: PlanInput): Plan {
-  return { kind: 'keep' };
+/** What a dataset may be in, and what the step that follows is made of. */
+interface Situations extends SituationsAtWork {
+  /** The service refused. */
+  refused: Hold;
+  'no-table': null;
+  'logs-unread': null;
+  'needs-approval': Hold;
+  'may-be-retired': Omit<Plan & { kind: 'retire' }, 'kind'>;
+}
+
+type Situation<Kind extends keyof Situations> = {
+  [Each in Kind]: { readonly kind: Each; readonly data: Situations[Each] };
+}[Kind];
+
+type Row<Kind extends keyof Situations> = { readonly [Each in Kind]: (data: Situations[Each]) => Plan };
+
+const wait = (why: WaitReason) => (): Plan => ({ kind: 'wait', why });
+const reportFailure = (): Plan => ({ kind: 'report-failure' });
+const reportHold = (hold: Hold): Plan => ({ kind: 'report-hold', hold });
+
+/** Nothing stands in the way; that the last attempt failed matters only where it would be repeated. */
+const AT_WORK: Row<keyof SituationsAtWork> = {
+  'nothing-needed': () => ({ kind: 'keep' }),
+  'history-unread': (data) => ({ kind: 'read-history', ...data }),
+  'not-offered': wait('not-offered'),
+  'offer-lags': wait('offer-lags'),
+  'offer-answers': (data) => ({ kind: 'load', ...data }),
+  'offer-failed-before': reportFailure,
+  'changes-lead-on': (data) => ({ kind: 'apply', ...data }),
+  'changes-failed-before': reportFailure,
+  'list-lags': wait('list-lags'),
+};
+
+const HELD: Row<'refused'> = { refused: reportHold };
+
+const RETIRED: Row<'no-table' | 'logs-unread' | 'needs-approval' | 'may-be-retired'> = {
+  'no-table': () => ({ kind: 'leave' }),
+  'logs-unread': wait('logs-unread'),
+  'needs-approval': reportHold,
+  'may-be-retired': (data) => ({ kind: 'retire', ...data }),
+};
+
+/** @throws ContractViolationError where the only way on is over a version whose schema the service does not list. */
+export function plan(input: PlanInput): Plan {
+  const state = stateOf(input);
+  switch (state.kind) {
+    case 'absent':
+    case 'live':
+    case 'failed':
+      return step(AT_WORK, situationAtWork(input, failuresOf(input)));
+    case 'held':
+      return step(HELD, { kind: 'refused', data: state.hold });
+    case 'retired':
+      return step(RETIRED, situationOfRetired(input));
+  }
 }
 
 /** The identity of what an entry offers: failed content is told from new content by it. */
@@ -87,4 +143,34 @@ export function contentOf(entry: ManifestEntry): string {
 /** The identity of the changes of a version, as `contentOf` is that of a snapshot. */
 export function changesContentOf(version: number): string {
   return `changes of version ${version}`;
+}
+
+function step<Kind extends keyof Situations>(row: Row<Kind>, { kind, data }: Situation<Kind>): Plan {
+  return row[kind](data);
+}
+
+function situationOfRetired({
+  want,
+  held,
+  retirement,
+}: PlanInput): Situation<'no-table' | 'logs-unread' | 'needs-approval' | 'may-be-retired'> {
+  if (held === null) return { kind: 'no-table', data: null };
+  switch (retirement.kind) {
+    case 'logs-unread':
+      return { kind: 'logs-unread', data: null };
+    case 'needs-approval':
+      return { kind: 'needs-approval', data: retirement.hold };
+    case 'allowed':
+      return { kind: 'may-be-retired', data: { reason: retirementReason(want) } };
+  }
+}
+
+/** What failed in the future was written down by a clock that was wrong: its word would hold for as long. */
+function failuresOf({ failure, now }: PlanInput): FailedBefore {
+  const standing = failure !== null && failure.failedAt <= now && now < failure.retryAt ? failure : null;
+  const content = standing?.content ?? null;
+  return {
+    snapshot: (entry) => content !== null && content === contentOf(entry),
+    changes: ({ version }) => content !== null && content === changesContentOf(version),
+  };
 }

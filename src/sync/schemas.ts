@@ -13,13 +13,8 @@ export function recordOf(version: number, { versions }: History): Version | null
   return versions.find((candidate) => candidate.version === version) ?? null;
 }
 
-/**
- * The schema that a version's record names. @throws ContractViolationError where the list of schemas lacks it.
- */
-export function schemaNamed(schemaVersion: string, { datasetId, version }: Of, { schemas }: History): Schema {
-  const schema = schemas.find((candidate) => candidate.schemaVersion === schemaVersion);
-  if (schema !== undefined) return schema;
-  throw absentFromList(`"${schemaVersion}" of version ${version}`, datasetId);
+export function findSchema(schemaVersion: string, { schemas }: History): Schema | null {
+  return schemas.find((candidate) => candidate.schemaVersion === schemaVersion) ?? null;
 }
 
 /**
@@ -27,11 +22,15 @@ export function schemaNamed(schemaVersion: string, { datasetId, version }: Of, {
  * had begun by then. @throws ContractViolationError where the list of schemas lacks it.
  */
 export function schemaOfSnapshot(entry: ManifestEntry, history: History): Schema {
-  const named = entry.schemaVersion ?? recordOf(entry.version, history)?.schemaVersion ?? null;
-  if (named !== null) return schemaNamed(named, entry, history);
-  const begun = newestBegunBy(entry.version, history);
-  if (begun === null) throw absentFromList(`of version ${entry.version}`, entry.datasetId);
-  return begun;
+  const schema = findSchemaOfSnapshot(entry, history);
+  if (schema === null) throw absentSchema(schemaVersionNamed(entry, history), entry);
+  return schema;
+}
+
+/** As `schemaOfSnapshot`; null where the list of schemas lacks it. */
+export function findSchemaOfSnapshot(entry: ManifestEntry, history: History): Schema | null {
+  const named = schemaVersionNamed(entry, history);
+  return named === null ? newestBegunBy(entry.version, history) : findSchema(named, history);
 }
 
 /**
@@ -47,20 +46,34 @@ export function schemaVersionAt(version: number, history: History): string | nul
   return begun === null || begun.firstVersion === null ? null : begun.schemaVersion;
 }
 
-/** Of what: a version's record or a manifest entry. */
-interface Of {
-  readonly datasetId: string;
-  readonly version: number;
+/** As `findSchema`. @throws ContractViolationError where the list of schemas lacks it. */
+export function schemaNamed(
+  schemaVersion: string,
+  of: Pick<Version, 'datasetId' | 'version'>,
+  history: History,
+): Schema {
+  const schema = findSchema(schemaVersion, history);
+  if (schema === null) throw absentSchema(schemaVersion, of);
+  return schema;
+}
+
+/** The service names a schema that it does not list. `schemaVersion` null: it names none, and none had begun by then. */
+export function absentSchema(
+  schemaVersion: string | null,
+  { datasetId, version }: Pick<Version, 'datasetId' | 'version'>,
+): ContractViolationError {
+  const which = schemaVersion === null ? 'of' : `"${schemaVersion}" of`;
+  return new ContractViolationError(
+    `The schema ${which} version ${version} of dataset ${datasetId} is not in the service's list of schemas.`,
+    'schemas',
+    { hint: 'It is asked for again at the next catch-up. If it stays so, tell the service.' },
+  );
+}
+
+function schemaVersionNamed(entry: ManifestEntry, history: History): string | null {
+  return entry.schemaVersion ?? recordOf(entry.version, history)?.schemaVersion ?? null;
 }
 
 function newestBegunBy(version: number, { schemas }: History): Schema | null {
   return schemas.find(({ firstVersion }) => firstVersion === null || firstVersion <= version) ?? null;
-}
-
-function absentFromList(which: string, datasetId: string): ContractViolationError {
-  return new ContractViolationError(
-    `The schema ${which} of dataset ${datasetId} is not in the service's list of schemas.`,
-    'schemas',
-    { hint: 'It is asked for again at the next catch-up. If it stays so, tell the service.' },
-  );
 }

@@ -1,0 +1,50 @@
+/**
+ * The ways that lead a table on, and the best of them: the one that leads furthest, and of those that lead as far the
+ * one of least work. Pure.
+ */
+
+import type { HeldDataset } from '../destination/destination.ts';
+import { changesCost, snapshotCost } from './cost.ts';
+import type { Offer } from './plan.ts';
+import { findSchemaOfSnapshot, recordOf } from './schemas.ts';
+import { columnsOf, reachOf, type Terrain, type Walk, walk } from './walk.ts';
+
+export type Route =
+  /** Along the changes. */
+  | { readonly kind: 'changes'; readonly reach: number; readonly cost: number }
+  /** The snapshot, and the changes after it. */
+  | { readonly kind: 'load'; readonly offer: Offer; readonly reach: number; readonly cost: number };
+
+/** Null where the changes do not lead on. */
+export function routeByChanges(held: HeldDataset, walked: Walk): Route | null {
+  const { path } = walked;
+  if (path.length === 0) return null;
+  return { kind: 'changes', reach: reachOf(held, walked), cost: changesCost(path) };
+}
+
+export function routeByLoad(
+  offer: Offer,
+  held: HeldDataset | null,
+  terrain: Terrain,
+): Route & { kind: 'load' } {
+  const { entry } = offer;
+  const { version } = entry;
+  const schema = findSchemaOfSnapshot(entry, terrain.history);
+  const start = schema === null ? null : { ...columnsOf(schema), version };
+  const after: Walk = start === null ? { path: [], stop: null } : walk(start, terrain);
+  const rows = recordOf(version, terrain.history)?.rowCount ?? held?.rowCount ?? 0;
+  return {
+    kind: 'load',
+    offer,
+    reach: after.path.at(-1)?.version ?? version,
+    cost: snapshotCost(entry, rows) + changesCost(after.path),
+  };
+}
+
+/** Where two are as good, the earlier one. Null where there is none. */
+export function bestRoute(routes: readonly Route[]): Route | null {
+  return routes.reduce<Route | null>((best, route) => {
+    if (best === null || route.reach > best.reach) return route;
+    return route.reach === best.reach && route.cost < best.cost ? route : best;
+  }, null);
+}

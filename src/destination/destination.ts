@@ -137,7 +137,7 @@ export interface RetirementUnit {
   readonly how: Retirement;
   /** For people: why. */
   readonly reason: string;
-  readonly plannedFrom: PlannedFrom;
+  readonly plannedFrom: HeldDataset;
 }
 
 /**

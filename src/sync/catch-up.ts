@@ -1,23 +1,26 @@
 /**
  * One catch-up: settle the contract, read the subscriptions, turn logs and manifests into wants, and reconcile every
- * dataset that is wanted, several side by side. Ends when nothing more can be done now; never throws for the
- * trouble of the service, of a dataset or of the disk, but tells it in the result.
+ * dataset that is wanted or has a table that is wanted no more, several side by side. Ends when nothing more can be done
+ * now; never throws for the trouble of the service, of a dataset or of the disk, but tells it in the result.
  */
 
 import pLimit from 'p-limit';
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import type { Held } from '../destination/destination.ts';
 import type { Subscription } from '../model/subscription.ts';
+import { VERSIONS_AT_ONCE } from './apply-changes.ts';
 import { follow } from './follow.ts';
 import { standingHolds } from './holds.ts';
+import { judgeRetirements } from './judge-retirements.ts';
+import { knownDatasets } from './known-datasets.ts';
 import { holdMissing, subscriptionsBefore } from './missing-subscriptions.ts';
 import type { Offers } from './offers.ts';
 import { refuseForeignMirror } from './ownership.ts';
 import type { Parts } from './parts.ts';
-import { reconcile } from './reconcile.ts';
+import { type Reconciliation, reconcile } from './reconcile.ts';
 import type { CatchUpResult, DatasetResult } from './result.ts';
-import { chosenSubscriptions, isChosenDataset } from './selection.ts';
-import { openStaging } from './staging.ts';
+import { chosenSubscriptions } from './selection.ts';
+import { openStaging, type Staging } from './staging.ts';
 import type { Known } from './state.ts';
 import { type Troubles, watchTroubles } from './trouble.ts';
 import { startWriter } from './writer.ts';
@@ -30,12 +33,11 @@ export async function catchUp(parts: Parts, signal: AbortSignal): Promise<CatchU
   const startedMs = parts.clock.monotonicMs();
   const troubles = watchTroubles(parts, signal);
   const { subscriptions, datasets } = await carryOut(parts, troubles);
-  const holds = holdsAtTheEnd(subscriptions, parts, troubles);
   return {
     subscriptions: subscriptions.length,
     datasets,
+    holds: holdsAtTheEnd(parts, troubles),
     troubles: troubles.troubles,
-    holds,
     durationMs: parts.clock.monotonicMs() - startedMs,
   };
 }
@@ -57,8 +59,8 @@ async function carryOut(parts: Parts, troubles: Troubles): Promise<Work> {
     if (standingHolds(parts).workspace !== null) return NO_WORK;
     const connected = await connect(parts, troubles.signal);
     subscriptions = connected.subscriptions;
-    const offers = await followAll(connected, parts, troubles);
-    const datasets = await reconcileAll(connected.held, offers, parts, troubles);
+    const followed = await followAll(connected, parts, troubles);
+    const datasets = await reconcileAll(connected.held, followed, parts, troubles);
     return { subscriptions, datasets };
   } catch (error) {
     troubles.record(error, null);
@@ -66,16 +68,11 @@ async function carryOut(parts: Parts, troubles: Troubles): Promise<Work> {
   }
 }
 
-/** Of the workspace and of the subscriptions. */
-function holdsAtTheEnd(
-  subscriptions: readonly Subscription[],
-  parts: Parts,
-  troubles: Troubles,
-): readonly Hold[] {
+/** But for those of single datasets. */
+function holdsAtTheEnd(parts: Parts, troubles: Troubles): readonly Hold[] {
   try {
-    const holds = standingHolds(parts);
-    const standing = [holds.workspace, ...subscriptions.map(({ id }) => holds.ofSubscription(id))];
-    return standing.filter((hold) => hold !== null);
+    const { workspace, subscriptions, retirement } = standingHolds(parts);
+    return [workspace, ...subscriptions.values(), retirement].filter((hold) => hold !== null);
   } catch (error) {
     troubles.record(error, null);
     return [];
@@ -83,6 +80,7 @@ function holdsAtTheEnd(
 }
 
 interface Connected {
+  /** Those that were chosen. */
   readonly subscriptions: readonly Subscription[];
   readonly held: Held;
 }
@@ -94,8 +92,7 @@ async function connect(parts: Parts, signal: AbortSignal): Promise<Connected> {
   await feed.discover(signal);
   const held = await destination.has();
   refuseForeignMirror(held, feed.origin, seen);
-  const before = subscriptionsBefore(held, parts);
-  const subscriptions = chosenSubscriptions(seen, choices.subscriptions, before);
+  const subscriptions = chosenSubscriptions(seen, choices.subscriptions, subscriptionsBefore(held, parts));
   holdMissing(seen, subscriptions, held, parts);
   return { subscriptions, held };
 }
@@ -118,48 +115,51 @@ async function followAll(
   return offers;
 }
 
+/** `offers`: of every subscription whose log was read to its head. */
 async function reconcileAll(
   held: Held,
   offers: readonly Offers[],
   parts: Parts,
   troubles: Troubles,
 ): Promise<readonly DatasetResult[]> {
-  const { checkpoint, destination, feed, progress, choices } = parts;
+  const { destination, progress, choices } = parts;
+  const readToHead = new Set(offers.map(({ subscriptionId }) => subscriptionId));
+  const verdictOf = judgeRetirements(held, readToHead, parts);
   const known = knownDatasets(parts, held);
-  const datasetIds = known.map(({ want }) => want.datasetId);
   progress.started(known.length);
-  const staging = openStaging(choices.stagingDirectory);
-  await staging.keepOnly(datasetIds);
-  const subscriptionIds = [...checkpoint.followed().keys()];
-  await destination.enroll({ origin: feed.origin, subscriptionIds, datasetIds });
-  const run = { parts, staging, writer: startWriter(destination), signal: troubles.signal, offers };
+  const staging = await openedStaging(choices.stagingDirectory, known);
+  await enroll(known, parts);
+  const run: Reconciliation = {
+    parts,
+    staging,
+    writer: startWriter(destination),
+    fetching: pLimit(VERSIONS_AT_ONCE),
+    signal: troubles.signal,
+    offers,
+    verdictOf,
+    record: (error, dataset) => troubles.recordForDataset(error, dataset),
+  };
   return pLimit(DATASETS_AT_ONCE).map(known, async (dataset) => {
-    const result = await reconcile(dataset, run).catch((error: unknown) =>
-      troubles.recordForDataset(error, dataset),
-    );
+    const result = await reconcile(dataset, run);
     progress.settled(result);
     return result;
   });
 }
 
-/** Every chosen dataset that a subscription holds, in order of id: the order in which tables get their names. */
-function knownDatasets(parts: Parts, held: Held): readonly Known[] {
-  const { checkpoint, choices, log } = parts;
-  const holds = standingHolds(parts);
-  const failures = checkpoint.failures();
-  const members = [...checkpoint.wants().values()].filter((want) => want.members.size > 0);
-  const chosen = members.filter(({ datasetId }) =>
-    isChosenDataset(datasetId, choices.include, choices.exclude),
-  );
-  if (chosen.length === 0 && members.length > 0) {
-    log.warn({ datasets: members.length }, 'datasets.include and datasets.exclude leave no dataset.');
-  }
-  return chosen
-    .sort((left, right) => (left.datasetId < right.datasetId ? -1 : 1))
-    .map((want) => ({
-      want,
-      held: held.datasets.get(want.datasetId) ?? null,
-      hold: holds.ofDataset(want.datasetId),
-      failure: failures.get(want.datasetId) ?? null,
-    }));
+async function openedStaging(directory: string, known: readonly Known[]): Promise<Staging> {
+  const staging = openStaging(directory);
+  await staging.keepOnly(known.map(({ want }) => want.datasetId));
+  return staging;
+}
+
+/** Those that are given up are named by the destination no more, and only then forgotten to have been. */
+async function enroll(known: readonly Known[], { feed, destination, checkpoint }: Parts): Promise<void> {
+  const forgottenSubscriptionIds = checkpoint.forgotten();
+  await destination.enroll({
+    origin: feed.origin,
+    subscriptionIds: [...checkpoint.followed().keys()],
+    forgottenSubscriptionIds,
+    datasetIds: known.filter(({ want }) => want.members.size > 0).map(({ want }) => want.datasetId),
+  });
+  if (forgottenSubscriptionIds.length > 0) checkpoint.clearForgotten(forgottenSubscriptionIds);
 }

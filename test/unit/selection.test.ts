@@ -1,0 +1,122 @@
+/** What the user chose, which subscriptions are missing, and whose mirror it is. */
+
+import { describe, expect, it } from 'vitest';
+import type { Held } from '../../src/destination/destination.ts';
+import { refuseForeignMirror } from '../../src/sync/ownership.ts';
+import { chosenSubscriptions, isChosenDataset } from '../../src/sync/selection.ts';
+import { subscription } from '../support/sync-values.ts';
+
+const NONE: ReadonlyMap<string, string | null> = new Map();
+
+describe('chosen datasets', () => {
+  it.each([
+    ['all where nothing is said', 'tx-parcels', [], [], true],
+    ['those that a glob includes', 'tx-parcels', ['tx-*'], [], true],
+    ['none that no glob includes', 'ca-parcels', ['tx-*', '*-permits'], [], false],
+    ['none that a glob excludes', 'tx-parcels', ['tx-*'], ['*-parcels'], false],
+    ['only by the whole id', 'tx-parcels', ['parcels'], [], false],
+    ['only by the very letters', 'TX-parcels', ['tx-*'], [], false],
+    ['ids with what means something in patterns', 'a.b+c(d)[e]', ['a.b+c(d)*'], [], true],
+    ['none by a dot that means any letter', 'axb', ['a.b'], [], false],
+    ['an id with line breaks', 'a\nb', ['a*'], [], true],
+  ])('%s', (_, datasetId, include, exclude, expected) => {
+    expect(isChosenDataset(datasetId, include, exclude)).toBe(expected);
+  });
+});
+
+describe('chosen subscriptions', () => {
+  const seen = [
+    subscription(),
+    subscription({ id: 'sub_2', name: 'Harris' }),
+    subscription({ id: 'sub_3', name: null }),
+  ];
+
+  it('are all, or those named by id or name', () => {
+    expect(chosenSubscriptions(seen, null, NONE)).toEqual(seen);
+    expect(chosenSubscriptions(seen, ['Harris', 'sub_3'], NONE).map(({ id }) => id)).toEqual([
+      'sub_2',
+      'sub_3',
+    ]);
+    expect(chosenSubscriptions(seen, [], NONE)).toEqual([]);
+  });
+
+  it('must be seen by the key', () => {
+    expect(() => chosenSubscriptions(seen, ['sub_2', 'sub_9', 'Bexar'], NONE)).toThrow(
+      expect.objectContaining({
+        name: 'ConfigurationError',
+        message: 'subscriptions names sub_9, Bexar, which this API key cannot see.',
+        hint: 'It sees: sub_1 (Travis), sub_2 (Harris), sub_3. Name one of these, or leave the setting out for all.',
+      }),
+    );
+    expect(() => chosenSubscriptions([], ['sub_9'], NONE)).toThrow(
+      expect.objectContaining({ hint: expect.stringContaining('It sees: none.') }),
+    );
+  });
+
+  it.each([
+    ['by its id', 'sub_8'],
+    ['by its name', 'Bexar'],
+    ['by the id that only the mirror knows', 'sub_7'],
+  ])('may be one that was there and is gone, %s: that is no fault of the configuration', (_, by) => {
+    const before = new Map([
+      ['sub_7', null],
+      ['sub_8', 'Bexar'],
+    ]);
+    expect(chosenSubscriptions(seen, [by, 'sub_2'], before).map(({ id }) => id)).toEqual(['sub_2']);
+    expect(() => chosenSubscriptions(seen, [by, 'sub_9'], before)).toThrow(
+      'subscriptions names sub_9, which',
+    );
+  });
+
+  it('that was renamed is missing under its old name, and no fault either', () => {
+    expect(chosenSubscriptions(seen, ['Travis of old'], new Map([['sub_1', 'Travis of old']]))).toEqual([]);
+  });
+});
+
+describe('a mirror', () => {
+  const mirrorOf = (origin: string, ...subscriptionIds: string[]): Held => ({
+    service: { origin, subscriptionIds },
+    datasets: new Map(),
+  });
+  const here = 'https://feed.example';
+
+  it('that is new belongs to nobody', () => {
+    expect(() => refuseForeignMirror({ service: null, datasets: new Map() }, here, [], [])).not.toThrow();
+  });
+
+  it('is used where one of its subscriptions is seen', () => {
+    expect(() =>
+      refuseForeignMirror(mirrorOf(here, 'sub_0', 'sub_1'), here, [subscription()], []),
+    ).not.toThrow();
+    expect(() => refuseForeignMirror(mirrorOf(here), here, [], [])).not.toThrow();
+  });
+
+  it('whose subscriptions a person gave up belongs to nobody', () => {
+    const held = mirrorOf(here, 'sub_8', 'sub_9');
+    expect(() => refuseForeignMirror(held, here, [subscription()], ['sub_8', 'sub_9'])).not.toThrow();
+    expect(() => refuseForeignMirror(held, here, [subscription()], ['sub_8'])).toThrow(
+      'subscriptions sub_9,',
+    );
+  });
+
+  it.each([
+    [
+      'another service',
+      mirrorOf('https://other.example', 'sub_1'),
+      'The mirror belongs to the service at https://other.example, not to https://feed.example.',
+    ],
+    [
+      'other subscriptions altogether',
+      mirrorOf(here, 'sub_8', 'sub_9'),
+      'The mirror belongs to the subscriptions sub_8, sub_9, and this API key sees none of them.',
+    ],
+  ])('of %s is refused', (_, held, message) => {
+    expect(() => refuseForeignMirror(held, here, [subscription()], [])).toThrow(
+      expect.objectContaining({
+        name: 'ConfigurationError',
+        message,
+        hint: expect.stringContaining('dataDir'),
+      }),
+    );
+  });
+});

@@ -35,7 +35,11 @@ export async function forget(
   return EXIT_CODES.caughtUp;
 }
 
-function giveUp(checkpoint: Checkpoint, ids: readonly string[]): string {
+/**
+ * Forgets the subscriptions, and says what becomes of what they held.
+ * @throws UsageError for one that is not held as missing, saying how it stands; none is then forgotten.
+ */
+export function giveUp(checkpoint: Checkpoint, ids: readonly string[]): string {
   for (const id of ids) refuseUnlessMissing(id, checkpoint);
   const held = ids.flatMap((id) => checkpoint.forget(id));
   return tellForgotten(ids, [...new Set(held)].sort(), checkpoint.wants());
@@ -80,7 +84,7 @@ function tellForgotten(
   const [kept, left] = [held.filter(isKept), held.filter((id) => !isKept(id))];
   return [
     `Forgotten: ${ids.map((id) => `subscription ${printable(id)}`).join(', ')}.`,
-    ...(held.length === 0 ? ['Nothing was held by it.'] : []),
+    ...(held.length === 0 ? ['No dataset was held by it.'] : []),
     ...(left.length === 0
       ? []
       : [`Retired at the next catch-up, because no other holds them: ${listed(left)}.`]),

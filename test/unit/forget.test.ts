@@ -1,0 +1,42 @@
+/** Which subscriptions can be given up: only those held as missing. The others are told how they stand. */
+
+import { expect, it } from 'vitest';
+import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
+import { giveUp } from '../../src/cli/forget.ts';
+import { UsageError } from '../../src/model/errors.ts';
+import { commit, holdOf, openNew } from '../support/checkpoint-files.ts';
+
+async function filled(): Promise<Checkpoint> {
+  const checkpoint = await openNew();
+  for (const id of ['there', 'refused', 'gone'])
+    commit(checkpoint, id, { kind: 'member', datasetId: 'parcels' });
+  checkpoint.hold(holdOf({ kind: 'subscription', subscriptionId: 'refused' }));
+  for (const subscriptionId of ['gone', 'never-followed']) {
+    const { refusal, ...hold } = holdOf({ kind: 'subscription', subscriptionId });
+    checkpoint.hold({ ...hold, refusal: { ...refusal, status: null, code: 'subscription_missing' } });
+  }
+  checkpoint.forget('forgotten');
+  return checkpoint;
+}
+
+it.each([
+  ['there', 'Subscription there is not missing: it was there at the last catch-up.'],
+  ['refused', 'Subscription refused is not held as missing: the service refuses it (403 outside_coverage).'],
+  ['forgotten', 'Subscription forgotten is forgotten already.'],
+  ['theer', 'No such subscription is followed here: theer (the nearest is there).'],
+])('%s cannot be given up, and with it no other', async (id, message) => {
+  const checkpoint = await filled();
+  const given = expect(() => giveUp(checkpoint, ['gone', id]));
+  given.toThrow(UsageError);
+  given.toThrow(message);
+  expect(checkpoint.forgotten()).toEqual(['forgotten']);
+  expect(checkpoint.followed().has('gone')).toBe(true);
+});
+
+it('a subscription that only the mirror names is given up too', async () => {
+  const checkpoint = await filled();
+  expect(giveUp(checkpoint, ['never-followed'])).toBe(
+    'Forgotten: subscription never-followed.\nNo dataset was held by it.',
+  );
+  expect(checkpoint.forgotten()).toContain('never-followed');
+});

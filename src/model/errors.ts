@@ -149,11 +149,14 @@ export class UnusableChangesError extends FeedSyncError {
   readonly datasetId: string;
   /** The version whose changes they are. Those of earlier versions may be sound. */
   readonly version: number;
+  /** A clause, without a full stop. */
+  readonly why: string;
 
   constructor(datasetId: string, version: number, why: string) {
     super(`The changes of ${datasetId} version ${version} cannot be applied: ${why}.`);
     this.datasetId = datasetId;
     this.version = version;
+    this.why = why;
   }
 }
 

@@ -86,12 +86,12 @@ interface Connected {
 }
 
 async function connect(parts: Parts, signal: AbortSignal): Promise<Connected> {
-  const { feed, destination, choices } = parts;
+  const { feed, destination, checkpoint, choices } = parts;
   // Listed first: a key that is refused costs this one call.
   const seen = await feed.subscriptions(signal);
   await feed.discover(signal);
   const held = await destination.has();
-  refuseForeignMirror(held, feed.origin, seen);
+  refuseForeignMirror(held, feed.origin, seen, checkpoint.forgotten());
   const subscriptions = chosenSubscriptions(seen, choices.subscriptions, subscriptionsBefore(held, parts));
   holdMissing(seen, subscriptions, held, parts);
   return { subscriptions, held };

@@ -1,4 +1,4 @@
-/** What the service has refused, as far as it stands. Nothing is asked of the service for what is held. */
+/** What the service has refused and what waits for a person's word, as far as it stands. Nothing is asked of the service for what is held. */
 
 import type { Checkpoint, Hold } from '../checkpoint/checkpoint.ts';
 import type { Refusal } from '../model/errors.ts';
@@ -6,22 +6,33 @@ import type { Parts } from './parts.ts';
 
 export interface Holds {
   readonly workspace: Hold | null;
+  /** Of tables that are to be retired, so many at once that a person has to agree. */
+  readonly retirement: Hold | null;
+  /** By subscription id. */
+  readonly subscriptions: ReadonlyMap<string, Hold>;
   ofSubscription(subscriptionId: string): Hold | null;
   ofDataset(datasetId: string): Hold | null;
 }
 
 /** Reads the holds that stand. One of the workspace is lifted where the API key is another than the refused one. */
 export function standingHolds({ checkpoint, choices: { keyHash } }: Parts): Holds {
-  const holds = checkpoint.holds().filter((hold) => !isLiftedByKey(checkpoint, hold, keyHash));
+  let workspace: Hold | null = null;
+  let retirement: Hold | null = null;
+  const subscriptions = new Map<string, Hold>();
+  const datasets = new Map<string, Hold>();
+  for (const hold of checkpoint.holds()) {
+    const { scope } = hold.refusal;
+    if (scope.kind === 'subscription') subscriptions.set(scope.subscriptionId, hold);
+    else if (scope.kind === 'dataset') datasets.set(scope.datasetId, hold);
+    else if (scope.kind === 'retirement') retirement = hold;
+    else if (!isLiftedByKey(checkpoint, hold, keyHash)) workspace = hold;
+  }
   return {
-    workspace: holds.find(({ refusal }) => refusal.scope.kind === 'workspace') ?? null,
-    ofSubscription: (subscriptionId) =>
-      holds.find(
-        ({ refusal: { scope } }) => scope.kind === 'subscription' && scope.subscriptionId === subscriptionId,
-      ) ?? null,
-    ofDataset: (datasetId) =>
-      holds.find(({ refusal: { scope } }) => scope.kind === 'dataset' && scope.datasetId === datasetId) ??
-      null,
+    workspace,
+    retirement,
+    subscriptions,
+    ofSubscription: (subscriptionId) => subscriptions.get(subscriptionId) ?? null,
+    ofDataset: (datasetId) => datasets.get(datasetId) ?? null,
   };
 }
 
@@ -31,12 +42,8 @@ export function storeHold({ checkpoint, choices: { keyHash }, clock }: Parts, re
   return hold;
 }
 
-function isLiftedByKey(
-  checkpoint: Checkpoint,
-  { refusal, keyHash: refusedKeyHash }: Hold,
-  keyHash: string,
-): boolean {
-  if (refusal.scope.kind !== 'workspace' || refusedKeyHash === keyHash) return false;
-  checkpoint.lift(refusal.scope);
+function isLiftedByKey(checkpoint: Checkpoint, hold: Hold, keyHash: string): boolean {
+  if (hold.keyHash === keyHash) return false;
+  checkpoint.lift(hold.refusal.scope);
   return true;
 }

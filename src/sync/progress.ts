@@ -1,16 +1,21 @@
 /** What a catch-up tells while it works. Observers only show; nothing depends on them. */
 
-import type { DatasetResult } from './result.ts';
+import type { Commit, DatasetResult } from './result.ts';
 
 export interface Progress {
   /** How many datasets will be looked at. */
   started(datasets: number): void;
+  /** Work on a dataset begins. `what` says for people what is done: `applying versions 3 to 602`. */
+  began(datasetId: string, what: string): void;
   downloaded(bytes: number): void;
+  committed(datasetId: string, commit: Commit): void;
   settled(result: DatasetResult): void;
 }
 
 export const silentProgress: Progress = {
   started() {},
+  began() {},
   downloaded() {},
+  committed() {},
   settled() {},
 };

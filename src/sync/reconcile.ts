@@ -1,181 +1,228 @@
 /**
- * Closes the difference between what is wanted of one dataset and what the destination has: plan, carry out, plan
- * again where the world moved meanwhile. Its trouble is its own: it is recorded, told, and holds up no other.
+ * Closes the difference between what is wanted of one dataset and what the destination has: plan one step, carry it
+ * out, plan again with what it has changed or taught, until nothing is left to do now. A dataset's trouble is its own:
+ * it is recorded, told, and holds up no other.
  */
 
-import { present, unreachable } from '../lib/assert.ts';
-import { DataError } from '../model/errors.ts';
+import type { HeldDataset } from '../destination/destination.ts';
+import { assert, present, unreachable } from '../lib/assert.ts';
+import { DataError, UnknownColumnsError } from '../model/errors.ts';
+import { carryOut, contentAtFault, descriptionOf, type Work } from './carry-out.ts';
 import { failureOf } from './failures.ts';
-import { type Load, type LoadOutcome, loadSnapshot } from './load-snapshot.ts';
-import { newestVersionPast } from './look.ts';
+import { type History, readHistory } from './history.ts';
+import { noteChanges, noteLoad, noteRetirement, noteUnusable } from './journal.ts';
+import { owesResync } from './need.ts';
 import type { Offers } from './offers.ts';
-import type { Parts } from './parts.ts';
-import { contentOf, type Plan, plan, wantAtLeast } from './plan.ts';
-import type { DatasetResult } from './result.ts';
-import type { Staging } from './staging.ts';
+import { type Plan, plan, type WaitReason } from './plan.ts';
+import type { Commit, DatasetResult, Ending } from './result.ts';
+import type { RetirementVerdict } from './retirement.ts';
 import type { Known } from './state.ts';
-import type { Writer } from './writer.ts';
+import type { Tools, WorkOutcome } from './work.ts';
 
+/** Steps of one dataset in one catch-up. All but the overtaken ones get on, so this is far more than any needs. */
+const MAX_PLANS = 100;
 /** How often a dataset is planned anew because its content changed while it was downloaded or committed. */
-const MAX_PLANS = 4;
+const MAX_OVERTAKEN = 4;
 
-export interface Reconciliation {
-  readonly parts: Parts;
-  readonly staging: Staging;
-  readonly writer: Writer;
-  readonly signal: AbortSignal;
+export interface Reconciliation extends Tools {
   /** Of every subscription whose manifest was read. */
   readonly offers: readonly Offers[];
+  /** Whether the table of a dataset that no subscription holds may go. */
+  readonly verdictOf: (datasetId: string) => RetirementVerdict;
+  /** Writes down trouble, sorted by what it belongs to. Never throws. */
+  readonly record: (error: unknown, known: Known) => Ending;
 }
 
-/** Throws what is not the dataset's own trouble too; the caller sorts it. */
-export async function reconcile(known: Known, run: Reconciliation): Promise<DatasetResult> {
-  let current = known;
-  for (let plans = 0; plans < MAX_PLANS; plans++) {
-    const decided = decide(current, run);
-    if (decided.kind === 'look') {
-      current = await look(current, run);
-      continue;
-    }
-    if (decided.kind !== 'load') return await settleWithoutWork(current, decided, run);
-    const result = await load(current, decided, run);
-    if (result !== null) return result;
-    current = await knowAgain(current, run);
+/** Never throws. */
+export function reconcile(known: Known, run: Reconciliation): Promise<DatasetResult> {
+  return new Reconciler(known, run).reconcile();
+}
+
+/** One dataset on its way through one catch-up. */
+class Reconciler {
+  readonly #run: Reconciliation;
+  readonly #datasetId: string;
+  #known: Known;
+  /** Null: to be read, or to be read again. */
+  #history: History | null = null;
+  /** Versions whose changes cannot be used, with why. */
+  readonly #unusable = new Map<number, string>();
+  readonly #commits: Commit[] = [];
+  #overtaken = 0;
+  #isSchemaReadAgain = false;
+
+  constructor(known: Known, run: Reconciliation) {
+    this.#run = run;
+    this.#known = known;
+    this.#datasetId = known.want.datasetId;
   }
-  throw new DataError(
-    `Dataset ${known.want.datasetId} changes faster than it downloads: ${MAX_PLANS} attempts were overtaken.`,
-    {
-      hint: 'It is tried again at the next catch-up. A faster connection to the service helps.',
-    },
-  );
-}
 
-function decide(known: Known, { parts, offers }: Reconciliation): Plan {
-  const { datasetId, members } = known.want;
-  const offered = offers
-    .filter(({ subscriptionId }) => members.has(subscriptionId))
-    .flatMap((manifest) => manifest.of(datasetId) ?? []);
-  return plan({ ...known, offers: offered, now: parts.clock.now() });
-}
+  async reconcile(): Promise<DatasetResult> {
+    const ending = await this.#untilNothingIsLeft().catch((error: unknown) =>
+      this.#run.record(error, this.#known),
+    );
+    return { datasetId: this.#datasetId, commits: this.#commits, ...ending };
+  }
 
-async function settleWithoutWork(
-  { want: { datasetId }, failure }: Known,
-  decided: Exclude<Plan, { kind: 'load' | 'look' }>,
-  { parts, staging }: Reconciliation,
-): Promise<DatasetResult> {
-  switch (decided.kind) {
-    case 'keep':
-      if (failure !== null) parts.checkpoint.clearFailure(datasetId);
-      // A process that was ended just after its commit has left the files of it.
-      await staging.discard(datasetId);
-      return { kind: 'current', datasetId };
-    case 'leave':
-      return { kind: 'current', datasetId };
-    case 'wait':
-      return { kind: 'waiting', datasetId, why: WAITING_FOR[decided.why] };
-    case 'report-hold':
-      return { kind: 'held', datasetId, hold: decided.hold };
-    case 'report-failure': {
-      const { message, hint } = present(failure, 'what failed before has a failure');
-      const error = new DataError(message, hint === null ? {} : { hint });
-      return { kind: 'failed', datasetId, error, failure };
+  async #untilNothingIsLeft(): Promise<Ending> {
+    for (let plans = 0; plans < MAX_PLANS; plans++) {
+      const ending = await this.#take(this.#next());
+      if (ending !== null) return ending;
+      if (this.#overtaken === MAX_OVERTAKEN) throw changesTooFast(this.#datasetId);
     }
-    default:
-      return unreachable(decided);
+    return { kind: 'waiting', why: 'there is more to do than one catch-up does; the next goes on' };
+  }
+
+  #next(): Plan {
+    const { parts, offers, verdictOf } = this.#run;
+    const { members } = this.#known.want;
+    const ofMembers = offers.filter(({ subscriptionId }) => members.has(subscriptionId));
+    return plan({
+      ...this.#known,
+      offers: ofMembers.flatMap((manifest) => manifest.of(this.#datasetId) ?? []),
+      history: this.#history,
+      unusable: this.#unusable,
+      retirement: verdictOf(this.#datasetId),
+      schemaChanges: parts.choices.schemaChanges,
+      now: parts.clock.now(),
+    });
+  }
+
+  /** Null: plan again. */
+  async #take(step: Plan): Promise<Ending | null> {
+    const { parts, signal } = this.#run;
+    switch (step.kind) {
+      case 'read-history':
+        this.#history = await readHistory(parts.feed, this.#datasetId, step.newerThan, signal);
+        return null;
+      case 'load':
+      case 'apply':
+      case 'retire':
+        return this.#work(step);
+      case 'keep':
+        return this.#keep();
+      case 'wait':
+        return { kind: 'waiting', why: WAITING_FOR[step.why] };
+      case 'report-hold':
+        return { kind: 'held', hold: step.hold };
+      case 'report-failure': {
+        const failure = present(this.#known.failure, 'what failed before has a failure');
+        const details = failure.hint === null ? {} : { hint: failure.hint };
+        return { kind: 'failed', error: new DataError(failure.message, details), failure };
+      }
+      case 'leave':
+        return { kind: 'current' };
+      default:
+        return unreachable(step);
+    }
+  }
+
+  /** The table is where it should be. */
+  async #keep(): Promise<Ending> {
+    const { looksAsked, looksDone } = this.#known.want;
+    this.#clearFailure();
+    if (this.#history !== null && looksDone < looksAsked) {
+      this.#run.parts.checkpoint.markLooked(this.#datasetId, looksAsked);
+    }
+    // A process that was ended just after its commit has left the files of it.
+    await this.#run.staging.discard(this.#datasetId);
+    return { kind: this.#commits.length > 0 ? 'updated' : 'current' };
+  }
+
+  async #work(work: Work): Promise<Ending | null> {
+    const { parts, offers } = this.#run;
+    parts.progress.began(this.#datasetId, descriptionOf(work));
+    try {
+      const ground = { known: this.#known, history: this.#history, offers };
+      return await this.#settle(await carryOut(work, ground, this.#run), work);
+    } catch (error) {
+      if (error instanceof UnknownColumnsError && !this.#isSchemaReadAgain) {
+        // The schemas were read before the content: they may have been read too early.
+        this.#isSchemaReadAgain = true;
+        this.#history = null;
+        return null;
+      }
+      if (error instanceof DataError) return this.#fail(error, contentAtFault(work, error));
+      throw error;
+    }
+  }
+
+  async #settle(outcome: WorkOutcome, work: Work): Promise<Ending | null> {
+    const { parts } = this.#run;
+    switch (outcome.kind) {
+      case 'committed':
+        await this.#afterCommit(outcome.commit, outcome.held, work);
+        return null;
+      case 'retired':
+        assert(work.kind === 'retire', 'only a retirement retires');
+        noteRetirement(this.#datasetId, work.reason, outcome.table, parts);
+        this.#clearFailure();
+        return { kind: 'retired', table: outcome.table };
+      case 'unusable':
+        for (const [version, why] of outcome.versions) this.#unusable.set(version, why);
+        noteUnusable(this.#datasetId, outcome.versions, parts);
+        return null;
+      case 'overtaken': {
+        const { datasets } = await parts.destination.has();
+        this.#known = { ...this.#known, held: datasets.get(this.#datasetId) ?? null };
+        this.#history = null;
+        this.#overtaken += 1;
+        return null;
+      }
+      default:
+        return unreachable(outcome);
+    }
+  }
+
+  async #afterCommit(commit: Commit, held: HeldDataset, work: Work): Promise<void> {
+    const { parts, staging } = this.#run;
+    this.#known = { ...this.#known, held };
+    this.#commits.push(commit);
+    parts.progress.committed(this.#datasetId, commit);
+    if (work.kind !== 'load') {
+      noteChanges(this.#datasetId, commit, parts);
+      return;
+    }
+    noteLoad(this.#datasetId, commit, work.why, parts);
+    // Whatever was at fault is replaced as a whole.
+    this.#clearFailure();
+    this.#markResynced();
+    await staging.discard(this.#datasetId);
+  }
+
+  #markResynced(): void {
+    const { want } = this.#known;
+    if (!owesResync(want)) return;
+    this.#run.parts.checkpoint.markResynced(this.#datasetId, want.resyncsAsked);
+    this.#known = { ...this.#known, want: { ...want, resyncsDone: want.resyncsAsked } };
+  }
+
+  #clearFailure(): void {
+    if (this.#known.failure === null) return;
+    this.#run.parts.checkpoint.clearFailure(this.#datasetId);
+    this.#known = { ...this.#known, failure: null };
+  }
+
+  /** Bad content is of no use to a later attempt, so what was staged of it goes. */
+  async #fail(error: DataError, content: string | null): Promise<Ending> {
+    const { parts, staging } = this.#run;
+    const failure = failureOf(this.#datasetId, error, content, this.#known.failure, parts.clock.now());
+    parts.checkpoint.fail(failure);
+    await staging.discard(this.#datasetId);
+    return { kind: 'failed', error, failure };
   }
 }
 
-const WAITING_FOR: Readonly<Record<(Plan & { kind: 'wait' })['why'], string>> = {
+const WAITING_FOR: Readonly<Record<WaitReason, string>> = {
   'not-offered': 'no manifest that was read lists it',
   'offer-lags': 'the manifest is older than what the service has announced',
+  'list-lags': 'the list of versions ends before what the service has announced',
+  'logs-unread': 'no subscription holds it any more; its table stays until every log was read to its end',
 };
 
-/** Null: plan again. */
-async function load(
-  known: Known,
-  decided: Plan & { kind: 'load' },
-  run: Reconciliation,
-): Promise<DatasetResult | null> {
-  const { parts, staging, writer, signal } = run;
-  const startedMs = parts.clock.monotonicMs();
-  const offers = present(
-    run.offers.find(({ subscriptionId }) => subscriptionId === decided.offer.subscriptionId),
-    'an offer comes from a manifest that was read',
+function changesTooFast(datasetId: string): DataError {
+  return new DataError(
+    `Dataset ${datasetId} changes faster than it downloads: ${MAX_OVERTAKEN} attempts were overtaken.`,
+    { hint: 'It is tried again at the next catch-up. A faster connection to the service helps.' },
   );
-  const work: Load = { known, offer: decided.offer, offers, reloads: decided.reloads };
-  try {
-    const loaded = await loadSnapshot(work, parts, staging, writer, signal);
-    if (loaded.kind === 'superseded') return null;
-    return await settle(known, loaded, parts.clock.monotonicMs() - startedMs, run);
-  } catch (error) {
-    if (error instanceof DataError) return await fail(known, error, contentOf(decided.offer.entry), run);
-    throw error;
-  }
-}
-
-async function settle(
-  known: Known,
-  { outcome, bytes, atHead }: LoadOutcome & { kind: 'settled' },
-  durationMs: number,
-  { parts, staging }: Reconciliation,
-): Promise<DatasetResult | null> {
-  const { datasetId } = outcome;
-  switch (outcome.kind) {
-    case 'overtaken':
-      return null;
-    case 'failed':
-      throw outcome.error;
-    case 'committed': {
-      const { tableName, fromVersion, toVersion, rowCount } = outcome.committed;
-      parts.checkpoint.clearFailure(datasetId);
-      parts.checkpoint.journal({
-        at: parts.clock.now(),
-        kind: 'loaded',
-        datasetId,
-        detail: `version ${toVersion}, ${rowCount} rows`,
-      });
-      if (atHead) parts.checkpoint.markLooked(datasetId, known.want.looksAsked);
-      await staging.discard(datasetId);
-      return {
-        kind: 'loaded',
-        datasetId,
-        tableName,
-        fromVersion,
-        version: toVersion,
-        rowCount,
-        bytes,
-        durationMs,
-      };
-    }
-    default:
-      return unreachable(outcome);
-  }
-}
-
-/** Bad content is of no use to a later attempt, so what was staged of it goes. */
-async function fail(
-  known: Known,
-  error: DataError,
-  content: string,
-  { parts, staging }: Reconciliation,
-): Promise<DatasetResult> {
-  const { datasetId } = known.want;
-  const failure = failureOf(datasetId, error, content, known.failure, parts.clock.now());
-  parts.checkpoint.fail(failure);
-  await staging.discard(datasetId);
-  return { kind: 'failed', datasetId, error, failure };
-}
-
-async function look(known: Known, { parts, signal }: Reconciliation): Promise<Known> {
-  const { want } = known;
-  const held = present(known.held, 'a look is owed to a table');
-  const newest = await newestVersionPast(parts.feed, want.datasetId, held, signal);
-  if (newest !== null) return { ...known, want: wantAtLeast(want, newest) };
-  parts.checkpoint.markLooked(want.datasetId, want.looksAsked);
-  return { ...known, want: { ...want, looksDone: want.looksAsked } };
-}
-
-async function knowAgain(known: Known, { parts }: Reconciliation): Promise<Known> {
-  const { datasets } = await parts.destination.has();
-  return { ...known, held: datasets.get(known.want.datasetId) ?? null };
 }

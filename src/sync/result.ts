@@ -1,24 +1,42 @@
 /** How a catch-up ended, for each dataset and as a whole. */
 
 import type { Failure, Hold } from '../checkpoint/checkpoint.ts';
+import type { Counts } from '../model/version.ts';
 
-export type DatasetResult = { readonly datasetId: string } & (
-  | {
-      readonly kind: 'loaded';
-      readonly tableName: string;
-      readonly fromVersion: number | null;
-      readonly version: number;
-      readonly rowCount: number;
-      readonly bytes: number;
-      readonly durationMs: number;
-    }
+/** What became of a dataset, and what was committed for it on the way, oldest first: trouble may come after a commit. */
+export type DatasetResult = { readonly datasetId: string; readonly commits: readonly Commit[] } & Ending;
+
+export type Ending =
+  /** Something was committed, and nothing more is to be done. */
+  | { readonly kind: 'updated' }
+  /** There was nothing to do. */
   | { readonly kind: 'current' }
+  /** No subscription holds it any more. `table` is where the rows are now; null where they are gone. */
+  | { readonly kind: 'retired'; readonly table: string | null }
   /** The feed is not there yet; the next catch-up tries again. */
   | { readonly kind: 'waiting'; readonly why: string }
   | { readonly kind: 'held'; readonly hold: Hold }
   /** Failed now, or failed before with content that the service still offers. */
-  | { readonly kind: 'failed'; readonly error: Error; readonly failure: Failure | null }
-);
+  | { readonly kind: 'failed'; readonly error: Error; readonly failure: Failure | null };
+
+/** One transaction of the destination that brought a table to a version. */
+export interface Commit {
+  readonly kind: 'snapshot' | 'changes';
+  readonly tableName: string;
+  /** Null: there was no table. */
+  readonly fromVersion: number | null;
+  readonly toVersion: number;
+  /** Rows of the table afterwards. */
+  readonly rowCount: number;
+  /** Rows added, changed and removed; null where the table was replaced as a whole. */
+  readonly net: Counts | null;
+  /** Versions whose changes it folds; 1 for a snapshot. */
+  readonly versions: number;
+  /** Of the files or of the pages of changes. */
+  readonly bytes: number;
+  /** From the first request to the commit. */
+  readonly durationMs: number;
+}
 
 /** Trouble that is not a dataset's own: of a subscription, of the run as a whole. */
 export interface Trouble {
@@ -27,10 +45,11 @@ export interface Trouble {
 }
 
 export interface CatchUpResult {
+  /** Those that were chosen and seen. */
   readonly subscriptions: number;
   readonly datasets: readonly DatasetResult[];
   readonly troubles: readonly Trouble[];
-  /** Holds of the workspace and of subscriptions; those of datasets are in `datasets`. */
+  /** Holds of the workspace, of subscriptions and of retirements; those of single datasets are in `datasets`. */
   readonly holds: readonly Hold[];
   readonly durationMs: number;
 }

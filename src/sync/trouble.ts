@@ -17,7 +17,7 @@ import {
 import { failureOf } from './failures.ts';
 import { storeHold } from './holds.ts';
 import type { Parts } from './parts.ts';
-import type { DatasetResult, Trouble } from './result.ts';
+import type { Ending, Trouble } from './result.ts';
 import type { Known } from './state.ts';
 
 export interface Troubles {
@@ -26,8 +26,8 @@ export interface Troubles {
   readonly troubles: readonly Trouble[];
   /** Trouble of a subscription, or of the run where `subscriptionId` is null. Never throws. */
   record(error: unknown, subscriptionId: string | null): void;
-  /** Trouble of a dataset, as its result. Never throws. */
-  recordForDataset(error: unknown, known: Known): DatasetResult;
+  /** Trouble of a dataset, as what became of it. Never throws. */
+  recordForDataset(error: unknown, known: Known): Ending;
 }
 
 const STOPPED = 'the run ended before it was done';
@@ -67,21 +67,21 @@ export function watchTroubles(parts: Parts, callerSignal: AbortSignal): Troubles
     }
   };
 
-  const resultOf = (error: Error, { want: { datasetId }, failure: previous }: Known): DatasetResult => {
+  const resultOf = (error: Error, { want: { datasetId }, failure: previous }: Known): Ending => {
     if (error instanceof InterruptedError || concernsTheRun(error)) {
       add(error, null);
-      return { kind: 'waiting', datasetId, why: STOPPED };
+      return { kind: 'waiting', why: STOPPED };
     }
     if (error instanceof RefusalError) {
       const stored = hold(error);
-      if (error.refusal.scope.kind !== 'dataset') return { kind: 'waiting', datasetId, why: REFUSED_ABOVE };
-      if (stored === null) return { kind: 'failed', datasetId, error, failure: null };
-      return { kind: 'held', datasetId, hold: stored };
+      if (error.refusal.scope.kind !== 'dataset') return { kind: 'waiting', why: REFUSED_ABOVE };
+      if (stored === null) return { kind: 'failed', error, failure: null };
+      return { kind: 'held', hold: stored };
     }
     logBug(parts, error);
     const failure = failureOf(datasetId, error, null, previous, parts.clock.now());
     attempt(() => parts.checkpoint.fail(failure));
-    return { kind: 'failed', datasetId, error, failure };
+    return { kind: 'failed', error, failure };
   };
 
   return {

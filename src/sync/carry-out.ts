@@ -1,0 +1,83 @@
+/** From a planned step of work to who carries it out, what is told of it, and what is at fault where it fails. */
+
+import { present, unreachable } from '../lib/assert.ts';
+import { formatCount } from '../lib/units.ts';
+import { BadChangesError, type DataError } from '../model/errors.ts';
+import { applyChanges } from './apply-changes.ts';
+import type { History } from './history.ts';
+import { loadSnapshot } from './load-snapshot.ts';
+import type { Offers } from './offers.ts';
+import { changesContentOf, contentOf, type Plan } from './plan.ts';
+import { retire } from './retire.ts';
+import type { Known } from './state.ts';
+import type { Tools, WorkOutcome } from './work.ts';
+
+/** The steps that change the destination. */
+export type Work = Extract<Plan, { kind: 'load' | 'apply' | 'retire' }>;
+
+export interface Ground {
+  readonly known: Known;
+  readonly history: History | null;
+  /** Of every subscription whose manifest was read. */
+  readonly offers: readonly Offers[];
+}
+
+export function carryOut(work: Work, { known, history, offers }: Ground, tools: Tools): Promise<WorkOutcome> {
+  const { held } = known;
+  switch (work.kind) {
+    case 'load': {
+      const { offer, reloads } = work;
+      const from = offers.find(({ subscriptionId }) => subscriptionId === offer.subscriptionId);
+      const load = {
+        held,
+        history: present(history, 'a load is planned with the history'),
+        offer,
+        offers: present(from, 'an offer comes from a manifest that was read'),
+        reloads,
+      };
+      return loadSnapshot(load, tools);
+    }
+    case 'apply': {
+      const application = {
+        held: present(held, 'changes are applied to a table'),
+        history: present(history, 'changes are planned with the history'),
+        versions: work.versions,
+        schema: work.schema,
+        addsColumns: work.addsColumns,
+      };
+      return applyChanges(application, tools);
+    }
+    case 'retire':
+      return retire(present(held, 'what is retired has a table'), work.reason, tools);
+    default:
+      return unreachable(work);
+  }
+}
+
+/** For people, while it goes on. */
+export function descriptionOf(work: Work): string {
+  switch (work.kind) {
+    case 'load':
+      return `loading version ${work.offer.entry.version}`;
+    case 'apply': {
+      const { length } = work.versions;
+      return `applying ${formatCount(length)} version${length === 1 ? '' : 's'}`;
+    }
+    case 'retire':
+      return 'retiring';
+  }
+}
+
+/** The identity of the content that failed: it is not fetched again for a day. Null: it was no content. */
+export function contentAtFault(work: Work, error: DataError): string | null {
+  switch (work.kind) {
+    case 'load':
+      return contentOf(work.offer.entry);
+    case 'apply': {
+      const last = present(work.versions.at(-1), 'a path has versions').version;
+      return changesContentOf(error instanceof BadChangesError ? error.version : last);
+    }
+    case 'retire':
+      return null;
+  }
+}

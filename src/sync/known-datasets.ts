@@ -1,0 +1,42 @@
+/** The datasets of a catch-up, with what both stores know of each. */
+
+import type { Hold } from '../checkpoint/checkpoint.ts';
+import type { Held } from '../destination/destination.ts';
+import type { Want } from '../model/want.ts';
+import { type Holds, standingHolds } from './holds.ts';
+import type { Parts } from './parts.ts';
+import { isChosenDataset } from './selection.ts';
+import type { Known } from './state.ts';
+
+/**
+ * Every chosen dataset that a subscription holds, and every chosen one that none holds and that still has a table, in
+ * order of id: the order in which tables get their names.
+ */
+export function knownDatasets(parts: Parts, held: Held): readonly Known[] {
+  const { checkpoint, choices, log } = parts;
+  const holds = standingHolds(parts);
+  const failures = checkpoint.failures();
+  const wanted = [...checkpoint.wants().values()].filter(
+    ({ datasetId, members }) => members.size > 0 || held.datasets.has(datasetId),
+  );
+  const chosen = wanted.filter(({ datasetId }) =>
+    isChosenDataset(datasetId, choices.include, choices.exclude),
+  );
+  if (chosen.length === 0 && wanted.length > 0) {
+    log.warn({ datasets: wanted.length }, 'datasets.include and datasets.exclude leave no dataset.');
+  }
+  return chosen
+    .sort((left, right) => (left.datasetId < right.datasetId ? -1 : 1))
+    .map((want) => ({
+      want,
+      held: held.datasets.get(want.datasetId) ?? null,
+      hold: holds.ofDataset(want.datasetId) ?? holdOfEveryMember(want, holds),
+      failure: failures.get(want.datasetId) ?? null,
+    }));
+}
+
+/** What is held by held subscriptions alone is held with them: what they say of it is not known. */
+function holdOfEveryMember({ members }: Want, holds: Holds): Hold | null {
+  const ofMembers = [...members].map((subscriptionId) => holds.ofSubscription(subscriptionId));
+  return ofMembers.every((hold) => hold !== null) ? (ofMembers[0] ?? null) : null;
+}

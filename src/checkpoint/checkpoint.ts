@@ -70,7 +70,8 @@ export interface Checkpoint extends CheckpointReader {
   approveRetirements(): readonly string[];
 
   /**
-   * A person gives a subscription up: its position, what it wanted and its hold are gone in one transaction.
+   * A person gives a subscription up: its position, what it wanted and its hold are gone in one transaction, and with
+   * it the person agrees that what only it held is retired.
    * @returns the datasets it held.
    */
   forget(subscriptionId: string): readonly string[];

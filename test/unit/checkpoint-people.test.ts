@@ -130,6 +130,21 @@ describe('a forgotten subscription', () => {
     }
   });
 
+  it('takes what only it held with it, with the agreement of the person', async () => {
+    const checkpoint = await openNew();
+    commit(
+      checkpoint,
+      'gone',
+      { kind: 'member', datasetId: 'only' },
+      { kind: 'member', datasetId: 'shared' },
+    );
+    commit(checkpoint, 'gone', drop('dropped'));
+    commit(checkpoint, 'stays', { kind: 'member', datasetId: 'shared' });
+    checkpoint.forget('gone');
+    const approved = [...checkpoint.wants().values()].filter((want) => want.retirementApproved);
+    expect(approved.map((want) => want.datasetId)).toEqual(['only']);
+  });
+
   it('is remembered until the destination names it no more', async () => {
     const checkpoint = await openNew();
     for (const id of ['t', 's', 't', 'u']) checkpoint.forget(id);

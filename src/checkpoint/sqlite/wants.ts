@@ -37,6 +37,9 @@ const MARK_RESYNCED = `
 const APPROVE_RETIREMENTS = `
   UPDATE wants SET retirement_approved = 1 WHERE NOT ${HAS_MEMBERS} RETURNING dataset_id`;
 
+const APPROVE_RETIREMENT = `
+  UPDATE wants SET retirement_approved = 1 WHERE dataset_id = ? AND NOT ${HAS_MEMBERS}`;
+
 const SELECT_HELD_BY = `
   SELECT dataset_id FROM want_members WHERE subscription_id = ? AND is_member ORDER BY dataset_id`;
 
@@ -72,7 +75,10 @@ export interface WantsTable {
   markResynced(datasetId: string, resyncsAsked: number): void;
   /** Of all datasets that no subscription holds. Gives their ids, in order. */
   approveRetirements(): readonly string[];
-  /** Everything that the subscription wanted. Gives the ids of the datasets that it held, in order. */
+  /**
+   * Everything that the subscription wanted; the retirement of what only it held is approved. Gives the ids of the
+   * datasets that it held, in order.
+   */
   forget(subscriptionId: string): readonly string[];
 }
 
@@ -81,6 +87,7 @@ export function wantsTable(database: Database.Database): WantsTable {
   const askResync = database.prepare<[string]>(ASK_RESYNC);
   const markResynced = database.prepare<[Done]>(MARK_RESYNCED);
   const approveRetirements = database.prepare<[], string>(APPROVE_RETIREMENTS).pluck();
+  const approveRetirement = database.prepare<[string]>(APPROVE_RETIREMENT);
   const selectHeldBy = database.prepare<[string], string>(SELECT_HELD_BY).pluck();
   const forgetMembers = database.prepare<[string]>(FORGET_MEMBERS);
   const forgetReloads = database.prepare<[string]>(FORGET_RELOADS);
@@ -99,6 +106,7 @@ export function wantsTable(database: Database.Database): WantsTable {
       const held = selectHeldBy.all(subscriptionId);
       forgetMembers.run(subscriptionId);
       forgetReloads.run(subscriptionId);
+      for (const datasetId of held) approveRetirement.run(datasetId);
       return held;
     },
   };

@@ -53,12 +53,12 @@ describe('each type of event', () => {
     'source_retired',
     'a reason of tomorrow',
     null,
-  ])('the reason %s makes no difference', (reason) => {
+  ])('F29 the reason %s decides nothing: a resync reloads, a removal carries it for people', (reason) => {
     expect(foldEvents([event(7, 'dataset.resync_required', { reason })], 'sub_1', noWants)).toEqual([
       { kind: 'reload', datasetId, eventNumber: 7n, version: null },
     ]);
     expect(foldEvents([event(7, 'dataset.removed', { reason })], 'sub_1', noWants)).toEqual([
-      { kind: 'no-member', datasetId, eventNumber: 7n },
+      { kind: 'no-member', datasetId, eventNumber: 7n, ...(reason === null ? {} : { reason }) },
     ]);
   });
 
@@ -126,6 +126,87 @@ describe('an addition after a removal is a reload', () => {
     ];
     const reloads = foldEvents(page, 'sub_1', noWants).filter(({ kind }) => kind === 'reload');
     expect(reloads).toMatchObject([{ eventNumber: 2n }, { eventNumber: 4n }]);
+  });
+});
+
+/**
+ * Every type × with and without a version × what was wanted before. `added` alone depends on what came before it; a
+ * member that is added again only asks for its version.
+ */
+describe('what an event asks for, whatever was wanted before', () => {
+  const before: Readonly<Record<string, Want | null>> = {
+    'never heard of': null,
+    'a member': want(),
+    'a member of another subscription': want({ members: new Set(['sub_2']) }),
+    'removed before': want({ members: new Set(), formerMembers: new Map([['sub_1', 6n]]) }),
+    'removed before, and held by another': want({
+      members: new Set(['sub_2']),
+      formerMembers: new Map([['sub_1', 6n]]),
+    }),
+    'absent for no event': want({ members: new Set(), formerMembers: new Map([['sub_1', null]]) }),
+    'removed later': want({ members: new Set(), formerMembers: new Map([['sub_1', 8n]]) }),
+  };
+  const wasRemoved = ['removed before', 'removed before, and held by another', 'absent for no event'];
+  const cases = Object.entries(before).flatMap(([state, wanted]) =>
+    EVENT_TYPES.flatMap((type) => [3, null].map((version) => ({ state, wanted, type, version }))),
+  );
+
+  it.each(cases)('$type, version $version, of a dataset $state', ({ state, wanted, type, version }) => {
+    const wants = new Map(wanted === null ? [] : [[datasetId, wanted]]);
+    const kindOfVersion = version === null ? 'look' : 'at-least';
+    const kinds = {
+      'dataset.added': ['member', wasRemoved.includes(state) ? 'reload' : kindOfVersion],
+      'dataset.updated': [kindOfVersion],
+      'dataset.schema_changed': ['look'],
+      'dataset.resync_required': ['reload'],
+      'dataset.removed': ['no-member'],
+    }[type];
+    const changes = foldEvents([event(7, type, { version })], 'sub_1', wants);
+    expect(changes.map(({ kind }) => kind)).toEqual(kinds);
+    for (const change of changes) {
+      expect(change.datasetId).toBe(datasetId);
+      if (change.kind !== 'look') expect(change.eventNumber).toBe(7n);
+      if (change.kind === 'at-least' || change.kind === 'reload') expect(change.version).toBe(version);
+    }
+  });
+});
+
+describe('F27 order', () => {
+  it('is that of the numbers, beyond what a double holds, too', () => {
+    const large = 2n ** 53n;
+    const page = [event(large + 1n, 'dataset.added'), event(large, 'dataset.removed')];
+    expect(foldEvents(page, 'sub_1', noWants)).toEqual([
+      { kind: 'no-member', datasetId, eventNumber: large },
+      { kind: 'member', datasetId, eventNumber: large + 1n },
+      { kind: 'reload', datasetId, eventNumber: large + 1n, version: null },
+    ]);
+    expect(cursorAfter(page, id(large))).toEqual(id(large + 1n));
+  });
+
+  it('is not that of the texts: evt_9 comes before evt_10', () => {
+    const page = [event(10, 'dataset.removed'), event(9, 'dataset.added')];
+    expect(foldEvents(page, 'sub_1', noWants).map(({ kind }) => kind)).toEqual([
+      'member',
+      'look',
+      'no-member',
+    ]);
+  });
+
+  it('is of one subscription alone: the same numbers in another decide nothing here', async () => {
+    const checkpoint = await openNew();
+    commit(checkpoint, 'sub_1', [event(5, 'dataset.added', { version: 4 })], 1);
+    commit(checkpoint, 'sub_2', [event(5, 'dataset.added', { version: 4 })], 1);
+    commit(checkpoint, 'sub_1', [event(6, 'dataset.removed')], 1);
+    commit(checkpoint, 'sub_2', [event(6, 'dataset.resync_required', { version: 3 })], 1);
+    expect(wantsOf(checkpoint, 1)).toMatchObject([
+      {
+        members: new Set(['sub_2']),
+        formerMembers: new Map([['sub_1', 6n]]),
+        reloadAfter: new Map([['sub_2', 6n]]),
+        atLeastVersion: 3,
+      },
+    ]);
+    expect([...checkpoint.followed().values()].map(({ cursor }) => cursor)).toEqual([id(6), id(6)]);
   });
 });
 
@@ -240,6 +321,7 @@ function commit(
     subscriptionId,
     subscriptionName: null,
     cursor: cursorAfter(events, null),
+    isQuiet: false,
     changes: foldEvents(events, subscriptionId, checkpoint.wants()),
   });
 }

@@ -1,12 +1,11 @@
-/** What is wanted at a first start, and what a manifest adds later. */
+/** Where a subscription is taken from, and what is wanted then: at a first start, and when its position is lost. */
 
 import { describe, expect, it } from 'vitest';
 import type { Held, HeldDataset } from '../../src/destination/destination.ts';
 import type { EventId } from '../../src/model/event.ts';
-import { type ManifestEntry, snapshotDigest } from '../../src/model/manifest.ts';
+import { snapshotDigest } from '../../src/model/manifest.ts';
 import type { Want } from '../../src/model/want.ts';
-import { auditChanges } from '../../src/sync/audit.ts';
-import { isLoadedFrom, stepFromManifest, stepFromMembers } from '../../src/sync/from-manifest.ts';
+import { isLoadedFrom, membersOf, stepFromManifest, stepFromMembers } from '../../src/sync/from-manifest.ts';
 import { digestOf, entry, id, subscription, table, want } from '../support/sync-values.ts';
 
 const datasetId = 'parcels';
@@ -15,9 +14,14 @@ function holding(...tables: HeldDataset[]): Held {
   return { service: null, datasets: new Map(tables.map((held) => [held.datasetId, held])) };
 }
 
-function stepOf(ofSubscription: EventId | null, ofManifest: EventId | null, held = holding()) {
+function stepOf(
+  ofSubscription: EventId | null,
+  ofManifest: EventId | null,
+  held = holding(),
+  lost: EventId | null = null,
+) {
   const manifest = { subscriptionId: 'sub_1', lastEventId: ofManifest, datasets: [entry(datasetId, 4)] };
-  return stepFromManifest(subscription({ lastEventId: ofSubscription }), manifest, held);
+  return stepFromManifest(subscription({ lastEventId: ofSubscription }), manifest, lost, held);
 }
 
 const loaded = [
@@ -69,24 +73,103 @@ describe('what a first start wants', () => {
   });
 });
 
-describe('the members of a subscription without a manifest of its own', () => {
-  const record = subscription({ datasetIds: ['parcels', 'permits'] });
+describe('a lost position', () => {
+  const behind = holding(table(4, { snapshotVersion: 3 }));
+  const reload = (eventNumber: bigint, version: number | null) => ({
+    kind: 'reload',
+    datasetId,
+    eventNumber,
+    version,
+  });
+
+  it.each([
+    ['leads to the smaller of the two newer ones', id(20), id(21), id(20), false],
+    ['leads to what the manifest reflects, where the subscription names none', null, id(21), id(21), false],
+    ["leads to the subscription's, where the manifest says nothing", id(20), null, id(20), false],
+    ['stays, quiet, where nothing newer has come', id(9), id(9), id(9), true],
+    ['stays, quiet, where the manifest reflects nothing newer', id(20), id(9), id(9), true],
+    ['stays, quiet, where nobody names one', null, null, id(9), true],
+    ['never goes back, not to a manifest from before it', id(9), id(5), id(9), true],
+    ['never goes back, not to a service that counts anew', id(2), id(2), id(9), true],
+  ])('F26 %s', (_, ofSubscription, ofManifest, cursor, isQuiet) => {
+    expect(stepOf(ofSubscription, ofManifest, holding(), id(9))).toMatchObject({ cursor, isQuiet });
+  });
+
+  it('F26 is no quiet log at a first start, unless there is no position at all', () => {
+    expect(stepOf(id(9), id(9)).isQuiet).toBe(false);
+    expect(stepOf(null, null)).toMatchObject({ cursor: null, isQuiet: true });
+  });
+
+  it.each([
+    ['of the new position', id(20), id(21), reload(20n, 4)],
+    ['of the lost one, where nothing newer has come', id(9), id(9), reload(9n, 4)],
+    ['of the lost one at an unknown version, for a manifest from before it', id(9), id(5), reload(9n, null)],
+    ['of the position, where the manifest does not say how far it goes', id(20), null, reload(20n, 4)],
+  ])('asks for reloads by the number %s', (_, ofSubscription, ofManifest, asked) => {
+    expect(stepOf(ofSubscription, ofManifest, behind, id(9)).changes).toContainEqual(asked);
+  });
+
+  it('does not let a manifest from before it bring back what was removed meanwhile', () => {
+    expect(stepOf(id(9), id(5), holding(), id(9)).changes).toContainEqual({
+      kind: 'member',
+      datasetId,
+      eventNumber: 5n,
+    });
+  });
+});
+
+describe('a subscription without a manifest of its own', () => {
+  const record = subscription({ datasetIds: ['parcels', 'permits'], lastEventId: id(9) });
   const wants = new Map<string, Want>([
     ['permits', want({ datasetId: 'permits', members: new Set(), formerMembers: new Map([['sub_1', 7n]]) })],
-    ['zoning', want({ datasetId: 'zoning' })],
+    ['zoning', want({ datasetId: 'zoning', atLeastVersion: 6 })],
     ['roads', want({ datasetId: 'roads', members: new Set(['sub_2']) })],
   ]);
+  const wanted = [
+    { kind: 'member', datasetId: 'parcels' },
+    { kind: 'look', datasetId: 'parcels' },
+    { kind: 'member', datasetId: 'zoning' },
+    { kind: 'look', datasetId: 'zoning' },
+  ];
 
-  it('are those of its record and of its log, without those its log has removed; all are looked at', () => {
-    expect(stepFromMembers(record, wants)).toMatchObject({
+  it('has the members of its record and of its log, without those its log has removed', () => {
+    expect(membersOf(record, wants)).toEqual(['parcels', 'zoning']);
+  });
+
+  it('has them all looked at, and its log read from the start', () => {
+    expect(stepFromMembers(record, [], null, wants, holding())).toEqual({
+      subscriptionId: 'sub_1',
+      subscriptionName: 'Travis',
       cursor: null,
-      changes: [
-        { kind: 'member', datasetId: 'parcels' },
-        { kind: 'look', datasetId: 'parcels' },
-        { kind: 'member', datasetId: 'zoning' },
-        { kind: 'look', datasetId: 'zoning' },
-      ],
+      isQuiet: true,
+      changes: wanted,
     });
+  });
+
+  it('keeps its lost position, from which on events count', () => {
+    expect(stepFromMembers(record, [], id(5), wants, holding())).toMatchObject({
+      cursor: id(5),
+      isQuiet: true,
+    });
+  });
+
+  it.each([
+    ['the newest event', id(9), id(5), 9n],
+    ['the lost position, where the newest event is not known', null, id(5), 5n],
+    ['nothing, where neither is known', null, null, 0n],
+  ])('has a table loaded again that is not its entry, as of %s', (_, lastEventId, lost, eventNumber) => {
+    const held = holding(table(4), table(4, { datasetId: 'zoning', snapshotVersion: 3 }));
+    const entries = [entry('parcels', 4), entry('zoning', 5)];
+    const { changes } = stepFromMembers({ ...record, lastEventId }, entries, lost, wants, held);
+    expect(changes).toEqual([...wanted, { kind: 'reload', datasetId: 'zoning', eventNumber, version: 5 }]);
+  });
+
+  it('has a table loaded again whose entry could not be read, at the version it is wanted at', () => {
+    const held = holding(table(4), table(4, { datasetId: 'zoning' }));
+    expect(stepFromMembers(record, [entry('parcels', 4)], null, wants, held).changes).toEqual([
+      ...wanted,
+      { kind: 'reload', datasetId: 'zoning', eventNumber: 9n, version: 6 },
+    ]);
   });
 });
 
@@ -120,48 +203,5 @@ describe('the identity of a snapshot', () => {
   it('unknown is never that of a table', () => {
     expect(isLoadedFrom(entry(datasetId, 4, null), table(4))).toBe(false);
     expect(isLoadedFrom(entry(datasetId, 4), table(4))).toBe(true);
-  });
-});
-
-describe('an audit', () => {
-  const audit = (
-    reflects: EventId | null,
-    wanted: Want | null,
-    held = holding(),
-    listed = entry(datasetId, 4),
-  ) => {
-    const entries: readonly ManifestEntry[] = [listed];
-    const wants = new Map(wanted === null ? [] : [[datasetId, wanted]]);
-    return auditChanges({ subscriptionId: 'sub_1', reflects, entries }, wants, held);
-  };
-  const former = want({ members: new Set(), formerMembers: new Map([['sub_1', 7n]]), atLeastVersion: 4 });
-  const reloading = want({ atLeastVersion: 2, reloadAfter: new Map([['sub_1', 7n]]) });
-
-  it('finds nothing where the manifest lists what is wanted, or less', () => {
-    expect(audit(id(9), want({ atLeastVersion: 4 }))).toEqual([]);
-    expect(audit(id(9), want({ atLeastVersion: 5 }))).toEqual([]);
-  });
-
-  it('wants a dataset that no event named, as of what the manifest reflects', () => {
-    expect(audit(id(9), null)).toEqual([
-      { kind: 'member', datasetId, eventNumber: 9n },
-      { kind: 'at-least', datasetId, version: 4, eventNumber: 9n },
-    ]);
-    expect(audit(null, null)).toEqual(loaded);
-  });
-
-  it('leaves it to the event numbers whether a removal came after the manifest', () => {
-    expect(audit(id(9), former)).toEqual([{ kind: 'member', datasetId, eventNumber: 9n }]);
-  });
-
-  it('does not bring back what was removed, where the manifest does not say how far it goes', () => {
-    expect(audit(null, former)).toEqual([]);
-  });
-
-  it('does not raise the version under a reload, where the manifest does not say how far it goes', () => {
-    expect(audit(null, reloading, holding(table(9)))).toEqual([]);
-    const satisfied = table(2, { reloads: new Map([['sub_1', 7n]]) });
-    expect(audit(null, reloading, holding(satisfied))).toEqual([{ kind: 'at-least', datasetId, version: 4 }]);
-    expect(audit(id(9), reloading)).toEqual([{ kind: 'at-least', datasetId, version: 4, eventNumber: 9n }]);
   });
 });

@@ -8,7 +8,6 @@ import pLimit from 'p-limit';
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import type { Held } from '../destination/destination.ts';
 import type { Subscription } from '../model/subscription.ts';
-import { VERSIONS_AT_ONCE } from './apply-changes.ts';
 import { follow } from './follow.ts';
 import { standingHolds } from './holds.ts';
 import { judgeRetirements } from './judge-retirements.ts';
@@ -20,19 +19,21 @@ import type { Parts } from './parts.ts';
 import { type Reconciliation, reconcile } from './reconcile.ts';
 import type { CatchUpResult, DatasetResult } from './result.ts';
 import { chosenSubscriptions } from './selection.ts';
-import { openStaging, type Staging } from './staging.ts';
-import type { Known } from './state.ts';
 import { type Troubles, watchTroubles } from './trouble.ts';
-import { startWriter } from './writer.ts';
+import { inEarnest, type MakeWorkshop } from './workshop.ts';
 
 /** Datasets reconciled side by side: enough to keep downloads going while others are committed. */
 const DATASETS_AT_ONCE = 32;
 
 /** `signal` is aborted with an `InterruptedError` to stop it early; what was committed by then is kept. */
-export async function catchUp(parts: Parts, signal: AbortSignal): Promise<CatchUpResult> {
+export async function catchUp(
+  parts: Parts,
+  signal: AbortSignal,
+  makeWorkshop: MakeWorkshop = inEarnest,
+): Promise<CatchUpResult> {
   const startedMs = parts.clock.monotonicMs();
   const troubles = watchTroubles(parts, signal);
-  const { subscriptions, datasets } = await carryOut(parts, troubles);
+  const { subscriptions, datasets } = await carryOut(parts, troubles, makeWorkshop);
   return {
     subscriptions: subscriptions.length,
     datasets,
@@ -53,14 +54,14 @@ const NO_WORK: Work = { subscriptions: [], datasets: [] };
  * Each step records its own trouble; trouble of the run as a whole ends it where it is. Where the workspace is refused,
  * not one call is made.
  */
-async function carryOut(parts: Parts, troubles: Troubles): Promise<Work> {
+async function carryOut(parts: Parts, troubles: Troubles, makeWorkshop: MakeWorkshop): Promise<Work> {
   let subscriptions: readonly Subscription[] = [];
   try {
     if (standingHolds(parts).workspace !== null) return NO_WORK;
     const connected = await connect(parts, troubles.signal);
     subscriptions = connected.subscriptions;
     const followed = await followAll(connected, parts, troubles);
-    const datasets = await reconcileAll(connected.held, followed, parts, troubles);
+    const datasets = await reconcileAll(connected.held, followed, parts, troubles, makeWorkshop);
     return { subscriptions, datasets };
   } catch (error) {
     troubles.record(error, null);
@@ -121,19 +122,18 @@ async function reconcileAll(
   offers: readonly Offers[],
   parts: Parts,
   troubles: Troubles,
+  makeWorkshop: MakeWorkshop,
 ): Promise<readonly DatasetResult[]> {
-  const { destination, progress, choices } = parts;
+  const { progress } = parts;
   const readToHead = new Set(offers.map(({ subscriptionId }) => subscriptionId));
   const verdictOf = judgeRetirements(held, readToHead, parts);
   const known = knownDatasets(parts, held);
   progress.started(known.length);
-  const staging = await openedStaging(choices.stagingDirectory, known);
-  await enroll(known, parts);
+  const workshop = makeWorkshop(parts, troubles.signal);
+  await workshop.open(known);
   const run: Reconciliation = {
     parts,
-    staging,
-    writer: startWriter(destination),
-    fetching: pLimit(VERSIONS_AT_ONCE),
+    workshop,
     signal: troubles.signal,
     offers,
     verdictOf,
@@ -144,22 +144,4 @@ async function reconcileAll(
     progress.settled(result);
     return result;
   });
-}
-
-async function openedStaging(directory: string, known: readonly Known[]): Promise<Staging> {
-  const staging = openStaging(directory);
-  await staging.keepOnly(known.map(({ want }) => want.datasetId));
-  return staging;
-}
-
-/** Those that are given up are named by the destination no more, and only then forgotten to have been. */
-async function enroll(known: readonly Known[], { feed, destination, checkpoint }: Parts): Promise<void> {
-  const forgottenSubscriptionIds = checkpoint.forgotten();
-  await destination.enroll({
-    origin: feed.origin,
-    subscriptionIds: [...checkpoint.followed().keys()],
-    forgottenSubscriptionIds,
-    datasetIds: known.filter(({ want }) => want.members.size > 0).map(({ want }) => want.datasetId),
-  });
-  if (forgottenSubscriptionIds.length > 0) checkpoint.clearForgotten(forgottenSubscriptionIds);
 }

@@ -7,24 +7,29 @@
 import type { HeldDataset } from '../destination/destination.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
 import { DataError, UnknownColumnsError } from '../model/errors.ts';
-import { carryOut, contentAtFault, descriptionOf, type Work } from './carry-out.ts';
+import { contentAtFault, descriptionOf, type Work } from './carry-out.ts';
 import { failureOf } from './failures.ts';
 import { type History, readHistory } from './history.ts';
 import { noteChanges, noteLoad, noteRetirement, noteUnusable } from './journal.ts';
 import { owesResync } from './need.ts';
 import type { Offers } from './offers.ts';
+import type { Parts } from './parts.ts';
 import { type Plan, plan, type WaitReason } from './plan.ts';
 import type { Commit, DatasetResult, Ending } from './result.ts';
 import type { RetirementVerdict } from './retirement.ts';
 import type { Known } from './state.ts';
-import type { Tools, WorkOutcome } from './work.ts';
+import type { WorkOutcome } from './work.ts';
+import type { Workshop } from './workshop.ts';
 
 /** Steps of one dataset in one catch-up. All but the overtaken ones get on, so this is far more than any needs. */
 const MAX_PLANS = 100;
 /** How often a dataset is planned anew because its content changed while it was downloaded or committed. */
 const MAX_OVERTAKEN = 4;
 
-export interface Reconciliation extends Tools {
+export interface Reconciliation {
+  readonly parts: Parts;
+  readonly workshop: Workshop;
+  readonly signal: AbortSignal;
   /** Of every subscription whose manifest was read. */
   readonly offers: readonly Offers[];
   /** Whether the table of a dataset that no subscription holds may go. */
@@ -125,7 +130,7 @@ class Reconciler {
       this.#run.parts.checkpoint.markLooked(this.#datasetId, looksAsked);
     }
     // A process that was ended just after its commit has left the files of it.
-    await this.#run.staging.discard(this.#datasetId);
+    await this.#run.workshop.discard(this.#datasetId);
     return { kind: this.#commits.length > 0 ? 'updated' : 'current' };
   }
 
@@ -134,7 +139,7 @@ class Reconciler {
     parts.progress.began(this.#datasetId, descriptionOf(work));
     try {
       const ground = { known: this.#known, history: this.#history, offers };
-      return await this.#settle(await carryOut(work, ground, this.#run), work);
+      return await this.#settle(await this.#run.workshop.carryOut(work, ground), work);
     } catch (error) {
       if (error instanceof UnknownColumnsError && !this.#isSchemaReadAgain) {
         // The schemas were read before the content: they may have been read too early.
@@ -175,7 +180,7 @@ class Reconciler {
   }
 
   async #afterCommit(commit: Commit, held: HeldDataset, work: Work): Promise<void> {
-    const { parts, staging } = this.#run;
+    const { parts, workshop } = this.#run;
     this.#known = { ...this.#known, held };
     this.#commits.push(commit);
     parts.progress.committed(this.#datasetId, commit);
@@ -187,7 +192,7 @@ class Reconciler {
     // Whatever was at fault is replaced as a whole.
     this.#clearFailure();
     this.#markResynced();
-    await staging.discard(this.#datasetId);
+    await workshop.discard(this.#datasetId);
   }
 
   #markResynced(): void {
@@ -205,10 +210,10 @@ class Reconciler {
 
   /** Bad content is of no use to a later attempt, so what was staged of it goes. */
   async #fail(error: DataError, content: string | null): Promise<Ending> {
-    const { parts, staging } = this.#run;
+    const { parts, workshop } = this.#run;
     const failure = failureOf(this.#datasetId, error, content, this.#known.failure, parts.clock.now());
     parts.checkpoint.fail(failure);
-    await staging.discard(this.#datasetId);
+    await workshop.discard(this.#datasetId);
     return { kind: 'failed', error, failure };
   }
 }

@@ -9,9 +9,9 @@ import { createFeed } from '../feed/create-feed.ts';
 import type { Log } from '../lib/log.ts';
 import type { Parts } from '../sync/parts.ts';
 import type { Progress } from '../sync/progress.ts';
+import { choicesOf } from './choices.ts';
 import type { Context } from './context.ts';
 import { feedOptions } from './feed-options.ts';
-import { keyHashOf } from './key-hash.ts';
 
 export interface OpenOptions {
   readonly configuration: Configuration;
@@ -66,14 +66,7 @@ export async function openParts(
     onContractLearned: (contract) => checkpoint.rememberContract(contract),
   });
   opened.defer(() => feed.close());
-  const choices = {
-    subscriptions: configuration.subscriptions,
-    ...configuration.datasets,
-    schemaChanges: configuration.schemaChanges,
-    removedDatasets: configuration.removedDatasets,
-    stagingDirectory: join(dataDirectory, 'staging'),
-    keyHash: keyHashOf(configuration.service.apiKey),
-  };
+  const choices = choicesOf(configuration);
   const stack = opened.move();
   return {
     parts: { feed, destination, checkpoint, clock, log, progress, choices },

@@ -5,7 +5,8 @@ import { formatCount } from '../lib/units.ts';
 import { tellHold } from './person.ts';
 import { renderTable } from './table.ts';
 import { printable } from './terminal.ts';
-import type { DatasetVerification, TroubleMet, Verification, VerificationResult } from './verify-view.ts';
+import type { TroubleMet } from './trouble-met.ts';
+import type { DatasetVerification, Verification, VerificationResult } from './verify-view.ts';
 
 const WORDS: Readonly<Record<VerificationResult, string>> = {
   equal: 'equal',

@@ -4,10 +4,11 @@
 
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import type { CountedDataset } from '../destination/duckdb/count-tables.ts';
-import { FeedSyncError, RefusalError } from '../model/errors.ts';
+import { FeedSyncError } from '../model/errors.ts';
 import type { Version } from '../model/version.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from './exit-codes.ts';
 import { type HoldStatus, holdStatus } from './status-troubles.ts';
+import { type TroubleMet, troubleMet } from './trouble-met.ts';
 import {
   type Difference,
   differencesFromBooks,
@@ -52,15 +53,6 @@ export interface DatasetVerification {
  * - `not-followed`: sound by its own books, and left out by datasets.include and datasets.exclude.
  */
 export type VerificationResult = 'equal' | 'behind' | 'different' | 'not-asked' | 'not-followed';
-
-export interface TroubleMet {
-  /** The class of the error: `ServiceUnavailableError`, `RefusalError`, … */
-  readonly error: string;
-  readonly message: string;
-  readonly hint: string | null;
-  /** Those of a refusal. */
-  readonly links: Readonly<Record<string, string>>;
-}
 
 /** How a dataset stands to the subscriptions, by what is stored. */
 export type Standing =
@@ -153,9 +145,4 @@ function resultOf(
 
 function newestOf(versions: readonly Version[]): number {
   return Math.max(...versions.map(({ version }) => version));
-}
-
-function troubleMet(error: FeedSyncError): TroubleMet {
-  const links = error instanceof RefusalError ? Object.fromEntries(error.refusal.links) : {};
-  return { error: error.name, message: error.message, hint: error.hint, links };
 }

@@ -40,13 +40,21 @@ function plainTableName(datasetId: string): string {
 /**
  * The names of a table's columns, in the order given: each as the service names it, except that a name equal to an
  * earlier one but for case gets `_2`, `_3`, … The numbered names never take one that the service uses itself.
+ *
+ * `kept` are the names that a table has already, by those of the service. They stay, and the others go around them.
  */
-export function columnNames(names: readonly string[]): readonly string[] {
+export function columnNames(
+  names: readonly string[],
+  kept: ReadonlyMap<string, string> = new Map(),
+): readonly string[] {
   const wanted = names.map((name) => (name === '' ? NAMELESS : name));
   const reserved = new Set(wanted.map(folded));
-  const given = new Set<string>();
-  return wanted.map((name) => {
-    const unique = given.has(folded(name)) ? numbered(name, reserved, given) : name;
+  const given = new Set([...kept.values()].map(folded));
+  return names.map((name, index) => {
+    const keptName = kept.get(name);
+    if (keptName !== undefined) return keptName;
+    const plain = wanted[index] ?? name;
+    const unique = given.has(folded(plain)) ? numbered(plain, reserved, given) : plain;
     given.add(folded(unique));
     return unique;
   });

@@ -31,6 +31,12 @@ afterEach(async () => {
 });
 
 const columns = [column('id', 'integer'), column('name', 'string')];
+const nobody = {
+  origin: 'https://feed.example',
+  subscriptionIds: [],
+  forgottenSubscriptionIds: [],
+  datasetIds: [],
+};
 
 async function people(
   name: string,
@@ -65,15 +71,23 @@ describe('what is written down', () => {
     await mirror.enroll({
       origin: 'https://feed.example',
       subscriptionIds: ['sub_1'],
+      forgottenSubscriptionIds: [],
       datasetIds: ['us-tx/people'],
     });
     const [outcome] = await load(mirror, unit);
+    const held = await mirror.has();
     expect(outcome).toEqual({
       kind: 'committed',
       datasetId: 'us-tx/people',
-      committed: { tableName: 'us_tx_people', fromVersion: null, toVersion: 7, rowCount: 1 },
+      committed: {
+        tableName: 'us_tx_people',
+        fromVersion: null,
+        toVersion: 7,
+        rowCount: 1,
+        net: null,
+        held: held.datasets.get('us-tx/people'),
+      },
     });
-    const held = await mirror.has();
     expect(held.service).toEqual({ origin: 'https://feed.example', subscriptionIds: ['sub_1'] });
     expect(held.datasets.get('us-tx/people')).toMatchObject({
       tableName: 'us_tx_people',
@@ -85,6 +99,12 @@ describe('what is written down', () => {
       snapshotDigest: 'digest-1',
       publishedAt: new Date('2026-01-02T03:04:05.678Z'),
       reloads: new Map([['sub_1', 12n]]),
+      columns: [
+        { name: 'id', columnName: 'id', type: 'integer', role: 'key', crs: null },
+        { name: 'title', columnName: 'title', type: 'string', role: 'data', crs: null },
+        { name: 'name', columnName: 'name', type: 'string', role: 'data', crs: null },
+        { name: '_v', columnName: '_v', type: 'integer', role: 'envelope', crs: null },
+      ],
     });
     expect(
       await inMirror(folder.path, 'SELECT * EXCLUDE (dataset_id) FROM feed_sync.columns ORDER BY position'),
@@ -343,7 +363,7 @@ describe('hostile names (F38, F39)', () => {
       '1',
       'a-b\0',
     ];
-    await mirror.enroll({ origin: 'https://feed.example', subscriptionIds: ['sub_1'], datasetIds: ids });
+    await mirror.enroll({ ...nobody, datasetIds: ids });
     for (const datasetId of ids.slice(0, -1)) {
       const [outcome] = await load(mirror, { ...(await people('a.parquet', "(1::BIGINT, 'x')")), datasetId });
       expect(outcome?.kind, datasetId).toBe('committed');
@@ -358,7 +378,7 @@ describe('hostile names (F38, F39)', () => {
   });
 
   it('never take the table of a person', async () => {
-    await mirror.enroll({ origin: 'https://feed.example', subscriptionIds: [], datasetIds: [] });
+    await mirror.enroll(nobody);
     await duckdb(
       `ATTACH '${join(folder.path, 'mirror.duckdb')}' AS m`,
       'CREATE TABLE m.Parcels AS SELECT 1 AS mine',

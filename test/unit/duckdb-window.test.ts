@@ -9,7 +9,7 @@ import { commitUnits } from '../../src/destination/duckdb/commit-units.ts';
 import { diagnose } from '../../src/destination/duckdb/diagnosis.ts';
 import { Engine } from '../../src/destination/duckdb/engine.ts';
 import { unreadableFile } from '../../src/destination/duckdb/parquet-file.ts';
-import type { PreparedSnapshot } from '../../src/destination/duckdb/prepare.ts';
+import type { PreparedUnit } from '../../src/destination/duckdb/prepared.ts';
 import { MAX_QUARANTINED } from '../../src/destination/duckdb/quarantine.ts';
 import { present } from '../../src/lib/assert.ts';
 import { observeDurableEffects } from '../../src/lib/durable.ts';
@@ -47,7 +47,12 @@ afterEach(async () => {
 });
 
 const columns = [column('id', 'integer')];
-const enrolment = { origin: 'https://feed.example', subscriptionIds: ['sub_1'], datasetIds: ['parcels'] };
+const enrolment = {
+  origin: 'https://feed.example',
+  subscriptionIds: ['sub_1'],
+  forgottenSubscriptionIds: [],
+  datasetIds: ['parcels'],
+};
 
 async function oneRow(name = 'one.parquet') {
   return snapshot({ columns, files: [await parquet(folder.path, name, 'SELECT 1::BIGINT AS id')] });
@@ -437,7 +442,7 @@ describe('asked to stop', () => {
       },
     };
     const context = { window, appliedAt: new Date(0), signal: stop.signal };
-    const results = await commitUnits(context, prepared as PreparedSnapshot[]);
+    const results = await commitUnits(context, prepared as PreparedUnit[]);
     expect(results).toMatchObject(
       prepared.map(() => ({ kind: 'failed', error: { name: 'InterruptedError' } })),
     );

@@ -27,6 +27,12 @@ export const DUCKDB_TYPES: Readonly<Record<ColumnType, string>> = {
   json: 'JSON',
 };
 
+/** The same as DuckDB names them: it takes short names that it does not give. */
+export const TYPE_NAMES: Readonly<Record<ColumnType, string>> = {
+  ...DUCKDB_TYPES,
+  timestamp: 'TIMESTAMP WITH TIME ZONE',
+};
+
 const BIGINT_LIMIT = '9223372036854775808::DOUBLE';
 
 const identity: Cast = { convert: (value) => value, keeps: null, canFail: false };

@@ -3,19 +3,20 @@
  * dataset's trouble stays its own.
  */
 
+import { present } from '../../lib/assert.ts';
 import { InterruptedError } from '../../model/errors.ts';
-import type { Committed } from '../destination.ts';
+import type { Committed, HeldDataset } from '../destination.ts';
 import { OutcomeUnknownError, WindowLostError, type WriteWindow } from './attach-window.ts';
 import { batches } from './batches.ts';
-import { loadSnapshot } from './load-snapshot.ts';
-import { book } from './mirror-schema.ts';
-import type { PreparedSnapshot } from './prepare.ts';
-import { moment, text } from './quoting.ts';
-import { numberAt, numberOrNullAt, textAt } from './rows.ts';
+import type { Engine } from './engine.ts';
+import { findDone } from './find-done.ts';
+import { readHeldDatasets } from './held.ts';
+import type { Done, PreparedUnit } from './prepared.ts';
 
 /** `failed` carries the error as it came; its cause in the data is looked for once the mirror is let go. */
 export type UnitResult =
   | { readonly kind: 'committed'; readonly committed: Committed }
+  | { readonly kind: 'retired'; readonly table: string | null }
   | { readonly kind: 'failed'; readonly error: unknown }
   | { readonly kind: 'overtaken' };
 
@@ -28,7 +29,7 @@ export interface CommitContext {
 /** The results in the order of the units. Never throws for a unit. */
 export async function commitUnits(
   context: CommitContext,
-  units: readonly PreparedSnapshot[],
+  units: readonly PreparedUnit[],
 ): Promise<readonly UnitResult[]> {
   const results: UnitResult[] = [];
   let lost: Error | null = null;
@@ -46,7 +47,7 @@ export async function commitUnits(
 
 async function commitBatch(
   context: CommitContext,
-  batch: readonly PreparedSnapshot[],
+  batch: readonly PreparedUnit[],
 ): Promise<readonly UnitResult[]> {
   try {
     return await commitTogether(context, batch);
@@ -69,46 +70,57 @@ async function commitBatch(
 
 async function commitTogether(
   { window, appliedAt, signal }: CommitContext,
-  batch: readonly PreparedSnapshot[],
+  batch: readonly PreparedUnit[],
 ): Promise<readonly UnitResult[]> {
   // Asked each time: a batch that was interrupted is not to be repeated one by one.
   if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
   return await window.transaction(async (engine) => {
-    const results: UnitResult[] = [];
-    for (const unit of batch) {
-      const committed = await loadSnapshot(engine, unit, appliedAt);
-      results.push(committed === null ? { kind: 'overtaken' } : { kind: 'committed', committed });
-    }
-    return results;
+    const done: (Done | null)[] = [];
+    for (const unit of batch) done.push(await unit.carryOut(engine, appliedAt));
+    return await resultsOf(engine, batch, done);
   });
 }
 
 /** After a COMMIT that was refused: which of the units the mirror holds nevertheless. By dataset id. */
 async function findCommitted(
   { window, appliedAt }: CommitContext,
-  batch: readonly PreparedSnapshot[],
+  batch: readonly PreparedUnit[],
 ): Promise<ReadonlyMap<string, UnitResult>> {
-  const ids = batch.map(({ unit }) => text(unit.datasetId)).join(', ');
-  const rows = await window.transaction((engine) =>
-    engine.rows(`SELECT d.dataset_id, d.table_name, d.version, d.row_count, h.from_version
-      FROM ${book('datasets')} d JOIN ${book('history')} h
-        ON h.dataset_id = d.dataset_id AND h.to_version = d.version AND h.applied_at = d.applied_at
-      WHERE d.applied_at = ${moment(appliedAt)} AND d.dataset_id IN (${ids})`),
+  return await window.transaction(async (engine) => {
+    const found = await findDone(engine, batch, appliedAt);
+    const units = batch.filter(({ unit }) => found.has(unit.datasetId));
+    const done = units.map(({ unit }) => found.get(unit.datasetId) ?? null);
+    const results = await resultsOf(engine, units, done);
+    return new Map(results.map((result, index) => [units[index]?.unit.datasetId ?? '', result]));
+  });
+}
+
+/** What was done, told with the live tables as the bookkeeping of the same transaction has them. Null: overtaken. */
+async function resultsOf(
+  engine: Engine,
+  units: readonly PreparedUnit[],
+  done: readonly (Done | null)[],
+): Promise<readonly UnitResult[]> {
+  const committed = units.filter((_, index) => done[index]?.kind === 'committed');
+  const held = await readHeldDatasets(
+    engine,
+    committed.map(({ unit }) => unit.datasetId),
   );
-  return new Map(
-    rows.map((row) => [
-      textAt(row, 0),
-      {
-        kind: 'committed',
-        committed: {
-          tableName: textAt(row, 1),
-          fromVersion: numberOrNullAt(row, 4),
-          toVersion: numberAt(row, 2),
-          rowCount: numberAt(row, 3),
-        },
-      },
-    ]),
-  );
+  return done.map((each, index): UnitResult => {
+    if (each === null) return { kind: 'overtaken' };
+    if (each.kind === 'retired') return each;
+    const datasetId = units[index]?.unit.datasetId ?? '';
+    const table = present(held.get(datasetId), 'a table that was committed is live');
+    return { kind: 'committed', committed: committedFrom(each, table) };
+  });
+}
+
+function committedFrom(
+  { fromVersion, net }: Extract<Done, { kind: 'committed' }>,
+  held: HeldDataset,
+): Committed {
+  const { tableName, version, rowCount } = held;
+  return { tableName, fromVersion, toVersion: version, rowCount, net, held };
 }
 
 function causeOf(error: unknown): unknown {

@@ -4,7 +4,7 @@
  */
 
 import type { HeldDataset } from '../destination.ts';
-import { DUCKDB_TYPES } from './casts.ts';
+import { TYPE_NAMES } from './casts.ts';
 import { countRepeatedKeys, countTable, selectColumns } from './count-sql.ts';
 import type { Engine } from './engine.ts';
 import { readHeld } from './mirror-state.ts';
@@ -40,9 +40,6 @@ export interface StrayColumn {
   readonly expected: string | null;
   readonly found: string | null;
 }
-
-/** How DuckDB names the types of the mirror whose short names it takes and does not give. */
-const FULL_NAMES: ReadonlyMap<string, string> = new Map([['TIMESTAMPTZ', 'TIMESTAMP WITH TIME ZONE']]);
 
 type ColumnsByTable = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
@@ -113,12 +110,7 @@ async function countRepeated(
 }
 
 function strayColumns({ columns }: HeldDataset, found: ReadonlyMap<string, string>): readonly StrayColumn[] {
-  const expected = new Map(
-    columns.map(({ columnName, type }) => [
-      columnName,
-      FULL_NAMES.get(DUCKDB_TYPES[type]) ?? DUCKDB_TYPES[type],
-    ]),
-  );
+  const expected = new Map(columns.map(({ columnName, type }) => [columnName, TYPE_NAMES[type]]));
   const names = new Set([...expected.keys(), ...found.keys()]);
   return [...names]
     .map((columnName) => ({

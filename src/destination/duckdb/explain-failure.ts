@@ -4,41 +4,45 @@
  */
 
 import { DataError, type FeedSyncError } from '../../model/errors.ts';
+import type { SnapshotUnit } from '../destination.ts';
 import { DuckDbError } from './diagnosis.ts';
 import type { Engine } from './engine.ts';
-import { firstLine, type MirrorPlace, mirrorFailure } from './failures.ts';
+import { firstLine, type MirrorPlace, mirrorError } from './failures.ts';
 import { findOffender, scan } from './load-sql.ts';
 import { type ParquetFile, unreadableFile } from './parquet-file.ts';
-import type { PreparedSnapshot } from './prepare.ts';
 import { textAt } from './rows.ts';
-import type { FileGroup } from './table-plan.ts';
+import type { FileGroup, TablePlan } from './table-plan.ts';
+
+interface Load {
+  readonly unit: SnapshotUnit;
+  readonly plan: TablePlan;
+}
 
 /** The error for the person: a DataError where the content was the cause, else what is wrong with the mirror. */
 export async function explainFailure(
   engine: Engine,
-  prepared: PreparedSnapshot,
+  load: Load,
   error: unknown,
   place: MirrorPlace,
 ): Promise<Error> {
-  if (!(error instanceof DuckDbError)) return error instanceof Error ? error : new Error(String(error));
-  if (!['statement', 'unreadable', 'gave-up'].includes(error.trouble))
-    return await mirrorFailure(error, place);
+  if (!(error instanceof DuckDbError) || !['statement', 'unreadable', 'gave-up'].includes(error.trouble))
+    return await mirrorError(error, place);
   try {
-    for (const group of prepared.plan.groups) {
-      const found = (await findValue(engine, prepared, group)) ?? (await findFile(engine, group));
+    for (const group of load.plan.groups) {
+      const found = (await findValue(engine, load, group)) ?? (await findFile(engine, group));
       if (found !== null) return found;
     }
   } catch (searchError) {
     // The search is for the message only: what it stumbled over must not hide what happened.
     if (engine.invalidated) await engine.reopen();
-    return unexplained(prepared, error, searchError);
+    return unexplained(load, error, searchError);
   }
-  return unexplained(prepared, error, error);
+  return unexplained(load, error, error);
 }
 
 async function findValue(
   engine: Engine,
-  { unit, plan }: PreparedSnapshot,
+  { unit, plan }: Load,
   group: FileGroup,
 ): Promise<FeedSyncError | null> {
   for (const [index, source] of group.sources.entries()) {
@@ -84,7 +88,7 @@ async function scanError(engine: Engine, group: FileGroup, file: ParquetFile): P
   }
 }
 
-function unexplained({ unit }: PreparedSnapshot, error: DuckDbError, cause: unknown): DataError {
+function unexplained({ unit }: Load, error: DuckDbError, cause: unknown): DataError {
   return new DataError(
     `The snapshot of ${unit.datasetId} version ${unit.version} cannot be loaded: ${firstLine(error)}`,
     {

@@ -10,12 +10,18 @@ import {
   InterruptedError,
   StorageError,
 } from '../../model/errors.ts';
-import type { DuckDbError } from './diagnosis.ts';
+import { DuckDbError } from './diagnosis.ts';
 
 /** Where the mirror lies, and the numeric id of the user who works on it, where the system has one. */
 export interface MirrorPlace {
   readonly path: string;
   readonly uid?: number | null;
+}
+
+/** Whatever was thrown, as an error of the model: what is wrong with the mirror where DuckDB said it. */
+export async function mirrorError(error: unknown, place: MirrorPlace): Promise<Error> {
+  if (error instanceof DuckDbError) return await mirrorFailure(error, place);
+  return error instanceof Error ? error : new Error(String(error));
 }
 
 /** What is wrong with the mirror at `path`, for everything that is not the fault of some dataset's data. */

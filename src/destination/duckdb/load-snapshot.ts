@@ -6,67 +6,36 @@
 import { present } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
 import { DataError } from '../../model/errors.ts';
-import type { Committed, PlannedFrom, SnapshotUnit } from '../destination.ts';
+import type { SnapshotUnit } from '../destination.ts';
+import { comments, recordReturn, recordSnapshot } from './book-sql.ts';
+import { isPlannedFrom, readCurrent } from './current-table.ts';
 import type { Engine } from './engine.ts';
-import {
-  comments,
-  countKeys,
-  countRows,
-  createLoading,
-  findRepeatedKey,
-  recordSnapshot,
-  swap,
-} from './load-sql.ts';
-import { book } from './mirror-schema.ts';
-import { giveNames } from './mirror-state.ts';
-import type { PreparedSnapshot } from './prepare.ts';
-import { text } from './quoting.ts';
-import { numberAt, numberOrNullAt, textAt, textOrNullAt } from './rows.ts';
-import type { PlannedColumn } from './table-plan.ts';
+import { countKeys, countRows, createLoading, findRepeatedKey, swap } from './load-sql.ts';
+import type { Done } from './prepared.ts';
+import { numberAt } from './rows.ts';
+import type { PlannedColumn, TablePlan } from './table-plan.ts';
 
 /** Null: the mirror is no longer what the unit was planned from, and nothing was done. */
 export async function loadSnapshot(
   engine: Engine,
-  { unit, plan }: PreparedSnapshot,
+  unit: SnapshotUnit,
+  plan: TablePlan,
   appliedAt: Date,
-): Promise<Committed | null> {
-  const current = await readCurrent(engine, unit.datasetId);
-  if (!isPlannedFrom(current.live, unit.plannedFrom)) return null;
-  const { tableName } = current;
+): Promise<Done | null> {
+  const { tableName, live, isKept } = await readCurrent(engine, unit.datasetId);
+  if (!isPlannedFrom(live, unit.plannedFrom)) return null;
 
   await engine.run(createLoading(plan));
   const rowCount = await prove(engine, unit, plan.columns);
-  const fromVersion = current.live?.version ?? null;
+  const fromVersion = live?.version ?? null;
   const statements = [
-    ...swap(tableName, current.live !== null),
+    ...swap(tableName, live !== null || isKept),
     ...comments(tableName, unit.datasetId, plan.columns),
     ...recordSnapshot({ unit, tableName, columns: plan.columns, rowCount, fromVersion, appliedAt }),
+    ...(isKept ? [recordReturn(unit.datasetId, tableName)] : []),
   ];
   for (const statement of statements) await engine.run(statement);
-  return { tableName, fromVersion, toVersion: unit.version, rowCount };
-}
-
-interface Current {
-  readonly tableName: string;
-  /** Null where the dataset has no live table. */
-  readonly live: PlannedFrom | null;
-}
-
-async function readCurrent(engine: Engine, datasetId: string): Promise<Current> {
-  const select = `SELECT n.table_name, d.version, d.snapshot_digest
-    FROM ${book('names')} n LEFT JOIN ${book('datasets')} d USING (dataset_id) WHERE dataset_id = ${text(datasetId)}`;
-  const [row] = await engine.rows(select);
-  if (row === undefined) {
-    const names = await giveNames(engine, [datasetId]);
-    return { tableName: present(names.get(datasetId), 'a dataset has a name'), live: null };
-  }
-  const version = numberOrNullAt(row, 1);
-  const live = version === null ? null : { version, snapshotDigest: textOrNullAt(row, 2) ?? '' };
-  return { tableName: textAt(row, 0), live };
-}
-
-function isPlannedFrom(live: PlannedFrom | null, planned: PlannedFrom | null): boolean {
-  return live?.version === planned?.version && live?.snapshotDigest === planned?.snapshotDigest;
+  return { kind: 'committed', fromVersion, net: null };
 }
 
 /** The count of the rows, once it and the keys are what they have to be. @throws DataError where they are not. */

@@ -1,10 +1,9 @@
 /** The statements that load a snapshot, as text. Rows go from the files into the mirror without leaving DuckDB. */
 
-import type { SnapshotUnit } from '../destination.ts';
 import { DUCKDB_TYPES, offends, strict } from './casts.ts';
-import { book, mirrored } from './mirror-schema.ts';
+import { mirrored } from './mirror-schema.ts';
 import { type ParquetFile, readParquet } from './parquet-file.ts';
-import { boolean, identifier, integer, moment, text, textList, tuple } from './quoting.ts';
+import { identifier, text, tuple } from './quoting.ts';
 import type { FileGroup, PlannedColumn, Source, TablePlan } from './table-plan.ts';
 
 /** The table while it is loaded and proven. No table of a dataset can have this name: theirs are `[a-z0-9_]`. */
@@ -71,104 +70,10 @@ function keyList(keyColumns: readonly PlannedColumn[]): string {
   return keyColumns.map(({ columnName }) => identifier(columnName)).join(', ');
 }
 
-/** Puts the loaded table in the place of the live one. */
+/** Puts the loaded table in the place of the live one. Whoever dropped that by hand has it back by this. */
 export function swap(tableName: string, replaces: boolean): readonly string[] {
   const rename = `ALTER TABLE ${LOADING} RENAME TO ${identifier(tableName)}`;
-  return replaces ? [`DROP TABLE ${mirrored(tableName)}`, rename] : [rename];
-}
-
-export function comments(
-  tableName: string,
-  datasetId: string,
-  columns: readonly PlannedColumn[],
-): readonly string[] {
-  const table = mirrored(tableName);
-  return [
-    `COMMENT ON TABLE ${table} IS ${text(`Dataset ${datasetId}`)}`,
-    ...columns.flatMap(({ column, columnName }) =>
-      column.description === null
-        ? []
-        : [`COMMENT ON COLUMN ${table}.${identifier(columnName)} IS ${text(column.description)}`],
-    ),
-  ];
-}
-
-export interface BookEntry {
-  readonly unit: SnapshotUnit;
-  readonly tableName: string;
-  readonly columns: readonly PlannedColumn[];
-  readonly rowCount: number;
-  readonly fromVersion: number | null;
-  readonly appliedAt: Date;
-}
-
-/** Writes down what the table is now, in the transaction that makes it so. */
-export function recordSnapshot(entry: BookEntry): readonly string[] {
-  const { unit, tableName, rowCount, fromVersion, appliedAt } = entry;
-  const id = text(unit.datasetId);
-  const dataset = [
-    id,
-    text(tableName),
-    integer(unit.version),
-    text(unit.schema.schemaVersion),
-    integer(rowCount),
-    textList(unit.schema.keyColumns),
-    integer(unit.version),
-    text(unit.digest),
-    moment(unit.publishedAt),
-    moment(appliedAt),
-  ];
-  // What a snapshot added, changed and removed is not known: the table was replaced as a whole.
-  const history = [
-    id,
-    integer(fromVersion),
-    integer(unit.version),
-    text('snapshot'),
-    'NULL',
-    'NULL',
-    'NULL',
-    moment(appliedAt),
-  ];
-  return [
-    `DELETE FROM ${book('datasets')} WHERE dataset_id = ${id}`,
-    `INSERT INTO ${book('datasets')} VALUES ${tuple(dataset)}`,
-    `DELETE FROM ${book('columns')} WHERE dataset_id = ${id}`,
-    `INSERT INTO ${book('columns')} VALUES ${entry.columns.map((column, index) => columnRow(id, column, index)).join(', ')}`,
-    ...[...unit.reloads].flatMap(([subscriptionId, eventNumber]) =>
-      recordReload(id, text(subscriptionId), eventNumber),
-    ),
-    `INSERT INTO ${book('history')} VALUES ${tuple(history)}`,
-  ];
-}
-
-/** An event number only grows: a snapshot that was asked for earlier does not undo a later one. */
-function recordReload(datasetId: string, subscriptionId: string, eventNumber: bigint): readonly string[] {
-  const same = `dataset_id = ${datasetId} AND subscription_id = ${subscriptionId}`;
-  const number = integer(eventNumber);
-  return [
-    `DELETE FROM ${book('reloads')} WHERE ${same} AND event_number < ${number}`,
-    `INSERT INTO ${book('reloads')} SELECT ${datasetId}, ${subscriptionId}, ${number}
-      WHERE NOT EXISTS (SELECT 1 FROM ${book('reloads')} WHERE ${same})`,
-  ];
-}
-
-function columnRow(
-  datasetId: string,
-  { column, columnName, crs, role, type }: PlannedColumn,
-  index: number,
-): string {
-  return tuple([
-    datasetId,
-    integer(index + 1),
-    text(column.name),
-    text(columnName),
-    text(type),
-    boolean(column.nullable),
-    text(column.description),
-    text(column.sourceName),
-    text(role),
-    text(crs),
-  ]);
+  return replaces ? [`DROP TABLE IF EXISTS ${mirrored(tableName)}`, rename] : [rename];
 }
 
 /** One value of the column that its cast would change: the path of its file and the value as text. */

@@ -37,6 +37,9 @@ const TABLES = {
 
 export type BookTable = keyof typeof TABLES;
 
+/** Where mirrored data is: the live tables and those that were kept, and the copies of retired ones. */
+export type DataSchema = 'main' | 'archived';
+
 /** A table of schema `feed_sync`, for use in SQL. */
 export function book(table: BookTable): string {
   return `${identifier(MIRROR)}.feed_sync.${identifier(table)}`;
@@ -45,6 +48,16 @@ export function book(table: BookTable): string {
 /** A table of the mirrored data, for use in SQL. */
 export function mirrored(tableName: string): string {
   return `${identifier(MIRROR)}.main.${identifier(tableName)}`;
+}
+
+/** A copy of a retired table, for use in SQL. */
+export function archived(tableName: string): string {
+  return `${identifier(MIRROR)}.archived.${identifier(tableName)}`;
+}
+
+/** Mirrors get this schema with their first archived table. */
+export function createArchive(): string {
+  return `CREATE SCHEMA IF NOT EXISTS ${identifier(MIRROR)}.archived`;
 }
 
 export function createSchema(): readonly string[] {
@@ -65,6 +78,15 @@ export function deleteMeta(key: string): string {
   return `DELETE FROM ${book('meta')} WHERE "key" = ${text(key)}`;
 }
 
+/** The mirror belongs to the subscription no more, and what was loaded again for it counts no more. */
+export function forgetSubscription(subscriptionId: string): readonly string[] {
+  const id = text(subscriptionId);
+  return [
+    `DELETE FROM ${book('meta')} WHERE "key" = ${text(META_SUBSCRIPTION_ID)} AND value = ${id}`,
+    `DELETE FROM ${book('reloads')} WHERE subscription_id = ${id}`,
+  ];
+}
+
 /** One row where the schema is there, none where it is not. */
 export function selectSchema(): string {
   return `SELECT 1 FROM duckdb_tables()
@@ -75,9 +97,9 @@ export function selectMeta(): string {
   return `SELECT "key", value FROM ${book('meta')} ORDER BY ALL`;
 }
 
-/** The names of all tables and views of the mirrored data, also of those that a person made. */
-export function selectTableNames(): string {
-  const where = `database_name = ${text(MIRROR)} AND schema_name = 'main'`;
+/** The names of all tables and views of a schema in lower case, also of those that a person made. */
+export function selectTableNames(schema: DataSchema): string {
+  const where = `database_name = ${text(MIRROR)} AND schema_name = ${text(schema)}`;
   return `SELECT lower(table_name) FROM duckdb_tables() WHERE ${where}
     UNION ALL SELECT lower(view_name) FROM duckdb_views() WHERE ${where}`;
 }

@@ -2,13 +2,15 @@
 
 import { ConfigurationError } from '../../model/errors.ts';
 import { tableNameFor } from '../../model/naming.ts';
-import type { Enrolment, Held, HeldDataset } from '../destination.ts';
+import type { Enrolment, Held } from '../destination.ts';
 import type { Engine } from './engine.ts';
+import { readHeldDatasets } from './held.ts';
 import {
   book,
   createSchema,
   deleteMeta,
   FORMAT_VERSION,
+  forgetSubscription,
   insertMeta,
   META_FORMAT_VERSION,
   META_SERVICE_ORIGIN,
@@ -18,7 +20,7 @@ import {
   selectTableNames,
 } from './mirror-schema.ts';
 import { text, tuple } from './quoting.ts';
-import { bigintAt, dateAt, dateOrNullAt, numberAt, textAt, textListAt, textOrNullAt } from './rows.ts';
+import { textAt } from './rows.ts';
 
 export const EMPTY: Held = { service: null, datasets: new Map() };
 
@@ -26,28 +28,7 @@ export const EMPTY: Held = { service: null, datasets: new Map() };
 export async function readHeld(engine: Engine, path: string): Promise<Held> {
   if (!(await hasSchema(engine))) return EMPTY;
   const meta = await readMeta(engine, path);
-  const reloads = await readReloads(engine);
-  const rows =
-    await engine.rows(`SELECT dataset_id, table_name, version, schema_version, row_count, key_columns,
-      snapshot_version, snapshot_digest, epoch_ms(published_at), epoch_ms(applied_at)
-    FROM ${book('datasets')} ORDER BY dataset_id`);
-  const datasets = rows.map((row): HeldDataset => {
-    const datasetId = textAt(row, 0);
-    return {
-      datasetId,
-      tableName: textAt(row, 1),
-      version: numberAt(row, 2),
-      schemaVersion: textOrNullAt(row, 3),
-      rowCount: numberAt(row, 4),
-      keyColumns: textListAt(row, 5),
-      snapshotVersion: numberAt(row, 6),
-      snapshotDigest: textAt(row, 7),
-      publishedAt: dateOrNullAt(row, 8),
-      appliedAt: dateAt(row, 9),
-      reloads: reloads.get(datasetId) ?? new Map(),
-    };
-  });
-  return { service: meta.service, datasets: new Map(datasets.map((held) => [held.datasetId, held])) };
+  return { service: meta.service, datasets: await readHeldDatasets(engine, null) };
 }
 
 /** Makes the bookkeeping in a new mirror. @throws ConfigurationError where a newer program made it. */
@@ -64,11 +45,12 @@ export async function isEnrolled(engine: Engine, path: string, enrolment: Enrolm
   return (
     service?.origin === enrolment.origin &&
     enrolment.subscriptionIds.every((id) => service.subscriptionIds.includes(id)) &&
+    !givenUp(enrolment).some((id) => service.subscriptionIds.includes(id)) &&
     nameable(enrolment.datasetIds).every((id) => names.has(id))
   );
 }
 
-/** Records the service and gives names to the datasets that have none. */
+/** Records the service, forgets what was given up, and gives names to the datasets that have none. */
 export async function writeEnrolment(engine: Engine, path: string, enrolment: Enrolment): Promise<void> {
   const { service } = await readMeta(engine, path);
   if (service?.origin !== enrolment.origin) {
@@ -79,7 +61,15 @@ export async function writeEnrolment(engine: Engine, path: string, enrolment: En
   for (const id of new Set(enrolment.subscriptionIds)) {
     if (!seen.has(id)) await engine.run(insertMeta(META_SUBSCRIPTION_ID, id));
   }
+  for (const id of givenUp(enrolment).filter((each) => seen.has(each))) {
+    for (const statement of forgetSubscription(id)) await engine.run(statement);
+  }
   await giveNames(engine, enrolment.datasetIds);
+}
+
+/** What was given up and is followed nevertheless has come back. */
+function givenUp({ forgottenSubscriptionIds, subscriptionIds }: Enrolment): readonly string[] {
+  return forgottenSubscriptionIds.filter((id) => !subscriptionIds.includes(id));
 }
 
 /** The table names of the datasets, given now to those that have none, in the order of the list. */
@@ -91,7 +81,7 @@ export async function giveNames(
   const missing = nameable(datasetIds).filter((id) => !names.has(id));
   if (missing.length === 0) return names;
   const taken = new Set(names.values());
-  for (const row of await engine.rows(selectTableNames())) taken.add(textAt(row, 0));
+  for (const row of await engine.rows(selectTableNames('main'))) taken.add(textAt(row, 0));
   const given: string[] = [];
   for (const id of missing) {
     if (names.has(id)) continue;
@@ -107,17 +97,6 @@ export async function giveNames(
 async function readNames(engine: Engine): Promise<ReadonlyMap<string, string>> {
   const rows = await engine.rows(`SELECT dataset_id, table_name FROM ${book('names')}`);
   return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
-}
-
-async function readReloads(engine: Engine): Promise<ReadonlyMap<string, ReadonlyMap<string, bigint>>> {
-  const rows = await engine.rows(`SELECT dataset_id, subscription_id, event_number FROM ${book('reloads')}`);
-  const reloads = new Map<string, Map<string, bigint>>();
-  for (const row of rows) {
-    const ofDataset = reloads.get(textAt(row, 0)) ?? new Map<string, bigint>();
-    ofDataset.set(textAt(row, 1), bigintAt(row, 2));
-    reloads.set(textAt(row, 0), ofDataset);
-  }
-  return reloads;
 }
 
 async function hasSchema(engine: Engine): Promise<boolean> {

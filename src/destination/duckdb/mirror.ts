@@ -14,10 +14,10 @@ import type { Destination, Enrolment, Held, Outcome, Prepared, Unit } from '../d
 import { AttachWindow } from './attach-window.ts';
 import { commitUnits, type UnitResult } from './commit-units.ts';
 import { Engine } from './engine.ts';
-import { explainFailure } from './explain-failure.ts';
 import { mirrorPath } from './mirror-path.ts';
 import { EMPTY, ensureSchema, isEnrolled, readHeld, writeEnrolment } from './mirror-state.ts';
-import { type PreparedSnapshot, prepareSnapshot } from './prepare.ts';
+import { prepareUnit } from './prepare.ts';
+import type { PreparedUnit } from './prepared.ts';
 import { literalPattern } from './quoting.ts';
 
 /** The most memory for the examination of files, which reads footers and finds single values. */
@@ -93,7 +93,7 @@ class Mirror implements Destination {
   }
 
   prepare(unit: Unit): Promise<Prepared> {
-    return this.#examining(() => prepareSnapshot(this.#examiner, unit));
+    return this.#examining(() => prepareUnit(this.#examiner, unit.kind, unit));
   }
 
   commit(units: readonly Prepared[]): Promise<readonly Outcome[]> {
@@ -123,16 +123,16 @@ class Mirror implements Destination {
     if (this.#enrolment !== null) await writeEnrolment(engine, this.#options.path, this.#enrolment);
   }
 
-  async #outcome(prepared: PreparedSnapshot, result: UnitResult | undefined): Promise<Outcome> {
+  async #outcome(prepared: PreparedUnit, result: UnitResult | undefined): Promise<Outcome> {
     const { datasetId } = prepared.unit;
     assert(result !== undefined, 'every unit has a result');
     if (result.kind !== 'failed') return { ...result, datasetId };
-    const explain = () => explainFailure(this.#examiner, prepared, result.error, this.#options);
+    const explain = () => prepared.explain(this.#examiner, result.error, this.#options);
     return { kind: 'failed', datasetId, error: await this.#examining(explain) };
   }
 }
 
-function ownPrepared(prepared: Prepared): PreparedSnapshot {
-  assert('plan' in prepared, 'a unit is committed by the destination that prepared it');
-  return prepared as PreparedSnapshot;
+function ownPrepared(prepared: Prepared): PreparedUnit {
+  assert('carryOut' in prepared, 'a unit is committed by the destination that prepared it');
+  return prepared as PreparedUnit;
 }

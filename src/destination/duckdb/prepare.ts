@@ -1,52 +1,28 @@
-/** Examines a unit off the lock: what its files say of themselves must fit the schema and what the service states. */
+/** Examines a unit off the lock, each kind in its own way. */
 
-import { formatCount } from '../../lib/units.ts';
-import { DataError } from '../../model/errors.ts';
-import type { Prepared, SnapshotUnit } from '../destination.ts';
+import type { Unit } from '../destination.ts';
 import type { Engine } from './engine.ts';
-import { comments, createLoading } from './load-sql.ts';
-import { examine, type ParquetFile } from './parquet-file.ts';
-import { text } from './quoting.ts';
-import { planTable, type TablePlan } from './table-plan.ts';
+import { prepareChanges } from './prepare-changes.ts';
+import { prepareRetirement } from './prepare-retirement.ts';
+import { prepareSnapshot } from './prepare-snapshot.ts';
+import type { PreparedUnit } from './prepared.ts';
 
-export interface PreparedSnapshot extends Prepared {
-  readonly unit: SnapshotUnit;
-  readonly plan: TablePlan;
-  /** By the files' own footers. */
-  readonly rowCount: number;
-  readonly bytes: number;
-}
+type UnitOf<Kind extends Unit['kind']> = Extract<Unit, { kind: Kind }>;
 
-/** @throws DataError, StorageError */
-export async function prepareSnapshot(engine: Engine, unit: SnapshotUnit): Promise<PreparedSnapshot> {
-  const files: ParquetFile[] = [];
-  for (const file of unit.files) {
-    const examined = await examine(engine, file);
-    refuseOtherCount(unit, examined);
-    files.push(examined);
-  }
-  const plan = planTable(unit, files);
-  refuseUnspeakable(unit, plan);
-  return {
-    unit,
-    plan,
-    rowCount: files.reduce((sum, file) => sum + file.rowCount, 0),
-    bytes: unit.files.reduce((sum, file) => sum + file.bytes, 0),
-  };
-}
+type Prepare<Kind extends Unit['kind']> = (engine: Engine, unit: UnitOf<Kind>) => Promise<PreparedUnit>;
 
-function refuseOtherCount(unit: SnapshotUnit, { file, rowCount }: ParquetFile): void {
-  if (file.rowCount === null || file.rowCount === rowCount) return;
-  throw new DataError(
-    `The file ${file.name} of ${unit.datasetId} has ${formatCount(rowCount)} rows, but the manifest states ${formatCount(file.rowCount)}.`,
-  );
-}
+/** Complete by its type: a kind that is missing here does not compile. */
+const PREPARE: { readonly [Kind in Unit['kind']]: Prepare<Kind> } = {
+  snapshot: prepareSnapshot,
+  changes: prepareChanges,
+  retirement: prepareRetirement,
+};
 
-/** Writes the statements out once, for their errors: a name that cannot be written in SQL is known before the lock is taken. */
-function refuseUnspeakable(unit: SnapshotUnit, plan: TablePlan): void {
-  const texts = [unit.datasetId, unit.digest, unit.schema.schemaVersion, ...unit.reloads.keys()];
-  for (const value of texts) text(value);
-  for (const { column } of plan.columns) text(column.sourceName);
-  comments('table', unit.datasetId, plan.columns);
-  createLoading(plan);
+/** @throws what the kinds throw: DataError, UnknownColumnsError, UnusableChangesError, StorageError. */
+export function prepareUnit<Kind extends Unit['kind']>(
+  engine: Engine,
+  kind: Kind,
+  unit: UnitOf<Kind>,
+): Promise<PreparedUnit> {
+  return PREPARE[kind](engine, unit);
 }

@@ -22,6 +22,10 @@ export function bigintAt(row: Row, index: number): bigint {
   return BigInt(value);
 }
 
+export function bigintOrNullAt(row: Row, index: number): bigint | null {
+  return (row[index] ?? null) === null ? null : bigintAt(row, index);
+}
+
 export function numberAt(row: Row, index: number): number {
   const value = Number(bigintAt(row, index));
   assert(Number.isSafeInteger(value), `column ${index} of the bookkeeping holds a number below 2^53`);
@@ -48,4 +52,10 @@ export function textListAt(row: Row, index: number): readonly string[] {
     assert(typeof item === 'string', `the list in column ${index} of the bookkeeping holds text`);
     return item;
   });
+}
+
+export function booleanAt(row: Row, index: number): boolean {
+  const value = row[index];
+  assert(typeof value === 'boolean', `column ${index} of the bookkeeping holds a truth value`);
+  return value;
 }

@@ -1,0 +1,90 @@
+/** The live tables as the bookkeeping of the mirror tells them. */
+
+import { assert } from '../../lib/assert.ts';
+import { COLUMN_TYPES } from '../../model/column.ts';
+import type { HeldColumn, HeldDataset } from '../destination.ts';
+import type { Engine } from './engine.ts';
+import { type BookTable, book } from './mirror-schema.ts';
+import { text } from './quoting.ts';
+import { bigintAt, dateAt, dateOrNullAt, numberAt, textAt, textListAt, textOrNullAt } from './rows.ts';
+
+/** By dataset id, in order of id: of those datasets that have a live table, or of all where `datasetIds` is null. */
+export async function readHeldDatasets(
+  engine: Engine,
+  datasetIds: readonly string[] | null,
+): Promise<ReadonlyMap<string, HeldDataset>> {
+  if (datasetIds?.length === 0) return new Map();
+  const reloads = await readReloads(engine, datasetIds);
+  const columns = await readColumns(engine, datasetIds);
+  const rows =
+    await engine.rows(`SELECT dataset_id, table_name, version, schema_version, row_count, key_columns,
+      snapshot_version, snapshot_digest, epoch_ms(published_at), epoch_ms(applied_at)
+    FROM ${ofDatasets('datasets', datasetIds)} ORDER BY dataset_id`);
+  const held = rows.map((row): HeldDataset => {
+    const datasetId = textAt(row, 0);
+    return {
+      datasetId,
+      tableName: textAt(row, 1),
+      version: numberAt(row, 2),
+      schemaVersion: textOrNullAt(row, 3),
+      rowCount: numberAt(row, 4),
+      keyColumns: textListAt(row, 5),
+      snapshotVersion: numberAt(row, 6),
+      snapshotDigest: textAt(row, 7),
+      publishedAt: dateOrNullAt(row, 8),
+      appliedAt: dateAt(row, 9),
+      columns: columns.get(datasetId) ?? [],
+      reloads: reloads.get(datasetId) ?? new Map(),
+    };
+  });
+  return new Map(held.map((dataset) => [dataset.datasetId, dataset]));
+}
+
+function ofDatasets(table: BookTable, datasetIds: readonly string[] | null): string {
+  if (datasetIds === null) return book(table);
+  return `${book(table)} WHERE dataset_id IN (${datasetIds.map(text).join(', ')})`;
+}
+
+async function readReloads(
+  engine: Engine,
+  datasetIds: readonly string[] | null,
+): Promise<ReadonlyMap<string, ReadonlyMap<string, bigint>>> {
+  const rows = await engine.rows(
+    `SELECT dataset_id, subscription_id, event_number FROM ${ofDatasets('reloads', datasetIds)}`,
+  );
+  const reloads = new Map<string, Map<string, bigint>>();
+  for (const row of rows) {
+    const ofDataset = reloads.get(textAt(row, 0)) ?? new Map<string, bigint>();
+    ofDataset.set(textAt(row, 1), bigintAt(row, 2));
+    reloads.set(textAt(row, 0), ofDataset);
+  }
+  return reloads;
+}
+
+/**
+ * The columns of a table come as one JSON text, and are put in order here: of 3,000 datasets with 20 columns each that
+ * takes a fifth of the time that a row for each column takes.
+ */
+async function readColumns(
+  engine: Engine,
+  datasetIds: readonly string[] | null,
+): Promise<ReadonlyMap<string, readonly HeldColumn[]>> {
+  const rows = await engine.rows(`SELECT dataset_id,
+      to_json(list(["position"::VARCHAR, name, column_name, type, role, crs]))::VARCHAR
+    FROM ${ofDatasets('columns', datasetIds)} GROUP BY dataset_id`);
+  return new Map(rows.map((row) => [textAt(row, 0), columnsFrom(textAt(row, 1))]));
+}
+
+/** As the query above writes them: position, name, name in the table, type, role, coordinate system. */
+type ColumnCells = readonly [string, string, string, string, HeldColumn['role'], string | null];
+
+function columnsFrom(json: string): readonly HeldColumn[] {
+  const columns = JSON.parse(json) as readonly ColumnCells[];
+  return columns
+    .toSorted((left, right) => Number(left[0]) - Number(right[0]))
+    .map(([, name, columnName, stated, role, crs]) => {
+      const type = COLUMN_TYPES.find((known) => known === stated);
+      assert(type !== undefined, `the bookkeeping holds types of columns that are known, not ${stated}`);
+      return { name, columnName, type, role, crs };
+    });
+}

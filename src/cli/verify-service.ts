@@ -20,13 +20,20 @@ export interface Answers {
   readonly trouble: FeedSyncError | null;
 }
 
+/** Whose mirror it is. */
+export interface Ownership {
+  readonly held: Held;
+  /** Subscriptions that a person gave up. */
+  readonly forgotten: readonly string[];
+}
+
 /**
  * Asks for each of the tables.
  * @throws InterruptedError
  */
 export async function askService(
   feed: Feed,
-  service: Held['service'],
+  { held, forgotten }: Ownership,
   tables: readonly HeldDataset[],
   signal: AbortSignal,
 ): Promise<Answers> {
@@ -36,7 +43,7 @@ export async function askService(
     // Listed first: a service that cannot be reached, or refuses the key, costs this one call.
     const seen = await feed.subscriptions(signal);
     await feed.discover(signal);
-    refuseForeignMirror({ service, datasets: new Map() }, feed.origin, seen);
+    refuseForeignMirror(held, feed.origin, seen, forgotten);
   } catch (error) {
     return { ofDatasets, trouble: told(error) };
   }

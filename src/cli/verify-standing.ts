@@ -16,6 +16,8 @@ export interface Stored {
   /** Null where no subscription was ever followed: nothing is known of who wants what. */
   readonly wants: ReadonlyMap<string, Want> | null;
   readonly holds: readonly Hold[];
+  /** Subscriptions that a person gave up and that the mirror may name still. */
+  readonly forgotten: readonly string[];
   readonly contract: RememberedContract;
 }
 
@@ -51,16 +53,28 @@ export function standingOf(
   { wants, holds }: Stored,
   configuration: Configuration,
 ): Standing {
-  const isWanted = wants === null || (wants.get(datasetId)?.members.size ?? 0) > 0;
-  if (!isWanted) {
+  const members = wants?.get(datasetId)?.members ?? new Set();
+  if (wants !== null && members.size === 0) {
     const isApprovalAwaited = holds.some(({ refusal }) => refusal.scope.kind === 'retirement');
     return { kind: 'not-wanted', isApprovalAwaited };
   }
   if (!isChosen(datasetId, configuration)) return { kind: 'left-out' };
-  const hold = holds.find(
-    ({ refusal: { scope } }) => scope.kind === 'dataset' && scope.datasetId === datasetId,
+  const hold = holdOf(datasetId, holds) ?? holdOfEveryMember(members, holds);
+  return hold === null ? { kind: 'followed' } : { kind: 'held', hold };
+}
+
+function holdOf(datasetId: string, holds: readonly Hold[]): Hold | null {
+  return (
+    holds.find(({ refusal: { scope } }) => scope.kind === 'dataset' && scope.datasetId === datasetId) ?? null
   );
-  return hold === undefined ? { kind: 'followed' } : { kind: 'held', hold };
+}
+
+/** What only held subscriptions hold is held with them, as in a catch-up. */
+function holdOfEveryMember(members: ReadonlySet<string>, holds: readonly Hold[]): Hold | null {
+  const ofMembers = holds.filter(
+    ({ refusal: { scope } }) => scope.kind === 'subscription' && members.has(scope.subscriptionId),
+  );
+  return ofMembers.length === members.size ? (ofMembers[0] ?? null) : null;
 }
 
 /** That of another key stands no more. */

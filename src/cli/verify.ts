@@ -8,6 +8,7 @@ import { openCheckpointReader } from '../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../configuration/configuration.ts';
 import type { Held, HeldDataset } from '../destination/destination.ts';
 import { createFeed } from '../feed/create-feed.ts';
+import type { RememberedContract } from '../model/contract.ts';
 import type { Context } from './context.ts';
 import type { ExitCode } from './exit-codes.ts';
 import { feedOptions } from './feed-options.ts';
@@ -15,7 +16,7 @@ import { jsonText } from './json.ts';
 import { logFor } from './log-for.ts';
 import { write } from './terminal.ts';
 import { countMirror, readingMirror } from './verify-mirror.ts';
-import { type Answers, askService } from './verify-service.ts';
+import { type Answers, askService, type Ownership } from './verify-service.ts';
 import { chooseDatasets, type Stored, standingOf, workspaceHoldOf } from './verify-standing.ts';
 import { renderVerification } from './verify-text.ts';
 import { exitCodeOfFindings, type Findings, holdsOf, verificationOf } from './verify-view.ts';
@@ -29,6 +30,7 @@ export interface VerifyOptions {
 const NOTHING_STORED: Stored = {
   wants: null,
   holds: [],
+  forgotten: [],
   contract: { manifestPath: null, newerThanParameter: null },
 };
 
@@ -54,7 +56,7 @@ export async function verify(
 
 async function compare(
   datasetIds: readonly string[],
-  { service }: Held,
+  mirror: Held,
   configuration: Configuration,
   context: Context,
 ): Promise<Findings> {
@@ -70,8 +72,8 @@ async function compare(
     workspaceHold === null
       ? await ask(
           tables.map(({ held }) => held),
-          service,
-          stored,
+          { held: mirror, forgotten: stored.forgotten },
+          stored.contract,
           configuration,
           context,
         )
@@ -91,15 +93,15 @@ async function compare(
 
 async function ask(
   tables: readonly HeldDataset[],
-  service: Held['service'],
-  { contract }: Stored,
+  ownership: Ownership,
+  remembered: RememberedContract,
   configuration: Configuration,
   context: Context,
 ): Promise<Answers> {
   const options = feedOptions(configuration, context, logFor(configuration, context.terminal));
-  const feed = createFeed({ ...options, remembered: contract });
+  const feed = createFeed({ ...options, remembered });
   try {
-    return await askService(feed, service, tables, context.signal);
+    return await askService(feed, ownership, tables, context.signal);
   } finally {
     await feed.close();
   }
@@ -112,6 +114,7 @@ function readStored({ checkpoint: { path } }: Configuration, { identity }: Conte
     return {
       wants: reader.followed().size === 0 ? null : reader.wants(),
       holds: reader.holds(),
+      forgotten: reader.forgotten(),
       contract: reader.rememberedContract(),
     };
   } finally {

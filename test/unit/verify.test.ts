@@ -176,6 +176,7 @@ describe('which datasets, and how they stand', () => {
       ['roads', want({ datasetId: 'roads', members: new Set() })],
     ]),
     holds: [hold({ kind: 'dataset', datasetId: 'zoning' })],
+    forgotten: [],
     contract: { manifestPath: null, newerThanParameter: null },
   };
   const held = { service: null, datasets: new Map([['roads', table(1, { datasetId: 'roads' })]]) };
@@ -188,6 +189,7 @@ describe('which datasets, and how they stand', () => {
   });
 
   it('is told by what is stored of them', () => {
+    const shared = want({ datasetId: 'zoning', members: new Set(['sub_1', 'sub_2']) });
     const kindOf = (id: string, store: Stored) => standingOf(id, store, settings('p*')).kind;
     expect(['parcels', 'roads', 'zoning', 'rivers'].map((id) => kindOf(id, stored))).toEqual([
       'left-out',
@@ -196,6 +198,9 @@ describe('which datasets, and how they stand', () => {
       'not-wanted',
     ]);
     expect(kindOf('rivers', { ...stored, wants: null })).toBe('followed');
+    const ofMember = { ...stored, holds: [hold({ kind: 'subscription', subscriptionId: 'sub_1' })] };
+    expect(kindOf('zoning', ofMember)).toBe('held');
+    expect(kindOf('zoning', { ...ofMember, wants: new Map([['zoning', shared]]) })).toBe('followed');
   });
 });
 

@@ -1,0 +1,178 @@
+/** Subscriptions that were there and are gone: held, with all they hold, until a person has acted. */
+
+import { describe, expect, it } from 'vitest';
+import type { CatchUpResult } from '../../src/sync/result.ts';
+import { calm, kinds, smallWorld, subscribe, versions, type World } from '../support/small-world.ts';
+import { entry, event, id, subscription } from '../support/sync-values.ts';
+
+const scope = { kind: 'subscription', subscriptionId: 'sub_2' } as const;
+const travis = subscription();
+const harris = subscription({ id: 'sub_2', name: 'Harris' });
+
+/** `sub_1` holds parcels and permits, `sub_2` permits and zoning; all are mirrored. */
+async function two(): Promise<World> {
+  const world = await smallWorld();
+  subscribe(world, travis, 'parcels', 'permits');
+  subscribe(world, harris, 'permits', 'zoning');
+  await world.catchUp();
+  calm(world);
+  return world;
+}
+
+function list(world: World, ...listed: (typeof travis)[]): void {
+  world.service.subscriptions = listed;
+}
+
+function missingOf({ holds }: CatchUpResult): readonly unknown[] {
+  return holds.map(({ refusal }) => ({ ...refusal.scope, code: refusal.code, message: refusal.message }));
+}
+
+const notListed = {
+  ...scope,
+  code: 'subscription_missing',
+  message: 'The service no longer lists it.',
+};
+const notSelected = { ...notListed, message: 'The setting subscriptions no longer selects it.' };
+
+describe('F35 a subscription that is gone', () => {
+  it('is held as missing, is asked nothing, and keeps its datasets', async () => {
+    const world = await two();
+    list(world, travis);
+    const result = await world.catchUp();
+    expect(missingOf(result)).toEqual([notListed]);
+    expect(result.holds).toMatchObject([
+      { refusal: { operation: 'list subscriptions', status: null, links: new Map() } },
+    ]);
+    expect(result.troubles).toEqual([]);
+    expect(versions(world)).toEqual({ parcels: 1, permits: 1, zoning: 1 });
+    expect(world.calls).toEqual(['subscriptions', 'discover', 'events sub_1', 'manifest sub_1']);
+    expect(world.retired).toEqual([]);
+  });
+
+  it('does not hold up the others, nor what they share', async () => {
+    const world = await two();
+    list(world, travis);
+    world.service.logs.set('sub_1', [event(101, 'dataset.updated', { datasetId: 'permits', version: 2 })]);
+    world.service.reflects.set('sub_1', id(101));
+    world.service.snapshots.set('permits', entry('permits', 2));
+    expect(missingOf(await world.catchUp())).toEqual([notListed]);
+    expect(versions(world)).toMatchObject({ permits: 2, zoning: 1 });
+  });
+
+  it('stays held when it is back, until a person resumes it; then it is read on from its position', async () => {
+    const world = await two();
+    list(world, travis);
+    await world.catchUp();
+    list(world, travis, harris);
+    world.service.logs.set('sub_2', [event(101, 'dataset.updated', { datasetId: 'zoning', version: 2 })]);
+    world.service.reflects.set('sub_2', id(101));
+    world.service.snapshots.set('zoning', entry('zoning', 2));
+    expect(missingOf(await world.catchUp())).toEqual([notListed]);
+    expect(versions(world)).toMatchObject({ zoning: 1 });
+    world.checkpoint.lift(scope);
+    calm(world);
+    const result = await world.catchUp();
+    expect(result.holds).toEqual([]);
+    expect(versions(world)).toMatchObject({ zoning: 2 });
+    expect(world.calls.filter((call) => call.endsWith('sub_2'))).toEqual(['events sub_2', 'manifest sub_2']);
+  });
+
+  it('is held again where it is resumed and not back', async () => {
+    const world = await two();
+    list(world, travis);
+    await world.catchUp();
+    world.checkpoint.lift(scope);
+    expect(missingOf(await world.catchUp())).toEqual([notListed]);
+  });
+
+  it('is missing too where the configuration no longer selects it, by id or by name', async () => {
+    const world = await two();
+    Object.assign(world.parts.choices, { subscriptions: ['Travis'] });
+    expect(missingOf(await world.catchUp())).toEqual([notSelected]);
+    expect(versions(world)).toMatchObject({ zoning: 1 });
+  });
+
+  it('is missing, and no wrong configuration, where the configuration selects it', async () => {
+    const world = await two();
+    Object.assign(world.parts.choices, { subscriptions: ['sub_1', 'Harris'] });
+    list(world, travis);
+    const result = await world.catchUp();
+    expect(missingOf(result)).toEqual([notListed]);
+    expect(result.troubles).toEqual([]);
+  });
+
+  it('keeps the hold that it had', async () => {
+    const world = await two();
+    list(world, travis);
+    await world.catchUp();
+    const [before] = world.checkpoint.holds();
+    Object.assign(world.parts.choices, { subscriptions: ['Travis'] });
+    list(world, travis, harris);
+    await world.catchUp();
+    expect(world.checkpoint.holds()).toEqual([before]);
+  });
+
+  it('is found where only the mirror knows of it', async () => {
+    const before = await two();
+    const world = await smallWorld();
+    subscribe(world, travis, 'parcels', 'permits');
+    world.enrolments.push(...before.enrolments);
+    for (const [datasetId, table] of before.tables) world.tables.set(datasetId, table);
+    expect(missingOf(await world.catchUp())).toEqual([notListed]);
+    expect(versions(world)).toMatchObject({ zoning: 1 });
+    expect(world.retired).toEqual([]);
+  });
+
+  it('is found where only the checkpoint knows of it', async () => {
+    const world = await two();
+    world.tables.clear();
+    world.enrolments.length = 0;
+    list(world, travis);
+    expect(missingOf(await world.catchUp())).toEqual([notListed]);
+    expect(versions(world)).toMatchObject({ parcels: 1, permits: 1 });
+  });
+
+  it('that a person gave up is not missing', async () => {
+    const world = await two();
+    list(world, travis);
+    await world.catchUp();
+    world.checkpoint.forget('sub_2');
+    const result = await world.catchUp();
+    expect(result.holds).toEqual([]);
+    expect(kinds(result)).toMatchObject({ zoning: 'retired' });
+    expect(versions(world)).toEqual({ parcels: 1, permits: 1 });
+    expect(missingOf(await world.catchUp())).toEqual([]);
+  });
+
+  it('that a person gave up, and was the only one of the mirror, leaves the mirror to another', async () => {
+    const world = await smallWorld();
+    subscribe(world, travis, 'parcels');
+    await world.catchUp();
+    list(world);
+    subscribe(world, harris, 'zoning');
+    const foreign = await world.catchUp();
+    expect(foreign.troubles).toMatchObject([{ error: { name: 'ConfigurationError' } }]);
+    world.checkpoint.forget('sub_1');
+    const result = await world.catchUp();
+    expect(result).toMatchObject({ troubles: [], holds: [] });
+    expect(versions(world)).toEqual({ zoning: 1 });
+  });
+});
+
+describe('a subscription that was never there', () => {
+  it('and is chosen is a wrong configuration', async () => {
+    const world = await two();
+    Object.assign(world.parts.choices, { subscriptions: ['sub_1', 'sub_2', 'sub_3'] });
+    const result = await world.catchUp();
+    expect(result.troubles).toMatchObject([{ error: { name: 'ConfigurationError' } }]);
+    expect(result.holds).toEqual([]);
+  });
+
+  it('and is not chosen is not missing', async () => {
+    const world = await two();
+    subscribe(world, subscription({ id: 'sub_3', name: 'Bexar' }), 'roads');
+    Object.assign(world.parts.choices, { subscriptions: ['Travis', 'Harris'] });
+    expect((await world.catchUp()).holds).toEqual([]);
+    expect(versions(world)).not.toHaveProperty('roads');
+  });
+});

@@ -62,13 +62,20 @@ export async function freeBytes(path: string): Promise<number> {
  */
 async function makeDirectories(path: string): Promise<void> {
   try {
+    await makeOneDirectory(path);
+  } catch (error) {
+    if (systemCode(error) !== 'ENOENT' || dirname(path) === path) throw error;
+    await makeDirectories(dirname(path));
+    await makeOneDirectory(path);
+  }
+}
+
+/** One that is there already was made by somebody else, maybe just now. */
+async function makeOneDirectory(path: string): Promise<void> {
+  try {
     await mkdir(path, { mode: DIRECTORY_MODE });
   } catch (error) {
-    const code = systemCode(error);
-    if (code === 'EEXIST' && (await stat(path)).isDirectory()) return;
-    if (code !== 'ENOENT' || dirname(path) === path) throw error;
-    await makeDirectories(dirname(path));
-    await mkdir(path, { mode: DIRECTORY_MODE });
+    if (systemCode(error) !== 'EEXIST' || !(await stat(path)).isDirectory()) throw error;
   }
 }
 

@@ -98,14 +98,15 @@ export async function oneSubscription(...datasetIds: string[]): Promise<World> {
 }
 
 /**
- * Publishes the next version of a dataset, and an event of it in the log of `sub_1`. Its snapshot is not made yet: the
+ * Publishes the next version of a dataset, which changes one row, and an event of it in the log of `sub_1`. Its snapshot is not made yet: the
  * manifest lists the one before.
  */
 export function publish(world: World, datasetId: string, changed: Partial<Version> = {}): Version {
   const { versions, snapshots, logs } = world.service;
   const first = snapshots.get(datasetId)?.version ?? 1;
   const listed = versions.get(datasetId) ?? [version(datasetId, first)];
-  const next = version(datasetId, (listed[0]?.version ?? 0) + 1, changed);
+  const counts = { added: 0, changed: 1, removed: 0 };
+  const next = version(datasetId, (listed[0]?.version ?? 0) + 1, { counts, ...changed });
   versions.set(datasetId, [next, ...listed]);
   const log = logs.get('sub_1') ?? [];
   log.push(event(101 + log.length, 'dataset.updated', { datasetId, version: next.version }));
@@ -127,6 +128,12 @@ export function publishWithSnapshot(
   return next;
 }
 
+/** Time passes. */
+export function elapse({ parts }: World, durationMs: number): void {
+  const now = new Date(parts.clock.now().getTime() + durationMs);
+  Object.assign(parts, { clock: { ...parts.clock, now: () => now } });
+}
+
 /** Throws at every call whose name matches. */
 export function throwAt(world: World, pattern: RegExp, error: Error): void {
   world.intervene = (call) => {
@@ -139,9 +146,17 @@ export function calm(world: World): void {
   world.calls.length = 0;
 }
 
+/** What became of each dataset, and of one that was updated, how: `loaded`, `applied`, `loaded, applied`. */
 export function kinds({ datasets }: CatchUpResult): Record<string, string> {
-  return Object.fromEntries(datasets.map(({ datasetId, kind }) => [datasetId, kind]));
+  return Object.fromEntries(
+    datasets.map(({ datasetId, kind, commits }) => [
+      datasetId,
+      kind === 'updated' ? commits.map((commit) => HOW[commit.kind]).join(', ') : kind,
+    ]),
+  );
 }
+
+const HOW = { snapshot: 'loaded', changes: 'applied' };
 
 export function versions(world: World): Record<string, number> {
   return Object.fromEntries([...world.tables.values()].map((one) => [one.datasetId, one.version]));

@@ -52,7 +52,7 @@ describe('a refused workspace', () => {
     expect(await world.catchUp()).toMatchObject({ holds: [{ keyHash: 'key-1' }] });
     calm(world);
     Object.assign(world.parts.choices, { keyHash: 'key-2' });
-    expect(await world.catchUp()).toMatchObject({ holds: [], datasets: [{ kind: 'loaded' }] });
+    expect(await world.catchUp()).toMatchObject({ holds: [], datasets: [{ kind: 'updated' }] });
   });
 });
 
@@ -134,7 +134,7 @@ describe('trouble of a dataset', () => {
     expect(world.calls.filter((call) => call.endsWith('parcels'))).toEqual([]);
     expect(versions(world)).toEqual({ parcels: 1 });
     world.checkpoint.lift({ kind: 'dataset', datasetId: 'parcels' });
-    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied' });
   });
 
   it('bad content is told again and not fetched again, until the service names other content', async () => {
@@ -181,7 +181,7 @@ describe('a bug', () => {
     const error = new TypeError('undefined is not a function');
     world.service.outcomes.push(({ datasetId }) => ({ kind: 'failed', datasetId, error }));
     const { datasets, troubles } = await world.catchUp();
-    expect(datasets.map(({ kind }) => kind).sort()).toEqual(['failed', 'loaded']);
+    expect(datasets.map(({ kind }) => kind).sort()).toEqual(['failed', 'updated']);
     expect(datasets.find(({ kind }) => kind === 'failed')).toMatchObject({ error });
     expect(troubles).toEqual([]);
   });

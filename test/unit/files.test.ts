@@ -35,6 +35,13 @@ describe('folders', () => {
     expect([await modeOf(join(folder, 'a')), await modeOf(join(folder, 'a', 'b'))]).toEqual([0o700, 0o700]);
   });
 
+  it('are made side by side, with the same folders above them', async () => {
+    const above = join(await newFolder(), 'a', 'b');
+    const paths = Array.from({ length: 8 }, (_, index) => join(above, String(index)));
+    await Promise.all(paths.map((path) => makeDirectory('test.make', path)));
+    expect(await readdir(above)).toHaveLength(8);
+  });
+
   it('that are there keep their mode', async () => {
     const folder = await newFolder();
     await chmod(folder, 0o755);

@@ -1,0 +1,384 @@
+/** Changes in a catch-up: fetched ahead, applied as one, and what gives way to the snapshot instead. */
+
+import { readdir } from 'node:fs/promises';
+import { describe, expect, it } from 'vitest';
+import type { ChangesRequest } from '../../src/feed/feed.ts';
+import {
+  BadChangesError,
+  DataError,
+  InterruptedError,
+  ServiceUnavailableError,
+  UnknownColumnsError,
+  UnusableChangesError,
+} from '../../src/model/errors.ts';
+import type { CatchUpResult } from '../../src/sync/result.ts';
+import { notRecorded, recorded } from '../support/small-feed.ts';
+import {
+  calm,
+  elapse,
+  kinds,
+  oneSubscription,
+  publish,
+  publishWithSnapshot,
+  throwAt,
+  versions,
+  type World,
+} from '../support/small-world.ts';
+import { column, entry, event, NOW, refusal, schema, table, version } from '../support/sync-values.ts';
+
+/** A mirror at version 1 of everything. */
+async function caughtUp(...datasetIds: string[]): Promise<World> {
+  const world = await oneSubscription(...datasetIds);
+  await world.catchUp();
+  calm(world);
+  return world;
+}
+
+function commitsOf({ datasets }: CatchUpResult, datasetId = 'parcels') {
+  return datasets.find((one) => one.datasetId === datasetId)?.commits;
+}
+
+/** What was asked for datasets. The order of versions that are fetched at once is left to chance. */
+function asked(world: World): readonly string[] {
+  const calls = world.calls.filter((call) => /^(versions|schemas|changes|download) /.test(call));
+  return [
+    ...calls.filter((call) => !call.startsWith('changes')),
+    ...calls.filter((call) => call.startsWith('changes')).sort(),
+  ];
+}
+
+function journal(world: World): readonly string[] {
+  return world.checkpoint.recentJournal(3).map(({ kind, detail }) => `${kind} ${detail}`);
+}
+
+const BIG_BYTES = 100_000_000;
+
+describe('published changes', () => {
+  it('are applied as one, without a download', async () => {
+    const world = await caughtUp('parcels');
+    for (const added of [1, 2, 3]) {
+      publish(world, 'parcels', { counts: { added, changed: 1, removed: 0 }, rowCount: null });
+    }
+    const result = await world.catchUp();
+    expect(commitsOf(result)).toMatchObject([
+      {
+        kind: 'changes',
+        fromVersion: 1,
+        toVersion: 4,
+        rowCount: 16,
+        net: { added: 6, changed: 3, removed: 0 },
+        versions: 3,
+        bytes: 96,
+      },
+    ]);
+    expect(asked(world)).toEqual([
+      'versions parcels',
+      'schemas parcels',
+      'changes parcels 2',
+      'changes parcels 3',
+      'changes parcels 4',
+    ]);
+    expect(world.applied).toMatchObject([
+      {
+        version: 4,
+        publishedAt: NOW,
+        addsColumns: false,
+        schema: { schemaVersion: '1' },
+        versions: [
+          { version: 2, counts: { added: 1 }, rowCount: null },
+          { version: 3, counts: { added: 2 } },
+          { version: 4, counts: { added: 3 } },
+        ],
+      },
+    ]);
+    expect(journal(world)[0]).toBe('applied version 1 to 4 (3 versions): 6 added, 3 changed, 0 removed');
+    expect(await readdir(world.parts.choices.stagingDirectory)).toEqual([]);
+    calm(world);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
+    expect(asked(world)).toEqual([]);
+  });
+
+  it('F36: of 600 versions are one commit, each in a folder of its own, a few fetched at once', async () => {
+    const world = await caughtUp('parcels');
+    const folders = new Set<string>();
+    let [now, most] = [0, 0];
+    const counts = { added: 0, changed: 1, removed: 0 };
+    const records = Array.from({ length: 600 }, (_, index) => version('parcels', 601 - index, { counts }));
+    world.service.versions.set('parcels', records);
+    world.service.logs.set('sub_1', [event(101, 'dataset.updated', { version: 601 })]);
+    for (const record of records) {
+      world.service.changes.set(`parcels ${record.version}`, async (request) => {
+        folders.add(request.directory);
+        most = Math.max(most, ++now);
+        const page = await recorded(request, record);
+        now -= 1;
+        return page;
+      });
+    }
+    const result = await world.catchUp();
+    expect(commitsOf(result)).toMatchObject([{ fromVersion: 1, toVersion: 601, versions: 600 }]);
+    expect(folders.size).toBe(600);
+    expect(most).toBe(8);
+  });
+
+  it('beyond what is spooled for one commit are the next one', async () => {
+    const world = await caughtUp('parcels');
+    for (let number = 2; number <= 21; number++) {
+      const record = publish(world, 'parcels');
+      world.service.changes.set(`parcels ${number}`, async (request) => ({
+        ...(await recorded(request, record)),
+        bytes: BIG_BYTES,
+      }));
+    }
+    // Four of the first eight end before 500 MB are spooled, and each lets another one begin.
+    expect(commitsOf(await world.catchUp())).toMatchObject([
+      { fromVersion: 1, toVersion: 13, versions: 12, bytes: 12 * BIG_BYTES },
+      { fromVersion: 13, toVersion: 21, versions: 8 },
+    ]);
+    expect(world.applied[1]?.versions[0]?.version).toBe(14);
+  });
+
+  it('follow the snapshot of a manifest that lags, in the same catch-up', async () => {
+    const world = await oneSubscription('parcels');
+    publish(world, 'parcels');
+    publish(world, 'parcels');
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded, applied' });
+    expect(versions(world)).toEqual({ parcels: 3 });
+    expect(world.calls.filter((call) => call === 'versions parcels')).toHaveLength(1);
+  });
+
+  it('are planned again from what the mirror has by then, where it is not what they were planned from', async () => {
+    const world = await caughtUp('parcels');
+    publish(world, 'parcels');
+    publish(world, 'parcels');
+    world.service.outcomes.push(({ datasetId }) => {
+      world.tables.set(datasetId, { ...table(1), version: 2 });
+      return { kind: 'overtaken', datasetId };
+    });
+    expect(commitsOf(await world.catchUp())).toMatchObject([{ fromVersion: 2, toVersion: 3 }]);
+  });
+
+  it('that add columns are applied with them where the user chose so, and loaded else', async () => {
+    for (const schemaChanges of ['alter', 'reload'] as const) {
+      const world = await caughtUp('parcels');
+      Object.assign(world.parts.choices, { schemaChanges });
+      const added = { kind: 'additive', previousSchemaVersion: '1', keyColumnsChanged: false } as const;
+      const [old] = [schema('parcels')];
+      const columns = [...old.columns, column('zone')];
+      const next = schema('parcels', {
+        schemaVersion: '2',
+        firstVersion: 2,
+        columns,
+        changeFromPrevious: added,
+      });
+      world.service.schemas.set('parcels', [next, old]);
+      publishWithSnapshot(world, 'parcels', { schemaVersion: '2' });
+      const isAltered = schemaChanges === 'alter';
+      expect(kinds(await world.catchUp())).toEqual({ parcels: isAltered ? 'applied' : 'loaded' });
+      expect(world.applied).toMatchObject(
+        isAltered ? [{ addsColumns: true, schema: { schemaVersion: '2' } }] : [],
+      );
+      expect(world.tables.get('parcels')?.columns.map(({ name }) => name)).toEqual(['id', 'zone']);
+    }
+  });
+});
+
+describe('changes give way to the snapshot', () => {
+  const contradicts = (says: Parameters<typeof recorded>[1]) => (request: ChangesRequest) =>
+    recorded(request, says);
+
+  it.each([
+    ['that are not recorded', notRecorded, 'the service says that it has not recorded them'],
+    [
+      'that start from another version than their record says',
+      contradicts({ previousVersion: 1, schemaVersion: '1' }),
+      'they start from version 1, and the list of versions says 2',
+    ],
+    [
+      'that have another schema than their record says',
+      contradicts({ previousVersion: 2, schemaVersion: '7' }),
+      'they have the schema "7", and the list of versions says "1"',
+    ],
+  ])('%s', async (_, answer, why) => {
+    const world = await caughtUp('parcels');
+    for (let number = 2; number <= 4; number++) publishWithSnapshot(world, 'parcels');
+    world.service.changes.set('parcels 3', answer);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+    expect(versions(world)).toEqual({ parcels: 4 });
+    expect(journal(world)[1]).toBe(`gave way the changes of version 3 to the snapshot: ${why}`);
+    expect(world.logged).toContainEqual([
+      'info',
+      { dataset: 'parcels', version: 3, why },
+      'Changes give way to the snapshot.',
+    ]);
+    expect(await readdir(world.parts.choices.stagingDirectory)).toEqual([]);
+  });
+
+  it.each(['prepare', 'commit'])('whose numbers do not add up: found in %s', async (where) => {
+    const world = await caughtUp('parcels');
+    publishWithSnapshot(world, 'parcels');
+    const error = new UnusableChangesError('parcels', 2, 'they add 3 rows, and its record says 2');
+    if (where === 'commit') {
+      world.service.outcomes.push(({ datasetId }) => ({ kind: 'failed', datasetId, error }));
+    } else {
+      let examined = 0;
+      world.intervene = (call) => {
+        if (call === 'prepare parcels' && ++examined === 1) throw error;
+      };
+    }
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+    expect(journal(world)[1]).toContain('the changes of version 2 to the snapshot: they add 3 rows');
+  });
+
+  it('as far as the manifest is there: until then the table moves as far as it can, and waits', async () => {
+    const world = await caughtUp('parcels');
+    for (let number = 2; number <= 4; number++) publish(world, 'parcels');
+    world.service.changes.set('parcels 3', notRecorded);
+    expect(await world.catchUp()).toMatchObject({
+      datasets: [{ kind: 'waiting', commits: [{ kind: 'changes', toVersion: 2 }] }],
+    });
+    publishWithSnapshot(world, 'parcels');
+    world.service.changes.set('parcels 5', notRecorded);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+    expect(versions(world)).toEqual({ parcels: 5 });
+  });
+});
+
+describe('bad changes', () => {
+  const bad = new BadChangesError('parcels', 3, 'Version 3, page 1: acreage of row 7 is "many", no number.');
+
+  it('fail their dataset alone, are not fetched again, and are passed over by a resync', async () => {
+    const world = await caughtUp('parcels', 'permits');
+    for (let number = 2; number <= 4; number++) publishWithSnapshot(world, 'parcels');
+    for (let number = 2; number <= 4; number++) publish(world, 'permits');
+    throwAt(world, /^prepare parcels/, bad);
+    const result = await world.catchUp();
+    expect(kinds(result)).toEqual({ parcels: 'failed', permits: 'applied' });
+    expect(result.datasets[0]).toMatchObject({ error: bad, failure: { content: 'changes of version 3' } });
+    expect(versions(world)).toEqual({ parcels: 1, permits: 4 });
+    calm(world);
+    expect(await world.catchUp()).toMatchObject({
+      datasets: [{ kind: 'failed', error: { message: bad.message, hint: bad.hint } }, { kind: 'current' }],
+    });
+    expect(asked(world)).not.toContainEqual(expect.stringMatching(/^changes/));
+    world.checkpoint.askResync(['parcels']);
+    expect(kinds(await world.catchUp())).toMatchObject({ parcels: 'loaded' });
+    expect(world.checkpoint.failures().size).toBe(0);
+  });
+
+  it('are fetched again after a day', async () => {
+    const world = await caughtUp('parcels');
+    for (let number = 2; number <= 4; number++) publish(world, 'parcels');
+    throwAt(world, /^prepare parcels/, bad);
+    await world.catchUp();
+    calm(world);
+    elapse(world, 24 * 3_600_000);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied' });
+    expect(world.checkpoint.failures().size).toBe(0);
+  });
+
+  it('after a snapshot that was loaded: what was committed is told', async () => {
+    const world = await oneSubscription('parcels');
+    publish(world, 'parcels');
+    world.intervene = (call) => {
+      if (call === 'prepare parcels' && world.tables.has('parcels')) throw bad;
+    };
+    expect(await world.catchUp()).toMatchObject({
+      datasets: [{ kind: 'failed', commits: [{ kind: 'snapshot', toVersion: 1 }] }],
+    });
+    expect(journal(world)).toHaveLength(1);
+  });
+
+  it('with columns that the schema does not know make it be read once more', async () => {
+    const world = await caughtUp('parcels', 'permits');
+    publish(world, 'parcels');
+    publish(world, 'permits');
+    let examined = 0;
+    world.intervene = (call) => {
+      if (call === 'prepare parcels' && ++examined === 1) throw new UnknownColumnsError('parcels', ['zone']);
+      if (call === 'prepare permits') throw new UnknownColumnsError('permits', ['zone']);
+    };
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied', permits: 'failed' });
+    for (const datasetId of ['parcels', 'permits']) {
+      expect(world.calls.filter((call) => call === `schemas ${datasetId}`)).toHaveLength(2);
+    }
+    expect(world.checkpoint.failures().get('permits')?.content).toBe('changes of version 2');
+  });
+});
+
+describe('trouble on the way', () => {
+  it('of one version applies none, and leaves nothing behind', async () => {
+    const world = await caughtUp('parcels');
+    for (let number = 2; number <= 4; number++) publish(world, 'parcels');
+    throwAt(world, /^changes parcels 3/, new ServiceUnavailableError('unreachable'));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'failed' });
+    expect(world.applied).toEqual([]);
+    const { stagingDirectory } = world.parts.choices;
+    const [folder = ''] = await readdir(stagingDirectory);
+    expect(await readdir(`${stagingDirectory}/${folder}`)).toEqual([]);
+    calm(world);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied' });
+    expect(world.checkpoint.failures().size).toBe(0);
+  });
+
+  it('stopped between the fetch and the commit, it is done again at the next catch-up', async () => {
+    const world = await caughtUp('parcels');
+    publish(world, 'parcels');
+    const stop = new AbortController();
+    world.intervene = (call) => {
+      if (call !== 'prepare parcels') return;
+      stop.abort(new InterruptedError('Asked to stop.'));
+      throw stop.signal.reason;
+    };
+    const result = await world.catchUp(stop.signal);
+    expect(result.troubles).toMatchObject([{ error: { name: 'InterruptedError' } }]);
+    expect(kinds(result)).toEqual({ parcels: 'waiting' });
+    calm(world);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied' });
+  });
+
+  it('a refusal holds the dataset, and nothing more is asked for it', async () => {
+    const world = await caughtUp('parcels');
+    publish(world, 'parcels');
+    throwAt(world, /^changes/, refusal({ kind: 'dataset', datasetId: 'parcels' }));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'held' });
+    calm(world);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'held' });
+    expect(asked(world)).toEqual([]);
+  });
+
+  it('a failure of other content stands while changes before it are applied', async () => {
+    const world = await caughtUp('parcels');
+    publish(world, 'parcels');
+    publish(world, 'parcels', { resyncRequired: true });
+    world.service.snapshots.set('parcels', entry('parcels', 3));
+    throwAt(world, /^prepare parcels/, new DataError('The file is broken.'));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'failed' });
+    calm(world);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'failed' });
+    expect(world.calls).not.toContain('download parcels');
+  });
+});
+
+describe('a resync that a person asks for', () => {
+  it('loads the same version again, once', async () => {
+    const world = await caughtUp('parcels', 'permits');
+    world.checkpoint.askResync(['parcels']);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'current' });
+    expect(journal(world)[0]).toContain('a person asked for it');
+    expect(world.checkpoint.wants().get('parcels')).toMatchObject({ resyncsAsked: 1, resyncsDone: 1 });
+    calm(world);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'current' });
+    expect(asked(world)).toEqual([]);
+  });
+
+  it('waits where the manifest is older than the table', async () => {
+    const world = await caughtUp('parcels');
+    publish(world, 'parcels');
+    await world.catchUp();
+    world.checkpoint.askResync(['parcels']);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting' });
+    publishWithSnapshot(world, 'parcels');
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+  });
+});

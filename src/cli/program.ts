@@ -6,6 +6,7 @@ import { settingsHelp } from '../configuration/help.ts';
 import { type LoadInput, loadConfiguration, loadLocalConfiguration } from '../configuration/load.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
+import { dryRun } from './dry-run.ts';
 import { EXIT_CODES, EXIT_CODES_HELP, type ExitCode } from './exit-codes.ts';
 import { forget } from './forget.ts';
 import { init } from './init.ts';
@@ -78,7 +79,9 @@ function defineServiceCommands(program: Command, context: Context, finish: Finis
   program
     .command('once')
     .description('catch up with everything published so far, print a summary, exit')
-    .action(async () => finish(await once(configured(), context)));
+    .option('--dry-run', 'tell what would be done, with bytes, rows and disk, and change nothing')
+    .option('--json', 'what a dry run tells as JSON, for programs')
+    .action(async (flags: OnceFlags) => finish(await catchUpOrTell(flags, configured(), context)));
   program
     .command('subscriptions')
     .description('list what the API key can see')
@@ -96,6 +99,22 @@ function defineServiceCommands(program: Command, context: Context, finish: Finis
     .action(async (datasetIds: readonly string[], { json = false }: { json?: boolean }) =>
       finish(await verify(configured(), context, { datasetIds, json })),
     );
+}
+
+interface OnceFlags {
+  readonly dryRun?: boolean;
+  readonly json?: boolean;
+}
+
+/** @throws UsageError */
+function catchUpOrTell(
+  { dryRun: isDry = false, json = false }: OnceFlags,
+  configuration: Configuration,
+  context: Context,
+): Promise<ExitCode> {
+  if (isDry) return dryRun(configuration, context, { json });
+  if (json) throw new UsageError('--json goes with --dry-run.', { hint: 'feed-sync once --help' });
+  return once(configuration, context);
 }
 
 function defineLocalCommands(program: Command, context: Context, finish: Finish): void {

@@ -1,0 +1,246 @@
+/** Datasets that leave and come back, subscriptions that are gone, and tables that nobody knows of. */
+
+import { describe, expect, it } from 'vitest';
+import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import { exitCodeOfResult } from '../../src/cli/summary.ts';
+import { ServiceUnavailableError } from '../../src/model/errors.ts';
+import {
+  calm,
+  kinds,
+  oneSubscription,
+  subscribe,
+  throwAt,
+  versions,
+  type World,
+} from '../support/small-world.ts';
+import { entry, event, id, subscription, table } from '../support/sync-values.ts';
+
+async function caughtUp(...datasetIds: string[]): Promise<World> {
+  const world = await oneSubscription(...datasetIds);
+  await world.catchUp();
+  calm(world);
+  return world;
+}
+
+/** The datasets leave the subscription: its log says so, and its manifest lists them no more. */
+function remove(
+  world: World,
+  datasetIds: readonly string[],
+  subscriptionId = 'sub_1',
+  reason = 'left_coverage',
+): void {
+  const { logs, members, reflects } = world.service;
+  const log = logs.get(subscriptionId) ?? [];
+  for (const datasetId of datasetIds) {
+    log.push(event(101 + log.length, 'dataset.removed', { datasetId, reason }));
+  }
+  const stay = (members.get(subscriptionId) ?? []).filter((datasetId) => !datasetIds.includes(datasetId));
+  members.set(subscriptionId, stay);
+  reflects.set(subscriptionId, id(100 + log.length));
+}
+
+describe('a dataset that leaves its subscription', () => {
+  it.each(['archive', 'drop', 'keep'] as const)('is retired as the user chose: %s', async (how) => {
+    const world = await caughtUp('parcels', 'permits');
+    Object.assign(world.parts.choices, { removedDatasets: how });
+    remove(world, ['parcels']);
+    const result = await world.catchUp();
+    const table = { archive: 'archived.parcels__1', drop: null, keep: 'main.parcels' }[how];
+    expect(result.datasets).toMatchObject([{ kind: 'retired', table }, { kind: 'current' }]);
+    expect(world.retired).toMatchObject([
+      { datasetId: 'parcels', how, reason: 'left subscription sub_1: left_coverage' },
+    ]);
+    expect(world.checkpoint.recentJournal(1)[0]).toMatchObject({
+      kind: 'retired',
+      detail: `left subscription sub_1: left_coverage; ${table === null ? 'dropped' : `its rows are in ${table}`}`,
+    });
+    expect(exitCodeOfResult(result)).toBe(EXIT_CODES.caughtUp);
+    expect(world.calls.filter((call) => call.endsWith('parcels'))).toEqual([]);
+    expect(kinds(await world.catchUp())).toEqual({ permits: 'current' });
+  });
+
+  it('is loaded again when it comes back, also with a lower version', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    world.service.snapshots.set('parcels', entry('parcels', 7));
+    await world.catchUp();
+    remove(world, ['parcels']);
+    await world.catchUp();
+    world.service.logs.get('sub_1')?.push(event(102, 'dataset.added', { datasetId: 'parcels', version: 2 }));
+    world.service.members.set('sub_1', ['parcels', 'permits']);
+    world.service.snapshots.set('parcels', entry('parcels', 2));
+    world.service.reflects.set('sub_1', id(102));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'current' });
+    expect(versions(world)).toEqual({ parcels: 2, permits: 1 });
+  });
+
+  it('and comes back on the same page is loaded again, and not retired', async () => {
+    const world = await caughtUp('parcels');
+    world.service.logs.set('sub_1', [
+      event(101, 'dataset.removed'),
+      event(102, 'dataset.added', { version: 1 }),
+    ]);
+    world.service.reflects.set('sub_1', id(102));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+    expect(world.retired).toEqual([]);
+  });
+
+  it('stays as long as another subscription holds it', async () => {
+    const world = await oneSubscription('parcels');
+    subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
+    await world.catchUp();
+    remove(world, ['parcels']);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
+    remove(world, ['parcels'], 'sub_2');
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired' });
+  });
+
+  it('stays until every log was read: it may have come to another subscription', async () => {
+    const world = await oneSubscription('parcels');
+    subscribe(world, subscription({ id: 'sub_2' }), 'permits');
+    await world.catchUp();
+    remove(world, ['parcels']);
+    throwAt(world, /^events sub_2/, new ServiceUnavailableError('unreachable'));
+    const result = await world.catchUp();
+    expect(kinds(result)).toEqual({ parcels: 'waiting', permits: 'current' });
+    expect(exitCodeOfResult(result)).toBe(EXIT_CODES.tryAgainLater);
+    expect(world.retired).toEqual([]);
+    calm(world);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired', permits: 'current' });
+  });
+
+  it('that the user did not choose is left alone', async () => {
+    const world = await caughtUp('parcels', 'permits');
+    remove(world, ['parcels']);
+    Object.assign(world.parts.choices, { exclude: ['parcels'] });
+    expect(kinds(await world.catchUp())).toEqual({ permits: 'current' });
+    expect(versions(world)).toEqual({ parcels: 1, permits: 1 });
+  });
+
+  it('that changed meanwhile is planned again', async () => {
+    const world = await caughtUp('parcels', 'permits');
+    remove(world, ['parcels']);
+    world.service.outcomes.push(({ datasetId }) => ({ kind: 'overtaken', datasetId }));
+    expect(kinds(await world.catchUp())).toMatchObject({ parcels: 'retired' });
+  });
+});
+
+describe('many datasets that leave at once', () => {
+  const MANY = Array.from({ length: 12 }, (_, index) => `dataset-${String(index).padStart(2, '0')}`);
+
+  it('wait for a person, are told once, and go when the person agrees', async () => {
+    const world = await caughtUp(...MANY, 'parcels');
+    remove(world, MANY);
+    const result = await world.catchUp();
+    expect(result.holds).toMatchObject([
+      { refusal: { scope: { kind: 'retirement' }, code: 'mass_retirement', status: null } },
+    ]);
+    expect(kinds(result)).toMatchObject({ [MANY[0] ?? '']: 'held', parcels: 'current' });
+    expect(exitCodeOfResult(result)).toBe(EXIT_CODES.personMustAct);
+    expect(world.tables.size).toBe(13);
+    calm(world);
+    expect((await world.catchUp()).holds).toEqual(result.holds);
+    expect(world.calls.filter((call) => call.includes('dataset-'))).toEqual([]);
+    expect(world.checkpoint.approveRetirements()).toEqual(MANY);
+    expect(await world.catchUp()).toMatchObject({ holds: [] });
+    expect(versions(world)).toEqual({ parcels: 1 });
+  });
+
+  it('are held no more once they are back', async () => {
+    const world = await caughtUp(...MANY);
+    remove(world, MANY);
+    await world.catchUp();
+    const log = world.service.logs.get('sub_1') ?? [];
+    for (const datasetId of MANY) {
+      log.push(event(101 + log.length, 'dataset.added', { datasetId, version: 1 }));
+    }
+    world.service.members.set('sub_1', MANY);
+    world.service.reflects.set('sub_1', id(100 + log.length));
+    const result = await world.catchUp();
+    expect(result.holds).toEqual([]);
+    expect(new Set(Object.values(kinds(result)))).toEqual(new Set(['loaded']));
+    expect(world.checkpoint.holds()).toEqual([]);
+  });
+
+  it('are still held when a log could not be read meanwhile', async () => {
+    const world = await oneSubscription(...MANY);
+    subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
+    await world.catchUp();
+    remove(world, MANY);
+    await world.catchUp();
+    throwAt(world, /^events sub_2/, new ServiceUnavailableError('unreachable'));
+    expect(await world.catchUp()).toMatchObject({ holds: [{ refusal: { scope: { kind: 'retirement' } } }] });
+  });
+});
+
+describe('a subscription that is gone', () => {
+  async function twoSubscriptions(): Promise<World> {
+    const world = await oneSubscription('parcels');
+    subscribe(world, subscription({ id: 'sub_2', name: 'Hays' }), 'permits');
+    await world.catchUp();
+    calm(world);
+    return world;
+  }
+
+  it.each([
+    ['the service no longer lists it', (world: World) => world.service.subscriptions.pop()],
+    [
+      'it is selected no more',
+      (world: World) => Object.assign(world.parts.choices, { subscriptions: ['Travis'] }),
+    ],
+  ])('is held, and its datasets stay and cost no call: %s', async (_, disappear) => {
+    const world = await twoSubscriptions();
+    disappear(world);
+    const result = await world.catchUp();
+    expect(result).toMatchObject({
+      subscriptions: 1,
+      holds: [{ refusal: { scope: { subscriptionId: 'sub_2' }, code: 'subscription_missing' } }],
+    });
+    expect(kinds(result)).toEqual({ parcels: 'current', permits: 'held' });
+    expect(exitCodeOfResult(result)).toBe(EXIT_CODES.personMustAct);
+    expect(world.tables.size).toBe(2);
+    expect(world.calls.filter((call) => /sub_2|permits/.test(call))).toEqual([]);
+  });
+
+  it('is given up: what only it held is retired, and the destination names it no more', async () => {
+    const world = await twoSubscriptions();
+    world.service.subscriptions.pop();
+    await world.catchUp();
+    expect(world.checkpoint.forget('sub_2')).toEqual(['permits']);
+    const result = await world.catchUp();
+    expect(kinds(result)).toEqual({ parcels: 'current', permits: 'retired' });
+    expect(result.holds).toEqual([]);
+    expect(world.enrolments.at(-1)).toMatchObject({
+      subscriptionIds: ['sub_1'],
+      forgottenSubscriptionIds: ['sub_2'],
+    });
+    expect(world.checkpoint.forgotten()).toEqual([]);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
+  });
+
+  it('that is refused holds its datasets, but not one that another subscription has too', async () => {
+    const world = await twoSubscriptions();
+    world.service.members.set('sub_2', ['parcels', 'permits']);
+    await world.catchUp();
+    world.service.subscriptions.pop();
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'held' });
+  });
+});
+
+describe('a table that no checkpoint knows', () => {
+  it('is retired once all that the mirror has seen is read', async () => {
+    const world = await oneSubscription('parcels');
+    world.enrolments.push({
+      origin: 'https://feed.example',
+      subscriptionIds: ['sub_1', 'sub_2'],
+      forgottenSubscriptionIds: [],
+      datasetIds: [],
+    });
+    world.tables.set('permits', table(1, { datasetId: 'permits', tableName: 'permits' }));
+    // The mirror has seen a subscription that is not there: it may hold the table.
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+    expect(world.tables.has('permits')).toBe(true);
+    world.checkpoint.forget('sub_2');
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'retired' });
+    expect(world.retired).toMatchObject([{ reason: 'left subscription sub_1: not listed any more' }]);
+  });
+});

@@ -69,6 +69,15 @@ describe('the admin surface', () => {
     expect(await eventTypes(feed)).toEqual(types);
   });
 
+  it('removes and restores without a word', async () => {
+    const { feed, act } = await started();
+    const removed = await act('/remove', { datasetId: 'a', announce: false });
+    expect(removed.body.datasets).toMatchObject([{ datasetId: 'a', subscriptions: 0 }]);
+    const restored = await act('/restore', { datasetId: 'a', announce: false });
+    expect(restored.body.datasets).toMatchObject([{ datasetId: 'a', subscriptions: 1 }]);
+    expect(await eventTypes(feed)).toEqual(['dataset.added']);
+  });
+
   it('lets positions expire', async () => {
     const { feed, act } = await started();
     await act('/expire');

@@ -10,6 +10,7 @@ import {
   RefusalError,
   ServiceUnavailableError,
   StorageError,
+  UnusableChangesError,
   UsageError,
 } from '../model/errors.ts';
 
@@ -41,7 +42,11 @@ export function exitCodeOf(error: unknown): ExitCode {
   if (error instanceof ConfigurationError) return EXIT_CODES.wrongConfiguration;
   if (error instanceof RefusalError) return EXIT_CODES.personMustAct;
   if (error instanceof StorageError) return EXIT_CODES.storageTrouble;
-  if (error instanceof DataError || error instanceof ContractViolationError) return EXIT_CODES.dataTrouble;
+  const isOfContent =
+    error instanceof DataError ||
+    error instanceof UnusableChangesError ||
+    error instanceof ContractViolationError;
+  if (isOfContent) return EXIT_CODES.dataTrouble;
   const passes =
     error instanceof ServiceUnavailableError ||
     error instanceof CursorExpiredError ||
@@ -57,7 +62,7 @@ export function mostUrgent(codes: readonly ExitCode[]): ExitCode {
 
 export const EXIT_CODES_HELP = `Exit codes:
   0   caught up                        75  try again later (service unreachable, mirror busy, interrupted)
-  64  wrong usage                      77  a person must act (the service refused)
+  64  wrong usage                      77  a person must act (its summary says how)
   65  trouble with a dataset's data    78  wrong configuration
   70  a bug in feed-sync               Where several apply: 70, 74, 78, 77, 75, 65, the first that does.
   74  trouble with the local disk`;

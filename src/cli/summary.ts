@@ -1,7 +1,7 @@
 /** The summary at the end of a catch-up, and the exit code that goes with it. Pure. */
 
 import { formatBytes, formatCount, formatDuration } from '../lib/units.ts';
-import type { CatchUpResult, DatasetResult } from '../sync/result.ts';
+import type { CatchUpResult, Commit, DatasetResult } from '../sync/result.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from './exit-codes.ts';
 import { tellError, tellHold } from './person.ts';
 import { printable } from './terminal.ts';
@@ -17,14 +17,12 @@ export function summarize(result: CatchUpResult): string {
     ...result.troubles.map(
       ({ subscriptionId, error }) => `${ofSubscription(subscriptionId)}${tellError(error)}`,
     ),
-    ...section('Held', ofKind(datasets, 'held'), ({ hold }) => tellHold(hold)),
-    ...section('Failed', ofKind(datasets, 'failed'), ({ error, failure }) =>
-      [
-        tellError(error),
-        ...(failure === null ? [] : [`tried again after ${failure.retryAt.toISOString()}`]),
-      ].join('\n'),
-    ),
-    ...section('Waiting', ofKind(datasets, 'waiting'), ({ why }) => why),
+    ...section('Held', ofKind(datasets, 'held').filter(isHeldItself), ({ hold }) => [tellHold(hold)]),
+    ...section('Failed', ofKind(datasets, 'failed'), ({ error, failure }) => [
+      tellError(error),
+      ...(failure === null ? [] : [`tried again after ${failure.retryAt.toISOString()}`]),
+    ]),
+    ...section('Waiting', ofKind(datasets, 'waiting'), ({ why }) => [why]),
   ].join('\n');
 }
 
@@ -38,8 +36,9 @@ export function exitCodeOfResult({ datasets, troubles, holds }: CatchUpResult): 
 
 function exitCodeOfDataset(result: DatasetResult): ExitCode {
   switch (result.kind) {
-    case 'loaded':
+    case 'updated':
     case 'current':
+    case 'retired':
       return EXIT_CODES.caughtUp;
     case 'waiting':
       return EXIT_CODES.tryAgainLater;
@@ -54,35 +53,88 @@ function headline({ datasets, subscriptions, troubles, holds, durationMs }: Catc
   // It did not get as far as the datasets: to count none would sound as if there were none.
   if (datasets.length === 0 && troubles.length + holds.length > 0)
     return `Nothing was caught up. ${formatDuration(durationMs)}.`;
-  const loaded = ofKind(datasets, 'loaded');
-  const rows = loaded.reduce((sum, { rowCount }) => sum + rowCount, 0);
-  const bytes = loaded.reduce((sum, result) => sum + result.bytes, 0);
-  const counts = (['loaded', 'current', 'waiting', 'held', 'failed'] as const)
-    .map((kind) => ({ kind, count: ofKind(datasets, kind).length }))
-    .filter(({ kind, count }) => count > 0 || kind === 'loaded' || kind === 'current')
-    .map(({ kind, count }) => `${formatCount(count)} ${WORDS[kind]}`);
-  const work = loaded.length === 0 ? '' : ` ${plural(rows, 'row')} from ${formatBytes(bytes)}.`;
+  const counted = COUNTED.map(({ words, counts, isAlwaysTold }) => {
+    const count = datasets.filter(counts).length;
+    return count > 0 || isAlwaysTold === true ? [`${formatCount(count)} ${words}`] : [];
+  });
   const scope = `${plural(datasets.length, 'dataset')} in ${plural(subscriptions, 'subscription')}`;
-  return `${scope}: ${counts.join(', ')}.${work} ${formatDuration(durationMs)}.`;
+  const commits = datasets.flatMap((result) => result.commits);
+  const done = [...tellLoads(commits), ...tellChanges(commits), formatDuration(durationMs)];
+  return `${scope}: ${counted.flat().join(', ')}. ${done.join('. ')}.`;
 }
 
-const WORDS = {
-  loaded: 'loaded',
-  current: 'already up to date',
-  waiting: 'waiting',
-  held: 'held',
-  failed: 'failed',
-} as const;
+interface Counted {
+  readonly words: string;
+  readonly counts: (result: DatasetResult) => boolean;
+  readonly isAlwaysTold?: boolean;
+}
+
+/** Every result is counted once. */
+const COUNTED: readonly Counted[] = [
+  { words: 'loaded', counts: (result) => result.kind === 'updated' && hasLoaded(result), isAlwaysTold: true },
+  { words: 'updated by changes', counts: (result) => result.kind === 'updated' && !hasLoaded(result) },
+  { words: 'retired', counts: ({ kind }) => kind === 'retired' },
+  { words: 'already up to date', counts: ({ kind }) => kind === 'current', isAlwaysTold: true },
+  { words: 'waiting', counts: ({ kind }) => kind === 'waiting' },
+  { words: 'held', counts: ({ kind }) => kind === 'held' },
+  { words: 'failed', counts: ({ kind }) => kind === 'failed' },
+];
+
+function hasLoaded({ commits }: DatasetResult): boolean {
+  return commits.some(({ kind }) => kind === 'snapshot');
+}
+
+/** `2,000,000 rows from 18.2 MB` */
+function tellLoads(commits: readonly Commit[]): readonly string[] {
+  const loads = commits.filter(({ kind }) => kind === 'snapshot');
+  if (loads.length === 0) return [];
+  const rows = sumOf(loads, ({ rowCount }) => rowCount);
+  return [`${plural(rows, 'row')} from ${formatBytes(sumOf(loads, ({ bytes }) => bytes))}`];
+}
+
+/** `3 versions: 12 rows added, 4 changed, 1 removed, from 2.1 KB` */
+function tellChanges(commits: readonly Commit[]): readonly string[] {
+  const changes = commits.filter(({ kind }) => kind === 'changes');
+  if (changes.length === 0) return [];
+  const versions = plural(
+    sumOf(changes, (commit) => commit.versions),
+    'version',
+  );
+  const added = plural(
+    sumOf(changes, ({ net }) => net?.added ?? 0),
+    'row',
+  );
+  const changed = formatCount(sumOf(changes, ({ net }) => net?.changed ?? 0));
+  const removed = formatCount(sumOf(changes, ({ net }) => net?.removed ?? 0));
+  const bytes = formatBytes(sumOf(changes, (commit) => commit.bytes));
+  return [`${versions}: ${added} added, ${changed} changed, ${removed} removed, from ${bytes}`];
+}
+
+function sumOf(commits: readonly Commit[], what: (commit: Commit) => number): number {
+  return commits.reduce((sum, commit) => sum + what(commit), 0);
+}
+
+/** One that is held with its subscription, or with all that is to be retired, is told there, once for all of them. */
+function isHeldItself({ hold }: Extract<DatasetResult, { kind: 'held' }>): boolean {
+  return hold.refusal.scope.kind === 'dataset';
+}
+
+/** What was committed all the same, before it ended otherwise. */
+function tellReached({ commits }: DatasetResult): readonly string[] {
+  const last = commits.at(-1);
+  return last === undefined ? [] : [`brought to version ${last.toVersion} before that`];
+}
 
 function section<T extends DatasetResult>(
   title: string,
   results: readonly T[],
-  tell: (result: T) => string,
+  tell: (result: T) => readonly string[],
 ): readonly string[] {
   if (results.length === 0) return [];
-  const named = results
-    .slice(0, MAX_NAMED)
-    .map((result) => indent(`${printable(result.datasetId)}: ${hang(tell(result))}`));
+  const named = results.slice(0, MAX_NAMED).map((result) => {
+    const told = [...tell(result), ...tellReached(result)].join('\n');
+    return indent(`${printable(result.datasetId)}: ${hang(told)}`);
+  });
   const rest = results.length - named.length;
   return [
     '',

@@ -7,29 +7,57 @@ import { exitCodeOfResult, summarize } from '../../src/cli/summary.ts';
 import { renderTable } from '../../src/cli/table.ts';
 import { printable, write } from '../../src/cli/terminal.ts';
 import { BusyError, DataError, ServiceUnavailableError, StorageError } from '../../src/model/errors.ts';
-import type { CatchUpResult, DatasetResult } from '../../src/sync/result.ts';
+import type { CatchUpResult, Commit, DatasetResult } from '../../src/sync/result.ts';
 import { failure, hold, refusal } from '../support/sync-values.ts';
 
 function result(changed: Partial<CatchUpResult> = {}): CatchUpResult {
   return { subscriptions: 1, datasets: [], troubles: [], holds: [], durationMs: 2_449, ...changed };
 }
 
-function loaded(datasetId: string, rowCount = 1_000_000): DatasetResult {
+function commit(changed: Partial<Commit> = {}): Commit {
   return {
-    kind: 'loaded',
-    datasetId,
-    tableName: datasetId,
+    kind: 'snapshot',
+    tableName: 'a',
     fromVersion: null,
-    version: 1,
-    rowCount,
+    toVersion: 1,
+    rowCount: 1_000_000,
+    net: null,
+    versions: 1,
     bytes: 9_100_000,
     durationMs: 100,
+    ...changed,
   };
 }
 
+/** Three versions in one step. */
+const CHANGES: Partial<Commit> = {
+  kind: 'changes',
+  fromVersion: 1,
+  toVersion: 4,
+  net: { added: 1_200, changed: 4, removed: 1 },
+  versions: 3,
+  bytes: 2_100,
+};
+
+function loaded(datasetId: string, rowCount = 1_000_000): DatasetResult {
+  return { kind: 'updated', datasetId, commits: [commit({ rowCount })] };
+}
+
 const broken = new DataError('The file part-0.parquet is cut.', { hint: 'Tell the service.' });
-const failed: DatasetResult = { kind: 'failed', datasetId: 'zoning', error: broken, failure: failure() };
-const waiting: DatasetResult = { kind: 'waiting', datasetId: 'roads', why: 'the manifest lags' };
+const failed: DatasetResult = {
+  kind: 'failed',
+  datasetId: 'zoning',
+  commits: [],
+  error: broken,
+  failure: failure(),
+};
+const waiting: DatasetResult = {
+  kind: 'waiting',
+  datasetId: 'roads',
+  commits: [],
+  why: 'the manifest lags',
+};
+const held: DatasetResult = { kind: 'held', datasetId: 'parcels', commits: [], hold: hold() };
 
 describe('the summary', () => {
   it('of a first start', () => {
@@ -39,13 +67,42 @@ describe('the summary', () => {
   });
 
   it('of nothing to do', () => {
-    expect(summarize(result({ datasets: [{ kind: 'current', datasetId: 'a' }], durationMs: 12 }))).toBe(
-      '1 dataset in 1 subscription: 0 loaded, 1 already up to date. 12 ms.',
+    expect(
+      summarize(result({ datasets: [{ kind: 'current', datasetId: 'a', commits: [] }], durationMs: 12 })),
+    ).toBe('1 dataset in 1 subscription: 0 loaded, 1 already up to date. 12 ms.');
+  });
+
+  it('of changes and retirements', () => {
+    const datasets: DatasetResult[] = [
+      { kind: 'updated', datasetId: 'a', commits: [commit(CHANGES)] },
+      { kind: 'updated', datasetId: 'b', commits: [commit({ rowCount: 7 }), commit(CHANGES)] },
+      { kind: 'retired', datasetId: 'c', commits: [], table: null },
+    ];
+    expect(summarize(result({ datasets }))).toBe(
+      '3 datasets in 1 subscription: 1 loaded, 1 updated by changes, 1 retired, 0 already up to date. ' +
+        '7 rows from 9.1 MB. 6 versions: 2,400 rows added, 8 changed, 2 removed, from 4.2 KB. 2.4 s.',
     );
+    expect(exitCodeOfResult(result({ datasets }))).toBe(0);
+  });
+
+  it('of what was committed before it ended otherwise', () => {
+    const commits = [commit({ rowCount: 7 }), commit(CHANGES)];
+    const text = summarize(result({ datasets: [{ ...waiting, commits }] }));
+    expect(text).toContain('1 waiting. 7 rows from 9.1 MB. 3 versions: 1,200 rows added');
+    expect(text).toMatch(/\n {2}roads: the manifest lags\n {4}brought to version 4 before that$/);
+  });
+
+  it('of what is held with its subscription, or with all that is to go: told once', () => {
+    const scopes = [{ kind: 'subscription', subscriptionId: 'sub_2' }, { kind: 'retirement' }] as const;
+    const datasets = scopes.map((scope) => ({ ...held, hold: hold(scope) }));
+    const text = summarize(result({ datasets, holds: scopes.map(hold) }));
+    expect(text).toContain('2 held');
+    expect(text).not.toContain('Held:');
+    expect(text.match(/The county is not covered/g)).toHaveLength(2);
+    expect(exitCodeOfResult(result({ datasets }))).toBe(77);
   });
 
   it('of all that can go wrong', () => {
-    const held: DatasetResult = { kind: 'held', datasetId: 'parcels', hold: hold() };
     const text = summarize(
       result({
         datasets: [loaded('a', 1), held, failed, waiting],
@@ -114,7 +171,11 @@ describe('the exit code of a catch-up', () => {
     ['a dataset that waits', { datasets: [loaded('a'), waiting] }, 75],
     ['a dataset that failed', { datasets: [failed, loaded('a')] }, 65],
     ['a failed one and a waiting one', { datasets: [failed, waiting] }, 75],
-    ['a dataset held', { datasets: [waiting, { kind: 'held', datasetId: 'a', hold: hold() } as const] }, 77],
+    [
+      'a dataset held',
+      { datasets: [waiting, { kind: 'held', datasetId: 'a', commits: [], hold: hold() } as const] },
+      77,
+    ],
     ['a subscription held', { holds: [hold()], datasets: [waiting] }, 77],
     ['a busy mirror', { troubles: [{ subscriptionId: null, error: new BusyError('x') }] }, 75],
     [

@@ -15,7 +15,7 @@ import { commitUnit, type Tools, type WorkOutcome } from './work.ts';
 
 /** Versions whose changes are fetched at once, over all datasets: enough to keep a service busy that is far away. */
 export const VERSIONS_AT_ONCE = 8;
-/** Spooled for one unit; the path is cut there, and the next plan goes on. A version of more is a unit of its own. */
+/** Once so much is spooled for a unit, no further version is begun: the path is cut there, and the next plan goes on. */
 const MAX_SPOOLED_BYTES = 500_000_000;
 
 export interface Application {

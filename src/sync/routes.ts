@@ -4,6 +4,7 @@
  */
 
 import type { HeldDataset } from '../destination/destination.ts';
+import type { Schema } from '../model/schema.ts';
 import { changesCost, snapshotCost } from './cost.ts';
 import type { Offer } from './plan.ts';
 import { findSchemaOfSnapshot, recordOf } from './schemas.ts';
@@ -13,7 +14,14 @@ export type Route =
   /** Along the changes. */
   | { readonly kind: 'changes'; readonly reach: number; readonly cost: number }
   /** The snapshot, and the changes after it. */
-  | { readonly kind: 'load'; readonly offer: Offer; readonly reach: number; readonly cost: number };
+  | {
+      readonly kind: 'load';
+      readonly offer: Offer;
+      /** That of the snapshot; null where the service does not list it, so that it cannot be loaded. */
+      readonly schema: Schema | null;
+      readonly reach: number;
+      readonly cost: number;
+    };
 
 /** Null where the changes do not lead on. */
 export function routeByChanges(held: HeldDataset, walked: Walk): Route | null {
@@ -36,6 +44,7 @@ export function routeByLoad(
   return {
     kind: 'load',
     offer,
+    schema,
     reach: after.path.at(-1)?.version ?? version,
     cost: snapshotCost(entry, rows) + changesCost(after.path),
   };

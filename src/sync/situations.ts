@@ -13,7 +13,7 @@ import { type Need, needOf, pendingReloads } from './need.ts';
 import { answeringOffers, askedOffers, reloadsSatisfiedBy } from './offer-rules.ts';
 import type { Plan, PlanInput } from './plan.ts';
 import { bestRoute, type Route, routeByChanges, routeByLoad } from './routes.ts';
-import { schemaNamed, schemaVersionAt } from './schemas.ts';
+import { schemaNamed, schemaOfSnapshot, schemaVersionAt } from './schemas.ts';
 import { cutToLimits, type Terrain, type Walk, walk } from './walk.ts';
 
 type Step<Kind extends Plan['kind']> = Omit<Plan & { kind: Kind }, 'kind'>;
@@ -109,7 +109,7 @@ function survey(need: Behind, input: PlanInput, history: History): Survey {
 
 function situationBehind(need: Behind, found: Survey, failedBefore: FailedBefore): SituationAtWork {
   const { input, walked, byChanges, byLoads } = found;
-  const loads = byLoads.filter(({ offer }) => !failedBefore.snapshot(offer.entry));
+  const loads = byLoads.filter(({ schema, offer }) => schema !== null && !failedBefore.snapshot(offer.entry));
   const best = bestRoute([...(byChanges === null ? [] : [byChanges]), ...loads]);
   if (best?.kind === 'changes') return changesLeadOn(found, failedBefore);
   if (best?.kind === 'load') {
@@ -117,10 +117,17 @@ function situationBehind(need: Behind, found: Survey, failedBefore: FailedBefore
     const data = { offer, reloads: reloadsSatisfiedBy(offer, input), why: whyLoad(need, best, found) };
     return { kind: 'offer-answers', data };
   }
+  throwViolation(found);
   if (byLoads.length > 0) return { kind: 'offer-failed-before', data: null };
   if (walked !== null && walked.stop === null) return { kind: 'list-lags', data: null };
-  if (walked?.stop?.violation) throw walked.stop.violation;
   return { kind: askedOffers(input).length === 0 ? 'not-offered' : 'offer-lags', data: null };
+}
+
+/** Where a schema that the service does not list is all that stands in the way, it is the service's fault. */
+function throwViolation({ terrain, walked, byLoads }: Survey): void {
+  const unlisted = byLoads.find(({ schema }) => schema === null);
+  if (unlisted !== undefined) schemaOfSnapshot(unlisted.offer.entry, terrain.history);
+  if (walked?.stop?.violation) throw walked.stop.violation;
 }
 
 function changesLeadOn({ input, terrain, walked }: Survey, failedBefore: FailedBefore): SituationAtWork {

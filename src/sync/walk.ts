@@ -135,7 +135,8 @@ function troubleOfSchema(at: WalkStart, schema: Schema, terrain: Terrain): strin
 
 function hasSameKeys({ keyColumns }: WalkStart, schema: Schema): boolean {
   const keys = new Set(keyColumns);
-  return schema.keyColumns.length === keys.size && schema.keyColumns.every((name) => keys.has(name));
+  const named = new Set(schema.keyColumns);
+  return named.size === keys.size && [...named].every((name) => keys.has(name));
 }
 
 /** The service's word for every schema on the way from `from`; where it is silent, the answer is no. */

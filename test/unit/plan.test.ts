@@ -1,134 +1,330 @@
-/** What is decided for a dataset, through the one public function. */
+/** What is decided for a dataset, through the one public function: every state in every situation, and every rule. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { contentOf, type Offer, type Plan, type PlanInput, plan, wantAtLeast } from '../../src/sync/plan.ts';
+import { ContractViolationError } from '../../src/model/errors.ts';
+import type { Version } from '../../src/model/version.ts';
+import { RELOAD_ACCEPTED_AFTER_MS } from '../../src/sync/offer-rules.ts';
+import {
+  changesContentOf,
+  contentOf,
+  type Offer,
+  type Plan,
+  type PlanInput,
+  plan,
+} from '../../src/sync/plan.ts';
+import { MAX_VERSIONS_AT_ONCE } from '../../src/sync/walk.ts';
 import { SEED } from '../support/seed.ts';
-import { entry, failure, hold, NOW, offer, table, want } from '../support/sync-values.ts';
+import {
+  column,
+  entry,
+  failure,
+  history,
+  hold,
+  NOW,
+  offer,
+  schema,
+  table,
+  version,
+  want,
+} from '../support/sync-values.ts';
 
 function input(changed: Partial<PlanInput> = {}): PlanInput {
-  return { want: want(), held: null, hold: null, failure: null, offers: [], now: NOW, ...changed };
+  return {
+    want: want(),
+    held: null,
+    hold: null,
+    failure: null,
+    offers: [],
+    history: null,
+    unusable: new Map(),
+    retirement: { kind: 'allowed' },
+    schemaChanges: 'reload',
+    now: NOW,
+    ...changed,
+  };
+}
+
+function planOf(changed: Partial<PlanInput>): Plan {
+  return plan(input(changed));
 }
 
 function kindOf(changed: Partial<PlanInput>): Plan['kind'] {
-  return plan(input(changed)).kind;
+  return planOf(changed).kind;
 }
 
-/** What makes a dataset be in each state. Absent and failed without a table need one whatever the situation. */
-const STATES = {
-  absent: {},
-  live: { held: table(5) },
-  failed: { held: table(5), failure: failure() },
-  'failed without a table': { failure: failure() },
-  held: { held: table(5), hold: hold() },
-  'held without a table': { hold: hold() },
-  retired: { held: table(5), want: want({ members: new Set() }) },
-} satisfies Record<string, Partial<PlanInput>>;
+/** The versions from `first` to `last`, each following the one before it. */
+function chain(first: number, last: number, changed: Partial<Version> = {}): readonly Version[] {
+  const length = last - first + 1;
+  return Array.from({ length }, (_, index) => version('parcels', first + index, changed));
+}
 
-/** What makes a live table be in each situation. */
-const SITUATIONS = {
-  'nothing-needed': { want: { atLeastVersion: 5 }, offers: [offer(5)] },
-  'look-needed': { want: { looksAsked: 1 }, offers: [offer(5)] },
-  'not-offered': { want: { atLeastVersion: 6 }, offers: [] },
-  'offer-lags': { want: { atLeastVersion: 7 }, offers: [offer(6)] },
-  'offer-answers': { want: { atLeastVersion: 6 }, offers: [offer(6)] },
-  'offer-failed-before': { want: { atLeastVersion: 6 }, offers: [offer(6)] },
-} as const;
+/** The kind of a plan, with the versions that it applies or loads. */
+function told(decided: Plan): string {
+  if (decided.kind === 'apply') return `apply ${decided.versions.map((one) => one.version).join(',')}`;
+  if (decided.kind === 'load') return `load ${decided.offer.entry.version}`;
+  return decided.kind === 'wait' ? `wait: ${decided.why}` : decided.kind;
+}
 
-type State = keyof typeof STATES;
-type Situation = keyof typeof SITUATIONS;
+const FAILED_SNAPSHOT = failure({ content: contentOf(offer(6).entry) });
+const FAILED_CHANGES = failure({ content: changesContentOf(6) });
+const UNRECORDED = new Map([[6, 'they were not recorded']]);
+const BEHIND = { want: want({ atLeastVersion: 6 }), history: history(chain(5, 6)) };
 
-const EXPECTED: Record<State, Record<Situation, Plan['kind']>> = {
-  absent: {
-    'nothing-needed': 'load',
-    'look-needed': 'load',
-    'not-offered': 'wait',
-    'offer-lags': 'wait',
-    'offer-answers': 'load',
-    'offer-failed-before': 'report-failure',
-  },
-  live: {
-    'nothing-needed': 'keep',
-    'look-needed': 'look',
-    'not-offered': 'wait',
-    'offer-lags': 'wait',
-    'offer-answers': 'load',
-    'offer-failed-before': 'report-failure',
-  },
-  failed: {
-    'nothing-needed': 'keep',
-    'look-needed': 'look',
-    'not-offered': 'wait',
-    'offer-lags': 'wait',
-    'offer-answers': 'load',
-    'offer-failed-before': 'report-failure',
-  },
-  'failed without a table': {
-    'nothing-needed': 'load',
-    'look-needed': 'load',
-    'not-offered': 'wait',
-    'offer-lags': 'wait',
-    'offer-answers': 'load',
-    'offer-failed-before': 'report-failure',
-  },
-  held: {
-    'nothing-needed': 'report-hold',
-    'look-needed': 'report-hold',
-    'not-offered': 'report-hold',
-    'offer-lags': 'report-hold',
-    'offer-answers': 'report-hold',
-    'offer-failed-before': 'report-hold',
-  },
-  'held without a table': {
-    'nothing-needed': 'report-hold',
-    'look-needed': 'report-hold',
-    'not-offered': 'report-hold',
-    'offer-lags': 'report-hold',
-    'offer-answers': 'report-hold',
-    'offer-failed-before': 'report-hold',
-  },
-  retired: {
-    'nothing-needed': 'leave',
-    'look-needed': 'leave',
-    'not-offered': 'leave',
-    'offer-lags': 'leave',
-    'offer-answers': 'leave',
-    'offer-failed-before': 'leave',
-  },
-};
+/** What makes a live table be in each situation, and what is then done. */
+const OF_A_TABLE = {
+  'nothing needed': [{ want: want({ atLeastVersion: 5 }), offers: [offer(5)] }, 'keep'],
+  'nothing needed, as the history says': [
+    { want: want({ looksAsked: 1 }), history: history(chain(4, 5)) },
+    'keep',
+  ],
+  'history unread, where a look is owed': [{ want: want({ looksAsked: 1 }) }, 'read-history'],
+  'history unread, where a version was announced': [{ want: want({ atLeastVersion: 6 }) }, 'read-history'],
+  'history unread, where a reload is offered': [
+    { want: want({ reloadAfter: new Map([['sub_1', 50n]]) }), offers: [offer(5)] },
+    'read-history',
+  ],
+  'not offered': [{ want: want({ reloadAfter: new Map([['sub_1', 50n]]) }) }, 'wait: not-offered'],
+  'not offered, and changes do not lead on': [{ ...BEHIND, unusable: UNRECORDED }, 'wait: not-offered'],
+  'offer lags': [{ ...BEHIND, unusable: UNRECORDED, offers: [offer(5)] }, 'wait: offer-lags'],
+  'offer answers': [{ ...BEHIND, unusable: UNRECORDED, offers: [offer(6)] }, 'load 6'],
+  'offer failed before': [
+    { ...BEHIND, unusable: UNRECORDED, offers: [offer(6)], failure: FAILED_SNAPSHOT },
+    'report-failure',
+  ],
+  'changes lead on': [BEHIND, 'apply 6'],
+  'changes failed before': [{ ...BEHIND, failure: FAILED_CHANGES }, 'report-failure'],
+  'list lags': [{ want: want({ atLeastVersion: 6 }), history: history(chain(4, 5)) }, 'wait: list-lags'],
+} satisfies Record<string, readonly [Partial<PlanInput>, string]>;
+
+/** The same where there is no table yet. */
+const WITHOUT_A_TABLE = {
+  'history unread': [{ offers: [offer(6)] }, 'read-history'],
+  'not offered': [{ want: want({ atLeastVersion: 6 }) }, 'wait: not-offered'],
+  'offer lags': [
+    { want: want({ reloadAfter: new Map([['sub_1', 101n]]) }), history: history([]), offers: [offer(6)] },
+    'wait: offer-lags',
+  ],
+  'offer answers': [{ history: history(chain(6, 6)), offers: [offer(6)] }, 'load 6'],
+  'offer failed before': [
+    { history: history(chain(6, 6)), offers: [offer(6)], failure: FAILED_SNAPSHOT },
+    'report-failure',
+  ],
+} satisfies Record<string, readonly [Partial<PlanInput>, string]>;
 
 describe('every state in every situation', () => {
-  for (const [state, row] of Object.entries(EXPECTED)) {
-    it.each(Object.entries(row))(`${state}, %s: %s`, (situation, expected) => {
-      const made: Partial<PlanInput> = STATES[state as State];
-      const { want: wanted, offers } = SITUATIONS[situation as Situation];
-      const failedBefore =
-        situation === 'offer-failed-before' ? failure({ content: contentOf(offer(6).entry) }) : null;
-      const decided = kindOf({
-        ...made,
-        failure: failedBefore ?? made.failure ?? null,
-        want: { ...(made.want ?? want()), ...wanted },
-        offers,
-      });
-      expect(decided).toBe(expected);
-    });
-  }
-});
+  const other = failure({ content: contentOf(offer(99).entry) });
+  const ofATable = Object.entries<readonly [Partial<PlanInput>, string]>(OF_A_TABLE);
+  const withoutATable = Object.entries<readonly [Partial<PlanInput>, string]>(WITHOUT_A_TABLE);
 
-describe('what a load carries', () => {
-  it('is the newest offer, and the events that its manifest reflects', () => {
-    const newest = offer(7, { subscriptionId: 'sub_2', reflects: 40n });
-    const decided = plan(
-      input({ want: want({ members: new Set(['sub_1', 'sub_2']) }), offers: [offer(6), newest] }),
-    );
-    expect(decided).toEqual({ kind: 'load', offer: newest, reloads: new Map([['sub_2', 40n]]) });
+  it.each(ofATable)('live or failed, %s: as planned', (_, [given, expected]) => {
+    expect(told(planOf({ held: table(5), ...given }))).toBe(expected);
+    expect(told(planOf({ held: table(5), failure: other, ...given }))).toBe(expected);
   });
 
-  it('reflects what another manifest reflects only where that lists the very same snapshot', () => {
+  it.each(withoutATable)('absent, or failed without a table, %s: as planned', (_, [given, expected]) => {
+    expect(told(planOf(given))).toBe(expected);
+    expect(told(planOf({ failure: other, ...given }))).toBe(expected);
+  });
+
+  it.each([...ofATable, ...withoutATable])('held, %s: the hold is reported', (_, [given]) => {
+    expect(planOf({ ...given, hold: hold() })).toEqual({ kind: 'report-hold', hold: hold() });
+    expect(planOf({ held: table(5), ...given, hold: hold() })).toEqual({ kind: 'report-hold', hold: hold() });
+  });
+
+  describe('retired', () => {
+    const left = want({
+      members: new Set(),
+      formerMembers: new Map([['sub_1', 7n]]),
+      removalReasons: new Map([['sub_1', 'left_coverage']]),
+    });
+    const approval = hold({ kind: 'retirement' });
+
+    it.each([
+      ['allowed', { kind: 'allowed' }, { kind: 'retire', reason: 'left subscription sub_1: left_coverage' }],
+      ['logs unread', { kind: 'logs-unread' }, { kind: 'wait', why: 'logs-unread' }],
+      ['needs approval', { kind: 'needs-approval', hold: approval }, { kind: 'report-hold', hold: approval }],
+    ] as const)('with a table, %s', (_, retirement, expected) => {
+      const retired = { want: left, held: table(5), retirement, offers: [offer(6)] };
+      expect(planOf(retired)).toEqual(expected);
+      // Nothing is asked of the service for it, so neither a refusal nor a failure stands in the way.
+      expect(planOf({ ...retired, hold: hold(), failure: other })).toEqual(expected);
+    });
+
+    it.each(['allowed', 'logs-unread'] as const)('without a table, %s: left alone', (kind) => {
+      expect(kindOf({ want: left, retirement: { kind } })).toBe('leave');
+    });
+  });
+});
+
+describe('the history', () => {
+  it('is read from the record of the version that the table has', () => {
+    const looking = { held: table(5), want: want({ looksAsked: 1 }) };
+    expect(planOf({ ...looking, offers: [offer(3)] })).toEqual({ kind: 'read-history', newerThan: 4 });
+    expect(planOf({ ...looking, held: table(0) })).toEqual({ kind: 'read-history', newerThan: null });
+  });
+
+  it('and from that of the oldest snapshot that may be loaded', () => {
+    const offers = [offer(3), offer(7, { subscriptionId: 'sub_2' })];
+    expect(planOf({ offers })).toEqual({ kind: 'read-history', newerThan: 2 });
+    const reloading = { held: table(5), want: want({ reloadAfter: new Map([['sub_1', 50n]]) }) };
+    expect(planOf({ ...reloading, offers })).toEqual({ kind: 'read-history', newerThan: 2 });
+  });
+
+  it('that does not reach back far enough is read again', () => {
+    const late = { ...history(chain(5, 6)), newerThan: 4 };
+    const given = { held: table(5), want: want({ atLeastVersion: 6 }), history: late };
+    expect(told(planOf(given))).toBe('apply 6');
+    expect(planOf({ ...given, held: table(4) })).toEqual({ kind: 'read-history', newerThan: 3 });
+  });
+
+  it('costs nothing where nothing is needed, nor where only a snapshot helps and none is offered', () => {
+    expect(kindOf({ held: table(5) })).toBe('keep');
+    expect(kindOf({ held: table(5), want: want({ resyncsAsked: 1 }) })).toBe('wait');
+    expect(kindOf({})).toBe('wait');
+  });
+});
+
+describe('the way to a version', () => {
+  const behind = (held: number, last: number, changed: Partial<PlanInput> = {}): Partial<PlanInput> => ({
+    held: table(held),
+    want: want({ atLeastVersion: last }),
+    history: history(chain(held, last)),
+    ...changed,
+  });
+
+  it('is the list of versions, oldest first, though it is written newest first', () => {
+    expect(planOf(behind(8, 12))).toEqual({
+      kind: 'apply',
+      versions: chain(9, 12),
+      schema: schema('parcels'),
+      addsColumns: false,
+    });
+  });
+
+  it('leads to the head, past what was announced', () => {
+    const looking = { ...behind(8, 12), want: want({ looksAsked: 1 }) };
+    expect(told(planOf(looking))).toBe('apply 9,10,11,12');
+    expect(told(planOf({ ...looking, want: want({ atLeastVersion: 10 }) }))).toBe('apply 9,10,11,12');
+  });
+
+  it('is gone in steps of a limited number of versions', () => {
+    const decided = planOf(behind(0, MAX_VERSIONS_AT_ONCE + 1));
+    expect(decided.kind === 'apply' && decided.versions.length).toBe(MAX_VERSIONS_AT_ONCE);
+    expect(told(planOf({ ...behind(0, MAX_VERSIONS_AT_ONCE + 1), held: table(MAX_VERSIONS_AT_ONCE) }))).toBe(
+      `apply ${MAX_VERSIONS_AT_ONCE + 1}`,
+    );
+  });
+
+  it('over a stop is gone as far as it leads, and then waited for', () => {
+    const stopped = behind(8, 12, { unusable: new Map([[11, 'they were not recorded']]) });
+    expect(told(planOf(stopped))).toBe('apply 9,10');
+    const there = { ...stopped, held: table(10) };
+    expect(told(planOf({ ...there, offers: [offer(10)] }))).toBe('wait: offer-lags');
+    expect(planOf({ ...there, offers: [offer(11)] })).toMatchObject({
+      kind: 'load',
+      why: 'the changes of version 11 cannot be used: they were not recorded',
+    });
+  });
+
+  it('over a stop is not begun where a snapshot past it is offered', () => {
+    const counts = { added: 0, changed: 1, removed: 0 };
+    const unusable = new Map([[11, 'they were not recorded']]);
+    const stopped = behind(8, 12, { history: history(chain(8, 12, { counts })), unusable });
+    expect(told(planOf({ ...stopped, offers: [offer(11)] }))).toBe('load 11');
+    expect(told(planOf({ ...stopped, offers: [offer(10)] }))).toBe('apply 9,10');
+  });
+
+  it('goes on after a snapshot with the changes past it', () => {
+    const loaded = behind(11, 12, { offers: [offer(11)] });
+    expect(told(planOf(loaded))).toBe('apply 12');
+  });
+
+  it('ends before what was announced where the list does, and a manifest may know more', () => {
+    const announced = behind(8, 12, { want: want({ atLeastVersion: 13 }) });
+    expect(told(planOf(announced))).toBe('apply 9,10,11,12');
+    expect(told(planOf({ ...announced, held: table(12), offers: [offer(12)] }))).toBe('wait: list-lags');
+    expect(planOf({ ...announced, offers: [offer(13)] })).toMatchObject({
+      kind: 'load',
+      why: 'the list of versions does not reach version 13 yet',
+    });
+  });
+
+  it('is the snapshot of the subscription that leads furthest', () => {
+    const members = new Set(['sub_1', 'sub_2']);
+    const offers = [offer(9), offer(12, { subscriptionId: 'sub_2' })];
+    const unusable = new Map([
+      [9, 'they were not recorded'],
+      [11, 'they were not recorded'],
+    ]);
+    const asked = behind(8, 12, { want: want({ members, atLeastVersion: 12 }), offers, unusable });
+    expect(told(planOf(asked))).toBe('load 12');
+    expect(told(planOf({ ...asked, offers: offers.slice(0, 1) }))).toBe('load 9');
+  });
+
+  it('never leads back: a table ahead of the list and of the manifest stays', () => {
+    const ahead = { held: table(12), history: history(chain(1, 3)), offers: [offer(3)] };
+    expect(kindOf({ ...ahead, want: want({ looksAsked: 1, atLeastVersion: 3 }) })).toBe('keep');
+  });
+
+  it('over a version whose schema the service does not list is its fault, once there is no other', () => {
+    const versions = [...chain(8, 9), version('parcels', 10, { schemaVersion: '9' })];
+    const unlisted = behind(8, 10, { history: history(versions) });
+    expect(told(planOf(unlisted))).toBe('apply 9');
+    const there = { ...unlisted, held: table(9) };
+    expect(() => planOf(there)).toThrow(ContractViolationError);
+    expect(() => planOf({ ...there, offers: [offer(9)] })).toThrow(
+      'The schema "9" of version 10 of dataset parcels is not in the service\'s list of schemas.',
+    );
+    expect(told(planOf({ ...there, offers: [offer(10)] }))).toBe('load 10');
+  });
+});
+
+describe('where changes and a snapshot lead as far', () => {
+  const large = (number: number, rowCount: number): Offer => {
+    const made = offer(number);
+    return { ...made, entry: { ...made.entry, rowCount } };
+  };
+  const behind = (rows: number, offered: Offer): Partial<PlanInput> => ({
+    held: table(8),
+    want: want({ atLeastVersion: 12 }),
+    history: history(chain(8, 12, { counts: { added: 0, changed: rows, removed: 0 } })),
+    offers: [offered],
+  });
+
+  it('the one of less work is taken', () => {
+    expect(told(planOf(behind(10, large(12, 100_000))))).toBe('apply 9,10,11,12');
+    expect(planOf(behind(10_000, large(12, 100_000)))).toMatchObject({
+      kind: 'load',
+      why: 'it is less work than the changes of 4 versions',
+    });
+  });
+
+  it('the changes after the snapshot count as its work', () => {
+    expect(told(planOf(behind(10_000, large(11, 100_000))))).toBe('load 11');
+    expect(told(planOf(behind(10_000, large(9, 100_000))))).toBe('apply 9,10,11,12');
+  });
+});
+
+describe('a table that is absent', () => {
+  it('is loaded from the newest offer, and satisfies the events that its manifest reflects', () => {
+    const newest = offer(7, { subscriptionId: 'sub_2', reflects: 40n });
+    const members = new Set(['sub_1', 'sub_2']);
+    expect(
+      planOf({ want: want({ members }), history: history(chain(6, 7)), offers: [offer(6), newest] }),
+    ).toEqual({
+      kind: 'load',
+      offer: newest,
+      reloads: new Map([['sub_2', 40n]]),
+      why: 'there is no table yet',
+    });
+  });
+
+  it('satisfies what another manifest reflects only where that lists the very same snapshot', () => {
     const same = offer(7, { subscriptionId: 'sub_2', reflects: 40n });
     const other = offer(7, { subscriptionId: 'sub_3', reflects: 90n, content: 'republished' });
-    const decided = plan(input({ offers: [offer(7), same, other] }));
-    expect(decided).toMatchObject({
+    const offers = [offer(7), same, other];
+    expect(planOf({ history: history(chain(7, 7)), offers })).toMatchObject({
       kind: 'load',
       reloads: new Map([
         ['sub_1', 100n],
@@ -137,38 +333,53 @@ describe('what a load carries', () => {
     });
   });
 
-  it('says why it waits', () => {
-    expect(plan(input())).toEqual({ kind: 'wait', why: 'not-offered' });
-    const lagging = input({ want: want({ atLeastVersion: 9 }), offers: [offer(8)] });
-    expect(plan(lagging)).toEqual({ kind: 'wait', why: 'offer-lags' });
+  it('is loaded from what there is, though more was announced: changes lead on from it, or it is waited for', () => {
+    const asked = { want: want({ atLeastVersion: 9 }), offers: [offer(8)] };
+    expect(told(planOf({ ...asked, history: history(chain(8, 9)) }))).toBe('load 8');
+    expect(told(planOf({ ...asked, history: history(chain(8, 8)) }))).toBe('load 8');
+    const loaded = { ...asked, held: table(8) };
+    expect(told(planOf({ ...loaded, history: history(chain(8, 9)) }))).toBe('apply 9');
+    expect(told(planOf({ ...loaded, history: history(chain(8, 8)) }))).toBe('wait: list-lags');
   });
 
-  it('says what holds it', () => {
-    expect(plan(input({ hold: hold() }))).toEqual({ kind: 'report-hold', hold: hold() });
+  it('is loaded from another offer where the content of the best one failed', () => {
+    const offers = [offer(6), offer(5, { subscriptionId: 'sub_2' })];
+    const given = { offers, history: history(chain(5, 6)), failure: FAILED_SNAPSHOT };
+    expect(told(planOf(given))).toBe('load 5');
   });
 });
 
 describe('a reload', () => {
-  const asked = { held: table(12), want: want({ reloadAfter: new Map([['sub_1', 50n]]) }) };
+  const asked = {
+    held: table(12),
+    want: want({ reloadAfter: new Map([['sub_1', 50n]]) }),
+    history: history(chain(1, 12)),
+  };
 
   it('is answered by a manifest that reflects its event', () => {
     expect(kindOf({ ...asked, offers: [offer(12, { reflects: 49n })] })).toBe('wait');
-    expect(kindOf({ ...asked, offers: [offer(12, { reflects: 50n })] })).toBe('load');
+    expect(planOf({ ...asked, offers: [offer(12, { reflects: 50n })] })).toMatchObject({
+      kind: 'load',
+      reloads: new Map([['sub_1', 50n]]),
+      why: 'a reload was asked for by sub_1 at event 50',
+    });
   });
 
   it('may bring a lower version', () => {
-    const decided = plan(input({ ...asked, offers: [offer(3)] }));
+    const decided = planOf({ ...asked, offers: [offer(3)] });
     expect(decided).toMatchObject({ kind: 'load', offer: { entry: { version: 3 } } });
   });
 
-  it('but not a lower one than its event named', () => {
-    expect(kindOf({ ...asked, want: { ...asked.want, atLeastVersion: 4 }, offers: [offer(3)] })).toBe('wait');
+  it('but not a lower one than its event named, unless changes lead there', () => {
+    const named = { ...asked, want: { ...asked.want, atLeastVersion: 4 }, offers: [offer(3)] };
+    expect(kindOf({ ...named, history: history(chain(1, 3)) })).toBe('wait');
+    expect(told(planOf({ ...named, history: history(chain(1, 4)) }))).toBe('load 3');
   });
 
-  it('is answered, where the manifest does not say how far it goes, by other content', () => {
-    expect(kindOf({ ...asked, offers: [offer(12, { reflects: null })] })).toBe('wait');
-    expect(kindOf({ ...asked, offers: [offer(12, { reflects: null, content: 'other' })] })).toBe('load');
-    expect(kindOf({ ...asked, offers: [offer(12, { reflects: null, content: null })] })).toBe('load');
+  it('lets no changes be applied while it is waited for: the table is not trusted', () => {
+    const newer = { ...asked, want: { ...asked.want, atLeastVersion: 13 }, history: history(chain(1, 13)) };
+    expect(told(planOf({ ...newer, offers: [offer(13, { reflects: 49n })] }))).toBe('wait: offer-lags');
+    expect(told(planOf(newer))).toBe('wait: not-offered');
   });
 
   it('is over once the table satisfies its event', () => {
@@ -176,19 +387,68 @@ describe('a reload', () => {
     expect(kindOf({ ...asked, held, offers: [offer(12)] })).toBe('keep');
   });
 
+  describe('where the manifest does not say how far it goes', () => {
+    const silent = (number: number, content?: string | null): readonly Offer[] => [
+      offer(number, { reflects: null, ...(content === undefined ? {} : { content }) }),
+    ];
+    const askedAt = (ageMs: number): PlanInput['want'] => ({
+      ...asked.want,
+      atLeastVersion: 11,
+      reloadAskedAt: new Map([['sub_1', new Date(NOW.getTime() - ageMs)]]),
+    });
+
+    it('is answered by other content', () => {
+      expect(kindOf({ ...asked, offers: silent(12) })).toBe('wait');
+      expect(kindOf({ ...asked, offers: silent(12, 'other') })).toBe('load');
+      expect(kindOf({ ...asked, offers: silent(12, null) })).toBe('load');
+    });
+
+    it('but not by a lower version than the table has or its event named', () => {
+      expect(kindOf({ ...asked, offers: silent(11, 'other') })).toBe('wait');
+      const named = { ...asked, want: { ...asked.want, atLeastVersion: 13 } };
+      expect(kindOf({ ...named, offers: silent(12, 'other') })).toBe('wait');
+      expect(kindOf({ ...named, offers: silent(13, 'other') })).toBe('load');
+    });
+
+    it('is taken to be answered by anything at least as new as its event, 15 minutes after it was asked for', () => {
+      const waited = { ...asked, want: askedAt(RELOAD_ACCEPTED_AFTER_MS) };
+      expect(RELOAD_ACCEPTED_AFTER_MS).toBe(15 * 60_000);
+      expect(kindOf({ ...waited, want: askedAt(RELOAD_ACCEPTED_AFTER_MS - 1), offers: silent(12) })).toBe(
+        'wait',
+      );
+      expect(kindOf({ ...waited, offers: silent(12) })).toBe('load');
+      expect(kindOf({ ...waited, offers: silent(11) })).toBe('load');
+      expect(kindOf({ ...waited, offers: silent(10) })).toBe('wait');
+    });
+
+    it('is not waited for longer because a clock was wrong when it was asked for', () => {
+      expect(kindOf({ ...asked, want: askedAt(-60_000), offers: silent(12) })).toBe('wait');
+      expect(kindOf({ ...asked, want: askedAt(-86_400_000), offers: silent(12) })).toBe('load');
+    });
+
+    it('though never where the manifest says that it goes less far', () => {
+      const waited = { ...asked, want: askedAt(86_400_000) };
+      expect(kindOf({ ...waited, offers: [offer(12, { reflects: 49n })] })).toBe('wait');
+    });
+  });
+
   describe('of a dataset in two subscriptions', () => {
     const members = new Set(['sub_1', 'sub_2']);
-    const ofSecond = { held: table(12), want: want({ members, reloadAfter: new Map([['sub_2', 50n]]) }) };
+    const ofSecond = {
+      held: table(12),
+      want: want({ members, reloadAfter: new Map([['sub_2', 50n]]) }),
+      history: history(chain(3, 12)),
+    };
     const stale = offer(12, { subscriptionId: 'sub_1', reflects: 30n });
     const reset = offer(3, { subscriptionId: 'sub_2', reflects: 60n });
 
     it('is answered by the manifest of who asked, not by a higher version of the other', () => {
-      const decided = plan(input({ ...ofSecond, offers: [stale, reset] }));
-      expect(decided).toEqual({ kind: 'load', offer: reset, reloads: new Map([['sub_2', 60n]]) });
+      const decided = planOf({ ...ofSecond, offers: [stale, reset] });
+      expect(decided).toMatchObject({ kind: 'load', offer: reset, reloads: new Map([['sub_2', 60n]]) });
     });
 
     it('waits while the manifest of who asked cannot be had', () => {
-      expect(kindOf({ ...ofSecond, offers: [stale] })).toBe('wait');
+      expect(told(planOf({ ...ofSecond, offers: [stale] }))).toBe('wait: not-offered');
     });
 
     it('waits for both where both asked', () => {
@@ -196,7 +456,7 @@ describe('a reload', () => {
         ['sub_1', 31n],
         ['sub_2', 50n],
       ]);
-      const both = { held: table(12), want: want({ members, reloadAfter }) };
+      const both = { ...ofSecond, want: want({ members, reloadAfter }) };
       expect(kindOf({ ...both, offers: [stale, reset] })).toBe('wait');
       expect(kindOf({ ...both, offers: [{ ...stale, reflects: 31n }, reset] })).toBe('load');
     });
@@ -207,15 +467,108 @@ describe('a reload', () => {
         members: new Set(['sub_1']),
         formerMembers: new Map([['sub_2', 40n]]),
       };
-      expect(kindOf({ held: table(12), want: left, offers: [stale] })).toBe('load');
+      expect(kindOf({ ...ofSecond, want: left, offers: [stale] })).toBe('load');
     });
+  });
+});
+
+describe('a resync that a person asked for', () => {
+  const asked = { held: table(12), want: want({ resyncsAsked: 2, resyncsDone: 1 }) };
+
+  it('is answered by any offer as new as the table and as what is wanted, also of the same content', () => {
+    expect(planOf({ ...asked, history: history(chain(12, 12)), offers: [offer(12)] })).toMatchObject({
+      kind: 'load',
+      why: 'a person asked for it',
+    });
+    expect(told(planOf({ ...asked, history: history(chain(12, 13)), offers: [offer(11)] }))).toBe(
+      'wait: offer-lags',
+    );
+    const wanted = { ...asked, want: { ...asked.want, atLeastVersion: 13 } };
+    expect(told(planOf({ ...wanted, history: history(chain(12, 12)), offers: [offer(12)] }))).toBe(
+      'wait: offer-lags',
+    );
+  });
+
+  it('also where changes lead from the offer to what is wanted', () => {
+    const wanted = { ...asked, want: { ...asked.want, atLeastVersion: 13 } };
+    expect(told(planOf({ ...wanted, history: history(chain(12, 13)), offers: [offer(12)] }))).toBe('load 12');
+  });
+
+  it('lets no changes be applied while it is waited for: it would be for ever behind a manifest that lags', () => {
+    const newer = { ...asked, history: history(chain(11, 13)), offers: [offer(11)] };
+    expect(told(planOf(newer))).toBe('wait: offer-lags');
+  });
+
+  it('is over once it was done', () => {
+    expect(kindOf({ ...asked, want: want({ resyncsAsked: 2, resyncsDone: 2 }) })).toBe('keep');
+  });
+});
+
+describe('the schema of the version that the table has', () => {
+  const schemas = [
+    schema('parcels', { schemaVersion: '2', firstVersion: 12 }),
+    schema('parcels', { schemaVersion: '1', firstVersion: 1 }),
+  ];
+  const looking = { held: table(12), want: want({ looksAsked: 1 }) };
+  const offering = (schemaVersion: string | null): readonly Offer[] => [
+    { ...offer(12), entry: { ...entry('parcels', 12), schemaVersion } },
+  ];
+
+  it.each([
+    ['its record names', chain(12, 12, { schemaVersion: '2' })],
+    ['began by then, where its record names none', chain(12, 12, { schemaVersion: null })],
+  ])('is the one that %s: another needs the snapshot', (_, versions) => {
+    const given = { ...looking, history: history(versions, schemas) };
+    expect(planOf({ ...given, offers: offering('2') })).toMatchObject({
+      kind: 'load',
+      why: 'the table has schema 1, and its version has schema 2',
+    });
+    expect(kindOf({ ...given, offers: offering(null) })).toBe('load');
+    expect(told(planOf({ ...given, offers: offering('1') }))).toBe('wait: offer-lags');
+    expect(told(planOf(given))).toBe('wait: not-offered');
+    expect(kindOf({ ...given, held: table(12, { schemaVersion: '2' }) })).toBe('keep');
+  });
+
+  it('is not asked about where the service does not say', () => {
+    const unsaid = [schema('parcels', { schemaVersion: '2', firstVersion: null }), ...schemas.slice(1)];
+    const given = { ...looking, offers: offering('2') };
+    expect(kindOf({ ...given, history: history(chain(12, 12, { schemaVersion: null }), unsaid) })).toBe(
+      'keep',
+    );
+    expect(kindOf({ ...given, history: history([], schemas) })).toBe('keep');
+  });
+
+  it('that changes on the way is altered only where that was chosen', () => {
+    const additive = { kind: 'additive', previousSchemaVersion: '1', keyColumnsChanged: false } as const;
+    const added = schema('parcels', {
+      schemaVersion: '2',
+      firstVersion: 13,
+      columns: [column('id', { nullable: false }), column('acreage', { type: 'number' })],
+      changeFromPrevious: additive,
+    });
+    const versions = [...chain(12, 12), version('parcels', 13, { schemaVersion: '2' })];
+    const given = { ...looking, history: history(versions, [added, ...schemas.slice(1)]) };
+    expect(planOf({ ...given, schemaChanges: 'alter' })).toEqual({
+      kind: 'apply',
+      versions: versions.slice(1),
+      schema: added,
+      addsColumns: true,
+    });
+    expect(told(planOf({ ...given, offers: [offer(12)] }))).toBe('wait: offer-lags');
+    expect(told(planOf({ ...given, offers: [offer(13)] }))).toBe('load 13');
   });
 });
 
 describe('content that failed', () => {
   const failing = offer(6);
   const failed = failure({ content: contentOf(failing.entry) });
-  const behind = { held: table(5), want: want({ atLeastVersion: 6 }), failure: failed };
+  const behind = {
+    held: table(5),
+    want: want({ atLeastVersion: 6 }),
+    failure: failed,
+    history: history(chain(5, 7)),
+    unusable: UNRECORDED,
+  };
 
   it('is not fetched again before its time', () => {
     expect(kindOf({ ...behind, offers: [failing] })).toBe('report-failure');
@@ -238,6 +591,10 @@ describe('content that failed', () => {
     expect(kindOf({ ...behind, offers: [offer(7)] })).toBe('load');
   });
 
+  it('gives way to changes that lead on', () => {
+    expect(told(planOf({ ...behind, unusable: new Map(), offers: [failing] }))).toBe('apply 6,7');
+  });
+
   it('is told by version and digest, or by the sizes where there is no digest', () => {
     expect(contentOf(entry('a', 1, 'x'))).not.toBe(contentOf(entry('a', 2, 'x')));
     expect(contentOf(entry('a', 1, 'x'))).not.toBe(contentOf(entry('a', 1, 'y')));
@@ -245,96 +602,39 @@ describe('content that failed', () => {
   });
 });
 
-describe('always', () => {
-  const versions = fc.integer({ min: 0, max: 6 });
-  const numbers = fc.bigInt({ min: 0n, max: 6n });
-  const subscriptionIds = fc.constantFrom('sub_1', 'sub_2', 'sub_3');
-  const bySubscription = fc.array(fc.tuple(subscriptionIds, numbers)).map((pairs) => new Map(pairs));
-  const contents = fc.constantFrom('a', 'b', null);
-  const offers: fc.Arbitrary<readonly Offer[]> = fc
-    .uniqueArray(fc.tuple(subscriptionIds, fc.option(numbers), versions, contents), {
-      selector: ([name]) => name,
-    })
-    .map((made) =>
-      made.map(([subscriptionId, reflects, version, content]) =>
-        offer(version, { subscriptionId, reflects, content }),
-      ),
-    );
-  const wants = fc
-    .record({
-      members: fc.uniqueArray(subscriptionIds, { minLength: 1 }).map((ids) => new Set(ids)),
-      atLeastVersion: fc.option(versions),
-      reloadAfter: bySubscription,
-      looksAsked: fc.nat(2),
-    })
-    .map(want);
-  const inputs = fc
-    .record({
-      want: wants,
-      held: fc.option(
-        fc.tuple(versions, bySubscription).map(([version, reloads]) => table(version, { reloads })),
-      ),
-      failure: fc.option(fc.constant(failure())),
-      offers,
-    })
-    .map((made) =>
-      input({
-        ...made,
-        offers: made.offers.filter(({ subscriptionId }) => made.want.members.has(subscriptionId)),
-      }),
-    );
-  const holds = (property: fc.IProperty<[PlanInput]>): void =>
-    fc.assert(property, { seed: SEED, numRuns: 2_000 });
+describe('changes that failed', () => {
+  const failed = failure({ content: changesContentOf(6) });
+  const behind = { held: table(5), want: want(), failure: failed, history: history(chain(5, 7)) };
 
-  it('what is loaded is offered, and at least what is wanted', () => {
-    holds(
-      fc.property(inputs, (given) => {
-        const decided = plan(given);
-        if (decided.kind !== 'load') return;
-        expect(given.offers).toContain(decided.offer);
-        expect(decided.offer.entry.version).toBeGreaterThanOrEqual(given.want.atLeastVersion ?? 0);
-      }),
-    );
+  it('are not fetched again before their time, nor are those beside them', () => {
+    expect(kindOf(behind)).toBe('report-failure');
+    expect(told(planOf({ ...behind, now: failed.retryAt }))).toBe('apply 6,7');
+    expect(told(planOf({ ...behind, held: table(6) }))).toBe('apply 7');
   });
 
-  it('an older version never replaces a newer one but by a reload', () => {
-    holds(
-      fc.property(inputs, (given) => {
-        const decided = plan(given);
-        if (decided.kind !== 'load' || given.held === null) return;
-        const satisfied = given.held.reloads;
-        const isReload = [...given.want.reloadAfter].some(
-          ([by, number]) => (satisfied.get(by) ?? -1n) < number,
-        );
-        if (!isReload) expect(decided.offer.entry.version).toBeGreaterThan(given.held.version);
-      }),
-    );
-  });
-
-  it('a load that succeeds leaves nothing to load: the same offers are not loaded twice', () => {
-    holds(
-      fc.property(inputs, (given) => {
-        const decided = plan(given);
-        if (decided.kind !== 'load') return;
-        const held = table(decided.offer.entry.version, { reloads: decided.reloads });
-        expect(['keep', 'look']).toContain(plan({ ...given, held, failure: null }).kind);
-      }),
-    );
-  });
-
-  it('a hold is reported, whatever else is true', () => {
-    holds(
-      fc.property(inputs, (given) => {
-        expect(plan({ ...given, hold: hold() }).kind).toBe('report-hold');
-      }),
-    );
+  it('give way to a snapshot only where that would be loaded anyway', () => {
+    const offered = (rowCount: number): readonly Offer[] => [
+      { ...offer(7), entry: { ...offer(7).entry, rowCount } },
+    ];
+    expect(kindOf({ ...behind, offers: offered(1_000_000) })).toBe('report-failure');
+    expect(told(planOf({ ...behind, offers: offered(1) }))).toBe('load 7');
+    const resync = want({ resyncsAsked: 1 });
+    expect(told(planOf({ ...behind, want: resync, offers: offered(1_000_000) }))).toBe('load 7');
   });
 });
 
-describe('what a look has found', () => {
-  it('raises what is wanted and never lowers it', () => {
-    expect(wantAtLeast(want(), 3).atLeastVersion).toBe(3);
-    expect(wantAtLeast(want({ atLeastVersion: 2 }), 3).atLeastVersion).toBe(3);
-    expect(wantAtLeast(want({ atLeastVersion: 5 }), 3).atLeastVersion).toBe(5);
+describe('a hold', () => {
+  it('is reported, whatever else is true', () => {
+    const anything = fc.record({
+      held: fc.option(fc.constantFrom(table(5), table(9))),
+      failure: fc.option(fc.constant(failure())),
+      history: fc.option(fc.constant(history(chain(5, 9)))),
+      offers: fc.subarray([offer(4), offer(9)]),
+      want: fc.constantFrom(want(), want({ atLeastVersion: 9 }), want({ resyncsAsked: 1 })),
+    });
+    const property = fc.property(anything, (given) => {
+      expect(planOf({ ...given, hold: hold() })).toEqual({ kind: 'report-hold', hold: hold() });
+    });
+    fc.assert(property, { seed: SEED });
   });
 });

@@ -1,0 +1,200 @@
+/** Which tables may go, which wait, and what is told of it. */
+
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Want } from '../../src/model/want.ts';
+import {
+  MASS_RETIREMENT_TABLES,
+  orphanChanges,
+  orphansOf,
+  type RetirementInput,
+  retirementReason,
+  retirementVerdicts,
+} from '../../src/sync/retirement.ts';
+import { SEED } from '../support/seed.ts';
+import { table, want } from '../support/sync-values.ts';
+
+const DROPPED: Partial<Want> = { members: new Set(), formerMembers: new Map([['sub_1', 7n]]) };
+
+/** Tables by their ids; those named in `wants` are wanted so, `unknown` by nobody, the rest by sub_1. */
+function input(
+  ids: readonly string[],
+  wants: Readonly<Record<string, Partial<Want>>>,
+  changed: Partial<RetirementInput> & { unknown?: readonly string[] } = {},
+): RetirementInput {
+  const { unknown = [], ...rest } = changed;
+  const known = [...new Set([...ids, ...Object.keys(wants)])].filter((id) => !unknown.includes(id));
+  return {
+    wants: new Map(known.map((datasetId) => [datasetId, want({ datasetId, ...wants[datasetId] })])),
+    held: {
+      service: { origin: 'https://feed.example', subscriptionIds: ['sub_1', 'sub_2'] },
+      datasets: new Map(ids.map((datasetId) => [datasetId, table(1, { datasetId })])),
+    },
+    followed: new Set(['sub_1', 'sub_2']),
+    heldSubscriptions: new Set(),
+    readToHead: new Set(['sub_1', 'sub_2']),
+    forgotten: new Set(),
+    ...rest,
+  };
+}
+
+function verdictsOf(given: RetirementInput): Readonly<Record<string, string>> {
+  return Object.fromEntries(retirementVerdicts(given).verdicts);
+}
+
+function names(count: number, prefix = 'd'): readonly string[] {
+  return Array.from({ length: count }, (_, index) => `${prefix}${String(index).padStart(3, '0')}`);
+}
+
+function dropped(
+  ids: readonly string[],
+  changed: Partial<Want> = {},
+): Readonly<Record<string, Partial<Want>>> {
+  return Object.fromEntries(ids.map((id) => [id, { ...DROPPED, ...changed }]));
+}
+
+describe('a table that no subscription holds', () => {
+  it('may go once every log was read', () => {
+    expect(verdictsOf(input(['a', 'b'], { b: DROPPED }))).toEqual({ b: 'allowed' });
+  });
+
+  it('is only told of where there is a table', () => {
+    expect(verdictsOf(input(['a'], { b: DROPPED }))).toEqual({});
+  });
+
+  it('stays while the log of a subscription is unread: it may hold the dataset by now', () => {
+    const unread = { readToHead: new Set(['sub_1']) };
+    expect(verdictsOf(input(['b'], { b: DROPPED }, unread))).toEqual({ b: 'logs-unread' });
+    expect(verdictsOf(input(['b'], dropped(['b'], { retirementApproved: true }), unread))).toEqual({
+      b: 'logs-unread',
+    });
+  });
+
+  it('does not wait for a subscription that is held, unless that one held it', () => {
+    const secondHeld = { readToHead: new Set(['sub_1']), heldSubscriptions: new Set(['sub_2']) };
+    expect(verdictsOf(input(['b'], { b: DROPPED }, secondHeld))).toEqual({ b: 'allowed' });
+    const firstHeld = { readToHead: new Set(['sub_2']), heldSubscriptions: new Set(['sub_1']) };
+    expect(verdictsOf(input(['b'], { b: DROPPED }, firstHeld))).toEqual({ b: 'logs-unread' });
+  });
+
+  it('does not wait for a subscription that was given up', () => {
+    const followed = new Set(['sub_2']);
+    expect(verdictsOf(input(['b'], { b: DROPPED }, { followed, readToHead: followed }))).toEqual({
+      b: 'allowed',
+    });
+    const forgotten = { members: new Set<string>(), formerMembers: new Map() };
+    expect(verdictsOf(input(['b'], { b: forgotten }, { followed, readToHead: followed }))).toEqual({
+      b: 'allowed',
+    });
+  });
+});
+
+describe('many at once', () => {
+  const leaving = names(MASS_RETIREMENT_TABLES);
+
+  it.each([
+    ['fewer than ten, though all there are: go', 9, 0, 'allowed'],
+    ['ten, and half of all: go', 10, 10, 'allowed'],
+    ['ten, and more than half: wait for a person', 10, 9, 'needs-approval'],
+    ['all of a hundred: wait for a person', 100, 0, 'needs-approval'],
+  ])('%s', (_, going, staying, expected) => {
+    const ids = names(going);
+    const { verdicts, refusal } = retirementVerdicts(input([...ids, ...names(staying, 's')], dropped(ids)));
+    expect(new Set(verdicts.values())).toEqual(new Set([expected]));
+    expect(verdicts.size).toBe(going);
+    expect(refusal === null).toBe(expected === 'allowed');
+  });
+
+  it('are held with a message that names some of them', () => {
+    const { refusal } = retirementVerdicts(input(leaving, dropped(leaving)));
+    expect(refusal).toEqual({
+      scope: { kind: 'retirement' },
+      operation: 'retire datasets',
+      status: null,
+      code: 'mass_retirement',
+      message:
+        '10 of 10 tables are held by no subscription any more: d000, d001, d002, d003, d004 and 5 more. ' +
+        'They stay until a person agrees.',
+      links: new Map(),
+    });
+  });
+
+  it('go once a person has agreed, and those that leave later are counted anew', () => {
+    const agreed = dropped(leaving, { retirementApproved: true });
+    expect(retirementVerdicts(input(leaving, agreed)).refusal).toBeNull();
+    const later = names(9, 'later');
+    const verdicts = verdictsOf(input([...leaving, ...later], { ...agreed, ...dropped(later) }));
+    expect(new Set(Object.values(verdicts))).toEqual(new Set(['allowed']));
+  });
+
+  it('are counted without those that wait for a log', () => {
+    const unread = dropped(['x'], { formerMembers: new Map([['sub_3', 7n]]) });
+    const given = input([...leaving.slice(1), 'x'], { ...dropped(leaving.slice(1)), ...unread });
+    const followed = new Set(['sub_1', 'sub_2', 'sub_3']);
+    const { verdicts, refusal } = retirementVerdicts({
+      ...given,
+      followed,
+      heldSubscriptions: new Set(['sub_3']),
+    });
+    expect(verdicts.get('x')).toBe('logs-unread');
+    expect(refusal).toBeNull();
+  });
+
+  it('never cost more than half of the mirror, nor more than nine tables of a small one, unasked', () => {
+    fc.assert(
+      fc.property(fc.nat(40), fc.nat(40), (going, staying) => {
+        const ids = names(going);
+        const { verdicts } = retirementVerdicts(input([...ids, ...names(staying, 's')], dropped(ids)));
+        const gone = [...verdicts.values()].filter((kind) => kind === 'allowed').length;
+        expect(gone < MASS_RETIREMENT_TABLES || gone <= (going + staying) / 2).toBe(true);
+        expect(gone === 0 || gone === going).toBe(true);
+      }),
+      { seed: SEED },
+    );
+  });
+});
+
+describe('an orphan', () => {
+  it('is a table that no want knows, once all that the destination has seen was read', () => {
+    expect(orphansOf(input(['a', 'c', 'b'], {}, { unknown: ['c', 'b'] }))).toEqual(['b', 'c']);
+    expect(orphansOf(input(['a'], { a: DROPPED }))).toEqual([]);
+  });
+
+  it.each<readonly [string, Partial<RetirementInput>]>([
+    ['one that it has seen was not read', { readToHead: new Set(['sub_1']), followed: new Set(['sub_1']) }],
+    [
+      'one that it has seen is held',
+      { readToHead: new Set(['sub_1']), heldSubscriptions: new Set(['sub_2']) },
+    ],
+    ['one that is followed was not read', { followed: new Set(['sub_1', 'sub_2', 'sub_3']) }],
+    ['none was read', { readToHead: new Set(), followed: new Set() }],
+  ])('is none as long as %s', (_, changed) => {
+    expect(orphansOf(input(['a', 'b'], {}, { unknown: ['b'], ...changed }))).toEqual([]);
+  });
+
+  it('does not wait for a subscription that was given up', () => {
+    const rest = new Set(['sub_1']);
+    const given = { unknown: ['b'], followed: rest, readToHead: rest, forgotten: new Set(['sub_2']) };
+    expect(orphansOf(input(['a', 'b'], {}, given))).toEqual(['b']);
+  });
+
+  it('is made known as dropped, and then retired like any other', () => {
+    expect(orphanChanges(['b'])).toEqual([
+      { kind: 'no-member', datasetId: 'b', reason: 'not listed any more' },
+    ]);
+  });
+});
+
+describe('the reason', () => {
+  it('names every subscription that has dropped the dataset, with its word for why', () => {
+    const formerMembers = new Map([
+      ['sub_2', null],
+      ['sub_1', 7n],
+    ]);
+    const removalReasons = new Map([['sub_1', 'left_coverage']]);
+    expect(retirementReason(want({ formerMembers, removalReasons }))).toBe(
+      'left subscription sub_1: left_coverage, left subscription sub_2',
+    );
+    expect(retirementReason(want())).toBe('no subscription holds it');
+  });
+});

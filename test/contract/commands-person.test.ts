@@ -1,19 +1,28 @@
 /**
- * `resync`, `resume` and `forget`: what a person decides is written to the checkpoint beside whatever runs, and told.
- * Each is run as a process on a checkpoint that the test has filled.
+ * `resync`, `resume` and `forget`: what a person decides is written to the checkpoint, and told. Each is run as a
+ * process on a checkpoint that the test has filled, beside an instance: the test holds the lock of one.
  */
 
-import { describe, expect, it } from 'vitest';
+import { join } from 'node:path';
+import process from 'node:process';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
+import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
-import { commit, failureOf, holdOf, openAt } from '../support/checkpoint-files.ts';
+import { commit, failureOf, holdOf, NOON, openAt } from '../support/checkpoint-files.ts';
 import { type Program, program } from '../support/program.ts';
 
-/** An installation in which a catch-up has run, as far as its checkpoint is concerned, and its checkpoint. */
+/** An installation in which an instance runs, as far as its checkpoint and its lock are concerned, and its checkpoint. */
 async function installedWith(fill: (checkpoint: Checkpoint) => void): Promise<[Program, Checkpoint]> {
   const installed = await program();
   const checkpoint = await openAt(installed.checkpointPath);
   fill(checkpoint);
+  const lock = await acquireInstanceLock({
+    path: join(installed.dataDirectory, 'lock.sqlite'),
+    uid: null,
+    holder: { pid: process.pid, host: 'here', startedAt: NOON, command: 'once' },
+  });
+  onTestFinished(() => lock.release());
   return [installed, checkpoint];
 }
 

@@ -1,0 +1,78 @@
+/** What a person asked for is done by the next catch-up: snapshots again, retirements agreed to, subscriptions given up. */
+
+import { describe, expect, it } from 'vitest';
+import { countyFeed } from '../support/county-feed.ts';
+import { downloadsOf, expectMirrored, once } from '../support/expect-mirrored.ts';
+import { program } from '../support/program.ts';
+
+describe('resync', () => {
+  it('loads the snapshot again, though the table is up to date', async () => {
+    const { feed, datasetOf } = await countyFeed({ kinds: ['permits', 'parcels'] });
+    const permits = datasetOf('permits');
+    const installed = await program({ feed });
+    await once(installed);
+    feed.requests.clear();
+    expect(await installed.run('resync', permits)).toMatchObject({ exitCode: 0 });
+    const { stdout } = await installed.run('status');
+    expect(stdout).toMatch(new RegExp(`${permits} .* to be loaded again, as you asked`));
+    expect(feed.requests.entries()).toEqual([]);
+    await once(installed);
+    expect(new Set(downloadsOf(feed))).toEqual(new Set([permits]));
+    await expectMirrored(installed, feed);
+  });
+});
+
+describe('a subscription that is gone', () => {
+  it('is held and keeps its datasets, until it is forgotten: then what only it held is retired', async () => {
+    const { feed, datasetOf } = await countyFeed({ kinds: ['permits', 'parcels', 'zoning'] });
+    const [permits, zoning] = [datasetOf('permits'), datasetOf('zoning')];
+    feed.publisher.remove(zoning, 'subscription_changed');
+    feed.publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [permits, zoning] });
+    const installed = await program({ feed });
+    await once(installed);
+    await expectMirrored(installed, feed);
+
+    feed.publisher.unsubscribe('sub_2');
+    const { stdout } = await once(installed, 77);
+    expect(stdout).toContain('Subscription sub_2 is held (subscription_missing): ');
+    expect(stdout).toContain('feed-sync forget --subscription sub_2');
+
+    expect(await installed.run('forget', '--subscription', 'sub_2')).toMatchObject({
+      exitCode: 0,
+      stdout:
+        'Forgotten: subscription sub_2.\n' +
+        `Retired at the next catch-up, because no other holds them: ${zoning}.\n` +
+        `Kept, because another subscription holds them: ${permits}.\n`,
+    });
+    await once(installed);
+    await expectMirrored(installed, feed);
+    expect(JSON.parse((await installed.run('status', '--json')).stdout)).toMatchObject({
+      forgottenSubscriptions: [],
+      holds: [],
+      subscriptions: [{ id: 'sub_1' }],
+    });
+  });
+});
+
+describe('many retirements at once', () => {
+  it('wait for resume --retire, which resume --all is not', async () => {
+    const { feed, datasetIds } = await countyFeed({ counties: 3, rowsPerDataset: 3 });
+    const installed = await program({ feed });
+    await once(installed);
+    const leaving = datasetIds.slice(0, 10);
+    expect(leaving.length).toBeGreaterThan(datasetIds.length / 2);
+    for (const datasetId of leaving) feed.publisher.remove(datasetId, 'left_coverage');
+    const { stdout } = await once(installed, 77);
+    expect(stdout).toContain('The retirement of datasets is held (mass_retirement): ');
+
+    expect((await installed.run('resume', '--all')).stdout).toBe(
+      'Nothing was lifted.\nRetirements still wait for you to agree to them: feed-sync resume --retire\n',
+    );
+    expect(await installed.run('resume', '--retire')).toMatchObject({
+      exitCode: 0,
+      stdout: `Agreed. Retired at the next catch-up, because no subscription holds them: ${leaving.toSorted().join(', ')}.\n`,
+    });
+    await once(installed);
+    await expectMirrored(installed, feed);
+  });
+});

@@ -7,7 +7,7 @@ import { failureOf, SAME_CONTENT_AGAIN_AFTER_MS } from '../../src/sync/failures.
 import { needOf, pendingReloads } from '../../src/sync/need.ts';
 import { stateOf } from '../../src/sync/state.ts';
 import { SEED } from '../support/seed.ts';
-import { failure, hold, NOW, table, want } from '../support/sync-values.ts';
+import { failure, history, hold, NOW, schema, table, version, want } from '../support/sync-values.ts';
 
 describe('what a dataset needs', () => {
   it.each([
@@ -18,12 +18,67 @@ describe('what a dataset needs', () => {
       'table',
     ],
     ['a reload', table(5), want({ atLeastVersion: 6, reloadAfter: new Map([['sub_1', 1n]]) }), 'reload'],
+    [
+      'a reload, before what a person asked for',
+      table(5),
+      want({ resyncsAsked: 1, reloadAfter: new Map([['sub_1', 1n]]) }),
+      'reload',
+    ],
+    ['a resync', table(5), want({ atLeastVersion: 6, resyncsAsked: 2, resyncsDone: 1 }), 'resync'],
     ['a version', table(5), want({ atLeastVersion: 6, looksAsked: 1 }), 'version'],
     ['a look', table(5), want({ atLeastVersion: 5, looksAsked: 3, looksDone: 2 }), 'look'],
     ['nothing', table(5), want({ atLeastVersion: 5, looksAsked: 3, looksDone: 3 }), 'nothing'],
     ['nothing, where it is ahead', table(7), want({ atLeastVersion: 5 }), 'nothing'],
   ])('%s', (_, held, wanted, need) => {
     expect(needOf(held, wanted)).toBe(need);
+  });
+
+  describe('as the versions and schemas say', () => {
+    const schemas = [
+      schema('parcels', { schemaVersion: '2', firstVersion: 6 }),
+      schema('parcels', { schemaVersion: '1', firstVersion: 1 }),
+    ];
+    const at = (...numbers: readonly number[]) =>
+      history(
+        numbers.map((one) => version('parcels', one)),
+        schemas,
+      );
+    const unsaid = history([version('parcels', 6, { schemaVersion: null })], schemas);
+
+    it.each([
+      ['a version that was published, though none was announced', table(5), want(), at(5, 6), 'version'],
+      [
+        'a version that was announced, though it is not listed',
+        table(5),
+        want({ atLeastVersion: 6 }),
+        at(5),
+        'version',
+      ],
+      ['the schema that its version has', table(5, { schemaVersion: '2' }), want(), at(5), 'schema'],
+      [
+        'the schema that had begun by its version',
+        table(6, { schemaVersion: '1' }),
+        want(),
+        unsaid,
+        'schema',
+      ],
+      [
+        'nothing more, at the head: what was owed a look was looked at',
+        table(5),
+        want({ looksAsked: 1 }),
+        at(5),
+        'nothing',
+      ],
+      [
+        'nothing, ahead of the list',
+        table(7, { schemaVersion: '9' }),
+        want({ looksAsked: 1 }),
+        at(5),
+        'nothing',
+      ],
+    ] as const)('%s', (_, held, wanted, read, need) => {
+      expect(needOf(held, wanted, read)).toBe(need);
+    });
   });
 
   it('counts a reload as pending until the table satisfies its event, in its own subscription', () => {

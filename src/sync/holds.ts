@@ -1,4 +1,7 @@
-/** What the service has refused and what waits for a person's word, as far as it stands. Nothing is asked of the service for what is held. */
+/**
+ * What the service has refused and what waits for a person's word, as far as it stands. Nothing is asked of the service
+ * for what is held.
+ */
 
 import type { Checkpoint, Hold } from '../checkpoint/checkpoint.ts';
 import type { Refusal } from '../model/errors.ts';

@@ -41,6 +41,23 @@ describe('staging', () => {
     expect(existsSync(folder)).toBe(false);
   });
 
+  it('keeps changes in a folder for each version, apart from the files of the snapshot', async () => {
+    const directory = await newFolder();
+    const staging = openStaging(directory);
+    await staging.keepOnly([]);
+    const [second, third] = [await staging.folderOfChanges('a', 2), await staging.folderOfChanges('a', 3)];
+    expect(new Set([second, third]).size).toBe(2);
+    const folder = await staging.folderOf('a');
+    await writeFile(join(folder, 'part-0'), 'x');
+    await writeFile(join(second, 'changes-00000.json'), 'x');
+    await staging.discardChanges('a');
+    await staging.discardChanges('a');
+    expect(await readdir(folder)).toEqual(['part-0']);
+    await staging.folderOfChanges('a', 2);
+    await staging.discard('a');
+    expect(await readdir(directory)).toEqual([]);
+  });
+
   it('keeps only what is still wanted', async () => {
     const directory = await newFolder();
     const staging = openStaging(directory);

@@ -1,0 +1,121 @@
+/** What a person reads of a dry run: the exact text; and the numbers that programs get. */
+
+import { expect, it } from 'vitest';
+import { renderDryRun } from '../../src/cli/dry-run-text.ts';
+import { dryRunOf, type Foretold } from '../../src/cli/dry-run-view.ts';
+import { ServiceUnavailableError } from '../../src/model/errors.ts';
+import type { ForeseenStep } from '../../src/sync/foresee.ts';
+import type { CatchUpResult, DatasetResult } from '../../src/sync/result.ts';
+import { hold, NOW } from '../support/sync-values.ts';
+
+const LOAD: ForeseenStep = {
+  kind: 'load',
+  fromVersion: 1,
+  toVersion: 7,
+  why: 'version 7 asks for the snapshot',
+  rows: 2_000_000,
+  bytes: 52_000_000,
+  requests: 3,
+};
+const APPLY: ForeseenStep = {
+  kind: 'apply',
+  fromVersion: 7,
+  toVersion: 9,
+  versions: 2,
+  addsColumns: true,
+  rows: 120,
+  requests: 2,
+};
+const RETIRE: ForeseenStep = {
+  kind: 'retire',
+  fromVersion: 4,
+  how: 'archive',
+  why: 'left subscription sub_1',
+};
+
+function foretold(
+  steps: Record<string, readonly ForeseenStep[]>,
+  datasets: readonly DatasetResult[],
+  changed: Partial<CatchUpResult> = {},
+): Foretold {
+  const result = { subscriptions: 1, datasets, troubles: [], holds: [], durationMs: 1, ...changed };
+  const disk = { freeBytes: 4_000_000_000, reserveBytes: 1_000_000_000 };
+  return { result, steps: new Map(Object.entries(steps)), disk };
+}
+
+function textOf(told: Foretold): string {
+  return renderDryRun(dryRunOf(told), told);
+}
+
+const current = (datasetId: string): DatasetResult => ({ datasetId, commits: [], kind: 'current' });
+const updated = (datasetId: string): DatasetResult => ({ datasetId, commits: [], kind: 'updated' });
+
+it('of work of every kind', () => {
+  const unknown = { ...LOAD, fromVersion: null, rows: null, bytes: null, why: 'there is no table yet' };
+  const told = foretold({ parcels: [LOAD, APPLY], permits: [RETIRE], roads: [unknown] }, [
+    updated('parcels'),
+    { datasetId: 'permits', commits: [], kind: 'retired', table: null },
+    updated('roads'),
+    { datasetId: 'sewers', commits: [], kind: 'waiting', why: 'no manifest that was read lists it' },
+    current('zoning'),
+  ]);
+  expect(textOf(told)).toBe(
+    [
+      'This is what feed-sync once would do now. Nothing was changed.',
+      '',
+      'parcels: load version 7 in place of version 1 (2,000,000 rows, 52.0 MB), because version 7 asks for the snapshot',
+      '  then apply 2 versions, from 7 to 9 (120 changed rows), adding columns',
+      'permits: move its table to the schema archived (left subscription sub_1)',
+      'roads: load version 7 (of unknown size), because there is no table yet',
+      'sewers: wait: no manifest that was read lists it',
+      '',
+      '5 datasets: 3 with work to do, 1 up to date. 52.0 MB of snapshots and 1 snapshot of unknown size, 2,000,120 rows, 8 requests.',
+      'Disk: about 104.0 MB beside the 1.0 GB that are kept free (disk.reserve); 4.0 GB are free.',
+    ].join('\n'),
+  );
+  expect(dryRunOf(told)).toMatchObject({
+    totals: { downloadBytes: 52_000_000, snapshotsOfUnknownSize: 1, rows: 2_000_120, requests: 8 },
+    disk: { neededBytes: 104_000_000, isEnough: true },
+    datasets: [
+      { id: 'parcels', steps: [LOAD, APPLY], ending: 'updated', why: null },
+      {},
+      {},
+      { ending: 'waiting' },
+      {},
+    ],
+  });
+});
+
+it('of nothing to do', () => {
+  expect(textOf(foretold({}, [current('parcels')]))).toBe(
+    [
+      'This is what feed-sync once would do now. Nothing was changed.',
+      '',
+      '1 dataset: 0 with work to do, 1 up to date.',
+    ].join('\n'),
+  );
+});
+
+it('of more than the disk holds says what to do', () => {
+  const told = foretold({ parcels: [{ ...LOAD, bytes: 1_600_000_000 }] }, [updated('parcels')]);
+  expect(dryRunOf(told).disk.isEnough).toBe(false);
+  expect(textOf(told)).toContain(
+    'Disk: about 3.2 GB beside the 1.0 GB that are kept free (disk.reserve), and only 4.0 GB are free.\n→ Free some space',
+  );
+});
+
+it('of what is in the way tells it as a catch-up does', () => {
+  const told = foretold({}, [{ datasetId: 'parcels', commits: [], kind: 'held', hold: hold() }], {
+    holds: [hold({ kind: 'subscription', subscriptionId: 'sub_2' })],
+    troubles: [{ subscriptionId: 'sub_1', error: new ServiceUnavailableError('The log cannot be read.') }],
+  });
+  const text = textOf(told);
+  expect(text).toContain('parcels: nothing: it is held.\n    The service refused to list versions');
+  expect(text).toContain('feed-sync resume --subscription sub_2');
+  expect(text).toContain('\nSubscription sub_1: The log cannot be read.\n');
+  expect(dryRunOf(told)).toMatchObject({
+    datasets: [{ ending: 'held', hold: { id: 'parcels', since: NOW.toISOString() } }],
+    holds: [{ id: 'sub_2' }],
+    troubles: [{ subscription: 'sub_1', error: 'ServiceUnavailableError', links: {} }],
+  });
+});

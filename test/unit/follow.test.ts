@@ -115,7 +115,7 @@ describe('F26 a quiet log', () => {
     one.log = [
       event(99, 'dataset.removed'),
       event(100, 'dataset.removed'),
-      event(101, 'dataset.resync_required'),
+      event(101, 'dataset.schema_changed'),
       event(102, 'dataset.updated', { version: 3 }),
     ];
     one.pageSize = 2;

@@ -86,7 +86,8 @@ function headline({ datasets, totals }: DryRun): string {
     totals.snapshotsOfUnknownSize === 0
       ? ''
       : ` and ${plural(totals.snapshotsOfUnknownSize, 'snapshot')} of unknown size`;
-  return `${counts} ${formatBytes(totals.downloadBytes)} of snapshots${unknown}, ${plural(totals.rows, 'row')}, ${plural(totals.requests, 'request')}.`;
+  const downloads = `${formatBytes(totals.downloadBytes)} of snapshots${unknown}`;
+  return `${counts} ${downloads}, ${plural(totals.rows, 'row')}, ${plural(totals.requests, 'request')}.`;
 }
 
 function diskLine({ disk: { neededBytes, freeBytes, reserveBytes, isEnough } }: DryRun): string {

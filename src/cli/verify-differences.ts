@@ -121,7 +121,8 @@ export function differencesFromService(
   const differences: Difference[] = [];
   if (newer > 0) {
     const newest = Math.max(...versions.map(({ version }) => version));
-    const message = `Version ${newest} is out, ${newer === 1 ? '1 version' : `${formatCount(newer)} versions`} after the mirrored ${mirrored}.`;
+    const distance = newer === 1 ? '1 version' : `${formatCount(newer)} versions`;
+    const message = `Version ${newest} is out, ${distance} after the mirrored ${mirrored}.`;
     differences.push({ kind: 'behind', message, remedy: CATCH_UP });
   }
   if (record === null && newer === 0) {
@@ -134,7 +135,8 @@ export function differencesFromService(
     differences.push({ kind: 'service-row-count', message, remedy: reload(datasetId) });
   }
   if (record.schemaVersion !== null && record.schemaVersion !== held.schemaVersion) {
-    const message = `The service says that version ${mirrored} has the schema ${record.schemaVersion}; the table has ${held.schemaVersion ?? 'an unknown one'}.`;
+    const own = held.schemaVersion ?? 'an unknown one';
+    const message = `The service says that version ${mirrored} has the schema ${record.schemaVersion}; the table has ${own}.`;
     differences.push({ kind: 'service-schema', message, remedy: CATCH_UP });
   }
   return differences;

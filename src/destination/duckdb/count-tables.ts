@@ -64,7 +64,8 @@ export async function countDatasets(
     counted.push({ held, table: found === undefined ? null : await countOne(engine, held, found) });
     if (isEnough()) break;
   }
-  await engine.run('COMMIT');
+  // It was opened for reading, so nothing is undone.
+  await engine.run('ROLLBACK');
   return counted;
 }
 

@@ -7,6 +7,7 @@ import type { Checkpoint, CheckpointReader } from '../checkpoint/checkpoint.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Want } from '../model/want.ts';
+import { SUBSCRIPTION_MISSING } from '../sync/missing-subscriptions.ts';
 import { usingCheckpoint } from './beside.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
@@ -51,7 +52,7 @@ function refuseUnlessMissing(id: string, checkpoint: CheckpointReader): void {
     .holds()
     .map((hold) => hold.refusal)
     .find(({ scope }) => scope.kind === 'subscription' && scope.subscriptionId === id);
-  if (refusal?.code === 'subscription_missing' && refusal.status === null) return;
+  if (refusal?.code === SUBSCRIPTION_MISSING && refusal.status === null) return;
   const name = `Subscription ${printable(id)}`;
   const missing = 'it is held as missing once it is gone, or left out of the setting subscriptions';
   if (refusal !== undefined) {

@@ -10,6 +10,9 @@ import type { Subscription } from '../model/subscription.ts';
 import { standingHolds, storeHold } from './holds.ts';
 import type { Parts } from './parts.ts';
 
+/** The code of the hold of such a subscription. The service has no such code. */
+export const SUBSCRIPTION_MISSING = 'subscription_missing';
+
 /**
  * The subscriptions that were there, by id, with their names as far as they are known: those that are followed and
  * those that the destination names, without those that a person has given up.
@@ -59,7 +62,7 @@ function missing(
     scope: { kind: 'subscription', subscriptionId },
     operation: 'list subscriptions',
     status: null,
-    code: 'subscription_missing',
+    code: SUBSCRIPTION_MISSING,
     message: seenIds.has(subscriptionId)
       ? 'The setting subscriptions no longer selects it.'
       : 'The service no longer lists it.',

@@ -52,7 +52,7 @@ describe('status', () => {
   it('while a first once runs names it, and what is wanted', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 100 });
     const permits = datasetOf('permits');
-    feed.faults.add({ match: { operation: 'file' }, act: { kind: 'drip', bytes: 500, everyMs: 50 } });
+    feed.faults.add({ match: { operation: 'file' }, act: { kind: 'drip', bytes: 500, everyMs: 500 } });
     const installed = await program({ feed });
     const running = installed.start('once');
     while (feed.requests.entries('file').length === 0) await sleep(10);

@@ -81,7 +81,10 @@ async function columns(mirror: ExactMirror, expected: Expectation, lines: Lines)
         description, source_name, role, crs
       FROM feed_sync.columns WHERE dataset_id = ${literal(dataset.datasetId)} ORDER BY "position"`);
     const wasChanged = lines.get(dataset.datasetId)?.at(-1)?.kind === 'changes';
-    const wanted = columnRows(dataset, wasChanged, actual);
+    const hasFiles = dataset.version.content.rowCount > 0 || expected.emptySnapshot === 'one-file';
+    const crs = (index: number) =>
+      wasChanged ? crsAfterChanges(dataset, index, actual[index]?.at(-1)) : hasFiles ? CRS_OF_FILES : null;
+    const wanted = columnRows(dataset, crs);
     differences.push(...sameText(`feed_sync.columns of ${dataset.datasetId}`, actual, wanted));
   }
   const strangers = await mirror.rows(
@@ -92,11 +95,7 @@ async function columns(mirror: ExactMirror, expected: Expectation, lines: Lines)
 
 type Cells = readonly (string | null)[];
 
-function columnRows(
-  dataset: PublishedDataset,
-  wasChanged: boolean,
-  actual: readonly Cells[],
-): readonly Cells[] {
+function columnRows(dataset: PublishedDataset, crsOf: (index: number) => string | null): readonly Cells[] {
   const { schema } = dataset.version.content;
   const roleOf = (name: string, index: number): string => {
     if (schema.keyColumns.includes(name)) return 'key';
@@ -111,23 +110,21 @@ function columnRows(
     description ?? null,
     sourceName ?? null,
     roleOf(name, index),
-    type === 'geometry' ? crsOf(dataset, index, wasChanged, actual[index]?.at(-1)) : null,
+    type === 'geometry' ? crsOf(index) : null,
   ]);
 }
 
-/**
- * A GeoParquet file that names no coordinate system is in WGS 84, and so is GeoJSON; without any of them nothing is
- * known. A column that changes have emptied, or never filled, may have come with one or not.
- */
-function crsOf(
+/** A GeoParquet file that names no coordinate system is in WGS 84, and so is GeoJSON; without any of them nothing is known. */
+const CRS_OF_FILES = 'OGC:CRS84';
+
+/** A column that changes have emptied, or never filled, may have come with one or not. */
+function crsAfterChanges(
   { version: { content } }: PublishedDataset,
   index: number,
-  wasChanged: boolean,
   actual: string | null | undefined,
 ): string | null {
-  if (!wasChanged) return content.rowCount > 0 ? 'OGC:CRS84' : null;
   const hasValue = [...content.rows()].some((row) => (row[index] ?? null) !== null);
-  return !hasValue && actual === null ? null : 'OGC:CRS84';
+  return !hasValue && actual === null ? null : CRS_OF_FILES;
 }
 
 /** Given once for each dataset, to no two the same, and those of the live tables among them. */

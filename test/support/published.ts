@@ -2,6 +2,7 @@
 
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import type { DatasetVersion } from '../../fixtures/feed/model.ts';
+import type { FileSettings } from '../../fixtures/feed/settings.ts';
 
 export interface PublishedDataset {
   readonly datasetId: string;
@@ -12,6 +13,8 @@ export interface Expectation {
   readonly origin: string;
   readonly subscriptionIds: readonly string[];
   readonly datasets: readonly PublishedDataset[];
+  /** Whether a snapshot of no rows comes as a file, which names columns and coordinate systems, or as none at all. */
+  readonly emptySnapshot: FileSettings['emptySnapshot'];
 }
 
 interface Choice {
@@ -34,7 +37,8 @@ export function everythingPublished(
     return { datasetId, version };
   });
   const subscriptionIds = subscriptions.map(({ subscriptionId }) => subscriptionId);
-  return { origin: new URL(feed.baseUrl).origin, subscriptionIds, datasets };
+  const { emptySnapshot } = feed.settings.files;
+  return { origin: new URL(feed.baseUrl).origin, subscriptionIds, datasets, emptySnapshot };
 }
 
 /** The name the table has where no other dataset's name is the same but for punctuation. */

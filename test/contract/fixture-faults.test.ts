@@ -153,6 +153,28 @@ describe('answers', () => {
     expect(text.match(/"amount":9223372036854775807/g)).toHaveLength(2);
   });
 
+  it('wait for whatever a program waits for', async () => {
+    const { promise: waitedFor, resolve } = Promise.withResolvers<void>();
+    const waits = new Promise<void>((isThere) => {
+      const until = () => {
+        isThere();
+        return waitedFor;
+      };
+      feed.faults.add({ match: { operation: 'versions' }, act: { kind: 'wait', until } });
+    });
+    const answer = call(feed, VERSIONS);
+    await waits;
+    expect(feed.requests.entries()).toMatchObject([{ status: null }]);
+    resolve();
+    expect((await answer).status).toBe(200);
+  });
+
+  it('are not rewritten where they are no JSON', async () => {
+    feed.faults.add({ match: { operation: 'versions' }, act: { kind: 'respond', status: 503 } });
+    feed.faults.add({ match: { operation: 'versions' }, act: { kind: 'rewrite', rewrite: () => ({}) } });
+    expect((await call(feed, VERSIONS)).status).toBe(503);
+  });
+
   it('come late', async () => {
     feed.faults.add({ match: {}, act: { kind: 'delay', delayMs: 30 } });
     const before = performance.now();

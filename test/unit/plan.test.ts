@@ -300,6 +300,18 @@ describe('where changes and a snapshot lead as far', () => {
     });
   });
 
+  it('a snapshot that does not say how many rows it has is taken to have as many as its version, or the table', () => {
+    const silent = { ...offer(12), entry: { ...entry('parcels', 12), rowCount: null } };
+    const versions = (rowCount: number | null): PlanInput['history'] =>
+      history(chain(8, 12, { rowCount, counts: { added: 0, changed: 200, removed: 0 } }));
+    const given = { ...behind(200, silent), history: versions(100_000) };
+    expect(told(planOf(given))).toBe('apply 9,10,11,12');
+    expect(told(planOf({ ...given, history: versions(null) }))).toBe('load 12');
+    expect(told(planOf({ ...given, history: versions(null), held: table(8, { rowCount: 100_000 }) }))).toBe(
+      'apply 9,10,11,12',
+    );
+  });
+
   it('the changes after the snapshot count as its work', () => {
     expect(told(planOf(behind(10_000, large(11, 100_000))))).toBe('load 11');
     expect(told(planOf(behind(10_000, large(9, 100_000))))).toBe('apply 9,10,11,12');
@@ -458,6 +470,7 @@ describe('a reload', () => {
       ]);
       const both = { ...ofSecond, want: want({ members, reloadAfter }) };
       expect(kindOf({ ...both, offers: [stale, reset] })).toBe('wait');
+      expect(kindOf({ ...both, offers: [reset] })).toBe('wait');
       expect(kindOf({ ...both, offers: [{ ...stale, reflects: 31n }, reset] })).toBe('load');
     });
 
@@ -525,6 +538,7 @@ describe('the schema of the version that the table has', () => {
     });
     expect(kindOf({ ...given, offers: offering(null) })).toBe('load');
     expect(told(planOf({ ...given, offers: offering('1') }))).toBe('wait: offer-lags');
+    expect(told(planOf({ ...given, offers: [offer(13)] }))).toBe('load 13');
     expect(told(planOf(given))).toBe('wait: not-offered');
     expect(kindOf({ ...given, held: table(12, { schemaVersion: '2' }) })).toBe('keep');
   });

@@ -167,7 +167,7 @@ describe('an orphan', () => {
       { readToHead: new Set(['sub_1']), heldSubscriptions: new Set(['sub_2']) },
     ],
     ['one that is followed was not read', { followed: new Set(['sub_1', 'sub_2', 'sub_3']) }],
-    ['none was read', { readToHead: new Set(), followed: new Set() }],
+    ['none was read', { readToHead: new Set(), followed: new Set(), forgotten: new Set(['sub_1', 'sub_2']) }],
   ])('is none as long as %s', (_, changed) => {
     expect(orphansOf(input(['a', 'b'], {}, { unknown: ['b'], ...changed }))).toEqual([]);
   });

@@ -1,13 +1,14 @@
-/** The small pure rules of a catch-up: need, state, failures. */
+/** The small pure rules of a catch-up: need, schema, state, failures. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DataError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import { failureOf, SAME_CONTENT_AGAIN_AFTER_MS } from '../../src/sync/failures.ts';
 import { needOf, pendingReloads } from '../../src/sync/need.ts';
+import { schemaOfSnapshot } from '../../src/sync/schemas.ts';
 import { stateOf } from '../../src/sync/state.ts';
 import { SEED } from '../support/seed.ts';
-import { failure, history, hold, NOW, schema, table, version, want } from '../support/sync-values.ts';
+import { entry, failure, history, hold, NOW, schema, table, version, want } from '../support/sync-values.ts';
 
 describe('what a dataset needs', () => {
   it.each([
@@ -47,6 +48,7 @@ describe('what a dataset needs', () => {
 
     it.each([
       ['a version that was published, though none was announced', table(5), want(), at(5, 6), 'version'],
+      ['a version newer than the announced one', table(5), want({ atLeastVersion: 5 }), at(5, 6), 'version'],
       [
         'a version that was announced, though it is not listed',
         table(5),
@@ -98,6 +100,34 @@ describe('what a dataset needs', () => {
     });
     expect([...pendingReloads(held, wanted).keys()]).toEqual(['sub_2', 'sub_3']);
     expect(pendingReloads(null, wanted)).toEqual(wanted.reloadAfter);
+  });
+});
+
+describe('the schema of a snapshot', () => {
+  const schemas = [
+    schema('parcels', { schemaVersion: '3', firstVersion: 8 }),
+    schema('parcels', { schemaVersion: '2', firstVersion: 6 }),
+    schema('parcels', { schemaVersion: '1', firstVersion: null }),
+  ];
+  const of = (named: string | null, recorded: string | null, number = 7): string => {
+    const read = history([version('parcels', number, { schemaVersion: recorded })], schemas);
+    return schemaOfSnapshot({ ...entry('parcels', number), schemaVersion: named }, read).schemaVersion;
+  };
+
+  it('is the one that its entry names, else its version, else the newest that had begun', () => {
+    expect(of('3', '1')).toBe('3');
+    expect(of(null, '1')).toBe('1');
+    expect(of(null, null)).toBe('2');
+    expect(of(null, null, 5)).toBe('1');
+  });
+
+  it('must be listed', () => {
+    expect(() => of('4', '1')).toThrow(
+      'The schema "4" of version 7 of dataset parcels is not in the service\'s list of schemas.',
+    );
+    expect(() => schemaOfSnapshot({ ...entry('parcels', 7), schemaVersion: null }, history([], []))).toThrow(
+      "The schema of version 7 of dataset parcels is not in the service's list of schemas.",
+    );
   });
 });
 

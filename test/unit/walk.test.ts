@@ -169,6 +169,12 @@ describe('a schema that changes on the way', () => {
     expect(stopped.stop?.why).toBe('version 10 has another schema, "2", which does more than add columns');
   });
 
+  it('stops the walk where an envelope column goes that came on the way', () => {
+    const envelopeColumns = [column('_fetched')];
+    expect(pathOf(overSchemas({ envelopeColumns }, { envelopeColumns }))).toEqual([10, 11]);
+    expect(pathOf(overSchemas({ envelopeColumns }))).toEqual([10]);
+  });
+
   it('stops the walk at the first change that does more than add columns', () => {
     const breaking = { ...ADDITIVE, kind: 'breaking', previousSchemaVersion: '2' } as const;
     expect(pathOf(overSchemas({}, { changeFromPrevious: breaking }))).toEqual([10]);

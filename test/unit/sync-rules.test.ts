@@ -57,6 +57,7 @@ describe('what a dataset needs', () => {
         'version',
       ],
       ['the schema that its version has', table(5, { schemaVersion: '2' }), want(), at(5), 'schema'],
+      ['nothing, where its version names an older schema than had begun', table(6), want(), at(6), 'nothing'],
       [
         'the schema that had begun by its version',
         table(6, { schemaVersion: '1' }),

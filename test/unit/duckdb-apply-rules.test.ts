@@ -1,0 +1,111 @@
+/** The pure rules of applying changes and of retiring: rows that are stated, columns that are added, names of copies. */
+
+import { describe, expect, it } from 'vitest';
+import type { HeldColumn, HeldDataset } from '../../src/destination/destination.ts';
+import { statedRowCount } from '../../src/destination/duckdb/apply-changes.ts';
+import { archivedNameFor } from '../../src/destination/duckdb/retire-table.ts';
+import { tableAfter } from '../../src/destination/duckdb/table-after.ts';
+import type { PlannedColumn } from '../../src/destination/duckdb/table-plan.ts';
+import type { ColumnType } from '../../src/model/column.ts';
+import type { Counts } from '../../src/model/version.ts';
+import { column } from '../support/duckdb-mirror.ts';
+
+describe('the rows that the service states after the last version', () => {
+  it.each<[readonly (Counts | null)[], readonly (number | null)[], number | null]>([
+    [[null], [7], 7],
+    [[null], [null], null],
+    [[{ added: 3, changed: 9, removed: 1 }], [null], 12],
+    [[{ added: 3, changed: 0, removed: 1 }, null], [null, 4], 4],
+    [[null, { added: 1, changed: 0, removed: 0 }], [20, null], 21],
+    [[null, { added: 1, changed: 0, removed: 0 }], [null, null], null],
+    [
+      [
+        { added: 1, changed: 0, removed: 0 },
+        { added: 0, changed: 0, removed: 5 },
+      ],
+      [null, null],
+      6,
+    ],
+  ])('with counts %j and rows %j of a table of ten are %j', (counts, rowCounts, expected) => {
+    const versions = counts.map((each, index) => ({
+      version: index + 2,
+      pages: [],
+      counts: each,
+      rowCount: rowCounts[index] ?? null,
+    }));
+    expect(statedRowCount({ versions, plannedFrom: { rowCount: 10 } as HeldDataset })).toBe(expected);
+  });
+});
+
+describe('the columns of a table afterwards', () => {
+  const held = (name: string, columnName = name, type: ColumnType = 'string'): HeldColumn => ({
+    name,
+    columnName,
+    type,
+    role: 'data',
+    crs: null,
+  });
+  const planned = (name: string, type: ColumnType = 'string'): PlannedColumn => ({
+    column: column(name, type),
+    type,
+    columnName: name,
+    role: 'data',
+    crs: null,
+  });
+  const namesAfter = (before: readonly HeldColumn[], ...columns: readonly PlannedColumn[]) => {
+    const { columns: given, alteration } = tableAfter(before, columns);
+    return [alteration.kind, ...given.map(({ columnName }) => columnName)];
+  };
+
+  it('are the same where none is new', () => {
+    expect(namesAfter([held('a'), held('A', 'A_2')], planned('a'), planned('A'))).toEqual([
+      'none',
+      'a',
+      'A_2',
+    ]);
+  });
+  it('are appended where they come last, and else put in their place', () => {
+    expect(namesAfter([held('a')], planned('a'), planned('b'))).toEqual(['append', 'a', 'b']);
+    expect(namesAfter([held('a'), held('z')], planned('a'), planned('b'), planned('z'))).toEqual([
+      'rewrite',
+      'a',
+      'b',
+      'z',
+    ]);
+  });
+  it('keep the names that they have: new ones go around them', () => {
+    const before = [held('a'), held('A', 'A_2')];
+    expect(namesAfter(before, planned('a'), planned('A'), planned('A_2'))).toEqual([
+      'append',
+      'a',
+      'A_2',
+      'A_2_2',
+    ]);
+    // Named anew, the table's own column would become A_3.
+    expect(namesAfter(before, planned('a'), planned('a_2'), planned('A'))).toEqual([
+      'rewrite',
+      'a',
+      'a_2_2',
+      'A_2',
+    ]);
+  });
+  it('are written anew where one hides the addresses of rows', () => {
+    expect(namesAfter([held('RowId')], planned('RowId'))).toEqual(['rewrite', 'RowId']);
+    expect(namesAfter([held('a')], planned('a'), planned('rowid'))).toEqual(['rewrite', 'a', 'rowid']);
+  });
+  it('never lose one or its type', () => {
+    expect(() => namesAfter([held('a'), held('b')], planned('a'))).toThrow('"b"');
+    expect(() => namesAfter([held('a')], planned('a', 'integer'))).toThrow('"a"');
+  });
+});
+
+describe('the name of an archived table', () => {
+  const at = new Date('2026-01-02T03:04:05.678Z');
+  it('says version and time, and sorts by them', () => {
+    expect(archivedNameFor('parcels', 12, at, new Set())).toBe('parcels__12_20260102t030405z');
+  });
+  it('is never one that is taken', () => {
+    const taken = new Set(['parcels__12_20260102t030405z', 'parcels__12_20260102t030405z_2']);
+    expect(archivedNameFor('parcels', 12, at, taken)).toBe('parcels__12_20260102t030405z_3');
+  });
+});

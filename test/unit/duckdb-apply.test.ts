@@ -1,0 +1,379 @@
+/** Changes move a table along its versions, or change nothing (F38, F41). */
+
+import { describe, expect, it } from 'vitest';
+import type { Row } from '../../fixtures/source/content.ts';
+import { generateDatasets } from '../../fixtures/source/generate.ts';
+import type { HeldDataset } from '../../src/destination/destination.ts';
+import { present } from '../../src/lib/assert.ts';
+import { DataError, UnusableChangesError } from '../../src/model/errors.ts';
+import type { Counts } from '../../src/model/version.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { inMirror } from '../support/duckdb-mirror.ts';
+import { errorOf, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
+import { column } from '../support/small-content.ts';
+
+const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+const FIRST: readonly Row[] = [
+  [1, 'one'],
+  [2, 'two'],
+  [3, 'three'],
+];
+
+/** A mirror with a table of three people. */
+async function threePeople() {
+  const world = await mirrorAtWork();
+  return { world, course: await world.loaded(firstContent(people, FIRST)) };
+}
+
+describe('changes of one version', () => {
+  it('are in the table, in the books, and told', async () => {
+    const { world, course } = await threePeople();
+    const before = await world.held();
+    const version = course.publishRows([
+      [1, 'one'],
+      [2, 'TWO'],
+      [4, 'four'],
+      [5, null],
+    ]);
+    const outcome = await world.apply(course);
+    const held = await world.held();
+    expect(outcome).toEqual({
+      kind: 'committed',
+      datasetId: 'parcels',
+      committed: {
+        tableName: 'parcels',
+        fromVersion: 1,
+        toVersion: 2,
+        rowCount: 4,
+        net: { added: 2, changed: 1, removed: 1 },
+        held,
+      },
+    });
+    expect(held).toEqual({
+      ...before,
+      version: 2,
+      rowCount: 4,
+      publishedAt: new Date(version.publishedAt),
+      appliedAt: held.appliedAt,
+    });
+    expect(
+      await inMirror(
+        world.folder,
+        'SELECT from_version, to_version, kind, added, changed, removed FROM feed_sync.history',
+      ),
+    ).toEqual([
+      [null, '1', 'snapshot', null, null, null],
+      ['1', '2', 'changes', '2', '1', '1'],
+    ]);
+    expect(await world.differences(course)).toEqual([]);
+  });
+
+  it('that come to nothing move the version', async () => {
+    const { world, course } = await threePeople();
+    course.publishRows(FIRST);
+    expect(await world.apply(course)).toMatchObject({
+      kind: 'committed',
+      committed: { toVersion: 2, net: { added: 0, changed: 0, removed: 0 } },
+    });
+    expect(await world.differences(course)).toEqual([]);
+  });
+
+  it('count what they did: an added row that was there is changed, a removed one that was not is nothing', async () => {
+    const { world, course } = await threePeople();
+    course.publish({
+      ...firstContent(people, [...FIRST.slice(0, 2), [3, 'THREE']]),
+      changes: [
+        { op: 'added', row: [3, 'THREE'] },
+        { op: 'removed', key: [9] },
+      ],
+    });
+    const { versions } = await course.changes(await world.held());
+    const uncounted = versions.map((each) => ({ ...each, rowCount: null, counts: null }));
+    expect(await world.apply(course, { versions: uncounted })).toMatchObject({
+      committed: { rowCount: 3, net: { added: 0, changed: 1, removed: 0 } },
+    });
+    expect(await world.differences(course)).toEqual([]);
+  });
+
+  it('empty a table, and fill it again; the coordinate system of GeoJSON becomes known', async () => {
+    const world = await mirrorAtWork();
+    const schema = sourceSchema([column('id', 'integer', false), column('place', 'geometry')]);
+    const course = await world.loaded(firstContent(schema, []));
+    const crs = async () => (await world.held()).columns.map((each) => each.crs);
+    expect(await crs()).toEqual([null, null]);
+    course.publishRows([[1, { type: 'Point', coordinates: [-97.7, 30.25] }]]);
+    await world.apply(course);
+    expect(await crs()).toEqual([null, 'OGC:CRS84']);
+    expect(await world.differences(course)).toEqual([]);
+    course.publishRows([]);
+    expect(await world.apply(course)).toMatchObject({
+      committed: { rowCount: 0, net: { added: 0, changed: 0, removed: 1 } },
+    });
+    expect(await world.differences(course)).toEqual([]);
+  });
+
+  it('come with other descriptions: in the books and in the comments, or taken away', async () => {
+    const world = await mirrorAtWork();
+    const described = (description: string | null) =>
+      sourceSchema([
+        column('id', 'integer', false),
+        { ...column('name', 'string'), ...(description === null ? {} : { description }) },
+      ]);
+    const course = await world.loaded(firstContent(described('before'), FIRST));
+    for (const [index, description] of ["it's after", null, 'again'].entries()) {
+      const schema = { ...described(description), schemaVersion: String(index + 2) };
+      course.publish({ ...firstContent(schema, FIRST), changes: [] });
+      expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+      expect(await world.differences(course)).toEqual([]);
+    }
+  });
+});
+
+describe('changes of a backlog', () => {
+  it('equal the snapshots, in every type, dataset beside dataset in one batch', async () => {
+    const world = await mirrorAtWork();
+    const followed = generateDatasets({ seed: 5, counties: 1, rowsPerDataset: 25 })
+      .map((source) => ({ source, content: source.initial() }))
+      .filter(({ content }) => content.schema.keyColumns.length > 0)
+      .map((one) => ({ ...one, course: world.published(one.content, one.source.datasetId) }));
+    expect(followed.length).toBeGreaterThan(2);
+    const courses = followed.map(({ course }) => course);
+    await world.carryOut(
+      ...(await Promise.all(courses.map((course) => course.snapshot(course.newest(), null)))),
+    );
+    for (const seeds of [[1], [2, 3, 4]]) {
+      for (const seed of seeds) {
+        for (const one of followed) {
+          one.content = one.source.next(one.content, seed);
+          one.course.publish(one.content);
+        }
+      }
+      const { datasets } = await world.mirror.has();
+      const units = await Promise.all(
+        courses.map((course) => course.changes(present(datasets.get(course.datasetId), 'it is loaded'))),
+      );
+      const outcomes = await world.carryOut(...units);
+      expect(outcomes.map(({ kind }) => kind)).toEqual(units.map(() => 'committed'));
+      expect(await world.differences(...courses)).toEqual([]);
+    }
+  });
+
+  it('are folded to what they come to', async () => {
+    const { world, course } = await threePeople();
+    course.publishRows([
+      [1, 'x'],
+      [3, 'three'],
+      [4, 'four'],
+    ]);
+    course.publishRows([
+      [1, 'one'],
+      [2, 'back'],
+      [3, 'three'],
+    ]);
+    course.publishRows([
+      [1, 'one'],
+      [2, 'back'],
+      [5, 'five'],
+    ]);
+    expect(await world.apply(course)).toMatchObject({
+      committed: { fromVersion: 1, toVersion: 4, net: { added: 1, changed: 2, removed: 1 } },
+    });
+    expect(await world.differences(course)).toEqual([]);
+  });
+});
+
+describe('the guard', () => {
+  it('does nothing where the table is not the one that was planned from', async () => {
+    const { world, course } = await threePeople();
+    course.publishRows(FIRST.slice(1));
+    const held = await world.held();
+    const others: readonly Partial<HeldDataset>[] = [
+      { version: 2 },
+      { snapshotDigest: 'other' },
+      { rowCount: 4 },
+      { reloads: new Map([['sub_1', 1n]]) },
+    ];
+    const before = await world.dump();
+    const unit = await course.changes(held);
+    const versions = unit.versions.map((each) => ({ ...each, counts: null, rowCount: null }));
+    for (const other of others) {
+      const planned = { ...unit, versions, plannedFrom: { ...held, ...other } };
+      expect(await world.carryOut(planned)).toEqual([{ kind: 'overtaken', datasetId: 'parcels' }]);
+    }
+    expect(await world.dump()).toEqual(before);
+  });
+
+  it('nor where there is none any more', async () => {
+    const { world, course } = await threePeople();
+    course.publishRows(FIRST.slice(1));
+    const unit = await course.changes(await world.held());
+    await world.retire(course, 'drop');
+    expect(await world.carryOut(unit)).toEqual([{ kind: 'overtaken', datasetId: 'parcels' }]);
+  });
+});
+
+describe('a proof that fails leaves everything as it was, and names the first version', () => {
+  it.each<[string, Counts | null, number | null]>([
+    ['the number of rows that the service states', null, 4],
+    ['the rows before and what was counted since', { added: 1, changed: 0, removed: 0 }, null],
+  ])('%s', async (_, counts, rowCount) => {
+    const { world, course } = await threePeople();
+    // What is told to be added is there already, so the sums are right and the table is not.
+    course.publish({
+      ...firstContent(people, FIRST),
+      changes: [{ op: 'added', row: [3, 'three'] }],
+    });
+    const { versions } = await course.changes(await world.held());
+    const before = await world.dump();
+    const error = errorOf(
+      await world.apply(course, { versions: versions.map((each) => ({ ...each, counts, rowCount })) }),
+    );
+    expect(error).toBeInstanceOf(UnusableChangesError);
+    expect(error).toMatchObject({ datasetId: 'parcels', version: 2 });
+    expect(error.message).toContain('would have 3 rows, and the service states 4 for version 2');
+    expect(await world.dump()).toEqual(before);
+  });
+
+  const COLUMNS = 'the columns of the table parcels are not those it was left with';
+  it.each([
+    ['a row was deleted', 'DELETE FROM parcels WHERE id = 1', 'it has 2 rows, and not 3'],
+    ['a row was put in', "INSERT INTO parcels VALUES (9, 'nine')", 'it has 4 rows, and not 3'],
+    [
+      'a key that is changed is there twice, and another row is gone',
+      'UPDATE parcels SET id = 2 WHERE id = 1',
+      'it has 2 rows of the keys that are changed, and not 1',
+    ],
+    ['a column was added', 'ALTER TABLE parcels ADD COLUMN mine INTEGER', COLUMNS],
+    ['a column was renamed', 'ALTER TABLE parcels RENAME name TO label', COLUMNS],
+    ['a column has another type', 'ALTER TABLE parcels ALTER id TYPE INTEGER', COLUMNS],
+    ['the table is gone', 'DROP TABLE parcels', 'parcels'],
+    [
+      'something forbids the rows',
+      'CREATE UNIQUE INDEX mine ON parcels (name)',
+      'violates unique constraint',
+    ],
+  ])('the table was changed by hand: %s', async (_, sql, message) => {
+    const { world, course } = await threePeople();
+    course.publishRows([
+      [1, 'one'],
+      [2, 'two, again'],
+      [3, 'three'],
+    ]);
+    course.publishRows([
+      [1, 'one'],
+      [2, 'one'],
+      [3, 'three'],
+    ]);
+    await world.byHand(sql);
+    const before = await world.dump();
+    const error = errorOf(await world.apply(course));
+    expect(error).toBeInstanceOf(UnusableChangesError);
+    expect(error).toMatchObject({ datasetId: 'parcels', version: 2 });
+    expect(error.message).toContain(message);
+    expect(await world.dump()).toEqual(before);
+    await world.load(course);
+    expect(await world.differences(course)).toEqual([]);
+  });
+
+  it('a key was made null by hand, so no change finds its row', async () => {
+    const { world, course } = await threePeople();
+    await world.byHand('UPDATE parcels SET id = NULL WHERE id = 2');
+    course.publishRows([
+      [1, 'one'],
+      [2, 'TWO'],
+      [3, 'three'],
+    ]);
+    expect(errorOf(await world.apply(course)).message).toContain('would have 4 rows');
+  });
+});
+
+it('a batch of several kinds with units that fail commits the others', async () => {
+  const { world, course: good } = await threePeople();
+  const [bad, leaving] = [
+    await world.loaded(firstContent(people, FIRST), 'bad'),
+    await world.loaded(firstContent(people, FIRST), 'leaving'),
+  ];
+  const fresh = world.published(firstContent(people, FIRST), 'fresh');
+  await world.byHand('DELETE FROM bad WHERE id = 3');
+  for (const course of [good, bad]) course.publishRows([[1, 'changed'], ...FIRST.slice(1)]);
+  const stale = await world.held(leaving.datasetId);
+  const outcomes = await world.carryOut(
+    await good.changes(await world.held()),
+    await bad.changes(await world.held('bad')),
+    retirement(stale, 'archive'),
+    await fresh.snapshot(fresh.newest(), null),
+    retirement(stale, 'drop'),
+  );
+  expect(outcomes.map(({ kind, datasetId }) => [datasetId, kind])).toEqual([
+    ['parcels', 'committed'],
+    ['bad', 'failed'],
+    ['leaving', 'retired'],
+    ['fresh', 'committed'],
+    ['leaving', 'overtaken'],
+  ]);
+  const { datasets } = await world.mirror.has();
+  expect([...datasets].map(([id, { version }]) => [id, version])).toEqual([
+    ['bad', 1],
+    ['fresh', 1],
+    ['parcels', 2],
+  ]);
+});
+
+describe('hostile names (F38, F39)', () => {
+  it('of columns are changed like others, and never executed', async () => {
+    const world = await mirrorAtWork();
+    const names = [
+      'a"; DROP TABLE x; --',
+      "it's",
+      'present',
+      'c0',
+      'c1',
+      'row_id',
+      'feed-sync: table',
+      'feed-sync: net',
+      '__proto__',
+      ' ',
+      'x'.repeat(5_000),
+    ];
+    const columns = names.map((name) => column(name, 'integer'));
+    const schema = sourceSchema(columns, { keyColumns: ['c1', names[0] ?? ''] });
+    const rowOf = (number: number): Row => names.map((_, index) => number * 100 + index);
+    const course = await world.loaded(firstContent(schema, [rowOf(1), rowOf(2)]));
+    const changed = rowOf(2).with(1, -1);
+    course.publishRows([changed, rowOf(3)]);
+    expect(await world.apply(course)).toMatchObject({
+      committed: { net: { added: 1, changed: 1, removed: 1 } },
+    });
+    expect((await world.held()).columns.map(({ name }) => name)).toEqual(names);
+    const stored = await inMirror(world.folder, 'FROM parcels ORDER BY c0');
+    expect(stored).toEqual([changed, rowOf(3)].map((row) => row.map(String)));
+  });
+
+  it.each(['rowid', 'ROWID'])('a column %s hides the addresses of rows', async (name) => {
+    const world = await mirrorAtWork();
+    const columns = [column(name, 'integer', false), column('name', 'string')];
+    const course = await world.loaded(firstContent(sourceSchema(columns, { keyColumns: [name] }), FIRST));
+    const next: readonly Row[] = [
+      [1, 'one'],
+      [2, 'TWO'],
+      [4, 'four'],
+    ];
+    course.publishRows(next);
+    expect(await world.apply(course)).toMatchObject({
+      committed: { net: { added: 1, changed: 1, removed: 1 }, rowCount: 3 },
+    });
+    expect(await world.differences(course)).toEqual([]);
+    await world.byHand(`UPDATE parcels SET "${name}" = 2 WHERE "${name}" = 1`);
+    course.publishRows(FIRST);
+    const error = errorOf(await world.apply(course));
+    expect(error.message).toContain('rows of the keys that are changed');
+  });
+
+  it('that no database can hold fail before the mirror is touched', async () => {
+    const { world, course } = await threePeople();
+    course.publishRows(FIRST.slice(1));
+    const { schema } = await course.changes(await world.held());
+    const unspeakable = { schema: { ...schema, schemaVersion: '2\0' } };
+    await expect(world.apply(course, unspeakable)).rejects.toThrow(DataError);
+  });
+});

@@ -1,0 +1,298 @@
+/** Tables that leave the mirrored data, and come back; subscriptions that are given up. */
+
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Row } from '../../fixtures/source/content.ts';
+import type { Retirement, Unit } from '../../src/destination/destination.ts';
+import { diagnose } from '../../src/destination/duckdb/diagnosis.ts';
+import { observeDurableEffects } from '../../src/lib/durable.ts';
+import { DataError, StorageError } from '../../src/model/errors.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { inMirror, manualClock } from '../support/duckdb-mirror.ts';
+import { errorOf, type MirrorAtWork, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
+import { column } from '../support/small-content.ts';
+
+const people = sourceSchema([
+  column('id', 'integer', false),
+  { ...column('name', 'string'), description: "the person's" },
+]);
+const FIRST: readonly Row[] = [
+  [1, 'one'],
+  [2, 'two'],
+];
+
+async function twoPeople(options: Parameters<typeof mirrorAtWork>[0] = {}) {
+  const world = await mirrorAtWork(options);
+  return { world, course: await world.loaded(firstContent(people, FIRST)) };
+}
+
+function archivedIn({ folder }: MirrorAtWork) {
+  return inMirror(folder, 'SELECT table_name, version, reason FROM feed_sync.archived ORDER BY rowid');
+}
+
+const REASON = 'left subscription sub_1: left_coverage';
+const EVERY_WAY: readonly Retirement[] = ['archive', 'drop', 'keep'];
+
+describe('a table that is retired', () => {
+  it('archived: is copied with its comments, out of the mirrored data', async () => {
+    const { world, course } = await twoPeople({ clock: manualClock() });
+    const name = 'parcels__1_20260101t000000z';
+    expect(await world.retire(course, 'archive')).toEqual({
+      kind: 'retired',
+      datasetId: 'parcels',
+      table: `archived.${name}`,
+    });
+    expect(await archivedIn(world)).toEqual([[name, '1', REASON]]);
+    expect(await inMirror(world.folder, `FROM archived.${name} ORDER BY id`)).toEqual([
+      ['1', 'one'],
+      ['2', 'two'],
+    ]);
+    expect(
+      await inMirror(
+        world.folder,
+        'SELECT column_name, comment FROM duckdb_columns() WHERE comment IS NOT NULL',
+      ),
+    ).toEqual([['name', "the person's"]]);
+    expect(await world.differences()).toEqual([]);
+  });
+
+  it('dropped: is gone', async () => {
+    const { world, course } = await twoPeople();
+    expect(await world.retire(course, 'drop')).toEqual({
+      kind: 'retired',
+      datasetId: 'parcels',
+      table: null,
+    });
+    expect(await archivedIn(world)).toEqual([[null, '1', REASON]]);
+    expect(await world.differences()).toEqual([]);
+  });
+
+  it('kept: stays where it is, and is followed no more', async () => {
+    const { world, course } = await twoPeople();
+    expect(await world.retire(course, 'keep')).toEqual({
+      kind: 'retired',
+      datasetId: 'parcels',
+      table: 'main.parcels',
+    });
+    expect(await archivedIn(world)).toEqual([['parcels', '1', REASON]]);
+    expect(await inMirror(world.folder, 'SELECT count(*) FROM parcels')).toEqual([['2']]);
+    expect(await world.differences()).toEqual([]);
+  });
+
+  it.each(EVERY_WAY)(
+    '%s: leaves nothing in the books but its name, its history and where it went',
+    async (how) => {
+      const { world, course } = await twoPeople();
+      const held = await world.held();
+      const unit = await course.snapshot(course.newest(), held);
+      await world.carryOut({ ...unit, reloads: new Map([['sub_1', 7n]]) });
+      await world.retire(course, how);
+      expect((await world.mirror.has()).datasets.size).toBe(0);
+      const books = ['datasets', 'columns', 'reloads', 'names'].map(
+        (table) => `(SELECT count(*) FROM feed_sync.${table})`,
+      );
+      expect(await inMirror(world.folder, `SELECT ${books.join(', ')}`)).toEqual([['0', '0', '0', '1']]);
+      const last = 'SELECT from_version, to_version, kind, added, changed, removed FROM feed_sync.history';
+      const rows = await inMirror(world.folder, `${last} ORDER BY rowid DESC LIMIT 1`);
+      expect(rows).toEqual([['1', '1', 'retired', '0', '0', how === 'keep' ? '0' : '2']]);
+    },
+  );
+
+  it.each(EVERY_WAY)('%s: is overtaken where the table is another by now', async (how) => {
+    const { world, course } = await twoPeople();
+    const held = await world.held();
+    const before = await world.dump();
+    for (const other of [{ version: 2 }, { snapshotDigest: 'other' }]) {
+      expect(await world.carryOut(retirement({ ...held, ...other }, how))).toEqual([
+        { kind: 'overtaken', datasetId: 'parcels' },
+      ]);
+    }
+    expect(await world.dump()).toEqual(before);
+    await world.retire(course, how);
+    expect(await world.carryOut(retirement(held, how))).toEqual([
+      { kind: 'overtaken', datasetId: 'parcels' },
+    ]);
+  });
+
+  it.each(EVERY_WAY)('%s: is gone where somebody dropped it by hand', async (how) => {
+    const { world, course } = await twoPeople();
+    await world.byHand('DROP TABLE parcels');
+    expect(await world.retire(course, how)).toMatchObject({ kind: 'retired', table: null });
+    expect(await archivedIn(world)).toEqual([[null, '1', REASON]]);
+    expect(await world.differences()).toEqual([]);
+  });
+
+  it('is copied as it is, also where somebody changed it by hand', async () => {
+    const { world, course } = await twoPeople();
+    await world.byHand('ALTER TABLE parcels DROP name', 'INSERT INTO parcels VALUES (3)');
+    const outcome = await world.retire(course, 'archive');
+    const table = outcome.kind === 'retired' ? outcome.table : null;
+    expect(await inMirror(world.folder, `SELECT id FROM ${table} ORDER BY id`)).toEqual([
+      ['1'],
+      ['2'],
+      ['3'],
+    ]);
+    expect(await world.differences()).toEqual([]);
+  });
+
+  it('with a reason that no database can hold fails before the mirror is touched', async () => {
+    const { world } = await twoPeople();
+    const unit = { ...retirement(await world.held(), 'drop'), reason: 'left\0' };
+    await expect(world.mirror.prepare(unit)).rejects.toThrow(DataError);
+  });
+});
+
+describe('a dataset that comes back', () => {
+  it.each(EVERY_WAY)('after %s: has its table under its own name again', async (how) => {
+    const { world, course } = await twoPeople();
+    await world.retire(course, how);
+    course.publishRows([[5, 'five']]);
+    expect(await world.load(course)).toMatchObject({
+      kind: 'committed',
+      committed: { tableName: 'parcels', fromVersion: null, toVersion: 2, held: { reloads: new Map() } },
+    });
+    expect(await world.differences(course)).toEqual([]);
+    expect((await archivedIn(world)).length).toBe(how === 'keep' ? 0 : 1);
+  });
+
+  it('and leaves again at the same moment: each copy has a name of its own', async () => {
+    const { world, course } = await twoPeople({ clock: manualClock() });
+    const name = 'parcels__1_20260101t000000z';
+    for (const expected of [name, `${name}_2`, `${name}_3`]) {
+      expect(await world.retire(course, 'archive')).toMatchObject({ table: `archived.${expected}` });
+      await world.load(course);
+    }
+    expect((await archivedIn(world)).map(([table]) => table)).toEqual([name, `${name}_2`, `${name}_3`]);
+  });
+
+  it('also at a lower version, over a kept table that somebody dropped', async () => {
+    const { world, course } = await twoPeople();
+    await world.retire(course, 'keep');
+    await world.byHand('DROP TABLE parcels');
+    const unit = { ...(await course.snapshot(course.newest(), null)), version: 0 };
+    expect(await world.carryOut(unit)).toMatchObject([{ kind: 'committed', committed: { toVersion: 0 } }]);
+    expect(await archivedIn(world)).toEqual([]);
+  });
+
+  it('never takes the table that a person made meanwhile', async () => {
+    const { world, course } = await twoPeople();
+    await world.retire(course, 'drop');
+    await world.byHand('CREATE TABLE parcels AS SELECT 42 AS mine');
+    expect(errorOf(await world.load(course)).message).toContain('parcels');
+    expect(await inMirror(world.folder, 'FROM parcels')).toEqual([[42]]);
+  });
+});
+
+describe('a commit with an unknown outcome', () => {
+  /** The error comes once what DuckDB was told to commit is committed, or before. */
+  async function commitWithDoubt(world: MirrorAtWork, moment: 'before' | 'after', units: readonly Unit[]) {
+    const prepared = await Promise.all(units.map((unit) => world.mirror.prepare(unit)));
+    let commits = 0;
+    observeDurableEffects((name, when) => {
+      if (name !== 'destination.commit' || when !== moment) return;
+      commits += 1;
+      // The first is that of the books.
+      if (commits === 2)
+        throw diagnose(new Error('{"exception_type":"TransactionContext","exception_message":"doubt"}'));
+    });
+    onTestFinished(() => observeDurableEffects(() => {}));
+    return await world.mirror.commit(prepared);
+  }
+
+  async function unitsOfEveryKind() {
+    const { world, course } = await twoPeople();
+    const leaving = await world.loaded(firstContent(people, FIRST), 'leaving');
+    const kept = await world.loaded(firstContent(people, FIRST), 'kept');
+    const fresh = world.published(firstContent(people, FIRST), 'fresh');
+    course.publishRows([
+      [1, 'one'],
+      [2, 'TWO'],
+      [3, 'three'],
+    ]);
+    const units: readonly Unit[] = [
+      await course.changes(await world.held()),
+      retirement(await world.held(leaving.datasetId), 'archive'),
+      retirement(await world.held(kept.datasetId), 'keep'),
+      await fresh.snapshot(fresh.newest(), null),
+    ];
+    return { world, course, fresh, units };
+  }
+
+  it.each(['before', 'after'] as const)('that failed %s it: every kind is told as it is', async (moment) => {
+    const { world, course, fresh, units } = await unitsOfEveryKind();
+    const outcomes = await commitWithDoubt(world, moment, units);
+    const { datasets } = await world.mirror.has();
+    expect(outcomes).toEqual([
+      {
+        kind: 'committed',
+        datasetId: 'parcels',
+        committed: {
+          tableName: 'parcels',
+          fromVersion: 1,
+          toVersion: 2,
+          rowCount: 3,
+          net: { added: 1, changed: 1, removed: 0 },
+          held: datasets.get('parcels'),
+        },
+      },
+      {
+        kind: 'retired',
+        datasetId: 'leaving',
+        table: expect.stringMatching(/^archived\.leaving__1_\d{8}t\d{6}z$/),
+      },
+      { kind: 'retired', datasetId: 'kept', table: 'main.kept' },
+      {
+        kind: 'committed',
+        datasetId: 'fresh',
+        committed: {
+          tableName: 'fresh',
+          fromVersion: null,
+          toVersion: 1,
+          rowCount: 2,
+          net: null,
+          held: datasets.get('fresh'),
+        },
+      },
+    ]);
+    expect(await world.differences(course, fresh)).toEqual([]);
+  });
+
+  it('of a single unit that is not in it fails that unit', async () => {
+    const { world, course } = await twoPeople();
+    const outcomes = await commitWithDoubt(world, 'before', [retirement(await world.held(), 'drop')]);
+    expect(outcomes).toMatchObject([{ kind: 'failed', datasetId: 'parcels' }]);
+    expect(outcomes[0]?.kind === 'failed' && outcomes[0].error).toBeInstanceOf(StorageError);
+    expect(await world.differences(course)).toEqual([]);
+  });
+});
+
+describe('a subscription that was given up', () => {
+  const enrolment = { origin: 'https://feed.example', datasetIds: [], forgottenSubscriptionIds: [] };
+
+  it('is forgotten, with its reloads', async () => {
+    const { world, course } = await twoPeople();
+    await world.mirror.enroll({ ...enrolment, subscriptionIds: ['sub_1', 'sub_2'] });
+    const reloads = new Map([
+      ['sub_1', 7n],
+      ['sub_2', 8n],
+    ]);
+    await world.carryOut({ ...(await course.snapshot(course.newest(), await world.held())), reloads });
+    await world.mirror.enroll({
+      ...enrolment,
+      subscriptionIds: ['sub_1'],
+      forgottenSubscriptionIds: ['sub_2', 'never seen'],
+    });
+    const { service, datasets } = await world.mirror.has();
+    expect(service?.subscriptionIds).toEqual(['sub_1']);
+    expect(datasets.get('parcels')?.reloads).toEqual(new Map([['sub_1', 7n]]));
+  });
+
+  it('and is followed nevertheless stays', async () => {
+    const { world } = await twoPeople();
+    await world.mirror.enroll({
+      ...enrolment,
+      subscriptionIds: ['sub_1'],
+      forgottenSubscriptionIds: ['sub_1'],
+    });
+    expect((await world.mirror.has()).service?.subscriptionIds).toEqual(['sub_1']);
+  });
+});

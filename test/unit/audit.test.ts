@@ -1,13 +1,17 @@
 /** What a manifest says that no event has told. Where it matters what the wants then are, a real checkpoint keeps them. */
 
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import type { Held, HeldDataset } from '../../src/destination/destination.ts';
 import type { EventId } from '../../src/model/event.ts';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
 import type { Want, WantChange } from '../../src/model/want.ts';
 import { auditChanges, membersLackedBy } from '../../src/sync/audit.ts';
+import { cursorAfter, foldEvents } from '../../src/sync/fold.ts';
 import { openNew } from '../support/checkpoint-files.ts';
-import { digestOf, entry, id, table, want } from '../support/sync-values.ts';
+import { SEED } from '../support/seed.ts';
+import { digestOf, entry, event, id, table, want } from '../support/sync-values.ts';
 
 const datasetId = 'parcels';
 const atLeast = (version: number, eventNumber?: bigint) => ({
@@ -199,5 +203,78 @@ describe('one audit after another', () => {
     // The same manifest that lists it again undoes what an audit alone had decided.
     const undone = reflects?.number !== 8n;
     expect(auditOnce([entry(datasetId, 4, digestOf('anew'))])).toBe(undone);
+  });
+});
+
+describe('after any events, told or lost', () => {
+  /** What happened to which dataset, in order, and whether the log has told it. */
+  const pasts = fc.array(
+    fc.record({
+      dataset: fc.constantFrom('parcels', 'permits', 'zoning'),
+      enters: fc.boolean(),
+      isTold: fc.boolean(),
+    }),
+    { minLength: 1, maxLength: 12 },
+  );
+  type Past = readonly { readonly dataset: string; readonly enters: boolean; readonly isTold: boolean }[];
+
+  const membersAfter = (past: Past): ReadonlySet<string> => {
+    const members = new Set<string>();
+    for (const { dataset, enters } of past) {
+      if (enters) members.add(dataset);
+      else members.delete(dataset);
+    }
+    return members;
+  };
+
+  /** Reads what was told of the past, then audits by a manifest that is right as of event `reflects`. Gives the members. */
+  function follow(checkpoint: Checkpoint, run: number, past: Past, reflects: number) {
+    const subscriptionId = `sub_${run}`;
+    const named = (dataset: string) => `${run} ${dataset}`;
+    const events = past.flatMap(({ dataset, enters, isTold }, index) =>
+      isTold
+        ? [event(index + 1, enters ? 'dataset.added' : 'dataset.removed', { datasetId: named(dataset) })]
+        : [],
+    );
+    const cursor = cursorAfter(events, null);
+    const step = { subscriptionId, subscriptionName: null, cursor, isQuiet: false };
+    checkpoint.commitFollowStep({ ...step, changes: foldEvents(events, subscriptionId, checkpoint.wants()) });
+    const listed = [...membersAfter(past.slice(0, reflects))].map((dataset) => entry(named(dataset), 4));
+    const manifest = { subscriptionId, lastEventId: id(reflects), datasets: listed };
+    const tables = past.map(
+      ({ dataset }) => [named(dataset), table(4, { datasetId: named(dataset) })] as const,
+    );
+    const wants = checkpoint.wants();
+    const audited = { cursor, wants, held: { service: null, datasets: new Map(tables) } };
+    const lacked = membersLackedBy(manifest, audited);
+    checkpoint.commitFollowStep({ ...step, changes: auditChanges(manifest, lacked, audited) });
+    const members = [...checkpoint.wants().values()].filter((one) => one.members.has(subscriptionId));
+    return new Set(members.map((one) => one.datasetId.slice(`${run} `.length)));
+  }
+
+  it('the members are those of a manifest that reflects them all', async () => {
+    const checkpoint = await openNew();
+    let run = 0;
+    fc.assert(
+      fc.property(pasts, (past) => {
+        run += 1;
+        expect(follow(checkpoint, run, past, past.length)).toEqual(membersAfter(past));
+      }),
+      { seed: SEED, numRuns: 60 },
+    );
+  });
+
+  it('the members are right as of the log, whatever a manifest from before it says', async () => {
+    const checkpoint = await openNew();
+    let run = 0;
+    fc.assert(
+      fc.property(pasts, fc.nat(12), (past, reflects) => {
+        run += 1;
+        const told = past.map((one) => ({ ...one, isTold: true }));
+        const asOf = Math.min(reflects, told.length);
+        expect(follow(checkpoint, run, told, asOf)).toEqual(membersAfter(told));
+      }),
+      { seed: SEED, numRuns: 60 },
+    );
   });
 });

@@ -45,7 +45,7 @@ describe('a file with', () => {
       const installed = await program({ feed, environment: QUICKLY });
       await once(installed);
       const before = feed.store.dataset(parcels).versions[0];
-      for (const datasetId of datasetIds) publishNext(datasetId);
+      for (const datasetId of datasetIds) publishNext(datasetId, undefined, { notRecordedAs: 'flag' });
       feed.faults.add({ match: { operation: 'file', datasetId: parcels, times: 'always' }, act });
       feed.requests.clear();
       const { stdout } = await once(installed, 65);

@@ -139,7 +139,7 @@ describe('a reader that holds the mirror', () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const installed = await program({ feed, environment: { FEED_SYNC_LOCK_WAIT: '1s' } });
     await once(installed);
-    publishNext(datasetOf('permits'));
+    publishNext(datasetOf('permits'), undefined, { notRecordedAs: 'flag' });
     const reader = startChild('duckdb-holder-child.ts', installed.mirrorPath);
     onTestFinished(() => reader.kill());
     expect(await reader.nextLine()).toBe('held');

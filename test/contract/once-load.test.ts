@@ -29,7 +29,7 @@ describe('once', () => {
     },
   );
 
-  it('does nothing where nothing is new, and loads what is', async () => {
+  it('does nothing where nothing is new, and applies what is', async () => {
     const { feed, datasetIds, datasetOf, publishNext } = await countyFeed();
     const installed = await program({ feed });
     await once(installed);
@@ -39,8 +39,8 @@ describe('once', () => {
 
     publishNext(datasetOf('permits'));
     feed.requests.clear();
-    expect((await once(installed)).stdout).toContain('1 loaded, 4 already up to date');
-    expect(downloadsOf(feed)).toEqual([datasetOf('permits')]);
+    expect((await once(installed)).stdout).toContain('0 loaded, 1 updated by changes, 4 already up to date');
+    expect(downloadsOf(feed)).toEqual([]);
     await expectMirrored(installed, feed);
 
     for (const datasetId of datasetIds) {
@@ -56,7 +56,7 @@ describe('once', () => {
     const installed = await program({ feed });
     await once(installed);
     publishNext(datasetOf('permits'), undefined, { announce: false });
-    expect((await once(installed)).stdout).toContain('1 loaded');
+    expect((await once(installed)).stdout).toContain('1 updated by changes');
     await expectMirrored(installed, feed);
   });
 
@@ -144,8 +144,8 @@ describe('once', () => {
     publishNext(datasetOf('permits'));
     feed.publisher.resync(datasetOf('parcels'), 'subscription_changed', {});
     feed.requests.clear();
-    expect((await once(installed)).stdout).toContain('2 loaded');
-    expect(downloadsOf(feed).toSorted()).toEqual([datasetOf('parcels'), datasetOf('permits')]);
+    expect((await once(installed)).stdout).toContain('1 loaded, 1 updated by changes');
+    expect(downloadsOf(feed)).toEqual([datasetOf('parcels')]);
     await expectMirrored(installed, feed);
   });
 
@@ -192,7 +192,7 @@ describe('once', () => {
     await expectMirrored(installed, feed);
 
     feed.settings.files.emptySnapshot = 'one-file';
-    publishNext(ordinances, empty(ordinances));
+    for (const datasetId of [permits, ordinances]) publishNext(datasetId, empty(datasetId));
     await once(installed);
     await expectMirrored(installed, feed);
   });

@@ -24,7 +24,7 @@ describe('a manifest', () => {
     const { feed, datasetIds, datasetOf, publishNext } = await countyFeed({ files, kinds, defaultLimit: 1 });
     const installed = await program({ feed });
     await once(installed);
-    for (const datasetId of datasetIds) publishNext(datasetId);
+    for (const datasetId of datasetIds) publishNext(datasetId, undefined, { notRecordedAs: 'flag' });
     await once(installed);
     await expectMirrored(installed, feed);
     feed.requests.clear();
@@ -68,7 +68,7 @@ describe('a manifest', () => {
     const permits = datasetOf('permits');
     const before = feed.store.dataset(permits).versions[0];
     feed.manifest.freeze();
-    publishNext(permits);
+    publishNext(permits, undefined, { notRecordedAs: 'flag' });
     const { stdout } = await once(installed, 75);
     expect(stdout).toContain('1 already up to date, 1 waiting');
     await expectMirrored(installed, feed, { at: before === undefined ? {} : { [permits]: before } });

@@ -2,8 +2,9 @@
 
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
-import type { Retirement, Unit } from '../../src/destination/destination.ts';
+import type { Retirement, RetirementUnit, Unit } from '../../src/destination/destination.ts';
 import { diagnose } from '../../src/destination/duckdb/diagnosis.ts';
+import { present } from '../../src/lib/assert.ts';
 import { observeDurableEffects } from '../../src/lib/durable.ts';
 import { DataError, StorageError } from '../../src/model/errors.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
@@ -23,6 +24,24 @@ const FIRST: readonly Row[] = [
 async function twoPeople(options: Parameters<typeof mirrorAtWork>[0] = {}) {
   const world = await mirrorAtWork(options);
   return { world, course: await world.loaded(firstContent(people, FIRST)) };
+}
+
+/** A table for each way to retire one, called like it, with a reload. */
+async function tableForEveryWay() {
+  const world = await mirrorAtWork();
+  const courses = EVERY_WAY.map((how) => world.published(firstContent(people, FIRST), how));
+  const reloads = new Map([['sub_1', 7n]]);
+  const loads = courses.map(async (course) => ({
+    ...(await course.snapshot(course.newest(), null)),
+    reloads,
+  }));
+  await world.carryOut(...(await Promise.all(loads)));
+  return { world, courses };
+}
+
+async function retirements({ mirror }: MirrorAtWork): Promise<readonly RetirementUnit[]> {
+  const { datasets } = await mirror.has();
+  return EVERY_WAY.map((how) => retirement(present(datasets.get(how), 'it is loaded'), how));
 }
 
 function archivedIn({ folder }: MirrorAtWork) {
@@ -78,46 +97,62 @@ describe('a table that is retired', () => {
     expect(await world.differences()).toEqual([]);
   });
 
-  it.each(EVERY_WAY)(
-    '%s: leaves nothing in the books but its name, its history and where it went',
-    async (how) => {
-      const { world, course } = await twoPeople();
-      const held = await world.held();
-      const unit = await course.snapshot(course.newest(), held);
-      await world.carryOut({ ...unit, reloads: new Map([['sub_1', 7n]]) });
-      await world.retire(course, how);
-      expect((await world.mirror.has()).datasets.size).toBe(0);
-      const books = ['datasets', 'columns', 'reloads', 'names'].map(
-        (table) => `(SELECT count(*) FROM feed_sync.${table})`,
-      );
-      expect(await inMirror(world.folder, `SELECT ${books.join(', ')}`)).toEqual([['0', '0', '0', '1']]);
-      const last = 'SELECT from_version, to_version, kind, added, changed, removed FROM feed_sync.history';
-      const rows = await inMirror(world.folder, `${last} ORDER BY rowid DESC LIMIT 1`);
-      expect(rows).toEqual([['1', '1', 'retired', '0', '0', how === 'keep' ? '0' : '2']]);
-    },
-  );
-
-  it.each(EVERY_WAY)('%s: is overtaken where the table is another by now', async (how) => {
-    const { world, course } = await twoPeople();
-    const held = await world.held();
-    const before = await world.dump();
-    for (const other of [{ version: 2 }, { snapshotDigest: 'other' }]) {
-      expect(await world.carryOut(retirement({ ...held, ...other }, how))).toEqual([
-        { kind: 'overtaken', datasetId: 'parcels' },
-      ]);
-    }
-    expect(await world.dump()).toEqual(before);
-    await world.retire(course, how);
-    expect(await world.carryOut(retirement(held, how))).toEqual([
-      { kind: 'overtaken', datasetId: 'parcels' },
+  it('leaves nothing in the books but its name, its history and where it went', async () => {
+    const { world, courses } = await tableForEveryWay();
+    expect(await world.carryOut(...(await retirements(world)))).toMatchObject([
+      { kind: 'retired', table: expect.stringMatching(/^archived\.archive__1_/) },
+      { kind: 'retired', table: null },
+      { kind: 'retired', table: 'main.keep' },
     ]);
+    expect((await world.mirror.has()).datasets.size).toBe(0);
+    const books = ['datasets', 'columns', 'reloads', 'names'].map(
+      (table) => `(SELECT count(*) FROM feed_sync.${table})`,
+    );
+    expect(await inMirror(world.folder, `SELECT ${books.join(', ')}`)).toEqual([['0', '0', '0', '3']]);
+    const lines = `SELECT dataset_id, from_version, to_version, added, changed, removed FROM feed_sync.history
+      WHERE kind = 'retired' ORDER BY rowid`;
+    expect(await inMirror(world.folder, lines)).toEqual([
+      ['archive', '1', '1', '0', '0', '2'],
+      ['drop', '1', '1', '0', '0', '2'],
+      ['keep', '1', '1', '0', '0', '0'],
+    ]);
+    expect(await world.differences()).toEqual([]);
+
+    // Those that come back have their tables under their own names, and only the kept one is listed no more.
+    for (const course of courses) course.publishRows([[5, 'five']]);
+    const loads = await Promise.all(courses.map((course) => course.snapshot(course.newest(), null)));
+    expect(await world.carryOut(...loads)).toMatchObject(
+      EVERY_WAY.map((tableName) => ({
+        kind: 'committed',
+        committed: { tableName, fromVersion: null, toVersion: 2, held: { reloads: new Map() } },
+      })),
+    );
+    expect(await world.differences(...courses)).toEqual([]);
+    const listed = await inMirror(world.folder, 'SELECT dataset_id FROM feed_sync.archived ORDER BY rowid');
+    expect(listed).toEqual([['archive'], ['drop']]);
   });
 
-  it.each(EVERY_WAY)('%s: is gone where somebody dropped it by hand', async (how) => {
-    const { world, course } = await twoPeople();
-    await world.byHand('DROP TABLE parcels');
-    expect(await world.retire(course, how)).toMatchObject({ kind: 'retired', table: null });
-    expect(await archivedIn(world)).toEqual([[null, '1', REASON]]);
+  it('is overtaken where the table is another by now, or none', async () => {
+    const { world } = await tableForEveryWay();
+    const units = await retirements(world);
+    const before = await world.dump();
+    const overtaken = EVERY_WAY.map((datasetId) => ({ kind: 'overtaken', datasetId }));
+    for (const other of [{ version: 2 }, { snapshotDigest: 'other' }]) {
+      const stale = units.map((unit) => ({ ...unit, plannedFrom: { ...unit.plannedFrom, ...other } }));
+      expect(await world.carryOut(...stale)).toEqual(overtaken);
+    }
+    expect(await world.dump()).toEqual(before);
+    await world.carryOut(...units);
+    expect(await world.carryOut(...units)).toEqual(overtaken);
+  });
+
+  it('is gone where somebody dropped it by hand', async () => {
+    const { world } = await tableForEveryWay();
+    await world.byHand(...EVERY_WAY.map((table) => `DROP TABLE main."${table}"`));
+    expect(await world.carryOut(...(await retirements(world)))).toEqual(
+      EVERY_WAY.map((datasetId) => ({ kind: 'retired', datasetId, table: null })),
+    );
+    expect(await archivedIn(world)).toEqual(EVERY_WAY.map(() => [null, '1', REASON]));
     expect(await world.differences()).toEqual([]);
   });
 
@@ -142,18 +177,6 @@ describe('a table that is retired', () => {
 });
 
 describe('a dataset that comes back', () => {
-  it.each(EVERY_WAY)('after %s: has its table under its own name again', async (how) => {
-    const { world, course } = await twoPeople();
-    await world.retire(course, how);
-    course.publishRows([[5, 'five']]);
-    expect(await world.load(course)).toMatchObject({
-      kind: 'committed',
-      committed: { tableName: 'parcels', fromVersion: null, toVersion: 2, held: { reloads: new Map() } },
-    });
-    expect(await world.differences(course)).toEqual([]);
-    expect((await archivedIn(world)).length).toBe(how === 'keep' ? 0 : 1);
-  });
-
   it('and leaves again at the same moment: each copy has a name of its own', async () => {
     const { world, course } = await twoPeople({ clock: manualClock() });
     const name = 'parcels__1_20260101t000000z';

@@ -3,6 +3,7 @@
  * one unit. Invariant: when this ends, in whatever way, nothing writes into the folders any more, and they are gone.
  */
 
+import pLimit from 'p-limit';
 import type { ChangesUnit, HeldDataset, VersionChanges } from '../destination/destination.ts';
 import type { Changes } from '../feed/feed.ts';
 import { present } from '../lib/assert.ts';
@@ -67,7 +68,7 @@ async function fetchAhead({ versions }: Application, tools: Tools): Promise<Ahea
   const unusable = new Map<number, string>();
   const failures: unknown[] = [];
   let spooledBytes = 0;
-  await tools.fetching.map(versions, async (record) => {
+  const spool = async (record: Version): Promise<void> => {
     if (failures.length > 0 || unusable.size > 0 || spooledBytes >= MAX_SPOOLED_BYTES) return;
     try {
       const changes = await fetchOne(record, tools, signal);
@@ -81,7 +82,9 @@ async function fetchAhead({ versions }: Application, tools: Tools): Promise<Ahea
       failures.push(error);
       others.abort(new InterruptedError('The changes of another version could not be fetched.'));
     }
-  });
+  };
+  // Only so many wait for their turn at once: a long backlog of one dataset is not fetched before all others.
+  await pLimit(VERSIONS_AT_ONCE).map(versions, (record) => tools.fetching(() => spool(record)));
   if (failures.length > 0) throw failures[0];
   return { fetched: withoutGap(versions, fetched), unusable };
 }

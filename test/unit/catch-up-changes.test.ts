@@ -121,6 +121,18 @@ describe('published changes', () => {
     expect(most).toBe(8);
   });
 
+  it('of a long backlog are not all fetched before those of others', async () => {
+    const world = await caughtUp('parcels', 'permits');
+    const counts = { added: 0, changed: 1, removed: 0 };
+    const records = Array.from({ length: 50 }, (_, index) => version('parcels', 51 - index, { counts }));
+    world.service.versions.set('parcels', records);
+    world.service.logs.set('sub_1', [event(101, 'dataset.updated', { version: 51 })]);
+    publish(world, 'permits');
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied', permits: 'applied' });
+    const fetched = world.calls.filter((call) => call.startsWith('changes'));
+    expect(fetched.indexOf('changes permits 2')).toBeLessThan(25);
+  });
+
   it('beyond what is spooled for one commit are the next one', async () => {
     const world = await caughtUp('parcels');
     for (let number = 2; number <= 21; number++) {

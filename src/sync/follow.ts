@@ -7,7 +7,6 @@
 import type { Held } from '../destination/destination.ts';
 import type { Manifest, ManifestEntry } from '../model/manifest.ts';
 import type { Subscription } from '../model/subscription.ts';
-import type { WantChange } from '../model/want.ts';
 import { type Audited, auditChanges, membersLackedBy } from './audit.ts';
 import { followLog } from './follow-log.ts';
 import { membersOf, stepFromManifest, stepFromMembers } from './from-manifest.ts';
@@ -15,6 +14,7 @@ import { standingHolds } from './holds.ts';
 import { type Offers, offersOfEntries, offersOfManifest, readEntries } from './offers.ts';
 import type { Parts } from './parts.ts';
 import { isChosenDataset } from './selection.ts';
+import { wantUnasked } from './want-unasked.ts';
 
 /**
  * Brings the wants of `subscription` up to its log and its manifest, and gives what the manifest offers. Resolves only
@@ -47,7 +47,7 @@ async function followByManifest(
   );
   const audited = auditedNow(subscription, held, parts);
   const { manifest, lacked } = await readManifest(subscription, audited, parts, signal);
-  want(subscription, auditChanges(manifest, lacked, audited), parts);
+  wantUnasked(subscription.id, auditChanges(manifest, lacked, audited), parts);
   return offersOfManifest(feed, manifest);
 }
 
@@ -94,32 +94,19 @@ async function followByMembers(
   const members = membersOf(subscription, wants);
   reportIncomplete(subscription, members.length, parts);
   const unheardOf = members.filter((datasetId) => !wants.get(datasetId)?.members.has(subscription.id));
-  want(
-    subscription,
+  wantUnasked(
+    subscription.id,
     unheardOf.map((datasetId) => ({ kind: 'member', datasetId })),
     parts,
   );
   const read = await readEntries(feed, askedFor(members, parts), signal);
   const manifest = { subscriptionId: subscription.id, lastEventId: null, datasets: readable(read) };
-  want(subscription, auditChanges(manifest, [], auditedNow(subscription, held, parts)), parts);
+  wantUnasked(subscription.id, auditChanges(manifest, [], auditedNow(subscription, held, parts)), parts);
   return offersOfEntries(feed, subscription.id, read);
 }
 
 function auditedNow({ id }: Subscription, held: Held, { checkpoint }: Parts): Audited {
   return { cursor: checkpoint.followed().get(id)?.cursor ?? null, wants: checkpoint.wants(), held };
-}
-
-/** Stores what no event asked for; the position stays where it is. */
-function want({ id, name }: Subscription, changes: readonly WantChange[], { checkpoint }: Parts): void {
-  if (changes.length === 0) return;
-  const followed = checkpoint.followed().get(id);
-  checkpoint.commitFollowStep({
-    subscriptionId: id,
-    subscriptionName: name,
-    cursor: followed?.cursor ?? null,
-    isQuiet: (followed?.quietReadAt ?? null) !== null,
-    changes,
-  });
 }
 
 function readable(read: ReadonlyMap<string, ManifestEntry | Error>): readonly ManifestEntry[] {

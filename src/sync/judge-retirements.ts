@@ -16,6 +16,7 @@ import {
   retirementVerdicts,
 } from './retirement.ts';
 import { isChosenDataset } from './selection.ts';
+import { wantUnasked } from './want-unasked.ts';
 
 const UNREAD: RetirementVerdict = { kind: 'logs-unread' };
 
@@ -25,7 +26,7 @@ export function judgeRetirements(
   readToHead: ReadonlySet<string>,
   parts: Parts,
 ): (datasetId: string) => RetirementVerdict {
-  adopt(orphansOf(inputOf(held, readToHead, parts)), parts);
+  adopt(orphansOf(inputOf(held, readToHead, parts)), readToHead, parts);
   const { verdicts, refusal } = retirementVerdicts(inputOf(held, readToHead, parts));
   const isAllRead = ![...verdicts.values()].includes('logs-unread');
   if (refusal === null && isAllRead) release(parts);
@@ -53,17 +54,11 @@ function inputOf(held: Held, readToHead: ReadonlySet<string>, parts: Parts): Ret
 }
 
 /** Tables that nobody knows of become known as dropped, by one subscription for all: none of them lists these. */
-function adopt(orphans: readonly string[], { checkpoint, log }: Parts): void {
-  const [followed] = checkpoint.followed().values();
-  if (orphans.length === 0 || followed === undefined) return;
-  log.warn({ datasets: orphans.length }, 'The mirror has tables that no subscription lists.');
-  checkpoint.commitFollowStep({
-    subscriptionId: followed.subscriptionId,
-    subscriptionName: followed.name,
-    cursor: followed.cursor,
-    isQuiet: followed.quietReadAt !== null,
-    changes: orphanChanges(orphans),
-  });
+function adopt(orphans: readonly string[], readToHead: ReadonlySet<string>, parts: Parts): void {
+  const [subscriptionId] = readToHead;
+  if (orphans.length === 0 || subscriptionId === undefined) return;
+  parts.log.warn({ datasets: orphans.length }, 'The mirror has tables that no subscription lists.');
+  wantUnasked(subscriptionId, orphanChanges(orphans), parts);
 }
 
 /** A hold that says the same already stands since it was first said. */

@@ -18,6 +18,7 @@ import { type Plan, plan, type WaitReason } from './plan.ts';
 import type { Commit, DatasetResult, Ending } from './result.ts';
 import type { RetirementVerdict } from './retirement.ts';
 import type { Known } from './state.ts';
+import { onlyTold, wantUnasked } from './want-unasked.ts';
 import type { WorkOutcome } from './work.ts';
 import type { Workshop } from './workshop.ts';
 
@@ -63,9 +64,9 @@ class Reconciler {
   }
 
   async reconcile(): Promise<DatasetResult> {
-    const ending = await this.#untilNothingIsLeft().catch((error: unknown) =>
-      this.#run.record(error, this.#known),
-    );
+    const record = (error: unknown): Ending => this.#run.record(error, this.#known);
+    const ended = await this.#untilNothingIsLeft().catch(record);
+    const ending = await this.#remember(ended).catch(record);
     return { datasetId: this.#datasetId, commits: this.#commits, ...ending };
   }
 
@@ -120,6 +121,17 @@ class Reconciler {
       default:
         return unreachable(step);
     }
+  }
+
+  /** What was only told by what was read in this catch-up, and could not be had, is wanted from now on. */
+  async #remember(ending: Ending): Promise<Ending> {
+    const { parts, offers } = this.#run;
+    const { members } = this.#known.want;
+    const read = offers.find(({ subscriptionId }) => members.has(subscriptionId));
+    if (this.#history !== null && read !== undefined) {
+      wantUnasked(read.subscriptionId, onlyTold(this.#history, this.#known), parts);
+    }
+    return ending;
   }
 
   /** The table is where it should be. */

@@ -1,0 +1,376 @@
+/** What a catch-up comes to want, from events, manifests and lists of versions, and for how long it is wanted. */
+
+import { describe, expect, it } from 'vitest';
+import type { Unit } from '../../src/destination/destination.ts';
+import { BadChangesError } from '../../src/model/errors.ts';
+import type { FeedEvent } from '../../src/model/event.ts';
+import type { CatchUpResult } from '../../src/sync/result.ts';
+import {
+  calm,
+  kinds,
+  oneSubscription,
+  publish,
+  publishWithSnapshot,
+  subscribe,
+  versions,
+  type World,
+} from '../support/small-world.ts';
+import {
+  entry,
+  event,
+  id,
+  schema,
+  subscription,
+  table,
+  unreadable,
+  version,
+} from '../support/sync-values.ts';
+
+/** A mirror at version 1 of everything. */
+async function caughtUp(...datasetIds: string[]): Promise<World> {
+  const world = await oneSubscription(...datasetIds);
+  await world.catchUp();
+  calm(world);
+  return world;
+}
+
+/** A new process, with nothing but what is stored: what is asked of the service, and how it ended. */
+async function again(world: World): Promise<CatchUpResult> {
+  calm(world);
+  return world.catchUp();
+}
+
+function wantOf(world: World, datasetId = 'parcels') {
+  return world.checkpoint.wants().get(datasetId);
+}
+
+/** What was asked about datasets, and not of subscriptions. */
+function askedOf(world: World): readonly string[] {
+  return world.calls.filter((call) => /^(versions|schemas|changes|download) /.test(call));
+}
+
+describe('wants', () => {
+  it('W2 are never cleared: a mirror that is restored from a backup is seen to be behind, without an event', async () => {
+    const world = await caughtUp('parcels', 'permits');
+    const backup = [...world.tables];
+    world.service.logs.set('sub_1', [
+      event(101, 'dataset.updated', { version: 2 }),
+      event(102, 'dataset.resync_required', { datasetId: 'permits' }),
+    ]);
+    world.service.snapshots.set('parcels', entry('parcels', 2));
+    world.service.reflects.set('sub_1', id(102));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied', permits: 'loaded' });
+    const met = [wantOf(world), wantOf(world, 'permits')];
+    expect(met).toMatchObject([{ atLeastVersion: 2 }, { reloadAfter: new Map([['sub_1', 102n]]) }]);
+    expect(kinds(await again(world))).toEqual({ parcels: 'current', permits: 'current' });
+    expect([wantOf(world), wantOf(world, 'permits')]).toEqual(met);
+    for (const [datasetId, held] of backup) world.tables.set(datasetId, held);
+    expect(kinds(await again(world))).toEqual({ parcels: 'applied', permits: 'loaded' });
+  });
+
+  it('W2 are compared with the mirror anew before every unit of work', async () => {
+    const world = await caughtUp('parcels');
+    for (const _ of [2, 3, 4]) publish(world, 'parcels');
+    const plannedFrom: (number | undefined)[] = [];
+    const overtakenBy = (held: number) => (unit: Unit) => {
+      plannedFrom.push(unit.plannedFrom?.version);
+      world.tables.set('parcels', table(held, { reloads: new Map([['sub_1', 100n]]) }));
+      return { kind: 'overtaken', datasetId: 'parcels' } as const;
+    };
+    world.service.outcomes.push(overtakenBy(2), overtakenBy(4));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
+    expect(plannedFrom).toEqual([1, 2]);
+  });
+});
+
+describe('an event', () => {
+  it('V1 is a reason to look, whatever it says of the way: the list of versions tells that', async () => {
+    const world = await caughtUp('parcels');
+    for (const _ of [2, 3, 4]) publish(world, 'parcels');
+    const lies = { previousVersion: 9, schemaVersion: '9', counts: { added: 9, changed: 9, removed: 9 } };
+    world.service.logs.set('sub_1', [event(101, 'dataset.updated', { version: 2, ...lies })]);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied' });
+    expect(world.applied).toMatchObject([
+      {
+        version: 4,
+        schema: { schemaVersion: '1' },
+        versions: [{ version: 2 }, { version: 3 }, { version: 4 }],
+      },
+    ]);
+  });
+
+  it('W9 without a version is a look, which is done once lists were read after it and the table is at their head', async () => {
+    const world = await caughtUp('parcels');
+    world.service.logs.set('sub_1', [event(101, 'dataset.updated')]);
+    world.service.versions.set('parcels', [
+      version('parcels', 2, { resyncRequired: true }),
+      version('parcels', 1),
+    ]);
+    for (const _ of ['once', 'and again, for it is owed still']) {
+      expect(kinds(await again(world))).toEqual({ parcels: 'waiting' });
+      expect(askedOf(world)).toEqual(['versions parcels', 'schemas parcels']);
+      expect(wantOf(world)).toMatchObject({ looksAsked: 1, looksDone: 0 });
+    }
+    world.service.snapshots.set('parcels', entry('parcels', 2));
+    expect(kinds(await again(world))).toEqual({ parcels: 'loaded' });
+    expect(askedOf(world)).toEqual(['versions parcels', 'schemas parcels', 'download parcels']);
+    expect(wantOf(world)).toMatchObject({ looksAsked: 1, looksDone: 1 });
+    expect(kinds(await again(world))).toEqual({ parcels: 'current' });
+    expect(askedOf(world)).toEqual([]);
+  });
+
+  it('W10 about a dataset that is no member makes the manifest be read, which tells whether it is one', async () => {
+    const world = await caughtUp('parcels');
+    const about = (datasetId: string, number: number): FeedEvent =>
+      event(number, 'dataset.updated', { datasetId, version: 1 });
+    world.service.logs.set('sub_1', [about('permits', 101), about('zoning', 102)]);
+    world.service.snapshots.set('permits', entry('permits', 1));
+    world.service.snapshots.set('zoning', entry('zoning', 1));
+    world.service.members.set('sub_1', ['parcels', 'permits']);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'loaded' });
+    expect(world.calls.slice(0, 5)).toEqual([
+      'subscriptions',
+      'discover',
+      'events sub_1',
+      'manifest sub_1',
+      'versions permits',
+    ]);
+    expect(wantOf(world, 'zoning')).toMatchObject({ members: new Set(), atLeastVersion: 1 });
+  });
+
+  it('W12 of a page counts, whatever its number; the position is the highest of the page', async () => {
+    const world = await caughtUp('parcels', 'permits', 'zoning');
+    const page = [
+      event(102, 'dataset.updated', { datasetId: 'parcels', version: 2 }),
+      event(99, 'dataset.updated', { datasetId: 'permits', version: 3 }),
+      event(101, 'dataset.updated', { datasetId: 'zoning', version: 4 }),
+    ];
+    Object.assign(world.parts.feed, { events: async () => ({ events: page, hasMore: false }) });
+    await world.catchUp();
+    const wanted = ['parcels', 'permits', 'zoning'].map((each) => wantOf(world, each)?.atLeastVersion);
+    expect(wanted).toEqual([2, 3, 4]);
+    expect(world.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(102));
+  });
+
+  it('W13 that cannot be read is told once and counted, has its dataset looked at, and stops nothing', async () => {
+    const world = await caughtUp('parcels', 'permits');
+    world.service.logs.set('sub_1', [
+      unreadable({ id: id(101), trouble: 'type: "dataset.split" is not known' }),
+      unreadable({ id: id(102), datasetId: null }),
+      event(103, 'dataset.updated', { datasetId: 'permits', version: 2 }),
+    ]);
+    world.service.snapshots.set('permits', entry('permits', 2));
+    const told = () => world.logged.filter(([level]) => level === 'warn').map(([, fields]) => fields);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'applied' });
+    expect(world.calls).toContain('versions parcels');
+    const why = 'type: "dataset.split" is not known';
+    expect(told()).toEqual([{ subscription: 'sub_1', event: 'evt_101', why, events: 2 }]);
+    expect(world.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(103));
+    expect(kinds(await again(world))).toEqual({ parcels: 'current', permits: 'current' });
+    expect(told()).toHaveLength(1);
+  });
+});
+
+describe('where the position is taken from the manifest', () => {
+  const ways: Readonly<Record<string, () => Promise<World>>> = {
+    'at a first start': () => oneSubscription('parcels'),
+    'where the position has expired': async () => {
+      const world = await caughtUp('parcels');
+      world.service.keepsEventsFrom = 120n;
+      world.service.subscriptions = [subscription({ lastEventId: id(150) })];
+      return world;
+    },
+    'where the checkpoint is lost': async () => {
+      const lost = await caughtUp('parcels');
+      const world = await oneSubscription('parcels');
+      world.enrolments.push(...lost.enrolments);
+      for (const [datasetId, held] of lost.tables) world.tables.set(datasetId, held);
+      return world;
+    },
+  };
+
+  it.each(Object.entries(ways))(
+    'W17 W18 %s, what happens between the two reads is read in the log',
+    async (_, make) => {
+      const world = await make();
+      const [before = subscription()] = world.service.subscriptions;
+      const happened = event((before.lastEventId?.number ?? 0n) + 1n, 'dataset.resync_required', {
+        version: 1,
+      });
+      world.intervene = (call) => {
+        if (call !== 'manifest sub_1' || world.service.logs.get('sub_1')?.includes(happened)) return;
+        world.service.logs.set('sub_1', [happened]);
+        world.service.subscriptions = [{ ...before, lastEventId: happened.id }];
+        world.service.reflects.set('sub_1', happened.id);
+      };
+      expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+      expect(world.calls.indexOf('subscriptions')).toBeLessThan(world.calls.indexOf('manifest sub_1'));
+      expect(wantOf(world)?.reloadAfter).toEqual(new Map([['sub_1', happened.id.number]]));
+    },
+  );
+});
+
+describe('every dataset of the manifest', () => {
+  it('W20 is loaded, but for a table of its version and digest to which nothing was applied', async () => {
+    const world = await oneSubscription(
+      'absent',
+      'very-snapshot',
+      'other-version',
+      'other-content',
+      'applied-to',
+    );
+    const held = (datasetId: string, changed: Parameters<typeof table>[1] = {}) =>
+      world.tables.set(datasetId, table(1, { datasetId, ...changed }));
+    held('very-snapshot');
+    world.tables.set('other-version', table(2, { datasetId: 'other-version' }));
+    held('other-content', { snapshotDigest: 'other' });
+    held('applied-to', { snapshotVersion: 0 });
+    expect(kinds(await world.catchUp())).toEqual({
+      absent: 'loaded',
+      'applied-to': 'loaded',
+      'other-content': 'loaded',
+      'other-version': 'loaded',
+      'very-snapshot': 'current',
+    });
+    expect(new Set(Object.values(versions(world)))).toEqual(new Set([1]));
+  });
+
+  it('W21 W23 and what it has in another version, or lacks in two reads, is made good though no event came', async () => {
+    const world = await caughtUp('parcels', 'permits', 'zoning');
+    world.service.members.set('sub_1', ['parcels', 'roads']);
+    world.service.snapshots.set('parcels', entry('parcels', 2));
+    world.service.snapshots.set('roads', entry('roads', 1));
+    let reads = 0;
+    world.intervene = (call) => {
+      // The first read meets a manifest that is being made: it lacks zoning, too.
+      if (call === 'manifest sub_1' && ++reads === 2) {
+        world.service.members.set('sub_1', ['parcels', 'roads', 'zoning']);
+      }
+    };
+    expect(kinds(await world.catchUp())).toEqual({
+      parcels: 'applied',
+      permits: 'retired',
+      roads: 'loaded',
+      zoning: 'current',
+    });
+    expect(reads).toBe(2);
+  });
+});
+
+describe('what only the lists of versions and schemas tell', () => {
+  /** An event tells of version 2; version 3, of which none tells, is in the list and needs the snapshot. */
+  function publishUntold(world: World): void {
+    publish(world, 'parcels');
+    const listed = world.service.versions.get('parcels') ?? [];
+    world.service.versions.set('parcels', [version('parcels', 3, { resyncRequired: true }), ...listed]);
+  }
+
+  it('W30 and cannot be had yet is wanted from then on: each catch-up waits, until the manifest has it', async () => {
+    const world = await caughtUp('parcels');
+    publishUntold(world);
+    const waiting = { kind: 'waiting', why: 'the manifest is older than what the service has announced' };
+    const first = await world.catchUp();
+    expect(first).toMatchObject({ datasets: [{ ...waiting, commits: [{ toVersion: 2 }] }] });
+    expect(wantOf(world)).toMatchObject({ atLeastVersion: 3 });
+    const followed = world.checkpoint.followed().get('sub_1');
+    expect(followed).toMatchObject({ name: 'Travis', cursor: id(101), quietReadAt: null });
+    expect(await again(world)).toMatchObject({ datasets: [waiting] });
+    world.service.snapshots.set('parcels', entry('parcels', 3));
+    expect(kinds(await again(world))).toEqual({ parcels: 'loaded' });
+    expect(kinds(await again(world))).toEqual({ parcels: 'current' });
+    expect(askedOf(world)).toEqual([]);
+  });
+
+  it('W30 leaves a quiet log quiet', async () => {
+    const world = await caughtUp('parcels');
+    world.service.keepsEventsFrom = 200n;
+    await world.catchUp();
+    publishUntold(world);
+    world.service.logs.set('sub_1', []);
+    world.service.snapshots.set('parcels', entry('parcels', 2));
+    expect(kinds(await again(world))).toEqual({ parcels: 'waiting' });
+    expect(wantOf(world)).toMatchObject({ atLeastVersion: 3 });
+    const followed = world.checkpoint.followed().get('sub_1');
+    expect(followed).toMatchObject({ cursor: id(100), quietReadAt: expect.any(Date) });
+  });
+
+  it('W30 also where what it needs is there and failed', async () => {
+    const world = await caughtUp('parcels');
+    world.service.logs.set('sub_1', [event(101, 'dataset.resync_required', { version: 1 })]);
+    world.service.reflects.set('sub_1', id(101));
+    world.service.versions.set('parcels', [version('parcels', 2), version('parcels', 1)]);
+    let prepared = 0;
+    world.intervene = (call) => {
+      if (call !== 'prepare parcels' || ++prepared === 1) return;
+      throw new BadChangesError('parcels', 2, 'Version 2, page 1: acreage of row 7 is "many", no number.');
+    };
+    const loaded = [{ kind: 'snapshot', toVersion: 1 }];
+    expect(await world.catchUp()).toMatchObject({ datasets: [{ kind: 'failed', commits: loaded }] });
+    expect(kinds(await again(world))).toEqual({ parcels: 'failed' });
+    expect(askedOf(world)).toEqual(['versions parcels', 'schemas parcels']);
+  });
+
+  it('W30 of a schema, too: it is looked at until it is there', async () => {
+    const world = await caughtUp('parcels');
+    world.service.schemas.set('parcels', [
+      schema('parcels', { schemaVersion: '2', firstVersion: 2 }),
+      schema('parcels'),
+    ]);
+    publishWithSnapshot(world, 'parcels', { schemaVersion: '2' });
+    world.service.snapshots.set('parcels', entry('parcels', 2));
+    const ends = [kinds(await world.catchUp()), kinds(await again(world)), kinds(await again(world))];
+    expect(ends).toEqual([{ parcels: 'waiting' }, { parcels: 'waiting' }, { parcels: 'waiting' }]);
+    expect(wantOf(world)).toMatchObject({ looksAsked: 1, looksDone: 0 });
+    world.service.snapshots.set('parcels', { ...entry('parcels', 2), schemaVersion: '2' });
+    expect(kinds(await again(world))).toEqual({ parcels: 'loaded' });
+    expect(kinds(await again(world))).toEqual({ parcels: 'current' });
+  });
+
+  it('W30 but not while a reload is waited for: the list may be that of before it', async () => {
+    const world = await oneSubscription('parcels');
+    world.service.snapshots.set('parcels', entry('parcels', 9));
+    await world.catchUp();
+    world.service.logs.set('sub_1', [event(101, 'dataset.resync_required', { version: 3 })]);
+    world.service.versions.set('parcels', [version('parcels', 10), version('parcels', 9)]);
+    expect(kinds(await again(world))).toEqual({ parcels: 'waiting' });
+    expect(wantOf(world)).toMatchObject({ atLeastVersion: 3 });
+  });
+});
+
+describe('a dataset without key columns', () => {
+  it('V13 takes no changes: every new version loads the snapshot', async () => {
+    const world = await oneSubscription('parcels');
+    world.service.schemas.set('parcels', [schema('parcels', { keyColumns: [] })]);
+    await world.catchUp();
+    for (const number of [2, 3]) {
+      publishWithSnapshot(world, 'parcels');
+      expect(kinds(await again(world))).toEqual({ parcels: 'loaded' });
+      expect(versions(world)).toEqual({ parcels: number });
+      expect(askedOf(world)).not.toContainEqual(expect.stringContaining('changes'));
+    }
+  });
+});
+
+describe('a dataset in several subscriptions', () => {
+  it('W1 is held, and to be loaded again, by each for itself; to be had in one version; and to be looked at', async () => {
+    const world = await caughtUp('parcels');
+    subscribe(world, subscription({ id: 'sub_2', name: 'Hays' }), 'parcels');
+    world.service.logs.set('sub_1', [event(101, 'dataset.resync_required', { version: 1 })]);
+    world.service.logs.set('sub_2', [
+      event(101, 'dataset.updated', { version: 5 }),
+      event(102, 'dataset.resync_required', { version: 5 }),
+      event(103, 'dataset.schema_changed'),
+    ]);
+    await world.catchUp();
+    expect(wantOf(world)).toMatchObject({
+      members: new Set(['sub_1', 'sub_2']),
+      atLeastVersion: 5,
+      reloadAfter: new Map([
+        ['sub_1', 101n],
+        ['sub_2', 102n],
+      ]),
+      looksAsked: 1,
+      looksDone: 0,
+    });
+  });
+});

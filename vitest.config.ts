@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { TallyReporter } from './test/histories/tally-reporter.ts';
 import { RepeatReporter } from './test/support/repeat-reporter.ts';
 
 /** Every test is deterministic and waits on events, so a time-out means a hang and may be generous. */
@@ -9,7 +10,7 @@ export default defineConfig({
   test: {
     // Most tests wait for processes and files, so a core that is not used by a test file is wasted.
     maxWorkers: '100%',
-    reporters: ['default', new RepeatReporter()],
+    reporters: ['default', new TallyReporter(), new RepeatReporter()],
     projects: [
       {
         test: {

@@ -56,6 +56,8 @@ export interface Program {
     ...words: readonly string[]
   ): Promise<Ended>;
   start(...words: readonly string[]): Running;
+  /** The same with further variables. */
+  startWith(environment: Readonly<Record<string, string>>, ...words: readonly string[]): Running;
 }
 
 export async function program({ feed, environment = {} }: ProgramOptions = {}): Promise<Program> {
@@ -104,6 +106,7 @@ export async function program({ feed, environment = {} }: ProgramOptions = {}): 
     run: (...words) => startWith({}, words).ended,
     runWith: (further, ...words) => startWith(further, words).ended,
     start: (...words) => startWith({}, words),
+    startWith: (further, ...words) => startWith(further, words),
   };
 }
 

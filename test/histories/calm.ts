@@ -1,0 +1,80 @@
+/**
+ * Everything that disturbs is over: the feed answers and lags no more, and a person has acted on what was held. Within a
+ * stated number of catch-ups the mirror is then what the feed has published, in all of its tables and books.
+ */
+
+import type { CatchUpResult } from '../../src/sync/result.ts';
+import { mirrorDifferences } from '../support/mirror-comparison.ts';
+import { everythingPublished } from '../support/published.ts';
+import { catchUp, describe } from './catch-up.ts';
+import { settleHolds } from './person.ts';
+import { stepsBack } from './rules.ts';
+import type { World } from './world.ts';
+
+/**
+ * The most catch-ups until the mirror is equal: one that reads everything, one after a person has acted on what it
+ * found held, one after the wait below, and one more where what came of that is held.
+ */
+const MAX_ROUNDS = 4;
+/** A reload that a manifest without a position cannot be seen to answer is believed after 15 minutes. */
+const LONGEST_WAIT_MS = 16 * 60_000;
+
+/** @throws Error where the mirror is not equal after the last round. */
+export async function expectCalm(world: World): Promise<void> {
+  const { feed, installation, tally } = world;
+  calmTheFeed(world);
+  await settleHolds(world);
+  for (let round = 1; ; round += 1) {
+    const result = await catchUp(world);
+    const open = unsettled(result);
+    if (open === 0) {
+      tally.add(`calm: equal after ${round}`);
+      break;
+    }
+    if (round === MAX_ROUNDS) throw new Error(`Not calm after ${round} catch-ups: ${describe(result)}`);
+    const acted = await settleHolds(world);
+    if (acted > 0) continue;
+    tally.add('calm: waited');
+    feed.clock.advance(LONGEST_WAIT_MS);
+  }
+  const differences = [
+    ...(await mirrorDifferences(installation.program.mirrorPath, everythingPublished(feed))),
+    ...(await stepsBack(world)),
+  ];
+  if (differences.length > 0) throw new Error(`The mirror differs:\n${differences.join('\n')}`);
+  world.unreadRemovals.clear();
+  world.lostRemovals.clear();
+}
+
+/** Once more, and there is nothing to do: nothing is fetched and nothing is committed. */
+export async function expectIdle(world: World): Promise<void> {
+  const result = await catchUp(world);
+  const busy = world.feed.requests
+    .entries()
+    .filter(({ operation }) => operation === 'file' || operation === 'changes');
+  const isIdle = result.datasets.every(({ kind }) => kind === 'current') && busy.length === 0;
+  if (!isIdle || unsettled(result) > 0)
+    throw new Error(`There was something left to do: ${describe(result)}; ${busy.length} fetched`);
+}
+
+function calmTheFeed(world: World): void {
+  const { feed, logs } = world;
+  feed.faults.clear();
+  logs.settle();
+  logs.install();
+  world.hidden = null;
+  world.thaw();
+  for (const { target } of feed.access.refused()) feed.access.lift(target);
+  feed.keys.get(feed.apiKey).revoked = false;
+  // A count of rows that is not so keeps its version out of the mirror; the next one is true.
+  for (const datasetId of world.members) {
+    const { rowCount, content } = world.current(datasetId);
+    if (rowCount !== content.rowCount) world.told.push(`  set right: ${world.publish(datasetId)}`);
+  }
+}
+
+/** How much of a result is not what a caught-up mirror has. */
+function unsettled({ datasets, troubles, holds }: CatchUpResult): number {
+  const open = datasets.filter(({ kind }) => kind === 'waiting' || kind === 'held' || kind === 'failed');
+  return open.length + troubles.length + holds.length;
+}

@@ -1,0 +1,43 @@
+/** What a person does about holds. */
+
+import type { Hold } from '../../src/checkpoint/checkpoint.ts';
+import type { World } from './world.ts';
+
+/** Has the service asked again about everything that is held; says what that was. */
+export async function resumeAll({ installation }: World): Promise<string> {
+  const { checkpoint } = await installation.parts();
+  const holds = checkpoint.holds();
+  for (const { refusal } of holds) checkpoint.lift(refusal.scope);
+  return holds.length === 0 ? 'nothing was held' : `resumed ${holds.map(scopeOf).join(', ')}`;
+}
+
+/** Does about every hold what it takes: gives up what is gone for good, agrees to retirements, and resumes the rest. */
+export async function settleHolds({ installation, feed, tally }: World): Promise<number> {
+  const { checkpoint } = await installation.parts();
+  const holds = checkpoint.holds();
+  for (const { refusal } of holds) {
+    const { scope } = refusal;
+    if (scope.kind === 'subscription' && !feed.store.subscriptions.has(scope.subscriptionId)) {
+      checkpoint.forget(scope.subscriptionId);
+      tally.add('person: forgets a subscription');
+    } else if (scope.kind === 'retirement') {
+      checkpoint.approveRetirements();
+      tally.add('person: agrees to retirements');
+    } else {
+      checkpoint.lift(scope);
+      tally.add('person: resumes');
+    }
+  }
+  return holds.length;
+}
+
+export function scopeOf({ refusal: { scope } }: Hold): string {
+  switch (scope.kind) {
+    case 'dataset':
+      return scope.datasetId;
+    case 'subscription':
+      return scope.subscriptionId;
+    default:
+      return scope.kind;
+  }
+}

@@ -1,0 +1,3 @@
+import { playShare } from './histories.ts';
+
+playShare(1);

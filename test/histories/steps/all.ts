@@ -1,0 +1,20 @@
+/** Every kind of step that a history can take. */
+
+import type { Step } from '../step.ts';
+import { eventSteps } from './events.ts';
+import { memberSteps } from './members.ts';
+import { publishSteps } from './publish.ts';
+import { refusalSteps } from './refusals.ts';
+import { schemaSteps } from './schema.ts';
+import { serviceSteps } from './service.ts';
+import { storeSteps } from './stores.ts';
+
+export const steps: readonly Step[] = [
+  ...publishSteps,
+  ...schemaSteps,
+  ...eventSteps,
+  ...memberSteps,
+  ...refusalSteps,
+  ...serviceSteps,
+  ...storeSteps,
+];

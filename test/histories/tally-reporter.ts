@@ -1,0 +1,43 @@
+/** At the end of a run: how often everything occurred in its random histories. A whole run in which something never did has failed. */
+
+import type { Reporter, TestModule } from 'vitest/node';
+import { type Counts, missing, sum, table } from './tally.ts';
+
+/** With fewer, something may well never occur. */
+export const HISTORIES_OF_A_WHOLE_RUN = 200;
+
+export class TallyReporter implements Reporter {
+  onTestRunEnd(modules: readonly TestModule[]): void {
+    const tests = modules.flatMap(({ children }) => [...children.allTests()]);
+    const histories = tests.flatMap((test) => {
+      const { counts } = test.meta();
+      return counts === undefined ? [] : [{ counts, durationMs: test.diagnostic()?.duration ?? 0 }];
+    });
+    if (histories.length === 0) return;
+    const told = tell(
+      histories.map(({ counts }) => counts),
+      histories.map(({ durationMs }) => durationMs),
+    );
+    process.stdout.write(`\n${told.text}\n`);
+    if (told.isFailed) process.exitCode = 1;
+  }
+}
+
+export interface Told {
+  readonly text: string;
+  readonly isFailed: boolean;
+}
+
+export function tell(counts: readonly Counts[], durationsMs: readonly number[]): Told {
+  const total = sum(counts);
+  const names = Object.keys(total);
+  const mean = durationsMs.reduce((before, duration) => before + duration, 0) / durationsMs.length;
+  const times = `${Math.round(mean)} ms each, the longest ${Math.round(Math.max(...durationsMs))} ms`;
+  const text = table(`Of ${counts.length} random histories (${times}):`, names, total);
+  const never = counts.length < HISTORIES_OF_A_WHOLE_RUN ? [] : missing(names, total);
+  if (never.length === 0) return { text, isFailed: false };
+  return {
+    text: `${text}\n\nNever occurred, so nothing was shown of it:\n  ${never.join('\n  ')}`,
+    isFailed: true,
+  };
+}

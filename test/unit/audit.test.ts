@@ -90,7 +90,7 @@ describe('a dataset of another schema than its table', () => {
   const wanted = want({ atLeastVersion: 4 });
   const listed = [{ ...entry(datasetId, 4), schemaVersion: '2' }];
 
-  it('at the same version is looked at', () => {
+  it('W23 at the same version is looked at', () => {
     expect(audit({ reflects: id(9), want: wanted, table: table(4), listed })).toEqual([look]);
     expect(audit({ reflects: null, want: wanted, table: table(4), listed })).toEqual([look]);
   });

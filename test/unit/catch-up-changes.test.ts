@@ -170,7 +170,7 @@ describe('published changes', () => {
     expect(commitsOf(await world.catchUp())).toMatchObject([{ fromVersion: 2, toVersion: 3 }]);
   });
 
-  it('that add columns are applied with them where the user chose so, and loaded else', async () => {
+  it('W24 W25 that add columns are applied with them where the user chose so, and loaded else', async () => {
     for (const schemaChanges of ['alter', 'reload'] as const) {
       const world = await caughtUp('parcels');
       Object.assign(world.parts.choices, { schemaChanges });
@@ -226,7 +226,7 @@ describe('changes give way to the snapshot', () => {
     expect(await readdir(world.parts.choices.stagingDirectory)).toEqual([]);
   });
 
-  it.each(['prepare', 'commit'])('whose numbers do not add up: found in %s', async (where) => {
+  it.each(['prepare', 'commit'])('V10 whose numbers do not add up: found in %s', async (where) => {
     const world = await caughtUp('parcels');
     publishWithSnapshot(world, 'parcels');
     const error = new UnusableChangesError('parcels', 2, 'they add 3 rows, and its record says 2');
@@ -242,7 +242,7 @@ describe('changes give way to the snapshot', () => {
     expect(journal(world)[1]).toContain('the changes of version 2 to the snapshot: they add 3 rows');
   });
 
-  it('as far as the manifest is there: until then the table moves as far as it can, and waits', async () => {
+  it('V4 as far as the manifest is there: until then the table moves as far as it can, and waits', async () => {
     const world = await caughtUp('parcels');
     for (let number = 2; number <= 4; number++) publish(world, 'parcels');
     world.service.changes.set('parcels 3', notRecorded);

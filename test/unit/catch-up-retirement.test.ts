@@ -40,7 +40,7 @@ function remove(
 }
 
 describe('a dataset that leaves its subscription', () => {
-  it.each(['archive', 'drop', 'keep'] as const)('is retired as the user chose: %s', async (how) => {
+  it.each(['archive', 'drop', 'keep'] as const)('W7 W16 is retired as the user chose: %s', async (how) => {
     const world = await caughtUp('parcels', 'permits');
     Object.assign(world.parts.choices, { removedDatasets: how });
     remove(world, ['parcels']);
@@ -59,7 +59,7 @@ describe('a dataset that leaves its subscription', () => {
     expect(kinds(await world.catchUp())).toEqual({ permits: 'current' });
   });
 
-  it('is loaded again when it comes back, also with a lower version', async () => {
+  it('W3 W14 is loaded again when it comes back, also with a lower version', async () => {
     const world = await oneSubscription('parcels', 'permits');
     world.service.snapshots.set('parcels', entry('parcels', 7));
     await world.catchUp();
@@ -84,7 +84,7 @@ describe('a dataset that leaves its subscription', () => {
     expect(world.retired).toEqual([]);
   });
 
-  it('stays as long as another subscription holds it', async () => {
+  it('W16 stays as long as another subscription holds it', async () => {
     const world = await oneSubscription('parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
     await world.catchUp();
@@ -94,7 +94,7 @@ describe('a dataset that leaves its subscription', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired' });
   });
 
-  it('stays until every log was read: it may have come to another subscription', async () => {
+  it('W16 stays until every log was read: it may have come to another subscription', async () => {
     const world = await oneSubscription('parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'permits');
     await world.catchUp();
@@ -127,7 +127,7 @@ describe('a dataset that leaves its subscription', () => {
 describe('many datasets that leave at once', () => {
   const MANY = Array.from({ length: 12 }, (_, index) => `dataset-${String(index).padStart(2, '0')}`);
 
-  it('wait for a person, are told once, and go when the person agrees', async () => {
+  it('W26 wait for a person, are told once, and go when the person agrees', async () => {
     const world = await caughtUp(...MANY, 'parcels');
     remove(world, MANY);
     const result = await world.catchUp();
@@ -187,7 +187,7 @@ describe('a subscription that is gone', () => {
       'it is selected no more',
       (world: World) => Object.assign(world.parts.choices, { subscriptions: ['Travis'] }),
     ],
-  ])('is held, and its datasets stay and cost no call: %s', async (_, disappear) => {
+  ])('W27 is held, and its datasets stay and cost no call: %s', async (_, disappear) => {
     const world = await twoSubscriptions();
     disappear(world);
     const result = await world.catchUp();
@@ -201,7 +201,7 @@ describe('a subscription that is gone', () => {
     expect(world.calls.filter((call) => /sub_2|permits/.test(call))).toEqual([]);
   });
 
-  it('is given up: what only it held is retired, and the destination names it no more', async () => {
+  it('W28 is given up: what only it held is retired, and the destination names it no more', async () => {
     const world = await twoSubscriptions();
     world.service.subscriptions.pop();
     await world.catchUp();

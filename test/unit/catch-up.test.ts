@@ -220,7 +220,7 @@ describe('a later catch-up', () => {
     expect(world.calls).not.toContain('versions parcels');
   });
 
-  it('mirrors a dataset of two subscriptions once', async () => {
+  it('W15 mirrors a dataset of two subscriptions once', async () => {
     const world = await oneSubscription('parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });

@@ -53,7 +53,7 @@ describe('each type of event', () => {
     'source_retired',
     'a reason of tomorrow',
     null,
-  ])('F29 the reason %s decides nothing: a resync reloads, a removal carries it for people', (reason) => {
+  ])('W6 F29 the reason %s decides nothing: a resync reloads, a removal carries it for people', (reason) => {
     expect(foldEvents([event(7, 'dataset.resync_required', { reason })], 'sub_1', noWants)).toEqual([
       { kind: 'reload', datasetId, eventNumber: 7n, version: null },
     ]);
@@ -151,7 +151,7 @@ describe('what an event asks for, whatever was wanted before', () => {
     EVENT_TYPES.flatMap((type) => [3, null].map((version) => ({ state, wanted, type, version }))),
   );
 
-  it.each(cases)('$type, version $version, of a dataset $state', ({ state, wanted, type, version }) => {
+  it.each(cases)('W3 W4 W5 W6 W7 W8 $type, version $version: $state', ({ state, wanted, type, version }) => {
     const wants = new Map(wanted === null ? [] : [[datasetId, wanted]]);
     const kindOfVersion = version === null ? 'look' : 'at-least';
     const kinds = {
@@ -172,7 +172,7 @@ describe('what an event asks for, whatever was wanted before', () => {
 });
 
 describe('F27 order', () => {
-  it('is that of the numbers, beyond what a double holds, too', () => {
+  it('W11 is that of the numbers, beyond what a double holds, too', () => {
     const large = 2n ** 53n;
     const page = [event(large + 1n, 'dataset.added'), event(large, 'dataset.removed')];
     expect(foldEvents(page, 'sub_1', noWants)).toEqual([
@@ -183,7 +183,7 @@ describe('F27 order', () => {
     expect(cursorAfter(page, id(large))).toEqual(id(large + 1n));
   });
 
-  it('is not that of the texts: evt_9 comes before evt_10', () => {
+  it('W11 is not that of the texts: evt_9 comes before evt_10', () => {
     const page = [event(10, 'dataset.removed'), event(9, 'dataset.added')];
     expect(foldEvents(page, 'sub_1', noWants).map(({ kind }) => kind)).toEqual([
       'member',
@@ -192,7 +192,7 @@ describe('F27 order', () => {
     ]);
   });
 
-  it('is of one subscription alone: the same numbers in another decide nothing here', async () => {
+  it('W11 is of one subscription alone: the same numbers in another decide nothing here', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 'sub_1', [event(5, 'dataset.added', { version: 4 })], 1);
     commit(checkpoint, 'sub_2', [event(5, 'dataset.added', { version: 4 })], 1);

@@ -36,7 +36,7 @@ describe('a first start', () => {
     expect(one.want()).toMatchObject({ members: new Set(['sub_1']), atLeastVersion: 1, looksAsked: 0 });
   });
 
-  it('reads the log from its start where nobody names a position, and has all datasets looked at', async () => {
+  it('W19 reads the log from its start where nobody names a position, and has all datasets looked at', async () => {
     const one = await followed();
     newestIs(one, null);
     expect(await one.follow()).toEqual(['manifest sub_1', 'events start', 'manifest sub_1']);
@@ -73,7 +73,7 @@ describe('a first start', () => {
 });
 
 describe('F26 a quiet log', () => {
-  it('leads to one start from the manifest, and is then read from its start each time', async () => {
+  it('W22 leads to one start from the manifest, and is then read from its start each time', async () => {
     const one = await quiet();
     const first = ['events evt_101', 'manifest sub_1', 'events start', 'manifest sub_1'];
     expect(await one.follow()).toEqual(first);
@@ -95,7 +95,7 @@ describe('F26 a quiet log', () => {
     expect(one.want()).toMatchObject({ reloadAfter: new Map() });
   });
 
-  it('is read on from its position once something newer has come', async () => {
+  it('W22 is read on from its position once something newer has come', async () => {
     const one = await quiet();
     await one.follow();
     one.log.push(event(102, 'dataset.updated', { version: 3 }), event(103, 'dataset.schema_changed'));
@@ -107,7 +107,7 @@ describe('F26 a quiet log', () => {
     expect(one.want()).toMatchObject({ atLeastVersion: 3, looksAsked: 1 });
   });
 
-  it('may list what was read before, over pages, and it is skipped', async () => {
+  it('W22 may list what was read before, over pages, and it is skipped', async () => {
     const one = await quiet();
     await one.follow();
     one.keptFrom = 0n;
@@ -263,7 +263,7 @@ describe('F26 a lost position', () => {
     expect(one.want()).toMatchObject({ reloadAfter: new Map([['sub_1', 101n]]), atLeastVersion: null });
   });
 
-  it('drops the members that two complete reads of the manifest lack', async () => {
+  it('W21 drops the members that two complete reads of the manifest lack', async () => {
     const one = await quiet('permits', 'zoning');
     one.service.members.set('sub_1', ['parcels', 'zoning']);
     one.onCall = (call, nth) => {
@@ -293,7 +293,7 @@ describe('the audit of every catch-up', () => {
     expect(one.want()).toEqual(before);
   });
 
-  it('F28 makes good a lost addition, update, schema change and removal', async () => {
+  it('W23 F28 makes good a lost addition, update, schema change and removal', async () => {
     const one = await ledOn('permits');
     one.tables.set('permits', table(1, { datasetId: 'permits' }));
     one.service.members.set('sub_1', ['parcels', 'zoning']);
@@ -442,7 +442,7 @@ describe('a manifest for each dataset', () => {
     expect(one.want()).toMatchObject({ reloadAfter: new Map([['sub_1', 100n]]), atLeastVersion: 1 });
   });
 
-  it('takes a dataset that the subscription record lists and nobody wants yet', async () => {
+  it('W23 takes a dataset that the subscription record lists and nobody wants yet', async () => {
     const one = await byDataset();
     await one.follow();
     one.service.snapshots.set('zoning', entry('zoning', 4));

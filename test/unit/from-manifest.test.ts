@@ -36,7 +36,7 @@ describe('the position of a first start', () => {
     ["the manifest's where the subscription names none", null, id(9), id(9)],
     ["the subscription's where the manifest names none", id(10), null, id(10)],
     ['the start of the log where neither names one', null, null, null],
-  ])('is %s', (_, ofSubscription, ofManifest, cursor) => {
+  ])('W18 is %s', (_, ofSubscription, ofManifest, cursor) => {
     expect(stepOf(ofSubscription, ofManifest).cursor).toEqual(cursor);
   });
 });
@@ -50,11 +50,11 @@ describe('what a first start wants', () => {
     });
   });
 
-  it('is a look too, where the manifest does not say how far it goes', () => {
+  it('W19 is a look too, where the manifest does not say how far it goes', () => {
     expect(stepOf(id(9), null).changes).toEqual([...loaded, { kind: 'look', datasetId }]);
   });
 
-  it('is nothing more where the table is this very snapshot', () => {
+  it('W20 is nothing more where the table is this very snapshot', () => {
     expect(stepOf(id(9), id(9), holding(table(4))).changes).toEqual(loaded);
   });
 
@@ -62,7 +62,7 @@ describe('what a first start wants', () => {
     ['another version', table(3)],
     ['other content of the same version', table(4, { snapshotDigest: 'other' })],
     ['the same snapshot with changes applied', table(4, { snapshotVersion: 3 })],
-  ])('is a reload where the table is %s', (_, held) => {
+  ])('W20 is a reload where the table is %s', (_, held) => {
     const reload = { kind: 'reload', datasetId, eventNumber: 9n, version: 4 };
     expect(stepOf(id(9), id(10), holding(held)).changes).toEqual([...loaded, reload]);
   });

@@ -35,7 +35,7 @@ const notListed = {
 const notSelected = { ...notListed, message: 'The setting subscriptions no longer selects it.' };
 
 describe('F35 a subscription that is gone', () => {
-  it('is held as missing, is asked nothing, and keeps its datasets', async () => {
+  it('W27 is held as missing, is asked nothing, and keeps its datasets', async () => {
     const world = await two();
     list(world, travis);
     const result = await world.catchUp();
@@ -59,7 +59,7 @@ describe('F35 a subscription that is gone', () => {
     expect(versions(world)).toMatchObject({ permits: 2, zoning: 1 });
   });
 
-  it('stays held when it is back, until a person resumes it; then it is read on from its position', async () => {
+  it('W28 stays held when it is back, until a person resumes it; then it is read on from its position', async () => {
     const world = await two();
     list(world, travis);
     await world.catchUp();
@@ -77,7 +77,7 @@ describe('F35 a subscription that is gone', () => {
     expect(world.calls.filter((call) => call.endsWith('sub_2'))).toEqual(['events sub_2', 'manifest sub_2']);
   });
 
-  it('is held again where it is resumed and not back', async () => {
+  it('W28 is held again where it is resumed and not back', async () => {
     const world = await two();
     list(world, travis);
     await world.catchUp();
@@ -85,7 +85,7 @@ describe('F35 a subscription that is gone', () => {
     expect(missingOf(await world.catchUp())).toEqual([notListed]);
   });
 
-  it('is missing too where the configuration no longer selects it, by id or by name', async () => {
+  it('W27 is missing too where the configuration no longer selects it, by id or by name', async () => {
     const world = await two();
     Object.assign(world.parts.choices, { subscriptions: ['Travis'] });
     expect(missingOf(await world.catchUp())).toEqual([notSelected]);
@@ -132,7 +132,7 @@ describe('F35 a subscription that is gone', () => {
     expect(versions(world)).toMatchObject({ parcels: 1, permits: 1 });
   });
 
-  it('that a person gave up is not missing', async () => {
+  it('W28 that a person gave up is not missing; what only it held is retired', async () => {
     const world = await two();
     list(world, travis);
     await world.catchUp();

@@ -193,7 +193,7 @@ describe('the way to a version', () => {
     ...changed,
   });
 
-  it('is the list of versions, oldest first, though it is written newest first', () => {
+  it('V1 V2 is the list of versions, oldest first, though it is written newest first', () => {
     expect(planOf(behind(8, 12))).toEqual({
       kind: 'apply',
       versions: chain(9, 12),
@@ -262,7 +262,7 @@ describe('the way to a version', () => {
     expect(told(planOf({ ...asked, offers: offers.slice(0, 1) }))).toBe('load 9');
   });
 
-  it('never leads back: a table ahead of the list and of the manifest stays', () => {
+  it('W14 never leads back: a table ahead of the list and of the manifest stays', () => {
     const ahead = { held: table(12), history: history(chain(1, 3)), offers: [offer(3)] };
     expect(kindOf({ ...ahead, want: want({ looksAsked: 1, atLeastVersion: 3 }) })).toBe('keep');
   });
@@ -377,7 +377,7 @@ describe('a reload', () => {
     });
   });
 
-  it('may bring a lower version', () => {
+  it('W14 may bring a lower version', () => {
     const decided = planOf({ ...asked, offers: [offer(3)] });
     expect(decided).toMatchObject({ kind: 'load', offer: { entry: { version: 3 } } });
   });
@@ -552,7 +552,7 @@ describe('the schema of the version that the table has', () => {
     expect(kindOf({ ...given, history: history([], schemas) })).toBe('keep');
   });
 
-  it('that changes on the way is altered only where that was chosen', () => {
+  it('W24 that changes on the way is altered only where that was chosen', () => {
     const additive = { kind: 'additive', previousSchemaVersion: '1', keyColumnsChanged: false } as const;
     const added = schema('parcels', {
       schemaVersion: '2',

@@ -62,7 +62,7 @@ describe('a table that no subscription holds', () => {
     expect(verdictsOf(input(['a'], { b: DROPPED }))).toEqual({});
   });
 
-  it('stays while the log of a subscription is unread: it may hold the dataset by now', () => {
+  it('W16 stays while the log of a subscription is unread: it may hold the dataset by now', () => {
     const unread = { readToHead: new Set(['sub_1']) };
     expect(verdictsOf(input(['b'], { b: DROPPED }, unread))).toEqual({ b: 'logs-unread' });
     expect(verdictsOf(input(['b'], dropped(['b'], { retirementApproved: true }), unread))).toEqual({
@@ -97,7 +97,7 @@ describe('many at once', () => {
     ['ten, and half of all: go', 10, 10, 'allowed'],
     ['ten, and more than half: wait for a person', 10, 9, 'needs-approval'],
     ['all of a hundred: wait for a person', 100, 0, 'needs-approval'],
-  ])('%s', (_, going, staying, expected) => {
+  ])('W26 %s', (_, going, staying, expected) => {
     const ids = names(going);
     const { verdicts, refusal } = retirementVerdicts(input([...ids, ...names(staying, 's')], dropped(ids)));
     expect(new Set(verdicts.values())).toEqual(new Set([expected]));

@@ -110,7 +110,7 @@ describe('a mirror', () => {
       mirrorOf(here, 'sub_8', 'sub_9'),
       'The mirror belongs to the subscriptions sub_8, sub_9, and this API key sees none of them.',
     ],
-  ])('of %s is refused', (_, held, message) => {
+  ])('W29 of %s is refused', (_, held, message) => {
     expect(() => refuseForeignMirror(held, here, [subscription()], [])).toThrow(
       expect.objectContaining({
         name: 'ConfigurationError',

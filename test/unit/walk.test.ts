@@ -34,7 +34,7 @@ function pathOf({ path }: Walk): readonly number[] {
 const ADDITIVE: SchemaChange = { kind: 'additive', previousSchemaVersion: '1', keyColumnsChanged: false };
 
 describe('a walk', () => {
-  it('follows the chain from the table to the head, oldest version first', () => {
+  it('V2 follows the chain from the table to the head, oldest version first', () => {
     expect(pathOf(over({}))).toEqual([10, 11]);
     expect(over({}).stop).toBeNull();
     expect(
@@ -82,7 +82,7 @@ describe('a walk', () => {
     );
   });
 
-  it('is none of a table without key columns', () => {
+  it('V13 is none of a table without key columns', () => {
     const terrain = {
       history: history([version('parcels', 10)]),
       unusable: new Map(),
@@ -130,7 +130,7 @@ describe('a schema that changes on the way', () => {
     return walk(TABLE, { history: history(versions, schemas), unusable: new Map(), schemaChanges: 'alter' });
   }
 
-  it('stops the walk where the snapshot is to be loaded for additive changes too', () => {
+  it('W24 stops the walk where the snapshot is to be loaded for additive changes too', () => {
     const versions = [version('parcels', 10, { schemaVersion: '2' })];
     const schemas = [
       schema('parcels', { schemaVersion: '2', changeFromPrevious: ADDITIVE }),

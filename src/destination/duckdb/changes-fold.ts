@@ -1,8 +1,20 @@
-/** Reads the change pages of a backlog, decodes and checks every value, and folds them to their net change. */
+/**
+ * Reads the change pages of a backlog, decodes and checks every value, and folds them to their net change. All of it
+ * is a handful of statements over files: nothing is kept in memory or in tables.
+ */
 
+import { durable } from '../../lib/durable.ts';
 import type { ChangesUnit } from '../destination.ts';
+import { changesColumns } from './changes-columns.ts';
+import { countKeys, countPresent, findRepeatedKey, refuseRepeatedKey, writeFolded } from './changes-keys.ts';
+import { findNames, refuseNames } from './changes-names.ts';
 import type { NetChange } from './changes-net.ts';
+import { besidePages, spooledPages } from './changes-pages.ts';
+import { countOperations, listedCounts, locate, proveCounts } from './changes-proof.ts';
+import { refusal } from './changes-refusals.ts';
+import { type Decoding, writeDecoded } from './changes-sql.ts';
 import type { Engine } from './engine.ts';
+import { numberAt } from './rows.ts';
 
 /**
  * Folds the changes of all versions of the unit to the net change per key, in a file beside the first page.
@@ -10,9 +22,37 @@ import type { Engine } from './engine.ts';
  * @throws BadChangesError where a value, a key or an operation is not what it must be, naming version, page, row and column.
  * @throws UnknownColumnsError where rows hold columns that the schema does not know.
  * @throws UnusableChangesError where the snapshot has to be loaded instead: counts that do not add up, GeoJSON for
- * a table in another coordinate system, envelope columns that rows or table lack.
+ * a table in another coordinate system, columns that rows or table lack.
  */
 export async function foldChanges(engine: Engine, unit: ChangesUnit): Promise<NetChange> {
-  await engine.run('SELECT 1');
-  throw new Error(`The changes of ${unit.datasetId} cannot be folded yet.`);
+  const columns = changesColumns(unit);
+  const pages = await spooledPages(unit);
+  try {
+    return await fold(engine, unit, { pages, columns });
+  } catch (error) {
+    throw await refusal(engine, unit, { pages, columns }, error);
+  }
+}
+
+async function fold(engine: Engine, unit: ChangesUnit, decoding: Decoding): Promise<NetChange> {
+  const { pages, columns } = decoding;
+  const decoded = besidePages(pages, 'decoded.parquet');
+  await durable('destination.decode-changes', () => engine.run(writeDecoded(decoding, decoded)));
+  refuseNames(unit, decoding, await engine.rows(findNames(decoded, columns)));
+  const operations = await engine.rows(countOperations(decoded, columns));
+  const counts = listedCounts(unit, operations);
+  proveCounts(unit, counts);
+  const after = locate(unit, columns, operations);
+
+  const [keys = []] = await engine.rows(countKeys(decoded, columns));
+  if (numberAt(keys, 0) === numberAt(keys, 1)) {
+    const rows = counts.reduce((sum, { added, changed }) => sum + added + changed, 0);
+    return { path: decoded, rows, removals: numberAt(keys, 0) - rows, columns: after };
+  }
+  const [repeated] = await engine.rows(findRepeatedKey(decoded, columns));
+  refuseRepeatedKey(unit, decoding, repeated);
+  const path = besidePages(pages, 'net.parquet');
+  await durable('destination.fold-changes', () => engine.run(writeFolded(decoded, columns, path)));
+  const [present = []] = await engine.rows(countPresent(path));
+  return { path, rows: numberAt(present, 0), removals: numberAt(present, 1), columns: after };
 }

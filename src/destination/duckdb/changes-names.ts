@@ -1,0 +1,57 @@
+/** Which columns the rows of changes carry, and whether they may: as lists of names, of which there are few. */
+
+import { UnknownColumnsError, UnusableChangesError } from '../../model/errors.ts';
+import type { ChangesUnit } from '../destination.ts';
+import type { ChangesColumns } from './changes-columns.ts';
+import { PRESENT } from './changes-net.ts';
+import { bad } from './changes-refusals.ts';
+import type { Decoding } from './changes-sql.ts';
+import type { Row } from './engine.ts';
+import { readParquet } from './parquet-file.ts';
+import { textList } from './quoting.ts';
+import { numberAt, textListAt } from './rows.ts';
+
+/** Different lists of names that are looked at for an error. */
+const MAX_NAME_LISTS = 20;
+
+/**
+ * Lists of names that are not what they must be, each with the page and the line where it is first: a name is there
+ * twice, or in a row that is there afterwards one is unknown, lacking in the table, or missing.
+ */
+export function findNames(decoded: string, { known, lacking, required }: ChangesColumns): string {
+  return `SELECT names, ${PRESENT}, place[1], place[2] FROM (
+    SELECT names, ${PRESENT}, min([page, line]) AS place FROM ${readParquet([decoded])} GROUP BY names, ${PRESENT})
+    WHERE len(list_distinct(names)) < len(names) OR (${PRESENT} AND (NOT list_has_all(${textList(known)}, names)
+      OR list_has_any(names, ${textList(lacking)}) OR NOT list_has_all(names, ${textList(required)})))
+    ORDER BY place LIMIT ${MAX_NAME_LISTS}`;
+}
+
+/** `rows` are those of `findNames`. @throws UnknownColumnsError, BadChangesError, UnusableChangesError */
+export function refuseNames(unit: ChangesUnit, { pages, columns }: Decoding, rows: readonly Row[]): void {
+  const known = new Set(columns.known);
+  const unknown = rows.flatMap((row) =>
+    row[1] === true ? textListAt(row, 0).filter((name) => !known.has(name)) : [],
+  );
+  if (unknown.length > 0) throw new UnknownColumnsError(unit.datasetId, [...new Set(unknown)]);
+
+  for (const row of rows) {
+    const names = textListAt(row, 0);
+    const page = pages.all[numberAt(row, 2) - 1];
+    const repeated = names.find((name, index) => names.indexOf(name) !== index);
+    if (repeated !== undefined) {
+      throw bad(unit, page, numberAt(row, 3), `the column ${JSON.stringify(repeated)} is there twice`);
+    }
+    throw new UnusableChangesError(
+      unit.datasetId,
+      page?.version ?? unit.version,
+      whyUnusable(columns, names),
+    );
+  }
+}
+
+function whyUnusable({ lacking, required }: ChangesColumns, names: readonly string[]): string {
+  const carried = names.find((name) => lacking.includes(name));
+  if (carried !== undefined) return `rows carry the column ${JSON.stringify(carried)}, which the table lacks`;
+  const missing = required.find((name) => !names.includes(name));
+  return `rows do not carry the column ${JSON.stringify(missing)} of the table`;
+}

@@ -1,0 +1,108 @@
+/**
+ * Why changes are refused, in words: found out only once it is known that they are. A place is named by version, page
+ * and row, from 1, as a person can look it up at the service.
+ */
+
+import { readFile } from 'node:fs/promises';
+import { BadChangesError, type FeedSyncError, InterruptedError, StorageError } from '../../model/errors.ts';
+import type { ChangesUnit } from '../destination.ts';
+import type { Page } from './changes-pages.ts';
+import { type Decoding, findRefused } from './changes-sql.ts';
+import { findIllFormed } from './changes-text.ts';
+import { TYPE_WORDS } from './changes-values.ts';
+import { DuckDbError, type Trouble } from './diagnosis.ts';
+import type { Engine } from './engine.ts';
+import { firstLine } from './failures.ts';
+import { MAX_SHOWN_VALUE } from './load-sql.ts';
+import { numberAt, numberOrNullAt, textAt } from './rows.ts';
+import type { PlannedColumn } from './table-plan.ts';
+
+/** What the content of pages can do to DuckDB. */
+const BY_CONTENT: ReadonlySet<Trouble> = new Set<Trouble>([
+  'statement',
+  'unreadable',
+  'gave-up',
+  'out-of-memory',
+]);
+
+/** The error for the person, from what was thrown while the pages were taken apart. */
+export async function refusal(
+  engine: Engine,
+  unit: ChangesUnit,
+  decoding: Decoding,
+  error: unknown,
+): Promise<unknown> {
+  if (!(error instanceof DuckDbError)) return error;
+  if (engine.invalidated) await engine.reopen();
+  if (!BY_CONTENT.has(error.trouble)) return otherTrouble(unit, error);
+  return (
+    (await refusedChange(engine, unit, decoding)) ??
+    (await refusedText(unit, decoding.pages.all)) ??
+    bad(unit, decoding.pages.all[0], null, `the changes cannot be read: ${firstLine(error)}`)
+  );
+}
+
+function otherTrouble({ datasetId }: ChangesUnit, cause: DuckDbError): FeedSyncError {
+  if (cause.trouble === 'interrupted') {
+    return new InterruptedError(`The reading of the changes of ${datasetId} was interrupted.`, { cause });
+  }
+  return new StorageError(`The changes of ${datasetId} cannot be folded: ${firstLine(cause)}`, { cause });
+}
+
+async function refusedChange(
+  engine: Engine,
+  unit: ChangesUnit,
+  decoding: Decoding,
+): Promise<BadChangesError | null> {
+  try {
+    const [row] = await engine.rows(findRefused(decoding));
+    if (row === undefined) return null;
+    const page = decoding.pages.all[numberAt(row, 0) - 1];
+    const position = numberOrNullAt(row, 3);
+    const column = position === null ? undefined : decoding.columns.columns[position];
+    const shown = textAt(row, 4);
+    return bad(unit, page, numberAt(row, 1), whyRefused(textAt(row, 2), shown, column));
+  } catch (error) {
+    // The search is for the message only: what it stumbled over is what was to be explained.
+    if (engine.invalidated) await engine.reopen();
+    if (error instanceof DuckDbError) return null;
+    throw error;
+  }
+}
+
+function whyRefused(why: string, shown: string, column: PlannedColumn | undefined): string {
+  const name = JSON.stringify(column?.column.name);
+  switch (why) {
+    case 'operation':
+      return `the operation is ${shown}, which is none of added, changed and removed`;
+    case 'bare':
+      return `the change has the operation ${shown} and neither a row nor a key`;
+    case 'null':
+      return `the key column ${name} is null`;
+    default:
+      return `the column ${name} holds ${shown}, which is no ${TYPE_WORDS[column?.type ?? 'json']}`;
+  }
+}
+
+async function refusedText(unit: ChangesUnit, pages: readonly Page[]): Promise<BadChangesError | null> {
+  for (const page of pages) {
+    const found = findIllFormed(await readFile(page.path, 'utf8'));
+    if (found === null) continue;
+    const shown = JSON.stringify(found.value.slice(0, MAX_SHOWN_VALUE));
+    const why = `the column ${JSON.stringify(found.column)} holds ${shown}, which is no text: half of a character stands alone`;
+    return bad(unit, page, found.line, why);
+  }
+  return null;
+}
+
+/** `line` is null where the whole page is meant. */
+export function bad(
+  { datasetId, version }: ChangesUnit,
+  page: Page | undefined,
+  line: number | null,
+  why: string,
+): BadChangesError {
+  const where = line === null ? '' : `, row ${line}`;
+  const place = `Version ${page?.version ?? version} of ${datasetId}, page ${page?.number ?? 1}${where}`;
+  return new BadChangesError(datasetId, page?.version ?? version, `${place}: ${why}.`);
+}

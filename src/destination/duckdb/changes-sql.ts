@@ -94,7 +94,7 @@ function selectCells({ pages, columns }: Decoding): string {
   );
   const select = `SELECT page, line, [${pages.all.map(({ step }) => step).join(', ')}][page]::INTEGER AS step,
     taken.op::VARCHAR AS op, ${keyOrRow('map_keys(named."key")', 'map_keys(named."row")')} AS names,
-    ${keyOrRow('taken."key"', 'taken."row"')} IS NULL AS bare, ${values.join(', ')} FROM (${changes})`;
+    ${keyOrRow('FALSE', 'taken."row" IS NULL')} AS bare, ${values.join(', ')} FROM (${changes})`;
   const geometries = columns.columns.flatMap(({ type }, position) =>
     type === 'geometry' ? [netColumn(position)] : [],
   );

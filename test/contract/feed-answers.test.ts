@@ -115,7 +115,7 @@ describe('the interface, read from the fixture feed', () => {
     expect(await readdir(directory)).toHaveLength(1);
   });
 
-  it('lists of many pages, and a list that moved meanwhile', async () => {
+  it('R6 lists of many pages, and a list that moved meanwhile', async () => {
     const server = await fixture();
     for (let index = 0; index < 450; index += 1)
       server.publisher.subscribe({ subscriptionId: `sub_${index + 2}` });
@@ -204,14 +204,14 @@ describe('F14: bodies that break', () => {
     { kind: 'truncate', afterBytes: 20 },
     { kind: 'reset' },
     { kind: 'reset', afterBytes: 20 },
-  ] as const)('%o is tried again', async (act) => {
+  ] as const)('R1 %o is tried again', async (act) => {
     const server = await fixture();
     server.faults.add({ match: { operation: 'subscriptions', times: 2 }, act });
     expect(await client(server.baseUrl).subscriptions(signal)).toHaveLength(1);
     expect(server.requests.entries('subscriptions')).toHaveLength(3);
   });
 
-  it('silence ends by the idle time-out, a drip by the deadline', async () => {
+  it('R1 silence ends by the idle time-out, a drip by the deadline', async () => {
     const silent = await serve(() => {});
     const http = { timeoutMs: 100, connections: 2, maxJsonBytes: 1_000, maxRetryAfterMs: 1 };
     const retry = { maxAttempts: 1, baseDelayMs: 1, maxDelayMs: 1 };
@@ -227,7 +227,7 @@ describe('F14: bodies that break', () => {
     expect(dripped.message).toContain('took longer than 60 ms');
   });
 
-  it('a port where nobody listens, a name that nobody knows, TLS where there is none', async () => {
+  it('R1 a port where nobody listens, a name that nobody knows, TLS where there is none', async () => {
     const plain = await serve((_request, response) => response.end('{}'));
     const retry = { maxAttempts: 2, baseDelayMs: 1, maxDelayMs: 1 };
     const troubleOf = async (url: string) =>
@@ -349,7 +349,7 @@ describe('F20, F21: where links lead', () => {
     response.end();
   };
 
-  it('the key goes to the origin of the base URL alone, also over redirects', async () => {
+  it('M7 the key goes to the origin of the base URL alone, also over redirects', async () => {
     const other = await serve((_request, response) => response.end(FILE));
     const base = await serve((request, response) => {
       if (request.url === '/own') response.end(FILE);

@@ -10,6 +10,7 @@ import { onTestFinished } from 'vitest';
 import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
 import type { JournalEntry } from '../../fixtures/feed/request-journal.ts';
 import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
+import type { FeedOptions } from '../../src/feed/options.ts';
 import { CANARY_KEY, impatientClock, testFeed } from './feed-client.ts';
 import { numberedRows, smallContent } from './small-content.ts';
 import { smallWorld, type World } from './small-world.ts';
@@ -21,7 +22,10 @@ export interface ServedWorld extends World {
 }
 
 /** Nothing is mirrored yet; every dataset is at its first version. */
-export async function servedWorld(options: FixtureFeedOptions = {}): Promise<ServedWorld> {
+export async function servedWorld(
+  options: FixtureFeedOptions = {},
+  ofClient: Partial<Pick<FeedOptions, 'downloads'>> = {},
+): Promise<ServedWorld> {
   const feed = await startFixtureFeed({ apiKey: CANARY_KEY, ...options });
   onTestFinished(feed.close);
   feed.publisher.subscribe({ subscriptionId: 'sub_1', datasetIds: ['parcels', 'permits'] });
@@ -31,7 +35,7 @@ export async function servedWorld(options: FixtureFeedOptions = {}): Promise<Ser
     publishNext(feed, datasetId);
   }
   const world = await smallWorld();
-  const client = testFeed(feed.baseUrl, { clock: impatientClock() }).feed;
+  const client = testFeed(feed.baseUrl, { clock: impatientClock(), ...ofClient }).feed;
   onTestFinished(() => client.close());
   Object.assign(world.parts, { feed: client });
   return Object.assign(world, { feed });

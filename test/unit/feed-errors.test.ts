@@ -135,8 +135,8 @@ async function refusalOf(work: Promise<unknown>) {
 describe.each(OPERATIONS)('$title', (operation) => {
   const { path, title, scope, run } = operation;
 
-  it.each([500, 502, 503, 504, 408, 425, 429])(
-    'a %i passes: tried again, then unavailable',
+  it.each([500, 501, 502, 503, 504, 599, 408, 425, 429])(
+    'R1 a %i passes: tried again, then unavailable',
     async (status) => {
       const server = answers(path, status, errorBody('busy'));
       const error = await errorOf(run(startFor(operation)));
@@ -149,7 +149,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
     },
   );
 
-  it('a 4xx without the Error shape passes', async () => {
+  it('R1 a 4xx without the Error shape passes', async () => {
     const server = answers(path, 418, '<html>teapot</html>');
     const error = await errorOf(run(startFor(operation)));
     expect(error).toBeInstanceOf(ServiceUnavailableError);
@@ -157,7 +157,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
     expect(server.asked()).toBe(ATTEMPTS);
   });
 
-  it('a refused connection passes', async () => {
+  it('R1 a refused connection passes', async () => {
     nock(BASE)
       .persist()
       .get(path)
@@ -173,7 +173,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
   });
 
   it.each(['<html>welcome</html>', '{"cut":', ''])(
-    'a 200 with %j passes, and is not repeated',
+    'R1 a 200 with %j passes, and is not repeated',
     async (body) => {
       const server = answers(path, 200, body);
       const error = await errorOf(run(startFor(operation)));
@@ -192,7 +192,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
     expect(server.asked()).toBe(2);
   });
 
-  it('a 401 in the Error shape is the workspace’s: asked once, relayed', async () => {
+  it('R3 a 401 in the Error shape is the workspace’s: asked once, relayed', async () => {
     const server = answers(
       path,
       401,
@@ -209,7 +209,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
     expect(server.asked()).toBe(1);
   });
 
-  it('a 401 of any other shape is one too', async () => {
+  it('R1 R3 a 401 of any other shape is one too', async () => {
     answers(path, 401, 'nope');
     expect(await refusalOf(run(startFor(operation)))).toMatchObject({
       scope: workspace,
@@ -246,7 +246,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
 
 describe('what is particular', () => {
   it.each(OPERATIONS.filter(({ needsFeedsScope }) => needsFeedsScope))(
-    'insufficient_scope to $title is the workspace’s',
+    'R3 insufficient_scope to $title is the workspace’s',
     async (operation) => {
       const server = answers(operation.path, 403, errorBody('insufficient_scope'));
       expect(await refusalOf(operation.run(startFor(operation)))).toMatchObject({
@@ -270,7 +270,7 @@ describe('what is particular', () => {
     [410, 'gone'],
     [410, 'cursor_expired'],
     [400, 'cursor_expired'],
-  ])('a %i %s on the log is an expired cursor', async (status, code) => {
+  ])('R8 a %i %s on the log is an expired cursor', async (status, code) => {
     const server = answers('/v1/subscriptions/sub_1/events', status, errorBody(code));
     expect(await errorOf(start().events('sub_1', null, signal))).toBeInstanceOf(CursorExpiredError);
     expect(server.asked()).toBe(1);
@@ -339,6 +339,15 @@ describe('what is particular', () => {
   });
 });
 
+it('R1 waits grow to a limit, and are random within what they have grown to', async () => {
+  answers('/v1/subscriptions', 503, '');
+  const drawn = [1, 0.5, 0.25, 0.25, 0.5];
+  const random = { next: () => drawn.shift() ?? 0 };
+  const retry = { maxAttempts: 6, baseDelayMs: 500, maxDelayMs: 4_000 };
+  await errorOf(start({ random, retry }).subscriptions(signal));
+  expect(tested.clock.sleptMs).toEqual([500, 500, 500, 1_000, 2_000]);
+});
+
 describe('Retry-After', () => {
   it.each([
     ['seconds', '7', 7_000],
@@ -347,14 +356,14 @@ describe('Retry-After', () => {
     ['a date that has passed', 'Wed, 31 Dec 2025 00:00:00 GMT', 500],
     ['nonsense', '5 apples', 500],
     ['more than the cap', '86400', 900_000],
-  ])('%s', async (_name, header, waitMs) => {
+  ])('R1 %s', async (_name, header, waitMs) => {
     nock(BASE).get('/v1/subscriptions').query(true).reply(503, '', { 'retry-after': header });
     nock(BASE).get('/v1/subscriptions').query(true).reply(200, '{"subscriptions":[],"nextCursor":null}');
     expect(await start({ clock: instantClock() }).subscriptions(signal)).toEqual([]);
     expect(tested.clock.sleptMs).toEqual([waitMs]);
   });
 
-  it('the cap holds for all waits of a request together; what is left is told', async () => {
+  it('R1 the cap holds for all waits of a request together; what is left is told', async () => {
     const server = answers('/v1/subscriptions', 429, '', { 'retry-after': '600' });
     const error = await errorOf(
       start({ retry: { maxAttempts: 9, baseDelayMs: 500, maxDelayMs: 30_000 } }).subscriptions(signal),
@@ -364,7 +373,7 @@ describe('Retry-After', () => {
     expect(server.asked()).toBe(3);
   });
 
-  it('without it the time for all attempts is limited', async () => {
+  it('R2 without it the time for all attempts is limited', async () => {
     const server = answers('/v1/subscriptions', 500, '');
     const retry = { maxAttempts: 100, baseDelayMs: 10_000, maxDelayMs: 10_000 };
     const error = await errorOf(

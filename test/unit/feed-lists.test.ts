@@ -108,8 +108,8 @@ describe('changes', () => {
 describe('a manifest', () => {
   const entry = (datasetId: string) => ({ datasetId, version: 1, files: [] });
 
-  it('of several pages reflects what all of them do', async () => {
-    pages(
+  it('M1 M3 pages like every list, and reflects what all of its pages do', async () => {
+    const asked = pages(
       MANIFEST,
       { lastEventId: 'evt_9', datasets: [entry('a')] },
       { lastEventId: 'evt_8', datasets: [entry('b')] },
@@ -118,11 +118,25 @@ describe('a manifest', () => {
     const manifest = await feed.manifest('sub_1', signal);
     expect(manifest.lastEventId?.text).toBe('evt_8');
     expect(manifest.datasets.map(({ datasetId }) => datasetId)).toEqual(['a', 'b', 'c']);
+    expect(asked).toEqual(['limit=200', 'limit=200&cursor=1', 'limit=200&cursor=2']);
   });
 
-  it('reflects nothing certain where a page does not say', async () => {
+  it('M3 reflects nothing certain where a page does not say', async () => {
     pages(MANIFEST, { lastEventId: 'evt_9', datasets: [] }, { datasets: [] });
     expect((await feed.manifest('sub_1', signal)).lastEventId).toBeNull();
+  });
+});
+
+describe('the manifest of a dataset', () => {
+  it('M2 is one entry: dataset, version, schema version, row count, files', async () => {
+    const manifestPath = '/v1/datasets/{datasetId}/manifest';
+    const { feed: byDataset } = testFeed(BASE, { contract: { manifestPath, newerThanParameter: null } });
+    const file = { url: 'part-0.parquet', bytes: 7, rowCount: 3, sha256: 'ab'.repeat(32) };
+    const entry = { datasetId: 'parcels', version: 4, schemaVersion: '2', rowCount: 3, files: [file] };
+    const asked = pages('/v1/datasets/parcels/manifest', entry);
+    expect(await byDataset.manifestEntry('parcels', signal)).toEqual(entry);
+    expect(asked).toEqual(['']);
+    await byDataset.close();
   });
 });
 

@@ -79,7 +79,7 @@ describe('a list', () => {
     expect(cursors).toHaveLength(10_000);
   });
 
-  it('is begun anew twice where a cursor is refused, then refused', async () => {
+  it('R6 is begun anew twice where a cursor is refused, then refused', async () => {
     const { cursors, pages } = await read((cursor) =>
       cursor === null ? { nextCursor: 'a' } : refusal(400, 'invalid_cursor'),
     );
@@ -92,7 +92,7 @@ describe('a list', () => {
     ['a refusal of the key', 'a', refusal(401, null), 2],
     ['a lack of scope', 'a', refusal(403, 'insufficient_scope'), 2],
     ['an outage', 'a', new ServiceUnavailableError('down'), 2],
-  ])('is not begun anew after %s', async (_name, at, error, asked) => {
+  ])('R6 is not begun anew after %s', async (_name, at, error, asked) => {
     const { cursors, pages } = await read((cursor) => (cursor === at ? error : { nextCursor: 'a' }));
     expect(await errorOf(pages)).toBe(error);
     expect(cursors).toHaveLength(asked);

@@ -99,7 +99,7 @@ describe('an event', () => {
     ]);
   });
 
-  it('W9 without a version is a look, which is done once lists were read after it and the table is at their head', async () => {
+  it('W8 W9 without a version is a look, which is done once lists were read after it and the table is at their head', async () => {
     const world = await caughtUp('parcels');
     world.service.logs.set('sub_1', [event(101, 'dataset.updated')]);
     world.service.versions.set('parcels', [

@@ -3,6 +3,8 @@
 import { readdir, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { exitCodeOfResult } from '../../src/cli/summary.ts';
+import type { Outcome, Unit } from '../../src/destination/destination.ts';
 import type { Download, DownloadRequest } from '../../src/feed/feed.ts';
 import {
   ContractViolationError,
@@ -95,18 +97,37 @@ describe('a first start', () => {
     expect(world.calls).not.toContain('versions parcels');
   });
 
-  it('that sees another service, or other subscriptions, touches nothing', async () => {
+  it.each([
+    ['another service', { origin: 'https://other.example' }],
+    ['other subscriptions', { subscriptionIds: ['sub_8', 'sub_9'] }],
+  ])('W29 of a mirror of %s ends, touches nothing, and says that a setting is wrong', async (_, another) => {
     const world = await oneSubscription('parcels');
-    world.enrolments.push({
-      origin: 'https://other.example',
-      subscriptionIds: ['sub_1'],
-      forgottenSubscriptionIds: [],
-      datasetIds: [],
-    });
+    const origin = 'https://feed.example';
+    const own = { origin, subscriptionIds: ['sub_1'], forgottenSubscriptionIds: [], datasetIds: [] };
+    world.enrolments.push({ ...own, ...another });
+    world.tables.set('permits', table(1, { datasetId: 'permits' }));
     const result = await world.catchUp();
     expect(result.troubles).toMatchObject([{ subscriptionId: null, error: { name: 'ConfigurationError' } }]);
+    expect(exitCodeOfResult(result)).toBe(78);
+    expect(world.calls).toEqual(['subscriptions', 'discover']);
     expect(world.enrolments).toHaveLength(1);
+    expect(versions(world)).toEqual({ permits: 1 });
     expect(world.checkpoint.followed().size).toBe(0);
+  });
+
+  it('V9 states to the mirror the counts that the service gave, and no others', async () => {
+    const world = await oneSubscription('both', 'neither');
+    world.service.versions.set('neither', [version('neither', 1, { rowCount: null })]);
+    world.service.snapshots.set('neither', { ...entry('neither', 1), rowCount: null });
+    const stated: Record<string, unknown> = {};
+    const tell = (unit: Unit): Outcome => {
+      if (unit.kind === 'snapshot') stated[unit.datasetId] = unit.expectedRowCounts;
+      return { kind: 'overtaken', datasetId: unit.datasetId };
+    };
+    world.service.outcomes.push(tell, tell);
+    await world.catchUp();
+    const statedBy = (statedBy: string) => ({ rowCount: 10, statedBy });
+    expect(stated).toEqual({ both: [statedBy('the version record'), statedBy('the manifest')], neither: [] });
   });
 });
 

@@ -3,6 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ContractViolationError } from '../../src/model/errors.ts';
+import type { Schema } from '../../src/model/schema.ts';
 import type { Version } from '../../src/model/version.ts';
 import { RELOAD_ACCEPTED_AFTER_MS } from '../../src/sync/offer-rules.ts';
 import {
@@ -216,16 +217,68 @@ describe('the way to a version', () => {
     );
   });
 
-  it('over a stop is gone as far as it leads, and then waited for', () => {
-    const stopped = behind(8, 12, { unusable: new Map([[11, 'they were not recorded']]) });
-    expect(told(planOf(stopped))).toBe('apply 9,10');
-    const there = { ...stopped, held: table(10) };
-    expect(told(planOf({ ...there, offers: [offer(10)] }))).toBe('wait: offer-lags');
-    expect(planOf({ ...there, offers: [offer(11)] })).toMatchObject({
-      kind: 'load',
-      why: 'the changes of version 11 cannot be used: they were not recorded',
+  const later = (changed: Partial<Schema>): Partial<PlanInput> => {
+    const change = { kind: 'additive', previousSchemaVersion: '1', keyColumnsChanged: false } as const;
+    const next = schema('parcels', {
+      schemaVersion: '2',
+      firstVersion: 11,
+      changeFromPrevious: change,
+      ...changed,
     });
+    const versions = [...chain(8, 10), ...chain(11, 12, { schemaVersion: '2' })];
+    return { schemaChanges: 'alter', history: history(versions, [next, schema('parcels')]) };
+  };
+  const eleventh = (changed: Partial<Version>): Partial<PlanInput> => ({
+    history: history([...chain(8, 10), version('parcels', 11, changed), ...chain(12, 12)]),
   });
+  const breaking = { kind: 'breaking', previousSchemaVersion: '1', keyColumnsChanged: false } as const;
+  const otherKeys = { keyColumns: ['county'], columns: [column('id'), column('county')] };
+
+  it.each<readonly [string, Partial<PlanInput>, string]>([
+    [
+      'a chain that is broken',
+      eleventh({ previousVersion: 9 }),
+      'version 11 follows version 9, not version 10',
+    ],
+    [
+      'a version that asks for the snapshot',
+      eleventh({ resyncRequired: true }),
+      'version 11 asks for the snapshot',
+    ],
+    [
+      'changes that are not recorded',
+      { unusable: new Map([[11, 'they were not recorded']]) },
+      'the changes of version 11 cannot be used: they were not recorded',
+    ],
+    [
+      'a schema change that is breaking',
+      later({ changeFromPrevious: breaking }),
+      'version 11 has another schema, "2", which does more than add columns',
+    ],
+    ['other key columns', later(otherKeys), 'version 11 has other key columns'],
+  ])(
+    'V3 V4 over %s is gone as far as it leads; then a snapshot at or past it is waited for',
+    (_, given, why) => {
+      const offered = (number: number): Partial<PlanInput> => ({
+        offers: [
+          {
+            ...offer(number),
+            entry: { ...entry('parcels', number), schemaVersion: null, rowCount: 1_000_000 },
+          },
+        ],
+      });
+      const stopped = behind(8, 12, given);
+      expect(told(planOf(stopped))).toBe('apply 9,10');
+      expect(told(planOf({ ...stopped, ...offered(10) }))).toBe('apply 9,10');
+      const there = { ...stopped, held: table(10) };
+      expect(told(planOf(there))).toBe('wait: not-offered');
+      expect(told(planOf({ ...there, ...offered(10) }))).toBe('wait: offer-lags');
+      for (const number of [11, 12]) {
+        expect(told(planOf({ ...stopped, ...offered(number) }))).toBe(`load ${number}`);
+        expect(planOf({ ...there, ...offered(number) })).toMatchObject({ kind: 'load', why });
+      }
+    },
+  );
 
   it('over a stop is not begun where a snapshot past it is offered', () => {
     const counts = { added: 0, changed: 1, removed: 0 };

@@ -37,6 +37,11 @@ describe('a walk', () => {
   it('V2 follows the chain from the table to the head, oldest version first', () => {
     expect(pathOf(over({}))).toEqual([10, 11]);
     expect(over({}).stop).toBeNull();
+    const [next, last] = [
+      version('parcels', 12, { previousVersion: 9 }),
+      version('parcels', 40, { previousVersion: 12 }),
+    ];
+    expect(pathOf(over({}, { history: history([next, last]) }))).toEqual([12, 40]);
     expect(
       pathOf(walk(table(11), { history: history([]), unusable: new Map(), schemaChanges: 'reload' })),
     ).toEqual([]);

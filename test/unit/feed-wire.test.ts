@@ -121,13 +121,17 @@ describe('schemas', () => {
     ]);
   });
 
-  it('keep a type that is unknown, and take a change of unknown kind for breaking', () => {
+  it('R11 keep a type that is unknown, and take a change of unknown kind for breaking', () => {
     const odd = { ...column, type: 'raster' };
     const change = { kind: 'cosmetic', previousSchemaVersion: '0' };
     expect(schemas({ ...schema, envelopeColumns: [odd], changeFromPrevious: change })[0]).toMatchObject({
       envelopeColumns: [{ type: { unknown: 'raster' } }],
       changeFromPrevious: { kind: 'breaking', previousSchemaVersion: '0', keyColumnsChanged: false },
     });
+    for (const kind of [undefined, null, 1, { additive: true }]) {
+      const [read] = schemas({ ...schema, changeFromPrevious: { ...change, kind } });
+      expect(read?.changeFromPrevious?.kind).toBe('breaking');
+    }
     const additive = { ...schema, changeFromPrevious: { kind: 'additive', previousSchemaVersion: '0' } };
     expect(schemas(additive)[0]?.changeFromPrevious?.kind).toBe('additive');
   });

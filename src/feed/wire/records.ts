@@ -58,9 +58,9 @@ const column = z.object({
 }) satisfies z.ZodType<Column>;
 
 const schemaChange = z.object({
-  kind: z
-    .unknown()
-    .transform((kind): SchemaChange['kind'] => (kind === 'additive' ? 'additive' : 'breaking')),
+  kind: shownOnly(z.string()).transform((kind): SchemaChange['kind'] =>
+    kind === 'additive' ? 'additive' : 'breaking',
+  ),
   previousSchemaVersion: optional(id),
   keyColumnsChanged: optional(z.boolean()).transform((changed) => changed ?? false),
 }) satisfies z.ZodType<SchemaChange>;

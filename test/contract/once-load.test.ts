@@ -178,7 +178,7 @@ describe('once', () => {
     expect(stderr).toContain('sub_1 (All counties), sub_2 (Permits)');
   });
 
-  it('makes tables without rows, whether the snapshot has a file or none', async () => {
+  it('M6 makes tables without rows, whether the snapshot has a file or none', async () => {
     const { feed, contentOf, datasetIds, publishNext } = await countyFeed({
       counties: 3,
       kinds: ['permits', 'ordinances'],

@@ -61,7 +61,7 @@ describe('a manifest', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('that lags is waited for: 75, and the table stays', async () => {
+  it('M20 that lags is waited for: 75, and the table stays', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const installed = await program({ feed });
     await once(installed);

@@ -9,7 +9,7 @@ import { numberedRows, smallContent } from '../support/small-content.ts';
 const KEYS_LINK = 'https://app.feed.example/settings/api-keys';
 
 describe('a key that the service does not take', () => {
-  it('costs one call, then none until the person has acted', async () => {
+  it('R3 R13 R14 R16 costs one call, then none until the person has acted', async () => {
     const { feed } = await countyFeed();
     feed.keys.get(feed.apiKey).revoked = true;
     const installed = await program({ feed });
@@ -38,7 +38,7 @@ describe('a key that the service does not take', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('is given up for another one', async () => {
+  it('R14 is given up for another one', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     feed.keys.get(feed.apiKey).revoked = true;
     const installed = await program({ feed });
@@ -90,7 +90,7 @@ describe('a key that the service does not take', () => {
 });
 
 describe('datasets', () => {
-  it('that are refused wait for a person; the others load', async () => {
+  it('R5 R13 R14 R16 that are refused wait for a person; the others load', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed();
     const codes = new Map([
       [datasetOf('permits'), 'outside_coverage'],
@@ -131,7 +131,7 @@ describe('datasets', () => {
 });
 
 describe('one subscription', () => {
-  it('refused: the others go on', async () => {
+  it('R4 refused: the others go on', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['permits', 'parcels'] });
     feed.publisher.addDataset({ datasetId: 'elsewhere' });
     feed.publisher.publish('elsewhere', smallContent(numberedRows(2)));

@@ -20,8 +20,10 @@ import {
 import { SEED } from '../support/seed.ts';
 import {
   calm,
+  elapse,
   kinds,
   oneSubscription,
+  publishWithSnapshot,
   subscribe,
   throwAt,
   versions,
@@ -46,7 +48,7 @@ describe('a refused workspace', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'loaded' });
   });
 
-  it('is lifted by another key', async () => {
+  it('R14 is lifted by another key', async () => {
     const world = await oneSubscription('parcels');
     throwAt(world, /^subscriptions/, refusal({ kind: 'workspace' }));
     expect(await world.catchUp()).toMatchObject({ holds: [{ keyHash: 'key-1' }] });
@@ -150,6 +152,40 @@ describe('trouble of a dataset', () => {
     world.service.snapshots.set('parcels', entry('parcels', 1, 'corrected'));
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
     expect(world.checkpoint.failures().size).toBe(0);
+  });
+
+  describe('a snapshot that does not match: the old table serves, and it is not fetched again', () => {
+    const error = new DataError('It has 9 rows, but the version record states 10.');
+
+    /** Version 2 failed, and is offered still. */
+    async function failed(): Promise<World> {
+      const world = await oneSubscription('parcels');
+      await world.catchUp();
+      publishWithSnapshot(world, 'parcels', { resyncRequired: true });
+      throwAt(world, /^prepare/, error);
+      expect(await world.catchUp()).toMatchObject({ datasets: [{ kind: 'failed', error }] });
+      expect(world.calls.filter((call) => call === 'download parcels')).toHaveLength(2);
+      calm(world);
+      return world;
+    }
+
+    it.each<readonly [string, (world: World) => unknown]>([
+      [
+        'until the service names other content',
+        ({ service }) => service.snapshots.set('parcels', entry('parcels', 2, 'corrected')),
+      ],
+      ['until a person asks', ({ checkpoint }) => checkpoint.askResync(['parcels'])],
+      ['before 24 hours have passed', (world) => elapse(world, 1)],
+    ])('V11 %s', async (_, happen) => {
+      const world = await failed();
+      elapse(world, 24 * 3_600_000 - 1);
+      expect(kinds(await world.catchUp())).toEqual({ parcels: 'failed' });
+      expect(world.calls).not.toContain('download parcels');
+      expect(versions(world)).toEqual({ parcels: 1 });
+      happen(world);
+      expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+      expect(versions(world)).toEqual({ parcels: 2 });
+    });
   });
 
   it('an outage is tried again at once, and is forgotten when there is nothing left to do', async () => {

@@ -182,7 +182,7 @@ describe('a later catch-up', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied', permits: 'loaded' });
   });
 
-  it('believes no manifest against an event that it does not reflect', async () => {
+  it('M3 believes no manifest against an event that it does not reflect', async () => {
     const world = await oneSubscription('parcels', 'permits');
     world.service.snapshots.set('parcels', entry('parcels', 9));
     await world.catchUp();
@@ -199,7 +199,7 @@ describe('a later catch-up', () => {
     expect(versions(world)).toMatchObject({ parcels: 3 });
   });
 
-  it('nor, where it does not say how far it goes, against any event', async () => {
+  it('M3 nor, where it does not say how far it goes, against any event', async () => {
     const world = await oneSubscription('parcels', 'permits');
     world.service.snapshots.set('parcels', entry('parcels', 9));
     world.service.reflects.delete('sub_1');
@@ -262,7 +262,7 @@ describe('a later catch-up', () => {
 });
 
 describe('a lost position', () => {
-  it('is taken anew from the manifest, and the log read on from there', async () => {
+  it('R8 is taken anew from the manifest, and the log read on from there', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     world.service.keepsEventsFrom = 200n;
@@ -316,7 +316,7 @@ describe('a manifest for each dataset', () => {
     return world;
   }
 
-  it("mirrors the subscription's own datasets and what its log adds and does not remove", async () => {
+  it("M13 mirrors the subscription's own datasets and what its log adds and does not remove", async () => {
     const world = await byDataset('parcels', 'permits');
     world.service.logs.set('sub_1', [
       event(1, 'dataset.added', { datasetId: 'zoning', version: 1 }),
@@ -336,7 +336,7 @@ describe('a manifest for each dataset', () => {
     expect(result.troubles).toEqual([]);
   });
 
-  it('asks no more for the entry of a dataset that is held', async () => {
+  it('R16 asks no more for the entry of a dataset that is held', async () => {
     const world = await byDataset('parcels', 'permits');
     throwAt(world, /^entry parcels/, refusal({ kind: 'dataset', datasetId: 'parcels' }));
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'held', permits: 'loaded' });
@@ -383,7 +383,7 @@ describe('a world that moves meanwhile', () => {
     });
   });
 
-  it('a dataset that changes faster than it downloads fails after four attempts', async () => {
+  it('M11 a dataset that changes faster than it downloads fails after four attempts', async () => {
     const world = await oneSubscription('parcels');
     for (let attempt = 0; attempt < 9; attempt++) world.service.downloads.push(superseded(world));
     expect(await world.catchUp()).toMatchObject({

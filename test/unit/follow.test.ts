@@ -386,7 +386,7 @@ describe('a manifest for each dataset', () => {
     return one;
   }
 
-  it('leaves the log to be read from its start, once', async () => {
+  it('M12 leaves the log to be read from its start, once', async () => {
     const one = await byDataset('permits');
     expect(await one.follow()).toEqual(['events start', 'entry parcels', 'entry permits']);
     expect(one.cursor()).toEqual(id(100));
@@ -451,7 +451,7 @@ describe('a manifest for each dataset', () => {
     expect(one.want('zoning')).toMatchObject({ members: new Set(['sub_1']), atLeastVersion: 4 });
   });
 
-  it('tells of a subscription that counts other datasets', async () => {
+  it('M14 tells of a subscription that counts other datasets', async () => {
     const one = await byDataset();
     one.record = { ...one.record, datasetCount: 1 };
     await one.follow();

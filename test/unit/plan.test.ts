@@ -421,7 +421,7 @@ describe('a reload', () => {
     history: history(chain(1, 12)),
   };
 
-  it('is answered by a manifest that reflects its event', () => {
+  it('M17 is answered by a manifest that reflects its event', () => {
     expect(kindOf({ ...asked, offers: [offer(12, { reflects: 49n })] })).toBe('wait');
     expect(planOf({ ...asked, offers: [offer(12, { reflects: 50n })] })).toMatchObject({
       kind: 'load',
@@ -462,20 +462,20 @@ describe('a reload', () => {
       reloadAskedAt: new Map([['sub_1', new Date(NOW.getTime() - ageMs)]]),
     });
 
-    it('is answered by other content', () => {
+    it('M18 is answered by other content', () => {
       expect(kindOf({ ...asked, offers: silent(12) })).toBe('wait');
       expect(kindOf({ ...asked, offers: silent(12, 'other') })).toBe('load');
       expect(kindOf({ ...asked, offers: silent(12, null) })).toBe('load');
     });
 
-    it('but not by a lower version than the table has or its event named', () => {
+    it('M18 but not by a lower version than the table has or its event named', () => {
       expect(kindOf({ ...asked, offers: silent(11, 'other') })).toBe('wait');
       const named = { ...asked, want: { ...asked.want, atLeastVersion: 13 } };
       expect(kindOf({ ...named, offers: silent(12, 'other') })).toBe('wait');
       expect(kindOf({ ...named, offers: silent(13, 'other') })).toBe('load');
     });
 
-    it('is taken to be answered by anything at least as new as its event, 15 minutes after it was asked for', () => {
+    it('M19 is taken to be answered by anything at least as new as its event, 15 minutes after it was asked for', () => {
       const waited = { ...asked, want: askedAt(RELOAD_ACCEPTED_AFTER_MS) };
       expect(RELOAD_ACCEPTED_AFTER_MS).toBe(15 * 60_000);
       expect(kindOf({ ...waited, want: askedAt(RELOAD_ACCEPTED_AFTER_MS - 1), offers: silent(12) })).toBe(

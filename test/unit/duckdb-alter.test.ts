@@ -31,7 +31,7 @@ describe.each([
   ['last in the table', []],
   ['in the middle, before the envelope columns', [ENVELOPE]],
 ])('a column that comes %s', (_, envelopeColumns) => {
-  it('has the values that the changes list, and null elsewhere', async () => {
+  it('W25 has the values that the changes list, and null elsewhere', async () => {
     const world = await mirrorAtWork();
     const course = await world.loaded(people(envelopeColumns));
     addColumn(course, 'zone', 2);
@@ -72,7 +72,7 @@ describe.each([
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('is not there where the changes do not prove', async () => {
+  it('W25 is not there where the changes do not prove', async () => {
     const world = await mirrorAtWork();
     const course = await world.loaded(people(envelopeColumns));
     addColumn(course, 'zone', 2);

@@ -48,7 +48,7 @@ async function people(
 }
 
 describe('what is written down', () => {
-  it('stands in the schema feed_sync and in comments', async () => {
+  it('V14 W29 stands in the schema feed_sync and in comments; columns of the envelope come after the others', async () => {
     const path = await parquet(
       folder.path,
       'a.parquet',

@@ -208,14 +208,17 @@ describe('subscriptions', () => {
     });
   });
 
-  it('relays a refusal with its links: 77', async () => {
+  it('R7 relays a refusal with its links, and holds nothing: 77', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
-    feed.keys.get(feed.apiKey).revoked = true;
     const installed = await program({ feed });
+    await once(installed);
+    feed.keys.get(feed.apiKey).revoked = true;
     const ended = await installed.run('subscriptions');
     expect(ended).toMatchObject({ exitCode: 77 });
     expect(ended.stderr).toContain('It says: This API key was revoked.');
     expect(ended.stderr).toContain('https://app.feed.example/settings/api-keys');
+    expect(await statusOf(installed)).toMatchObject({ holds: [] });
+  });
   });
 });
 

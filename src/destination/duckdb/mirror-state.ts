@@ -31,10 +31,14 @@ export async function readHeld(engine: Engine, path: string): Promise<Held> {
   return { service: meta.service, datasets: await readHeldDatasets(engine, null) };
 }
 
-/** Makes the bookkeeping in a new mirror. @throws ConfigurationError where a newer program made it. */
-export async function ensureSchema(engine: Engine, path: string): Promise<void> {
-  if (await hasSchema(engine)) await readMeta(engine, path);
-  else for (const statement of createSchema()) await engine.run(statement);
+/** Makes the bookkeeping in a new mirror; whether it is one. @throws ConfigurationError where a newer program made it. */
+export async function ensureSchema(engine: Engine, path: string): Promise<boolean> {
+  if (await hasSchema(engine)) {
+    await readMeta(engine, path);
+    return false;
+  }
+  for (const statement of createSchema()) await engine.run(statement);
+  return true;
 }
 
 /** Whether everything in the enrolment is in the mirror already. */

@@ -88,7 +88,12 @@ class Mirror implements Destination {
       this.#enrolment = enrolment;
       // A reader may have the file open for long: nothing is written where nothing is new.
       if (await this.#window.read((engine) => isEnrolled(engine, path, enrolment))) return;
-      await this.#window.write((window) => window.transaction((engine) => this.#makeReady(engine)));
+      await this.#window.write((window) =>
+        window.transaction(async (engine) => {
+          await ensureSchema(engine, path);
+          await writeEnrolment(engine, path, enrolment);
+        }),
+      );
     });
   }
 
@@ -102,7 +107,7 @@ class Mirror implements Destination {
       const prepared = units.map(ownPrepared);
       const { clock, signal } = this.#options;
       const results = await this.#window.write(async (window) => {
-        await window.transaction((engine) => this.#makeReady(engine));
+        await window.transaction((engine) => this.#enrollAgain(engine));
         const context = { window, appliedAt: clock.now(), ...(signal === undefined ? {} : { signal }) };
         return await commitUnits(context, prepared);
       });
@@ -118,9 +123,11 @@ class Mirror implements Destination {
     await this.#examining(() => this.#examiner.close());
   }
 
-  async #makeReady(engine: Engine): Promise<void> {
-    await ensureSchema(engine, this.#options.path);
-    if (this.#enrolment !== null) await writeEnrolment(engine, this.#options.path, this.#enrolment);
+  /** Whatever became of the mirror since it was enrolled. */
+  async #enrollAgain(engine: Engine): Promise<void> {
+    const { path } = this.#options;
+    const isNew = await ensureSchema(engine, path);
+    if (isNew && this.#enrolment !== null) await writeEnrolment(engine, path, this.#enrolment);
   }
 
   async #outcome(prepared: PreparedUnit, result: UnitResult | undefined): Promise<Outcome> {

@@ -219,7 +219,6 @@ describe('subscriptions', () => {
     expect(ended.stderr).toContain('https://app.feed.example/settings/api-keys');
     expect(await statusOf(installed)).toMatchObject({ holds: [] });
   });
-  });
 });
 
 async function statusOf(installed: Program): Promise<Record<string, unknown>> {

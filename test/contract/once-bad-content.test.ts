@@ -97,7 +97,7 @@ describe('a file with', () => {
 });
 
 describe('a row count that is not true', () => {
-  it('in the version record fails the dataset', async () => {
+  it('V8 in the version record fails the dataset', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed();
     const installed = await program({ feed, environment: QUICKLY });
     await once(installed);
@@ -112,7 +112,7 @@ describe('a row count that is not true', () => {
     expect(downloadsOf(feed)).toEqual([]);
   });
 
-  it('in the manifest fails the dataset', async () => {
+  it('V8 in the manifest fails the dataset', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const permits = datasetOf('permits');
     feed.faults.add({

@@ -36,7 +36,7 @@ describe('versions that follow', () => {
     expect(operationsOf(feed)).toEqual(['subscriptions', 'openapi', 'events', 'manifest']);
   });
 
-  it('F30, F31: give way to the snapshot where changes are not recorded, in every form, or do not add up', async () => {
+  it('C2 C3 V5 V10 F30, F31: give way to the snapshot where changes are not recorded, in every form, or do not add up', async () => {
     const { feed, datasetIds, publishNext } = await countyFeed({ counties: 2, rowsPerDataset: 5 });
     const installed = await program({ feed });
     await once(installed);
@@ -65,7 +65,7 @@ describe('versions that follow', () => {
 });
 
 describe('changes with a value that would have to be bent', () => {
-  it('fail their dataset alone, naming it, and are passed over by a resync', async () => {
+  it('C13 fail their dataset alone, naming it, and are passed over by a resync', async () => {
     const { feed, datasetOf, contentOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const installed = await program({ feed });
     await once(installed);

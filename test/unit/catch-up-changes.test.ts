@@ -301,7 +301,7 @@ describe('bad changes', () => {
     expect(journal(world)).toHaveLength(1);
   });
 
-  it('with columns that the schema does not know make it be read once more', async () => {
+  it('C19 with columns that the schema does not know make it be read once more', async () => {
     const world = await caughtUp('parcels', 'permits');
     publish(world, 'parcels');
     publish(world, 'permits');

@@ -400,7 +400,7 @@ describe('a world that moves meanwhile', () => {
     expect(world.calls.filter((call) => call === 'download parcels')).toHaveLength(4);
   });
 
-  it('columns that the schema does not know make the schemas be read once more', async () => {
+  it('C19 columns that the schema does not know make the schemas be read once more', async () => {
     const world = await oneSubscription('parcels', 'permits');
     let examined = 0;
     world.intervene = (call) => {

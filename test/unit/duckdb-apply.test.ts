@@ -231,7 +231,7 @@ describe('a proof that fails leaves everything as it was, and names the first ve
   it.each<[string, Counts | null, number | null]>([
     ['the number of rows that the service states', null, 4],
     ['the rows before and what was counted since', { added: 1, changed: 0, removed: 0 }, null],
-  ])('V10 %s', async (_, counts, rowCount) => {
+  ])('V7 V10 %s', async (_, counts, rowCount) => {
     const { world, course } = await threePeople();
     // What is told to be added is there already, so the sums are right and the table is not.
     course.publish({
@@ -260,7 +260,7 @@ describe('a proof that fails leaves everything as it was, and names the first ve
     ['DROP TABLE parcels', 'parcels'],
     ['CREATE UNIQUE INDEX mine ON parcels (name)', 'violates unique constraint'],
   ];
-  it('where the table was changed by hand; a load makes good for it', async () => {
+  it('V7 V10 where the table was changed by hand; a load makes good for it', async () => {
     const { world, course } = await threePeople();
     for (const [sql, message] of BY_HAND) {
       const { version } = course.publishRows(FIRST.with(1, [2, 'two, again']));
@@ -278,7 +278,7 @@ describe('a proof that fails leaves everything as it was, and names the first ve
     }
   });
 
-  it('a key was made null by hand, so no change finds its row', async () => {
+  it('V7 a key was made null by hand, so no change finds its row', async () => {
     const { world, course } = await threePeople();
     await world.byHand('UPDATE parcels SET id = NULL WHERE id = 2');
     course.publishRows([

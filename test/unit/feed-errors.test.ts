@@ -288,7 +288,7 @@ describe('what is particular', () => {
     ['404 without the Error shape', 404, 'nothing here'],
     ['410', 410, errorBody('gone')],
     ['insufficient_scope', 403, errorBody('insufficient_scope')],
-  ])('changes are not recorded: %s', async (_name, status, body) => {
+  ])('C2 changes are not recorded: %s', async (_name, status, body) => {
     const server = answers('/v1/datasets/parcels/changes', status, body);
     const directory = await mkdtemp(join(tmpdir(), 'feed-changes-'));
     const request = { datasetId: 'parcels', version: 2, directory, onBytes: () => {} };

@@ -53,7 +53,7 @@ function changes(into = directory, onBytes: (bytes: number) => void = () => {}) 
 }
 
 describe('changes', () => {
-  it('are spooled page by page, in order, byte for byte', async () => {
+  it('C1 are spooled page by page, in order, byte for byte', async () => {
     const asked = pages(CHANGES, { changes: [1] }, { changes: [2] }, { changes: [] });
     const arrived: number[] = [];
     const result = await changes(directory, (bytes) => arrived.push(bytes));

@@ -101,7 +101,7 @@ describe('values at the ends of their types', () => {
       ['{"a": [1, 2.50, 9223372036854775808]}', 'null'],
     ],
     ['json', 'JSON', [`'{"a":null}'`], ['{"a":null}']],
-  ])('%s from %s', async (type, physical, values, expected) => {
+  ])('V16 %s from %s', async (type, physical, values, expected) => {
     expect(await loaded(type, physical, ...values)).toEqual(expected);
   });
 
@@ -122,7 +122,7 @@ describe('values at the ends of their types', () => {
     ]);
   });
 
-  it('the types of the mirror', async () => {
+  it('V15 the types of the mirror', async () => {
     const types: readonly ColumnType[] = [
       'string',
       'integer',
@@ -168,7 +168,7 @@ describe('a cast that would change a value', () => {
     ['timestamp', 'TIMESTAMP_NS', ["'2024-01-01 00:00:00.000000001'"], '2024-01-01 00:00:00.000000001'],
     ['json', 'VARCHAR', ["'{}'", "'{a: 1}'"], '{a: 1}'],
     ['geometry', 'BLOB', ["'\\x01\\x01\\x00'"], '\\x01\\x01\\x00'],
-  ])('fails the dataset: %s from %s %j', async (type, physical, values, shown) => {
+  ])('V17 fails the dataset: %s from %s %j', async (type, physical, values, shown) => {
     const error = await loaded(type, physical, ...values).then(
       () => null,
       (thrown: unknown) => thrown,

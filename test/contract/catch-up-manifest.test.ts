@@ -1,31 +1,14 @@
 /** Snapshots as the manifest describes them, with the real client: facts about files, links that expire, digests. */
 
 import { createHash } from 'node:crypto';
-import { join } from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
-import type { FileSettings } from '../../fixtures/feed/settings.ts';
+import { expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
 import { openNew } from '../support/checkpoint-files.ts';
-import { duckdb, inMirror, mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
-import { type ServedWorld, servedWorld } from '../support/served-world.ts';
+import { duckdb, inMirror } from '../support/duckdb-mirror.ts';
+import { type ServedWorld, withRealMirror } from '../support/served-world.ts';
 import { column, numberedRows, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
 import { kinds } from '../support/small-world.ts';
-
-/** With a real mirror, in `folder`. */
-async function mirroring(...[files, ofClient]: [Partial<FileSettings>, Parameters<typeof servedWorld>[1]?]) {
-  const world = await servedWorld({ files }, ofClient);
-  const { path: folder, [Symbol.asyncDispose]: remove } = await temporaryFolder();
-  const destination = await mirrorIn(folder);
-  onTestFinished(async () => {
-    await destination.close();
-    await remove();
-  });
-  Object.assign(world.parts, { destination });
-  // A mirror reads no file that is elsewhere.
-  Object.assign(world.parts.choices, { stagingDirectory: join(folder, 'staging') });
-  return Object.assign(world, { folder });
-}
 
 async function entryOf({ parts }: ServedWorld, datasetId: string): Promise<ManifestEntry> {
   const { datasets } = await parts.feed.manifest('sub_1', new AbortController().signal);
@@ -44,7 +27,7 @@ it.each([
 ])(
   'M4 a file without %s is loaded, from a relative address too; one with another is not',
   async (name, wrong, told) => {
-    const world = await mirroring({ [name]: false });
+    const world = await withRealMirror({ files: { [name]: false } });
     const { feed } = world;
     const rewrite = (body: unknown): unknown => {
       for (const { datasetId, files } of Object(body).datasets) {
@@ -73,7 +56,7 @@ it.each([
 );
 
 it('M5 files of GeoParquet, or plain ones where there is no geometry, are together the snapshot', async () => {
-  const world = await mirroring({ filesPerSnapshot: 3 });
+  const world = await withRealMirror({ files: { filesPerSnapshot: 3 } });
   const schema = {
     ...SMALL_SCHEMA,
     schemaVersion: '2',
@@ -108,7 +91,7 @@ it('M5 files of GeoParquet, or plain ones where there is no geometry, are togeth
 
 it('M10 an address that expires into a newer version: that one is loaded, and files of equal digest are kept', async () => {
   const downloads = { allowedOrigins: [], concurrency: 1 };
-  const world = await mirroring({ filesPerSnapshot: 2 }, { downloads });
+  const world = await withRealMirror({ files: { filesPerSnapshot: 2 } }, { downloads });
   const { publisher, faults, requests } = world.feed;
   await world.catchUp();
   publisher.publish('permits', smallContent(numberedRows(4), null));
@@ -126,7 +109,7 @@ it('M10 an address that expires into a newer version: that one is loaded, and fi
 });
 
 it('M15 M16 the digest of the files is recorded; what it says is there needs no download', async () => {
-  const world = await mirroring({ filesPerSnapshot: 2, sha256: false });
+  const world = await withRealMirror({ files: { filesPerSnapshot: 2, sha256: false } });
   const { feed, parts } = world;
   await world.catchUp();
   feed.settings.files.sha256 = true;

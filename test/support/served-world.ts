@@ -6,11 +6,13 @@
  * changes say so.
  */
 
+import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
 import type { JournalEntry } from '../../fixtures/feed/request-journal.ts';
 import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
 import type { FeedOptions } from '../../src/feed/options.ts';
+import { mirrorIn, temporaryFolder } from './duckdb-mirror.ts';
 import { CANARY_KEY, impatientClock, testFeed } from './feed-client.ts';
 import { numberedRows, smallContent } from './small-content.ts';
 import { smallWorld, type World } from './small-world.ts';
@@ -39,6 +41,23 @@ export async function servedWorld(
   onTestFinished(() => client.close());
   Object.assign(world.parts, { feed: client });
   return Object.assign(world, { feed });
+}
+
+/** A served world whose mirror is a real one, in `folder`. */
+export async function withRealMirror(
+  ...options: Parameters<typeof servedWorld>
+): Promise<ServedWorld & { readonly folder: string }> {
+  const world = await servedWorld(...options);
+  const { path: folder, [Symbol.asyncDispose]: remove } = await temporaryFolder();
+  const destination = await mirrorIn(folder);
+  onTestFinished(async () => {
+    await destination.close();
+    await remove();
+  });
+  Object.assign(world.parts, { destination });
+  // A mirror reads no file that is elsewhere.
+  Object.assign(world.parts.choices, { stagingDirectory: join(folder, 'staging') });
+  return Object.assign(world, { folder });
 }
 
 /** The first versions are mirrored, and `published` have a second one since. Nothing is in the journal of requests. */

@@ -227,7 +227,7 @@ describe('a subscription that is gone', () => {
 });
 
 describe('a table that no checkpoint knows', () => {
-  it('is retired once all that the mirror has seen is read', async () => {
+  it('W31 is retired once all that the mirror has seen is read', async () => {
     const world = await oneSubscription('parcels');
     world.enrolments.push({
       origin: 'https://feed.example',

@@ -155,7 +155,7 @@ describe('many at once', () => {
 });
 
 describe('an orphan', () => {
-  it('is a table that no want knows, once all that the destination has seen was read', () => {
+  it('W31 is a table that no want knows, once all that the destination has seen was read', () => {
     expect(orphansOf(input(['a', 'c', 'b'], {}, { unknown: ['c', 'b'] }))).toEqual(['b', 'c']);
     expect(orphansOf(input(['a'], { a: DROPPED }))).toEqual([]);
   });
@@ -168,11 +168,11 @@ describe('an orphan', () => {
     ],
     ['one that is followed was not read', { followed: new Set(['sub_1', 'sub_2', 'sub_3']) }],
     ['none was read', { readToHead: new Set(), followed: new Set(), forgotten: new Set(['sub_1', 'sub_2']) }],
-  ])('is none as long as %s', (_, changed) => {
+  ])('W31 is none as long as %s', (_, changed) => {
     expect(orphansOf(input(['a', 'b'], {}, { unknown: ['b'], ...changed }))).toEqual([]);
   });
 
-  it('does not wait for a subscription that was given up', () => {
+  it('W31 does not wait for a subscription that was given up', () => {
     const rest = new Set(['sub_1']);
     const given = { unknown: ['b'], followed: rest, readToHead: rest, forgotten: new Set(['sub_2']) };
     expect(orphansOf(input(['a', 'b'], {}, given))).toEqual(['b']);

@@ -68,15 +68,15 @@ export function withGeometrySteps(select: string, cells: readonly string[]): str
 }
 
 /** The WKB of a cell that is not null, in a select from `withGeometrySteps`. Raises an error where it is no geometry. */
-export function decodeGeometry(cell: string): string {
+export function decodeGeometry(cell: string, refused: string): string {
   const type = `${parsed(cell)}.type`;
   const isElsewhere = `NOT coalesce(regexp_matches(${parsed(cell)}.crs, '${WGS_84}'), TRUE)`;
   const isSingle = `regexp_full_match(${type} || ${coordinates(cell)}, ${text(TYPE_AND_COORDINATES)})`;
   const height = `CASE WHEN regexp_matches(${coordinates(cell)}, ${text(HAS_HEIGHT)}) THEN ' Z ' ELSE ' ' END`;
-  return `ST_AsWKB(CASE WHEN ${isElsewhere} THEN error('in another coordinate system')
+  return `ST_AsWKB(CASE WHEN ${isElsewhere} THEN ${refused}
     WHEN ${isSingle} THEN (upper(${type}) || ${height} || ${listed(cell)})::GEOMETRY
     WHEN regexp_full_match(${other(cell)}, '${HEXADECIMAL}') THEN ST_GeomFromWKB(unhex(${other(cell)}))
-    WHEN ${isWhollyRead(other(cell))} THEN ${other(cell)}::GEOMETRY ELSE error('no geometry') END)`;
+    WHEN ${isWhollyRead(other(cell))} THEN ${other(cell)}::GEOMETRY ELSE ${refused} END)`;
 }
 
 const parsed = (cell: string) => `parsed_${cell}`;

@@ -10,7 +10,7 @@ import type { ChangesColumns } from './changes-columns.ts';
 import { decodeGeometry, isGeoJson, withGeometrySteps } from './changes-geometry.ts';
 import { netColumn, PRESENT } from './changes-net.ts';
 import type { Pages } from './changes-pages.ts';
-import { DECODE } from './changes-values.ts';
+import { DECODE, REFUSED } from './changes-values.ts';
 import { MAX_SHOWN_VALUE } from './load-sql.ts';
 import { filePath, text, textList } from './quoting.ts';
 import type { PlannedColumn } from './table-plan.ts';
@@ -56,8 +56,8 @@ function valueAt(column: PlannedColumn, position: number, isKey: boolean): strin
   return `CASE WHEN ${cell} IS NOT NULL THEN ${decoded(column, cell)} WHEN ${written} THEN 'null'::JSON END`;
 }
 
-function decoded({ type }: PlannedColumn, cell: string): string {
-  return type === 'geometry' ? decodeGeometry(cell) : DECODE[type](cell);
+function decoded({ type }: PlannedColumn, cell: string, refused = REFUSED): string {
+  return type === 'geometry' ? decodeGeometry(cell, refused) : DECODE[type](cell, refused);
 }
 
 /** One row for the first change that is refused: its place, why (a word), the position of the column, and its cell. */
@@ -67,7 +67,7 @@ export function findRefused(decoding: Decoding): string {
     `{'why': '${why}', 'position': ${position ?? 'NULL::INTEGER'}, 'shown': left(${shown}, ${MAX_SHOWN_VALUE})}`;
   const cases = columns.flatMap((column, position) => {
     const cell = netColumn(position);
-    const value = `WHEN ${cell} IS NOT NULL AND TRY(${decoded(column, cell)}) IS NULL THEN ${found('value', position, cell)}`;
+    const value = `WHEN ${cell} IS NOT NULL AND TRY(${decoded(column, cell, 'NULL')}) IS NULL THEN ${found('value', position, cell)}`;
     const isNull = `WHEN ${cell} IS NULL THEN ${found('null', position, "''")}`;
     return keys.includes(position) ? [isNull, value] : [value];
   });

@@ -5,10 +5,11 @@
 
 import type { ColumnType } from '../../model/column.ts';
 
-/** SQL for the value, from SQL for its JSON text that is not null. */
-type Decode = (cell: string) => string;
+/** SQL for the value, from SQL for its JSON text that is not null, and what it is to be where that is refused. */
+type Decode = (cell: string, refused: string) => string;
 
-const REFUSED = "error('not of its type')";
+/** What is refused ends the statement. `TRY` takes no such thing: where it asks, a null is the answer. */
+export const REFUSED = "error('not of its type')";
 
 /** An integer that DuckDB had to read as a fraction (`1.0`, `1e3`): up to 15 digits, none is lost in a double. */
 const WHOLE_FRACTION = '-?[0-9]{1,15}\\.0';
@@ -20,20 +21,22 @@ const TIMESTAMP =
 
 /** Geometries take more than one step, and are decoded by changes-geometry.ts. */
 export const DECODE: Readonly<Record<Exclude<ColumnType, 'geometry'>, Decode>> = {
-  string: (cell) => `CASE WHEN starts_with(${cell}, '"') THEN ${unquoted(cell)} ELSE ${REFUSED} END`,
+  string: (cell, refused) => `CASE WHEN starts_with(${cell}, '"') THEN ${unquoted(cell)} ELSE ${refused} END`,
   // What DuckDB takes for an integer, a blank before it or a fraction that it rounds, is seen by writing it again.
-  integer: (cell) => `CASE WHEN TRY_CAST(${cell} AS BIGINT)::VARCHAR = ${cell} THEN ${cell}::BIGINT
+  integer: (cell, refused) => `CASE WHEN TRY_CAST(${cell} AS BIGINT)::VARCHAR = ${cell} THEN ${cell}::BIGINT
     WHEN regexp_full_match(${cell}, '${DECIMAL_TEXT}') THEN ${unquoted(cell)}::BIGINT
-    WHEN regexp_full_match(${cell}, '${WHOLE_FRACTION}') THEN ${cell}::BIGINT ELSE ${REFUSED} END`,
-  number: (cell) =>
-    `CASE WHEN isfinite(TRY_CAST(${cell} AS DOUBLE)) THEN ${cell}::DOUBLE ELSE ${REFUSED} END`,
-  boolean: (cell) => `CASE ${cell} WHEN 'true' THEN TRUE WHEN 'false' THEN FALSE ELSE ${REFUSED} END`,
-  date: (cell) =>
-    `CASE WHEN regexp_full_match(${cell}, '${DATE}') THEN ${unquoted(cell)}::DATE ELSE ${REFUSED} END`,
+    WHEN regexp_full_match(${cell}, '${WHOLE_FRACTION}') THEN ${cell}::BIGINT ELSE ${refused} END`,
+  number: (cell, refused) =>
+    `CASE WHEN isfinite(TRY_CAST(${cell} AS DOUBLE)) THEN ${cell}::DOUBLE ELSE ${refused} END`,
+  boolean: (cell, refused) =>
+    `CASE ${cell} WHEN 'true' THEN TRUE WHEN 'false' THEN FALSE ELSE ${refused} END`,
+  date: (cell, refused) =>
+    `CASE WHEN regexp_full_match(${cell}, '${DATE}') THEN ${unquoted(cell)}::DATE ELSE ${refused} END`,
   timestamp: (
     cell,
+    refused,
   ) => `CASE WHEN regexp_full_match(${cell}, '${TIMESTAMP}') THEN upper(${unquoted(cell)})::TIMESTAMPTZ
-    ELSE ${REFUSED} END`,
+    ELSE ${refused} END`,
   json: (cell) => `${cell}::JSON`,
 };
 

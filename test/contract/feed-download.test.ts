@@ -250,7 +250,9 @@ describe('F22: a link that expires', () => {
       await start();
       fault({ kind: 'truncate', afterBytes: 10_000 });
       fault({ kind: 'respond', status }, { nth: 2 });
-      await expectWhole(await download());
+      const result = await download();
+      expect(server.requests.entries('manifest')).toHaveLength(1 + 1);
+      await expectWhole(result);
       expect(fileRequests()).toEqual([
         { status: 200, range: null },
         { status, range: 'bytes=10000-' },

@@ -6,13 +6,14 @@
 import { durable } from '../../lib/durable.ts';
 import type { ChangesUnit } from '../destination.ts';
 import { changesColumns } from './changes-columns.ts';
-import { countKeys, countPresent, findRepeatedKey, refuseRepeatedKey, writeFolded } from './changes-keys.ts';
+import { countPresent, findRepeatedKey, refuseRepeatedKey, writeFolded } from './changes-keys.ts';
 import { findNames, refuseNames } from './changes-names.ts';
 import type { NetChange } from './changes-net.ts';
 import { besidePages, spooledPages } from './changes-pages.ts';
-import { countOperations, listedCounts, locate, proveCounts } from './changes-proof.ts';
+import { areKeysDifferent, countOperations, listedCounts, locate, proveCounts } from './changes-proof.ts';
 import { refusal } from './changes-refusals.ts';
 import { type Decoding, writeDecoded } from './changes-sql.ts';
+import { DuckDbError } from './diagnosis.ts';
 import type { Engine } from './engine.ts';
 import { numberAt } from './rows.ts';
 
@@ -37,17 +38,17 @@ export async function foldChanges(engine: Engine, unit: ChangesUnit): Promise<Ne
 async function fold(engine: Engine, unit: ChangesUnit, decoding: Decoding): Promise<NetChange> {
   const { pages, columns } = decoding;
   const decoded = besidePages(pages, 'decoded.parquet');
-  await durable('destination.decode-changes', () => engine.run(writeDecoded(decoding, decoded)));
+  await durable('destination.decode-changes', () => decode(engine, decoding, decoded));
   refuseNames(unit, decoding, await engine.rows(findNames(decoded, columns)));
   const operations = await engine.rows(countOperations(decoded, columns));
   const counts = listedCounts(unit, operations);
   proveCounts(unit, counts);
   const after = locate(unit, columns, operations);
 
-  const [keys = []] = await engine.rows(countKeys(decoded, columns));
-  if (numberAt(keys, 0) === numberAt(keys, 1)) {
+  if (areKeysDifferent(operations)) {
     const rows = counts.reduce((sum, { added, changed }) => sum + added + changed, 0);
-    return { path: decoded, rows, removals: numberAt(keys, 0) - rows, columns: after };
+    const removals = counts.reduce((sum, { removed }) => sum + removed, 0);
+    return { path: decoded, rows, removals, columns: after };
   }
   const [repeated] = await engine.rows(findRepeatedKey(decoded, columns));
   refuseRepeatedKey(unit, decoding, repeated);
@@ -55,4 +56,15 @@ async function fold(engine: Engine, unit: ChangesUnit, decoding: Decoding): Prom
   await durable('destination.fold-changes', () => engine.run(writeFolded(decoded, columns, path)));
   const [present = []] = await engine.rows(countPresent(path));
   return { path, rows: numberAt(present, 0), removals: numberAt(present, 1), columns: after };
+}
+
+/** Most geometries are written in one way, so that is tried first. */
+async function decode(engine: Engine, decoding: Decoding, path: string): Promise<void> {
+  try {
+    await engine.run(writeDecoded(decoding, 'usual', path));
+  } catch (error) {
+    const hasGeometry = decoding.columns.columns.some(({ type }) => type === 'geometry');
+    if (!hasGeometry || !(error instanceof DuckDbError) || error.trouble !== 'statement') throw error;
+    await engine.run(writeDecoded(decoding, 'every', path));
+  }
 }

@@ -11,6 +11,12 @@ import { text } from './quoting.ts';
 /** Collections may hold collections, to this depth: each is one more passage over the text. */
 export const MAX_COLLECTION_DEPTH = 8;
 
+/**
+ * - `usual`: single geometries of GeoJSON with their type, their coordinates and nothing else, in this order.
+ * - `every`: all forms. It takes DuckDB longer to prepare than to read a small version.
+ */
+export type Forms = 'usual' | 'every';
+
 /** As DuckDB writes the numbers of JSON, and none that a double cannot hold. */
 const EXPONENT = '[eE](?:-[0-9]{1,3}|[+]?(?:[0-9]{1,2}|[12][0-9]{2}|30[0-7]))';
 const NUMBER = `-?(?:[0-9]{1,30}(?:\\.[0-9]+)?|[0-9](?:\\.[0-9]+)?${EXPONENT})`;
@@ -23,24 +29,26 @@ function listOf(member: string): string {
 
 const LINE = listOf(POSITION);
 const LINES = listOf(LINE);
+const COORDINATES = '","coordinates":';
 /**
- * The name of a type and its coordinates. It makes sure that the lists are of even depth and hold nothing but finite
- * numbers; the rest, as which list may be empty, is seen by the reader of WKT.
+ * A usual geometry. It makes sure that the lists are of even depth and hold nothing but finite numbers; the rest, as
+ * which list may be empty, is seen by the reader of WKT.
  */
-const TYPE_AND_COORDINATES = [
-  `Point(?:${POSITION}|\\[\\])`,
-  `(?:LineString|MultiPoint)${LINE}`,
-  `(?:Polygon|MultiLineString)${LINES}`,
-  `MultiPolygon${listOf(LINES)}`,
-].join('|');
+const USUAL = `\\{"type":"(?:${[
+  `Point${COORDINATES}(?:${POSITION}|\\[\\])`,
+  `(?:LineString|MultiPoint)${COORDINATES}${LINE}`,
+  `(?:Polygon|MultiLineString)${COORDINATES}${LINES}`,
+  `MultiPolygon${COORDINATES}${listOf(LINES)}`,
+].join('|')})\\}`;
 
 /** The first position that is there has three numbers. The reader of WKT counts those of the others. */
-const HAS_HEIGHT = '^[\\[\\],]+[^\\[\\],]+,[^\\[\\],]+,[^\\[\\],]';
+const HAS_HEIGHT = '^[^\\[]*[\\[\\],]+[^\\[\\],]+,[^\\[\\],]+,[^\\[\\],]';
 /** Any position in the text of a collection has. */
 const HAS_HEIGHT_INSIDE = '\\[[^\\[\\],]+,[^\\[\\],]+,[^\\[\\],]+\\]';
 
 /** What is taken out of a GeoJSON object. `crs` was a member of it before there was a standard. */
-const MEMBERS = '{"type":"VARCHAR","coordinates":"JSON","crs":"JSON"}';
+const MEMBERS = '{"type":"VARCHAR","crs":"JSON"}';
+const USUAL_MEMBERS = '{"type":"VARCHAR","coordinates":"JSON"}';
 const WGS_84 = 'CRS84|4326';
 
 const HEXADECIMAL = '(?:[0-9A-Fa-f]{2})+';
@@ -54,43 +62,54 @@ export function isGeoJson(cell: string): string {
  * The rows of `select` with more columns, from which `decodeGeometry` makes the geometries of the cells named. Each
  * step is a select of its own: DuckDB computes what stands in a column once, and an expression as often as it occurs.
  */
-export function withGeometrySteps(select: string, cells: readonly string[]): string {
-  if (cells.length === 0) return select;
-  const steps = [
+export function withGeometrySteps(select: string, cells: readonly string[], forms: Forms): string {
+  const forEvery = [
     (cell: string) =>
-      `from_json(CASE WHEN ${isGeoJson(cell)} THEN ${cell} END, ${text(MEMBERS)}) AS ${parsed(cell)}`,
-    (cell: string) => `${parsed(cell)}.coordinates::VARCHAR AS ${coordinates(cell)},
-      CASE WHEN ${parsed(cell)}.type = 'GeometryCollection' THEN ${collection(cell)}
+      `from_json(CASE WHEN ${isGeoJson(cell)} THEN ${cell} END, ${text(MEMBERS)}) AS ${head(cell)}`,
+    (cell: string) => `CASE WHEN ${head(cell)}.type <> 'GeometryCollection'
+        AND coalesce(regexp_matches(${head(cell)}.crs, '${WGS_84}'), TRUE)
+      THEN to_json(from_json(${cell}, ${text(USUAL_MEMBERS)}))::VARCHAR END AS ${usual(cell, forms)},
+      CASE WHEN ${head(cell)}.type = 'GeometryCollection' THEN ${collection(cell)}
         WHEN starts_with(${cell}, '"') THEN ${cell}->>'$' END AS ${other(cell)}`,
-    (cell: string) => `${rewritten(withoutOutermost(cell))} AS ${listed(cell)}`,
   ];
+  const steps = [
+    ...(forms === 'every' ? forEvery : []),
+    (cell: string) => `${rewritten(withoutOutermost(usual(cell, forms)))} AS ${listed(cell)}`,
+  ];
+  if (cells.length === 0) return select;
   return steps.reduce((from, step) => `SELECT *, ${cells.map(step).join(', ')} FROM (${from})`, select);
 }
 
 /** The WKB of a cell that is not null, in a select from `withGeometrySteps`. Raises an error where it is no geometry. */
-export function decodeGeometry(cell: string, refused: string): string {
-  const type = `${parsed(cell)}.type`;
-  const isElsewhere = `NOT coalesce(regexp_matches(${parsed(cell)}.crs, '${WGS_84}'), TRUE)`;
-  const isSingle = `regexp_full_match(${type} || ${coordinates(cell)}, ${text(TYPE_AND_COORDINATES)})`;
-  const height = `CASE WHEN regexp_matches(${coordinates(cell)}, ${text(HAS_HEIGHT)}) THEN ' Z ' ELSE ' ' END`;
-  return `ST_AsWKB(CASE WHEN ${isElsewhere} THEN ${refused}
-    WHEN ${isSingle} THEN (upper(${type}) || ${height} || ${listed(cell)})::GEOMETRY
-    WHEN regexp_full_match(${other(cell)}, '${HEXADECIMAL}') THEN ST_GeomFromWKB(unhex(${other(cell)}))
-    WHEN ${isWhollyRead(other(cell))} THEN ${other(cell)}::GEOMETRY ELSE ${refused} END)`;
+export function decodeGeometry(cell: string, forms: Forms, refused: string): string {
+  const given = usual(cell, forms);
+  const type = `substring(${given}, 10, instr(${given}, '${COORDINATES}') - 10)`;
+  const height = `CASE WHEN regexp_matches(${given}, ${text(HAS_HEIGHT)}) THEN ' Z ' ELSE ' ' END`;
+  const others = `WHEN regexp_full_match(${other(cell)}, '${HEXADECIMAL}') THEN ST_GeomFromWKB(unhex(${other(cell)}))
+    WHEN ${isWhollyRead(other(cell))} THEN ${other(cell)}::GEOMETRY`;
+  return `ST_AsWKB(CASE WHEN regexp_full_match(${given}, ${text(USUAL)})
+    THEN (upper(${type}) || ${height} || ${listed(cell)})::GEOMETRY
+    ${forms === 'every' ? others : ''} ELSE ${refused} END)`;
 }
 
-const parsed = (cell: string) => `parsed_${cell}`;
-const coordinates = (cell: string) => `coordinates_${cell}`;
+/** In the form that is usual; null where it has none. */
+function usual(cell: string, forms: Forms): string {
+  return forms === 'usual' ? cell : `usual_${cell}`;
+}
+
+/** The members of a GeoJSON object beside its geometry. */
+const head = (cell: string) => `head_${cell}`;
+/** The coordinates as WKT has them. */
 const listed = (cell: string) => `listed_${cell}`;
 /** What is no single geometry of GeoJSON: a text, or a collection as WKT. */
 const other = (cell: string) => `other_${cell}`;
 
 /** The positions lose their brackets when they are rewritten, so the outermost ones go and those inside stand for them. */
-function withoutOutermost(cell: string): string {
-  const given = coordinates(cell);
+function withoutOutermost(given: string): string {
   const marked = `CASE WHEN contains(${given}, '[]') THEN ${replaced(given, '[]', '[EMPTY]')} ELSE ${given} END`;
-  return `CASE WHEN ${given} = '[]' THEN 'EMPTY' WHEN ${parsed(cell)}.type = 'Point' THEN ${given}
-    ELSE substring(${marked}, 2, strlen(${marked}) - 2) END`;
+  return `CASE WHEN ends_with(${given}, ':[]}') THEN 'EMPTY'
+    WHEN starts_with(${given}, '{"type":"Point"') THEN substring(${given}, instr(${given}, '['), strlen(${given}) - instr(${given}, '['))
+    ELSE substring(${marked}, instr(${given}, '[') + 1, strlen(${marked}) - instr(${given}, '[') - 2) END`;
 }
 
 /** Between numbers of a position comes a blank, between positions a comma, and parentheses are round. */

@@ -11,11 +11,6 @@ import { readParquet } from './parquet-file.ts';
 import { text } from './quoting.ts';
 import { numberAt } from './rows.ts';
 
-/** One row: the changes, and the different hashes of their keys. As many of both prove that no key repeats. */
-export function countKeys(decoded: string, columns: ChangesColumns): string {
-  return `SELECT count(*), count(DISTINCT hash(${keyList(columns)})) FROM ${readParquet([decoded])}`;
-}
-
 /** The first key that is listed twice with a row in one version: its second place, and its values as text. */
 export function findRepeatedKey(decoded: string, columns: ChangesColumns): string {
   const shown = columns.keys.map((position) => `left(${netColumn(position)}::VARCHAR, ${MAX_SHOWN_VALUE})`);

@@ -19,8 +19,9 @@ const MAX_NAME_LISTS = 20;
  * twice, or in a row that is there afterwards one is unknown, lacking in the table, or missing.
  */
 export function findNames(decoded: string, { known, lacking, required }: ChangesColumns): string {
-  return `SELECT names, ${PRESENT}, place[1], place[2] FROM (
-    SELECT names, ${PRESENT}, min([page, line]) AS place FROM ${readParquet([decoded])} GROUP BY names, ${PRESENT})
+  const lists = `SELECT from_json(names, '["VARCHAR"]') AS names, ${PRESENT}, place FROM (
+    SELECT names, ${PRESENT}, min([page, line]) AS place FROM ${readParquet([decoded])} GROUP BY names, ${PRESENT})`;
+  return `SELECT names, ${PRESENT}, place[1], place[2] FROM (${lists})
     WHERE len(list_distinct(names)) < len(names) OR (${PRESENT} AND (NOT list_has_all(${textList(known)}, names)
       OR list_has_any(names, ${textList(lacking)}) OR NOT list_has_all(names, ${textList(required)})))
     ORDER BY place LIMIT ${MAX_NAME_LISTS}`;

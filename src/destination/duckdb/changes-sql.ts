@@ -7,7 +7,7 @@
  */
 
 import type { ChangesColumns } from './changes-columns.ts';
-import { decodeGeometry, isGeoJson, withGeometrySteps } from './changes-geometry.ts';
+import { decodeGeometry, type Forms, isGeoJson, withGeometrySteps } from './changes-geometry.ts';
 import { netColumn, PRESENT } from './changes-net.ts';
 import type { Pages } from './changes-pages.ts';
 import { DECODE, REFUSED } from './changes-values.ts';
@@ -27,16 +27,17 @@ const REMOVED = '\'"removed"\'';
  * backlog that it belongs to, its operation, the names it carries, and a column for each of the table. Raises an error
  * where anything is not what it must be.
  */
-export function writeDecoded(decoding: Decoding, path: string): string {
+export function writeDecoded(decoding: Decoding, forms: Forms, path: string): string {
   const { columns, keys, elsewhere } = decoding.columns;
   const values = columns.map(
-    (column, position) => `${valueAt(column, position, keys.includes(position))} AS ${netColumn(position)}`,
+    (column, position) =>
+      `${valueAt(column, position, keys.includes(position), forms)} AS ${netColumn(position)}`,
   );
   const flags = elsewhere.map(
     (position) => `coalesce(${isGeoJson(netColumn(position))}, FALSE) AS ${flag(position)}`,
   );
-  return `COPY (SELECT page, line, step, CASE WHEN ${IS_CHANGE} THEN op->>'$' ELSE error('no change') END AS op, names,
-      op <> ${REMOVED} AS ${PRESENT}, ${[...flags, ...values].join(', ')} FROM (${selectCells(decoding)}))
+  return `COPY (SELECT page, line, step, CASE WHEN ${IS_CHANGE} THEN op->>'$' ELSE error('no change') END AS op, to_json(names)::VARCHAR AS names,
+      op <> ${REMOVED} AS ${PRESENT}, ${[...flags, ...values].join(', ')} FROM (${selectCells(decoding, forms)}))
     TO ${text(path)} (FORMAT parquet)`;
 }
 
@@ -47,17 +48,18 @@ export function flag(position: number): string {
   return `geojson_${position}`;
 }
 
-function valueAt(column: PlannedColumn, position: number, isKey: boolean): string {
+function valueAt(column: PlannedColumn, position: number, isKey: boolean, forms: Forms): string {
   const cell = netColumn(position);
-  if (isKey) return `CASE WHEN ${cell} IS NULL THEN error('no key') ELSE ${decoded(column, cell)} END`;
-  if (column.type !== 'json') return `CASE WHEN ${cell} IS NOT NULL THEN ${decoded(column, cell)} END`;
+  const value = decoded(column, cell, forms);
+  if (isKey) return `CASE WHEN ${cell} IS NULL THEN error('no key') ELSE ${value} END`;
+  if (column.type !== 'json') return `CASE WHEN ${cell} IS NOT NULL THEN ${value} END`;
   // A null that is written is a value of JSON; the absence of one is not.
   const written = `op <> ${REMOVED} AND list_contains(names, ${text(column.column.name)})`;
-  return `CASE WHEN ${cell} IS NOT NULL THEN ${decoded(column, cell)} WHEN ${written} THEN 'null'::JSON END`;
+  return `CASE WHEN ${cell} IS NOT NULL THEN ${value} WHEN ${written} THEN 'null'::JSON END`;
 }
 
-function decoded({ type }: PlannedColumn, cell: string, refused = REFUSED): string {
-  return type === 'geometry' ? decodeGeometry(cell, refused) : DECODE[type](cell, refused);
+function decoded({ type }: PlannedColumn, cell: string, forms: Forms, refused = REFUSED): string {
+  return type === 'geometry' ? decodeGeometry(cell, forms, refused) : DECODE[type](cell, refused);
 }
 
 /** One row for the first change that is refused: its place, why (a word), the position of the column, and its cell. */
@@ -67,19 +69,19 @@ export function findRefused(decoding: Decoding): string {
     `{'why': '${why}', 'position': ${position ?? 'NULL::INTEGER'}, 'shown': left(${shown}, ${MAX_SHOWN_VALUE})}`;
   const cases = columns.flatMap((column, position) => {
     const cell = netColumn(position);
-    const value = `WHEN ${cell} IS NOT NULL AND TRY(${decoded(column, cell, 'NULL')}) IS NULL THEN ${found('value', position, cell)}`;
+    const value = `WHEN ${cell} IS NOT NULL AND TRY(${decoded(column, cell, 'every', 'NULL')}) IS NULL THEN ${found('value', position, cell)}`;
     const isNull = `WHEN ${cell} IS NULL THEN ${found('null', position, "''")}`;
     return keys.includes(position) ? [isNull, value] : [value];
   });
   return `SELECT page, line, found.why, found.position, found.shown FROM (SELECT page, line, CASE
       WHEN NOT coalesce(${IS_CHANGE}, FALSE) THEN CASE WHEN bare AND op IN ('"added"', '"changed"', ${REMOVED})
         THEN ${found('bare', null, 'op')} ELSE ${found('operation', null, "coalesce(op, 'null')")} END
-      ${cases.join(' ')} END AS found FROM (${selectCells(decoding)}))
+      ${cases.join(' ')} END AS found FROM (${selectCells(decoding, 'every')}))
     WHERE found IS NOT NULL ORDER BY page, line LIMIT 1`;
 }
 
 /** One row for each change as it is written, with a cell for each column. `bare`: it has neither row nor key. */
-function selectCells({ pages, columns }: Decoding): string {
+function selectCells({ pages, columns }: Decoding, forms: Forms): string {
   const [cells, names] = structures(columns).map(text);
   const reads = pages.batches.map((batch) => {
     const paths = batch.map(({ path }) => path);
@@ -98,7 +100,7 @@ function selectCells({ pages, columns }: Decoding): string {
   const geometries = columns.columns.flatMap(({ type }, position) =>
     type === 'geometry' ? [netColumn(position)] : [],
   );
-  return withGeometrySteps(select, geometries);
+  return withGeometrySteps(select, geometries, forms);
 }
 
 /** The structures by which DuckDB takes a page apart: the cells of rows and keys, and the names in them. */

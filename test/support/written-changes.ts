@@ -12,7 +12,7 @@ export interface WrittenTable {
   readonly world: MirrorAtWork;
   /** The changes, a list of texts for each page, as the version after that of the table. What is wrong with them is thrown. */
   apply(pages: readonly (readonly string[])[], stated?: Partial<VersionChanges>): Promise<Outcome>;
-  /** The rows of the table in the order of their first column. */
+  /** The rows of the table in order. */
   rows(select?: string): ReturnType<typeof inMirror>;
 }
 
@@ -39,6 +39,6 @@ export async function writtenTable(
       const next = { version: version + 1, counts: null, rowCount: null, ...stated, pages: paths };
       return world.apply(course, { version: version + 1, versions: [next] });
     },
-    rows: (select = '*') => inMirror(world.folder, `SELECT ${select} FROM parcels ORDER BY 1`),
+    rows: (select = '*') => inMirror(world.folder, `SELECT ${select} FROM parcels ORDER BY ALL`),
   };
 }

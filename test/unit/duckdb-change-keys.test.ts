@@ -1,0 +1,72 @@
+/** Which row of the table a change is about: keys of removals, and keys that are listed twice. */
+
+import { expect, it } from 'vitest';
+import { BadChangesError } from '../../src/model/errors.ts';
+import { column } from '../support/small-content.ts';
+import { writtenTable } from '../support/written-changes.ts';
+
+const COLUMNS = [column('part', 'string', false), column('id', 'integer', false), column('name', 'string')];
+const KEY = { keyColumns: ['id', 'part'] };
+const FOUR = [
+  ['a', 1, 'one'],
+  ['a', 2, 'two'],
+  ['b', 1, 'three'],
+  ['b', 2, 'four'],
+] as const;
+
+it('C14 the key of a removed row holds the key columns; where there is no key, its row does', async () => {
+  const table = await writtenTable(COLUMNS, FOUR, KEY);
+  const removed = (members: string) => `{"op":"removed",${members}}`;
+  await table.apply([
+    [removed('"key":{"id":1,"part":"a"}'), removed('"row":{"id":2,"part":"a"}')],
+    [removed('"key":null,"row":{"part":"b","id":1,"name":"of old"}')],
+  ]);
+  expect(await table.rows()).toEqual([['b', '2', 'four']]);
+
+  for (const [members, told] of [
+    ['"key":{"id":2}', 'the key column "part" is null'],
+    ['"row":{"part":"b"}', 'the key column "id" is null'],
+    ['"why":"gone"', 'neither a row nor a key'],
+  ]) {
+    const error = await table.apply([[removed(members ?? '')]]).catch((thrown: unknown) => thrown);
+    expect(error, members).toBeInstanceOf(BadChangesError);
+    expect((error as BadChangesError).message).toContain(told);
+  }
+});
+
+it('C15 added for a key that is there and changed for one that is not are upserts; removed for one that is not does nothing', async () => {
+  const table = await writtenTable(COLUMNS, FOUR, KEY);
+  const outcome = await table.apply([
+    [
+      '{"op":"added","row":{"part":"a","id":1,"name":"ONE"}}',
+      '{"op":"changed","row":{"part":"c","id":1,"name":"new"}}',
+      '{"op":"removed","key":{"id":9,"part":"a"}}',
+    ],
+  ]);
+  expect(outcome).toMatchObject({ committed: { rowCount: 5, net: { added: 1, changed: 1, removed: 0 } } });
+  expect(await table.rows()).toEqual([
+    ['a', '1', 'ONE'],
+    ['a', '2', 'two'],
+    ['b', '1', 'three'],
+    ['b', '2', 'four'],
+    ['c', '1', 'new'],
+  ]);
+});
+
+it('C16 a key that is listed with a row and removed in one version: the row survives, in whatever order and on whatever page', async () => {
+  const table = await writtenTable(COLUMNS, FOUR.slice(0, 2), KEY);
+  const removal = (id: number) => `{"op":"removed","key":{"part":"a","id":${id}}}`;
+  const pages = [
+    ['{"op":"changed","row":{"part":"a","id":1,"name":"ONE"}}', removal(1), removal(2), removal(3)],
+    [
+      '{"op":"added","row":{"part":"a","id":2,"name":"TWO"}}',
+      '{"op":"added","row":{"part":"a","id":3,"name":"THREE"}}',
+    ],
+  ];
+  expect(await table.apply(pages)).toMatchObject({ committed: { rowCount: 3 } });
+  expect(await table.rows()).toEqual([
+    ['a', '1', 'ONE'],
+    ['a', '2', 'TWO'],
+    ['a', '3', 'THREE'],
+  ]);
+});

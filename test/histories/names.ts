@@ -19,6 +19,8 @@ const SEEN: readonly string[] = [
   'result: failed',
   'seen: 410 on a log',
   'seen: a lower version',
+  'seen: a manifest that lags, and says how far it goes',
+  'seen: a manifest that lags, and does not',
   'seen: the process was killed',
   'person: resumes',
   'person: forgets a subscription',

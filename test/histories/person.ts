@@ -31,6 +31,18 @@ export async function settleHolds({ installation, feed, tally }: World): Promise
   return holds.length;
 }
 
+/**
+ * Where a mirror belongs to none of the subscriptions that are there, nothing is touched and nothing is held: gives up
+ * those it belongs to.
+ */
+export async function giveUpWhatIsGone({ installation, feed, tally }: World): Promise<void> {
+  const { checkpoint, destination } = await installation.parts();
+  const { service } = await destination.has();
+  const gone = (service?.subscriptionIds ?? []).filter((id) => !feed.store.subscriptions.has(id));
+  for (const subscriptionId of gone) checkpoint.forget(subscriptionId);
+  tally.add('person: gives up all that a mirror belongs to');
+}
+
 export function scopeOf({ refusal: { scope } }: Hold): string {
   switch (scope.kind) {
     case 'dataset':

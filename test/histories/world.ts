@@ -166,6 +166,8 @@ export class World {
 
   freeze(): void {
     this.isFrozen = true;
+    const word = this.settings.manifestLastEventId ? 'says how far it goes' : 'does not';
+    this.tally.add(`seen: a manifest that lags, and ${word}`);
     this.feed.manifest.freeze();
   }
 

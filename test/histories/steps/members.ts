@@ -1,13 +1,12 @@
 /** Datasets that leave and come back, subscriptions that come and go, and reloads that the service or a person asks for. */
 
-import type { Reason } from '../../../fixtures/feed/model.ts';
 import { catchUp } from '../catch-up.ts';
+import { beginAnyAgain, canBeginAgain, hasMembers, reissueAny, remove, restore } from '../happenings.ts';
 import type { Step } from '../step.ts';
 import type { World } from '../world.ts';
 
 /** At once, they are retired only where a person agrees. */
 const MANY_DATASETS = 10;
-const REASONS: readonly Reason[] = ['left_coverage', 'subscription_changed', 'source_retired'];
 
 export const memberSteps: readonly Step[] = [
   {
@@ -20,10 +19,7 @@ export const memberSteps: readonly Step[] = [
     name: 'resync: other content at the same version',
     weight: 4,
     applies: (world) => hasMembers(world) && mayReissue(world),
-    act: (world) => {
-      const datasetId = world.anyMember();
-      return world.resync(datasetId, world.contentOfNext(datasetId, 'most'));
-    },
+    act: reissueAny,
   },
   {
     name: 'resync: other content, and a version after it',
@@ -112,8 +108,8 @@ export const memberSteps: readonly Step[] = [
   {
     name: 'return: with versions that begin again',
     weight: 4,
-    applies: (world) => mayReissue(world) && readable(world).length > 0,
-    act: (world) => beginAgain(world, world.random.pick(readable(world))),
+    applies: (world) => mayReissue(world) && canBeginAgain(world).length > 0,
+    act: beginAnyAgain,
   },
   {
     name: 'subscription: a second one begins',
@@ -139,34 +135,6 @@ export const memberSteps: readonly Step[] = [
   },
 ];
 
-function remove(world: World, datasetId: string, subscriptionId?: string): string {
-  const reason = world.random.pick(REASONS);
-  world.feed.publisher.remove(datasetId, reason, subscriptionId === undefined ? {} : { subscriptionId });
-  world.unreadRemovals.add(datasetId);
-  return `${datasetId} leaves ${subscriptionId ?? 'all'}, ${reason}`;
-}
-
-function restore({ feed }: World, datasetId: string): string {
-  feed.publisher.restore(datasetId);
-  return `${datasetId} is in all`;
-}
-
-/** The dataset leaves, is forgotten, and comes back with a first version. */
-function beginAgain(world: World, datasetId: string): string {
-  const { feed, random } = world;
-  const left = remove(world, datasetId);
-  feed.publisher.dropHistory(datasetId);
-  world.line(datasetId).startAgain(random);
-  const published = world.publish(datasetId, 'the same', { version: random.integer(1, 2) });
-  feed.publisher.restore(datasetId);
-  world.wentBack.add(datasetId);
-  return `${left}; it comes back: ${published}`;
-}
-
-function hasMembers({ members }: World): boolean {
-  return members.length > 0;
-}
-
 function shared(world: World): readonly string[] {
   return world.datasetIds.filter((datasetId) => world.feed.store.holders(datasetId).length === 2);
 }
@@ -174,11 +142,6 @@ function shared(world: World): readonly string[] {
 /** Those that a subscription lacks. */
 function absent({ feed, datasetIds }: World): readonly string[] {
   return datasetIds.filter((id) => feed.store.holders(id).length < feed.store.subscriptions.size);
-}
-
-/** A removal that was lost can be told from none only where the versions go on. */
-function readable({ datasetIds, lostRemovals }: World): readonly string[] {
-  return datasetIds.filter((datasetId) => !lostRemovals.has(datasetId));
 }
 
 /** A frozen manifest that does not say how far it goes may be taken for the answer to a reload. */

@@ -2,6 +2,7 @@
 
 import { NOT_RECORDED_FORMS } from '../../../fixtures/feed/model.ts';
 import type { FalseClaims, PublishOptions } from '../../../fixtures/feed/publish.ts';
+import { hasMembers } from '../happenings.ts';
 import { always, type Step } from '../step.ts';
 import type { World } from '../world.ts';
 
@@ -81,8 +82,4 @@ function lie(about: string, claims: (rowCount: number, current: number) => False
       return world.publishContent(datasetId, content, options, before);
     },
   };
-}
-
-function hasMembers(world: World): boolean {
-  return world.members.length > 0;
 }

@@ -2,6 +2,8 @@
 
 import type { PlainAct } from '../../../fixtures/feed/faults.ts';
 import type { Operation } from '../../../fixtures/feed/operations.ts';
+import { catchUp } from '../catch-up.ts';
+import { beginAnyAgain, canBeginAgain, hasMembers, reissueAny, remove } from '../happenings.ts';
 import { always, type Step } from '../step.ts';
 import type { World } from '../world.ts';
 
@@ -20,8 +22,10 @@ const FEW = 2;
 const MANY = 8;
 
 export const serviceSteps: readonly Step[] = [
-  freeze('manifest: it lags, and says how far it goes', true),
-  freeze('manifest: it lags, and does not say how far it goes', false),
+  lag('manifest: it lags behind versions', 3, hasMembers, (world) => world.publish(world.anyMember())),
+  lag('manifest: it lags behind other content at the same version', 3, mayReissue, reissueAny),
+  lag('manifest: it lags behind a removal', 2, hasMembers, (world) => remove(world, world.anyMember())),
+  lag('manifest: it lags behind versions that begin again', 2, mayBeginAgain, beginAnyAgain),
   {
     name: 'manifest: it lags no more',
     weight: 14,
@@ -44,16 +48,37 @@ export const serviceSteps: readonly Step[] = [
   fault('trouble: the connection is reset', FEW, () => ({ kind: 'reset' })),
 ];
 
-function freeze(name: string, tells: boolean): Step {
+/** The manifest stays as it is, something happens, and a catch-up meets the two. */
+function lag(
+  name: string,
+  weight: number,
+  applies: (world: World) => boolean,
+  behind: (world: World) => string,
+): Step {
   return {
     name,
-    weight: 3,
-    applies: ({ isFrozen, settings }) => !isFrozen && settings.manifestLastEventId === tells,
-    act: (world) => {
+    weight,
+    applies: (world) => !world.isFrozen && applies(world),
+    act: async (world) => {
       world.freeze();
-      return '';
+      const what = behind(world);
+      await catchUp(world);
+      return what;
     },
   };
+}
+
+function mayReissue(world: World): boolean {
+  return hasMembers(world) && saysHowFarItGoes(world);
+}
+
+function mayBeginAgain(world: World): boolean {
+  return canBeginAgain(world).length > 0 && saysHowFarItGoes(world);
+}
+
+/** One that does not may be taken for the answer to a reload. */
+function saysHowFarItGoes({ settings }: World): boolean {
+  return settings.manifestLastEventId;
 }
 
 function fault(name: string, times: number, act: (world: World) => PlainAct): Step {

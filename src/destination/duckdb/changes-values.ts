@@ -15,9 +15,11 @@ export const REFUSED = "error('not of its type')";
 const WHOLE_FRACTION = '-?[0-9]{1,15}\\.0';
 const DECIMAL_TEXT = '"-?[0-9]+"';
 const DATE = '"[0-9]{4}-[0-9]{2}-[0-9]{2}"';
+const HOUR_AND_MINUTE = '(?:[01][0-9]|2[0-3]):[0-5][0-9]';
 /** RFC 3339 with an offset. Digits below the microsecond are zeros. */
 const TIMESTAMP =
-  '"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,6}0*)?(?:[Zz]|[-+](?:[01][0-9]|2[0-3]):[0-5][0-9])"';
+  `"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt]${HOUR_AND_MINUTE}:[0-5][0-9]` +
+  `(?:\\.[0-9]{1,6}0*)?(?:[Zz]|[-+]${HOUR_AND_MINUTE})"`;
 
 /** Geometries take more than one step, and are decoded by changes-geometry.ts. */
 export const DECODE: Readonly<Record<Exclude<ColumnType, 'geometry'>, Decode>> = {

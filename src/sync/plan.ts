@@ -134,10 +134,14 @@ export function plan(input: PlanInput): Plan {
   }
 }
 
-/** The identity of what an entry offers: failed content is told from new content by it. */
-export function contentOf(entry: ManifestEntry): string {
-  const sizes = entry.files.map((file) => file.bytes ?? '?').join('+');
-  return `version ${entry.version}, ${snapshotDigest(entry.files) ?? `${sizes} bytes`}`;
+/**
+ * The identity of what an entry offers: failed content is told from new content by it. What is stated of the files
+ * belongs to it, because a statement that was wrong fails them, too.
+ */
+export function contentOf({ version, rowCount, files }: ManifestEntry): string {
+  const bytes = files.map((file) => file.bytes ?? '?').join('+');
+  const rows = [rowCount, ...files.map((file) => file.rowCount)].map((count) => count ?? '?').join('+');
+  return `version ${version}, ${rows} rows, ${bytes} bytes, ${snapshotDigest(files) ?? 'without a digest'}`;
 }
 
 /** The identity of the changes of a version, as `contentOf` is that of a snapshot. */

@@ -662,10 +662,11 @@ describe('content that failed', () => {
     expect(told(planOf({ ...behind, unusable: new Map(), offers: [failing] }))).toBe('apply 6,7');
   });
 
-  it('is told by version and digest, or by the sizes where there is no digest', () => {
+  it('is told by version and digest, and by what is stated of it: a wrong statement may be corrected', () => {
     expect(contentOf(entry('a', 1, 'x'))).not.toBe(contentOf(entry('a', 2, 'x')));
     expect(contentOf(entry('a', 1, 'x'))).not.toBe(contentOf(entry('a', 1, 'y')));
-    expect(contentOf(entry('a', 1, null))).toBe('version 1, 100 bytes');
+    expect(contentOf({ ...entry('a', 1, 'x'), rowCount: 11 })).not.toBe(contentOf(entry('a', 1, 'x')));
+    expect(contentOf(entry('a', 1, null))).toBe('version 1, 10+10 rows, 100 bytes, without a digest');
   });
 });
 

@@ -10,12 +10,20 @@ import { countPresent, findRepeatedKey, refuseRepeatedKey, writeFolded } from '.
 import { findNames, refuseNames } from './changes-names.ts';
 import type { NetChange } from './changes-net.ts';
 import { besidePages, spooledPages } from './changes-pages.ts';
-import { areKeysDifferent, countOperations, listedCounts, locate, proveCounts } from './changes-proof.ts';
-import { refusal } from './changes-refusals.ts';
+import {
+  areKeysDifferent,
+  countOperations,
+  haveDoubles,
+  listedCounts,
+  locate,
+  proveCounts,
+} from './changes-proof.ts';
+import { refusal, roundedNumber } from './changes-refusals.ts';
+import { findRounded, findRoundedPages } from './changes-rounded.ts';
 import { type Decoding, writeDecoded } from './changes-sql.ts';
 import { DuckDbError } from './diagnosis.ts';
 import type { Engine } from './engine.ts';
-import { numberAt } from './rows.ts';
+import { numberAt, textAt } from './rows.ts';
 
 /**
  * Folds the changes of all versions of the unit to the net change per key, in a file beside the first page.
@@ -44,6 +52,7 @@ async function fold(engine: Engine, unit: ChangesUnit, decoding: Decoding): Prom
   const counts = listedCounts(unit, operations);
   proveCounts(unit, counts);
   const after = locate(unit, columns, operations);
+  if (haveDoubles(operations)) await refuseRounded(engine, unit, decoding);
 
   if (areKeysDifferent(operations)) {
     const rows = counts.reduce((sum, { added, changed }) => sum + added + changed, 0);
@@ -66,5 +75,15 @@ async function decode(engine: Engine, decoding: Decoding, path: string): Promise
     const hasGeometry = decoding.columns.columns.some(({ type }) => type === 'geometry');
     if (!hasGeometry || !(error instanceof DuckDbError) || error.trouble !== 'statement') throw error;
     await engine.run(writeDecoded(decoding, 'every', path));
+  }
+}
+
+async function refuseRounded(engine: Engine, unit: ChangesUnit, { pages, columns }: Decoding): Promise<void> {
+  for (const batch of pages.batches) {
+    const paths = (await engine.rows(findRoundedPages(batch))).map((row) => textAt(row, 0));
+    for (const page of batch.filter(({ path }) => paths.includes(path))) {
+      const found = await findRounded(page, columns);
+      if (found !== null) throw roundedNumber(unit, page, found);
+    }
   }
 }

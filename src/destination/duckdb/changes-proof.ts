@@ -7,7 +7,7 @@ import type { Counts } from '../../model/version.ts';
 import type { ChangesUnit } from '../destination.ts';
 import type { ChangesColumns } from './changes-columns.ts';
 import { netColumn } from './changes-net.ts';
-import { flag } from './changes-sql.ts';
+import { DOUBLES, flag } from './changes-sql.ts';
 import type { Row } from './engine.ts';
 import { readParquet } from './parquet-file.ts';
 import { numberAt } from './rows.ts';
@@ -18,19 +18,24 @@ const GEOJSON_CRS = 'OGC:CRS84';
 
 /**
  * For each step and operation: how many changes; the different hashes of the keys of all (as many as changes prove that
- * no key repeats); and for each column of `elsewhere` whether any holds GeoJSON.
+ * no key repeats); whether any has numbers that may be rounded; for each column of `elsewhere` whether any is GeoJSON.
  */
 export function countOperations(decoded: string, { keys, elsewhere }: ChangesColumns): string {
   const from = `FROM ${readParquet([decoded])}`;
   const different = `(SELECT count(DISTINCT hash(${keys.map(netColumn).join(', ')})) ${from})`;
   const flags = elsewhere.map((position) => `bool_or(${flag(position)})`);
-  return `SELECT ${['step', 'op', 'count(*)', different, ...flags].join(', ')} ${from} GROUP BY step, op`;
+  return `SELECT ${['step', 'op', 'count(*)', different, `bool_or(${DOUBLES})`, ...flags].join(', ')} ${from} GROUP BY step, op`;
 }
 
 /** Whether every key occurs once only. `rows` are those of `countOperations`. */
 export function areKeysDifferent(rows: readonly Row[]): boolean {
   const changes = rows.reduce((sum, row) => sum + numberAt(row, 2), 0);
   return rows.every((row) => numberAt(row, 3) === changes);
+}
+
+/** Whether any number may have been rounded. `rows` are those of `countOperations`. */
+export function haveDoubles(rows: readonly Row[]): boolean {
+  return rows.some((row) => row[4] === true);
 }
 
 /** The counts of the versions of the unit, in their order. `rows` are those of `countOperations`. */
@@ -84,7 +89,7 @@ export function locate(
   return columns.map((planned, position) => {
     const index = elsewhere.indexOf(position);
     const steps =
-      index < 0 ? [] : rows.filter((row) => row[index + 4] === true).map((row) => numberAt(row, 0));
+      index < 0 ? [] : rows.filter((row) => row[index + 5] === true).map((row) => numberAt(row, 0));
     if (steps.length === 0) return planned;
     const isFree =
       planned.crs === null && (unit.plannedFrom.rowCount === 0 || !held.has(planned.column.name));

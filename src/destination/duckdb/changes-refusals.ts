@@ -4,9 +4,16 @@
  */
 
 import { readFile } from 'node:fs/promises';
-import { BadChangesError, type FeedSyncError, InterruptedError, StorageError } from '../../model/errors.ts';
+import {
+  BadChangesError,
+  type FeedSyncError,
+  InterruptedError,
+  StorageError,
+  UnusableChangesError,
+} from '../../model/errors.ts';
 import type { ChangesUnit } from '../destination.ts';
 import type { Page } from './changes-pages.ts';
+import type { RoundedNumber } from './changes-rounded.ts';
 import { type Decoding, findRefused } from './changes-sql.ts';
 import { findIllFormed } from './changes-text.ts';
 import { TYPE_WORDS } from './changes-values.ts';
@@ -93,6 +100,21 @@ async function refusedText(unit: ChangesUnit, pages: readonly Page[]): Promise<B
     return bad(unit, page, found.line, why);
   }
   return null;
+}
+
+/** A snapshot can hold a JSON value with any number as it was written; an integer it is not in either. */
+export function roundedNumber(
+  unit: ChangesUnit,
+  page: Page,
+  { line, column, type, number }: RoundedNumber,
+): BadChangesError | UnusableChangesError {
+  const shown = number.slice(0, MAX_SHOWN_VALUE);
+  const name = JSON.stringify(column);
+  if (type === 'integer')
+    return bad(unit, page, line, `the column ${name} holds ${shown}, which is no ${TYPE_WORDS.integer}`);
+  const where = `page ${page.number}, row ${line}`;
+  const why = `on ${where} the column ${name} holds the number ${shown}, which would lose digits`;
+  return new UnusableChangesError(unit.datasetId, page.version, why);
 }
 
 /** `line` is null where the whole page is meant. */

@@ -10,6 +10,7 @@ import type { ChangesColumns } from './changes-columns.ts';
 import { decodeGeometry, type Forms, isGeoJson, withGeometrySteps } from './changes-geometry.ts';
 import { netColumn, PRESENT } from './changes-net.ts';
 import type { Pages } from './changes-pages.ts';
+import { hasDoubles } from './changes-rounded.ts';
 import { DECODE, REFUSED } from './changes-values.ts';
 import { MAX_SHOWN_VALUE } from './load-sql.ts';
 import { filePath, text, textList } from './quoting.ts';
@@ -37,11 +38,14 @@ export function writeDecoded(decoding: Decoding, forms: Forms, path: string): st
     (position) => `coalesce(${isGeoJson(netColumn(position))}, FALSE) AS ${flag(position)}`,
   );
   return `COPY (SELECT page, line, step, CASE WHEN ${IS_CHANGE} THEN op->>'$' ELSE error('no change') END AS op, to_json(names)::VARCHAR AS names,
-      op <> ${REMOVED} AS ${PRESENT}, ${[...flags, ...values].join(', ')} FROM (${selectCells(decoding, forms)}))
+      op <> ${REMOVED} AS ${PRESENT}, ${hasDoubles(decoding.columns)} AS ${DOUBLES}, ${[...flags, ...values].join(', ')} FROM (${selectCells(decoding, forms)}))
     TO ${text(path)} (FORMAT parquet)`;
 }
 
 const IS_CHANGE = `op IN ('"added"', '"changed"', ${REMOVED}) AND NOT bare`;
+
+/** Whether the row has numbers that were read as doubles and must not be rounded. */
+export const DOUBLES = 'doubles';
 
 /** Whether a geometry was GeoJSON. */
 export function flag(position: number): string {
@@ -69,7 +73,8 @@ export function findRefused(decoding: Decoding): string {
     `{'why': '${why}', 'position': ${position ?? 'NULL::INTEGER'}, 'shown': left(${shown}, ${MAX_SHOWN_VALUE})}`;
   const cases = columns.flatMap((column, position) => {
     const cell = netColumn(position);
-    const value = `WHEN ${cell} IS NOT NULL AND TRY(${decoded(column, cell, 'every', 'NULL')}) IS NULL THEN ${found('value', position, cell)}`;
+    const isRefused = `TRY(${decoded(column, cell, 'every', 'NULL')}) IS NULL`;
+    const value = `WHEN ${cell} IS NOT NULL AND ${isRefused} THEN ${found('value', position, cell)}`;
     const isNull = `WHEN ${cell} IS NULL THEN ${found('null', position, "''")}`;
     return keys.includes(position) ? [isNull, value] : [value];
   });

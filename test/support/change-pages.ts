@@ -1,0 +1,155 @@
+/** Changes folded without a mirror: pages as text, and the net change as values that lose nothing. */
+
+import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ChangesUnit, HeldColumn, VersionChanges } from '../../src/destination/destination.ts';
+import { foldChanges } from '../../src/destination/duckdb/changes-fold.ts';
+import { type NetChange, netColumn, netRows, PRESENT } from '../../src/destination/duckdb/changes-net.ts';
+import { Engine } from '../../src/destination/duckdb/engine.ts';
+import type { Column, ColumnType } from '../../src/model/column.ts';
+import { exactText } from './exact-mirror.ts';
+
+export interface ChangeFolder {
+  /** Folds the changes of versions 2, 3, …: a list of pages for each. */
+  fold(table: ChangesTable, ...versions: readonly WrittenVersion[]): Promise<Folded>;
+  /** What foldChanges throws. */
+  refusal(table: ChangesTable, ...versions: readonly WrittenVersion[]): Promise<Error>;
+  readonly engine: Engine;
+  close(): Promise<void>;
+}
+
+export interface ChangesTable {
+  readonly columns: readonly Column[];
+  readonly keyColumns?: readonly string[];
+  readonly envelopeColumns?: readonly Column[];
+  /** Names of columns that the table lacks. */
+  readonly lacks?: readonly string[];
+  readonly crs?: string | null;
+  readonly rowCount?: number;
+  readonly unit?: Partial<ChangesUnit>;
+}
+
+/** The changes of one version, as lists of texts, one for each page; or whole pages as they are. */
+export interface WrittenVersion extends Partial<Omit<VersionChanges, 'pages'>> {
+  readonly changes?: readonly (readonly string[])[];
+  readonly pages?: readonly string[];
+}
+
+export interface Folded {
+  readonly net: NetChange;
+  /** The rows in the order of their keys: whether it is there, then each column as the text that says it exactly. */
+  readonly rows: readonly (readonly (string | boolean | null)[])[];
+}
+
+export async function changeFolder(): Promise<ChangeFolder> {
+  const folder = await realpath(await mkdtemp(join(tmpdir(), 'feed-sync-changes-')));
+  const engine = await Engine.open({
+    memoryLimitBytes: 500_000_000,
+    threads: 1,
+    temporaryDirectory: join(folder, 'temporary'),
+    directories: [folder],
+  });
+  let folds = 0;
+  async function net(table: ChangesTable, versions: readonly WrittenVersion[]): Promise<NetChange> {
+    folds += 1;
+    const written: VersionChanges[] = [];
+    for (const [step, { changes = [], pages = changes.map(pageOf), ...stated }] of versions.entries()) {
+      const directory = join(folder, `${folds}`, `${step}`);
+      await mkdir(directory, { recursive: true });
+      const paths = pages.map((_, index) => join(directory, `changes-${index}.json`));
+      for (const [index, page] of pages.entries()) await writeFile(paths[index] ?? '', page);
+      written.push({ version: step + 2, counts: null, rowCount: null, ...stated, pages: paths });
+    }
+    return await foldChanges(engine, changesUnit(table, written));
+  }
+  return {
+    engine,
+    async fold(table, ...versions) {
+      const folded = await net(table, versions);
+      return { net: folded, rows: await exactRows(engine, folded) };
+    },
+    async refusal(table, ...versions) {
+      const outcome = await net(table, versions).catch((error: unknown) => error);
+      if (outcome instanceof Error) return outcome;
+      throw new TypeError(`The changes should have been refused, but are ${JSON.stringify(outcome)}`);
+    },
+    async close() {
+      engine.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A page as the service writes it. */
+export function pageOf(changes: readonly string[]): string {
+  return `{"datasetId":"parcels","version":2,"recorded":true,"changes":[${changes.join(',')}],"nextCursor":null}`;
+}
+
+export function added(row: string): string {
+  return `{"op":"added","row":${row}}`;
+}
+
+export function removed(key: string): string {
+  return `{"op":"removed","key":${key}}`;
+}
+
+function changesUnit(table: ChangesTable, versions: readonly VersionChanges[]): ChangesUnit {
+  const { columns, keyColumns = ['id'], envelopeColumns = [], lacks = [], crs = 'OGC:CRS84' } = table;
+  const held =
+    (role: HeldColumn['role']) =>
+    (column: Column): HeldColumn => ({
+      name: column.name,
+      columnName: column.name,
+      type: column.type as ColumnType,
+      role: keyColumns.includes(column.name) ? 'key' : role,
+      crs: column.type === 'geometry' ? crs : null,
+    });
+  return {
+    kind: 'changes',
+    datasetId: 'parcels',
+    version: versions.at(-1)?.version ?? 1,
+    publishedAt: null,
+    schema: {
+      datasetId: 'parcels',
+      schemaVersion: '1',
+      firstVersion: null,
+      columns,
+      keyColumns,
+      envelopeColumns,
+      changeFromPrevious: null,
+    },
+    addsColumns: false,
+    versions,
+    plannedFrom: {
+      datasetId: 'parcels',
+      tableName: 'parcels',
+      version: 1,
+      schemaVersion: '1',
+      rowCount: table.rowCount ?? 100,
+      keyColumns,
+      snapshotVersion: 1,
+      snapshotDigest: 'digest',
+      publishedAt: null,
+      appliedAt: new Date(0),
+      columns: [...columns.map(held('data')), ...envelopeColumns.map(held('envelope'))].filter(
+        ({ name }) => !lacks.includes(name),
+      ),
+      reloads: new Map(),
+    },
+    ...table.unit,
+  };
+}
+
+async function exactRows(engine: Engine, net: NetChange): Promise<Folded['rows']> {
+  const values = net.columns.map(
+    ({ type }, position) => `hex(encode(${exactText(type, netColumn(position))}))`,
+  );
+  const rows = await engine.rows(
+    `SELECT ${[PRESENT, ...values].join(', ')} FROM ${netRows(net)} ORDER BY ALL`,
+  );
+  return rows.map(([present, ...cells]) => [
+    present === true,
+    ...cells.map((cell) => (cell === null ? null : Buffer.from(String(cell), 'hex').toString('utf8'))),
+  ]);
+}

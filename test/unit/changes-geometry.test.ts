@@ -1,0 +1,204 @@
+/** F42: geometries in change rows, in every form that the service may write, or refused. */
+
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Geometry } from '../../fixtures/source/content.ts';
+import { EXTREME_GEOMETRIES } from '../../fixtures/source/extreme-geometries.ts';
+import { randomFrom } from '../../fixtures/source/random.ts';
+import { wkbFromGeometry } from '../../fixtures/source/wkb.ts';
+import { BadChangesError, UnusableChangesError } from '../../src/model/errors.ts';
+import { added, type ChangeFolder, changeFolder } from '../support/change-pages.ts';
+import { column } from '../support/duckdb-mirror.ts';
+
+let folder: ChangeFolder;
+beforeAll(async () => {
+  folder = await changeFolder();
+});
+afterAll(() => folder.close());
+
+const columns = [column('id', 'integer'), column('g', 'geometry')];
+const rowOf = (id: number, value: string): string => added(`{"id":${id},"g":${value}}`);
+
+/** The WKB of the values, in hexadecimal digits. */
+async function decoded(values: readonly string[]): Promise<readonly unknown[]> {
+  const { rows } = await folder.fold({ columns }, { changes: [values.map((value, id) => rowOf(id, value))] });
+  return rows.toSorted((left, right) => Number(left[1]) - Number(right[1])).map((row) => row[2]);
+}
+
+async function asText(values: readonly string[]): Promise<readonly unknown[]> {
+  const wkb = await decoded(values);
+  const list = wkb.map((hex) => `ST_AsText(ST_GeomFromWKB(unhex('${hex}')))`);
+  const [row = []] = await folder.engine.rows(`SELECT ${list.join(', ')}`);
+  return row;
+}
+
+const hexOf = (geometry: Geometry): string =>
+  Buffer.from(wkbFromGeometry(geometry)).toString('hex').toUpperCase();
+
+describe('GeoJSON', () => {
+  it('of all types, with heights, empty, nested', async () => {
+    expect(await decoded(EXTREME_GEOMETRIES.map((geometry) => JSON.stringify(geometry)))).toEqual(
+      EXTREME_GEOMETRIES.map(hexOf),
+    );
+  });
+
+  it('with its members in any order, among others, with white space', async () => {
+    const others = (geometry: Geometry): object =>
+      geometry.type === 'GeometryCollection'
+        ? { bbox: [0, 0, 1, 1], geometries: geometry.geometries.map(others), type: geometry.type }
+        : { coordinates: geometry.coordinates, note: '[]{}', type: geometry.type };
+    const written = EXTREME_GEOMETRIES.map((geometry) => JSON.stringify(others(geometry), null, 1));
+    expect(await decoded(written)).toEqual(EXTREME_GEOMETRIES.map(hexOf));
+  });
+
+  it('with parts that are empty, and nulls', async () => {
+    const parts: readonly Geometry[] = [
+      { type: 'MultiPoint', coordinates: [[1, 2], []] },
+      { type: 'MultiPoint', coordinates: [[], [1, 2, 3]] },
+      {
+        type: 'MultiLineString',
+        coordinates: [
+          [],
+          [
+            [1, 2],
+            [3, 4],
+          ],
+        ],
+      },
+      {
+        type: 'MultiPolygon',
+        coordinates: [
+          [
+            [
+              [0, 0],
+              [1, 0],
+              [1, 1],
+              [0, 0],
+            ],
+          ],
+          [],
+        ],
+      },
+      { type: 'MultiPolygon', coordinates: [[]] },
+      {
+        type: 'GeometryCollection',
+        geometries: [
+          { type: 'MultiPoint', coordinates: [[], [1, 2, 3]] },
+          { type: 'Point', coordinates: [] },
+        ],
+      },
+    ];
+    const written = ['null', ...parts.map((geometry) => JSON.stringify(geometry))];
+    expect(await decoded(written)).toEqual([null, ...parts.map(hexOf)]);
+  });
+
+  it('random polygons to the last bit', async () => {
+    const random = randomFrom(20_261_121);
+    const number = () => (random.fraction() - 0.5) * 10 ** random.integer(-20, 20);
+    const polygons = Array.from({ length: 200 }, (): Geometry => {
+      const height = random.chance(0.3);
+      const position = () => Array.from({ length: height ? 3 : 2 }, number);
+      const ring = () => Array.from({ length: random.integer(1, 9) }, position);
+      return { type: 'Polygon', coordinates: Array.from({ length: random.integer(1, 3) }, ring) };
+    });
+    expect(await decoded(polygons.map((geometry) => JSON.stringify(geometry)))).toEqual(polygons.map(hexOf));
+  });
+});
+
+it('WKT and WKB in hexadecimal digits', async () => {
+  const texts = [
+    '"POINT (5 1)"',
+    '"  point z ( 1\\n2 -3.5e-7 ) "',
+    '"MULTIPOINT((1 2),(3 4))"',
+    '"GEOMETRYCOLLECTION (POINT (1 2), POLYGON EMPTY)"',
+    '"0101000000000000000000F03F0000000000000040"',
+    '"00000000013ff00000000000004000000000000000"',
+    '"0101000020E6100000000000000000F03F0000000000000040"',
+  ];
+  expect(await asText(texts)).toEqual([
+    'POINT (5 1)',
+    'POINT Z (1 2 -3.5e-07)',
+    'MULTIPOINT (1 2, 3 4)',
+    'GEOMETRYCOLLECTION (POINT (1 2), POLYGON EMPTY)',
+    'POINT (1 2)',
+    'POINT (1 2)',
+    'POINT (1 2)',
+  ]);
+});
+
+describe('what is no geometry', () => {
+  const point = (coordinates: string): string => `{"type":"Point","coordinates":${coordinates}}`;
+  it.each([
+    '5',
+    'true',
+    '[1,2]',
+    '{}',
+    '{"type":"Point"}',
+    '{"type":"Feature","geometry":null}',
+    '{"type":"Point","coordinates":[1,2],"crs":{"type":"name","properties":{"name":"EPSG:2277"}}}',
+    point('null'),
+    point('"[1,2]"'),
+    point('["1",2]'),
+    point('[1]'),
+    point('[1,2,3,4]'),
+    point('[1e400,2]'),
+    point('[[1,2]]'),
+    '{"type":"LineString","coordinates":[[1,2],3]}',
+    '{"type":"LineString","coordinates":[[1,2],[1,2,3]]}',
+    '{"type":"MultiPoint","coordinates":[[1,2],[[3,4]]]}',
+    '{"type":"Polygon","coordinates":[[]]}',
+    '{"type":"GeometryCollection"}',
+    '{"type":"GeometryCollection","geometries":[5]}',
+    `{"type":"GeometryCollection","geometries":[${point('[1]')}]}`,
+    `{"type":"GeometryCollection","geometries":[${point('[1,2]')},${point('[1,2,3]')}]}`,
+    '""',
+    '"POINT (1 2"',
+    '"POINT (1 2) x"',
+    '"POINT (1 2)) , ((3 4)"',
+    '"POINT (nan 1)"',
+    '"POINT (1e400 1)"',
+    '"SRID=2277;POINT (1 2)"',
+    '"CIRCULARSTRING (1 2, 3 4, 5 6)"',
+    '"0101"',
+    '"0101000000000000000000F03F0000000000000040FFFF"',
+    '"0102000000FFFFFFFF"',
+  ])('%s', async (value) => {
+    const error = await folder.refusal({ columns }, { changes: [[rowOf(1, 'null'), rowOf(2, value)]] });
+    expect(error).toBeInstanceOf(BadChangesError);
+    expect(error.message).toContain(
+      `page 1, row 2: the column "g" holds ${value.slice(0, 200)}, which is no geometry`,
+    );
+  });
+});
+
+describe('the coordinate system of the table', () => {
+  const geoJson = '{"type":"Point","coordinates":[1,2]}';
+  const changes = [{ changes: [[rowOf(1, 'null')]] }, { changes: [[rowOf(2, geoJson)]] }] as const;
+  it.each(['EPSG:2277', 'NAD83 / Texas Central', null])('%s takes no GeoJSON', async (crs) => {
+    const error = await folder.refusal({ columns, crs }, ...changes);
+    expect(error).toBeInstanceOf(UnusableChangesError);
+    expect(error).toMatchObject({ version: 3 });
+    expect(error.message).toContain(crs ?? 'an unknown coordinate system');
+  });
+  it.each(['EPSG:2277', null])('%s takes WKT as it is', async (crs) => {
+    const { net } = await folder.fold({ columns, crs }, { changes: [[rowOf(1, '"POINT (1 2)"')]] });
+    expect(net.columns[1]?.crs).toBe(crs);
+  });
+  it.each(['OGC:CRS84', 'EPSG:4326', 'WGS 84 (CRS84)', 'urn:ogc:def:crs:OGC:1.3:CRS84'])(
+    '%s takes GeoJSON',
+    async (crs) => {
+      const { net } = await folder.fold({ columns, crs }, ...changes);
+      expect(net.columns[1]?.crs).toBe(crs);
+    },
+  );
+  it('becomes known by GeoJSON where the table is empty', async () => {
+    const { net } = await folder.fold({ columns, crs: null, rowCount: 0 }, ...changes);
+    expect(net.columns[1]?.crs).toBe('OGC:CRS84');
+  });
+  it('becomes known by GeoJSON where the column is added', async () => {
+    const table = { columns, lacks: ['g'], unit: { addsColumns: true } };
+    expect((await folder.fold(table, ...changes)).net.columns[1]?.crs).toBe('OGC:CRS84');
+    expect(
+      (await folder.fold(table, { changes: [[rowOf(1, '"POINT (1 2)"')]] })).net.columns[1]?.crs,
+    ).toBeNull();
+  });
+});

@@ -33,7 +33,7 @@ export interface ChangesTable {
 /** The changes of one version, as lists of texts, one for each page; or whole pages as they are. */
 export interface WrittenVersion extends Partial<Omit<VersionChanges, 'pages'>> {
   readonly changes?: readonly (readonly string[])[];
-  readonly pages?: readonly string[];
+  readonly pages?: readonly (string | Uint8Array)[];
 }
 
 export interface Folded {

@@ -55,6 +55,7 @@ describe('values that are kept', () => {
         ['1.0', '1'],
         ['-1e3', '-1000'],
         ['123456789012345.0', '123456789012345'],
+        ['1e18', '1000000000000000000'],
       ],
     ],
     [
@@ -158,7 +159,7 @@ describe('values that would have to be bent', () => {
         '"+1"',
         '9223372036854775808',
         '1e400',
-        '9007199254740993.0',
+        '10000000000000000000.0',
         'true',
         '[1]',
       ],
@@ -194,20 +195,16 @@ describe('values that would have to be bent', () => {
       expect(error).toMatchObject({
         datasetId: 'parcels',
         version: 2,
-        message: `Version 2 of parcels, page 2, row 2: the column "v" holds ${textOf(value)}, which is no ${words}.`,
+        message: `Version 2 of parcels, page 2, row 2: the column "v" holds ${value}, which is no ${words}.`,
         hint: 'To load the snapshot instead: feed-sync resync parcels',
       });
     }
   });
 
-  /** Numbers are shown as DuckDB writes them. */
-  function textOf(value: string): string {
-    return value === '9007199254740993.0' ? '9007199254740992.0' : value;
-  }
-
   it.each([
     ['1.00000000000000000001', 'integer'],
     ['999999999999999.01', 'integer'],
+    ['9007199254740993.0', 'integer'],
   ])('%s, which DuckDB would make a whole number', async (value) => {
     const error = await folder.refusal(tableOf('integer'), {
       changes: [[rowOf(1, '2.0')], [rowOf(2, value)]],

@@ -15,7 +15,7 @@ import type { ChangesUnit } from '../destination.ts';
 import type { Page } from './changes-pages.ts';
 import type { RoundedNumber } from './changes-rounded.ts';
 import { type Decoding, findRefused } from './changes-sql.ts';
-import { findIllFormed } from './changes-text.ts';
+import { whyUnreadable } from './changes-text.ts';
 import { TYPE_WORDS } from './changes-values.ts';
 import { DuckDbError, type Trouble } from './diagnosis.ts';
 import type { Engine } from './engine.ts';
@@ -44,7 +44,7 @@ export async function refusal(
   if (!BY_CONTENT.has(error.trouble)) return otherTrouble(unit, error);
   return (
     (await refusedChange(engine, unit, decoding)) ??
-    (await refusedText(unit, decoding.pages.all)) ??
+    (await refusedPage(unit, decoding.pages.all)) ??
     bad(unit, decoding.pages.all[0], null, `the changes cannot be read: ${firstLine(error)}`)
   );
 }
@@ -83,7 +83,7 @@ function whyRefused(why: string, shown: string, column: PlannedColumn | undefine
     case 'operation':
       return `the operation is ${shown}, which is none of added, changed and removed`;
     case 'bare':
-      return `the change has the operation ${shown} and neither a row nor a key`;
+      return `the change has the operation ${shown}, but no ${shown === '"removed"' ? 'key and no row' : 'row'}`;
     case 'null':
       return `the key column ${name} is null`;
     default:
@@ -91,13 +91,10 @@ function whyRefused(why: string, shown: string, column: PlannedColumn | undefine
   }
 }
 
-async function refusedText(unit: ChangesUnit, pages: readonly Page[]): Promise<BadChangesError | null> {
+async function refusedPage(unit: ChangesUnit, pages: readonly Page[]): Promise<BadChangesError | null> {
   for (const page of pages) {
-    const found = findIllFormed(await readFile(page.path, 'utf8'));
-    if (found === null) continue;
-    const shown = JSON.stringify(found.value.slice(0, MAX_SHOWN_VALUE));
-    const why = `the column ${JSON.stringify(found.column)} holds ${shown}, which is no text: half of a character stands alone`;
-    return bad(unit, page, found.line, why);
+    const why = whyUnreadable(await readFile(page.path));
+    if (why !== null) return bad(unit, page, why.line, why.why);
   }
   return null;
 }

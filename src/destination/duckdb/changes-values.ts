@@ -11,9 +11,8 @@ type Decode = (cell: string, refused: string) => string;
 /** What is refused ends the statement. `TRY` takes no such thing: where it asks, a null is the answer. */
 export const REFUSED = "error('not of its type')";
 
-/** An integer that DuckDB had to read as a fraction (`1.0`, `1e3`): up to 15 digits, none is lost in a double. */
-const WHOLE_FRACTION = '-?[0-9]{1,15}\\.0';
-const DECIMAL_TEXT = '"-?[0-9]+"';
+/** A decimal text, or what DuckDB had to read as a fraction (`1.0`, `1e3`); changes-rounded.ts sees to it that it is none. */
+const OTHER_INTEGER = '"-?[0-9]+"|-?[0-9]+\\.0';
 const DATE = '"[0-9]{4}-[0-9]{2}-[0-9]{2}"';
 const HOUR_AND_MINUTE = '(?:[01][0-9]|2[0-3]):[0-5][0-9]';
 /** RFC 3339 with an offset. Digits below the microsecond are zeros. */
@@ -26,8 +25,7 @@ export const DECODE: Readonly<Record<Exclude<ColumnType, 'geometry'>, Decode>> =
   string: (cell, refused) => `CASE WHEN starts_with(${cell}, '"') THEN ${unquoted(cell)} ELSE ${refused} END`,
   // What DuckDB takes for an integer, a blank before it or a fraction that it rounds, is seen by writing it again.
   integer: (cell, refused) => `CASE WHEN TRY_CAST(${cell} AS BIGINT)::VARCHAR = ${cell} THEN ${cell}::BIGINT
-    WHEN regexp_full_match(${cell}, '${DECIMAL_TEXT}') THEN ${unquoted(cell)}::BIGINT
-    WHEN regexp_full_match(${cell}, '${WHOLE_FRACTION}') THEN ${cell}::BIGINT ELSE ${refused} END`,
+    WHEN regexp_full_match(${cell}, '${OTHER_INTEGER}') THEN ${unquoted(cell)}::BIGINT ELSE ${refused} END`,
   number: (cell, refused) =>
     `CASE WHEN isfinite(TRY_CAST(${cell} AS DOUBLE)) THEN ${cell}::DOUBLE ELSE ${refused} END`,
   boolean: (cell, refused) =>

@@ -55,7 +55,8 @@ export async function changeFolder(): Promise<ChangeFolder> {
     folds += 1;
     const written: VersionChanges[] = [];
     for (const [step, { changes = [], pages = changes.map(pageOf), ...stated }] of versions.entries()) {
-      const directory = join(folder, `${folds}`, `${step}`);
+      // DuckDB expands patterns in paths.
+      const directory = join(folder, `${folds} [a-z]*?'`, `${step}`);
       await mkdir(directory, { recursive: true });
       const paths = pages.map((_, index) => join(directory, `changes-${index}.json`));
       for (const [index, page] of pages.entries()) await writeFile(paths[index] ?? '', page);

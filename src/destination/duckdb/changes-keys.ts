@@ -3,6 +3,7 @@
 import type { ChangesUnit } from '../destination.ts';
 import type { ChangesColumns } from './changes-columns.ts';
 import { netColumn, PRESENT } from './changes-net.ts';
+import { pageAt } from './changes-pages.ts';
 import { bad } from './changes-refusals.ts';
 import type { Decoding } from './changes-sql.ts';
 import type { Row } from './engine.ts';
@@ -31,7 +32,7 @@ export function refuseRepeatedKey(
     (position, index) => `${columns.columns[position]?.column.name} = ${JSON.stringify(row[index + 2])}`,
   );
   const why = `the key ${key.join(', ')} has a row in this version already`;
-  throw bad(unit, pages.all[numberAt(row, 0) - 1], numberAt(row, 1), why);
+  throw bad(unit, pageAt(pages, numberAt(row, 0)), numberAt(row, 1), why);
 }
 
 /** Writes the last change of each key. In one version that with a row is the last: the key was removed and added. */

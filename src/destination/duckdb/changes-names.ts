@@ -4,6 +4,7 @@ import { UnknownColumnsError, UnusableChangesError } from '../../model/errors.ts
 import type { ChangesUnit } from '../destination.ts';
 import type { ChangesColumns } from './changes-columns.ts';
 import { PRESENT } from './changes-net.ts';
+import { pageAt } from './changes-pages.ts';
 import { bad } from './changes-refusals.ts';
 import type { Decoding } from './changes-sql.ts';
 import type { Row } from './engine.ts';
@@ -37,16 +38,12 @@ export function refuseNames(unit: ChangesUnit, { pages, columns }: Decoding, row
 
   for (const row of rows) {
     const names = textListAt(row, 0);
-    const page = pages.all[numberAt(row, 2) - 1];
+    const page = pageAt(pages, numberAt(row, 2));
     const repeated = names.find((name, index) => names.indexOf(name) !== index);
     if (repeated !== undefined) {
       throw bad(unit, page, numberAt(row, 3), `the column ${JSON.stringify(repeated)} is there twice`);
     }
-    throw new UnusableChangesError(
-      unit.datasetId,
-      page?.version ?? unit.version,
-      whyUnusable(columns, names),
-    );
+    throw new UnusableChangesError(unit.datasetId, page.version, whyUnusable(columns, names));
   }
 }
 

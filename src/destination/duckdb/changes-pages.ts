@@ -48,6 +48,11 @@ export async function spooledPages({ versions }: ChangesUnit): Promise<Pages> {
   return { all, batches };
 }
 
+/** The page at a position, from 1. */
+export function pageAt({ all }: Pages, position: number): Page {
+  return present(all[position - 1], 'a change is on a page');
+}
+
 /** The path of a file of ours beside the first page. */
 export function besidePages({ all }: Pages, name: string): string {
   return join(dirname(present(all[0], 'recorded changes have at least one page').path), name);

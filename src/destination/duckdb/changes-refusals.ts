@@ -8,29 +8,23 @@ import {
   BadChangesError,
   type FeedSyncError,
   InterruptedError,
-  StorageError,
   UnusableChangesError,
 } from '../../model/errors.ts';
 import type { ChangesUnit } from '../destination.ts';
-import type { Page } from './changes-pages.ts';
+import { besidePages, type Page, pageAt } from './changes-pages.ts';
 import type { RoundedNumber } from './changes-rounded.ts';
 import { type Decoding, findRefused } from './changes-sql.ts';
 import { whyUnreadable } from './changes-text.ts';
 import { TYPE_WORDS } from './changes-values.ts';
 import { DuckDbError, type Trouble } from './diagnosis.ts';
 import type { Engine } from './engine.ts';
-import { firstLine } from './failures.ts';
+import { firstLine, mirrorFailure } from './failures.ts';
 import { MAX_SHOWN_VALUE } from './load-sql.ts';
 import { numberAt, numberOrNullAt, textAt } from './rows.ts';
 import type { PlannedColumn } from './table-plan.ts';
 
 /** What the content of pages can do to DuckDB. */
-const BY_CONTENT: ReadonlySet<Trouble> = new Set<Trouble>([
-  'statement',
-  'unreadable',
-  'gave-up',
-  'out-of-memory',
-]);
+const BY_CONTENT: ReadonlySet<Trouble> = new Set<Trouble>(['statement', 'unreadable', 'gave-up']);
 
 /** The error for the person, from what was thrown while the pages were taken apart. */
 export async function refusal(
@@ -41,19 +35,30 @@ export async function refusal(
 ): Promise<unknown> {
   if (!(error instanceof DuckDbError)) return error;
   if (engine.invalidated) await engine.reopen();
-  if (!BY_CONTENT.has(error.trouble)) return otherTrouble(unit, error);
+  if (!BY_CONTENT.has(error.trouble)) return await otherTrouble(unit, decoding, error);
   return (
     (await refusedChange(engine, unit, decoding)) ??
     (await refusedPage(unit, decoding.pages.all)) ??
-    bad(unit, decoding.pages.all[0], null, `the changes cannot be read: ${firstLine(error)}`)
+    unexplained(unit, error)
   );
 }
 
-function otherTrouble({ datasetId }: ChangesUnit, cause: DuckDbError): FeedSyncError {
-  if (cause.trouble === 'interrupted') {
-    return new InterruptedError(`The reading of the changes of ${datasetId} was interrupted.`, { cause });
+function unexplained({ datasetId, version }: ChangesUnit, error: DuckDbError): BadChangesError {
+  const message = `The changes of ${datasetId} up to version ${version} cannot be read: ${firstLine(error)}`;
+  return new BadChangesError(datasetId, version, message);
+}
+
+async function otherTrouble(
+  { datasetId }: ChangesUnit,
+  { pages }: Decoding,
+  error: DuckDbError,
+): Promise<FeedSyncError> {
+  if (error.trouble === 'interrupted') {
+    return new InterruptedError(`The reading of the changes of ${datasetId} was interrupted.`, {
+      cause: error,
+    });
   }
-  return new StorageError(`The changes of ${datasetId} cannot be folded: ${firstLine(cause)}`, { cause });
+  return await mirrorFailure(error, { path: besidePages(pages, 'decoded.parquet') });
 }
 
 async function refusedChange(
@@ -64,7 +69,7 @@ async function refusedChange(
   try {
     const [row] = await engine.rows(findRefused(decoding));
     if (row === undefined) return null;
-    const page = decoding.pages.all[numberAt(row, 0) - 1];
+    const page = pageAt(decoding.pages, numberAt(row, 0));
     const position = numberOrNullAt(row, 3);
     const column = position === null ? undefined : decoding.columns.columns[position];
     const shown = textAt(row, 4);
@@ -99,7 +104,7 @@ async function refusedPage(unit: ChangesUnit, pages: readonly Page[]): Promise<B
   return null;
 }
 
-/** A snapshot can hold a JSON value with any number as it was written; an integer it is not in either. */
+/** What is no integer stays none in a snapshot; a JSON value it holds with every number as it was written. */
 export function roundedNumber(
   unit: ChangesUnit,
   page: Page,
@@ -116,12 +121,12 @@ export function roundedNumber(
 
 /** `line` is null where the whole page is meant. */
 export function bad(
-  { datasetId, version }: ChangesUnit,
-  page: Page | undefined,
+  { datasetId }: ChangesUnit,
+  page: Page,
   line: number | null,
   why: string,
 ): BadChangesError {
   const where = line === null ? '' : `, row ${line}`;
-  const place = `Version ${page?.version ?? version} of ${datasetId}, page ${page?.number ?? 1}${where}`;
-  return new BadChangesError(datasetId, page?.version ?? version, `${place}: ${why}.`);
+  const place = `Version ${page.version} of ${datasetId}, page ${page.number}${where}`;
+  return new BadChangesError(datasetId, page.version, `${place}: ${why}.`);
 }

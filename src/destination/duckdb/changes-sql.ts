@@ -37,8 +37,14 @@ export function writeDecoded(decoding: Decoding, forms: Forms, path: string): st
   const flags = elsewhere.map(
     (position) => `coalesce(${isGeoJson(netColumn(position))}, FALSE) AS ${flag(position)}`,
   );
-  return `COPY (SELECT page, line, step, CASE WHEN ${IS_CHANGE} THEN op->>'$' ELSE error('no change') END AS op, to_json(names)::VARCHAR AS names,
-      op <> ${REMOVED} AS ${PRESENT}, ${hasDoubles(decoding.columns)} AS ${DOUBLES}, ${[...flags, ...values].join(', ')} FROM (${selectCells(decoding, forms)}))
+  const op = `CASE WHEN ${IS_CHANGE} THEN op->>'$' ELSE error('no change') END AS op`;
+  const rest = [
+    `to_json(names)::VARCHAR AS names, op <> ${REMOVED} AS ${PRESENT}`,
+    `${hasDoubles(decoding.columns)} AS ${DOUBLES}`,
+    ...flags,
+    ...values,
+  ];
+  return `COPY (SELECT page, line, step, ${op}, ${rest.join(', ')} FROM (${selectCells(decoding, forms)}))
     TO ${text(path)} (FORMAT parquet)`;
 }
 

@@ -26,7 +26,7 @@ it('C14 the key of a removed row holds the key columns; where there is no key, i
   for (const [members, told] of [
     ['"key":{"id":2}', 'the key column "part" is null'],
     ['"row":{"part":"b"}', 'the key column "id" is null'],
-    ['"why":"gone"', 'neither a row nor a key'],
+    ['"why":"gone"', 'no key and no row'],
   ]) {
     const error = await table.apply([[removed(members ?? '')]]).catch((thrown: unknown) => thrown);
     expect(error, members).toBeInstanceOf(BadChangesError);

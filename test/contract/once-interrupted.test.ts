@@ -115,10 +115,8 @@ describe('a signal while it downloads', () => {
 describe('a second instance', () => {
   it('on the same data directory ends at once with 75, naming the first, which goes on', async () => {
     const { feed } = await countyFeed({ kinds: ['permits', 'parcels'] });
-    const slow = feed.faults.add({
-      match: { operation: 'file', times: 'always' },
-      act: { kind: 'drip', bytes: 250, everyMs: 100 },
-    });
+    const looked = Promise.withResolvers<void>();
+    feed.faults.add({ match: { operation: 'file' }, act: { kind: 'wait', until: () => looked.promise } });
     const installed = await program({ feed });
     const first = installed.start('once');
     await until(() => feed.requests.entries('file').length > 0);
@@ -128,7 +126,7 @@ describe('a second instance', () => {
     );
     const status = JSON.parse((await installed.run('status', '--json')).stdout);
     expect(status.runningInstance).toMatchObject({ pid: first.pid, command: 'once' });
-    feed.faults.remove(slow.id);
+    looked.resolve();
     expect(await first.ended).toMatchObject({ exitCode: 0 });
     await expectMirrored(installed, feed);
   });

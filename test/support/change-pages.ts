@@ -42,13 +42,16 @@ export interface Folded {
   readonly rows: readonly (readonly (string | boolean | null)[])[];
 }
 
-export async function changeFolder(): Promise<ChangeFolder> {
+export async function changeFolder(
+  options: { readonly memoryLimitBytes?: number } = {},
+): Promise<ChangeFolder> {
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'feed-sync-changes-')));
   const engine = await Engine.open({
     memoryLimitBytes: 500_000_000,
     threads: 1,
     temporaryDirectory: join(folder, 'temporary'),
     directories: [folder],
+    ...options,
   });
   let folds = 0;
   async function net(table: ChangesTable, versions: readonly WrittenVersion[]): Promise<NetChange> {

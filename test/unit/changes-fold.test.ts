@@ -108,20 +108,33 @@ describe('the fold', () => {
     );
   });
 
-  it('of pages that are read in more than one part', async () => {
+  it('of pages that are too large to be read at once', async () => {
     const long = 'x'.repeat(MAX_BYTES_AT_ONCE / 2);
-    const first = { changes: [[row(1, long)]] };
-    const { net, rows } = await folder.fold(table, first, { changes: [[row(2, long)], [row(3, 'short')]] });
-    expect(net.rows).toBe(3);
+    const pages = [[row(1, long), row(2, long), row(3, 'short')], [row(4, long)]];
+    const { net, rows } = await folder.fold(table, { changes: pages }, version(row(3, 'later')));
+    expect(net.rows).toBe(4);
     expect(rows.map(([, id, value]) => [id, String(value).length])).toEqual([
       ['1', long.length],
       ['2', long.length],
       ['3', 5],
+      ['4', long.length],
     ]);
-    const error = await folder.refusal(table, first, {
-      changes: [[row(2, long)], [row(3, 'short'), added('{"id":"x"}')]],
+    const error = await folder.refusal(table, version(), {
+      changes: [[], [row(1, long), row(2, long), row(3, 'short'), added('{"id":"x"}')]],
     });
-    expect(error.message).toContain('Version 3 of parcels, page 2, row 2: the column "id" holds "x"');
+    expect(error.message).toContain('Version 3 of parcels, page 2, row 4: the column "id" holds "x"');
+  });
+
+  it('gives way to the snapshot where there is not enough memory', async () => {
+    const small = await changeFolder({ memoryLimitBytes: 20_000_000 });
+    try {
+      const many = Array.from({ length: 20 }, (_, id) => row(id, 'x'.repeat(MAX_BYTES_AT_ONCE / 40)));
+      const error = await small.refusal(table, version(...many), version(row(1, 'a')));
+      expect(error).toBeInstanceOf(UnusableChangesError);
+      expect(error).toMatchObject({ version: 2 });
+    } finally {
+      await small.close();
+    }
   });
 
   it('of keys of several columns, which a removal may give as a row', async () => {

@@ -1,16 +1,19 @@
 /** The spooled pages of a backlog in their order, and how many of them are read at once. */
 
-import { stat } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { present } from '../../lib/assert.ts';
+import { replaceFile } from '../../lib/files.ts';
 import type { ChangesUnit } from '../destination.ts';
+import { splitPage } from './changes-split.ts';
 
 /**
- * DuckDB holds the text of all pages of one read in memory, and some times as much while it takes them apart. A page
- * that is larger is read alone.
+ * DuckDB holds the text of all pages of one read in memory, and up to thirty times as much of a single page while it
+ * takes it apart: 150 MB of one of this size. A larger one is cut into parts.
  */
-export const MAX_BYTES_AT_ONCE = 16_000_000;
+export const MAX_BYTES_AT_ONCE = 4_000_000;
 
+/** A page, or a part of one, as it is read. */
 export interface Page {
   readonly path: string;
   readonly version: number;
@@ -18,7 +21,9 @@ export interface Page {
   readonly step: number;
   /** From 1, among those of its version. */
   readonly number: number;
-  /** From 1, among those of the whole backlog. */
+  /** Of a part: how many changes of the page come before its own. */
+  readonly changesBefore: number;
+  /** From 1, among all that are read. */
   readonly position: number;
 }
 
@@ -30,22 +35,41 @@ export interface Pages {
 }
 
 export async function spooledPages({ versions }: ChangesUnit): Promise<Pages> {
-  const listed = versions.flatMap(({ version, pages }, step) =>
-    pages.map((path, index) => ({ path, version, step, number: index + 1 })),
-  );
-  const all = listed.map((page, index) => ({ ...page, position: index + 1 }));
+  const all: Page[] = [];
   const batches: Page[][] = [];
   let bytes = Number.POSITIVE_INFINITY;
-  for (const page of all) {
-    const { size } = await stat(page.path);
-    bytes += size;
-    if (bytes > MAX_BYTES_AT_ONCE) {
-      batches.push([]);
-      bytes = size;
+  for (const [step, { version, pages }] of versions.entries()) {
+    for (const [index, path] of pages.entries()) {
+      for (const { size, ...part } of await partsOf(path)) {
+        const page = { ...part, version, step, number: index + 1, position: all.length + 1 };
+        bytes += size;
+        if (bytes > MAX_BYTES_AT_ONCE) {
+          batches.push([]);
+          bytes = size;
+        }
+        all.push(page);
+        batches.at(-1)?.push(page);
+      }
     }
-    batches.at(-1)?.push(page);
   }
   return { all, batches };
+}
+
+interface Part extends Pick<Page, 'path' | 'changesBefore'> {
+  readonly size: number;
+}
+
+async function partsOf(path: string): Promise<readonly Part[]> {
+  const { size } = await stat(path);
+  const parts = size > MAX_BYTES_AT_ONCE ? splitPage(await readFile(path), MAX_BYTES_AT_ONCE) : null;
+  if (parts === null) return [{ path, changesBefore: 0, size }];
+  const written: Part[] = [];
+  for (const { content, changesBefore } of parts) {
+    const partPath = `${path}.part-${written.length}`;
+    await replaceFile('destination.split-page', partPath, content);
+    written.push({ path: partPath, changesBefore, size: content.length });
+  }
+  return written;
 }
 
 /** The page at a position, from 1. */

@@ -35,12 +35,19 @@ export async function refusal(
 ): Promise<unknown> {
   if (!(error instanceof DuckDbError)) return error;
   if (engine.invalidated) await engine.reopen();
+  if (error.trouble === 'out-of-memory') return needsMemory(unit);
   if (!BY_CONTENT.has(error.trouble)) return await otherTrouble(unit, decoding, error);
   return (
     (await refusedChange(engine, unit, decoding)) ??
     (await refusedPage(unit, decoding.pages.all)) ??
     unexplained(unit, error)
   );
+}
+
+/** A snapshot is loaded with all the memory there is, and row by row. */
+function needsMemory({ datasetId, versions, version }: ChangesUnit): UnusableChangesError {
+  const why = 'they take more memory than the examination of changes may use';
+  return new UnusableChangesError(datasetId, versions[0]?.version ?? version, why);
 }
 
 function unexplained({ datasetId, version }: ChangesUnit, error: DuckDbError): BadChangesError {
@@ -114,7 +121,7 @@ export function roundedNumber(
   const name = JSON.stringify(column);
   if (type === 'integer')
     return bad(unit, page, line, `the column ${name} holds ${shown}, which is no ${TYPE_WORDS.integer}`);
-  const where = `page ${page.number}, row ${line}`;
+  const where = `page ${page.number}, row ${page.changesBefore + line}`;
   const why = `on ${where} the column ${name} holds the number ${shown}, which would lose digits`;
   return new UnusableChangesError(unit.datasetId, page.version, why);
 }
@@ -126,7 +133,7 @@ export function bad(
   line: number | null,
   why: string,
 ): BadChangesError {
-  const where = line === null ? '' : `, row ${line}`;
+  const where = line === null ? '' : `, row ${page.changesBefore + line}`;
   const place = `Version ${page.version} of ${datasetId}, page ${page.number}${where}`;
   return new BadChangesError(datasetId, page.version, `${place}: ${why}.`);
 }

@@ -41,8 +41,8 @@ us-counties: 1 versions, 1 equal
   const flips: readonly (readonly [string, string, RegExp])[] = [
     [
       'ca-on-toronto-short-term-rentals',
-      `UPDATE ca_on_toronto_short_term_rentals SET address = address || ' ' WHERE operator_registration_number = 'STR-2303-GFDVHS'`,
-      /column "address": 1 cell different, first at operator_registration_number = "STR-2303-GFDVHS"\n {4}file {4}"48 Grenoble Dr"\n {4}mirror {2}"48 Grenoble Dr "\n/,
+      `UPDATE ca_on_toronto_short_term_rentals SET address = address || ' ' WHERE operator_registration_number = 'STR-2009-FFWHBB'`,
+      /column "address": 1 cell different, first at operator_registration_number = "STR-2009-FFWHBB"\n {4}file {4}"9 Highhill Dr"\n {4}mirror {2}"9 Highhill Dr "\n/,
     ],
     [
       'ourairports-navaids',

@@ -5,11 +5,11 @@
  */
 
 import type { Held } from '../destination/destination.ts';
-import type { Manifest, ManifestEntry } from '../model/manifest.ts';
+import type { ManifestEntry } from '../model/manifest.ts';
 import type { Subscription } from '../model/subscription.ts';
 import { type Audited, auditChanges, membersLackedBy } from './audit.ts';
 import { followLog } from './follow-log.ts';
-import { membersOf, stepFromManifest, stepFromMembers } from './from-manifest.ts';
+import { type Listing, membersOf, stepFromManifest, stepFromMembers } from './from-manifest.ts';
 import { standingHolds } from './holds.ts';
 import { type Offers, offersOfEntries, offersOfManifest, readEntries } from './offers.ts';
 import type { Parts } from './parts.ts';
@@ -37,18 +37,19 @@ async function followByManifest(
   parts: Parts,
   signal: AbortSignal,
 ): Promise<Offers> {
-  const { feed } = parts;
-  const { id } = subscription;
   await followLog(
     subscription,
-    async (lost) => stepFromManifest(subscription, await feed.manifest(id, signal), lost, held),
+    async (lost) => {
+      const listing = await readManifest(subscription, auditedNow(subscription, held, parts), parts, signal);
+      return stepFromManifest(subscription, listing, lost, held);
+    },
     parts,
     signal,
   );
   const audited = auditedNow(subscription, held, parts);
   const { manifest, lacked } = await readManifest(subscription, audited, parts, signal);
   wantUnasked(subscription.id, auditChanges(manifest, lacked, audited), parts);
-  return offersOfManifest(feed, manifest);
+  return offersOfManifest(parts.feed, manifest);
 }
 
 /** What a manifest lacks is believed of two complete reads: the first may have met it while it was being made. */
@@ -57,7 +58,7 @@ async function readManifest(
   audited: Audited,
   { feed, log }: Parts,
   signal: AbortSignal,
-): Promise<{ readonly manifest: Manifest; readonly lacked: readonly string[] }> {
+): Promise<Listing> {
   const first = await feed.manifest(id, signal);
   const lackedByFirst = membersLackedBy(first, audited);
   if (lackedByFirst.length === 0) return { manifest: first, lacked: [] };

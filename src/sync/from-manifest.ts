@@ -11,24 +11,33 @@ import { type Manifest, type ManifestEntry, snapshotDigest } from '../model/mani
 import type { Subscription } from '../model/subscription.ts';
 import type { FollowStep, Want, WantChange } from '../model/want.ts';
 
+/** A manifest that was read completely. */
+export interface Listing {
+  readonly manifest: Manifest;
+  /** The members that neither it lists nor the complete read of it before. */
+  readonly lacked: readonly string[];
+}
+
 /**
- * The step that takes `subscription` from `manifest`; `subscription` was read before the manifest. `lost` is the
- * position that the log cannot be read on from; null at the first start.
+ * The step that takes `subscription` from its manifest; `subscription` was read before the manifest. `lost` is the
+ * position that the log cannot be read on from; null at the first start. What is lacked has left before the new position:
+ * where the log adds it again from there on, it may have begun anew.
  */
 export function stepFromManifest(
   subscription: Subscription,
-  manifest: Manifest,
+  { manifest, lacked }: Listing,
   lost: EventId | null,
   held: Held,
 ): FollowStep {
   const { lastEventId: reflects } = manifest;
   const cursor = laterEvent(positionOf(subscription.lastEventId, reflects), lost);
   const isQuiet = cursor === null || (lost !== null && cursor.number === lost.number);
-  const changes = manifest.datasets.flatMap((entry): readonly WantChange[] => {
+  const standing = standingAt(reflects, cursor);
+  const listed = manifest.datasets.flatMap((entry): readonly WantChange[] => {
     const { datasetId, version } = entry;
     const table = held.datasets.get(datasetId) ?? null;
     return [
-      { kind: 'member', datasetId, ...standingAt(reflects, cursor) },
+      { kind: 'member', datasetId, ...standing },
       { kind: 'at-least', datasetId, version },
       ...(table === null || isLoadedFrom(entry, table)
         ? []
@@ -36,6 +45,8 @@ export function stepFromManifest(
       ...(reflects === null ? [{ kind: 'look' as const, datasetId }] : []),
     ];
   });
+  const left = lacked.map((datasetId) => ({ kind: 'no-member' as const, datasetId, ...standing }));
+  const changes = [...listed, ...left];
   return { subscriptionId: subscription.id, subscriptionName: subscription.name, cursor, isQuiet, changes };
 }
 

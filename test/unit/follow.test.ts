@@ -273,8 +273,8 @@ describe('F26 a lost position', () => {
     expect(await one.follow()).toEqual([
       'events evt_101',
       'manifest sub_1',
-      'events start',
       'manifest sub_1',
+      'events start',
       'manifest sub_1',
     ]);
     expect(one.want('permits')).toMatchObject({
@@ -282,6 +282,21 @@ describe('F26 a lost position', () => {
       formerMembers: new Map([['sub_1', null]]),
     });
     expect(one.want('zoning')).toMatchObject({ members: new Set(['sub_1']) });
+  });
+
+  it('W3 F35 loads a dataset again that left before the manifest it is taken from, and came back after it', async () => {
+    const one = await quiet('permits');
+    one.tables.set('permits', table(3, { datasetId: 'permits' }));
+    one.service.members.set('sub_1', ['parcels']);
+    one.log.push(event(105, 'dataset.added', { datasetId: 'permits', version: 1 }));
+    one.service.reflects.set('sub_1', id(104));
+    one.record = { ...one.record, lastEventId: id(105) };
+    await one.follow();
+    expect(one.want('permits')).toMatchObject({
+      members: new Set(['sub_1']),
+      reloadAfter: new Map([['sub_1', 105n]]),
+      atLeastVersion: 1,
+    });
   });
 });
 

@@ -19,9 +19,10 @@ function stepOf(
   ofManifest: EventId | null,
   held = holding(),
   lost: EventId | null = null,
+  lacked: readonly string[] = [],
 ) {
   const manifest = { subscriptionId: 'sub_1', lastEventId: ofManifest, datasets: [entry(datasetId, 4)] };
-  return stepFromManifest(subscription({ lastEventId: ofSubscription }), manifest, lost, held);
+  return stepFromManifest(subscription({ lastEventId: ofSubscription }), { manifest, lacked }, lost, held);
 }
 
 const loaded = [
@@ -107,6 +108,17 @@ describe('a lost position', () => {
     ['of the position, where the manifest does not say how far it goes', id(20), null, reload(20n, 4)],
   ])('asks for reloads by the number %s', (_, ofSubscription, ofManifest, asked) => {
     expect(stepOf(ofSubscription, ofManifest, behind, id(9)).changes).toContainEqual(asked);
+  });
+
+  it.each([
+    ['by then', id(20), id(20), {}],
+    ['by what the manifest reflects, where that is older', id(9), id(5), { eventNumber: 5n }],
+  ])('W21 tells that what the manifest lacks has left %s', (_, ofSubscription, ofManifest, standing) => {
+    expect(stepOf(ofSubscription, ofManifest, holding(), id(9), ['zoning']).changes).toContainEqual({
+      kind: 'no-member',
+      datasetId: 'zoning',
+      ...standing,
+    });
   });
 
   it('does not let a manifest from before it bring back what was removed meanwhile', () => {

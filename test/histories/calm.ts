@@ -5,11 +5,9 @@
 
 import { ConfigurationError } from '../../src/model/errors.ts';
 import type { CatchUpResult, DatasetResult } from '../../src/sync/result.ts';
-import { mirrorDifferences } from '../support/mirror-comparison.ts';
-import { everythingPublished } from '../support/published.ts';
 import { catchUp, describe } from './catch-up.ts';
 import { giveUpWhatIsGone, settleHolds } from './person.ts';
-import { stepsBack } from './rules.ts';
+import { differencesFromTheNewest } from './rules.ts';
 import type { World } from './world.ts';
 
 /**
@@ -22,7 +20,7 @@ const LONGEST_WAIT_MS = 16 * 60_000;
 
 /** @throws Error where the mirror is not equal after the last round. */
 export async function expectCalm(world: World): Promise<void> {
-  const { feed, installation, tally } = world;
+  const { feed, tally } = world;
   calmTheFeed(world);
   await settleHolds(world);
   for (let round = 1; ; round += 1) {
@@ -41,10 +39,7 @@ export async function expectCalm(world: World): Promise<void> {
     tally.add('calm: waited');
     feed.clock.advance(LONGEST_WAIT_MS);
   }
-  const differences = [
-    ...(await mirrorDifferences(installation.program.mirrorPath, everythingPublished(feed))),
-    ...(await stepsBack(world)),
-  ];
+  const differences = await differencesFromTheNewest(world);
   if (differences.length > 0) throw new Error(`The mirror differs:\n${differences.join('\n')}`);
   world.unreadRemovals.clear();
   world.lostRemovals.clear();

@@ -4,11 +4,11 @@ import { existsSync } from 'node:fs';
 import type { JournalEntry } from '../../fixtures/feed/request-journal.ts';
 import type { Hold } from '../../src/checkpoint/checkpoint.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
-import { openExactly } from '../support/exact-mirror.ts';
-import { mirrorDifferences } from '../support/mirror-comparison.ts';
+import { type ExactMirror, openExactly } from '../support/exact-mirror.ts';
+import { differencesIn } from '../support/mirror-comparison.ts';
 import { readLines } from '../support/mirror-history.ts';
 import { everythingPublished, type PublishedDataset } from '../support/published.ts';
-import { digestOfContent, type Seen, seenIn } from '../support/table-digest.ts';
+import { digestOfContent, seenIn } from '../support/table-digest.ts';
 import type { World } from './world.ts';
 
 /** @throws Error where something was asked about what was held before the catch-up and still is. */
@@ -51,55 +51,53 @@ function isAbout(scope: RefusalScope, { datasetId, subscriptionId }: JournalEntr
  * dataset is at exactly one of the versions that were ever published, and its books agree with it.
  */
 export async function differencesFromSomeVersions(world: World): Promise<readonly string[]> {
-  const { feed, installation, published } = world;
-  const { mirrorPath } = installation.program;
-  const present = await presentIn(mirrorPath);
-  if (present === null) return [];
-  const datasets = Object.entries(present.seen).flatMap(([datasetId, seen]): readonly PublishedDataset[] => {
-    const known = (published.get(datasetId) ?? []).filter(({ version }) => version === seen.version);
-    // A number may stand for several contents.
-    const version = known.find(({ content }) => digestOfContent(content) === seen.digest) ?? known.at(-1);
-    return version === undefined ? [] : [{ datasetId, version }];
-  });
-  const { subscriptionIds } = present;
-  return await mirrorDifferences(mirrorPath, { ...everythingPublished(feed), subscriptionIds, datasets });
-}
-
-interface Present {
-  readonly seen: Readonly<Record<string, Seen>>;
-  readonly subscriptionIds: readonly string[];
-}
-
-/** Null where there is no mirror yet, or nothing in it. */
-async function presentIn(mirrorPath: string): Promise<Present | null> {
-  if (!existsSync(mirrorPath)) return null;
-  const mirror = await openExactly(mirrorPath);
-  try {
-    const [schema] = await mirror.rows(
-      "SELECT schema_name FROM duckdb_schemas() WHERE schema_name = 'feed_sync'",
+  const { feed, published } = world;
+  if (!existsSync(world.installation.program.mirrorPath)) return [];
+  return await inMirror(world, async (mirror) => {
+    const [isMade] = await mirror.rows(
+      "SELECT 1::VARCHAR FROM duckdb_schemas() WHERE schema_name = 'feed_sync'",
     );
-    if (schema === undefined) return null;
+    if (isMade === undefined) return [];
     const ids = await mirror.rows(`SELECT value FROM feed_sync.meta WHERE "key" = 'subscription_id'`);
-    return { seen: await seenIn(mirror), subscriptionIds: ids.map(([id]) => id ?? '') };
-  } finally {
-    mirror.close();
-  }
+    const seen = Object.entries(await seenIn(mirror));
+    const datasets = seen.flatMap(([datasetId, { version: number, digest }]): readonly PublishedDataset[] => {
+      const known = (published.get(datasetId) ?? []).filter(({ version }) => version === number);
+      // A number may stand for several contents.
+      const version = known.find(({ content }) => digestOfContent(content) === digest) ?? known.at(-1);
+      return version === undefined ? [] : [{ datasetId, version }];
+    });
+    const subscriptionIds = ids.map(([id]) => id ?? '');
+    return await differencesIn(mirror, { ...everythingPublished(feed), subscriptionIds, datasets });
+  });
 }
 
-/** Lines of the mirror's history that lead to a lower version, though its dataset's versions never began again. */
-export async function stepsBack(world: World): Promise<readonly string[]> {
-  const mirror = await openExactly(world.installation.program.mirrorPath);
+/** What differs between the mirror and the newest of everything, and what in its history must not be. */
+export async function differencesFromTheNewest(world: World): Promise<readonly string[]> {
+  return await inMirror(world, async (mirror) => [
+    ...(await differencesIn(mirror, everythingPublished(world.feed))),
+    ...(await stepsBack(mirror, world)),
+  ]);
+}
+
+/**
+ * Lines of the mirror's history that lead to a lower version, but for reloads of a dataset whose versions began again.
+ */
+async function stepsBack(mirror: ExactMirror, world: World): Promise<readonly string[]> {
+  const lines = await readLines(mirror);
+  return [...lines].flatMap(([datasetId, own]) =>
+    own.flatMap(({ from, to, kind }) => {
+      if (from === null || Number(to) >= Number(from)) return [];
+      world.tally.add('seen: a lower version');
+      if (kind === 'snapshot' && world.wentBack.has(datasetId)) return [];
+      return [`${datasetId} went back from v${from} to v${to} by ${kind}`];
+    }),
+  );
+}
+
+async function inMirror<T>({ installation }: World, look: (mirror: ExactMirror) => Promise<T>): Promise<T> {
+  const mirror = await openExactly(installation.program.mirrorPath);
   try {
-    const lines = await readLines(mirror);
-    return [...lines].flatMap(([datasetId, own]) =>
-      own.flatMap(({ from, to, kind }) => {
-        const isBack = from !== null && Number(to) < Number(from);
-        if (!isBack) return [];
-        world.tally.add('seen: a lower version');
-        const isReload = kind === 'snapshot' && world.wentBack.has(datasetId);
-        return isReload ? [] : [`${datasetId} went back from v${from} to v${to} by ${kind}`];
-      }),
-    );
+    return await look(mirror);
   } finally {
     mirror.close();
   }

@@ -11,11 +11,11 @@ import type { Tally } from './tally.ts';
 import { World } from './world.ts';
 
 export const FEWEST_STEPS = 10;
-const MOST_STEPS = 12;
-const SHARE_OF_CATCH_UPS = 0.2;
-const SHARE_OF_CALM = 0.03;
-const SHARE_OF_IDLE_ENDS = 0.5;
-const SHARE_OF_LOOKS = 0.06;
+const MOST_STEPS = 11;
+const SHARE_OF_CATCH_UPS = 0.15;
+const SHARE_OF_CALM = 0.02;
+const SHARE_OF_IDLE_ENDS = 0.3;
+const SHARE_OF_LOOKS = 0.04;
 
 /** @throws Error that tells the settings and the steps, where a rule was broken; it has the stack of what broke it. */
 export async function runHistory(seed: number, tally: Tally): Promise<void> {

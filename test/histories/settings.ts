@@ -28,9 +28,9 @@ const EXTREME_KINDS: readonly (readonly DatasetKind[])[] = [
   ['permits', 'specimens'],
   ['permits', 'zoning'],
 ];
-const SHARE_OF_EXTREME_KINDS = 0.12;
+const SHARE_OF_EXTREME_KINDS = 0.1;
 /** Of histories with so many datasets that their removal at once asks for a person. */
-const SHARE_OF_MANY_DATASETS = 0.025;
+const SHARE_OF_MANY_DATASETS = 0.015;
 const MANY_COUNTIES: readonly number[] = [0, 1, 2, 3, 4];
 /** Of the first four, those without envelope columns: without files, nobody could tell that they are left out. */
 const WITHOUT_ENVELOPE: readonly number[] = [2, 3];

@@ -22,12 +22,16 @@ export async function mirrorDifferences(
 ): Promise<readonly string[]> {
   const mirror = await openExactly(mirrorPath);
   try {
-    const differences = [...(await bookDifferences(mirror, expected))];
-    for (const dataset of expected.datasets) differences.push(...(await tableDifferences(mirror, dataset)));
-    return differences;
+    return await differencesIn(mirror, expected);
   } finally {
     mirror.close();
   }
+}
+
+export async function differencesIn(mirror: ExactMirror, expected: Expectation): Promise<readonly string[]> {
+  const differences = [...(await bookDifferences(mirror, expected))];
+  for (const dataset of expected.datasets) differences.push(...(await tableDifferences(mirror, dataset)));
+  return differences;
 }
 
 async function tableDifferences(

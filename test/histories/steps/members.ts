@@ -66,11 +66,13 @@ export const memberSteps: readonly Step[] = [
   },
   {
     name: 'removal: of so many at once that a person has to agree',
-    weight: 60,
+    weight: 400,
     applies: ({ members }) => members.length >= MANY_DATASETS,
     act: async (world) => {
       await catchUp(world);
-      return world.members.map((datasetId) => remove(world, datasetId)).join('; ');
+      const removed = world.members.map((datasetId) => remove(world, datasetId)).join('; ');
+      await catchUp(world);
+      return removed;
     },
   },
   {

@@ -1,9 +1,11 @@
 /** Stores that are lost or restored from a copy, and processes that end: on their own, or killed at work. */
 
 import type { Operation } from '../../../fixtures/feed/operations.ts';
+import { hasMembers } from '../happenings.ts';
 import type { Store } from '../installation.ts';
 import { killAtDurableMoment, killAtRequest } from '../kill.ts';
 import { always, type Step } from '../step.ts';
+import type { World } from '../world.ts';
 
 const KILLED_AT: readonly Operation[] = ['events', 'manifest', 'versions', 'schemas', 'changes', 'file'];
 const LAST_DURABLE_MOMENT = 40;
@@ -31,24 +33,28 @@ export const storeSteps: readonly Step[] = [
   },
   {
     name: 'process: killed at a request',
-    weight: 2.5,
+    weight: 1.3,
     applies: always,
-    act: (world) => {
-      const operation = world.random.pick(KILLED_AT);
-      if (world.members.length > 0) world.publish(world.anyMember());
-      return killAtRequest(world, operation, world.random.integer(1, 2));
+    act: async (world) => {
+      const published = publishSome(world);
+      return `${published}${await killAtRequest(world, world.random.pick(KILLED_AT), world.random.integer(1, 2))}`;
     },
   },
   {
     name: 'process: killed at a durable effect',
-    weight: 3.5,
+    weight: 1.8,
     applies: always,
-    act: (world) => {
-      if (world.members.length > 0) world.publish(world.anyMember());
-      return killAtDurableMoment(world, world.random.integer(1, LAST_DURABLE_MOMENT));
+    act: async (world) => {
+      const published = publishSome(world);
+      return `${published}${await killAtDurableMoment(world, world.random.integer(1, LAST_DURABLE_MOMENT))}`;
     },
   },
 ];
+
+/** So that there is work in which it can be killed. */
+function publishSome(world: World): string {
+  return hasMembers(world) ? `${world.publish(world.anyMember())}; ` : '';
+}
 
 function lost(store: Store): Step {
   return {

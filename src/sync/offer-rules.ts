@@ -9,7 +9,7 @@ import type { Want } from '../model/want.ts';
 import type { History } from './history.ts';
 import { type Need, pendingReloads } from './need.ts';
 import type { Offer } from './plan.ts';
-import { schemaVersionAt } from './schemas.ts';
+import { recordOf, schemaVersionAt } from './schemas.ts';
 
 /**
  * After this time a manifest that does not say how far it goes is taken to be as new as the reload that was asked for:
@@ -45,9 +45,9 @@ export function answeringOffers(
   const leadsFarEnough = (offer: Offer): boolean => reachOf(offer) >= (asking.want.atLeastVersion ?? -1);
   switch (need) {
     case 'table':
-      return isReloadAnswered(asking) ? asked : [];
+      return isReloadAnswered(asking, history) ? asked : [];
     case 'reload':
-      return isReloadAnswered(asking) ? asked.filter(leadsFarEnough) : [];
+      return isReloadAnswered(asking, history) ? asked.filter(leadsFarEnough) : [];
     case 'resync':
       return asked.filter((offer) => offer.entry.version >= tableVersion && leadsFarEnough(offer));
     case 'version':
@@ -64,24 +64,31 @@ export function answeringOffers(
 }
 
 /** Whether every subscription that asked for a reload offers what it asked for. One that has left is not waited for. */
-function isReloadAnswered(asking: Asking): boolean {
+function isReloadAnswered(asking: Asking, history: History): boolean {
   const { held, want, offers } = asking;
   return [...pendingReloads(held, want)].every(([subscriptionId, eventNumber]) => {
     const offer = offers.find((candidate) => candidate.subscriptionId === subscriptionId);
     if (offer === undefined) return !want.members.has(subscriptionId);
-    return offer.reflects === null ? isTakenToReflect(offer, asking) : offer.reflects >= eventNumber;
+    return offer.reflects === null ? isTakenToReflect(offer, asking, history) : offer.reflects >= eventNumber;
   });
 }
 
-/** Without word of the manifest on how far it goes, other content than the table's is taken for the asked one. */
-function isTakenToReflect({ subscriptionId, entry }: Offer, { held, want, now }: Asking): boolean {
+/**
+ * Without word of the manifest on how far it goes, other content than the table's is taken for the asked one, and after
+ * a while whatever it lists. A version lower than the table's is only taken where versions have begun anew: as long as
+ * the service lists the table's own, a manifest that does not is older than the table.
+ */
+function isTakenToReflect({ subscriptionId, entry }: Offer, asking: Asking, history: History): boolean {
+  const { held, want, now } = asking;
   if (entry.version < (want.atLeastVersion ?? -1)) return false;
+  if (held === null) return true;
+  const isOtherContent = entry.version >= held.version && snapshotDigest(entry.files) !== held.snapshotDigest;
+  if (isOtherContent) return true;
   const askedAt = want.reloadAskedAt.get(subscriptionId);
   // Asked as far in the future, it was asked by a clock that was wrong.
   const hasWaited =
     askedAt !== undefined && Math.abs(now.getTime() - askedAt.getTime()) >= RELOAD_ACCEPTED_AFTER_MS;
-  if (hasWaited || held === null) return true;
-  return entry.version >= held.version && snapshotDigest(entry.files) !== held.snapshotDigest;
+  return hasWaited && (entry.version >= held.version || recordOf(held.version, history) === null);
 }
 
 /**

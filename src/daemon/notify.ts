@@ -1,0 +1,169 @@
+/**
+ * Tells systemd how the daemon is doing. Node has no unix datagram socket, so the program `systemd-notify` carries the
+ * messages.
+ *
+ * Invariant: nothing here throws, blocks or outlives its limit, and at most one process runs at a time. Every message says
+ * all that holds at that moment, so one that was lost or replaced by a later one is made good by the next.
+ */
+
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
+import type { RunProgram } from '../lib/run-program.ts';
+
+export interface Notifier {
+  /** The daemon does its work; also at the end of a reload. */
+  ready(): void;
+  /** Real progress was made: feeds the watchdog. To be called as often as there is any; most calls cost nothing. */
+  progress(): void;
+  /** One sentence for `systemctl status`. */
+  status(sentence: string): void;
+  /** The configuration is being read again; `ready` ends it. */
+  reloading(): void;
+  /** The daemon is ending. Nothing but the status changes after this. */
+  stopping(): void;
+  /** Resolves when all that was told has been handed over or given up. To be awaited before the process ends. */
+  settled(): Promise<void>;
+}
+
+export interface NotifierParts {
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly pid: number;
+  readonly run: RunProgram;
+  readonly clock: Clock;
+  /** Microseconds on the system's monotonic clock, which counts from the start of the machine. */
+  readonly microsecondsSinceBoot: () => bigint;
+  readonly log: Log;
+}
+
+/** The longest that one message may take. */
+const MESSAGE_TIMEOUT_MS = 5_000;
+/** The pause after a message, in which what is told is gathered for the next. */
+const PAUSE_MS = 200;
+/** A message of systemd's holds more, but nobody reads it. */
+const MAX_STATUS_CHARACTERS = 200;
+/** The watchdog is fed this many times in its period at most. */
+const FEEDS_PER_PERIOD = 4;
+
+/** Does nothing where no service manager listens, which is where NOTIFY_SOCKET is not set. */
+export function createNotifier(parts: NotifierParts): Notifier {
+  const { NOTIFY_SOCKET: socket = '' } = parts.environment;
+  return socket === '' ? silentNotifier : new SystemdNotifier(parts, socket);
+}
+
+export const silentNotifier: Notifier = {
+  ready() {},
+  progress() {},
+  status() {},
+  reloading() {},
+  stopping() {},
+  settled: () => Promise.resolve(),
+};
+
+/** How often progress is to be told, in milliseconds; null where this process has no watchdog. */
+export function watchdogFeedMs(
+  { WATCHDOG_USEC: microseconds = '', WATCHDOG_PID: watched = '' }: NotifierParts['environment'],
+  pid: number,
+): number | null {
+  const isOurs = watched === '' || watched === String(pid);
+  const periodMs = /^\d{1,15}$/.test(microseconds) ? Number(microseconds) / 1_000 : 0;
+  return isOurs && periodMs > 0 ? periodMs / FEEDS_PER_PERIOD : null;
+}
+
+class SystemdNotifier implements Notifier {
+  readonly #parts: NotifierParts;
+  readonly #environment: Readonly<Record<string, string>>;
+  readonly #feedMs: number | null;
+  /** What the daemon is, as systemd words it. */
+  #phase: readonly string[] = [];
+  #status: readonly string[] = [];
+  #nextFeedMs = Number.NEGATIVE_INFINITY;
+  #isFed = true;
+  #isTold = true;
+  #isStopping = false;
+  #hasFailed = false;
+  #work: Promise<void> | null = null;
+
+  constructor(parts: NotifierParts, socket: string) {
+    const { PATH: path = '' } = parts.environment;
+    this.#parts = parts;
+    this.#environment = { PATH: path, NOTIFY_SOCKET: socket };
+    this.#feedMs = watchdogFeedMs(parts.environment, parts.pid);
+  }
+
+  ready(): void {
+    this.#enter(['READY=1']);
+  }
+
+  reloading(): void {
+    this.#enter(['RELOADING=1', `MONOTONIC_USEC=${this.#parts.microsecondsSinceBoot()}`]);
+  }
+
+  stopping(): void {
+    this.#enter(['STOPPING=1']);
+    this.#isStopping = true;
+  }
+
+  status(sentence: string): void {
+    const line = `STATUS=${sentence.replace(/\s+/g, ' ').slice(0, MAX_STATUS_CHARACTERS)}`;
+    if (line === this.#status[0]) return;
+    this.#status = [line];
+    this.#tell();
+  }
+
+  progress(): void {
+    const nowMs = this.#parts.clock.monotonicMs();
+    if (this.#feedMs === null || nowMs < this.#nextFeedMs) return;
+    this.#nextFeedMs = nowMs + this.#feedMs;
+    this.#isFed = false;
+    this.#tell();
+  }
+
+  async settled(): Promise<void> {
+    await this.#work;
+  }
+
+  #enter(phase: readonly string[]): void {
+    if (this.#isStopping) return;
+    this.#phase = phase;
+    this.#tell();
+  }
+
+  #tell(): void {
+    this.#isTold = false;
+    this.#work ??= this.#sendAll();
+  }
+
+  async #sendAll(): Promise<void> {
+    while (!this.#isTold) {
+      await this.#send();
+      if (!this.#isTold) await this.#parts.clock.sleep(PAUSE_MS);
+    }
+    this.#work = null;
+  }
+
+  async #send(): Promise<void> {
+    const feed = this.#isFed ? [] : ['WATCHDOG=1'];
+    const lines = [...this.#phase, ...this.#status, ...feed];
+    this.#isTold = true;
+    this.#isFed = true;
+    try {
+      await this.#parts.run({
+        file: 'systemd-notify',
+        // Without it the program waits seconds for a service manager that is slow or not there.
+        args: ['--no-block', ...lines],
+        environment: this.#environment,
+        timeoutMs: MESSAGE_TIMEOUT_MS,
+      });
+    } catch (error) {
+      this.#tellFailure(error);
+    }
+  }
+
+  /** Once: the next messages are likely to fail in the same way, and the service manager has its own word for silence. */
+  #tellFailure(error: unknown): void {
+    if (this.#hasFailed) return;
+    this.#hasFailed = true;
+    const fields = { reason: error instanceof Error ? error.message : String(error) };
+    this.#parts.log.warn(fields, 'systemd could not be told how feed-sync is doing.');
+  }
+}

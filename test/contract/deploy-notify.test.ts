@@ -1,0 +1,209 @@
+/** What systemd is told, seen by a `systemd-notify` that stands first in PATH and writes down what it is given. */
+
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import {
+  createNotifier,
+  type Notifier,
+  type NotifierParts,
+  watchdogFeedMs,
+} from '../../src/daemon/notify.ts';
+import type { Clock } from '../../src/lib/clock.ts';
+import { type Log, silentLog } from '../../src/lib/log.ts';
+import { type ProgramRun, runProgram } from '../../src/lib/run-program.ts';
+
+const PID = 4_711;
+const SOCKET = '/run/systemd/notify';
+
+/** Time that passes only where a test says so; a pause is over at once. */
+class SteppedClock implements Clock {
+  #nowMs = 0;
+  now = (): Date => new Date(this.#nowMs);
+  monotonicMs = (): number => this.#nowMs;
+  sleep = (): Promise<void> => Promise.resolve();
+  pass(durationMs: number): void {
+    this.#nowMs += durationMs;
+  }
+}
+
+function parts(changed: Partial<NotifierParts>): NotifierParts {
+  return {
+    environment: { NOTIFY_SOCKET: SOCKET },
+    pid: PID,
+    run: () => Promise.reject(new Error('nothing is to be run here')),
+    clock: new SteppedClock(),
+    microsecondsSinceBoot: () => 1_234_567n,
+    log: silentLog,
+    ...changed,
+  };
+}
+
+/** A folder with a `systemd-notify` that writes a line for each call, and what was written. */
+function recordingProgram(): { readonly path: string; told(): readonly string[] } {
+  const folder = mkdtempSync(join(tmpdir(), 'feed-sync-notify-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const record = join(folder, 'told');
+  const program = join(folder, 'systemd-notify');
+  writeFileSync(record, '');
+  writeFileSync(program, `#!/bin/sh\n(printf '%s|' "$@"; env | grep -c FEED_SYNC_ ) >> '${record}'\n`);
+  chmodSync(program, 0o755);
+  const told = (): readonly string[] => readFileSync(record, 'utf8').trimEnd().split('\n');
+  return { path: `${folder}:${process.env['PATH']}`, told };
+}
+
+/** A program that ends when the test says so. */
+function heldProgram(): { readonly run: NotifierParts['run']; readonly runs: ProgramRun[]; end(): void } {
+  const runs: ProgramRun[] = [];
+  let end = (): void => {};
+  const run = (started: ProgramRun): Promise<void> => {
+    runs.push(started);
+    return new Promise((resolve) => {
+      end = resolve;
+    });
+  };
+  return { run, runs, end: () => end() };
+}
+
+async function inTurn(notifier: Notifier, ...steps: readonly (() => void)[]): Promise<void> {
+  for (const step of steps) {
+    step();
+    await notifier.settled();
+  }
+}
+
+describe('systemd is told', () => {
+  it('that the daemon is ready, goes on, reloads and stops; and is given nothing of our environment', async () => {
+    const { path, told } = recordingProgram();
+    const environment = {
+      PATH: path,
+      NOTIFY_SOCKET: SOCKET,
+      WATCHDOG_USEC: '40000000',
+      FEED_SYNC_API_KEY: 'a-key',
+    };
+    const notifier = createNotifier(parts({ environment, run: runProgram }));
+    await inTurn(
+      notifier,
+      () => notifier.status('Loading 3 datasets.'),
+      () => notifier.ready(),
+      () => notifier.progress(),
+      () => notifier.reloading(),
+      () => notifier.ready(),
+      () => notifier.stopping(),
+    );
+    const status = 'STATUS=Loading 3 datasets.';
+    expect(told()).toEqual([
+      `--no-block|${status}|0`,
+      `--no-block|READY=1|${status}|0`,
+      `--no-block|READY=1|${status}|WATCHDOG=1|0`,
+      `--no-block|RELOADING=1|MONOTONIC_USEC=1234567|${status}|0`,
+      `--no-block|READY=1|${status}|0`,
+      `--no-block|STOPPING=1|${status}|0`,
+    ]);
+  });
+
+  it('nothing where it does not listen', async () => {
+    const { run, runs } = heldProgram();
+    const notifier = createNotifier(parts({ environment: { WATCHDOG_USEC: '40000000' }, run }));
+    await inTurn(
+      notifier,
+      () => notifier.status('Idle.'),
+      () => notifier.ready(),
+      () => notifier.progress(),
+      () => notifier.reloading(),
+      () => notifier.stopping(),
+    );
+    expect(runs).toEqual([]);
+  });
+
+  it('by one process at a time, and then what holds by then', async () => {
+    const { run, runs, end } = heldProgram();
+    const notifier = createNotifier(parts({ run }));
+    notifier.ready();
+    notifier.status('One.');
+    notifier.status('Two.');
+    notifier.stopping();
+    notifier.ready();
+    await Promise.resolve();
+    expect(runs.map(({ args }) => args)).toEqual([['--no-block', 'READY=1']]);
+    end();
+    await expect.poll(() => runs.length).toBe(2);
+    end();
+    await notifier.settled();
+    expect(runs.slice(1).map(({ args }) => args)).toEqual([['--no-block', 'STOPPING=1', 'STATUS=Two.']]);
+    expect(runs.every(({ timeoutMs }) => timeoutMs <= 5_000)).toBe(true);
+  });
+
+  it('a status of one short line, and only where it is another', async () => {
+    const lines: (readonly string[])[] = [];
+    const run = ({ args }: ProgramRun): Promise<void> => {
+      lines.push(args.slice(1));
+      return Promise.resolve();
+    };
+    const notifier = createNotifier(parts({ run }));
+    const long = `One\nREADY=1 ${'x'.repeat(500)}`;
+    await inTurn(
+      notifier,
+      () => notifier.status(long),
+      () => notifier.status(long),
+    );
+    expect(lines).toEqual([[`STATUS=One READY=1 ${'x'.repeat(188)}`]]);
+  });
+});
+
+describe('the watchdog', () => {
+  it('is fed four times in its period at most, however much progress there is', async () => {
+    const clock = new SteppedClock();
+    let feeds = 0;
+    const run = ({ args }: ProgramRun): Promise<void> => {
+      feeds += args.includes('WATCHDOG=1') ? 1 : 0;
+      return Promise.resolve();
+    };
+    const environment = { NOTIFY_SOCKET: SOCKET, WATCHDOG_USEC: '40000000', WATCHDOG_PID: String(PID) };
+    const notifier = createNotifier(parts({ environment, run, clock }));
+    for (let second = 0; second < 40; second += 1) {
+      notifier.progress();
+      await notifier.settled();
+      clock.pass(1_000);
+    }
+    expect(feeds).toBe(4);
+  });
+
+  it.each([
+    [{ WATCHDOG_USEC: '600000000' }, 150_000],
+    [{ WATCHDOG_USEC: '600000000', WATCHDOG_PID: String(PID) }, 150_000],
+    [{ WATCHDOG_USEC: '600000000', WATCHDOG_PID: '1' }, null],
+    [{ WATCHDOG_USEC: '0' }, null],
+    [{ WATCHDOG_USEC: 'soon' }, null],
+    [{}, null],
+  ])('with %j is fed every %s ms', (environment, feedMs) => {
+    expect(watchdogFeedMs(environment, PID)).toBe(feedMs);
+  });
+});
+
+describe('a program that does not work', () => {
+  it('is warned of once, and harms nothing', async () => {
+    const warnings: string[] = [];
+    const log: Log = { ...silentLog, warn: (_fields, message) => void warnings.push(message) };
+    const environment = { PATH: '/nowhere', NOTIFY_SOCKET: SOCKET };
+    const notifier = createNotifier(parts({ environment, run: runProgram, log }));
+    await inTurn(
+      notifier,
+      () => notifier.ready(),
+      () => notifier.stopping(),
+    );
+    expect(warnings).toEqual(['systemd could not be told how feed-sync is doing.']);
+  });
+
+  it('is killed at its limit', async () => {
+    const run = {
+      file: 'sleep',
+      args: ['600'],
+      environment: { PATH: process.env['PATH'] ?? '' },
+      timeoutMs: 50,
+    };
+    await expect(runProgram(run)).rejects.toMatchObject({ killed: true, signal: 'SIGKILL' });
+  });
+});

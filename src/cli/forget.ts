@@ -58,7 +58,7 @@ function refuseUnlessMissing(id: string, checkpoint: CheckpointReader): void {
   if (refusal !== undefined) {
     const answer = [refusal.status, refusal.code].filter((word) => word !== null).join(' ');
     throw new UsageError(`${name} is not held as missing: the service refuses it (${printable(answer)}).`, {
-      hint: `feed-sync resume --subscription ${printable(id)}, then feed-sync once: ${missing}.`,
+      hint: `Run feed-sync once: ${missing}.`,
     });
   }
   const followed = checkpoint.followed();

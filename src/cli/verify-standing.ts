@@ -6,6 +6,7 @@ import type { Held } from '../destination/destination.ts';
 import type { RememberedContract } from '../model/contract.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Want } from '../model/want.ts';
+import { holdOfEveryMember } from '../sync/holds.ts';
 import { isChosenDataset } from '../sync/selection.ts';
 import { keyHashOf } from './key-hash.ts';
 import { tellUnknown } from './unknown-ids.ts';
@@ -59,7 +60,7 @@ export function standingOf(
     return { kind: 'not-wanted', isApprovalAwaited };
   }
   if (!isChosen(datasetId, configuration)) return { kind: 'left-out' };
-  const hold = holdOf(datasetId, holds) ?? holdOfEveryMember(members, holds);
+  const hold = holdOf(datasetId, holds) ?? holdOfEveryMember(members, (id) => holdOfSubscription(id, holds));
   return hold === null ? { kind: 'followed' } : { kind: 'held', hold };
 }
 
@@ -69,12 +70,10 @@ function holdOf(datasetId: string, holds: readonly Hold[]): Hold | null {
   );
 }
 
-/** What only held subscriptions hold is held with them, as in a catch-up. */
-function holdOfEveryMember(members: ReadonlySet<string>, holds: readonly Hold[]): Hold | null {
-  const ofMembers = holds.filter(
-    ({ refusal: { scope } }) => scope.kind === 'subscription' && members.has(scope.subscriptionId),
-  );
-  return ofMembers.length === members.size ? (ofMembers[0] ?? null) : null;
+function holdOfSubscription(subscriptionId: string, holds: readonly Hold[]): Hold | null {
+  const isOfIt = ({ refusal: { scope } }: Hold): boolean =>
+    scope.kind === 'subscription' && scope.subscriptionId === subscriptionId;
+  return holds.find(isOfIt) ?? null;
 }
 
 /** That of another key stands no more. */

@@ -45,6 +45,18 @@ export function storeHold({ checkpoint, choices: { keyHash }, clock }: Parts, re
   return hold;
 }
 
+/**
+ * What only held subscriptions hold is held with them, for what they say of it is not known: the hold of one of them,
+ * or null. `members`: the subscriptions that hold the dataset.
+ */
+export function holdOfEveryMember(
+  members: ReadonlySet<string>,
+  holdOf: (subscriptionId: string) => Hold | null,
+): Hold | null {
+  const ofMembers = [...members].map(holdOf);
+  return ofMembers.every((hold) => hold !== null) ? (ofMembers[0] ?? null) : null;
+}
+
 function isLiftedByKey(checkpoint: Checkpoint, hold: Hold, keyHash: string): boolean {
   if (hold.keyHash === keyHash) return false;
   checkpoint.lift(hold.refusal.scope);

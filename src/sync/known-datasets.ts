@@ -1,9 +1,7 @@
 /** The datasets of a catch-up, with what both stores know of each. */
 
-import type { Hold } from '../checkpoint/checkpoint.ts';
 import type { Held } from '../destination/destination.ts';
-import type { Want } from '../model/want.ts';
-import { type Holds, standingHolds } from './holds.ts';
+import { holdOfEveryMember, standingHolds } from './holds.ts';
 import type { Parts } from './parts.ts';
 import { isChosenDataset } from './selection.ts';
 import type { Known } from './state.ts';
@@ -30,13 +28,7 @@ export function knownDatasets(parts: Parts, held: Held): readonly Known[] {
     .map((want) => ({
       want,
       held: held.datasets.get(want.datasetId) ?? null,
-      hold: holds.ofDataset(want.datasetId) ?? holdOfEveryMember(want, holds),
+      hold: holds.ofDataset(want.datasetId) ?? holdOfEveryMember(want.members, holds.ofSubscription),
       failure: failures.get(want.datasetId) ?? null,
     }));
-}
-
-/** What is held by held subscriptions alone is held with them: what they say of it is not known. */
-function holdOfEveryMember({ members }: Want, holds: Holds): Hold | null {
-  const ofMembers = [...members].map((subscriptionId) => holds.ofSubscription(subscriptionId));
-  return ofMembers.every((hold) => hold !== null) ? (ofMembers[0] ?? null) : null;
 }

@@ -31,8 +31,9 @@ export function subscriptionsBefore(
 }
 
 /**
- * Holds every subscription that was there and is not `chosen` now. `seen`: what the service lists, chosen or not. A
- * hold that stands already stays as it is, also that of a subscription which is back.
+ * Holds every subscription that was there and is not `chosen` now. `seen`: what the service lists, chosen or not. One
+ * that the service refused before it was gone is missing from now on, so that a person may give it up. One that is
+ * held as missing stays so, also when it is back.
  */
 export function holdMissing(
   seen: readonly Subscription[],
@@ -42,7 +43,9 @@ export function holdMissing(
 ): void {
   const holds = standingHolds(parts);
   for (const refusal of missing(seen, chosen, subscriptionsBefore(held, parts))) {
-    if (holds.ofSubscription(refusal.scope.subscriptionId) === null) storeHold(parts, refusal);
+    const standing = holds.ofSubscription(refusal.scope.subscriptionId);
+    const isHeldAsMissing = standing?.refusal.status === null;
+    if (!isHeldAsMissing) storeHold(parts, refusal);
   }
 }
 

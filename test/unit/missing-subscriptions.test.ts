@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { calm, kinds, smallWorld, subscribe, versions, type World } from '../support/small-world.ts';
-import { entry, event, id, subscription } from '../support/sync-values.ts';
+import { entry, event, hold, id, subscription } from '../support/sync-values.ts';
 
 const scope = { kind: 'subscription', subscriptionId: 'sub_2' } as const;
 const travis = subscription();
@@ -110,6 +110,19 @@ describe('F35 a subscription that is gone', () => {
     list(world, travis, harris);
     await world.catchUp();
     expect(world.checkpoint.holds()).toEqual([before]);
+  });
+
+  it('W27 is missing where it had been refused before, so that it can be given up', async () => {
+    const world = await two();
+    world.checkpoint.hold(hold(scope));
+    list(world, travis);
+    expect(missingOf(await world.catchUp())).toEqual([notListed]);
+  });
+
+  it('that is refused stays refused while it is there', async () => {
+    const world = await two();
+    world.checkpoint.hold(hold(scope));
+    expect(missingOf(await world.catchUp())).toMatchObject([{ code: 'outside_coverage' }]);
   });
 
   it('is found where only the mirror knows of it', async () => {

@@ -5,6 +5,8 @@ import type { Secret } from '../lib/secret.ts';
 
 /** What every command needs, also those that only look at what is on this machine. Paths are absolute. */
 export interface LocalConfiguration {
+  /** Globs on dataset ids (`*` stands for any text). All of them: include `*`, exclude nothing. */
+  readonly datasets: { readonly include: readonly string[]; readonly exclude: readonly string[] };
   readonly dataDirectory: string;
   readonly destination: { readonly path: string };
   readonly checkpoint: { readonly path: string };
@@ -28,8 +30,6 @@ export interface ServiceConfiguration {
   };
   /** Ids or names; null: all. */
   readonly subscriptions: readonly string[] | null;
-  /** Globs on dataset ids (`*` stands for any text). All of them: include `*`, exclude nothing. */
-  readonly datasets: { readonly include: readonly string[]; readonly exclude: readonly string[] };
   /** What a schema change that only adds columns does; every other one loads the snapshot again. */
   readonly schemaChanges: 'reload' | 'alter';
   /** What becomes of the table of a dataset that no subscription holds any more. */

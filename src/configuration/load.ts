@@ -96,6 +96,10 @@ function openLevels({ flags, environment, workingDirectory, readFile }: LoadInpu
 
 function localPart(resolution: Resolution): LocalConfiguration {
   return {
+    datasets: {
+      include: resolvedValue(resolution, 'datasets.include'),
+      exclude: resolvedValue(resolution, 'datasets.exclude'),
+    },
     dataDirectory: resolvedValue(resolution, 'dataDir'),
     destination: { path: resolvedValue(resolution, 'destination.path') },
     checkpoint: { path: resolvedValue(resolution, 'checkpoint.path') },
@@ -119,10 +123,6 @@ function servicePart(resolution: Resolution, apiKey: Secret): ServiceConfigurati
       },
     },
     subscriptions: resolvedValue(resolution, 'subscriptions'),
-    datasets: {
-      include: resolvedValue(resolution, 'datasets.include'),
-      exclude: resolvedValue(resolution, 'datasets.exclude'),
-    },
     schemaChanges: resolvedValue(resolution, 'schemaChanges'),
     removedDatasets: resolvedValue(resolution, 'removedDatasets'),
     downloads: { allowedOrigins: resolvedValue(resolution, 'downloads.allowedOrigins') },

@@ -4,8 +4,10 @@
  */
 
 import { join } from 'node:path';
-import { choice, count, duration, path, size } from './kinds.ts';
+import { choice, count, duration, list, path, size } from './kinds.ts';
+import { datasetGlob } from './service-kinds.ts';
 import {
+  absent,
   type Derive,
   type DerivedDefault,
   derived,
@@ -20,6 +22,16 @@ const LEAST_MEMORY_LIMIT_BYTES = 64e6;
 const MOST_THREADS = 1_024;
 
 export const localSettings = {
+  'datasets.include': {
+    kind: list(datasetGlob, 'not empty'),
+    default: absent('all', ['*'], '["us-tx-*"]'),
+    description: 'The datasets to mirror, by id; * stands for any text.',
+  },
+  'datasets.exclude': {
+    kind: list(datasetGlob, 'may be empty'),
+    default: absent('none', [], '["*-permits"]'),
+    description: 'The datasets to leave out of those included, by id; * stands for any text.',
+  },
   dataDir: {
     kind: path('folder'),
     default: derived('$STATE_DIRECTORY, else ./data', dataDirectoryDefault),

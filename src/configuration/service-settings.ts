@@ -4,7 +4,7 @@
  */
 
 import { choice, count, duration, list, path, secret, size } from './kinds.ts';
-import { baseUrl, datasetGlob, identifier, manifestPath, origin, parameterName } from './service-kinds.ts';
+import { baseUrl, identifier, manifestPath, origin, parameterName } from './service-kinds.ts';
 import { absent, required, type Setting, written } from './setting.ts';
 
 export const serviceSettings = {
@@ -37,16 +37,6 @@ export const serviceSettings = {
     kind: list(identifier, 'not empty'),
     default: absent('all', null, '["sub_1", "Texas parcels"]'),
     description: 'The subscriptions to follow, by id or name.',
-  },
-  'datasets.include': {
-    kind: list(datasetGlob, 'not empty'),
-    default: absent('all', ['*'], '["us-tx-*"]'),
-    description: 'The datasets to mirror, by id; * stands for any text.',
-  },
-  'datasets.exclude': {
-    kind: list(datasetGlob, 'may be empty'),
-    default: absent('none', [], '["*-permits"]'),
-    description: 'The datasets to leave out of those included, by id; * stands for any text.',
   },
   schemaChanges: {
     kind: choice(['reload', 'alter']),

@@ -163,6 +163,7 @@ describe('the local part', () => {
   it('needs neither address nor key, and holds nothing of the service', () => {
     const { configuration, sources } = loadLocal({ environment: {} });
     expect(configuration).toEqual({
+      datasets: { include: ['*'], exclude: [] },
       dataDirectory: '/home/ann/data',
       destination: { path: '/home/ann/data/mirror.duckdb' },
       checkpoint: { path: '/home/ann/data/checkpoint.sqlite' },

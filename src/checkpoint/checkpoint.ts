@@ -117,8 +117,8 @@ export interface Failure {
   readonly error: string;
   readonly message: string;
   readonly hint: string | null;
-  /** The identity of the content that failed: the same content is not fetched again before `retryAt`. Null: not content. */
-  readonly content: string | null;
+  /** The identities of what was found bad: none of it is fetched again before `retryAt`. Empty: it was no content. */
+  readonly contents: readonly string[];
   /** Consecutive failures. */
   readonly attempts: number;
   readonly failedAt: Date;

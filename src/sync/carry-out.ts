@@ -3,11 +3,13 @@
 import { present, unreachable } from '../lib/assert.ts';
 import { formatCount } from '../lib/units.ts';
 import { BadChangesError, type DataError } from '../model/errors.ts';
+import type { Version } from '../model/version.ts';
 import { applyChanges } from './apply-changes.ts';
+import { changesContentOf, contentOf } from './content.ts';
 import type { History } from './history.ts';
 import { loadSnapshot } from './load-snapshot.ts';
 import type { Offers } from './offers.ts';
-import { changesContentOf, contentOf, type Plan } from './plan.ts';
+import type { Plan } from './plan.ts';
 import { retire } from './retire.ts';
 import type { Known } from './state.ts';
 import type { Tools, WorkOutcome } from './work.ts';
@@ -74,8 +76,10 @@ export function contentAtFault(work: Work, error: DataError): string | null {
     case 'load':
       return contentOf(work.offer.entry);
     case 'apply': {
-      const last = present(work.versions.at(-1), 'a path has versions').version;
-      return changesContentOf(error instanceof BadChangesError ? error.version : last);
+      const last = present(work.versions.at(-1), 'a path has versions');
+      const isBlamed = ({ version }: Version) =>
+        error instanceof BadChangesError && version === error.version;
+      return changesContentOf(work.versions.find(isBlamed) ?? last);
     }
     case 'retire':
       return null;

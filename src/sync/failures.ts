@@ -1,23 +1,31 @@
-/** When something that failed is tried again. Pure. */
+/** What is remembered of something that failed, and when it is tried again. Pure. */
 
 import type { Failure } from '../checkpoint/checkpoint.ts';
 import { DataError, FeedSyncError } from '../model/errors.ts';
+import { isStanding } from './content.ts';
 
 /** The same bad content is not fetched again for a day, unless the service names other content or a person asks. */
 export const SAME_CONTENT_AGAIN_AFTER_MS = 24 * 3_600_000;
 const FIRST_RETRY_AFTER_MS = 60_000;
 const LAST_RETRY_AFTER_MS = 3_600_000;
+/** Bad contents of one dataset that are remembered; the oldest are fetched again first. */
+export const MAX_BAD_CONTENTS = 50;
 
-/** `content` is the identity of what was being loaded; it counts only where the content itself is at fault. */
+/**
+ * `contents` are the identities of what was being loaded, the newest first; they count only where the content itself is
+ * at fault. What was found bad before and still stands is bad still, whatever the trouble is now.
+ */
 export function failureOf(
   datasetId: string,
   error: Error,
-  content: string | null,
+  contents: readonly string[],
   previous: Failure | null,
   now: Date,
 ): Failure {
   const attempts = (previous?.attempts ?? 0) + 1;
-  const contentAtFault = error instanceof DataError && content !== null;
+  const standing = previous !== null && isStanding(previous, now) ? previous : null;
+  const contentAtFault = error instanceof DataError && contents.length > 0;
+  if (!contentAtFault && standing !== null && standing.contents.length > 0) return standing;
   const waitMs = contentAtFault
     ? SAME_CONTENT_AGAIN_AFTER_MS
     : Math.min(LAST_RETRY_AFTER_MS, FIRST_RETRY_AFTER_MS * 2 ** (attempts - 1));
@@ -26,9 +34,13 @@ export function failureOf(
     error: error.name,
     message: error.message,
     hint: error instanceof FeedSyncError ? error.hint : null,
-    content: contentAtFault ? content : null,
+    contents: contentAtFault ? remembered([...contents, ...(standing?.contents ?? [])]) : [],
     attempts,
     failedAt: now,
     retryAt: new Date(now.getTime() + waitMs),
   };
+}
+
+function remembered(contents: readonly string[]): readonly string[] {
+  return [...new Set(contents)].slice(0, MAX_BAD_CONTENTS);
 }

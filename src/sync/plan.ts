@@ -5,12 +5,13 @@
  */
 
 import type { Hold } from '../checkpoint/checkpoint.ts';
-import { type ManifestEntry, snapshotDigest } from '../model/manifest.ts';
+import type { ManifestEntry } from '../model/manifest.ts';
 import type { Schema } from '../model/schema.ts';
 import type { Version } from '../model/version.ts';
+import { type FailedBefore, failedBefore } from './content.ts';
 import type { History } from './history.ts';
 import { type RetirementVerdict, retirementReason } from './retirement.ts';
-import { type FailedBefore, type SituationsAtWork, situationAtWork } from './situations.ts';
+import { type SituationsAtWork, situationAtWork } from './situations.ts';
 import { type Known, stateOf } from './state.ts';
 
 /** A dataset as the manifest of one subscription lists it. */
@@ -110,6 +111,9 @@ const AT_WORK: Row<keyof SituationsAtWork> = {
   'list-lags': wait('list-lags'),
 };
 
+/** The changes gave way to a snapshot that failed. */
+const UNUSABLE_BEFORE = 'they could not be used before';
+
 const HELD: Row<'refused'> = { refused: reportHold };
 
 const RETIRED: Row<'no-table' | 'logs-unread' | 'needs-approval' | 'may-be-retired'> = {
@@ -126,7 +130,7 @@ export function plan(input: PlanInput): Plan {
     case 'absent':
     case 'live':
     case 'failed':
-      return step(AT_WORK, situationAtWork(input, failuresOf(input)));
+      return atWork(input, failedBefore(input.failure, input.now));
     case 'held':
       return step(HELD, { kind: 'refused', data: state.hold });
     case 'retired':
@@ -134,19 +138,13 @@ export function plan(input: PlanInput): Plan {
   }
 }
 
-/**
- * The identity of what an entry offers: failed content is told from new content by it. What is stated of the files
- * belongs to it, because a statement that was wrong fails them, too.
- */
-export function contentOf({ version, rowCount, files }: ManifestEntry): string {
-  const bytes = files.map((file) => file.bytes ?? '?').join('+');
-  const rows = [rowCount, ...files.map((file) => file.rowCount)].map((count) => count ?? '?').join('+');
-  return `version ${version}, ${rows} rows, ${bytes} bytes, ${snapshotDigest(files) ?? 'without a digest'}`;
-}
-
-/** The identity of the changes of a version, as `contentOf` is that of a snapshot. */
-export function changesContentOf(version: number): string {
-  return `changes of version ${version}`;
+function atWork(input: PlanInput, failed: FailedBefore): Plan {
+  const versions = input.history?.versions ?? [];
+  const before = versions.filter(failed.unusable).map(({ version }) => [version, UNUSABLE_BEFORE] as const);
+  return step(
+    AT_WORK,
+    situationAtWork({ ...input, unusable: new Map([...before, ...input.unusable]) }, failed),
+  );
 }
 
 function step<Kind extends keyof Situations>(row: Row<Kind>, { kind, data }: Situation<Kind>): Plan {
@@ -167,14 +165,4 @@ function situationOfRetired({
     case 'allowed':
       return { kind: 'may-be-retired', data: { reason: retirementReason(want) } };
   }
-}
-
-/** What failed in the future was written down by a clock that was wrong: its word would hold for as long. */
-function failuresOf({ failure, now }: PlanInput): FailedBefore {
-  const standing = failure !== null && failure.failedAt <= now && now < failure.retryAt ? failure : null;
-  const content = standing?.content ?? null;
-  return {
-    snapshot: (entry) => content !== null && content === contentOf(entry),
-    changes: ({ version }) => content !== null && content === changesContentOf(version),
-  };
 }

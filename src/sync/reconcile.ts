@@ -8,6 +8,7 @@ import type { HeldDataset } from '../destination/destination.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
 import { DataError, UnknownColumnsError } from '../model/errors.ts';
 import { contentAtFault, descriptionOf, type Work } from './carry-out.ts';
+import { unusableContentOf } from './content.ts';
 import { failureOf } from './failures.ts';
 import { type History, readHistory } from './history.ts';
 import { noteChanges, noteLoad, noteRetirement, noteUnusable } from './journal.ts';
@@ -220,10 +221,15 @@ class Reconciler {
     this.#known = { ...this.#known, failure: null };
   }
 
-  /** Bad content is of no use to a later attempt, so what was staged of it goes. */
+  /**
+   * Bad content is of no use to a later attempt, so what was staged of it goes. Changes that gave way to a snapshot that
+   * is bad are not to be fetched again with it.
+   */
   async #fail(error: DataError, content: string | null): Promise<Ending> {
     const { parts, workshop } = this.#run;
-    const failure = failureOf(this.#datasetId, error, content, this.#known.failure, parts.clock.now());
+    const gaveWay = (this.#history?.versions ?? []).filter(({ version }) => this.#unusable.has(version));
+    const contents = content === null ? [] : [content, ...gaveWay.map(unusableContentOf)];
+    const failure = failureOf(this.#datasetId, error, contents, this.#known.failure, parts.clock.now());
     parts.checkpoint.fail(failure);
     await workshop.discard(this.#datasetId);
     return { kind: 'failed', error, failure };

@@ -6,8 +6,7 @@
  */
 
 import { present } from '../lib/assert.ts';
-import type { ManifestEntry } from '../model/manifest.ts';
-import type { Version } from '../model/version.ts';
+import type { FailedBefore } from './content.ts';
 import type { History } from './history.ts';
 import { type Need, needOf, pendingReloads } from './need.ts';
 import { answeringOffers, askedOffers, reloadsSatisfiedBy } from './offer-rules.ts';
@@ -41,12 +40,6 @@ export interface SituationsAtWork {
 export type SituationAtWork = {
   [Kind in keyof SituationsAtWork]: { readonly kind: Kind; readonly data: SituationsAtWork[Kind] };
 }[keyof SituationsAtWork];
-
-/** Whether something failed before and is not to be fetched again yet. */
-export interface FailedBefore {
-  readonly snapshot: (entry: ManifestEntry) => boolean;
-  readonly changes: (version: Version) => boolean;
-}
 
 /** @throws ContractViolationError where the only way on is over a version whose schema the service does not list. */
 export function situationAtWork(input: PlanInput, failedBefore: FailedBefore): SituationAtWork {

@@ -79,7 +79,7 @@ export function watchTroubles(parts: Parts, callerSignal: AbortSignal): Troubles
       return { kind: 'held', hold: stored };
     }
     logBug(parts, error);
-    const failure = failureOf(datasetId, error, null, previous, parts.clock.now());
+    const failure = failureOf(datasetId, error, [], previous, parts.clock.now());
     attempt(() => parts.checkpoint.fail(failure));
     return { kind: 'failed', error, failure };
   };

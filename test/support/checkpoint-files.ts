@@ -66,7 +66,7 @@ export function failureOf(datasetId: string, changed: Partial<Failure> = {}): Fa
     error: 'DataError',
     message: 'row 3 has no key',
     hint: null,
-    content: 'digest',
+    contents: ['digest'],
     attempts: 1,
     failedAt: NOON,
     retryAt: new Date(NOON.getTime() + 60_000),

@@ -94,7 +94,7 @@ export function failure(changed: Partial<Failure> = {}): Failure {
     error: 'DataError',
     message: 'The file is broken.',
     hint: null,
-    content: null,
+    contents: [],
     attempts: 1,
     failedAt: NOW,
     retryAt: new Date(NOW.getTime() + 60_000),

@@ -93,8 +93,9 @@ describe('failures', () => {
   it('stand one for each dataset until they are over', async () => {
     const checkpoint = await openNew();
     checkpoint.fail(failureOf('a'));
-    checkpoint.fail(failureOf('b', { hint: 'look', content: null }));
+    checkpoint.fail(failureOf('b', { hint: 'look', contents: [] }));
     const worse = failureOf('a', {
+      contents: ['version 3', 'changes of version 3'],
       attempts: 2,
       error: 'StorageError',
       retryAt: new Date(NOON.getTime() + 120_000),
@@ -103,7 +104,7 @@ describe('failures', () => {
     expect(checkpoint.failures()).toEqual(
       new Map([
         ['a', worse],
-        ['b', failureOf('b', { hint: 'look', content: null })],
+        ['b', failureOf('b', { hint: 'look', contents: [] })],
       ]),
     );
     checkpoint.clearFailure('a');

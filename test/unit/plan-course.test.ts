@@ -7,7 +7,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ContractViolationError } from '../../src/model/errors.ts';
 import type { Schema } from '../../src/model/schema.ts';
-import { changesContentOf, contentOf, type Offer, type PlanInput, plan } from '../../src/sync/plan.ts';
+import { changesContentOf, contentOf } from '../../src/sync/content.ts';
+import { type Offer, type PlanInput, plan } from '../../src/sync/plan.ts';
 import { carryOut, type ModelHistory, type Published, tableAt } from '../support/model-history.ts';
 import { SEED } from '../support/seed.ts';
 import { column, failure, hold, NOW, offer, schema, table, version, want } from '../support/sync-values.ts';
@@ -178,12 +179,12 @@ function courseOf(model: ModelHistory, picked: Made<typeof picks>): Course {
     .filter((_, index) => picked.offers[index]?.isBad)
     .map(({ entry }) => contentOf(entry));
   const { failed } = picked;
-  const content =
+  const contents =
     failed === null || (failed.isSnapshot && offers.length === 0)
-      ? null
+      ? []
       : failed.isSnapshot
-        ? contentOf(at(offers, failed.at).entry)
-        : changesContentOf(at(published, failed.at).record.version);
+        ? [contentOf(at(offers, failed.at).entry)]
+        : [changesContentOf(at(published, failed.at).record)];
   const input: PlanInput = {
     want: want({
       members: new Set(picked.members),
@@ -203,7 +204,7 @@ function courseOf(model: ModelHistory, picked: Made<typeof picks>): Course {
     failure:
       failed === null
         ? null
-        : failure({ content, retryAt: new Date(NOW.getTime() + (failed.isStanding ? 1 : 0)) }),
+        : failure({ contents, retryAt: new Date(NOW.getTime() + (failed.isStanding ? 1 : 0)) }),
     offers,
     history: null,
     unusable: new Map(),

@@ -5,15 +5,9 @@ import { describe, expect, it } from 'vitest';
 import { ContractViolationError } from '../../src/model/errors.ts';
 import type { Schema } from '../../src/model/schema.ts';
 import type { Version } from '../../src/model/version.ts';
+import { changesContentOf, contentOf, unusableContentOf } from '../../src/sync/content.ts';
 import { RELOAD_ACCEPTED_AFTER_MS } from '../../src/sync/offer-rules.ts';
-import {
-  changesContentOf,
-  contentOf,
-  type Offer,
-  type Plan,
-  type PlanInput,
-  plan,
-} from '../../src/sync/plan.ts';
+import { type Offer, type Plan, type PlanInput, plan } from '../../src/sync/plan.ts';
 import { MAX_VERSIONS_AT_ONCE } from '../../src/sync/walk.ts';
 import { SEED } from '../support/seed.ts';
 import {
@@ -67,8 +61,8 @@ function told(decided: Plan): string {
   return decided.kind === 'wait' ? `wait: ${decided.why}` : decided.kind;
 }
 
-const FAILED_SNAPSHOT = failure({ content: contentOf(offer(6).entry) });
-const FAILED_CHANGES = failure({ content: changesContentOf(6) });
+const FAILED_SNAPSHOT = failure({ contents: [contentOf(offer(6).entry)] });
+const FAILED_CHANGES = failure({ contents: [changesContentOf(version('parcels', 6))] });
 const UNRECORDED = new Map([[6, 'they were not recorded']]);
 const BEHIND = { want: want({ atLeastVersion: 6 }), history: history(chain(5, 6)) };
 
@@ -114,7 +108,7 @@ const WITHOUT_A_TABLE = {
 } satisfies Record<string, readonly [Partial<PlanInput>, string]>;
 
 describe('every state in every situation', () => {
-  const other = failure({ content: contentOf(offer(99).entry) });
+  const other = failure({ contents: [contentOf(offer(99).entry)] });
   const ofATable = Object.entries<readonly [Partial<PlanInput>, string]>(OF_A_TABLE);
   const withoutATable = Object.entries<readonly [Partial<PlanInput>, string]>(WITHOUT_A_TABLE);
 
@@ -634,7 +628,7 @@ describe('the schema of the version that the table has', () => {
 
 describe('content that failed', () => {
   const failing = offer(6);
-  const failed = failure({ content: contentOf(failing.entry) });
+  const failed = failure({ contents: [contentOf(failing.entry)] });
   const behind = {
     held: table(5),
     want: want({ atLeastVersion: 6 }),
@@ -672,12 +666,13 @@ describe('content that failed', () => {
     expect(contentOf(entry('a', 1, 'x'))).not.toBe(contentOf(entry('a', 2, 'x')));
     expect(contentOf(entry('a', 1, 'x'))).not.toBe(contentOf(entry('a', 1, 'y')));
     expect(contentOf({ ...entry('a', 1, 'x'), rowCount: 11 })).not.toBe(contentOf(entry('a', 1, 'x')));
-    expect(contentOf(entry('a', 1, null))).toBe('version 1, 10+10 rows, 100 bytes, without a digest');
+    expect(contentOf(entry('a', 1, null))).not.toBe(contentOf(entry('a', 1, 'x')));
+    expect(contentOf(entry('a', 1, null))).toBe(contentOf(entry('a', 1, null)));
   });
 });
 
 describe('changes that failed', () => {
-  const failed = failure({ content: changesContentOf(6) });
+  const failed = failure({ contents: [changesContentOf(version('parcels', 6))] });
   const behind = { held: table(5), want: want(), failure: failed, history: history(chain(5, 7)) };
 
   it('are not fetched again before their time, nor are those beside them', () => {
@@ -694,6 +689,29 @@ describe('changes that failed', () => {
     expect(told(planOf({ ...behind, offers: offered(1) }))).toBe('load 7');
     const resync = want({ resyncsAsked: 1 });
     expect(told(planOf({ ...behind, want: resync, offers: offered(1_000_000) }))).toBe('load 7');
+  });
+});
+
+describe('changes that gave way to a snapshot that failed', () => {
+  const failing = offer(6);
+  const [, sixth = version('parcels', 6)] = chain(5, 6);
+  const failed = failure({ contents: [contentOf(failing.entry), unusableContentOf(sixth)] });
+  const behind = { held: table(5), want: want(), failure: failed, history: history(chain(5, 6)) };
+
+  it('are fetched again no sooner than it', () => {
+    expect(kindOf({ ...behind, offers: [failing] })).toBe('report-failure');
+    expect(told(planOf({ ...behind, offers: [failing], now: failed.retryAt }))).toBe('apply 6');
+  });
+
+  it('are fetched again where the service says other things of them', () => {
+    const corrected = history([...chain(5, 5), { ...sixth, rowCount: 11 }]);
+    expect(told(planOf({ ...behind, offers: [failing], history: corrected }))).toBe('apply 6');
+  });
+
+  it('give way to another snapshot', () => {
+    expect(told(planOf({ ...behind, offers: [offer(6, { content: 'corrected' })] }))).toBe('load 6');
+    const newer = { ...behind, history: history(chain(5, 7)), offers: [offer(7)] };
+    expect(told(planOf(newer))).toBe('load 7');
   });
 });
 

@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DataError, ServiceUnavailableError } from '../../src/model/errors.ts';
-import { failureOf, SAME_CONTENT_AGAIN_AFTER_MS } from '../../src/sync/failures.ts';
+import { failureOf, MAX_BAD_CONTENTS, SAME_CONTENT_AGAIN_AFTER_MS } from '../../src/sync/failures.ts';
 import { needOf, pendingReloads } from '../../src/sync/need.ts';
 import { schemaOfSnapshot } from '../../src/sync/schemas.ts';
 import { stateOf } from '../../src/sync/state.ts';
@@ -150,12 +150,12 @@ describe('a failure', () => {
   const unreachable = new ServiceUnavailableError('unreachable');
 
   it('of content is tried again after a day, and remembers the content', () => {
-    expect(failureOf('parcels', bad, 'version 3', null, NOW)).toEqual({
+    expect(failureOf('parcels', bad, ['version 3'], null, NOW)).toEqual({
       datasetId: 'parcels',
       error: 'DataError',
       message: 'The file is broken.',
       hint: 'Tell the service.',
-      content: 'version 3',
+      contents: ['version 3'],
       attempts: 1,
       failedAt: NOW,
       retryAt: new Date(NOW.getTime() + SAME_CONTENT_AGAIN_AFTER_MS),
@@ -163,11 +163,32 @@ describe('a failure', () => {
   });
 
   it('of anything else is tried again soon, and remembers no content', () => {
-    expect(failureOf('parcels', unreachable, 'version 3', null, NOW)).toMatchObject({
-      content: null,
+    expect(failureOf('parcels', unreachable, ['version 3'], null, NOW)).toMatchObject({
+      contents: [],
       retryAt: new Date(NOW.getTime() + 60_000),
     });
-    expect(failureOf('parcels', bad, null, null, NOW)).toMatchObject({ content: null });
+    expect(failureOf('parcels', bad, [], null, NOW)).toMatchObject({ contents: [] });
+  });
+
+  it('keeps what was found bad before, as long as that stands', () => {
+    const before = failureOf('parcels', bad, ['version 3'], null, NOW);
+    const later = new Date(NOW.getTime() + 1_000);
+    expect(failureOf('parcels', bad, ['changes of version 3'], before, later)).toMatchObject({
+      contents: ['changes of version 3', 'version 3'],
+      retryAt: new Date(later.getTime() + SAME_CONTENT_AGAIN_AFTER_MS),
+    });
+    expect(failureOf('parcels', unreachable, [], before, later)).toEqual(before);
+    expect(failureOf('parcels', unreachable, [], before, before.retryAt)).toMatchObject({ contents: [] });
+    expect(failureOf('parcels', bad, ['version 4'], before, before.retryAt)).toMatchObject({
+      contents: ['version 4'],
+    });
+  });
+
+  it('keeps the newest of many bad contents', () => {
+    const many = Array.from({ length: MAX_BAD_CONTENTS }, (_, index) => `version ${index}`);
+    const before = failureOf('parcels', bad, many, null, NOW);
+    const { contents } = failureOf('parcels', bad, ['version 99'], before, NOW);
+    expect(contents).toEqual(['version 99', ...many.slice(0, -1)]);
   });
 
   it('waits twice as long each time, an hour at the most', () => {
@@ -176,7 +197,7 @@ describe('a failure', () => {
         const { retryAt, attempts: counted } = failureOf(
           'parcels',
           unreachable,
-          null,
+          [],
           failure({ attempts }),
           NOW,
         );

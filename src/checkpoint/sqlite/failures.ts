@@ -18,7 +18,12 @@ const REPLACE = `
 
 const DELETE = 'DELETE FROM failures WHERE dataset_id = ?';
 
-type Row = Omit<Failure, 'failedAt' | 'retryAt'> & { readonly failedAt: string; readonly retryAt: string };
+interface Row extends Omit<Failure, 'contents' | 'failedAt' | 'retryAt'> {
+  /** A line for each identity. */
+  readonly content: string | null;
+  readonly failedAt: string;
+  readonly retryAt: string;
+}
 
 export interface FailuresTable {
   all(): ReadonlyMap<string, Failure>;
@@ -41,20 +46,21 @@ export function failuresTable(database: Database.Database): FailuresTable {
   };
 }
 
-/** The identity of content that is longer than its limit is cut like a text: it is then fetched again, no more. */
+/** Identities beyond the limit of a text are cut with it: what they stand for is then fetched again, no more. */
 function toRow(failure: Failure): Row {
   return {
     datasetId: whole(failure.datasetId, 'datasetId'),
     error: cut(failure.error),
     message: cut(failure.message),
     hint: cutOrNull(failure.hint),
-    content: cutOrNull(failure.content),
+    content: failure.contents.length === 0 ? null : cut(failure.contents.join('\n')),
     attempts: failure.attempts,
     failedAt: failure.failedAt.toISOString(),
     retryAt: failure.retryAt.toISOString(),
   };
 }
 
-function fromRow(row: Row): Failure {
-  return { ...row, failedAt: new Date(row.failedAt), retryAt: new Date(row.retryAt) };
+function fromRow({ content, failedAt, retryAt, ...row }: Row): Failure {
+  const contents = content === null ? [] : content.split('\n');
+  return { ...row, contents, failedAt: new Date(failedAt), retryAt: new Date(retryAt) };
 }

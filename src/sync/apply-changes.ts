@@ -96,7 +96,7 @@ async function fetchOne(
 ): Promise<Changes> {
   signal.throwIfAborted();
   const directory = await staging.folderOfChanges(datasetId, version);
-  const onBytes = (bytes: number): void => parts.progress.downloaded(bytes);
+  const onBytes = (bytes: number): void => parts.progress.downloaded(bytes, datasetId);
   return parts.feed.changes({ datasetId, version, directory, onBytes }, signal);
 }
 

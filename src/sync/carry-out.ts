@@ -8,7 +8,7 @@ import { applyChanges } from './apply-changes.ts';
 import { changesContentOf, contentOf } from './content.ts';
 import type { History } from './history.ts';
 import { loadSnapshot } from './load-snapshot.ts';
-import type { Offers } from './offers.ts';
+import type { OfferBook } from './offer-book.ts';
 import type { Plan } from './plan.ts';
 import { retire } from './retire.ts';
 import type { Known } from './state.ts';
@@ -20,8 +20,7 @@ export type Work = Extract<Plan, { kind: 'load' | 'apply' | 'retire' }>;
 export interface Ground {
   readonly known: Known;
   readonly history: History | null;
-  /** Of every subscription whose manifest was read. */
-  readonly offers: readonly Offers[];
+  readonly offers: OfferBook;
 }
 
 export function carryOut(work: Work, { known, history, offers }: Ground, tools: Tools): Promise<WorkOutcome> {
@@ -29,12 +28,11 @@ export function carryOut(work: Work, { known, history, offers }: Ground, tools: 
   switch (work.kind) {
     case 'load': {
       const { offer, reloads } = work;
-      const from = offers.find(({ subscriptionId }) => subscriptionId === offer.subscriptionId);
       const load = {
         held,
         history: present(history, 'a load is planned with the history'),
         offer,
-        offers: present(from, 'an offer comes from a manifest that was read'),
+        offers: offers.manifestOf(offer),
         reloads,
       };
       return loadSnapshot(load, tools);

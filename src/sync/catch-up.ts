@@ -13,6 +13,7 @@ import { standingHolds } from './holds.ts';
 import { judgeRetirements } from './judge-retirements.ts';
 import { knownDatasets } from './known-datasets.ts';
 import { holdMissing, subscriptionsBefore } from './missing-subscriptions.ts';
+import { bookOfRead } from './offer-book.ts';
 import type { Offers } from './offers.ts';
 import { refuseForeignMirror } from './ownership.ts';
 import type { Parts } from './parts.ts';
@@ -135,7 +136,9 @@ async function reconcileAll(
     parts,
     workshop,
     signal: troubles.signal,
-    offers,
+    bookFor: () => bookOfRead(offers),
+    isAtHead: (subscriptionId) => readToHead.has(subscriptionId),
+    lookAgain: (dataset) => dataset,
     verdictOf,
     record: (error, dataset) => troubles.recordForDataset(error, dataset),
   };

@@ -28,6 +28,11 @@ export function changesCost(versions: readonly Version[]): number {
   }, 0);
 }
 
+/** Of a snapshot of so many rows, before its entry was read: one file, if not more. */
+export function leastSnapshotCost(rows: number): number {
+  return SNAPSHOT_IN_ROWS + REQUEST_IN_ROWS + rows;
+}
+
 /** `otherwiseRows`: what the snapshot is taken to have where its entry does not say. */
 export function snapshotCost({ rowCount, files }: ManifestEntry, otherwiseRows: number): number {
   return SNAPSHOT_IN_ROWS + files.length * REQUEST_IN_ROWS + (rowCount ?? otherwiseRows);

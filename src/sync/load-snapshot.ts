@@ -37,7 +37,7 @@ export async function loadSnapshot(load: Load, tools: Tools): Promise<WorkOutcom
         newest = await load.offers.refresh(newest ?? entry, signal);
         return newest;
       },
-      onBytes: (bytes) => parts.progress.downloaded(bytes),
+      onBytes: (bytes) => parts.progress.downloaded(bytes, entry.datasetId),
     },
     signal,
   );

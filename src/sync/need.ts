@@ -48,6 +48,15 @@ export function owesResync({ resyncsAsked, resyncsDone }: Want): boolean {
   return resyncsDone < resyncsAsked;
 }
 
+/** Whether what was read for one serves the other, too: nothing was asked for that the service may not have known of yet. */
+export function asksTheSame(left: Want, right: Want): boolean {
+  return left === right || (saidOf(left) === saidOf(right) && owesResync(left) === owesResync(right));
+}
+
+function saidOf({ members, atLeastVersion, reloadAfter, looksAsked }: Want): string {
+  return [[...members].join(' '), atLeastVersion, [...reloadAfter].join(' '), looksAsked].join('; ');
+}
+
 /** The version to get to: the newest published one, but at least what was announced. Less than any version where nothing is known. */
 export function targetOf({ atLeastVersion }: Want, history: History | null): number {
   const head = history === null ? null : headOf(history);

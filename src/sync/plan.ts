@@ -23,11 +23,11 @@ export interface Offer {
 }
 
 export interface PlanInput extends Known {
-  /** Of the subscriptions that hold the dataset. */
-  readonly offers: readonly Offer[];
-  /** Null: not read yet in this catch-up. */
+  /** Of the subscriptions that hold the dataset. Null: not read yet. */
+  readonly offers: readonly Offer[] | null;
+  /** Null: not read yet. */
   readonly history: History | null;
-  /** Versions whose changes cannot be used, learned in this catch-up, with why: a clause (`they were not recorded`). */
+  /** Versions whose changes cannot be used, learned on the way, with why: a clause (`they were not recorded`). */
   readonly unusable: ReadonlyMap<number, string>;
   /** Whether a table that no subscription holds may go now; without meaning for the others. */
   readonly retirement: RetirementVerdict;
@@ -44,6 +44,8 @@ export type Plan =
   | { readonly kind: 'keep' }
   /** Read versions newer than `newerThan` (null: all there are) and schemas, and plan again with them. */
   | { readonly kind: 'read-history'; readonly newerThan: number | null }
+  /** Read what the manifests offer, and plan again with it: a snapshot is needed, or could be less work. */
+  | { readonly kind: 'read-offers' }
   /** Load the snapshot. Once it is committed, the resyncs that were asked for when it was planned are done. */
   | {
       readonly kind: 'load';
@@ -102,6 +104,7 @@ const reportHold = (hold: Hold): Plan => ({ kind: 'report-hold', hold });
 const AT_WORK: Row<keyof SituationsAtWork> = {
   'nothing-needed': () => ({ kind: 'keep' }),
   'history-unread': (data) => ({ kind: 'read-history', ...data }),
+  'offers-unread': () => ({ kind: 'read-offers' }),
   'not-offered': wait('not-offered'),
   'offer-lags': wait('offer-lags'),
   'offer-answers': (data) => ({ kind: 'load', ...data }),

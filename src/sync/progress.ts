@@ -7,7 +7,8 @@ export interface Progress {
   started(datasets: number): void;
   /** Work on a dataset begins. `what` says for people what is done: `applying versions 3 to 602`. */
   began(datasetId: string, what: string): void;
-  downloaded(bytes: number): void;
+  /** Bytes that arrived for the dataset since the last call. */
+  downloaded(bytes: number, datasetId: string): void;
   committed(datasetId: string, commit: Commit): void;
   settled(result: DatasetResult): void;
 }

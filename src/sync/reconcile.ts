@@ -12,8 +12,8 @@ import { unusableContentOf } from './content.ts';
 import { failureOf } from './failures.ts';
 import { type History, readHistory } from './history.ts';
 import { noteChanges, noteLoad, noteRetirement, noteUnusable } from './journal.ts';
-import { owesResync } from './need.ts';
-import type { Offers } from './offers.ts';
+import { asksTheSame, owesResync } from './need.ts';
+import type { OfferBook } from './offer-book.ts';
 import type { Parts } from './parts.ts';
 import { type Plan, plan, type WaitReason } from './plan.ts';
 import type { Commit, DatasetResult, Ending } from './result.ts';
@@ -23,7 +23,7 @@ import { onlyTold, wantUnasked } from './want-unasked.ts';
 import type { WorkOutcome } from './work.ts';
 import type { Workshop } from './workshop.ts';
 
-/** Steps of one dataset in one catch-up. All but the overtaken ones get on, so this is far more than any needs. */
+/** Steps of one dataset in one go. All but the overtaken ones get on, so this is far more than any needs. */
 const MAX_PLANS = 100;
 /** How often a dataset is planned anew because its content changed while it was downloaded or committed. */
 const MAX_OVERTAKEN = 4;
@@ -32,8 +32,11 @@ export interface Reconciliation {
   readonly parts: Parts;
   readonly workshop: Workshop;
   readonly signal: AbortSignal;
-  /** Of every subscription whose manifest was read. */
-  readonly offers: readonly Offers[];
+  readonly bookFor: (datasetId: string) => OfferBook;
+  /** Whether the log of a subscription was just read to its head. */
+  readonly isAtHead: (subscriptionId: string) => boolean;
+  /** The dataset as both stores know it now, where that may have changed while it was worked on. */
+  readonly lookAgain: (known: Known) => Known;
   /** Whether the table of a dataset that no subscription holds may go. */
   readonly verdictOf: (datasetId: string) => RetirementVerdict;
   /** Writes down trouble, sorted by what it belongs to. Never throws. */
@@ -45,10 +48,11 @@ export function reconcile(known: Known, run: Reconciliation): Promise<DatasetRes
   return new Reconciler(known, run).reconcile();
 }
 
-/** One dataset on its way through one catch-up. */
+/** One dataset on its way to where it should be. */
 class Reconciler {
   readonly #run: Reconciliation;
   readonly #datasetId: string;
+  readonly #offers: OfferBook;
   #known: Known;
   /** Null: to be read, or to be read again. */
   #history: History | null = null;
@@ -62,6 +66,7 @@ class Reconciler {
     this.#run = run;
     this.#known = known;
     this.#datasetId = known.want.datasetId;
+    this.#offers = run.bookFor(this.#datasetId);
   }
 
   async reconcile(): Promise<DatasetResult> {
@@ -81,12 +86,11 @@ class Reconciler {
   }
 
   #next(): Plan {
-    const { parts, offers, verdictOf } = this.#run;
-    const { members } = this.#known.want;
-    const ofMembers = offers.filter(({ subscriptionId }) => members.has(subscriptionId));
+    const { parts, verdictOf } = this.#run;
+    this.#lookAgain();
     return plan({
       ...this.#known,
-      offers: ofMembers.flatMap((manifest) => manifest.of(this.#datasetId) ?? []),
+      offers: this.#offers.of(this.#known.want),
       history: this.#history,
       unusable: this.#unusable,
       retirement: verdictOf(this.#datasetId),
@@ -95,12 +99,25 @@ class Reconciler {
     });
   }
 
+  /** What was read before something else was wanted may not know of it yet. */
+  #lookAgain(): void {
+    const known = this.#run.lookAgain(this.#known);
+    if (!asksTheSame(known.want, this.#known.want)) {
+      this.#history = null;
+      this.#offers.renew();
+    }
+    this.#known = known;
+  }
+
   /** Null: plan again. */
   async #take(step: Plan): Promise<Ending | null> {
     const { parts, signal } = this.#run;
     switch (step.kind) {
       case 'read-history':
         this.#history = await readHistory(parts.feed, this.#datasetId, step.newerThan, signal);
+        return null;
+      case 'read-offers':
+        await this.#offers.read(this.#known.want, signal);
         return null;
       case 'load':
       case 'apply':
@@ -124,13 +141,12 @@ class Reconciler {
     }
   }
 
-  /** What was only told by what was read in this catch-up, and could not be had, is wanted from now on. */
+  /** What was only told by the history that was read, and could not be had, is wanted from now on. */
   async #remember(ending: Ending): Promise<Ending> {
-    const { parts, offers } = this.#run;
-    const { members } = this.#known.want;
-    const read = offers.find(({ subscriptionId }) => members.has(subscriptionId));
+    const { parts, isAtHead } = this.#run;
+    const read = [...this.#known.want.members].find(isAtHead);
     if (this.#history !== null && read !== undefined) {
-      wantUnasked(read.subscriptionId, onlyTold(this.#history, this.#known), parts);
+      wantUnasked(read, onlyTold(this.#history, this.#known), parts);
     }
     return ending;
   }
@@ -148,10 +164,10 @@ class Reconciler {
   }
 
   async #work(work: Work): Promise<Ending | null> {
-    const { parts, offers } = this.#run;
+    const { parts } = this.#run;
     parts.progress.began(this.#datasetId, descriptionOf(work));
     try {
-      const ground = { known: this.#known, history: this.#history, offers };
+      const ground = { known: this.#known, history: this.#history, offers: this.#offers };
       return await this.#settle(await this.#run.workshop.carryOut(work, ground), work);
     } catch (error) {
       if (error instanceof UnknownColumnsError && !this.#isSchemaReadAgain) {

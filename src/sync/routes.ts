@@ -5,7 +5,7 @@
 
 import type { HeldDataset } from '../destination/destination.ts';
 import type { Schema } from '../model/schema.ts';
-import { changesCost, snapshotCost } from './cost.ts';
+import { changesCost, leastSnapshotCost, snapshotCost } from './cost.ts';
 import type { Offer } from './plan.ts';
 import { findSchemaOfSnapshot, recordOf } from './schemas.ts';
 import { columnsOf, reachOf, type Terrain, type Walk, walk } from './walk.ts';
@@ -48,6 +48,20 @@ export function routeByLoad(
     reach: after.path.at(-1)?.version ?? version,
     cost: snapshotCost(entry, rows) + changesCost(after.path),
   };
+}
+
+/**
+ * Whether no snapshot that may be offered can be a better way on than the changes: they lead to the newest version of the
+ * list, for no more work than the smallest snapshot of so many rows. Then nobody has to ask what is offered.
+ */
+export function isSurelyBest(
+  byChanges: Route | null,
+  walked: Walk | null,
+  held: HeldDataset | null,
+): boolean {
+  const last = walked?.path.at(-1);
+  if (byChanges === null || held === null || last === undefined || walked?.stop !== null) return false;
+  return byChanges.cost <= leastSnapshotCost(last.rowCount ?? held.rowCount);
 }
 
 /** Where two are as good, the earlier one. Null where there is none. */

@@ -10,8 +10,8 @@ import type { FailedBefore } from './content.ts';
 import type { History } from './history.ts';
 import { type Need, needOf, pendingReloads } from './need.ts';
 import { answeringOffers, askedOffers, reloadsSatisfiedBy } from './offer-rules.ts';
-import type { Plan, PlanInput } from './plan.ts';
-import { bestRoute, type Route, routeByChanges, routeByLoad } from './routes.ts';
+import type { Offer, Plan, PlanInput } from './plan.ts';
+import { bestRoute, isSurelyBest, type Route, routeByChanges, routeByLoad } from './routes.ts';
 import { schemaNamed, schemaOfSnapshot, schemaVersionAt } from './schemas.ts';
 import { cutToLimits, type Terrain, type Walk, walk } from './walk.ts';
 
@@ -21,6 +21,8 @@ type Step<Kind extends Plan['kind']> = Omit<Plan & { kind: Kind }, 'kind'>;
 export interface SituationsAtWork {
   'nothing-needed': null;
   'history-unread': Step<'read-history'>;
+  /** Only a snapshot helps, or one may be the better way on, and what is offered was not read yet. */
+  'offers-unread': null;
   /** Only a snapshot helps, and no manifest that may answer lists the dataset. */
   'not-offered': null;
   /** Only a snapshot helps, and those that are offered do not answer. */
@@ -43,23 +45,37 @@ export type SituationAtWork = {
 
 /** @throws ContractViolationError where the only way on is over a version whose schema the service does not list. */
 export function situationAtWork(input: PlanInput, failedBefore: FailedBefore): SituationAtWork {
-  const newerThan = historyNeeded(input);
+  const offered = { ...input, offers: input.offers ?? [] };
+  const newerThan = historyNeeded(offered);
   const unread = { kind: 'history-unread', data: { newerThan } } as const;
-  const { history } = input;
+  const { history, offers } = input;
   if (history !== null && !reachesBackTo(newerThan, history)) return unread;
   const need = needOf(input.held, input.want, history);
   if (need === 'nothing') return { kind: 'nothing-needed', data: null };
-  const isSnapshotNeeded = need === 'table' || need === 'reload' || need === 'resync';
-  if (isSnapshotNeeded && askedOffers(input).length === 0) return { kind: 'not-offered', data: null };
+  if (isSnapshotNeeded(need)) {
+    if (offers === null) return { kind: 'offers-unread', data: null };
+    if (askedOffers(offered).length === 0) return { kind: 'not-offered', data: null };
+  }
   if (history === null || need === 'look') return unread;
-  return situationBehind(need, survey(need, input, history), failedBefore);
+  const found = survey(need, offered, history);
+  if (offers === null && !isSurelyBest(found.byChanges, found.walked, input.held)) {
+    return { kind: 'offers-unread', data: null };
+  }
+  return situationBehind(need, found, failedBefore);
 }
+
+function isSnapshotNeeded(need: Need): boolean {
+  return need === 'table' || need === 'reload' || need === 'resync';
+}
+
+/** What is known, with the offers as far as they were read. */
+type Offered = PlanInput & { readonly offers: readonly Offer[] };
 
 /**
  * Versions from the table's own on (its record says which schema it should have), and from what may be loaded instead,
  * where that may be older.
  */
-function historyNeeded({ held, want, offers }: PlanInput): number | null {
+function historyNeeded({ held, want, offers }: Offered): number | null {
   const mayGoBack = held === null || pendingReloads(held, want).size > 0;
   const from = [
     ...(held === null ? [] : [held.version]),
@@ -77,7 +93,7 @@ type Behind = Exclude<Need, 'look' | 'nothing'>;
 
 /** All ways on, and what decides between them. */
 interface Survey {
-  readonly input: PlanInput;
+  readonly input: Offered;
   readonly terrain: Terrain;
   /** Along the changes, from the table on. Null: only a snapshot helps. */
   readonly walked: Walk | null;
@@ -85,7 +101,7 @@ interface Survey {
   readonly byLoads: readonly (Route & { kind: 'load' })[];
 }
 
-function survey(need: Behind, input: PlanInput, history: History): Survey {
+function survey(need: Behind, input: Offered, history: History): Survey {
   const { held, offers, unusable, schemaChanges } = input;
   const terrain = { history, unusable, schemaChanges };
   const walked = need === 'version' ? walk(present(held, 'only a table is behind'), terrain) : null;

@@ -197,7 +197,8 @@ describe('a cast that would change a value', () => {
     ['json', 'INTEGER[]', '[1]'],
   ])('is refused between families: %s from %s', async (type, physical, value) => {
     await expect(loaded(type, physical, value)).rejects.toThrow(
-      `The column "v" of dataset-${files} is of type ${type}, but the file dataset-${files}.parquet holds ${physical}`,
+      `The file dataset-${files}.parquet of dataset-${files} holds in the column "v" the value ` +
+        `${JSON.stringify(value.replaceAll("'", ''))} of type ${physical}, which is another family of types than ${type}.`,
     );
   });
 

@@ -33,7 +33,7 @@ function selectGroup(columns: readonly PlannedColumn[], group: FileGroup): strin
 }
 
 /** Columns are addressed by position: names in files may be equal but for case, or what DuckDB uses for its own. */
-function aliases(group: FileGroup, ...more: readonly string[]): string {
+function aliases(group: Pick<FileGroup, 'width'>, ...more: readonly string[]): string {
   const names = Array.from({ length: group.width }, (_, position) => physical(position));
   return `file${tuple([...names, ...more])}`;
 }
@@ -78,6 +78,15 @@ export function swap(tableName: string, replaces: boolean): readonly string[] {
 
 /** One value of the column that its cast would change: the path of its file and the value as text. */
 export function findOffender(group: FileGroup, { cast, position }: Source): string {
+  return findValue(group, position, offends(cast, physical(position)));
+}
+
+/** One value of a column of the files that is no null: the path of its file and the value as text. */
+export function findAnyValue(group: Pick<FileGroup, 'files' | 'width'>, position: number): string {
+  return findValue(group, position, `${physical(position)} IS NOT NULL`);
+}
+
+function findValue(group: Pick<FileGroup, 'files' | 'width'>, position: number, where: string): string {
   const value = physical(position);
   const path = identifier(FILE_COLUMN);
   const files = readParquet(
@@ -85,7 +94,7 @@ export function findOffender(group: FileGroup, { cast, position }: Source): stri
     [`filename = ${text(FILE_COLUMN)}`],
   );
   return `SELECT ${path}, left(${value}::VARCHAR, ${MAX_SHOWN_VALUE}) FROM ${files} AS ${aliases(group, path)}
-    WHERE ${offends(cast, value)} LIMIT 1`;
+    WHERE ${where} LIMIT 1`;
 }
 
 /** Reads and casts every value of one file and keeps nothing. */

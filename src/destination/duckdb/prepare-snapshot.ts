@@ -8,6 +8,7 @@ import type { Engine } from './engine.ts';
 import { explainFailure } from './explain-failure.ts';
 import { loadSnapshot } from './load-snapshot.ts';
 import { createLoading } from './load-sql.ts';
+import { OtherFamilyError, refuseOtherFamily } from './other-family.ts';
 import { examine, type ParquetFile } from './parquet-file.ts';
 import type { PreparedUnit } from './prepared.ts';
 import { text } from './quoting.ts';
@@ -21,7 +22,7 @@ export async function prepareSnapshot(engine: Engine, unit: SnapshotUnit): Promi
     refuseOtherCount(unit, examined);
     files.push(examined);
   }
-  const plan = planTable(unit, files);
+  const plan = await tablePlan(engine, unit, files);
   refuseUnspeakable(unit, plan);
   return {
     unit,
@@ -31,6 +32,18 @@ export async function prepareSnapshot(engine: Engine, unit: SnapshotUnit): Promi
     carryOut: (window, appliedAt) => loadSnapshot(window, unit, plan, appliedAt),
     explain: (examiner, error, place) => explainFailure(examiner, { unit, plan }, error, place),
   };
+}
+
+async function tablePlan(
+  engine: Engine,
+  unit: SnapshotUnit,
+  files: readonly ParquetFile[],
+): Promise<TablePlan> {
+  try {
+    return planTable(unit, files);
+  } catch (error) {
+    throw error instanceof OtherFamilyError ? await refuseOtherFamily(engine, unit.datasetId, error) : error;
+  }
 }
 
 function refuseOtherCount(unit: SnapshotUnit, { file, rowCount }: ParquetFile): void {

@@ -10,6 +10,7 @@ import { DataError, UnknownColumnsError } from '../../model/errors.ts';
 import { columnNames } from '../../model/naming.ts';
 import type { SnapshotUnit } from '../destination.ts';
 import { type Cast, castFor } from './casts.ts';
+import { OtherFamilyError } from './other-family.ts';
 import type { ParquetColumn, ParquetFile } from './parquet-file.ts';
 
 export interface TablePlan {
@@ -91,12 +92,12 @@ function sourceOf(datasetId: string, planned: PlannedColumn, group: readonly Par
   }
   for (const file of group) refuseUnsupported(file, physical, type);
   const cast = castFor(physical.type, type);
-  if (cast === null) {
-    throw new DataError(
-      `The column ${quoted(column.name)} of ${datasetId} is of type ${type}, but ${namesOf(group)} ` +
-        `holds ${physical.type}, which is another family of types.`,
-    );
-  }
+  if (cast === null)
+    throw new OtherFamilyError(planned, physical.type, {
+      files: group,
+      width: first.columns.length,
+      position,
+    });
   return { position, cast };
 }
 

@@ -1,24 +1,47 @@
-# The image runs feed-sync beside a data warehouse: production dependencies only, no install scripts, not root.
+# The image runs feed-sync beside a data warehouse. It holds Node, the production dependencies without what only other
+# machines or a compiler would need, and the built program; it runs as nobody's user on a read-only file system, and
+# writes to /data alone. config/README.md says how to run it.
 
 FROM node:24-bookworm-slim AS build
 WORKDIR /build
 COPY package.json package-lock.json ./
-RUN npm ci --ignore-scripts
+RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json ./
 COPY src ./src
 # tsc by its own path: npm scripts would look for the "node" package, whose binary an install script puts in place.
 RUN node node_modules/typescript/bin/tsc --project src/tsconfig.json
-RUN npm ci --omit=dev --ignore-scripts
+RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
+# better-sqlite3 brings the sources of SQLite, and its binary for eight systems. This image is one of them.
+RUN cd node_modules/better-sqlite3 \
+ && rm -r deps src binding.gyp \
+ && find prebuilds -type f ! -name "linux-$(node -p process.arch).node" -delete \
+ && test -s "prebuilds/linux-$(node -p process.arch).node"
+# A checkout may be its owner's alone, and the program is another user here.
+RUN chmod a+r package.json
 
 FROM node:24-bookworm-slim
-ENV NODE_ENV=production FEED_SYNC_DATA_DIR=/data
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="feed-sync" \
+      org.opencontainers.image.description="Keeps a local DuckDB database equal to the datasets of a feed service." \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+# Two statements of DuckDB run at once, each on a thread of the pool that also writes files and looks up names.
+ENV NODE_ENV=production \
+    UV_THREADPOOL_SIZE=8 \
+    FEED_SYNC_DATA_DIR=/data
 WORKDIR /app
 COPY --from=build /build/package.json ./
 COPY --from=build /build/node_modules ./node_modules
 COPY --from=build /build/dist ./dist
-RUN mkdir /data && chown 10001:10001 /data
+RUN mkdir -m 0700 /data && chown 10001:10001 /data
+# A number, so that Kubernetes can tell that it is not root.
 USER 10001:10001
 VOLUME /data
 STOPSIGNAL SIGTERM
+# The process and its loop; an outage of the feed does not fail it. Only "run" has a status server: start other commands
+# with --no-healthcheck.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
+  CMD ["node", "-e", "fetch('http://' + (process.env.FEED_SYNC_STATUS_LISTEN ?? '127.0.0.1:9464') + '/livez').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 ENTRYPOINT ["node", "/app/dist/main.js"]
-CMD ["once"]
+CMD ["run"]

@@ -127,14 +127,25 @@ export class BadChangesError extends DataError {
   }
 }
 
-/** The files of a snapshot hold columns that the schema does not know: the schemas may have been read too early. */
+/** Of columns that should not be there, an error shows so many. */
+const MAX_SHOWN_NAMES = 20;
+/** And so many characters of each. */
+const MAX_SHOWN_NAME = 200;
+
+/** Files or rows of changes hold columns that the schema does not know: the schemas may have been read too early. */
 export class UnknownColumnsError extends DataError {
   readonly datasetId: string;
   readonly columns: readonly string[];
 
-  constructor(datasetId: string, columns: readonly string[]) {
-    const names = columns.map((name) => JSON.stringify(name)).join(', ');
-    super(`The files of ${datasetId} have columns that its schema does not know: ${names}.`);
+  /** `holder` is the file, or the row, where they are: `The file part-0.parquet of parcels`. */
+  constructor(datasetId: string, columns: readonly string[], holder: string) {
+    const names = columns
+      .slice(0, MAX_SHOWN_NAMES)
+      .map((name) => JSON.stringify(name.slice(0, MAX_SHOWN_NAME)));
+    const rest = columns.length > names.length ? ` and ${columns.length - names.length} more` : '';
+    super(`${holder} has columns that the schema does not know: ${names.join(', ')}${rest}.`, {
+      hint: 'The schemas were read again, and do not list them. Tell the service.',
+    });
     this.datasetId = datasetId;
     this.columns = columns;
   }

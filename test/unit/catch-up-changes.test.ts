@@ -310,8 +310,9 @@ describe('bad changes', () => {
     publish(world, 'permits');
     let examined = 0;
     world.intervene = (call) => {
-      if (call === 'prepare parcels' && ++examined === 1) throw new UnknownColumnsError('parcels', ['zone']);
-      if (call === 'prepare permits') throw new UnknownColumnsError('permits', ['zone']);
+      if (call === 'prepare parcels' && ++examined === 1)
+        throw new UnknownColumnsError('parcels', ['zone'], 'The file');
+      if (call === 'prepare permits') throw new UnknownColumnsError('permits', ['zone'], 'The file');
     };
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied', permits: 'failed' });
     for (const datasetId of ['parcels', 'permits']) {

@@ -404,8 +404,9 @@ describe('a world that moves meanwhile', () => {
     const world = await oneSubscription('parcels', 'permits');
     let examined = 0;
     world.intervene = (call) => {
-      if (call === 'prepare parcels' && ++examined === 1) throw new UnknownColumnsError('parcels', ['zone']);
-      if (call === 'prepare permits') throw new UnknownColumnsError('permits', ['zone']);
+      if (call === 'prepare parcels' && ++examined === 1)
+        throw new UnknownColumnsError('parcels', ['zone'], 'The file');
+      if (call === 'prepare permits') throw new UnknownColumnsError('permits', ['zone'], 'The file');
     };
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'failed' });
     expect(world.calls.filter((call) => call === 'schemas parcels')).toHaveLength(2);

@@ -275,7 +275,11 @@ describe('names', () => {
       version(added('{"id":3,"z":1}')),
     );
     expect(error).toBeInstanceOf(UnknownColumnsError);
-    expect(error).toMatchObject({ datasetId: 'parcels', columns: ['V', 'y', 'z'] });
+    expect(error).toMatchObject({
+      datasetId: 'parcels',
+      columns: ['V', 'y'],
+      message: 'Version 2 of parcels, page 1, row 2 has columns that the schema does not know: "V", "y".',
+    });
   });
   it('that are there twice', async () => {
     const error = await folder.refusal(

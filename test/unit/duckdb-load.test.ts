@@ -340,7 +340,11 @@ describe('columns that do not fit', () => {
     const unit = await people('a.parquet', "(1::BIGINT, 'x')", { columns: [column('id', 'integer')] });
     const error = await mirror.prepare(unit).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(UnknownColumnsError);
-    expect(error).toMatchObject({ datasetId: 'parcels', columns: ['name'] });
+    expect(error).toMatchObject({
+      datasetId: 'parcels',
+      columns: ['name'],
+      message: 'The file a.parquet of parcels has columns that the schema does not know: "name".',
+    });
   });
 });
 

@@ -9,7 +9,7 @@ import { refusal } from '../support/sync-values.ts';
 const CODES: readonly (readonly [Error, number])[] = [
   [new errors.UsageError('x'), 64],
   [new errors.DataError('x'), 65],
-  [new errors.UnknownColumnsError('parcels', ['x']), 65],
+  [new errors.UnknownColumnsError('parcels', ['x'], 'The file'), 65],
   [new errors.BadChangesError('parcels', 2, 'x'), 65],
   [new errors.UnusableChangesError('parcels', 2, 'x'), 65],
   [new errors.ContractViolationError('x', 'versions.0.version'), 65],
@@ -64,7 +64,7 @@ describe('errors', () => {
     [new errors.ServiceUnavailableError('x'), 'retry'],
     [new errors.BusyError('x'), 'retry'],
     [new errors.InterruptedError('x'), 'retry'],
-    [new errors.UnknownColumnsError('parcels', ['x']), 'stop'],
+    [new errors.UnknownColumnsError('parcels', ['x'], 'The file'), 'stop'],
     [new errors.BadChangesError('parcels', 2, 'x'), 'stop'],
     [new errors.UnusableChangesError('parcels', 2, 'x'), 'reload'],
     [new errors.ContractViolationError('x', 'a.b'), 'retry'],

@@ -5,7 +5,7 @@ import type { ChangesUnit } from '../destination.ts';
 import type { ChangesColumns } from './changes-columns.ts';
 import { PRESENT } from './changes-net.ts';
 import { pageAt } from './changes-pages.ts';
-import { bad } from './changes-refusals.ts';
+import { bad, placeOf } from './changes-refusals.ts';
 import type { Decoding } from './changes-sql.ts';
 import type { Row } from './engine.ts';
 import { readParquet } from './parquet-file.ts';
@@ -31,11 +31,12 @@ export function findNames(decoded: string, { known, lacking, required }: Changes
 /** `rows` are those of `findNames`. @throws UnknownColumnsError, BadChangesError, UnusableChangesError */
 export function refuseNames(unit: ChangesUnit, { pages, columns }: Decoding, rows: readonly Row[]): void {
   const known = new Set(columns.known);
-  const unknown = rows.flatMap((row) =>
-    row[1] === true ? textListAt(row, 0).filter((name) => !known.has(name)) : [],
-  );
-  if (unknown.length > 0) throw new UnknownColumnsError(unit.datasetId, [...new Set(unknown)]);
-
+  for (const row of rows) {
+    const unknown = row[1] === true ? textListAt(row, 0).filter((name) => !known.has(name)) : [];
+    if (unknown.length === 0) continue;
+    const place = placeOf(unit, pageAt(pages, numberAt(row, 2)), numberAt(row, 3));
+    throw new UnknownColumnsError(unit.datasetId, [...new Set(unknown)], place);
+  }
   for (const row of rows) {
     const names = textListAt(row, 0);
     const page = pageAt(pages, numberAt(row, 2));

@@ -127,13 +127,11 @@ export function roundedNumber(
 }
 
 /** `line` is null where the whole page is meant. */
-export function bad(
-  { datasetId }: ChangesUnit,
-  page: Page,
-  line: number | null,
-  why: string,
-): BadChangesError {
+export function bad(unit: ChangesUnit, page: Page, line: number | null, why: string): BadChangesError {
+  return new BadChangesError(unit.datasetId, page.version, `${placeOf(unit, page, line)}: ${why}.`);
+}
+
+export function placeOf({ datasetId }: ChangesUnit, page: Page, line: number | null): string {
   const where = line === null ? '' : `, row ${page.changesBefore + line}`;
-  const place = `Version ${page.version} of ${datasetId}, page ${page.number}${where}`;
-  return new BadChangesError(datasetId, page.version, `${place}: ${why}.`);
+  return `Version ${page.version} of ${datasetId}, page ${page.number}${where}`;
 }

@@ -159,13 +159,13 @@ function refuseUnfitSchema(unit: SnapshotUnit, columns: readonly Column[]): void
 function refuseUnknownColumns(unit: SnapshotUnit, files: readonly ParquetFile[]): void {
   const { columns, envelopeColumns } = unit.schema;
   const known = new Set([...columns, ...envelopeColumns].map((column) => column.name));
-  const unknown = new Set<string>();
-  for (const file of files) {
-    for (const { name } of file.columns) {
-      if (!known.has(name) && !file.geo.coverings.has(name)) unknown.add(name);
-    }
+  for (const { file, columns: present, geo } of files) {
+    const unknown = present
+      .map(({ name }) => name)
+      .filter((name) => !known.has(name) && !geo.coverings.has(name));
+    if (unknown.length === 0) continue;
+    throw new UnknownColumnsError(unit.datasetId, unknown, `The file ${file.name} of ${unit.datasetId}`);
   }
-  if (unknown.size > 0) throw new UnknownColumnsError(unit.datasetId, [...unknown]);
 }
 
 function knownType(datasetId: string, column: Column): ColumnType {

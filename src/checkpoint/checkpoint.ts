@@ -19,6 +19,8 @@ export interface CheckpointReader {
 
   /** By dataset id. */
   wants(): ReadonlyMap<string, Want>;
+  /** Null where nothing is wanted of the dataset. */
+  want(datasetId: string): Want | null;
 
   /** Subscriptions that a person gave up and that the destination still names. */
   forgotten(): readonly string[];
@@ -27,9 +29,13 @@ export interface CheckpointReader {
 
   /** By dataset id. */
   failures(): ReadonlyMap<string, Failure>;
+  failure(datasetId: string): Failure | null;
 
   /** The newest lines first. */
   recentJournal(limit: number): readonly JournalEntry[];
+
+  /** A number that is another one after another process has stored something. Costs next to nothing to ask for. */
+  othersStored(): number;
 
   close(): void;
 }

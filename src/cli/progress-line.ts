@@ -44,6 +44,7 @@ function progressLine({ stderr, width }: Terminal, clock: Clock): ProgressLine {
     stderr.write(`${ERASE_LINE}${line.slice(0, width - 1)}`);
   };
   return {
+    read() {},
     started(count) {
       datasets = count;
       draw();
@@ -76,6 +77,7 @@ function rowsWritten({ rowCount, net }: Commit): number {
 
 function progressLog(log: Log): ProgressLine {
   return {
+    read() {},
     started(datasets) {
       log.info({ datasets }, 'Catching up.');
     },

@@ -10,7 +10,7 @@ import type { EventId } from '../model/event.ts';
 import type { Subscription } from '../model/subscription.ts';
 import type { FollowStep } from '../model/want.ts';
 import type { Parts } from './parts.ts';
-import { readLog } from './read-log.ts';
+import { MAX_PAGES, readLog } from './read-log.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -36,7 +36,11 @@ export async function followLog(
   const { checkpoint, clock, log } = parts;
   const about = { subscription: subscription.id };
   const followed = (): Followed | undefined => checkpoint.followed().get(subscription.id);
-  const isAtHead = async (): Promise<boolean> => (await readLog(subscription, parts, signal)) === 'head';
+  const isAtHead = async (): Promise<boolean> => {
+    const { end } = await readLog(subscription, parts, signal);
+    if (end === 'more') throw goesOn(subscription);
+    return end === 'head';
+  };
   const takeAnew = async (): Promise<void> =>
     checkpoint.commitFollowStep(await startAnew(followed()?.cursor ?? null));
 
@@ -59,6 +63,12 @@ export async function followLog(
     `The log of subscription ${subscription.id} cannot be read on: a position that it has just given has expired already.`,
     { hint: 'It is read again at the next catch-up. If it stays so, tell the service.' },
   );
+}
+
+function goesOn({ id }: Subscription): ServiceUnavailableError {
+  return new ServiceUnavailableError(`The log of subscription ${id} goes on after ${MAX_PAGES} pages.`, {
+    hint: 'What was read is kept; the next catch-up reads on.',
+  });
 }
 
 /** A moment in the future was written down by a clock that was wrong: nobody knows how long ago it is. */

@@ -13,32 +13,42 @@ import type { Subscription } from '../model/subscription.ts';
 import { cursorAfter, foldEvents } from './fold.ts';
 import type { Parts } from './parts.ts';
 
-/** Pages of the log read in one go, after which the next catch-up goes on. */
-const MAX_PAGES = 500;
+/** Pages of the log read in one go, after which somebody else may have a turn. */
+export const MAX_PAGES = 500;
 
-/** `expired`: the service no longer keeps the events after the position. */
-export type LogEnd = 'head' | 'expired';
+/** That a quiet log was read is noted so often at the most: each note is a write to the disk. */
+const QUIET_NOTED_EVERY_MS = 3_600_000;
 
-/** @throws ServiceUnavailableError when the log makes no progress, or goes on after all the pages of one go. */
-export async function readLog(
-  subscription: Subscription,
-  parts: Parts,
-  signal: AbortSignal,
-): Promise<LogEnd> {
+export interface LogReading {
+  /**
+   * - `head`: there is nothing after the position now.
+   * - `more`: the log goes on after all the pages of one go; what was read is kept.
+   * - `expired`: the service no longer keeps the events after the position.
+   */
+  readonly end: 'head' | 'more' | 'expired';
+  /** What the events that were read are about. */
+  readonly datasetIds: ReadonlySet<string>;
+}
+
+/** Whose log is read; the rest of its record does not matter here. */
+export type Reader = Pick<Subscription, 'id' | 'name'>;
+
+/** @throws ServiceUnavailableError when the log makes no progress. */
+export async function readLog(subscription: Reader, parts: Parts, signal: AbortSignal): Promise<LogReading> {
+  const datasetIds = new Set<string>();
   let position = startOf(subscription, parts);
   for (let pages = 0; pages < MAX_PAGES; pages++) {
     const page = await pageAfter(position.after, subscription, parts, signal);
-    if (page === 'expired') return 'expired';
+    if (page === 'expired') return { end: 'expired', datasetIds };
     const next = positionAfter(page, position);
-    commitPage(subscription, page, position, next, parts);
-    if (!page.hasMore) return 'head';
+    for (const { datasetId } of commitPage(subscription, page, position, next, parts)) {
+      if (datasetId !== null) datasetIds.add(datasetId);
+    }
+    if (!page.hasMore) return { end: 'head', datasetIds };
     refuseStandstill(subscription, position, next);
     position = next;
   }
-  throw new ServiceUnavailableError(
-    `The log of subscription ${subscription.id} goes on after ${MAX_PAGES} pages.`,
-    { hint: 'What was read is kept; the next catch-up reads on.' },
-  );
+  return { end: 'more', datasetIds };
 }
 
 interface Position {
@@ -50,13 +60,22 @@ interface Position {
   readonly readBefore: EventId | null;
   /** Nothing newer has come since the log is read from its start. */
   readonly isQuiet: boolean;
+  /** When that was last noted; null: it was not. */
+  readonly quietNotedAt: Date | null;
 }
 
-function startOf({ id }: Subscription, { checkpoint }: Parts): Position {
+function startOf({ id }: Reader, { checkpoint }: Parts): Position {
   const followed = checkpoint.followed().get(id);
   const cursor = followed?.cursor ?? null;
-  const isQuiet = cursor === null || (followed?.quietReadAt ?? null) !== null;
-  return { after: isQuiet ? null : cursor, cursor, readBefore: isQuiet ? cursor : null, isQuiet };
+  const quietNotedAt = followed?.quietReadAt ?? null;
+  const isQuiet = cursor === null || quietNotedAt !== null;
+  return {
+    after: isQuiet ? null : cursor,
+    cursor,
+    readBefore: isQuiet ? cursor : null,
+    isQuiet,
+    quietNotedAt,
+  };
 }
 
 function positionAfter({ events }: EventPage, position: Position): Position {
@@ -68,7 +87,7 @@ function positionAfter({ events }: EventPage, position: Position): Position {
 /** A log that is refused from its very start has nothing in it. */
 async function pageAfter(
   after: EventId | null,
-  { id }: Subscription,
+  { id }: Reader,
   { feed }: Parts,
   signal: AbortSignal,
 ): Promise<EventPage | 'expired'> {
@@ -82,14 +101,16 @@ async function pageAfter(
 
 /** That a quiet log was read is stored once it was read to its head: until then events may be in it that were not. */
 function commitPage(
-  subscription: Subscription,
+  subscription: Reader,
   page: EventPage,
   { readBefore }: Position,
-  { cursor, isQuiet }: Position,
-  { checkpoint, log }: Parts,
-): void {
+  next: Position,
+  parts: Parts,
+): readonly (FeedEvent | UnreadableEvent)[] {
+  const { checkpoint, log, progress } = parts;
+  const { cursor, isQuiet } = next;
   const events = page.events.filter(({ id }) => !wasRead(id, readBefore));
-  if (events.length === 0 && !(isQuiet && !page.hasMore)) return;
+  if (events.length === 0 && !(isQuiet && !page.hasMore && isToBeNoted(next, parts))) return events;
   checkpoint.commitFollowStep({
     subscriptionId: subscription.id,
     subscriptionName: subscription.name,
@@ -98,6 +119,15 @@ function commitPage(
     changes: foldEvents(events, subscription.id, checkpoint.wants()),
   });
   warnOfUnreadable(subscription, events, log);
+  progress.read(subscription.id, events);
+  return events;
+}
+
+/** A moment in the future was written down by a clock that was wrong. */
+function isToBeNoted({ quietNotedAt }: Position, { clock }: Parts): boolean {
+  return (
+    quietNotedAt === null || Math.abs(clock.now().getTime() - quietNotedAt.getTime()) >= QUIET_NOTED_EVERY_MS
+  );
 }
 
 /** One without a readable id may be new. */
@@ -106,7 +136,7 @@ function wasRead(id: EventId | null, readBefore: EventId | null): boolean {
 }
 
 function warnOfUnreadable(
-  { id }: Subscription,
+  { id }: Reader,
   events: readonly (FeedEvent | UnreadableEvent)[],
   log: Parts['log'],
 ): void {
@@ -119,15 +149,11 @@ function warnOfUnreadable(
   );
 }
 
-function refuseStandstill(
-  subscription: Subscription,
-  { after: before }: Position,
-  { after }: Position,
-): void {
+function refuseStandstill(subscription: Reader, { after: before }: Position, { after }: Position): void {
   if (after !== null && (before === null || after.number > before.number)) return;
   const stuckAt = before?.text ?? 'its start';
   throw new ServiceUnavailableError(
     `The log of subscription ${subscription.id} makes no progress: more events are to follow ${stuckAt}, and none come.`,
-    { hint: 'It is read again at the next catch-up. If it stays so, tell the service.' },
+    { hint: 'It is read again later. If it stays so, tell the service.' },
   );
 }

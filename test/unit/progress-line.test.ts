@@ -34,7 +34,7 @@ function work(progress: Progress, betweenSteps: () => void = () => {}): void {
   const steps = [
     () => progress.started(3),
     () => progress.began('parcels\n', 'applying 3 versions'),
-    () => progress.downloaded(9_100),
+    () => progress.downloaded(9_100, 'parcels'),
     () => progress.committed('parcels', LOADED),
     () => progress.committed('parcels', APPLIED),
     () => progress.settled({ kind: 'updated', datasetId: 'parcels', commits: [LOADED, APPLIED] }),

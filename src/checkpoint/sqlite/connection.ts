@@ -14,6 +14,8 @@ export interface Connection {
   read<T>(effect: () => T): T;
   /** Runs `effect` in one write transaction: all of it is stored, or nothing where it throws. */
   transaction<T>(effect: () => T): T;
+  /** Changes whenever another connection has changed the file. */
+  othersStored(): number;
   close(): void;
 }
 
@@ -22,6 +24,7 @@ export function connection(database: Database.Database, place: Place): Connectio
     database,
     read: (effect) => withTrouble(place, () => database.transaction(effect).deferred()),
     transaction: (effect) => withTrouble(place, () => database.transaction(effect).immediate()),
+    othersStored: () => withTrouble(place, () => Number(database.pragma('data_version', { simple: true }))),
     close() {
       withTrouble(place, () => database.close());
     },

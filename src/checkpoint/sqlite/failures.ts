@@ -7,7 +7,11 @@ import { cut, cutOrNull, whole } from './text.ts';
 const SELECT = `
   SELECT dataset_id AS datasetId, error, message, hint, content, attempts, failed_at AS failedAt,
     retry_at AS retryAt
-  FROM failures ORDER BY dataset_id`;
+  FROM failures`;
+
+const SELECT_ALL = `${SELECT} ORDER BY dataset_id`;
+
+const SELECT_ONE = `${SELECT} WHERE dataset_id = ?`;
 
 const REPLACE = `
   INSERT INTO failures (dataset_id, error, message, hint, content, attempts, failed_at, retry_at)
@@ -27,16 +31,22 @@ interface Row extends Omit<Failure, 'contents' | 'failedAt' | 'retryAt'> {
 
 export interface FailuresTable {
   all(): ReadonlyMap<string, Failure>;
+  one(datasetId: string): Failure | null;
   put(failure: Failure): void;
   remove(datasetId: string): void;
 }
 
 export function failuresTable(database: Database.Database): FailuresTable {
-  const select = database.prepare<[], Row>(SELECT);
+  const select = database.prepare<[], Row>(SELECT_ALL);
+  const selectOne = database.prepare<[string], Row>(SELECT_ONE);
   const replace = database.prepare<[Row]>(REPLACE);
   const remove = database.prepare<[string]>(DELETE);
   return {
     all: () => new Map(select.all().map((row) => [row.datasetId, fromRow(row)])),
+    one(datasetId) {
+      const row = selectOne.get(datasetId);
+      return row === undefined ? null : fromRow(row);
+    },
     put(failure) {
       replace.run(toRow(failure));
     },

@@ -42,10 +42,13 @@ export function readingOperations(connection: Connection, tables: Tables): Check
     rememberedContract: () => connection.read(() => tables.contract.get()),
     followed: () => connection.read(() => tables.subscriptions.all()),
     wants: () => connection.read(() => tables.wants.all()),
+    want: (datasetId) => connection.read(() => tables.wants.one(datasetId)),
     forgotten: () => connection.read(() => tables.forgotten.all()),
     holds: () => connection.read(() => tables.holds.all()),
     failures: () => connection.read(() => tables.failures.all()),
+    failure: (datasetId) => connection.read(() => tables.failures.one(datasetId)),
     recentJournal: (limit) => connection.read(() => tables.journal.newest(limit)),
+    othersStored: () => connection.othersStored(),
     close: () => connection.close(),
   };
 }

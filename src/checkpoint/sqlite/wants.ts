@@ -68,6 +68,7 @@ type Done = { datasetId: string; asked: number };
 
 export interface WantsTable {
   all(): ReadonlyMap<string, Want>;
+  one(datasetId: string): Want | null;
   readonly apply: ApplyChange;
   markLooked(datasetId: string, looksAsked: number): void;
   /** False where no subscription holds the dataset. */
@@ -83,6 +84,7 @@ export interface WantsTable {
 }
 
 export function wantsTable(database: Database.Database): WantsTable {
+  const readOne = wantsReader(database, ' WHERE dataset_id = ?');
   const markLooked = database.prepare<[Done]>(MARK_LOOKED);
   const askResync = database.prepare<[string]>(ASK_RESYNC);
   const markResynced = database.prepare<[Done]>(MARK_RESYNCED);
@@ -92,7 +94,8 @@ export function wantsTable(database: Database.Database): WantsTable {
   const forgetMembers = database.prepare<[string]>(FORGET_MEMBERS);
   const forgetReloads = database.prepare<[string]>(FORGET_RELOADS);
   return {
-    all: wantsReader(database),
+    all: wantsReader(database, ''),
+    one: (datasetId) => readOne(datasetId).get(datasetId) ?? null,
     apply: changeApplier(database),
     markLooked(datasetId, asked) {
       markLooked.run({ datasetId, asked });
@@ -112,19 +115,25 @@ export function wantsTable(database: Database.Database): WantsTable {
   };
 }
 
-function wantsReader(database: Database.Database): () => ReadonlyMap<string, Want> {
-  const selectWants = database.prepare<[], WantRow>(SELECT_WANTS);
-  const selectMembers = database.prepare<[], MemberRow>(SELECT_MEMBERS).safeIntegers();
-  const selectReloads = database.prepare<[], ReloadRow>(SELECT_RELOADS).safeIntegers();
-  return () => {
-    const wants = new Map(selectWants.all().map((row) => [row.datasetId, emptyWant(row)]));
-    for (const { datasetId, subscriptionId, isMember, eventNumber, reason } of selectMembers.iterate()) {
+/** Reads those that `where` leaves, whose parameters the returned function takes. */
+function wantsReader(
+  database: Database.Database,
+  where: string,
+): (...parameters: readonly string[]) => ReadonlyMap<string, Want> {
+  const selectWants = database.prepare<string[], WantRow>(`${SELECT_WANTS}${where}`);
+  const selectMembers = database.prepare<string[], MemberRow>(`${SELECT_MEMBERS}${where}`).safeIntegers();
+  const selectReloads = database.prepare<string[], ReloadRow>(`${SELECT_RELOADS}${where}`).safeIntegers();
+  return (...parameters) => {
+    const wants = new Map(selectWants.all(...parameters).map((row) => [row.datasetId, emptyWant(row)]));
+    for (const row of selectMembers.iterate(...parameters)) {
+      const { datasetId, subscriptionId, isMember, eventNumber, reason } = row;
       const want = wants.get(datasetId);
       if (isMember === 1n) want?.members.add(subscriptionId);
       else want?.formerMembers.set(subscriptionId, eventNumber);
       if (reason !== null) want?.removalReasons.set(subscriptionId, reason);
     }
-    for (const { datasetId, subscriptionId, eventNumber, askedAt } of selectReloads.iterate()) {
+    for (const row of selectReloads.iterate(...parameters)) {
+      const { datasetId, subscriptionId, eventNumber, askedAt } = row;
       wants.get(datasetId)?.reloadAfter.set(subscriptionId, eventNumber);
       wants.get(datasetId)?.reloadAskedAt.set(subscriptionId, new Date(askedAt));
     }

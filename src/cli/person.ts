@@ -3,42 +3,56 @@
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import { unreachable } from '../lib/assert.ts';
 import { formatCount } from '../lib/units.ts';
-import { FeedSyncError, type Refusal, RefusalError, type RefusalScope } from '../model/errors.ts';
+import {
+  FeedSyncError,
+  type Refusal,
+  RefusalError,
+  type RefusalScope,
+} from '../model/errors.ts';
+import { tellMoment } from './moments.ts';
 import { printable } from './terminal.ts';
 
-/** The message and, below it, the hint. */
+/** The message and, below it, the hint. A refusal that is told so holds nothing: the command may be given again. */
 export function tellError(error: Error): string {
-  if (error instanceof RefusalError) return tellRefusal(error.refusal);
+  if (error instanceof RefusalError) {
+    return [...answerOf(error.refusal), '→ Once you have acted on it, give the command again.'].join('\n');
+  }
   const hint = error instanceof FeedSyncError && error.hint !== null ? `\n→ ${error.hint}` : '';
   return `${error.message}${hint}`.split('\n').map(printable).join('\n');
 }
 
-/** A refusal with its message and links, and how to go on once a person has acted. */
+/** What holds it, with its links, since when, and how to go on once a person has acted. */
 export function tellHold({ refusal, heldAt }: Pick<Hold, 'refusal' | 'heldAt'>): string {
-  const meanwhile =
-    refusal.status === null
-      ? 'what is mirrored stays as it is until then.'
-      : 'nothing more is asked of the service for it until then.';
-  return `${tellRefusal(refusal)}\n  held since ${heldAt.toISOString()}; ${meanwhile}`;
+  const { scope } = refusal;
+  const isOurs = refusal.status === null;
+  const meanwhile = isOurs
+    ? 'what is mirrored stays as it is'
+    : 'nothing more is asked of the service for it';
+  return [
+    ...(isOurs ? [ourWords(refusal)] : answerOf(refusal)),
+    `  Held since ${tellMoment(heldAt.toISOString())}; until you have acted, ${meanwhile}.`,
+    ...(isOurs ? waysOutOfOurs(scope) : [afterActing(scope)]).map((way) => `→ ${way}`),
+  ].join('\n');
 }
 
-function tellRefusal(refusal: Refusal): string {
-  const links = [...refusal.links].map(([name, url]) => `  ${printable(name)}: ${printable(url)}`);
-  const ways = refusal.status === null ? waysOutOfOurs(refusal.scope) : [afterActing(refusal.scope)];
-  return [...whatWasRefused(refusal), ...links, ...ways.map((way) => `→ ${way}`)].join('\n');
+/** When content that was found bad is fetched again. `moment`: in words. */
+export function tellRetryOfContent(datasetId: string, moment: string): string {
+  return `→ The same content is not fetched again before ${moment}, unless you ask: feed-sync resume --dataset ${printable(datasetId)}`;
 }
 
-/** The service's words are marked as such; where it said nothing, they are ours. */
-function whatWasRefused({ scope, operation, status, code, message }: Refusal): readonly string[] {
-  if (status === null) {
-    const held = `${tellScope(scope)} is held${code === null ? '' : ` (${printable(code)})`}`;
-    return [`${held.charAt(0).toUpperCase()}${held.slice(1)}: ${printable(message)}`];
-  }
-  const answer = code === null ? `${status}` : `${status} ${code}`;
+/** The service's words are marked as such. */
+function answerOf({ operation, status, code, message, links }: Refusal): readonly string[] {
+  const answer = [status, code].filter((word) => word !== null).join(' ');
   return [
     `The service refused to ${printable(operation)} (${printable(answer)}).`,
     `  It says: ${printable(message)}`,
+    ...[...links].map(([name, url]) => `  ${printable(name)}: ${printable(url)}`),
   ];
+}
+
+function ourWords({ scope, code, message }: Refusal): string {
+  const held = `${tellScope(scope)} is held${code === null ? '' : ` (${printable(code)})`}`;
+  return `${held.charAt(0).toUpperCase()}${held.slice(1)}: ${printable(message)}`;
 }
 
 function afterActing(scope: RefusalScope): string {

@@ -22,7 +22,10 @@ export interface FailureStatus {
   readonly hint: string | null;
   readonly attempts: number;
   readonly failedAt: string;
+  /** Before then the same content is not fetched again; other trouble is tried again by every catch-up. */
   readonly retryAt: string;
+  /** Whether content of the service was found bad. */
+  readonly isOfContent: boolean;
 }
 
 export function holdStatus({
@@ -41,6 +44,21 @@ export function holdStatus({
   };
 }
 
+/** Its own, not that of its subscriptions. */
+export function holdOfDataset(datasetId: string, holds: readonly Hold[]): Hold | null {
+  const isOfIt = ({ refusal: { scope } }: Hold): boolean =>
+    scope.kind === 'dataset' && scope.datasetId === datasetId;
+  return holds.find(isOfIt) ?? null;
+}
+
+/** Its own, else that of the workspace. */
+export function holdOfSubscription(subscriptionId: string, holds: readonly Hold[]): Hold | null {
+  const isOfIt = ({ refusal: { scope } }: Hold): boolean =>
+    scope.kind === 'subscription' && scope.subscriptionId === subscriptionId;
+  const isOfWorkspace = ({ refusal: { scope } }: Hold): boolean => scope.kind === 'workspace';
+  return holds.find(isOfIt) ?? holds.find(isOfWorkspace) ?? null;
+}
+
 /** As it was stored: a hold is told in the same words wherever it is told. */
 export function holdOf({
   scope,
@@ -55,8 +73,10 @@ export function holdOf({
   };
 }
 
-export function failureStatus({ error, message, hint, attempts, failedAt, retryAt }: Failure): FailureStatus {
-  return { error, message, hint, attempts, failedAt: failedAt.toISOString(), retryAt: retryAt.toISOString() };
+export function failureStatus(failure: Failure): FailureStatus {
+  const { error, message, hint, attempts, contents } = failure;
+  const [failedAt, retryAt] = [failure.failedAt.toISOString(), failure.retryAt.toISOString()];
+  return { error, message, hint, attempts, failedAt, retryAt, isOfContent: contents.length > 0 };
 }
 
 function idOf(scope: RefusalScope): string | null {

@@ -2,13 +2,12 @@
 
 import type { Failure, Followed, Hold } from '../checkpoint/checkpoint.ts';
 import type { InstanceHolder } from '../checkpoint/instance-lock.ts';
-import type { HeldDataset } from '../destination/destination.ts';
 import type { Want } from '../model/want.ts';
-import { type Need, needOf, owesResync, pendingReloads } from '../sync/need.ts';
-import { retirementReason } from '../sync/retirement.ts';
-import { type DatasetStateKind, type Known, stateOf } from '../sync/state.ts';
+import type { Need } from '../sync/need.ts';
+import type { DatasetStateKind } from '../sync/state.ts';
 import { type MirrorSeen, tablesOf } from './mirror-seen.ts';
-import { type FailureStatus, failureStatus, type HoldStatus, holdStatus } from './status-troubles.ts';
+import { datasetsOf } from './status-datasets.ts';
+import { type FailureStatus, type HoldStatus, holdOfSubscription, holdStatus } from './status-troubles.ts';
 
 export interface Status {
   readonly dataDirectory: string;
@@ -36,14 +35,21 @@ export interface SubscriptionStatus {
   readonly cursorAt: string;
   /** When its log was last read from its start because the service keeps nothing as old as the cursor; null: it is read on. */
   readonly quietReadAt: string | null;
-  /** Whether a hold keeps it from being read. */
+  /** `refused`: by the service, alone or with the workspace; `missing`: it was there and is gone. */
+  readonly state: 'followed' | 'refused' | 'missing';
+  /** Whether a hold keeps it from being read: it is refused or missing. */
   readonly isHeld: boolean;
 }
 
 export interface DatasetStatus {
   readonly id: string;
   readonly state: DatasetStateKind;
-  /** The most pressing thing to do; null where the mirror could not be read, and where no subscription holds the dataset. */
+  /** Whether datasets.include and datasets.exclude let it be mirrored. Where they do not, nothing is done about it. */
+  readonly isChosen: boolean;
+  /**
+   * The most pressing thing to do; null where the mirror could not be read, where no subscription holds the dataset and
+   * where it is not chosen.
+   */
   readonly need: Need | null;
   /** Ids of the subscriptions that hold it. */
   readonly subscriptions: readonly string[];
@@ -61,6 +67,7 @@ export interface DatasetStatus {
   readonly isLookPending: boolean;
   /** Its table is to leave the mirror; null where it stays. */
   readonly retirement: RetirementStatus | null;
+  /** Its own. What is held with its subscriptions or the workspace has the state `held` and no hold of its own. */
   readonly hold: HoldStatus | null;
   readonly failure: FailureStatus | null;
 }
@@ -78,6 +85,8 @@ export interface StatusInput {
   readonly runningInstance: InstanceHolder | null;
   readonly mirror: MirrorSeen;
   readonly checkpoint: CheckpointContent | null;
+  /** Whether the configuration lets a dataset be mirrored. */
+  readonly isChosen: (datasetId: string) => boolean;
 }
 
 export interface CheckpointContent {
@@ -110,7 +119,7 @@ export function statusOf(input: StatusInput): Status {
       subscriptionStatus(followed, checkpoint.holds),
     ),
     forgottenSubscriptions: checkpoint.forgotten,
-    datasets: datasetsOf(tablesOf(mirror), checkpoint),
+    datasets: datasetsOf({ tables: tablesOf(mirror), checkpoint, isChosen: input.isChosen }),
     holds: checkpoint.holds.filter(({ refusal }) => refusal.scope.kind !== 'dataset').map(holdStatus),
   };
 }
@@ -126,93 +135,15 @@ function subscriptionStatus(
   { subscriptionId, name, cursor, cursorAt, quietReadAt }: Followed,
   holds: readonly Hold[],
 ): SubscriptionStatus {
-  const isHeld = holds.some(
-    ({ refusal: { scope } }) =>
-      scope.kind === 'workspace' ||
-      (scope.kind === 'subscription' && scope.subscriptionId === subscriptionId),
-  );
+  const hold = holdOfSubscription(subscriptionId, holds);
+  const heldState = hold?.refusal.status === null ? 'missing' : 'refused';
   return {
     id: subscriptionId,
     name,
     cursor: cursor?.text ?? null,
     cursorAt: cursorAt.toISOString(),
     quietReadAt: quietReadAt?.toISOString() ?? null,
-    isHeld,
+    state: hold === null ? 'followed' : heldState,
+    isHeld: hold !== null,
   };
-}
-
-/**
- * Those that a subscription holds and those in the mirror, in order of id. Without a checkpoint the mirror speaks for
- * itself. `tables` is null where the mirror could not be read.
- */
-function datasetsOf(
-  tables: ReadonlyMap<string, HeldDataset> | null,
-  checkpoint: CheckpointContent,
-): readonly DatasetStatus[] {
-  const wanted = [...checkpoint.wants.values()].filter(({ members }) => members.size > 0);
-  const ids = new Set([...(tables?.keys() ?? []), ...wanted.map(({ datasetId }) => datasetId)]);
-  return [...ids].sort().map((id) => {
-    const held = tables?.get(id) ?? null;
-    const hold = checkpoint.holds.find((candidate) => isOfDataset(candidate, id)) ?? null;
-    const failure = checkpoint.failures.get(id) ?? null;
-    const want = checkpoint.wants.get(id) ?? null;
-    return {
-      id,
-      ...(want === null
-        ? UNWANTED
-        : wantedStatus({ want, held, hold, failure }, tables !== null, checkpoint.holds)),
-      ...heldStatus(held),
-      hold: hold === null ? null : holdStatus(hold),
-      failure: failure === null ? null : failureStatus(failure),
-    };
-  });
-}
-
-type WantedStatus = Omit<DatasetStatus, 'id' | 'hold' | 'failure' | keyof ReturnType<typeof heldStatus>>;
-
-/** A table that nobody is known to want: the checkpoint is lost or does not know it yet. */
-const UNWANTED: WantedStatus = {
-  state: 'live',
-  need: null,
-  subscriptions: [],
-  wantedVersion: null,
-  isReloadPending: false,
-  isResyncPending: false,
-  isLookPending: false,
-  retirement: null,
-};
-
-function wantedStatus(known: Known, isMirrorKnown: boolean, holds: readonly Hold[]): WantedStatus {
-  const { want, held } = known;
-  const state = stateOf(known).kind;
-  const isRetired = state === 'retired';
-  return {
-    state,
-    need: isMirrorKnown && !isRetired ? needOf(held, want) : null,
-    subscriptions: [...want.members].sort(),
-    wantedVersion: want.atLeastVersion,
-    isReloadPending: isMirrorKnown ? !isRetired && pendingReloads(held, want).size > 0 : null,
-    isResyncPending: !isRetired && owesResync(want),
-    isLookPending: !isRetired && want.looksDone < want.looksAsked,
-    retirement: isRetired ? retirementStatus(want, holds) : null,
-  };
-}
-
-function retirementStatus(want: Want, holds: readonly Hold[]): RetirementStatus {
-  const isHeld = holds.some(({ refusal }) => refusal.scope.kind === 'retirement');
-  return { reason: retirementReason(want), waitsForApproval: isHeld && !want.retirementApproved };
-}
-
-function heldStatus(held: HeldDataset | null) {
-  return {
-    table: held?.tableName ?? null,
-    version: held?.version ?? null,
-    rows: held?.rowCount ?? null,
-    publishedAt: held?.publishedAt?.toISOString() ?? null,
-    appliedAt: held?.appliedAt.toISOString() ?? null,
-  };
-}
-
-function isOfDataset({ refusal: { scope } }: Hold, datasetId: string): boolean {
-  return scope.kind === 'dataset' && scope.datasetId === datasetId;
 }

@@ -5,6 +5,7 @@ import type { CheckpointReader } from '../checkpoint/checkpoint.ts';
 import { readInstanceLock } from '../checkpoint/instance-lock.ts';
 import { openCheckpointReader } from '../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
+import { isChosenDataset } from '../sync/selection.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf } from './exit-codes.ts';
 import { jsonText } from './json.ts';
@@ -25,12 +26,15 @@ export async function status(
 ): Promise<ExitCode> {
   const mirror = await seeMirror(configuration, context);
   const view = look(mirror, configuration, context);
-  await write(context.terminal.stdout, json ? jsonText(view) : `${renderStatus(view)}\n`);
+  const { stdout, width } = context.terminal;
+  const shownTo = { now: context.clock.now(), width };
+  await write(stdout, json ? jsonText(view) : `${renderStatus(view, shownTo)}\n`);
   return mirror instanceof Error ? exitCodeOf(mirror) : EXIT_CODES.caughtUp;
 }
 
 function look(mirror: MirrorSeen, configuration: LocalConfiguration, context: Context): Status {
   const { uid } = context.identity;
+  const { include, exclude } = configuration.datasets;
   const { held: running, holder } = readInstanceLock({
     path: join(configuration.dataDirectory, 'lock.sqlite'),
     uid,
@@ -43,6 +47,7 @@ function look(mirror: MirrorSeen, configuration: LocalConfiguration, context: Co
       runningInstance: running ? holder : null,
       mirror,
       checkpoint: checkpoint === null ? null : contentOf(checkpoint),
+      isChosen: (datasetId) => isChosenDataset(datasetId, include, exclude),
     });
   } finally {
     checkpoint?.close();

@@ -1,9 +1,11 @@
 /** The summary at the end of a catch-up, and the exit code that goes with it. Pure. */
 
+import type { Failure } from '../checkpoint/checkpoint.ts';
 import { formatBytes, formatCount, formatDuration } from '../lib/units.ts';
 import type { CatchUpResult, Commit, DatasetResult } from '../sync/result.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from './exit-codes.ts';
-import { tellError, tellHold } from './person.ts';
+import { tellMoment } from './moments.ts';
+import { tellError, tellHold, tellRetryOfContent } from './person.ts';
 import { printable } from './terminal.ts';
 
 /** Datasets named one by one under a heading; the rest are counted and left to `feed-sync status`. */
@@ -13,16 +15,18 @@ export function summarize(result: CatchUpResult): string {
   const { datasets } = result;
   return [
     headline(result),
-    ...result.holds.map(tellHold),
-    ...result.troubles.map(
-      ({ subscriptionId, error }) => `${ofSubscription(subscriptionId)}${tellError(error)}`,
-    ),
+    ...[
+      ...result.holds.map(tellHold),
+      ...result.troubles.map(
+        ({ subscriptionId, error }) => `${ofSubscription(subscriptionId)}${tellError(error)}`,
+      ),
+    ].flatMap((text) => ['', text]),
     ...section('Held', ofKind(datasets, 'held').filter(isHeldItself), ({ hold }) => [tellHold(hold)]),
     ...section('Failed', ofKind(datasets, 'failed'), ({ error, failure }) => [
       tellError(error),
-      ...(failure === null ? [] : [`tried again after ${failure.retryAt.toISOString()}`]),
+      ...(failure === null ? [] : [tellRetry(failure)]),
     ]),
-    ...section('Waiting', ofKind(datasets, 'waiting'), ({ why }) => [why]),
+    ...section('Waiting for the next catch-up', ofKind(datasets, 'waiting'), ({ why }) => [why]),
   ].join('\n');
 }
 
@@ -117,6 +121,12 @@ function sumOf(commits: readonly Commit[], what: (commit: Commit) => number): nu
 /** One that is held with its subscription, or with all that is to be retired, is told there, once for all of them. */
 function isHeldItself({ hold }: Extract<DatasetResult, { kind: 'held' }>): boolean {
   return hold.refusal.scope.kind === 'dataset';
+}
+
+function tellRetry({ datasetId, contents, retryAt }: Failure): string {
+  return contents.length === 0
+    ? '→ The next catch-up tries it again.'
+    : tellRetryOfContent(datasetId, tellMoment(retryAt.toISOString()));
 }
 
 /** What was committed all the same, before it ended otherwise. */

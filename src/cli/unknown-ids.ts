@@ -1,15 +1,21 @@
 /** Ids that a person gave and nobody knows, each with the one that was probably meant. Pure. */
 
+import { distance } from 'fastest-levenshtein';
 import { nearest } from '../configuration/names.ts';
 import { printable } from './terminal.ts';
 
-/** `parcel (the nearest is parcels), x (…)`. */
+/** `parcel (the nearest is parcels), x`: what is not even half like any of the known ones has no nearest. */
 export function tellUnknown(unknown: readonly string[], known: readonly string[]): string {
-  return unknown
-    .map((id) =>
-      known.length === 0
-        ? printable(id)
-        : `${printable(id)} (the nearest is ${printable(nearest(id, known))})`,
-    )
-    .join(', ');
+  return unknown.map((id) => `${shown(id)}${meant(id, known)}`).join(', ');
+}
+
+function shown(id: string): string {
+  return id.trim() === '' ? `"${printable(id)}"` : printable(id);
+}
+
+function meant(id: string, known: readonly string[]): string {
+  if (known.length === 0) return '';
+  const candidate = nearest(id, known);
+  const isLike = distance(id, candidate) * 2 <= Math.max(id.length, candidate.length);
+  return isLike ? ` (the nearest is ${printable(candidate)})` : '';
 }

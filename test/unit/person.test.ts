@@ -1,6 +1,7 @@
 /** What a person is told of holds that are our own, of lists, and of ids that nobody knows: the exact text. */
 
 import { describe, expect, it } from 'vitest';
+import { tellMomentFrom } from '../../src/cli/moments.ts';
 import { listed, tellHold, tellScope } from '../../src/cli/person.ts';
 import { tellUnknown } from '../../src/cli/unknown-ids.ts';
 import type { Refusal, RefusalScope } from '../../src/model/errors.ts';
@@ -18,9 +19,9 @@ describe('a hold of our own', () => {
   it('of a missing subscription does not say that the service refused, and leads to both ways out', () => {
     expect(told(SUBSCRIPTION, { code: 'subscription_missing', message: 'It is listed no more.' })).toEqual([
       'Subscription sub_1 is held (subscription_missing): It is listed no more.',
+      '  Held since 2026-03-01 12:00 UTC; until you have acted, what is mirrored stays as it is.',
       '→ When it is there again: feed-sync resume --subscription sub_1',
       '→ To give it up, and retire what only it holds: feed-sync forget --subscription sub_1',
-      '  held since 2026-03-01T12:00:00.000Z; what is mirrored stays as it is until then.',
     ]);
   });
 
@@ -28,8 +29,8 @@ describe('a hold of our own', () => {
     const scope = { kind: 'retirement' } as const;
     expect(told(scope, { code: 'mass_retirement', message: '12 of 20 tables would go.' })).toEqual([
       'The retirement of datasets is held (mass_retirement): 12 of 20 tables would go.',
+      '  Held since 2026-03-01 12:00 UTC; until you have acted, what is mirrored stays as it is.',
       '→ Where that is right: feed-sync resume --retire',
-      '  held since 2026-03-01T12:00:00.000Z; what is mirrored stays as it is until then.',
     ]);
     expect(tellScope(scope)).toBe('the retirement of datasets');
   });
@@ -37,8 +38,8 @@ describe('a hold of our own', () => {
   it('of anything else, without a code and with hostile words, leads on all the same', () => {
     expect(told({ kind: 'workspace' }, { code: null, message: 'no\u001b\n→ fake' })).toEqual([
       'This API key is held: no\\u001b\\u000a→ fake',
+      '  Held since 2026-03-01 12:00 UTC; until you have acted, what is mirrored stays as it is.',
       '→ Once you have acted on it: feed-sync resume --workspace (or give another key)',
-      '  held since 2026-03-01T12:00:00.000Z; what is mirrored stays as it is until then.',
     ]);
   });
 });
@@ -56,4 +57,19 @@ it('an id that nobody knows is told with the one that was probably meant', () =>
     'us-tx-travis-parcel (the nearest is us-tx-travis-parcels), us-tx-travis-premits (the nearest is us-tx-travis-permits)',
   );
   expect(tellUnknown(['a\n'], [])).toBe('a\\u000a');
+});
+
+it('an id that is like none of the known ones has no nearest, and an empty one is seen', () => {
+  expect(tellUnknown(['', 'sub_1'], ['us-tx-travis-parcels'])).toBe('"", sub_1');
+});
+
+it.each([
+  ['2026-03-01T12:00:30.000Z', 'in less than a minute'],
+  ['2026-03-01T11:59:01.000Z', 'just now'],
+  ['2026-03-01T11:59:00.000Z', '1 minute ago'],
+  ['2026-03-01T14:30:00.000Z', 'in 2 hours'],
+  ['2026-02-26T12:00:00.000Z', '3 days ago'],
+])('the moment %s, seen from noon, is %s', (moment, distance) => {
+  const minute = moment.slice(0, 16).replace('T', ' ');
+  expect(tellMomentFrom(NOW, moment)).toBe(`${minute} UTC (${distance})`);
 });

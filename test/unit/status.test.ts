@@ -42,12 +42,13 @@ function view(mirror: MirrorSeen, checkpoint: CheckpointContent | null) {
     runningInstance: null,
     mirror,
     checkpoint,
+    isChosen: (datasetId) => datasetId !== 'left-out',
   });
 }
 
 /** The lines of the table of datasets, by dataset, from the state on. */
 function states(mirror: MirrorSeen, checkpoint: CheckpointContent | null): Readonly<Record<string, string>> {
-  const lines = renderStatus(view(mirror, checkpoint)).split('\n');
+  const lines = renderStatus(view(mirror, checkpoint), { now: NOW, width: 400 }).split('\n');
   const title = lines.find((line) => line.startsWith('dataset')) ?? '';
   const start = title.indexOf('state');
   const rows = lines.slice(lines.indexOf(title) + 2);
@@ -87,9 +88,9 @@ describe('the state of a dataset', () => {
       'b-reload': 'behind: the service asked to load it again',
       'c-resync': 'to be loaded again, as you asked',
       'd-version': 'behind: version 4 is out',
-      'e-look': 'to be looked at',
+      'e-look': 'behind: to be looked at',
       'f-current': 'up to date',
-      'g-unknown': 'not known to the checkpoint',
+      'g-unknown': 'no subscription is known to hold it',
     });
     const seen = view(mirror, content({ wants })).datasets;
     expect(seen.filter((one) => one.isReloadPending).map((one) => one.id)).toEqual(['b-reload']);
@@ -132,6 +133,25 @@ describe('the state of a dataset', () => {
     expect(view('busy', checkpoint).datasets).toEqual([]);
   });
 
+  it('that is left out by the settings says so where it has a table, and is counted where it has none', () => {
+    const wants = [want({ datasetId: 'left-out', atLeastVersion: 9 })];
+    const words = 'left out by the settings; its table stays as it is';
+    expect(states(mirrorOf(held('left-out')), content({ wants }))).toEqual({ 'left-out': words });
+    expect(view(mirrorOf(), content({ wants })).datasets).toMatchObject([{ isChosen: false, need: null }]);
+    expect(renderStatus(view(mirrorOf(), content({ wants })), { now: NOW, width: 80 })).toContain(
+      '\n1 more dataset is left out by datasets.include and datasets.exclude.\n\n1 dataset: 1 left out.',
+    );
+  });
+
+  it('that only held subscriptions hold is held with them', () => {
+    const wants = [want({ datasetId: 'a', members: new Set(['sub_1', 'sub_2']) }), want({ datasetId: 'b' })];
+    const holds = [hold({ kind: 'subscription', subscriptionId: 'sub_1' })];
+    expect(states(mirrorOf(held('a'), held('b')), content({ wants, holds }))).toEqual({
+      a: 'up to date',
+      b: 'held with its subscription; up to date',
+    });
+  });
+
   it('that waits for approval says so, until it is given', () => {
     const approved = want({ ...DROPPED, datasetId: 'approved', retirementApproved: true });
     const waiting = want({ ...DROPPED, datasetId: 'waiting' });
@@ -149,6 +169,14 @@ describe('the state of a dataset', () => {
 
 it('the text of all that can be in the way', () => {
   const subscription = { subscriptionId: 'sub_1', name: 'Parcels', cursor: id(7), cursorAt: EARLIER };
+  const retryAt = new Date(NOW.getTime() + 24 * 3_600_000);
+  const broken = failure({
+    datasetId: 'roads',
+    attempts: 2,
+    hint: 'Tell the service.',
+    contents: ['v4'],
+    retryAt,
+  });
   const checkpoint = content({
     followed: new Map([
       ['sub_1', { ...subscription, quietReadAt: null }],
@@ -162,45 +190,49 @@ it('the text of all that can be in the way', () => {
       ours({ kind: 'retirement' }, 'mass_retirement'),
       hold(),
     ],
-    failures: new Map([['roads', failure({ datasetId: 'roads', attempts: 2, hint: 'Tell the service.' })]]),
+    failures: new Map([['roads', broken]]),
   });
-  expect(renderStatus(view(mirrorOf(held('parcels'), held('roads')), checkpoint))).toBe(
+  expect(
+    renderStatus(view(mirrorOf(held('parcels'), held('roads')), checkpoint), { now: NOW, width: 400 }),
+  ).toBe(
     [
       'Data directory /data. No instance is running.',
       'The mirror is /data/mirror.duckdb.',
       '',
-      'subscription  name     read up to  at                        state',
-      '─'.repeat(120),
-      'sub_1         Parcels  evt_7       2026-02-28T12:00:00.000Z  followed',
-      'sub_2                  evt_7       2026-02-28T12:00:00.000Z  quiet: nothing newer in its log at 2026-03-01T12:00:00.000Z',
-      'sub_3         Parcels  its start   2026-02-28T12:00:00.000Z  held',
+      'subscription  name     last event  read                              state',
+      '─'.repeat(126),
+      'sub_1         Parcels  evt_7       2026-02-28 12:00 UTC (1 day ago)  followed',
+      'sub_2                  evt_7       2026-02-28 12:00 UTC (1 day ago)  followed; no event for longer than the service keeps them',
+      'sub_3         Parcels  none yet    2026-02-28 12:00 UTC (1 day ago)  missing',
       '',
       'Forgotten at the next catch-up: sub_4.',
       '',
-      'dataset  table    version  wanted  rows  published                 state',
-      '─'.repeat(97),
-      'parcels  parcels        3       4    10  2026-02-28T12:00:00.000Z  held; behind: version 4 is out',
-      'roads    roads          3       3    10  2026-02-28T12:00:00.000Z  failed; up to date',
+      'dataset  version  rows  published (UTC)   table    state',
+      '─'.repeat(81),
+      'parcels        3    10  2026-02-28 12:00  parcels  held; behind: version 4 is out',
+      'roads          3    10  2026-02-28 12:00  roads    failed; up to date',
       '',
       'Subscription sub_3 is held (subscription_missing): Why.',
+      '  Held since 2026-03-01 12:00 UTC; until you have acted, what is mirrored stays as it is.',
       '→ When it is there again: feed-sync resume --subscription sub_3',
       '→ To give it up, and retire what only it holds: feed-sync forget --subscription sub_3',
-      '  held since 2026-03-01T12:00:00.000Z; what is mirrored stays as it is until then.',
       '',
       'The retirement of datasets is held (mass_retirement): Why.',
+      '  Held since 2026-03-01 12:00 UTC; until you have acted, what is mirrored stays as it is.',
       '→ Where that is right: feed-sync resume --retire',
-      '  held since 2026-03-01T12:00:00.000Z; what is mirrored stays as it is until then.',
       '',
       'The service refused to list versions (403 outside_coverage).',
       '  It says: The county is not covered.',
       '  coverage: https://app.example/coverage',
+      '  Held since 2026-03-01 12:00 UTC; until you have acted, nothing more is asked of the service for it.',
       '→ Once you have acted on it: feed-sync resume --dataset parcels',
-      '  held since 2026-03-01T12:00:00.000Z; nothing more is asked of the service for it until then.',
       '',
-      'Failed: roads (2 times, last at 2026-03-01T12:00:00.000Z; tried again after 2026-03-01T12:01:00.000Z)',
+      'Dataset roads failed 2 times, last at 2026-03-01 12:00 UTC (just now):',
       '  The file is broken.',
-      '  → Tell the service.',
-      '  → To have it tried at the next catch-up: feed-sync resume --dataset roads',
+      '→ Tell the service.',
+      '→ The same content is not fetched again before 2026-03-02 12:00 UTC (in 1 day), unless you ask: feed-sync resume --dataset roads',
+      '',
+      '2 datasets: 1 held, 1 failed.',
     ].join('\n'),
   );
 });

@@ -119,12 +119,15 @@ describe('the summary', () => {
     expect(text).toBe(
       [
         '4 datasets in 1 subscription: 1 loaded, 0 already up to date, 1 waiting, 1 held, 1 failed. 1 row from 9.1 MB. 2.4 s.',
+        '',
         'The service refused to list versions (403 outside_coverage).',
         '  It says: The county is not covered.',
         '  coverage: https://app.example/coverage',
+        '  Held since 2026-03-01 12:00 UTC; until you have acted, nothing more is asked of the service for it.',
         '→ Once you have acted on it: feed-sync resume --subscription sub_2',
-        '  held since 2026-03-01T12:00:00.000Z; nothing more is asked of the service for it until then.',
+        '',
         'Subscription sub_1: The log cannot be read.',
+        '',
         'The disk is full.',
         '→ Free some space.',
         '',
@@ -132,15 +135,15 @@ describe('the summary', () => {
         '  parcels: The service refused to list versions (403 outside_coverage).',
         '      It says: The county is not covered.',
         '      coverage: https://app.example/coverage',
+        '      Held since 2026-03-01 12:00 UTC; until you have acted, nothing more is asked of the service for it.',
         '    → Once you have acted on it: feed-sync resume --dataset parcels',
-        '      held since 2026-03-01T12:00:00.000Z; nothing more is asked of the service for it until then.',
         '',
         'Failed:',
         '  zoning: The file part-0.parquet is cut.',
         '    → Tell the service.',
-        '    tried again after 2026-03-01T12:01:00.000Z',
+        '    → The next catch-up tries it again.',
         '',
-        'Waiting:',
+        'Waiting for the next catch-up:',
         '  roads: the manifest lags',
       ].join('\n'),
     );
@@ -202,11 +205,12 @@ describe('what a person is told', () => {
         'The service refused to list versions (401).',
         '  It says: The county is not covered.',
         '  coverage: https://app.example/coverage',
-        '→ Once you have acted on it: feed-sync resume --workspace (or give another key)',
+        '→ Once you have acted on it, give the command again.',
       ].join('\n'),
     );
     expect(tellHold(hold())).toContain(
-      'feed-sync resume --dataset parcels\n  held since 2026-03-01T12:00:00.000Z',
+      'Held since 2026-03-01 12:00 UTC; until you have acted, nothing more is asked of the service for it.\n' +
+        '→ Once you have acted on it: feed-sync resume --dataset parcels',
     );
   });
 
@@ -257,6 +261,33 @@ describe('a table', () => {
 
   it('of no rows is its head', () => {
     expect(renderTable([{ title: 'a' }, { title: 'b' }], [])).toBe('a  b\n────');
+  });
+
+  it('on a narrow screen leaves out what is optional, the last first, and wraps words', () => {
+    const columns = [
+      { title: 'dataset' },
+      { title: 'name', isOptional: true },
+      { title: 'table', isOptional: true },
+      { title: 'state', wraps: true },
+    ];
+    const rows = [['parcels', 'Parcels', 'us_tx_parcels', 'behind: the service asked to load it again']];
+    expect(renderTable(columns, rows, 78).split('\n')).toEqual([
+      'dataset  name     table          state',
+      '─'.repeat(75),
+      'parcels  Parcels  us_tx_parcels  behind: the service asked to load it again',
+    ]);
+    expect(renderTable(columns, rows, 52).split('\n')).toEqual([
+      'dataset  name     state',
+      '─'.repeat(49),
+      'parcels  Parcels  behind: the service asked to',
+      '                  load it again',
+    ]);
+    expect(renderTable(columns, rows, 20).split('\n')).toEqual([
+      'dataset  state',
+      '─'.repeat(37),
+      'parcels  behind: the service asked to',
+      '         load it again',
+    ]);
   });
 
   it('keeps a cell in its line', () => {

@@ -125,6 +125,90 @@ it('WKT and WKB in hexadecimal digits', async () => {
   ]);
 });
 
+describe('WKB in hexadecimal digits', () => {
+  /** A point with the coordinates 1, 2, … in this byte order; `type` is the number that says which and how. */
+  const point = (type: number, coordinates: number, order: 'little' | 'big', srid?: number): string => {
+    const words = [type, ...(srid === undefined ? [] : [srid])];
+    const bytes = Buffer.alloc(1 + 4 * words.length + 8 * coordinates);
+    bytes[0] = order === 'little' ? 1 : 0;
+    for (const [index, word] of words.entries()) {
+      if (order === 'little') bytes.writeUInt32LE(word, 1 + 4 * index);
+      else bytes.writeUInt32BE(word, 1 + 4 * index);
+    }
+    for (let index = 0; index < coordinates; index += 1) {
+      const at = 1 + 4 * words.length + 8 * index;
+      if (order === 'little') bytes.writeDoubleLE(index + 1, at);
+      else bytes.writeDoubleBE(index + 1, at);
+    }
+    return bytes.toString('hex');
+  };
+  const HEIGHT = 0x8000_0000;
+  const MEASURE = 0x4000_0000;
+  const SRID = 0x2000_0000;
+
+  it('of ISO and of EWKB, with heights and measures, in both orders of bytes, in capitals or not', async () => {
+    const forms = [
+      [1, 2, 'POINT (1 2)'],
+      [1_001, 3, 'POINT Z (1 2 3)'],
+      [2_001, 3, 'POINT M (1 2 3)'],
+      [3_001, 4, 'POINT ZM (1 2 3 4)'],
+      [HEIGHT + 1, 3, 'POINT Z (1 2 3)'],
+      [MEASURE + 1, 3, 'POINT M (1 2 3)'],
+      [HEIGHT + MEASURE + 1, 4, 'POINT ZM (1 2 3 4)'],
+    ] as const;
+    const digits = forms.flatMap(([type, coordinates]) =>
+      (['little', 'big'] as const).map((order) => point(type, coordinates, order)),
+    );
+    const expected = forms.flatMap(([, , text]) => [text, text]);
+    expect(await asText(digits.map((each) => `"${each}"`))).toEqual(expected);
+    expect(await asText(digits.map((each) => `"${each.toUpperCase()}"`))).toEqual(expected);
+  });
+
+  const carrying = (srid: number): readonly string[] => [
+    point(SRID + 1, 2, 'little', srid),
+    point(SRID + 1, 2, 'big', srid),
+    point(SRID + HEIGHT + 1, 3, 'little', srid),
+    point(SRID + MEASURE + 1, 3, 'big', srid).toUpperCase(),
+  ];
+
+  it.each([
+    ['OGC:CRS84', 4_326],
+    ['WGS 84', 4_326],
+    ['EPSG:4326', 4_326],
+    ['EPSG:2277', 2_277],
+    ['urn:ogc:def:crs:EPSG::2277', 2_277],
+    ['http://www.opengis.net/def/crs/EPSG/0/2277', 2_277],
+  ])('that carries the coordinate system of the table, %s, is kept', async (crs, srid) => {
+    const values = carrying(srid).map((digits, id) => rowOf(id, `"${digits}"`));
+    const { rows } = await folder.fold({ columns, crs }, { changes: [values] });
+    expect(rows).toHaveLength(4);
+  });
+
+  it.each([
+    ['OGC:CRS84', 2_277],
+    ['EPSG:2277', 4_326],
+    ['EPSG:2277', 0],
+    ['NAD83 / Texas Central', 2_277],
+    [null, 4_326],
+  ])('that carries another one than that of the table, %s, is refused', async (crs, srid) => {
+    for (const digits of carrying(srid)) {
+      const changes = [[rowOf(1, 'null'), rowOf(2, `"${digits}"`)]];
+      const error = await folder.refusal({ columns, crs }, { changes });
+      expect(error).toBeInstanceOf(BadChangesError);
+      expect(error.message).toBe(
+        `Version 2 of parcels, page 1, row 2: the column "g" holds "${digits}", which is in another coordinate ` +
+          `system than the table: that is in ${crs ?? 'an unknown one'}.`,
+      );
+    }
+  });
+
+  it('of which a part carries a coordinate system is refused', async () => {
+    const collection = `010700000001000000${point(SRID + 1, 2, 'little', 2_277)}`;
+    const error = await folder.refusal({ columns }, { changes: [[rowOf(1, `"${collection}"`)]] });
+    expect(error).toBeInstanceOf(BadChangesError);
+  });
+});
+
 describe('what is no geometry', () => {
   const point = (coordinates: string): string => `{"type":"Point","coordinates":${coordinates}}`;
   it.each([

@@ -9,6 +9,7 @@ import { DataError, UnusableChangesError } from '../../model/errors.ts';
 import { columnNames } from '../../model/naming.ts';
 import type { Schema } from '../../model/schema.ts';
 import type { ChangesUnit } from '../destination.ts';
+import { isWgs84 } from './changes-srid.ts';
 import type { PlannedColumn } from './table-plan.ts';
 
 export interface ChangesColumns {
@@ -24,25 +25,6 @@ export interface ChangesColumns {
   /** Positions of geometry columns that are not known to be in longitude and latitude of WGS 84, as GeoJSON is. */
   readonly elsewhere: readonly number[];
 }
-
-/** Names of WGS 84 as writers spell them. GeoParquet has longitude first whatever the authority says. */
-const WGS_84 = new Set([
-  'OGC:CRS84',
-  'OGC:CRS84H',
-  'EPSG:4326',
-  'EPSG:4979',
-  'SRID:4326',
-  '4326',
-  'WGS 84',
-  'WGS84',
-  'WGS 84 (CRS84)',
-  'WGS 84 (LONGITUDE-LATITUDE)',
-  'URN:OGC:DEF:CRS:OGC:1.3:CRS84',
-  'URN:OGC:DEF:CRS:OGC::CRS84',
-  'URN:OGC:DEF:CRS:EPSG::4326',
-  'HTTP://WWW.OPENGIS.NET/DEF/CRS/OGC/1.3/CRS84',
-  'HTTPS://WWW.OPENGIS.NET/DEF/CRS/OGC/1.3/CRS84',
-]);
 
 /**
  * @throws DataError where the schema makes no table.
@@ -92,11 +74,6 @@ function columnsAfter(unit: ChangesUnit): readonly PlannedColumn[] {
     role: roleOf(schema, column, index),
     crs: held.get(column.name)?.crs ?? null,
   }));
-}
-
-/** Whether GeoJSON can stand in a column of that coordinate system. An unknown one may be any. */
-export function isWgs84(crs: string | null): boolean {
-  return crs !== null && WGS_84.has(crs.toUpperCase());
 }
 
 function refuseOtherTable(unit: ChangesUnit, columns: readonly Column[]): void {

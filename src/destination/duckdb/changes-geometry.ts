@@ -6,6 +6,7 @@
  * takes numbers that are too large for infinite ones, so the shape of every text is compared before or after it is read.
  */
 
+import { isInOtherSystem, sridBytes } from './changes-srid.ts';
 import { text } from './quoting.ts';
 
 /** Collections may hold collections, to this depth: each is one more passage over the text. */
@@ -80,16 +81,42 @@ export function withGeometrySteps(select: string, cells: readonly string[], form
   return steps.reduce((from, step) => `SELECT *, ${cells.map(step).join(', ')} FROM (${from})`, select);
 }
 
+/** Of the cell that is decoded: its forms, the coordinate system of its column, and what it is to be where it is refused. */
+export interface GeometryCell {
+  readonly forms: Forms;
+  readonly crs: string | null;
+  readonly refused: string;
+}
+
 /** The WKB of a cell that is not null, in a select from `withGeometrySteps`. Raises an error where it is no geometry. */
-export function decodeGeometry(cell: string, forms: Forms, refused: string): string {
+export function decodeGeometry(cell: string, { forms, crs, refused }: GeometryCell): string {
   const given = usual(cell, forms);
   const type = `substring(${given}, 10, instr(${given}, '${COORDINATES}') - 10)`;
   const height = `CASE WHEN regexp_matches(${given}, ${text(HAS_HEIGHT)}) THEN ' Z ' ELSE ' ' END`;
-  const others = `WHEN regexp_full_match(${other(cell)}, '${HEXADECIMAL}') THEN ST_GeomFromWKB(unhex(${other(cell)}))
+  const others = `WHEN ${isForeign(cell, crs)} THEN ${refused}
+    WHEN ${isWkb(cell)} THEN CASE WHEN ${isWkbWhollyRead(other(cell))} THEN ${geometryOfWkb(other(cell))} ELSE ${refused} END
     WHEN ${isWhollyRead(other(cell))} THEN ${other(cell)}::GEOMETRY`;
   return `ST_AsWKB(CASE WHEN regexp_full_match(${given}, ${text(USUAL)})
     THEN (upper(${type}) || ${height} || ${listed(cell)})::GEOMETRY
     ${forms === 'every' ? others : ''} ELSE ${refused} END)`;
+}
+
+/** True where the cell says of itself that it is in a coordinate system which is not that of its column. */
+export function isForeign(cell: string, crs: string | null): string {
+  return `(${isWkb(cell)} AND ${isInOtherSystem(other(cell), crs)})`;
+}
+
+function isWkb(cell: string): string {
+  return `regexp_full_match(${other(cell)}, '${HEXADECIMAL}')`;
+}
+
+function geometryOfWkb(digits: string): string {
+  return `ST_GeomFromWKB(unhex(${digits}))`;
+}
+
+/** Parts that carry a coordinate system of their own would lose it without a word. */
+function isWkbWhollyRead(digits: string): string {
+  return `strlen(${digits}) // 2 = octet_length(ST_AsWKB(${geometryOfWkb(digits)})) + ${sridBytes(digits)}`;
 }
 
 /** In the form that is usual; null where it has none. */

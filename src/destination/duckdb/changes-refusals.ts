@@ -98,6 +98,8 @@ function whyRefused(why: string, shown: string, column: PlannedColumn | undefine
       return `the change has the operation ${shown}, but no ${shown === '"removed"' ? 'key and no row' : 'row'}`;
     case 'null':
       return `the key column ${name} is null`;
+    case 'foreign':
+      return `the column ${name} holds ${shown}, which is in another coordinate system than the table: that is in ${column?.crs ?? 'an unknown one'}`;
     default:
       return `the column ${name} holds ${shown}, which is no ${TYPE_WORDS[column?.type ?? 'json']}`;
   }

@@ -7,7 +7,7 @@
  */
 
 import type { ChangesColumns } from './changes-columns.ts';
-import { decodeGeometry, type Forms, isGeoJson, withGeometrySteps } from './changes-geometry.ts';
+import { decodeGeometry, type Forms, isForeign, isGeoJson, withGeometrySteps } from './changes-geometry.ts';
 import { netColumn, PRESENT } from './changes-net.ts';
 import type { Pages } from './changes-pages.ts';
 import { hasDoubles } from './changes-rounded.ts';
@@ -68,8 +68,8 @@ function valueAt(column: PlannedColumn, position: number, isKey: boolean, forms:
   return `CASE WHEN ${cell} IS NOT NULL THEN ${value} WHEN ${written} THEN 'null'::JSON END`;
 }
 
-function decoded({ type }: PlannedColumn, cell: string, forms: Forms, refused = REFUSED): string {
-  return type === 'geometry' ? decodeGeometry(cell, forms, refused) : DECODE[type](cell, refused);
+function decoded({ type, crs }: PlannedColumn, cell: string, forms: Forms, refused = REFUSED): string {
+  return type === 'geometry' ? decodeGeometry(cell, { forms, crs, refused }) : DECODE[type](cell, refused);
 }
 
 /** One row for the first change that is refused: its place, why (a word), the position of the column, and its cell. */
@@ -82,7 +82,12 @@ export function findRefused(decoding: Decoding): string {
     const isRefused = `TRY(${decoded(column, cell, 'every', 'NULL')}) IS NULL`;
     const value = `WHEN ${cell} IS NOT NULL AND ${isRefused} THEN ${found('value', position, cell)}`;
     const isNull = `WHEN ${cell} IS NULL THEN ${found('null', position, "''")}`;
-    return keys.includes(position) ? [isNull, value] : [value];
+    const foreign = `WHEN ${isForeign(cell, column.crs)} THEN ${found('foreign', position, cell)}`;
+    return [
+      ...(keys.includes(position) ? [isNull] : []),
+      ...(column.type === 'geometry' ? [foreign] : []),
+      value,
+    ];
   });
   return `SELECT page, line, found.why, found.position, found.shown FROM (SELECT page, line, CASE
       WHEN NOT coalesce(${IS_CHANGE}, FALSE) THEN CASE WHEN bare AND op IN ('"added"', '"changed"', ${REMOVED})

@@ -30,6 +30,10 @@ export interface ServiceConfiguration {
   };
   /** Ids or names; null: all. */
   readonly subscriptions: readonly string[] | null;
+  /** When `run` asks whether something was published. */
+  readonly poll: Cadence;
+  /** How often `run` compares all that is wanted with the manifests. */
+  readonly audit: { readonly everyMs: number };
   /** What a schema change that only adds columns does; every other one loads the snapshot again. */
   readonly schemaChanges: 'reload' | 'alter';
   /** What becomes of the table of a dataset that no subscription holds any more. */
@@ -47,5 +51,10 @@ export interface ServiceConfiguration {
   /** Bytes kept free on the disk. */
   readonly disk: { readonly reserveBytes: number };
 }
+
+/** A schedule is a cron expression, in the time zone of the process. */
+export type Cadence =
+  | { readonly kind: 'every'; readonly everyMs: number }
+  | { readonly kind: 'schedule'; readonly schedule: string };
 
 export type Configuration = LocalConfiguration & ServiceConfiguration;

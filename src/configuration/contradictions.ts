@@ -1,5 +1,6 @@
 /** Values that are right by themselves and wrong together. */
 
+import { contradictionOfCadence } from './cadence.ts';
 import type { Problem } from './problems.ts';
 import { type Resolution, resolvedValue } from './resolve.ts';
 import type { SettingKey } from './settings.ts';
@@ -26,5 +27,6 @@ export function contradictions(resolution: Resolution): readonly Problem[] {
     const delays = `is '${written('retry.baseDelay')}', longer than retry.maxDelay, ${written('retry.maxDelay')}`;
     blame('retry.baseDelay', delays);
   }
-  return problems;
+  const ofCadence = contradictionOfCadence(resolution);
+  return ofCadence === null ? problems : [...problems, ofCadence];
 }

@@ -7,6 +7,7 @@
 
 import type { Secret } from '../lib/secret.ts';
 import { resolveApiKey } from './api-key.ts';
+import { cadenceOf } from './cadence.ts';
 import type { Configuration, LocalConfiguration, ServiceConfiguration } from './configuration.ts';
 import { contradictions } from './contradictions.ts';
 import { deepFreeze } from './freeze.ts';
@@ -123,6 +124,8 @@ function servicePart(resolution: Resolution, apiKey: Secret): ServiceConfigurati
       },
     },
     subscriptions: resolvedValue(resolution, 'subscriptions'),
+    poll: cadenceOf(resolution),
+    audit: { everyMs: resolvedValue(resolution, 'audit.every') },
     schemaChanges: resolvedValue(resolution, 'schemaChanges'),
     removedDatasets: resolvedValue(resolution, 'removedDatasets'),
     downloads: { allowedOrigins: resolvedValue(resolution, 'downloads.allowedOrigins') },

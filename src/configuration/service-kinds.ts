@@ -4,6 +4,7 @@
  * Invariant: where an address may carry a password or a token, neither comes back in the trouble with it.
  */
 
+import { Cron } from 'croner';
 import ipaddr from 'ipaddr.js';
 import { type Kind, type Reading, scalar } from './kinds.ts';
 import { quoted } from './problems.ts';
@@ -86,6 +87,25 @@ export const identifier: Kind<string> = scalar({
   advice: 'it in quotes',
   readText: (text) => ({ value: text }),
 });
+
+/** When something is done, as cron writes it, with seconds as a sixth field in front where they matter. */
+export const schedule: Kind<string> = scalar({
+  placeholder: 'cron',
+  advice: 'a cron expression such as "0 6 * * *"',
+  readText: (text) =>
+    isSchedule(text)
+      ? { value: text }
+      : { trouble: `is ${quoted(text)}, which is no time that comes; write for example "0 6 * * *"` },
+});
+
+/** One that never comes, such as the 30th of February, would leave the mirror as it is for ever. */
+function isSchedule(text: string): boolean {
+  try {
+    return new Cron(text, { paused: true }).nextRun() !== null;
+  } catch {
+    return false;
+  }
+}
 
 /** A pattern of dataset ids, `*` for any text. */
 export const datasetGlob: Kind<string> = scalar({

@@ -4,7 +4,7 @@
  */
 
 import { choice, count, duration, list, path, secret, size } from './kinds.ts';
-import { baseUrl, identifier, manifestPath, origin, parameterName } from './service-kinds.ts';
+import { baseUrl, identifier, manifestPath, origin, parameterName, schedule } from './service-kinds.ts';
 import { absent, required, type Setting, written } from './setting.ts';
 
 export const serviceSettings = {
@@ -37,6 +37,24 @@ export const serviceSettings = {
     kind: list(identifier, 'not empty'),
     default: absent('all', null, '["sub_1", "Texas parcels"]'),
     description: 'The subscriptions to follow, by id or name.',
+  },
+  'poll.every': {
+    kind: duration({ min: '1s', max: '7d' }),
+    default: written('1m'),
+    description:
+      'How often run asks whether something was published; up to a tenth sooner or later, by chance.',
+  },
+  'poll.schedule': {
+    kind: schedule,
+    default: absent('poll.every', null, '"0 6 * * *"'),
+    description:
+      'When run asks whether something was published, as a cron expression in the time zone of the process.',
+  },
+  'audit.every': {
+    kind: duration({ min: '1m', max: '30d' }),
+    default: written('1h'),
+    description:
+      'How often run compares all that is wanted with the manifests, with the first poll after it.',
   },
   schemaChanges: {
     kind: choice(['reload', 'alter']),

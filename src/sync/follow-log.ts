@@ -20,8 +20,11 @@ const DAY_MS = 86_400_000;
  */
 const MAX_QUIET_MS = 30 * DAY_MS;
 
-/** A position of this age is told of: past 90 days the service does not keep it any more. */
-const OLD_POSITION_MS = 75 * DAY_MS;
+/** How long the service keeps events (the interface, Limits). */
+export const EVENTS_KEPT_MS = 90 * DAY_MS;
+
+/** A position of this age is told of: past `EVENTS_KEPT_MS` the service does not keep it any more. */
+export const OLD_POSITION_MS = 75 * DAY_MS;
 
 /** Makes the step that takes the subscription anew; `lost` is the position it had, null where it had none. */
 export type StartAnew = (lost: EventId | null) => Promise<FollowStep>;

@@ -56,12 +56,14 @@ describe('the example', () => {
     const files = {
       '/home/ann/feed-sync.yaml': text
         .replace(/^ *apiKeyFile:.*$/m, '')
+        .replace(/^ *every: 1m$/m, '')
         .replace('"the key"\n  apiKey: "the key"', '\n  apiKey: k'),
     };
     const { configuration } = load({ files, environment: {} });
     expect(configuration.subscriptions).toEqual(['sub_1', 'Texas parcels']);
     expect(configuration.datasets).toEqual({ include: ['us-tx-*'], exclude: ['*-permits'] });
     expect(configuration.service.contract.newerThanParameter).toBe('since');
+    expect(configuration.poll).toEqual({ kind: 'schedule', schedule: '0 6 * * *' });
     expect(configuration.downloads.allowedOrigins).toEqual(['https://files.example.com']);
   });
 });

@@ -25,6 +25,8 @@ describe('the defaults', () => {
       },
       subscriptions: null,
       datasets: { include: ['*'], exclude: [] },
+      poll: { kind: 'every', everyMs: 60_000 },
+      audit: { everyMs: 3_600_000 },
       schemaChanges: 'reload',
       removedDatasets: 'archive',
       dataDirectory: '/home/ann/data',
@@ -69,6 +71,36 @@ describe('the defaults', () => {
     const { configuration } = load({ flags: { '--data-dir': 'kept' } });
     expect(configuration.checkpoint.path).toBe('/home/ann/kept/checkpoint.sqlite');
   });
+});
+
+describe('the time of polls', () => {
+  const polled = (input: Parameters<typeof load>[0]) => load(input).configuration.poll;
+
+  it('is an interval or a schedule', () => {
+    expect(polled({ environment: { ...REQUIRED, FEED_SYNC_POLL_EVERY: '10s' } })).toEqual({
+      kind: 'every',
+      everyMs: 10_000,
+    });
+    const environment = { ...REQUIRED, FEED_SYNC_POLL_SCHEDULE: '*/5 * * * *' };
+    expect(polled({ environment })).toEqual({ kind: 'schedule', schedule: '*/5 * * * *' });
+    expect(polled({ environment, flags: { '--poll-every': '1s' } })).toEqual({
+      kind: 'every',
+      everyMs: 1_000,
+    });
+  });
+
+  it('is not both, where one level gives them', () => {
+    const environment = { ...REQUIRED, FEED_SYNC_POLL_SCHEDULE: '0 6 * * *', FEED_SYNC_POLL_EVERY: '1m' };
+    expect(() => load({ environment })).toThrow('poll.every and poll.schedule are both set; keep one');
+  });
+
+  it.each(['every day', '0 6 30 2 *', '61 * * * *'])(
+    'is no schedule where it never comes: %s',
+    (schedule) => {
+      const environment = { ...REQUIRED, FEED_SYNC_POLL_SCHEDULE: schedule };
+      expect(() => load({ environment })).toThrow(`poll.schedule is '${schedule}'`);
+    },
+  );
 });
 
 describe('precedence', () => {

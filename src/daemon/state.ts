@@ -28,6 +28,11 @@ export interface DaemonState {
    * - `draining`: asked to stop or to start anew; what is begun is finished or rolled back.
    */
   readonly phase: 'starting' | 'following' | 'draining';
+  /**
+   * Milliseconds since the loop last went round, on the clock that only goes forward. It does so at least once a minute,
+   * whatever is under way and whether or not the service answers: a loop that does not is stuck.
+   */
+  readonly loopSilentMs: number;
   /** When every dataset had, for the first time, either nothing left to do or a known reason to wait; null: not yet. */
   readonly caughtUpAt: Date | null;
   /** When the subscriptions and their manifests were last compared with what is wanted; null: not yet. */
@@ -153,6 +158,8 @@ export type Happening =
     }
   | { readonly kind: 'events'; readonly subscriptionId: string; readonly type: EventType | 'unreadable' }
   | { readonly kind: 'bytes'; readonly datasetId: string; readonly bytes: number }
+  /** The files of a snapshot, or the pages of changes, have all arrived: how long that took. */
+  | { readonly kind: 'download'; readonly datasetId: string; readonly durationMs: number }
   /** `resync` is null for a first load and for changes. */
   | {
       readonly kind: 'commit';

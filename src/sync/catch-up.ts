@@ -8,23 +8,21 @@ import pLimit from 'p-limit';
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import type { Held } from '../destination/destination.ts';
 import type { Subscription } from '../model/subscription.ts';
+import { type Connected, connect } from './connect.ts';
 import { follow } from './follow.ts';
 import { standingHolds } from './holds.ts';
 import { judgeRetirements } from './judge-retirements.ts';
 import { knownDatasets } from './known-datasets.ts';
-import { holdMissing, subscriptionsBefore } from './missing-subscriptions.ts';
 import { bookOfRead } from './offer-book.ts';
 import type { Offers } from './offers.ts';
-import { refuseForeignMirror } from './ownership.ts';
 import type { Parts } from './parts.ts';
 import { type Reconciliation, reconcile } from './reconcile.ts';
 import type { CatchUpResult, DatasetResult } from './result.ts';
-import { chosenSubscriptions } from './selection.ts';
 import { type Troubles, watchTroubles } from './trouble.ts';
 import { inEarnest, type MakeWorkshop } from './workshop.ts';
 
 /** Datasets reconciled side by side: enough to keep downloads going while others are committed. */
-const DATASETS_AT_ONCE = 32;
+export const DATASETS_AT_ONCE = 32;
 
 /** `signal` is aborted with an `InterruptedError` to stop it early; what was committed by then is kept. */
 export async function catchUp(
@@ -59,7 +57,7 @@ async function carryOut(parts: Parts, troubles: Troubles, makeWorkshop: MakeWork
   let subscriptions: readonly Subscription[] = [];
   try {
     if (standingHolds(parts).workspace !== null) return NO_WORK;
-    const connected = await connect(parts, troubles.signal);
+    const connected = await connect(parts, () => parts.destination.has(), troubles.signal);
     subscriptions = connected.subscriptions;
     const followed = await followAll(connected, parts, troubles);
     const datasets = await reconcileAll(connected.held, followed, parts, troubles, makeWorkshop);
@@ -79,24 +77,6 @@ function holdsAtTheEnd(parts: Parts, troubles: Troubles): readonly Hold[] {
     troubles.record(error, null);
     return [];
   }
-}
-
-interface Connected {
-  /** Those that were chosen. */
-  readonly subscriptions: readonly Subscription[];
-  readonly held: Held;
-}
-
-async function connect(parts: Parts, signal: AbortSignal): Promise<Connected> {
-  const { feed, destination, checkpoint, choices } = parts;
-  // Listed first: a key that is refused costs this one call.
-  const seen = await feed.subscriptions(signal);
-  await feed.discover(signal);
-  const held = await destination.has();
-  refuseForeignMirror(held, feed.origin, seen, checkpoint.forgotten());
-  const subscriptions = chosenSubscriptions(seen, choices.subscriptions, subscriptionsBefore(held, parts));
-  holdMissing(seen, subscriptions, held, parts);
-  return { subscriptions, held };
 }
 
 async function followAll(

@@ -6,6 +6,22 @@ import type { Parts } from './parts.ts';
 import { isChosenDataset } from './selection.ts';
 import type { Known } from './state.ts';
 
+/** One dataset; null where nothing is to be done about it: nobody wants it and it has no table, or it was not chosen. */
+export function knownDataset(datasetId: string, held: Held, parts: Parts): Known | null {
+  const { checkpoint, choices } = parts;
+  const want = checkpoint.want(datasetId);
+  const table = held.datasets.get(datasetId) ?? null;
+  if (want === null || (want.members.size === 0 && table === null)) return null;
+  if (!isChosenDataset(datasetId, choices.include, choices.exclude)) return null;
+  const holds = standingHolds(parts);
+  return {
+    want,
+    held: table,
+    hold: holds.ofDataset(datasetId) ?? holdOfEveryMember(want.members, holds.ofSubscription),
+    failure: checkpoint.failure(datasetId),
+  };
+}
+
 /**
  * Every chosen dataset that a subscription holds, and every chosen one that none holds and that still has a table, in
  * order of id: the order in which tables get their names.

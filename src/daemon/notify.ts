@@ -35,8 +35,8 @@ export interface NotifierParts {
   readonly log: Log;
 }
 
-/** The longest that one message may take. */
-const MESSAGE_TIMEOUT_MS = 5_000;
+/** The longest that one message may take. The program itself gives up after five seconds. */
+const MESSAGE_TIMEOUT_MS = 10_000;
 /** The pause after a message, in which what is told is gathered for the next. */
 const PAUSE_MS = 200;
 /** A message of systemd's holds more, but nobody reads it. */
@@ -149,8 +149,9 @@ class SystemdNotifier implements Notifier {
     try {
       await this.#parts.run({
         file: 'systemd-notify',
-        // Without it the program waits seconds for a service manager that is slow or not there.
-        args: ['--no-block', ...lines],
+        // Without --no-block: the program then stays until systemd has read the message. Systemd tells whose it is by the
+        // process that sent it, and drops it where that has ended before (seen with one READY of twenty).
+        args: lines,
         environment: this.#environment,
         timeoutMs: MESSAGE_TIMEOUT_MS,
       });

@@ -26,7 +26,7 @@ export async function dryRun(
   context: Context,
   { json }: DryRunOptions,
 ): Promise<ExitCode> {
-  const { stdout } = context.terminal;
+  const { stdout, width } = context.terminal;
   const opened = openDryRunParts(configuration, context, logFor(configuration, context.terminal));
   try {
     const { makeWorkshop, steps } = foresight();
@@ -34,7 +34,7 @@ export async function dryRun(
     const free = await freeBytes(nearestFolder(configuration.dataDirectory));
     const disk = { freeBytes: free, reserveBytes: configuration.disk.reserveBytes };
     const view = dryRunOf({ result, steps, disk });
-    await write(stdout, json ? jsonText(view) : `${renderDryRun(view, { result, steps })}\n`);
+    await write(stdout, json ? jsonText(view) : `${renderDryRun(view, { result, steps }, width)}\n`);
     return exitCodeOfResult(result);
   } finally {
     await opened.close();

@@ -23,12 +23,13 @@ export async function listSubscriptions(
   { json }: SubscriptionsOptions,
 ): Promise<ExitCode> {
   const { terminal, signal } = context;
+  const { stdout, width } = terminal;
   const feed = createFeed(feedOptions(configuration, context, logFor(configuration, terminal)));
   try {
     const subscriptions = await feed.subscriptions(signal);
     await write(
-      terminal.stdout,
-      json ? jsonText({ subscriptions: subscriptions.map(asJson) }) : asTable(subscriptions),
+      stdout,
+      json ? jsonText({ subscriptions: subscriptions.map(asJson) }) : asTable(subscriptions, width),
     );
     return EXIT_CODES.caughtUp;
   } finally {
@@ -40,26 +41,26 @@ function asJson({ lastEventId, ...subscription }: Subscription) {
   return { ...subscription, lastEventId: lastEventId?.text ?? null };
 }
 
-function asTable(subscriptions: readonly Subscription[]): string {
+function asTable(subscriptions: readonly Subscription[], width: number): string {
   if (subscriptions.length === 0)
     return 'This API key sees no subscriptions. They are made in the web application of the service.\n';
   const columns = [
-    { title: 'id' },
+    { title: 'subscription' },
     { title: 'name' },
     { title: 'datasets', align: 'right' as const },
-    { title: 'places' },
-    { title: 'topics' },
     { title: 'last event' },
+    { title: 'topics', isOptional: true },
+    { title: 'places', wraps: true },
   ];
   const rows = subscriptions.map(({ id, name, datasetCount, datasetIds, places, topics, lastEventId }) => [
     id,
     name ?? '',
     formatCount(datasetCount ?? datasetIds.length),
-    abbreviated(places),
-    abbreviated(topics),
     lastEventId?.text ?? '',
+    abbreviated(topics),
+    abbreviated(places),
   ]);
-  return `${renderTable(columns, rows)}\n`;
+  return `${renderTable(columns, rows, width)}\n`;
 }
 
 /** Names shown of a list before the rest is counted. */

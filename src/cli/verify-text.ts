@@ -13,16 +13,17 @@ const WORDS: Readonly<Record<VerificationResult, string>> = {
   behind: 'behind',
   different: 'different',
   'not-asked': 'not compared with the service',
-  'not-followed': 'left out by datasets.include and datasets.exclude',
+  'not-followed': 'left out by the settings',
 };
 
-/** `holds` are those that stood before anything was asked. */
+/** `holds` are those that stood before anything was asked; `width`: columns of the screen. */
 export function renderVerification(
   { mirror, datasets, trouble }: Verification,
   holds: readonly Hold[],
+  width: number,
 ): string {
   return [
-    ...(datasets.length === 0 ? [`The mirror ${mirror} holds no dataset.`] : [tableOf(datasets)]),
+    ...(datasets.length === 0 ? [`The mirror ${mirror} holds no dataset.`] : [tableOf(datasets, width)]),
     ...section(
       'Differences',
       datasets.filter(({ differences }) => differences.length > 0).map(differencesText),
@@ -40,13 +41,13 @@ export function renderVerification(
   ].join('\n');
 }
 
-function tableOf(datasets: readonly DatasetVerification[]): string {
+function tableOf(datasets: readonly DatasetVerification[], width: number): string {
   const columns = [
     { title: 'dataset' },
     { title: 'version', align: 'right' as const },
     { title: 'newest', align: 'right' as const },
     { title: 'rows', align: 'right' as const },
-    { title: 'result' },
+    { title: 'result', wraps: true },
   ];
   const rows = datasets.map(({ id, version, newestVersion, rows: count, result }) => [
     id,
@@ -55,7 +56,7 @@ function tableOf(datasets: readonly DatasetVerification[]): string {
     count === null ? '' : formatCount(count),
     WORDS[result],
   ]);
-  return renderTable(columns, rows);
+  return renderTable(columns, rows, width);
 }
 
 /** What several differences have in common, the command that does away with them, is told once. */
@@ -76,8 +77,10 @@ function troubleText({ message, hint, links }: TroubleMet): string {
 }
 
 function headline(datasets: readonly DatasetVerification[]): string {
-  const counts = Map.groupBy(datasets, ({ result }) => result);
-  const words = [...counts].map(([result, { length }]) => `${formatCount(length)} ${WORDS[result]}`);
+  const words = Object.entries(WORDS).flatMap(([result, told]) => {
+    const { length } = datasets.filter((dataset) => dataset.result === result);
+    return length === 0 ? [] : [`${formatCount(length)} ${told}`];
+  });
   const total = `${formatCount(datasets.length)} ${datasets.length === 1 ? 'dataset' : 'datasets'}`;
   return words.length === 0 ? `${total}.` : `${total}: ${words.join(', ')}.`;
 }

@@ -47,10 +47,8 @@ export async function verify(
   const chosen = chooseDatasets(datasetIds, held, readStored(configuration, context), configuration);
   const findings = await compare(chosen, held, configuration, context);
   const view = verificationOf(findings);
-  await write(
-    context.terminal.stdout,
-    json ? jsonText(view) : `${renderVerification(view, holdsOf(findings))}\n`,
-  );
+  const { stdout, width } = context.terminal;
+  await write(stdout, json ? jsonText(view) : `${renderVerification(view, holdsOf(findings), width)}\n`);
   return exitCodeOfFindings(findings);
 }
 

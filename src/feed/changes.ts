@@ -21,7 +21,7 @@ import { violation } from './wire/fields.ts';
 
 const CHANGES_LIMIT = 1_000;
 /** A version that the list of versions names has no changes here: whatever shape the body has. */
-const NOT_THERE: readonly number[] = [404, 410];
+export const NOT_THERE: readonly number[] = [404, 410];
 const NOT_RECORDED_CODE = 'changes_not_recorded';
 const LACKS_SCOPE_CODE = 'insufficient_scope';
 
@@ -113,10 +113,16 @@ function refuseMixture(pages: readonly SpooledPage[], first: SpooledPage, title:
   }
 }
 
+/** Whether the key may not read changes, though it may be good for all else. */
+export function lacksScope({ refusal }: RefusalError): boolean {
+  return refusal.status !== 401 && refusal.code === LACKS_SCOPE_CODE;
+}
+
 /** Null where the refusal is one that a person has to act on. */
-function whyNotRecorded({ refusal }: RefusalError): string | null {
+export function whyNotRecorded(error: RefusalError): string | null {
+  const { refusal } = error;
   if (refusal.status === 401) return null;
-  if (refusal.code === LACKS_SCOPE_CODE) return 'the key lacks the scope to read them';
+  if (lacksScope(error)) return 'the key lacks the scope to read them';
   if (refusal.code === NOT_RECORDED_CODE) return 'the service says that it has not recorded them';
   const { status } = refusal;
   return status !== null && NOT_THERE.includes(status) ? `the service answered ${status} for them` : null;

@@ -1,16 +1,12 @@
 /** Puts the client of the service together. */
 
 import { readChanges } from './changes.ts';
+import { connect } from './connect.ts';
 import { createDiscovery } from './discovery.ts';
-import { createAddressGuard, resolveBySystem } from './download/address-guard.ts';
 import { createDownloads, FILES_AT_ONCE } from './download/download.ts';
 import { readEventPage } from './events.ts';
 import type { Feed } from './feed.ts';
-import { createApi } from './http/api.ts';
-import { createDispatchers, type Dispatchers } from './http/dispatchers.ts';
-import { createHttp } from './http/http.ts';
 import { noOutage } from './http/outage.ts';
-import { DEFAULT_LIMITS } from './limits.ts';
 import { readSchemas, readSubscriptions } from './lists.ts';
 import { createManifests } from './manifests.ts';
 import type { FeedOptions } from './options.ts';
@@ -49,33 +45,16 @@ function filesAtOnce(connections: number): number {
 }
 
 function wire(options: FeedOptions) {
-  const { apiKey, clock, random, log } = options;
-  const limits = { ...DEFAULT_LIMITS, ...options.limits };
-  const baseUrl = new URL(options.baseUrl);
-  const { origin } = baseUrl;
-  const trustedOrigins = new Set([origin, ...options.downloads.allowedOrigins]);
-  const guard = createAddressGuard(baseUrl.hostname, options.resolveName ?? resolveBySystem);
-  const dispatchers: Dispatchers = createDispatchers(options.http, options.proxy, guard.lookup);
-  const { timeoutMs, maxJsonBytes, maxRetryAfterMs } = options.http;
-  const http = createHttp({ origin, apiKey, trustedOrigins, dispatchers, timeoutMs, clock, log });
-  const tools = { clock, random, log };
-  const policy = { ...options.retry, maxRetryAfterMs, deadlineMs: limits.operationDeadlineMs };
-  const api = createApi({
-    http,
-    origin,
-    basePath: baseUrl.pathname.replace(/\/+$/, ''),
-    apiKey,
-    maxJsonBytes,
-    deadlineMs: limits.jsonDeadlineMs,
-    retryPolicy: { ...policy, outage: noOutage() },
-    tools,
-  });
+  const { origin, api, http, guard, rules, policy, tools, limits, dispatchers } = connect(
+    options,
+    options.downloads.allowedOrigins,
+  );
   const download = createDownloads({
-    source: { http, rules: { baseUrl, trustedOrigins }, guard },
+    source: { http, rules, guard },
     reserveBytes: options.diskReserveBytes,
     deadlineMs: limits.fileDeadlineMs,
     leastThroughput: { bytesPerSecond: limits.slowestBytesPerSecond, overMs: limits.slowestOverMs },
-    now: () => clock.now(),
+    now: () => options.clock.now(),
     retryPolicy: { ...policy, outage: noOutage() },
     tools,
     limits,

@@ -19,7 +19,8 @@ export function readSchemas(api: Api, datasetId: string, signal: AbortSignal): P
   return readList(api, listSchemas(datasetId), decode, signal);
 }
 
-async function readList<Item>(
+/** A list that pages by cursor, all of it. */
+export async function readList<Item>(
   api: Api,
   operation: Operation,
   decode: (json: unknown, title: string) => ListPage<Item>,

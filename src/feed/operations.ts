@@ -1,4 +1,4 @@
-/** The operations of the feed: what each is called, whom a refusal of it concerns, and the paths of the interface. */
+/** The operations of the service: what each is called, whom a refusal of it concerns, and the paths of the interface. */
 
 import type { RefusalScope } from '../model/errors.ts';
 import { shown } from './shown.ts';
@@ -8,10 +8,12 @@ export interface Operation {
   readonly name: string;
   /** With its subject, as the end of "Could not …". */
   readonly title: string;
-  /** Whom a refusal concerns, unless it is the key's. */
-  readonly scope: RefusalScope;
+  /** Whom a refusal concerns, unless it is the key's. Null: it is a command of a person, which holds nothing. */
+  readonly scope: RefusalScope | null;
   /** One of the operations that the scope `feeds` of a key is for: a key without it can do nothing here. */
   readonly needsFeedsScope: boolean;
+  /** GET where it is left out. */
+  readonly method?: 'POST' | 'DELETE';
   /** The path below the base URL, encoded. */
   readonly path: string;
 }
@@ -76,6 +78,39 @@ export function readManifestEntry(template: string, datasetId: string): Operatio
     needsFeedsScope: false,
     path: template.replace('{datasetId}', () => segment(datasetId)),
   };
+}
+
+export const LIST_COVERAGE = ofPerson('list what the workspace covers', '/v1/coverage');
+
+export const LIST_WATCHES = ofPerson('list the watches', '/v1/dataset-watches');
+
+export function watchDataset(datasetId: string): Operation {
+  return { ...ofWatch('watch', datasetId), method: 'POST' };
+}
+
+export function unwatchDataset(datasetId: string): Operation {
+  return { ...ofWatch('unwatch', datasetId), method: 'DELETE' };
+}
+
+export const ADD_WEBHOOK: Operation = { ...ofPerson('add a webhook', '/v1/webhooks'), method: 'POST' };
+
+export function testWebhook(webhookId: string): Operation {
+  return {
+    ...ofPerson('test a webhook', `/v1/webhooks/${segment(webhookId)}/test`),
+    title: `test webhook ${shown(webhookId)}`,
+    method: 'POST',
+  };
+}
+
+function ofWatch(name: string, datasetId: string): Operation {
+  return {
+    ...ofPerson(name, `/v1/datasets/${segment(datasetId)}/watch`),
+    title: `${name} dataset ${shown(datasetId)}`,
+  };
+}
+
+function ofPerson(name: string, path: string): Operation {
+  return { name, title: name, scope: null, needsFeedsScope: false, path };
 }
 
 function ofDataset(name: string, list: string, datasetId: string): Operation {

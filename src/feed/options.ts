@@ -1,4 +1,4 @@
-/** What the client of the service is made from. Everything ambient is passed in. */
+/** What the clients of the service are made from. Everything ambient is passed in. */
 
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
@@ -8,20 +8,27 @@ import type { RememberedContract } from '../model/contract.ts';
 import type { ResolveName } from './download/address-guard.ts';
 import type { FeedLimits } from './limits.ts';
 
-export interface FeedOptions {
+export interface ConnectionOptions {
   /** https, or http on a loopback address; without a trailing slash. */
   readonly baseUrl: string;
   readonly apiKey: Secret;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+  readonly http: HttpOptions;
+  readonly retry: RetryOptions;
+  readonly proxy: ProxyOptions;
+  readonly limits?: Partial<FeedLimits>;
+  /** How names become addresses; the system's way by default. */
+  readonly resolveName?: ResolveName;
+}
+
+export interface FeedOptions extends ConnectionOptions {
   /** What the configuration says of the names that the interface leaves open; null: discovered. */
   readonly contract: { readonly manifestPath: string | null; readonly newerThanParameter: string | null };
   readonly remembered: RememberedContract;
   /** Called when the service's description gave names: keep them for when it cannot be had. */
   readonly onContractLearned: (remembered: RememberedContract) => void;
-  readonly http: HttpOptions;
-  readonly retry: RetryOptions;
   readonly downloads: {
     /** Origins, as `new URL(…).origin` writes them, that may be at any address and may speak http. */
     readonly allowedOrigins: readonly string[];
@@ -30,10 +37,6 @@ export interface FeedOptions {
   };
   /** Bytes kept free on the disk. */
   readonly diskReserveBytes: number;
-  readonly proxy: ProxyOptions;
-  readonly limits?: Partial<FeedLimits>;
-  /** How names become addresses; the system's way by default. */
-  readonly resolveName?: ResolveName;
 }
 
 export interface HttpOptions {

@@ -6,7 +6,7 @@
  */
 
 import { formatCount } from '../lib/units.ts';
-import { RefusalError } from '../model/errors.ts';
+import { CommandRefusedError, RefusalError } from '../model/errors.ts';
 import { isAboutKey } from './http/refusal.ts';
 import { violation } from './wire/fields.ts';
 
@@ -39,11 +39,13 @@ export async function readPages<Page extends { readonly nextCursor: string | nul
   }
 }
 
+type AnyRefusal = RefusalError | CommandRefusedError;
+
 /** A refusal of a page that carried a cursor: the list may have moved under it. */
 class ListMoved extends Error {
-  readonly refusal: RefusalError;
+  readonly refusal: AnyRefusal;
 
-  constructor(refusal: RefusalError) {
+  constructor(refusal: AnyRefusal) {
     super('the list moved', { cause: refusal });
     this.refusal = refusal;
   }
@@ -75,7 +77,7 @@ async function readPage<Page>(list: PagedList<Page>, cursor: string | null): Pro
   try {
     return await list.read(cursor);
   } catch (error) {
-    const mayHaveMoved = cursor !== null && error instanceof RefusalError && !isAboutKey(error);
-    throw mayHaveMoved ? new ListMoved(error) : error;
+    const isRefusal = error instanceof RefusalError || error instanceof CommandRefusedError;
+    throw cursor !== null && isRefusal && !isAboutKey(error) ? new ListMoved(error) : error;
   }
 }

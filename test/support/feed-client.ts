@@ -92,7 +92,7 @@ export async function errorOf(work: Promise<unknown>): Promise<FeedSyncError> {
   });
 }
 
-function recordingLog(lines: string[]): Log {
+export function recordingLog(lines: string[]): Log {
   const record = (fields: LogFields, message: string): void => {
     lines.push(JSON.stringify({ ...fields, message }));
   };

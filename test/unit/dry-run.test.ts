@@ -44,7 +44,7 @@ function foretold(
 }
 
 function textOf(told: Foretold): string {
-  return renderDryRun(dryRunOf(told), told);
+  return renderDryRun(dryRunOf(told), told, 200);
 }
 
 const current = (datasetId: string): DatasetResult => ({ datasetId, commits: [], kind: 'current' });
@@ -63,14 +63,15 @@ it('of work of every kind', () => {
     [
       'This is what feed-sync once would do now. Nothing was changed.',
       '',
-      'parcels: load version 7 in place of version 1 (2,000,000 rows, 52.0 MB), because version 7 asks for the snapshot',
-      '  then apply 2 versions, from 7 to 9 (120 changed rows), adding columns',
-      'permits: move its table to the schema archived (left subscription sub_1)',
-      'roads: load version 7 (of unknown size), because there is no table yet',
-      'sewers: wait: no manifest that was read lists it',
+      'dataset  what would be done',
+      '─'.repeat(183),
+      'parcels  load version 7 in place of version 1 (2,000,000 rows, 52.0 MB), because version 7 asks for the snapshot; then apply 2 versions, from 7 to 9 (120 changed rows), adding columns',
+      'permits  move its table to the schema archived (left subscription sub_1)',
+      'roads    load version 7 (of unknown size), because there is no table yet',
+      'sewers   wait: no manifest that was read lists it',
       '',
-      '5 datasets: 3 with work to do, 1 up to date. 52.0 MB of snapshots and 1 snapshot of unknown size, 2,000,120 rows, 8 requests.',
-      'Disk: about 104.0 MB beside the 1.0 GB that are kept free (disk.reserve); 4.0 GB are free.',
+      '5 datasets: 3 with work to do, 1 up to date, 1 waiting. 52.0 MB of snapshots and 1 snapshot of unknown size, 2,000,120 rows, 8 requests.',
+      'Disk: about 104.0 MB are needed; 4.0 GB are free, 1.0 GB of them to be kept so (disk.reserve).',
     ].join('\n'),
   );
   expect(dryRunOf(told)).toMatchObject({
@@ -88,11 +89,9 @@ it('of work of every kind', () => {
 
 it('of nothing to do', () => {
   expect(textOf(foretold({}, [current('parcels')]))).toBe(
-    [
-      'This is what feed-sync once would do now. Nothing was changed.',
-      '',
-      '1 dataset: 0 with work to do, 1 up to date.',
-    ].join('\n'),
+    ['This is what feed-sync once would do now. Nothing was changed.', '', '1 dataset: 1 up to date.'].join(
+      '\n',
+    ),
   );
 });
 
@@ -100,7 +99,7 @@ it('of more than the disk holds says what to do', () => {
   const told = foretold({ parcels: [{ ...LOAD, bytes: 1_600_000_000 }] }, [updated('parcels')]);
   expect(dryRunOf(told).disk.isEnough).toBe(false);
   expect(textOf(told)).toContain(
-    'Disk: about 3.2 GB beside the 1.0 GB that are kept free (disk.reserve), and only 4.0 GB are free.\n→ Free some space',
+    'Disk: about 3.2 GB are needed, and only 4.0 GB are free, 1.0 GB of them to be kept so (disk.reserve).\n→ Free some space',
   );
 });
 
@@ -110,7 +109,7 @@ it('of what is in the way tells it as a catch-up does', () => {
     troubles: [{ subscriptionId: 'sub_1', error: new ServiceUnavailableError('The log cannot be read.') }],
   });
   const text = textOf(told);
-  expect(text).toContain('parcels: nothing: it is held.\n    The service refused to list versions');
+  expect(text).toContain('parcels  nothing: it is held\n\nThe service refused to list versions');
   expect(text).toContain('feed-sync resume --subscription sub_2');
   expect(text).toContain('\nSubscription sub_1: The log cannot be read.\n');
   expect(dryRunOf(told)).toMatchObject({

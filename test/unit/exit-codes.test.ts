@@ -6,6 +6,14 @@ import { AssertionError } from '../../src/lib/assert.ts';
 import * as errors from '../../src/model/errors.ts';
 import { refusal } from '../support/sync-values.ts';
 
+const WORDS = {
+  operation: 'watch dataset x',
+  status: 404,
+  code: 'not_found',
+  message: 'x',
+  links: new Map(),
+};
+
 const CODES: readonly (readonly [Error, number])[] = [
   [new errors.UsageError('x'), 64],
   [new errors.DataError('x'), 65],
@@ -20,6 +28,7 @@ const CODES: readonly (readonly [Error, number])[] = [
   [new errors.BusyError('x'), 75],
   [new errors.InterruptedError('x'), 75],
   [refusal({ kind: 'workspace' }), 77],
+  [new errors.CommandRefusedError(WORDS), 77],
   [new errors.ConfigurationError('x'), 78],
 ];
 
@@ -70,6 +79,7 @@ describe('errors', () => {
     [new errors.ContractViolationError('x', 'a.b'), 'retry'],
     [new errors.CursorExpiredError('x'), 'reload'],
     [refusal({ kind: 'workspace' }), 'hold'],
+    [new errors.CommandRefusedError(WORDS), 'stop'],
     [new errors.UsageError('x'), 'stop'],
     [new errors.ConfigurationError('x'), 'stop'],
     [new errors.DataError('x'), 'stop'],

@@ -276,9 +276,9 @@ describe('a table', () => {
       '─'.repeat(75),
       'parcels  Parcels  us_tx_parcels  behind: the service asked to load it again',
     ]);
-    expect(renderTable(columns, rows, 52).split('\n')).toEqual([
+    expect(renderTable(columns, rows, 50).split('\n')).toEqual([
       'dataset  name     state',
-      '─'.repeat(49),
+      '─'.repeat(46),
       'parcels  Parcels  behind: the service asked to',
       '                  load it again',
     ]);

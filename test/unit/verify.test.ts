@@ -161,7 +161,7 @@ describe('a dataset', () => {
 it('a hold of the workspace is told with its way out', () => {
   const all = findings(finding({ answer: null }), { workspaceHold: hold({ kind: 'workspace' }) });
   expect(exitCodeOfFindings(all)).toBe(77);
-  const text = renderVerification(verificationOf(all), [hold({ kind: 'workspace' })]);
+  const text = renderVerification(verificationOf(all), [hold({ kind: 'workspace' })], 200);
   expect(text).toContain('feed-sync resume --workspace');
   expect(text).toMatch(/\n1 dataset: 1 not compared with the service\.$/);
 });

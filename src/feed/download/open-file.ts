@@ -1,6 +1,6 @@
 /** Asks for a file, and follows redirects: a few, each under the rules for links, and none with a header that it must not see. */
 
-import type { Http, HttpAnswer, HttpGet } from '../http/http.ts';
+import type { Http, HttpAnswer, HttpRequest } from '../http/http.ts';
 import { TransientTrouble } from '../http/trouble.ts';
 import type { AddressGuard } from './address-guard.ts';
 import { checkLink, type LinkRules } from './link-rules.ts';
@@ -21,7 +21,7 @@ export interface FileSource {
  */
 export async function openFile(
   link: string,
-  request: Omit<HttpGet, 'origin' | 'path'>,
+  request: Omit<HttpRequest, 'origin' | 'path'>,
   source: FileSource,
   signal: AbortSignal,
 ): Promise<HttpAnswer> {
@@ -31,7 +31,7 @@ export async function openFile(
   for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects += 1) {
     checkLink(url, from, rules);
     if (!rules.trustedOrigins.has(url.origin)) await guard.checkLiteral(url.hostname);
-    const answer = await http.get(
+    const answer = await http.send(
       { ...request, origin: url.origin, path: `${url.pathname}${url.search}` },
       signal,
     );

@@ -1,15 +1,17 @@
 /**
  * Takes the bytes of a file and verifies them.
  *
- * Invariant: a file gets its final name only when its length and digest are those that the manifest states; a part
- * that turns out to be something else is dropped.
+ * Invariant: a file gets its final name only when its length and digest are those that the manifest states, or, without a
+ * digest, when it looks like Parquet; a part that turns out to be something else is dropped.
  */
 
+import { formatCount } from '../../lib/units.ts';
 import type { HttpAnswer } from '../http/http.ts';
-import { requireSpace } from '../storage.ts';
+import { onDisk, requireSpace } from '../storage.ts';
 import type { AnswerKind } from './answer-kind.ts';
 import { describeJob, type FileJob } from './file-job.ts';
-import { dropPart, finishPart, type PartOrigin } from './part-file.ts';
+import { hasParquetShape } from './parquet-shape.ts';
+import { dropPart, finishPart, type PartOrigin, partPathOf } from './part-file.ts';
 import { type Beginning, emptyBeginning, type WrittenFile, writeBody } from './write-body.ts';
 
 /** The content is not what the manifest states. */
@@ -92,10 +94,7 @@ async function* upTo(
 async function finish(job: FileJob, written: WrittenFile, etag: string | null): Promise<WrittenFile> {
   try {
     refuseOtherLength(job, written.bytes);
-    const { sha256 } = job.file;
-    if (sha256 !== null && sha256 !== written.sha256) {
-      throw new ContentDiffers(`sha256 ${sha256}`, `sha256 ${written.sha256}`);
-    }
+    await refuseOtherContent(job, written);
   } catch (error) {
     await dropPart(job.path);
     throw error;
@@ -103,6 +102,17 @@ async function finish(job: FileJob, written: WrittenFile, etag: string | null): 
   const kept = job.file.sha256 === null && etag !== null ? { etag, ...written } : null;
   await finishPart(job.path, kept);
   return written;
+}
+
+/** Where no digest is stated, it must at least look like Parquet. @throws ContentDiffers */
+async function refuseOtherContent({ file: { sha256 }, path }: FileJob, written: WrittenFile): Promise<void> {
+  if (sha256 !== null) {
+    if (sha256 === written.sha256) return;
+    throw new ContentDiffers(`sha256 ${sha256}`, `sha256 ${written.sha256}`);
+  }
+  const partPath = partPathOf(path);
+  if (await onDisk(partPath, () => hasParquetShape(partPath, written.bytes))) return;
+  throw new ContentDiffers('a Parquet file', `${formatCount(written.bytes)} bytes that are none`);
 }
 
 /** @throws ContentDiffers */

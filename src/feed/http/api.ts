@@ -1,37 +1,57 @@
 /**
  * One call of the feed's API: asked, repeated where that helps, and either decoded or recognised as a refusal.
  *
- * Invariant: no body, and nothing of a body but a refusal's message and links, gets into an error or the log; and
- * where a refusal repeats the key, it is struck out.
+ * Invariants: no body, and nothing of a body but a refusal's message and links, gets into an error or the log, and
+ * where a refusal repeats the key or another secret, it is struck out. What must not be done twice is repeated only
+ * while it surely was not done.
  */
 
 import type { Secret } from '../../lib/secret.ts';
 import type { Operation } from '../operations.ts';
 import { decodeErrorBody, type ErrorBody } from '../wire/error-body.ts';
-import type { Http, HttpAnswer } from './http.ts';
+import type { Http, HttpAnswer, HttpRequest } from './http.ts';
 import { type JsonBody, type JsonLimits, readJsonBody } from './json-body.ts';
 import { isRefusal, isTransientStatus, type RefusedAnswer, refusalError } from './refusal.ts';
 import { type RetryPolicy, type RetryTools, withRetries } from './retry.ts';
 import { retryAfterMs } from './retry-after.ts';
 import { TransientTrouble } from './trouble.ts';
+import { unlessDone } from './unrepeatable.ts';
 
 /** A refusal says a code, a sentence and some links. */
 const ERROR_LIMITS: JsonLimits = { maxBytes: 64_000, maxDepth: 16 };
 
 export type Query = Readonly<Record<string, string | number | null>>;
 
-export interface ApiCall<T> {
+interface AnyCall {
   readonly operation: Operation;
   /** Parameters that are null are left out. */
   readonly query?: Query;
-  readonly maxDepth: number;
+  /** Sent as JSON; without it there is no body. */
+  readonly body?: unknown;
+  /** Beside the key, struck out of refusals. */
+  readonly secrets?: readonly Secret[];
+  /**
+   * Given where it must not be done twice: what a person is told to do where it is not known whether it was done.
+   * Then it is tried again only while the request surely never arrived.
+   */
+  readonly ifInDoubt?: string;
   /** Statuses that are refusals here though their body has not the Error shape. */
   readonly finalStatuses?: readonly number[];
   readonly maxAttempts?: number;
-  /** @throws ContractViolationError */
-  decode(body: JsonBody): T;
-  /** The error of a refusal; a `RefusalError` by default. */
+  /** The error of a refusal; `refusalError` by default. */
   refuse?(operation: Operation, answer: RefusedAnswer): Error;
+}
+
+export interface ApiCall<T> extends AnyCall {
+  readonly maxDepth: number;
+  /** Called for an answer of status 200, or 201 where something was made. @throws ContractViolationError */
+  decode(body: JsonBody): T;
+}
+
+/** A call whose answer says no more than that it was done. */
+export interface ApiCommand extends AnyCall {
+  /** Whether a refusal of a repetition says that an earlier attempt, whose answer never came, had done it. */
+  isDoneBy?(answer: RefusedAnswer): boolean;
 }
 
 export interface Api {
@@ -40,6 +60,8 @@ export interface Api {
    * InterruptedError.
    */
   call<T>(call: ApiCall<T>, signal: AbortSignal): Promise<T>;
+  /** @throws ServiceUnavailableError, RefusalError (or what `refuse` makes of a refusal) and InterruptedError. */
+  command(command: ApiCommand, signal: AbortSignal): Promise<void>;
 }
 
 export interface ApiParts {
@@ -57,47 +79,99 @@ export interface ApiParts {
 export function createApi(parts: ApiParts): Api {
   return {
     async call(call, signal) {
-      const { operation, refuse = refusalError } = call;
-      const task = { title: operation.title, attempt: () => attempt(call, parts, signal) };
-      const policy = { ...parts.retryPolicy, maxAttempts: call.maxAttempts ?? parts.retryPolicy.maxAttempts };
-      const outcome = await withRetries(task, policy, parts.tools, signal);
-      if (outcome.kind === 'refused') throw refuse(operation, outcome.answer);
+      const limits = { maxBytes: parts.maxJsonBytes, maxDepth: call.maxDepth };
+      const outcome = await repeated(call, parts, signal, {
+        statuses: call.operation.method === undefined ? [200] : [200, 201],
+        read: async (answer) => call.decode(await readJsonBody(answer, limits, call.operation.title)),
+      });
+      if (outcome.kind === 'refused') throw refusalOf(call, outcome.answer);
       return outcome.value;
+    },
+    async command(command, signal) {
+      const outcome = await repeated(command, parts, signal, {
+        statuses: COMMAND_DONE,
+        read: async (answer) => answer.discard(),
+      });
+      if (outcome.kind === 'done') return;
+      const isRepetition = outcome.attempt > 1;
+      if (isRepetition && command.isDoneBy?.(outcome.answer) === true) return;
+      throw refusalOf(command, outcome.answer);
     },
   };
 }
 
 type Outcome<T> =
-  | { readonly kind: 'decoded'; readonly value: T }
-  | { readonly kind: 'refused'; readonly answer: RefusedAnswer };
+  | { readonly kind: 'done'; readonly value: T }
+  | { readonly kind: 'refused'; readonly answer: RefusedAnswer; readonly attempt: number };
 
-async function attempt<T>(call: ApiCall<T>, parts: ApiParts, signal: AbortSignal): Promise<Outcome<T>> {
-  const { operation, maxDepth, finalStatuses = [] } = call;
-  const request = {
-    operation: operation.name,
-    origin: parts.origin,
-    path: `${parts.basePath}${operation.path}${queryText(call.query ?? {})}`,
-    headers: { accept: 'application/json' },
-    deadlineMs: parts.deadlineMs,
+interface Success<T> {
+  readonly statuses: readonly number[];
+  read(answer: HttpAnswer): Promise<T>;
+}
+
+/** What a command may be answered with; the body is not looked at. */
+const COMMAND_DONE: readonly number[] = [200, 201, 202, 204];
+
+function refusalOf({ operation, refuse = refusalError }: AnyCall, answer: RefusedAnswer): Error {
+  return refuse(operation, answer);
+}
+
+function repeated<T>(
+  call: AnyCall,
+  parts: ApiParts,
+  signal: AbortSignal,
+  success: Success<T>,
+): Promise<Outcome<T>> {
+  const { title } = call.operation;
+  let attempts = 0;
+  const ask = (): Promise<Outcome<T>> => {
+    attempts += 1;
+    return attempt(call, attempts, parts, signal, success);
   };
-  const answer = await parts.http.get(request, signal);
-  if (answer.status === 200) {
-    const body = await readJsonBody(answer, { maxBytes: parts.maxJsonBytes, maxDepth }, operation.title);
-    return { kind: 'decoded', value: call.decode(body) };
-  }
+  const policy = { ...parts.retryPolicy, maxAttempts: call.maxAttempts ?? parts.retryPolicy.maxAttempts };
+  const repeat = (once: () => Promise<Outcome<T>>): Promise<Outcome<T>> =>
+    withRetries({ title, attempt: once }, policy, parts.tools, signal);
+  return call.ifInDoubt === undefined ? repeat(ask) : unlessDone(title, call.ifInDoubt, ask, repeat);
+}
+
+async function attempt<T>(
+  call: AnyCall,
+  number: number,
+  parts: ApiParts,
+  signal: AbortSignal,
+  success: Success<T>,
+): Promise<Outcome<T>> {
+  const { finalStatuses = [], secrets = [] } = call;
+  const answer = await parts.http.send(requestOf(call, parts), signal);
+  if (success.statuses.includes(answer.status)) return { kind: 'done', value: await success.read(answer) };
   const isRefusing = answer.status >= 400 && !isTransientStatus(answer.status);
-  const error = isRefusing ? await readError(answer, parts.apiKey) : null;
+  const error = isRefusing ? await readError(answer, [parts.apiKey, ...secrets]) : null;
   answer.discard();
   const refused = { status: answer.status, error };
-  if (isRefusal(refused, finalStatuses)) return { kind: 'refused', answer: refused };
+  if (isRefusal(refused, finalStatuses)) return { kind: 'refused', answer: refused, attempt: number };
   throw statusTrouble(answer, parts);
 }
 
+function requestOf({ operation, query = {}, body }: AnyCall, parts: ApiParts): HttpRequest {
+  const common = {
+    operation: operation.name,
+    ...(operation.method === undefined ? {} : { method: operation.method }),
+    origin: parts.origin,
+    path: `${parts.basePath}${operation.path}${queryText(query)}`,
+    deadlineMs: parts.deadlineMs,
+  };
+  const accept = 'application/json';
+  if (body === undefined) return { ...common, headers: { accept } };
+  return { ...common, headers: { accept, 'content-type': 'application/json' }, body: JSON.stringify(body) };
+}
+
 /** Null where the body has not the Error shape, or cannot be read at all. */
-async function readError(answer: HttpAnswer, apiKey: Secret): Promise<ErrorBody | null> {
+async function readError(answer: HttpAnswer, secrets: readonly Secret[]): Promise<ErrorBody | null> {
+  const strike = (text: string): string =>
+    secrets.reduce((struck, secret) => struck.replaceAll(secret.reveal(), String(secret)), text);
   try {
     const { json } = await readJsonBody(answer, ERROR_LIMITS, 'read the refusal');
-    return decodeErrorBody(json, (text) => text.replaceAll(apiKey.reveal(), String(apiKey)));
+    return decodeErrorBody(json, strike);
   } catch (error) {
     if (error instanceof TransientTrouble) return null;
     throw error;
@@ -109,10 +183,12 @@ function statusTrouble(answer: HttpAnswer, { tools }: ApiParts): TransientTroubl
   if (status >= 300 && status < 400) {
     return new TransientTrouble(`the service answered ${status}, a redirect, which is not followed here`, {
       hint: 'Set service.baseUrl to the address that it redirects to.',
+      mayBeDone: false,
     });
   }
   return new TransientTrouble(`the service answered ${status}`, {
     retryAfterMs: retryAfterMs(answer.header('retry-after'), tools.clock.now()),
+    mayBeDone: status < 400 || status >= 500,
   });
 }
 

@@ -35,10 +35,18 @@ export function createDispatchers(
   };
 }
 
-function agent(
-  http: HttpOptions,
+export interface ConnectRules {
+  /** Sees every address of a name before a connection is made. */
+  readonly lookup?: LookupFunction;
+  /** Whether a certificate that is not trusted ends the connection, as it does unless told. */
+  readonly rejectUnauthorized?: boolean;
+}
+
+/** What sends requests: directly, or through the proxy that is named for their origin. */
+export function agent(
+  http: Pick<HttpOptions, 'connections' | 'timeoutMs'>,
   proxy: ProxyOptions,
-  connect: { readonly lookup?: LookupFunction },
+  connect: ConnectRules,
 ): Dispatcher {
   return new EnvHttpProxyAgent({
     // Left out, each of these three would be read from the environment.
@@ -51,5 +59,7 @@ function agent(
     headersTimeout: http.timeoutMs,
     bodyTimeout: http.timeoutMs,
     connect: { ...connect, timeout: http.timeoutMs },
+    // To the service through a tunnel; TLS to the proxy itself is always checked.
+    requestTls: { rejectUnauthorized: connect.rejectUnauthorized ?? true },
   });
 }

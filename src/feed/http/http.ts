@@ -1,5 +1,5 @@
 /**
- * One GET and its answer. Nothing is followed, inflated, repeated or decided here.
+ * One request and its answer. Nothing is followed, inflated, repeated or decided here.
  *
  * Invariants: the key goes to the origin of the base URL and nowhere else, and this is the one place that attaches
  * it. Every exchange has a deadline, an idle time-out, and a line in the log without query, headers and body.
@@ -20,13 +20,16 @@ import { networkTrouble, TransientTrouble } from './trouble.ts';
 
 const USER_AGENT = 'feed-sync';
 
-export interface HttpGet {
+export interface HttpRequest {
   /** For the log: `list subscriptions`. */
   readonly operation: string;
+  /** GET where it is left out. */
+  readonly method?: 'POST' | 'DELETE';
   readonly origin: string;
   /** Path and query, already encoded; sent as it is. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
   /** From now to the last byte of the body. */
   readonly deadlineMs: number;
   readonly leastThroughput?: LeastThroughput;
@@ -43,7 +46,7 @@ export interface HttpAnswer {
 
 export interface Http {
   /** @throws TransientTrouble when there is no answer. */
-  get(request: HttpGet, signal: AbortSignal): Promise<HttpAnswer>;
+  send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer>;
 }
 
 export interface HttpParts {
@@ -58,10 +61,10 @@ export interface HttpParts {
 }
 
 export function createHttp(parts: HttpParts): Http {
-  return { get: (request, signal) => get(request, signal, parts) };
+  return { send: (request, signal) => send(request, signal, parts) };
 }
 
-async function get(request: HttpGet, signal: AbortSignal, parts: HttpParts): Promise<HttpAnswer> {
+async function send(request: HttpRequest, signal: AbortSignal, parts: HttpParts): Promise<HttpAnswer> {
   const { origin, path, operation } = request;
   const startedMs = parts.clock.monotonicMs();
   const deadline = AbortSignal.timeout(request.deadlineMs);
@@ -86,8 +89,9 @@ async function get(request: HttpGet, signal: AbortSignal, parts: HttpParts): Pro
     const answer = await dispatcher.request({
       origin,
       path,
-      method: 'GET',
+      method: request.method ?? 'GET',
       headers: headersFor(request, parts),
+      body: request.body ?? null,
       signal: AbortSignal.any([signal, deadline]),
     });
     note({ status: answer.statusCode });
@@ -99,7 +103,7 @@ async function get(request: HttpGet, signal: AbortSignal, parts: HttpParts): Pro
   }
 }
 
-function headersFor(request: HttpGet, { origin, apiKey }: HttpParts): Record<string, string> {
+function headersFor(request: HttpRequest, { origin, apiKey }: HttpParts): Record<string, string> {
   const common = { 'user-agent': USER_AGENT, 'accept-encoding': 'identity', ...request.headers };
   return request.origin === origin ? { ...common, authorization: `Bearer ${apiKey.reveal()}` } : common;
 }
@@ -110,7 +114,7 @@ function answerOf(
   status: number,
   headers: Headers,
   body: Readable,
-  request: HttpGet,
+  request: HttpRequest,
   clock: Clock,
   troubleOf: (error: unknown) => Error,
 ): HttpAnswer {

@@ -3,7 +3,12 @@
  * status and code, never by the text of a message. Pure.
  */
 
-import { CursorExpiredError, RefusalError, type RefusalScope } from '../../model/errors.ts';
+import {
+  CommandRefusedError,
+  CursorExpiredError,
+  RefusalError,
+  type RefusalScope,
+} from '../../model/errors.ts';
 import type { Operation } from '../operations.ts';
 import type { ErrorBody } from '../wire/error-body.ts';
 
@@ -27,20 +32,25 @@ export function isRefusal({ status, error }: RefusedAnswer, finalStatuses: reado
   return status === 401 || error !== null || finalStatuses.includes(status);
 }
 
-export function refusalError(operation: Operation, answer: RefusedAnswer): RefusalError {
+/** Of a person's command it is a `CommandRefusedError`, which cannot be held. */
+export function refusalError(
+  operation: Operation,
+  answer: RefusedAnswer,
+): RefusalError | CommandRefusedError {
   const { status, error } = answer;
-  return new RefusalError({
-    scope: scopeOf(operation, answer),
+  const words = {
     operation: operation.title,
     status,
     code: error?.code ?? null,
     message: error?.message ?? messageFor(status),
     links: error?.links ?? new Map(),
-  });
+  };
+  if (operation.scope === null) return new CommandRefusedError(words);
+  return new RefusalError({ ...words, scope: scopeOf(operation, operation.scope, answer) });
 }
 
 /** A refusal to read on in a log: its position is lost, or a person must act. */
-export function refusalOfLog(operation: Operation, answer: RefusedAnswer): RefusalError | CursorExpiredError {
+export function refusalOfLog(operation: Operation, answer: RefusedAnswer): Error {
   const isExpired =
     answer.error !== null && (answer.status === 410 || answer.error.code === 'cursor_expired');
   if (!isExpired || answer.status === 401) return refusalError(operation, answer);
@@ -50,13 +60,17 @@ export function refusalOfLog(operation: Operation, answer: RefusedAnswer): Refus
 }
 
 /** Whether a refusal is about the key itself, which no other page or path would change. */
-export function isAboutKey({ refusal }: RefusalError): boolean {
+export function isAboutKey({ refusal }: RefusalError | CommandRefusedError): boolean {
   return refusal.status === 401 || refusal.code === 'insufficient_scope';
 }
 
-function scopeOf(operation: Operation, { status, error }: RefusedAnswer): RefusalScope {
-  const lacksScope = status === 403 && error?.code === 'insufficient_scope' && operation.needsFeedsScope;
-  return status === 401 || lacksScope ? { kind: 'workspace' } : operation.scope;
+function scopeOf(
+  { needsFeedsScope }: Operation,
+  scope: RefusalScope,
+  { status, error }: RefusedAnswer,
+): RefusalScope {
+  const lacksScope = status === 403 && error?.code === 'insufficient_scope' && needsFeedsScope;
+  return status === 401 || lacksScope ? { kind: 'workspace' } : scope;
 }
 
 function messageFor(status: number): string {

@@ -10,6 +10,8 @@ export class TransientTrouble extends Error {
   readonly hint: string | null;
   /** How long the service asked us to wait, in milliseconds; null where it did not. */
   readonly retryAfterMs: number | null;
+  /** Whether the service may have done what was asked all the same: false where the request surely never reached it. */
+  readonly mayBeDone: boolean;
 
   /** `message` is a clause without its full stop: `connection refused at feed.example.com:443`. */
   constructor(
@@ -17,12 +19,14 @@ export class TransientTrouble extends Error {
     details: {
       readonly hint?: string | null;
       readonly retryAfterMs?: number | null;
+      readonly mayBeDone?: boolean;
       readonly cause?: unknown;
     } = {},
   ) {
     super(message, details.cause === undefined ? {} : { cause: details.cause });
     this.hint = details.hint ?? null;
     this.retryAfterMs = details.retryAfterMs ?? null;
+    this.mayBeDone = details.mayBeDone ?? true;
   }
 }
 
@@ -37,14 +41,17 @@ export function networkTrouble(error: unknown, host: string, timeoutMs: number):
   const seconds = `${timeoutMs / 1_000} s`;
   const say = (message: string, hint = CHECK_NETWORK): TransientTrouble =>
     new TransientTrouble(message, { hint, cause: error });
+  const unconnected = (message: string, hint = CHECK_NETWORK): TransientTrouble =>
+    new TransientTrouble(message, { hint, mayBeDone: false, cause: error });
   switch (code) {
     case 'ECONNREFUSED':
-      return say(`connection refused at ${host}`);
+      return unconnected(`connection refused at ${host}`);
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
-      return say(`the name in ${host} could not be resolved (${code})`);
-    case 'ETIMEDOUT':
+      return unconnected(`the name in ${host} could not be resolved (${code})`);
     case 'UND_ERR_CONNECT_TIMEOUT':
+      return unconnected(`no connection to ${host} within ${seconds}`);
+    case 'ETIMEDOUT':
       return say(`no connection to ${host} within ${seconds}`);
     case 'UND_ERR_HEADERS_TIMEOUT':
       return say(`no answer from ${host} within ${seconds}`);
@@ -56,7 +63,11 @@ export function networkTrouble(error: unknown, host: string, timeoutMs: number):
     case 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH':
       return say(`${host} ended the connection early (${code})`);
     default:
-      if (isCertificateTrouble(code)) return say(`TLS to ${host} failed (${code})`, CHECK_CERTIFICATES);
+      if (isCertificateTrouble(code)) {
+        // One of the record layer may come in the middle of an exchange.
+        const told = code?.startsWith('ERR_SSL_') === true ? say : unconnected;
+        return told(`TLS to ${host} failed (${code})`, CHECK_CERTIFICATES);
+      }
       return say(`the exchange with ${host} failed (${code ?? 'without a code'})`);
   }
 }

@@ -1,0 +1,50 @@
+/** What the operator's calls answer: counties, watches, and the webhook that was added. */
+
+import { z } from 'zod';
+import { Secret } from '../../lib/secret.ts';
+import type { AddedWebhook, County, Watch } from '../operator.ts';
+import { decode, id, moment, nextCursor, shownOnly } from './fields.ts';
+import type { ListPage } from './records.ts';
+
+/** Standard Webhooks: the prefix, and base64 with its padding. */
+const SECRET = /^whsec_(?=.)(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+const MAX_SECRET_CHARACTERS = 1_000;
+
+const county = z
+  .looseObject({ id, name: shownOnly(z.string()), state: shownOnly(z.string()) })
+  .transform(({ id: countyId, name, state, ...further }): County => {
+    return { id: countyId, name, state, further: new Map(Object.entries(further)) };
+  });
+
+const watch = z.object({ datasetId: id, createdAt: shownOnly(moment) }) satisfies z.ZodType<Watch>;
+
+const countiesPage = z.object({ counties: z.array(county), nextCursor });
+const watchesPage = z.object({ watches: z.array(watch), nextCursor });
+
+const addedWebhook = z.object({
+  id,
+  url: shownOnly(z.string()),
+  secret: z
+    .string()
+    .max(MAX_SECRET_CHARACTERS)
+    .regex(SECRET, { error: 'is not whsec_ and base64' })
+    .transform((text) => new Secret(text)),
+});
+
+/** @throws ContractViolationError */
+export function decodeCounties(json: unknown, title: string): ListPage<County> {
+  const page = decode(countiesPage, json, title);
+  return { items: page.counties, nextCursor: page.nextCursor };
+}
+
+/** @throws ContractViolationError */
+export function decodeWatches(json: unknown, title: string): ListPage<Watch> {
+  const page = decode(watchesPage, json, title);
+  return { items: page.watches, nextCursor: page.nextCursor };
+}
+
+/** `asked` is the address that was sent. @throws ContractViolationError that holds nothing of the secret. */
+export function decodeAddedWebhook(json: unknown, asked: string, title: string): AddedWebhook {
+  const { url, ...added } = decode(addedWebhook, json, title);
+  return { ...added, url: url ?? asked };
+}

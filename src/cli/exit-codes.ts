@@ -2,6 +2,7 @@
 
 import {
   BusyError,
+  CommandRefusedError,
   ConfigurationError,
   ContractViolationError,
   CursorExpiredError,
@@ -40,7 +41,7 @@ const BY_URGENCY: readonly ExitCode[] = [
 export function exitCodeOf(error: unknown): ExitCode {
   if (error instanceof UsageError) return EXIT_CODES.wrongUsage;
   if (error instanceof ConfigurationError) return EXIT_CODES.wrongConfiguration;
-  if (error instanceof RefusalError) return EXIT_CODES.personMustAct;
+  if (error instanceof RefusalError || error instanceof CommandRefusedError) return EXIT_CODES.personMustAct;
   if (error instanceof StorageError) return EXIT_CODES.storageTrouble;
   const isOfContent =
     error instanceof DataError ||

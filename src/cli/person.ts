@@ -4,17 +4,19 @@ import type { Hold } from '../checkpoint/checkpoint.ts';
 import { unreachable } from '../lib/assert.ts';
 import { formatCount } from '../lib/units.ts';
 import {
+  CommandRefusedError,
   FeedSyncError,
   type Refusal,
   RefusalError,
   type RefusalScope,
+  type RefusalWords,
 } from '../model/errors.ts';
 import { tellMoment } from './moments.ts';
 import { printable } from './terminal.ts';
 
 /** The message and, below it, the hint. A refusal that is told so holds nothing: the command may be given again. */
 export function tellError(error: Error): string {
-  if (error instanceof RefusalError) {
+  if (error instanceof RefusalError || error instanceof CommandRefusedError) {
     return [...answerOf(error.refusal), '→ Once you have acted on it, give the command again.'].join('\n');
   }
   const hint = error instanceof FeedSyncError && error.hint !== null ? `\n→ ${error.hint}` : '';
@@ -23,7 +25,6 @@ export function tellError(error: Error): string {
 
 /** What holds it, with its links, since when, and how to go on once a person has acted. */
 export function tellHold({ refusal, heldAt }: Pick<Hold, 'refusal' | 'heldAt'>): string {
-  const { scope } = refusal;
   const isOurs = refusal.status === null;
   const meanwhile = isOurs
     ? 'what is mirrored stays as it is'
@@ -31,8 +32,13 @@ export function tellHold({ refusal, heldAt }: Pick<Hold, 'refusal' | 'heldAt'>):
   return [
     ...(isOurs ? [ourWords(refusal)] : answerOf(refusal)),
     `  Held since ${tellMoment(heldAt.toISOString())}; until you have acted, ${meanwhile}.`,
-    ...(isOurs ? waysOutOfOurs(scope) : [afterActing(scope)]).map((way) => `→ ${way}`),
+    ...waysOut(refusal).map((way) => `→ ${way}`),
   ].join('\n');
+}
+
+/** How to go on with what is held for a refusal, in the order in which people will want to. */
+export function waysOut({ status, scope }: Pick<Refusal, 'status' | 'scope'>): readonly string[] {
+  return status === null ? waysOutOfOurs(scope) : [afterActing(scope)];
 }
 
 /** When content that was found bad is fetched again. `moment`: in words. */
@@ -41,7 +47,7 @@ export function tellRetryOfContent(datasetId: string, moment: string): string {
 }
 
 /** The service's words are marked as such. */
-function answerOf({ operation, status, code, message, links }: Refusal): readonly string[] {
+function answerOf({ operation, status, code, message, links }: RefusalWords): readonly string[] {
   const answer = [status, code].filter((word) => word !== null).join(' ');
   return [
     `The service refused to ${printable(operation)} (${printable(answer)}).`,

@@ -1,6 +1,6 @@
 /** Trouble as data, for the commands that tell what they met as JSON. Pure. */
 
-import { FeedSyncError, RefusalError } from '../model/errors.ts';
+import { CommandRefusedError, FeedSyncError, RefusalError } from '../model/errors.ts';
 
 export interface TroubleMet {
   /** The class of the error: `ServiceUnavailableError`, `RefusalError`, … */
@@ -12,7 +12,8 @@ export interface TroubleMet {
 }
 
 export function troubleMet(error: Error): TroubleMet {
-  const links = error instanceof RefusalError ? Object.fromEntries(error.refusal.links) : {};
+  const isRefusal = error instanceof RefusalError || error instanceof CommandRefusedError;
+  const links = isRefusal ? Object.fromEntries(error.refusal.links) : {};
   const hint = error instanceof FeedSyncError ? error.hint : null;
   return { error: error.name, message: error.message, hint, links };
 }

@@ -67,8 +67,11 @@ export type RefusalScope =
   /** Of all tables that are to be retired: so many at once that a person has to agree. */
   | { readonly kind: 'retirement' };
 
-export interface Refusal {
+export interface Refusal extends RefusalWords {
   readonly scope: RefusalScope;
+}
+
+export interface RefusalWords {
   /** The operation that was refused, in the words of the log: `list subscriptions`. */
   readonly operation: string;
   /** Null where no answer said so: we found out ourselves, and the code and the message are ours. */
@@ -86,11 +89,26 @@ export class RefusalError extends FeedSyncError {
   readonly refusal: Refusal;
 
   constructor(refusal: Refusal) {
-    super(
-      `The service refused to ${refusal.operation} (${refusal.status} ${refusal.code ?? 'without a code'}): ${refusal.message}`,
-    );
+    super(refusalSentence(refusal));
     this.refusal = refusal;
   }
+}
+
+/** The service refused what a person asked for by a command. It is told to that person, and holds nothing. */
+export class CommandRefusedError extends FeedSyncError {
+  readonly disposition = 'stop';
+  readonly refusal: RefusalWords;
+
+  constructor(refusal: RefusalWords) {
+    super(refusalSentence(refusal), {
+      hint: 'Nothing is held for it. Once you have acted on it, give the command again.',
+    });
+    this.refusal = refusal;
+  }
+}
+
+function refusalSentence({ operation, status, code, message }: RefusalWords): string {
+  return `The service refused to ${operation} (${status} ${code ?? 'without a code'}): ${message}`;
 }
 
 /** The cursor is past the retention of the log (the interface, Events: 410). */

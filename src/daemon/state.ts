@@ -57,6 +57,8 @@ export interface SubscriptionState {
   readonly standing: Standing;
   /** Since when it stands so. */
   readonly standingSince: Date;
+  /** When its log was last asked for, whatever came of it; null: not since the start of this process. */
+  readonly lastPollAt: Date | null;
   /** When its log was last read to its head; null: not since the start of this process. */
   readonly lastGoodPollAt: Date | null;
   /** The newest event whose wants are stored; null: none. */

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import type { Content, Row, SourceSchema, WrittenFile } from '../../fixtures/source/content.ts';
-import { exitCodeOfResult } from '../../src/cli/summary.ts';
+import { exitCodeOfResult, summarize } from '../../src/cli/summary.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { parquet } from './duckdb-mirror.ts';
 import { mirrorDifferences } from './mirror-comparison.ts';
@@ -93,6 +93,8 @@ function expectMessages(result: CatchUpResult, bad: readonly BadDataset[]): void
   for (const { datasetId, says } of bad) {
     const message = messageOf(result, datasetId);
     for (const words of says) expect(message, datasetId).toContain(words);
+    const alone = { ...result, datasets: result.datasets.filter((one) => one.datasetId === datasetId) };
+    expect(summarize(alone)).toContain(`${datasetId}: `);
   }
 }
 
@@ -210,7 +212,7 @@ export function badSnapshot(
         schema,
       );
     },
-    says: [datasetId, ...says],
+    says,
     requests: ['changes', 'file'],
   };
 }

@@ -2,7 +2,7 @@
 /** The process: gathers what is ambient, runs a command, and ends with its exit code. */
 
 import { readFileSync } from 'node:fs';
-import { availableParallelism, hostname, totalmem } from 'node:os';
+import { arch, availableParallelism, hostname, release, totalmem, type } from 'node:os';
 import process from 'node:process';
 import type { Context } from './cli/context.ts';
 
@@ -50,6 +50,7 @@ const context: Context = {
     cores: availableParallelism(),
   },
   identity: { pid: process.pid, host: hostname(), uid: process.getuid?.() ?? null },
+  runtime: { nodeVersion: nodeVersion.slice(1), operatingSystem: `${type()} ${release()} ${arch()}` },
   readFile: (path) => readFileSync(path, 'utf8'),
   clock: systemClock,
   random: systemRandom,

@@ -13,6 +13,7 @@ export interface Context {
   readonly workingDirectory: string;
   readonly machine: Machine;
   readonly identity: ProcessIdentity;
+  readonly runtime: Runtime;
   readonly readFile: ReadFile;
   readonly clock: Clock;
   readonly random: Random;
@@ -25,4 +26,12 @@ export interface ProcessIdentity {
   readonly host: string;
   /** Numeric user id; null where the system has none. */
   readonly uid: number | null;
+}
+
+/** What the program runs on, for people. */
+export interface Runtime {
+  /** `24.21.0`. */
+  readonly nodeVersion: string;
+  /** `Linux 6.8.0 x64`. */
+  readonly operatingSystem: string;
 }

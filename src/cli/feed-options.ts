@@ -29,7 +29,7 @@ export function feedOptions(
 }
 
 /** Both spellings are in use; the lower-case one is the older and wins, as in curl. */
-function proxyOf(environment: Context['environment']): FeedOptions['proxy'] {
+export function proxyOf(environment: Context['environment']): FeedOptions['proxy'] {
   const either = (name: string): string | null =>
     environment[name.toLowerCase()] ?? environment[name] ?? null;
   return { httpProxy: either('HTTP_PROXY'), httpsProxy: either('HTTPS_PROXY'), noProxy: either('NO_PROXY') };

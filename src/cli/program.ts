@@ -6,6 +6,7 @@ import { settingsHelp } from '../configuration/help.ts';
 import { type LoadInput, loadConfiguration, loadLocalConfiguration } from '../configuration/load.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
+import { doctor } from './doctor/doctor.ts';
 import { dryRun } from './dry-run.ts';
 import { EXIT_CODES, EXIT_CODES_HELP, type ExitCode } from './exit-codes.ts';
 import { forget } from './forget.ts';
@@ -70,6 +71,7 @@ function defineProgram(version: string, context: Context, finish: Finish): Comma
   for (const option of settingOptions()) program.addOption(option);
   defineServiceCommands(program, context, finish);
   defineLocalCommands(program, context, finish);
+  defineDoctor(program, version, context, finish);
   definePersonCommands(program, context, finish);
   return program;
 }
@@ -147,6 +149,19 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
     .description('write a commented configuration file')
     .argument('[file]', 'where to', 'feed-sync.yaml')
     .action(async (file: string) => finish(await init(file, context)));
+}
+
+/** It is given what the configuration is made from, and not the configuration, which may be what is wrong. */
+function defineDoctor(program: Command, version: string, context: Context, finish: Finish): void {
+  program
+    .command('doctor')
+    .description(
+      'look at configuration, disk, locks, stores, connection and key; say what to do about what is wrong',
+    )
+    .option('--json', 'as JSON, for programs')
+    .action(async ({ json = false }: { json?: boolean }) =>
+      finish(await doctor(loadInput(program, context), context, { version, json })),
+    );
 }
 
 /** What a person decides. It is written down, and the next catch-up acts on it. */

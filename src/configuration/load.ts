@@ -46,7 +46,7 @@ export interface LoadedConfiguration<Part> {
  * @throws ConfigurationError that lists every problem.
  */
 export function loadConfiguration(input: LoadInput): LoadedConfiguration<Configuration> {
-  const { levels, filePath, problems } = openLevels(input);
+  const { levels, filePath, problems } = openReadable(input);
   const keys = [...localKeys, ...serviceKeys].filter((key) => !isApiKeyKey(key));
   const resolution = resolveSettings(keys, levels, input);
   const { CREDENTIALS_DIRECTORY: credentialsDirectory = '' } = input.environment;
@@ -67,7 +67,7 @@ export function loadConfiguration(input: LoadInput): LoadedConfiguration<Configu
  * @throws ConfigurationError that lists every problem.
  */
 export function loadLocalConfiguration(input: LoadInput): LoadedConfiguration<LocalConfiguration> {
-  const { levels, filePath, problems } = openLevels(input);
+  const { levels, filePath, problems } = openReadable(input);
   const resolution = resolveSettings(localKeys, levels, input);
   const found = [...problems, ...resolution.problems, ...contradictions(resolution)];
   if (found.length > 0) return throwProblems(found);
@@ -75,27 +75,39 @@ export function loadLocalConfiguration(input: LoadInput): LoadedConfiguration<Lo
 }
 
 interface OpenedLevels {
-  /** The strongest first. */
+  /** The strongest first. Without that of a file that cannot be read. */
   readonly levels: readonly Level[];
+  /** The file that was looked into, also where it cannot be read; null where there is none. */
   readonly filePath: string | null;
-  /** Names that nobody knows. */
+  /** False where there is a file and nothing is known of what it sets. */
+  readonly isFileReadable: boolean;
+  /** Names that nobody knows, and why the file cannot be read. */
   readonly problems: readonly Problem[];
 }
 
-/** @throws ConfigurationError at once for a file that cannot be read: without it, everything would seem to be missing. */
-function openLevels({ flags, environment, workingDirectory, readFile }: LoadInput): OpenedLevels {
+export function openLevels({ flags, environment, workingDirectory, readFile }: LoadInput): OpenedLevels {
   const given = [flagLevel(flags, workingDirectory), environmentLevel(environment, workingDirectory)];
   const unknown = unknownVariables(environment);
   const located = locateFile({ flags, environment, workingDirectory, readFile });
-  if (located.kind === 'none') return { levels: given, filePath: null, problems: unknown };
-  if (located.kind === 'trouble') return throwProblems([located.problem, ...unknown]);
-  const { entries, problems, isReadable } = readSettingsFile(located.text, located.path);
-  if (!isReadable) return throwProblems([...problems, ...unknown]);
-  const levels = [...given, fileLevel(entries, located.path)];
-  return { levels, filePath: located.path, problems: [...problems, ...unknown] };
+  if (located.kind === 'none')
+    return { levels: given, filePath: null, isFileReadable: true, problems: unknown };
+  if (located.kind === 'trouble') {
+    const problems = [located.problem, ...unknown];
+    return { levels: given, filePath: located.path, isFileReadable: false, problems };
+  }
+  const { path } = located;
+  const { entries, problems, isReadable } = readSettingsFile(located.text, path);
+  const levels = isReadable ? [...given, fileLevel(entries, path)] : given;
+  return { levels, filePath: path, isFileReadable: isReadable, problems: [...problems, ...unknown] };
 }
 
-function localPart(resolution: Resolution): LocalConfiguration {
+/** @throws ConfigurationError at once for a file that cannot be read: without it, everything would seem to be missing. */
+function openReadable(input: LoadInput): OpenedLevels {
+  const opened = openLevels(input);
+  return opened.isFileReadable ? opened : throwProblems(opened.problems);
+}
+
+export function localPart(resolution: Resolution): LocalConfiguration {
   return {
     datasets: {
       include: resolvedValue(resolution, 'datasets.include'),
@@ -113,7 +125,7 @@ function localPart(resolution: Resolution): LocalConfiguration {
   };
 }
 
-function servicePart(resolution: Resolution, apiKey: Secret): ServiceConfiguration {
+export function servicePart(resolution: Resolution, apiKey: Secret): ServiceConfiguration {
   return {
     service: {
       baseUrl: resolvedValue(resolution, 'service.baseUrl'),

@@ -18,7 +18,8 @@ export type Located =
   | { readonly kind: 'none' }
   /** `path` is absolute. */
   | { readonly kind: 'text'; readonly path: string; readonly text: string }
-  | { readonly kind: 'trouble'; readonly problem: Problem };
+  /** `path` is absolute. */
+  | { readonly kind: 'trouble'; readonly path: string; readonly problem: Problem };
 
 export interface LocateInput {
   readonly flags: Flags;
@@ -34,7 +35,8 @@ export function locateFile({ flags, environment, workingDirectory, readFile }: L
     const path = resolve(workingDirectory, candidate);
     const source = named?.source ?? 'looked for where no file is named';
     const trouble = (reason: string): Located => {
-      return { kind: 'trouble', problem: { subject: `The file ${quoted(path)}`, trouble: reason, source } };
+      const problem = { subject: `The file ${quoted(path)}`, trouble: reason, source };
+      return { kind: 'trouble', path, problem };
     };
     try {
       const text = readFile(path);

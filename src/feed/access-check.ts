@@ -48,10 +48,10 @@ export interface AccessCheck {
   changes(datasetId: string, version: number, signal: AbortSignal): Promise<string | null>;
   /** The names that the interface leaves open, from the service's description of itself where it has one. */
   contract(signal: AbortSignal): Promise<Contract>;
-  /** The manifest at `path`, which holds `{subscriptionId}`. */
-  manifest(path: ContractName, subscriptionId: string, signal: AbortSignal): Promise<void>;
-  /** The manifest at `path`, which holds `{datasetId}`. */
-  manifestEntry(path: ContractName, datasetId: string, signal: AbortSignal): Promise<void>;
+  /** The manifest at `path`, which holds `{subscriptionId}`: the datasets that its first page lists. */
+  manifest(path: ContractName, subscriptionId: string, signal: AbortSignal): Promise<readonly string[]>;
+  /** The manifest at `path`, which holds `{datasetId}`: the dataset. */
+  manifestEntry(path: ContractName, datasetId: string, signal: AbortSignal): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
@@ -90,12 +90,14 @@ export function createAccessCheck(options: FeedOptions): AccessCheck {
     async manifest(path, subscriptionId, signal) {
       const operation = readManifest(path.value, subscriptionId);
       const decode = (json: unknown) => decodeManifestPage(json, subscriptionId, operation.title);
-      await askOne(api, { operation, decode, finalStatuses: finalAt(path) }, signal);
+      const { datasets } = await askOne(api, { operation, decode, finalStatuses: finalAt(path) }, signal);
+      return datasets.map(({ datasetId }) => datasetId);
     },
     async manifestEntry(path, datasetId, signal) {
       const operation = readManifestEntry(path.value, datasetId);
       const decode = (json: unknown) => decodeManifestEntry(json, datasetId, operation.title);
       await askOne(api, { operation, decode, finalStatuses: finalAt(path) }, signal);
+      return [datasetId];
     },
     close: () => dispatchers.close(),
   };

@@ -128,6 +128,7 @@ export class Installation {
       workingDirectory: this.program.home,
       machine: { memoryBytes: 16e9, constrainedMemoryBytes: 0, cores: 2 },
       identity: { pid: process.pid, host: 'here', uid: process.getuid?.() ?? null },
+      runtime: { nodeVersion: '24', operatingSystem: 'none' },
       readFile: () => '',
       clock: this.#clock,
       random: { next: () => 0.5 },

@@ -3,10 +3,10 @@
  * file stays as it is.
  */
 
-import { statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import type { Checkpoint } from '../checkpoint.ts';
-import { connectForReading, connection } from './connection.ts';
+import { connection } from './connection.ts';
+import { imageOf } from './image.ts';
 import { identityOf, migrate } from './migrations.ts';
 import {
   type CheckpointOptions,
@@ -19,11 +19,6 @@ import {
 import { allOperations, tablesOf } from './operations.ts';
 import { type Place, withTrouble } from './trouble.ts';
 
-/** Where a file says how it is written and read: in both places 1 is without a write-ahead log. */
-const WRITE_VERSION_AT = 18;
-const READ_VERSION_AT = 19;
-const WITHOUT_LOG = 1;
-
 /**
  * What is stored now, brought to the current format; empty where there is no checkpoint, or a damaged one, which the
  * next start builds anew as well.
@@ -33,7 +28,7 @@ export function openCheckpointCopy(options: CheckpointOptions): Checkpoint {
   const place = placeOf(options);
   return withTrouble(place, () => {
     try {
-      return copyOf(imageOf(place), place, options);
+      return copyOf(imageOf(place.path), place, options);
     } catch (error) {
       if (!isDamage(error)) throw error;
       options.log.warn(
@@ -45,25 +40,9 @@ export function openCheckpointCopy(options: CheckpointOptions): Checkpoint {
   });
 }
 
-/** The bytes of the file with what its write-ahead log holds; null where there is nothing yet. */
-function imageOf({ path }: Place): Buffer | null {
-  if (statSync(path, { throwIfNoEntry: false }) === undefined) return null;
-  const database = connectForReading(path);
-  try {
-    refuseForeignAndNewer(identityOf(database), path);
-    const image = database.serialize();
-    if (image.length === 0) return null;
-    // What is in memory cannot have a log, so a copy that says it has one could not be opened.
-    image[WRITE_VERSION_AT] = WITHOUT_LOG;
-    image[READ_VERSION_AT] = WITHOUT_LOG;
-    return image;
-  } finally {
-    database.close();
-  }
-}
-
 function copyOf(image: Buffer | null, place: Place, { clock }: CheckpointOptions): Checkpoint {
   return closingOnError(new Database(image ?? ':memory:'), (database) => {
+    refuseForeignAndNewer(identityOf(database), place.path);
     database.pragma('foreign_keys = ON');
     refuseDamage(database);
     migrate(database);

@@ -6,7 +6,7 @@
  * extension or reach the network. A FATAL or INTERNAL error makes DuckDB refuse everything until `reopen`.
  */
 
-import { type DuckDBConnection, DuckDBInstance, type JS } from '@duckdb/node-api';
+import { type DuckDBConnection, DuckDBInstance, type JS, version } from '@duckdb/node-api';
 import { assert } from '../../lib/assert.ts';
 import { type DuckDbError, diagnose } from './diagnosis.ts';
 import { identifier, text, textList } from './quoting.ts';
@@ -25,6 +25,11 @@ export interface EngineOptions {
 }
 
 export type Row = readonly JS[];
+
+/** The version of the library: `1.5.5`. */
+export function duckDbVersion(): string {
+  return version().replace(/^v/, '');
+}
 
 export class Engine {
   readonly #options: EngineOptions;

@@ -1,0 +1,154 @@
+/** What the checkpoint says, and whether it is sound: positions, holds, failures. */
+
+import type { CheckpointReader, Failure } from '../../checkpoint/checkpoint.ts';
+import {
+  CHECKPOINT_FORMAT,
+  type ExaminedCheckpoint,
+  examineCheckpoint,
+  MAX_EXAMINED_BYTES,
+} from '../../checkpoint/sqlite/examine.ts';
+import { formatBytes, formatCount } from '../../lib/units.ts';
+import { OLD_POSITION_MS } from '../../sync/follow-log.ts';
+import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
+import { tellScope, waysOut } from '../person.ts';
+import type { Check, Checked, Patient, Remembered } from './check.ts';
+import { counted } from './counted.ts';
+import { type Finding, ok, skipped, trouble, warning } from './findings.ts';
+import { besides } from './places.ts';
+import { setAsideFindings } from './set-aside.ts';
+
+const LIMIT_MS = 15_000;
+const DAY_MS = 86_400_000;
+/** After so many days the service drops events (the interface, Limits). */
+const EVENTS_KEPT_DAYS = 90;
+
+export const checkpointCheck: Check = { name: 'checkpoint', limitMs: LIMIT_MS, run: checkCheckpoint };
+
+async function checkCheckpoint({ inspection, context }: Patient): Promise<Checked> {
+  const path = inspection.valueOf('checkpoint.path');
+  if (path === null) return { findings: [skipped('file', 'checkpoint.path is not known.')] };
+  const examined = examineCheckpoint({ path, uid: context.identity.uid });
+  const aside = setAsideFindings('checkpoint', await besides(path, '.corrupt-'));
+  if (examined.kind !== 'sound') return { findings: [judgeFile(path, examined), ...aside] };
+  const remembered = contentOf(examined.content);
+  const findings = [judgeFile(path, examined), ...judgeContent(remembered, context.clock.now()), ...aside];
+  return { findings, learned: { checkpoint: remembered } };
+}
+
+function contentOf(reader: CheckpointReader): Remembered {
+  try {
+    return {
+      followed: reader.followed(),
+      forgotten: reader.forgotten(),
+      wants: reader.wants(),
+      holds: reader.holds(),
+      failures: reader.failures(),
+      contract: reader.rememberedContract(),
+    };
+  } finally {
+    reader.close();
+  }
+}
+
+const REBUILT = 'Nothing is lost: the next feed-sync once sets it aside and builds it anew.';
+const OTHER_FILE = 'Set checkpoint.path to a file of its own.';
+
+/** What is to be said of the file. Pure. */
+function judgeFile(path: string, examined: ExaminedCheckpoint): Finding {
+  const about = 'file';
+  switch (examined.kind) {
+    case 'absent':
+      return ok(about, `none yet at ${path}: feed-sync once makes it`);
+    case 'empty':
+      return ok(about, `nothing is stored yet in ${path}`);
+    case 'too-large':
+      return skipped(
+        about,
+        `${path} has ${formatBytes(examined.bytes)}, more than the ${formatBytes(MAX_EXAMINED_BYTES)} that are looked at.`,
+      );
+    case 'damaged':
+      return trouble(about, `${path} is damaged: ${examined.finding}.`, EXIT_CODES.storageTrouble, REBUILT);
+    case 'foreign': {
+      const found = `${path} is an SQLite database, but not a checkpoint of feed-sync.`;
+      return trouble(about, found, EXIT_CODES.wrongConfiguration, OTHER_FILE);
+    }
+    case 'newer': {
+      const found = `${path} has format ${examined.format}; this program knows formats up to ${CHECKPOINT_FORMAT}.`;
+      const hint = 'Run the newer version of feed-sync that wrote it.';
+      return trouble(about, found, EXIT_CODES.wrongConfiguration, hint);
+    }
+    case 'sound': {
+      const { format, bytes } = examined;
+      const older =
+        format < CHECKPOINT_FORMAT ? `, brought to ${CHECKPOINT_FORMAT} by the next catch-up` : '';
+      return ok(about, `${path} (${formatBytes(bytes)}, format ${format}${older}), found sound`);
+    }
+  }
+}
+
+/** What is to be said of what it holds. Pure. */
+export function judgeContent(content: Remembered, now: Date): readonly Finding[] {
+  const wanted = [...content.wants.values()].filter(({ members }) => members.size > 0).length;
+  const what = `${counted(content.followed.size, 'subscription')} followed, ${counted(wanted, 'dataset')} wanted`;
+  return [
+    ok('content', what),
+    ...oldestPosition(content, now),
+    ...content.holds.map(holdFinding),
+    ...failureFindings([...content.failures.values()]),
+  ];
+}
+
+/** A log that is read from its start, because it is quiet, has no position that could expire. */
+function oldestPosition({ followed }: Remembered, now: Date): readonly Finding[] {
+  const read = [...followed.values()].filter(
+    ({ cursor, quietReadAt }) => cursor !== null && quietReadAt === null,
+  );
+  const [oldest] = read.sort((left, right) => left.cursorAt.getTime() - right.cursorAt.getTime());
+  if (oldest === undefined) return [];
+  const ageMs = Math.max(0, now.getTime() - oldest.cursorAt.getTime());
+  const kept = `the service keeps events for ${EVENTS_KEPT_DAYS} days`;
+  const found = `the oldest is that of ${oldest.subscriptionId}, of ${counted(Math.floor(ageMs / DAY_MS), 'day')} ago; ${kept}`;
+  if (ageMs < OLD_POSITION_MS) return [ok('positions', found)];
+  return [
+    warning('positions', found, 'Run feed-sync once now: what has expired costs a start from the manifest.'),
+  ];
+}
+
+function holdFinding({ refusal, heldAt }: Remembered['holds'][number]): Finding {
+  const { status, code, message, operation, scope, links } = refusal;
+  const answer = [status, code].filter((part) => part !== null).join(' ');
+  const what =
+    status === null ? `${tellScope(scope)} is held (${code})` : `refused to ${operation} (${answer})`;
+  const found = `${what} since ${heldAt.toISOString()}: ${message}`;
+  return {
+    ...trouble('hold', found, EXIT_CODES.personMustAct, ...waysOut(refusal)),
+    links: Object.fromEntries(links),
+  };
+}
+
+/** Failures that are told one by one; the rest is counted. */
+const MAX_FAILURES = 20;
+
+function failureFindings(failures: readonly Failure[]): readonly Finding[] {
+  const told = failures.slice(0, MAX_FAILURES).map((failure) => {
+    const { datasetId, message, hint, retryAt } = failure;
+    const found = `${datasetId}: ${message} Tried again after ${retryAt.toISOString()}.`;
+    const hints = [
+      ...(hint === null ? [] : [hint]),
+      `To have it tried at the next catch-up: feed-sync resume --dataset ${datasetId}`,
+    ];
+    return trouble('failed', found, exitCodeOfFailure(failure), ...hints);
+  });
+  const rest = failures.length - told.length;
+  if (rest <= 0) return told;
+  const found = `and ${formatCount(rest)} more datasets`;
+  return [...told, trouble('failed', found, EXIT_CODES.dataTrouble, 'feed-sync status lists them.')];
+}
+
+/** By the class of the error that was stored: what a catch-up would end with for it. */
+function exitCodeOfFailure({ error }: Failure): ExitCode {
+  if (error === 'StorageError' || error === 'NoRoomError') return EXIT_CODES.storageTrouble;
+  return error === 'ServiceUnavailableError' || error === 'BusyError'
+    ? EXIT_CODES.tryAgainLater
+    : EXIT_CODES.dataTrouble;
+}

@@ -1,0 +1,138 @@
+/** The folders that are written to: whether that can be done, how much room there is, and on what they lie. */
+
+import { dirname, join } from 'node:path';
+import { formatBytes } from '../../lib/units.ts';
+import { EXIT_CODES } from '../exit-codes.ts';
+import type { Check, Checked, Patient } from './check.ts';
+import { fileSystemOf } from './file-systems.ts';
+import { type Finding, ok, skipped, trouble, troubleOf, warning } from './findings.ts';
+import { type FolderSeen, readableByOthers, seeFile, seeFolder, sizeOf } from './places.ts';
+
+const LIMIT_MS = 15_000;
+
+export const diskCheck: Check = { name: 'disk', limitMs: LIMIT_MS, run: checkDisk };
+
+interface Place {
+  readonly about: string;
+  readonly folder: string;
+  /** Whether the folder is ours alone; one that only holds a file of ours may be open for others. */
+  readonly isOwn: boolean;
+}
+
+async function checkDisk({ inspection, context }: Patient): Promise<Checked> {
+  const reserveBytes = inspection.valueOf('disk.reserve');
+  const { uid } = context.identity;
+  const findings: Finding[] = [];
+  for (const place of placesOf(inspection)) {
+    try {
+      findings.push(...judgeFolder(place, await seeFolder(place.folder), reserveBytes, uid));
+    } catch (error) {
+      findings.push(cannotBeSeen(place, error));
+    }
+  }
+  const dataDirectory = inspection.valueOf('dataDir');
+  if (dataDirectory === null) findings.unshift(skipped('data folder', 'dataDir is not known.'));
+  else findings.push(await stagingFinding(join(dataDirectory, 'staging')));
+  return { findings: [...findings, ...(await openFiles(inspection))] };
+}
+
+/** Each folder once, under the name of what matters most in it. */
+function placesOf(inspection: Patient['inspection']): readonly Place[] {
+  const dataDirectory = inspection.valueOf('dataDir');
+  const folderOf = (path: string | null): string | null => (path === null ? null : dirname(path));
+  const all = [
+    { about: 'data folder', folder: dataDirectory, isOwn: true },
+    { about: 'mirror’s folder', folder: folderOf(inspection.valueOf('destination.path')), isOwn: false },
+    { about: 'checkpoint’s folder', folder: folderOf(inspection.valueOf('checkpoint.path')), isOwn: false },
+  ];
+  const known = all.flatMap(({ folder, ...rest }) => (folder === null ? [] : [{ ...rest, folder }]));
+  return known.filter(({ folder }, index) => known.findIndex((one) => one.folder === folder) === index);
+}
+
+/** What is to be said of one folder. Pure. */
+export function judgeFolder(
+  { about, isOwn }: Pick<Place, 'about' | 'isOwn'>,
+  seen: FolderSeen,
+  reserveBytes: number | null,
+  uid: number | null,
+): readonly Finding[] {
+  const { path, nearest, isFolder, refusal, mode, freeBytes } = seen;
+  if (!isFolder) {
+    const found = `${nearest} is a file, where a folder is needed${nearest === path ? '' : ` for ${path}`}.`;
+    return [trouble(about, found, EXIT_CODES.storageTrouble, 'Move the file away, or set another path.')];
+  }
+  const fileSystem = fileSystemOf(seen.fileSystem);
+  const where = nearest === path ? path : `${path}, which will be made in ${nearest}`;
+  const state = `${where} (${fileSystem.name}, ${formatBytes(freeBytes)} free)`;
+  const isOpen = isOwn && nearest === path && readableByOthers(seen);
+  return [
+    ...(refusal === null ? [ok(about, state)] : [notWritable(about, seen, uid)]),
+    ...(reserveBytes !== null && freeBytes < reserveBytes ? [tooFull(about, seen, reserveBytes)] : []),
+    ...(fileSystem.risk === null
+      ? []
+      : [warning(about, `It lies on ${fileSystem.name}: ${fileSystem.risk.why}.`, fileSystem.risk.hint)]),
+    ...(isOpen
+      ? [warning(about, `Others may enter it (mode ${mode.toString(8)}).`, `chmod 700 ${path}`)]
+      : []),
+  ];
+}
+
+function notWritable(
+  about: string,
+  { nearest, refusal, ownerUid, mode }: FolderSeen,
+  uid: number | null,
+): Finding {
+  const user = uid === null ? 'This user' : `User id ${uid}`;
+  if (refusal === 'EROFS') {
+    const found = `${nearest} lies on a file system that is mounted read-only.`;
+    return trouble(
+      about,
+      found,
+      EXIT_CODES.storageTrouble,
+      'Mount it for writing, or set dataDir to another place.',
+    );
+  }
+  const found = `${user} may not write in ${nearest}, which belongs to ${ownerUid} (mode ${mode.toString(8)}, ${refusal}).`;
+  const hint =
+    uid === null ? 'Give it to the user that runs this.' : `chown ${uid} ${nearest} && chmod 700 ${nearest}`;
+  return trouble(about, found, EXIT_CODES.storageTrouble, hint);
+}
+
+function tooFull(about: string, { freeBytes }: FolderSeen, reserveBytes: number): Finding {
+  const kept = `the ${formatBytes(reserveBytes)} that are kept free (disk.reserve)`;
+  const found = `${formatBytes(freeBytes)} are free, less than ${kept}: nothing would be downloaded.`;
+  return trouble(about, found, EXIT_CODES.storageTrouble, 'Free some space, or set disk.reserve lower.');
+}
+
+function cannotBeSeen({ about, folder }: Place, error: unknown): Finding {
+  if (!(error instanceof Error) || !('syscall' in error)) return troubleOf(about, error);
+  const found = `${folder} cannot be looked at: ${error.message}.`;
+  return trouble(about, found, EXIT_CODES.storageTrouble, 'Give this user the folder, or set another path.');
+}
+
+async function stagingFinding(folder: string): Promise<Finding> {
+  const { files, bytes, isWhole } = await sizeOf(folder);
+  if (files === 0) return ok('downloads', 'none on their way');
+  const least = isWhole ? '' : 'at least ';
+  return ok(
+    'downloads',
+    `${least}${formatBytes(bytes)} in ${files} files in ${folder}; a catch-up uses or removes them`,
+  );
+}
+
+/** What a feed holds may be private. */
+async function openFiles(inspection: Patient['inspection']): Promise<readonly Finding[]> {
+  const paths = [inspection.valueOf('destination.path'), inspection.valueOf('checkpoint.path')];
+  const seen = await Promise.all(paths.flatMap((path) => (path === null ? [] : [seeFile(path)])));
+  return seen.flatMap((file) =>
+    file !== null && readableByOthers(file)
+      ? [
+          warning(
+            'file',
+            `Others on this machine may read or write ${file.path} (mode ${file.mode.toString(8)}).`,
+            `Where that is not on purpose: chmod 600 ${file.path}`,
+          ),
+        ]
+      : [],
+  );
+}

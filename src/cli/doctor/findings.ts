@@ -1,0 +1,84 @@
+/** What a check of `doctor` finds: the shape of a finding, for programs too, and how one is made. Pure. */
+
+import { FeedSyncError, RefusalError } from '../../model/errors.ts';
+import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
+
+/**
+ * - `ok`: as it should be.
+ * - `warning`: works, and may not for long or not as wished.
+ * - `trouble`: in the way of a catch-up.
+ * - `skipped`: not looked at; `found` says why.
+ */
+export type FindingState = 'ok' | 'warning' | 'trouble' | 'skipped';
+
+export interface Finding {
+  /** What was looked at, in a word or two: `certificate`. */
+  readonly about: string;
+  readonly state: FindingState;
+  /** What was found there; for people. */
+  readonly found: string;
+  /** What to do about it. */
+  readonly hints: readonly string[];
+  /** Those of a refusal, by their names. */
+  readonly links: Readonly<Record<string, string>>;
+  /** The exit code that a trouble stands for; 0 for everything else. */
+  readonly exitCode: ExitCode;
+}
+
+export function ok(about: string, found: string): Finding {
+  return finding('ok', about, found, []);
+}
+
+export function warning(about: string, found: string, ...hints: readonly string[]): Finding {
+  return finding('warning', about, found, hints);
+}
+
+export function skipped(about: string, why: string): Finding {
+  return finding('skipped', about, why, []);
+}
+
+export function trouble(
+  about: string,
+  found: string,
+  exitCode: ExitCode,
+  ...hints: readonly string[]
+): Finding {
+  return { ...finding('trouble', about, found, hints), exitCode };
+}
+
+/** An error as a finding: one of ours with its hint, any other as the bug it is. */
+export function troubleOf(about: string, error: unknown): Finding {
+  if (error instanceof RefusalError) return refusalFinding(about, error);
+  if (error instanceof FeedSyncError) {
+    return trouble(about, error.message, exitCodeOf(error), ...(error.hint === null ? [] : [error.hint]));
+  }
+  const said = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return trouble(about, `A bug in feed-sync: ${said}`, EXIT_CODES.bug, 'Report this.');
+}
+
+const NEW_KEY =
+  'Set a key that is valid: they are made in the web application of the service (settings, API keys).';
+const NEW_SCOPE =
+  'Set a key that has the scope; for subscriptions, events, versions and schemas it is "feeds".';
+const ACT = 'Act on what it says, then run doctor again. Nothing was stored of this refusal.';
+
+/** A refusal that doctor met itself: nothing is held for it, so there is nothing to resume. */
+function refusalFinding(about: string, { refusal }: RefusalError): Finding {
+  const { status, code, message, operation } = refusal;
+  const answer = [status, code].filter((part) => part !== null).join(' ');
+  const remedy = status === 401 ? NEW_KEY : code === 'insufficient_scope' ? NEW_SCOPE : ACT;
+  const found = `The service refused to ${operation} (${answer}). It says: ${message}`;
+  return {
+    ...trouble(about, found, EXIT_CODES.personMustAct, remedy),
+    links: Object.fromEntries(refusal.links),
+  };
+}
+
+function finding(state: FindingState, about: string, found: string, hints: readonly string[]): Finding {
+  return { about, state, found, hints, links: {}, exitCode: EXIT_CODES.caughtUp };
+}
+
+/** The code of the most urgent trouble; 0 where there is none. */
+export function exitCodeOfAll(findings: readonly Finding[]): ExitCode {
+  return mostUrgent(findings.map(({ exitCode }) => exitCode));
+}

@@ -1,0 +1,94 @@
+/** What the mirror says of itself. It is opened read-only for a moment, and waited for only shortly. */
+
+import type { Held } from '../../destination/destination.ts';
+import { FORMAT_VERSION } from '../../destination/duckdb/mirror-schema.ts';
+import { openReader } from '../../destination/duckdb/reader.ts';
+import { formatBytes, formatCount } from '../../lib/units.ts';
+import { BusyError } from '../../model/errors.ts';
+import { EXIT_CODES } from '../exit-codes.ts';
+import type { Check, Checked, Learned, Patient } from './check.ts';
+import { counted } from './counted.ts';
+import { type Finding, ok, skipped, trouble, troubleOf, warning } from './findings.ts';
+import { besides, seeFile } from './places.ts';
+import { setAsideFindings } from './set-aside.ts';
+
+const LIMIT_MS = 30_000;
+/** A commit of a running instance takes less. */
+const MAX_WAIT_MS = 3_000;
+
+export const mirrorCheck: Check = { name: 'mirror', limitMs: LIMIT_MS, run: checkMirror };
+
+async function checkMirror(patient: Patient, learned: Learned, signal: AbortSignal): Promise<Checked> {
+  const path = patient.inspection.valueOf('destination.path');
+  if (path === null) return { findings: [skipped('file', 'destination.path is not known.')] };
+  const aside = setAsideFindings('mirror', await besides(path, '.corrupt-'));
+  try {
+    const held = await readMirror(path, patient, signal);
+    if (held === null)
+      return { findings: [ok('file', `none yet at ${path}: feed-sync once makes it`), ...aside] };
+    const bytes = await bytesOf(path);
+    const findings = judgeMirror(path, bytes, held, patient.inspection.valueOf('service.baseUrl'));
+    return { findings: [...findings, ...aside], learned: { mirror: held } };
+  } catch (error) {
+    return { findings: [cannotBeRead(error, learned), ...aside] };
+  }
+}
+
+async function readMirror(
+  path: string,
+  { inspection, context }: Patient,
+  signal: AbortSignal,
+): Promise<Held | null> {
+  const { clock, random } = context;
+  const memoryLimitBytes = inspection.valueOf('duckdb.memoryLimit') ?? 0;
+  const threads = inspection.valueOf('duckdb.threads') ?? 1;
+  const options = { path, waitMs: MAX_WAIT_MS, memoryLimitBytes, threads, clock, random, signal };
+  const reader = await openReader(options);
+  if (reader === null) return null;
+  try {
+    return await reader.held();
+  } finally {
+    await reader.close();
+  }
+}
+
+async function bytesOf(path: string): Promise<number> {
+  const files = await Promise.all([path, `${path}.wal`].map(seeFile));
+  return files.reduce((sum, file) => sum + (file?.bytes ?? 0), 0);
+}
+
+/** What is to be said of a mirror that can be read. Pure. */
+export function judgeMirror(
+  path: string,
+  bytes: number,
+  { service, datasets }: Held,
+  baseUrl: string | null,
+): readonly Finding[] {
+  const rows = [...datasets.values()].reduce((sum, { rowCount }) => sum + rowCount, 0);
+  const origin = baseUrl === null ? null : new URL(baseUrl).origin;
+  const isForeign = service !== null && origin !== null && service.origin !== origin;
+  return [
+    ok('file', `${path} (${formatBytes(bytes)}, format ${FORMAT_VERSION}), readable`),
+    ok('content', `${counted(datasets.size, 'table')}, ${formatCount(rows)} rows`),
+    ...(isForeign
+      ? [
+          trouble(
+            'service',
+            `The mirror belongs to the service at ${service.origin}, not to ${origin}.`,
+            EXIT_CODES.wrongConfiguration,
+            'Give this configuration a data directory of its own (dataDir), or correct service.baseUrl.',
+          ),
+        ]
+      : []),
+  ];
+}
+
+/** That the running instance commits is no trouble; that somebody else keeps the file is. */
+function cannotBeRead(error: unknown, { runningInstance }: Learned): Finding {
+  if (!(error instanceof BusyError) || runningInstance === null) return troubleOf('file', error);
+  return warning(
+    'file',
+    `${error.message} An instance is running: it may be loading a large dataset.`,
+    'Try again in a moment.',
+  );
+}

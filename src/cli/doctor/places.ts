@@ -1,0 +1,112 @@
+/** Looks at folders and files, and changes nothing about them: no file is made to see whether one could be. */
+
+import { constants } from 'node:fs';
+import { access, readdir, stat, statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { systemCode } from '../../lib/system-code.ts';
+
+export interface FolderSeen {
+  /** The folder that was asked about. */
+  readonly path: string;
+  /** The folder itself, or the nearest above it that is there. */
+  readonly nearest: string;
+  /** What is at `nearest`, which may also be a file in the way. */
+  readonly isFolder: boolean;
+  readonly mode: number;
+  readonly ownerUid: number;
+  /** Why this user may not make files in it, as the system's code (`EACCES`, `EROFS`); null where it may. */
+  readonly refusal: string | null;
+  /** The number by which the system tells file systems apart. */
+  readonly fileSystem: number;
+  /** Bytes that this user may still write. */
+  readonly freeBytes: number;
+}
+
+const MODE_BITS = 0o777;
+
+/** @throws the system's error where not even the root can be looked at. */
+export async function seeFolder(path: string): Promise<FolderSeen> {
+  const nearest = await nearestOf(path);
+  const { mode, uid } = await stat(nearest);
+  const { type, bavail, bsize } = await statfs(nearest);
+  const isFolder = (await stat(nearest)).isDirectory();
+  const needed = constants.R_OK | constants.W_OK | constants.X_OK;
+  const refusal = await access(nearest, needed).then(
+    () => null,
+    (error: unknown) => systemCode(error) ?? String(error),
+  );
+  return {
+    path,
+    nearest,
+    isFolder,
+    mode: mode & MODE_BITS,
+    ownerUid: uid,
+    refusal,
+    fileSystem: type,
+    freeBytes: bavail * bsize,
+  };
+}
+
+/** What is missing may be made; what cannot be looked at, or is a file, is in the way. */
+async function nearestOf(path: string): Promise<string> {
+  try {
+    await stat(path);
+    return path;
+  } catch (error) {
+    const mayBeAbove = ['ENOENT', 'ENOTDIR', 'EACCES'].includes(systemCode(error) ?? '');
+    if (!mayBeAbove || dirname(path) === path) throw error;
+    return nearestOf(dirname(path));
+  }
+}
+
+export interface FileSeen {
+  readonly path: string;
+  readonly mode: number;
+  readonly bytes: number;
+}
+
+/** Null where there is none, or it cannot be looked at. */
+export async function seeFile(path: string): Promise<FileSeen | null> {
+  try {
+    const { mode, size } = await stat(path);
+    return { path, mode: mode & MODE_BITS, bytes: size };
+  } catch {
+    return null;
+  }
+}
+
+const GROUP_AND_OTHERS = 0o077;
+
+/** Whether group or others may read or change it. */
+export function readableByOthers({ mode }: Pick<FileSeen, 'mode'>): boolean {
+  return (mode & GROUP_AND_OTHERS) !== 0;
+}
+
+/** Names in the folder of `path` that begin with its name and `infix`, as paths, sorted; none where it cannot be read. */
+export async function besides(path: string, infix: string): Promise<readonly string[]> {
+  const folder = dirname(path);
+  const prefix = `${path}${infix}`;
+  const names = await readdir(folder).catch(() => []);
+  return names
+    .map((name) => join(folder, name))
+    .filter((candidate) => candidate.startsWith(prefix))
+    .sort();
+}
+
+export interface FolderSize {
+  readonly files: number;
+  readonly bytes: number;
+  /** False where it holds more than was looked at. */
+  readonly isWhole: boolean;
+}
+
+const MAX_ENTRIES = 20_000;
+
+/** What lies in a folder and below it; nothing where there is no folder. */
+export async function sizeOf(folder: string): Promise<FolderSize> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
+  const files = entries.filter((entry) => entry.isFile()).slice(0, MAX_ENTRIES);
+  let bytes = 0;
+  for (const { parentPath, name } of files) bytes += (await seeFile(join(parentPath, name)))?.bytes ?? 0;
+  return { files: files.length, bytes, isWhole: files.length < MAX_ENTRIES };
+}

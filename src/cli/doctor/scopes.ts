@@ -1,0 +1,158 @@
+/**
+ * What the key may do: for one subscription and one dataset the cheapest call of each operation, so that every scope
+ * that is missing is named. A key that is not accepted at all (401) ends the asking.
+ */
+
+import type { Configuration } from '../../configuration/configuration.ts';
+import { type AccessCheck, createAccessCheck } from '../../feed/access-check.ts';
+import { RefusalError } from '../../model/errors.ts';
+import { isChosenDataset } from '../../sync/selection.ts';
+import type { Check, Checked, Learned, Patient } from './check.ts';
+import { type Finding, ok, skipped, troubleOf, warning } from './findings.ts';
+import { isDatasetHeld, isSubscriptionHeld } from './held.ts';
+import { inquiryOptions, KEY_NOT_ACCEPTED, whyNotAsked } from './inquiry.ts';
+
+const LIMIT_MS = 60_000;
+
+export const scopesCheck: Check = { name: 'scopes', limitMs: LIMIT_MS, run: checkScopes };
+
+async function checkScopes(patient: Patient, learned: Learned, signal: AbortSignal): Promise<Checked> {
+  const { configuration } = patient.inspection;
+  const why = whyNotAsked(configuration, learned);
+  if (why !== null || configuration === null) return { findings: [skipped('scopes', why ?? '')] };
+  if (learned.subscriptions === null) return { findings: [skipped('scopes', KEY_NOT_ACCEPTED)] };
+  const access = createAccessCheck(inquiryOptions(configuration, patient.context, learned.checkpoint));
+  try {
+    const subscriptionId = subscriptionToAsk(learned);
+    const datasetId = datasetToAsk(configuration, learned);
+    return { findings: await answersTo(questionsAbout(access, subscriptionId, datasetId), signal) };
+  } finally {
+    await access.close();
+  }
+}
+
+async function answersTo(questions: readonly Question[], signal: AbortSignal): Promise<readonly Finding[]> {
+  const findings: Finding[] = [];
+  for (const question of questions) {
+    const { finding, isAboutKey } = await answerTo(question, signal);
+    findings.push(finding);
+    if (isAboutKey) break;
+  }
+  return findings;
+}
+
+interface Question {
+  readonly about: string;
+  /** Null where there is nothing to ask about; then `why` says so. */
+  readonly subject: string | null;
+  readonly why: string;
+  ask(signal: AbortSignal): Promise<Finding>;
+}
+
+/** In this order: the versions name the one whose changes are asked for. */
+function questionsAbout(
+  access: AccessCheck,
+  subscriptionId: string | null,
+  datasetId: string | null,
+): readonly Question[] {
+  const ofSubscription = { subject: subscriptionId, why: 'There is no subscription to ask about.' };
+  const ofDataset = { subject: datasetId, why: 'There is no dataset to ask about.' };
+  let newest: number | null = null;
+  return [
+    {
+      about: 'events',
+      ...ofSubscription,
+      async ask(signal) {
+        await access.events(subscriptionId ?? '', signal);
+        return ok('events', `may be read (asked of ${subscriptionId})`);
+      },
+    },
+    {
+      about: 'versions',
+      ...ofDataset,
+      async ask(signal) {
+        newest = await access.newestVersion(datasetId ?? '', signal);
+        return ok('versions', `may be read (asked of ${datasetId})`);
+      },
+    },
+    {
+      about: 'schemas',
+      ...ofDataset,
+      async ask(signal) {
+        await access.schemas(datasetId ?? '', signal);
+        return ok('schemas', `may be read (asked of ${datasetId})`);
+      },
+    },
+    {
+      about: 'changes',
+      ...ofDataset,
+      async ask(signal) {
+        if (newest === null)
+          return skipped('changes', 'No version is known whose changes could be asked for.');
+        return askForChanges(access, datasetId ?? '', newest, signal);
+      },
+    },
+  ];
+}
+
+/** A key that may not read changes is good for all else: every new version then costs a whole snapshot. */
+async function askForChanges(
+  access: AccessCheck,
+  datasetId: string,
+  version: number,
+  signal: AbortSignal,
+): Promise<Finding> {
+  const about = 'changes';
+  try {
+    const why = await access.changes(datasetId, version, signal);
+    const of = `version ${version} of ${datasetId}`;
+    return ok(
+      about,
+      why === null ? `may be read (asked of ${of})` : `may be read, but not those of ${of}: ${why}`,
+    );
+  } catch (error) {
+    if (!(error instanceof RefusalError) || error.refusal.code !== 'insufficient_scope') throw error;
+    const { message, links } = error.refusal;
+    const said = `The key lacks the scope for changes (403 insufficient_scope). The service says: ${message}`;
+    const found = `${said}\nUntil it has it, every new version loads a whole snapshot.`;
+    const hint = 'Set a key that has the scope, if downloads are to be small.';
+    return { ...warning(about, found, hint), links: Object.fromEntries(links) };
+  }
+}
+
+async function answerTo(
+  { about, subject, why, ask }: Question,
+  signal: AbortSignal,
+): Promise<{ readonly finding: Finding; readonly isAboutKey: boolean }> {
+  if (subject === null) return { finding: skipped(about, why), isAboutKey: false };
+  try {
+    return { finding: await ask(signal), isAboutKey: false };
+  } catch (error) {
+    const isAboutKey = error instanceof RefusalError && error.refusal.status === 401;
+    return { finding: troubleOf(about, error), isAboutKey };
+  }
+}
+
+/** One that is not held. */
+export function subscriptionToAsk({ subscriptions, checkpoint }: Learned): string | null {
+  return subscriptions?.find(({ id }) => !isSubscriptionHeld(checkpoint, id))?.id ?? null;
+}
+
+/** One that a subscription or its manifest names, or that is wanted, and that is neither held nor left out. */
+export function datasetToAsk(
+  { datasets }: Pick<Configuration, 'datasets'>,
+  { subscriptions, checkpoint, listedDatasetIds }: Learned,
+): string | null {
+  const asked = (subscriptions ?? []).filter(({ id }) => !isSubscriptionHeld(checkpoint, id));
+  const wanted = [...(checkpoint?.wants.values() ?? [])].filter(({ members }) =>
+    asked.some(({ id }) => members.has(id)),
+  );
+  const known = [
+    ...asked.flatMap(({ datasetIds }) => datasetIds),
+    ...wanted.map(({ datasetId }) => datasetId),
+    ...listedDatasetIds,
+  ];
+  const isFit = (id: string): boolean =>
+    isChosenDataset(id, datasets.include, datasets.exclude) && !isDatasetHeld(checkpoint, id);
+  return known.find(isFit) ?? null;
+}

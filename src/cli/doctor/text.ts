@@ -1,0 +1,72 @@
+/** `doctor` for people. Pure. */
+
+import type { InspectedSetting } from '../../configuration/inspect.ts';
+import { printable } from '../terminal.ts';
+import type { Finding, FindingState } from './findings.ts';
+import type { Diagnosis } from './view.ts';
+
+const WORDS: Readonly<Record<FindingState, string>> = {
+  ok: 'ok',
+  warning: 'WARNING',
+  trouble: 'TROUBLE',
+  skipped: 'skipped',
+};
+
+export function renderDiagnosis(diagnosis: Diagnosis): string {
+  const { checks, settings } = diagnosis;
+  const widths = { state: widest(Object.values(WORDS)), about: widest(checks.flatMap(aboutOfAll)) };
+  const sections = checks.map(({ check, findings }) =>
+    [
+      check,
+      ...findings.flatMap((one) => findingLines(one, widths)),
+      ...(check === 'configuration' ? ['', ...settingLines(settings)] : []),
+    ].join('\n'),
+  );
+  return [...sections, headline(diagnosis)].join('\n\n');
+}
+
+interface Widths {
+  readonly state: number;
+  readonly about: number;
+}
+
+function findingLines({ state, about, found, hints, links }: Finding, widths: Widths): readonly string[] {
+  const margin = `  ${' '.repeat(widths.state)}  ${' '.repeat(widths.about)}  `;
+  const [first = '', ...more] = found.split('\n').map(printable);
+  return [
+    `  ${WORDS[state].padEnd(widths.state)}  ${printable(about).padEnd(widths.about)}  ${first}`.trimEnd(),
+    ...more.map((line) => `${margin}${line}`),
+    ...Object.entries(links).map(([name, url]) => `${margin}${printable(name)}: ${printable(url)}`),
+    ...hints.map((hint) => `${margin}→ ${printable(hint)}`),
+  ];
+}
+
+/** A setting has no state of its own: its trouble is a finding above. */
+function settingLines(settings: readonly InspectedSetting[]): readonly string[] {
+  const width = widest(settings.map(({ key }) => key));
+  return settings.map(({ key, value, source }) => {
+    const from = value === null ? source : `${printable(value)} (${printable(source)})`;
+    return `    ${key.padEnd(width)}  ${from}`;
+  });
+}
+
+function headline({ troubles, warnings, skipped }: Diagnosis): string {
+  const counts = [
+    ...(troubles > 0 ? [counted(troubles, 'trouble', 'troubles')] : []),
+    ...(warnings > 0 ? [counted(warnings, 'warning', 'warnings')] : []),
+    ...(skipped > 0 ? [`${skipped} not looked at`] : []),
+  ];
+  return counts.length === 0 ? 'Everything is as it should be.' : `${counts.join(', ')}.`;
+}
+
+function counted(count: number, one: string, many: string): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+function aboutOfAll({ findings }: Diagnosis['checks'][number]): readonly string[] {
+  return findings.map(({ about }) => printable(about));
+}
+
+function widest(texts: readonly string[]): number {
+  return Math.max(0, ...texts.map(({ length }) => length));
+}

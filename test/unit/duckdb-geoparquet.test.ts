@@ -1,19 +1,15 @@
 /** F42: geometries of every kind and writer arrive as they are, or the file is refused by its name. */
 
 import { spawnSync } from 'node:child_process';
-import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EXTREME_GEOMETRIES } from '../../fixtures/source/extreme-geometries.ts';
 import { EXTREME_INTEGERS, EXTREME_TIMESTAMPS } from '../../fixtures/source/extreme-values.ts';
 import type { Destination } from '../../src/destination/destination.ts';
-import { nativeCrs, parseGeoMetadata } from '../../src/destination/duckdb/geo-metadata.ts';
-import type { ColumnType } from '../../src/model/column.ts';
+import { geometryOf, parseGeoMetadata } from '../../src/destination/duckdb/geo-metadata.ts';
 import { DataError } from '../../src/model/errors.ts';
 import { scriptPath } from '../support/child.ts';
 import {
   column,
-  duckdb,
   inMirror,
   load,
   loadError,
@@ -22,7 +18,6 @@ import {
   snapshot,
   temporaryFolder,
 } from '../support/duckdb-mirror.ts';
-import { realDataDirectory } from '../support/real-data.ts';
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>;
 let mirror: Destination;
@@ -118,82 +113,31 @@ describe('the coordinate system', () => {
     ['well-known text', { crs: wkt }, 'EPSG:2277'],
     ['well-known text without id', { crs: 'LOCAL_CS["site grid"]' }, 'site grid'],
   ])('%s', (_, rest, expected) => {
-    expect(parseGeoMetadata(metadata(rest))?.columns.get('g')?.crs).toBe(expected);
+    expect(geometryOf(parseGeoMetadata(metadata(rest))?.columns.get('g'), null)?.crs).toBe(expected);
   });
 
   it('of native columns', () => {
-    expect(nativeCrs('GeometryType(crs=<null>)')).toBe('OGC:CRS84');
-    expect(nativeCrs('GeometryType(crs=EPSG:2277)')).toBe('EPSG:2277');
-    expect(nativeCrs('StringType()')).toBeUndefined();
-    expect(nativeCrs(null)).toBeUndefined();
+    const crsOfType = (logicalType: string) => geometryOf(undefined, logicalType)?.crs;
+    expect(crsOfType('GeometryType(crs=<null>)')).toBe('OGC:CRS84');
+    expect(crsOfType('GeometryType(crs=EPSG:2277)')).toBe('EPSG:2277');
+    expect(geometryOf(undefined, 'StringType()')).toBeNull();
+    expect(geometryOf(undefined, null)).toBeNull();
+  });
+
+  it.each<[object, string, string | null]>([
+    [{}, 'EPSG:2277', 'EPSG:2277'],
+    [{}, '<null>', 'OGC:CRS84'],
+    [{ crs: 'EPSG:4269' }, 'EPSG:2277', 'EPSG:4269'],
+    [{ crs: null }, 'EPSG:2277', null],
+  ])('of native columns that the metadata describes, too: %j and %s', (rest, native, expected) => {
+    const stated = parseGeoMetadata(metadata(rest))?.columns.get('g');
+    expect(geometryOf(stated, `GeometryType(crs=${native})`)?.crs).toBe(expected);
   });
 
   it('metadata that is none is told from metadata', () => {
     for (const text of ['', '{', '[]', '{"columns": 1}', '{"columns": {"g": {"encoding": 7}}}']) {
       expect(parseGeoMetadata(text)).toBeNull();
     }
-  });
-});
-
-const realFolder = realDataDirectory();
-describe.skipIf(realFolder === null)('files by other writers', () => {
-  const source = join(realFolder ?? '', 'geoparquet');
-  const names = realFolder === null ? [] : readdirSync(source).filter((name) => name.endsWith('.parquet'));
-  const geoArrow = names.filter((name) => name.includes('encoding_native'));
-  const overture = 'sedona-testing__overture-bbox.parquet';
-
-  it('are all here', () => {
-    expect([names.length, geoArrow.length]).toEqual([29, 6]);
-  });
-
-  /** The schema that a service would publish for the file: its plain columns, bounds left out. */
-  async function columnsOf(path: string) {
-    const rows = await duckdb(`DESCRIBE FROM read_parquet('${path}')`);
-    return rows.flatMap(([name, type]) => {
-      if (name === 'bbox' || name === 'geometry_bbox') return [];
-      const types: Readonly<Record<string, ColumnType>> = {
-        BIGINT: 'integer',
-        DOUBLE: 'number',
-        VARCHAR: 'string',
-      };
-      return [column(String(name), name === 'geometry' ? 'geometry' : (types[String(type)] ?? 'json'))];
-    });
-  }
-
-  it.each(names.filter((name) => !geoArrow.includes(name) && name !== overture))('%s', async (name) => {
-    const path = join(source, name);
-    await using elsewhere = await temporaryFolder();
-    const other = await mirrorIn(elsewhere.path, { dataDirectory: source });
-    const [outcome] = await load(
-      other,
-      snapshot({ datasetId: 'real', columns: await columnsOf(path), files: [path] }),
-    );
-    expect(outcome).toMatchObject({ kind: 'committed' });
-    await other.close();
-    const columns = await columnsOf(path);
-    if (!columns.some(({ type }) => type === 'geometry')) return;
-    const [direct] = await duckdb(
-      `SELECT count(*), count(geometry), min(hex(geometry::BLOB)) FROM read_parquet('${path}')`,
-    ).catch(() =>
-      duckdb(`SELECT count(*), count(geometry), min(hex(ST_AsWKB(geometry))) FROM read_parquet('${path}')`),
-    );
-    expect(
-      await inMirror(
-        elsewhere.path,
-        'SELECT count(*), count(geometry), min(hex(ST_AsWKB(geometry))) FROM "real"',
-      ),
-    ).toEqual([direct]);
-  });
-
-  it.each(geoArrow)('%s is refused with its encoding', async (name) => {
-    await using elsewhere = await temporaryFolder();
-    const other = await mirrorIn(elsewhere.path, { dataDirectory: source });
-    const path = join(source, name);
-    const error = await loadError(other, snapshot({ columns: await columnsOf(path), files: [path] }));
-    expect(error).toBeInstanceOf(DataError);
-    expect(error.message).toContain(name);
-    expect(error.message).toMatch(/in the encoding "(?:multi)?(?:point|linestring|polygon)"/);
-    await other.close();
   });
 });
 

@@ -101,6 +101,27 @@ describe('values at the ends of their types', () => {
       ['{"a": [1, 2.50, 9223372036854775808]}', 'null'],
     ],
     ['json', 'JSON', [`'{"a":null}'`], ['{"a":null}']],
+    ['json', 'INTEGER[]', ['[1, NULL]', '[]', 'NULL'], ['[1,null]', '[]', null]],
+    [
+      'json',
+      'STRUCT("primary" VARCHAR, b STRUCT(c UBIGINT, d DECIMAL(38,2))[])',
+      [
+        `{'primary': 'a"' || chr(10), 'b': [{'c': 18446744073709551615, 'd': 123456789012345678.12}]}`,
+        "{'primary': NULL, 'b': NULL}",
+        'NULL',
+      ],
+      [
+        '{"primary":"a\\"\\n","b":[{"c":18446744073709551615,"d":123456789012345678.12}]}',
+        '{"primary":null,"b":null}',
+        null,
+      ],
+    ],
+    [
+      'json',
+      'MAP(VARCHAR, DOUBLE)',
+      ["MAP {'en': 0.1, 'de': 1e300}", 'MAP {}', 'NULL'],
+      ['{"en":0.1,"de":1e300}', '{}', null],
+    ],
   ])('V16 %s from %s', async (type, physical, values, expected) => {
     expect(await loaded(type, physical, ...values)).toEqual(expected);
   });
@@ -194,13 +215,23 @@ describe('a cast that would change a value', () => {
     ['string', 'BLOB', "'x'"],
     ['geometry', 'VARCHAR', "'POINT (1 2)'"],
     ['json', 'BIGINT', '1'],
-    ['json', 'INTEGER[]', '[1]'],
+    ['json', 'DOUBLE', '1.5'],
+    ['json', 'BLOB[]', "['x']"],
   ])('is refused between families: %s from %s', async (type, physical, value) => {
     await expect(loaded(type, physical, value)).rejects.toThrow(
       `The file dataset-${files}.parquet of dataset-${files} holds in the column "v" the value ` +
         `${JSON.stringify(value.replaceAll("'", ''))} of type ${physical}, which is another family of types than ${type}.`,
     );
   });
+
+  it.each(['TIMESTAMP', 'BLOB', 'TIME', 'TIMESTAMPTZ'])(
+    'is refused inside of what is nested: json from a struct with a %s',
+    async (inside) => {
+      await expect(loaded('json', `STRUCT(a INTEGER, b ${inside}[])`, 'NULL')).rejects.toThrow(
+        'another family of types',
+      );
+    },
+  );
 
   it('shows no more than the beginning of a long value', async () => {
     const error = await loaded('json', 'VARCHAR', "repeat('x', 100000)").catch((thrown: Error) => thrown);

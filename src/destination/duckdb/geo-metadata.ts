@@ -10,19 +10,30 @@ const MAX_CRS_CHARACTERS = 200;
 const columnSchema = z.object({
   encoding: z.string().optional(),
   crs: z.unknown().optional(),
+  geometry_types: z.array(z.string()).optional(),
+  // Before 1.0 it was one name, or a list of them.
+  geometry_type: z.union([z.string(), z.array(z.string())]).optional(),
   covering: z.record(z.string(), z.record(z.string(), z.array(z.string()))).optional(),
 });
 const geoSchema = z.object({ columns: z.record(z.string(), columnSchema) });
 
+/** What a file says of the geometry in one of its columns. */
 export interface GeoColumn {
   /** `WKB`, or the name of a GeoArrow encoding; null where the file does not say. */
   readonly encoding: string | null;
-  /** `authority:code`, or a name; null where the file says that it is not known. */
+  /** `authority:code`, or a name; null where it is not known. */
   readonly crs: string | null;
+  /** The coordinates of each position, in their order: `xyz`; null where the types of geometry differ in it. */
+  readonly dimensions: string | null;
+}
+
+interface StatedColumn extends Omit<GeoColumn, 'crs'> {
+  /** Undefined where the file leaves it open. */
+  readonly crs: string | null | undefined;
 }
 
 export interface GeoMetadata {
-  readonly columns: ReadonlyMap<string, GeoColumn>;
+  readonly columns: ReadonlyMap<string, StatedColumn>;
   /** Columns that hold only the bounds of geometries, for readers that skip rows by them. */
   readonly coverings: ReadonlySet<string>;
 }
@@ -33,25 +44,44 @@ export const NO_GEO_METADATA: GeoMetadata = { columns: new Map(), coverings: new
 export function parseGeoMetadata(text: string): GeoMetadata | null {
   const parsed = geoSchema.safeParse(parseJson(text));
   if (!parsed.success) return null;
-  const columns = new Map<string, GeoColumn>();
-  const coverings = new Set<string>();
-  for (const [name, column] of Object.entries(parsed.data.columns)) {
-    columns.set(name, {
-      encoding: column.encoding ?? null,
-      crs: 'crs' in column ? crsName(column.crs) : DEFAULT_CRS,
-    });
-    for (const bounds of Object.values(column.covering ?? {})) {
-      for (const [root] of Object.values(bounds)) if (root !== undefined) coverings.add(root);
-    }
-  }
-  return { columns, coverings };
+  const { columns } = parsed.data;
+  const bounds = Object.values(columns).flatMap(({ covering }) => Object.values(covering ?? {}));
+  return {
+    columns: new Map(Object.entries(columns).map(([name, column]) => [name, statedOf(column)])),
+    coverings: new Set(bounds.flatMap((paths) => Object.values(paths).flatMap(([root]) => root ?? []))),
+  };
 }
 
-/** The coordinate system of a native geometry column of Parquet, from its logical type; undefined: it is no such column. */
-export function nativeCrs(logicalType: string | null): string | null | undefined {
-  const crs = /^GeometryType\(crs=(.*)\)$/s.exec(logicalType ?? '')?.[1];
-  if (crs === undefined) return undefined;
-  return crs === '<null>' || crs === '' ? DEFAULT_CRS : crsName(parseJson(crs) ?? crs);
+function statedOf(column: z.infer<typeof columnSchema>): StatedColumn {
+  return {
+    encoding: column.encoding ?? null,
+    crs: 'crs' in column ? crsName(column.crs) : undefined,
+    dimensions: commonDimensions(column.geometry_types ?? [column.geometry_type ?? []].flat()),
+  };
+}
+
+/** From names like `Polygon` and `Point Z`. */
+function commonDimensions(geometryTypes: readonly string[]): string | null {
+  const stated = new Set(
+    geometryTypes.map((name) => `xy${/ (Z|M|ZM)$/.exec(name)?.[1] ?? ''}`.toLowerCase()),
+  );
+  return stated.size > 1 ? null : ([...stated][0] ?? 'xy');
+}
+
+/**
+ * The geometry of a column, from the metadata and from its logical type in Parquet; null where neither says that it is one.
+ * The metadata goes before the type, what is stated before what is assumed.
+ */
+export function geometryOf(stated: StatedColumn | undefined, logicalType: string | null): GeoColumn | null {
+  const native = /^GeometryType\(crs=(.*)\)$/s.exec(logicalType ?? '')?.[1];
+  if (stated === undefined && native === undefined) return null;
+  const isOpen = native === undefined || native === '<null>' || native === '';
+  const nativeCrs = isOpen ? DEFAULT_CRS : crsName(parseJson(native) ?? native);
+  return {
+    encoding: stated?.encoding ?? null,
+    crs: stated?.crs === undefined ? nativeCrs : stated.crs,
+    dimensions: stated?.dimensions ?? null,
+  };
 }
 
 function crsName(crs: unknown): string | null {

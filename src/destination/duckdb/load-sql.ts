@@ -1,6 +1,7 @@
 /** The statements that load a snapshot, as text. Rows go from the files into the mirror without leaving DuckDB. */
 
-import { DUCKDB_TYPES, offends, strict } from './casts.ts';
+import { offends, strict } from './cast.ts';
+import { DUCKDB_TYPES } from './casts.ts';
 import { mirrored } from './mirror-schema.ts';
 import { type ParquetFile, readParquet } from './parquet-file.ts';
 import { identifier, text, tuple } from './quoting.ts';

@@ -5,7 +5,13 @@ import type { SnapshotFile } from '../destination.ts';
 import { DuckDbError } from './diagnosis.ts';
 import type { Engine } from './engine.ts';
 import { firstLine } from './failures.ts';
-import { type GeoMetadata, NO_GEO_METADATA, nativeCrs, parseGeoMetadata } from './geo-metadata.ts';
+import {
+  type GeoColumn,
+  type GeoMetadata,
+  geometryOf,
+  NO_GEO_METADATA,
+  parseGeoMetadata,
+} from './geo-metadata.ts';
 import { filePath } from './quoting.ts';
 import { numberAt, textAt, textOrNullAt } from './rows.ts';
 
@@ -15,7 +21,8 @@ export interface ParquetFile {
   readonly rowCount: number;
   /** The columns of the highest level, in the file's order. */
   readonly columns: readonly ParquetColumn[];
-  readonly geo: GeoMetadata;
+  /** Names of columns that hold only the bounds of geometries. */
+  readonly coverings: ReadonlySet<string>;
 }
 
 export interface ParquetColumn {
@@ -24,8 +31,10 @@ export interface ParquetColumn {
   readonly type: string;
   /** Why DuckDB would cut the values without a word; null where it does not. */
   readonly inexact: string | null;
-  /** The coordinate system of a native geometry column; undefined for any other. */
-  readonly crs: string | null | undefined;
+  /** The types of what is stored: those inside of structs, lists and maps, in the file's order, or the column's own. */
+  readonly leaves: readonly string[];
+  /** What the file says of the geometry in it; null where it says that there is none. */
+  readonly geometry: GeoColumn | null;
 }
 
 /** How every file is read: what its path looks like must not add columns. */
@@ -43,8 +52,15 @@ export async function examine(engine: Engine, file: SnapshotFile): Promise<Parqu
     if (metadata[0] === undefined || fields.length !== types.length) {
       throw new DataError(`The file ${file.name} says different things of its columns.`);
     }
-    const columns = fields.map((field, index) => ({ ...field, type: textAt(types[index] ?? [], 1) }));
-    return { file, rowCount: numberAt(metadata[0], 0), columns, geo: await readGeo(engine, file, path) };
+    const geo = await readGeo(engine, file, path);
+    const columns = fields.map(({ name, logicalType, storedAs, leaves }, index) => ({
+      name,
+      type: textAt(types[index] ?? [], 1),
+      inexact: inexactness(logicalType, storedAs),
+      leaves,
+      geometry: geometryOf(geo.columns.get(name), logicalType),
+    }));
+    return { file, rowCount: numberAt(metadata[0], 0), columns, coverings: geo.coverings };
   } catch (error) {
     throw await unreadableFile(engine, file, error);
   }
@@ -64,25 +80,35 @@ export async function unreadableFile(engine: Engine, file: SnapshotFile, error: 
   return isContent ? new DataError(message, { cause: error }) : new StorageError(message, { cause: error });
 }
 
-type Field = Omit<ParquetColumn, 'type'>;
+/** A column of the highest level, as the tree of the schema has it. */
+interface Field {
+  readonly name: string;
+  readonly logicalType: string | null;
+  readonly storedAs: string | null;
+  readonly leaves: string[];
+}
 
-/** Walks the tree of the schema, which is written down depth first, for the children of its root. */
+/** Walks the tree of the schema, which is written down depth first, for the children of its root and their leaves. */
 async function readFields(engine: Engine, path: string): Promise<readonly Field[]> {
   const rows = await engine.rows(
-    `SELECT name, coalesce(num_children, 0), logical_type, type FROM parquet_schema(${path})`,
+    `SELECT name, coalesce(num_children, 0), logical_type, type, duckdb_type FROM parquet_schema(${path})`,
   );
   const fields: Field[] = [];
   let pending = 0;
   for (const row of rows.slice(1)) {
-    if (pending === 0) fields.push(fieldOf(textAt(row, 0), textOrNullAt(row, 2), textOrNullAt(row, 3)));
-    else pending -= 1;
-    pending += numberAt(row, 1);
+    if (pending === 0) {
+      fields.push({
+        name: textAt(row, 0),
+        logicalType: textOrNullAt(row, 2),
+        storedAs: textOrNullAt(row, 3),
+        leaves: [],
+      });
+    } else pending -= 1;
+    const children = numberAt(row, 1);
+    pending += children;
+    if (children === 0) fields.at(-1)?.leaves.push(textOrNullAt(row, 4) ?? 'unknown');
   }
   return fields;
-}
-
-function fieldOf(name: string, logicalType: string | null, storedAs: string | null): Field {
-  return { name, inexact: inexactness(logicalType, storedAs), crs: nativeCrs(logicalType) };
 }
 
 /** DuckDB has no type for these and cuts them to microseconds as it reads. */

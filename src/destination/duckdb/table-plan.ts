@@ -9,7 +9,8 @@ import { COLUMN_TYPES } from '../../model/column.ts';
 import { DataError, UnknownColumnsError } from '../../model/errors.ts';
 import { columnNames } from '../../model/naming.ts';
 import type { SnapshotUnit } from '../destination.ts';
-import { type Cast, castFor } from './casts.ts';
+import type { Cast } from './cast.ts';
+import { castFor } from './casts.ts';
 import { OtherFamilyError } from './other-family.ts';
 import type { ParquetColumn, ParquetFile } from './parquet-file.ts';
 
@@ -73,7 +74,7 @@ function groupFiles(
   files: readonly ParquetFile[],
 ): readonly FileGroup[] {
   const byLayout = Map.groupBy(files, (file) =>
-    JSON.stringify(file.columns.map((column) => [column.name, column.type])),
+    JSON.stringify(file.columns.map(({ name, type, geometry }) => [name, type, geometry])),
   );
   return [...byLayout.values()].map((group) => ({
     files: group,
@@ -90,10 +91,10 @@ function sourceOf(datasetId: string, planned: PlannedColumn, group: readonly Par
   if (first === undefined || physical === undefined) {
     throw new DataError(`The column ${quoted(column.name)} of ${datasetId} is missing in ${namesOf(group)}.`);
   }
-  for (const file of group) refuseUnsupported(file, physical, type);
-  const cast = castFor(physical.type, type);
+  for (const file of group) refuseInexact(file, physical);
+  const cast = castFor(physical, type);
   if (cast === null)
-    throw new OtherFamilyError(planned, physical.type, {
+    throw new OtherFamilyError(planned, formOf(physical), {
       files: group,
       width: first.columns.length,
       position,
@@ -101,19 +102,17 @@ function sourceOf(datasetId: string, planned: PlannedColumn, group: readonly Par
   return { position, cast };
 }
 
-function refuseUnsupported(file: ParquetFile, physical: ParquetColumn, type: ColumnType): void {
-  const encoding = file.geo.columns.get(physical.name)?.encoding ?? 'WKB';
-  if (type === 'geometry' && encoding.toUpperCase() !== 'WKB') {
-    throw new DataError(
-      `The file ${file.file.name} holds the geometry ${quoted(physical.name)} in the encoding ${quoted(encoding)}; only WKB can be read.`,
-    );
-  }
-  const inexact = file.columns.find((column) => column.name === physical.name)?.inexact ?? null;
-  if (inexact !== null) {
-    throw new DataError(
-      `The file ${file.file.name} holds in the column ${quoted(physical.name)} ${inexact}, which would be cut to microseconds.`,
-    );
-  }
+function refuseInexact(file: ParquetFile, { name }: ParquetColumn): void {
+  const inexact = file.columns.find((column) => column.name === name)?.inexact ?? null;
+  if (inexact === null) return;
+  throw new DataError(
+    `The file ${file.file.name} holds in the column ${quoted(name)} ${inexact}, which would be cut to microseconds.`,
+  );
+}
+
+function formOf({ type, geometry }: ParquetColumn): string {
+  const encoding = geometry?.encoding ?? null;
+  return encoding === null ? type : `${type} in the encoding ${quoted(encoding)}`;
 }
 
 function commonCrs(datasetId: string, column: Column, files: readonly ParquetFile[]): string | null {
@@ -126,9 +125,7 @@ function commonCrs(datasetId: string, column: Column, files: readonly ParquetFil
 }
 
 function crsIn(file: ParquetFile, name: string): string | null {
-  const stated = file.geo.columns.get(name);
-  if (stated !== undefined) return stated.crs;
-  return file.columns.find((column) => column.name === name)?.crs ?? null;
+  return file.columns.find((column) => column.name === name)?.geometry?.crs ?? null;
 }
 
 function refuseRepeatedColumns(datasetId: string, files: readonly ParquetFile[]): void {
@@ -159,10 +156,10 @@ function refuseUnfitSchema(unit: SnapshotUnit, columns: readonly Column[]): void
 function refuseUnknownColumns(unit: SnapshotUnit, files: readonly ParquetFile[]): void {
   const { columns, envelopeColumns } = unit.schema;
   const known = new Set([...columns, ...envelopeColumns].map((column) => column.name));
-  for (const { file, columns: present, geo } of files) {
+  for (const { file, columns: present, coverings } of files) {
     const unknown = present
       .map(({ name }) => name)
-      .filter((name) => !known.has(name) && !geo.coverings.has(name));
+      .filter((name) => !known.has(name) && !coverings.has(name));
     if (unknown.length === 0) continue;
     throw new UnknownColumnsError(unit.datasetId, unknown, `The file ${file.name} of ${unit.datasetId}`);
   }

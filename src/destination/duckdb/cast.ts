@@ -1,0 +1,56 @@
+/**
+ * What a cast is: how the values of a physical column become those of a column of the mirror. A cast keeps every value as
+ * it is, or can tell which one it would change.
+ */
+
+import type { ParquetColumn } from './parquet-file.ts';
+
+export interface Cast {
+  /** The value as SQL, from SQL for the physical value. Raises an error for a value that it cannot convert. */
+  readonly convert: (value: string) => string;
+  /** True for the values that `convert` keeps as they are; null where it changes none without raising. */
+  readonly keeps: ((value: string) => string) | null;
+  /** Whether there can be values that are not converted. */
+  readonly canFail: boolean;
+}
+
+/** What decides how a physical column is cast. */
+export type Physical = Pick<ParquetColumn, 'type' | 'leaves' | 'geometry'>;
+
+/** The cast from a physical form; null where it is another form. */
+export type Rule = (physical: Physical) => Cast | null;
+
+export const identity: Cast = { convert: (value) => value, keeps: null, canFail: false };
+
+/** The conversion keeps every value. */
+export function exact(type: string): Cast {
+  return { convert: (value) => `${value}::${type}`, keeps: null, canFail: false };
+}
+
+/** The conversion raises for every value that it would change. */
+export function raising(convert: Cast['convert']): Cast {
+  return { convert, keeps: null, canFail: true };
+}
+
+/** The conversion would change some values without a word. */
+export function guarded(convert: Cast['convert'], keeps: (value: string) => string): Cast {
+  return { convert, keeps, canFail: true };
+}
+
+/** From one of the types, as DuckDB names them. */
+export function from(types: readonly string[], cast: Cast): Rule {
+  return ({ type }) => (types.includes(type) ? cast : null);
+}
+
+/** The value as SQL that raises an error rather than to change it. Null stays null. */
+export function strict(cast: Cast, value: string): string {
+  if (cast.keeps === null) return cast.convert(value);
+  return `CASE WHEN ${value} IS NULL THEN NULL WHEN ${cast.keeps(value)} THEN ${cast.convert(value)}
+    ELSE error('a value would be changed') END`;
+}
+
+/** True for the values that `strict` raises on. */
+export function offends(cast: Cast, value: string): string {
+  const kept = cast.keeps === null ? 'TRUE' : `coalesce(TRY(${cast.keeps(value)}), FALSE)`;
+  return `${value} IS NOT NULL AND (NOT ${kept} OR TRY(${cast.convert(value)}) IS NULL)`;
+}

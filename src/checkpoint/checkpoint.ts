@@ -31,6 +31,9 @@ export interface CheckpointReader {
   failures(): ReadonlyMap<string, Failure>;
   failure(datasetId: string): Failure | null;
 
+  /** Those that were added from here, the newest first. The service has no list of them. */
+  webhooks(): readonly KeptWebhook[];
+
   /** The newest lines first. */
   recentJournal(limit: number): readonly JournalEntry[];
 
@@ -93,6 +96,9 @@ export interface Checkpoint extends CheckpointReader {
   /** The dataset's work ended well: its failure is over. */
   clearFailure(datasetId: string): void;
 
+  /** A webhook that was added: its id is what it is tested by. The oldest are dropped past a limit. */
+  keepWebhook(webhook: KeptWebhook): void;
+
   /** A line of what was done. The oldest lines are dropped past a limit. */
   journal(entry: JournalEntry): void;
 }
@@ -129,6 +135,12 @@ export interface Failure {
   readonly attempts: number;
   readonly failedAt: Date;
   readonly retryAt: Date;
+}
+
+export interface KeptWebhook {
+  readonly webhookId: string;
+  readonly url: string;
+  readonly createdAt: Date;
 }
 
 export interface JournalEntry {

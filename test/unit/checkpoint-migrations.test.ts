@@ -33,7 +33,7 @@ const SCOPES = [
 ] as const;
 
 /** What each format added: content of format n is filled by the first n functions. */
-const FILLS: readonly ((checkpoint: Checkpoint) => void)[] = [fillFormat1, fillFormat2];
+const FILLS: readonly ((checkpoint: Checkpoint) => void)[] = [fillFormat1, fillFormat2, fillFormat3];
 
 /** A reload that a file of format 1 holds does not say when it was asked for. */
 const LONG_AGO = new Date(0);
@@ -82,6 +82,10 @@ function fillFormat2(checkpoint: Checkpoint): void {
   checkpoint.hold({ ...hold, refusal: { ...refusal, status: null, code: 'mass_retirement' } });
 }
 
+function fillFormat3(checkpoint: Checkpoint): void {
+  checkpoint.keepWebhook({ webhookId: "wh_'1", url: 'https://receiver.example/webhook', createdAt: NOON });
+}
+
 function contentOf(checkpoint: CheckpointReader) {
   return {
     contract: checkpoint.rememberedContract(),
@@ -90,6 +94,7 @@ function contentOf(checkpoint: CheckpointReader) {
     forgotten: checkpoint.forgotten(),
     holds: checkpoint.holds(),
     failures: checkpoint.failures(),
+    webhooks: checkpoint.webhooks(),
     journal: checkpoint.recentJournal(10),
   };
 }

@@ -3,8 +3,8 @@
 /** How long a call waits for another process of ours that writes. It blocks, so it is short. */
 export const BUSY_TIMEOUT_MS = 5_000;
 
-/** Ids, names from the contract: kept whole or refused. */
-export const MAX_ID_CHARACTERS = 1_024;
+/** Ids, names from the contract: kept whole or refused. What the service may send is no longer than this. */
+export const MAX_ID_CHARACTERS = 10_000;
 
 /** Texts for people: messages, hints, names. Longer ones are cut. */
 export const MAX_TEXT_CHARACTERS = 8_000;
@@ -14,6 +14,9 @@ export const MAX_LINKS = 50;
 
 /** Lines of the journal. The oldest are dropped. */
 export const MAX_JOURNAL_LINES = 10_000;
+
+/** Webhooks that were added from here. The oldest are dropped. */
+export const MAX_WEBHOOKS = 100;
 
 /** Damaged files that are kept beside the new one. With as many, something destroys them and a person must look. */
 export const MAX_CORRUPT_COPIES = 3;

@@ -118,8 +118,17 @@ const FORMAT_2 = `
   DROP TABLE holds_of_format_1;
 `;
 
+/** The webhooks that were added from here. */
+const FORMAT_3 = `
+  CREATE TABLE webhooks (
+    webhook_id TEXT PRIMARY KEY,
+    url TEXT NOT NULL,
+    created_at TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+`;
+
 /** Entry n leads from format n to format n + 1. Format 0 is an empty file. */
-const MIGRATIONS: readonly string[] = [FORMAT_1, FORMAT_2];
+const MIGRATIONS: readonly string[] = [FORMAT_1, FORMAT_2, FORMAT_3];
 
 export const CURRENT_FORMAT = MIGRATIONS.length;
 

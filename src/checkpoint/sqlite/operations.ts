@@ -13,6 +13,7 @@ import { type JournalTable, journalTable } from './journal.ts';
 import { type SubscriptionsTable, subscriptionsTable } from './subscriptions.ts';
 import { whole } from './text.ts';
 import { type WantsTable, wantsTable } from './wants.ts';
+import { type WebhooksTable, webhooksTable } from './webhooks.ts';
 
 export interface Tables {
   readonly contract: ContractTable;
@@ -21,6 +22,7 @@ export interface Tables {
   readonly forgotten: ForgottenTable;
   readonly holds: HoldsTable;
   readonly failures: FailuresTable;
+  readonly webhooks: WebhooksTable;
   readonly journal: JournalTable;
 }
 
@@ -33,6 +35,7 @@ export function tablesOf({ database }: Connection): Tables {
     forgotten: forgottenTable(database),
     holds: holdsTable(database),
     failures: failuresTable(database),
+    webhooks: webhooksTable(database),
     journal: journalTable(database),
   };
 }
@@ -47,6 +50,7 @@ export function readingOperations(connection: Connection, tables: Tables): Check
     holds: () => connection.read(() => tables.holds.all()),
     failures: () => connection.read(() => tables.failures.all()),
     failure: (datasetId) => connection.read(() => tables.failures.one(datasetId)),
+    webhooks: () => connection.read(() => tables.webhooks.all()),
     recentJournal: (limit) => connection.read(() => tables.journal.newest(limit)),
     othersStored: () => connection.othersStored(),
     close: () => connection.close(),
@@ -61,7 +65,7 @@ export function allOperations(connection: Connection, tables: Tables, clock: Clo
   };
 }
 
-type OfPeople = 'askResync' | 'approveRetirements' | 'forget' | 'lift';
+type OfPeople = 'askResync' | 'approveRetirements' | 'forget' | 'lift' | 'keepWebhook';
 
 function operationsOfTheProgram(
   { transaction }: Connection,
@@ -115,6 +119,8 @@ function operationsOfPeople({ transaction }: Connection, tables: Tables): Pick<C
     forget: (subscriptionId) =>
       durable('checkpoint.forget', () => transaction(() => forget(tables, subscriptionId))),
     lift: (scope) => durable('checkpoint.lift', () => transaction(() => tables.holds.remove(scope))),
+    keepWebhook: (webhook) =>
+      durable('checkpoint.keep-webhook', () => transaction(() => tables.webhooks.put(webhook))),
   };
 }
 

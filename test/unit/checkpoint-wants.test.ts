@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
-import { MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/limits.ts';
+import { MAX_ID_CHARACTERS, MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/limits.ts';
 import { ContractViolationError } from '../../src/model/errors.ts';
 import type { Want, WantChange } from '../../src/model/want.ts';
 import {
@@ -314,7 +314,7 @@ describe('a step', () => {
   });
 
   it.each([
-    ['too long', 'd'.repeat(1_025)],
+    ['too long', 'd'.repeat(MAX_ID_CHARACTERS + 1)],
     ['half a character', 'd\ud800'],
   ])('stores nothing of itself where an id is %s', async (_, datasetId) => {
     const checkpoint = await openNew();
@@ -347,7 +347,7 @@ it('keeps hostile ids apart and whole', async () => {
     '\n\t\u0001',
     '0',
     '00',
-    'x'.repeat(1_024),
+    'x'.repeat(MAX_ID_CHARACTERS),
   ];
   const checkpoint = await openAt(path);
   for (const id of ids) {

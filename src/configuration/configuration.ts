@@ -13,6 +13,8 @@ export interface LocalConfiguration {
   /** How long a write waits for a reader of the mirror. */
   readonly lock: { readonly waitMs: number };
   readonly duckdb: { readonly memoryLimitBytes: number; readonly threads: number };
+  /** The file of the webhooks' secrets; null: none. */
+  readonly webhook: { readonly secretFile: string | null };
   readonly log: { readonly level: LogLevel; readonly format: LogFormat };
 }
 

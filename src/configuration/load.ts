@@ -121,6 +121,7 @@ export function localPart(resolution: Resolution): LocalConfiguration {
       memoryLimitBytes: resolvedValue(resolution, 'duckdb.memoryLimit'),
       threads: resolvedValue(resolution, 'duckdb.threads'),
     },
+    webhook: { secretFile: resolvedValue(resolution, 'webhook.secretFile') },
     log: { level: resolvedValue(resolution, 'log.level'), format: resolvedValue(resolution, 'log.format') },
   };
 }

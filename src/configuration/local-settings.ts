@@ -62,6 +62,12 @@ export const localSettings = {
     default: derived('all cores', ({ machine }) => ({ text: String(Math.min(machine.cores, MOST_THREADS)) })),
     description: 'How many threads DuckDB may use.',
   },
+  'webhook.secretFile': {
+    kind: path('file'),
+    default: absent('off', null, './webhook-secrets'),
+    description:
+      'The file of the secrets that sign what the service pushes to us, a line for each, the newest first.',
+  },
   'log.level': {
     kind: choice(['trace', 'debug', 'info', 'warn', 'error', 'silent']),
     default: written('info'),

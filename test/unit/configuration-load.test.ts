@@ -38,6 +38,7 @@ describe('the defaults', () => {
       lock: { waitMs: 60_000 },
       disk: { reserveBytes: 1e9 },
       duckdb: { memoryLimitBytes: 8e9, threads: 4 },
+      webhook: { secretFile: null },
       log: { level: 'info', format: 'json' },
     } satisfies Configuration);
     expect(configuration.service.apiKey.reveal()).toBe(API_KEY);
@@ -201,6 +202,7 @@ describe('the local part', () => {
       checkpoint: { path: '/home/ann/data/checkpoint.sqlite' },
       lock: { waitMs: 60_000 },
       duckdb: { memoryLimitBytes: 8e9, threads: 4 },
+      webhook: { secretFile: null },
       log: { level: 'info', format: 'json' },
     });
     expect([...sources.keys()].filter((key) => key.startsWith('service.'))).toEqual([]);

@@ -67,7 +67,11 @@ it('F38 ids of datasets and subscriptions, names, places, topics, versions of sc
       id,
       smallContent(TWO, [], { ...SMALL_SCHEMA, schemaVersion: NAMES.at(-1 - index) ?? '' }),
     );
-    feed.publisher.subscribe({ subscriptionId: `${id}`, name: `${id}`, ...hostile, datasetIds: [id] });
+  }
+  feed.publisher.subscribe({ subscriptionId: 'sub_hostile', datasetIds: NAMES });
+  const subscribed = NAMES.filter((id, index) => index % 3 === 0 || id === LONG);
+  for (const id of subscribed) {
+    feed.publisher.subscribe({ subscriptionId: id, name: id, ...hostile, datasetIds: [id] });
   }
   const before = await readdir(folder);
   const result = await world.catchUp();

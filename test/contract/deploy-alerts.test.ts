@@ -1,0 +1,76 @@
+/** The alert rules: what they ask is served, and Prometheus's own program plays them, where it is. */
+
+import { spawnSync } from 'node:child_process';
+import process from 'node:process';
+import { describe, expect, it } from 'vitest';
+import { at, listAt, projectText, yamlFile } from '../support/deployment-files.ts';
+import { projectRoot } from '../support/source-tree.ts';
+
+const RULES = 'config/prometheus-alerts.yaml';
+const PLAYED = 'test/contract/deploy-alerts.yaml';
+
+const METRICS = [
+  'build_info',
+  'last_success_timestamp_seconds',
+  'last_poll_timestamp_seconds',
+  'cursor_age_seconds',
+  'stalled',
+  'dataset_versions_behind',
+  'dataset_lag_seconds',
+  'holds',
+  'dataset_failures',
+  'resyncs_total',
+  'events_total',
+  'rows_applied_total',
+  'http_requests_total',
+  'downloaded_bytes_total',
+  'mirror_bytes',
+  'checkpoint_bytes',
+  'disk_free_bytes',
+  'disk_reserve_bytes',
+  'apply_duration_seconds',
+  'download_duration_seconds',
+].map((name) => `feed_sync_${name}`);
+
+const alerts = listAt(yamlFile(RULES), 'groups.0.rules');
+const names = alerts.map((alert) => String(at(alert, 'alert')));
+
+const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
+if (!hasPromtool) {
+  process.stderr.write(
+    'The alert rules are not played: there is no promtool. On Debian: apt-get install prometheus\n',
+  );
+}
+
+describe('the alerts', () => {
+  it('ask for metrics that there are', () => {
+    const asked = alerts.flatMap((alert) => String(at(alert, 'expr')).match(/\bfeed_sync_\w+/g) ?? []);
+    expect(asked.length).toBeGreaterThan(alerts.length);
+    expect(asked.filter((name) => !METRICS.includes(name))).toEqual([]);
+  });
+
+  it('say what happened and what to do, and the documentation does, too', () => {
+    const guide = projectText('config/README.md');
+    for (const alert of alerts) {
+      expect(at(alert, 'annotations.summary')).toMatch(/\.$/);
+      expect(at(alert, 'annotations.action')).toMatch(/\.$/);
+      expect(guide).toContain(`\`${at(alert, 'alert')}\``);
+      expect(['warning', 'critical']).toContain(at(alert, 'labels.severity'));
+    }
+  });
+
+  it('each have their day in what is played', () => {
+    const fired = listAt(yamlFile(PLAYED), 'tests.1.promql_expr_test.0.exp_samples');
+    expect(fired.map((sample) => at(sample, 'labels'))).toEqual(names.map((name) => `{alertname="${name}"}`));
+  });
+});
+
+describe.skipIf(!hasPromtool)('Prometheus', () => {
+  it.each([
+    ['takes the rules', ['check', 'rules', RULES]],
+    ['fires each when it should, and none when all is well', ['test', 'rules', PLAYED]],
+  ])('%s', (_, words) => {
+    const { status, stdout, stderr } = spawnSync('promtool', words, { cwd: projectRoot, encoding: 'utf8' });
+    expect(status, `${stdout}${stderr}`).toBe(0);
+  });
+});

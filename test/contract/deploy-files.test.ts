@@ -1,0 +1,178 @@
+/** The files by which the program is installed agree with each other and with the program. */
+
+import { globSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import { FILE_VARIABLE, variableOf } from '../../src/configuration/names.ts';
+import { allKeys } from '../../src/configuration/settings.ts';
+import { API_KEY, load } from '../support/configuration.ts';
+import {
+  at,
+  dockerfileSays,
+  kubernetesObjects,
+  listAt,
+  projectText,
+  unitLines,
+  yamlFile,
+} from '../support/deployment-files.ts';
+import { projectRoot } from '../support/source-tree.ts';
+
+const PORT = 9_464;
+const { version } = JSON.parse(projectText('package.json'));
+
+const compose = yamlFile('config/compose.yaml');
+const configuration = kubernetesObjects('configuration.yaml');
+const daemon = kubernetesObjects('statefulset.yaml');
+const once = kubernetesObjects('cronjob.yaml');
+
+const PODS: readonly (readonly [string, unknown])[] = [
+  ['the StatefulSet', at(daemon.get('StatefulSet'), 'spec.template.spec')],
+  ['the CronJob', at(once.get('CronJob'), 'spec.jobTemplate.spec.template.spec')],
+];
+
+/** `{ name, value }` or `{ name, mountPath }` as one record. */
+function byName(entries: readonly unknown[], value: string): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(entries.map((entry) => [at(entry, 'name'), at(entry, value)]));
+}
+
+describe('settings', () => {
+  const files = ['Dockerfile', ...globSync('config/**/*.{yaml,md,service,timer}', { cwd: projectRoot })];
+
+  it.each(files)('%s names variables that there are', (path) => {
+    const known = [...allKeys.map(variableOf), FILE_VARIABLE];
+    const named = projectText(path).match(/\bFEED_SYNC_[A-Z_]*[A-Z]\b/g) ?? [];
+    expect(named.filter((name) => !known.includes(name))).toEqual([]);
+  });
+
+  it('of the ConfigMap are valid, and their file is where the program looks', () => {
+    const text = at(configuration.get('ConfigMap'), 'data');
+    const [name = '', content = ''] = Object.entries(text as Record<string, string>)[0] ?? [];
+    const path = `/etc/feed-sync/${name}`;
+    const { filePath } = load({ files: { [path]: content }, environment: { FEED_SYNC_API_KEY: API_KEY } });
+    expect(filePath).toBe(path);
+  });
+});
+
+describe('the image', () => {
+  it('is of the version of the program, everywhere', () => {
+    expect(dockerfileSays('ARG')).toBe(`VERSION=${version}`);
+    const images = [
+      at(compose, 'services.feed-sync.image'),
+      at(compose, 'services.reader.image'),
+      ...PODS.map(([, pod]) => at(pod, 'containers.0.image')),
+    ];
+    for (const image of images) expect(image).toMatch(new RegExp(`\\bfeed-sync:${version}$`));
+  });
+
+  it('keeps everything in its one volume', () => {
+    const volume = dockerfileSays('VOLUME');
+    expect(projectText('Dockerfile')).toContain(`FEED_SYNC_DATA_DIR=${volume}\n`);
+    expect(listAt(compose, 'services.feed-sync.volumes')).toEqual([`data:${volume}`]);
+    expect(listAt(compose, 'services.reader.volumes')).toEqual([`data:${volume}:ro`]);
+  });
+
+  it('is checked where the program listens', () => {
+    const [, health = ''] = /^HEALTHCHECK .*\n(.*)$/m.exec(projectText('Dockerfile')) ?? [];
+    expect(health).toContain(`127.0.0.1:${PORT}`);
+    expect(health).toContain("'/livez'");
+    expect(at(compose, 'services.feed-sync.environment.FEED_SYNC_STATUS_LISTEN')).toBe(`0.0.0.0:${PORT}`);
+    expect(listAt(compose, 'services.feed-sync.ports')).toEqual([`127.0.0.1:${PORT}:${PORT}`]);
+  });
+
+  it('gets its secret as a file', () => {
+    const path = at(compose, 'services.feed-sync.environment.FEED_SYNC_API_KEY_FILE');
+    expect(listAt(compose, 'services.feed-sync.secrets').map((name) => `/run/secrets/${name}`)).toEqual([
+      path,
+    ]);
+    expect(Object.keys(at(compose, 'secrets') as object)).toEqual(['api-key']);
+  });
+});
+
+describe.each(PODS)('%s', (_, pod) => {
+  const container = at(pod, 'containers.0');
+  const environment = byName(listAt(container, 'env'), 'value');
+  const mounts = byName(listAt(container, 'volumeMounts'), 'mountPath');
+
+  it('is the user of the image, without rights, on a root that is read-only', () => {
+    const { runAsUser, runAsGroup, runAsNonRoot, fsGroup } = at(pod, 'securityContext') as Record<
+      string,
+      unknown
+    >;
+    expect(`${runAsUser}:${runAsGroup}`).toBe(dockerfileSays('USER'));
+    expect({ runAsNonRoot, fsGroup }).toEqual({ runAsNonRoot: true, fsGroup: runAsGroup });
+    expect(at(container, 'securityContext')).toEqual({
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ['ALL'] },
+    });
+  });
+
+  it('mounts what its settings name', () => {
+    expect(mounts['data']).toBe(environment['FEED_SYNC_DATA_DIR']);
+    expect(mounts['configuration']).toBe('/etc/feed-sync');
+    const [key] = Object.keys(at(configuration.get('Secret'), 'stringData') as object);
+    expect(environment['FEED_SYNC_API_KEY_FILE']).toBe(`${mounts['api-key']}/${key}`);
+    expect(listAt(pod, 'volumes')).toContainEqual({
+      name: 'api-key',
+      secret: { secretName: at(configuration.get('Secret'), 'metadata.name'), defaultMode: 0o440 },
+    });
+  });
+
+  it('takes no variables from services, which would look like settings', () => {
+    expect(at(pod, 'enableServiceLinks')).toBe(false);
+  });
+
+  it('limits its memory, which DuckDB goes by', () => {
+    expect(at(container, 'resources.limits')).toEqual({ memory: expect.stringMatching(/^\d+Gi$/) });
+  });
+});
+
+describe('the StatefulSet', () => {
+  const set = daemon.get('StatefulSet');
+  const container = at(set, 'spec.template.spec.containers.0');
+
+  it('is one, of its own volume, behind its service', () => {
+    expect(at(set, 'spec.replicas')).toBe(1);
+    expect(at(set, 'spec.serviceName')).toBe(at(daemon.get('Service'), 'metadata.name'));
+    expect(at(set, 'spec.volumeClaimTemplates.0.metadata.name')).toBe('data');
+    expect(at(daemon.get('Service'), 'spec.selector')).toEqual(at(set, 'spec.template.metadata.labels'));
+  });
+
+  it('is asked where it listens', () => {
+    const environment = byName(listAt(container, 'env'), 'value');
+    expect(environment['FEED_SYNC_STATUS_LISTEN']).toBe(`0.0.0.0:${PORT}`);
+    expect(listAt(container, 'ports')).toEqual([{ name: 'status', containerPort: PORT }]);
+    expect(listAt(daemon.get('Service'), 'spec.ports')).toEqual([
+      { name: 'status', port: PORT, targetPort: 'status' },
+    ]);
+    expect(at(container, 'livenessProbe.httpGet')).toEqual({ path: '/livez', port: 'status' });
+    expect(at(container, 'readinessProbe.httpGet')).toEqual({ path: '/readyz', port: 'status' });
+  });
+});
+
+describe('exit codes', () => {
+  const failures = Object.values(EXIT_CODES).filter((code) => code !== EXIT_CODES.caughtUp);
+  /** Another start would end in the same way. */
+  const final = [EXIT_CODES.wrongUsage, EXIT_CODES.personMustAct, EXIT_CODES.wrongConfiguration];
+
+  it('decide in a CronJob whether it is tried again', () => {
+    const job = at(once.get('CronJob'), 'spec.jobTemplate.spec');
+    const rules = listAt(job, 'podFailurePolicy.rules').slice(1);
+    const codesOf = Object.fromEntries(
+      rules.map((rule) => [at(rule, 'action'), listAt(rule, 'onExitCodes.values')]),
+    );
+    expect(Object.keys(codesOf)).toEqual(['FailJob', 'Count']);
+    expect(codesOf['FailJob']).toEqual(expect.arrayContaining(final));
+    expect(codesOf['Count']).toEqual([EXIT_CODES.bug, EXIT_CODES.tryAgainLater]);
+    expect(Object.values(codesOf).flat().toSorted()).toEqual(failures.toSorted());
+    for (const rule of rules) {
+      expect(at(rule, 'onExitCodes.containerName')).toBe(at(job, 'template.spec.containers.0.name'));
+    }
+    expect(at(job, 'template.spec.restartPolicy')).toBe('Never');
+    expect(at(once.get('CronJob'), 'spec.concurrencyPolicy')).toBe('Forbid');
+  });
+
+  it('decide under systemd whether it is started again', () => {
+    expect(unitLines('feed-sync.service')).toContain(`Service.RestartPreventExitStatus=${final.join(' ')}`);
+  });
+});

@@ -1,0 +1,92 @@
+/** The units: what systemd itself says of them, where its program `systemd-analyze` is. */
+
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { projectText, unitLines } from '../support/deployment-files.ts';
+
+const SERVICES = ['feed-sync.service', 'feed-sync-once.service'];
+const UNITS = [...SERVICES, 'feed-sync-once.timer'];
+/** Of ten, as `systemd-analyze security` counts; it calls a service that does nothing about it 9.6. */
+const MOST_EXPOSED = 1.5;
+const INSTALLED_NODE = '/opt/feed-sync/node ';
+
+const hasAnalyze = spawnSync('systemd-analyze', ['--version']).status === 0;
+if (!hasAnalyze) {
+  process.stderr.write(
+    'The systemd units are not judged: there is no systemd-analyze. On Debian: apt-get install systemd\n',
+  );
+}
+
+interface Analysis {
+  readonly status: number | null;
+  readonly said: string;
+}
+
+/** Judges the units in a folder, where the program need not be installed. */
+function analyze(words: readonly string[], change: (text: string) => string = (text) => text): Analysis {
+  const folder = mkdtempSync(join(tmpdir(), 'feed-sync-units-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  for (const name of UNITS) {
+    const text = projectText(`config/systemd/${name}`).replace(INSTALLED_NODE, `${process.execPath} `);
+    writeFileSync(join(folder, name), change(text));
+  }
+  const { status, stdout, stderr } = spawnSync('systemd-analyze', words, { cwd: folder, encoding: 'utf8' });
+  return { status, said: `${stdout}${stderr}` };
+}
+
+describe.skipIf(!hasAnalyze)('systemd', () => {
+  const verify = ['verify', '--man=no', ...UNITS.map((name) => `./${name}`)];
+
+  it('has nothing to say against the units', () => {
+    const { status, said } = analyze(verify);
+    // It also judges the units of the machine that ours name.
+    expect(said.split('\n').filter((line) => line.includes('feed-sync'))).toEqual([]);
+    expect(status, said).toBe(0);
+  });
+
+  it('would say so', () => {
+    const { said } = analyze(verify, (text) => text.replace('WatchdogSec', 'WatchdogSeconds'));
+    expect(said).toContain("WatchdogSeconds");
+  });
+
+  it.each(SERVICES)(`finds %s exposed by ${MOST_EXPOSED} of ten at most`, (name) => {
+    const { status, said } = analyze(['security', '--offline=true', '--no-pager', `./${name}`]);
+    const [, exposed] = /Overall exposure level for \S+: (\d+\.\d)/.exec(said) ?? [];
+    expect(status, said).toBe(0);
+    expect(Number(exposed), said).toBeLessThanOrEqual(MOST_EXPOSED);
+  });
+});
+
+describe('the two services', () => {
+  const ofSandbox = (line: string): boolean =>
+    /^Service\.(?:Protect|Private|Restrict(?!Prevent)|Capability|Ambient|SystemCall|NoNew|Lock|Remove|Keyring|Device|UMask|LimitCORE)/.test(
+      line,
+    );
+
+  it('run in the same sandbox', () => {
+    const [daemon = [], once = []] = SERVICES.map((name) => unitLines(name).filter(ofSandbox));
+    expect(daemon.length).toBeGreaterThan(20);
+    expect(once).toEqual(daemon);
+  });
+
+  it('let Node compile what it runs', () => {
+    expect(SERVICES.flatMap(unitLines).filter((line) => line.includes('MemoryDenyWriteExecute'))).toEqual([]);
+  });
+
+  it('get the key as a credential, and keep everything in their state directory', () => {
+    for (const name of SERVICES) {
+      expect(unitLines(name)).toContain('Service.LoadCredential=api-key:/etc/feed-sync/api-key');
+      expect(unitLines(name)).toContain('Service.StateDirectory=feed-sync');
+    }
+  });
+
+  it('tell systemd how they are by a program of its own', () => {
+    expect(unitLines('feed-sync.service')).toEqual(
+      expect.arrayContaining(['Service.Type=notify', 'Service.NotifyAccess=all']),
+    );
+  });
+});

@@ -52,6 +52,15 @@ export interface ServiceConfiguration {
   readonly retry: { readonly maxAttempts: number; readonly baseDelayMs: number; readonly maxDelayMs: number };
   /** Bytes kept free on the disk. */
   readonly disk: { readonly reserveBytes: number };
+  /** Where `run` tells how it is; null: nowhere. */
+  readonly status: { readonly listen: ListenAddress | null };
+}
+
+export interface ListenAddress {
+  /** A name or an address, an IPv6 address without brackets. */
+  readonly host: string;
+  /** 0: any that is free. */
+  readonly port: number;
 }
 
 /** A schedule is a cron expression, in the time zone of the process. */

@@ -154,5 +154,6 @@ export function servicePart(resolution: Resolution, apiKey: Secret): ServiceConf
       maxDelayMs: resolvedValue(resolution, 'retry.maxDelay'),
     },
     disk: { reserveBytes: resolvedValue(resolution, 'disk.reserve') },
+    status: { listen: resolvedValue(resolution, 'status.listen') },
   };
 }

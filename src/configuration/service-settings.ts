@@ -4,6 +4,7 @@
  */
 
 import { choice, count, duration, list, path, secret, size } from './kinds.ts';
+import { listenAddress } from './listen-address.ts';
 import { baseUrl, identifier, manifestPath, origin, parameterName, schedule } from './service-kinds.ts';
 import { absent, required, type Setting, written } from './setting.ts';
 
@@ -112,5 +113,11 @@ export const serviceSettings = {
     kind: size({ min: '0MB', max: '1000TB' }),
     default: written('1GB'),
     description: 'The space that is kept free on the disk.',
+  },
+  'status.listen': {
+    kind: listenAddress,
+    default: written('127.0.0.1:9464'),
+    description:
+      'Where run tells how it is, and receives webhooks; off turns it off. Other machines see it only where this says so.',
   },
 } as const satisfies Readonly<Record<string, Setting<unknown>>>;

@@ -37,6 +37,7 @@ describe('the defaults', () => {
       retry: { maxAttempts: 6, baseDelayMs: 500, maxDelayMs: 30_000 },
       lock: { waitMs: 60_000 },
       disk: { reserveBytes: 1e9 },
+      status: { listen: { host: '127.0.0.1', port: 9464 } },
       duckdb: { memoryLimitBytes: 8e9, threads: 4 },
       webhook: { secretFile: null },
       log: { level: 'info', format: 'json' },

@@ -113,6 +113,35 @@ describe('wrong types in the file', () => {
   });
 });
 
+describe('where the status server listens', () => {
+  it.each([
+    ['off', null],
+    ['127.0.0.1:0', { host: '127.0.0.1', port: 0 }],
+    ['[::1]:9464', { host: '::1', port: 9464 }],
+    ['0.0.0.0:65535', { host: '0.0.0.0', port: 65_535 }],
+    ['status.internal:80', { host: 'status.internal', port: 80 }],
+  ])('reads %s', (text, listen) => {
+    expect(read('--status-listen', text, ({ status }) => status.listen)).toEqual(listen);
+  });
+
+  it.each([
+    '9464',
+    ':9464',
+    '::1:9464',
+    '[127.0.0.1]:9464',
+    'localhost',
+    'localhost:65536',
+    'localhost:',
+    'http://localhost:80',
+    '/run/status.sock',
+    'no',
+  ])('refuses %s', (text) => {
+    expect(troubleOfFlag('--status-listen', text)).toBe(
+      `status.listen is '${text}', which is not a host and a port; write for example 127.0.0.1:9464, or off`,
+    );
+  });
+});
+
 describe('choices', () => {
   it.each(['reload', 'alter'] as const)('lets schema changes be %s', (word) => {
     expect(read('--schema-changes', word, ({ schemaChanges }) => schemaChanges)).toBe(word);

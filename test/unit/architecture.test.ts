@@ -68,7 +68,7 @@ const AMBIENT: readonly { readonly what: RegExp; readonly allowed: readonly RegE
   { what: /\bprocess\b\.|node:process|node:os\b/, allowed: [/^src\/main\.ts$/] },
   {
     what: /\bfetch\(|'undici'|'node:(?:net|http|https|http2|tls|dns|dgram)(?:\/promises)?'/,
-    allowed: [/^src\/feed\/http\//, /^src\/feed\/download\//],
+    allowed: [/^src\/feed\/http\//, /^src\/feed\/download\//, /^src\/daemon\/server\//],
   },
   { what: /node:child_process/, allowed: [/^src\/lib\/run-program\.ts$/] },
   { what: /\bconsole\.|node:worker_threads/, allowed: [] },

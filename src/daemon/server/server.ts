@@ -5,55 +5,41 @@
  * an answer is answered with 500 and logged once.
  */
 
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { ListenAddress } from '../../configuration/configuration.ts';
+import { systemReason } from '../../configuration/problems.ts';
+import { assert } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
-import type { Observed } from '../state.ts';
+import { systemCode } from '../../lib/system-code.ts';
+import { ConfigurationError } from '../../model/errors.ts';
+import { type Answer, FAILED, MISDIRECTED, NOT_FOUND, notAllowed } from './answers.ts';
+import { isLoopback, isOwnHost } from './host.ts';
+import {
+  CLOSE_TIMEOUT_MS,
+  HEADERS_TIMEOUT_MS,
+  IDLE_TIMEOUT_MS,
+  KEEP_ALIVE_TIMEOUT_MS,
+  MAX_CONNECTIONS,
+  MAX_HEADER_BYTES,
+  MAX_HEADER_COUNT,
+  REQUEST_TIMEOUT_MS,
+  TIMEOUT_CHECK_MS,
+} from './limits.ts';
+import { createMetrics } from './metrics.ts';
+import { type AnswerQuestion, answererOf, type QuestionParts } from './questions.ts';
+import { type Question, routeOf } from './routes.ts';
 
-export interface StatusServerParts {
+export interface StatusServerParts extends QuestionParts {
   readonly listen: ListenAddress;
-  /** Of the program: `0.1.0`. */
-  readonly version: string;
-  readonly observed: Observed;
-  /** What `feed-sync status --json` tells. Called for each question; may reject. */
-  readonly status: () => Promise<unknown>;
-  readonly places: Places;
-  /** Null: no webhook is received. */
-  readonly webhook: WebhookParts | null;
-  readonly clock: Clock;
   readonly log: Log;
-}
-
-export interface ListenAddress {
-  /** A name or an address, an IPv6 address without brackets. */
-  readonly host: string;
-  /** 0: any that is free. */
-  readonly port: number;
-}
-
-/** What is measured of the disk. */
-export interface Places {
-  readonly mirrorPath: string;
-  readonly checkpointPath: string;
-  readonly dataDirectory: string;
-  /** Bytes that are kept free. */
-  readonly diskReserveBytes: number;
-}
-
-export interface WebhookParts {
-  /** A secret on each line, `whsec_` and base64; any of them is accepted. Read for each delivery, so that rotation needs no signal. */
-  readonly secretFile: string;
-  /** The text of a file. @throws the system's errors, with `code`. */
-  readonly readFile: (path: string) => string;
-  /** Stores that a delivery arrived. False: it had arrived before. */
-  readonly remember: (deliveryId: string, at: Date) => boolean;
-  /** Makes the loop poll now. Must return at once. */
-  readonly wake: () => void;
 }
 
 export interface StatusServer {
   /** Where it listens: `http://127.0.0.1:9464`. */
   readonly url: string;
-  /** Accepts nothing more, finishes the answers that are begun, within `CLOSE_TIMEOUT_MS`. Never rejects. */
+  /** Accepts nothing more and finishes the answers that are begun, within `CLOSE_TIMEOUT_MS`. Never rejects. */
   close(): Promise<void>;
 }
 
@@ -61,4 +47,134 @@ export interface StatusServer {
  * Resolves when it listens.
  * @throws ConfigurationError when the address cannot be listened on, naming it and why.
  */
-export declare function startStatusServer(parts: StatusServerParts): Promise<StatusServer>;
+export async function startStatusServer(parts: StatusServerParts): Promise<StatusServer> {
+  const { listen, observed, version, log, clock } = parts;
+  const server = limitedServer();
+  const bound = await listenOn(server, listen);
+  const metrics = createMetrics(version, observed);
+  const answer = orFailed(answererOf(parts, metrics), log);
+  const isOwnHostOnly = isLoopback(bound.address);
+  server.on('error', (error) => log.error({ reason: error.message }, 'The status server is in trouble.'));
+  server.on('request', (request, response) => {
+    void answerTo(request, isOwnHostOnly, answer).then((given) => send(response, given, !server.listening));
+  });
+  return {
+    url: `http://${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`,
+    close() {
+      metrics.stop();
+      return closeInTime(server, clock);
+    },
+  };
+}
+
+/** Never rejects where `answer` does not. */
+async function answerTo(
+  request: IncomingMessage,
+  isOwnHostOnly: boolean,
+  answer: AnswerQuestion,
+): Promise<Answer> {
+  const { method = '', url = '', headers } = request;
+  const route = routeOf(method, url);
+  if (route.kind === 'not-found') return NOT_FOUND;
+  if (route.kind === 'not-allowed') return notAllowed(route.allow);
+  // A webhook proves by its signature whom it is for, and a proxy may have left its public name in it.
+  const mayBeForged = isOwnHostOnly && route.question !== 'webhook';
+  if (mayBeForged && !isOwnHost(headers.host ?? '')) return MISDIRECTED;
+  return answer(route.question, request);
+}
+
+/** Answers with 500 where the answer fails, and logs it once for each question, until that is answered again. */
+function orFailed(answer: AnswerQuestion, log: Log): AnswerQuestion {
+  const failing = new Set<Question>();
+  return async (question, request) => {
+    try {
+      const given = await answer(question, request);
+      failing.delete(question);
+      return given;
+    } catch (error) {
+      // Who asked is gone, and with it the request: nobody is in trouble.
+      const isLogged = failing.has(question) || request.socket.destroyed;
+      if (!isLogged) log.error({ question, reason: reasonOf(error) }, 'The status server could not answer.');
+      if (!request.socket.destroyed) failing.add(question);
+      return FAILED;
+    }
+  };
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+}
+
+function send(
+  response: ServerResponse,
+  { status, contentType, body, headers }: Answer,
+  isLast: boolean,
+): void {
+  response.writeHead(status, {
+    ...headers,
+    ...(contentType === null
+      ? {}
+      : { 'Content-Type': contentType, 'Content-Length': Buffer.byteLength(body) }),
+    ...(isLast ? { Connection: 'close' } : {}),
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+  });
+  response.end(body);
+}
+
+function limitedServer(): Server {
+  const server = createServer({
+    maxHeaderSize: MAX_HEADER_BYTES,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+    connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+  });
+  server.maxHeadersCount = MAX_HEADER_COUNT;
+  server.maxConnections = MAX_CONNECTIONS;
+  server.timeout = IDLE_TIMEOUT_MS;
+  return server;
+}
+
+function listenOn(server: Server, { host, port }: ListenAddress): Promise<AddressInfo> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error) => reject(cannotListen(error, host, port)));
+    server.listen({ host, port, exclusive: true }, () => {
+      server.removeAllListeners('error');
+      const address = server.address();
+      assert(
+        address !== null && typeof address === 'object',
+        'a server that listens on a port has an address',
+      );
+      resolve(address);
+    });
+  });
+}
+
+const HINTS: ReadonlyMap<string | null, string> = new Map([
+  ['EADDRINUSE', 'Something else listens there.'],
+  ['EACCES', 'Ports below 1024 are not for every user.'],
+  ['EADDRNOTAVAIL', 'This machine has no such address.'],
+  ['ENOTFOUND', 'Nobody knows this name.'],
+]);
+
+/** Of the configuration: no other process of ours can be it, because the data directory is ours by now. */
+function cannotListen(error: Error, host: string, port: number): ConfigurationError {
+  const why = HINTS.get(systemCode(error)) ?? '';
+  return new ConfigurationError(
+    `The status server cannot listen on ${host} port ${port}: ${systemReason(error)}. ${why}`.trim(),
+    { hint: 'Give another address in status.listen, or off.', cause: error },
+  );
+}
+
+async function closeInTime(server: Server, clock: Clock): Promise<void> {
+  const done = new AbortController();
+  const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
+  const late = clock.sleep(CLOSE_TIMEOUT_MS, done.signal).then(
+    () => server.closeAllConnections(),
+    () => {},
+  );
+  await closed;
+  done.abort();
+  await late;
+}

@@ -1,0 +1,175 @@
+/**
+ * The metrics, in the words of Prometheus: base units, `_total` for what only grows. README.md lists them.
+ *
+ * Invariant: what one scrape tells is of one moment. All but the durations is set from a snapshot of the daemon's state
+ * when it is asked for. Each server has a registry of its own, for a process may start a second one.
+ */
+
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { DaemonState, Observed, Observer } from '../state.ts';
+import { COUNTERS, LABELLED_COUNTERS } from './counters.ts';
+import { DATASET_GAUGES, type GaugeOf, SIZE_GAUGES, SUBSCRIPTION_GAUGES, seconds } from './gauges.ts';
+import { countHolds, labelOf, mostPressing } from './labels.ts';
+import { MAX_LABELLED_DATASETS, MAX_LABELLED_SUBSCRIPTIONS } from './limits.ts';
+import { processMetrics } from './process-metrics.ts';
+import type { Sizes } from './sizes.ts';
+
+export interface Metrics {
+  readonly contentType: string;
+  render(state: DaemonState, sizes: Sizes): Promise<string>;
+  countDelivery(outcome: DeliveryOutcome): void;
+  /** Observes no more. */
+  stop(): void;
+}
+
+const DELIVERY_OUTCOMES = ['woke', 'repeated', 'refused'] as const;
+
+/** What came of a webhook: it woke the loop, it had come before, or it was refused. */
+export type DeliveryOutcome = (typeof DELIVERY_OUTCOMES)[number];
+
+const PREFIX = 'feed_sync_';
+
+const DURATION_BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600];
+
+type Fill = (state: DaemonState) => void;
+
+export function createMetrics(version: string, observed: Observed): Metrics {
+  const registry = new Registry();
+  const fills: readonly Fill[] = [
+    subscriptionGauges(registry),
+    datasetGauges(registry),
+    holdGauge(registry),
+    tallyCounters(registry),
+  ];
+  const fillSizes = sizeGauges(registry);
+  const deliveries = counter(registry, 'webhook_deliveries_total', 'Webhooks, by what came of them.', [
+    'outcome',
+  ]);
+  for (const outcome of DELIVERY_OUTCOMES) deliveries.inc({ outcome }, 0);
+  gauge(registry, 'build_info', 'Always 1; the version of the program.', ['version']).set({ version }, 1);
+  const stop = observed.observe(durationObserver(registry));
+  return {
+    contentType: registry.contentType,
+    async render(state, sizes) {
+      for (const fill of fills) fill(state);
+      fillSizes(sizes);
+      return `${await registry.metrics()}\n${await processMetrics()}`;
+    },
+    countDelivery: (outcome) => deliveries.inc({ outcome }),
+    stop,
+  };
+}
+
+function subscriptionGauges(registry: Registry): Fill {
+  const fill = labelledGauges(registry, SUBSCRIPTION_GAUGES, 'subscription');
+  return ({ subscriptions, now }) => {
+    const shown = [...subscriptions].slice(0, MAX_LABELLED_SUBSCRIPTIONS);
+    fill(new Map(shown.map(([id, subscription]) => [labelOf(id), subscription])), now);
+  };
+}
+
+function datasetGauges(registry: Registry): Fill {
+  const count = gauge(registry, 'datasets', 'Datasets that are wanted or have a table.');
+  const fill = labelledGauges(registry, DATASET_GAUGES, 'dataset');
+  return ({ datasets, now }) => {
+    const shown = mostPressing([...datasets.values()], MAX_LABELLED_DATASETS);
+    count.set(datasets.size);
+    fill(new Map(shown.map((dataset) => [labelOf(dataset.datasetId), dataset])), now);
+  };
+}
+
+function labelledGauges<Source>(registry: Registry, definitions: readonly GaugeOf<Source>[], label: string) {
+  const gauges = definitions.map(({ name, help }) => gauge(registry, name, help, [label]));
+  return (sources: ReadonlyMap<string, Source>, now: Date): void => {
+    definitions.forEach(({ amountOf }, index) => {
+      gauges[index]?.reset();
+      for (const [value, source] of sources) gauges[index]?.set({ [label]: value }, amountOf(source, now));
+    });
+  };
+}
+
+function holdGauge(registry: Registry): Fill {
+  const metric = gauge(registry, 'holds', 'What waits for a person, by scope and code.', ['scope', 'code']);
+  return ({ holds }) => {
+    metric.reset();
+    for (const { scope, code, count } of countHolds(holds)) metric.set({ scope, code }, count);
+  };
+}
+
+function sizeGauges(registry: Registry): (sizes: Sizes) => void {
+  const gauges = SIZE_GAUGES.map(({ name, help, of }) => ({ metric: gauge(registry, name, help), of }));
+  return (sizes) => {
+    for (const { metric, of } of gauges) {
+      const bytes = sizes[of];
+      if (bytes === null) metric.remove();
+      else metric.set(bytes);
+    }
+  };
+}
+
+/** A counter is told what it has come to, not by how much it grew. */
+function tallyCounters(registry: Registry): Fill {
+  const fills = [...plainCounters(registry), ...labelledCounters(registry), requestCounter(registry)];
+  return (state) => {
+    for (const fill of fills) fill(state);
+  };
+}
+
+function plainCounters(registry: Registry): readonly Fill[] {
+  return COUNTERS.map(({ name, help, amountOf }) => {
+    const metric = counter(registry, name, help);
+    return ({ tally }) => {
+      metric.reset();
+      metric.inc(amountOf(tally));
+    };
+  });
+}
+
+function labelledCounters(registry: Registry): readonly Fill[] {
+  return LABELLED_COUNTERS.map(({ name, help, label, values, amountsOf }) => {
+    const metric = counter(registry, name, help, [label]);
+    return ({ tally }) => {
+      const counts = amountsOf(tally);
+      metric.reset();
+      for (const value of values) metric.inc({ [label]: value }, counts.get(value) ?? 0);
+    };
+  });
+}
+
+function requestCounter(registry: Registry): Fill {
+  const help = 'Requests to the service, by operation and status; none: no answer came.';
+  const metric = counter(registry, 'http_requests_total', help, ['operation', 'status']);
+  return ({ tally }) => {
+    metric.reset();
+    for (const [operation, statuses] of tally.requests) {
+      for (const [status, count] of statuses) metric.inc({ operation, status }, count);
+    }
+  };
+}
+
+function durationObserver(registry: Registry): Observer {
+  const apply = durations(registry, 'apply_duration_seconds', 'From the first request to the commit.');
+  const download = durations(registry, 'download_duration_seconds', 'Until all files or pages had arrived.');
+  return (happening) => {
+    if (happening.kind === 'commit') apply.observe(seconds(happening.commit.durationMs));
+    if (happening.kind === 'download') download.observe(seconds(happening.durationMs));
+  };
+}
+
+function gauge(registry: Registry, name: string, help: string, labelNames: readonly string[] = []): Gauge {
+  return new Gauge({ name: `${PREFIX}${name}`, help, labelNames, registers: [registry] });
+}
+
+function counter(
+  registry: Registry,
+  name: string,
+  help: string,
+  labelNames: readonly string[] = [],
+): Counter {
+  return new Counter({ name: `${PREFIX}${name}`, help, labelNames, registers: [registry] });
+}
+
+function durations(registry: Registry, name: string, help: string): Histogram {
+  const buckets = DURATION_BUCKETS_SECONDS;
+  return new Histogram({ name: `${PREFIX}${name}`, help, buckets, registers: [registry] });
+}

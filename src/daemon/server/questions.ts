@@ -1,0 +1,70 @@
+/** What each question is answered with. */
+
+import type { IncomingMessage } from 'node:http';
+import { unreachable } from '../../lib/assert.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Observed } from '../state.ts';
+import { type Answer, jsonAnswer, metricsAnswer, NOT_FOUND, OK, UNAVAILABLE } from './answers.ts';
+import { type Reason, reasonsNotLive, reasonsNotReady, reasonsNotWell } from './health.ts';
+import { healthView, verdictView } from './health-view.ts';
+import type { Metrics } from './metrics.ts';
+import type { Question } from './routes.ts';
+import { measure, type Places } from './sizes.ts';
+import { receive, type WebhookParts } from './webhook.ts';
+
+export interface QuestionParts {
+  /** Of the program: `0.1.0`. */
+  readonly version: string;
+  readonly observed: Observed;
+  /** What `feed-sync status --json` tells. */
+  readonly status: () => Promise<unknown>;
+  readonly places: Places;
+  /** Null: no webhook is received. */
+  readonly webhook: WebhookParts | null;
+  readonly clock: Clock;
+}
+
+/** @throws what the parts throw. */
+export type AnswerQuestion = (question: Question, request: IncomingMessage) => Promise<Answer>;
+
+export function answererOf(parts: QuestionParts, metrics: Metrics): AnswerQuestion {
+  const { version, observed, places, webhook, clock } = parts;
+  const status = shared(parts.status);
+  return async (question, request) => {
+    switch (question) {
+      case 'livez':
+        return verdictAnswer(reasonsNotLive(observed.state()));
+      case 'readyz':
+        return verdictAnswer(reasonsNotReady(observed.state()));
+      case 'healthz': {
+        const state = observed.state();
+        return verdictAnswer(reasonsNotWell(state), healthView(state, version));
+      }
+      case 'status':
+        return jsonAnswer(OK, await status());
+      case 'metrics': {
+        const sizes = await measure(places);
+        return metricsAnswer(await metrics.render(observed.state(), sizes), metrics.contentType);
+      }
+      case 'webhook':
+        return webhook === null ? NOT_FOUND : receive(request, webhook, clock, metrics.countDelivery);
+      default:
+        return unreachable(question);
+    }
+  };
+}
+
+function verdictAnswer(reasons: readonly Reason[], further: Readonly<Record<string, unknown>> = {}): Answer {
+  return jsonAnswer(reasons.length === 0 ? OK : UNAVAILABLE, { ...verdictView(reasons), ...further });
+}
+
+/** Those who ask while an answer is made get the same one, so that many cost no more than one. */
+function shared<Value>(make: () => Promise<Value>): () => Promise<Value> {
+  let making: Promise<Value> | null = null;
+  return () => {
+    making ??= make().finally(() => {
+      making = null;
+    });
+    return making;
+  };
+}

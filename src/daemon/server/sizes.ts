@@ -1,0 +1,57 @@
+/** What the mirror, the checkpoint and the disk take and have, for metrics. */
+
+import { stat } from 'node:fs/promises';
+import { freeBytes } from '../../lib/files.ts';
+import { systemCode } from '../../lib/system-code.ts';
+
+export interface Places {
+  readonly mirrorPath: string;
+  readonly checkpointPath: string;
+  readonly dataDirectory: string;
+  /** Bytes that are kept free. */
+  readonly diskReserveBytes: number;
+}
+
+/** In bytes; null where the system does not tell. */
+export interface Sizes {
+  /** With its log. 0: there is none yet. */
+  readonly mirror: number | null;
+  readonly checkpoint: number | null;
+  readonly diskFree: number | null;
+  readonly diskReserve: number;
+}
+
+export async function measure(places: Places): Promise<Sizes> {
+  const [mirror, checkpoint, diskFree] = await Promise.all([
+    fileBytes([places.mirrorPath, `${places.mirrorPath}.wal`]),
+    fileBytes([places.checkpointPath, `${places.checkpointPath}-wal`]),
+    orNull(() => freeBytes(places.dataDirectory)),
+  ]);
+  return { mirror, checkpoint, diskFree, diskReserve: places.diskReserveBytes };
+}
+
+async function fileBytes(paths: readonly string[]): Promise<number | null> {
+  return orNull(async () => {
+    const sizes = await Promise.all(paths.map(oneFileBytes));
+    return sizes.reduce((sum, bytes) => sum + bytes, 0);
+  });
+}
+
+async function oneFileBytes(path: string): Promise<number> {
+  try {
+    return (await stat(path)).size;
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return 0;
+    throw error;
+  }
+}
+
+/** What a measurement has to say about trouble with the disk, the loop says louder. */
+async function orNull(measurement: () => Promise<number>): Promise<number | null> {
+  try {
+    return await measurement();
+  } catch (error) {
+    if (systemCode(error) === null) throw error;
+    return null;
+  }
+}

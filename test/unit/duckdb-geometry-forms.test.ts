@@ -1,0 +1,200 @@
+/** F42: whatever form a version's files have, its table has the same columns, and its geometries are what the files say. */
+
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Destination } from '../../src/destination/destination.ts';
+import { DataError } from '../../src/model/errors.ts';
+import { type SimpleType, spelled, wktOf } from '../support/decoded-parquet.ts';
+import {
+  column,
+  inMirror,
+  load,
+  loadError,
+  mirrorIn,
+  parquet,
+  snapshot,
+  temporaryFolder,
+} from '../support/duckdb-mirror.ts';
+import { geoParquet } from '../support/geo-files.ts';
+import { SEED } from '../support/seed.ts';
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+let mirror: Destination;
+beforeAll(async () => {
+  folder = await temporaryFolder();
+  mirror = await mirrorIn(folder.path);
+});
+afterAll(async () => {
+  await mirror.close();
+  await folder[Symbol.asyncDispose]();
+});
+
+const geometry = column('geometry', 'geometry');
+
+it('V15 versions by different writers have the same columns and rows', async () => {
+  const columns = [column('id', 'integer'), column('seen', 'timestamp'), geometry];
+  const polygon = "'POLYGON ((0 0, 1 0, 1 1, 0 0))'::GEOMETRY";
+  const ring = "[{'x': 0, 'y': 0}, {'x': 1, 'y': 0}, {'x': 1, 'y': 1}, {'x': 0, 'y': 0}]";
+  const seen = "'2026-01-02 03:04:05'";
+  const wkb = `ST_AsWKB(${polygon}) AS geometry`;
+  const nad83 = '{"type":"GeographicCRS","name":"NAD83","id":{"authority":"EPSG","code":4269}}';
+  const files = [
+    await geoParquet(
+      folder.path,
+      'wkb.parquet',
+      `SELECT 1::INTEGER AS id, ${seen}::TIMESTAMP AS seen, ${wkb}`,
+      {
+        encoding: 'WKB',
+      },
+    ),
+    await geoParquet(
+      folder.path,
+      'crs.parquet',
+      `SELECT ${wkb}, ${seen}::TIMESTAMP_NS AS seen, 1::UTINYINT AS id`,
+      {
+        encoding: 'WKB',
+        crs: { id: { authority: 'EPSG', code: 2277 } },
+      },
+    ),
+    await parquet(
+      folder.path,
+      'native.parquet',
+      `SELECT 1::BIGINT AS id, ${seen}::TIMESTAMP_MS AS seen, ${polygon}::GEOMETRY('${nad83}') AS geometry`,
+      ", GEOPARQUET_VERSION 'V2'",
+    ),
+    await geoParquet(
+      folder.path,
+      'geoarrow.parquet',
+      `SELECT 1::DOUBLE AS id, ${seen}::TIMESTAMPTZ AS seen, [${ring}]::STRUCT(x DOUBLE, y DOUBLE)[][] AS geometry`,
+      { encoding: 'polygon', crs: null },
+    ),
+    await geoParquet(
+      folder.path,
+      'interleaved.parquet',
+      `SELECT 1::DECIMAL(9,2) AS id, ${seen}::TIMESTAMP_S AS seen, [[[0, 0], [1, 0], [1, 1], [0, 0]]]::DOUBLE[][][] AS geometry`,
+      { encoding: 'geoarrow.polygon', geometry_types: ['Polygon'] },
+    ),
+  ];
+  const units = files.map((path, index) =>
+    snapshot({ datasetId: `version_${index}`, columns, files: [path] }),
+  );
+  expect((await load(mirror, ...units)).map(({ kind }) => kind)).toEqual(files.map(() => 'committed'));
+  const shown = [];
+  for (const { datasetId } of units) {
+    const rows = `SELECT id, seen::VARCHAR, ST_AsText(geometry) FROM ${datasetId}`;
+    shown.push([await inMirror(folder.path, `DESCRIBE ${datasetId}`), await inMirror(folder.path, rows)]);
+  }
+  expect(shown[0]).toEqual([
+    [
+      ['id', 'BIGINT', 'YES', null, null, null],
+      ['seen', 'TIMESTAMP WITH TIME ZONE', 'YES', null, null, null],
+      ['geometry', 'GEOMETRY', 'YES', null, null, null],
+    ],
+    [['1', '2026-01-02 03:04:05+00', 'POLYGON ((0 0, 1 0, 1 1, 0 0))']],
+  ]);
+  for (const version of shown) expect(version).toEqual(shown[0]);
+  const crs = await inMirror(
+    folder.path,
+    "SELECT crs FROM feed_sync.columns WHERE type = 'geometry' ORDER BY dataset_id",
+  );
+  expect(crs.flat()).toEqual(['OGC:CRS84', 'EPSG:2277', 'EPSG:4269', null, 'OGC:CRS84']);
+});
+
+describe('random geometries in GeoArrow', () => {
+  const number = fc.oneof(
+    fc.double({ noNaN: true }),
+    fc.double({ min: -180, max: 180, noNaN: true }),
+    fc.constantFrom(-0, 5e-324, 1.7976931348623157e308, 0.1),
+  );
+  const position = fc.tuple(number, number, number);
+  const line = fc.array(position, { maxLength: 6 });
+  const polygon = fc.array(line, { maxLength: 3 });
+  const POSITION = 'STRUCT(x DOUBLE, y DOUBLE, z DOUBLE)';
+  const kinds: readonly [SimpleType, string, fc.Arbitrary<unknown>][] = [
+    ['Point', POSITION, position],
+    ['LineString', `${POSITION}[]`, line],
+    ['Polygon', `${POSITION}[][]`, polygon],
+    ['MultiPoint', `${POSITION}[]`, line],
+    ['MultiLineString', `${POSITION}[][]`, polygon],
+    ['MultiPolygon', `${POSITION}[][][]`, fc.array(polygon, { maxLength: 3 })],
+  ];
+  it.each(kinds)(`%s are exact (seed ${SEED})`, async (type, physical, arbitrary) => {
+    const values = fc.sample(fc.option(arbitrary, { freq: 10 }), { numRuns: 100, seed: SEED });
+    const datasetId = `random_${type.toLowerCase()}`;
+    const list = values.map((value, index) => `(${index}, ${sqlOf(value)})`).join(', ');
+    const select = `SELECT n, geometry::${physical} AS geometry FROM (VALUES ${list}) t(n, geometry)`;
+    const path = await geoParquet(folder.path, `${datasetId}.parquet`, select, {
+      encoding: type.toLowerCase(),
+    });
+    await load(mirror, snapshot({ datasetId, columns: [column('n', 'integer'), geometry], files: [path] }));
+    const rows = await inMirror(folder.path, `SELECT ST_AsText(geometry) FROM ${datasetId} ORDER BY n`);
+    expect(rows.map(([wkt]) => (wkt === null ? null : spelled(String(wkt))))).toEqual(
+      values.map((coordinates) => (coordinates === null ? null : wktOf({ type, coordinates }))),
+    );
+  });
+
+  function sqlOf(value: unknown): string {
+    if (value === null) return 'NULL';
+    if (!Array.isArray(value)) throw new Error(`${value} is no list`);
+    const [x, y, z] = value.map((number) => `'${Object.is(number, -0) ? '-0.0' : number}'::DOUBLE`);
+    return typeof value[0] === 'number'
+      ? `{'x': ${x}, 'y': ${y}, 'z': ${z}}`
+      : `[${value.map(sqlOf).join(', ')}]`;
+  }
+});
+
+describe('WKB that names a coordinate system', () => {
+  const POINT = '000000000000F03F0000000000000040';
+  const little = (srid: string) => `0101000020${srid}${POINT}`;
+  let files = 0;
+
+  async function unitOf(digits: string, crs: object) {
+    files += 1;
+    const name = `ewkb-${files}.parquet`;
+    const select = `SELECT unhex(digits) AS geometry FROM (VALUES ('0101000000${POINT}'), ('${digits}'), (NULL)) t(digits)`;
+    const path = await geoParquet(folder.path, name, select, { encoding: 'WKB', ...crs });
+    return snapshot({ datasetId: `ewkb_${files}`, columns: [geometry], files: [path] });
+  }
+
+  it.each([
+    ['that is not stated', {}, little('E6100000')],
+    ['by its number', { crs: { id: { authority: 'EPSG', code: 2277 } } }, little('E5080000')],
+    ['with the other order of bytes', {}, '0020000001000010E63FF00000000000004000000000000000'],
+  ])('which is that of the column loads: %s', async (_, crs, digits) => {
+    const unit = await unitOf(digits, crs);
+    const [outcome] = await load(mirror, unit);
+    expect(outcome).toMatchObject({ kind: 'committed' });
+    expect(await inMirror(folder.path, `SELECT hex(ST_AsWKB(geometry)) FROM ${unit.datasetId}`)).toEqual([
+      [`0101000000${POINT}`],
+      [`0101000000${POINT}`],
+      [null],
+    ]);
+  });
+
+  it.each([
+    ['of another number', {}, little('E5080000')],
+    ['where that of the column is not known', { crs: null }, little('E6100000')],
+    ['where that of the column has no number', { crs: { name: 'My own grid' } }, little('E6100000')],
+    ['in a part', {}, `0107000000${'01000000'}${little('E6100000')}`],
+  ])('is refused: %s', async (_, crs, digits) => {
+    const error = await loadError(mirror, await unitOf(digits, crs));
+    expect(error).toBeInstanceOf(DataError);
+    expect(error.message).toContain(
+      `The file ewkb-${files}.parquet of ewkb_${files} holds in the column "geometry"`,
+    );
+    expect(error.message).toContain('which cannot become a geometry without being changed');
+  });
+});
+
+it('bounds that a file declares are left out, and are JSON where the schema names them', async () => {
+  const covering = { bbox: { xmin: ['bounds', 'xmin'], ymin: ['bounds', 'ymin'] } };
+  const select = `SELECT ST_AsWKB('POINT (1 2)'::GEOMETRY) AS geometry, {'xmin': 1::FLOAT, 'ymin': 2.5::FLOAT} AS bounds`;
+  const path = await geoParquet(folder.path, 'bounds.parquet', select, { encoding: 'WKB', covering });
+  await load(
+    mirror,
+    snapshot({ datasetId: 'without', columns: [geometry], files: [path] }),
+    snapshot({ datasetId: 'with', columns: [geometry, column('bounds', 'json')], files: [path] }),
+  );
+  expect(await inMirror(folder.path, 'SELECT ST_AsText(COLUMNS(*)) FROM without')).toEqual([['POINT (1 2)']]);
+  expect(await inMirror(folder.path, 'SELECT bounds FROM "with"')).toEqual([['{"xmin":1.0,"ymin":2.5}']]);
+});

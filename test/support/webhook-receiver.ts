@@ -1,0 +1,43 @@
+/** A receiver of webhooks on loopback, for one test: keeps what it was sent, and answers as it is told. */
+
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import { onTestFinished } from 'vitest';
+
+export interface Received {
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+export interface Receiver {
+  readonly url: string;
+  readonly received: readonly Received[];
+  /** Of the answers that follow. */
+  status: number;
+}
+
+export async function webhookReceiver(): Promise<Receiver> {
+  const received: Received[] = [];
+  const receiver = { url: '', received, status: 204 };
+  const server = createServer((request, response) => {
+    let body = '';
+    request.setEncoding('utf8');
+    request.on('data', (text: string) => {
+      body += text;
+    });
+    request.on('end', () => {
+      received.push({ headers: request.headers, body });
+      response.writeHead(receiver.status).end();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('the receiver has no port');
+  receiver.url = `http://127.0.0.1:${address.port}/webhook`;
+  return receiver;
+}

@@ -1,0 +1,103 @@
+/**
+ * V11 over the wire: what was found bad is not fetched again until the service names other content, a person asks, or a
+ * day has passed, whatever happens meanwhile.
+ */
+
+import { expect, it } from 'vitest';
+import { type BadWorld, contentRequests, messageOf, publishChanges } from '../support/bad-content.ts';
+import { withRealMirror } from '../support/served-world.ts';
+import { numberedRows, smallContent } from '../support/small-content.ts';
+import { elapse, kinds } from '../support/small-world.ts';
+
+const HOUR_MS = 3_600_000;
+const TWO = numberedRows(2);
+const THREE = numberedRows(3);
+
+/** Permits are mirrored with two rows. */
+async function mirroring(): Promise<BadWorld> {
+  const world = await withRealMirror();
+  world.feed.publisher.publish('permits', smallContent(TWO));
+  await world.catchUp();
+  return world;
+}
+
+/** What became of permits in one more catch-up, and what was fetched of them. */
+async function caughtUp(world: BadWorld): Promise<readonly string[]> {
+  world.feed.requests.clear();
+  const became = kinds(await world.catchUp())['permits'] ?? 'nothing';
+  return [became, ...contentRequests(world.feed, 'permits')];
+}
+
+const withDamagedFiles = ({ feed }: BadWorld) =>
+  feed.faults.add({
+    match: { operation: 'file', datasetId: 'permits', times: 'always' },
+    act: { kind: 'flipBit', atByte: 100 },
+  });
+
+it('F31 V11 changes and the snapshot they give way to: neither, until a day has passed', async () => {
+  const world = await mirroring();
+  world.feed.publisher.publish('permits', smallContent(THREE), { claims: { rowCount: 7 } });
+  expect(await caughtUp(world)).toEqual(['failed', 'changes', 'file']);
+  expect(await caughtUp(world)).toEqual(['failed']);
+  elapse(world, 23 * HOUR_MS);
+  expect(await caughtUp(world)).toEqual(['failed']);
+  elapse(world, HOUR_MS);
+  expect(await caughtUp(world)).toEqual(['failed', 'changes', 'file']);
+});
+
+it('V11 not recorded changes are not asked for again beside a snapshot that is bad', async () => {
+  const world = await mirroring();
+  world.feed.publisher.publish('permits', smallContent(THREE, null));
+  const fault = withDamagedFiles(world);
+  expect(await caughtUp(world)).toEqual(['failed', 'changes', 'file', 'file', 'file']);
+  expect(await caughtUp(world)).toEqual(['failed']);
+  world.feed.faults.remove(fault.id);
+  expect(await caughtUp(world)).toEqual(['failed']);
+  world.feed.publisher.publish('permits', smallContent(numberedRows(4), null));
+  expect(await caughtUp(world)).toEqual(['loaded', 'file']);
+});
+
+it('V11 bad changes, also once their snapshot is bad, too: neither is fetched in turn with the other', async () => {
+  const world = await mirroring();
+  publishChanges(world.feed, 'permits', ['{"op":"added","row":{"id":"b","amount":1.5}}']);
+  expect(await caughtUp(world)).toEqual(['failed', 'changes']);
+  expect(await caughtUp(world)).toEqual(['failed']);
+  withDamagedFiles(world);
+  world.checkpoint.askResync(['permits']);
+  expect(await caughtUp(world)).toEqual(['failed', 'file', 'file', 'file']);
+  expect(await caughtUp(world)).toEqual(['failed']);
+});
+
+it('V11 other trouble in between makes nothing forgotten', async () => {
+  const world = await mirroring();
+  publishChanges(world.feed, 'permits', ['{"op":"added","row":{"id":"b","amount":1.5}}']);
+  expect(await caughtUp(world)).toEqual(['failed', 'changes']);
+  const act = { kind: 'respond', status: 503 } as const;
+  const fault = world.feed.faults.add({
+    match: { operation: 'versions', datasetId: 'permits', times: 'always' },
+    act,
+  });
+  expect(await caughtUp(world)).toEqual(['failed']);
+  world.feed.faults.remove(fault.id);
+  const result = await world.catchUp();
+  expect(messageOf(result, 'permits')).toContain('holds 1.5, which is no integer');
+  expect(await caughtUp(world)).toEqual(['failed']);
+});
+
+it('V11 is fetched at once where the service names other content, or a person asks', async () => {
+  const world = await mirroring();
+  const { feed, checkpoint } = world;
+  feed.publisher.publish('permits', smallContent(THREE, null), { claims: { rowCount: 7 } });
+  expect(await caughtUp(world)).toEqual(['failed', 'changes', 'file']);
+  checkpoint.askResync(['permits']);
+  expect(await caughtUp(world)).toEqual(['failed', 'file']);
+  expect(await caughtUp(world)).toEqual(['failed']);
+
+  const dataset = feed.store.dataset('permits');
+  const wrong = dataset.versions.at(-1);
+  if (wrong === undefined) throw new Error('permits have a version');
+  const content = smallContent(numberedRows(7), null);
+  dataset.versions = [...dataset.versions.slice(0, -1), { ...wrong, content }];
+  expect(await caughtUp(world)).toEqual(['loaded', 'file']);
+  expect(checkpoint.failures().size).toBe(0);
+});

@@ -99,6 +99,12 @@ export interface Checkpoint extends CheckpointReader {
   /** A webhook that was added: its id is what it is tested by. The oldest are dropped past a limit. */
   keepWebhook(webhook: KeptWebhook): void;
 
+  /**
+   * A webhook arrived. The oldest are dropped past a limit of number and of age.
+   * @returns false where one of this id had arrived before.
+   */
+  rememberDelivery(deliveryId: string, at: Date): boolean;
+
   /** A line of what was done. The oldest lines are dropped past a limit. */
   journal(entry: JournalEntry): void;
 }

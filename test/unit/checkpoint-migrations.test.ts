@@ -84,6 +84,7 @@ function fillFormat2(checkpoint: Checkpoint): void {
 
 function fillFormat3(checkpoint: Checkpoint): void {
   checkpoint.keepWebhook({ webhookId: "wh_'1", url: 'https://receiver.example/webhook', createdAt: NOON });
+  checkpoint.rememberDelivery("msg_'1", NOON);
 }
 
 function contentOf(checkpoint: CheckpointReader) {

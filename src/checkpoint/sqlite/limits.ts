@@ -18,6 +18,10 @@ export const MAX_JOURNAL_LINES = 10_000;
 /** Webhooks that were added from here. The oldest are dropped. */
 export const MAX_WEBHOOKS = 100;
 
+/** Ids of webhooks that arrived. The oldest are dropped, and those that nobody sends again after so long. */
+export const MAX_DELIVERIES = 10_000;
+export const MAX_DELIVERY_AGE_MS = 7 * 86_400_000;
+
 /** Damaged files that are kept beside the new one. With as many, something destroys them and a person must look. */
 export const MAX_CORRUPT_COPIES = 3;
 

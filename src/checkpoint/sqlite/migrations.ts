@@ -118,13 +118,19 @@ const FORMAT_2 = `
   DROP TABLE holds_of_format_1;
 `;
 
-/** The webhooks that were added from here. */
+/** The webhooks that were added from here, and the ids of what they delivered. */
 const FORMAT_3 = `
   CREATE TABLE webhooks (
     webhook_id TEXT PRIMARY KEY,
     url TEXT NOT NULL,
     created_at TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE deliveries (
+    line INTEGER PRIMARY KEY,
+    delivery_id TEXT NOT NULL UNIQUE,
+    arrived_at TEXT NOT NULL
+  ) STRICT;
 `;
 
 /** Entry n leads from format n to format n + 1. Format 0 is an empty file. */

@@ -6,6 +6,7 @@ import type { FollowStep } from '../../model/want.ts';
 import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
 import type { Connection } from './connection.ts';
 import { type ContractTable, contractTable } from './contract.ts';
+import { type DeliveriesTable, deliveriesTable } from './deliveries.ts';
 import { type FailuresTable, failuresTable } from './failures.ts';
 import { type ForgottenTable, forgottenTable } from './forgotten.ts';
 import { type HoldsTable, holdsTable } from './holds.ts';
@@ -23,6 +24,7 @@ export interface Tables {
   readonly holds: HoldsTable;
   readonly failures: FailuresTable;
   readonly webhooks: WebhooksTable;
+  readonly deliveries: DeliveriesTable;
   readonly journal: JournalTable;
 }
 
@@ -36,6 +38,7 @@ export function tablesOf({ database }: Connection): Tables {
     holds: holdsTable(database),
     failures: failuresTable(database),
     webhooks: webhooksTable(database),
+    deliveries: deliveriesTable(database),
     journal: journalTable(database),
   };
 }
@@ -104,6 +107,8 @@ function operationsOfTheProgram(
     clearFailure(datasetId) {
       durable('checkpoint.clear-failure', () => transaction(() => tables.failures.remove(datasetId)));
     },
+    rememberDelivery: (deliveryId, at) =>
+      durable('checkpoint.remember-delivery', () => transaction(() => tables.deliveries.add(deliveryId, at))),
     journal(entry) {
       durable('checkpoint.journal', () => transaction(() => tables.journal.append(entry)));
     },

@@ -67,6 +67,11 @@ CREATE TABLE webhooks (
     url TEXT NOT NULL,
     created_at TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
+CREATE TABLE deliveries (
+    line INTEGER PRIMARY KEY,
+    delivery_id TEXT NOT NULL UNIQUE,
+    arrived_at TEXT NOT NULL
+  ) STRICT;
 INSERT INTO contract VALUES (1, '/v1/{datasetId}/manifest', 'o''ther');
 INSERT INTO subscriptions VALUES ('s', 'Parcels', 'evt_9223372036854775807', 9223372036854775807, '2026-03-01T12:00:00.000Z', NULL);
 INSERT INTO subscriptions VALUES ('t', NULL, NULL, NULL, '2026-03-01T12:00:00.000Z', NULL);
@@ -89,3 +94,4 @@ INSERT INTO holds VALUES ('retirement', '', 'list versions', NULL, 'mass_retirem
 INSERT INTO holds VALUES ('subscription', 's', 'list versions', 403, 'outside_coverage', 'it is "not" distributable', '[["settings","https://app.example/settings"]]', '2026-03-01T12:00:00.000Z', 'hash-of-the-key');
 INSERT INTO holds VALUES ('workspace', '', 'list versions', 403, 'outside_coverage', 'it is "not" distributable', '[["settings","https://app.example/settings"]]', '2026-03-01T12:00:00.000Z', 'hash-of-the-key');
 INSERT INTO webhooks VALUES ('wh_''1', 'https://receiver.example/webhook', '2026-03-01T12:00:00.000Z');
+INSERT INTO deliveries VALUES (1, 'msg_''1', '2026-03-01T12:00:00.000Z');

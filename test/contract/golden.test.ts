@@ -1,0 +1,150 @@
+/** What the commands tell, of a world in which everything that there is to tell can be seen: for programs, and for people. */
+
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';
+import type { DryRun } from '../../src/cli/dry-run-view.ts';
+import type { Status } from '../../src/cli/status-view.ts';
+import type { Verification } from '../../src/cli/verify-view.ts';
+import { IDENTITY } from '../support/command-line.ts';
+import { expectGolden, expectGoldenText, withPlaceholders } from '../support/golden.ts';
+import { writeMirror } from '../support/mirror-file.ts';
+import {
+  catchUp,
+  comesToTrouble,
+  comesToWork,
+  leavingWorld,
+  losesItsKey,
+  losesItsStores,
+  type ToldWorld,
+  toldWorld,
+} from '../support/told-world.ts';
+
+/** No service answers here. */
+const NOWHERE = 'http://127.0.0.1:9';
+const WIDTHS = [80, 120] as const;
+/** A value of every kind, and null. */
+const VALUES = `SELECT 'Ä "b"' AS text, 9007199254740993 AS integer, 1.5::DOUBLE AS number, 'nan'::DOUBLE AS nan, 1.50::DECIMAL(5, 2) AS decimal,
+  true AS boolean, DATE '2026-02-28' AS date, TIMESTAMPTZ '2026-02-28 08:00:00.123456Z' AS moment, '{"a": 1}'::JSON AS json,
+  [1, 2] AS list, {'a': 'b'} AS struct, 'POINT (1 2)'::GEOMETRY AS geometry, NULL AS nothing
+  UNION ALL BY NAME SELECT 'x' AS text`;
+/** A disk is as full as it is. */
+const FREE_BYTES = 80_000_000_000;
+
+it('of a world that has everything', async () => {
+  const world = await toldWorld();
+  const { feed, installed } = world;
+  expectGoldenText('summary/failing', told(world, await catchUp(world)));
+  await comesToWork(world);
+  expectGolden('dry-run/everything', await foretold(world, 77));
+  await expectTexts('dry-run/everything', world, 'once', '--dry-run');
+  const unreadable = { operation: 'events', subscriptionId: 'sub_1' } as const;
+  feed.faults.add({ match: unreadable, act: { kind: 'respond', status: 503 } });
+  expectGolden('dry-run/unreadable-log', await foretold(world, 77));
+
+  comesToTrouble(world);
+  expectGoldenText('summary/everything', told(world, await catchUp(world)));
+  await installed.run('forget', '--subscription', 'sub_5');
+  await installed.run('resync', 'us-tx-travis-bridges');
+  expectGolden('subscriptions/everything', await json(world, 0, 'subscriptions', '--json'));
+  await expectTexts('subscriptions/everything', world, 'subscriptions');
+  const running = await instanceOf(world);
+  expectGolden('status/everything', await json(world, 0, 'status', '--json'));
+  await running.release();
+  await expectTexts('status/everything', world, 'status');
+  const mirrorPath = join(installed.dataDirectory, 'mirror.duckdb');
+  await writeMirror(mirrorPath, 'DELETE FROM us_tx_travis_flood WHERE amount = 7');
+  expectGolden('verify/everything', await json(world, 77, 'verify', '--json'));
+  await expectTexts('verify/everything', world, 'verify');
+
+  expectGoldenText('query/values', (await installed.run('query', '--format', 'json', VALUES)).stdout);
+  expectGolden('log/catch-ups', logOf(world));
+
+  losesItsKey(world);
+  expectGolden('dry-run/refused', await foretold(world, 77));
+  await expectTexts('dry-run/refused', world, 'once', '--dry-run');
+  expectGoldenText('summary/refused', told(world, await catchUp(world)));
+  expectGolden('verify/refused', await json(world, 77, 'verify', '--json'));
+  losesItsStores(world, 'mirror.duckdb');
+  expectGolden('status/lost-mirror', await json(world, 74, 'status', '--json'));
+});
+
+it('of tables that wait for a person to agree, and of stores that are lost', async () => {
+  const world = await leavingWorld();
+  const { installed } = world;
+  expectGolden('status/leaving', firstTwo(await json<Status>(world, 0, 'status', '--json')));
+  await expectTexts('status/leaving', world, 'status');
+  expectGolden('dry-run/leaving', firstTwo(await foretold(world, 77)));
+  await installed.run('resume', '--retire');
+  expectGolden('dry-run/agreed', firstTwo(await foretold(world, 0)));
+  installed.environment['FEED_SYNC_BASE_URL'] = NOWHERE;
+  expectGolden('dry-run/unreachable', await foretold(world, 75));
+  expectGolden('verify/unreachable', firstTwo(await json<Verification>(world, 75, 'verify', '--json')));
+  installed.environment['FEED_SYNC_BASE_URL'] = world.feed.baseUrl;
+  expectGoldenText('summary/agreed', told(world, await catchUp(world)));
+  expectGolden('status/idle', firstTwo(await json<Status>(world, 0, 'status', '--json')));
+  rmSync(join(installed.dataDirectory, 'checkpoint.sqlite'));
+  expectGolden('status/lost-checkpoint', await json<Status>(world, 0, 'status', '--json'));
+  losesItsStores(world, 'mirror.duckdb', 'checkpoint.sqlite');
+  expectGoldenText('summary/lost-stores', told(world, await catchUp(world)));
+  expectGolden('log/lost-stores', logOf(world));
+});
+
+/** The screens that a text is shown on. */
+async function expectTexts(name: string, world: ToldWorld, ...words: readonly string[]): Promise<void> {
+  for (const width of WIDTHS) {
+    const { stdout } = await world.installed.runOn({ width }, ...words);
+    expectGoldenText(`${name}.${width}`, told(world, stdout));
+  }
+}
+
+async function json<T = unknown>(
+  world: ToldWorld,
+  exitCode: number,
+  ...words: readonly string[]
+): Promise<T> {
+  const said = await world.installed.run(...words);
+  expect(said.exitCode, said.stderr).toBe(exitCode);
+  return JSON.parse(told(world, said.stdout));
+}
+
+async function foretold(world: ToldWorld, exitCode: number): Promise<DryRun> {
+  const view = await json<DryRun>(world, exitCode, 'once', '--dry-run', '--json');
+  expect(view.disk.freeBytes).toBeGreaterThan(0);
+  return { ...view, disk: { ...view.disk, freeBytes: FREE_BYTES, isEnough: true } };
+}
+
+/** Without what differs from run to run. */
+function told({ feed, installed }: ToldWorld, text: string): string {
+  const places = { data: installed.dataDirectory, service: feed.baseUrl, host: new URL(feed.baseUrl).host };
+  return withPlaceholders(text, places).replace(/; [\d.]+ [KMGT]B are free/, '; 80.0 GB are free');
+}
+
+/** Of datasets that are all alike. */
+function firstTwo<T extends { readonly datasets: readonly unknown[] }>(view: T): T {
+  return { ...view, datasets: view.datasets.slice(0, 2) };
+}
+
+/** An instance at work, as far as its lock is concerned. */
+function instanceOf({ feed, installed }: ToldWorld) {
+  const { pid, host, uid } = IDENTITY;
+  const holder = { pid, host, startedAt: feed.clock.now(), command: 'once' };
+  return acquireInstanceLock({ path: join(installed.dataDirectory, 'lock.sqlite'), uid, holder });
+}
+
+interface LogLine {
+  readonly time: string;
+  readonly msg: string;
+}
+
+/** A line of every kind: those that say the same of another dataset are left out. Their order depends on the machine. */
+function logOf(world: ToldWorld): readonly object[] {
+  const lines = world.logged.map((line): LogLine => JSON.parse(told(world, line)));
+  for (const { time } of lines) expect(time).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  const sorted = lines
+    .map((line) => ({ ...line, time: '2026-01-01T00:00:00.000Z' }))
+    .toSorted((left, right) => (JSON.stringify(left) < JSON.stringify(right) ? -1 : 1));
+  const kindOf = (line: LogLine): string => `${line.msg} ${Object.keys(line).join(' ')}`;
+  return [...new Map(sorted.toReversed().map((line) => [kindOf(line), line])).values()].toReversed();
+}

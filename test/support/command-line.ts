@@ -1,0 +1,115 @@
+/**
+ * The command line in this process: the real commands on real files, with a clock, a screen, an identity and a randomness
+ * of the test's. For what a command says; what a process does is tested by `program.ts`.
+ */
+
+import { mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Writable } from 'node:stream';
+import type { Context } from '../../src/cli/context.ts';
+import { start } from '../../src/cli/start.ts';
+import type { Clock } from '../../src/lib/clock.ts';
+import { secretsInFiles, secretsInText } from './secret-search.ts';
+
+export interface Said {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface CommandLineOptions {
+  readonly feed: { readonly baseUrl: string; readonly apiKey: string };
+  /** Time stands still but for this; waits pass at once. */
+  readonly now: () => Date;
+  /** Beside the three of a run. */
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+/** An installation whose commands are run in this process. */
+export interface CommandLine {
+  readonly dataDirectory: string;
+  /** Runs a command on a screen of 120 columns. */
+  run(...words: readonly string[]): Promise<Said>;
+  runOn(screen: { readonly width: number }, ...words: readonly string[]): Promise<Said>;
+  /** What is set from now on; `undefined` takes a variable away. */
+  readonly environment: Record<string, string | undefined>;
+  /** Removes everything. @throws where the key was printed or written. */
+  remove(): void;
+}
+
+/** Who every command is: in what is shown of it. */
+export const IDENTITY = { pid: 4_711, host: 'mirror-1', uid: 1_000 };
+
+export function commandLine({ feed, now, environment = {} }: CommandLineOptions): CommandLine {
+  const home = realpathSync(mkdtempSync(join(tmpdir(), 'feed-sync-commands-')));
+  const dataDirectory = join(home, 'data');
+  const printed: string[] = [];
+  const variables: Record<string, string | undefined> = {
+    FEED_SYNC_BASE_URL: feed.baseUrl,
+    FEED_SYNC_API_KEY: feed.apiKey,
+    FEED_SYNC_DATA_DIR: dataDirectory,
+    ...environment,
+  };
+  const runOn = async ({ width }: { readonly width: number }, ...words: readonly string[]): Promise<Said> => {
+    const [stdout, stderr] = [collector(), collector()];
+    const terminal = { stdout, stderr, width, isWatched: false, hasColor: false };
+    const exitCode = await start(words, '1.2.3', contextOf(terminal, home, variables, now));
+    const said = { exitCode, stdout: stdout.text(), stderr: stderr.text() };
+    printed.push(said.stdout, said.stderr);
+    return said;
+  };
+  return {
+    dataDirectory,
+    environment: variables,
+    run: (...words) => runOn({ width: 120 }, ...words),
+    runOn,
+    remove() {
+      const found = [
+        ...printed.filter((text) => secretsInText(feed.apiKey, text).length > 0),
+        ...secretsInFiles(feed.apiKey, home),
+      ];
+      rmSync(home, { recursive: true, force: true });
+      if (found.length > 0) throw new Error(`The API key is where it must not be: ${found.join('\n')}`);
+    },
+  };
+}
+
+function contextOf(
+  terminal: Context['terminal'],
+  workingDirectory: string,
+  environment: Context['environment'],
+  now: () => Date,
+): Context {
+  const clock: Clock = {
+    now,
+    monotonicMs: () => 0,
+    async sleep(_durationMs, signal) {
+      signal?.throwIfAborted();
+    },
+  };
+  return {
+    terminal,
+    environment,
+    workingDirectory,
+    machine: { memoryBytes: 4e9, constrainedMemoryBytes: 0, cores: 2 },
+    identity: IDENTITY,
+    runtime: { nodeVersion: '24.0.0', operatingSystem: 'Linux 6.0 x64' },
+    readFile: (path) => readFileSync(path, 'utf8'),
+    clock,
+    random: { next: () => 0.5 },
+    signal: new AbortController().signal,
+  };
+}
+
+function collector(): Writable & { text(): string } {
+  const chunks: string[] = [];
+  const stream = new Writable({
+    decodeStrings: false,
+    write(chunk: string | Uint8Array, _encoding, done) {
+      chunks.push(typeof chunk === 'string' ? chunk : new TextDecoder().decode(chunk));
+      done();
+    },
+  });
+  return Object.assign(stream, { text: () => chunks.join('') });
+}

@@ -25,6 +25,7 @@ function secretsInBytes(secret: string, bytes: Buffer): readonly string[] {
 function formsOf(secret: string): Readonly<Record<string, readonly (string | Buffer)[]>> {
   return {
     plain: [secret],
+    'URL-encoded': encodeURIComponent(secret) === secret ? [] : [encodeURIComponent(secret)],
     'UTF-16': [Buffer.from(secret, 'utf16le')],
     hexadecimal: [Buffer.from(secret).toString('hex'), Buffer.from(secret).toString('hex').toUpperCase()],
     base64: [0, 1, 2].flatMap((offset) => inBase64(secret, offset)),

@@ -42,7 +42,8 @@ async function readMirror(
   const { clock, random } = context;
   const memoryLimitBytes = inspection.valueOf('duckdb.memoryLimit') ?? 0;
   const threads = inspection.valueOf('duckdb.threads') ?? 1;
-  const options = { path, waitMs: MAX_WAIT_MS, memoryLimitBytes, threads, clock, random, signal };
+  const waitMs = Math.min(inspection.valueOf('lock.wait') ?? 0, MAX_WAIT_MS);
+  const options = { path, waitMs, memoryLimitBytes, threads, clock, random, signal };
   const reader = await openReader(options);
   if (reader === null) return null;
   try {

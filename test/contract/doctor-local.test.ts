@@ -1,0 +1,331 @@
+/** `feed-sync doctor` on this machine: configuration, disk, locks and both stores, each also in trouble (F05, F07, F09, F10, F11). */
+
+import { chmodSync, copyFileSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { systemClock } from '../../src/lib/clock.ts';
+import { commit, failureOf, holdOf, NOON, openAt } from '../support/checkpoint-files.ts';
+import { type Child, startChild } from '../support/child.ts';
+import { countyFeed } from '../support/county-feed.ts';
+import { writeMirror } from '../support/mirror-file.ts';
+import { type Patient, patient } from '../support/patient.ts';
+
+const DAY_MS = 86_400_000;
+const NOWHERE = { baseUrl: 'http://127.0.0.1:1', apiKey: 'canary+key/that=must&stay%secret' };
+
+/** The troubles beside that of a service that is not there. */
+async function troublesOf(one: Patient): Promise<readonly string[]> {
+  return (await one.look()).all('trouble').filter((name) => name !== 'connection service');
+}
+
+async function installed(): Promise<Patient> {
+  const { feed } = await countyFeed({ kinds: ['zoning'], rowsPerDataset: 10 });
+  const one = patient({ feed, environment: { FEED_SYNC_LOCK_WAIT: '0s' } });
+  expect(await one.run('once')).toMatchObject({ exitCode: 0 });
+  // The program makes its files for the owner alone; this process is not the program.
+  chmodSync(one.mirrorPath, 0o600);
+  return one;
+}
+
+async function child(script: string, ...values: readonly string[]): Promise<Child> {
+  const started = startChild(script, ...values);
+  onTestFinished(() => started.kill());
+  expect(await started.nextLine()).toBe('held');
+  return started;
+}
+
+describe('before anything is there', () => {
+  it('all that is missing is the address and the key, and nothing is made', async () => {
+    const one = patient();
+    const look = await one.look();
+    expect(look).toMatchObject({ exitCode: 78, troubles: 2, warnings: 0 });
+    expect(look.of('configuration').map(({ found }) => found)).toEqual([
+      'none: everything comes from flags, variables and defaults',
+      expect.stringContaining('service.baseUrl is not set'),
+      expect.stringContaining('service.apiKey is not set'),
+    ]);
+    expect(look.of('disk')[0]).toMatchObject({
+      state: 'ok',
+      found: expect.stringContaining(`${one.dataDirectory}, which will be made in ${one.home}`),
+    });
+    expect(look.of('checkpoint')[0]?.found).toContain('feed-sync once makes it');
+    expect(look.of('mirror')[0]?.found).toContain('feed-sync once makes it');
+    const told = await one.told();
+    expect(told).toMatch(/\n2 troubles, 6 not looked at\.\n$/);
+    expect(told).toContain('1.2.3 on Node 24.0.0, Linux 6.0 x64');
+    expect(look.of('versions')[1]?.found).toMatch(
+      /^DuckDB 1\.\d+\.\d+, SQLite 3\.[\d.]+; formats: checkpoint \d+, mirror 1$/,
+    );
+  });
+});
+
+describe('configuration', () => {
+  it('that is wrong is told whole, with what can be read of it; what is local is looked at all the same', async () => {
+    const one = patient({
+      feed: NOWHERE,
+      environment: { FEED_SYNC_HTTP_TIMEOUT: '30', FEED_SYNC_LOCKWAIT: '1s' },
+    });
+    writeFileSync(join(one.home, 'feed-sync.yaml'), 'poll:\n  every: often\nretry:\n  maxAttempts: 2\n', {
+      mode: 0o600,
+    });
+    const look = await one.look('--schema-changes', 'alter');
+    expect(look.exitCode).toBe(78);
+    const troubles = look.of('configuration').filter(({ state }) => state === 'trouble');
+    expect(troubles.map(({ found }) => found)).toEqual([
+      expect.stringContaining(
+        'FEED_SYNC_LOCKWAIT is not a known variable; the nearest is FEED_SYNC_LOCK_WAIT (environment)',
+      ),
+      expect.stringMatching(/^poll\.every is 'often'.*\(file .*feed-sync\.yaml:2\)$/),
+      expect.stringMatching(
+        /^http\.timeout is '30', which has no unit.*\(environment FEED_SYNC_HTTP_TIMEOUT\)$/,
+      ),
+    ]);
+    expect(troubles.at(-1)?.hints).toHaveLength(1);
+    const settings = Object.fromEntries(
+      look.settings.map(({ key, value, source }) => [key, [value, source]]),
+    );
+    expect(settings).toMatchObject({
+      schemaChanges: ['alter', 'flag --schema-changes'],
+      dataDir: [one.dataDirectory, 'environment FEED_SYNC_DATA_DIR'],
+      'retry.maxAttempts': ['2', `file ${join(one.home, 'feed-sync.yaml')}:4`],
+      'lock.wait': ['60s', 'default'],
+      'service.apiKey': ['[secret]', 'environment FEED_SYNC_API_KEY'],
+      'http.timeout': [null, 'environment FEED_SYNC_HTTP_TIMEOUT'],
+    });
+    expect(look.of('disk')[0]).toMatchObject({ about: 'data folder', state: 'ok' });
+    expect(look.all('trouble')).toContain('connection service');
+  });
+
+  it('in a file that cannot be read leaves open where things are', async () => {
+    const one = patient();
+    delete one.environment['FEED_SYNC_DATA_DIR'];
+    writeFileSync(join(one.home, 'feed-sync.yaml'), 'dataDir: [', { mode: 0o600 });
+    const look = await one.look();
+    expect(look.exitCode).toBe(78);
+    expect(look.all('trouble')).toEqual(['configuration setting']);
+    expect(look.all('skipped')).toEqual(
+      expect.arrayContaining(['disk data folder', 'locks instance', 'checkpoint file', 'mirror file']),
+    );
+    expect(look.settings.find(({ key }) => key === 'dataDir')).toMatchObject({
+      value: null,
+      source: 'not known, for the file cannot be read',
+    });
+  });
+
+  it('a key file that others may read is a warning', async () => {
+    const one = patient({ feed: NOWHERE });
+    delete one.environment['FEED_SYNC_API_KEY'];
+    const keyFile = join(one.home, 'api-key');
+    writeFileSync(keyFile, NOWHERE.apiKey);
+    chmodSync(keyFile, 0o644);
+    one.environment['FEED_SYNC_API_KEY_FILE'] = keyFile;
+    const look = await one.look();
+    expect(look.of('configuration').at(-1)).toMatchObject({
+      state: 'warning',
+      hints: [`chmod 600 ${keyFile}`],
+    });
+    chmodSync(keyFile, 0o600);
+    expect((await one.look()).all('warning')).toEqual([]);
+  });
+
+  it('a key that was written into another setting by mistake is struck out', async () => {
+    const one = patient({ feed: NOWHERE, environment: { FEED_SYNC_SUBSCRIPTIONS: NOWHERE.apiKey } });
+    expect(await one.told()).toContain('[secret] (environment FEED_SYNC_SUBSCRIPTIONS)');
+  });
+});
+
+describe('disk', () => {
+  it('F11 a file in the place of the data folder', async () => {
+    const one = patient({ feed: NOWHERE });
+    writeFileSync(one.dataDirectory, 'a letter');
+    const look = await one.look();
+    expect(look.exitCode).toBe(74);
+    expect(look.of('disk')[0]).toMatchObject({
+      state: 'trouble',
+      found: `${one.dataDirectory} is a file, where a folder is needed.`,
+      hints: [expect.stringContaining('Move the file away')],
+    });
+  });
+
+  it('F11 a folder that nobody may write in', async () => {
+    // Not a folder without permissions: whoever runs the tests may be allowed everything. /proc takes no files of anybody.
+    const one = patient({ feed: NOWHERE, environment: { FEED_SYNC_DATA_DIR: '/proc/self/data' } });
+    expect((await one.look()).of('disk')[0]).toMatchObject({
+      state: 'trouble',
+      exitCode: 74,
+      found: expect.stringContaining('/proc/self'),
+    });
+  });
+
+  it('F07 less room than is kept free', async () => {
+    const one = patient({ feed: NOWHERE, environment: { FEED_SYNC_DISK_RESERVE: '900TB' } });
+    const look = await one.look();
+    expect(look.exitCode).toBe(74);
+    expect(look.of('disk')[1]).toMatchObject({
+      state: 'trouble',
+      found: expect.stringContaining('less than the 900.0 TB that are kept free (disk.reserve)'),
+    });
+  });
+
+  it('folders and files that others may enter or read, and downloads on their way', async () => {
+    const one = await installed();
+    mkdirSync(join(one.dataDirectory, 'staging', 'x'));
+    writeFileSync(join(one.dataDirectory, 'staging', 'x', 'part'), Buffer.alloc(1_500));
+    chmodSync(one.dataDirectory, 0o755);
+    chmodSync(one.mirrorPath, 0o644);
+    const look = await one.look();
+    expect(look.exitCode).toBe(0);
+    expect(look.of('disk').flatMap(({ hints }) => hints)).toEqual([
+      `chmod 700 ${one.dataDirectory}`,
+      `Where that is not on purpose: chmod 600 ${one.mirrorPath}`,
+    ]);
+    expect(look.of('disk').find(({ about }) => about === 'downloads')?.found).toMatch(/^1\.5 KB in 1 file/);
+    expect(await one.told()).toMatch(/\n2 warnings\.\n$/);
+  });
+});
+
+describe('locks', () => {
+  it('F09 a running instance is named, and not disturbed', async () => {
+    const one = patient({ feed: NOWHERE });
+    mkdirSync(one.dataDirectory, { mode: 0o700 });
+    const holder = await child('instance-lock-holder-child.ts', join(one.dataDirectory, 'lock.sqlite'));
+    expect((await one.look()).of('locks')[0]).toMatchObject({
+      state: 'ok',
+      found: expect.stringMatching(new RegExp(`^process ${holder.pid} on .* runs \`run\` since 20`)),
+    });
+  });
+
+  it('F10 a reader of the mirror is a warning that names it', async () => {
+    const one = await installed();
+    const reader = await child('duckdb-holder-child.ts', one.mirrorPath);
+    const look = await one.look();
+    expect(look.exitCode).toBe(0);
+    expect(look.of('locks')[1]).toMatchObject({
+      state: 'warning',
+      found: expect.stringMatching(new RegExp(`^process ${reader.pid} \\(.+\\) reads it`)),
+    });
+    expect(look.of('mirror')[1]).toMatchObject({ state: 'ok', found: expect.stringContaining('1 table, ') });
+  });
+
+  it('F10 another program that keeps the mirror for itself is a trouble that names it', async () => {
+    const one = await installed();
+    const writer = await child('duckdb-holder-child.ts', one.mirrorPath, 'READ_WRITE');
+    const look = await one.look();
+    expect(look.exitCode).toBe(75);
+    expect(look.all('trouble')).toEqual(['locks mirror', 'mirror file']);
+    expect(look.of('locks')[1]?.found).toMatch(new RegExp(`^process ${writer.pid} \\(.+\\) writes it`));
+    expect(look.of('mirror')[0]?.found).toContain(`is held by the process ${writer.pid}`);
+  });
+
+  it('where the system tells nothing of locks, opening the mirror still names a writer', async () => {
+    const one = await installed();
+    const writer = await child('duckdb-holder-child.ts', one.mirrorPath, 'READ_WRITE');
+    const elsewhere = patient({
+      feed: NOWHERE,
+      environment: { FEED_SYNC_DESTINATION_PATH: one.mirrorPath, FEED_SYNC_LOCK_WAIT: '0s' },
+      context: {
+        readFile() {
+          throw Object.assign(new Error('ENOENT'), { code: 'ENOENT', errno: -2 });
+        },
+      },
+    });
+    const look = await elsewhere.look();
+    expect(look.of('locks')[1]?.found).toBe('nobody is seen to hold it');
+    expect(look.of('mirror')[0]?.found).toContain(`the process ${writer.pid}`);
+  });
+});
+
+describe('the checkpoint', () => {
+  it('F05 that is damaged says that nothing is lost; what was set aside before is told', async () => {
+    const one = patient({ feed: NOWHERE });
+    mkdirSync(one.dataDirectory, { mode: 0o700 });
+    writeFileSync(one.checkpointPath, 'SQLite format 3\0 and nothing else', { mode: 0o600 });
+    writeFileSync(`${one.checkpointPath}.corrupt-20260101T000000.000Z`, '', { mode: 0o600 });
+    const look = await one.look();
+    expect(look.exitCode).toBe(74);
+    expect(look.of('checkpoint')).toMatchObject([
+      { state: 'trouble', hints: [expect.stringContaining('Nothing is lost')] },
+      { state: 'warning', found: expect.stringMatching(/^1 damaged file of earlier days: .*corrupt-2026/) },
+    ]);
+  });
+
+  it.each([
+    ['of another program', 'CREATE TABLE letters (text)', 'but not a checkpoint of feed-sync'],
+    ['of a newer program', 'PRAGMA application_id = 1718843758; PRAGMA user_version = 999', 'has format 999'],
+  ])('%s is a wrong configuration', async (_, sql, said) => {
+    const one = patient({ feed: NOWHERE });
+    mkdirSync(one.dataDirectory, { mode: 0o700 });
+    const database = new Database(one.checkpointPath);
+    database.exec(sql);
+    database.close();
+    chmodSync(one.checkpointPath, 0o600);
+    const look = await one.look();
+    expect(look.exitCode).toBe(78);
+    expect(look.of('checkpoint')[0]).toMatchObject({
+      state: 'trouble',
+      found: expect.stringContaining(said),
+    });
+  });
+
+  it('tells positions that are about to expire, holds and failures, also beside whoever has it open', async () => {
+    const now = () => new Date(NOON.getTime() + 80 * DAY_MS);
+    const one = patient({ feed: NOWHERE, context: { clock: { ...systemClock, now } } });
+    const checkpoint = await openAt(one.checkpointPath);
+    const cursor = { text: 'evt_7', number: 7n };
+    const step = { subscriptionId: 'sub_1', subscriptionName: null, cursor, isQuiet: false, changes: [] };
+    checkpoint.commitFollowStep(step);
+    commit(checkpoint, 'sub_2', { kind: 'member', datasetId: 'parcels' });
+    checkpoint.hold(holdOf({ kind: 'dataset', datasetId: 'parcels' }, 'The county is not covered.'));
+    checkpoint.fail(failureOf('parcels'));
+    const look = await one.look();
+    expect(look.of('checkpoint').map(({ about, state, exitCode }) => [about, state, exitCode])).toEqual([
+      ['file', 'ok', 0],
+      ['content', 'ok', 0],
+      ['positions', 'warning', 0],
+      ['hold', 'trouble', 77],
+      ['failed', 'trouble', 65],
+    ]);
+    expect(look.of('checkpoint')[3]).toMatchObject({
+      found: expect.stringContaining('The county is not covered.'),
+      hints: [expect.stringContaining('feed-sync resume --dataset parcels')],
+      links: { settings: 'https://app.example/settings' },
+    });
+    expect(look.exitCode).toBe(77);
+  });
+});
+
+describe('the mirror', () => {
+  it('F05 that is no database', async () => {
+    const one = await installed();
+    writeFileSync(one.mirrorPath, 'a letter to my aunt');
+    const look = await one.look();
+    expect(look.exitCode).toBe(74);
+    expect(look.of('mirror')[0]).toMatchObject({
+      state: 'trouble',
+      found: expect.stringContaining('cannot be read'),
+    });
+  });
+
+  it('of a newer program, and of another service, is a wrong configuration; set aside ones are told', async () => {
+    const one = await installed();
+    copyFileSync(one.mirrorPath, `${one.mirrorPath}.corrupt-1`);
+    chmodSync(`${one.mirrorPath}.corrupt-1`, 0o600);
+    one.environment['FEED_SYNC_BASE_URL'] = NOWHERE.baseUrl;
+    const foreign = await one.look();
+    expect(foreign.all('trouble')).toContain('mirror service');
+    expect(foreign.all('warning')).toEqual(['mirror set aside']);
+    expect(foreign.exitCode).toBe(78);
+    await writeMirror(one.mirrorPath, `UPDATE feed_sync.meta SET value = '99' WHERE key = 'format_version'`);
+    const newer = await one.look();
+    expect(newer.of('mirror')[0]).toMatchObject({ state: 'trouble', exitCode: 78 });
+  });
+
+  it('F04 that was deleted is told as not there', async () => {
+    const one = await installed();
+    rmSync(one.mirrorPath);
+    expect((await one.look()).of('mirror')[0]?.found).toContain('none yet at');
+    expect(statSync(one.checkpointPath).isFile()).toBe(true);
+    expect(await troublesOf(one)).toEqual([]);
+  });
+});

@@ -1,0 +1,264 @@
+/** `feed-sync doctor` and the service: key and scopes, names, subscriptions, holds, the clock; each also in trouble (F14, F23, F24). */
+
+import { describe, expect, it } from 'vitest';
+import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
+import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
+import { keyHashOf } from '../../src/cli/key-hash.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import { holdOf, openAt } from '../support/checkpoint-files.ts';
+import { countyFeed } from '../support/county-feed.ts';
+import { type Patient, patient } from '../support/patient.ts';
+
+const KEY = 'canary+key/that=must&stay%secret';
+
+/** Before anything was mirrored. */
+async function fresh(
+  options: FixtureFeedOptions = {},
+  further: Parameters<typeof patient>[0] = {},
+): Promise<{ readonly feed: FixtureFeed; readonly datasetId: string; readonly one: Patient }> {
+  const { feed, datasetOf } = await countyFeed({
+    apiKey: KEY,
+    kinds: ['zoning'],
+    rowsPerDataset: 5,
+    ...options,
+  });
+  return { feed, datasetId: datasetOf('zoning'), one: patient({ feed, ...further }) };
+}
+
+describe('a key that is good', () => {
+  it('may do everything; each operation is asked once, and for one item', async () => {
+    const { feed, datasetId, one } = await fresh();
+    const look = await one.look();
+    expect(look).toMatchObject({ exitCode: 0, troubles: 0, warnings: 0, skipped: 0 });
+    expect(look.of('key')[0]?.found).toBe('accepted; it sees 1 subscription');
+    expect(look.of('contract').map(({ about, found }) => [about, found])).toEqual([
+      [
+        'manifest path',
+        '/v1/subscriptions/{subscriptionId}/manifest (from the service’s description of itself)',
+      ],
+      ['newer than', 'since (from the service’s description of itself)'],
+      ['manifest', 'is there (asked of sub_1)'],
+    ]);
+    expect(look.of('scopes').map(({ about, found }) => [about, found])).toEqual([
+      ['events', 'may be read (asked of sub_1)'],
+      ['versions', `may be read (asked of ${datasetId})`],
+      ['schemas', `may be read (asked of ${datasetId})`],
+      [
+        'changes',
+        expect.stringContaining(
+          `not those of version 1 of ${datasetId}: the service says that it has not recorded them`,
+        ),
+      ],
+    ]);
+    expect(look.of('subscriptions')[0]).toMatchObject({
+      about: 'sub_1',
+      found: 'All counties: 1 dataset, chosen',
+    });
+    const asked = feed.requests.entries();
+    expect(asked.map(({ operation }) => operation)).toEqual([
+      'unknown',
+      'subscriptions',
+      'openapi',
+      'manifest',
+      'events',
+      'versions',
+      'schemas',
+      'changes',
+    ]);
+    expect(asked.filter(({ hasAuthorization }) => !hasAuthorization).map(({ method }) => method)).toEqual([
+      'HEAD',
+    ]);
+    expect(asked.slice(3).map(({ query }) => query['limit'])).toEqual(['1', '1', '1', '1', '1']);
+  });
+
+  it('where the manifest is that of a dataset, and nothing is described', async () => {
+    const { one } = await fresh(
+      { contract: { manifest: 'dataset', openapi: false } },
+      { environment: { FEED_SYNC_MANIFEST_PATH: '/v1/datasets/{datasetId}/manifest' } },
+    );
+    const found = (await one.look()).of('contract');
+    expect(found[0]?.found).toBe('/v1/datasets/{datasetId}/manifest (from the configuration)');
+    expect(found[1]?.found).toBe('since (the default: the service does not describe itself)');
+    expect(found[2]?.state).toBe('skipped');
+  });
+});
+
+describe('a key that is not', () => {
+  it('F23 known is told once, with what to do; nothing more is asked', async () => {
+    const { feed, one } = await fresh();
+    feed.keys.get(KEY).revoked = true;
+    const look = await one.look();
+    expect(look.exitCode).toBe(77);
+    expect(look.of('key')).toMatchObject([
+      {
+        state: 'trouble',
+        found: expect.stringContaining('This API key was revoked.'),
+        hints: [expect.stringContaining('settings, API keys')],
+      },
+    ]);
+    expect(look.all('skipped')).toEqual(['contract names', 'scopes scopes', 'subscriptions seen']);
+    expect(feed.requests.entries().map(({ operation }) => operation)).toEqual(['unknown', 'subscriptions']);
+  });
+
+  it('F23 allowed the feed names the scope, with the links of the service', async () => {
+    const { feed, one } = await fresh();
+    feed.keys.get(KEY).scopes = ['changes'];
+    const [found] = (await one.look()).of('key');
+    expect(found).toMatchObject({
+      state: 'trouble',
+      exitCode: 77,
+      hints: [expect.stringContaining('"feeds"')],
+    });
+    expect(Object.keys(found?.links ?? {})).not.toEqual([]);
+  });
+
+  it('allowed to read changes is good for all else: a warning', async () => {
+    const { feed, one } = await fresh();
+    feed.keys.get(KEY).scopes = ['feeds'];
+    const look = await one.look();
+    expect(look.exitCode).toBe(0);
+    expect(look.all('warning')).toEqual(['scopes changes']);
+    expect(look.of('scopes').at(-1)?.found).toContain('every new version loads a whole snapshot');
+  });
+
+  it.each(['events', 'versions', 'schemas'] as const)(
+    'allowed to read %s is told by that name, and the others are asked',
+    async (operation) => {
+      const { feed, one } = await fresh();
+      const error = { code: 'insufficient_scope', message: `Needs ${operation}.` };
+      feed.faults.add({
+        match: { operation, times: 'always' },
+        act: { kind: 'respond', status: 403, json: { error } },
+      });
+      const look = await one.look();
+      expect(look.all('trouble')).toEqual([`scopes ${operation}`]);
+      expect(look.of('scopes')).toHaveLength(4);
+      expect(look.exitCode).toBe(77);
+    },
+  );
+});
+
+describe('what is held', () => {
+  it('F23 the workspace: nothing is asked at all, until a person has resumed it; that of another key does not stand', async () => {
+    const { feed, one } = await fresh();
+    const checkpoint = await openAt(one.checkpointPath);
+    const keyHash = keyHashOf(new Secret(KEY));
+    checkpoint.hold({ ...holdOf({ kind: 'workspace' }, 'No credits.'), keyHash });
+    const held = await one.look();
+    expect(held.exitCode).toBe(77);
+    expect(held.of('checkpoint').at(-1)).toMatchObject({
+      state: 'trouble',
+      found: expect.stringContaining('No credits.'),
+      hints: [expect.stringContaining('feed-sync resume --workspace')],
+    });
+    expect(held.of('connection')[0]?.found).toContain('nothing is asked of it');
+    expect(held.of('key')[0]?.found).toContain('until you have acted on it');
+    expect(feed.requests.entries()).toEqual([]);
+
+    checkpoint.hold({ ...holdOf({ kind: 'workspace' }), keyHash: 'of another key' });
+    expect((await one.look()).of('key')[0]?.state).toBe('ok');
+    checkpoint.lift({ kind: 'workspace' });
+    expect((await one.look()).exitCode).toBe(0);
+  });
+
+  it('F24 a subscription or a dataset: nothing is asked about it', async () => {
+    const { feed, datasetId, one } = await fresh();
+    const checkpoint = await openAt(one.checkpointPath);
+    checkpoint.hold(holdOf({ kind: 'dataset', datasetId }));
+    await one.look();
+    expect(feed.requests.entries().filter((entry) => entry.datasetId === datasetId)).toEqual([]);
+    checkpoint.hold(holdOf({ kind: 'subscription', subscriptionId: 'sub_1' }));
+    feed.requests.clear();
+    await one.look();
+    expect(feed.requests.entries().filter((entry) => entry.subscriptionId === 'sub_1')).toEqual([]);
+  });
+});
+
+describe('the service', () => {
+  it('F14 that is not there, is known by no name, or hangs', async () => {
+    const unreachable = patient({ feed: { baseUrl: 'http://127.0.0.1:1', apiKey: KEY } });
+    const look = await unreachable.look();
+    expect(look.exitCode).toBe(75);
+    expect(look.of('connection')).toMatchObject([
+      { state: 'trouble', found: expect.stringContaining('connection refused at 127.0.0.1:1') },
+    ]);
+    expect(look.all('skipped')).toEqual(
+      expect.arrayContaining([
+        'clock clock',
+        'key key',
+        'contract names',
+        'scopes scopes',
+        'subscriptions seen',
+      ]),
+    );
+    const nameless = patient({ feed: { baseUrl: 'https://feed.invalid', apiKey: KEY } });
+    expect((await nameless.look()).all('trouble')).toEqual(['connection name']);
+    const { feed, one } = await fresh({}, { environment: { FEED_SYNC_HTTP_TIMEOUT: '100ms' } });
+    feed.faults.add({ match: { times: 'always' }, act: { kind: 'delay', delayMs: 60_000 } });
+    expect((await one.look()).of('connection')[0]?.found).toContain('no answer from 127.0.0.1');
+  });
+
+  it('whose clock is minutes away from ours', async () => {
+    const off = (offMs: number) => ({ ...systemClock, now: () => new Date(Date.now() + offMs) });
+    const { feed, one } = await fresh({}, { context: { clock: off(10 * 60_000) } });
+    const look = await one.look();
+    expect(look.of('clock')[0]).toMatchObject({
+      state: 'trouble',
+      exitCode: 75,
+      hints: [expect.stringContaining('NTP')],
+    });
+    expect(look.exitCode).toBe(75);
+    const behind = patient({ feed, context: { clock: off(-2 * 60_000) } });
+    expect((await behind.look()).all('warning')).toEqual(['clock clock']);
+  });
+
+  it('that has no manifest where it is asked for is a wrong configuration', async () => {
+    const { one } = await fresh(
+      {},
+      { environment: { FEED_SYNC_MANIFEST_PATH: '/v1/{subscriptionId}/nowhere' } },
+    );
+    const look = await one.look();
+    expect(look.exitCode).toBe(78);
+    expect(look.of('contract').at(-1)).toMatchObject({
+      state: 'trouble',
+      found: expect.stringContaining('/v1/{subscriptionId}/nowhere (404)'),
+      hints: [expect.stringContaining('Correct service.contract.manifestPath')],
+    });
+  });
+
+  it('that answers what does not fit the interface is told with the field', async () => {
+    const { feed, one } = await fresh();
+    feed.faults.add({
+      match: { operation: 'schemas', times: 'always' },
+      act: { kind: 'merge', fields: { schemas: 7 } },
+    });
+    const look = await one.look();
+    expect(look.of('scopes').find(({ about }) => about === 'schemas')).toMatchObject({
+      state: 'trouble',
+      exitCode: 65,
+      found: expect.stringContaining('schemas'),
+    });
+  });
+});
+
+describe('subscriptions', () => {
+  it('that were chosen and are not seen, and that are gone', async () => {
+    const { feed, one } = await fresh({}, { environment: { FEED_SYNC_SUBSCRIPTIONS: 'Some counties' } });
+    const unknown = await one.look();
+    expect(unknown.exitCode).toBe(78);
+    expect(unknown.of('subscriptions').at(-1)).toMatchObject({
+      state: 'trouble',
+      hints: [expect.stringContaining('It sees: sub_1 (All counties)')],
+    });
+    delete one.environment['FEED_SYNC_SUBSCRIPTIONS'];
+    expect(await one.run('once')).toMatchObject({ exitCode: 0 });
+    feed.publisher.subscribe({ subscriptionId: 'sub_2', places: [] });
+    feed.publisher.unsubscribe('sub_1');
+    const gone = await one.look();
+    expect(gone.of('subscriptions').filter(({ state }) => state === 'trouble')).toMatchObject([
+      { about: 'sub_1', exitCode: 77, found: expect.stringContaining('the key does not see it') },
+      { about: 'mirror', exitCode: 78 },
+    ]);
+  });
+});

@@ -1,0 +1,146 @@
+/**
+ * An installation that is looked at by `doctor` in this process, on real files and the real network. After each look the
+ * secrets are searched for in all that was said, and whether anything on the disk has changed.
+ */
+
+import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Writable } from 'node:stream';
+import { expect, onTestFinished } from 'vitest';
+import type { Context } from '../../src/cli/context.ts';
+import type { CheckName } from '../../src/cli/doctor/check.ts';
+import type { Finding, FindingState } from '../../src/cli/doctor/findings.ts';
+import type { Diagnosis } from '../../src/cli/doctor/view.ts';
+import { start } from '../../src/cli/start.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { secretsInText } from './secret-search.ts';
+
+export interface PatientOptions {
+  readonly feed?: { readonly baseUrl: string; readonly apiKey: string };
+  readonly environment?: Readonly<Record<string, string>>;
+  /** What of the world outside is other than it is. */
+  readonly context?: Partial<Context>;
+  /** Beside the API key. */
+  readonly secrets?: readonly string[];
+}
+
+export interface Patient {
+  readonly home: string;
+  readonly dataDirectory: string;
+  readonly mirrorPath: string;
+  readonly checkpointPath: string;
+  readonly environment: Record<string, string | undefined>;
+  /** Runs any command. */
+  run(
+    ...words: readonly string[]
+  ): Promise<{ readonly exitCode: number; readonly stdout: string; readonly stderr: string }>;
+  /** Runs doctor with `words`, as a program. */
+  look(...words: readonly string[]): Promise<Look>;
+  /** Runs doctor as a person, and gives what is told. */
+  told(): Promise<string>;
+}
+
+export interface Look extends Diagnosis {
+  /** The findings of a check. */
+  of(check: CheckName): readonly Finding[];
+  /** The findings in that state, as `check about`. */
+  all(state: FindingState): readonly string[];
+}
+
+/** Without a feed it has neither address nor key. */
+export function patient({
+  feed,
+  environment = {},
+  context = {},
+  secrets = [],
+}: PatientOptions = {}): Patient {
+  const home = realpathSync(mkdtempSync(join(tmpdir(), 'feed-sync-patient-')));
+  onTestFinished(() => rmSync(home, { recursive: true, force: true }));
+  const dataDirectory = join(home, 'data');
+  const variables: Record<string, string | undefined> = {
+    ...(feed === undefined ? {} : { FEED_SYNC_BASE_URL: feed.baseUrl, FEED_SYNC_API_KEY: feed.apiKey }),
+    FEED_SYNC_DATA_DIR: dataDirectory,
+    FEED_SYNC_DISK_RESERVE: '0MB',
+    FEED_SYNC_LOG_LEVEL: 'silent',
+    ...environment,
+  };
+  const run = async (...words: readonly string[]) => {
+    const [stdout, stderr] = [collector(), collector()];
+    const exitCode = await start(words, '1.2.3', {
+      terminal: { stdout, stderr, isWatched: false, hasColor: false, width: 120 },
+      environment: variables,
+      workingDirectory: home,
+      machine: { memoryBytes: 4e9, constrainedMemoryBytes: 0, cores: 2 },
+      identity: { pid: process.pid, host: 'here', uid: process.getuid?.() ?? null },
+      runtime: { nodeVersion: '24.0.0', operatingSystem: 'Linux 6.0 x64' },
+      readFile: (path) => readFileSync(path, 'utf8'),
+      clock: systemClock,
+      random: { next: () => 0.5 },
+      signal: new AbortController().signal,
+      ...context,
+    });
+    const said = { exitCode, stdout: stdout.text(), stderr: stderr.text() };
+    const hidden = [...(feed === undefined ? [] : [feed.apiKey]), ...secrets];
+    for (const secret of hidden) expect(secretsInText(secret, said.stdout + said.stderr)).toEqual([]);
+    return said;
+  };
+  return {
+    home,
+    dataDirectory,
+    mirrorPath: join(dataDirectory, 'mirror.duckdb'),
+    checkpointPath: join(dataDirectory, 'checkpoint.sqlite'),
+    environment: variables,
+    run,
+    async look(...words) {
+      const { exitCode, stdout } = await unchanged(home, () => run('doctor', '--json', ...words));
+      const diagnosis: Diagnosis = JSON.parse(stdout);
+      expect(diagnosis.exitCode).toBe(exitCode);
+      return { ...diagnosis, ...questionsTo(diagnosis) };
+    },
+    async told() {
+      const { stdout, stderr } = await unchanged(home, () => run('doctor'));
+      expect(stderr).toBe('');
+      return stdout;
+    },
+  };
+}
+
+function questionsTo({ checks }: Diagnosis): Pick<Look, 'of' | 'all'> {
+  return {
+    of: (name) => checks.find(({ check }) => check === name)?.findings ?? [],
+    all: (state) =>
+      checks.flatMap(({ check, findings }) =>
+        findings.filter((one) => one.state === state).map(({ about }) => `${check} ${about}`),
+      ),
+  };
+}
+
+/** What `work` gives, which must leave the folder as it is. */
+async function unchanged<T>(folder: string, work: () => Promise<T>): Promise<T> {
+  const before = contentOf(folder);
+  const result = await work();
+  expect(contentOf(folder), 'doctor changes nothing').toEqual(before);
+  return result;
+}
+
+/** What lies below a folder: names, sizes, modes and moments of change. */
+function contentOf(folder: string): readonly string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true }).map((entry) => {
+    const path = join(entry.parentPath, entry.name);
+    const { size, mode, mtimeMs } = statSync(path);
+    return `${path} ${size} ${mode} ${mtimeMs}`;
+  });
+}
+
+function collector(): Writable & { text(): string } {
+  const chunks: string[] = [];
+  const stream = new Writable({
+    decodeStrings: false,
+    write(chunk: string | Uint8Array, _encoding, done) {
+      chunks.push(typeof chunk === 'string' ? chunk : new TextDecoder().decode(chunk));
+      done();
+    },
+  });
+  return Object.assign(stream, { text: () => chunks.join('') });
+}

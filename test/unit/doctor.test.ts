@@ -1,0 +1,485 @@
+/** `doctor`: what it makes of what it sees, how it is told, and that no check stops another. */
+
+import { describe, expect, it } from 'vitest';
+import type { InstanceHolder } from '../../src/checkpoint/instance-lock.ts';
+import { type Check, type Learned, NOTHING_LEARNED, type Patient } from '../../src/cli/doctor/check.ts';
+import { judgeContent } from '../../src/cli/doctor/checkpoint.ts';
+import { judgeClock } from '../../src/cli/doctor/clock.ts';
+import { memoryFindings } from '../../src/cli/doctor/configuration.ts';
+import { judgeConnection } from '../../src/cli/doctor/connection.ts';
+import { judgeFolder } from '../../src/cli/doctor/disk.ts';
+import { locksOn } from '../../src/cli/doctor/file-locks.ts';
+import { type Finding, ok, skipped, trouble, warning } from '../../src/cli/doctor/findings.ts';
+import { judgeMirrorLocks } from '../../src/cli/doctor/locks.ts';
+import { masked } from '../../src/cli/doctor/masking.ts';
+import type { FolderSeen } from '../../src/cli/doctor/places.ts';
+import { runChecks } from '../../src/cli/doctor/run-checks.ts';
+import { datasetToAsk } from '../../src/cli/doctor/scopes.ts';
+import { judgeSubscriptions } from '../../src/cli/doctor/subscriptions.ts';
+import { renderDiagnosis } from '../../src/cli/doctor/text.ts';
+import { diagnosisOf } from '../../src/cli/doctor/view.ts';
+import { type InspectedSetting, inspectConfiguration } from '../../src/configuration/inspect.ts';
+import type { ConnectionCheck } from '../../src/feed/connection-check.ts';
+import { InterruptedError, ServiceUnavailableError } from '../../src/model/errors.ts';
+import { inputOf, load } from '../support/configuration.ts';
+import { failure, hold, NOW, subscription, want } from '../support/sync-values.ts';
+
+const DAY_MS = 86_400_000;
+
+/** State and exit code of findings. */
+function states(findings: readonly Finding[]): readonly string[] {
+  return findings.map(
+    ({ about, state, exitCode }) => `${about}: ${state}${exitCode === 0 ? '' : ` ${exitCode}`}`,
+  );
+}
+
+describe('the clock', () => {
+  const at = (offMs: number) => ({
+    status: 200,
+    serviceTime: NOW,
+    ourTime: new Date(NOW.getTime() + offMs),
+    tookMs: 5,
+  });
+
+  it.each([
+    [1_500, 'ok', 'as that of the service'],
+    [-59_000, 'ok', '59.0 s off'],
+    [60_000, 'warning', '1 m 0 s ahead of'],
+    [-299_000, 'warning', '4 m 59 s behind'],
+    [300_000, 'trouble', '5 m 0 s ahead of'],
+    [-86_400_000, 'trouble', '24 h 0 m behind'],
+  ])('%i ms off: %s', (offMs, state, words) => {
+    expect(judgeClock(at(offMs))).toMatchObject({ state, found: expect.stringContaining(words) });
+  });
+
+  it('without an answer, or one without a time, is not judged', () => {
+    expect(judgeClock(null).state).toBe('skipped');
+    expect(judgeClock({ ...at(0), serviceTime: null }).state).toBe('skipped');
+  });
+});
+
+describe('the connection', () => {
+  const tls = {
+    protocol: 'TLSv1.3',
+    subject: 'CN=feed.example.com',
+    issuer: 'CN=An authority, O=Trust',
+    validFrom: NOW,
+    validUntil: new Date(NOW.getTime() + 100 * DAY_MS),
+    distrust: null,
+  };
+  const lookUp = { hostname: 'feed.example.com', addresses: ['192.0.2.7'], tookMs: 3, failure: null };
+  const answer = { status: 401, serviceTime: NOW, ourTime: NOW, tookMs: 12 };
+  const sound: ConnectionCheck = {
+    host: 'feed.example.com',
+    proxyHost: null,
+    lookUp,
+    tls,
+    answer,
+    trouble: null,
+  };
+  const seen = (changed: Partial<ConnectionCheck>) => judgeConnection({ ...sound, ...changed }, NOW);
+
+  it('that is sound tells name, certificate and answer', () => {
+    expect(seen({}).map(({ state, found }) => [state, found])).toEqual([
+      ['ok', 'feed.example.com is 192.0.2.7 (3 ms)'],
+      ['ok', 'CN=feed.example.com by CN=An authority, O=Trust, valid until 2026-06-09; TLSv1.3'],
+      ['ok', 'feed.example.com answers over TLS (12 ms)'],
+    ]);
+  });
+
+  it.each([
+    [14, 'ok'],
+    [13.9, 'warning'],
+  ])('whose certificate is good for %f more days: %s', (days, state) => {
+    const validUntil = new Date(NOW.getTime() + days * DAY_MS);
+    expect(seen({ tls: { ...tls, validUntil } })[1]).toMatchObject({ state });
+  });
+
+  it.each([
+    ['SELF_SIGNED_CERT_IN_CHAIN', 'NODE_EXTRA_CA_CERTS'],
+    ['CERT_HAS_EXPIRED', 'clock'],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', 'another host'],
+  ])('whose certificate is not trusted (%s) says what to do', (distrust, hint) => {
+    expect(seen({ tls: { ...tls, distrust } })[1]).toMatchObject({
+      state: 'trouble',
+      exitCode: 75,
+      found: expect.stringContaining(distrust),
+      hints: [expect.stringContaining(hint)],
+    });
+  });
+
+  it('whose name is not known is one trouble, not two', () => {
+    const failed = { ...lookUp, addresses: [], failure: 'ENOTFOUND' };
+    const found = seen({
+      lookUp: failed,
+      tls: null,
+      answer: null,
+      trouble: { message: 'no name', hint: null },
+    });
+    expect(states(found)).toEqual(['name: trouble 75', 'service: skipped']);
+    expect(found[0]?.found).toContain('ENOTFOUND');
+  });
+
+  it('to an address needs no name, and through a proxy names it', () => {
+    const found = seen({ lookUp: null, proxyHost: 'proxy.example.com:3128' });
+    expect(states(found)).toEqual(['proxy: ok', 'certificate: ok', 'service: ok']);
+    expect(found[0]?.found).toContain('proxy.example.com:3128');
+  });
+});
+
+describe('a folder', () => {
+  const seen: FolderSeen = {
+    path: '/data',
+    nearest: '/data',
+    isFolder: true,
+    mode: 0o700,
+    ownerUid: 1_000,
+    refusal: null,
+    fileSystem: 0xef53,
+    freeBytes: 5e9,
+  };
+  const judge = (changed: Partial<FolderSeen>, reserveBytes: number | null = 1e9) =>
+    judgeFolder({ about: 'data folder', isOwn: true }, { ...seen, ...changed }, reserveBytes, 1_000);
+
+  it('that can be used', () => {
+    expect(judge({})).toEqual([ok('data folder', '/data (ext, 5.0 GB free)')]);
+  });
+
+  it.each([
+    [
+      'nobody may write in',
+      { refusal: 'EACCES', ownerUid: 0 },
+      'User id 1000 may not write in /data',
+      'chown 1000',
+    ],
+    ['lies on a read-only mount', { refusal: 'EROFS' }, 'mounted read-only', 'Mount it'],
+    ['is a file', { isFolder: false }, '/data is a file', 'Move the file'],
+  ])('that %s', (_, changed, found, hint) => {
+    expect(judge(changed)[0]).toMatchObject({
+      state: 'trouble',
+      exitCode: 74,
+      found: expect.stringContaining(found),
+      hints: [expect.stringContaining(hint)],
+    });
+  });
+
+  it('that is too full for what is kept free', () => {
+    expect(states(judge({ freeBytes: 1e9 - 1 }))).toEqual(['data folder: ok', 'data folder: trouble 74']);
+    expect(states(judge({ freeBytes: 1 }, null))).toEqual(['data folder: ok']);
+  });
+
+  it.each([
+    ['NFS', 0x6969, 'two instances could write at once'],
+    ['CIFS', -0xacb2be, 'two instances could write at once'],
+    ['9p', 0x01021997, 'another system’s folder'],
+    ['overlay', 0x794c7630, 'gone with the container'],
+    ['tmpfs', 0x01021994, 'kept in memory'],
+  ])('on %s is a warning that says why', (name, fileSystem, why) => {
+    const [, found] = judge({ fileSystem });
+    expect(found).toMatchObject({
+      state: 'warning',
+      found: expect.stringMatching(`It lies on ${name}: .*${why}`),
+    });
+    expect(found?.hints).toHaveLength(1);
+  });
+
+  it('that others may enter is a warning where it is ours alone, and not before it is made', () => {
+    expect(states(judge({ mode: 0o750 }))).toEqual(['data folder: ok', 'data folder: warning']);
+    expect(states(judge({ mode: 0o755, nearest: '/' }))).toEqual(['data folder: ok']);
+    const shared = judgeFolder({ about: 'mirror’s folder', isOwn: false }, { ...seen, mode: 0o755 }, null, 1);
+    expect(states(shared)).toEqual(['mirror’s folder: ok']);
+  });
+});
+
+describe('locks on the mirror', () => {
+  const instance: InstanceHolder = { pid: 7, host: 'here', startedAt: NOW, command: 'run' };
+  const judge = (...locks: Parameters<typeof judgeMirrorLocks>[0]) =>
+    judgeMirrorLocks(locks, instance, () => 'python3');
+
+  it('of the running instance are as it should be, of a reader a warning, of another writer a trouble', () => {
+    expect(judge().state).toBe('ok');
+    expect(judge({ pid: 7, mode: 'writes' })).toMatchObject({
+      state: 'ok',
+      found: expect.stringContaining('committing'),
+    });
+    expect(judge({ pid: 8, mode: 'reads' })).toMatchObject({
+      state: 'warning',
+      found: expect.stringContaining('process 8 (python3) reads it'),
+    });
+    expect(states([judge({ pid: 8, mode: 'writes' })])).toEqual(['mirror: trouble 75']);
+  });
+
+  it('are read from what the system says of one file on one device', () => {
+    const text = [
+      '1: POSIX  ADVISORY  READ 41 fe:00:131 0 EOF',
+      '2: POSIX  ADVISORY  WRITE 42 fe:00:131 0 EOF',
+      '2: -> POSIX  ADVISORY  WRITE 43 fe:00:131 0 EOF',
+      '3: FLOCK  ADVISORY  WRITE 44 fe:00:131 0 EOF',
+      '4: POSIX  ADVISORY  READ 45 fe:01:131 0 EOF',
+      '5: POSIX  ADVISORY  READ 46 fe:00:132 0 EOF',
+      '6: POSIX  ADVISORY  READ 42 fe:00:131 128 EOF',
+      '',
+    ].join('\n');
+    expect(locksOn({ dev: 0xfe00, ino: 131 }, text)).toEqual([
+      { pid: 41, mode: 'reads' },
+      { pid: 42, mode: 'writes' },
+    ]);
+    expect(locksOn({ dev: 0xfe01, ino: 131 }, text)).toEqual([{ pid: 45, mode: 'reads' }]);
+  });
+});
+
+describe('the content of the checkpoint', () => {
+  const followed = (subscriptionId: string, daysAgo: number, changed = {}) => ({
+    subscriptionId,
+    name: null,
+    cursor: { text: 'evt_1', number: 1n },
+    cursorAt: new Date(NOW.getTime() - daysAgo * DAY_MS),
+    quietReadAt: null,
+    ...changed,
+  });
+  const content = (...subscriptions: readonly ReturnType<typeof followed>[]) => ({
+    followed: new Map(subscriptions.map((one) => [one.subscriptionId, one])),
+    forgotten: [],
+    wants: new Map([['parcels', want()]]),
+    holds: [],
+    failures: new Map(),
+    contract: { manifestPath: null, newerThanParameter: null },
+  });
+
+  it('a position that is to expire is a warning, unless its log is read from its start', () => {
+    const [, young] = judgeContent(content(followed('sub_1', 74), followed('sub_2', 3)), NOW);
+    expect(young).toMatchObject({ state: 'ok', found: expect.stringContaining('sub_1, of 74 days ago') });
+    expect(judgeContent(content(followed('sub_1', 75)), NOW)[1]?.state).toBe('warning');
+    expect(judgeContent(content(followed('sub_1', 200, { quietReadAt: NOW })), NOW)).toHaveLength(1);
+    expect(judgeContent(content(followed('sub_1', -1)), NOW)[1]?.found).toContain('of 0 days ago');
+  });
+
+  it('holds and failures are troubles, each by its own code; of many failures the rest is counted', () => {
+    const failures = new Map(
+      Array.from({ length: 22 }, (_, index) => [`d${index}`, failure({ datasetId: `d${index}` })] as const),
+    );
+    failures.set('d0', failure({ datasetId: 'd0', error: 'StorageError' }));
+    failures.set('d1', failure({ datasetId: 'd1', error: 'ServiceUnavailableError' }));
+    const found = judgeContent({ ...content(), holds: [hold()], failures }, NOW);
+    expect(states(found).slice(0, 5)).toEqual([
+      'content: ok',
+      'hold: trouble 77',
+      'failed: trouble 74',
+      'failed: trouble 75',
+      'failed: trouble 65',
+    ]);
+    expect(found).toHaveLength(23);
+    expect(found.at(-1)?.found).toBe('and 2 more datasets');
+  });
+});
+
+describe('subscriptions', () => {
+  const configuration = (chosen: string | undefined) =>
+    load({
+      environment: {
+        FEED_SYNC_BASE_URL: 'https://feed.example',
+        FEED_SYNC_API_KEY: 'a-key',
+        FEED_SYNC_SUBSCRIPTIONS: chosen,
+        FEED_SYNC_DATASETS_EXCLUDE: 'left-*',
+      },
+    }).configuration;
+  const remembered = (...ids: readonly string[]): NonNullable<Learned['checkpoint']> => ({
+    followed: new Map(
+      ids.map((id) => [
+        id,
+        { subscriptionId: id, name: null, cursor: null, cursorAt: NOW, quietReadAt: null },
+      ]),
+    ),
+    forgotten: [],
+    wants: new Map(),
+    holds: [],
+    failures: new Map(),
+    contract: { manifestPath: null, newerThanParameter: null },
+  });
+  const judge = (seen: readonly string[], chosen: string | undefined, ...before: readonly string[]) =>
+    judgeSubscriptions(
+      seen.map((id) => subscription({ id })),
+      configuration(chosen),
+      { checkpoint: remembered(...before), mirror: null },
+    );
+
+  it('that are chosen, left out, unknown, or gone', () => {
+    expect(judge(['sub_1', 'sub_2'], 'sub_2').map(({ found }) => found.split(', ').at(-1))).toEqual([
+      'not chosen',
+      'chosen',
+    ]);
+    expect(states(judge(['sub_1'], 'sub_9'))).toEqual(['sub_1: ok', 'chosen: trouble 78']);
+    expect(states(judge(['sub_1'], undefined, 'sub_1', 'sub_2'))).toEqual(['sub_1: ok', 'sub_2: trouble 77']);
+    expect(judge(['sub_1', 'sub_2'], 'sub_1', 'sub_2').at(-1)?.found).toContain('leaves it out');
+    expect(states(judge([], undefined))).toEqual(['seen: warning']);
+    expect(
+      judge(
+        Array.from({ length: 25 }, (_, index) => `s${index}`),
+        undefined,
+      ).at(-1)?.found,
+    ).toBe('and 5 more');
+  });
+
+  it('of another mirror are a wrong configuration', () => {
+    const mirror = {
+      service: { origin: 'https://feed.example', subscriptionIds: ['sub_7'] },
+      datasets: new Map(),
+    };
+    const found = judgeSubscriptions([subscription({ id: 'sub_1' })], configuration(undefined), {
+      checkpoint: null,
+      mirror,
+    });
+    expect(states(found)).toEqual(['sub_1: ok', 'mirror: trouble 78']);
+  });
+
+  it('name the dataset that is asked about: none that is held or left out', () => {
+    const learned = {
+      ...NOTHING_LEARNED,
+      subscriptions: [
+        subscription({ id: 'sub_1', datasetIds: ['of-held'] }),
+        subscription({ id: 'sub_2', datasetIds: ['left-out', 'parcels', 'roads'] }),
+      ],
+      checkpoint: {
+        ...remembered(),
+        holds: [hold({ kind: 'subscription', subscriptionId: 'sub_1' }), hold()],
+      },
+    };
+    expect(datasetToAsk(configuration(undefined), learned)).toBe('roads');
+    const listed = { ...learned, subscriptions: [subscription({ datasetIds: [], id: 'sub_2' })] };
+    expect(datasetToAsk(configuration(undefined), listed)).toBe(null);
+    expect(datasetToAsk(configuration(undefined), { ...listed, listedDatasetIds: ['zoning'] })).toBe(
+      'zoning',
+    );
+  });
+});
+
+describe('memory', () => {
+  it('that DuckDB may take whole is a warning, by what the container has', () => {
+    const machine = { memoryBytes: 16e9, constrainedMemoryBytes: 2e9, cores: 2 };
+    expect(memoryFindings(1e9, machine)).toEqual([]);
+    expect(states(memoryFindings(2e9, machine))).toEqual(['memory: warning']);
+    expect(memoryFindings(2e9, { ...machine, constrainedMemoryBytes: 0 })).toEqual([]);
+  });
+});
+
+describe('running the checks', () => {
+  const never = new AbortController().signal;
+  const patientOf = (signal: AbortSignal) =>
+    ({ version: '1', inspection: inspectConfiguration(inputOf({})), context: { signal } }) as Patient;
+  const check = (name: Check['name'], run: Check['run'], limitMs = 5_000): Check => ({ name, limitMs, run });
+
+  it('none stops another, and later ones know what earlier ones learned', async () => {
+    const found = await runChecks(
+      [
+        check('disk', () => {
+          throw new ServiceUnavailableError('Not there.', { hint: 'Wait.' });
+        }),
+        check('locks', async () => {
+          throw new TypeError('a slip');
+        }),
+        check('checkpoint', () => new Promise(() => {}), 1),
+        check('mirror', () => ({ findings: [], learned: { listedDatasetIds: ['parcels'] } })),
+        check('key', (_, { listedDatasetIds }) => ({ findings: [ok('seen', listedDatasetIds.join())] })),
+      ],
+      patientOf(never),
+    );
+    expect(found.map(({ check: name, findings }) => [name, ...states(findings)])).toEqual([
+      ['disk', 'disk: trouble 75'],
+      ['locks', 'locks: trouble 70'],
+      ['checkpoint', 'checkpoint: trouble 75'],
+      ['mirror'],
+      ['key', 'seen: ok'],
+    ]);
+    expect(found[0]?.findings[0]?.hints).toEqual(['Wait.']);
+    expect(found[1]?.findings[0]?.found).toContain('TypeError: a slip');
+    expect(found[2]?.findings[0]?.found).toContain('Not finished within 1 ms');
+    expect(found[4]?.findings[0]?.found).toBe('parcels');
+  });
+
+  it('a wish to stop ends them all', async () => {
+    const stopping = new AbortController();
+    const stopped = new InterruptedError('Stopped.');
+    const checks = [
+      check('disk', (_patient, _learned, signal) => {
+        stopping.abort(stopped);
+        signal.throwIfAborted();
+        return { findings: [] };
+      }),
+      check('locks', () => expect.unreachable()),
+    ];
+    await expect(runChecks(checks, patientOf(stopping.signal))).rejects.toBe(stopped);
+  });
+});
+
+describe('what is told', () => {
+  const SETTINGS: readonly InspectedSetting[] = [
+    {
+      key: 'service.baseUrl',
+      value: 'https://feed.example',
+      source: 'environment FEED_SYNC_BASE_URL',
+      trouble: null,
+    },
+    { key: 'lock.wait', value: null, source: 'file /f.yaml:3', trouble: 'is wrong' },
+  ];
+  const tell = (checks: Parameters<typeof diagnosisOf>[0]) =>
+    diagnosisOf(checks, { ...inspectConfiguration(inputOf({})), settings: SETTINGS });
+
+  it('is one short line for each finding, with what to do below it', () => {
+    const refused = {
+      ...trouble('key', 'The service refused.\nIt says: \u001b[2Jno', 77, 'Set a new one.'),
+      links: { keys: 'https://app.example/keys' },
+    };
+    const diagnosis = tell([
+      {
+        check: 'configuration',
+        findings: [ok('file', '/f.yaml'), warning('API key', 'Others can read it.', 'chmod 600 /f.yaml')],
+      },
+      { check: 'key', findings: [refused] },
+      { check: 'contract', findings: [skipped('names', 'Not asked.')] },
+    ]);
+    expect(renderDiagnosis(diagnosis)).toBe(
+      [
+        'configuration',
+        '  ok       file     /f.yaml',
+        '  WARNING  API key  Others can read it.',
+        '                    → chmod 600 /f.yaml',
+        '',
+        '    service.baseUrl  https://feed.example (environment FEED_SYNC_BASE_URL)',
+        '    lock.wait        file /f.yaml:3',
+        '',
+        'key',
+        '  TROUBLE  key      The service refused.',
+        '                    It says: \\u001b[2Jno',
+        '                    keys: https://app.example/keys',
+        '                    → Set a new one.',
+        '',
+        'contract',
+        '  skipped  names    Not asked.',
+        '',
+        '1 trouble, 1 warning, 1 not looked at.',
+      ].join('\n'),
+    );
+    expect(diagnosis).toMatchObject({ troubles: 1, warnings: 1, skipped: 1, exitCode: 77 });
+  });
+
+  it('ends with the most urgent code, warnings with 0', () => {
+    const all = [65, 75, 77, 78, 74, 70].map((code) => trouble('x', 'x', code as 65));
+    for (const [index, code] of [65, 75, 77, 78, 74, 70].entries()) {
+      expect(tell([{ check: 'disk', findings: all.slice(0, index + 1) }]).exitCode).toBe(code);
+    }
+    const calm = tell([{ check: 'disk', findings: [ok('x', 'x')] }]);
+    expect(renderDiagnosis(calm)).toMatch(/\n\nEverything is as it should be\.$/);
+    expect(tell([{ check: 'disk', findings: [warning('x', 'x')] }]).exitCode).toBe(0);
+  });
+
+  it('holds no secret in any form', () => {
+    const key = 'sk+live/0123456789';
+    const base64 = Buffer.from(key).toString('base64');
+    const hidden = { a: [`x ${key} y`, encodeURIComponent(key)], b: { c: `Basic ${base64}`, d: 7, e: null } };
+    expect(masked(hidden, [key, 'ab'])).toEqual({
+      a: ['x [secret] y', '[secret]'],
+      b: { c: 'Basic [secret]', d: 7, e: null },
+    });
+    expect(masked('cabbage', ['ab'])).toBe('cabbage');
+  });
+});

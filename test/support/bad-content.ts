@@ -138,6 +138,16 @@ export function publishChanges(feed: FixtureFeed, datasetId: string, ...pages: r
       claims: { counts, rowCount },
     },
   );
+  respondWithChanges(feed, datasetId, version, pages);
+}
+
+/** Answers for the changes of a version with `pages`: for each page, the JSON texts of its changes. */
+export function respondWithChanges(
+  feed: FixtureFeed,
+  datasetId: string,
+  version: number,
+  pages: readonly (readonly string[])[],
+): void {
   for (const [index, changes] of pages.entries()) {
     const next = index === pages.length - 1 ? 'null' : `"page ${index + 2}"`;
     const body = `{"datasetId":${JSON.stringify(datasetId)},"version":${version},"changes":[${changes.join()}],"nextCursor":${next}}`;

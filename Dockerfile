@@ -26,9 +26,7 @@ LABEL org.opencontainers.image.title="feed-sync" \
       org.opencontainers.image.description="Keeps a local DuckDB database equal to the datasets of a feed service." \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-# Two statements of DuckDB run at once, each on a thread of the pool that also writes files and looks up names.
 ENV NODE_ENV=production \
-    UV_THREADPOOL_SIZE=8 \
     FEED_SYNC_DATA_DIR=/data
 WORKDIR /app
 COPY --from=build /build/package.json ./

@@ -29,8 +29,11 @@ export function subscriptionTable(
   return renderTable(columns, rows, width);
 }
 
-function subscriptionWords({ state, quietReadAt }: SubscriptionStatus): string {
-  return quietReadAt === null ? state : `${state}; no event for longer than the service keeps them`;
+function subscriptionWords({ state, cursor, quietReadAt }: SubscriptionStatus): string {
+  if (quietReadAt === null) return state;
+  return cursor === null
+    ? `${state}; no events yet`
+    : `${state}; no event for longer than the service keeps them`;
 }
 
 /** Null where there is none to show. Of those that are left out, only tables that are here are shown. */

@@ -10,8 +10,9 @@ import { tableNameOf } from '../support/published.ts';
 
 const MOMENT = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 
-/** Of a dataset that nobody wants loaded again, looked at or retired. */
+/** Of a dataset that nobody wants left out, loaded again, looked at or retired. */
 const NOTHING_ASKED = {
+  isChosen: true,
   isReloadPending: false,
   isResyncPending: false,
   isLookPending: false,
@@ -94,6 +95,7 @@ describe('status', () => {
           cursor: 'evt_5',
           cursorAt: MOMENT,
           quietReadAt: null,
+          state: 'followed',
           isHeld: false,
         },
       ],
@@ -119,6 +121,7 @@ describe('status', () => {
             attempts: 1,
             failedAt: MOMENT,
             retryAt: MOMENT,
+            isOfContent: true,
           },
         },
         {
@@ -166,14 +169,14 @@ describe('status', () => {
 
     const { stdout } = await installed.run('status');
     expect(stdout).toMatch(new RegExp(`${zoning} .* up to date`));
-    expect(stdout).toContain(`Failed: ${parcels} (`);
+    expect(stdout).toContain(`Dataset ${parcels} failed at `);
     expect(stdout).toContain('help: https://app.feed.example/help/not_distributable');
     expect(stdout).toContain(`feed-sync resume --dataset ${permits}`);
   });
 
   it('shows text of the service without its control characters', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
-    feed.publisher.subscribe({ subscriptionId: 'sub_2', name: 'evil \u001b[2J\r\nname\u202e' });
+    feed.publisher.subscribe({ subscriptionId: 'sub_2', name: 'evil\u001b[2J\r\n' });
     const installed = await program({ feed });
     await once(installed);
     for (const command of ['status', 'subscriptions']) {
@@ -190,7 +193,7 @@ describe('subscriptions', () => {
     feed.publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [datasetOf('permits')] });
     const installed = await program({ feed });
     const { stdout } = await installed.run('subscriptions');
-    expect(stdout).toMatch(/sub_1 {2}All counties +5 {2}us-\S+, us-\S+, us-\S+ and 2 more/);
+    expect(stdout).toMatch(/sub_1 {9}All counties +5 {2}evt_5 +us-\S+, us-\S+, us-\S+ and 2 more/);
     const { subscriptions } = JSON.parse((await installed.run('subscriptions', '--json')).stdout);
     expect(subscriptions).toHaveLength(2);
     expect(subscriptions[1]).toEqual({

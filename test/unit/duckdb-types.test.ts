@@ -1,6 +1,8 @@
 /** F40: what a value is in the file it is in the mirror, to the last digit, or the dataset fails and says where. */
 
 import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ParquetSchema, ParquetWriter } from '@dsnp/parquetjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Destination } from '../../src/destination/destination.ts';
 import type { ColumnType } from '../../src/model/column.ts';
@@ -281,18 +283,34 @@ it('text is not JSON because its file says so', async () => {
   expect(error.message).toContain('"[12345["');
 });
 
-it('a file that DuckDB would cut without a word is refused', async () => {
-  const file = await parquet(
-    folder.path,
-    'nanoseconds.parquet',
-    `SELECT '2024-01-01 00:00:00.123456789'::TIMESTAMP_NS AS v`,
-  );
-  await claimUtc(file);
-  const unit = snapshot({ datasetId: 'nanoseconds', columns: [column('v', 'timestamp')], files: [file] });
-  const error = await loadError(mirror, unit);
-  expect(error).toBeInstanceOf(DataError);
-  expect(error.message).toContain('nanoseconds.parquet');
-  expect(error.message).toContain('timestamps in nanoseconds with a zone');
+describe('a file that DuckDB would cut without a word is refused', () => {
+  async function expectRefused(file: string, what: string): Promise<void> {
+    const unit = snapshot({ datasetId: 'cut', columns: [column('v', 'timestamp')], files: [file] });
+    const error = await loadError(mirror, unit);
+    expect(error).toBeInstanceOf(DataError);
+    expect(error.message).toBe(
+      `The file ${file.split('/').at(-1)} holds in the column "v" ${what}, which would be cut to microseconds.`,
+    );
+    expect(error).toMatchObject({ hint: expect.stringContaining('coerce_timestamps="us"') });
+  }
+
+  it('with nanoseconds and a zone', async () => {
+    const file = await parquet(
+      folder.path,
+      'nanoseconds.parquet',
+      `SELECT '2024-01-01 00:00:00.123456789'::TIMESTAMP_NS AS v`,
+    );
+    await claimUtc(file);
+    await expectRefused(file, 'timestamps in nanoseconds with a zone');
+  });
+
+  it('as INT96', async () => {
+    const file = join(folder.path, 'int96.parquet');
+    const writer = await ParquetWriter.openFile(new ParquetSchema({ v: { type: 'INT96' } }), file);
+    await writer.appendRow({ v: 1 });
+    await writer.close();
+    await expectRefused(file, 'timestamps as INT96');
+  });
 });
 
 async function replaceInFile(path: string, from: string, to: string): Promise<void> {

@@ -107,6 +107,9 @@ function refuseInexact(file: ParquetFile, { name }: ParquetColumn): void {
   if (inexact === null) return;
   throw new DataError(
     `The file ${file.file.name} holds in the column ${quoted(name)} ${inexact}, which would be cut to microseconds.`,
+    {
+      hint: 'Ask the service for timestamps in microseconds: coerce_timestamps="us" in pandas, TIMESTAMP_MICROS in Spark.',
+    },
   );
 }
 

@@ -52,9 +52,16 @@ const context: Context = {
   identity: { pid: process.pid, host: hostname(), uid: process.getuid?.() ?? null },
   runtime: { nodeVersion: nodeVersion.slice(1), operatingSystem: `${type()} ${release()} ${arch()}` },
   readFile: (path) => readFileSync(path, 'utf8'),
+  readStandardInput,
   clock: systemClock,
   random: systemRandom,
   signal: stopSignal(),
+  requests: {
+    onReload: (listener) => void process.on('SIGHUP', listener),
+    onPoll: (listener) => void process.on('SIGUSR2', listener),
+  },
+  microsecondsSinceBoot: () => process.hrtime.bigint() / 1_000n,
+  endAtOnce,
 };
 
 endQuietlyWhenNobodyReads();
@@ -67,7 +74,7 @@ function stopSignal(): AbortSignal {
   for (const [name, number] of Object.entries(SIGNALS)) {
     process.on(name, () => {
       if (controller.signal.aborted) {
-        if (systemClock.monotonicMs() - firstMs > SAME_REQUEST_MS) process.exit(ENDED_BY_SIGNAL + number);
+        if (systemClock.monotonicMs() - firstMs > SAME_REQUEST_MS) endAtOnce(ENDED_BY_SIGNAL + number);
         return;
       }
       firstMs = systemClock.monotonicMs();
@@ -77,6 +84,24 @@ function stopSignal(): AbortSignal {
     });
   }
   return controller.signal;
+}
+
+/**
+ * An exit waits for the threads of the process, and one of these may be in a statement that ends in an hour, or never. So
+ * the process becomes another one, which has none and ends with the code.
+ */
+function endAtOnce(code: number): never {
+  process.execve?.(process.execPath, [process.execPath, '--eval', `process.exit(${code})`], {});
+  return process.exit(code);
+}
+
+async function readStandardInput(maxCharacters: number): Promise<string> {
+  let text = '';
+  for await (const chunk of process.stdin.setEncoding('utf8')) {
+    text += chunk;
+    if (text.length > maxCharacters) break;
+  }
+  return text;
 }
 
 /** A terminal that was never told its size says 0. Either stream may be a file while the other is the screen. */

@@ -15,7 +15,7 @@ export async function once(configuration: Configuration, context: Context): Prom
   const { terminal, clock, signal } = context;
   const log = logFor(configuration, terminal);
   const progress = progressFor(terminal, clock, log);
-  const opened = await openParts({ configuration, context, log, progress, command: 'once' });
+  const opened = await openParts({ configuration, context, log, progress, command: 'once', signal });
   try {
     const result = await catchUp(opened.parts, signal);
     progress.end();

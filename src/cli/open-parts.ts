@@ -20,6 +20,8 @@ export interface OpenOptions {
   readonly progress: Progress;
   /** Who holds the instance lock, for people: the name of the command. */
   readonly command: string;
+  /** Interrupts the mirror when aborted. */
+  readonly signal: AbortSignal;
 }
 
 /**
@@ -32,7 +34,7 @@ export async function openParts(
   options: OpenOptions,
 ): Promise<{ readonly parts: Parts; readonly close: () => Promise<void> }> {
   await using opened = new AsyncDisposableStack();
-  const { configuration, context, log, progress, command } = options;
+  const { configuration, context, log, progress, command, signal } = options;
   const { clock, random, identity } = context;
   const { dataDirectory } = configuration;
   const lock = await acquireInstanceLock({
@@ -54,7 +56,7 @@ export async function openParts(
     ...configuration.duckdb,
     lockWaitMs: configuration.lock.waitMs,
     uid: identity.uid,
-    signal: context.signal,
+    signal,
     clock,
     random,
     log,

@@ -12,10 +12,12 @@ import { EXIT_CODES, EXIT_CODES_HELP, type ExitCode } from './exit-codes.ts';
 import { forget } from './forget.ts';
 import { init } from './init.ts';
 import { once } from './once.ts';
+import { defineOperatorCommands } from './operator/commands.ts';
 import { query } from './query.ts';
 import { QUERY_FORMATS, type QueryFormat } from './query-output.ts';
 import { type ResumeOptions, resume } from './resume.ts';
 import { resync } from './resync.ts';
+import { run } from './run.ts';
 import { flagsOf, settingOptions } from './settings.ts';
 import { status } from './status.ts';
 import { listSubscriptions } from './subscriptions.ts';
@@ -73,11 +75,21 @@ function defineProgram(version: string, context: Context, finish: Finish): Comma
   defineLocalCommands(program, context, finish);
   defineDoctor(program, version, context, finish);
   definePersonCommands(program, context, finish);
+  defineOperatorCommands(
+    program,
+    () => loadConfiguration(loadInput(program, context)).configuration,
+    context,
+    finish,
+  );
   return program;
 }
 
 function defineServiceCommands(program: Command, context: Context, finish: Finish): void {
   const configured = (): Configuration => loadConfiguration(loadInput(program, context)).configuration;
+  program
+    .command('run')
+    .description('follow the subscriptions until it is stopped')
+    .action(async () => finish(await run(configured, context)));
   program
     .command('once')
     .description('catch up with everything published so far, print a summary, exit')

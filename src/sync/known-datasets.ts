@@ -2,9 +2,19 @@
 
 import type { Held } from '../destination/destination.ts';
 import { holdOfEveryMember, standingHolds } from './holds.ts';
+import { needOf } from './need.ts';
 import type { Parts } from './parts.ts';
 import { isChosenDataset } from './selection.ts';
 import type { Known } from './state.ts';
+
+/**
+ * Whether something is to be done about it, as far as it is known without asking the service. What is held waits for a
+ * person; what failed is tried again, if only to find that its failure is over.
+ */
+export function isBehind({ want, held, hold, failure }: Known): boolean {
+  if (want.members.size === 0) return held !== null;
+  return hold === null && (failure !== null || needOf(held, want) !== 'nothing');
+}
 
 /** One dataset; null where nothing is to be done about it: nobody wants it and it has no table, or it was not chosen. */
 export function knownDataset(datasetId: string, held: Held, parts: Parts): Known | null {

@@ -8,9 +8,9 @@ import type { Hold } from '../checkpoint/checkpoint.ts';
 import {
   BusyError,
   ConfigurationError,
+  DatasetStorageError,
   FeedSyncError,
   InterruptedError,
-  NoRoomError,
   RefusalError,
   StorageError,
 } from '../model/errors.ts';
@@ -103,7 +103,7 @@ export function isOfOneDataset(error: unknown): error is Error {
 
 /** What holds the mirror or the checkpoint would make every other dataset wait for it just as long. */
 function concernsTheRun(error: unknown): boolean {
-  if (error instanceof NoRoomError) return false;
+  if (error instanceof DatasetStorageError) return false;
   return error instanceof StorageError || error instanceof BusyError || error instanceof ConfigurationError;
 }
 

@@ -10,8 +10,11 @@ import type { WorkOutcome } from './work.ts';
 import { startWriter } from './writer.ts';
 
 export interface Workshop {
-  /** Before any work: the destination learns of the datasets, and what was staged for others goes. */
-  open(known: readonly Known[]): Promise<void>;
+  /**
+   * Before any work on them: the destination learns of the datasets, and what was staged for others goes, but for those
+   * that are worked on.
+   */
+  open(known: readonly Known[], underWay?: Iterable<string>): Promise<void>;
   carryOut(work: Work, ground: Ground): Promise<WorkOutcome>;
   /** What was staged for the dataset is of no use any more. */
   discard(datasetId: string): Promise<void>;
@@ -24,8 +27,8 @@ export function inEarnest(parts: Parts, signal: AbortSignal): Workshop {
   const writer = startWriter(parts.destination);
   const tools = { parts, staging, writer, fetching: pLimit(VERSIONS_AT_ONCE), signal };
   return {
-    async open(known) {
-      await staging.keepOnly(known.map(({ want }) => want.datasetId));
+    async open(known, underWay = []) {
+      await staging.keepOnly([...known.map(({ want }) => want.datasetId), ...underWay]);
       await enroll(known, parts);
     },
     carryOut: (work, ground) => carryOut(work, ground, tools),

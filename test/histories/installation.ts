@@ -15,6 +15,7 @@ import type { Parts } from '../../src/sync/parts.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
 import { scriptPath } from '../support/child.ts';
 import { inputOf } from '../support/configuration.ts';
+import { IDLE_PROCESS } from '../support/idle-process.ts';
 import { type Program, program, type Running } from '../support/program.ts';
 
 export type Store = 'mirror' | 'checkpoint';
@@ -133,7 +134,9 @@ export class Installation {
       clock: this.#clock,
       random: { next: () => 0.5 },
       signal: new AbortController().signal,
+      ...IDLE_PROCESS,
     };
-    return { configuration, context, log: silentLog, progress: silentProgress, command: 'once' };
+    const { signal } = context;
+    return { configuration, context, log: silentLog, progress: silentProgress, command: 'once', signal };
   }
 }

@@ -10,6 +10,7 @@ import { Writable } from 'node:stream';
 import type { Context } from '../../src/cli/context.ts';
 import { start } from '../../src/cli/start.ts';
 import type { Clock } from '../../src/lib/clock.ts';
+import { IDLE_PROCESS } from './idle-process.ts';
 import { secretsInFiles, secretsInText } from './secret-search.ts';
 
 export interface Said {
@@ -24,6 +25,7 @@ export interface CommandLineOptions {
   readonly now: () => Date;
   /** Beside the three of a run. */
   readonly environment?: Readonly<Record<string, string>>;
+  readonly standardInput?: string;
 }
 
 /** An installation whose commands are run in this process. */
@@ -41,7 +43,12 @@ export interface CommandLine {
 /** Who every command is: in what is shown of it. */
 export const IDENTITY = { pid: 4_711, host: 'mirror-1', uid: 1_000 };
 
-export function commandLine({ feed, now, environment = {} }: CommandLineOptions): CommandLine {
+export function commandLine({
+  feed,
+  now,
+  environment = {},
+  standardInput = '',
+}: CommandLineOptions): CommandLine {
   const home = realpathSync(mkdtempSync(join(tmpdir(), 'feed-sync-commands-')));
   const dataDirectory = join(home, 'data');
   const printed: string[] = [];
@@ -54,7 +61,10 @@ export function commandLine({ feed, now, environment = {} }: CommandLineOptions)
   const runOn = async ({ width }: { readonly width: number }, ...words: readonly string[]): Promise<Said> => {
     const [stdout, stderr] = [collector(), collector()];
     const terminal = { stdout, stderr, width, isWatched: false, hasColor: false };
-    const exitCode = await start(words, '1.2.3', contextOf(terminal, home, variables, now));
+    const exitCode = await start(words, '1.2.3', {
+      ...contextOf(terminal, home, variables, now),
+      readStandardInput: async () => standardInput,
+    });
     const said = { exitCode, stdout: stdout.text(), stderr: stderr.text() };
     printed.push(said.stdout, said.stderr);
     return said;
@@ -80,7 +90,7 @@ function contextOf(
   workingDirectory: string,
   environment: Context['environment'],
   now: () => Date,
-): Context {
+): Omit<Context, 'readStandardInput'> {
   const clock: Clock = {
     now,
     monotonicMs: () => 0,
@@ -99,6 +109,7 @@ function contextOf(
     clock,
     random: { next: () => 0.5 },
     signal: new AbortController().signal,
+    ...IDLE_PROCESS,
   };
 }
 

@@ -14,6 +14,7 @@ import type { Finding, FindingState } from '../../src/cli/doctor/findings.ts';
 import type { Diagnosis } from '../../src/cli/doctor/view.ts';
 import { start } from '../../src/cli/start.ts';
 import { systemClock } from '../../src/lib/clock.ts';
+import { IDLE_PROCESS } from './idle-process.ts';
 import { secretsInText } from './secret-search.ts';
 
 export interface PatientOptions {
@@ -78,6 +79,10 @@ export function patient({
       clock: systemClock,
       random: { next: () => 0.5 },
       signal: new AbortController().signal,
+      requests: { onReload() {}, onPoll() {} },
+      microsecondsSinceBoot: () => 0n,
+      endAtOnce() {},
+      ...IDLE_PROCESS,
       ...context,
     });
     const said = { exitCode, stdout: stdout.text(), stderr: stderr.text() };

@@ -1,0 +1,95 @@
+/**
+ * What is done right now, as the catch-up tells it: kept for the state, counted, told to observers, and a line in the
+ * log for every commit. Everything that arrives feeds the watchdog.
+ */
+
+import type { Log } from '../lib/log.ts';
+import type { FeedEvent, UnreadableEvent } from '../model/event.ts';
+import { type Need, needOf } from '../sync/need.ts';
+import type { Progress } from '../sync/progress.ts';
+import type { Commit, DatasetResult } from '../sync/result.ts';
+import type { Session } from './session.ts';
+import type { ResyncReason, WorkState } from './state.ts';
+
+export class Activity implements Progress {
+  readonly #session: Session;
+  readonly #log: Log;
+  readonly #work = new Map<string, WorkState>();
+  /** What the steps that are under way are for. */
+  readonly #needs = new Map<string, Need>();
+  /** By subscription id: when the newest event was created, where its page said so. */
+  readonly #newest = new Map<string, Date>();
+
+  constructor(session: Session, log: Log) {
+    this.#session = session;
+    this.#log = log;
+  }
+
+  /** By dataset id. */
+  get work(): ReadonlyMap<string, WorkState> {
+    return this.#work;
+  }
+
+  /** When the newest event that was read here was created, else when it was read; null: none was. */
+  newestEventAt(subscriptionId: string): Date | null {
+    return this.#newest.get(subscriptionId) ?? null;
+  }
+
+  read(subscriptionId: string, events: readonly (FeedEvent | UnreadableEvent)[]): void {
+    for (const event of events) {
+      const type = event.kind === 'event' ? event.type : 'unreadable';
+      this.#session.tell({ kind: 'events', subscriptionId, type });
+      const createdAt = event.kind === 'event' ? event.createdAt : null;
+      this.#newest.set(subscriptionId, createdAt ?? this.#session.parts.clock.now());
+    }
+  }
+
+  started(): void {}
+
+  began(datasetId: string, step: string): void {
+    const { checkpoint, clock } = this.#session.parts;
+    const want = checkpoint.want(datasetId);
+    const held = this.#session.mirror.held.datasets.get(datasetId) ?? null;
+    if (want !== null) this.#needs.set(datasetId, needOf(held, want));
+    this.#work.set(datasetId, { step, since: clock.now(), bytes: 0 });
+    this.#log.debug({ dataset: datasetId, step }, 'Working.');
+  }
+
+  downloaded(bytes: number, datasetId: string): void {
+    const work = this.#work.get(datasetId);
+    if (work !== undefined) this.#work.set(datasetId, { ...work, bytes: work.bytes + bytes });
+    this.#session.tell({ kind: 'bytes', datasetId, bytes });
+  }
+
+  committed(dataset: string, commit: Commit): void {
+    this.#session.tell({
+      kind: 'commit',
+      datasetId: dataset,
+      commit,
+      resync: this.#resyncOf(dataset, commit),
+    });
+    this.#logCommit(dataset, commit);
+  }
+
+  settled(result: DatasetResult): void {
+    const { datasetId: dataset } = result;
+    this.#work.delete(dataset);
+    this.#needs.delete(dataset);
+    if (result.kind !== 'retired') return;
+    this.#session.tell({ kind: 'retired', datasetId: dataset });
+    this.#log.info({ dataset, table: result.table }, 'Retired: no subscription holds it any more.');
+  }
+
+  #resyncOf(datasetId: string, { kind, fromVersion }: Commit): ResyncReason | null {
+    if (kind !== 'snapshot' || fromVersion === null) return null;
+    const need = this.#needs.get(datasetId);
+    return need === 'reload' || need === 'resync' || need === 'schema' ? need : 'version';
+  }
+
+  #logCommit(dataset: string, commit: Commit): void {
+    const { kind, fromVersion, toVersion: version, rowCount: rows, versions, net, bytes } = commit;
+    const durationMs = Math.round(commit.durationMs);
+    const fields = { dataset, fromVersion, version, versions, ...net, rows, bytes, durationMs };
+    this.#log.info(fields, kind === 'snapshot' ? 'Loaded a snapshot.' : 'Applied changes.');
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * The datasets that are not where they should be, and when each is worked on. What something new is known of is due at
+ * once; what waits is tried again with growing waits; what the checkpoint tells when to try, then.
+ *
+ * Invariant: what is asked for while a dataset is worked on is not lost: it is due again when that work has ended.
+ */
+
+import type { Random } from '../lib/random.ts';
+import { LOOKING_AGAIN, retryWaitMs } from './retry-clocks.ts';
+
+/** A manifest that was read so shortly before a retry serves it: what waits for the same thing asks for it once. */
+const OFFERS_FRESH_MS = 10_000;
+
+export interface Item {
+  readonly datasetId: string;
+  /** When it may be worked on, on the monotonic clock. */
+  readonly dueMs: number;
+  /** What manifests offer has to have been read since then. */
+  readonly sinceMs: number;
+  /** Retries so far, without anything new. */
+  readonly attempts: number;
+  /** For people; null: it was not tried yet. */
+  readonly waitsFor: string | null;
+}
+
+export class Agenda {
+  readonly #items = new Map<string, Item>();
+  readonly #random: Random;
+
+  constructor(random: Random) {
+    this.#random = random;
+  }
+
+  get items(): ReadonlyMap<string, Item> {
+    return this.#items;
+  }
+
+  /** Something new is known of the dataset, and manifests that were read since `sinceMs` may know it, too. */
+  ask(datasetId: string, nowMs: number, sinceMs: number = nowMs): void {
+    const asked = this.#items.get(datasetId);
+    const isNewer = asked !== undefined && asked.attempts === 0 && asked.sinceMs > sinceMs;
+    this.#items.set(datasetId, {
+      datasetId,
+      dueMs: nowMs,
+      sinceMs: isNewer ? asked.sinceMs : sinceMs,
+      attempts: 0,
+      waitsFor: null,
+    });
+  }
+
+  /** `waitMs`: where the time is known; otherwise it grows with the attempts of `item`. */
+  postpone(item: Item, waitsFor: string, nowMs: number, waitMs: number | null = null): void {
+    if (this.#items.has(item.datasetId)) return;
+    const attempts = item.attempts + 1;
+    const dueMs = nowMs + (waitMs ?? retryWaitMs(LOOKING_AGAIN, attempts, this.#random));
+    this.#items.set(item.datasetId, {
+      datasetId: item.datasetId,
+      dueMs,
+      sinceMs: dueMs - OFFERS_FRESH_MS,
+      attempts,
+      waitsFor,
+    });
+  }
+
+  drop(datasetId: string): void {
+    this.#items.delete(datasetId);
+  }
+
+  /** Takes the one that is due for longest, of those that `isFree` lets; null: none. */
+  take(nowMs: number, isFree: (datasetId: string) => boolean): Item | null {
+    let next: Item | null = null;
+    for (const item of this.#items.values()) {
+      if (item.dueMs > nowMs || (next !== null && item.dueMs >= next.dueMs)) continue;
+      if (isFree(item.datasetId)) next = item;
+    }
+    if (next !== null) this.#items.delete(next.datasetId);
+    return next;
+  }
+
+  /** Whether anything has its time come. */
+  isDue(nowMs: number): boolean {
+    for (const { dueMs } of this.#items.values()) if (dueMs <= nowMs) return true;
+    return false;
+  }
+}

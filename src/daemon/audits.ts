@@ -1,0 +1,158 @@
+/**
+ * Audits: the subscriptions are listed, and of each that owes one the log is read to its head and the manifest compared
+ * with what is wanted. That is what `once` does. All owe one at the start and at every `audit.every`; one whose position
+ * is lost, or whose log names datasets that nobody knew of, owes it at once.
+ *
+ * Invariant: one at a time. What could not be audited goes on owing it, and is tried again by a clock of its own.
+ */
+
+import { ConfigurationError } from '../model/errors.ts';
+import type { Subscription } from '../model/subscription.ts';
+import { connect } from '../sync/connect.ts';
+import { follow } from '../sync/follow.ts';
+import { type Holds, standingHolds } from '../sync/holds.ts';
+import { isBehind, knownDatasets } from '../sync/known-datasets.ts';
+import { Followee } from './followee.ts';
+import type { Reader } from './reader.ts';
+import { ASKING_AGAIN, RetryClock } from './retry-clocks.ts';
+import type { Session } from './session.ts';
+
+/** Events of unknown datasets have the members read again, but not more often than this. */
+const LEAST_BETWEEN_MS = 60_000;
+
+export interface AuditsOptions {
+  readonly session: Session;
+  readonly reader: Reader;
+  readonly followees: Map<string, Followee>;
+  /** Nobody works on the mirror: it answers at once. */
+  readonly isMirrorIdle: () => boolean;
+  /** Every log was read: what left all subscriptions is judged now. */
+  readonly onRead: () => void;
+  /** The first audit met a configuration that can never be right. */
+  readonly onMisconfigured: (error: ConfigurationError) => void;
+}
+
+export class Audits {
+  readonly #options: AuditsOptions;
+  readonly #session: Session;
+  readonly #clock: RetryClock;
+  /** When all owe one, and when those that owe one have their turn; on the monotonic clock. */
+  #fullDueMs: number;
+  #owedDueMs = Number.POSITIVE_INFINITY;
+  #beganMs: number | null = null;
+  #isRunning = false;
+  #lastAt: Date | null = null;
+
+  constructor(options: AuditsOptions) {
+    this.#options = options;
+    this.#session = options.session;
+    this.#clock = new RetryClock(ASKING_AGAIN, options.session.random);
+    this.#fullDueMs = options.session.nowMs();
+  }
+
+  get isRunning(): boolean {
+    return this.#isRunning;
+  }
+
+  /** When the last one ended; null: none did. */
+  get lastAt(): Date | null {
+    return this.#lastAt;
+  }
+
+  /** On the monotonic clock. */
+  get dueMs(): number {
+    return Math.max(this.#clock.dueMs, Math.min(this.#fullDueMs, this.#owedDueMs));
+  }
+
+  /** Everything is audited, and at once. */
+  askForAll(): void {
+    this.#fullDueMs = this.#session.nowMs();
+    this.#clock.succeeded();
+  }
+
+  /** A failing one is tried at once. */
+  retryNow(): void {
+    if (this.#clock.attempts > 0) this.#clock.succeeded();
+  }
+
+  askFor(followee: Followee): void {
+    followee.owesAudit = true;
+    const earliestMs = (this.#beganMs ?? Number.NEGATIVE_INFINITY) + LEAST_BETWEEN_MS;
+    this.#owedDueMs = Math.min(this.#owedDueMs, Math.max(this.#session.nowMs(), earliestMs));
+  }
+
+  /** Never rejects. */
+  async run(): Promise<void> {
+    const startedMs = this.#session.nowMs();
+    const isFirst = this.#lastAt === null;
+    this.#isRunning = true;
+    this.#beganMs = startedMs;
+    try {
+      const isFull = startedMs >= this.#fullDueMs;
+      const subscriptions = await this.#connect();
+      if (isFull) this.#fullDueMs = startedMs + this.#session.timing.auditEveryMs;
+      this.#owedDueMs = Number.POSITIVE_INFINITY;
+      await this.#auditOwing(subscriptions, isFull, standingHolds(this.#session.parts));
+      this.#session.signal.throwIfAborted();
+      this.#conclude(startedMs);
+    } catch (error) {
+      this.#clock.failed(this.#session.nowMs());
+      if (isFirst && error instanceof ConfigurationError) this.#options.onMisconfigured(error);
+      else this.#options.reader.noteTrouble('service', error);
+    } finally {
+      this.#isRunning = false;
+    }
+  }
+
+  async #connect(): Promise<readonly Subscription[]> {
+    const { parts, mirror, signal, random } = this.#session;
+    const { followees, isMirrorIdle } = this.#options;
+    const { subscriptions } = await connect(parts, () => mirror.look(isMirrorIdle()), signal);
+    this.#session.over('service');
+    const listed = new Set(subscriptions.map(({ id }) => id));
+    for (const id of followees.keys()) if (!listed.has(id)) followees.delete(id);
+    for (const record of subscriptions) {
+      const followee = followees.get(record.id);
+      if (followee === undefined) {
+        followees.set(record.id, new Followee(record, random, this.#session.nowMs()));
+      } else followee.record = record;
+    }
+    return subscriptions;
+  }
+
+  async #auditOwing(records: readonly Subscription[], isFull: boolean, holds: Holds): Promise<void> {
+    const { followees, reader } = this.#options;
+    const all = records.flatMap((record) => followees.get(record.id) ?? []);
+    const owing = all.filter((followee) => {
+      followee.owesAudit ||= isFull;
+      return followee.owesAudit && holds.ofSubscription(followee.id) === null;
+    });
+    const ended = await Promise.all(
+      owing.map((followee) => reader.read(followee, (startedMs) => this.#audit(followee, startedMs))),
+    );
+    if (ended.every((isGood) => isGood)) return this.#clock.succeeded();
+    this.#clock.failed(this.#session.nowMs());
+    this.#owedDueMs = this.#session.nowMs();
+  }
+
+  async #audit(followee: Followee, startedMs: number): Promise<void> {
+    const { parts, mirror, manifests, signal } = this.#session;
+    const offers = await follow(followee.record, mirror.held, parts, signal);
+    manifests.keep(offers, startedMs);
+    followee.owesAudit = false;
+    followee.isLost = false;
+    this.#options.reader.noteRead(followee, startedMs);
+  }
+
+  /** What is behind is worked on, by the manifests that were just read. */
+  #conclude(startedMs: number): void {
+    const { parts, mirror, agenda } = this.#session;
+    this.#lastAt = parts.clock.now();
+    this.#options.onRead();
+    const nowMs = this.#session.nowMs();
+    for (const known of knownDatasets(parts, mirror.held)) {
+      if (isBehind(known)) agenda.ask(known.want.datasetId, nowMs, startedMs);
+    }
+    this.#session.tell({ kind: 'audit', durationMs: nowMs - startedMs });
+  }
+}

@@ -1,0 +1,292 @@
+/**
+ * The loop: it goes round several times a second and begins what has its time come, polls, audits and work on datasets,
+ * and waits for none of them. It sees what a person has decided in another process, notices when nothing moves any more,
+ * and ends when it is asked to.
+ *
+ * Invariant: going round costs next to nothing where nothing is due: no request, no file, a few reads of small tables.
+ */
+
+import type { Hold } from '../checkpoint/checkpoint.ts';
+import type { Random } from '../lib/random.ts';
+import { type ConfigurationError, InterruptedError } from '../model/errors.ts';
+import { standingHolds } from '../sync/holds.ts';
+import { isBehind, knownDataset, knownDatasets } from '../sync/known-datasets.ts';
+import type { Parts } from '../sync/parts.ts';
+import type { DatasetResult } from '../sync/result.ts';
+import type { Activity } from './activity.ts';
+import { Following } from './following.ts';
+import { HoldLog } from './hold-log.ts';
+import { cursorAgeMs, dueExpiryWarningMs } from './liveness.ts';
+import type { Notifier } from './notify.ts';
+import { Session, type Timing } from './session.ts';
+import type { DaemonState, Observed, Observer, SubscriptionState } from './state.ts';
+import { stateOfDaemon, type Watched } from './state-of.ts';
+import { statusSentence } from './status-sentence.ts';
+import { Working } from './working.ts';
+
+/** The loop goes round this often at least: what a person decides is seen within a second. */
+const TICK_MS = 500;
+/** What is under way has so long to end when the daemon ends. */
+export const DRAIN_LIMIT_MS = 25_000;
+/** The service manager is told how things stand this often at most. */
+const SENTENCE_EVERY_MS = 5_000;
+const DAY_MS = 86_400_000;
+
+/** How it ended. */
+export type End =
+  /** As `stop` asked. */
+  | { readonly kind: 'stopped' }
+  /** What was under way did not end in time: whoever waits for it waits for ever. */
+  | { readonly kind: 'stuck' }
+  /** The watchdog interrupted what was under way, and that has ended: the daemon may start anew. */
+  | { readonly kind: 'standstill' }
+  /** The workspace is refused and there is no mirror to keep: a person has to act first. */
+  | { readonly kind: 'refused'; readonly holds: readonly Hold[] }
+  | { readonly kind: 'misconfigured'; readonly error: ConfigurationError };
+
+export interface DaemonOptions {
+  readonly parts: Parts;
+  readonly random: Random;
+  readonly timing: Timing;
+  readonly notifier: Notifier;
+  /** Aborted when the daemon ends. The parts were opened with its signal, so that it interrupts the mirror, too. */
+  readonly ending: AbortController;
+}
+
+export class Daemon implements Observed {
+  readonly #session: Session;
+  readonly #activity: Activity;
+  readonly #following: Following;
+  readonly #working: Working;
+  readonly #holdLog: HoldLog;
+  readonly #notifier: Notifier;
+  readonly #behindSince = new Map<string, Date>();
+  readonly #stoodSince = new Map<string, Pick<SubscriptionState, 'standing' | 'standingSince'>>();
+  #end: End | null = null;
+  #wake = (): void => {};
+  #isAwake = false;
+  #othersStored: number;
+  /** As JSON: two of the same are told from two of different ones. */
+  #heldScopes = new Set<string>();
+  #caughtUpAt: Date | null = null;
+  #wentRoundMs: number;
+  #saidMs = Number.NEGATIVE_INFINITY;
+
+  constructor({ parts, random, timing, notifier, ending }: DaemonOptions) {
+    this.#session = new Session(parts, random, timing, ending);
+    this.#activity = this.#session.activity;
+    this.#notifier = notifier;
+    this.#holdLog = new HoldLog(parts.log);
+    this.#othersStored = parts.checkpoint.othersStored();
+    this.#wentRoundMs = this.#session.nowMs();
+    this.#following = new Following({
+      session: this.#session,
+      isMirrorIdle: () => this.#working.isIdle,
+      onRefused: () => this.#working.halt(new InterruptedError('The workspace is refused.')),
+      onMisconfigured: (error) => this.#finish({ kind: 'misconfigured', error }),
+    });
+    this.#working = new Working({
+      session: this.#session,
+      isAtHead: (subscriptionId) => this.#following.isAtHead(subscriptionId),
+      verdictOf: (datasetId) => this.#following.verdictOf(datasetId),
+      onSettled: (result) => this.#noteSettled(result),
+    });
+  }
+
+  /** Resolves when it has ended; all that was under way has ended with it, unless it is stuck. Never rejects. */
+  async run(): Promise<End> {
+    this.#notifier.ready();
+    const seeing = this.#seeMirror();
+    while (this.#end === null) {
+      this.#goRound();
+      if (this.#end === null) await this.#pause();
+    }
+    return await this.#drain(this.#end, seeing);
+  }
+
+  /** What is under way is finished or rolled back, and `run` ends. */
+  stop(): void {
+    this.#finish({ kind: 'stopped' });
+  }
+
+  pollNow(): void {
+    this.#following.pollNow();
+    this.#wakeUp();
+  }
+
+  state(): DaemonState {
+    return stateOfDaemon(this.#watched());
+  }
+
+  observe(observer: Observer): () => void {
+    return this.#session.observe(observer);
+  }
+
+  /** Trouble of the checkpoint in here is trouble of the run: the next round tries again. */
+  #goRound(): void {
+    this.#wentRoundMs = this.#session.nowMs();
+    try {
+      this.#seePerson();
+      const holds = standingHolds(this.#session.parts);
+      if (holds.workspace !== null && this.#hasNoMirror()) {
+        this.#finish({ kind: 'refused', holds: [holds.workspace] });
+      }
+      this.#following.begin(holds);
+      this.#working.fill();
+      this.#noteCaughtUp();
+      this.#warnOfExpiry();
+      this.#session.over('loop');
+    } catch (error) {
+      this.#session.met('loop', error);
+    }
+    this.#session.troubles.look(this.#session.nowMs());
+    this.#watch();
+    this.#tellNotifier();
+  }
+
+  async #pause(): Promise<void> {
+    if (!this.#isAwake) {
+      const woken = new AbortController();
+      this.#wake = () => woken.abort();
+      await this.#session.parts.clock.sleep(TICK_MS, woken.signal).catch(() => {});
+      this.#wake = () => {};
+    }
+    this.#isAwake = false;
+  }
+
+  #wakeUp(): void {
+    this.#isAwake = true;
+    this.#wake();
+  }
+
+  #finish(end: End): void {
+    this.#end ??= end;
+    this.#session.stop(new InterruptedError('The daemon was asked to end.'));
+    this.#wakeUp();
+  }
+
+  /** Also where nothing may be asked of the service: whether there is a mirror decides what becomes of a refusal. */
+  async #seeMirror(): Promise<void> {
+    try {
+      await this.#session.mirror.look(true);
+    } catch (error) {
+      this.#following.reader.noteTrouble('mirror', error);
+    }
+  }
+
+  /** Nothing is believed of a mirror that was not looked at yet. */
+  #hasNoMirror(): boolean {
+    return this.#session.mirror.isRead && this.#session.mirror.held.datasets.size === 0;
+  }
+
+  /** Another process has written down what a person decided: `resume`, `resync`, `forget`. */
+  #seePerson(): void {
+    const { parts, agenda, mirror } = this.#session;
+    const othersStored = parts.checkpoint.othersStored();
+    const holds = parts.checkpoint.holds();
+    this.#holdLog.look(holds);
+    const isChanged = othersStored !== this.#othersStored;
+    this.#othersStored = othersStored;
+    const standing = new Set(holds.map(({ refusal: { scope } }) => JSON.stringify(scope)));
+    const isLifted = [...this.#heldScopes].some((scope) => !standing.has(scope));
+    this.#heldScopes = standing;
+    if (!isChanged) return;
+    const nowMs = this.#session.nowMs();
+    for (const known of knownDatasets(parts, mirror.held)) {
+      if (isBehind(known)) agenda.ask(known.want.datasetId, nowMs);
+    }
+    if (!isLifted && parts.checkpoint.forgotten().length === 0) return;
+    this.#working.enrollAgain();
+    this.#following.audits.askForAll();
+  }
+
+  #noteSettled(result: DatasetResult): void {
+    const { parts, mirror } = this.#session;
+    const known = knownDataset(result.datasetId, mirror.held, parts);
+    for (const subscriptionId of known?.want.members ?? []) {
+      const followee = this.#following.followees.get(subscriptionId);
+      if (followee !== undefined && result.commits.length > 0) followee.movedMs = this.#session.nowMs();
+    }
+    if (known === null || !isBehind(known)) this.#behindSince.delete(result.datasetId);
+    this.#wakeUp();
+  }
+
+  /** Since when each is behind is known from when it came onto the agenda. */
+  #noteCaughtUp(): void {
+    const { agenda, parts } = this.#session;
+    const now = parts.clock.now();
+    for (const datasetId of agenda.items.keys()) {
+      if (!this.#behindSince.has(datasetId)) this.#behindSince.set(datasetId, now);
+    }
+    if (this.#caughtUpAt !== null || this.#following.audits.lastAt === null) return;
+    if (this.#working.isIdle && !agenda.isDue(this.#session.nowMs())) this.#caughtUpAt = now;
+  }
+
+  #warnOfExpiry(): void {
+    const { checkpoint, clock, log } = this.#session.parts;
+    for (const followed of checkpoint.followed().values()) {
+      const followee = this.#following.followees.get(followed.subscriptionId);
+      if (followee === undefined) continue;
+      const ageMs = cursorAgeMs(followed, clock.now());
+      const due = dueExpiryWarningMs(ageMs, followee.warnedMs);
+      if (ageMs === 0 || due === null) {
+        if (ageMs < DAY_MS) followee.warnedMs = null;
+        continue;
+      }
+      followee.warnedMs = due;
+      const { subscriptionId: subscription, cursor, cursorAt: since } = followed;
+      log.warn(
+        { subscription, position: cursor?.text ?? null, since, daysLeft: due / DAY_MS },
+        'No event has come for long: once the position in the log expires, tables that changes led on are loaded again.',
+      );
+    }
+  }
+
+  #watch(): void {
+    const isUnderWay = !this.#working.isIdle || !this.#following.isIdle;
+    if (!this.#session.watchdog.standsStill(this.#session.nowMs(), isUnderWay)) return;
+    this.#session.tell({ kind: 'interruption' });
+    this.#session.parts.log.error({}, 'Nothing moves any more: what is under way is interrupted.');
+    this.#finish({ kind: 'standstill' });
+  }
+
+  /** Progress and planned idleness feed the service manager's watchdog; a standstill does not. */
+  #tellNotifier(): void {
+    const nowMs = this.#session.nowMs();
+    if (nowMs - this.#session.watchdog.movedMs < TICK_MS * 4) this.#notifier.progress();
+    if (nowMs - this.#saidMs < SENTENCE_EVERY_MS) return;
+    this.#saidMs = nowMs;
+    this.#notifier.status(statusSentence(this.#watched()));
+  }
+
+  async #drain(end: End, seeing: Promise<void>): Promise<End> {
+    const { clock } = this.#session.parts;
+    const ended = Promise.all([seeing, this.#working.ended(), this.#following.ended()]).then(() => end);
+    const late = new AbortController();
+    const stuck = clock.sleep(DRAIN_LIMIT_MS, late.signal).then((): End => ({ kind: 'stuck' }));
+    try {
+      return await Promise.race([ended, stuck]);
+    } finally {
+      late.abort(new InterruptedError('It ended in time.'));
+      await stuck.catch(() => {});
+    }
+  }
+
+  #watched(): Watched {
+    return {
+      session: this.#session,
+      following: this.#following,
+      activity: this.#activity,
+      phase: this.#phase(),
+      caughtUpAt: this.#caughtUpAt,
+      wentRoundMs: this.#wentRoundMs,
+      behindSince: this.#behindSince,
+      stoodSince: this.#stoodSince,
+    };
+  }
+
+  #phase(): DaemonState['phase'] {
+    if (this.#end !== null) return 'draining';
+    return this.#following.audits.lastAt === null ? 'starting' : 'following';
+  }
+}

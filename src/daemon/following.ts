@@ -1,0 +1,169 @@
+/**
+ * Reads what the subscriptions say: cheap polls of their logs, and at times an audit of all that is wanted. What is
+ * found to be behind is put on the agenda.
+ *
+ * Invariants: a subscription is read by one at a time, and none waits for another; a poll with nothing new is one
+ * request; nothing is asked of the service for what is held.
+ */
+
+import type { ConfigurationError } from '../model/errors.ts';
+import type { Holds } from '../sync/holds.ts';
+import { judgeRetirements } from '../sync/judge-retirements.ts';
+import { isBehind, knownDataset } from '../sync/known-datasets.ts';
+import { readLog } from '../sync/read-log.ts';
+import type { RetirementVerdict } from '../sync/retirement.ts';
+import { Audits } from './audits.ts';
+import type { Followee } from './followee.ts';
+import { Reader } from './reader.ts';
+import type { Session } from './session.ts';
+
+/** What may be retired is judged anew after this, and whenever a log was read that says that something left. */
+const VERDICT_KEPT_MS = 1_000;
+
+export interface FollowingOptions {
+  readonly session: Session;
+  /** Nobody works on the mirror: it answers at once. */
+  readonly isMirrorIdle: () => boolean;
+  /** The service refused the workspace: everything is to stop. */
+  readonly onRefused: () => void;
+  /** The first audit met a configuration that can never be right. */
+  readonly onMisconfigured: (error: ConfigurationError) => void;
+}
+
+export class Following {
+  readonly audits: Audits;
+  readonly #session: Session;
+  readonly reader: Reader;
+  readonly #followees = new Map<string, Followee>();
+  readonly #underWay = new Set<Promise<void>>();
+  /** When the reading began that last saw a dataset leave, on the monotonic clock. */
+  #leftMs = Number.NEGATIVE_INFINITY;
+  #verdict: Judged | null = null;
+
+  constructor({ session, isMirrorIdle, onRefused, onMisconfigured }: FollowingOptions) {
+    this.#session = session;
+    this.reader = new Reader(session, onRefused);
+    this.audits = new Audits({
+      session,
+      reader: this.reader,
+      followees: this.#followees,
+      isMirrorIdle,
+      onRead: () => this.#judge(),
+      onMisconfigured,
+    });
+  }
+
+  get followees(): ReadonlyMap<string, Followee> {
+    return this.#followees;
+  }
+
+  get isIdle(): boolean {
+    return this.#underWay.size === 0;
+  }
+
+  /** Polls and audits whose time has come begin; nothing is waited for. */
+  begin(holds: Holds): void {
+    if (this.#session.signal.aborted || holds.workspace !== null) return;
+    const nowMs = this.#session.nowMs();
+    const due = [...this.#followees.values()].filter((followee) => this.#isPollDue(followee, holds, nowMs));
+    if (!this.audits.isRunning && nowMs >= this.audits.dueMs && this.#isAuditsTurn(due)) {
+      this.#run(this.audits.run());
+    }
+    for (const followee of due) {
+      if (!(this.audits.isRunning && followee.owesAudit)) this.#run(this.#poll(followee));
+    }
+  }
+
+  /** Every subscription is polled at once. */
+  pollNow(): void {
+    for (const followee of this.#followees.values()) {
+      followee.pollDueMs = 0;
+      followee.retry.succeeded();
+    }
+    this.audits.retryNow();
+  }
+
+  /** When the next poll is due, on the monotonic clock. */
+  nextPollMs(): number {
+    return Math.min(this.audits.dueMs, ...[...this.#followees.values()].map(({ dueMs }) => dueMs));
+  }
+
+  isAtHead(subscriptionId: string): boolean {
+    return (this.#followees.get(subscriptionId)?.headAtMs ?? null) !== null;
+  }
+
+  verdictOf(datasetId: string): RetirementVerdict {
+    const kept = this.#verdict;
+    const isNew = kept !== null && this.#session.nowMs() - kept.madeMs < VERDICT_KEPT_MS;
+    return (isNew ? kept : this.#judge()).of(datasetId);
+  }
+
+  async ended(): Promise<void> {
+    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
+  }
+
+  #run(task: Promise<unknown>): void {
+    const running = task.then(() => void this.#underWay.delete(running));
+    this.#underWay.add(running);
+  }
+
+  #isPollDue(followee: Followee, holds: Holds, nowMs: number): boolean {
+    if (followee.isBusy || followee.isLost || holds.ofSubscription(followee.id) !== null) return false;
+    return nowMs >= followee.dueMs;
+  }
+
+  /** An audit takes the place of a poll, so that a schedule says when anything is asked; one that is owed waits for none. */
+  #isAuditsTurn(due: readonly Followee[]): boolean {
+    const { size } = this.#followees;
+    return size === 0 || due.length > 0 || [...this.#followees.values()].some(({ owesAudit }) => owesAudit);
+  }
+
+  #poll(followee: Followee): Promise<boolean> {
+    const { parts, signal } = this.#session;
+    return this.reader.read(followee, async (startedMs) => {
+      const { end, datasetIds } = await readLog(followee, parts, signal);
+      this.#noteNews(followee, datasetIds, startedMs);
+      if (end === 'expired') {
+        followee.isLost = true;
+        this.audits.askFor(followee);
+      } else this.reader.noteRead(followee, end === 'head' ? startedMs : null);
+    });
+  }
+
+  #noteNews(followee: Followee, datasetIds: ReadonlySet<string>, startedMs: number): void {
+    const { parts, mirror, agenda } = this.#session;
+    const nowMs = this.#session.nowMs();
+    if (datasetIds.size > 0) followee.movedMs = nowMs;
+    for (const datasetId of datasetIds) {
+      const want = parts.checkpoint.want(datasetId);
+      const isKnown =
+        want?.members.has(followee.id) === true || want?.formerMembers.has(followee.id) === true;
+      if (!isKnown) this.audits.askFor(followee);
+      const known = knownDataset(datasetId, mirror.held, parts);
+      if (known === null || !isBehind(known)) continue;
+      if (known.want.members.size === 0) this.#noteLeft(startedMs);
+      agenda.ask(datasetId, nowMs);
+    }
+  }
+
+  /** Whatever was read before may not know yet that the dataset has come back elsewhere. */
+  #noteLeft(startedMs: number): void {
+    this.#leftMs = Math.max(this.#leftMs, startedMs);
+    this.#verdict = null;
+  }
+
+  #judge(): Judged {
+    const { mirror, parts } = this.#session;
+    const readToHead = [...this.#followees.values()].filter(
+      ({ headAtMs }) => headAtMs !== null && headAtMs >= this.#leftMs,
+    );
+    const ids = new Set(readToHead.map(({ id }) => id));
+    this.#verdict = { madeMs: this.#session.nowMs(), of: judgeRetirements(mirror.held, ids, parts) };
+    return this.#verdict;
+  }
+}
+
+interface Judged {
+  readonly madeMs: number;
+  readonly of: (datasetId: string) => RetirementVerdict;
+}

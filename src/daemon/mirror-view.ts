@@ -1,0 +1,70 @@
+/**
+ * What the mirror has, without asking it each time: read once, and kept up with what is committed. The mirror is asked
+ * again only where nobody works on it, because a large load keeps everybody else waiting for hours.
+ *
+ * Invariant: the view may be behind the mirror where somebody else has changed that, and never ahead of it. What is
+ * planned from it is checked by the mirror itself when it is committed.
+ */
+
+import type { Destination, Held, HeldDataset, Outcome } from '../destination/destination.ts';
+
+export class MirrorView {
+  readonly #destination: Destination;
+  readonly #datasets = new Map<string, HeldDataset>();
+  #service: Held['service'] = null;
+  #isRead = false;
+  /** The mirror, watched: whoever works on it keeps the view up. */
+  readonly destination: Destination;
+
+  constructor(destination: Destination) {
+    this.#destination = destination;
+    this.destination = {
+      has: () => this.#read(),
+      enroll: async (enrolment) => {
+        await destination.enroll(enrolment);
+        const before = this.#service?.subscriptionIds ?? [];
+        const subscriptionIds = [...new Set([...before, ...enrolment.subscriptionIds])].filter(
+          (id) => !enrolment.forgottenSubscriptionIds.includes(id),
+        );
+        this.#service = { origin: enrolment.origin, subscriptionIds };
+      },
+      prepare: (unit) => destination.prepare(unit),
+      commit: async (units) => {
+        const outcomes = await destination.commit(units);
+        for (const outcome of outcomes) this.#note(outcome);
+        return outcomes;
+      },
+      close: () => destination.close(),
+    };
+  }
+
+  /** Whether the mirror was looked at, ever. */
+  get isRead(): boolean {
+    return this.#isRead;
+  }
+
+  /** The tables as they are now: what is committed later is in it, too. */
+  get held(): Held {
+    return { service: this.#service, datasets: this.#datasets };
+  }
+
+  /** `isIdle`: nobody works on the mirror, so that it answers at once. */
+  async look(isIdle: boolean): Promise<Held> {
+    if (isIdle || !this.#isRead) await this.#read();
+    return this.held;
+  }
+
+  async #read(): Promise<Held> {
+    const read = await this.#destination.has();
+    this.#service = read.service;
+    this.#datasets.clear();
+    for (const [datasetId, table] of read.datasets) this.#datasets.set(datasetId, table);
+    this.#isRead = true;
+    return this.held;
+  }
+
+  #note(outcome: Outcome): void {
+    if (outcome.kind === 'committed') this.#datasets.set(outcome.datasetId, outcome.committed.held);
+    else if (outcome.kind === 'retired') this.#datasets.delete(outcome.datasetId);
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * What the parts of a running daemon share: the parts of a catch-up, what is known of the mirror, what is to be done,
+ * what is wrong. Made anew when the daemon starts anew inside its process.
+ */
+
+import type { Cadence } from '../configuration/configuration.ts';
+import type { Random } from '../lib/random.ts';
+import { KeptManifests } from '../sync/offer-book.ts';
+import type { Parts } from '../sync/parts.ts';
+import { Activity } from './activity.ts';
+import { Agenda } from './agenda.ts';
+import { MirrorView } from './mirror-view.ts';
+import { untilNextPollMs } from './next-poll.ts';
+import type { Happening, Observer } from './state.ts';
+import { Counts } from './tally.ts';
+import { TroubleLog } from './trouble-log.ts';
+import { Watchdog } from './watchdog.ts';
+
+export interface Timing {
+  readonly poll: Cadence;
+  readonly auditEveryMs: number;
+}
+
+export class Session {
+  readonly parts: Parts;
+  readonly random: Random;
+  readonly timing: Timing;
+  readonly startedAt: Date;
+  readonly mirror: MirrorView;
+  readonly agenda: Agenda;
+  readonly manifests: KeptManifests;
+  readonly troubles: TroubleLog;
+  readonly watchdog: Watchdog;
+  readonly activity: Activity;
+  readonly counts = new Counts();
+  readonly #observers = new Set<Observer>();
+  readonly #ending: AbortController;
+
+  constructor(parts: Parts, random: Random, timing: Timing, ending: AbortController) {
+    const { clock, log } = parts;
+    this.#ending = ending;
+    this.activity = new Activity(this, log);
+    this.random = random;
+    this.timing = timing;
+    this.startedAt = clock.now();
+    this.mirror = new MirrorView(parts.destination);
+    this.agenda = new Agenda(random);
+    this.manifests = new KeptManifests(parts);
+    this.troubles = new TroubleLog(log);
+    this.watchdog = new Watchdog(clock.monotonicMs());
+    this.parts = { ...parts, destination: this.mirror.destination, progress: this.activity };
+  }
+
+  /** Aborted when the session ends: whatever is under way is to end, too. */
+  get signal(): AbortSignal {
+    return this.#ending.signal;
+  }
+
+  stop(reason: Error): void {
+    this.#ending.abort(reason);
+  }
+
+  nowMs(): number {
+    return this.parts.clock.monotonicMs();
+  }
+
+  /** When a subscription that is read now is polled next, on the monotonic clock. */
+  nextPollMs(): number {
+    return this.nowMs() + untilNextPollMs(this.timing.poll, this.parts.clock.now(), this.random);
+  }
+
+  observe(observer: Observer): () => void {
+    this.#observers.add(observer);
+    return () => void this.#observers.delete(observer);
+  }
+
+  /** Counts it and tells whoever looks on. Nothing depends on those; one that throws is cut off. */
+  tell(happening: Happening): void {
+    this.watchdog.moved(this.nowMs());
+    this.counts.add(happening);
+    for (const observer of this.#observers) {
+      try {
+        observer(happening);
+      } catch (error) {
+        this.#observers.delete(observer);
+        this.parts.log.error({ why: String(error) }, 'An observer failed and is told no more.');
+      }
+    }
+  }
+
+  /** Trouble that goes on until `over` is called for the same thing. */
+  met(of: string, error: unknown): void {
+    const trouble = error instanceof Error ? error : new Error(String(error));
+    this.troubles.met(of, trouble, this.parts.clock.now(), this.nowMs());
+  }
+
+  over(of: string): void {
+    this.troubles.over(of, this.nowMs());
+  }
+}

@@ -1,0 +1,125 @@
+/** A snapshot of the state, put together from what the parts of the daemon know when it is asked for. */
+
+import type { Failure } from '../checkpoint/checkpoint.ts';
+import type { HeldDataset } from '../destination/destination.ts';
+import type { Want } from '../model/want.ts';
+import { type Holds, standingHolds } from '../sync/holds.ts';
+import { isBehind, knownDatasets } from '../sync/known-datasets.ts';
+import type { Known } from '../sync/state.ts';
+import type { Activity } from './activity.ts';
+import type { Followee } from './followee.ts';
+import type { Following } from './following.ts';
+import { cursorAgeMs, cursorExpiresAt, standingOf } from './liveness.ts';
+import type { Session } from './session.ts';
+import type { DaemonState, DatasetState, SubscriptionState } from './state.ts';
+
+export interface Watched {
+  readonly session: Session;
+  readonly following: Following;
+  readonly activity: Activity;
+  readonly phase: DaemonState['phase'];
+  readonly caughtUpAt: Date | null;
+  /** When the loop last went round, on the monotonic clock. */
+  readonly wentRoundMs: number;
+  /** By dataset id: since when it is known to be behind. */
+  readonly behindSince: ReadonlyMap<string, Date>;
+  /** By subscription id: how it stood when it was last looked at, and since when. */
+  readonly stoodSince: Map<string, Pick<SubscriptionState, 'standing' | 'standingSince'>>;
+}
+
+export function stateOfDaemon(watched: Watched): DaemonState {
+  const { session, following } = watched;
+  const { parts, mirror } = session;
+  const now = parts.clock.now();
+  const nowMs = session.nowMs();
+  const holds = standingHolds(parts);
+  const known = knownDatasets(parts, mirror.held);
+  const at = (dueMs: number): Date => new Date(now.getTime() + Math.max(0, finite(dueMs) - nowMs));
+  return {
+    startedAt: session.startedAt,
+    now,
+    phase: watched.phase,
+    loopSilentMs: nowMs - watched.wentRoundMs,
+    caughtUpAt: watched.caughtUpAt,
+    lastAuditAt: following.audits.lastAt,
+    nextAuditAt: at(following.audits.dueMs),
+    nextPollAt: at(following.nextPollMs()),
+    subscriptions: new Map(
+      [...following.followees.values()].map((followee) => [
+        followee.id,
+        subscriptionState(followee, hasWorkLeft(followee.id, known), holds, watched),
+      ]),
+    ),
+    datasets: new Map(known.map((each) => [each.want.datasetId, datasetState(each, at, watched)])),
+    holds: parts.checkpoint.holds(),
+    troubles: session.troubles.standing(nowMs),
+    tally: session.counts.tally(),
+  };
+}
+
+/** A moment that never comes is as far away as a day. */
+function finite(dueMs: number): number {
+  return Number.isFinite(dueMs) ? dueMs : 86_400_000;
+}
+
+function hasWorkLeft(subscriptionId: string, known: readonly Known[]): boolean {
+  return known.some((each) => each.want.members.has(subscriptionId) && isBehind(each));
+}
+
+export function subscriptionState(
+  followee: Followee,
+  hasWorkLeft: boolean,
+  holds: Holds,
+  { session, activity, stoodSince }: Watched,
+): SubscriptionState {
+  const { clock, checkpoint } = session.parts;
+  const now = clock.now();
+  const followed = checkpoint.followed().get(followee.id) ?? null;
+  const standing = standingOf({
+    isHeld: holds.workspace !== null || holds.ofSubscription(followee.id) !== null,
+    isFailing: followee.isFailing,
+    isAtHead: followee.headAtMs !== null,
+    hasWorkLeft,
+    sinceMovedMs: session.nowMs() - followee.movedMs,
+  });
+  const before = stoodSince.get(followee.id);
+  const standingSince = before?.standing === standing ? before.standingSince : now;
+  stoodSince.set(followee.id, { standing, standingSince });
+  return {
+    subscriptionId: followee.id,
+    name: followee.name,
+    standing,
+    standingSince,
+    lastPollAt: followee.lastPollAt,
+    lastGoodPollAt: followee.lastGoodPollAt,
+    cursor: followed?.cursor?.text ?? null,
+    lastEventAt: activity.newestEventAt(followee.id) ?? followed?.cursorAt ?? null,
+    head: followee.head?.text ?? null,
+    cursorAgeMs: followed === null ? 0 : cursorAgeMs(followed, now),
+    cursorExpiresAt: followed === null ? null : cursorExpiresAt(followed),
+  };
+}
+
+function datasetState(
+  { want, held, failure }: { want: Want; held: HeldDataset | null; failure: Failure | null },
+  at: (dueMs: number) => Date,
+  { session, activity, behindSince }: Watched,
+): DatasetState {
+  const { datasetId } = want;
+  const item = session.agenda.items.get(datasetId) ?? null;
+  const isWaiting = item !== null && item.waitsFor !== null;
+  return {
+    datasetId,
+    tableName: held?.tableName ?? null,
+    version: held?.version ?? null,
+    wantedVersion: want.atLeastVersion,
+    rowCount: held?.rowCount ?? null,
+    publishedAt: held?.publishedAt ?? null,
+    appliedAt: held?.appliedAt ?? null,
+    behindSince: behindSince.get(datasetId) ?? null,
+    work: activity.work.get(datasetId) ?? null,
+    retryAt: isWaiting ? at(item.dueMs) : null,
+    waitsFor: isWaiting ? item.waitsFor : null,
+    failure,
+  };
+}

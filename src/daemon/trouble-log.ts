@@ -1,0 +1,110 @@
+/**
+ * Trouble that goes on, told once when it begins, louder as it lasts, and once when it is over. However often it is met
+ * in between, nobody is told again.
+ */
+
+import type { Log } from '../lib/log.ts';
+import { formatDuration } from '../lib/units.ts';
+import { FeedSyncError } from '../model/errors.ts';
+import type { StandingTrouble } from './state.ts';
+
+/** What may pass by itself is worth a look after this. */
+export const WARN_AFTER_MS = 5 * 60_000;
+/** After this it has not passed by itself. */
+export const ERROR_AFTER_MS = 30 * 60_000;
+/** Trouble of the run as a whole that lasts so long is a stall, which health reports. */
+export const STALL_AFTER_MS = 15 * 60_000;
+
+type Level = 'info' | 'warn' | 'error';
+
+const LEVELS: readonly Level[] = ['info', 'warn', 'error'];
+
+interface Standing {
+  readonly of: string;
+  readonly since: Date;
+  readonly sinceMs: number;
+  error: Error;
+  attempts: number;
+  told: Level;
+}
+
+/** How loud trouble is that has lasted so long. A bug is told at once; what does not pass by itself, soon. */
+export function loudness(error: Error, lastedMs: number): Level {
+  if (!(error instanceof FeedSyncError) || lastedMs >= ERROR_AFTER_MS) return 'error';
+  return error.disposition === 'stop' || lastedMs >= WARN_AFTER_MS ? 'warn' : 'info';
+}
+
+export class TroubleLog {
+  readonly #log: Log;
+  readonly #standing = new Map<string, Standing>();
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /** `of`: what it belongs to, `run`, `subscription sub_1`, `dataset parcels`. */
+  met(of: string, error: Error, now: Date, nowMs: number): void {
+    const known = this.#standing.get(of);
+    if (known === undefined || known.error.name !== error.name) {
+      const since = known?.since ?? now;
+      const sinceMs = known?.sinceMs ?? nowMs;
+      const told = loudness(error, nowMs - sinceMs);
+      this.#standing.set(of, { of, since, sinceMs, error, attempts: (known?.attempts ?? 0) + 1, told });
+      this.#tell(told, of, error, nowMs - sinceMs);
+      return;
+    }
+    known.error = error;
+    known.attempts += 1;
+  }
+
+  /** Tells what has become worse by lasting. */
+  look(nowMs: number): void {
+    for (const standing of this.#standing.values()) {
+      const lastedMs = nowMs - standing.sinceMs;
+      const level = loudness(standing.error, lastedMs);
+      if (LEVELS.indexOf(level) <= LEVELS.indexOf(standing.told)) continue;
+      standing.told = level;
+      this.#tell(level, standing.of, standing.error, lastedMs);
+    }
+  }
+
+  over(of: string, nowMs: number): void {
+    const standing = this.#standing.get(of);
+    if (standing === undefined) return;
+    this.#standing.delete(of);
+    const lasted = formatDuration(nowMs - standing.sinceMs);
+    // Who saw it begin sees it end, and no alarm goes off for good news.
+    this.#log[standing.told === 'info' ? 'info' : 'warn'](
+      { of, error: standing.error.name, lasted },
+      'The trouble is over.',
+    );
+  }
+
+  /** The longest first. */
+  standing(nowMs: number): readonly StandingTrouble[] {
+    return [...this.#standing.values()]
+      .sort((left, right) => left.sinceMs - right.sinceMs)
+      .map(({ of, error, since, sinceMs, attempts }) => ({
+        of,
+        error: error.name,
+        message: error.message,
+        hint: error instanceof FeedSyncError ? error.hint : null,
+        since,
+        attempts,
+        isStall: nowMs - sinceMs >= STALL_AFTER_MS,
+      }));
+  }
+
+  #tell(level: Level, of: string, error: Error, lastedMs: number): void {
+    const hint = error instanceof FeedSyncError ? error.hint : null;
+    const fields = {
+      of,
+      error: error.name,
+      why: error.message,
+      ...(hint === null ? {} : { hint }),
+      ...(lastedMs === 0 ? {} : { lasted: formatDuration(lastedMs) }),
+      ...(error instanceof FeedSyncError ? {} : { stack: error.stack }),
+    };
+    this.#log[level](fields, lastedMs === 0 ? 'Trouble; it is tried again.' : 'The trouble goes on.');
+  }
+}

@@ -1,0 +1,196 @@
+/**
+ * Works on the datasets of the agenda: several side by side, each alone, beside the following of the logs. How one
+ * ended decides when it is worked on again.
+ *
+ * Invariants: a dataset is never worked on twice at once; while trouble of the run lasts nothing is begun before its
+ * retry clock says so; what the workspace was refused stops everything at once.
+ */
+
+import { InterruptedError } from '../model/errors.ts';
+import { DATASETS_AT_ONCE } from '../sync/catch-up.ts';
+import { standingHolds } from '../sync/holds.ts';
+import { isBehind, knownDataset, knownDatasets } from '../sync/known-datasets.ts';
+import { type Reconciliation, reconcile } from '../sync/reconcile.ts';
+import type { DatasetResult, Trouble } from '../sync/result.ts';
+import type { RetirementVerdict } from '../sync/retirement.ts';
+import type { Known } from '../sync/state.ts';
+import { watchTroubles } from '../sync/trouble.ts';
+import { inEarnest, type Workshop } from '../sync/workshop.ts';
+import type { Item } from './agenda.ts';
+import { RetryClock, WORKING_AGAIN } from './retry-clocks.ts';
+import type { Session } from './session.ts';
+
+/** What concerns the run as a whole, in the words of the trouble log. */
+const RUN = 'run';
+
+export interface WorkingOptions {
+  readonly session: Session;
+  readonly isAtHead: (subscriptionId: string) => boolean;
+  /** Whether a table that no subscription holds may go now. */
+  readonly verdictOf: (datasetId: string) => RetirementVerdict;
+  /** A dataset has ended, well or not. */
+  readonly onSettled: (result: DatasetResult) => void;
+}
+
+export class Working {
+  readonly #options: WorkingOptions;
+  readonly #session: Session;
+  readonly #underWay = new Map<string, Promise<void>>();
+  readonly #enrolled = new Set<string>();
+  readonly #clock: RetryClock;
+  #enrolling: Promise<void> | null = null;
+  #shift: Shift | null = null;
+
+  constructor(options: WorkingOptions) {
+    this.#options = options;
+    this.#session = options.session;
+    this.#clock = new RetryClock(WORKING_AGAIN, options.session.random);
+  }
+
+  get isIdle(): boolean {
+    return this.#underWay.size === 0;
+  }
+
+  isUnderWay(datasetId: string): boolean {
+    return this.#underWay.has(datasetId);
+  }
+
+  /** Begins what is due, as far as there is room. */
+  fill(): void {
+    const { agenda, signal } = this.#session;
+    const nowMs = this.#session.nowMs();
+    if (signal.aborted || nowMs < this.#clock.dueMs || agenda.items.size === 0) return;
+    if (standingHolds(this.#session.parts).workspace !== null) return;
+    while (this.#underWay.size < DATASETS_AT_ONCE) {
+      const item = agenda.take(nowMs, (datasetId) => !this.#underWay.has(datasetId));
+      if (item === null) return;
+      this.#begin(item);
+    }
+  }
+
+  /** What is under way ends; it is taken up again when `fill` is called. */
+  halt(reason: Error): void {
+    this.#shift?.controller.abort(reason);
+    this.#shift = null;
+  }
+
+  /** Names that tables are to have, and subscriptions that were given up, become known to the mirror with the next work. */
+  enrollAgain(): void {
+    this.#enrolled.clear();
+  }
+
+  async ended(): Promise<void> {
+    while (this.#underWay.size > 0) await Promise.all(this.#underWay.values());
+  }
+
+  #begin(item: Item): void {
+    this.#shift ??= startShift(this.#session);
+    const work = this.#work(item, this.#shift).finally(() => this.#underWay.delete(item.datasetId));
+    this.#underWay.set(item.datasetId, work);
+  }
+
+  /** Never rejects. */
+  async #work(item: Item, shift: Shift): Promise<void> {
+    const { parts, mirror } = this.#session;
+    const troubles = watchTroubles(parts, shift.signal);
+    try {
+      const known = knownDataset(item.datasetId, mirror.held, parts);
+      if (known === null) return;
+      await this.#enroll(known, shift.workshop);
+      const run = this.#reconciliation(item, shift, (error, dataset) =>
+        troubles.recordForDataset(error, dataset),
+      );
+      this.#settle(item, await reconcile(known, run), troubles.troubles);
+    } catch (error) {
+      troubles.record(error, null);
+      this.#session.agenda.postpone(item, 'the run is in trouble', this.#session.nowMs());
+      this.#afterTroubles(troubles.troubles);
+    }
+  }
+
+  #reconciliation(item: Item, { signal, workshop }: Shift, record: Reconciliation['record']): Reconciliation {
+    const { parts, mirror, manifests } = this.#session;
+    const { isAtHead, verdictOf } = this.#options;
+    const isAsked = (subscriptionId: string): boolean =>
+      standingHolds(parts).ofSubscription(subscriptionId) === null;
+    return {
+      parts,
+      workshop,
+      signal,
+      bookFor: () => manifests.book(item.sinceMs, isAsked),
+      isAtHead,
+      lookAgain: (known) => ({ ...known, ...knownDataset(item.datasetId, mirror.held, parts) }),
+      verdictOf,
+      record,
+    };
+  }
+
+  /** Every table has its name before it is made: all that are known get theirs at once, in order. */
+  async #enroll({ want }: Known, workshop: Workshop): Promise<void> {
+    if (this.#enrolled.has(want.datasetId)) return;
+    this.#enrolling ??= this.#enrollAll(workshop).finally(() => {
+      this.#enrolling = null;
+    });
+    await this.#enrolling;
+  }
+
+  async #enrollAll(workshop: Workshop): Promise<void> {
+    const { parts, mirror } = this.#session;
+    const known = knownDatasets(parts, mirror.held);
+    await workshop.open(known, this.#underWay.keys());
+    for (const { want } of known) this.#enrolled.add(want.datasetId);
+  }
+
+  #settle(item: Item, result: DatasetResult, troubles: readonly Trouble[]): void {
+    this.#afterTroubles(troubles);
+    if (result.commits.length > 0) this.#clock.succeeded();
+    if (result.commits.length > 0 && troubles.length === 0) this.#session.over(RUN);
+    this.#scheduleAgain(item, result);
+    this.#options.onSettled(result);
+  }
+
+  #scheduleAgain(item: Item, result: DatasetResult): void {
+    const { agenda, parts } = this.#session;
+    const of = `dataset ${item.datasetId}`;
+    const nowMs = this.#session.nowMs();
+    switch (result.kind) {
+      case 'waiting':
+        agenda.postpone(item, result.why, nowMs);
+        return;
+      case 'failed': {
+        this.#session.met(of, result.error);
+        const waitMs =
+          result.failure === null ? null : result.failure.retryAt.getTime() - parts.clock.now().getTime();
+        agenda.postpone(item, result.error.message, nowMs, waitMs === null ? null : Math.max(0, waitMs));
+        return;
+      }
+      case 'held':
+        return;
+      default: {
+        this.#session.over(of);
+        const known = knownDataset(item.datasetId, this.#session.mirror.held, parts);
+        // Something may have been asked for after the last plan was made.
+        if (known !== null && isBehind(known)) agenda.ask(item.datasetId, nowMs);
+      }
+    }
+  }
+
+  #afterTroubles(troubles: readonly Trouble[]): void {
+    const ofTheRun = troubles.filter(({ error }) => !(error instanceof InterruptedError));
+    for (const { error } of ofTheRun) this.#session.met(RUN, error);
+    if (ofTheRun.length > 0) this.#clock.failed(this.#session.nowMs());
+  }
+}
+
+/** Work that is stopped together. */
+interface Shift {
+  readonly controller: AbortController;
+  readonly signal: AbortSignal;
+  readonly workshop: Workshop;
+}
+
+function startShift({ parts, signal }: Session): Shift {
+  const controller = new AbortController();
+  const both = AbortSignal.any([signal, controller.signal]);
+  return { controller, signal: both, workshop: inEarnest(parts, both) };
+}

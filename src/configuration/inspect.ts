@@ -35,7 +35,7 @@ export interface Inspection {
   /** Whatever is wrong, unknown keys and variables and the file itself included. */
   readonly problems: readonly Problem[];
   /** The value to go on with; null where it is not known. */
-  valueOf<Key extends SettingKey>(key: Key): ValueOf<Key> | null;
+  known<Key extends SettingKey>(key: Key): ValueOf<Key> | null;
   /** The whole; null where something that it cannot do without is not known. */
   readonly configuration: Configuration | null;
 }
@@ -70,7 +70,7 @@ export function inspectConfiguration(input: LoadInput): Inspection {
     ),
     problems,
     // Each value was read by the kind of its own setting, or is its own default.
-    valueOf: <Key extends SettingKey>(key: Key) => (sure.values.get(key) ?? null) as ValueOf<Key> | null,
+    known: <Key extends SettingKey>(key: Key) => (sure.values.get(key) ?? null) as ValueOf<Key> | null,
     configuration: wholeOf(sure, keys, resolvedKey),
   };
 }

@@ -11,7 +11,7 @@ import type { Subscription } from '../model/subscription.ts';
 import { lacksScope, NOT_THERE, whyNotRecorded } from './changes.ts';
 import { connect } from './connect.ts';
 import { createDiscovery, isGuess } from './discovery.ts';
-import type { Api } from './http/api.ts';
+import type { Api, Query } from './http/api.ts';
 import { refusalOfLog } from './http/refusal.ts';
 import { MAX_CHANGES_DEPTH, MAX_JSON_DEPTH } from './limits.ts';
 import { readSubscriptions } from './lists.ts';
@@ -40,7 +40,8 @@ export interface AccessCheck {
   readonly origin: string;
   /** All of them, because a person wants to see them all. */
   subscriptions(signal: AbortSignal): Promise<readonly Subscription[]>;
-  events(subscriptionId: string, signal: AbortSignal): Promise<void>;
+  /** The datasets that the oldest events name. */
+  events(subscriptionId: string, signal: AbortSignal): Promise<readonly string[]>;
   /** The newest version; null where the list is empty. */
   newestVersion(datasetId: string, signal: AbortSignal): Promise<number | null>;
   schemas(datasetId: string, signal: AbortSignal): Promise<void>;
@@ -72,7 +73,8 @@ export function createAccessCheck(options: FeedOptions): AccessCheck {
     async events(subscriptionId, signal) {
       const operation = readEvents(subscriptionId);
       const decode = (json: unknown) => decodeEventPage(json, operation.title);
-      await askOne(api, { operation, decode, refuse: refusalOfLog }, signal);
+      const { events } = await askOne(api, { operation, decode, refuse: refusalOfLog }, signal);
+      return events.flatMap(({ datasetId }) => datasetId ?? []);
     },
     async newestVersion(datasetId, signal) {
       const operation = listVersions(datasetId);
@@ -96,7 +98,9 @@ export function createAccessCheck(options: FeedOptions): AccessCheck {
     async manifestEntry(path, datasetId, signal) {
       const operation = readManifestEntry(path.value, datasetId);
       const decode = (json: unknown) => decodeManifestEntry(json, datasetId, operation.title);
-      await askOne(api, { operation, decode, finalStatuses: finalAt(path) }, signal);
+      // Not a list, so there is nothing to limit.
+      const call = { operation, decode, finalStatuses: finalAt(path), query: { limit: null } };
+      await askOne(api, call, signal);
       return [datasetId];
     },
     close: () => dispatchers.close(),
@@ -126,7 +130,7 @@ async function readChangesOnce(
 interface OneItem<T> {
   readonly operation: Operation;
   readonly decode: (json: unknown) => T;
-  readonly query?: Readonly<Record<string, number>>;
+  readonly query?: Query;
   readonly maxDepth?: number;
   readonly finalStatuses?: readonly number[];
   readonly refuse?: typeof refusalOfLog;
@@ -137,7 +141,7 @@ function askOne<T>(api: Api, { decode, query = {}, ...call }: OneItem<T>, signal
     {
       maxDepth: MAX_JSON_DEPTH,
       ...call,
-      query: { ...query, limit: ONE },
+      query: { limit: ONE, ...query },
       decode: ({ json }) => decode(json),
     },
     signal,

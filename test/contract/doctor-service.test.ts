@@ -73,14 +73,20 @@ describe('a key that is good', () => {
   });
 
   it('where the manifest is that of a dataset, and nothing is described', async () => {
-    const { one } = await fresh(
+    const { one, datasetId } = await fresh(
       { contract: { manifest: 'dataset', openapi: false } },
       { environment: { FEED_SYNC_MANIFEST_PATH: '/v1/datasets/{datasetId}/manifest' } },
     );
-    const found = (await one.look()).of('contract');
-    expect(found[0]?.found).toBe('/v1/datasets/{datasetId}/manifest (from the configuration)');
-    expect(found[1]?.found).toBe('since (the default: the service does not describe itself)');
-    expect(found[2]?.state).toBe('skipped');
+    const before = await one.look();
+    expect(before.of('contract').map(({ found }) => found)).toEqual([
+      '/v1/datasets/{datasetId}/manifest (from the configuration)',
+      'since (the default: the service does not describe itself)',
+      'There is nothing to ask it about.',
+    ]);
+    // The log names a dataset where nothing else does yet.
+    expect(before.of('scopes')[1]?.found).toBe(`may be read (asked of ${datasetId})`);
+    expect(await one.run('once')).toMatchObject({ exitCode: 0 });
+    expect((await one.look()).of('contract')[2]?.found).toBe(`is there (asked of ${datasetId})`);
   });
 });
 

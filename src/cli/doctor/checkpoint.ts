@@ -25,7 +25,7 @@ const EVENTS_KEPT_DAYS = 90;
 export const checkpointCheck: Check = { name: 'checkpoint', limitMs: LIMIT_MS, run: checkCheckpoint };
 
 async function checkCheckpoint({ inspection, context }: Patient): Promise<Checked> {
-  const path = inspection.valueOf('checkpoint.path');
+  const path = inspection.known('checkpoint.path');
   if (path === null) return { findings: [skipped('file', 'checkpoint.path is not known.')] };
   const examined = examineCheckpoint({ path, uid: context.identity.uid });
   const aside = setAsideFindings('checkpoint', await besides(path, '.corrupt-'));

@@ -36,7 +36,7 @@ async function checkConfiguration({ inspection, context }: Patient): Promise<Che
       ...found.slice(0, -1),
       ...(last === undefined ? [] : [{ ...last, hints: help }]),
       ...(await openSecrets(patientFiles(filePath, inspection.settings))),
-      ...memoryFindings(inspection.valueOf('duckdb.memoryLimit'), context.machine),
+      ...memoryFindings(inspection.known('duckdb.memoryLimit'), context.machine),
     ],
   };
 }

@@ -26,12 +26,12 @@ async function checkTheConnection(
   { checkpoint }: Learned,
   signal: AbortSignal,
 ): Promise<Checked> {
-  const baseUrl = inspection.valueOf('service.baseUrl');
+  const baseUrl = inspection.known('service.baseUrl');
   if (baseUrl === null) return { findings: [skipped('service', 'service.baseUrl is not known.')] };
   if (workspaceHold(checkpoint, inspection.configuration) !== null) {
     return { findings: [skipped('service', 'Its refusal is held, see checkpoint: nothing is asked of it.')] };
   }
-  const timeoutMs = Math.min(inspection.valueOf('http.timeout') ?? MAX_SILENCE_MS, MAX_SILENCE_MS);
+  const timeoutMs = Math.min(inspection.known('http.timeout') ?? MAX_SILENCE_MS, MAX_SILENCE_MS);
   const { clock, environment } = context;
   const options = { baseUrl, http: { timeoutMs }, proxy: proxyOf(environment), clock };
   const seen = await checkConnection(options, signal);

@@ -20,7 +20,7 @@ interface Place {
 }
 
 async function checkDisk({ inspection, context }: Patient): Promise<Checked> {
-  const reserveBytes = inspection.valueOf('disk.reserve');
+  const reserveBytes = inspection.known('disk.reserve');
   const { uid } = context.identity;
   const findings: Finding[] = [];
   for (const place of placesOf(inspection)) {
@@ -30,7 +30,7 @@ async function checkDisk({ inspection, context }: Patient): Promise<Checked> {
       findings.push(cannotBeSeen(place, error));
     }
   }
-  const dataDirectory = inspection.valueOf('dataDir');
+  const dataDirectory = inspection.known('dataDir');
   if (dataDirectory === null) findings.unshift(skipped('data folder', 'dataDir is not known.'));
   else findings.push(await stagingFinding(join(dataDirectory, 'staging')));
   return { findings: [...findings, ...(await openFiles(inspection))] };
@@ -38,12 +38,12 @@ async function checkDisk({ inspection, context }: Patient): Promise<Checked> {
 
 /** Each folder once, under the name of what matters most in it. */
 function placesOf(inspection: Patient['inspection']): readonly Place[] {
-  const dataDirectory = inspection.valueOf('dataDir');
+  const dataDirectory = inspection.known('dataDir');
   const folderOf = (path: string | null): string | null => (path === null ? null : dirname(path));
   const all = [
     { about: 'data folder', folder: dataDirectory, isOwn: true },
-    { about: 'mirror’s folder', folder: folderOf(inspection.valueOf('destination.path')), isOwn: false },
-    { about: 'checkpoint’s folder', folder: folderOf(inspection.valueOf('checkpoint.path')), isOwn: false },
+    { about: 'mirror’s folder', folder: folderOf(inspection.known('destination.path')), isOwn: false },
+    { about: 'checkpoint’s folder', folder: folderOf(inspection.known('checkpoint.path')), isOwn: false },
   ];
   const known = all.flatMap(({ folder, ...rest }) => (folder === null ? [] : [{ ...rest, folder }]));
   return known.filter(({ folder }, index) => known.findIndex((one) => one.folder === folder) === index);
@@ -122,7 +122,7 @@ async function stagingFinding(folder: string): Promise<Finding> {
 
 /** What a feed holds may be private. */
 async function openFiles(inspection: Patient['inspection']): Promise<readonly Finding[]> {
-  const paths = [inspection.valueOf('destination.path'), inspection.valueOf('checkpoint.path')];
+  const paths = [inspection.known('destination.path'), inspection.known('checkpoint.path')];
   const seen = await Promise.all(paths.flatMap((path) => (path === null ? [] : [seeFile(path)])));
   return seen.flatMap((file) =>
     file !== null && readableByOthers(file)

@@ -13,8 +13,8 @@ const LIMIT_MS = 5_000;
 export const locksCheck: Check = { name: 'locks', limitMs: LIMIT_MS, run: checkLocks };
 
 function checkLocks({ inspection, context }: Patient): Checked {
-  const dataDirectory = inspection.valueOf('dataDir');
-  const path = inspection.valueOf('destination.path');
+  const dataDirectory = inspection.known('dataDir');
+  const path = inspection.known('destination.path');
   const instance =
     dataDirectory === null
       ? { finding: skipped('instance', 'dataDir is not known.'), holder: null }

@@ -19,7 +19,7 @@ const MAX_WAIT_MS = 3_000;
 export const mirrorCheck: Check = { name: 'mirror', limitMs: LIMIT_MS, run: checkMirror };
 
 async function checkMirror(patient: Patient, learned: Learned, signal: AbortSignal): Promise<Checked> {
-  const path = patient.inspection.valueOf('destination.path');
+  const path = patient.inspection.known('destination.path');
   if (path === null) return { findings: [skipped('file', 'destination.path is not known.')] };
   const aside = setAsideFindings('mirror', await besides(path, '.corrupt-'));
   try {
@@ -27,7 +27,7 @@ async function checkMirror(patient: Patient, learned: Learned, signal: AbortSign
     if (held === null)
       return { findings: [ok('file', `none yet at ${path}: feed-sync once makes it`), ...aside] };
     const bytes = await bytesOf(path);
-    const findings = judgeMirror(path, bytes, held, patient.inspection.valueOf('service.baseUrl'));
+    const findings = judgeMirror(path, bytes, held, patient.inspection.known('service.baseUrl'));
     return { findings: [...findings, ...aside], learned: { mirror: held } };
   } catch (error) {
     return { findings: [cannotBeRead(error, learned), ...aside] };
@@ -40,9 +40,9 @@ async function readMirror(
   signal: AbortSignal,
 ): Promise<Held | null> {
   const { clock, random } = context;
-  const memoryLimitBytes = inspection.valueOf('duckdb.memoryLimit') ?? 0;
-  const threads = inspection.valueOf('duckdb.threads') ?? 1;
-  const waitMs = Math.min(inspection.valueOf('lock.wait') ?? 0, MAX_WAIT_MS);
+  const memoryLimitBytes = inspection.known('duckdb.memoryLimit') ?? 0;
+  const threads = inspection.known('duckdb.threads') ?? 1;
+  const waitMs = Math.min(inspection.known('lock.wait') ?? 0, MAX_WAIT_MS);
   const options = { path, waitMs, memoryLimitBytes, threads, clock, random, signal };
   const reader = await openReader(options);
   if (reader === null) return null;

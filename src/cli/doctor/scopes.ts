@@ -23,9 +23,7 @@ async function checkScopes(patient: Patient, learned: Learned, signal: AbortSign
   if (learned.subscriptions === null) return { findings: [skipped('scopes', KEY_NOT_ACCEPTED)] };
   const access = createAccessCheck(inquiryOptions(configuration, patient.context, learned.checkpoint));
   try {
-    const subscriptionId = subscriptionToAsk(learned);
-    const datasetId = datasetToAsk(configuration, learned);
-    return { findings: await answersTo(questionsAbout(access, subscriptionId, datasetId), signal) };
+    return { findings: await answersTo(questionsTo(access, configuration, learned), signal) };
   } finally {
     await access.close();
   }
@@ -43,56 +41,59 @@ async function answersTo(questions: readonly Question[], signal: AbortSignal): P
 
 interface Question {
   readonly about: string;
-  /** Null where there is nothing to ask about; then `why` says so. */
-  readonly subject: string | null;
-  readonly why: string;
-  ask(signal: AbortSignal): Promise<Finding>;
+  /** What it is asked about; null where there is nothing. */
+  subject(): string | null;
+  ask(subject: string, signal: AbortSignal): Promise<Finding>;
 }
 
-/** In this order: the versions name the one whose changes are asked for. */
-function questionsAbout(
+/** In this order: events may name the dataset that is asked about, and versions the one whose changes are asked for. */
+function questionsTo(
   access: AccessCheck,
-  subscriptionId: string | null,
-  datasetId: string | null,
+  configuration: Configuration,
+  learned: Learned,
 ): readonly Question[] {
-  const ofSubscription = { subject: subscriptionId, why: 'There is no subscription to ask about.' };
-  const ofDataset = { subject: datasetId, why: 'There is no dataset to ask about.' };
+  let datasetId = datasetToAsk(configuration, learned);
   let newest: number | null = null;
+  const ofDataset = { subject: () => datasetId };
   return [
     {
       about: 'events',
-      ...ofSubscription,
-      async ask(signal) {
-        await access.events(subscriptionId ?? '', signal);
-        return ok('events', `may be read (asked of ${subscriptionId})`);
+      subject: () => subscriptionToAsk(learned),
+      async ask(subject, signal) {
+        const listedDatasetIds = await access.events(subject, signal);
+        datasetId ??= datasetToAsk(configuration, { ...learned, listedDatasetIds });
+        return ok('events', mayBeRead(subject));
       },
     },
     {
       about: 'versions',
       ...ofDataset,
-      async ask(signal) {
-        newest = await access.newestVersion(datasetId ?? '', signal);
-        return ok('versions', `may be read (asked of ${datasetId})`);
+      async ask(subject, signal) {
+        newest = await access.newestVersion(subject, signal);
+        return ok('versions', mayBeRead(subject));
       },
     },
     {
       about: 'schemas',
       ...ofDataset,
-      async ask(signal) {
-        await access.schemas(datasetId ?? '', signal);
-        return ok('schemas', `may be read (asked of ${datasetId})`);
+      async ask(subject, signal) {
+        await access.schemas(subject, signal);
+        return ok('schemas', mayBeRead(subject));
       },
     },
     {
       about: 'changes',
       ...ofDataset,
-      async ask(signal) {
-        if (newest === null)
-          return skipped('changes', 'No version is known whose changes could be asked for.');
-        return askForChanges(access, datasetId ?? '', newest, signal);
+      async ask(subject, signal) {
+        if (newest !== null) return askForChanges(access, subject, newest, signal);
+        return skipped('changes', 'No version is known whose changes could be asked for.');
       },
     },
   ];
+}
+
+function mayBeRead(subject: string): string {
+  return `may be read (asked of ${subject})`;
 }
 
 /** A key that may not read changes is good for all else: every new version then costs a whole snapshot. */
@@ -121,12 +122,14 @@ async function askForChanges(
 }
 
 async function answerTo(
-  { about, subject, why, ask }: Question,
+  { about, subject, ask }: Question,
   signal: AbortSignal,
 ): Promise<{ readonly finding: Finding; readonly isAboutKey: boolean }> {
-  if (subject === null) return { finding: skipped(about, why), isAboutKey: false };
+  const asked = subject();
+  if (asked === null)
+    return { finding: skipped(about, 'There is nothing to ask it about.'), isAboutKey: false };
   try {
-    return { finding: await ask(signal), isAboutKey: false };
+    return { finding: await ask(asked, signal), isAboutKey: false };
   } catch (error) {
     const isAboutKey = error instanceof RefusalError && error.refusal.status === 401;
     return { finding: troubleOf(about, error), isAboutKey };

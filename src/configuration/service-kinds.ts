@@ -118,7 +118,7 @@ export const datasetGlob: Kind<string> = scalar({
 });
 
 /** True for 127.0.0.0/8, ::1 and localhost. `hostname` is that of a URL, an IPv6 address in brackets. */
-function isLoopback(hostname: string): boolean {
+export function isLoopback(hostname: string): boolean {
   const address = hostname.replace(/^\[|\]$/g, '');
   return address === 'localhost' || (ipaddr.isValid(address) && ipaddr.parse(address).range() === 'loopback');
 }

@@ -131,6 +131,7 @@ export class Installation {
       identity: { pid: process.pid, host: 'here', uid: process.getuid?.() ?? null },
       runtime: { nodeVersion: '24', operatingSystem: 'none' },
       readFile: () => '',
+      readStandardInput: async () => '',
       clock: this.#clock,
       random: { next: () => 0.5 },
       signal: new AbortController().signal,

@@ -1,0 +1,96 @@
+/**
+ * The file of webhook secrets, one a line, the newest first: a receiver accepts what any of them signed, so that they can
+ * be replaced one after another.
+ *
+ * Invariants: what stands in the file stays; the file is its owner's alone and never written in part; that it can be
+ * written is tried before a secret is asked for that would be shown only once.
+ */
+
+import { realpath } from 'node:fs/promises';
+import { remove, replaceFile } from '../../lib/files.ts';
+import type { Secret } from '../../lib/secret.ts';
+import { systemCode } from '../../lib/system-code.ts';
+import { StorageError, UsageError } from '../../model/errors.ts';
+import type { Context } from '../context.ts';
+import { printable } from '../terminal.ts';
+
+/** Far more than anybody rotates. */
+const MAX_FILE_CHARACTERS = 64_000;
+/** As large as a file of secrets gets by one more. */
+const TRIAL_CHARACTERS = MAX_FILE_CHARACTERS + 1_000;
+const SECRET_LINE = /^whsec_[A-Za-z0-9+/]+={0,2}$/;
+
+export interface SecretFile {
+  readonly path: string;
+  /** Puts it before those that are there. @throws StorageError */
+  add(secret: Secret): Promise<void>;
+}
+
+/**
+ * @throws StorageError when the file cannot be read, or could not be written.
+ * @throws UsageError when it holds something else than secrets.
+ */
+export async function openSecretFile(
+  named: string,
+  { readFile }: Pick<Context, 'readFile'>,
+): Promise<SecretFile> {
+  const path = await targetOf(named);
+  secretsIn(path, readFile);
+  const trial = `${path}.try`;
+  try {
+    await replaceFile('cli.try-secret-file', trial, ' '.repeat(TRIAL_CHARACTERS));
+    await remove('cli.end-try-of-secret-file', trial);
+  } catch (error) {
+    throw unwritable(path, error);
+  }
+  return {
+    path,
+    async add(secret) {
+      const content = [secret.reveal(), ...secretsIn(path, readFile), ''].join('\n');
+      try {
+        await replaceFile('cli.add-secret', path, content);
+      } catch (error) {
+        throw unwritable(path, error);
+      }
+    },
+  };
+}
+
+/** A link stays one: what it leads to is replaced. */
+async function targetOf(path: string): Promise<string> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return path;
+    throw unwritable(path, error);
+  }
+}
+
+function secretsIn(path: string, readFile: Context['readFile']): readonly string[] {
+  const lines = contentOf(path, readFile)
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+  if (lines.every((line) => SECRET_LINE.test(line))) return lines;
+  throw new UsageError(`${printable(path)} holds something else than webhook secrets.`, {
+    hint: 'Nothing was asked of the service. Name a file of its own; it is made where it is missing.',
+  });
+}
+
+function contentOf(path: string, readFile: Context['readFile']): string {
+  try {
+    const content = readFile(path);
+    // What is longer is none of our making, and would not be looked through line by line for nothing.
+    return content.length > MAX_FILE_CHARACTERS ? 'too long' : content;
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return '';
+    throw unwritable(path, error);
+  }
+}
+
+function unwritable(path: string, error: unknown): StorageError {
+  return new StorageError(
+    `The file of webhook secrets ${printable(path)} cannot be read and written (${systemCode(error) ?? 'without a code'}).`,
+    { hint: 'Name a file in a folder that exists and that you may write to.', cause: error },
+  );
+}

@@ -1,0 +1,76 @@
+/** `feed-sync watches`, `watch` and `unwatch`: of which datasets each new version is sent to webhooks. */
+
+import type { Configuration } from '../../configuration/configuration.ts';
+import type { Watch } from '../../feed/operator.ts';
+import { UsageError } from '../../model/errors.ts';
+import type { Context } from '../context.ts';
+import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
+import { jsonText } from '../json.ts';
+import { minuteOf } from '../moments.ts';
+import { renderTable } from '../table.ts';
+import { printable, write } from '../terminal.ts';
+import { oneByOne } from './one-by-one.ts';
+import { usingOperator } from './using-operator.ts';
+
+const NOTHING_WATCHED = 'No dataset is watched. Watch one with: feed-sync watch DATASET\n';
+
+/** @throws FeedSyncError when the service cannot be asked. */
+export async function listWatches(
+  configuration: Configuration,
+  context: Context,
+  { json }: { readonly json: boolean },
+): Promise<ExitCode> {
+  const { terminal, signal } = context;
+  const watches = await usingOperator(configuration, context, (operator) => operator.watches(signal));
+  await write(terminal.stdout, json ? jsonText({ watches: watches.map(asJson) }) : asTable(watches));
+  return EXIT_CODES.caughtUp;
+}
+
+/** The exit code is that of what was refused or could not be asked; the others are watched all the same. */
+export function watchDatasets(
+  datasetIds: readonly string[],
+  configuration: Configuration,
+  context: Context,
+): Promise<ExitCode> {
+  const ids = namedOnce(datasetIds, 'watch');
+  return usingOperator(configuration, context, (operator) =>
+    oneByOne(ids, context, {
+      ask: (id) => operator.watch(id, context.signal),
+      tell: (id) => `Watching ${printable(id)}: each new version is sent to your webhooks.`,
+    }),
+  );
+}
+
+export function unwatchDatasets(
+  datasetIds: readonly string[],
+  configuration: Configuration,
+  context: Context,
+): Promise<ExitCode> {
+  const ids = namedOnce(datasetIds, 'unwatch');
+  return usingOperator(configuration, context, (operator) =>
+    oneByOne(ids, context, {
+      ask: (id) => operator.unwatch(id, context.signal),
+      tell: (id) => `No longer watching ${printable(id)}.`,
+    }),
+  );
+}
+
+function namedOnce(ids: readonly string[], command: string): readonly string[] {
+  if (ids.includes('')) {
+    throw new UsageError('The id of a dataset is empty.', { hint: `feed-sync ${command} --help` });
+  }
+  return [...new Set(ids)];
+}
+
+function asJson({ datasetId, createdAt }: Watch) {
+  return { datasetId, createdAt: createdAt?.toISOString() ?? null };
+}
+
+function asTable(watches: readonly Watch[]): string {
+  if (watches.length === 0) return NOTHING_WATCHED;
+  const rows = watches.map(({ datasetId, createdAt }) => [
+    datasetId,
+    createdAt === null ? '' : minuteOf(createdAt.toISOString()),
+  ]);
+  return `${renderTable([{ title: 'dataset' }, { title: 'watched since (UTC)' }], rows)}\n`;
+}

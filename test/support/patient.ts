@@ -79,9 +79,6 @@ export function patient({
       clock: systemClock,
       random: { next: () => 0.5 },
       signal: new AbortController().signal,
-      requests: { onReload() {}, onPoll() {} },
-      microsecondsSinceBoot: () => 0n,
-      endAtOnce() {},
       ...IDLE_PROCESS,
       ...context,
     });

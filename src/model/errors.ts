@@ -194,5 +194,8 @@ export class StorageError extends FeedSyncError {
   readonly disposition = 'stop';
 }
 
+/** Local trouble of one dataset alone: others may go on. */
+export class DatasetStorageError extends StorageError {}
+
 /** The disk has no room for the files of one dataset beside what is kept free: a smaller dataset may still fit. */
-export class NoRoomError extends StorageError {}
+export class NoRoomError extends DatasetStorageError {}

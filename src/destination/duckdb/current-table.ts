@@ -4,9 +4,10 @@
  */
 
 import { present } from '../../lib/assert.ts';
+import { DatasetStorageError } from '../../model/errors.ts';
 import type { HeldDataset, PlannedFrom } from '../destination.ts';
 import type { Engine } from './engine.ts';
-import { book } from './mirror-schema.ts';
+import { book, selectKind } from './mirror-schema.ts';
 import { giveNames } from './mirror-state.ts';
 import { text } from './quoting.ts';
 import { booleanAt, numberOrNullAt, textAt, textOrNullAt } from './rows.ts';
@@ -36,6 +37,29 @@ export async function readCurrent(engine: Engine, datasetId: string): Promise<Cu
     live: version === null ? null : { version, snapshotDigest: textOrNullAt(row, 2) ?? '' },
     isKept: booleanAt(row, 3),
   };
+}
+
+/**
+ * A name stays a dataset's while it has no table, and a person may have made one of that name meanwhile. It is never
+ * touched.
+ *
+ * @throws DatasetStorageError where a load would have to put its table in the place of something that is not ours.
+ */
+export async function refuseTakenName(
+  engine: Engine,
+  datasetId: string,
+  { tableName, live, isKept }: Current,
+): Promise<void> {
+  const [row] = await engine.rows(selectKind(tableName));
+  if (row === undefined) return;
+  const kind = textAt(row, 0);
+  if (kind === 'table' && (live !== null || isKept)) return;
+  throw new DatasetStorageError(
+    `The mirror has a ${kind} main.${tableName} that feed-sync did not make, in the place of the table of the dataset ${datasetId}.`,
+    {
+      hint: 'It is left as it is. Give it another name, or drop it; the dataset is then loaded at the next catch-up.',
+    },
+  );
 }
 
 /** For what replaces or retires the table as a whole. */

@@ -8,7 +8,7 @@ import { formatCount } from '../../lib/units.ts';
 import { DataError } from '../../model/errors.ts';
 import type { SnapshotUnit } from '../destination.ts';
 import { comments, recordReturn, recordSnapshot } from './book-sql.ts';
-import { isPlannedFrom, readCurrent } from './current-table.ts';
+import { isPlannedFrom, readCurrent, refuseTakenName } from './current-table.ts';
 import type { Engine } from './engine.ts';
 import { countKeys, countRows, createLoading, findRepeatedKey, swap } from './load-sql.ts';
 import type { Done } from './prepared.ts';
@@ -22,8 +22,10 @@ export async function loadSnapshot(
   plan: TablePlan,
   appliedAt: Date,
 ): Promise<Done | null> {
-  const { tableName, live, isKept } = await readCurrent(engine, unit.datasetId);
+  const current = await readCurrent(engine, unit.datasetId);
+  const { tableName, live, isKept } = current;
   if (!isPlannedFrom(live, unit.plannedFrom)) return null;
+  await refuseTakenName(engine, unit.datasetId, current);
 
   await engine.run(createLoading(plan));
   const rowCount = await prove(engine, unit, plan.columns);

@@ -97,6 +97,14 @@ export function selectMeta(): string {
   return `SELECT "key", value FROM ${book('meta')} ORDER BY ALL`;
 }
 
+/** One row where a table or a view has that name, however it is written: which of the two. */
+export function selectKind(tableName: string): string {
+  const named = (name: string) =>
+    `database_name = ${text(MIRROR)} AND schema_name = 'main' AND lower(${name}) = ${text(tableName)}`;
+  return `SELECT 'table' FROM duckdb_tables() WHERE ${named('table_name')}
+    UNION ALL SELECT 'view' FROM duckdb_views() WHERE ${named('view_name')}`;
+}
+
 /** The names of all tables and views of a schema in lower case, also of those that a person made. */
 export function selectTableNames(schema: DataSchema): string {
   const where = `database_name = ${text(MIRROR)} AND schema_name = ${text(schema)}`;

@@ -145,9 +145,11 @@ function failureFindings(failures: readonly Failure[]): readonly Finding[] {
   return [...told, trouble('failed', found, EXIT_CODES.dataTrouble, 'feed-sync status lists them.')];
 }
 
+const STORAGE_ERRORS: readonly string[] = ['StorageError', 'DatasetStorageError', 'NoRoomError'];
+
 /** By the class of the error that was stored: what a catch-up would end with for it. */
 function exitCodeOfFailure({ error }: Failure): ExitCode {
-  if (error === 'StorageError' || error === 'NoRoomError') return EXIT_CODES.storageTrouble;
+  if (STORAGE_ERRORS.includes(error)) return EXIT_CODES.storageTrouble;
   return error === 'ServiceUnavailableError' || error === 'BusyError'
     ? EXIT_CODES.tryAgainLater
     : EXIT_CODES.dataTrouble;

@@ -3,17 +3,18 @@
 import { resolve } from 'node:path';
 import { exampleConfiguration } from '../configuration/example.ts';
 import { createFile } from '../lib/files.ts';
-import { systemCode } from '../lib/system-code.ts';
+import { systemCode, systemReason } from '../lib/system-code.ts';
 import { StorageError, UsageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
 import { write } from './terminal.ts';
 
 /**
- * @throws UsageError when the file is there already.
+ * @throws UsageError when the file is there already, or has no name.
  * @throws StorageError when it cannot be written.
  */
 export async function init(file: string, { terminal, workingDirectory }: Context): Promise<ExitCode> {
+  if (file === '') throw new UsageError('The name of the file is empty.', { hint: 'feed-sync init --help' });
   const path = resolve(workingDirectory, file);
   try {
     await createFile('cli.init', path, exampleConfiguration());
@@ -37,7 +38,7 @@ function troubleWith(path: string, error: unknown): Error {
       hint: 'Name another file: feed-sync init other.yaml',
     });
   }
-  return new StorageError(`Could not write ${path} (${String(code)}).`, {
+  return new StorageError(`Could not write ${path}: ${systemReason(error)}.`, {
     hint: 'Choose a folder that exists and that you may write to.',
     cause: error,
   });

@@ -7,11 +7,11 @@
 
 import { join } from 'node:path';
 import type { Secret } from '../lib/secret.ts';
-import { systemCode } from '../lib/system-code.ts';
+import { systemCode, systemReason } from '../lib/system-code.ts';
 import { secret } from './kinds.ts';
 import { type Found, type Level, readFound } from './levels.ts';
 import type { ReadFile } from './locate.ts';
-import { type Problem, quoted, systemReason } from './problems.ts';
+import { type Problem, quoted } from './problems.ts';
 import { type ApiKeyKey, settings } from './settings.ts';
 
 export interface ApiKey {

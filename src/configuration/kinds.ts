@@ -80,10 +80,8 @@ function measure({ noun, advice, parse, min, max, acceptsNumbers = false }: Meas
       const fault = /^\d+$/.test(text) && !acceptsNumbers ? 'has no unit' : `is not a ${noun}`;
       return { trouble: `is ${quoted(text)}, which ${fault}; write ${advice}` };
     }
-    if (value < (parse(min) ?? Number.NaN))
-      return { trouble: `is ${quoted(text)}, less than the least, ${min}` };
-    if (value > (parse(max) ?? Number.NaN))
-      return { trouble: `is ${quoted(text)}, more than the most, ${max}` };
+    if (value < (parse(min) ?? Number.NaN)) return { trouble: `is ${quoted(text)}, and the least is ${min}` };
+    if (value > (parse(max) ?? Number.NaN)) return { trouble: `is ${quoted(text)}, and the most is ${max}` };
     return { value };
   };
   return scalar({ placeholder: acceptsNumbers ? 'number' : noun, advice, readText, acceptsNumbers });

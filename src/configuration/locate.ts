@@ -1,10 +1,10 @@
 /** Which file is read, and its text. A file that somebody named must be there; the usual places may be empty. */
 
 import { resolve } from 'node:path';
-import { systemCode } from '../lib/system-code.ts';
+import { systemCode, systemReason } from '../lib/system-code.ts';
 import type { Environment, Flags } from './levels.ts';
 import { FILE_FLAG, FILE_VARIABLE } from './names.ts';
-import { type Problem, quoted, systemReason } from './problems.ts';
+import { type Problem, quoted } from './problems.ts';
 
 /** Far above any real file; a wrong path may name anything. */
 const MAX_FILE_CHARACTERS = 1_000_000;

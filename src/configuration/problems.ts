@@ -1,6 +1,5 @@
 /** What is wrong with a configuration. Problems are collected and reported together, so that one run shows them all. */
 
-import { getSystemErrorMessage } from 'node:util';
 import { ConfigurationError } from '../model/errors.ts';
 
 export interface Problem {
@@ -19,7 +18,7 @@ export function throwProblems(problems: readonly Problem[]): never {
   );
   const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
   throw new ConfigurationError([`The configuration has ${count}:`, ...lines].join('\n'), {
-    hint: 'Run `feed-sync init` for a commented example of every key.',
+    hint: 'feed-sync settings explains every key; feed-sync init writes a commented file of them.',
   });
 }
 
@@ -32,11 +31,4 @@ export function quoted(text: string): string {
     return `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`;
   });
   return `'${line}'`;
-}
-
-/** `no such file or directory (ENOENT)`: why the system refused, without the path. */
-export function systemReason(error: unknown): string {
-  if (!(error instanceof Error) || !('code' in error)) return String(error);
-  const hasNumber = 'errno' in error && typeof error.errno === 'number';
-  return hasNumber ? `${getSystemErrorMessage(Number(error.errno))} (${error.code})` : String(error.code);
 }

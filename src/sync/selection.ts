@@ -20,9 +20,11 @@ export function chosenSubscriptions(
   const known = [...seen, ...[...before].map(([id, name]) => ({ id, name }))];
   const unknown = chosen.filter((by) => !known.some((subscription) => isNamed(subscription, by)));
   if (unknown.length > 0) {
-    const visible = seen.map(({ id, name }) => (name === null ? id : `${id} (${name})`)).join(', ');
+    const visible = seen
+      .map(({ id, name }) => (name === null || name === id ? id : `${id} (${name})`))
+      .join(', ');
     throw new ConfigurationError(
-      `subscriptions names ${unknown.join(', ')}, which this API key cannot see.`,
+      `The setting subscriptions names ${unknown.join(', ')}, which this API key cannot see.`,
       {
         hint: `It sees: ${visible === '' ? 'none' : visible}. Name one of these, or leave the setting out for all.`,
       },

@@ -46,7 +46,7 @@ describe('which file is read', () => {
       `The file '${join(folder, 'four.yaml')}' cannot be read: no such file or directory (ENOENT) (environment FEED_SYNC_CONFIG)`,
     ]);
     expect(problemsOf(() => loadIn({ flags: { '--config': '.' } }))).toEqual([
-      `The file '${folder}' cannot be read: illegal operation on a directory (EISDIR) (flag --config)`,
+      `The file '${folder}' cannot be read: it is a folder (EISDIR) (flag --config)`,
     ]);
   });
 
@@ -54,7 +54,7 @@ describe('which file is read', () => {
     rmSync(join(folder, 'feed-sync.yaml'));
     mkdirSync(join(folder, 'feed-sync.yaml'));
     expect(problemsOf(() => loadIn({}))).toEqual([
-      `The file '${join(folder, 'feed-sync.yaml')}' cannot be read: illegal operation on a directory (EISDIR) (looked for where no file is named)`,
+      `The file '${join(folder, 'feed-sync.yaml')}' cannot be read: it is a folder (EISDIR) (looked for where no file is named)`,
     ]);
   });
 

@@ -235,11 +235,13 @@ describe('the error', () => {
         "  log.level is 'loud'; write one of trace, debug, info, warn, error, silent (flag --log-level)",
         '  service.baseUrl is not set; set FEED_SYNC_BASE_URL, or service.baseUrl in the file',
         "  http.timeout is 'soon', which is not a duration; write for example 30s or 5m (environment FEED_SYNC_HTTP_TIMEOUT)",
-        `  retry.maxAttempts is '0', less than the least, 1 (file ${FILE}:4)`,
+        `  retry.maxAttempts is '0', and the least is 1 (file ${FILE}:4)`,
         '  service.apiKey is not set; set FEED_SYNC_API_KEY or FEED_SYNC_API_KEY_FILE, or service.apiKeyFile in the file',
       ].join('\n'),
     );
-    expect(error.hint).toBe('Run `feed-sync init` for a commented example of every key.');
+    expect(error.hint).toBe(
+      'feed-sync settings explains every key; feed-sync init writes a commented file of them.',
+    );
     expect(error.disposition).toBe('stop');
   });
 

@@ -47,21 +47,21 @@ describe('durations, sizes and counts', () => {
   it.each([
     ['--http-timeout', 'abc', "http.timeout is 'abc', which is not a duration; write for example 30s or 5m"],
     ['--http-timeout', '30', "http.timeout is '30', which has no unit; write for example 30s or 5m"],
-    ['--http-timeout', '99ms', "http.timeout is '99ms', less than the least, 100ms"],
-    ['--http-timeout', '1h', "http.timeout is '1h', more than the most, 10m"],
+    ['--http-timeout', '99ms', "http.timeout is '99ms', and the least is 100ms"],
+    ['--http-timeout', '1h', "http.timeout is '1h', and the most is 10m"],
     [
       '--disk-reserve',
       '5 apples',
       "disk.reserve is '5 apples', which is not a size; write for example 64MB or 4GB",
     ],
     ['--disk-reserve', '1000', "disk.reserve is '1000', which has no unit; write for example 64MB or 4GB"],
-    ['--duckdb-memory-limit', '1MB', "duckdb.memoryLimit is '1MB', less than the least, 64MB"],
+    ['--duckdb-memory-limit', '1MB', "duckdb.memoryLimit is '1MB', and the least is 64MB"],
     [
       '--duckdb-threads',
       '1.5',
       "duckdb.threads is '1.5', which is not a whole number; write a number from 1 to 1024",
     ],
-    ['--http-connections', '65', "http.connections is '65', more than the most, 64"],
+    ['--http-connections', '65', "http.connections is '65', and the most is 64"],
     [
       '--http-connections',
       '-1',

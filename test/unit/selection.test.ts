@@ -44,7 +44,7 @@ describe('chosen subscriptions', () => {
     expect(() => chosenSubscriptions(seen, ['sub_2', 'sub_9', 'Bexar'], NONE)).toThrow(
       expect.objectContaining({
         name: 'ConfigurationError',
-        message: 'subscriptions names sub_9, Bexar, which this API key cannot see.',
+        message: 'The setting subscriptions names sub_9, Bexar, which this API key cannot see.',
         hint: 'It sees: sub_1 (Travis), sub_2 (Harris), sub_3. Name one of these, or leave the setting out for all.',
       }),
     );
@@ -64,7 +64,7 @@ describe('chosen subscriptions', () => {
     ]);
     expect(chosenSubscriptions(seen, [by, 'sub_2'], before).map(({ id }) => id)).toEqual(['sub_2']);
     expect(() => chosenSubscriptions(seen, [by, 'sub_9'], before)).toThrow(
-      'subscriptions names sub_9, which',
+      'The setting subscriptions names sub_9, which',
     );
   });
 

@@ -6,7 +6,7 @@
 import { statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
-import { systemCode } from '../../lib/system-code.ts';
+import { systemCode, systemReason } from '../../lib/system-code.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { BusyError, StorageError } from '../../model/errors.ts';
 
@@ -111,7 +111,7 @@ function describe(trouble: Trouble, { what, path, uid, ifDamaged }: Place, error
       );
     case 'denied':
       return new StorageError(
-        `The ${what} ${path} cannot be opened or written by ${user}: ${error.message}.`,
+        `The ${what} ${path} cannot be opened or written by ${user}: ${reasonOf(error)}.`,
         {
           hint: `Make ${dirname(path)} and the files in it writable for ${user}, or choose another place for them.`,
           cause,
@@ -128,6 +128,11 @@ function describe(trouble: Trouble, { what, path, uid, ifDamaged }: Place, error
         cause,
       });
   }
+}
+
+/** SQLite says more than its code does; of the system's errors the path is told already. */
+function reasonOf(error: Error): string {
+  return 'errno' in error ? systemReason(error) : error.message;
 }
 
 function freeSpace(path: string): string {

@@ -8,11 +8,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { ListenAddress } from '../../configuration/configuration.ts';
-import { systemReason } from '../../configuration/problems.ts';
 import { assert } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
-import { systemCode } from '../../lib/system-code.ts';
+import { systemCode, systemReason } from '../../lib/system-code.ts';
 import { ConfigurationError } from '../../model/errors.ts';
 import { type Answer, FAILED, MISDIRECTED, NOT_FOUND, notAllowed } from './answers.ts';
 import { isLoopback, isOwnHost } from './host.ts';

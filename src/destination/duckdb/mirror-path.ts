@@ -6,7 +6,7 @@
 import { readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { makeDirectory } from '../../lib/files.ts';
-import { systemCode } from '../../lib/system-code.ts';
+import { systemCode, systemReason } from '../../lib/system-code.ts';
 import { ConfigurationError, StorageError } from '../../model/errors.ts';
 
 /**
@@ -19,7 +19,7 @@ export async function mirrorPath(path: string): Promise<string> {
     const real = await followed(resolve(path));
     if (!real.includes('?')) return real;
   } catch (cause) {
-    throw new StorageError(`The folder of the mirror ${path} cannot be used: ${String(cause)}.`, {
+    throw new StorageError(`The folder of the mirror ${path} cannot be used: ${systemReason(cause)}.`, {
       hint: 'Make it writable, or set destination.path (FEED_SYNC_DESTINATION_PATH).',
       cause,
     });

@@ -10,7 +10,7 @@ import { open, readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { remove, renameFile } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
-import { systemCode } from '../../lib/system-code.ts';
+import { systemCode, systemReason } from '../../lib/system-code.ts';
 import { ConfigurationError, StorageError } from '../../model/errors.ts';
 
 /** The most files set aside beside one mirror. More of them point at the disk, not at the mirror. */
@@ -32,7 +32,10 @@ export async function fileState(path: string): Promise<FileState> {
     file = await open(path, 'r');
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return 'absent';
-    throw new StorageError(`The mirror ${path} cannot be opened: ${String(error)}.`, { cause: error });
+    throw new StorageError(`The mirror ${path} cannot be opened: ${systemReason(error)}.`, {
+      hint: 'Make it readable for this user, or set dataDir or destination.path to another place.',
+      cause: error,
+    });
   }
   try {
     if (!(await file.stat()).isFile()) return 'other';

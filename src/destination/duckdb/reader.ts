@@ -132,7 +132,7 @@ class Reader implements MirrorReader {
       return await this.#engine.use(call);
     } catch (error) {
       if (!(error instanceof DuckDbError)) throw error;
-      if (error.trouble === 'statement') throw new UsageError(error.message, { cause: error });
+      if (error.trouble === 'statement') throw notRun(error);
       if (error.trouble === 'gave-up')
         throw new StorageError(`DuckDB gave up: ${error.message}`, { cause: error });
       throw await mirrorFailure(error, { path: this.#path });
@@ -164,4 +164,12 @@ async function streamText(
 
 function holdsGeometry(type: DuckDBType): boolean {
   return String(type).includes('GEOMETRY');
+}
+
+/** DuckDB's own words say what is wrong with a statement, and seldom what there is instead. */
+function notRun(error: Error): UsageError {
+  return new UsageError(`The SQL does not run: ${error.message}`, {
+    hint: 'It is read-only. The tables: feed-sync query "SELECT table_name FROM feed_sync.datasets"',
+    cause: error,
+  });
 }

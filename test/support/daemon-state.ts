@@ -1,0 +1,132 @@
+/** States of a daemon: each builder gives an ordinary one, and takes what a test wants changed; and one who is looked at. */
+
+import type {
+  DaemonState,
+  DatasetState,
+  Happening,
+  Observed,
+  Observer,
+  StandingTrouble,
+  SubscriptionState,
+  Tally,
+} from '../../src/daemon/state.ts';
+import { NOW } from './sync-values.ts';
+
+export function daemonState(changed: Partial<DaemonState> = {}): DaemonState {
+  return {
+    startedAt: secondsAgo(3_600),
+    now: NOW,
+    phase: 'following',
+    loopSilentMs: 300,
+    caughtUpAt: secondsAgo(3_000),
+    lastAuditAt: secondsAgo(600),
+    nextAuditAt: secondsAgo(-3_000),
+    nextPollAt: secondsAgo(-30),
+    subscriptions: new Map([['sub_1', subscriptionState('sub_1')]]),
+    datasets: new Map([['parcels', datasetState('parcels')]]),
+    holds: [],
+    troubles: [],
+    tally: tally(),
+    ...changed,
+  };
+}
+
+/** Read to its head ten seconds ago, with nothing left to do. */
+export function subscriptionState(
+  subscriptionId: string,
+  changed: Partial<SubscriptionState> = {},
+): SubscriptionState {
+  return {
+    subscriptionId,
+    name: null,
+    standing: 'idle',
+    standingSince: secondsAgo(3_000),
+    lastPollAt: secondsAgo(10),
+    lastGoodPollAt: secondsAgo(10),
+    cursor: 'evt_7',
+    lastEventAt: secondsAgo(7_200),
+    head: 'evt_7',
+    cursorAgeMs: 7_200_000,
+    cursorExpiresAt: secondsAgo(-7_000_000),
+    ...changed,
+  };
+}
+
+/** Where it should be, at version 3. */
+export function datasetState(datasetId: string, changed: Partial<DatasetState> = {}): DatasetState {
+  return {
+    datasetId,
+    tableName: datasetId,
+    version: 3,
+    wantedVersion: 3,
+    rowCount: 10,
+    publishedAt: null,
+    appliedAt: secondsAgo(3_000),
+    behindSince: null,
+    work: null,
+    retryAt: null,
+    waitsFor: null,
+    failure: null,
+    ...changed,
+  };
+}
+
+export function tally(changed: Partial<Tally> = {}): Tally {
+  return {
+    events: new Map(),
+    commits: new Map(),
+    rows: new Map(),
+    resyncs: new Map(),
+    downloadedBytes: 0,
+    requests: new Map(),
+    polls: 0,
+    audits: 0,
+    interruptions: 0,
+    ...changed,
+  };
+}
+
+export function trouble(of: string, changed: Partial<StandingTrouble> = {}): StandingTrouble {
+  return {
+    of,
+    error: 'ServiceUnavailableError',
+    message: 'It went wrong.',
+    hint: null,
+    since: secondsAgo(60),
+    attempts: 2,
+    isStall: false,
+    ...changed,
+  };
+}
+
+export function secondsAgo(seconds: number): Date {
+  return new Date(NOW.getTime() - seconds * 1_000);
+}
+
+/** One who is looked at, and whose state a test sets. */
+export class SteeredObserved implements Observed {
+  current: DaemonState | Error;
+  readonly #observers = new Set<Observer>();
+
+  constructor(state: DaemonState | Error = daemonState()) {
+    this.current = state;
+  }
+
+  state(): DaemonState {
+    if (this.current instanceof Error) throw this.current;
+    return this.current;
+  }
+
+  observe(observer: Observer): () => void {
+    this.#observers.add(observer);
+    return () => void this.#observers.delete(observer);
+  }
+
+  get observers(): number {
+    return this.#observers.size;
+  }
+
+  tell(happening: Happening): void {
+    for (const observer of this.#observers) observer(happening);
+  }
+}

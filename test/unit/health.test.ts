@@ -1,0 +1,137 @@
+/** Whether the daemon is alive, ready and well, and why not: every state that decides, and those that must not. */
+
+import { describe, expect, it } from 'vitest';
+import {
+  type Reason,
+  reasonsNotLive,
+  reasonsNotReady,
+  reasonsNotWell,
+} from '../../src/daemon/server/health.ts';
+import { LOOP_STUCK_AFTER_MS } from '../../src/daemon/server/limits.ts';
+import type { DaemonState } from '../../src/daemon/state.ts';
+import {
+  daemonState,
+  datasetState,
+  secondsAgo,
+  subscriptionState,
+  trouble,
+} from '../support/daemon-state.ts';
+import { failure, hold } from '../support/sync-values.ts';
+
+const WORKSPACE = { kind: 'workspace' } as const;
+
+function subscriptions(standing: 'held' | 'failing' | 'stalled' | 'behind' | 'idle') {
+  return { subscriptions: new Map([['sub_1', subscriptionState('sub_1', { standing })]]) };
+}
+
+const FAILED = datasetState('parcels', {
+  version: null,
+  tableName: null,
+  behindSince: secondsAgo(86_400),
+  failure: failure(),
+});
+
+/** What each state fails of livez, readyz and healthz, as `kind of`. */
+const CASES: readonly (readonly [string, Partial<DaemonState>, string, string, string])[] = [
+  ['all is well', {}, '', '', ''],
+  ['a loop that is late', { loopSilentMs: LOOP_STUCK_AFTER_MS }, '', '', ''],
+  ['a stuck loop', { loopSilentMs: LOOP_STUCK_AFTER_MS + 1 }, 'stuck loop', '', 'stuck loop'],
+  ['the first audit goes on', { phase: 'starting', caughtUpAt: null }, '', 'starting mirror', ''],
+  ['the first load goes on', { caughtUpAt: null }, '', 'starting mirror', ''],
+  ['it ends', { phase: 'draining' }, '', 'draining process', ''],
+  ['it ends before it began', { phase: 'draining', caughtUpAt: null }, '', 'draining process', ''],
+  ['the service is away', { troubles: [trouble('service')], ...subscriptions('failing') }, '', '', ''],
+  ['it is away for long', { troubles: [trouble('service', { isStall: true })] }, '', '', 'stalled service'],
+  ['a subscription is behind', subscriptions('behind'), '', '', ''],
+  ['a subscription stalls', subscriptions('stalled'), '', '', 'stalled subscription sub_1'],
+  ['a subscription fails', { troubles: [trouble('subscription sub_1')] }, '', '', ''],
+  [
+    'a subscription fails for long',
+    { troubles: [trouble('subscription sub_1', { isStall: true })] },
+    '',
+    '',
+    'stalled subscription sub_1',
+  ],
+  ['a reader holds the mirror', { troubles: [trouble('mirror', { error: 'BusyError' })] }, '', '', ''],
+  [
+    'a reader holds it for long',
+    { troubles: [trouble('mirror', { error: 'BusyError', isStall: true })] },
+    '',
+    'storage mirror',
+    'storage mirror',
+  ],
+  [
+    'the mirror cannot be written',
+    { troubles: [trouble('mirror', { error: 'StorageError' })] },
+    '',
+    'storage mirror',
+    'storage mirror',
+  ],
+  [
+    'the checkpoint cannot be written',
+    { troubles: [trouble('checkpoint', { error: 'StorageError' })] },
+    '',
+    'storage checkpoint',
+    'storage checkpoint',
+  ],
+  [
+    'the disk is full',
+    { troubles: [trouble('disk', { error: 'NoRoomError', isStall: true })] },
+    '',
+    'storage disk',
+    'storage disk',
+  ],
+  ['the workspace is held', { holds: [hold(WORKSPACE)], ...subscriptions('held') }, '', '', 'held workspace'],
+  [
+    'a subscription is held',
+    { holds: [hold({ kind: 'subscription', subscriptionId: 'sub_1' })] },
+    '',
+    '',
+    '',
+  ],
+  ['a dataset is held', { holds: [hold()] }, '', '', ''],
+  ['retirements are held', { holds: [hold({ kind: 'retirement' })] }, '', '', ''],
+  ['a dataset fails for a day', { datasets: new Map([['parcels', FAILED]]) }, '', '', ''],
+  [
+    'much at once',
+    { loopSilentMs: 1e9, troubles: [trouble('disk')], holds: [hold(WORKSPACE)], ...subscriptions('stalled') },
+    'stuck loop',
+    'storage disk',
+    'stuck loop, storage disk, stalled subscription sub_1, held workspace',
+  ],
+];
+
+function told(reasons: readonly Reason[]): string {
+  return reasons.map(({ kind, of }) => `${kind} ${of}`).join(', ');
+}
+
+describe('where', () => {
+  it.each(CASES)('%s', (_, changed, notLive, notReady, notWell) => {
+    const state = daemonState(changed);
+    expect({
+      livez: told(reasonsNotLive(state)),
+      readyz: told(reasonsNotReady(state)),
+      healthz: told(reasonsNotWell(state)),
+    }).toEqual({ livez: notLive, readyz: notReady, healthz: notWell });
+  });
+});
+
+it('says in words what is wrong, and since when', () => {
+  const state = daemonState({
+    loopSilentMs: 600_000,
+    holds: [hold(WORKSPACE)],
+    ...subscriptions('stalled'),
+    troubles: [trouble('mirror', { error: 'StorageError', message: 'The disk is full.' })],
+  });
+  expect(reasonsNotWell(state)).toEqual([
+    { kind: 'stuck', of: 'loop', message: 'The loop has not gone round for 10 m 0 s.', since: null },
+    { kind: 'storage', of: 'mirror', message: 'The disk is full.', since: secondsAgo(60) },
+    {
+      kind: 'stalled',
+      of: 'subscription sub_1',
+      message: 'It is behind, and nothing has moved for a long time.',
+      since: secondsAgo(3_000),
+    },
+    { kind: 'held', of: 'workspace', message: 'The county is not covered.', since: hold(WORKSPACE).heldAt },
+  ]);
+});

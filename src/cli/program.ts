@@ -236,13 +236,17 @@ function collect(value: string, values: readonly string[] = []): readonly string
 
 /** The command to run for help with these words: that of the command they name, if they name one. */
 function helpFor(words: readonly string[], program: Command): string {
-  const command = words.find((word) => program.commands.some((known) => known.name() === word));
-  return command === undefined ? 'feed-sync --help' : `feed-sync ${command} --help`;
+  const named: Command[] = [];
+  for (const word of words) {
+    const found = (named.at(-1) ?? program).commands.find((known) => known.name() === word);
+    if (found !== undefined) named.push(found);
+  }
+  return ['feed-sync', ...named.map((command) => command.name()), '--help'].join(' ');
 }
 
 function usageError({ code, message }: CommanderError, hint: string): UsageError {
   if (code === 'commander.help') {
-    return new UsageError('No command was given.', { hint: 'feed-sync --help lists them.' });
+    return new UsageError('No command was given.', { hint: `${hint} lists them.` });
   }
   return new UsageError(asSentence(message), { hint });
 }

@@ -25,7 +25,7 @@ export interface BadDataset {
   /** Its first version, which is sound; small rows where it is left out. */
   readonly first?: Content;
   /** Publishes a version that cannot be mirrored, under this id. */
-  readonly spoil: (world: BadWorld, datasetId: string) => Promise<void> | void;
+  readonly spoil: (world: Pick<BadWorld, 'feed' | 'folder'>, datasetId: string) => Promise<void> | void;
   /** What the message must say. */
   readonly says: readonly string[];
   /** What is asked for of its content, until it fails. */

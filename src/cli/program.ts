@@ -1,6 +1,6 @@
 /** The command line: which commands there are, what each takes, and what its help says. */
 
-import { Command, CommanderError, Option } from 'commander';
+import { Command, CommanderError, Help, type HelpConfiguration, Option } from 'commander';
 import type { Configuration, LocalConfiguration } from '../configuration/configuration.ts';
 import { settingsHelp } from '../configuration/help.ts';
 import { type LoadInput, loadConfiguration, loadLocalConfiguration } from '../configuration/load.ts';
@@ -67,14 +67,18 @@ function defineProgram(version: string, context: Context, finish: Finish): Comma
       writeErr() {},
       getOutHelpWidth: () => width,
     })
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp(inSentences())
     .exitOverride()
     .addHelpText('after', HELP_AFTER);
   for (const option of settingOptions()) program.addOption(option);
+  program.commandsGroup('Mirror:');
   defineServiceCommands(program, context, finish);
+  program.commandsGroup('Look and set up:').helpCommand('help [command]', 'explain a command');
   defineLocalCommands(program, context, finish);
   defineDoctor(program, version, context, finish);
+  program.commandsGroup('Decide:');
   definePersonCommands(program, context, finish);
+  program.commandsGroup('Ask of the service:');
   defineOperatorCommands(
     program,
     () => loadConfiguration(loadInput(program, context)).configuration,
@@ -82,6 +86,22 @@ function defineProgram(version: string, context: Context, finish: Finish): Comma
     finish,
   );
   return program;
+}
+
+/** Every description is a sentence, as those of the settings are. */
+function inSentences(): HelpConfiguration {
+  const plain = new Help();
+  return {
+    showGlobalOptions: true,
+    commandDescription: (command) => sentence(plain.commandDescription(command)),
+    subcommandDescription: (command) => sentence(plain.subcommandDescription(command)),
+    argumentDescription: (argument) => sentence(plain.argumentDescription(argument)),
+    optionDescription: (option) => sentence(plain.optionDescription(option)),
+  };
+}
+
+function sentence(words: string): string {
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}${/[.?)]$/.test(words) ? '' : '.'}`;
 }
 
 function defineServiceCommands(program: Command, context: Context, finish: Finish): void {
@@ -145,7 +165,7 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
   program
     .command('query')
     .description('read the mirror with SQL')
-    .argument('<sql>', 'one statement, such as: SELECT * FROM feed_sync.datasets')
+    .argument('<sql>', 'one statement, such as "SELECT * FROM feed_sync.datasets"')
     .addOption(
       new Option('--format <format>', 'how rows are written').choices(QUERY_FORMATS).default('table'),
     )
@@ -254,5 +274,5 @@ function usageError({ code, message }: CommanderError, hint: string): UsageError
 /** Of `error: unknown command 'onec'\n(Did you mean once?)` a sentence of ours. */
 function asSentence(message: string): string {
   const words = message.replace(/^error: /, '').replace(/\n\(Did you mean (.*)\?\)$/, '; did you mean $1?');
-  return `${words.charAt(0).toUpperCase()}${words.slice(1)}${/[.?]$/.test(words) ? '' : '.'}`;
+  return sentence(words);
 }

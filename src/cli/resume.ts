@@ -34,10 +34,11 @@ export async function resume(
     carryOut(checkpoint, options),
   );
   const toRetire = resumed.approved?.filter((id) => tables === null || tables.has(id)) ?? null;
-  await write(context.terminal.stdout, `${tellResumed({ ...resumed, approved: toRetire })}\n`);
+  const told = tellResumed({ ...resumed, approved: toRetire });
+  if (told !== null) await write(context.terminal.stdout, `${told}\n`);
   if (resumed.notHeld.length === 0) return EXIT_CODES.caughtUp;
-  throw new UsageError(`Not held: ${resumed.notHeld.map(tellScope).join(', ')}.`, {
-    hint: 'feed-sync status lists what is held.',
+  throw new UsageError(`Neither held nor failed: ${resumed.notHeld.map(tellScope).join(', ')}.`, {
+    hint: 'feed-sync status lists what is.',
   });
 }
 
@@ -85,7 +86,8 @@ function namedScopes({ dataset, subscription, workspace }: ResumeOptions): reado
   ];
 }
 
-function tellResumed({ lifted, retried, approved, retirementsWait }: Resumed): string {
+/** Null where nothing was done, and what was named is told otherwise. */
+function tellResumed({ lifted, retried, approved, notHeld, retirementsWait }: Resumed): string | null {
   const lines = [
     ...(lifted.length === 0
       ? []
@@ -96,9 +98,9 @@ function tellResumed({ lifted, retried, approved, retirementsWait }: Resumed): s
     ...(approved === null ? [] : [tellApproved(approved)]),
   ];
   const wait = 'Retirements still wait for you to agree to them: feed-sync resume --retire';
-  return [...(lines.length === 0 ? ['Nothing was lifted.'] : lines), ...(retirementsWait ? [wait] : [])].join(
-    '\n',
-  );
+  if (retirementsWait) return [...lines, wait].join('\n');
+  if (lines.length > 0) return lines.join('\n');
+  return notHeld.length > 0 ? null : 'Nothing is held, and nothing has failed.';
 }
 
 function tellApproved(approved: readonly string[]): string {

@@ -21,8 +21,14 @@ export function settingOptions(): readonly Option[] {
   );
   const rest = describeSettings().flatMap(({ key, flag, placeholder, description, defaultWords }) => {
     if (flag === null) return [];
-    const state = defaultWords === null ? '' : ` Default: ${defaultWords}.`;
-    const option = new Option(`${flag} <${placeholder}>`, `${description}${state}`);
+    const choices = placeholder.split('|');
+    const value = choices.length === 1 ? placeholder : 'word';
+    const words = [
+      description,
+      ...(choices.length === 1 ? [] : [`One of ${choices.join(', ')}.`]),
+      ...(defaultWords === null ? [] : [`Default: ${defaultWords}.`]),
+    ];
+    const option = new Option(`${flag} <${value}>`, words.join(' '));
     return [SHOWN.includes(key) ? option : option.hideHelp()];
   });
   return [file, ...rest];

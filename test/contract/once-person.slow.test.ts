@@ -66,7 +66,7 @@ describe('many retirements at once', () => {
     expect(stdout).toContain('The retirement of datasets is held (mass_retirement): ');
 
     expect((await installed.run('resume', '--all')).stdout).toBe(
-      'Nothing was lifted.\nRetirements still wait for you to agree to them: feed-sync resume --retire\n',
+      'Retirements still wait for you to agree to them: feed-sync resume --retire\n',
     );
     expect(await installed.run('resume', '--retire')).toMatchObject({
       exitCode: 0,

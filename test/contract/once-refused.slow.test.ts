@@ -157,11 +157,11 @@ describe('resume', () => {
     await once(installed);
     const unknown = await installed.run('resume', '--dataset', 'nobody');
     expect(unknown).toMatchObject({ exitCode: 64 });
-    expect(unknown.stderr).toContain('Not held: dataset nobody.');
+    expect(unknown.stderr).toContain('Neither held nor failed: dataset nobody.');
     expect(await installed.run('resume')).toMatchObject({ exitCode: 64 });
     expect(await installed.run('resume', '--all')).toMatchObject({
       exitCode: 0,
-      stdout: 'Nothing was lifted.\n',
+      stdout: 'Nothing is held, and nothing has failed.\n',
     });
   });
 });

@@ -33,11 +33,8 @@ describe('a key that is good', () => {
     expect(look).toMatchObject({ exitCode: 0, troubles: 0, warnings: 0, skipped: 0 });
     expect(look.of('key')[0]?.found).toBe('accepted; it sees 1 subscription');
     expect(look.of('contract').map(({ about, found }) => [about, found])).toEqual([
-      [
-        'manifest path',
-        '/v1/subscriptions/{subscriptionId}/manifest (from the service’s description of itself)',
-      ],
-      ['newer than', 'since (from the service’s description of itself)'],
+      ['manifest path', '/v1/subscriptions/{subscriptionId}/manifest (from what the service says of itself)'],
+      ['newer than', 'since (from what the service says of itself)'],
       ['manifest', 'is there (asked of sub_1)'],
     ]);
     expect(look.of('scopes').map(({ about, found }) => [about, found])).toEqual([

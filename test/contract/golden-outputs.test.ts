@@ -11,6 +11,7 @@ const SECTIONS = {
   subscriptions: 'subscriptions --json',
   verify: 'verify --json',
   'dry-run': 'once --dry-run --json',
+  doctor: 'doctor --json',
   log: 'The log',
 } as const;
 const WITHOUT_FIELDS = ['query', 'summary'];

@@ -139,10 +139,10 @@ describe('a folder', () => {
     freeBytes: 5e9,
   };
   const judge = (changed: Partial<FolderSeen>, reserveBytes: number | null = 1e9) =>
-    judgeFolder({ about: 'data folder', isOwn: true }, { ...seen, ...changed }, reserveBytes, 1_000);
+    judgeFolder({ about: 'data directory', isOwn: true }, { ...seen, ...changed }, reserveBytes, 1_000);
 
   it('that can be used', () => {
-    expect(judge({})).toEqual([ok('data folder', '/data (ext, 5.0 GB free)')]);
+    expect(judge({})).toEqual([ok('data directory', '/data (ext, 5.0 GB free)')]);
   });
 
   it.each([
@@ -164,14 +164,17 @@ describe('a folder', () => {
   });
 
   it('that is too full for what is kept free', () => {
-    expect(states(judge({ freeBytes: 1e9 - 1 }))).toEqual(['data folder: ok', 'data folder: trouble 74']);
-    expect(states(judge({ freeBytes: 1 }, null))).toEqual(['data folder: ok']);
+    expect(states(judge({ freeBytes: 1e9 - 1 }))).toEqual([
+      'data directory: ok',
+      'data directory: trouble 74',
+    ]);
+    expect(states(judge({ freeBytes: 1 }, null))).toEqual(['data directory: ok']);
   });
 
   it.each([
     ['NFS', 0x6969, 'two instances could write at once'],
     ['CIFS', -0xacb2be, 'two instances could write at once'],
-    ['9p', 0x01021997, 'another system’s folder'],
+    ['9p', 0x01021997, 'a folder of another system'],
     ['overlay', 0x794c7630, 'gone with the container'],
     ['tmpfs', 0x01021994, 'kept in memory'],
   ])('on %s is a warning that says why', (name, fileSystem, why) => {
@@ -184,10 +187,15 @@ describe('a folder', () => {
   });
 
   it('that others may enter is a warning where it is ours alone, and not before it is made', () => {
-    expect(states(judge({ mode: 0o750 }))).toEqual(['data folder: ok', 'data folder: warning']);
-    expect(states(judge({ mode: 0o755, nearest: '/' }))).toEqual(['data folder: ok']);
-    const shared = judgeFolder({ about: 'mirror’s folder', isOwn: false }, { ...seen, mode: 0o755 }, null, 1);
-    expect(states(shared)).toEqual(['mirror’s folder: ok']);
+    expect(states(judge({ mode: 0o750 }))).toEqual(['data directory: ok', 'data directory: warning']);
+    expect(states(judge({ mode: 0o755, nearest: '/' }))).toEqual(['data directory: ok']);
+    const shared = judgeFolder(
+      { about: 'mirror directory', isOwn: false },
+      { ...seen, mode: 0o755 },
+      null,
+      1,
+    );
+    expect(states(shared)).toEqual(['mirror directory: ok']);
   });
 });
 
@@ -445,7 +453,7 @@ describe('what is told', () => {
         '                    → chmod 600 /f.yaml',
         '',
         '    service.baseUrl  https://feed.example (environment FEED_SYNC_BASE_URL)',
-        '    lock.wait        file /f.yaml:3',
+        '    lock.wait        wrong (file /f.yaml:3)',
         '',
         'key',
         '  TROUBLE  key      The service refused.',

@@ -10,6 +10,7 @@ import {
 import { formatBytes, formatCount } from '../../lib/units.ts';
 import { OLD_POSITION_MS } from '../../sync/follow-log.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
+import { tellMoment } from '../moments.ts';
 import { tellScope, waysOut } from '../person.ts';
 import type { Check, Checked, Patient, Remembered } from './check.ts';
 import { counted } from './counted.ts';
@@ -50,7 +51,7 @@ function contentOf(reader: CheckpointReader): Remembered {
   }
 }
 
-const REBUILT = 'Nothing is lost: the next feed-sync once sets it aside and builds it anew.';
+const REBUILT = 'Nothing is lost. To have it set aside and built anew: feed-sync once';
 const OTHER_FILE = 'Set checkpoint.path to a file of its own.';
 
 /** What is to be said of the file. Pure. */
@@ -110,7 +111,7 @@ function oldestPosition({ followed }: Remembered, now: Date): readonly Finding[]
   const found = `the oldest is that of ${oldest.subscriptionId}, of ${counted(Math.floor(ageMs / DAY_MS), 'day')} ago; ${kept}`;
   if (ageMs < OLD_POSITION_MS) return [ok('positions', found)];
   return [
-    warning('positions', found, 'Run feed-sync once now: what has expired costs a start from the manifest.'),
+    warning('positions', found, 'Before it expires, which costs a start from the manifest: feed-sync once'),
   ];
 }
 
@@ -118,8 +119,10 @@ function holdFinding({ refusal, heldAt }: Remembered['holds'][number]): Finding 
   const { status, code, message, operation, scope, links } = refusal;
   const answer = [status, code].filter((part) => part !== null).join(' ');
   const what =
-    status === null ? `${tellScope(scope)} is held (${code})` : `refused to ${operation} (${answer})`;
-  const found = `${what} since ${heldAt.toISOString()}: ${message}`;
+    status === null
+      ? `${tellScope(scope)} is held (${code})`
+      : `the service refused to ${operation} (${answer})`;
+  const found = `${what} since ${tellMoment(heldAt.toISOString())}:\n${message}`;
   return {
     ...trouble('hold', found, EXIT_CODES.personMustAct, ...waysOut(refusal)),
     links: Object.fromEntries(links),
@@ -132,7 +135,7 @@ const MAX_FAILURES = 20;
 function failureFindings(failures: readonly Failure[]): readonly Finding[] {
   const told = failures.slice(0, MAX_FAILURES).map((failure) => {
     const { datasetId, message, hint, retryAt } = failure;
-    const found = `${datasetId}: ${message} Tried again after ${retryAt.toISOString()}.`;
+    const found = `${datasetId}: ${message}\nTried again after ${tellMoment(retryAt.toISOString())}.`;
     const hints = [
       ...(hint === null ? [] : [hint]),
       `To have it tried at the next catch-up: feed-sync resume --dataset ${datasetId}`,
@@ -142,7 +145,7 @@ function failureFindings(failures: readonly Failure[]): readonly Finding[] {
   const rest = failures.length - told.length;
   if (rest <= 0) return told;
   const found = `and ${formatCount(rest)} more datasets`;
-  return [...told, trouble('failed', found, EXIT_CODES.dataTrouble, 'feed-sync status lists them.')];
+  return [...told, trouble('failed', found, EXIT_CODES.dataTrouble, 'To see them all: feed-sync status')];
 }
 
 const STORAGE_ERRORS: readonly string[] = ['StorageError', 'DatasetStorageError', 'NoRoomError'];

@@ -28,7 +28,7 @@ async function checkConfiguration({ inspection, context }: Patient): Promise<Che
   const help =
     problems.length === 0
       ? []
-      : ['feed-sync settings explains every setting; feed-sync init writes an example.'];
+      : ['What each setting means: feed-sync settings', 'For a commented example of a file: feed-sync init'];
   const last = found.at(-1);
   return {
     findings: [

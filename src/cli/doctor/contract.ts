@@ -17,8 +17,8 @@ export const contractCheck: Check = { name: 'contract', limitMs: LIMIT_MS, run: 
 
 const SOURCES: Readonly<Record<ContractSource, string>> = {
   config: 'from the configuration',
-  openapi: 'from the service’s description of itself',
-  remembered: 'from what the service’s description said before',
+  openapi: 'from what the service says of itself',
+  remembered: 'from what the service said of itself before',
   default: 'the default: the service does not describe itself',
 };
 

@@ -31,7 +31,7 @@ async function checkDisk({ inspection, context }: Patient): Promise<Checked> {
     }
   }
   const dataDirectory = inspection.known('dataDir');
-  if (dataDirectory === null) findings.unshift(skipped('data folder', 'dataDir is not known.'));
+  if (dataDirectory === null) findings.unshift(skipped('data directory', 'dataDir is not known.'));
   else findings.push(await stagingFinding(join(dataDirectory, 'staging')));
   return { findings: [...findings, ...(await openFiles(inspection))] };
 }
@@ -41,9 +41,9 @@ function placesOf(inspection: Patient['inspection']): readonly Place[] {
   const dataDirectory = inspection.known('dataDir');
   const folderOf = (path: string | null): string | null => (path === null ? null : dirname(path));
   const all = [
-    { about: 'data folder', folder: dataDirectory, isOwn: true },
-    { about: 'mirror’s folder', folder: folderOf(inspection.known('destination.path')), isOwn: false },
-    { about: 'checkpoint’s folder', folder: folderOf(inspection.known('checkpoint.path')), isOwn: false },
+    { about: 'data directory', folder: dataDirectory, isOwn: true },
+    { about: 'mirror directory', folder: folderOf(inspection.known('destination.path')), isOwn: false },
+    { about: 'checkpoint directory', folder: folderOf(inspection.known('checkpoint.path')), isOwn: false },
   ];
   const known = all.flatMap(({ folder, ...rest }) => (folder === null ? [] : [{ ...rest, folder }]));
   return known.filter(({ folder }, index) => known.findIndex((one) => one.folder === folder) === index);

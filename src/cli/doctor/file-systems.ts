@@ -11,7 +11,7 @@ const NETWORK = {
   hint: 'Put it on a local disk, or on a block device that one machine has mounted.',
 };
 const SHARED = {
-  why: 'it is another system’s folder, handed in: locks and syncing are only as good as what hands it in',
+  why: 'it is a folder of another system, handed in: locks and syncing are only as good as what hands it in',
   hint: 'Put it on a disk or volume of this machine.',
 };
 const CONTAINER = {

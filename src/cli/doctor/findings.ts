@@ -60,14 +60,14 @@ const NEW_KEY =
   'Set a key that is valid: they are made in the web application of the service (settings, API keys).';
 const NEW_SCOPE =
   'Set a key that has the scope; for subscriptions, events, versions and schemas it is "feeds".';
-const ACT = 'Act on what it says, then run doctor again. Nothing was stored of this refusal.';
+const ACT = 'Nothing was stored of this refusal. Once you have acted on it: feed-sync doctor';
 
 /** A refusal that doctor met itself: nothing is held for it, so there is nothing to resume. */
 function refusalFinding(about: string, { refusal }: RefusalError): Finding {
   const { status, code, message, operation } = refusal;
   const answer = [status, code].filter((part) => part !== null).join(' ');
   const remedy = status === 401 ? NEW_KEY : code === 'insufficient_scope' ? NEW_SCOPE : ACT;
-  const found = `The service refused to ${operation} (${answer}). It says: ${message}`;
+  const found = `The service refused to ${operation} (${answer}).\nIt says: ${message}`;
   return {
     ...trouble(about, found, EXIT_CODES.personMustAct, remedy),
     links: Object.fromEntries(refusal.links),

@@ -4,6 +4,7 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type InstanceHolder, readInstanceLock } from '../../checkpoint/instance-lock.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
+import { tellMoment } from '../moments.ts';
 import type { Check, Checked, Patient } from './check.ts';
 import { type FileLock, locksOn } from './file-locks.ts';
 import { type Finding, ok, skipped, trouble, troubleOf, warning } from './findings.ts';
@@ -43,7 +44,7 @@ function instanceFinding(
     if (!held) return { finding: ok(about, 'none is running here'), holder: null };
     if (holder === null) return { finding: ok(about, 'one is just starting'), holder };
     const { pid, host, command, startedAt } = holder;
-    const found = `process ${pid} on ${host} runs \`${command}\` since ${startedAt.toISOString()}`;
+    const found = `process ${pid} on ${host} runs \`${command}\` since ${tellMoment(startedAt.toISOString())}`;
     return { finding: ok(about, found), holder };
   } catch (error) {
     return { finding: troubleOf(about, error), holder: null };

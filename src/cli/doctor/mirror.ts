@@ -3,7 +3,7 @@
 import type { Held } from '../../destination/destination.ts';
 import { FORMAT_VERSION } from '../../destination/duckdb/mirror-schema.ts';
 import { openReader } from '../../destination/duckdb/reader.ts';
-import { formatBytes, formatCount } from '../../lib/units.ts';
+import { formatBytes } from '../../lib/units.ts';
 import { BusyError } from '../../model/errors.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import type { Check, Checked, Learned, Patient } from './check.ts';
@@ -70,7 +70,7 @@ export function judgeMirror(
   const isForeign = service !== null && origin !== null && service.origin !== origin;
   return [
     ok('file', `${path} (${formatBytes(bytes)}, format ${FORMAT_VERSION}), readable`),
-    ok('content', `${counted(datasets.size, 'table')}, ${formatCount(rows)} rows`),
+    ok('content', `${counted(datasets.size, 'table')}, ${counted(rows, 'row')}`),
     ...(isForeign
       ? [
           trouble(

@@ -114,7 +114,7 @@ async function askForChanges(
   } catch (error) {
     if (!(error instanceof RefusalError) || error.refusal.code !== 'insufficient_scope') throw error;
     const { message, links } = error.refusal;
-    const said = `The key lacks the scope for changes (403 insufficient_scope). The service says: ${message}`;
+    const said = `The service refused to list changes (403 insufficient_scope).\nIt says: ${message}`;
     const found = `${said}\nUntil it has it, every new version loads a whole snapshot.`;
     const hint = 'Set a key that has the scope, if downloads are to be small.';
     return { ...warning(about, found, hint), links: Object.fromEntries(links) };

@@ -44,8 +44,9 @@ function findingLines({ state, about, found, hints, links }: Finding, widths: Wi
 /** A setting has no state of its own: its trouble is a finding above. */
 function settingLines(settings: readonly InspectedSetting[]): readonly string[] {
   const width = widest(settings.map(({ key }) => key));
-  return settings.map(({ key, value, source }) => {
-    const from = value === null ? source : `${printable(value)} (${printable(source)})`;
+  return settings.map(({ key, value, source, trouble }) => {
+    const shown = trouble === null ? value : (value ?? 'wrong');
+    const from = shown === null ? source : `${printable(shown)} (${printable(source)})`;
     return `    ${key.padEnd(width)}  ${from}`;
   });
 }

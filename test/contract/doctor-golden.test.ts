@@ -1,0 +1,62 @@
+/** What `feed-sync doctor` tells people and programs, kept in golden files. */
+
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { expect, it } from 'vitest';
+import { renderDiagnosis } from '../../src/cli/doctor/text.ts';
+import type { Diagnosis } from '../../src/cli/doctor/view.ts';
+import { failureOf, holdOf, NOON_CLOCK, openAt } from '../support/checkpoint-files.ts';
+import { countyFeed } from '../support/county-feed.ts';
+import { expectGolden, expectGoldenText, withPlaceholders } from '../support/golden.ts';
+import { patient } from '../support/patient.ts';
+
+/** Of the settings some, so that not every new one changes these files. */
+const SETTINGS_TOLD = ['service.baseUrl', 'service.apiKey', 'service.apiKeyFile', 'dataDir', 'lock.wait'];
+
+/** What differs between runs and machines. */
+const VARYING: readonly (readonly [RegExp, string])[] = [
+  [/\b\d+(?:\.\d+)? m?s\b/g, '{time}'],
+  [/\([^()]+, [\d.]+ [KMGT]?B free\)/g, '({file system} free)'],
+  [/\([\d.]+ [KMGT]?B, format \d+/g, '({size}, format {format}'],
+  [/(DuckDB|SQLite) [\d.]+/g, '$1 {version}'],
+  [/formats: checkpoint \d+, mirror \d+/g, 'formats: {formats}'],
+];
+
+function expectTold(name: string, diagnosis: Diagnosis, places: Readonly<Record<string, string>>): void {
+  const { checks, troubles, warnings, skipped, exitCode } = diagnosis;
+  const settings = diagnosis.settings.filter(({ key }) => SETTINGS_TOLD.includes(key));
+  const text = JSON.stringify({ checks, settings, troubles, warnings, skipped, exitCode });
+  const steady = VARYING.reduce(
+    (rest, [what, by]) => rest.replaceAll(what, by),
+    withPlaceholders(text, places),
+  );
+  const told: Diagnosis = JSON.parse(steady);
+  expectGolden(`doctor/${name}`, told);
+  expectGoldenText(`doctor/${name}`, `${renderDiagnosis(told)}\n`);
+}
+
+it('everything as it should be', async () => {
+  const { feed } = await countyFeed({ kinds: ['zoning'], rowsPerDataset: 5 });
+  const one = patient({ feed });
+  expect(await one.run('once')).toMatchObject({ exitCode: 0 });
+  // The program makes its files for the owner alone; this process is not the program.
+  chmodSync(one.mirrorPath, 0o600);
+  const places = { home: one.home, host: new URL(feed.baseUrl).host };
+  const { of: _of, all: _all, ...diagnosis } = await one.look();
+  expectTold('sound', diagnosis, places);
+});
+
+it('troubles, warnings and what is not looked at', async () => {
+  const { feed } = await countyFeed({ kinds: ['zoning'], rowsPerDataset: 5 });
+  const one = patient({ feed, environment: { FEED_SYNC_LOCK_WAIT: 'long' } });
+  mkdirSync(one.dataDirectory, { mode: 0o755 });
+  const checkpoint = await openAt(one.checkpointPath, undefined, NOON_CLOCK);
+  checkpoint.hold(
+    holdOf({ kind: 'dataset', datasetId: 'us-tx-travis-parcels' }, 'The county is not covered.'),
+  );
+  checkpoint.fail(failureOf('us-tx-travis-roads'));
+  writeFileSync(one.mirrorPath, '', { mode: 0o600 });
+  feed.keys.get(feed.apiKey).scopes = [];
+  const places = { home: one.home, host: new URL(feed.baseUrl).host };
+  const { of: _of, all: _all, ...diagnosis } = await one.look();
+  expectTold('troubled', diagnosis, places);
+});

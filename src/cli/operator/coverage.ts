@@ -47,7 +47,10 @@ function asTable(counties: readonly County[]): string {
     ...shown.map((field) => cellOf(further.get(field))),
   ]);
   const rest = all.length - shown.length;
-  const more = rest === 0 ? '' : `\nThe service gives ${formatCount(rest)} fields more: see --json.\n`;
+  const more =
+    rest === 0
+      ? ''
+      : `\nThe service gives ${formatCount(rest)} ${rest === 1 ? 'field' : 'fields'} more: see --json.\n`;
   return `${renderTable(columns, rows)}\n${more}`;
 }
 

@@ -117,7 +117,7 @@ function messageOf(error: unknown): string {
 function tellAdded({ id, url }: AddedWebhook, path: string, { webhook }: Configuration): string {
   const lines = [
     `Added the webhook ${printable(id)}: the service pushes events to ${shownUrl(url)}.`,
-    `The secret that signs them is in ${printable(path)}, before those that were there.`,
+    `The secret that signs them is the first line of ${printable(path)}.`,
     ...(webhook.secretFile === null
       ? ['For a receiver to find it, set webhook.secretFile to that file.']
       : []),

@@ -28,9 +28,10 @@ export function webhookTest(
   return usingOperator(configuration, context, (operator) =>
     oneByOne(ids, context, {
       ask: (id) => operator.testWebhook(id, context.signal),
-      tell: (id) => {
+      tell(id) {
         const url = kept.get(id);
-        return `A ping is on its way to ${url === undefined ? `webhook ${printable(id)}` : shownUrl(url)}.`;
+        const name = `webhook ${printable(id)}`;
+        return `A ping is on its way to ${url === undefined ? name : `${shownUrl(url)} (${name})`}.`;
       },
     }),
   );

@@ -1,0 +1,461 @@
+/**
+ * The operator's commands, in this process against the fixture feed: what they say, to whom, and with which exit code.
+ * After each test the key, the header's value and every webhook's secret are looked for in what was printed.
+ */
+
+import { chmodSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { stillClock } from '../../fixtures/feed/clock.ts';
+import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
+import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';
+import { openCheckpointReader } from '../../src/checkpoint/sqlite/open.ts';
+import { openAt } from '../support/checkpoint-files.ts';
+import { type CommandLine, commandLine, type Said } from '../support/command-line.ts';
+import { CANARY_KEY } from '../support/feed-client.ts';
+import { secretsInFiles, secretsInText } from '../support/secret-search.ts';
+import { publishSmall } from '../support/started-feed.ts';
+import { webhookReceiver } from '../support/webhook-receiver.ts';
+
+const HEADER_VALUE = 'header-value-that-must-stay-secret';
+const URL_OF_RECEIVER = 'https://receiver.example/webhook';
+const NOW = '2026-03-01T12:00:00.000Z';
+
+interface Installed {
+  readonly feed: FixtureFeed;
+  readonly line: CommandLine;
+  /** Where commands are run. */
+  readonly home: string;
+  run(...words: readonly string[]): Promise<Said>;
+}
+
+/** `parcels` and `permits` are in the subscription, `elsewhere` is in none. */
+async function installed(environment: Readonly<Record<string, string>> = {}): Promise<Installed> {
+  const feed = await startFixtureFeed({
+    apiKey: CANARY_KEY,
+    clock: stillClock(NOW),
+    webhooks: { maxAttempts: 1 },
+  });
+  onTestFinished(feed.close);
+  feed.publisher.subscribe({ subscriptionId: 'sub_1', datasetIds: ['parcels', 'permits'] });
+  publishSmall(feed, ['parcels', 'permits', 'elsewhere']);
+  feed.requests.clear();
+  const line = commandLine({
+    feed,
+    now: () => feed.clock.now(),
+    environment: { FEED_SYNC_LOG_LEVEL: 'trace', FEED_SYNC_RETRY_MAX_ATTEMPTS: '2', ...environment },
+    standardInput: `${HEADER_VALUE}\n`,
+  });
+  let printed = '';
+  onTestFinished(() => {
+    const secrets = [HEADER_VALUE, ...feed.webhooks.list().flatMap((webhook) => webhook.secrets)];
+    const found = secrets.flatMap((secret) => [
+      ...secretsInText(secret, printed),
+      ...secretsInFiles(secret, line.dataDirectory),
+    ]);
+    line.remove();
+    expect(found).toEqual([]);
+  });
+  mkdirSync(line.dataDirectory);
+  const run = async (...words: readonly string[]): Promise<Said> => {
+    const said = await line.run(...words);
+    printed += said.stdout + said.stderr;
+    // At this level of the log the lines of the log are most of what is on standard error.
+    const isLog = (text: string): boolean => text.startsWith('{"');
+    const told = said.stderr.split('\n').filter((text) => !isLog(text));
+    return { ...said, stderr: told.join('\n') };
+  };
+  return { feed, line, home: join(line.dataDirectory, '..'), run };
+}
+
+function kept({ line }: Installed) {
+  const reader = openCheckpointReader({ path: join(line.dataDirectory, 'checkpoint.sqlite'), uid: null });
+  const content = reader === null ? null : { webhooks: reader.webhooks(), holds: reader.holds() };
+  reader?.close();
+  return content;
+}
+
+function secretsOf(feed: FixtureFeed): readonly string[] {
+  return feed.webhooks.list().flatMap(({ secrets }) => secrets);
+}
+
+describe('coverage', () => {
+  it('lists the counties over all pages, with every field the service gives', async () => {
+    const { feed, run } = await installed();
+    feed.settings.defaultLimit = 1;
+    feed.publisher.addDataset({
+      datasetId: 'x',
+      placeId: 'us-ia-adams',
+      placeName: 'Adams County',
+      state: 'IA',
+    });
+    const further = {
+      since: '2026-01-01',
+      areas: { km2: 1_100 },
+      note: 'a\u001b[31m'.repeat(30),
+      a: 1,
+      b: 2,
+      c: 3,
+      d: 4,
+    };
+    feed.faults.add({
+      match: { operation: 'coverage', times: 'always' },
+      act: {
+        kind: 'rewrite',
+        rewrite: (body) => {
+          const page = Object(body);
+          return {
+            ...page,
+            counties: page.counties.map((county: object, at: number) =>
+              at === 0 ? { ...county, ...further } : county,
+            ),
+          };
+        },
+      },
+    });
+    const { exitCode, stdout } = await run('coverage');
+    expect(exitCode).toBe(0);
+    const [head, , ...rows] = stdout.split('\n');
+    expect(head?.split(/ +/)).toEqual(['county', 'name', 'state', 'since', 'areas', 'note', 'a', 'b', 'c']);
+    expect(rows[0]).toMatch(
+      /^us-ia-adams +Adams County +IA +2026-01-01 +{"km2":1100} +a\\u001b.*… +1 +2 +3$/,
+    );
+    expect(rows[1]).toMatch(/^us-tx-travis +us-tx-travis$/);
+    expect(stdout).toContain('The service gives 1 field more: see --json.');
+    const json = await run('coverage', '--json');
+    expect(JSON.parse(json.stdout)).toEqual({
+      counties: [
+        { id: 'us-ia-adams', name: 'Adams County', state: 'IA', ...further },
+        { id: 'us-tx-travis', name: 'us-tx-travis', state: '' },
+      ],
+    });
+  });
+
+  it('of nothing says what that means', async () => {
+    const { feed, run } = await installed();
+    feed.store.counties.clear();
+    expect(await run('coverage')).toEqual({
+      exitCode: 0,
+      stdout:
+        'The workspace covers no county: nothing can be subscribed to yet. Counties are added in the web application of the service.\n',
+      stderr: '',
+    });
+    expect(JSON.parse((await run('coverage', '--json')).stdout)).toEqual({ counties: [] });
+  });
+
+  it('that does not come is tried again later: 75', async () => {
+    const { feed, run } = await installed();
+    feed.faults.add({
+      match: { operation: 'coverage', times: 'always' },
+      act: { kind: 'respond', status: 503 },
+    });
+    const said = await run('coverage');
+    expect(said).toMatchObject({ exitCode: 75, stdout: '' });
+    expect(said.stderr).toContain(
+      'Could not list what the workspace covers: the service answered 503 after 2 attempts',
+    );
+  });
+});
+
+describe('watches', () => {
+  it('are begun, listed and ended, a line for each; again changes nothing', async () => {
+    const { run } = await installed();
+    expect((await run('watches')).stdout).toBe(
+      'No dataset is watched. Watch one with: feed-sync watch DATASET\n',
+    );
+    expect(await run('watch', 'parcels', 'permits', 'parcels')).toEqual({
+      exitCode: 0,
+      stdout:
+        'Watching parcels: each new version is sent to your webhooks.\n' +
+        'Watching permits: each new version is sent to your webhooks.\n',
+      stderr: '',
+    });
+    expect(await run('watch', 'parcels')).toMatchObject({ exitCode: 0 });
+    expect((await run('watches')).stdout).toBe(
+      [
+        'dataset  watched since (UTC)',
+        '────────────────────────────',
+        'parcels  2026-03-01 12:00',
+        'permits  2026-03-01 12:00',
+        '',
+      ].join('\n'),
+    );
+    expect(await run('unwatch', 'permits')).toMatchObject({
+      exitCode: 0,
+      stdout: 'No longer watching permits.\n',
+    });
+    expect(JSON.parse((await run('watches', '--json')).stdout)).toEqual({
+      watches: [{ datasetId: 'parcels', createdAt: NOW }],
+    });
+  });
+
+  it('R7 a refusal is told with message and links, keeps no other from being asked, and holds nothing: 77', async () => {
+    const at = await installed();
+    const { feed, run } = at;
+    feed.access.refuse(
+      { kind: 'dataset', datasetId: 'parcels' },
+      { code: 'not_distributable', message: 'Ask the county.', links: { help: 'https://app.example/help' } },
+    );
+    const said = await run('watch', 'parcels', 'elsewhere', 'unknown', 'permits');
+    expect(said).toMatchObject({
+      exitCode: 77,
+      stdout: 'Watching permits: each new version is sent to your webhooks.\n',
+    });
+    expect(said.stderr).toContain(
+      'feed-sync: The service refused to watch dataset parcels (403 not_distributable).\n' +
+        '  It says: Ask the county.\n' +
+        '  help: https://app.example/help\n',
+    );
+    expect(said.stderr).toContain('(403 outside_coverage)');
+    expect(said.stderr).toContain('(404 not_found)');
+    expect(said.stderr).not.toContain('resume');
+    expect(feed.requests.entries('watch')).toHaveLength(4);
+    expect(await run('unwatch', 'parcels')).toMatchObject({ exitCode: 77, stdout: '' });
+    expect(kept(at)).toBeNull();
+  });
+
+  it.each([
+    [401, 77, { revoked: true }],
+    [403, 77, { scopes: ['feeds'] as const }],
+  ])('a key that is refused with %i is not shown for the next', async (status, exitCode, change) => {
+    const { feed, run } = await installed();
+    Object.assign(feed.keys.get(feed.apiKey), change);
+    const said = await run('watch', 'parcels', 'permits', 'elsewhere');
+    expect(said).toMatchObject({ exitCode, stdout: '' });
+    expect(said.stderr).toContain(`(${status} `);
+    expect(said.stderr).toContain('Not asked for the 2 that follow.');
+    expect(feed.requests.entries('watch')).toHaveLength(1);
+    expect(await run('watches')).toMatchObject({ exitCode, stdout: '' });
+  });
+
+  it.each([
+    [['watch'], "Missing required argument 'dataset'.", 'watch'],
+    [['unwatch'], "Missing required argument 'dataset'.", 'unwatch'],
+    [['watch', ''], 'The id of a dataset is empty.', 'watch'],
+    [['watches', 'parcels'], 'Too many arguments', 'watches'],
+    [['coverage', '--jsn'], "Unknown option '--jsn'", 'coverage'],
+    [['webhook'], 'No command was given.', 'webhook'],
+    [['webhook', 'add'], "Missing required argument 'url'.", 'webhook add'],
+    [['webhook', 'remove'], "Unknown command 'remove'", 'webhook'],
+    [['webhook', 'test', ''], 'The id of a webhook is empty.', 'webhook test'],
+    [['webhook', 'test'], 'No webhook was added from here.', 'webhook add URL'],
+  ])('%j: 64, and the service is not asked', async (words, says, help) => {
+    const { feed, run } = await installed();
+    const said = await run(...words);
+    expect(said).toMatchObject({ exitCode: 64, stdout: '' });
+    expect(said.stderr).toContain(says);
+    expect(said.stderr).toContain(`feed-sync ${help}`);
+    expect(feed.requests.entries()).toEqual([]);
+  });
+});
+
+describe('webhook add', () => {
+  it('puts the secret into the file, newest first and for its owner alone, and keeps the id', async () => {
+    const at = await installed({ FEED_SYNC_WEBHOOK_SECRET_FILE: 'secrets' });
+    const { feed, run, home } = at;
+    const file = join(home, 'secrets');
+    const said = await run('webhook', 'add', `${URL_OF_RECEIVER}?token=x`);
+    const [first] = feed.webhooks.list();
+    expect(said).toEqual({
+      exitCode: 0,
+      stdout:
+        `Added the webhook ${first?.webhookId}: the service pushes events to ${URL_OF_RECEIVER}.\n` +
+        `The secret that signs them is the first line of ${file}.\n` +
+        `Try it: feed-sync webhook test ${first?.webhookId}\n`,
+      stderr: '',
+    });
+    chmodSync(file, 0o644);
+    feed.clock.advance(1_000);
+    expect(await run('webhook', 'add', URL_OF_RECEIVER)).toMatchObject({ exitCode: 0 });
+    const [older, newer] = secretsOf(feed);
+    expect(readFileSync(file, 'utf8')).toBe(`${newer}\n${older}\n`);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(statSync(join(home, 'data/checkpoint.sqlite')).mode & 0o777).toBe(0o600);
+    expect(kept(at)?.webhooks.map(({ webhookId, url }) => [webhookId, url])).toEqual([
+      [feed.webhooks.list()[1]?.webhookId, URL_OF_RECEIVER],
+      [first?.webhookId, `${URL_OF_RECEIVER}?token=x`],
+    ]);
+  });
+
+  it('takes the header from a file or from standard input, and never from its words', async () => {
+    const { feed, run, home } = await installed();
+    writeFileSync(join(home, 'value'), `  ${HEADER_VALUE}\n`);
+    const words = [
+      'webhook',
+      'add',
+      URL_OF_RECEIVER,
+      '--secret-file',
+      'elsewhere',
+      '--header-name',
+      'X-Receiver',
+    ];
+    const said = await run(...words, '--header-value-file', 'value');
+    expect(said).toMatchObject({ exitCode: 0 });
+    expect(said.stdout).toContain('set webhook.secretFile to that file.');
+    expect(await run(...words, '--header-value-file', '-')).toMatchObject({ exitCode: 0 });
+    const header = { name: 'X-Receiver', value: HEADER_VALUE };
+    expect(feed.webhooks.list().map((webhook) => webhook.header)).toEqual([header, header]);
+    expect(await run('webhook', 'add', URL_OF_RECEIVER, '--header-value', 'x')).toMatchObject({
+      exitCode: 64,
+    });
+  });
+
+  it('follows a link to the file, and leaves the link', async () => {
+    const { feed, run, home } = await installed();
+    mkdirSync(join(home, 'real'));
+    writeFileSync(join(home, 'real/secrets'), '');
+    symlinkSync('real/secrets', join(home, 'link'));
+    expect(await run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 'link')).toMatchObject({
+      exitCode: 0,
+    });
+    expect(readFileSync(join(home, 'real/secrets'), 'utf8')).toBe(`${secretsOf(feed)[0]}\n`);
+  });
+
+  it.each([
+    [['nonsense'], 64, 'must be a whole one'],
+    [['http://receiver.example/'], 64, 'must be https; http is for this machine only'],
+    [['file:///etc/passwd'], 64, 'must be https'],
+    [['https://a:b@receiver.example/'], 64, 'must not hold a user or a password'],
+    [[`https://receiver.example/${'x'.repeat(1_000)}`], 64, 'has at most 1000 characters'],
+    [[URL_OF_RECEIVER, '--header-name', 'X'], 64, '--header-name and --header-value-file go together.'],
+    [
+      [URL_OF_RECEIVER, '--header-name', 'a b', '--header-value-file', '-'],
+      64,
+      'a b is no name of a header.',
+    ],
+    [
+      [URL_OF_RECEIVER, '--header-name', 'X', '--header-value-file', 'none'],
+      64,
+      'none cannot be read (ENOENT).',
+    ],
+    [
+      [URL_OF_RECEIVER, '--header-name', 'X', '--header-value-file', 'two-lines'],
+      64,
+      'must hold the value of the header',
+    ],
+    [[URL_OF_RECEIVER], 64, "There is no file for the webhook's secret"],
+    [[URL_OF_RECEIVER, '--secret-file', 'two-lines'], 64, 'holds something else than webhook secrets'],
+    [[URL_OF_RECEIVER, '--secret-file', 'nowhere/secrets'], 74, 'cannot be read and written (ENOENT)'],
+    [[URL_OF_RECEIVER, '--secret-file', 'data'], 74, 'cannot be read and written (EISDIR)'],
+  ])('%j: %i, before the service is asked', async (words, exitCode, says) => {
+    const at = await installed();
+    writeFileSync(join(at.home, 'two-lines'), 'one\ntwo\n');
+    const said = await at.run('webhook', 'add', ...words);
+    expect(said).toMatchObject({ exitCode, stdout: '' });
+    expect(said.stderr).toContain(says);
+    expect(readFileSync(join(at.home, 'two-lines'), 'utf8')).toBe('one\ntwo\n');
+    expect(at.feed.requests.entries()).toEqual([]);
+  });
+
+  it('that is refused leaves no file, no id and no hold: 77', async () => {
+    const at = await installed();
+    at.feed.keys.get(at.feed.apiKey).scopes = ['feeds'];
+    const said = await at.run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 'secrets');
+    expect(said).toMatchObject({ exitCode: 77, stdout: '' });
+    expect(said.stderr).toContain('The service refused to add a webhook (403 insufficient_scope).');
+    expect(said.stderr).toContain('apiKeys: https://');
+    expect(() => statSync(join(at.home, 'secrets'))).toThrow('ENOENT');
+    expect(kept(at)).toEqual({ webhooks: [], holds: [] });
+  });
+
+  it('whose answer does not come is asked once, and the person is told what that means: 75', async () => {
+    const { feed, run } = await installed();
+    feed.faults.add({
+      match: { operation: 'addWebhook', times: 'always' },
+      act: { kind: 'truncate', afterBytes: 20 },
+    });
+    const said = await run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 'secrets');
+    expect(said).toMatchObject({ exitCode: 75, stdout: '' });
+    expect(said.stderr).toContain('It is not known whether the service has added the webhook');
+    expect(feed.requests.entries('addWebhook')).toHaveLength(1);
+  });
+
+  it('whose secret cannot be written any more says so, and what to do: 74', async () => {
+    const at = await installed();
+    mkdirSync(join(at.home, 'folder'));
+    at.feed.faults.add({
+      match: { operation: 'addWebhook' },
+      act: { kind: 'wait', until: async () => rmSync(join(at.home, 'folder'), { recursive: true }) },
+    });
+    const said = await at.run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 'folder/secrets');
+    const [webhook] = at.feed.webhooks.list();
+    expect(said).toMatchObject({ exitCode: 74, stdout: '' });
+    expect(said.stderr).toContain(
+      `The service has added the webhook ${webhook?.webhookId}, but its secret could not be kept and is lost:`,
+    );
+    expect(said.stderr).toContain('mend the file, and add the webhook again.');
+    expect(kept(at)?.webhooks).toEqual([]);
+  });
+
+  it('whose id cannot be kept says where the secret is, and how to test it: 74', async () => {
+    const at = await installed();
+    at.feed.faults.add({
+      match: { operation: 'addWebhook' },
+      act: {
+        kind: 'wait',
+        until: async () => {
+          const database = new Database(join(at.line.dataDirectory, 'checkpoint.sqlite'));
+          database.exec('DROP TABLE webhooks');
+          database.close();
+        },
+      },
+    });
+    const said = await at.run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 'secrets');
+    expect(said).toMatchObject({ exitCode: 74, stdout: '' });
+    expect(said.stderr).toContain('its secret is in ');
+    expect(said.stderr).toContain(`feed-sync webhook test ${at.feed.webhooks.list()[0]?.webhookId}`);
+    expect(readFileSync(join(at.home, 'secrets'), 'utf8')).toBe(`${secretsOf(at.feed)[0]}\n`);
+  });
+
+  it('works beside an instance', async () => {
+    const at = await installed();
+    const { dataDirectory } = at.line;
+    await openAt(join(dataDirectory, 'checkpoint.sqlite'));
+    const holder = { pid: 1, host: 'here', startedAt: new Date(NOW), command: 'run' };
+    const lock = await acquireInstanceLock({ path: join(dataDirectory, 'lock.sqlite'), uid: null, holder });
+    onTestFinished(() => lock.release());
+    expect(await at.run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 's')).toMatchObject({
+      exitCode: 0,
+    });
+    expect(kept(at)?.webhooks).toHaveLength(1);
+  });
+});
+
+describe('webhook test', () => {
+  it('has every webhook that was added from here pinged, or the one that is named', async () => {
+    const { feed, run } = await installed();
+    const receiver = await webhookReceiver();
+    for (const path of ['', '?again']) {
+      expect(await run('webhook', 'add', `${receiver.url}${path}`, '--secret-file', 's')).toMatchObject({
+        exitCode: 0,
+      });
+      feed.clock.advance(1_000);
+    }
+    const [first, second] = feed.webhooks.list().map(({ webhookId }) => webhookId);
+    expect(await run('webhook', 'test')).toEqual({
+      exitCode: 0,
+      stdout:
+        `A ping is on its way to ${receiver.url} (webhook ${second}).\n` +
+        `A ping is on its way to ${receiver.url} (webhook ${first}).\n`,
+      stderr: '',
+    });
+    const { webhookId } = feed.webhooks.add(receiver.url, null);
+    expect((await run('webhook', 'test', webhookId)).stdout).toBe(
+      `A ping is on its way to webhook ${webhookId}.\n`,
+    );
+    await feed.webhooks.idle();
+    expect(receiver.received).toHaveLength(3);
+  });
+
+  it('R7 of one that the service does not know is refused, the others are pinged: 77', async () => {
+    const at = await installed();
+    await at.run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 's');
+    const checkpoint = await openAt(join(at.line.dataDirectory, 'checkpoint.sqlite'));
+    checkpoint.keepWebhook({ webhookId: 'wh_gone', url: URL_OF_RECEIVER, createdAt: new Date('2027-01-01') });
+    const said = await at.run('webhook', 'test');
+    expect(said).toMatchObject({ exitCode: 77 });
+    expect(said.stdout.split('\n')).toHaveLength(2);
+    expect(said.stderr).toContain('The service refused to test webhook wh_gone (404 not_found).');
+  });
+});

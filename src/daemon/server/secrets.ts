@@ -7,7 +7,7 @@ import { ConfigurationError, StorageError } from '../../model/errors.ts';
 import { MAX_SECRET_FILE_CHARACTERS, MAX_SECRETS } from './limits.ts';
 
 /** Base64 with its padding. */
-const SECRET_LINE = /^whsec_(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+const SECRET_LINE = /^whsec_(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)$/;
 
 /**
  * None where there is no file yet.

@@ -38,7 +38,7 @@ export async function resume(
   if (told !== null) await write(context.terminal.stdout, `${told}\n`);
   if (resumed.notHeld.length === 0) return EXIT_CODES.caughtUp;
   throw new UsageError(`Neither held nor failed: ${resumed.notHeld.map(tellScope).join(', ')}.`, {
-    hint: 'feed-sync status lists what is.',
+    hint: 'feed-sync status lists what is held and what failed.',
   });
 }
 

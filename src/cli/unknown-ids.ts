@@ -1,6 +1,5 @@
 /** Ids that a person gave and nobody knows, each with the one that was probably meant. Pure. */
 
-import { distance } from 'fastest-levenshtein';
 import { nearest } from '../configuration/names.ts';
 import { printable } from './terminal.ts';
 
@@ -14,8 +13,6 @@ function shown(id: string): string {
 }
 
 function meant(id: string, known: readonly string[]): string {
-  if (known.length === 0) return '';
   const candidate = nearest(id, known);
-  const isLike = distance(id, candidate) * 2 <= Math.max(id.length, candidate.length);
-  return isLike ? ` (the nearest is ${printable(candidate)})` : '';
+  return candidate === null ? '' : ` (the nearest is ${printable(candidate)})`;
 }

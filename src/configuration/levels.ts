@@ -5,7 +5,7 @@
 
 import { dirname } from 'node:path';
 import type { Kind, Reading } from './kinds.ts';
-import { FILE_VARIABLE, flagOf, nearest, VARIABLE_PREFIX, variableOf } from './names.ts';
+import { FILE_VARIABLE, flagOf, tellNearest, VARIABLE_PREFIX, variableOf } from './names.ts';
 import type { Problem } from './problems.ts';
 import { allKeys, isApiKeyKey, type SettingKey } from './settings.ts';
 import type { FileEntry } from './yaml-file.ts';
@@ -81,7 +81,7 @@ export function unknownVariables(environment: Environment): readonly Problem[] {
     .filter((name) => !KUBERNETES_VARIABLE.test(name))
     .map((name) => ({
       subject: name,
-      trouble: `is not a known variable; the nearest is ${nearest(name, known)}`,
+      trouble: `is not a known variable${tellNearest(name, known)}`,
       source: 'environment',
     }));
 }

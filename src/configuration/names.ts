@@ -19,16 +19,21 @@ export function flagOf(key: string): string {
 }
 
 /**
- * The known name that is most like `name`. Two mistakes are common and count as small whatever their length: the
- * right last word in the wrong group (`timeout` means `http.timeout` rather than a key of seven other letters), and
- * a word too many at the end (`FEED_SYNC_CONFIG_FILE`). `known` must not be empty.
+ * The known name that is most like `name`; null where none is even half like it. Two mistakes are common and count as
+ * small whatever their length: the right last word in the wrong group (`timeout` means `http.timeout` rather than a
+ * key of seven other letters), and a word too many at the end (`FEED_SYNC_CONFIG_FILE`).
  */
-export function nearest(name: string, known: readonly string[]): string {
+export function nearest(name: string, known: readonly string[]): string | null {
   const scores = known.map((candidate) => ({ candidate, ...unlikeness(name, candidate) }));
-  return scores.reduce((best, next) => {
-    const isNearer = next.least < best.least || (next.least === best.least && next.whole < best.whole);
-    return isNearer ? next : best;
-  }).candidate;
+  const [best] = scores.toSorted((left, right) => left.least - right.least || left.whole - right.whole);
+  if (best === undefined) return null;
+  return best.least * 2 <= Math.max(name.length, best.candidate.length) ? best.candidate : null;
+}
+
+/** `; the nearest is http.timeout`, to be put after what is said of an unknown name; empty where none is like it. */
+export function tellNearest(name: string, known: readonly string[]): string {
+  const candidate = nearest(name, known);
+  return candidate === null ? '' : `; the nearest is ${candidate}`;
 }
 
 const COMMON_MISTAKE_COST = 1;

@@ -5,7 +5,7 @@
  */
 
 import { isMap, isScalar, LineCounter, type ParsedNode, parseDocument } from 'yaml';
-import { nearest } from './names.ts';
+import { tellNearest } from './names.ts';
 import { type Problem, quoted } from './problems.ts';
 import { allKeys, groups, isSettingKey, type SettingKey } from './settings.ts';
 import { firstFault } from './yaml-faults.ts';
@@ -89,7 +89,7 @@ function troubleWith({ name, hasDottedKey, node }: Leaf): string | null {
     const members = allKeys.filter((key) => key.startsWith(`${name}.`));
     return isEmpty(node) ? null : `is a group, not a value; its keys are ${members.join(', ')}`;
   }
-  return `is not a known key; the nearest is ${nearest(name, isMap(node) ? [...groups] : allKeys)}`;
+  return `is not a known key${tellNearest(name, isMap(node) ? [...groups] : allKeys)}`;
 }
 
 function isEmpty(node: ParsedNode | null): boolean {

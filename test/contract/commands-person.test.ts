@@ -153,7 +153,8 @@ describe('resume', () => {
       stdout:
         'Lifted the hold of subscription sub_1. The next catch-up asks the service again.\n' +
         'Tried again at the next catch-up: permits.\n',
-      stderr: 'feed-sync: Not held: dataset nobody.\n→ feed-sync status lists what is held.\n',
+      stderr:
+        'feed-sync: Neither held nor failed: dataset nobody.\n→ feed-sync status lists what is held and what failed.\n',
     });
     expect(checkpoint.failures().size).toBe(0);
   });

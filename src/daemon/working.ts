@@ -145,6 +145,7 @@ export class Working {
     this.#afterTroubles(troubles);
     if (result.commits.length > 0) this.#clock.succeeded();
     if (result.commits.length > 0 && troubles.length === 0) this.#session.over(RUN);
+    this.#session.activity.settled(result);
     this.#scheduleAgain(item, result);
     this.#options.onSettled(result);
   }

@@ -1,17 +1,21 @@
 /** F43 over the wire: files that are not what they should be fail their dataset alone, after three downloads at most. */
 
 import { createHash } from 'node:crypto';
-import { readFile, writeFile } from 'node:fs/promises';
-import { it } from 'vitest';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
 import type { Act } from '../../fixtures/feed/faults.ts';
 import type { WrittenFile } from '../../fixtures/source/content.ts';
 import {
   type BadDataset,
   badSnapshot,
   expectEachFailsAlone,
+  messageOf,
   publishFiles,
   queried,
 } from '../support/bad-content.ts';
+import { withRealMirror } from '../support/served-world.ts';
+import { kinds } from '../support/small-world.ts';
 
 const ROWS = 1_000;
 const SELECT = "SELECT 'r' || i AS id, i::BIGINT AS amount FROM range(1000) t(i)";
@@ -136,4 +140,55 @@ it('F43 without lengths and digests: as far as it can be noticed', async () => {
     ],
     { files: { sha256: false, bytes: false } },
   );
+});
+
+it('F38 names of files in links: never a path, and shown without what could rewrite a terminal', async () => {
+  const names = [
+    '..%2F..%2Fevil',
+    '%2e%2e%2f',
+    "';DROP%20TABLE%20x;--",
+    '%1B[2J',
+    '%E6%97%A5%20*[a]%3F',
+    'x'.repeat(5_000),
+    '$(reboot)',
+  ];
+  const datasetIds = names.map((_, index) => `linked-${index}`);
+  const world = await withRealMirror();
+  const { feed, folder } = world;
+  feed.publisher.subscribe({ subscriptionId: 'sub_links', datasetIds });
+  for (const datasetId of datasetIds) {
+    feed.publisher.addDataset({ datasetId });
+    const file = await queried(folder, `${datasetId}.parquet`, SELECT, ROWS);
+    publishFiles(feed, datasetId, [file]);
+    const act = answering(await readFile(file.path));
+    feed.faults.add({ match: { operation: 'file', datasetId, times: 'always' }, act });
+  }
+  const rewrite = (body: unknown): unknown => {
+    const changed = structuredClone(body);
+    for (const { datasetId, files } of Object(changed).datasets) {
+      for (const file of files) file.url = file.url.replace('part-0', names[datasetIds.indexOf(datasetId)]);
+    }
+    return changed;
+  };
+  const match = { operation: 'manifest', subscriptionId: 'sub_links', times: 'always' } as const;
+  const hostileLinks = { match, act: { kind: 'rewrite', rewrite } } as const;
+  feed.faults.add(hostileLinks);
+  const before = await readdir(folder);
+  expect(kinds(await world.catchUp())).toMatchObject(
+    Object.fromEntries(datasetIds.map((id) => [id, 'loaded'])),
+  );
+  const made = (await readdir(folder)).filter((name) => !before.includes(name));
+  expect(made.sort()).toEqual(['mirror.duckdb', 'staging']);
+  expect(await readdir(join(folder, 'staging'))).toEqual([]);
+
+  feed.faults.clear();
+  feed.faults.add(hostileLinks);
+  feed.faults.add({ match: { operation: 'file', times: 'always' }, act: answering(HTML) });
+  world.checkpoint.askResync(datasetIds);
+  const result = await world.catchUp();
+  for (const [index, datasetId] of datasetIds.entries()) {
+    const message = messageOf(result, datasetId);
+    expect(message).toContain(`file ${names[index]?.slice(0, 100)}`);
+    expect(message.length).toBeLessThan(500);
+  }
 });

@@ -196,6 +196,17 @@ describe('locks', () => {
     });
   });
 
+  it('a lock file that is none is a trouble', async () => {
+    const one = patient({ feed: NOWHERE });
+    mkdirSync(one.dataDirectory, { mode: 0o700 });
+    writeFileSync(join(one.dataDirectory, 'lock.sqlite'), 'a letter to my aunt'.repeat(100));
+    expect((await one.look()).of('locks')[0]).toMatchObject({
+      state: 'trouble',
+      exitCode: 74,
+      hints: [expect.stringContaining('then remove the file')],
+    });
+  });
+
   it('F10 a reader of the mirror is a warning that names it', async () => {
     const one = await installed();
     const reader = await child('duckdb-holder-child.ts', one.mirrorPath);

@@ -134,6 +134,17 @@ describe('the coordinate system', () => {
     expect(geometryOf(stated, `GeometryType(crs=${native})`)?.crs).toBe(expected);
   });
 
+  it('dimensions are those that all types of geometry have', () => {
+    const dimensions = (rest: object) => parseGeoMetadata(metadata(rest))?.columns.get('g')?.dimensions;
+    expect(dimensions({})).toBe('xy');
+    expect(dimensions({ geometry_types: ['Point', 'MultiPoint'] })).toBe('xy');
+    expect(dimensions({ geometry_types: ['Point Z', 'MultiPoint Z'] })).toBe('xyz');
+    expect(dimensions({ geometry_types: ['Point', 'Point Z'] })).toBeNull();
+    expect(dimensions({ geometry_type: 'Polygon ZM' })).toBe('xyzm');
+    expect(dimensions({ geometry_type: ['Polygon M'] })).toBe('xym');
+    expect(dimensions({ geometry_types: [null], geometry_type: 7 })).toBe('xy');
+  });
+
   it('metadata that is none is told from metadata', () => {
     for (const text of ['', '{', '[]', '{"columns": 1}', '{"columns": {"g": {"encoding": 7}}}']) {
       expect(parseGeoMetadata(text)).toBeNull();

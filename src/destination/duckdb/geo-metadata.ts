@@ -10,9 +10,12 @@ const MAX_CRS_CHARACTERS = 200;
 const columnSchema = z.object({
   encoding: z.string().optional(),
   crs: z.unknown().optional(),
-  geometry_types: z.array(z.string()).optional(),
-  // Before 1.0 it was one name, or a list of them.
-  geometry_type: z.union([z.string(), z.array(z.string())]).optional(),
+  // A hint to readers, which no file is refused for. Before 1.0 it was one name, or a list of them.
+  geometry_types: z.array(z.string()).optional().catch(undefined),
+  geometry_type: z
+    .union([z.string(), z.array(z.string())])
+    .optional()
+    .catch(undefined),
   covering: z.record(z.string(), z.record(z.string(), z.array(z.string()))).optional(),
 });
 const geoSchema = z.object({ columns: z.record(z.string(), columnSchema) });

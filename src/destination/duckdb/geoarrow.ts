@@ -57,12 +57,12 @@ export function geoArrowWkb(
   stated: string | null,
 ): ((value: string) => string) | null {
   const known = ENCODINGS.get(encoding);
-  const [, fields, lists = ''] = TYPE.exec(type) ?? [];
+  const match = TYPE.exec(type);
+  if (known === undefined || match === null) return null;
+  const [, fields, lists = ''] = match;
   const areSeparated = fields !== undefined;
   const dimensions = areSeparated ? dimensionsOfFields(fields) : stated;
-  if (known === undefined || !TYPE.test(type) || lists.length / 2 !== known.depth || dimensions === null) {
-    return null;
-  }
+  if (dimensions === null || lists.length !== known.depth * '[]'.length) return null;
   const positions = { dimensions, areSeparated };
   return (value) =>
     `CASE WHEN ${value} IS NOT NULL THEN unhex(coalesce(${geometry(value, known, positions)}, ${MISSING})) END`;

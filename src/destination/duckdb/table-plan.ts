@@ -14,6 +14,9 @@ import { castFor } from './casts.ts';
 import { OtherFamilyError } from './other-family.ts';
 import type { ParquetColumn, ParquetFile } from './parquet-file.ts';
 
+/** The longest part of the name of a type or an encoding that an error shows, in characters. */
+const MAX_SHOWN_FORM = 200;
+
 export interface TablePlan {
   readonly columns: readonly PlannedColumn[];
   readonly groups: readonly FileGroup[];
@@ -113,9 +116,13 @@ function refuseInexact(file: ParquetFile, { name }: ParquetColumn): void {
   );
 }
 
+/** What a column is in a file, for an error. */
 function formOf({ type, geometry }: ParquetColumn): string {
   const encoding = geometry?.encoding ?? null;
-  return encoding === null ? type : `${type} in the encoding ${quoted(encoding)}`;
+  const shownType = type.slice(0, MAX_SHOWN_FORM);
+  return encoding === null
+    ? shownType
+    : `${shownType} in the encoding ${quoted(encoding.slice(0, MAX_SHOWN_FORM))}`;
 }
 
 function commonCrs(datasetId: string, column: Column, files: readonly ParquetFile[]): string | null {

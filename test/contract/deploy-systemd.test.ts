@@ -50,7 +50,7 @@ describe.skipIf(!hasAnalyze)('systemd', () => {
 
   it('would say so', () => {
     const { said } = analyze(verify, (text) => text.replace('WatchdogSec', 'WatchdogSeconds'));
-    expect(said).toContain("WatchdogSeconds");
+    expect(said).toContain('WatchdogSeconds');
   });
 
   it.each(SERVICES)(`finds %s exposed by ${MOST_EXPOSED} of ten at most`, (name) => {

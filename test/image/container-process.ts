@@ -4,11 +4,13 @@
  * with `unshare`, `mount` and `chroot`, because buildah's isolation that works everywhere cannot make the root read-only.
  */
 
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
+import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import type { Container, ImageConfiguration } from './buildah.ts';
 
 export interface ContainerPlace {
@@ -23,7 +25,13 @@ export interface ContainerPlace {
 export interface ContainerProcess {
   /** Sends a signal to process 1. */
   signal(name: NodeJS.Signals): void;
-  readonly ended: Promise<{ readonly exitCode: number | null; readonly seconds: number }>;
+  readonly ended: Promise<Ended>;
+}
+
+export interface Ended {
+  readonly exitCode: number | null;
+  readonly seconds: number;
+  readonly stdout: string;
 }
 
 export const SECRET_PATH = '/run/secrets/api-key';
@@ -81,7 +89,7 @@ export class ContainerRunner {
     const isolated = ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-ec', MOUNTS, 'sh'];
     const child = spawn('unshare', [...isolated, ...asUser, ...withoutPower, ...given, ...words], {
       env: this.#environment,
-      stdio: ['ignore', 'inherit', 'inherit'],
+      stdio: ['ignore', 'pipe', 'inherit'],
     });
     return { signal: (name) => signalFirstProcess(child, name), ended: end(child) };
   }
@@ -93,8 +101,9 @@ function signalFirstProcess({ pid }: ChildProcess, name: NodeJS.Signals): void {
   process.kill(first, name);
 }
 
-async function end(child: ChildProcess): ReturnType<() => ContainerProcess['ended']> {
+async function end(child: ChildProcessByStdio<null, Readable, null>): Promise<Ended> {
   const startedMs = performance.now();
+  const stdout = text(child.stdout);
   const [exitCode] = await once(child, 'exit');
-  return { exitCode, seconds: (performance.now() - startedMs) / 1_000 };
+  return { exitCode, seconds: (performance.now() - startedMs) / 1_000, stdout: await stdout };
 }

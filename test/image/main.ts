@@ -3,18 +3,15 @@
  * be written. For a machine without docker, and root's alone. What was seen is in config/README.md.
  */
 
-import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { Command } from 'commander';
-import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
-import { generateDatasets } from '../../fixtures/source/generate.ts';
 import { projectRoot } from '../support/source-tree.ts';
 import { BASE_IMAGE, makeBaseImage } from './base-image.ts';
-import { type Buildah, type Container, openBuildah } from './buildah.ts';
-import { ContainerRunner } from './container-process.ts';
+import { type Container, openBuildah } from './buildah.ts';
+import { showRuns } from './runs.ts';
 import { missingTools, sizeBytes } from './tools.ts';
 
 const TAG = 'localhost/feed-sync:checked';
@@ -47,7 +44,8 @@ async function checkImage(storeFolder: string): Promise<void> {
     const container = buildah.container(TAG);
     try {
       tellSizes(container);
-      await runIt(buildah, container, makeFolder(folder, 'run'));
+      const configuration = buildah.configuration(TAG);
+      await showRuns({ container, configuration, folder: makeFolder(folder, 'run') }, tell);
     } finally {
       container.remove();
     }
@@ -60,46 +58,6 @@ function makeFolder(parent: string, name: string): string {
   const folder = join(parent, name);
   mkdirSync(folder);
   return folder;
-}
-
-async function runIt(buildah: Buildah, container: Container, folder: string): Promise<void> {
-  const feed = await startFixtureFeed();
-  try {
-    const datasetIds = publishCounties(feed);
-    const { baseUrl, apiKey } = feed;
-    const runner = new ContainerRunner({
-      container,
-      configuration: buildah.configuration(TAG),
-      folder,
-      apiKey,
-      baseUrl,
-    });
-    await expectExit(runner, 0, 'once');
-    await expectExit(runner, 0, 'once');
-    await expectExit(runner, 0, 'verify');
-    await expectExit(runner, 64, 'twice');
-    tell(`${datasetIds.length} datasets are mirrored; the volume holds ${megabytes(runner.dataFolder)}.`);
-    process.stdout.write(execFileSync('ls', ['-ln', runner.dataFolder], { encoding: 'utf8' }));
-  } finally {
-    await feed.close();
-  }
-}
-
-function publishCounties({ publisher }: FixtureFeed): readonly string[] {
-  const sources = generateDatasets({ seed: 1, counties: 2, rowsPerDataset: 5_000 });
-  const places = [...new Set(sources.map(({ placeId }) => placeId))];
-  publisher.subscribe({ subscriptionId: 'sub_1', name: 'All counties', places });
-  for (const { datasetId, placeId, topic, initial } of sources) {
-    publisher.addDataset({ datasetId, placeId, topic });
-    publisher.publish(datasetId, initial());
-  }
-  return sources.map(({ datasetId }) => datasetId);
-}
-
-async function expectExit(runner: ContainerRunner, expected: number, ...words: string[]): Promise<void> {
-  const { exitCode, seconds } = await runner.start(...words).ended;
-  if (exitCode !== expected) throw new Error(`"${words.join(' ')}" ended with ${exitCode}, not ${expected}.`);
-  tell(`"${words.join(' ')}" ended with ${exitCode} after ${seconds.toFixed(1)} s.`);
 }
 
 /** What is in the image, part by part, as its files say. */

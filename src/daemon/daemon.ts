@@ -84,6 +84,7 @@ export class Daemon implements Observed {
       isMirrorIdle: () => this.#working.isIdle,
       onRefused: () => this.#working.halt(new InterruptedError('The workspace is refused.')),
       onMisconfigured: (error) => this.#finish({ kind: 'misconfigured', error }),
+      onRead: () => this.#wakeUp(),
     });
     this.#working = new Working({
       session: this.#session,
@@ -112,6 +113,11 @@ export class Daemon implements Observed {
   pollNow(): void {
     this.#following.pollNow();
     this.#wakeUp();
+  }
+
+  /** Resolves when nothing is under way. */
+  async settled(): Promise<void> {
+    await Promise.all([this.#working.ended(), this.#following.ended()]);
   }
 
   state(): DaemonState {
@@ -261,7 +267,7 @@ export class Daemon implements Observed {
 
   async #drain(end: End, seeing: Promise<void>): Promise<End> {
     const { clock } = this.#session.parts;
-    const ended = Promise.all([seeing, this.#working.ended(), this.#following.ended()]).then(() => end);
+    const ended = Promise.all([seeing, this.settled()]).then(() => end);
     const late = new AbortController();
     const stuck = clock.sleep(DRAIN_LIMIT_MS, late.signal).then((): End => ({ kind: 'stuck' }));
     try {

@@ -28,20 +28,24 @@ export interface FollowingOptions {
   readonly onRefused: () => void;
   /** The first audit met a configuration that can never be right. */
   readonly onMisconfigured: (error: ConfigurationError) => void;
+  /** Something was read: there may be work. */
+  readonly onRead: () => void;
 }
 
 export class Following {
   readonly audits: Audits;
   readonly #session: Session;
   readonly reader: Reader;
+  readonly #onRead: () => void;
   readonly #followees = new Map<string, Followee>();
   readonly #underWay = new Set<Promise<void>>();
   /** When the reading began that last saw a dataset leave, on the monotonic clock. */
   #leftMs = Number.NEGATIVE_INFINITY;
   #verdict: Judged | null = null;
 
-  constructor({ session, isMirrorIdle, onRefused, onMisconfigured }: FollowingOptions) {
+  constructor({ session, isMirrorIdle, onRefused, onMisconfigured, onRead }: FollowingOptions) {
     this.#session = session;
+    this.#onRead = onRead;
     this.reader = new Reader(session, onRefused);
     this.audits = new Audits({
       session,
@@ -103,7 +107,10 @@ export class Following {
   }
 
   #run(task: Promise<unknown>): void {
-    const running = task.then(() => void this.#underWay.delete(running));
+    const running = task.then(() => {
+      this.#underWay.delete(running);
+      this.#onRead();
+    });
     this.#underWay.add(running);
   }
 

@@ -15,7 +15,7 @@ import { catchUp } from '../../src/sync/catch-up.ts';
 import type { Choices, Parts } from '../../src/sync/parts.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
-import { NOON_CLOCK, openNew } from './checkpoint-files.ts';
+import { NOON_CLOCK, openAt, temporaryPath } from './checkpoint-files.ts';
 import { destinationOf, emptyMirror, type Mirror } from './small-destination.ts';
 import { emptyService, feedOf, type Service } from './small-feed.ts';
 import { entry, event, subscription, version } from './sync-values.ts';
@@ -26,6 +26,8 @@ type Intervene = (call: string) => void;
 export interface World extends Mirror {
   readonly parts: Parts;
   readonly checkpoint: Checkpoint;
+  /** For what other processes of ours do beside it. */
+  readonly checkpointPath: string;
   /** What the service says; tests change it as they go. */
   readonly service: Service;
   /** Calls of the service, in order. */
@@ -40,7 +42,8 @@ export interface World extends Mirror {
 export async function smallWorld(...datasetIds: string[]): Promise<World> {
   const service = emptyService();
   for (const datasetId of datasetIds) service.snapshots.set(datasetId, entry(datasetId, 1));
-  const stored = await openNew();
+  const checkpointPath = temporaryPath('checkpoint.sqlite');
+  const stored = await openAt(checkpointPath);
   const stagingDirectory = mkdtempSync(join(tmpdir(), 'feed-sync-small-world-'));
   onTestFinished(() => rmSync(stagingDirectory, { recursive: true, force: true }));
   const choices: Choices = {
@@ -55,6 +58,7 @@ export async function smallWorld(...datasetIds: string[]): Promise<World> {
   const world: Omit<World, 'parts' | 'catchUp'> = {
     ...emptyMirror(),
     checkpoint: stored,
+    checkpointPath,
     service,
     calls: [],
     logged: [],

@@ -1,0 +1,391 @@
+/** The daemon as a whole, on a service and a mirror in memory and a real checkpoint, with time that the test lets pass. */
+
+import { describe, expect, it } from 'vitest';
+import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
+import { openCheckpointBeside } from '../../src/checkpoint/sqlite/open.ts';
+import { BusyError, ConfigurationError, ServiceUnavailableError } from '../../src/model/errors.ts';
+import { NOON_CLOCK } from '../support/checkpoint-files.ts';
+import { smallDaemon } from '../support/small-daemon.ts';
+import {
+  calm,
+  oneSubscription,
+  publish,
+  publishWithSnapshot,
+  smallWorld,
+  subscribe,
+  throwAt,
+  versions,
+  type World,
+} from '../support/small-world.ts';
+import { entry, event, refusal, subscription } from '../support/sync-values.ts';
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+
+const OUT_OF_REACH = new ServiceUnavailableError('It cannot be reached.');
+
+/** What was logged at this level or a worse one. */
+function told(world: World, ...levels: readonly string[]): readonly string[] {
+  return world.logged.filter(([level]) => levels.includes(level)).map(([, , message]) => message);
+}
+
+/** What another process of ours does with the checkpoint meanwhile. */
+function beside(world: World, act: (checkpoint: Checkpoint) => unknown): void {
+  const checkpoint = openCheckpointBeside({ path: world.checkpointPath, uid: 1000, clock: NOON_CLOCK });
+  if (checkpoint === null) throw new Error('there is a checkpoint');
+  act(checkpoint);
+  checkpoint.close();
+}
+
+async function followed(...datasetIds: string[]) {
+  const world = await oneSubscription(...datasetIds);
+  const daemon = smallDaemon(world);
+  await daemon.pass(SECOND_MS);
+  calm(world);
+  world.logged.length = 0;
+  return { world, ...daemon };
+}
+
+describe('the start', () => {
+  it('is an audit, after which everything is where it should be', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    const { daemon, pass } = smallDaemon(world);
+    await pass(SECOND_MS);
+    expect(versions(world)).toEqual({ parcels: 1, permits: 1 });
+    const state = daemon.state();
+    expect(state).toMatchObject({ phase: 'following', holds: [], troubles: [] });
+    expect(state.caughtUpAt).not.toBeNull();
+    expect(state.subscriptions.get('sub_1')).toMatchObject({
+      standing: 'idle',
+      cursor: 'evt_100',
+      head: 'evt_100',
+    });
+    expect(state.tally.commits).toEqual(new Map([['snapshot', 2]]));
+  });
+
+  it('waits for a service that cannot be reached, asking it less and less often', async () => {
+    const world = await oneSubscription('parcels');
+    throwAt(world, /^subscriptions/, OUT_OF_REACH);
+    const { daemon, pass } = smallDaemon(world);
+    await pass(10 * MINUTE_MS, 5 * SECOND_MS);
+    expect(world.calls.length).toBeGreaterThan(4);
+    expect(world.calls.length).toBeLessThan(12);
+    expect(daemon.state()).toMatchObject({ phase: 'starting', caughtUpAt: null });
+    expect(daemon.state().troubles).toMatchObject([{ of: 'service', error: 'ServiceUnavailableError' }]);
+    calm(world);
+    await pass(5 * MINUTE_MS, 5 * SECOND_MS);
+    expect(versions(world)).toEqual({ parcels: 1 });
+    expect(daemon.state().troubles).toEqual([]);
+  });
+
+  it('ends where the mirror is of another service', async () => {
+    const world = await oneSubscription('parcels');
+    const own = { subscriptionIds: ['sub_1'], forgottenSubscriptionIds: [], datasetIds: [] };
+    world.enrolments.push({ ...own, origin: 'https://other.example' });
+    const { ended, pass } = smallDaemon(world);
+    await pass(SECOND_MS);
+    expect(await ended).toMatchObject({ kind: 'misconfigured', error: expect.any(ConfigurationError) });
+  });
+});
+
+describe('a poll', () => {
+  it('with nothing new is one request a minute, and writes no line', async () => {
+    const { world, pass } = await followed('parcels');
+    await pass(30 * MINUTE_MS, 10 * SECOND_MS);
+    expect(new Set(world.calls)).toEqual(new Set(['events sub_1']));
+    expect(world.calls.length).toBeGreaterThanOrEqual(29);
+    expect(world.calls.length).toBeLessThanOrEqual(31);
+    expect(world.logged).toEqual([]);
+  });
+
+  it('is an audit once an hour', async () => {
+    const { world, pass } = await followed('parcels');
+    await pass(3 * HOUR_MS + MINUTE_MS, 10 * SECOND_MS);
+    expect(world.calls.filter((call) => call === 'manifest sub_1')).toHaveLength(3);
+    expect(world.calls.filter((call) => call === 'subscriptions')).toHaveLength(3);
+  });
+
+  it('with news has those datasets moved on, and reads no manifest for changes that lead there', async () => {
+    const { world, daemon, pass } = await followed('parcels', 'permits');
+    publish(world, 'parcels', { rowCount: 100_000 });
+    await pass(MINUTE_MS + SECOND_MS);
+    expect(versions(world)).toEqual({ parcels: 2, permits: 1 });
+    expect(world.calls).toEqual(['events sub_1', 'versions parcels', 'schemas parcels', 'changes parcels 2']);
+    expect(told(world, 'info', 'warn', 'error')).toEqual(['Applied changes.']);
+    expect(daemon.state().datasets.get('parcels')).toMatchObject({ version: 2, behindSince: null });
+    expect(daemon.state().tally).toMatchObject({
+      events: new Map([['dataset.updated', 1]]),
+      rows: new Map([
+        ['loaded', 20],
+        ['added', 0],
+        ['changed', 1],
+        ['removed', 0],
+      ]),
+    });
+  });
+
+  it('reads the manifest where only the snapshot helps, once for all that ask', async () => {
+    const { world, pass } = await followed('parcels', 'permits');
+    publishWithSnapshot(world, 'parcels', { resyncRequired: true });
+    publishWithSnapshot(world, 'permits', { resyncRequired: true });
+    await pass(MINUTE_MS + SECOND_MS);
+    expect(versions(world)).toEqual({ parcels: 2, permits: 2 });
+    expect(world.calls.filter((call) => call === 'manifest sub_1')).toHaveLength(1);
+  });
+
+  it('that finds a log longer than one go reads it on without waiting', async () => {
+    const { world, pass } = await followed('parcels');
+    const log = world.service.logs.get('sub_1') ?? [];
+    for (let number = 101; number <= 1_200; number += 1)
+      log.push(event(number, 'dataset.updated', { version: 1 }));
+    await pass(MINUTE_MS + 2 * SECOND_MS);
+    expect(world.checkpoint.followed().get('sub_1')?.cursor?.number).toBe(1_200n);
+  });
+
+  it('of a position that has expired takes the subscription anew', async () => {
+    const { world, pass } = await followed('parcels');
+    publishWithSnapshot(world, 'parcels');
+    publishWithSnapshot(world, 'parcels');
+    world.service.keepsEventsFrom = 102n;
+    await pass(2 * MINUTE_MS);
+    expect(versions(world)).toEqual({ parcels: 3 });
+    expect(world.calls).toContain('manifest sub_1');
+  });
+
+  it('W10 of an event about a dataset that is no member has the members read', async () => {
+    const { world, pass } = await followed('parcels');
+    world.service.members.get('sub_1')?.push('zoning');
+    world.service.snapshots.set('zoning', entry('zoning', 1));
+    world.service.logs.get('sub_1')?.push(event(101, 'dataset.updated', { datasetId: 'zoning', version: 1 }));
+    world.service.reflects.set('sub_1', { text: 'evt_101', number: 101n });
+    await pass(2 * MINUTE_MS);
+    expect(versions(world)).toEqual({ parcels: 1, zoning: 1 });
+  });
+
+  it('retires what left, and only once every log was read since', async () => {
+    const world = await smallWorld();
+    subscribe(world, subscription(), 'parcels', 'permits');
+    subscribe(world, subscription({ id: 'sub_2' }), 'zoning');
+    const { pass } = smallDaemon(world);
+    await pass(SECOND_MS);
+    world.service.logs.get('sub_1')?.push(event(101, 'dataset.removed', { datasetId: 'permits' }));
+    throwAt(world, /^events sub_2/, OUT_OF_REACH);
+    await pass(3 * MINUTE_MS, 5 * SECOND_MS);
+    expect(world.retired).toEqual([]);
+    calm(world);
+    await pass(6 * MINUTE_MS, 5 * SECOND_MS);
+    expect(world.retired).toMatchObject([{ datasetId: 'permits' }]);
+  });
+});
+
+describe('trouble', () => {
+  it('of one subscription delays no other, and is told once, louder as it lasts, and when it is over', async () => {
+    const world = await smallWorld();
+    subscribe(world, subscription(), 'parcels');
+    subscribe(world, subscription({ id: 'sub_2' }), 'zoning');
+    const { daemon, pass } = smallDaemon(world);
+    await pass(SECOND_MS);
+    world.logged.length = 0;
+    throwAt(world, /^events sub_1/, OUT_OF_REACH);
+    await pass(40 * MINUTE_MS, 5 * SECOND_MS);
+    expect(daemon.state().subscriptions.get('sub_1')?.standing).toBe('failing');
+    expect(daemon.state().subscriptions.get('sub_2')?.standing).toBe('idle');
+    expect(world.calls.filter((call) => call === 'events sub_2').length).toBeGreaterThan(36);
+    calm(world);
+    await pass(6 * MINUTE_MS, 5 * SECOND_MS);
+    expect(world.logged.map(([level, , message]) => [level, message])).toEqual([
+      ['info', 'Trouble; it is tried again.'],
+      ['warn', 'The trouble goes on.'],
+      ['error', 'The trouble goes on.'],
+      ['warn', 'The trouble is over.'],
+    ]);
+  });
+
+  it('M20 of a manifest that lags makes its dataset wait, tried again with growing waits', async () => {
+    const { world, daemon, pass } = await followed('parcels');
+    publish(world, 'parcels', { resyncRequired: true });
+    await pass(30 * MINUTE_MS, 5 * SECOND_MS);
+    const tries = world.calls.filter((call) => call === 'manifest sub_1').length;
+    expect(tries).toBeGreaterThan(4);
+    expect(tries).toBeLessThan(12);
+    expect(daemon.state().datasets.get('parcels')).toMatchObject({
+      version: 1,
+      waitsFor: 'the manifest is older than what the service has announced',
+      retryAt: expect.any(Date),
+      behindSince: expect.any(Date),
+    });
+    world.service.snapshots.set('parcels', entry('parcels', 2));
+    await pass(15 * MINUTE_MS, 5 * SECOND_MS);
+    expect(versions(world)).toEqual({ parcels: 2 });
+  });
+
+  it('of a mirror that a reader holds is tried again later, in no busy loop, and is a stall in the end', async () => {
+    const { world, daemon, pass } = await followed('parcels');
+    publish(world, 'parcels');
+    let attempts = 0;
+    world.intervene = (call) => {
+      if (call !== 'commit') return;
+      attempts += 1;
+      throw new BusyError('A reader has it.');
+    };
+    await pass(20 * MINUTE_MS, 5 * SECOND_MS);
+    expect(attempts).toBeGreaterThan(5);
+    expect(attempts).toBeLessThan(20);
+    expect(daemon.state().troubles).toMatchObject([{ of: 'run', error: 'BusyError', isStall: true }]);
+    calm(world);
+    await pass(16 * MINUTE_MS, 5 * SECOND_MS);
+    expect(versions(world)).toEqual({ parcels: 2 });
+    expect(daemon.state().troubles).toEqual([]);
+  });
+
+  it('of one dataset holds up no other, and its retry clock is its own', async () => {
+    const { world, daemon, pass } = await followed('parcels', 'permits');
+    publish(world, 'parcels');
+    publish(world, 'permits');
+    throwAt(world, /^versions parcels/, OUT_OF_REACH);
+    await pass(2 * MINUTE_MS);
+    expect(versions(world)).toEqual({ parcels: 1, permits: 2 });
+    expect(daemon.state().datasets.get('parcels')?.failure?.error).toBe('ServiceUnavailableError');
+    calm(world);
+    await pass(3 * MINUTE_MS, 5 * SECOND_MS);
+    expect(versions(world)).toEqual({ parcels: 2, permits: 2 });
+    expect(daemon.state().datasets.get('parcels')?.failure).toBeNull();
+  });
+});
+
+describe('a refusal', () => {
+  it('R16 of the workspace stops every call, and a person who lifts it is seen within a second', async () => {
+    const { world, daemon, pass } = await followed('parcels');
+    throwAt(world, /^events/, refusal({ kind: 'workspace' }));
+    await pass(2 * MINUTE_MS);
+    expect(world.calls).toEqual(['events sub_1']);
+    expect(told(world, 'warn')).toEqual(['Held: a person has to act. See feed-sync status.']);
+    expect(daemon.state().subscriptions.get('sub_1')?.standing).toBe('held');
+    calm(world);
+    await pass(30 * MINUTE_MS, 10 * SECOND_MS);
+    expect(world.calls).toEqual([]);
+    beside(world, (checkpoint) => checkpoint.lift({ kind: 'workspace' }));
+    await pass(SECOND_MS);
+    expect(world.calls).toContain('subscriptions');
+  });
+
+  it('of a workspace that has no mirror yet ends it', async () => {
+    const world = await oneSubscription('parcels');
+    throwAt(world, /^subscriptions/, refusal({ kind: 'workspace' }));
+    const first = smallDaemon(world);
+    await first.pass(2 * SECOND_MS);
+    expect(await first.ended).toMatchObject({ kind: 'refused' });
+    calm(world);
+    const second = smallDaemon(world);
+    await second.pass(SECOND_MS);
+    expect(await second.ended).toMatchObject({ kind: 'refused' });
+    expect(world.calls).toEqual([]);
+  });
+
+  it('of one dataset holds it, and others go on', async () => {
+    const { world, daemon, pass } = await followed('parcels', 'permits');
+    publish(world, 'parcels');
+    publish(world, 'permits');
+    throwAt(world, /^versions parcels/, refusal({ kind: 'dataset', datasetId: 'parcels' }));
+    await pass(MINUTE_MS + SECOND_MS);
+    calm(world);
+    publish(world, 'parcels');
+    await pass(5 * MINUTE_MS, 5 * SECOND_MS);
+    expect(versions(world)).toEqual({ parcels: 1, permits: 2 });
+    expect(world.calls.filter((call) => call !== 'events sub_1')).toEqual([]);
+    expect(daemon.state().holds).toHaveLength(1);
+  });
+});
+
+describe('a person', () => {
+  it('who has a dataset loaded again is seen within a second', async () => {
+    const { world, daemon, pass } = await followed('parcels', 'permits');
+    beside(world, (checkpoint) => checkpoint.askResync(['permits']));
+    await pass(SECOND_MS);
+    expect(world.calls).toContain('download permits');
+    expect(world.calls).not.toContain('download parcels');
+    expect(daemon.state().tally.resyncs).toEqual(new Map([['resync', 1]]));
+  });
+
+  it('who gives a subscription up has what only it held retired', async () => {
+    const world = await smallWorld();
+    subscribe(world, subscription(), 'parcels');
+    subscribe(world, subscription({ id: 'sub_2' }), 'zoning');
+    const { pass } = smallDaemon(world);
+    await pass(SECOND_MS);
+    world.service.subscriptions.pop();
+    await pass(HOUR_MS + MINUTE_MS, 10 * SECOND_MS);
+    expect(world.checkpoint.holds()).toMatchObject([{ refusal: { code: 'subscription_missing' } }]);
+    expect(world.tables.has('zoning')).toBe(true);
+    beside(world, (checkpoint) => checkpoint.forget('sub_2'));
+    await pass(30 * SECOND_MS);
+    expect(world.retired).toMatchObject([{ datasetId: 'zoning' }]);
+    expect(world.checkpoint.forgotten()).toEqual([]);
+  });
+
+  it('who asks for a poll gets it at once', async () => {
+    const { world, daemon, settle } = await followed('parcels');
+    publish(world, 'parcels');
+    daemon.pollNow();
+    await settle();
+    expect(versions(world)).toEqual({ parcels: 2 });
+  });
+});
+
+describe('the end', () => {
+  it('comes when it is asked for', async () => {
+    const { daemon, ended } = await followed('parcels');
+    daemon.stop();
+    expect(await ended).toEqual({ kind: 'stopped' });
+    expect(daemon.state().phase).toBe('draining');
+  });
+
+  it('is told to be stuck where something under way does not end', async () => {
+    const { world, daemon, ended, clock } = await followed('parcels');
+    publish(world, 'parcels');
+    let reached = (): void => {};
+    const began = new Promise<void>((resolve) => {
+      reached = resolve;
+    });
+    let release = (): void => {};
+    world.service.changes.set('parcels 2', () => {
+      reached();
+      return new Promise((resolve) => {
+        release = () => resolve({ recorded: false, why: 'it was released' });
+      });
+    });
+    clock.pass(MINUTE_MS);
+    await began;
+    daemon.stop();
+    await new Promise((resolve) => setImmediate(resolve));
+    clock.pass(30 * SECOND_MS);
+    expect(await ended).toEqual({ kind: 'stuck' });
+    release();
+  });
+
+  it('comes where nothing moves for five minutes', async () => {
+    const { world, ended, clock } = await followed('parcels');
+    publish(world, 'parcels');
+    let release = (): void => {};
+    let reached = (): void => {};
+    const began = new Promise<void>((resolve) => {
+      reached = resolve;
+    });
+    world.service.changes.set('parcels 2', () => {
+      reached();
+      return new Promise((_, reject) => {
+        release = () => reject(new ServiceUnavailableError('it was released'));
+      });
+    });
+    clock.pass(MINUTE_MS);
+    await began;
+    throwAt(world, /^events/, OUT_OF_REACH);
+    for (let seconds = 0; seconds < 310; seconds += 1) {
+      clock.pass(SECOND_MS);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    release();
+    expect(await ended).toEqual({ kind: 'standstill' });
+  });
+});

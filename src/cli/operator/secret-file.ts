@@ -11,14 +11,9 @@ import { remove, replaceFile } from '../../lib/files.ts';
 import type { Secret } from '../../lib/secret.ts';
 import { systemCode } from '../../lib/system-code.ts';
 import { StorageError, UsageError } from '../../model/errors.ts';
+import { MAX_SECRET_FILE_CHARACTERS, secretLinesOf } from '../../model/webhook-secrets.ts';
 import type { Context } from '../context.ts';
 import { printable } from '../terminal.ts';
-
-/** Far more than anybody rotates. */
-const MAX_FILE_CHARACTERS = 64_000;
-/** As large as a file of secrets gets by one more. */
-const TRIAL_CHARACTERS = MAX_FILE_CHARACTERS + 1_000;
-const SECRET_LINE = /^whsec_[A-Za-z0-9+/]+={0,2}$/;
 
 export interface SecretFile {
   readonly path: string;
@@ -38,7 +33,7 @@ export async function openSecretFile(
   secretsIn(path, readFile);
   const trial = `${path}.try`;
   try {
-    await replaceFile('cli.try-secret-file', trial, ' '.repeat(TRIAL_CHARACTERS));
+    await replaceFile('cli.try-secret-file', trial, ' '.repeat(MAX_SECRET_FILE_CHARACTERS));
     await remove('cli.end-try-of-secret-file', trial);
   } catch (error) {
     throw unwritable(path, error);
@@ -67,11 +62,8 @@ async function targetOf(path: string): Promise<string> {
 }
 
 function secretsIn(path: string, readFile: Context['readFile']): readonly string[] {
-  const lines = contentOf(path, readFile)
-    .split('\n')
-    .map((line) => line.trim())
-    .filter((line) => line !== '');
-  if (lines.every((line) => SECRET_LINE.test(line))) return lines;
+  const lines = secretLinesOf(contentOf(path, readFile));
+  if (lines.kind === 'secrets') return lines.secrets;
   throw new UsageError(`${printable(path)} holds something else than webhook secrets.`, {
     hint: 'Nothing was asked of the service. Name a file of its own; it is made where it is missing.',
   });
@@ -79,9 +71,7 @@ function secretsIn(path: string, readFile: Context['readFile']): readonly string
 
 function contentOf(path: string, readFile: Context['readFile']): string {
   try {
-    const content = readFile(path);
-    // What is longer is none of our making, and would not be looked through line by line for nothing.
-    return content.length > MAX_FILE_CHARACTERS ? 'too long' : content;
+    return readFile(path);
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return '';
     throw unwritable(path, error);

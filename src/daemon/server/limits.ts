@@ -38,10 +38,9 @@ export const MAX_NAMED_DATASETS = 100;
 /** How far the clock of who sent a webhook may be off. */
 export const WEBHOOK_TOLERANCE_MS = 5 * 60_000;
 export const MAX_WEBHOOK_ID_CHARACTERS = 256;
-/** Signatures of one delivery, and secrets of one file, that are tried. More are refused. */
+/** Signatures of one delivery, and secrets of one file, that are tried; of the secrets the newest. */
 export const MAX_SIGNATURES = 16;
 export const MAX_SECRETS = 16;
-export const MAX_SECRET_FILE_CHARACTERS = 64_000;
 
 /** A loop that went round no more for so long is stuck. */
 export const LOOP_STUCK_AFTER_MS = 5 * 60_000;

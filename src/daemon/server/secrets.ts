@@ -1,55 +1,49 @@
-/** The file of webhook secrets: one on each line, all of them accepted, so that one can be replaced without a gap. */
+/** The secrets of webhooks that are accepted now: all that the file holds, so that one can be replaced without a gap. */
 
 import type { ReadFile } from '../../configuration/locate.ts';
 import { Secret } from '../../lib/secret.ts';
 import { systemCode } from '../../lib/system-code.ts';
 import { ConfigurationError, StorageError } from '../../model/errors.ts';
-import { MAX_SECRET_FILE_CHARACTERS, MAX_SECRETS } from './limits.ts';
-
-/** Base64 with its padding. */
-const SECRET_LINE = /^whsec_(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)$/;
+import {
+  isWebhookSecret,
+  MAX_WEBHOOK_SECRET_FILE_CHARACTERS,
+  MAX_WEBHOOK_SECRETS,
+} from '../../model/webhook-secret.ts';
 
 /**
  * None where there is no file yet.
- * @throws StorageError when it cannot be read, ConfigurationError when a line is no secret; the line is not told.
+ * @throws StorageError when it cannot be read, ConfigurationError when it holds something else; no line of it is told.
  */
 export function readSecrets(path: string, readFile: ReadFile): readonly Secret[] {
-  const lines = textOf(path, readFile)
-    .split('\n')
-    .map((line) => line.trim());
-  const wrong = lines.findIndex((line) => line !== '' && !SECRET_LINE.test(line));
-  if (wrong !== -1) {
-    throw new ConfigurationError(`Line ${wrong + 1} of the webhook secrets ${path} is no secret.`, {
-      hint: 'A secret is whsec_ and base64, alone on its line. feed-sync webhook add writes it there.',
-    });
+  const text = textOf(path, readFile);
+  if (text.length > MAX_WEBHOOK_SECRET_FILE_CHARACTERS) {
+    throw wrongFile(`The file ${path} is too large for webhook secrets.`);
   }
-  const secrets = [...new Set(lines.filter((line) => line !== ''))];
-  if (secrets.length > MAX_SECRETS) {
-    throw new ConfigurationError(
-      `The webhook secrets ${path} are ${secrets.length}; at most ${MAX_SECRETS} are tried.`,
-      {
-        hint: 'Take out those that the service signs with no more.',
-      },
-    );
+  const lines = text.split('\n').map((line) => line.trim());
+  const wrong = lines.findIndex((line) => line !== '' && !isWebhookSecret(line));
+  if (wrong !== -1) throw wrongFile(`Line ${wrong + 1} of the webhook secrets ${path} is no secret.`);
+  const secrets = lines.filter((line) => line !== '');
+  if (secrets.length > MAX_WEBHOOK_SECRETS) {
+    throw wrongFile(`The file ${path} holds more than ${MAX_WEBHOOK_SECRETS} webhook secrets.`);
   }
   return secrets.map((line) => new Secret(line));
 }
 
 function textOf(path: string, readFile: ReadFile): string {
   try {
-    const text = readFile(path);
-    if (text.length <= MAX_SECRET_FILE_CHARACTERS) return text;
+    return readFile(path);
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return '';
-    throw new StorageError(
-      `The webhook secrets ${path} cannot be read: ${systemCode(error) ?? String(error)}.`,
-      {
-        hint: 'Make the file readable for the user that feed-sync runs as.',
-        cause: error,
-      },
-    );
+    const reason = systemCode(error) ?? String(error);
+    throw new StorageError(`The webhook secrets ${path} cannot be read: ${reason}.`, {
+      hint: 'Make the file readable for the user that feed-sync runs as.',
+      cause: error,
+    });
   }
-  throw new ConfigurationError(`The file ${path} is too large for webhook secrets.`, {
-    hint: 'Name the right file in webhook.secretFile.',
+}
+
+function wrongFile(message: string): ConfigurationError {
+  return new ConfigurationError(message, {
+    hint: 'Leave those in it that the service signs with, each alone on its line, as feed-sync webhook add writes them.',
   });
 }

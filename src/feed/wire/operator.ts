@@ -2,13 +2,10 @@
 
 import { z } from 'zod';
 import { Secret } from '../../lib/secret.ts';
+import { isWebhookSecret } from '../../model/webhook-secrets.ts';
 import type { AddedWebhook, County, Watch } from '../operator.ts';
 import { decode, id, moment, nextCursor, shownOnly } from './fields.ts';
 import type { ListPage } from './records.ts';
-
-/** Standard Webhooks: the prefix, and base64 with its padding. */
-const SECRET = /^whsec_(?=.)(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
-const MAX_SECRET_CHARACTERS = 1_000;
 
 const county = z
   .looseObject({ id, name: shownOnly(z.string()), state: shownOnly(z.string()) })
@@ -26,8 +23,7 @@ const addedWebhook = z.object({
   url: shownOnly(z.string()),
   secret: z
     .string()
-    .max(MAX_SECRET_CHARACTERS)
-    .regex(SECRET, { error: 'is not whsec_ and base64' })
+    .refine(isWebhookSecret, { error: 'is not whsec_ and base64' })
     .transform((text) => new Secret(text)),
 });
 

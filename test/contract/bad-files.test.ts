@@ -59,7 +59,7 @@ function damagedOnItsWay(
       const act = typeof damage === 'function' ? answering(damage(await readFile(file.path))) : damage;
       feed.faults.add({ match: { operation: 'file', datasetId, times: 'always' }, act });
     },
-    says: ['file part-0.parquet', ...says],
+    says: ['file part-0.parquet of ', datasetId, ...says],
     requests: ['changes', ...Array.from({ length: downloads }, () => 'file' as const)],
   };
 }
@@ -91,7 +91,7 @@ function published(
       const sha256 = createHash('sha256').update(content).digest('hex');
       publishFiles(feed, datasetId, [{ ...file, bytes: content.length, sha256, ...stated }]);
     },
-    says: ['part-0.parquet', ...says],
+    says: ['file part-0.parquet of ', datasetId, ...says],
     requests: ['changes', ...Array.from({ length: downloads }, () => 'file' as const)],
   };
 }

@@ -299,7 +299,7 @@ describe('a statement that DuckDB gives up on (F06)', () => {
   it('while a file is examined: the file is named, the next one is fine', async () => {
     const mirror = await mirrorIn(folder.path);
     const bad = snapshot({ columns: amounts, files: [await poisonedFooter('poison.parquet')] });
-    await expect(mirror.prepare(bad)).rejects.toThrow('The file poison.parquet cannot be read');
+    await expect(mirror.prepare(bad)).rejects.toThrow('The file poison.parquet of parcels cannot be read');
     expect(await load(mirror, await oneRow())).toMatchObject([{ kind: 'committed' }]);
     await mirror.close();
   });
@@ -422,9 +422,8 @@ describe('asked to stop', () => {
     const interrupted = diagnose(
       new Error('{"exception_type":"INTERRUPT","exception_message":"Interrupted!"}'),
     );
-    expect(await unreadableFile(engine, present(file, 'there is a file'), interrupted)).toBeInstanceOf(
-      InterruptedError,
-    );
+    const of = { datasetId: unit.datasetId, file: present(file, 'there is a file') };
+    expect(await unreadableFile(engine, of, interrupted)).toBeInstanceOf(InterruptedError);
     engine.close();
   });
 

@@ -83,7 +83,7 @@ async function scanError(engine: Engine, group: FileGroup, file: ParquetFile): P
     await engine.run(scan(group, file));
     return null;
   } catch (error) {
-    const explained = await unreadableFile(engine, file.file, error);
+    const explained = await unreadableFile(engine, file, error);
     return explained instanceof Error ? explained : new Error(String(explained));
   }
 }

@@ -48,6 +48,6 @@ export async function refuseOtherFamily(
         `${physicalType}, which is another family of types than ${type}.`,
     );
   } catch (error) {
-    return await unreadableFile(engine, first.file, error);
+    return await unreadableFile(engine, first, error);
   }
 }

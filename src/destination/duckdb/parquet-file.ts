@@ -16,6 +16,7 @@ import { filePath } from './quoting.ts';
 import { numberAt, textAt, textOrNullAt } from './rows.ts';
 
 export interface ParquetFile {
+  readonly datasetId: string;
   readonly file: SnapshotFile;
   /** By the file's own footer. */
   readonly rowCount: number;
@@ -43,16 +44,21 @@ export function readParquet(paths: readonly string[], options: readonly string[]
 }
 
 /** @throws DataError naming the file where it is no whole Parquet file. */
-export async function examine(engine: Engine, file: SnapshotFile): Promise<ParquetFile> {
+export async function examine(engine: Engine, file: SnapshotFile, datasetId: string): Promise<ParquetFile> {
   try {
     const path = filePath(file.path);
     const metadata = await engine.rows(`SELECT num_rows FROM parquet_file_metadata(${path})`);
     const fields = await readFields(engine, path);
     const types = await engine.rows(`DESCRIBE SELECT * FROM ${readParquet([file.path])}`);
     if (metadata[0] === undefined || fields.length !== types.length) {
-      throw new DataError(`The file ${file.name} says different things of its columns.`);
+      throw new DataError(`The file ${file.name} of ${datasetId} says different things of its columns.`);
     }
-    const geo = await readGeo(engine, file, path);
+    const geo = await readGeo(engine, path);
+    if (geo === null) {
+      throw new DataError(
+        `The file ${file.name} of ${datasetId} has geo metadata that cannot be understood.`,
+      );
+    }
     const columns = fields.map(({ name, logicalType, storedAs, leaves }, index) => ({
       name,
       type: textAt(types[index] ?? [], 1),
@@ -60,22 +66,26 @@ export async function examine(engine: Engine, file: SnapshotFile): Promise<Parqu
       leaves,
       geometry: geometryOf(geo.columns.get(name), logicalType),
     }));
-    return { file, rowCount: numberAt(metadata[0], 0), columns, coverings: geo.coverings };
+    return { datasetId, file, rowCount: numberAt(metadata[0], 0), columns, coverings: geo.coverings };
   } catch (error) {
-    throw await unreadableFile(engine, file, error);
+    throw await unreadableFile(engine, { datasetId, file }, error);
   }
 }
 
 /** Says of which file an error was, and makes the engine usable again where it was the end of it. */
-export async function unreadableFile(engine: Engine, file: SnapshotFile, error: unknown): Promise<unknown> {
+export async function unreadableFile(
+  engine: Engine,
+  { datasetId, file }: Pick<ParquetFile, 'datasetId' | 'file'>,
+  error: unknown,
+): Promise<unknown> {
   if (!(error instanceof DuckDbError)) return error;
   if (error.trouble === 'interrupted') {
-    return new InterruptedError(`The examination of the file ${file.name} was interrupted.`, {
+    return new InterruptedError(`The examination of the file ${file.name} of ${datasetId} was interrupted.`, {
       cause: error,
     });
   }
   if (engine.invalidated) await engine.reopen();
-  const message = `The file ${file.name} cannot be read: ${firstLine(error)}`;
+  const message = `The file ${file.name} of ${datasetId} cannot be read: ${firstLine(error)}`;
   const isContent = ['statement', 'unreadable', 'gave-up', 'out-of-memory'].includes(error.trouble);
   return isContent ? new DataError(message, { cause: error }) : new StorageError(message, { cause: error });
 }
@@ -118,12 +128,10 @@ function inexactness(logicalType: string | null, storedAs: string | null): strin
   return nanosecondsInUtc ? 'timestamps in nanoseconds with a zone' : null;
 }
 
-async function readGeo(engine: Engine, file: SnapshotFile, path: string): Promise<GeoMetadata> {
+/** Null where it cannot be understood. */
+async function readGeo(engine: Engine, path: string): Promise<GeoMetadata | null> {
   const rows = await engine.rows(
     `SELECT decode(value) FROM parquet_kv_metadata(${path}) WHERE key = 'geo'::BLOB`,
   );
-  if (rows[0] === undefined) return NO_GEO_METADATA;
-  const geo = parseGeoMetadata(textAt(rows[0], 0));
-  if (geo === null) throw new DataError(`The file ${file.name} has geo metadata that cannot be understood.`);
-  return geo;
+  return rows[0] === undefined ? NO_GEO_METADATA : parseGeoMetadata(textAt(rows[0], 0));
 }

@@ -18,7 +18,7 @@ import { planTable, type TablePlan } from './table-plan.ts';
 export async function prepareSnapshot(engine: Engine, unit: SnapshotUnit): Promise<PreparedUnit> {
   const files: ParquetFile[] = [];
   for (const file of unit.files) {
-    const examined = await examine(engine, file);
+    const examined = await examine(engine, file, unit.datasetId);
     refuseOtherCount(unit, examined);
     files.push(examined);
   }

@@ -1,10 +1,11 @@
 /** The files by which the program is installed agree with each other and with the program. */
 
 import { globSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
 import { FILE_VARIABLE, variableOf } from '../../src/configuration/names.ts';
 import { allKeys } from '../../src/configuration/settings.ts';
+import { commandLine } from '../support/command-line.ts';
 import { API_KEY, load } from '../support/configuration.ts';
 import {
   at,
@@ -174,5 +175,22 @@ describe('exit codes', () => {
 
   it('decide under systemd whether it is started again', () => {
     expect(unitLines('feed-sync.service')).toContain(`Service.RestartPreventExitStatus=${final.join(' ')}`);
+  });
+});
+
+describe('commands', () => {
+  const commands: readonly (readonly [string, readonly string[]])[] = [
+    ['the image', JSON.parse(dockerfileSays('CMD'))],
+    ['the compose file', listAt(compose, 'services.feed-sync.command').map(String)],
+    ...PODS.map(([name, pod]) => [name, listAt(pod, 'containers.0.args').map(String)] as const),
+  ];
+
+  it.each(commands)('of %s are there', async (_, words) => {
+    const feed = { baseUrl: 'https://feed.example.com', apiKey: API_KEY };
+    const line = commandLine({ feed, now: () => new Date(0) });
+    onTestFinished(line.remove);
+    const { exitCode, stdout } = await line.run(...words, '--help');
+    expect(exitCode).toBe(EXIT_CODES.caughtUp);
+    expect(stdout).toContain(`Usage: feed-sync ${words.join(' ')} `);
   });
 });

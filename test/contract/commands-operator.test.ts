@@ -336,11 +336,13 @@ describe('webhook add', () => {
     ],
     [[URL_OF_RECEIVER], 64, "There is no file for the webhook's secret"],
     [[URL_OF_RECEIVER, '--secret-file', 'two-lines'], 64, 'holds something else than webhook secrets'],
+    [[URL_OF_RECEIVER, '--secret-file', 'full'], 64, 'full holds 16 secrets, the most that are tried.'],
     [[URL_OF_RECEIVER, '--secret-file', 'nowhere/secrets'], 74, 'cannot be read and written (ENOENT)'],
     [[URL_OF_RECEIVER, '--secret-file', 'data'], 74, 'cannot be read and written (EISDIR)'],
   ])('%j: %i, before the service is asked', async (words, exitCode, says) => {
     const at = await installed();
     writeFileSync(join(at.home, 'two-lines'), 'one\ntwo\n');
+    writeFileSync(join(at.home, 'full'), 'whsec_c2VjcmV0\n'.repeat(16));
     const said = await at.run('webhook', 'add', ...words);
     expect(said).toMatchObject({ exitCode, stdout: '' });
     expect(said.stderr).toContain(says);

@@ -11,7 +11,11 @@ import { remove, replaceFile } from '../../lib/files.ts';
 import type { Secret } from '../../lib/secret.ts';
 import { systemCode } from '../../lib/system-code.ts';
 import { StorageError, UsageError } from '../../model/errors.ts';
-import { MAX_SECRET_FILE_CHARACTERS, secretLinesOf } from '../../model/webhook-secrets.ts';
+import {
+  isWebhookSecret,
+  MAX_WEBHOOK_SECRET_FILE_CHARACTERS,
+  MAX_WEBHOOK_SECRETS,
+} from '../../model/webhook-secret.ts';
 import type { Context } from '../context.ts';
 import { printable } from '../terminal.ts';
 
@@ -30,10 +34,15 @@ export async function openSecretFile(
   { readFile }: Pick<Context, 'readFile'>,
 ): Promise<SecretFile> {
   const path = await targetOf(named);
-  secretsIn(path, readFile);
+  if (secretsIn(path, readFile).length >= MAX_WEBHOOK_SECRETS) {
+    throw new UsageError(
+      `${printable(path)} holds ${MAX_WEBHOOK_SECRETS} secrets, the most that are tried.`,
+      { hint: 'Nothing was asked of the service. Take out those that it signs with no more.' },
+    );
+  }
   const trial = `${path}.try`;
   try {
-    await replaceFile('cli.try-secret-file', trial, ' '.repeat(MAX_SECRET_FILE_CHARACTERS));
+    await replaceFile('cli.try-secret-file', trial, ' '.repeat(MAX_WEBHOOK_SECRET_FILE_CHARACTERS));
     await remove('cli.end-try-of-secret-file', trial);
   } catch (error) {
     throw unwritable(path, error);
@@ -62,8 +71,13 @@ async function targetOf(path: string): Promise<string> {
 }
 
 function secretsIn(path: string, readFile: Context['readFile']): readonly string[] {
-  const lines = secretLinesOf(contentOf(path, readFile));
-  if (lines.kind === 'secrets') return lines.secrets;
+  const content = contentOf(path, readFile);
+  const lines = content
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+  const isShort = content.length <= MAX_WEBHOOK_SECRET_FILE_CHARACTERS;
+  if (isShort && lines.every(isWebhookSecret)) return lines;
   throw new UsageError(`${printable(path)} holds something else than webhook secrets.`, {
     hint: 'Nothing was asked of the service. Name a file of its own; it is made where it is missing.',
   });

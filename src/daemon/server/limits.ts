@@ -38,9 +38,8 @@ export const MAX_NAMED_DATASETS = 100;
 /** How far the clock of who sent a webhook may be off. */
 export const WEBHOOK_TOLERANCE_MS = 5 * 60_000;
 export const MAX_WEBHOOK_ID_CHARACTERS = 256;
-/** Signatures of one delivery, and secrets of one file, that are tried; of the secrets the newest. */
+/** Signatures of one delivery that are tried. More are refused. */
 export const MAX_SIGNATURES = 16;
-export const MAX_SECRETS = 16;
 
 /** A loop that went round no more for so long is stuck. */
 export const LOOP_STUCK_AFTER_MS = 5 * 60_000;

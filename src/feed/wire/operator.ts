@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { Secret } from '../../lib/secret.ts';
-import { isWebhookSecret } from '../../model/webhook-secrets.ts';
+import { isWebhookSecret } from '../../model/webhook-secret.ts';
 import type { AddedWebhook, County, Watch } from '../operator.ts';
 import { decode, id, moment, nextCursor, shownOnly } from './fields.ts';
 import type { ListPage } from './records.ts';

@@ -9,6 +9,8 @@ import { type Documented, documentedOutputs, foundIn } from '../support/document
 const SECTIONS = {
   status: 'status --json',
   subscriptions: 'subscriptions --json',
+  coverage: 'coverage --json',
+  watches: 'watches --json',
   verify: 'verify --json',
   'dry-run': 'once --dry-run --json',
   doctor: 'doctor --json',
@@ -58,6 +60,7 @@ function fieldsOf(section: string): ReadonlyMap<string, Documented> {
 
 /** Of what JSON cannot tell apart, `documented` where the value can be it. */
 function typeOf(value: unknown, documented: string): string {
+  if (documented === 'any') return documented;
   if (Array.isArray(value)) {
     const isOfText = value.every((one) => typeof one === 'string');
     return documented === 'list of text' && isOfText ? documented : 'list';

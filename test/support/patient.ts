@@ -80,6 +80,7 @@ export function patient({
       random: { next: () => 0.5 },
       signal: new AbortController().signal,
       ...IDLE_PROCESS,
+      readStandardInput: async () => '',
       ...context,
     });
     const said = { exitCode, stdout: stdout.text(), stderr: stderr.text() };

@@ -150,7 +150,7 @@ describe('a folder', () => {
       'nobody may write in',
       { refusal: 'EACCES', ownerUid: 0 },
       'User id 1000 may not write in /data',
-      'chown 1000',
+      'chown 1000 /data',
     ],
     ['lies on a read-only mount', { refusal: 'EROFS' }, 'mounted read-only', 'Mount it'],
     ['is a file', { isFolder: false }, '/data is a file', 'Move the file'],
@@ -161,6 +161,11 @@ describe('a folder', () => {
       found: expect.stringContaining(found),
       hints: [expect.stringContaining(hint)],
     });
+  });
+
+  it('that is still to be made is handed over, and never what it is made in', () => {
+    const [found] = judge({ refusal: 'EACCES', nearest: '/', ownerUid: 0 });
+    expect(found?.hints[0]).toMatch(/: mkdir -p \/data && chown 1000 \/data && chmod 700 \/data$/);
   });
 
   it('that is too full for what is kept free', () => {

@@ -14,7 +14,7 @@ import { tellMoment } from '../moments.ts';
 import { tellScope, waysOut } from '../person.ts';
 import type { Check, Checked, Patient, Remembered } from './check.ts';
 import { counted } from './counted.ts';
-import { type Finding, ok, skipped, trouble, warning } from './findings.ts';
+import { type Finding, ok, skipped, trouble, troubleOf, warning } from './findings.ts';
 import { besides } from './places.ts';
 import { setAsideFindings } from './set-aside.ts';
 
@@ -28,12 +28,18 @@ export const checkpointCheck: Check = { name: 'checkpoint', limitMs: LIMIT_MS, r
 async function checkCheckpoint({ inspection, context }: Patient): Promise<Checked> {
   const path = inspection.known('checkpoint.path');
   if (path === null) return { findings: [skipped('file', 'checkpoint.path is not known.')] };
-  const examined = examineCheckpoint({ path, uid: context.identity.uid });
   const aside = setAsideFindings('checkpoint', await besides(path, '.corrupt-'));
-  if (examined.kind !== 'sound') return { findings: [judgeFile(path, examined), ...aside] };
+  let examined: ExaminedCheckpoint;
+  try {
+    examined = examineCheckpoint({ path, uid: context.identity.uid });
+  } catch (error) {
+    return { findings: [troubleOf('file', error), ...aside] };
+  }
+  const file = judgeFile(path, examined);
+  if (examined.kind !== 'sound') return { findings: [file, ...aside] };
   const remembered = contentOf(examined.content);
-  const findings = [judgeFile(path, examined), ...judgeContent(remembered, context.clock.now()), ...aside];
-  return { findings, learned: { checkpoint: remembered } };
+  const content = judgeContent(remembered, context.clock.now());
+  return { findings: [file, ...content, ...aside], learned: { checkpoint: remembered } };
 }
 
 function contentOf(reader: CheckpointReader): Remembered {

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { formatBytes } from '../../lib/units.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import type { Check, Checked, Patient } from './check.ts';
+import { counted } from './counted.ts';
 import { fileSystemOf } from './file-systems.ts';
 import { type Finding, ok, skipped, trouble, troubleOf, warning } from './findings.ts';
 import { type FolderSeen, readableByOthers, seeFile, seeFolder, sizeOf } from './places.ts';
@@ -79,7 +80,7 @@ export function judgeFolder(
 
 function notWritable(
   about: string,
-  { nearest, refusal, ownerUid, mode }: FolderSeen,
+  { path, nearest, refusal, ownerUid, mode }: FolderSeen,
   uid: number | null,
 ): Finding {
   const user = uid === null ? 'This user' : `User id ${uid}`;
@@ -93,9 +94,14 @@ function notWritable(
     );
   }
   const found = `${user} may not write in ${nearest}, which belongs to ${ownerUid} (mode ${mode.toString(8)}, ${refusal}).`;
-  const hint =
-    uid === null ? 'Give it to the user that runs this.' : `chown ${uid} ${nearest} && chmod 700 ${nearest}`;
-  return trouble(about, found, EXIT_CODES.storageTrouble, hint);
+  return trouble(about, found, EXIT_CODES.storageTrouble, handOver(path, nearest, uid));
+}
+
+/** A folder above is never handed over: it may be that of everybody. */
+function handOver(path: string, nearest: string, uid: number | null): string {
+  if (uid === null) return `Give ${path} to the user that runs this.`;
+  const make = nearest === path ? '' : `mkdir -p ${path} && `;
+  return `As somebody who may: ${make}chown ${uid} ${path} && chmod 700 ${path}`;
 }
 
 function tooFull(about: string, { freeBytes }: FolderSeen, reserveBytes: number): Finding {
@@ -111,13 +117,13 @@ function cannotBeSeen({ about, folder }: Place, error: unknown): Finding {
 }
 
 async function stagingFinding(folder: string): Promise<Finding> {
-  const { files, bytes, isWhole } = await sizeOf(folder);
-  if (files === 0) return ok('downloads', 'none on their way');
-  const least = isWhole ? '' : 'at least ';
-  return ok(
-    'downloads',
-    `${least}${formatBytes(bytes)} in ${files} files in ${folder}; a catch-up uses or removes them`,
-  );
+  const about = 'downloads';
+  const size = await sizeOf(folder);
+  if (size === null) return skipped(about, `${folder} cannot be looked at.`);
+  if (size.files === 0) return ok(about, 'none on their way');
+  const least = size.isWhole ? '' : 'at least ';
+  const found = `${least}${formatBytes(size.bytes)} in ${counted(size.files, 'file')} in ${folder}`;
+  return ok(about, `${found}; a catch-up uses or removes them`);
 }
 
 /** What a feed holds may be private. */

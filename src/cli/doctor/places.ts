@@ -27,9 +27,8 @@ const MODE_BITS = 0o777;
 /** @throws the system's error where not even the root can be looked at. */
 export async function seeFolder(path: string): Promise<FolderSeen> {
   const nearest = await nearestOf(path);
-  const { mode, uid } = await stat(nearest);
+  const found = await stat(nearest);
   const { type, bavail, bsize } = await statfs(nearest);
-  const isFolder = (await stat(nearest)).isDirectory();
   const needed = constants.R_OK | constants.W_OK | constants.X_OK;
   const refusal = await access(nearest, needed).then(
     () => null,
@@ -38,9 +37,9 @@ export async function seeFolder(path: string): Promise<FolderSeen> {
   return {
     path,
     nearest,
-    isFolder,
-    mode: mode & MODE_BITS,
-    ownerUid: uid,
+    isFolder: found.isDirectory(),
+    mode: found.mode & MODE_BITS,
+    ownerUid: found.uid,
     refusal,
     fileSystem: type,
     freeBytes: bavail * bsize,
@@ -102,11 +101,16 @@ export interface FolderSize {
 
 const MAX_ENTRIES = 20_000;
 
-/** What lies in a folder and below it; nothing where there is no folder. */
-export async function sizeOf(folder: string): Promise<FolderSize> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
-  const files = entries.filter((entry) => entry.isFile()).slice(0, MAX_ENTRIES);
-  let bytes = 0;
-  for (const { parentPath, name } of files) bytes += (await seeFile(join(parentPath, name)))?.bytes ?? 0;
-  return { files: files.length, bytes, isWhole: files.length < MAX_ENTRIES };
+/** What lies in a folder and below it, nothing where there is no folder; null where it cannot be looked at. */
+export async function sizeOf(folder: string): Promise<FolderSize | null> {
+  try {
+    const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+    const files = entries.filter((entry) => entry.isFile()).slice(0, MAX_ENTRIES);
+    let bytes = 0;
+    for (const { parentPath, name } of files) bytes += (await seeFile(join(parentPath, name)))?.bytes ?? 0;
+    return { files: files.length, bytes, isWhole: files.length < MAX_ENTRIES };
+  } catch (error) {
+    const isMissing = ['ENOENT', 'ENOTDIR'].includes(systemCode(error) ?? '');
+    return isMissing ? { files: 0, bytes: 0, isWhole: true } : null;
+  }
 }

@@ -1,7 +1,7 @@
 /** F40, F41 and V17 over the wire: values that a column cannot hold, and keys that are none, fail their dataset alone. */
 
 import { expect, it } from 'vitest';
-import type { SourceSchema } from '../../fixtures/source/content.ts';
+import type { Row, SourceSchema } from '../../fixtures/source/content.ts';
 import type { ColumnType } from '../../src/model/column.ts';
 import {
   type BadDataset,
@@ -9,6 +9,7 @@ import {
   badSnapshot,
   expectEachFailsAlone,
   publishChanges,
+  respondWithChanges,
 } from '../support/bad-content.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
 import { withRealMirror } from '../support/served-world.ts';
@@ -73,6 +74,8 @@ it('F40 V17 values of files that would be changed, or are of another family of t
     ['date', "TIMESTAMP '2024-01-01 12:00:00'", '"2024-01-01 12:00:00"'],
     ['timestamp', "TIMESTAMP_NS '2024-01-01 00:00:00.000000001'", '"2024-01-01 00:00:00.000000001"'],
     ['timestamp', "'2024-01-01T00:00:00Z'", '"2024-01-01T00:00:00Z" of type VARCHAR'],
+    ['geometry', "'POINT (1 2)'", '"POINT (1 2)" of type VARCHAR'],
+    ['geometry', "from_hex('0101')", JSON.stringify('\\x01\\x01')],
     ['json', `'{"a":'`, JSON.stringify('{"a":')],
     ['json', '5::BIGINT', '"5" of type BIGINT'],
   ];
@@ -157,4 +160,37 @@ it('F41 C16 a key that is removed and added in one version has its new row', asy
     [71],
     [2],
   ]);
+});
+
+it('F40 NUL in text is kept, and a JSON value as the value that it is; digits that would be lost give way to the snapshot', async () => {
+  const world = await withRealMirror();
+  const { feed, folder } = world;
+  const mirrored = ['string', 'json', 'digits'] as const;
+  feed.publisher.subscribe({ subscriptionId: 'sub_kept', datasetIds: mirrored });
+  for (const datasetId of mirrored) {
+    feed.publisher.addDataset({ datasetId });
+    const { schema, rows } = tableOf(datasetId === 'string' ? 'string' : 'json');
+    feed.publisher.publish(datasetId, smallContent(rows, [], schema));
+  }
+  await world.catchUp();
+  publishChanges(feed, 'string', [listed('"x\\u0000y"')]);
+  publishChanges(feed, 'json', [listed('{"a\\u0000": [2.50, 1e2, 9007199254740993]}')]);
+  const { schema } = tableOf('json');
+  const rows: readonly Row[] = [
+    ['a', null],
+    ['b', { json: [0.5] }],
+  ];
+  feed.publisher.publish('digits', smallContent(rows, [{ op: 'added', row: rows[1] ?? [] }], schema));
+  respondWithChanges(feed, 'digits', 2, [[listed('[0.50000000000000000001]')]]);
+  expect(kinds(await world.catchUp())).toMatchObject({
+    string: 'applied',
+    json: 'applied',
+    digits: 'loaded',
+  });
+  const valueIn = async (table: string) =>
+    (await inMirror(folder, `SELECT hex(encode(v::VARCHAR)) FROM "${table}" WHERE id = 'b'`)).flat();
+  const hexOf = (text: string) => [Buffer.from(text).toString('hex').toUpperCase()];
+  expect(await valueIn('string')).toEqual(hexOf('x\0y'));
+  expect(await valueIn('json')).toEqual(hexOf('{"a\\u0000":[2.5,100.0,9007199254740993]}'));
+  expect(await valueIn('digits')).toEqual(hexOf('[0.5]'));
 });

@@ -1,6 +1,7 @@
 /** F42: geometries of every kind and writer arrive as they are, or the file is refused by its name. */
 
 import { spawnSync } from 'node:child_process';
+import { readFile, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EXTREME_GEOMETRIES } from '../../fixtures/source/extreme-geometries.ts';
 import { EXTREME_INTEGERS, EXTREME_TIMESTAMPS } from '../../fixtures/source/extreme-values.ts';
@@ -113,15 +114,21 @@ describe('the coordinate system', () => {
     ['well-known text', { crs: wkt }, 'EPSG:2277'],
     ['well-known text without id', { crs: 'LOCAL_CS["site grid"]' }, 'site grid'],
   ])('%s', (_, rest, expected) => {
-    expect(geometryOf(parseGeoMetadata(metadata(rest))?.columns.get('g'), null)?.crs).toBe(expected);
+    expect(geometryOf(parseGeoMetadata(metadata(rest))?.columns.get('g'), null, new Map())?.crs).toBe(
+      expected,
+    );
   });
 
   it('of native columns', () => {
-    const crsOfType = (logicalType: string) => geometryOf(undefined, logicalType)?.crs;
+    const properties = new Map([['their_crs', '{"id":{"authority":"EPSG","code":2277}}']]);
+    const crsOfType = (logicalType: string) => geometryOf(undefined, logicalType, properties)?.crs;
     expect(crsOfType('GeometryType(crs=<null>)')).toBe('OGC:CRS84');
     expect(crsOfType('GeometryType(crs=EPSG:2277)')).toBe('EPSG:2277');
-    expect(geometryOf(undefined, 'StringType()')).toBeNull();
-    expect(geometryOf(undefined, null)).toBeNull();
+    expect(crsOfType('GeometryType(crs=srid:2277)')).toBe('srid:2277');
+    expect(crsOfType('GeometryType(crs=projjson:their_crs)')).toBe('EPSG:2277');
+    expect(crsOfType('GeometryType(crs=projjson:none)')).toBe('projjson:none');
+    expect(geometryOf(undefined, 'StringType()', properties)).toBeNull();
+    expect(geometryOf(undefined, null, properties)).toBeNull();
   });
 
   it.each<[object, string, string | null]>([
@@ -131,7 +138,7 @@ describe('the coordinate system', () => {
     [{ crs: null }, 'EPSG:2277', null],
   ])('of native columns that the metadata describes, too: %j and %s', (rest, native, expected) => {
     const stated = parseGeoMetadata(metadata(rest))?.columns.get('g');
-    expect(geometryOf(stated, `GeometryType(crs=${native})`)?.crs).toBe(expected);
+    expect(geometryOf(stated, `GeometryType(crs=${native})`, new Map())?.crs).toBe(expected);
   });
 
   it('dimensions are those that all types of geometry have', () => {
@@ -143,6 +150,35 @@ describe('the coordinate system', () => {
     expect(dimensions({ geometry_type: 'Polygon ZM' })).toBe('xyzm');
     expect(dimensions({ geometry_type: ['Polygon M'] })).toBe('xym');
     expect(dimensions({ geometry_types: [null], geometry_type: 7 })).toBe('xy');
+  });
+
+  it('that a native column keeps in a property of the file', async () => {
+    const inline = '{"type":"GeographicCRS","name":"NAD83","id":{"authority":"EPSG","code":4269}}';
+    const property = 'x'.repeat(inline.length - 'projjson:'.length);
+    const path = await parquet(
+      folder.path,
+      'property.parquet',
+      `SELECT 'POINT (1 2)'::GEOMETRY('${inline}') AS geometry`,
+      `, GEOPARQUET_VERSION 'V2', KV_METADATA {${property}: '${inline.replace('4269', '2277')}'}`,
+    );
+    const content = await readFile(path, 'latin1');
+    expect(content).toContain(inline);
+    await writeFile(path, content.replace(inline, `projjson:${property}`), 'latin1');
+    await load(mirror, snapshot({ datasetId: 'property', columns: [geometry], files: [path] }));
+    expect(await crsOf('property')).toBe('EPSG:2277');
+  });
+
+  it.each([
+    ['no JSON', '{'],
+    ['no text', '\\xFF'],
+  ])('metadata that is %s refuses the file', async (_, geo) => {
+    const select = "SELECT ST_AsWKB('POINT (1 2)'::GEOMETRY) AS geometry";
+    const path = await parquet(folder.path, 'none.parquet', select, `, KV_METADATA {geo: '${geo}'::BLOB}`);
+    const error = await loadError(mirror, snapshot({ columns: [geometry], files: [path] }));
+    expect(error).toBeInstanceOf(DataError);
+    expect(error.message).toBe(
+      'The file none.parquet of parcels has geo metadata that cannot be understood.',
+    );
   });
 
   it('metadata that is none is told from metadata', () => {

@@ -41,10 +41,11 @@ export interface GeoMetadata {
   readonly coverings: ReadonlySet<string>;
 }
 
-export const NO_GEO_METADATA: GeoMetadata = { columns: new Map(), coverings: new Set() };
+const NO_GEO_METADATA: GeoMetadata = { columns: new Map(), coverings: new Set() };
 
-/** The metadata, or null where the text is none. */
-export function parseGeoMetadata(text: string): GeoMetadata | null {
+/** The metadata from the properties of a file; null where it cannot be understood. */
+export function parseGeoMetadata(text: string | undefined): GeoMetadata | null {
+  if (text === undefined) return NO_GEO_METADATA;
   const parsed = geoSchema.safeParse(parseJson(text));
   if (!parsed.success) return null;
   const { columns } = parsed.data;
@@ -75,16 +76,26 @@ function commonDimensions(geometryTypes: readonly string[]): string | null {
  * The geometry of a column, from the metadata and from its logical type in Parquet; null where neither says that it is one.
  * The metadata goes before the type, what is stated before what is assumed.
  */
-export function geometryOf(stated: StatedColumn | undefined, logicalType: string | null): GeoColumn | null {
+export function geometryOf(
+  stated: StatedColumn | undefined,
+  logicalType: string | null,
+  properties: ReadonlyMap<string, string>,
+): GeoColumn | null {
   const native = /^GeometryType\(crs=(.*)\)$/s.exec(logicalType ?? '')?.[1];
   if (stated === undefined && native === undefined) return null;
-  const isOpen = native === undefined || native === '<null>' || native === '';
-  const nativeCrs = isOpen ? DEFAULT_CRS : crsName(parseJson(native) ?? native);
   return {
     encoding: stated?.encoding ?? null,
-    crs: stated?.crs === undefined ? nativeCrs : stated.crs,
+    crs: stated?.crs === undefined ? nativeCrs(native, properties) : stated.crs,
     dimensions: stated?.dimensions ?? null,
   };
+}
+
+/** The type holds it whole, or the name of the file's property that does (`projjson:…`). */
+function nativeCrs(native: string | undefined, properties: ReadonlyMap<string, string>): string | null {
+  if (native === undefined || native === '<null>' || native === '') return DEFAULT_CRS;
+  const property = /^projjson:(.*)$/s.exec(native)?.[1];
+  const crs = property === undefined ? native : (properties.get(property) ?? native);
+  return crsName(parseJson(crs) ?? crs);
 }
 
 function crsName(crs: unknown): string | null {

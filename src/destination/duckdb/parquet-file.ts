@@ -5,13 +5,7 @@ import type { SnapshotFile } from '../destination.ts';
 import { DuckDbError } from './diagnosis.ts';
 import type { Engine } from './engine.ts';
 import { firstLine } from './failures.ts';
-import {
-  type GeoColumn,
-  type GeoMetadata,
-  geometryOf,
-  NO_GEO_METADATA,
-  parseGeoMetadata,
-} from './geo-metadata.ts';
+import { type GeoColumn, geometryOf, parseGeoMetadata } from './geo-metadata.ts';
 import { filePath } from './quoting.ts';
 import { numberAt, textAt, textOrNullAt } from './rows.ts';
 
@@ -53,7 +47,8 @@ export async function examine(engine: Engine, file: SnapshotFile, datasetId: str
     if (metadata[0] === undefined || fields.length !== types.length) {
       throw new DataError(`The file ${file.name} of ${datasetId} says different things of its columns.`);
     }
-    const geo = await readGeo(engine, path);
+    const properties = await readProperties(engine, path);
+    const geo = parseGeoMetadata(properties.get('geo'));
     if (geo === null) {
       throw new DataError(
         `The file ${file.name} of ${datasetId} has geo metadata that cannot be understood.`,
@@ -64,7 +59,7 @@ export async function examine(engine: Engine, file: SnapshotFile, datasetId: str
       type: textAt(types[index] ?? [], 1),
       inexact: inexactness(logicalType, storedAs),
       leaves,
-      geometry: geometryOf(geo.columns.get(name), logicalType),
+      geometry: geometryOf(geo.columns.get(name), logicalType, properties),
     }));
     return { datasetId, file, rowCount: numberAt(metadata[0], 0), columns, coverings: geo.coverings };
   } catch (error) {
@@ -129,9 +124,10 @@ function inexactness(logicalType: string | null, storedAs: string | null): strin
 }
 
 /** Null where it cannot be understood. */
-async function readGeo(engine: Engine, path: string): Promise<GeoMetadata | null> {
+/** What the writer says of the file in words of its own. What is no text is empty. */
+async function readProperties(engine: Engine, path: string): Promise<ReadonlyMap<string, string>> {
   const rows = await engine.rows(
-    `SELECT decode(value) FROM parquet_kv_metadata(${path}) WHERE key = 'geo'::BLOB`,
+    `SELECT coalesce(TRY(decode(key)), ''), coalesce(TRY(decode(value)), '') FROM parquet_kv_metadata(${path})`,
   );
-  return rows[0] === undefined ? NO_GEO_METADATA : parseGeoMetadata(textAt(rows[0], 0));
+  return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
 }

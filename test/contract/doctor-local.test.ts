@@ -113,7 +113,7 @@ describe('configuration', () => {
     });
   });
 
-  it('a key file that others may read is a warning', async () => {
+  it('a key file that others may read, and a secret that is not there, are warnings', async () => {
     const one = patient({ feed: NOWHERE });
     delete one.environment['FEED_SYNC_API_KEY'];
     const keyFile = join(one.home, 'api-key');
@@ -127,6 +127,12 @@ describe('configuration', () => {
     });
     chmodSync(keyFile, 0o600);
     expect((await one.look()).all('warning')).toEqual([]);
+    one.environment['FEED_SYNC_WEBHOOK_SECRET_FILE'] = join(one.home, 'webhook-secret');
+    expect((await one.look()).of('configuration').at(-1)).toMatchObject({
+      about: 'webhook secret',
+      state: 'warning',
+      found: expect.stringContaining('is not there'),
+    });
   });
 
   it('a key that was written into another setting by mistake is struck out', async () => {

@@ -1,11 +1,13 @@
 /** What is wrong with the configuration, and what in it gives a secret away. Every setting is told beside it. */
 
+import type { Inspection } from '../../configuration/inspect.ts';
 import type { Machine } from '../../configuration/setting.ts';
+import type { SettingKey } from '../../configuration/settings.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import type { Check, Checked, Patient } from './check.ts';
 import { type Finding, ok, trouble, warning } from './findings.ts';
-import { readableByOthers, seeFile } from './places.ts';
+import { type FileSeen, readableByOthers, seeFile } from './places.ts';
 
 const LIMIT_MS = 5_000;
 
@@ -16,54 +18,63 @@ export const configurationCheck: Check = {
 };
 
 async function checkConfiguration({ inspection, context }: Patient): Promise<Checked> {
-  const { filePath, problems } = inspection;
-  const file = ok('file', filePath ?? 'none: everything comes from flags, variables and defaults');
-  const found = problems.map(({ subject, trouble: said, source }) =>
-    trouble(
-      'setting',
-      `${subject} ${said}${source === null ? '' : ` (${source})`}`,
-      EXIT_CODES.wrongConfiguration,
-    ),
-  );
-  const help =
-    problems.length === 0
-      ? []
-      : ['What each setting means: feed-sync settings', 'For a commented example of a file: feed-sync init'];
-  const last = found.at(-1);
+  const file = inspection.filePath ?? 'none: everything comes from flags, variables and defaults';
   return {
     findings: [
-      file,
-      ...found.slice(0, -1),
-      ...(last === undefined ? [] : [{ ...last, hints: help }]),
-      ...(await openSecrets(patientFiles(filePath, inspection.settings))),
+      ok('file', file),
+      ...problemFindings(inspection.problems),
+      ...(await secretFindings(inspection)),
       ...memoryFindings(inspection.known('duckdb.memoryLimit'), context.machine),
     ],
   };
 }
 
-/** The files that hold the API key, or name it. */
-function patientFiles(
-  filePath: string | null,
-  settings: Patient['inspection']['settings'],
-): readonly string[] {
-  const key = settings.find((setting) => setting.key === 'service.apiKey');
-  const keyFile = settings.find((setting) => setting.key === 'service.apiKeyFile')?.value ?? null;
-  const isInFile = key?.value != null && filePath !== null && key.source.startsWith(`file ${filePath}:`);
+const HELP = [
+  'What each setting means: feed-sync settings',
+  'For a commented example of a file: feed-sync init',
+];
+
+/** What helps with all of them is told once, with the last. */
+function problemFindings(problems: Inspection['problems']): readonly Finding[] {
+  return problems.map(({ subject, trouble: said, source }, index) => {
+    const found = `${subject} ${said}${source === null ? '' : ` (${source})`}`;
+    const hints = index === problems.length - 1 ? HELP : [];
+    return trouble('setting', found, EXIT_CODES.wrongConfiguration, ...hints);
+  });
+}
+
+async function secretFindings(inspection: Inspection): Promise<readonly Finding[]> {
+  const secretPath = inspection.known('webhook.secretFile');
+  const secret = secretPath === null ? null : await seeFile(secretPath);
+  const keyFiles = await Promise.all(keyPaths(inspection).map(seeFile));
+  return [
+    ...keyFiles.flatMap((file) => openSecret('API key', file)),
+    ...openSecret('webhook secret', secret),
+    ...(secretPath === null || secret !== null ? [] : [missingSecret(secretPath)]),
+  ];
+}
+
+/** The files that hold the API key. */
+function keyPaths({ filePath, settings }: Inspection): readonly string[] {
+  const find = (key: SettingKey) => settings.find((setting) => setting.key === key) ?? null;
+  const keyFile = find('service.apiKeyFile')?.value ?? null;
+  const key = find('service.apiKey');
+  const isInFile = filePath !== null && key !== null && key.source.startsWith(`file ${filePath}:`);
   return [...(isInFile ? [filePath] : []), ...(keyFile === null ? [] : [keyFile])];
 }
 
-async function openSecrets(paths: readonly string[]): Promise<readonly Finding[]> {
-  const seen = await Promise.all(paths.map(seeFile));
-  return seen.flatMap((file) =>
-    file !== null && readableByOthers(file)
-      ? [
-          warning(
-            'API key',
-            `Others on this machine can read it in ${file.path} (mode ${file.mode.toString(8)}).`,
-            `chmod 600 ${file.path}`,
-          ),
-        ]
-      : [],
+function openSecret(about: string, file: FileSeen | null): readonly Finding[] {
+  if (file === null || !readableByOthers(file)) return [];
+  const found = `Others on this machine can read it in ${file.path} (mode ${file.mode.toString(8)}).`;
+  return [warning(about, found, `chmod 600 ${file.path}`)];
+}
+
+function missingSecret(path: string): Finding {
+  const found = `${path} (webhook.secretFile) is not there, or cannot be looked at.`;
+  return warning(
+    'webhook secret',
+    found,
+    'To register a webhook and keep its secret there: feed-sync webhook add',
   );
 }
 

@@ -4,21 +4,29 @@ import type { ReadFile } from '../../configuration/locate.ts';
 import { Secret } from '../../lib/secret.ts';
 import { systemCode } from '../../lib/system-code.ts';
 import { ConfigurationError, StorageError } from '../../model/errors.ts';
-import { secretLinesOf } from '../../model/webhook-secrets.ts';
-import { MAX_SECRETS } from './limits.ts';
+import {
+  isWebhookSecret,
+  MAX_WEBHOOK_SECRET_FILE_CHARACTERS,
+  MAX_WEBHOOK_SECRETS,
+} from '../../model/webhook-secret.ts';
 
 /**
- * The newest `MAX_SECRETS`; none where there is no file yet.
- * @throws StorageError when it cannot be read, ConfigurationError when a line is no secret; the line is not told.
+ * None where there is no file yet.
+ * @throws StorageError when it cannot be read, ConfigurationError when it holds something else; no line of it is told.
  */
 export function readSecrets(path: string, readFile: ReadFile): readonly Secret[] {
-  const lines = secretLinesOf(textOf(path, readFile));
-  if (lines.kind === 'wrong') {
-    throw new ConfigurationError(`Line ${lines.line} of the webhook secrets ${path} is no secret.`, {
-      hint: 'A secret is whsec_ and base64, alone on its line, as feed-sync webhook add writes it.',
-    });
+  const text = textOf(path, readFile);
+  if (text.length > MAX_WEBHOOK_SECRET_FILE_CHARACTERS) {
+    throw wrongFile(`The file ${path} is too large for webhook secrets.`);
   }
-  return [...new Set(lines.secrets)].slice(0, MAX_SECRETS).map((line) => new Secret(line));
+  const lines = text.split('\n').map((line) => line.trim());
+  const wrong = lines.findIndex((line) => line !== '' && !isWebhookSecret(line));
+  if (wrong !== -1) throw wrongFile(`Line ${wrong + 1} of the webhook secrets ${path} is no secret.`);
+  const secrets = lines.filter((line) => line !== '');
+  if (secrets.length > MAX_WEBHOOK_SECRETS) {
+    throw wrongFile(`The file ${path} holds more than ${MAX_WEBHOOK_SECRETS} webhook secrets.`);
+  }
+  return secrets.map((line) => new Secret(line));
 }
 
 function textOf(path: string, readFile: ReadFile): string {
@@ -32,4 +40,10 @@ function textOf(path: string, readFile: ReadFile): string {
       cause: error,
     });
   }
+}
+
+function wrongFile(message: string): ConfigurationError {
+  return new ConfigurationError(message, {
+    hint: 'Leave those in it that the service signs with, each alone on its line, as feed-sync webhook add writes them.',
+  });
 }

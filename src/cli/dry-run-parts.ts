@@ -53,6 +53,7 @@ function readOnlyMirror(configuration: Configuration, context: Context): Destina
     enroll: refuse,
     prepare: refuse,
     commit: refuse,
+    progress: () => 0,
     async close() {},
   };
 }

@@ -6,6 +6,7 @@ import { openCheckpoint } from '../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../configuration/configuration.ts';
 import { openMirror } from '../destination/duckdb/mirror.ts';
 import { createFeed } from '../feed/create-feed.ts';
+import type { FeedOptions } from '../feed/options.ts';
 import type { Log } from '../lib/log.ts';
 import type { Parts } from '../sync/parts.ts';
 import type { Progress } from '../sync/progress.ts';
@@ -22,6 +23,8 @@ export interface OpenOptions {
   readonly command: string;
   /** Interrupts the mirror when aborted. */
   readonly signal: AbortSignal;
+  /** Told of every exchange with the service; nobody by default. */
+  readonly onAsked?: FeedOptions['onAsked'];
 }
 
 /**
@@ -64,6 +67,7 @@ export async function openParts(
   opened.defer(() => destination.close());
   const feed = createFeed({
     ...feedOptions(configuration, context, log),
+    ...(options.onAsked === undefined ? {} : { onAsked: options.onAsked }),
     remembered: checkpoint.rememberedContract(),
     onContractLearned: (contract) => checkpoint.rememberContract(contract),
   });

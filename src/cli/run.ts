@@ -8,6 +8,7 @@
 import type { Configuration } from '../configuration/configuration.ts';
 import { Daemon, type End } from '../daemon/daemon.ts';
 import { createNotifier, type Notifier } from '../daemon/notify.ts';
+import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { runProgram } from '../lib/run-program.ts';
 import { silentProgress } from '../sync/progress.ts';
@@ -134,8 +135,28 @@ class Runner {
   }
 
   #openWith(configuration: Configuration, signal: AbortSignal) {
-    const { context, log } = { context: this.#context, log: this.#log };
-    return openParts({ configuration, context, log, progress: silentProgress, command: 'run', signal });
+    return openParts({
+      configuration,
+      context: { ...this.#context, clock: this.#patientClock() },
+      log: this.#log,
+      progress: silentProgress,
+      command: 'run',
+      signal,
+      onAsked: (asked) => this.#daemon?.noteAsked(asked),
+    });
+  }
+
+  /** Whoever sleeps knows what for: for a reader of the mirror, or for as long as the service asked. */
+  #patientClock(): Clock {
+    const { clock } = this.#context;
+    return {
+      now: () => clock.now(),
+      monotonicMs: () => clock.monotonicMs(),
+      sleep: (durationMs, signal) => {
+        this.#daemon?.notePlannedWait(durationMs);
+        return clock.sleep(durationMs, signal);
+      },
+    };
   }
 
   #reload(): void {

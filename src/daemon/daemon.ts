@@ -19,7 +19,7 @@ import { HoldLog } from './hold-log.ts';
 import { cursorAgeMs, dueExpiryWarningMs } from './liveness.ts';
 import type { Notifier } from './notify.ts';
 import { Session, type Timing } from './session.ts';
-import type { DaemonState, Observed, Observer, SubscriptionState } from './state.ts';
+import type { DaemonState, Happening, Observed, Observer, SubscriptionState } from './state.ts';
 import { stateOfDaemon, type Watched } from './state-of.ts';
 import { statusSentence } from './status-sentence.ts';
 import { Working } from './working.ts';
@@ -28,6 +28,8 @@ import { Working } from './working.ts';
 const TICK_MS = 500;
 /** What is under way has so long to end when the daemon ends. */
 export const DRAIN_LIMIT_MS = 25_000;
+/** And so long where nothing of it moved any more. */
+export const GRACE_MS = 30_000;
 /** The service manager is told how things stand this often at most. */
 const SENTENCE_EVERY_MS = 5_000;
 const DAY_MS = 86_400_000;
@@ -70,6 +72,8 @@ export class Daemon implements Observed {
   #heldScopes = new Set<string>();
   #caughtUpAt: Date | null = null;
   #wentRoundMs: number;
+  /** As the mirror tells it. */
+  #progress = 0;
   #saidMs = Number.NEGATIVE_INFINITY;
 
   constructor({ parts, random, timing, notifier, ending }: DaemonOptions) {
@@ -118,6 +122,16 @@ export class Daemon implements Observed {
   /** Resolves when nothing is under way. */
   async settled(): Promise<void> {
     await Promise.all([this.#working.ended(), this.#following.ended()]);
+  }
+
+  /** The service was asked something; it answered with `status`, or not at all. */
+  noteAsked(asked: Omit<Extract<Happening, { kind: 'request' }>, 'kind'>): void {
+    this.#session.tell({ kind: 'request', ...asked });
+  }
+
+  /** Somebody waits on purpose: that is no standstill. */
+  notePlannedWait(durationMs: number): void {
+    this.#session.planned(durationMs);
   }
 
   state(): DaemonState {
@@ -249,17 +263,26 @@ export class Daemon implements Observed {
   }
 
   #watch(): void {
-    const isUnderWay = !this.#working.isIdle || !this.#following.isIdle;
-    if (!this.#session.watchdog.standsStill(this.#session.nowMs(), isUnderWay)) return;
+    const { watchdogs, parts } = this.#session;
+    const nowMs = this.#session.nowMs();
+    const progress = parts.destination.progress();
+    if (progress !== this.#progress) watchdogs.working.moved(nowMs);
+    this.#progress = progress;
+    const isReadingStill = watchdogs.reading.standsStill(nowMs, !this.#following.isIdle);
+    const isWorkingStill = watchdogs.working.standsStill(nowMs, !this.#working.isIdle);
+    if (!isReadingStill && !isWorkingStill) return;
+    const datasets = [...this.#activity.work.keys()];
     this.#session.tell({ kind: 'interruption' });
-    this.#session.parts.log.error({}, 'Nothing moves any more: what is under way is interrupted.');
+    parts.log.error({ datasets }, 'Nothing moves any more: what is under way is interrupted.');
+    this.#working.giveUp(new InterruptedError('Nothing of it moved for long, and it was interrupted.'));
     this.#finish({ kind: 'standstill' });
   }
 
   /** Progress and planned idleness feed the service manager's watchdog; a standstill does not. */
   #tellNotifier(): void {
     const nowMs = this.#session.nowMs();
-    if (nowMs - this.#session.watchdog.movedMs < TICK_MS * 4) this.#notifier.progress();
+    const { reading, working } = this.#session.watchdogs;
+    if (nowMs - Math.min(reading.movedMs, working.movedMs) < TICK_MS * 4) this.#notifier.progress();
     if (nowMs - this.#saidMs < SENTENCE_EVERY_MS) return;
     this.#saidMs = nowMs;
     this.#notifier.status(statusSentence(this.#watched()));
@@ -269,7 +292,8 @@ export class Daemon implements Observed {
     const { clock } = this.#session.parts;
     const ended = Promise.all([seeing, this.settled()]).then(() => end);
     const late = new AbortController();
-    const stuck = clock.sleep(DRAIN_LIMIT_MS, late.signal).then((): End => ({ kind: 'stuck' }));
+    const limitMs = end.kind === 'standstill' ? GRACE_MS : DRAIN_LIMIT_MS;
+    const stuck = clock.sleep(limitMs, late.signal).then((): End => ({ kind: 'stuck' }));
     try {
       return await Promise.race([ended, stuck]);
     } finally {

@@ -34,6 +34,7 @@ export class MirrorView {
         for (const outcome of outcomes) this.#note(outcome);
         return outcomes;
       },
+      progress: () => destination.progress(),
       close: () => destination.close(),
     };
   }

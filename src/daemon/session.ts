@@ -16,6 +16,9 @@ import { Counts } from './tally.ts';
 import { TroubleLog } from './trouble-log.ts';
 import { Watchdog } from './watchdog.ts';
 
+/** The operations of the service by which subscriptions are read; all others are about a dataset. */
+const READING = new Set(['list subscriptions', 'read events', 'read the service description']);
+
 export interface Timing {
   readonly poll: Cadence;
   readonly auditEveryMs: number;
@@ -30,7 +33,8 @@ export class Session {
   readonly agenda: Agenda;
   readonly manifests: KeptManifests;
   readonly troubles: TroubleLog;
-  readonly watchdog: Watchdog;
+  /** Of what is read of the subscriptions, and of the work on datasets: that one goes on says nothing of the other. */
+  readonly watchdogs: { readonly reading: Watchdog; readonly working: Watchdog };
   readonly activity: Activity;
   readonly counts = new Counts();
   readonly #observers = new Set<Observer>();
@@ -47,7 +51,8 @@ export class Session {
     this.agenda = new Agenda(random);
     this.manifests = new KeptManifests(parts);
     this.troubles = new TroubleLog(log);
-    this.watchdog = new Watchdog(clock.monotonicMs());
+    const nowMs = clock.monotonicMs();
+    this.watchdogs = { reading: new Watchdog(nowMs), working: new Watchdog(nowMs) };
     this.parts = { ...parts, destination: this.mirror.destination, progress: this.activity };
   }
 
@@ -76,7 +81,7 @@ export class Session {
 
   /** Counts it and tells whoever looks on. Nothing depends on those; one that throws is cut off. */
   tell(happening: Happening): void {
-    this.watchdog.moved(this.nowMs());
+    this.#moved(happening);
     this.counts.add(happening);
     for (const observer of this.#observers) {
       try {
@@ -86,6 +91,20 @@ export class Session {
         this.parts.log.error({ why: String(error) }, 'An observer failed and is told no more.');
       }
     }
+  }
+
+  /** Somebody waits on purpose: for a reader of the mirror, or for as long as the service asked. */
+  planned(durationMs: number): void {
+    const untilMs = this.nowMs() + durationMs;
+    this.watchdogs.reading.planned(untilMs);
+    this.watchdogs.working.planned(untilMs);
+  }
+
+  #moved(happening: Happening): void {
+    const { reading, working } = this.watchdogs;
+    const isOfWork = happening.kind === 'request' && !READING.has(happening.operation);
+    if (isOfWork || ['bytes', 'commit', 'retired'].includes(happening.kind)) working.moved(this.nowMs());
+    else reading.moved(this.nowMs());
   }
 
   /** Trouble that goes on until `over` is called for the same thing. */

@@ -8,6 +8,7 @@
 
 import { InterruptedError } from '../model/errors.ts';
 import { DATASETS_AT_ONCE } from '../sync/catch-up.ts';
+import { failureOf } from '../sync/failures.ts';
 import { standingHolds } from '../sync/holds.ts';
 import { isBehind, knownDataset, knownDatasets } from '../sync/known-datasets.ts';
 import { type Reconciliation, reconcile } from '../sync/reconcile.ts';
@@ -79,6 +80,23 @@ export class Working {
     this.#enrolled.clear();
   }
 
+  /** What is worked on now has failed so: it is not begun at once again. Never throws. */
+  giveUp(error: Error): void {
+    const { parts, mirror } = this.#session;
+    const troubles = watchTroubles(parts, this.#session.signal);
+    for (const datasetId of this.#underWay.keys()) {
+      try {
+        const failure = parts.checkpoint.failure(datasetId);
+        const known = knownDataset(datasetId, mirror.held, parts);
+        if (known !== null)
+          parts.checkpoint.fail(failureOf(datasetId, error, [], failure, parts.clock.now()));
+      } catch (cause) {
+        troubles.record(cause, null);
+      }
+    }
+    this.#afterTroubles(troubles.troubles);
+  }
+
   async ended(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay.values());
   }
@@ -142,6 +160,7 @@ export class Working {
   }
 
   #settle(item: Item, result: DatasetResult, troubles: readonly Trouble[]): void {
+    this.#session.watchdogs.working.moved(this.#session.nowMs());
     this.#afterTroubles(troubles);
     if (result.commits.length > 0) this.#clock.succeeded();
     if (result.commits.length > 0 && troubles.length === 0) this.#session.over(RUN);

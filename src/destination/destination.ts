@@ -35,6 +35,12 @@ export interface Destination {
    */
   commit(units: readonly Prepared[]): Promise<readonly Outcome[]>;
 
+  /**
+   * Another number as long as what it was asked to do gets on: statements end, or the one that runs reads rows. Costs next
+   * to nothing to ask for.
+   */
+  progress(): number;
+
   close(): Promise<void>;
 }
 

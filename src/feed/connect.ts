@@ -18,7 +18,16 @@ export function connect(options: ConnectionOptions, allowedOrigins: readonly str
   const guard = createAddressGuard(baseUrl.hostname, options.resolveName ?? resolveBySystem);
   const dispatchers = createDispatchers(options.http, options.proxy, guard.lookup);
   const { timeoutMs, maxJsonBytes, maxRetryAfterMs } = options.http;
-  const http = createHttp({ origin, apiKey, trustedOrigins, dispatchers, timeoutMs, clock, log });
+  const http = createHttp({
+    origin,
+    apiKey,
+    trustedOrigins,
+    dispatchers,
+    timeoutMs,
+    clock,
+    log,
+    onAsked: options.onAsked ?? (() => {}),
+  });
   const tools = { clock, random, log };
   const policy = { ...options.retry, maxRetryAfterMs, deadlineMs: limits.operationDeadlineMs };
   const api = createApi({

@@ -6,6 +6,7 @@ import type { Random } from '../lib/random.ts';
 import type { Secret } from '../lib/secret.ts';
 import type { RememberedContract } from '../model/contract.ts';
 import type { ResolveName } from './download/address-guard.ts';
+import type { OnAsked } from './http/http.ts';
 import type { FeedLimits } from './limits.ts';
 
 export interface ConnectionOptions {
@@ -18,6 +19,8 @@ export interface ConnectionOptions {
   readonly http: HttpOptions;
   readonly retry: RetryOptions;
   readonly proxy: ProxyOptions;
+  /** Told of every exchange with the service; nobody by default. */
+  readonly onAsked?: OnAsked;
   readonly limits?: Partial<FeedLimits>;
   /** How names become addresses; the system's way by default. */
   readonly resolveName?: ResolveName;

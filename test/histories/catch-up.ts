@@ -53,6 +53,7 @@ function observed(parts: Parts, { tally }: World): Parts {
         }
         return outcomes;
       },
+      progress: () => destination.progress(),
       close: () => destination.close(),
     },
   };

@@ -64,6 +64,7 @@ export function destinationOf(
       called('commit');
       return units.map(({ unit }) => outcomes.shift()?.(unit) ?? commit(unit, mirror));
     },
+    progress: () => 0,
     async close() {},
   };
 }

@@ -42,7 +42,8 @@ function windows() {
     return units.map(overtaken);
   };
   const unused = () => Promise.reject(new Error('not called here'));
-  const destination: Destination = { commit, has: unused, enroll: unused, prepare: unused, close: unused };
+  const others = { has: unused, enroll: unused, prepare: unused, progress: () => 0, close: unused };
+  const destination: Destination = { commit, ...others };
   return { opened, destination };
 }
 

@@ -36,6 +36,7 @@ export class Engine {
   #instance: DuckDBInstance | null = null;
   #connection: DuckDBConnection | null = null;
   #invalidated = false;
+  #ended = 0;
 
   private constructor(options: EngineOptions) {
     this.#options = options;
@@ -51,6 +52,11 @@ export class Engine {
   /** Whether only `reopen` helps. */
   get invalidated(): boolean {
     return this.#invalidated;
+  }
+
+  /** Another number whenever a statement has ended, or the one that runs has got on with the rows it reads. */
+  get progress(): number {
+    return this.#ended + Number(this.#connection?.progress.rows_processed ?? 0n);
   }
 
   /** Closes what is left of the instance and makes a new one. Whatever was attached is attached no more. */
@@ -103,6 +109,8 @@ export class Engine {
       return await call(this.#connection);
     } catch (error) {
       throw this.#noted(error);
+    } finally {
+      this.#ended += 1;
     }
   }
 
@@ -148,6 +156,9 @@ function lockDown(options: EngineOptions): readonly string[] {
         ];
   return [
     "SET GLOBAL TimeZone = 'UTC'",
+    // Without the bar nothing is counted of a statement that runs.
+    'SET enable_progress_bar = true',
+    'SET enable_progress_bar_print = false',
     // Geometry arrives as the bytes in the file, whatever a writer said about coordinate systems.
     'SET GLOBAL enable_geoparquet_conversion = false',
     'SET GLOBAL ignore_unknown_crs = true',

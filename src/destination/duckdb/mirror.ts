@@ -118,6 +118,10 @@ class Mirror implements Destination {
     });
   }
 
+  progress(): number {
+    return this.#engine.progress + this.#examiner.progress;
+  }
+
   async close(): Promise<void> {
     await this.#inTurn(() => this.#engine.close());
     await this.#examining(() => this.#examiner.close());

@@ -58,7 +58,17 @@ export interface HttpParts {
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly log: Log;
+  readonly onAsked: OnAsked;
 }
+
+/** Told of every exchange once its answer has begun, or failed to come. */
+export type OnAsked = (asked: {
+  /** For the log: `list subscriptions`. */
+  readonly operation: string;
+  /** Null: there was no answer. */
+  readonly status: number | null;
+  readonly durationMs: number;
+}) => void;
 
 export function createHttp(parts: HttpParts): Http {
   return { send: (request, signal) => send(request, signal, parts) };
@@ -69,8 +79,10 @@ async function send(request: HttpRequest, signal: AbortSignal, parts: HttpParts)
   const startedMs = parts.clock.monotonicMs();
   const deadline = AbortSignal.timeout(request.deadlineMs);
   const note = (outcome: { readonly status: number } | { readonly trouble: string }): void => {
-    const ms = Math.round(parts.clock.monotonicMs() - startedMs);
+    const durationMs = parts.clock.monotonicMs() - startedMs;
+    const ms = Math.round(durationMs);
     const place = shown(`${origin}${path.split('?', 1)[0]}`);
+    parts.onAsked({ operation, status: 'status' in outcome ? outcome.status : null, durationMs });
     parts.log.debug({ operation, place, ...outcome, ms }, 'Asked the service.');
   };
   const troubleOf = (error: unknown): Error => {

@@ -58,8 +58,8 @@ async function secretFindings(inspection: Inspection): Promise<readonly Finding[
 function keyPaths({ filePath, settings }: Inspection): readonly string[] {
   const find = (key: SettingKey) => settings.find((setting) => setting.key === key) ?? null;
   const keyFile = find('service.apiKeyFile')?.value ?? null;
-  const key = find('service.apiKey');
-  const isInFile = filePath !== null && key !== null && key.source.startsWith(`file ${filePath}:`);
+  const source = find('service.apiKey')?.source ?? '';
+  const isInFile = filePath !== null && source.startsWith(`file ${filePath}:`);
   return [...(isInFile ? [filePath] : []), ...(keyFile === null ? [] : [keyFile])];
 }
 

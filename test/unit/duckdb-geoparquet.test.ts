@@ -126,6 +126,9 @@ describe('the coordinate system', () => {
     expect(crsOfType('GeometryType(crs=EPSG:2277)')).toBe('EPSG:2277');
     expect(crsOfType('GeometryType(crs=srid:2277)')).toBe('srid:2277');
     expect(crsOfType('GeometryType(crs=projjson:their_crs)')).toBe('EPSG:2277');
+    expect(crsOfType('GeographyType(crs=<null>, algorithm=<null>)')).toBe('OGC:CRS84');
+    expect(crsOfType('GeographyType(crs=EPSG:4269, algorithm=VINCENTY)')).toBe('EPSG:4269');
+    expect(crsOfType('GeometryType(crs=LOCAL_CS["a (b), c"])')).toBe('a (b), c');
     expect(crsOfType('GeometryType(crs=projjson:none)')).toBe('projjson:none');
     expect(geometryOf(undefined, 'StringType()', properties)).toBeNull();
     expect(geometryOf(undefined, null, properties)).toBeNull();

@@ -7,6 +7,9 @@ const DEFAULT_CRS = 'OGC:CRS84';
 
 const MAX_CRS_CHARACTERS = 200;
 
+/** The geometry and the geography of Parquet, as DuckDB writes them. They differ in what is between two positions. */
+const NATIVE_TYPE = /^Geo(?:metry|graphy)Type\(crs=(.*?)(?:, algorithm=[^,)]*)?\)$/s;
+
 const columnSchema = z.object({
   encoding: z.string().optional(),
   crs: z.unknown().optional(),
@@ -81,7 +84,7 @@ export function geometryOf(
   logicalType: string | null,
   properties: ReadonlyMap<string, string>,
 ): GeoColumn | null {
-  const native = /^GeometryType\(crs=(.*)\)$/s.exec(logicalType ?? '')?.[1];
+  const native = NATIVE_TYPE.exec(logicalType ?? '')?.[1];
   if (stated === undefined && native === undefined) return null;
   return {
     encoding: stated?.encoding ?? null,

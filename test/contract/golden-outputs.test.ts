@@ -60,7 +60,6 @@ function fieldsOf(section: string): ReadonlyMap<string, Documented> {
 
 /** Of what JSON cannot tell apart, `documented` where the value can be it. */
 function typeOf(value: unknown, documented: string): string {
-  if (documented === 'any') return documented;
   if (Array.isArray(value)) {
     const isOfText = value.every((one) => typeof one === 'string');
     return documented === 'list of text' && isOfText ? documented : 'list';

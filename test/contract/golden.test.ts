@@ -49,10 +49,6 @@ it('of a world that has everything', async () => {
   await installed.run('resync', 'us-tx-travis-bridges');
   expectGolden('subscriptions/everything', await json(world, 0, 'subscriptions', '--json'));
   await expectTexts('subscriptions/everything', world, 'subscriptions');
-  expectGolden('coverage/everything', await json(world, 0, 'coverage', '--json'));
-  await expectTexts('coverage/everything', world, 'coverage');
-  expectGolden('watches/everything', await json(world, 0, 'watches', '--json'));
-  await expectTexts('watches/everything', world, 'watches');
   const running = await instanceOf(world);
   expectGolden('status/everything', await json(world, 0, 'status', '--json'));
   await running.release();

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 const ROOT = join(import.meta.dirname, '../..');
 
 export interface Documented {
-  /** `text`, `time`, `integer`, `boolean`, `object`, `map of text`, `list of text`, `list`, `any`. */
+  /** `text`, `time`, `integer`, `boolean`, `object`, `map of text`, `list of text`, `list`. */
   readonly type: string;
   readonly isNullable: boolean;
   /** The words that the field may hold; empty where it may hold any. */
@@ -98,13 +98,6 @@ export function foundIn(output: string, documented: ReadonlyMap<string, Document
   return found;
 }
 
-/** A field that is not documented by its name may be one of the further ones: `counties[].*`. */
-function fieldOf(path: string, name: string, documented: ReadonlyMap<string, Documented>): string {
-  const named = path === '' ? name : `${path}.${name}`;
-  const further = `${path}.*`;
-  return !documented.has(named) && documented.has(further) ? further : named;
-}
-
 function collect(
   value: unknown,
   path: string,
@@ -116,6 +109,6 @@ function collect(
   if (documented.get(path)?.type.startsWith('map') === true) return;
   const inner = Array.isArray(value)
     ? value.map((one) => [path === '' ? '' : `${path}[]`, one] as const)
-    : Object.entries(value).map(([name, one]) => [fieldOf(path, name, documented), one] as const);
+    : Object.entries(value).map(([name, one]) => [path === '' ? name : `${path}.${name}`, one] as const);
   for (const [name, one] of inner) collect(one, name, documented, found);
 }

@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { DAY_MS, stillClock } from '../../fixtures/feed/clock.ts';
 import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
-import type { Operation } from '../../fixtures/feed/operations.ts';
 import type { PublishOptions } from '../../fixtures/feed/publish.ts';
 import { type CommandLine, commandLine } from './command-line.ts';
 import { CANARY_KEY } from './feed-client.ts';
@@ -180,7 +179,10 @@ function publishNext(feed: FixtureFeed, datasetId: string, options: PublishOptio
 
 /** Of some the service leaves out all that it may leave out. */
 function saysLittle({ faults }: FixtureFeed): void {
-  const alter = (operation: Operation, rewrite: (body: Body) => unknown): void => {
+  const alter = (
+    operation: 'subscriptions' | 'manifest' | 'versions',
+    rewrite: (body: Body) => unknown,
+  ): void => {
     const match = { operation, times: 'always' as const };
     faults.add({ match, act: { kind: 'rewrite', rewrite: (body) => rewrite(body as Body) } });
   };
@@ -192,18 +194,6 @@ function saysLittle({ faults }: FixtureFeed): void {
         ? { id: 'sub_4', datasetIds: one['datasetIds'], lastEventId: one['lastEventId'] }
         : one,
     ),
-  }));
-  alter('coverage', () => ({
-    counties: [
-      { id: 'us-tx-loving', name: 'Loving County', state: 'TX', since: '2025-11-01', squareMiles: 677 },
-      { id: 'us-tx-travis', name: null, state: null },
-    ],
-  }));
-  alter('watches', () => ({
-    watches: [
-      { datasetId: 'us-tx-travis-parcels', createdAt: '2026-02-28T08:00:00Z' },
-      { datasetId: 'us-tx-travis-permits', createdAt: null },
-    ],
   }));
   alter('manifest', (body) => ({
     ...body,

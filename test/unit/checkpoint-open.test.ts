@@ -99,7 +99,7 @@ describe('a damaged checkpoint', () => {
     commit(checkpoint, 's', { kind: 'member', datasetId: 'd' });
     expect(checkpoint.wants().size).toBe(1);
     const aside = join(dirname(path), NOON_COPY);
-    expect(errors).toEqual([{ path, aside }]);
+    expect(errors).toEqual([{ path, quarantinedAs: aside }]);
     expect(readFileSync(aside).equals(damaged)).toBe(true);
   });
 

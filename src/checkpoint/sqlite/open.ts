@@ -50,7 +50,7 @@ export async function openCheckpoint(options: CheckpointOptions): Promise<Checkp
       if (checkpoint !== null) return checkpoint;
       const aside = await setAside(path, options.clock.now());
       options.log.error(
-        { path, aside },
+        { path, quarantinedAs: aside },
         'The checkpoint is damaged. It was set aside and is built anew from the service and the mirror.',
       );
     }

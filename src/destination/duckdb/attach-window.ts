@@ -142,10 +142,7 @@ export class AttachWindow {
 
   async #attachAgain(error: unknown): Promise<void> {
     const { log, path } = this.#options;
-    log.error(
-      { path, reason: String(error) },
-      'DuckDB gave up on a transaction; the mirror is opened again.',
-    );
+    log.error({ path, why: String(error) }, 'DuckDB gave up on a transaction; the mirror is opened again.');
     try {
       await this.#attach('write');
     } catch (cause) {
@@ -170,7 +167,7 @@ export class AttachWindow {
     } catch (error) {
       const { log, path } = this.#options;
       log.warn(
-        { path, reason: String(error) },
+        { path, why: String(error) },
         'A checkpoint failed; the mirror is opened again for another one.',
       );
       // Opened again it has the space back that undone transactions took. What was committed is safe in the log.
@@ -187,7 +184,7 @@ export class AttachWindow {
         return;
       } catch (error) {
         this.#options.log.warn(
-          { path: this.#options.path, reason: String(error) },
+          { path: this.#options.path, why: String(error) },
           'The mirror could not be detached.',
         );
       }

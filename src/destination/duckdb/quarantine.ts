@@ -75,7 +75,10 @@ export async function setAside(path: string, reason: string, now: Date, log: Log
     await renameFile('destination.quarantine-log', path + WAL_SUFFIX, target + WAL_SUFFIX);
   }
   if (state === 'database') await renameFile('destination.quarantine', path, target);
-  log.error({ path, quarantinedAs: target, reason }, 'The mirror cannot be read: set aside and built again.');
+  log.error(
+    { path, quarantinedAs: target, why: reason },
+    'The mirror cannot be read: set aside and built again.',
+  );
 }
 
 export async function quarantinedFiles(path: string): Promise<readonly string[]> {

@@ -70,7 +70,7 @@ export async function withRetries<T>(
       spent.elapsedMs = tools.clock.monotonicMs() - startedMs;
       const wait = nextWait(error, spent, policy, tools.random);
       if (wait === null) throw givenUp(error, task.title, spent, policy.outage);
-      const fields = { title: task.title, trouble: error.message, waitMs: wait.ms };
+      const fields = { operation: task.title, why: error.message, waitMs: wait.ms };
       if (wait.ms < LONG_WAIT_MS) tools.log.debug(fields, 'Trying again.');
       else tools.log.warn(fields, 'Waiting before it is tried again.');
       if (wait.asked) spent.askedMs += wait.ms;

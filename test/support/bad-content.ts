@@ -52,8 +52,6 @@ export async function expectEachFailsAlone(
   expect(Object.fromEntries(asked)).toEqual(
     Object.fromEntries(bad.map(({ datasetId, requests }) => [datasetId, requests])),
   );
-  await expectOldTables(world, bad);
-
   feed.requests.clear();
   const again = await world.catchUp();
   expect(kinds(again)).toEqual({ parcels: 'current', permits: 'current', roads: 'current', ...failed });

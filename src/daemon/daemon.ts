@@ -7,6 +7,7 @@
  */
 
 import type { Hold } from '../checkpoint/checkpoint.ts';
+import type { Held } from '../destination/destination.ts';
 import type { Random } from '../lib/random.ts';
 import { type ConfigurationError, InterruptedError } from '../model/errors.ts';
 import { standingHolds } from '../sync/holds.ts';
@@ -117,6 +118,12 @@ export class Daemon implements Observed {
   pollNow(): void {
     this.#following.pollNow();
     this.#wakeUp();
+  }
+
+  /** What the mirror has, as far as is known; null: it was not looked at yet. */
+  held(): Held | null {
+    const { mirror } = this.#session;
+    return mirror.isRead ? mirror.held : null;
   }
 
   /** Resolves when nothing is under way. */

@@ -15,6 +15,8 @@ export class Followee {
   readonly inTurn: LimitFunction = pLimit(1);
   /** When it is polled next, on the monotonic clock. */
   pollDueMs = 0;
+  /** When a poll was last asked for from outside, on the monotonic clock. */
+  pollAskedMs = Number.NEGATIVE_INFINITY;
   /** Its position is to be taken, or its manifest to be compared with what is wanted. */
   owesAudit = true;
   /** Its log cannot be read on from its position: there is none, or the service keeps it no more. */

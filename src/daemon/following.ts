@@ -81,6 +81,7 @@ export class Following {
   /** Every subscription is polled at once. */
   pollNow(): void {
     for (const followee of this.#followees.values()) {
+      followee.pollAskedMs = this.#session.nowMs();
       followee.pollDueMs = 0;
       followee.retry.succeeded();
     }

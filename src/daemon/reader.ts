@@ -32,8 +32,9 @@ export class Reader {
   noteRead(followee: Followee, headAtMs: number | null): void {
     const { clock, checkpoint } = this.#session.parts;
     followee.headAtMs = headAtMs;
-    // What is behind still is read on without waiting.
-    followee.pollDueMs = headAtMs === null ? 0 : this.#session.nextPollMs();
+    // What is behind still is read on without waiting, and what may have come after this reading began.
+    const isBehind = headAtMs === null || followee.pollAskedMs > headAtMs;
+    followee.pollDueMs = isBehind ? 0 : this.#session.nextPollMs();
     if (headAtMs === null) return;
     followee.lastGoodPollAt = clock.now();
     const cursor = checkpoint.followed().get(followee.id)?.cursor ?? null;

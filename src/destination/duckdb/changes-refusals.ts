@@ -99,7 +99,10 @@ function whyRefused(why: string, shown: string, column: PlannedColumn | undefine
     case 'null':
       return `the key column ${name} is null`;
     case 'foreign':
-      return `the column ${name} holds ${shown}, which is in another coordinate system than the table: that is in ${column?.crs ?? 'an unknown one'}`;
+      return (
+        `the column ${name} holds ${shown}, which is in another coordinate system than the table: ` +
+        `that is in ${column?.crs ?? 'an unknown one'}`
+      );
     default:
       return `the column ${name} holds ${shown}, which is no ${TYPE_WORDS[column?.type ?? 'json']}`;
   }

@@ -5,13 +5,15 @@ import { formatCount } from '../lib/units.ts';
 import type { Need } from '../sync/need.ts';
 import { minuteOf, tellMomentFrom } from './moments.ts';
 import type { ShownTo } from './status-text.ts';
-import type { DatasetStatus, SubscriptionStatus } from './status-view.ts';
+import type { DatasetStatus, Status, SubscriptionStatus } from './status-view.ts';
 import { renderTable } from './table.ts';
 
+/** Null where there is none to show. */
 export function subscriptionTable(
-  subscriptions: readonly SubscriptionStatus[],
+  { subscriptions, datasets }: Pick<Status, 'subscriptions' | 'datasets'>,
   { now, width }: ShownTo,
-): string {
+): string | null {
+  if (subscriptions.length === 0) return null;
   const columns = [
     { title: 'subscription' },
     { title: 'name', isOptional: true },
@@ -24,16 +26,27 @@ export function subscriptionTable(
     subscription.name ?? '',
     subscription.cursor ?? 'none yet',
     tellMomentFrom(now, subscription.cursorAt),
-    subscriptionWords(subscription),
+    subscriptionWords(subscription, datasets),
   ]);
   return renderTable(columns, rows, width);
 }
 
-function subscriptionWords({ state, cursor, quietReadAt }: SubscriptionStatus): string {
-  if (quietReadAt === null) return state;
-  return cursor === null
-    ? `${state}; no events yet`
-    : `${state}; no event for longer than the service keeps them`;
+function subscriptionWords(
+  { id, state, cursor, quietReadAt }: SubscriptionStatus,
+  datasets: readonly DatasetStatus[],
+): string {
+  if (state !== 'followed') return state;
+  const members = datasets.filter(({ subscriptions, isChosen }) => isChosen && subscriptions.includes(id));
+  const quiet = cursor === null ? 'no events yet' : 'no event for longer than the service keeps them';
+  return [...standingWords(members), ...(quietReadAt === null ? [] : [quiet])].join('; ');
+}
+
+/** Of what it holds: whether it has all that was published. */
+function standingWords(members: readonly DatasetStatus[]): readonly string[] {
+  if (members.some(({ need }) => need === null)) return ['followed'];
+  const due = members.filter(({ need }) => need !== 'nothing').length;
+  if (due === 0) return ['up to date'];
+  return [due === 1 ? '1 dataset is behind' : `${formatCount(due)} datasets are behind`];
 }
 
 /** Null where there is none to show. Of those that are left out, only tables that are here are shown. */

@@ -15,10 +15,10 @@ export interface ShownTo {
 }
 
 export function renderStatus(status: Status, shownTo: ShownTo): string {
-  const { subscriptions, forgottenSubscriptions, datasets } = status;
+  const { forgottenSubscriptions, datasets } = status;
   const paragraphs = [
     headlines(status),
-    subscriptions.length === 0 ? null : subscriptionTable(subscriptions, shownTo),
+    subscriptionTable(status, shownTo),
     forgottenSubscriptions.length === 0
       ? null
       : `Forgotten at the next catch-up: ${listed(forgottenSubscriptions)}.`,

@@ -48,8 +48,7 @@ export const serviceSettings = {
   'poll.schedule': {
     kind: schedule,
     default: absent('poll.every', null, '"0 6 * * *"'),
-    description:
-      'When run asks whether something was published, as a cron expression in the time zone of the process.',
+    description: 'When run asks whether something was published, as a cron expression in local time (TZ).',
   },
   'audit.every': {
     kind: duration({ min: '1m', max: '30d' }),

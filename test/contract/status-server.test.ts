@@ -140,22 +140,6 @@ describe('each question', () => {
     expect({ status, text }).toEqual({ status: 200, text: '' });
     expect(Number(headers['content-length'])).toBeGreaterThan(1_000);
   });
-
-  it('of status is put once for all who ask at the same time', async () => {
-    let asked = 0;
-    const answering = Promise.withResolvers<unknown>();
-    const { url } = await serve({
-      status: () => {
-        asked += 1;
-        return answering.promise;
-      },
-    });
-    const answers = [ask(`${url}/status`), ask(`${url}/status`), ask(`${url}/livez`)];
-    expect((await answers[2])?.status).toBe(200);
-    answering.resolve({});
-    expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([200, 200, 200]);
-    expect(asked).toBeLessThanOrEqual(2);
-  });
 });
 
 describe('what is refused', () => {

@@ -6,7 +6,7 @@ import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import { headersOf } from '../../fixtures/feed/webhook-delivery.ts';
 import { judge } from '../../src/daemon/server/delivery.ts';
 import { MAX_BODY_BYTES, MAX_SIGNATURES } from '../../src/daemon/server/limits.ts';
-import { systemClock } from '../../src/lib/clock.ts';
+import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { openAt, temporaryPath } from '../support/checkpoint-files.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
@@ -24,7 +24,7 @@ interface Pushed extends ServerUnderTest {
 async function pushed(receiving: Receiver = receiver(''), maxAttempts = 1): Promise<Pushed> {
   const webhooks = { maxAttempts, retryDelayMs: 1 };
   const feed = await startedFeed({ clock: stillClock('2026-01-01T00:00:00Z'), webhooks });
-  const clock = { ...systemClock, now: () => feed.clock.now() };
+  const clock = { ...NO_PAUSE, now: () => feed.clock.now() };
   const server = await serve({ clock, webhook: receiving.parts });
   const { webhookId, secrets } = feed.webhooks.add(`${server.url}/webhook`, null);
   const [secret = ''] = secrets;
@@ -39,6 +39,9 @@ async function answers({ feed }: Pushed): Promise<readonly (number | null | unde
 }
 
 const NOW = new Date('2026-01-01T00:00:00Z');
+
+/** After each delivery the loop may be woken again at once. */
+const NO_PAUSE: Clock = { ...systemClock, now: () => NOW, sleep: async () => {} };
 
 /** Headers as the service would sign them, for a message of a test's own. */
 function signed(secret: string, body: string, id = 'msg_1', timestamp = NOW): Record<string, string> {
@@ -76,7 +79,7 @@ describe('a delivery of the service', () => {
     const after = await openAt(path);
     const second = receiver(under.secret, (id, at) => after.rememberDelivery(id, at));
     const again = await serve({
-      clock: { ...systemClock, now: () => NOW },
+      clock: NO_PAUSE,
       webhook: second.parts,
       listen: await freed(under),
     });

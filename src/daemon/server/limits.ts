@@ -41,5 +41,8 @@ export const MAX_WEBHOOK_ID_CHARACTERS = 256;
 /** Signatures of one delivery that are tried. More are refused. */
 export const MAX_SIGNATURES = 16;
 
+/** After it was woken, the loop is left alone for so long. */
+export const WAKE_PAUSE_MS = 500;
+
 /** A loop that went round no more for so long is stuck. */
 export const LOOP_STUCK_AFTER_MS = 5 * 60_000;

@@ -28,8 +28,7 @@ export interface QuestionParts {
 export type AnswerQuestion = (question: Question, request: IncomingMessage) => Promise<Answer>;
 
 export function answererOf(parts: QuestionParts, metrics: Metrics): AnswerQuestion {
-  const { version, observed, places, webhook, clock } = parts;
-  const status = shared(parts.status);
+  const { version, observed, status, places, webhook, clock } = parts;
   return async (question, request) => {
     switch (question) {
       case 'livez':
@@ -56,15 +55,4 @@ export function answererOf(parts: QuestionParts, metrics: Metrics): AnswerQuesti
 
 function verdictAnswer(reasons: readonly Reason[], further: Readonly<Record<string, unknown>> = {}): Answer {
   return jsonAnswer(reasons.length === 0 ? OK : UNAVAILABLE, { ...verdictView(reasons), ...further });
-}
-
-/** Those who ask while an answer is made get the same one, so that many cost no more than one. */
-function shared<Value>(make: () => Promise<Value>): () => Promise<Value> {
-  let making: Promise<Value> | null = null;
-  return () => {
-    making ??= make().finally(() => {
-      making = null;
-    });
-    return making;
-  };
 }

@@ -29,6 +29,7 @@ import {
 import { createMetrics } from './metrics.ts';
 import { type AnswerQuestion, answererOf, type QuestionParts } from './questions.ts';
 import { type Question, routeOf } from './routes.ts';
+import { Waker } from './waker.ts';
 
 export interface StatusServerParts extends QuestionParts {
   readonly listen: ListenAddress;
@@ -51,7 +52,9 @@ export async function startStatusServer(parts: StatusServerParts): Promise<Statu
   const server = limitedServer();
   const bound = await listenOn(server, listen);
   const metrics = createMetrics(version, observed);
-  const answer = orFailed(answererOf(parts, metrics), log);
+  const waker = new Waker(parts.webhook?.wake ?? (() => {}), clock);
+  const webhook = parts.webhook === null ? null : { ...parts.webhook, wake: () => waker.wake() };
+  const answer = orFailed(answererOf({ ...parts, webhook }, metrics), log);
   const isOwnHostOnly = isLoopback(bound.address);
   server.on('error', (error) => log.error({ reason: error.message }, 'The status server is in trouble.'));
   server.on('request', (request, response) => {
@@ -61,6 +64,7 @@ export async function startStatusServer(parts: StatusServerParts): Promise<Statu
     url: `http://${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`,
     close() {
       metrics.stop();
+      waker.end();
       return closeInTime(server, clock);
     },
   };

@@ -75,8 +75,8 @@ export function foresee(
       const rows = entry.rowCount ?? recordOf(entry.version, known)?.rowCount ?? null;
       const after = loaded(work, schemaOfSnapshot(entry, known), rows, held, now);
       const step = {
-        ...movement(held, after),
         kind: 'load' as const,
+        ...movement(held, after),
         why: work.why,
         rows,
         ...download(entry),

@@ -156,7 +156,7 @@ function whyLoad(need: Behind, { offer: { entry } }: Route & { kind: 'load' }, f
       return 'there is no table yet';
     case 'reload': {
       const asked = [...pendingReloads(held, want)].map(([id, number]) => `${id} at event ${number}`);
-      return `a reload was asked for by ${asked.join(' and ')}`;
+      return `the service asked for it (${asked.join(' and ')})`;
     }
     case 'resync':
       return 'a person asked for it';

@@ -420,7 +420,7 @@ describe('a reload', () => {
     expect(planOf({ ...asked, offers: [offer(12, { reflects: 50n })] })).toMatchObject({
       kind: 'load',
       reloads: new Map([['sub_1', 50n]]),
-      why: 'a reload was asked for by sub_1 at event 50',
+      why: 'the service asked for it (sub_1 at event 50)',
     });
   });
 

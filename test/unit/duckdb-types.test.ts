@@ -103,6 +103,12 @@ describe('values at the ends of their types', () => {
       ['{"a": [1, 2.50, 9223372036854775808]}', 'null'],
     ],
     ['json', 'JSON', [`'{"a":null}'`], ['{"a":null}']],
+    [
+      'json',
+      'VARCHAR',
+      [`'["information, nan,]", ":inf", "\\\\", "[-NaN \\",]"]'`],
+      ['["information, nan,]", ":inf", "\\\\", "[-NaN \\",]"]'],
+    ],
     ['json', 'INTEGER[]', ['[1, NULL]', '[]', 'NULL'], ['[1,null]', '[]', null]],
     [
       'json',
@@ -190,6 +196,11 @@ describe('a cast that would change a value', () => {
     ['date', 'TIMESTAMP', ["'2024-01-01 00:00:00.000001'"], '2024-01-01 00:00:00.000001'],
     ['timestamp', 'TIMESTAMP_NS', ["'2024-01-01 00:00:00.000000001'"], '2024-01-01 00:00:00.000000001'],
     ['json', 'VARCHAR', ["'{}'", "'{a: 1}'"], '{a: 1}'],
+    ['json', 'VARCHAR', [`'[1, NaN]'`], '[1, NaN]'],
+    ['json', 'VARCHAR', ["'-inf'"], '-inf'],
+    ['json', 'VARCHAR', [`'{"a": Infinity}'`], '{"a": Infinity}'],
+    ['json', 'VARCHAR', ["'[1, ]'"], '[1, ]'],
+    ['json', 'DOUBLE[]', ["[0.5, 'nan'::DOUBLE]"], '[0.5, nan]'],
     ['geometry', 'BLOB', ["'\\x01\\x01\\x00'"], '\\x01\\x01\\x00'],
   ])('V17 fails the dataset: %s from %s %j', async (type, physical, values, shown) => {
     const error = await loaded(type, physical, ...values).then(

@@ -20,6 +20,18 @@ export type Physical = Pick<ParquetColumn, 'type' | 'leaves' | 'geometry'>;
 /** The cast from a physical form; null where it is another form. */
 export type Rule = (physical: Physical) => Cast | null;
 
+/** Physical types that several rules name, as DuckDB calls them. */
+export const SMALL_INTEGERS = [
+  'TINYINT',
+  'SMALLINT',
+  'INTEGER',
+  'UTINYINT',
+  'USMALLINT',
+  'UINTEGER',
+] as const;
+export const LARGE_INTEGERS = ['UBIGINT', 'HUGEINT', 'UHUGEINT'] as const;
+export const DECIMAL = /^DECIMAL\(\d+,\d+\)$/;
+
 export const identity: Cast = { convert: (value) => value, keeps: null, canFail: false };
 
 /** The conversion keeps every value. */

@@ -5,8 +5,21 @@
  */
 
 import type { ColumnType } from '../../model/column.ts';
-import { type Cast, exact, from, guarded, identity, type Physical, type Rule, raising } from './cast.ts';
+import {
+  type Cast,
+  DECIMAL,
+  exact,
+  from,
+  guarded,
+  identity,
+  LARGE_INTEGERS,
+  type Physical,
+  type Rule,
+  raising,
+  SMALL_INTEGERS,
+} from './cast.ts';
 import { GEOMETRY_RULES } from './casts-geometry.ts';
+import { JSON_RULES } from './casts-json.ts';
 
 /** The types of the mirror. */
 export const DUCKDB_TYPES: Readonly<Record<ColumnType, string>> = {
@@ -26,8 +39,6 @@ export const TYPE_NAMES: Readonly<Record<ColumnType, string>> = {
   timestamp: 'TIMESTAMP WITH TIME ZONE',
 };
 
-const SMALL_INTEGERS = ['TINYINT', 'SMALLINT', 'INTEGER', 'UTINYINT', 'USMALLINT', 'UINTEGER'] as const;
-const LARGE_INTEGERS = ['UBIGINT', 'HUGEINT', 'UHUGEINT'] as const;
 const BIGINT_LIMIT = '9223372036854775808::DOUBLE';
 
 const toBigint = raising((value) => `${value}::BIGINT`);
@@ -48,31 +59,9 @@ const nanosecondsToTimestamp = guarded(
   (value) => `${value}::TIMESTAMP::TIMESTAMPTZ`,
   (value) => `epoch_ns(${value}) % 1000 = 0`,
 );
-/** A file's word that its text is JSON is not proof. */
-const provenJson = guarded(
-  (value) => value,
-  (value) => `json_valid(${value})`,
-);
-
-const DECIMAL = /^DECIMAL\(\d+,\d+\)$/;
-
 function fromDecimal(cast: (type: string) => Cast): Rule {
   return ({ type }) => (DECIMAL.test(type) ? cast(type) : null);
 }
-
-/** What stands inside structs, lists and maps, and is in JSON as it is. */
-const JSON_LEAVES: ReadonlySet<string> = new Set([
-  ...['VARCHAR', 'UUID', 'BOOLEAN', 'DATE', 'FLOAT', 'DOUBLE', 'BIGINT'],
-  ...SMALL_INTEGERS,
-  ...LARGE_INTEGERS,
-]);
-
-const fromNested: Rule = ({ type, leaves }) => {
-  if (!type.endsWith(']') && !/^(?:STRUCT|MAP)\(/.test(type)) return null;
-  return leaves.every((leaf) => JSON_LEAVES.has(leaf) || DECIMAL.test(leaf))
-    ? raising((value) => `to_json(${value})`)
-    : null;
-};
 
 const RULES: Readonly<Record<ColumnType, readonly Rule[]>> = {
   string: [from(['VARCHAR'], identity), from(['JSON', 'UUID'], exact('VARCHAR'))],
@@ -103,14 +92,7 @@ const RULES: Readonly<Record<ColumnType, readonly Rule[]>> = {
     from(['TIMESTAMP_NS'], nanosecondsToTimestamp),
   ],
   geometry: GEOMETRY_RULES,
-  json: [
-    from(
-      ['VARCHAR'],
-      raising((value) => `${value}::JSON`),
-    ),
-    from(['JSON'], provenJson),
-    fromNested,
-  ],
+  json: JSON_RULES,
 };
 
 /** The cast from a physical column to a type of the service; null where there is none. */

@@ -1,0 +1,49 @@
+/**
+ * The physical forms of a JSON value: text that is JSON, which a file may say of it or not, and what is nested. Proven is
+ * what the JSON reader of DuckDB does not ask for: it takes numbers that are none, and commas behind the last item.
+ */
+
+import { DECIMAL, from, guarded, LARGE_INTEGERS, type Rule, SMALL_INTEGERS } from './cast.ts';
+import { text } from './quoting.ts';
+
+const TEXT = '"(?:[^"\\\\]|\\\\.)*"';
+/** Where a value begins, NaN and Infinity in all their spellings; a comma before the end of a list or an object. */
+const NO_JSON = '(?i)(?:^|[,:\\[])\\s*-?(?:nan|inf)|,\\s*[\\]}]';
+
+/** True where the text, which DuckDB can read, is JSON. Few values need the second look, without what stands in quotes. */
+function isJson(value: string): string {
+  return `CASE WHEN NOT json_valid(${value}) THEN FALSE WHEN NOT regexp_matches(${value}, ${text(NO_JSON)}) THEN TRUE
+    ELSE NOT regexp_matches(regexp_replace(${value}, ${text(TEXT)}, '0', 'g'), ${text(NO_JSON)}) END`;
+}
+
+const fromText = from(
+  ['VARCHAR'],
+  guarded((value) => `${value}::JSON`, isJson),
+);
+
+/** A file's word that its text is JSON is not proof. */
+const fromJson = from(
+  ['JSON'],
+  guarded(
+    (value) => value,
+    (value) => isJson(`${value}::VARCHAR`),
+  ),
+);
+
+/** What stands inside structs, lists and maps, and is in JSON as it is. */
+const LEAVES: ReadonlySet<string> = new Set([
+  ...['VARCHAR', 'UUID', 'BOOLEAN', 'DATE', 'FLOAT', 'DOUBLE', 'BIGINT'],
+  ...SMALL_INTEGERS,
+  ...LARGE_INTEGERS,
+]);
+
+const fromNested: Rule = ({ type, leaves }) => {
+  const isNested = type.endsWith(']') || /^(?:STRUCT|MAP)\(/.test(type);
+  if (!isNested || !leaves.every((leaf) => LEAVES.has(leaf) || DECIMAL.test(leaf))) return null;
+  return guarded(
+    (value) => `to_json(${value})`,
+    (value) => isJson(`to_json(${value})::VARCHAR`),
+  );
+};
+
+export const JSON_RULES: readonly Rule[] = [fromText, fromJson, fromNested];

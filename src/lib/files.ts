@@ -20,8 +20,14 @@ export function makeDirectory(name: string, path: string): Promise<void> {
 export function replaceFile(name: string, path: string, content: string | Uint8Array): Promise<void> {
   return durable(name, async () => {
     const temporaryPath = `${path}.tmp`;
-    await writeDurably(temporaryPath, 'w', content);
-    await renameDurably(temporaryPath, path);
+    try {
+      await writeDurably(temporaryPath, 'w', content);
+      await renameDurably(temporaryPath, path);
+    } catch (error) {
+      // It may hold secrets. What is told is what went wrong first.
+      await rm(temporaryPath, { force: true }).catch(() => {});
+      throw error;
+    }
   });
 }
 

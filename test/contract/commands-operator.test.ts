@@ -3,7 +3,16 @@
  * After each test the key, the header's value and every webhook's secret are looked for in what was printed.
  */
 
-import { chmodSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -348,6 +357,19 @@ describe('webhook add', () => {
     expect(said.stderr).toContain(says);
     expect(readFileSync(join(at.home, 'two-lines'), 'utf8')).toBe('one\ntwo\n');
     expect(at.feed.requests.entries()).toEqual([]);
+  });
+
+  it('that is refused leaves the secrets that are there, now for their owner alone', async () => {
+    const { feed, run, home } = await installed();
+    writeFileSync(join(home, 'secrets'), 'whsec_c2VjcmV0\n');
+    chmodSync(join(home, 'secrets'), 0o644);
+    feed.keys.get(feed.apiKey).scopes = ['feeds'];
+    expect(await run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 'secrets')).toMatchObject({
+      exitCode: 77,
+    });
+    expect(readFileSync(join(home, 'secrets'), 'utf8')).toBe('whsec_c2VjcmV0\n');
+    expect(statSync(join(home, 'secrets')).mode & 0o777).toBe(0o600);
+    expect(readdirSync(home).filter((name) => name.startsWith('secrets'))).toEqual(['secrets']);
   });
 
   it('that is refused leaves no file, no id and no hold: 77', async () => {

@@ -93,6 +93,7 @@ describe('a file that is replaced', () => {
       code: expect.any(String),
     });
     expect(await readdir(path)).toEqual(['inside']);
+    expect(await readdir(folder), 'nothing is left beside it').toEqual(['taken']);
   });
 });
 

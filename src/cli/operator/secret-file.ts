@@ -40,13 +40,7 @@ export async function openSecretFile(
       { hint: 'Nothing was asked of the service. Take out those that it signs with no more.' },
     );
   }
-  const trial = `${path}.try`;
-  try {
-    await replaceFile('cli.try-secret-file', trial, ' '.repeat(MAX_WEBHOOK_SECRET_FILE_CHARACTERS));
-    await remove('cli.end-try-of-secret-file', trial);
-  } catch (error) {
-    throw unwritable(path, error);
-  }
+  await tryWriting(path, readFile);
   return {
     path,
     async add(secret) {
@@ -60,6 +54,17 @@ export async function openSecretFile(
   };
 }
 
+/** In the very way that a secret is added, because a folder may be writable and a file in it not replaceable: one that is mounted. */
+async function tryWriting(path: string, readFile: Context['readFile']): Promise<void> {
+  const content = contentOf(path, readFile);
+  try {
+    await replaceFile('cli.try-secret-file', path, content ?? '');
+    if (content === null) await remove('cli.end-try-of-secret-file', path);
+  } catch (error) {
+    throw unwritable(path, error);
+  }
+}
+
 /** A link stays one: what it leads to is replaced. */
 async function targetOf(path: string): Promise<string> {
   try {
@@ -71,7 +76,7 @@ async function targetOf(path: string): Promise<string> {
 }
 
 function secretsIn(path: string, readFile: Context['readFile']): readonly string[] {
-  const content = contentOf(path, readFile);
+  const content = contentOf(path, readFile) ?? '';
   const lines = content
     .split('\n')
     .map((line) => line.trim())
@@ -83,11 +88,12 @@ function secretsIn(path: string, readFile: Context['readFile']): readonly string
   });
 }
 
-function contentOf(path: string, readFile: Context['readFile']): string {
+/** Null where there is no file. */
+function contentOf(path: string, readFile: Context['readFile']): string | null {
   try {
     return readFile(path);
   } catch (error) {
-    if (systemCode(error) === 'ENOENT') return '';
+    if (systemCode(error) === 'ENOENT') return null;
     throw unwritable(path, error);
   }
 }

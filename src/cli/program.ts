@@ -72,7 +72,7 @@ function defineProgram(version: string, context: Context, finish: Finish): Comma
     .addHelpText('after', HELP_AFTER);
   for (const option of settingOptions()) program.addOption(option);
   program.commandsGroup('Mirror:');
-  defineServiceCommands(program, context, finish);
+  defineServiceCommands(program, version, context, finish);
   program.commandsGroup('Look and set up:').helpCommand('help [command]', 'explain a command');
   defineLocalCommands(program, context, finish);
   defineDoctor(program, version, context, finish);
@@ -104,12 +104,12 @@ function sentence(words: string): string {
   return `${words.charAt(0).toUpperCase()}${words.slice(1)}${/[.?)]$/.test(words) ? '' : '.'}`;
 }
 
-function defineServiceCommands(program: Command, context: Context, finish: Finish): void {
+function defineServiceCommands(program: Command, version: string, context: Context, finish: Finish): void {
   const configured = (): Configuration => loadConfiguration(loadInput(program, context)).configuration;
   program
     .command('run')
     .description('follow the subscriptions until it is stopped')
-    .action(async () => finish(await run(configured, context)));
+    .action(async () => finish(await run(configured, version, context)));
   program
     .command('once')
     .description('catch up with everything published so far, print a summary, exit')

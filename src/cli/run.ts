@@ -11,25 +11,34 @@ import { createNotifier, type Notifier } from '../daemon/notify.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { runProgram } from '../lib/run-program.ts';
+import type { Parts } from '../sync/parts.ts';
 import { silentProgress } from '../sync/progress.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
 import { logFor } from './log-for.ts';
 import { openParts } from './open-parts.ts';
 import { tellError, tellHold } from './person.ts';
+import { serveStatus } from './run-server.ts';
 import { write } from './terminal.ts';
 
 /** Reads the configuration as it is by now. @throws ConfigurationError */
 type Configure = () => Configuration;
 
+interface Opened {
+  readonly parts: Parts;
+  readonly daemon: Daemon;
+  readonly close: () => Promise<void>;
+}
+
 /** @throws FeedSyncError when it cannot even begin. */
-export async function run(configure: Configure, context: Context): Promise<ExitCode> {
-  const runner = new Runner(configure, context);
+export async function run(configure: Configure, version: string, context: Context): Promise<ExitCode> {
+  const runner = new Runner(configure, version, context);
   return runner.run();
 }
 
 class Runner {
   readonly #configure: Configure;
+  readonly #version: string;
   readonly #context: Context;
   readonly #log: Log;
   readonly #notifier: Notifier;
@@ -38,8 +47,9 @@ class Runner {
   #next: Configuration | null = null;
   #daemon: Daemon | null = null;
 
-  constructor(configure: Configure, context: Context) {
+  constructor(configure: Configure, version: string, context: Context) {
     this.#configure = configure;
+    this.#version = version;
     this.#context = context;
     this.#configuration = configure();
     this.#log = logFor(this.#configuration, context.terminal);
@@ -97,20 +107,13 @@ class Runner {
 
   /** One life of the daemon, from opening to closing. */
   async #follow(): Promise<End> {
-    const { random } = this.#context;
-    const ending = new AbortController();
-    const { configuration, opened } = await this.#open(ending.signal);
-    this.#daemon = new Daemon({
-      parts: opened.parts,
-      random,
-      timing: { poll: configuration.poll, auditEveryMs: configuration.audit.everyMs },
-      notifier: this.#notifier,
-      ending,
-    });
-    const { dataDirectory } = configuration;
-    this.#log.info({ service: opened.parts.feed.origin, dataDirectory }, 'Following the subscriptions.');
-    if (this.#context.signal.aborted) this.#daemon.stop();
-    const end = await this.#daemon.run();
+    const opened = await this.#open();
+    const { daemon, parts } = opened;
+    this.#daemon = daemon;
+    const { dataDirectory } = this.#configuration;
+    this.#log.info({ service: parts.feed.origin, dataDirectory }, 'Following the subscriptions.');
+    if (this.#context.signal.aborted) daemon.stop();
+    const end = await daemon.run();
     this.#daemon = null;
     // What does not end cannot be closed either.
     if (end.kind !== 'stuck') await opened.close();
@@ -119,31 +122,47 @@ class Runner {
   }
 
   /** With what it is to start anew with; where that cannot be opened, as before. */
-  async #open(signal: AbortSignal) {
+  async #open(): Promise<Opened> {
     const next = this.#next;
     this.#next = null;
     if (next !== null) {
       try {
-        const opened = await this.#openWith(next, signal);
+        const opened = await this.#openWith(next);
         this.#configuration = next;
-        return { configuration: next, opened };
+        return opened;
       } catch (error) {
         this.#tellWrong(error);
       }
     }
-    return { configuration: this.#configuration, opened: await this.#openWith(this.#configuration, signal) };
+    return this.#openWith(this.#configuration);
   }
 
-  #openWith(configuration: Configuration, signal: AbortSignal) {
-    return openParts({
+  async #openWith(configuration: Configuration): Promise<Opened> {
+    await using opened = new AsyncDisposableStack();
+    const ending = new AbortController();
+    const log = this.#log;
+    const { parts, close } = await openParts({
       configuration,
       context: { ...this.#context, clock: this.#patientClock() },
-      log: this.#log,
+      log,
       progress: silentProgress,
       command: 'run',
-      signal,
+      signal: ending.signal,
       onAsked: (asked) => this.#daemon?.noteAsked(asked),
     });
+    opened.defer(close);
+    const daemon = new Daemon({
+      parts,
+      random: this.#context.random,
+      timing: { poll: configuration.poll, auditEveryMs: configuration.audit.everyMs },
+      notifier: this.#notifier,
+      ending,
+    });
+    const served = { configuration, context: this.#context, version: this.#version, daemon, parts, log };
+    const server = await serveStatus(served);
+    if (server !== null) opened.defer(() => server.close());
+    const stack = opened.move();
+    return { parts, daemon, close: () => stack.disposeAsync() };
   }
 
   /** Whoever sleeps knows what for: for a reader of the mirror, or for as long as the service asked. */

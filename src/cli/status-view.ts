@@ -1,7 +1,6 @@
 /** What `status` tells, as data: the shape of `status --json`, which programs rely on. Pure. */
 
 import type { Failure, Followed, Hold } from '../checkpoint/checkpoint.ts';
-import type { InstanceHolder } from '../checkpoint/instance-lock.ts';
 import type { Want } from '../model/want.ts';
 import type { Need } from '../sync/need.ts';
 import type { DatasetStateKind } from '../sync/state.ts';
@@ -82,7 +81,7 @@ export interface RetirementStatus {
 export interface StatusInput {
   readonly dataDirectory: string;
   readonly mirrorPath: string;
-  readonly runningInstance: InstanceHolder | null;
+  readonly runningInstance: Status['runningInstance'];
   readonly mirror: MirrorSeen;
   readonly checkpoint: CheckpointContent | null;
   /** Whether the configuration lets a dataset be mirrored. */

@@ -34,24 +34,37 @@ export async function status(
 
 function look(mirror: MirrorSeen, configuration: LocalConfiguration, context: Context): Status {
   const { uid } = context.identity;
-  const { include, exclude } = configuration.datasets;
   const { held: running, holder } = readInstanceLock({
     path: join(configuration.dataDirectory, 'lock.sqlite'),
     uid,
   });
   const checkpoint = openCheckpointReader({ path: configuration.checkpoint.path, uid });
   try {
-    return statusOf({
-      dataDirectory: configuration.dataDirectory,
-      mirrorPath: configuration.destination.path,
-      runningInstance: running ? holder : null,
-      mirror,
-      checkpoint: checkpoint === null ? null : contentOf(checkpoint),
-      isChosen: (datasetId) => isChosenDataset(datasetId, include, exclude),
-    });
+    return statusSeen(configuration, { mirror, checkpoint, runningInstance: running ? holder : null });
   } finally {
     checkpoint?.close();
   }
+}
+
+/** What a status is told from: `checkpoint` is null where there is none. */
+export interface Seen {
+  readonly mirror: MirrorSeen;
+  readonly checkpoint: CheckpointReader | null;
+  readonly runningInstance: Status['runningInstance'];
+}
+
+export function statusSeen(
+  { datasets: { include, exclude }, dataDirectory, destination }: LocalConfiguration,
+  { mirror, checkpoint, runningInstance }: Seen,
+): Status {
+  return statusOf({
+    dataDirectory,
+    mirrorPath: destination.path,
+    runningInstance,
+    mirror,
+    checkpoint: checkpoint === null ? null : contentOf(checkpoint),
+    isChosen: (datasetId) => isChosenDataset(datasetId, include, exclude),
+  });
 }
 
 function contentOf(checkpoint: CheckpointReader): CheckpointContent {

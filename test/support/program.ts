@@ -72,6 +72,8 @@ export async function program({ feed, environment = {} }: ProgramOptions = {}): 
     TZ: 'UTC',
     ...(feed === undefined ? {} : { FEED_SYNC_BASE_URL: feed.baseUrl, FEED_SYNC_API_KEY: feed.apiKey }),
     FEED_SYNC_DATA_DIR: dataDirectory,
+    // Installations of tests run side by side.
+    FEED_SYNC_STATUS_LISTEN: '127.0.0.1:0',
     ...environment,
   };
   const startWith = (

@@ -64,6 +64,7 @@ function told(decided: Plan): string {
 const FAILED_SNAPSHOT = failure({ contents: [contentOf(offer(6).entry)] });
 const FAILED_CHANGES = failure({ contents: [changesContentOf(version('parcels', 6))] });
 const UNRECORDED = new Map([[6, 'they were not recorded']]);
+const MANY_ROWS = { added: 0, changed: 5_000, removed: 0 };
 const BEHIND = { want: want({ atLeastVersion: 6 }), history: history(chain(5, 6)) };
 
 /** What makes a live table be in each situation, and what is then done. */
@@ -79,6 +80,28 @@ const OF_A_TABLE = {
     { want: want({ reloadAfter: new Map([['sub_1', 50n]]) }), offers: [offer(5)] },
     'read-history',
   ],
+  'offers unread, where a reload was asked for': [
+    { want: want({ reloadAfter: new Map([['sub_1', 50n]]) }), offers: null },
+    'read-offers',
+  ],
+  'offers unread, and changes do not lead on': [
+    { ...BEHIND, unusable: UNRECORDED, offers: null },
+    'read-offers',
+  ],
+  'offers unread, and the list lags': [
+    { want: want({ atLeastVersion: 6 }), history: history(chain(4, 5)), offers: null },
+    'read-offers',
+  ],
+  'offers unread, and changes may be more work than a snapshot': [
+    { ...BEHIND, history: history(chain(5, 6, { counts: MANY_ROWS })), offers: null },
+    'read-offers',
+  ],
+  'offers unread, and changes lead on for less work than any snapshot': [
+    { ...BEHIND, offers: null },
+    'apply 6',
+  ],
+  'offers unread, and nothing needed': [{ want: want({ atLeastVersion: 5 }), offers: null }, 'keep'],
+  'offers unread, and a look is owed': [{ want: want({ looksAsked: 1 }), offers: null }, 'read-history'],
   'not offered': [{ want: want({ reloadAfter: new Map([['sub_1', 50n]]) }) }, 'wait: not-offered'],
   'not offered, and changes do not lead on': [{ ...BEHIND, unusable: UNRECORDED }, 'wait: not-offered'],
   'offer lags': [{ ...BEHIND, unusable: UNRECORDED, offers: [offer(5)] }, 'wait: offer-lags'],
@@ -94,6 +117,7 @@ const OF_A_TABLE = {
 
 /** The same where there is no table yet. */
 const WITHOUT_A_TABLE = {
+  'offers unread': [{ offers: null }, 'read-offers'],
   'history unread': [{ offers: [offer(6)] }, 'read-history'],
   'not offered': [{ want: want({ atLeastVersion: 6 }) }, 'wait: not-offered'],
   'offer lags': [

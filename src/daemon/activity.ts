@@ -17,6 +17,8 @@ export class Activity implements Progress {
   readonly #work = new Map<string, WorkState>();
   /** What the steps that are under way are for. */
   readonly #needs = new Map<string, Need>();
+  /** By dataset id: when the step that is under way began, and when the last bytes for it arrived; on the monotonic clock. */
+  readonly #arrivals = new Map<string, { readonly beganMs: number; readonly lastMs: number | null }>();
   /** By subscription id: when the newest event was created, where its page said so. */
   readonly #newest = new Map<string, Date>();
 
@@ -52,12 +54,15 @@ export class Activity implements Progress {
     const held = this.#session.mirror.held.datasets.get(datasetId) ?? null;
     if (want !== null) this.#needs.set(datasetId, needOf(held, want));
     this.#work.set(datasetId, { step, since: clock.now(), bytes: 0 });
+    this.#arrivals.set(datasetId, { beganMs: clock.monotonicMs(), lastMs: null });
     this.#log.debug({ dataset: datasetId, step }, 'Working.');
   }
 
   downloaded(bytes: number, datasetId: string): void {
     const work = this.#work.get(datasetId);
     if (work !== undefined) this.#work.set(datasetId, { ...work, bytes: work.bytes + bytes });
+    const arrival = this.#arrivals.get(datasetId);
+    if (arrival !== undefined) this.#arrivals.set(datasetId, { ...arrival, lastMs: this.#session.nowMs() });
     this.#session.tell({ kind: 'bytes', datasetId, bytes });
   }
 
@@ -68,6 +73,10 @@ export class Activity implements Progress {
       commit,
       resync: this.#resyncOf(dataset, commit),
     });
+    const { beganMs = 0, lastMs = null } = this.#arrivals.get(dataset) ?? {};
+    if (lastMs !== null) {
+      this.#session.tell({ kind: 'download', datasetId: dataset, durationMs: lastMs - beganMs });
+    }
     this.#logCommit(dataset, commit);
   }
 
@@ -75,6 +84,7 @@ export class Activity implements Progress {
     const { datasetId: dataset } = result;
     this.#work.delete(dataset);
     this.#needs.delete(dataset);
+    this.#arrivals.delete(dataset);
     if (result.kind !== 'retired') return;
     this.#session.tell({ kind: 'retired', datasetId: dataset });
     this.#log.info({ dataset, table: result.table }, 'Retired: no subscription holds it any more.');

@@ -160,7 +160,7 @@ export type Happening =
     }
   | { readonly kind: 'events'; readonly subscriptionId: string; readonly type: EventType | 'unreadable' }
   | { readonly kind: 'bytes'; readonly datasetId: string; readonly bytes: number }
-  /** The files of a snapshot, or the pages of changes, have all arrived: how long that took. */
+  /** How long the files or the pages of what was committed took to arrive, from the beginning of the work on it. */
   | { readonly kind: 'download'; readonly datasetId: string; readonly durationMs: number }
   /** `resync` is null for a first load and for changes. */
   | {

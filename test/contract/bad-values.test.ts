@@ -132,13 +132,13 @@ it('F41 V7 V8 keys that are null or there twice, in changes and in files', async
       'null-in-a-file',
       {},
       { select: "SELECT NULL::VARCHAR AS id, 1::BIGINT AS amount UNION ALL SELECT 'b', 2", rowCount: 2 },
-      'The key column "id" of null-in-a-file is null in 1 of 2 rows',
+      'The key column "id" of null-in-a-file is null in 1 of 2 rows, as in the file part-0.parquet.',
     ),
     badSnapshot(
       'twice-in-a-file',
       {},
       { select: "SELECT 'b' AS id, unnest([1, 2])::BIGINT AS amount", rowCount: 2 },
-      'The key id = "b" of twice-in-a-file is there 2 times',
+      'The key id = "b" of twice-in-a-file is there 2 times, as in the file part-0.parquet; 2 rows have 1 keys.',
     ),
   ]);
 });

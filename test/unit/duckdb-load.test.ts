@@ -204,12 +204,17 @@ describe('what does not prove or fit', () => {
       },
       'the manifest states 2',
     ],
-    ['V8 a repeated key', "(1::BIGINT, 'x'), (1, 'y')", {}, 'The key id = "1" of parcels is there 2 times'],
+    [
+      'V8 a repeated key',
+      "(1::BIGINT, 'x'), (1, 'y')",
+      {},
+      'The key id = "1" of parcels is there 2 times, as in the file ',
+    ],
     [
       'V8 a null in the key',
       "(1::BIGINT, 'x'), (NULL, 'y')",
       {},
-      'The key column "id" of parcels is null in 1 of 2 rows',
+      'The key column "id" of parcels is null in 1 of 2 rows, as in the file ',
     ],
     ['V8 a null in a composite key', '(1::BIGINT, NULL)', { keyColumns: ['id', 'name'] }, '"name"'],
     [

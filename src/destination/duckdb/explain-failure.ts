@@ -5,6 +5,7 @@
 
 import { DataError, type FeedSyncError } from '../../model/errors.ts';
 import type { SnapshotUnit } from '../destination.ts';
+import { BadKeysError, explainBadKeys } from './bad-keys.ts';
 import { DuckDbError } from './diagnosis.ts';
 import type { Engine } from './engine.ts';
 import { firstLine, type MirrorPlace, mirrorError } from './failures.ts';
@@ -25,6 +26,7 @@ export async function explainFailure(
   error: unknown,
   place: MirrorPlace,
 ): Promise<Error> {
+  if (error instanceof BadKeysError) return await explainBadKeys(engine, load.plan, error);
   if (!(error instanceof DuckDbError) || !['statement', 'unreadable', 'gave-up'].includes(error.trouble))
     return await mirrorError(error, place);
   try {

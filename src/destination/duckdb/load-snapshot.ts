@@ -7,12 +7,13 @@ import { present } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
 import { DataError } from '../../model/errors.ts';
 import type { SnapshotUnit } from '../destination.ts';
+import { BadKeysError } from './bad-keys.ts';
 import { comments, recordReturn, recordSnapshot } from './book-sql.ts';
 import { isPlannedFrom, readCurrent, refuseTakenName } from './current-table.ts';
 import type { Engine } from './engine.ts';
 import { countKeys, countRows, createLoading, findRepeatedKey, swap } from './load-sql.ts';
 import type { Done } from './prepared.ts';
-import { numberAt } from './rows.ts';
+import { numberAt, textAt } from './rows.ts';
 import type { PlannedColumn, TablePlan } from './table-plan.ts';
 
 /** Null: the mirror is no longer what the unit was planned from, and nothing was done. */
@@ -40,18 +41,19 @@ export async function loadSnapshot(
   return { kind: 'committed', fromVersion, net: null };
 }
 
-/** The count of the rows, once it and the keys are what they have to be. @throws DataError where they are not. */
+/** The count of the rows, once it and the keys are what they have to be. @throws DataError, BadKeysError where they are not. */
 async function prove(engine: Engine, unit: SnapshotUnit, columns: readonly PlannedColumn[]): Promise<number> {
   const keyColumns = columns.filter((column) => unit.schema.keyColumns.includes(column.column.name));
   const counts = present((await engine.rows(countRows(keyColumns)))[0], 'a count has a row');
   const rowCount = numberAt(counts, 0);
   proveCount(unit, rowCount);
-  for (const [index, { column }] of keyColumns.entries()) {
+  for (const [index, planned] of keyColumns.entries()) {
     const nulls = rowCount - numberAt(counts, index + 2);
     if (nulls === 0) continue;
-    throw new DataError(
-      `The key column ${JSON.stringify(column.name)} of ${unit.datasetId} is null in ` +
-        `${formatCount(nulls)} of ${formatCount(rowCount)} rows.`,
+    throw new BadKeysError(
+      `The key column ${JSON.stringify(planned.column.name)} of ${unit.datasetId} is null in ` +
+        `${formatCount(nulls)} of ${formatCount(rowCount)} rows`,
+      [{ column: planned, value: null }],
     );
   }
   if (numberAt(counts, 1) !== rowCount) await proveKeys(engine, unit, keyColumns, rowCount);
@@ -80,8 +82,9 @@ async function proveKeys(
   const key = keyColumns.map(
     ({ column }, index) => `${column.name} = ${JSON.stringify(repeated[index + 1])}`,
   );
-  throw new DataError(
-    `The key ${key.join(', ')} of ${unit.datasetId} is there ${formatCount(numberAt(repeated, 0))} times; ` +
-      `${formatCount(rowCount)} rows have ${formatCount(keys)} keys.`,
+  throw new BadKeysError(
+    `The key ${key.join(', ')} of ${unit.datasetId} is there ${formatCount(numberAt(repeated, 0))} times`,
+    keyColumns.map((column, index) => ({ column, value: textAt(repeated, index + 1) })),
+    `; ${formatCount(rowCount)} rows have ${formatCount(keys)} keys`,
   );
 }

@@ -1,5 +1,6 @@
 /** The statements that load a snapshot, as text. Rows go from the files into the mirror without leaving DuckDB. */
 
+import { present } from '../../lib/assert.ts';
 import { offends, strict } from './cast.ts';
 import { DUCKDB_TYPES } from './casts.ts';
 import { mirrored } from './mirror-schema.ts';
@@ -85,6 +86,19 @@ export function findOffender(group: FileGroup, { cast, position }: Source): stri
 /** One value of a column of the files that is no null: the path of its file and the value as text. */
 export function findAnyValue(group: Pick<FileGroup, 'files' | 'width'>, position: number): string {
   return findValue(group, position, `${physical(position)} IS NOT NULL`);
+}
+
+/** One row with that key: the path of its file. A cell is the text of a value in the column of that index in the plan. */
+export function findKey(
+  group: FileGroup,
+  key: readonly { readonly index: number; readonly value: string | null }[],
+): string {
+  const cells = key.map(({ index, value }) => {
+    const { cast, position } = present(group.sources[index], 'every column of a plan has a source');
+    const shown = `left((${cast.convert(physical(position))})::VARCHAR, ${MAX_SHOWN_VALUE})`;
+    return value === null ? `${shown} IS NULL` : `${shown} = ${text(value)}`;
+  });
+  return findValue(group, 0, cells.join(' AND '));
 }
 
 function findValue(group: Pick<FileGroup, 'files' | 'width'>, position: number, where: string): string {

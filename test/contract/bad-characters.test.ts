@@ -1,4 +1,4 @@
-/** F38 over the wire: NUL and halves of characters are in no name, and are refused with what they belong to. */
+/** F38, F39 over the wire: names that JSON can say and no database or object should have. */
 
 import { expect, it } from 'vitest';
 import { exitCodeOfResult } from '../../src/cli/summary.ts';
@@ -74,4 +74,37 @@ it.each(UNUSABLE)('F38 %j as the name of a column: its dataset fails alone', asy
   expect(exitCodeOfResult(result)).toBe(65);
   world.feed.faults.clear();
   expect(kinds(await world.catchUp())).toMatchObject({ permits: 'applied' });
+});
+
+it('F39 __proto__ and constructor in every answer touch no prototype', async () => {
+  const hostile = '{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}}';
+  const withHostile = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(withHostile);
+    if (typeof value !== 'object' || value === null) return value;
+    const members = Object.entries(value).map(([name, member]) => [name, withHostile(member)] as const);
+    const all = [...Object.entries(JSON.parse(hostile)), ...members];
+    return Object.defineProperties(
+      {},
+      Object.fromEntries(all.map(([name, member]) => [name, { value: member, enumerable: true }])),
+    );
+  };
+  const world = await servedWorld();
+  for (const operation of [
+    'openapi',
+    'subscriptions',
+    'events',
+    'manifest',
+    'versions',
+    'schemas',
+  ] as const) {
+    world.feed.faults.add({
+      match: { operation, times: 'always' },
+      act: { kind: 'rewrite', rewrite: withHostile },
+    });
+  }
+  expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'loaded', roads: 'loaded' });
+  publishNext(world.feed, 'permits');
+  expect(kinds(await world.catchUp())).toMatchObject({ permits: 'applied' });
+  expect(Object('').polluted).toBeUndefined();
+  expect(Object.getOwnPropertyNames(Object.prototype)).not.toContain('polluted');
 });

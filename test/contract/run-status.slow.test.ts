@@ -1,0 +1,149 @@
+/** The status server of a daemon that really runs: each question, exact values after known traffic, and webhooks that wake it. */
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it, vi } from 'vitest';
+import { countyFeed } from '../support/county-feed.ts';
+import { expectMirrored } from '../support/expect-mirrored.ts';
+import { CANARY_KEY } from '../support/feed-client.ts';
+import { program, type Running } from '../support/program.ts';
+import { secretsInText } from '../support/secret-search.ts';
+import { ask } from '../support/status-server.ts';
+
+const SELDOM = { FEED_SYNC_POLL_EVERY: '1h', FEED_SYNC_DISK_RESERVE: '0MB' };
+/** What is waited for here comes within a second or two; a machine that is busy may take longer. */
+const PATIENCE = { timeout: 20_000, interval: 20 };
+
+/** A daemon that polls once an hour and receives webhooks, once everything is loaded. */
+async function receiving() {
+  const made = await countyFeed();
+  const { feed, datasetIds } = made;
+  const installed = await program({ feed, environment: SELDOM });
+  const secretFile = join(installed.home, 'webhook-secrets');
+  const run = installed.startWith({ FEED_SYNC_WEBHOOK_SECRET_FILE: secretFile }, 'run');
+  const listening = await logged(run, 'The status server listens.');
+  const { url } = JSON.parse(listening) as { readonly url: string };
+  const { webhookId, secrets } = feed.webhooks.add(`${url}/webhook`, null);
+  writeFileSync(secretFile, `${secrets.join('\n')}\n`);
+  await vi.waitFor(async () => expect((await ask(`${url}/readyz`)).status).toBe(200), PATIENCE);
+  await logged(run, 'Loaded a snapshot.', datasetIds.length);
+  return { ...made, installed, run, url, webhookId, secret: secrets[0] ?? '' };
+}
+
+/** The first such line, once there are so many. */
+function logged(run: Running, message: string, times = 1): Promise<string> {
+  return vi.waitFor(() => {
+    const found = run
+      .stderr()
+      .split('\n')
+      .filter((line) => line.includes(`"msg":"${message}`));
+    expect(found.length, run.stderr()).toBeGreaterThanOrEqual(times);
+    return found[0] ?? '';
+  }, PATIENCE);
+}
+
+/** Our own metrics by name and labels. */
+async function metricsOf(url: string): Promise<Readonly<Record<string, number>>> {
+  const { text } = await ask(`${url}/metrics`);
+  const lines = [...text.matchAll(/^feed_sync_(\S+?(?:\{.*\})?) (\S+)$/gm)];
+  return Object.fromEntries(lines.map(([, series, value]) => [series, Number(value)]));
+}
+
+it('answers every question exactly, tells no secret, and ends in order', async () => {
+  const { feed, datasetIds, datasetOf, contentOf, publishNext, installed, run, url, secret } =
+    await receiving();
+  const rowsLoaded = datasetIds.reduce((sum, id) => sum + contentOf(id).rowCount, 0);
+  const loaded = await metricsOf(url);
+  expect(loaded).toMatchObject({
+    'build_info{version="0.1.0"}': 1,
+    datasets: datasetIds.length,
+    'commits_total{kind="snapshot"}': datasetIds.length,
+    'commits_total{kind="changes"}': 0,
+    'rows_applied_total{op="loaded"}': rowsLoaded,
+    'events_total{type="dataset.added"}': 0,
+    'resyncs_total{reason="version"}': 0,
+    'stalled{subscription="sub_1"}': 0,
+    apply_duration_seconds_count: datasetIds.length,
+    download_duration_seconds_count: datasetIds.length,
+  });
+  const version = publishNext(datasetOf('permits'));
+  await logged(run, 'Applied changes.');
+  await vi.waitFor(async () => {
+    const { reasons } = JSON.parse((await ask(`${url}/healthz`)).text);
+    expect(reasons).toEqual([]);
+    const { datasets } = JSON.parse((await ask(`${url}/healthz`)).text);
+    expect(datasets).toEqual({ total: datasetIds.length, behind: 0, working: 0, failed: 0 });
+  }, PATIENCE);
+  const { counts } = version;
+  const applied = await metricsOf(url);
+  expect(applied).toMatchObject({
+    'commits_total{kind="changes"}': 1,
+    'rows_applied_total{op="added"}': counts.added,
+    'rows_applied_total{op="changed"}': counts.changed,
+    'rows_applied_total{op="removed"}': counts.removed,
+    'rows_applied_total{op="loaded"}': rowsLoaded,
+    'events_total{type="dataset.updated"}': 1,
+    'webhook_deliveries_total{outcome="woke"}': 1,
+    apply_duration_seconds_count: datasetIds.length + 1,
+  });
+  for (const id of datasetIds) {
+    expect(applied).toMatchObject({
+      [`dataset_lag_seconds{dataset="${id}"}`]: 0,
+      [`dataset_versions_behind{dataset="${id}"}`]: 0,
+      [`dataset_failures{dataset="${id}"}`]: 0,
+    });
+  }
+  const served = feed.requests.entries().filter(({ operation }) => operation !== 'file').length;
+  const counted = Object.entries(applied).filter(([series]) => /^http_requests_total.*200/.test(series));
+  const downloads = counted.filter(([series]) => series.includes('download'));
+  const sum = (entries: typeof counted) => entries.reduce((total, [, value]) => total + value, 0);
+  expect(sum(counted) - sum(downloads)).toBe(served);
+  expect(applied['mirror_bytes']).toBeGreaterThan(1_000);
+  expect(applied['checkpoint_bytes']).toBeGreaterThan(1_000);
+  expect(applied['disk_free_bytes']).toBeGreaterThan(1_000);
+  expect(applied['disk_reserve_bytes']).toBe(0);
+  expect(applied['last_success_timestamp_seconds{subscription="sub_1"}']).toBeGreaterThan(1.7e9);
+
+  const told = await installed.run('status', '--json');
+  const asked = await ask(`${url}/status`);
+  expect(JSON.parse(asked.text)).toEqual(JSON.parse(told.stdout));
+  for (const path of ['livez', 'readyz', 'healthz', 'status', 'metrics', 'webhook', 'nowhere']) {
+    const { text } = await ask(`${url}/${path}`);
+    expect(secretsInText(CANARY_KEY, text)).toEqual([]);
+    expect(text).not.toContain(secret);
+  }
+  expect(run.stderr()).not.toContain(secret);
+  run.kill('SIGTERM');
+  expect(await run.ended).toMatchObject({ exitCode: 0, signal: null });
+  await expect(ask(`${url}/livez`)).rejects.toThrow('ECONNREFUSED');
+  await expectMirrored(installed, feed);
+});
+
+it('is woken by a webhook within a second, instead of after an hour', async () => {
+  const { feed, datasetOf, publishNext, installed, run } = await receiving();
+  for (let round = 0; round < 3; round += 1) {
+    feed.requests.clear();
+    const publishedMs = Date.now();
+    publishNext(datasetOf('permits'));
+    await vi.waitFor(() => expect(feed.requests.entries('events')).not.toEqual([]), PATIENCE);
+    const [first] = feed.requests.entries('events');
+    expect((first?.at.getTime() ?? 0) - publishedMs).toBeLessThan(1_000);
+    await logged(run, 'Applied changes.', round + 1);
+  }
+  run.kill('SIGTERM');
+  expect(await run.ended).toMatchObject({ exitCode: 0 });
+  await expectMirrored(installed, feed);
+});
+
+it('keeps it from starting where its address is taken', async () => {
+  const { feed } = await countyFeed();
+  const installed = await program({ feed, environment: SELDOM });
+  const taken = new URL(feed.baseUrl).host;
+  const ended = await installed.run('run', '--status-listen', taken);
+  expect(ended.exitCode).toBe(78);
+  expect(ended.stderr).toContain(
+    `The status server cannot listen on 127.0.0.1 port ${taken.split(':')[1]}: address already in use (EADDRINUSE).`,
+  );
+  expect(ended.stderr).toContain('→ Give another address in status.listen, or off.');
+  expect(feed.requests.entries()).toEqual([]);
+});

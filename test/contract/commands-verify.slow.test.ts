@@ -64,7 +64,7 @@ describe('verify', () => {
         `  ${permits}: The table ${table} has 19 rows, and feed_sync.datasets says 20.`,
         `    → feed-sync resync ${permits}`,
         '',
-        '3 datasets: 1 behind, 1 different, 1 equal.',
+        '3 datasets: 1 equal, 1 behind, 1 different.',
       ].join('\n'),
     );
     const json = await installed.run('verify', '--json', zoning, permits);

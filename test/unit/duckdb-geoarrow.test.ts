@@ -225,7 +225,8 @@ describe('what is refused', () => {
     expect(error).toBeInstanceOf(DataError);
     expect(error.message).toBe(
       `The file geometry-${files}.parquet of bad holds in the column "geometry" the value ` +
-        `${JSON.stringify(shown)}, which cannot become a geometry without being changed.`,
+        `${JSON.stringify(shown)}, which cannot become a geometry without being changed; ` +
+        'it must have no null inside, and at every position the numbers that the file states.',
     );
   });
 

@@ -172,17 +172,24 @@ describe('WKB that names a coordinate system', () => {
   });
 
   it.each([
-    ['of another number', {}, little('E5080000')],
-    ['where that of the column is not known', { crs: null }, little('E6100000')],
-    ['where that of the column has no number', { crs: { name: 'My own grid' } }, little('E6100000')],
-    ['in a part', {}, `0107000000${'01000000'}${little('E6100000')}`],
-  ])('is refused: %s', async (_, crs, digits) => {
+    ['of another number', {}, little('E5080000'), ' but OGC:CRS84'],
+    ['where that of the column is not known', { crs: null }, little('E6100000'), ''],
+    [
+      'where that of the column has no number',
+      { crs: { name: 'My own grid' } },
+      little('E6100000'),
+      ' but My own grid',
+    ],
+    ['in a part', {}, `0107000000${'01000000'}${little('E6100000')}`, ' but OGC:CRS84'],
+  ])('is refused: %s', async (_, crs, digits, but) => {
     const error = await loadError(mirror, await unitOf(digits, crs));
     expect(error).toBeInstanceOf(DataError);
     expect(error.message).toContain(
       `The file ewkb-${files}.parquet of ewkb_${files} holds in the column "geometry"`,
     );
-    expect(error.message).toContain('which cannot become a geometry without being changed');
+    expect(error.message).toContain(
+      `which cannot become a geometry without being changed; it must be WKB that names no coordinate system${but}.`,
+    );
   });
 });
 

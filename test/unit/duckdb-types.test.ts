@@ -211,7 +211,10 @@ describe('a cast that would change a value', () => {
     const { message } = error as DataError;
     expect(message).toContain(`dataset-${files}.parquet`);
     expect(message).toContain('"v"');
-    expect(message).toContain(`the value ${JSON.stringify(shown)}`);
+    const article = type === 'integer' ? 'an' : 'a';
+    expect(message).toContain(
+      `the value ${JSON.stringify(shown)}, which cannot become ${article} ${type} without being changed`,
+    );
   });
 
   it.each<[ColumnType, string, string]>([

@@ -12,6 +12,8 @@ export interface Cast {
   readonly keeps: ((value: string) => string) | null;
   /** Whether there can be values that are not converted. */
   readonly canFail: boolean;
+  /** What a value must do or be, for an error about one that does not show it. */
+  readonly must?: string;
 }
 
 /** What decides how a physical column is cast. */
@@ -40,13 +42,13 @@ export function exact(type: string): Cast {
 }
 
 /** The conversion raises for every value that it would change. */
-export function raising(convert: Cast['convert']): Cast {
-  return { convert, keeps: null, canFail: true };
+export function raising(convert: Cast['convert'], must?: string): Cast {
+  return { convert, keeps: null, canFail: true, ...(must === undefined ? {} : { must }) };
 }
 
 /** The conversion would change some values without a word. */
-export function guarded(convert: Cast['convert'], keeps: (value: string) => string): Cast {
-  return { convert, keeps, canFail: true };
+export function guarded(convert: Cast['convert'], keeps: (value: string) => string, must?: string): Cast {
+  return { ...raising(convert, must), keeps };
 }
 
 /** From one of the types, as DuckDB names them. */

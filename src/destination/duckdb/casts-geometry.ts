@@ -20,6 +20,7 @@ const fromWkb: Rule = ({ type, geometry }) => {
   return guarded(
     (value) => `ST_GeomFromWKB(${value})`,
     (value) => isWhollyRead(value, crs),
+    `be WKB that names no coordinate system${crs === null ? '' : ` but ${crs}`}`,
   );
 };
 
@@ -39,7 +40,12 @@ const fromNative: Rule = ({ type }) => (/^GEOMETRY(?:\(|$)/.test(type) ? exact('
 const fromGeoArrow: Rule = ({ type, geometry }) => {
   if (geometry === null) return null;
   const wkb = geoArrowWkb(encodingName(geometry.encoding), type, geometry.dimensions);
-  return wkb === null ? null : raising((value) => `ST_GeomFromWKB(${wkb(value)})`);
+  return wkb === null
+    ? null
+    : raising(
+        (value) => `ST_GeomFromWKB(${wkb(value)})`,
+        'have no null inside, and at every position the numbers that the file states',
+      );
 };
 
 export const GEOMETRY_RULES: readonly Rule[] = [fromWkb, fromNative, fromGeoArrow];

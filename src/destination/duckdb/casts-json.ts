@@ -16,9 +16,11 @@ function isJson(value: string): string {
     ELSE NOT regexp_matches(regexp_replace(${value}, ${text(TEXT)}, '0', 'g'), ${text(NO_JSON)}) END`;
 }
 
+const MUST = 'be JSON, which has no NaN, no Infinity and no comma behind the last item';
+
 const fromText = from(
   ['VARCHAR'],
-  guarded((value) => `${value}::JSON`, isJson),
+  guarded((value) => `${value}::JSON`, isJson, MUST),
 );
 
 /** A file's word that its text is JSON is not proof. */
@@ -27,6 +29,7 @@ const fromJson = from(
   guarded(
     (value) => value,
     (value) => isJson(`${value}::VARCHAR`),
+    MUST,
   ),
 );
 
@@ -43,6 +46,7 @@ const fromNested: Rule = ({ type, leaves }) => {
   return guarded(
     (value) => `to_json(${value})`,
     (value) => isJson(`to_json(${value})::VARCHAR`),
+    MUST,
   );
 };
 

@@ -54,12 +54,18 @@ async function findValue(
     if (row === undefined) continue;
     const path = textAt(row, 0);
     const name = group.files.find(({ file }) => file.path === path)?.file.name ?? path;
+    const { must } = source.cast;
     return new DataError(
       `The file ${name} of ${unit.datasetId} holds in the column ${JSON.stringify(planned.column.name)} ` +
-        `the value ${JSON.stringify(row[1])}, which cannot become a ${planned.type} without being changed.`,
+        `the value ${JSON.stringify(row[1])}, which cannot become ${article(planned.type)} ${planned.type} without being changed` +
+        `${must === undefined ? '' : `; it must ${must}`}.`,
     );
   }
   return null;
+}
+
+function article(word: string): string {
+  return /^[aeiou]/.test(word) ? 'an' : 'a';
 }
 
 /** No rows where the file itself cannot be read: which one it is, is found out by `findFile`. */

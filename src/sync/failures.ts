@@ -13,7 +13,7 @@ export const MAX_BAD_CONTENTS = 50;
 
 /**
  * `contents` are the identities of what was being loaded, the newest first; they count only where the content itself is
- * at fault. What was found bad before and still stands is bad still, whatever the trouble is now.
+ * at fault. What was found bad before and still stands is bad still.
  */
 export function failureOf(
   datasetId: string,
@@ -25,7 +25,6 @@ export function failureOf(
   const attempts = (previous?.attempts ?? 0) + 1;
   const standing = previous !== null && isStanding(previous, now) ? previous : null;
   const contentAtFault = error instanceof DataError && contents.length > 0;
-  if (!contentAtFault && standing !== null && standing.contents.length > 0) return standing;
   const waitMs = contentAtFault
     ? SAME_CONTENT_AGAIN_AFTER_MS
     : Math.min(LAST_RETRY_AFTER_MS, FIRST_RETRY_AFTER_MS * 2 ** (attempts - 1));
@@ -34,13 +33,20 @@ export function failureOf(
     error: error.name,
     message: error.message,
     hint: error instanceof FeedSyncError ? error.hint : null,
-    contents: contentAtFault ? remembered([...contents, ...(standing?.contents ?? [])]) : [],
+    contents: contentAtFault ? newest([...contents, ...(standing?.contents ?? [])]) : [],
     attempts,
     failedAt: now,
     retryAt: new Date(now.getTime() + waitMs),
   };
 }
 
-function remembered(contents: readonly string[]): readonly string[] {
+/** What is stored of a failure: other trouble does not make bad content forgotten that still stands. */
+export function toRemember(failure: Failure, previous: Failure | null): Failure {
+  const isOfContent = failure.contents.length > 0;
+  if (isOfContent || previous === null || previous.contents.length === 0) return failure;
+  return isStanding(previous, failure.failedAt) ? previous : failure;
+}
+
+function newest(contents: readonly string[]): readonly string[] {
   return [...new Set(contents)].slice(0, MAX_BAD_CONTENTS);
 }

@@ -9,7 +9,7 @@ import { assert, present, unreachable } from '../lib/assert.ts';
 import { DataError, UnknownColumnsError } from '../model/errors.ts';
 import { contentAtFault, descriptionOf, type Work } from './carry-out.ts';
 import { unusableContentOf } from './content.ts';
-import { failureOf } from './failures.ts';
+import { failureOf, toRemember } from './failures.ts';
 import { type History, readHistory } from './history.ts';
 import { noteChanges, noteLoad, noteRetirement, noteUnusable } from './journal.ts';
 import { asksTheSame, owesResync } from './need.ts';
@@ -246,7 +246,7 @@ class Reconciler {
     const gaveWay = (this.#history?.versions ?? []).filter(({ version }) => this.#unusable.has(version));
     const contents = content === null ? [] : [content, ...gaveWay.map(unusableContentOf)];
     const failure = failureOf(this.#datasetId, error, contents, this.#known.failure, parts.clock.now());
-    parts.checkpoint.fail(failure);
+    parts.checkpoint.fail(toRemember(failure, this.#known.failure));
     await workshop.discard(this.#datasetId);
     return { kind: 'failed', error, failure };
   }

@@ -14,7 +14,7 @@ import {
   RefusalError,
   StorageError,
 } from '../model/errors.ts';
-import { failureOf } from './failures.ts';
+import { failureOf, toRemember } from './failures.ts';
 import { storeHold } from './holds.ts';
 import type { Parts } from './parts.ts';
 import type { Ending, Trouble } from './result.ts';
@@ -80,7 +80,7 @@ export function watchTroubles(parts: Parts, callerSignal: AbortSignal): Troubles
     }
     logBug(parts, error);
     const failure = failureOf(datasetId, error, [], previous, parts.clock.now());
-    attempt(() => parts.checkpoint.fail(failure));
+    attempt(() => parts.checkpoint.fail(toRemember(failure, previous)));
     return { kind: 'failed', error, failure };
   };
 

@@ -3,7 +3,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DataError, ServiceUnavailableError } from '../../src/model/errors.ts';
-import { failureOf, MAX_BAD_CONTENTS, SAME_CONTENT_AGAIN_AFTER_MS } from '../../src/sync/failures.ts';
+import {
+  failureOf,
+  MAX_BAD_CONTENTS,
+  SAME_CONTENT_AGAIN_AFTER_MS,
+  toRemember,
+} from '../../src/sync/failures.ts';
 import { needOf, pendingReloads } from '../../src/sync/need.ts';
 import { schemaOfSnapshot } from '../../src/sync/schemas.ts';
 import { stateOf } from '../../src/sync/state.ts';
@@ -177,8 +182,12 @@ describe('a failure', () => {
       contents: ['changes of version 3', 'version 3'],
       retryAt: new Date(later.getTime() + SAME_CONTENT_AGAIN_AFTER_MS),
     });
-    expect(failureOf('parcels', unreachable, [], before, later)).toEqual(before);
-    expect(failureOf('parcels', unreachable, [], before, before.retryAt)).toMatchObject({ contents: [] });
+    const other = failureOf('parcels', unreachable, [], before, later);
+    expect(other).toMatchObject({ contents: [], retryAt: new Date(later.getTime() + 120_000) });
+    expect(toRemember(other, before)).toBe(before);
+    const muchLater = failureOf('parcels', unreachable, [], before, before.retryAt);
+    expect(toRemember(muchLater, before)).toBe(muchLater);
+    expect(toRemember(other, null)).toBe(other);
     expect(failureOf('parcels', bad, ['version 4'], before, before.retryAt)).toMatchObject({
       contents: ['version 4'],
     });

@@ -141,6 +141,10 @@ export class Daemon implements Observed {
     this.#session.planned(durationMs);
   }
 
+  loopSilentMs(): number {
+    return this.#session.nowMs() - this.#wentRoundMs;
+  }
+
   state(): DaemonState {
     return stateOfDaemon(this.#watched());
   }
@@ -316,7 +320,7 @@ export class Daemon implements Observed {
       activity: this.#activity,
       phase: this.#phase(),
       caughtUpAt: this.#caughtUpAt,
-      wentRoundMs: this.#wentRoundMs,
+      loopSilentMs: this.loopSilentMs(),
       behindSince: this.#behindSince,
       stoodSince: this.#stoodSince,
     };

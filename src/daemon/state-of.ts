@@ -2,6 +2,7 @@
 
 import type { Failure } from '../checkpoint/checkpoint.ts';
 import type { HeldDataset } from '../destination/destination.ts';
+import { silentLog } from '../lib/log.ts';
 import type { Want } from '../model/want.ts';
 import { type Holds, standingHolds } from '../sync/holds.ts';
 import { isBehind, knownDatasets } from '../sync/known-datasets.ts';
@@ -12,6 +13,7 @@ import type { Following } from './following.ts';
 import { cursorAgeMs, cursorExpiresAt, standingOf } from './liveness.ts';
 import type { Session } from './session.ts';
 import type { DaemonState, DatasetState, SubscriptionState } from './state.ts';
+import { isOfDataset } from './trouble-log.ts';
 
 export interface Watched {
   readonly session: Session;
@@ -19,8 +21,7 @@ export interface Watched {
   readonly activity: Activity;
   readonly phase: DaemonState['phase'];
   readonly caughtUpAt: Date | null;
-  /** When the loop last went round, on the monotonic clock. */
-  readonly wentRoundMs: number;
+  readonly loopSilentMs: number;
   /** By dataset id: since when it is known to be behind. */
   readonly behindSince: ReadonlyMap<string, Date>;
   /** By subscription id: how it stood when it was last looked at, and since when. */
@@ -33,13 +34,14 @@ export function stateOfDaemon(watched: Watched): DaemonState {
   const now = parts.clock.now();
   const nowMs = session.nowMs();
   const holds = standingHolds(parts);
-  const known = knownDatasets(parts, mirror.held);
+  // Looking warns nobody again.
+  const known = knownDatasets({ ...parts, log: silentLog }, mirror.held);
   const at = (dueMs: number): Date => new Date(now.getTime() + Math.max(0, finite(dueMs) - nowMs));
   return {
     startedAt: session.startedAt,
     now,
     phase: watched.phase,
-    loopSilentMs: nowMs - watched.wentRoundMs,
+    loopSilentMs: watched.loopSilentMs,
     caughtUpAt: watched.caughtUpAt,
     lastAuditAt: following.audits.lastAt,
     nextAuditAt: at(following.audits.dueMs),
@@ -52,7 +54,7 @@ export function stateOfDaemon(watched: Watched): DaemonState {
     ),
     datasets: new Map(known.map((each) => [each.want.datasetId, datasetState(each, at, watched)])),
     holds: parts.checkpoint.holds(),
-    troubles: session.troubles.standing(nowMs),
+    troubles: session.troubles.standing(nowMs).filter(({ of }) => !isOfDataset(of)),
     tally: session.counts.tally(),
   };
 }
@@ -62,8 +64,11 @@ function finite(dueMs: number): number {
   return Number.isFinite(dueMs) ? dueMs : 86_400_000;
 }
 
+/** A dataset that has failed waits for what is known; it does not stall. */
 function hasWorkLeft(subscriptionId: string, known: readonly Known[]): boolean {
-  return known.some((each) => each.want.members.has(subscriptionId) && isBehind(each));
+  return known.some(
+    (each) => each.want.members.has(subscriptionId) && each.failure === null && isBehind(each),
+  );
 }
 
 export function subscriptionState(

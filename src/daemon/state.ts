@@ -13,6 +13,11 @@ import type { Commit } from '../sync/result.ts';
 export interface Observed {
   /** As of now. */
   state(): DaemonState;
+  /**
+   * Milliseconds since the loop last went round, on the clock that only goes forward. It does so at least once a minute,
+   * whatever is under way and whether or not the service answers: a loop that does not is stuck. Asks nothing of anybody.
+   */
+  loopSilentMs(): number;
   /** Calls `observer` for everything that happens from now on, until the returned function is called. */
   observe(observer: Observer): () => void;
 }
@@ -28,10 +33,7 @@ export interface DaemonState {
    * - `draining`: asked to stop or to start anew; what is begun is finished or rolled back.
    */
   readonly phase: 'starting' | 'following' | 'draining';
-  /**
-   * Milliseconds since the loop last went round, on the clock that only goes forward. It does so at least once a minute,
-   * whatever is under way and whether or not the service answers: a loop that does not is stuck.
-   */
+  /** As `Observed.loopSilentMs` tells it. */
   readonly loopSilentMs: number;
   /** When every dataset had, for the first time, either nothing left to do or a known reason to wait; null: not yet. */
   readonly caughtUpAt: Date | null;
@@ -114,7 +116,7 @@ export interface WorkState {
 
 /** Trouble that goes on: told when it begins, louder as it lasts, and once when it is over. */
 export interface StandingTrouble {
-  /** What it belongs to: `service`, `mirror`, `checkpoint`, `disk`, or `subscription` and the id. */
+  /** What it belongs to: `service`, `mirror`, `loop`, `run` (all that is worked on), or `subscription` and the id. */
   readonly of: string;
   /** The class of the error: `BusyError`. */
   readonly error: string;

@@ -34,6 +34,15 @@ export function loudness(error: Error, lastedMs: number): Level {
   return error.disposition === 'stop' || lastedMs >= WARN_AFTER_MS ? 'warn' : 'info';
 }
 
+/** What trouble of a dataset belongs to. */
+export function ofDataset(datasetId: string): string {
+  return `dataset ${datasetId}`;
+}
+
+export function isOfDataset(of: string): boolean {
+  return of.startsWith(ofDataset(''));
+}
+
 export class TroubleLog {
   readonly #log: Log;
   readonly #standing = new Map<string, Standing>();

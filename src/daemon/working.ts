@@ -20,6 +20,7 @@ import { inEarnest, type Workshop } from '../sync/workshop.ts';
 import type { Item } from './agenda.ts';
 import { RetryClock, WORKING_AGAIN } from './retry-clocks.ts';
 import type { Session } from './session.ts';
+import { ofDataset } from './trouble-log.ts';
 
 /** What concerns the run as a whole, in the words of the trouble log. */
 const RUN = 'run';
@@ -171,7 +172,7 @@ export class Working {
 
   #scheduleAgain(item: Item, result: DatasetResult): void {
     const { agenda, parts } = this.#session;
-    const of = `dataset ${item.datasetId}`;
+    const of = ofDataset(item.datasetId);
     const nowMs = this.#session.nowMs();
     switch (result.kind) {
       case 'waiting':

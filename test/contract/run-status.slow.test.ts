@@ -75,6 +75,7 @@ it('answers every question exactly, tells no secret, and ends in order', async (
     expect(datasets).toEqual({ total: datasetIds.length, behind: 0, working: 0, failed: 0 });
   }, PATIENCE);
   const { counts } = version;
+  if (counts === null) throw new Error('a later version has counts');
   const applied = await metricsOf(url);
   expect(applied).toMatchObject({
     'commits_total{kind="changes"}': 1,

@@ -117,6 +117,10 @@ export class SteeredObserved implements Observed {
     return this.current;
   }
 
+  loopSilentMs(): number {
+    return this.current instanceof Error ? 0 : this.current.loopSilentMs;
+  }
+
   observe(observer: Observer): () => void {
     this.#observers.add(observer);
     return () => void this.#observers.delete(observer);

@@ -52,13 +52,13 @@ const CASES: readonly (readonly [string, Partial<DaemonState>, string, string, s
     '',
     'stalled subscription sub_1',
   ],
-  ['a reader holds the mirror', { troubles: [trouble('mirror', { error: 'BusyError' })] }, '', '', ''],
+  ['a reader holds the mirror', { troubles: [trouble('run', { error: 'BusyError' })] }, '', '', ''],
   [
     'a reader holds it for long',
-    { troubles: [trouble('mirror', { error: 'BusyError', isStall: true })] },
+    { troubles: [trouble('run', { error: 'BusyError', isStall: true })] },
     '',
-    'storage mirror',
-    'storage mirror',
+    'storage run',
+    'storage run',
   ],
   [
     'the mirror cannot be written',
@@ -69,17 +69,17 @@ const CASES: readonly (readonly [string, Partial<DaemonState>, string, string, s
   ],
   [
     'the checkpoint cannot be written',
-    { troubles: [trouble('checkpoint', { error: 'StorageError' })] },
+    { troubles: [trouble('loop', { error: 'StorageError' })] },
     '',
-    'storage checkpoint',
-    'storage checkpoint',
+    'storage loop',
+    'storage loop',
   ],
   [
     'the disk is full',
-    { troubles: [trouble('disk', { error: 'NoRoomError', isStall: true })] },
+    { troubles: [trouble('run', { error: 'NoRoomError', isStall: true })] },
     '',
-    'storage disk',
-    'storage disk',
+    'storage run',
+    'storage run',
   ],
   ['the workspace is held', { holds: [hold(WORKSPACE)], ...subscriptions('held') }, '', '', 'held workspace'],
   [
@@ -94,10 +94,15 @@ const CASES: readonly (readonly [string, Partial<DaemonState>, string, string, s
   ['a dataset fails for a day', { datasets: new Map([['parcels', FAILED]]) }, '', '', ''],
   [
     'much at once',
-    { loopSilentMs: 1e9, troubles: [trouble('disk')], holds: [hold(WORKSPACE)], ...subscriptions('stalled') },
+    {
+      loopSilentMs: 1e9,
+      troubles: [trouble('run', { error: 'StorageError' })],
+      holds: [hold(WORKSPACE)],
+      ...subscriptions('stalled'),
+    },
     'stuck loop',
-    'storage disk',
-    'stuck loop, storage disk, stalled subscription sub_1, held workspace',
+    'storage run',
+    'stuck loop, storage run, stalled subscription sub_1, held workspace',
   ],
 ];
 

@@ -7,13 +7,14 @@
 
 import type { Hold } from '../../checkpoint/checkpoint.ts';
 import { formatDuration } from '../../lib/units.ts';
+import { BusyError, NoRoomError, StorageError } from '../../model/errors.ts';
 import type { DaemonState, StandingTrouble, SubscriptionState } from '../state.ts';
 import { LOOP_STUCK_AFTER_MS } from './limits.ts';
 
 /** Why something is not as it should be. Without one, it is. */
 export interface Reason {
   readonly kind: ReasonKind;
-  /** What it is about: `loop`, `mirror`, `workspace`, `subscription sub_1`. */
+  /** What it is about: `loop`, `run`, `mirror`, `workspace`, `subscription sub_1`. */
   readonly of: string;
   /** For people. */
   readonly message: string;
@@ -32,7 +33,7 @@ export interface Reason {
 export type ReasonKind = 'stuck' | 'starting' | 'draining' | 'storage' | 'stalled' | 'held';
 
 /** Whether this process does its work at all. Only a new one would help where it does not. */
-export function reasonsNotLive({ loopSilentMs }: DaemonState): readonly Reason[] {
+export function reasonsNotLive({ loopSilentMs }: Pick<DaemonState, 'loopSilentMs'>): readonly Reason[] {
   if (loopSilentMs <= LOOP_STUCK_AFTER_MS) return [];
   const message = `The loop has not gone round for ${formatDuration(loopSilentMs)}.`;
   return [{ kind: 'stuck', of: 'loop', message, since: null }];
@@ -64,11 +65,9 @@ function unreadyPhase({ phase, caughtUpAt, startedAt }: DaemonState): readonly R
   ];
 }
 
-const STORAGE: readonly string[] = ['mirror', 'checkpoint', 'disk'];
-
-/** A reader who holds the mirror keeps nobody from reading it: that is trouble once it lasts. */
-function isOfStorage({ of, error, isStall }: StandingTrouble): boolean {
-  return STORAGE.includes(of) && (error !== 'BusyError' || isStall);
+/** A reader who holds the mirror keeps nobody from reading it: that is trouble of the storage once it lasts. */
+function isOfStorage({ error, isStall }: StandingTrouble): boolean {
+  return error === StorageError.name || error === NoRoomError.name || (error === BusyError.name && isStall);
 }
 
 function storageReason({ of, message, since }: StandingTrouble): Reason {

@@ -32,7 +32,7 @@ export function answererOf(parts: QuestionParts, metrics: Metrics): AnswerQuesti
   return async (question, request) => {
     switch (question) {
       case 'livez':
-        return verdictAnswer(reasonsNotLive(observed.state()));
+        return verdictAnswer(reasonsNotLive({ loopSilentMs: observed.loopSilentMs() }));
       case 'readyz':
         return verdictAnswer(reasonsNotReady(observed.state()));
       case 'healthz': {

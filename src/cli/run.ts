@@ -141,6 +141,7 @@ class Runner {
     await using opened = new AsyncDisposableStack();
     const ending = new AbortController();
     const log = this.#log;
+    const { clock, random } = this.#context;
     const { parts, close } = await openParts({
       configuration,
       context: { ...this.#context, clock: this.#patientClock() },
@@ -152,8 +153,9 @@ class Runner {
     });
     opened.defer(close);
     const daemon = new Daemon({
-      parts,
-      random: this.#context.random,
+      // The waits of the loop itself are none that anything is waited with.
+      parts: { ...parts, clock },
+      random,
       timing: { poll: configuration.poll, auditEveryMs: configuration.audit.everyMs },
       notifier: this.#notifier,
       ending,

@@ -62,8 +62,10 @@ export class Agenda {
     });
   }
 
-  drop(datasetId: string): void {
-    this.#items.delete(datasetId);
+  /** It waits already, by a clock that is older than this process or this audit. */
+  askLater(datasetId: string, waitsFor: string, nowMs: number, waitMs: number): void {
+    const item = { datasetId, dueMs: nowMs, sinceMs: nowMs, attempts: 0, waitsFor: null };
+    this.postpone(item, waitsFor, nowMs, waitMs);
   }
 
   /** Takes the one that is due for longest, of those that `isFree` lets; null: none. */

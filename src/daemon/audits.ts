@@ -12,6 +12,7 @@ import { connect } from '../sync/connect.ts';
 import { follow } from '../sync/follow.ts';
 import { type Holds, standingHolds } from '../sync/holds.ts';
 import { isBehind, knownDatasets } from '../sync/known-datasets.ts';
+import type { Known } from '../sync/state.ts';
 import { Followee } from './followee.ts';
 import type { Reader } from './reader.ts';
 import { ASKING_AGAIN, RetryClock } from './retry-clocks.ts';
@@ -151,8 +152,22 @@ export class Audits {
     this.#options.onRead();
     const nowMs = this.#session.nowMs();
     for (const known of knownDatasets(parts, mirror.held)) {
-      if (isBehind(known)) agenda.ask(known.want.datasetId, nowMs, startedMs);
+      if (!isBehind(known)) continue;
+      const { datasetId } = known.want;
+      const waitMs = retryInMs(known, parts.clock.now());
+      if (waitMs === null) agenda.ask(datasetId, nowMs, startedMs);
+      else agenda.askLater(datasetId, known.failure?.message ?? '', nowMs, waitMs);
     }
     this.#session.tell({ kind: 'audit', durationMs: nowMs - startedMs });
   }
+}
+
+/**
+ * In how many milliseconds a dataset is tried again that failed; null: at once. What failed for its content is tried at
+ * every audit: nothing is fetched where that is still the same.
+ */
+function retryInMs({ failure }: Known, now: Date): number | null {
+  if (failure === null || failure.contents.length > 0 || failure.failedAt > now) return null;
+  const waitMs = failure.retryAt.getTime() - now.getTime();
+  return waitMs > 0 ? waitMs : null;
 }

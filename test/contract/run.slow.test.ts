@@ -1,0 +1,189 @@
+/** `feed-sync run` as a process: its first start, its signals, what a person does beside it, its end. */
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it, vi } from 'vitest';
+import { countyFeed } from '../support/county-feed.ts';
+import { downloadsOf, expectMirrored, operationsOf } from '../support/expect-mirrored.ts';
+import { program, type Running } from '../support/program.ts';
+
+const QUICKLY = {
+  FEED_SYNC_POLL_EVERY: '1s',
+  FEED_SYNC_RETRY_BASE_DELAY: '5ms',
+  FEED_SYNC_RETRY_MAX_ATTEMPTS: '2',
+  FEED_SYNC_DISK_RESERVE: '0MB',
+};
+const SELDOM = { FEED_SYNC_POLL_EVERY: '1h' };
+/** What is waited for here comes within a second or two; a machine that is busy may take longer. */
+const PATIENCE = { timeout: 20_000, interval: 50 };
+
+/** An installation that runs, and has loaded everything. */
+async function running(environment: Readonly<Record<string, string>> = {}) {
+  const made = await countyFeed();
+  const { feed } = made;
+  const installed = await program({ feed, environment: { ...QUICKLY, ...environment } });
+  const run = installed.start('run');
+  await logged(run, 'Loaded a snapshot.', made.datasetIds.length);
+  return { ...made, installed, run };
+}
+
+function logged(run: Running, message: string, times = 1): Promise<void> {
+  return vi.waitFor(() => {
+    const lines = run.stderr().split('\n');
+    const found = lines.filter((line) => line.includes(`"msg":"${message}`));
+    expect(found.length, run.stderr()).toBeGreaterThanOrEqual(times);
+  }, PATIENCE);
+}
+
+async function stopped(run: Running, signal: 'SIGTERM' | 'SIGINT' = 'SIGTERM'): Promise<void> {
+  run.kill(signal);
+  expect(await run.ended).toMatchObject({ exitCode: 0, signal: null });
+}
+
+describe('a daemon', () => {
+  it('loads everything at its first start, follows what is published, and ends with 0 when it is asked to', async () => {
+    const { feed, run, installed, datasetOf, publishNext } = await running();
+    publishNext(datasetOf('permits'));
+    publishNext(datasetOf('parcels'));
+    await logged(run, 'Applied changes.', 2);
+    await stopped(run);
+    await expectMirrored(installed, feed);
+  });
+
+  it('ends at once with SIGINT while nothing is published, and starts again where it was', async () => {
+    const { feed, run, installed, datasetOf, publishNext } = await running();
+    await stopped(run, 'SIGINT');
+    publishNext(datasetOf('zoning'));
+    feed.requests.clear();
+    const again = installed.start('run');
+    await logged(again, 'Applied changes.');
+    await stopped(again);
+    expect(downloadsOf(feed)).toEqual([]);
+    await expectMirrored(installed, feed);
+  });
+
+  it('F09 keeps a second one away', async () => {
+    const { run, installed } = await running();
+    const second = await installed.run('run');
+    expect(second).toMatchObject({ exitCode: 75 });
+    expect(second.stderr).toContain(String(run.pid));
+    await stopped(run);
+  });
+
+  it('polls at once with SIGUSR2', async () => {
+    const { run, datasetOf, publishNext } = await running(SELDOM);
+    publishNext(datasetOf('permits'));
+    run.kill('SIGUSR2');
+    await logged(run, 'Applied changes.');
+    await stopped(run);
+  });
+});
+
+describe('with SIGHUP a daemon', () => {
+  it('starts anew with the configuration as it is by then, and goes on as before where that is wrong', async () => {
+    const { feed, datasetIds, datasetOf, publishNext } = await countyFeed();
+    const installed = await program({ feed, environment: QUICKLY });
+    const file = join(installed.home, 'work', 'feed-sync.yaml');
+    writeFileSync(file, `datasets:\n  include: ["${datasetOf('permits')}"]\n`);
+    const run = installed.start('run');
+    await logged(run, 'Loaded a snapshot.');
+    writeFileSync(file, 'datasets:\n  inclood: ["*"]\n');
+    run.kill('SIGHUP');
+    await logged(run, 'The new configuration cannot be used: it goes on as before.');
+    expect(run.stderr()).toContain('inclood');
+    publishNext(datasetOf('permits'));
+    await logged(run, 'Applied changes.');
+    writeFileSync(file, '');
+    run.kill('SIGHUP');
+    await logged(run, 'Loaded a snapshot.', datasetIds.length);
+    await stopped(run);
+    await expectMirrored(installed, feed);
+  });
+});
+
+describe('beside a daemon', () => {
+  it('a person who has a dataset loaded again is seen within a second', async () => {
+    const { feed, run, installed, datasetIds, datasetOf } = await running(SELDOM);
+    feed.requests.clear();
+    expect(await installed.run('resync', datasetOf('permits'))).toMatchObject({ exitCode: 0 });
+    await logged(run, 'Loaded a snapshot.', datasetIds.length + 1);
+    expect(new Set(downloadsOf(feed))).toEqual(new Set([datasetOf('permits')]));
+    await stopped(run);
+  });
+
+  it('a person who resumes a workspace has it asked again; nothing was asked before', async () => {
+    const { feed, run, installed, datasetOf, publishNext } = await running();
+    feed.keys.get(feed.apiKey).revoked = true;
+    publishNext(datasetOf('permits'));
+    await logged(run, 'Held: a person has to act.');
+    feed.requests.clear();
+    await new Promise((resolve) => setTimeout(resolve, 2_500));
+    expect(feed.requests.entries()).toEqual([]);
+    feed.keys.get(feed.apiKey).revoked = false;
+    expect(await installed.run('resume', '--workspace')).toMatchObject({ exitCode: 0 });
+    await logged(run, 'Applied changes.');
+    expect(operationsOf(feed)).toContain('subscriptions');
+    await stopped(run);
+    await expectMirrored(installed, feed);
+  });
+});
+
+describe('a daemon ends', () => {
+  it('with 77 where the key is refused and there is no mirror yet', async () => {
+    const { feed } = await countyFeed();
+    const installed = await program({ feed, environment: { ...QUICKLY, FEED_SYNC_API_KEY: 'wrong' } });
+    const ended = await installed.run('run');
+    expect(ended).toMatchObject({ exitCode: 77 });
+    expect(ended.stderr).toContain('feed-sync resume --workspace');
+    feed.requests.clear();
+    expect(await installed.run('run')).toMatchObject({ exitCode: 77 });
+    expect(feed.requests.entries()).toEqual([]);
+  });
+
+  it('with 78 where a subscription was never there', async () => {
+    const { feed } = await countyFeed();
+    const installed = await program({ feed, environment: { ...QUICKLY, FEED_SYNC_SUBSCRIPTIONS: 'sub_9' } });
+    expect(await installed.run('run')).toMatchObject({ exitCode: 78 });
+  });
+
+  it('in order while a download is under way, and goes on with it', async () => {
+    const { feed, datasetIds } = await countyFeed();
+    feed.faults.add({ match: { operation: 'file' }, act: { kind: 'drip', bytes: 10, everyMs: 100 } });
+    const installed = await program({ feed, environment: QUICKLY });
+    const run = installed.start('run');
+    await vi.waitFor(
+      () => expect(downloadsOf(feed).length).toBeGreaterThanOrEqual(datasetIds.length),
+      PATIENCE,
+    );
+    await stopped(run);
+    const again = installed.start('run');
+    await vi.waitFor(() => expectMirrored(installed, feed), PATIENCE);
+    await stopped(again);
+  });
+});
+
+describe('a statement of the mirror that never ends', () => {
+  const stuckIn = (mode: string) => ({
+    NODE_OPTIONS: `--import ${new URL('../support/stuck-mirror-child.ts', import.meta.url).href}`,
+    STUCK: mode,
+  });
+
+  it('is interrupted when nothing has moved for five minutes, and all goes on', async () => {
+    const { feed } = await countyFeed();
+    const installed = await program({ feed, environment: { ...QUICKLY, ...stuckIn('interruptible') } });
+    const run = installed.start('run');
+    await logged(run, 'Nothing moves any more: what is under way is interrupted.');
+    await logged(run, 'Following the subscriptions.', 2);
+    await vi.waitFor(() => expectMirrored(installed, feed), PATIENCE);
+    await stopped(run);
+  });
+
+  it('ends the process with 70 where it cannot be interrupted', async () => {
+    const { feed } = await countyFeed();
+    const installed = await program({ feed, environment: { ...QUICKLY, ...stuckIn('for ever') } });
+    expect(await installed.run('run')).toMatchObject({ exitCode: 70, signal: null });
+    const again = await installed.runWith({ NODE_OPTIONS: '' }, 'once');
+    expect(again).toMatchObject({ exitCode: 0 });
+    await expectMirrored(installed, feed);
+  });
+});

@@ -1,5 +1,6 @@
 /** The metrics: exact values after known traffic, what hostile ids become, and how many there are at most. */
 
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import {
   MAX_LABEL_CHARACTERS,
@@ -239,6 +240,25 @@ it('each have a help and a type, and names in base units', async () => {
     expect(text).toMatch(new RegExp(`^# HELP ${name} \\S.*\\.$`, 'm'));
     expect(name.endsWith('_total')).toBe(type === 'counter');
   }
+});
+
+it('are all in the README, with their types and labels', async () => {
+  const readme = readFileSync(new URL('../../src/daemon/server/README.md', import.meta.url), 'utf8');
+  const rows = [...readme.matchAll(/^\| (`[a-z_`, ]+`) \| (gauge|counter|histogram) \| ([a-z, ]*?) ?\|/gm)];
+  const documented = rows.flatMap(([, names = '', type, labels]) =>
+    [...names.matchAll(/`([a-z_]+)`/g)].map(([, name]) => `${name} ${type} ${labels}`),
+  );
+  const state = daemonState({
+    holds: [hold()],
+    tally: tally({ requests: new Map([['x', new Map([['200', 1]])]]) }),
+  });
+  const text = await createMetrics('1.2.3', new SteeredObserved()).render(state, SIZES);
+  const types = [...text.matchAll(/^# TYPE feed_sync_(\S+) (\S+)$/gm)];
+  const served = types.map(([, name, type]) => {
+    const labels = new RegExp(`^feed_sync_${name}\\{(.*)\\} `, 'm').exec(text)?.[1] ?? '';
+    return `${name} ${type} ${[...labels.matchAll(/([a-z]+)="/g)].map(([, label]) => label).join(', ')}`;
+  });
+  expect(documented.toSorted()).toEqual(served.toSorted());
 });
 
 describe('labels', () => {

@@ -2,6 +2,7 @@
 
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import { unreachable } from '../lib/assert.ts';
+import { shellWord } from '../lib/shell-word.ts';
 import { formatCount } from '../lib/units.ts';
 import {
   CommandRefusedError,
@@ -43,7 +44,7 @@ export function waysOut({ status, scope }: Pick<Refusal, 'status' | 'scope'>): r
 
 /** When content that was found bad is fetched again. `moment`: in words. */
 export function tellRetryOfContent(datasetId: string, moment: string): string {
-  return `→ The same content is not fetched again before ${moment}, unless you ask: feed-sync resume --dataset ${printable(datasetId)}`;
+  return `→ The same content is not fetched again before ${moment}, unless you ask: feed-sync resume --dataset ${shellWord(datasetId)}`;
 }
 
 /** The service's words are marked as such. */
@@ -103,9 +104,9 @@ function resumeOptions(scope: RefusalScope): string {
     case 'workspace':
       return '--workspace (or give another key)';
     case 'subscription':
-      return `--subscription ${printable(scope.subscriptionId)}`;
+      return `--subscription ${shellWord(scope.subscriptionId)}`;
     case 'dataset':
-      return `--dataset ${printable(scope.datasetId)}`;
+      return `--dataset ${shellWord(scope.datasetId)}`;
     case 'retirement':
       return '--retire';
     default:

@@ -5,6 +5,7 @@
 
 import type { HeldDataset } from '../destination/destination.ts';
 import type { CountedDataset, CountedKeys, StrayColumn } from '../destination/duckdb/count-tables.ts';
+import { shellWord } from '../lib/shell-word.ts';
 import { formatCount } from '../lib/units.ts';
 import type { Version } from '../model/version.ts';
 
@@ -143,7 +144,7 @@ export function differencesFromService(
 }
 
 function reload(datasetId: string): string {
-  return `feed-sync resync ${datasetId}`;
+  return `feed-sync resync ${shellWord(datasetId)}`;
 }
 
 function rows(count: number): string {

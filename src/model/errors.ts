@@ -3,6 +3,8 @@
  * by a person (`hint`). The message says what happened, to what and why; nobody decides anything by its text.
  */
 
+import { shellWord } from '../lib/shell-word.ts';
+
 /**
  * - `retry`: passes by itself; tried again later.
  * - `reload`: the position is lost; start again from the manifest.
@@ -139,7 +141,7 @@ export class BadChangesError extends DataError {
 
   /** `message` names version, page, column and value. */
   constructor(datasetId: string, version: number, message: string) {
-    super(message, { hint: `To load the snapshot instead: feed-sync resync ${datasetId}` });
+    super(message, { hint: `To load the snapshot instead: feed-sync resync ${shellWord(datasetId)}` });
     this.datasetId = datasetId;
     this.version = version;
   }

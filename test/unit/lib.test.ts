@@ -1,5 +1,6 @@
 /** The small tools that know nothing of the domain. */
 
+import { spawnSync } from 'node:child_process';
 import { format, inspect } from 'node:util';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
@@ -9,6 +10,7 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { durable, observeDurableEffects } from '../../src/lib/durable.ts';
 import { systemRandom } from '../../src/lib/random.ts';
 import { Secret } from '../../src/lib/secret.ts';
+import { shellWord } from '../../src/lib/shell-word.ts';
 import {
   formatBytes,
   formatCount,
@@ -246,5 +248,42 @@ describe('the clock', () => {
     await systemClock.sleep(5);
     expect(systemClock.monotonicMs()).toBeGreaterThan(before);
     expect(Math.abs(systemClock.now().getTime() - Date.now())).toBeLessThan(60_000);
+  });
+});
+
+describe('a word of a shell (F38)', () => {
+  it.each([
+    ['us-tx-travis-parcels', 'us-tx-travis-parcels'],
+    ['a/b:c,d=1@2%3+4.5', 'a/b:c,d=1@2%3+4.5'],
+    ['', "''"],
+    ['two words', "'two words'"],
+    ['it\'s $(reboot); `x` \\ "y"', `'it'\\''s $(reboot); \`x\` \\ "y"'`],
+    ['日本', "'日本'"],
+    ["a\nb\u001b[31m'\\", "$'a\\u000ab\\u001b[31m\\'\\\\'"],
+  ])('%j is %s', (text, word) => {
+    expect(shellWord(text)).toBe(word);
+  });
+
+  it('is what it was once a shell has read it', () => {
+    const texts = [
+      "it's",
+      '$(echo x)',
+      '`x`',
+      'a\nb',
+      "\u001b'\\",
+      '*',
+      '!',
+      '~',
+      '-rf',
+      '😀 é',
+      '"',
+      ';&|<>',
+      '\u0085',
+    ];
+    const { stdout } = spawnSync('bash', ['-c', `printf '%s\\0' ${texts.map(shellWord).join(' ')}`], {
+      encoding: 'utf8',
+      env: { LC_ALL: 'C.UTF-8' },
+    });
+    expect(stdout.split('\0').slice(0, -1)).toEqual(texts);
   });
 });

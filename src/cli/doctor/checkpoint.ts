@@ -7,6 +7,7 @@ import {
   examineCheckpoint,
   MAX_EXAMINED_BYTES,
 } from '../../checkpoint/sqlite/examine.ts';
+import { shellWord } from '../../lib/shell-word.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
 import { OLD_POSITION_MS } from '../../sync/follow-log.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
@@ -144,7 +145,7 @@ function failureFindings(failures: readonly Failure[]): readonly Finding[] {
     const found = `${datasetId}: ${message}\nTried again after ${tellMoment(retryAt.toISOString())}.`;
     const hints = [
       ...(hint === null ? [] : [hint]),
-      `To have it tried at the next catch-up: feed-sync resume --dataset ${datasetId}`,
+      `To have it tried at the next catch-up: feed-sync resume --dataset ${shellWord(datasetId)}`,
     ];
     return trouble('failed', found, exitCodeOfFailure(failure), ...hints);
   });

@@ -1,6 +1,7 @@
 /** Which subscriptions the key sees, which of them are chosen, and which are gone. Pure. */
 
 import type { Configuration } from '../../configuration/configuration.ts';
+import { shellWord } from '../../lib/shell-word.ts';
 import { formatCount } from '../../lib/units.ts';
 import type { Subscription } from '../../model/subscription.ts';
 import { refuseForeignMirror } from '../../sync/ownership.ts';
@@ -84,7 +85,7 @@ function missingFinding(id: string, seen: readonly Subscription[]): Finding {
     id,
     found,
     EXIT_CODES.personMustAct,
-    `When it is there again: feed-sync resume --subscription ${id}`,
-    `To give it up, and retire what only it holds: feed-sync forget --subscription ${id}`,
+    `When it is there again: feed-sync resume --subscription ${shellWord(id)}`,
+    `To give it up, and retire what only it holds: feed-sync forget --subscription ${shellWord(id)}`,
   );
 }

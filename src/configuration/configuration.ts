@@ -8,11 +8,20 @@ export interface LocalConfiguration {
   /** Globs on dataset ids (`*` stands for any text). All of them: include `*`, exclude nothing. */
   readonly datasets: { readonly include: readonly string[]; readonly exclude: readonly string[] };
   readonly dataDirectory: string;
-  readonly destination: { readonly path: string };
+  readonly destination: {
+    readonly path: string;
+    /** The copy for readers that stay open, and how often `run` makes one at most; null: none. */
+    readonly publish: { readonly path: string; readonly everyMs: number } | null;
+  };
   readonly checkpoint: { readonly path: string };
   /** How long a write waits for a reader of the mirror. */
   readonly lock: { readonly waitMs: number };
   readonly duckdb: { readonly memoryLimitBytes: number; readonly threads: number };
+  readonly hooks: {
+    /** The program and its words, run after commits; null: none. */
+    readonly afterCommit: readonly string[] | null;
+    readonly timeoutMs: number;
+  };
   /** The file of the webhooks' secrets; null: none. */
   readonly webhook: { readonly secretFile: string | null };
   readonly log: { readonly level: LogLevel; readonly format: LogFormat };

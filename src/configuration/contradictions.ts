@@ -20,6 +20,11 @@ export function contradictions(resolution: Resolution): readonly Problem[] {
   ) {
     blame('checkpoint.path', 'is the same file as destination.path; give each its own');
   }
+  for (const key of ['destination.path', 'checkpoint.path'] as const) {
+    if (!have(key, 'destination.publish')) continue;
+    if (resolvedValue(resolution, 'destination.publish') !== resolvedValue(resolution, key)) continue;
+    blame('destination.publish', `is the same file as ${key}; a copy needs a file of its own`);
+  }
   if (
     have('retry.baseDelay', 'retry.maxDelay') &&
     resolvedValue(resolution, 'retry.baseDelay') > resolvedValue(resolution, 'retry.maxDelay')

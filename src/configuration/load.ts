@@ -114,16 +114,25 @@ export function localPart(resolution: Resolution): LocalConfiguration {
       exclude: resolvedValue(resolution, 'datasets.exclude'),
     },
     dataDirectory: resolvedValue(resolution, 'dataDir'),
-    destination: { path: resolvedValue(resolution, 'destination.path') },
+    destination: { path: resolvedValue(resolution, 'destination.path'), publish: publishOf(resolution) },
     checkpoint: { path: resolvedValue(resolution, 'checkpoint.path') },
     lock: { waitMs: resolvedValue(resolution, 'lock.wait') },
     duckdb: {
       memoryLimitBytes: resolvedValue(resolution, 'duckdb.memoryLimit'),
       threads: resolvedValue(resolution, 'duckdb.threads'),
     },
+    hooks: {
+      afterCommit: resolvedValue(resolution, 'hooks.afterCommit'),
+      timeoutMs: resolvedValue(resolution, 'hooks.timeout'),
+    },
     webhook: { secretFile: resolvedValue(resolution, 'webhook.secretFile') },
     log: { level: resolvedValue(resolution, 'log.level'), format: resolvedValue(resolution, 'log.format') },
   };
+}
+
+function publishOf(resolution: Resolution): LocalConfiguration['destination']['publish'] {
+  const path = resolvedValue(resolution, 'destination.publish');
+  return path === null ? null : { path, everyMs: resolvedValue(resolution, 'destination.publishEvery') };
 }
 
 export function servicePart(resolution: Resolution, apiKey: Secret): ServiceConfiguration {

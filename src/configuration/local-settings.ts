@@ -4,6 +4,7 @@
  */
 
 import { join } from 'node:path';
+import { command } from './command.ts';
 import { choice, count, duration, list, path, size } from './kinds.ts';
 import { datasetGlob } from './service-kinds.ts';
 import {
@@ -41,6 +42,28 @@ export const localSettings = {
     kind: path('file'),
     default: derived('mirror.duckdb in dataDir', inDataDirectory('mirror.duckdb')),
     description: 'The DuckDB file that is the mirror.',
+  },
+  'destination.publish': {
+    kind: path('file'),
+    default: absent('no copy', null, '/srv/feeds/parcels.duckdb'),
+    description:
+      'Where a copy of the mirror is renamed into place after commits, for readers that stay open.',
+  },
+  'destination.publishEvery': {
+    kind: duration({ min: '1s', max: '30d' }),
+    default: written('1m'),
+    description: 'How often run publishes a copy at most.',
+  },
+  'hooks.afterCommit': {
+    kind: command,
+    default: absent('none', null, '["./refresh.sh", "--all"]'),
+    description:
+      'The command that is run after commits, with what changed as JSON on its standard input; without a shell.',
+  },
+  'hooks.timeout': {
+    kind: duration({ min: '1s', max: '24h' }),
+    default: written('5m'),
+    description: 'How long that command may take before it and all that it started is ended.',
   },
   'checkpoint.path': {
     kind: path('file'),

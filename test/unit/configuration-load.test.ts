@@ -30,7 +30,7 @@ describe('the defaults', () => {
       schemaChanges: 'reload',
       removedDatasets: 'archive',
       dataDirectory: '/home/ann/data',
-      destination: { path: '/home/ann/data/mirror.duckdb' },
+      destination: { path: '/home/ann/data/mirror.duckdb', publish: null },
       checkpoint: { path: '/home/ann/data/checkpoint.sqlite' },
       downloads: { allowedOrigins: [] },
       http: { timeoutMs: 30_000, connections: 8, maxJsonBytes: 64e6, maxRetryAfterMs: 900_000 },
@@ -39,6 +39,7 @@ describe('the defaults', () => {
       disk: { reserveBytes: 1e9 },
       status: { listen: { host: '127.0.0.1', port: 9464 } },
       duckdb: { memoryLimitBytes: 8e9, threads: 4 },
+      hooks: { afterCommit: null, timeoutMs: 300_000 },
       webhook: { secretFile: null },
       log: { level: 'info', format: 'json' },
     } satisfies Configuration);
@@ -199,10 +200,11 @@ describe('the local part', () => {
     expect(configuration).toEqual({
       datasets: { include: ['*'], exclude: [] },
       dataDirectory: '/home/ann/data',
-      destination: { path: '/home/ann/data/mirror.duckdb' },
+      destination: { path: '/home/ann/data/mirror.duckdb', publish: null },
       checkpoint: { path: '/home/ann/data/checkpoint.sqlite' },
       lock: { waitMs: 60_000 },
       duckdb: { memoryLimitBytes: 8e9, threads: 4 },
+      hooks: { afterCommit: null, timeoutMs: 300_000 },
       webhook: { secretFile: null },
       log: { level: 'info', format: 'json' },
     });
@@ -251,6 +253,13 @@ describe('the error', () => {
     expect(problemsOf(() => load({ files, flags }))).toEqual([
       'checkpoint.path is the same file as destination.path; give each its own (flag --checkpoint-path)',
       `retry.baseDelay is '1m', longer than retry.maxDelay, 30s (file ${FILE}:4)`,
+    ]);
+  });
+
+  it('gives a published copy a file of its own', () => {
+    const flags = { '--destination-path': 'x.db', '--destination-publish': './x.db' };
+    expect(problemsOf(() => load({ flags }))).toEqual([
+      'destination.publish is the same file as destination.path; a copy needs a file of its own (flag --destination-publish)',
     ]);
   });
 

@@ -113,6 +113,36 @@ describe('wrong types in the file', () => {
   });
 });
 
+describe('the command after commits', () => {
+  const ofFlag = (text: string) => read('--hooks-after-commit', text, ({ hooks }) => hooks.afterCommit);
+  const ofFile = (value: string) =>
+    loadFile(`hooks:\n  afterCommit: ${value}`).configuration.hooks.afterCommit;
+
+  it('is words, parted by white space in a flag and a variable, a list in the file', () => {
+    expect(ofFlag(' dbt  run --select\tparcels')).toEqual(['dbt', 'run', '--select', 'parcels']);
+    expect(ofFile('["dbt", "run with", "$HOME;"]')).toEqual(['dbt', 'run with', '$HOME;']);
+    expect(ofFile('dbt run')).toEqual(['dbt', 'run']);
+  });
+
+  it('is found from where paths start, and in PATH where it has no slash', () => {
+    expect(ofFlag('./refresh.sh ./x')).toEqual(['/home/ann/refresh.sh', './x']);
+    expect(ofFile('["bin/refresh"]')).toEqual(['/home/ann/bin/refresh']);
+  });
+
+  it.each([
+    [
+      '[]',
+      'hooks.afterCommit names no program; write a list of words, for example ["./refresh.sh", "--all"]',
+    ],
+    ['7', 'hooks.afterCommit is no command; write a list of words, for example ["./refresh.sh", "--all"]'],
+    ['["a", 7]', 'hooks.afterCommit has a word 2 that is not text; write it in quotes'],
+    ['["~/a"]', "hooks.afterCommit is '~/a', and ~ has no meaning here; write the whole path"],
+    ['["a", "\\0"]', "hooks.afterCommit has the word '\\u0000', which no command can hold"],
+  ])('refuses %s', (value, trouble) => {
+    expect(troubleInFile(`hooks:\n  afterCommit: ${value}`)).toBe(trouble);
+  });
+});
+
 describe('where the status server listens', () => {
   it.each([
     ['off', null],

@@ -1,8 +1,8 @@
 /** What a dry run foresees, as data: the shape of `once --dry-run --json`; fields are only ever added. Pure. */
 
 import type { ForeseenStep } from '../sync/foresee.ts';
+import { type HoldStatus, holdStatus } from '../sync/hold-status.ts';
 import type { CatchUpResult, DatasetResult } from '../sync/result.ts';
-import { type HoldStatus, holdStatus } from './status-troubles.ts';
 import { type TroubleMet, troubleMet } from './trouble-met.ts';
 
 export interface DryRun {

@@ -3,11 +3,12 @@
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import type { HeldDataset } from '../destination/destination.ts';
 import type { Want } from '../model/want.ts';
+import { holdStatus } from '../sync/hold-status.ts';
 import { holdOfEveryMember } from '../sync/holds.ts';
 import { needOf, owesResync, pendingReloads } from '../sync/need.ts';
 import { retirementReason } from '../sync/retirement.ts';
 import { type Known, stateOf } from '../sync/state.ts';
-import { failureStatus, holdOfDataset, holdOfSubscription, holdStatus } from './status-troubles.ts';
+import { failureStatus, holdOfDataset, holdOfSubscription } from './status-troubles.ts';
 import type { CheckpointContent, DatasetStatus, RetirementStatus } from './status-view.ts';
 
 export interface DatasetsInput {

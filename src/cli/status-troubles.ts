@@ -2,19 +2,7 @@
 
 import type { Failure, Hold } from '../checkpoint/checkpoint.ts';
 import type { RefusalScope } from '../model/errors.ts';
-
-export interface HoldStatus {
-  readonly scope: RefusalScope['kind'];
-  /** Of the subscription or the dataset; null for the other scopes. */
-  readonly id: string | null;
-  readonly operation: string;
-  /** Null where it was no answer of the service: code and message are then feed-sync's own. */
-  readonly status: number | null;
-  readonly code: string | null;
-  readonly message: string;
-  readonly links: Readonly<Record<string, string>>;
-  readonly since: string;
-}
+import type { HoldStatus } from '../sync/hold-status.ts';
 
 export interface FailureStatus {
   readonly error: string;
@@ -26,22 +14,6 @@ export interface FailureStatus {
   readonly retryAt: string;
   /** Whether content of the service was found bad. */
   readonly isOfContent: boolean;
-}
-
-export function holdStatus({
-  refusal: { scope, operation, status, code, message, links },
-  heldAt,
-}: Hold): HoldStatus {
-  return {
-    scope: scope.kind,
-    id: idOf(scope),
-    operation,
-    status,
-    code,
-    message,
-    links: Object.fromEntries(links),
-    since: heldAt.toISOString(),
-  };
 }
 
 /** Its own, not that of its subscriptions. */
@@ -77,18 +49,6 @@ export function failureStatus(failure: Failure): FailureStatus {
   const { error, message, hint, attempts, contents } = failure;
   const [failedAt, retryAt] = [failure.failedAt.toISOString(), failure.retryAt.toISOString()];
   return { error, message, hint, attempts, failedAt, retryAt, isOfContent: contents.length > 0 };
-}
-
-function idOf(scope: RefusalScope): string | null {
-  switch (scope.kind) {
-    case 'subscription':
-      return scope.subscriptionId;
-    case 'dataset':
-      return scope.datasetId;
-    case 'workspace':
-    case 'retirement':
-      return null;
-  }
 }
 
 function scopeOf(kind: RefusalScope['kind'], id: string): RefusalScope {

@@ -2,11 +2,12 @@
 
 import type { Failure, Followed, Hold } from '../checkpoint/checkpoint.ts';
 import type { Want } from '../model/want.ts';
+import { type HoldStatus, holdStatus } from '../sync/hold-status.ts';
 import type { Need } from '../sync/need.ts';
 import type { DatasetStateKind } from '../sync/state.ts';
 import { type MirrorSeen, tablesOf } from './mirror-seen.ts';
 import { datasetsOf } from './status-datasets.ts';
-import { type FailureStatus, type HoldStatus, holdOfSubscription, holdStatus } from './status-troubles.ts';
+import { type FailureStatus, holdOfSubscription } from './status-troubles.ts';
 
 export interface Status {
   readonly dataDirectory: string;

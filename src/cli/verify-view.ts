@@ -6,8 +6,8 @@ import type { Hold } from '../checkpoint/checkpoint.ts';
 import type { CountedDataset } from '../destination/duckdb/count-tables.ts';
 import { FeedSyncError } from '../model/errors.ts';
 import type { Version } from '../model/version.ts';
+import { type HoldStatus, holdStatus } from '../sync/hold-status.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from './exit-codes.ts';
-import { type HoldStatus, holdStatus } from './status-troubles.ts';
 import { type TroubleMet, troubleMet } from './trouble-met.ts';
 import {
   type Difference,

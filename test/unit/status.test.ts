@@ -4,11 +4,12 @@ import { describe, expect, it } from 'vitest';
 import type { Hold } from '../../src/checkpoint/checkpoint.ts';
 import type { MirrorSeen } from '../../src/cli/mirror-seen.ts';
 import { renderStatus } from '../../src/cli/status-text.ts';
-import { holdOf, holdStatus } from '../../src/cli/status-troubles.ts';
+import { holdOf } from '../../src/cli/status-troubles.ts';
 import { type CheckpointContent, statusOf } from '../../src/cli/status-view.ts';
 import type { HeldDataset } from '../../src/destination/destination.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
 import type { Want } from '../../src/model/want.ts';
+import { holdStatus } from '../../src/sync/hold-status.ts';
 import { failure, hold, id, NOW, refusal, table, want } from '../support/sync-values.ts';
 
 const EARLIER = new Date('2026-02-28T12:00:00.000Z');

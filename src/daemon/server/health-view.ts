@@ -1,6 +1,6 @@
 /** What `/healthz` tells, as data. Pure. Fields are only ever added. */
 
-import type { Hold } from '../../checkpoint/checkpoint.ts';
+import { holdStatus } from '../../sync/hold-status.ts';
 import type { DaemonState, DatasetState, StandingTrouble, SubscriptionState } from '../state.ts';
 import type { Reason } from './health.ts';
 import { mostPressing } from './labels.ts';
@@ -27,7 +27,7 @@ export function healthView(state: DaemonState, version: string) {
     /** The most pressing of those that are not where they should be. */
     datasetsBehind: mostPressing(datasets.filter(isUnsettled), MAX_NAMED_DATASETS).map(datasetView),
     troubles: state.troubles.map(troubleView),
-    holds: state.holds.filter(({ refusal }) => refusal.scope.kind !== 'dataset').map(holdView),
+    holds: state.holds.filter(({ refusal }) => refusal.scope.kind !== 'dataset').map(holdStatus),
   };
 }
 
@@ -81,21 +81,6 @@ function datasetView(dataset: DatasetState) {
 
 function troubleView({ of, error, message, hint, since, attempts, isStall }: StandingTrouble) {
   return { of, error, message, hint, since: since.toISOString(), attempts, isStall };
-}
-
-function holdView({ refusal, heldAt }: Hold) {
-  const { scope, operation, status, code, message, links } = refusal;
-  const id = scope.kind === 'subscription' ? scope.subscriptionId : null;
-  return {
-    scope: scope.kind,
-    id,
-    operation,
-    status,
-    code,
-    message,
-    links: Object.fromEntries(links),
-    since: heldAt.toISOString(),
-  };
 }
 
 function isoOrNull(at: Date | null): string | null {

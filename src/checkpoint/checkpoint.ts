@@ -8,6 +8,7 @@
 import type { RememberedContract } from '../model/contract.ts';
 import type { Refusal, RefusalScope } from '../model/errors.ts';
 import type { EventId } from '../model/event.ts';
+import type { HistoryPosition } from '../model/history.ts';
 import type { FollowStep, Want } from '../model/want.ts';
 
 /** What can be read of a checkpoint. */
@@ -33,6 +34,9 @@ export interface CheckpointReader {
 
   /** Those that were added from here, the newest first. The service has no list of them. */
   webhooks(): readonly KeptWebhook[];
+
+  /** Of the command that is run after commits. */
+  hook(): HookRecord;
 
   /** The newest lines first. */
   recentJournal(limit: number): readonly JournalEntry[];
@@ -105,6 +109,11 @@ export interface Checkpoint extends CheckpointReader {
    */
   rememberDelivery(deliveryId: string, at: Date): boolean;
 
+  /** The command that is run after commits was told of everything up to there: it fails no more. */
+  hookTold(position: HistoryPosition, at: Date): void;
+  /** It failed, and is to be told again. */
+  hookFailed(message: string, at: Date): void;
+
   /** A line of what was done. The oldest lines are dropped past a limit. */
   journal(entry: JournalEntry): void;
 }
@@ -147,6 +156,15 @@ export interface KeptWebhook {
   readonly webhookId: string;
   readonly url: string;
   readonly createdAt: Date;
+}
+
+export interface HookRecord {
+  /** Up to where in the mirror's history it was told; null: of nothing yet. */
+  readonly told: HistoryPosition | null;
+  /** When it was last told of something; null: never. */
+  readonly toldAt: Date | null;
+  /** Null: its last run did not fail. */
+  readonly failure: { readonly message: string; readonly attempts: number; readonly failedAt: Date } | null;
 }
 
 export interface JournalEntry {

@@ -33,7 +33,12 @@ const SCOPES = [
 ] as const;
 
 /** What each format added: content of format n is filled by the first n functions. */
-const FILLS: readonly ((checkpoint: Checkpoint) => void)[] = [fillFormat1, fillFormat2, fillFormat3];
+const FILLS: readonly ((checkpoint: Checkpoint) => void)[] = [
+  fillFormat1,
+  fillFormat2,
+  fillFormat3,
+  fillFormat4,
+];
 
 /** A reload that a file of format 1 holds does not say when it was asked for. */
 const LONG_AGO = new Date(0);
@@ -87,6 +92,11 @@ function fillFormat3(checkpoint: Checkpoint): void {
   checkpoint.rememberDelivery("msg_'1", NOON);
 }
 
+function fillFormat4(checkpoint: Checkpoint): void {
+  checkpoint.hookTold({ lines: 7, last: "parcels' changes 3" }, NOON);
+  checkpoint.hookFailed("it ended with 1: can't", NOON);
+}
+
 function contentOf(checkpoint: CheckpointReader) {
   return {
     contract: checkpoint.rememberedContract(),
@@ -96,6 +106,7 @@ function contentOf(checkpoint: CheckpointReader) {
     holds: checkpoint.holds(),
     failures: checkpoint.failures(),
     webhooks: checkpoint.webhooks(),
+    hook: checkpoint.hook(),
     journal: checkpoint.recentJournal(10),
   };
 }

@@ -133,8 +133,21 @@ const FORMAT_3 = `
   ) STRICT;
 `;
 
+/** What the command that is run after commits was told of the mirror's history, and how its last run failed. */
+const FORMAT_4 = `
+  CREATE TABLE hook (
+    singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+    told_lines INTEGER NOT NULL,
+    told_last TEXT NOT NULL,
+    told_at TEXT,
+    attempts INTEGER NOT NULL,
+    failed_at TEXT,
+    message TEXT
+  ) STRICT;
+`;
+
 /** Entry n leads from format n to format n + 1. Format 0 is an empty file. */
-const MIGRATIONS: readonly string[] = [FORMAT_1, FORMAT_2, FORMAT_3];
+const MIGRATIONS: readonly string[] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4];
 
 export const CURRENT_FORMAT = MIGRATIONS.length;
 

@@ -10,6 +10,7 @@ import { type DeliveriesTable, deliveriesTable } from './deliveries.ts';
 import { type FailuresTable, failuresTable } from './failures.ts';
 import { type ForgottenTable, forgottenTable } from './forgotten.ts';
 import { type HoldsTable, holdsTable } from './holds.ts';
+import { type HookTable, hookTable } from './hook.ts';
 import { type JournalTable, journalTable } from './journal.ts';
 import { type SubscriptionsTable, subscriptionsTable } from './subscriptions.ts';
 import { whole } from './text.ts';
@@ -25,6 +26,7 @@ export interface Tables {
   readonly failures: FailuresTable;
   readonly webhooks: WebhooksTable;
   readonly deliveries: DeliveriesTable;
+  readonly hook: HookTable;
   readonly journal: JournalTable;
 }
 
@@ -39,6 +41,7 @@ export function tablesOf({ database }: Connection): Tables {
     failures: failuresTable(database),
     webhooks: webhooksTable(database),
     deliveries: deliveriesTable(database),
+    hook: hookTable(database),
     journal: journalTable(database),
   };
 }
@@ -54,6 +57,7 @@ export function readingOperations(connection: Connection, tables: Tables): Check
     failures: () => connection.read(() => tables.failures.all()),
     failure: (datasetId) => connection.read(() => tables.failures.one(datasetId)),
     webhooks: () => connection.read(() => tables.webhooks.all()),
+    hook: () => connection.read(() => tables.hook.get()),
     recentJournal: (limit) => connection.read(() => tables.journal.newest(limit)),
     othersStored: () => connection.othersStored(),
     close: () => connection.close(),
@@ -109,6 +113,12 @@ function operationsOfTheProgram(
     },
     rememberDelivery: (deliveryId, at) =>
       durable('checkpoint.remember-delivery', () => transaction(() => tables.deliveries.add(deliveryId, at))),
+    hookTold(position, at) {
+      durable('checkpoint.hook-told', () => transaction(() => tables.hook.told(position, at)));
+    },
+    hookFailed(message, at) {
+      durable('checkpoint.hook-failed', () => transaction(() => tables.hook.failed(message, at)));
+    },
     journal(entry) {
       durable('checkpoint.journal', () => transaction(() => tables.journal.append(entry)));
     },

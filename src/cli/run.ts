@@ -40,7 +40,7 @@ class Runner {
   readonly #configure: Configure;
   readonly #version: string;
   readonly #context: Context;
-  readonly #log: Log;
+  #log: Log;
   readonly #notifier: Notifier;
   #configuration: Configuration;
   /** What to start anew with. */
@@ -129,6 +129,7 @@ class Runner {
       try {
         const opened = await this.#openWith(next);
         this.#configuration = next;
+        this.#log = logFor(next, this.#context.terminal);
         return opened;
       } catch (error) {
         this.#tellWrong(error);

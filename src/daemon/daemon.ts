@@ -15,9 +15,9 @@ import { isBehind, knownDataset, knownDatasets } from '../sync/known-datasets.ts
 import type { Parts } from '../sync/parts.ts';
 import type { DatasetResult } from '../sync/result.ts';
 import type { Activity } from './activity.ts';
+import { ExpiryWarnings } from './expiry-warnings.ts';
 import { Following } from './following.ts';
 import { HoldLog } from './hold-log.ts';
-import { cursorAgeMs, dueExpiryWarningMs } from './liveness.ts';
 import type { Notifier } from './notify.ts';
 import { Session, type Timing } from './session.ts';
 import type { DaemonState, Happening, Observed, Observer, SubscriptionState } from './state.ts';
@@ -27,13 +27,14 @@ import { Working } from './working.ts';
 
 /** The loop goes round this often at least: what a person decides is seen within a second. */
 const TICK_MS = 500;
+/** A loop that did not go round for so long was not let. */
+const ASLEEP_MS = 60_000;
 /** What is under way has so long to end when the daemon ends. */
 export const DRAIN_LIMIT_MS = 25_000;
 /** And so long where nothing of it moved any more. */
 export const GRACE_MS = 30_000;
 /** The service manager is told how things stand this often at most. */
 const SENTENCE_EVERY_MS = 5_000;
-const DAY_MS = 86_400_000;
 
 /** How it ended. */
 export type End =
@@ -62,6 +63,7 @@ export class Daemon implements Observed {
   readonly #following: Following;
   readonly #working: Working;
   readonly #holdLog: HoldLog;
+  readonly #expiryWarnings: ExpiryWarnings;
   readonly #notifier: Notifier;
   readonly #behindSince = new Map<string, Date>();
   readonly #stoodSince = new Map<string, Pick<SubscriptionState, 'standing' | 'standingSince'>>();
@@ -82,6 +84,7 @@ export class Daemon implements Observed {
     this.#activity = this.#session.activity;
     this.#notifier = notifier;
     this.#holdLog = new HoldLog(parts.log);
+    this.#expiryWarnings = new ExpiryWarnings(this.#session);
     this.#othersStored = parts.checkpoint.othersStored();
     this.#wentRoundMs = this.#session.nowMs();
     this.#following = new Following({
@@ -155,7 +158,7 @@ export class Daemon implements Observed {
 
   /** Trouble of the checkpoint in here is trouble of the run: the next round tries again. */
   #goRound(): void {
-    this.#wentRoundMs = this.#session.nowMs();
+    this.#noteRound(this.#session.nowMs());
     try {
       this.#seePerson();
       const holds = standingHolds(this.#session.parts);
@@ -165,7 +168,7 @@ export class Daemon implements Observed {
       this.#following.begin(holds);
       this.#working.fill();
       this.#noteCaughtUp();
-      this.#warnOfExpiry();
+      this.#expiryWarnings.look();
       this.#session.over('loop');
     } catch (error) {
       this.#session.met('loop', error);
@@ -173,6 +176,12 @@ export class Daemon implements Observed {
     this.#session.troubles.look(this.#session.nowMs());
     this.#watch();
     this.#tellNotifier();
+  }
+
+  /** A process that was stopped for a while, with its machine or by itself, did not stand still meanwhile. */
+  #noteRound(nowMs: number): void {
+    if (nowMs - this.#wentRoundMs > ASLEEP_MS) this.#session.planned(0);
+    this.#wentRoundMs = nowMs;
   }
 
   async #pause(): Promise<void> {
@@ -251,26 +260,6 @@ export class Daemon implements Observed {
     }
     if (this.#caughtUpAt !== null || this.#following.audits.lastAt === null) return;
     if (this.#working.isIdle && !agenda.isDue(this.#session.nowMs())) this.#caughtUpAt = now;
-  }
-
-  #warnOfExpiry(): void {
-    const { checkpoint, clock, log } = this.#session.parts;
-    for (const followed of checkpoint.followed().values()) {
-      const followee = this.#following.followees.get(followed.subscriptionId);
-      if (followee === undefined) continue;
-      const ageMs = cursorAgeMs(followed, clock.now());
-      const due = dueExpiryWarningMs(ageMs, followee.warnedMs);
-      if (ageMs === 0 || due === null) {
-        if (ageMs < DAY_MS) followee.warnedMs = null;
-        continue;
-      }
-      followee.warnedMs = due;
-      const { subscriptionId: subscription, cursor, cursorAt: since } = followed;
-      log.warn(
-        { subscription, position: cursor?.text ?? null, since, daysLeft: due / DAY_MS },
-        'No event has come for long: once the position in the log expires, tables that changes led on are loaded again.',
-      );
-    }
   }
 
   #watch(): void {

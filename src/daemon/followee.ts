@@ -30,8 +30,6 @@ export class Followee {
   movedMs: number;
   /** The newest event that is known to be in the log. */
   head: EventId | null = null;
-  /** Of how long before the end of the position the last warning was. */
-  warnedMs: number | null = null;
 
   constructor(record: Subscription, random: Random, nowMs: number) {
     this.id = record.id;

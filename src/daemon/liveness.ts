@@ -5,8 +5,7 @@
  * Idle and stalled are told apart by work that is left: idle has none, stalled has and gets nowhere.
  */
 
-import type { Followed } from '../checkpoint/checkpoint.ts';
-import { EVENTS_KEPT_MS } from '../sync/follow-log.ts';
+import { EVENTS_KEPT_MS } from '../sync/position-age.ts';
 import type { Standing } from './state.ts';
 
 /** Behind, and nothing has moved for so long: a person should look. */
@@ -38,32 +37,12 @@ export function standingOf({ isHeld, isFailing, isAtHead, hasWorkLeft, sinceMove
 }
 
 /**
- * How old the position in a log is, against the time for which the service keeps events. 0 where nothing can expire: the
- * log is read from its start. The clock of the machine may have been wrong when the position was stored.
+ * The warning that is due at this age of a position: how long before the end it is of. `given`: it was given, `warned`
+ * being the last one. `none`: the end is far, also where an event has moved the position since the last warning.
  */
-export function cursorAgeMs(
-  followed: Pick<Followed, 'cursor' | 'cursorAt' | 'quietReadAt'>,
-  now: Date,
-): number {
-  if (followed.cursor === null || followed.quietReadAt !== null) return 0;
-  return Math.max(0, now.getTime() - followed.cursorAt.getTime());
-}
-
-/** When the service keeps the position no more, unless an event moves it. Null: nothing can expire. */
-export function cursorExpiresAt(
-  followed: Pick<Followed, 'cursor' | 'cursorAt' | 'quietReadAt'>,
-): Date | null {
-  if (followed.cursor === null || followed.quietReadAt !== null) return null;
-  return new Date(followed.cursorAt.getTime() + EVENTS_KEPT_MS);
-}
-
-/**
- * The warning that is due at this age: how long before the end it is of. Null: none, or `warned`, the last one that was
- * given, was of the same time or a later one.
- */
-export function dueExpiryWarningMs(ageMs: number, warned: number | null): number | null {
+export function dueExpiryWarningMs(ageMs: number, warned: number | null): number | 'given' | 'none' {
   const leftMs = EVENTS_KEPT_MS - ageMs;
-  const due = EXPIRY_WARNINGS_MS.findLast((beforeMs) => leftMs <= beforeMs) ?? null;
-  if (due === null || (warned !== null && warned <= due)) return null;
-  return due;
+  const due = EXPIRY_WARNINGS_MS.findLast((beforeMs) => leftMs <= beforeMs);
+  if (due === undefined) return 'none';
+  return warned !== null && warned <= due ? 'given' : due;
 }

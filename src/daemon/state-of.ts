@@ -6,11 +6,12 @@ import { silentLog } from '../lib/log.ts';
 import type { Want } from '../model/want.ts';
 import { type Holds, standingHolds } from '../sync/holds.ts';
 import { isBehind, knownDatasets } from '../sync/known-datasets.ts';
+import { expiryOf, positionAgeMs } from '../sync/position-age.ts';
 import type { Known } from '../sync/state.ts';
 import type { Activity } from './activity.ts';
 import type { Followee } from './followee.ts';
 import type { Following } from './following.ts';
-import { cursorAgeMs, cursorExpiresAt, standingOf } from './liveness.ts';
+import { standingOf } from './liveness.ts';
 import type { Session } from './session.ts';
 import type { DaemonState, DatasetState, SubscriptionState } from './state.ts';
 import { isOfDataset } from './trouble-log.ts';
@@ -100,8 +101,8 @@ export function subscriptionState(
     cursor: followed?.cursor?.text ?? null,
     lastEventAt: activity.newestEventAt(followee.id) ?? followed?.cursorAt ?? null,
     head: followee.head?.text ?? null,
-    cursorAgeMs: followed === null ? 0 : cursorAgeMs(followed, now),
-    cursorExpiresAt: followed === null ? null : cursorExpiresAt(followed),
+    cursorAgeMs: followed === null ? 0 : positionAgeMs(followed, now),
+    cursorExpiresAt: followed === null ? null : expiryOf(followed),
   };
 }
 

@@ -16,6 +16,7 @@ import { knownDatasets } from './known-datasets.ts';
 import { bookOfRead } from './offer-book.ts';
 import type { Offers } from './offers.ts';
 import type { Parts } from './parts.ts';
+import { warnOfOldPosition } from './position-age.ts';
 import { type Reconciliation, reconcile } from './reconcile.ts';
 import type { CatchUpResult, DatasetResult } from './result.ts';
 import { type Troubles, watchTroubles } from './trouble.ts';
@@ -89,6 +90,7 @@ async function followAll(
     if (standingHolds(parts).ofSubscription(subscription.id) !== null) continue;
     try {
       offers.push(await follow(subscription, held, parts, troubles.signal));
+      warnOfOldPosition(subscription.id, parts);
     } catch (error) {
       troubles.record(error, subscription.id);
     }

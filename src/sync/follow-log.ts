@@ -20,12 +20,6 @@ const DAY_MS = 86_400_000;
  */
 const MAX_QUIET_MS = 30 * DAY_MS;
 
-/** How long the service keeps events (the interface, Limits). */
-export const EVENTS_KEPT_MS = 90 * DAY_MS;
-
-/** A position of this age is told of: past `EVENTS_KEPT_MS` the service does not keep it any more. */
-export const OLD_POSITION_MS = 75 * DAY_MS;
-
 /** Makes the step that takes the subscription anew; `lost` is the position it had, null where it had none. */
 export type StartAnew = (lost: EventId | null) => Promise<FollowStep>;
 
@@ -50,7 +44,7 @@ export async function followLog(
   const known = followed();
   const isTaken = known === undefined || wasQuietTooLong(known, clock.now());
   if (isTaken) await takeAnew();
-  if (await isAtHead()) return warnOfAge(followed(), parts);
+  if (await isAtHead()) return;
   if (!isTaken) {
     log.warn(about, 'The position in the log has expired: starting from the manifest.');
     await takeAnew();
@@ -81,17 +75,4 @@ function wasQuietTooLong({ quietReadAt }: Followed, now: Date): boolean {
 
 function quietStep({ id, name }: Subscription, cursor: EventId | null): FollowStep {
   return { subscriptionId: id, subscriptionName: name, cursor, isQuiet: true, changes: [] };
-}
-
-function warnOfAge(followed: Followed | undefined, { clock, log }: Parts): void {
-  if (followed === undefined || followed.cursor === null || followed.quietReadAt !== null) return;
-  if (clock.now().getTime() - followed.cursorAt.getTime() < OLD_POSITION_MS) return;
-  log.warn(
-    {
-      subscription: followed.subscriptionId,
-      position: followed.cursor.text,
-      since: followed.cursorAt.toISOString(),
-    },
-    'No event has come for long: once the position in the log expires, tables that changes led on are loaded again.',
-  );
 }

@@ -132,6 +132,19 @@ describe('a first start', () => {
 });
 
 describe('a later catch-up', () => {
+  it('F37 tells of a position before it expires', async () => {
+    const day = 86_400_000;
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    const warnings = () => world.logged.filter(([level]) => level === 'warn').map(([, , message]) => message);
+    elapse(world, 74 * day);
+    await world.catchUp();
+    expect(warnings()).toEqual([]);
+    elapse(world, 2 * day);
+    await world.catchUp();
+    expect(warnings()).toEqual([expect.stringContaining('No event has come for long')]);
+  });
+
   it('asks nothing of a dataset that is where it should be', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();

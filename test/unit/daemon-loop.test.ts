@@ -254,6 +254,34 @@ describe('trouble', () => {
   });
 });
 
+describe('a log in which nothing happens', () => {
+  it('F37 is told of 30, 14 and 3 days before its position expires, each time once', async () => {
+    const { world, daemon, pass } = await followed('parcels');
+    const days: number[] = [];
+    for (let day = 1; day < 90; day += 1) {
+      world.logged.length = 0;
+      await pass(24 * HOUR_MS, 12 * HOUR_MS);
+      const warnings = told(world, 'warn');
+      if (warnings.length > 0) days.push(90 - day);
+      expect(warnings.length).toBeLessThan(2);
+    }
+    expect(days).toEqual([30, 14, 3]);
+    expect(daemon.state().subscriptions.get('sub_1')?.cursorAgeMs).toBeGreaterThan(88 * 24 * HOUR_MS);
+    expect(daemon.state().subscriptions.get('sub_1')?.standing).toBe('idle');
+  });
+
+  it('F13 is polled as before when somebody sets the clock by a day', async () => {
+    const { world, clock, daemon, pass } = await followed('parcels');
+    for (const byMs of [24 * HOUR_MS, -48 * HOUR_MS]) {
+      clock.jump(byMs);
+      calm(world);
+      await pass(10 * MINUTE_MS, 5 * SECOND_MS);
+      expect(world.calls.filter((call) => call === 'events sub_1').length).toBeGreaterThanOrEqual(9);
+      expect(daemon.state().subscriptions.get('sub_1')?.cursorAgeMs).toBeGreaterThanOrEqual(0);
+    }
+  });
+});
+
 describe('a refusal', () => {
   it('R16 of the workspace stops every call, and a person who lifts it is seen within a second', async () => {
     const { world, daemon, pass } = await followed('parcels');

@@ -1,0 +1,200 @@
+/** What the daemon decides by time: when it polls, tries again, warns, and how things stand. */
+
+import { describe, expect, it } from 'vitest';
+import { Agenda } from '../../src/daemon/agenda.ts';
+import {
+  dueExpiryWarningMs,
+  type Situation,
+  STALLED_AFTER_MS,
+  standingOf,
+} from '../../src/daemon/liveness.ts';
+import { untilNextPollMs } from '../../src/daemon/next-poll.ts';
+import { RetryClock, retryWaitMs } from '../../src/daemon/retry-clocks.ts';
+import { ERROR_AFTER_MS, loudness, TroubleLog, WARN_AFTER_MS } from '../../src/daemon/trouble-log.ts';
+import { STANDSTILL_MS, Watchdog } from '../../src/daemon/watchdog.ts';
+import { silentLog } from '../../src/lib/log.ts';
+import { BusyError, DataError, ServiceUnavailableError, StorageError } from '../../src/model/errors.ts';
+
+const DAY_MS = 86_400_000;
+const NOON = new Date('2026-03-01T12:00:00Z');
+const always = (value: number) => ({ next: () => value });
+
+describe('the next poll', () => {
+  it('comes after the interval, up to a tenth sooner or later', () => {
+    const every = { kind: 'every', everyMs: 60_000 } as const;
+    expect([0, 0.5, 0.999].map((value) => untilNextPollMs(every, NOON, always(value)))).toEqual([
+      54_000, 60_000, 65_988,
+    ]);
+  });
+
+  it('comes when the schedule says so, and never at once again', () => {
+    const hourly = { kind: 'schedule', schedule: '0 * * * *' } as const;
+    const at = (time: string) => untilNextPollMs(hourly, new Date(time), always(0.5));
+    expect(at('2026-03-01T12:45:00Z')).toBe(15 * 60_000);
+    expect(at('2026-03-01T13:00:00Z')).toBe(60 * 60_000);
+    expect(at('2026-03-01T12:59:59.900Z')).toBe(100);
+  });
+});
+
+describe('waits', () => {
+  it('grow to their longest, and are never less than half of it', () => {
+    const limits = { firstMs: 1_000, longestMs: 10_000 };
+    const at = (value: number) =>
+      [1, 2, 3, 4, 5, 60].map((attempt) => retryWaitMs(limits, attempt, always(value)));
+    expect(at(0)).toEqual([500, 1_000, 2_000, 4_000, 5_000, 5_000]);
+    expect(at(1)).toEqual([1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
+  });
+
+  it('begin anew after a good attempt', () => {
+    const clock = new RetryClock({ firstMs: 1_000, longestMs: 10_000 }, always(0.5));
+    clock.failed(0);
+    clock.failed(1_000);
+    expect(clock).toMatchObject({ attempts: 2, dueMs: 2_500 });
+    clock.succeeded();
+    expect(clock).toMatchObject({ attempts: 0, dueMs: 0 });
+    clock.failed(5_000);
+    expect(clock.dueMs).toBe(5_750);
+  });
+});
+
+describe('the agenda', () => {
+  const all = () => true;
+
+  it('gives what is due for longest, and nothing that is worked on', () => {
+    const agenda = new Agenda(always(0.5));
+    agenda.ask('b', 10);
+    agenda.ask('a', 20);
+    expect(agenda.take(5, all)).toBeNull();
+    expect(agenda.take(30, (datasetId) => datasetId !== 'b')?.datasetId).toBe('a');
+    expect(agenda.take(30, all)?.datasetId).toBe('b');
+    expect(agenda.take(30, all)).toBeNull();
+  });
+
+  it('lets what waits wait longer each time, and not at all once something new is known', () => {
+    const agenda = new Agenda(always(1));
+    agenda.ask('a', 0);
+    const waits: number[] = [];
+    let nowMs = 0;
+    for (let attempt = 0; attempt < 9; attempt += 1) {
+      const item = agenda.take(nowMs, all);
+      if (item === null) throw new Error('it is due');
+      agenda.postpone(item, 'the manifest lags', nowMs);
+      const dueMs = agenda.items.get('a')?.dueMs ?? 0;
+      waits.push(dueMs - nowMs);
+      nowMs = dueMs;
+    }
+    expect(waits).toEqual([10, 20, 40, 80, 160, 320, 640, 900, 900].map((seconds) => seconds * 1_000));
+    agenda.ask('a', 7);
+    expect(agenda.items.get('a')).toMatchObject({ dueMs: 7, sinceMs: 7, attempts: 0, waitsFor: null });
+  });
+
+  it('keeps what was asked for while it was worked on', () => {
+    const agenda = new Agenda(always(0.5));
+    agenda.ask('a', 0);
+    const item = agenda.take(0, all);
+    agenda.ask('a', 5);
+    if (item !== null) agenda.postpone(item, 'why', 6);
+    expect(agenda.items.get('a')).toMatchObject({ dueMs: 5, waitsFor: null });
+  });
+
+  it('takes no manifest for new that is older than an event', () => {
+    const agenda = new Agenda(always(0.5));
+    agenda.ask('a', 10);
+    agenda.ask('a', 20, 5);
+    expect(agenda.items.get('a')?.sinceMs).toBe(10);
+  });
+});
+
+describe('how a subscription stands', () => {
+  const calm: Situation = {
+    isHeld: false,
+    isFailing: false,
+    isAtHead: true,
+    hasWorkLeft: false,
+    sinceMovedMs: 100 * DAY_MS,
+  };
+  it.each<readonly [string, Partial<Situation>, string]>([
+    ['idle, however long nothing has come', {}, 'idle'],
+    ['behind in its log', { isAtHead: false, sinceMovedMs: 0 }, 'behind'],
+    ['behind with its datasets', { hasWorkLeft: true, sinceMovedMs: 0 }, 'behind'],
+    [
+      'stalled, where it is behind and nothing moves',
+      { hasWorkLeft: true, sinceMovedMs: STALLED_AFTER_MS },
+      'stalled',
+    ],
+    ['failing', { isFailing: true }, 'failing'],
+    ['stalled, where it fails and is behind for long', { isFailing: true, isAtHead: false }, 'stalled'],
+    ['held, whatever else', { isHeld: true, isFailing: true, hasWorkLeft: true }, 'held'],
+  ])('%s', (_, changed, standing) => {
+    expect(standingOf({ ...calm, ...changed })).toBe(standing);
+  });
+
+  it('F37 is warned of 30, 14 and 3 days before its position expires', () => {
+    let warned: number | null = null;
+    const given: number[] = [];
+    for (let day = 0; day <= 95; day += 1) {
+      const due = dueExpiryWarningMs(day * DAY_MS, warned);
+      if (typeof due !== 'number') continue;
+      warned = due;
+      given.push(day);
+    }
+    expect(given).toEqual([60, 76, 87]);
+    expect(dueExpiryWarningMs(DAY_MS, warned)).toBe('none');
+  });
+});
+
+describe('trouble', () => {
+  it('gets louder as it lasts', () => {
+    const passing = new ServiceUnavailableError('no');
+    expect([0, WARN_AFTER_MS, ERROR_AFTER_MS].map((lastedMs) => loudness(passing, lastedMs))).toEqual([
+      'info',
+      'warn',
+      'error',
+    ]);
+    expect(loudness(new DataError('bad'), 0)).toBe('warn');
+    expect(loudness(new StorageError('full'), 0)).toBe('warn');
+    expect(loudness(new TypeError('a bug'), 0)).toBe('error');
+  });
+
+  it('is told once, however often it is met, and again when it becomes another one', () => {
+    const told: string[] = [];
+    const at = (level: string) => (fields: Readonly<Record<string, unknown>>) => {
+      told.push(`${level} ${String(fields['error'])}`);
+    };
+    const log = { ...silentLog, info: at('info'), warn: at('warn'), error: at('error') };
+    const troubles = new TroubleLog(log);
+    for (let nowMs = 0; nowMs < ERROR_AFTER_MS * 2; nowMs += 10_000) {
+      troubles.met('run', new BusyError(`attempt at ${nowMs}`), NOON, nowMs);
+      troubles.look(nowMs);
+    }
+    expect(told).toEqual(['info BusyError', 'warn BusyError', 'error BusyError']);
+    expect(troubles.standing(ERROR_AFTER_MS * 2)).toMatchObject([
+      { of: 'run', attempts: 360, isStall: true },
+    ]);
+    troubles.met('run', new StorageError('full'), NOON, ERROR_AFTER_MS * 2);
+    troubles.over('run', ERROR_AFTER_MS * 2);
+    troubles.over('run', ERROR_AFTER_MS * 2);
+    expect(told.slice(3)).toEqual(['error StorageError', 'warn StorageError']);
+    expect(troubles.standing(0)).toEqual([]);
+  });
+});
+
+describe('the watchdog', () => {
+  it('barks when nothing has moved for long while something is under way', () => {
+    const watchdog = new Watchdog(0);
+    expect(watchdog.standsStill(STANDSTILL_MS - 1, true)).toBe(false);
+    expect(watchdog.standsStill(STANDSTILL_MS, true)).toBe(true);
+    watchdog.moved(STANDSTILL_MS);
+    expect(watchdog.standsStill(STANDSTILL_MS + 1, true)).toBe(false);
+  });
+
+  it('is silent where nothing is under way, and while somebody waits on purpose', () => {
+    const watchdog = new Watchdog(0);
+    expect(watchdog.standsStill(10 * STANDSTILL_MS, false)).toBe(false);
+    expect(watchdog.standsStill(10 * STANDSTILL_MS + 1, true)).toBe(false);
+    watchdog.planned(20 * STANDSTILL_MS);
+    watchdog.moved(11 * STANDSTILL_MS);
+    expect(watchdog.standsStill(20 * STANDSTILL_MS, true)).toBe(false);
+    expect(watchdog.standsStill(21 * STANDSTILL_MS, true)).toBe(true);
+  });
+});

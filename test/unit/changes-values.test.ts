@@ -107,6 +107,7 @@ describe('values that are kept', () => {
         ],
         ['[0.1, 12345.678901234567, 2.0]', '[0.1,12345.678901234567,2.0]'],
         ['"\\u0000"', '"\\u0000"'],
+        ['{"a":"NaN",":Infinity":[",]"]}', '{"a":"NaN",":Infinity":[",]"]}'],
       ],
     ],
   ])('%s', async (type, values) => {
@@ -164,7 +165,7 @@ describe('values that would have to be bent', () => {
         '[1]',
       ],
     ],
-    ['number', 'number that a double can hold', ['"1.5"', '-1e400', 'true', '{}']],
+    ['number', 'number that a double can hold', ['"1.5"', '-1e400', 'true', '{}', 'NaN', '-Infinity']],
     ['boolean', 'boolean', ['"true"', '0']],
     [
       'date',
@@ -186,6 +187,7 @@ describe('values that would have to be bent', () => {
         '1704067200',
       ],
     ],
+    ['json', 'JSON', ['NaN', '-Infinity', '{"a":NaN}', '[1,{"b":[Infinity]}]', '["NaN",NaN]']],
   ])('%s', async (type, words, values) => {
     for (const value of values) {
       const error = await folder.refusal(tableOf(type), {

@@ -3,6 +3,7 @@
  * and the comments.
  */
 
+import type { HistoryLine } from '../../model/history.ts';
 import type { Counts } from '../../model/version.ts';
 import type { ChangesUnit, SnapshotUnit, Unit } from '../destination.ts';
 import { book, mirrored } from './mirror-schema.ts';
@@ -118,13 +119,13 @@ export function recordReturn(datasetId: string, tableName: string): string {
 }
 
 /** How a line of the history tells of each kind of unit. Complete by its type. */
-export const HISTORY_KINDS: Readonly<Record<Unit['kind'], string>> = {
+export const HISTORY_KINDS: Readonly<Record<Unit['kind'], HistoryLine['kind']>> = {
   snapshot: 'snapshot',
   changes: 'changes',
   retirement: 'retired',
 };
 
-interface HistoryLine {
+interface HistoryEntry {
   readonly datasetId: string;
   readonly fromVersion: number | null;
   readonly toVersion: number;
@@ -133,7 +134,7 @@ interface HistoryLine {
   readonly appliedAt: Date;
 }
 
-function recordHistory({ datasetId, fromVersion, toVersion, kind, net, appliedAt }: HistoryLine): string {
+function recordHistory({ datasetId, fromVersion, toVersion, kind, net, appliedAt }: HistoryEntry): string {
   const counts = [net?.added, net?.changed, net?.removed].map((count) => integer(count ?? null));
   const line = [
     text(datasetId),

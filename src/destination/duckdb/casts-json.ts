@@ -1,20 +1,7 @@
-/**
- * The physical forms of a JSON value: text that is JSON, which a file may say of it or not, and what is nested. Proven is
- * what the JSON reader of DuckDB does not ask for: it takes numbers that are none, and commas behind the last item.
- */
+/** The physical forms of a JSON value: text that is JSON, which a file may say of it or not, and what is nested. */
 
 import { DECIMAL, from, guarded, LARGE_INTEGERS, type Rule, SMALL_INTEGERS } from './cast.ts';
-import { text } from './quoting.ts';
-
-const TEXT = '"(?:[^"\\\\]|\\\\.)*"';
-/** Where a value begins, NaN and Infinity in all their spellings; a comma before the end of a list or an object. */
-const NO_JSON = '(?i)(?:^|[,:\\[])\\s*-?(?:nan|inf)|,\\s*[\\]}]';
-
-/** True where the text, which DuckDB can read, is JSON. Few values need the second look, without what stands in quotes. */
-function isJson(value: string): string {
-  return `CASE WHEN NOT json_valid(${value}) THEN FALSE WHEN NOT regexp_matches(${value}, ${text(NO_JSON)}) THEN TRUE
-    ELSE NOT regexp_matches(regexp_replace(${value}, ${text(TEXT)}, '0', 'g'), ${text(NO_JSON)}) END`;
-}
+import { isJson } from './json-text.ts';
 
 const MUST = 'be JSON, which has no NaN, no Infinity and no comma behind the last item';
 

@@ -4,6 +4,7 @@
  */
 
 import type { ColumnType } from '../../model/column.ts';
+import { isJson } from './json-text.ts';
 
 /** SQL for the value, from SQL for its JSON text that is not null, and what it is to be where that is refused. */
 type Decode = (cell: string, refused: string) => string;
@@ -37,7 +38,7 @@ export const DECODE: Readonly<Record<Exclude<ColumnType, 'geometry'>, Decode>> =
     refused,
   ) => `CASE WHEN regexp_full_match(${cell}, '${TIMESTAMP}') THEN upper(${unquoted(cell)})::TIMESTAMPTZ
     ELSE ${refused} END`,
-  json: (cell) => `${cell}::JSON`,
+  json: (cell, refused) => `CASE WHEN ${isJson(cell)} THEN ${cell}::JSON ELSE ${refused} END`,
 };
 
 /** What a value of the type is called in `which is no …`. */

@@ -16,7 +16,7 @@ import { ConfigurationError, StorageError } from '../../model/errors.ts';
 export async function mirrorPath(path: string): Promise<string> {
   try {
     await makeDirectory('destination.make-directory', dirname(resolve(path)));
-    const real = await followed(resolve(path));
+    const real = await withoutLinks(resolve(path));
     if (!real.includes('?')) return real;
   } catch (cause) {
     throw new StorageError(`The folder of the mirror ${path} cannot be used: ${systemReason(cause)}.`, {
@@ -30,8 +30,8 @@ export async function mirrorPath(path: string): Promise<string> {
   });
 }
 
-/** A link may lead to a file that is still to be made. */
-async function followed(path: string): Promise<string> {
+/** The path as the system resolves it. A link may lead to a file that is still to be made. @throws the system's error */
+export async function withoutLinks(path: string): Promise<string> {
   try {
     return await realpath(path);
   } catch (error) {
@@ -39,7 +39,7 @@ async function followed(path: string): Promise<string> {
   }
   const place = join(await realpath(dirname(path)), basename(path));
   const target = await targetOf(place);
-  return target === null ? place : followed(resolve(dirname(place), target));
+  return target === null ? place : withoutLinks(resolve(dirname(place), target));
 }
 
 /** Null where the path is no link. */

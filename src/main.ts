@@ -34,6 +34,7 @@ const { systemRandom } = await import('./lib/random.ts');
 const { InterruptedError } = await import('./model/errors.ts');
 const { start } = await import('./cli/start.ts');
 
+const described = packageDescription();
 const context: Context = {
   terminal: {
     stdout: process.stdout,
@@ -50,7 +51,11 @@ const context: Context = {
     cores: availableParallelism(),
   },
   identity: { pid: process.pid, host: hostname(), uid: process.getuid?.() ?? null },
-  runtime: { nodeVersion: nodeVersion.slice(1), operatingSystem: `${type()} ${release()} ${arch()}` },
+  runtime: {
+    nodeVersion: nodeVersion.slice(1),
+    leastNodeVersion: described.engines.node.replace('>=', ''),
+    operatingSystem: `${type()} ${release()} ${arch()}`,
+  },
   readFile: (path) => readFileSync(path, 'utf8'),
   readStandardInput,
   clock: systemClock,
@@ -65,7 +70,7 @@ const context: Context = {
 };
 
 endQuietlyWhenNobodyReads();
-process.exit(await start(process.argv.slice(2), packageVersion(), context));
+process.exit(await start(process.argv.slice(2), described.version, context));
 
 /** The first signal asks to stop cleanly; a second one ends the process at once. */
 function stopSignal(): AbortSignal {
@@ -117,8 +122,7 @@ function endQuietlyWhenNobodyReads(): void {
   });
 }
 
-function packageVersion(): string {
-  const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8');
-  const { version }: { version: string } = JSON.parse(text);
-  return version;
+/** What the package says of itself. */
+function packageDescription(): { readonly version: string; readonly engines: { readonly node: string } } {
+  return JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
 }

@@ -48,6 +48,8 @@ export interface ProcessIdentity {
 export interface Runtime {
   /** `24.21.0`. */
   readonly nodeVersion: string;
+  /** The oldest that feed-sync is made for. */
+  readonly leastNodeVersion: string;
   /** `Linux 6.8.0 x64`. */
   readonly operatingSystem: string;
 }

@@ -129,7 +129,7 @@ export class Installation {
       workingDirectory: this.program.home,
       machine: { memoryBytes: 16e9, constrainedMemoryBytes: 0, cores: 2 },
       identity: { pid: process.pid, host: 'here', uid: process.getuid?.() ?? null },
-      runtime: { nodeVersion: '24', operatingSystem: 'none' },
+      runtime: { nodeVersion: '24', leastNodeVersion: '24.0.0', operatingSystem: 'none' },
       readFile: () => '',
       readStandardInput: async () => '',
       clock: this.#clock,

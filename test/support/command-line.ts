@@ -104,7 +104,7 @@ function contextOf(
     workingDirectory,
     machine: { memoryBytes: 4e9, constrainedMemoryBytes: 0, cores: 2 },
     identity: IDENTITY,
-    runtime: { nodeVersion: '24.0.0', operatingSystem: 'Linux 6.0 x64' },
+    runtime: { nodeVersion: '24.0.0', leastNodeVersion: '24.0.0', operatingSystem: 'Linux 6.0 x64' },
     readFile: (path) => readFileSync(path, 'utf8'),
     clock,
     random: { next: () => 0.5 },

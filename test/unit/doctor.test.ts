@@ -17,6 +17,7 @@ import { runChecks } from '../../src/cli/doctor/run-checks.ts';
 import { datasetToAsk } from '../../src/cli/doctor/scopes.ts';
 import { judgeSubscriptions } from '../../src/cli/doctor/subscriptions.ts';
 import { renderDiagnosis } from '../../src/cli/doctor/text.ts';
+import { judgeRuntime } from '../../src/cli/doctor/versions.ts';
 import { diagnosisOf } from '../../src/cli/doctor/view.ts';
 import { type InspectedSetting, inspectConfiguration } from '../../src/configuration/inspect.ts';
 import type { ConnectionCheck } from '../../src/feed/connection-check.ts';
@@ -32,6 +33,23 @@ function states(findings: readonly Finding[]): readonly string[] {
     ({ about, state, exitCode }) => `${about}: ${state}${exitCode === 0 ? '' : ` ${exitCode}`}`,
   );
 }
+
+describe('the versions', () => {
+  const runtime = { leastNodeVersion: '24.18.0', operatingSystem: 'Linux 6.1 x64' };
+  it.each([
+    ['24.18.0', 'ok'],
+    ['24.21.3', 'ok'],
+    ['26.0.0', 'ok'],
+    ['24.9.5', 'warning'],
+    ['24.17.99', 'warning'],
+  ])('on Node %s: %s', (nodeVersion, state) => {
+    expect(judgeRuntime('1.2.3', { ...runtime, nodeVersion })).toMatchObject({
+      state,
+      found: expect.stringContaining(`1.2.3 on Node ${nodeVersion}, Linux 6.1 x64`),
+      hints: state === 'ok' ? [] : ['Run it on a newer Node: 24.18.0 or later.'],
+    });
+  });
+});
 
 describe('the clock', () => {
   const at = (offMs: number) => ({

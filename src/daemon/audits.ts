@@ -110,6 +110,7 @@ export class Audits {
     const { followees, isMirrorIdle } = this.#options;
     const { subscriptions } = await connect(parts, () => mirror.look(isMirrorIdle()), signal);
     this.#session.over('service');
+    this.#session.over('mirror');
     const listed = new Set(subscriptions.map(({ id }) => id));
     for (const id of followees.keys()) if (!listed.has(id)) followees.delete(id);
     for (const record of subscriptions) {

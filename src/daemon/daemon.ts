@@ -15,10 +15,12 @@ import { isBehind, knownDataset, knownDatasets } from '../sync/known-datasets.ts
 import type { Parts } from '../sync/parts.ts';
 import type { DatasetResult } from '../sync/result.ts';
 import type { Activity } from './activity.ts';
+import { Behind } from './behind.ts';
 import { ExpiryWarnings } from './expiry-warnings.ts';
 import { Following } from './following.ts';
 import { HoldLog } from './hold-log.ts';
 import type { Notifier } from './notify.ts';
+import { PersonWatch } from './person-watch.ts';
 import { Session, type Timing } from './session.ts';
 import type { DaemonState, Happening, Observed, Observer, SubscriptionState } from './state.ts';
 import { stateOfDaemon, type Watched } from './state-of.ts';
@@ -65,15 +67,12 @@ export class Daemon implements Observed {
   readonly #holdLog: HoldLog;
   readonly #expiryWarnings: ExpiryWarnings;
   readonly #notifier: Notifier;
-  readonly #behindSince = new Map<string, Date>();
+  readonly #behind: Behind;
+  readonly #personWatch: PersonWatch;
   readonly #stoodSince = new Map<string, Pick<SubscriptionState, 'standing' | 'standingSince'>>();
   #end: End | null = null;
   #wake = (): void => {};
   #isAwake = false;
-  #othersStored: number;
-  /** As JSON: two of the same are told from two of different ones. */
-  #heldScopes = new Set<string>();
-  #caughtUpAt: Date | null = null;
   #wentRoundMs: number;
   /** As the mirror tells it. */
   #progress = 0;
@@ -85,7 +84,8 @@ export class Daemon implements Observed {
     this.#notifier = notifier;
     this.#holdLog = new HoldLog(parts.log);
     this.#expiryWarnings = new ExpiryWarnings(this.#session);
-    this.#othersStored = parts.checkpoint.othersStored();
+    this.#behind = new Behind(this.#session);
+    this.#personWatch = new PersonWatch(parts.checkpoint);
     this.#wentRoundMs = this.#session.nowMs();
     this.#following = new Following({
       session: this.#session,
@@ -160,14 +160,16 @@ export class Daemon implements Observed {
   #goRound(): void {
     this.#noteRound(this.#session.nowMs());
     try {
-      this.#seePerson();
+      const stored = this.#session.parts.checkpoint.holds();
+      this.#holdLog.look(stored);
+      this.#seePerson(stored);
       const holds = standingHolds(this.#session.parts);
       if (holds.workspace !== null && this.#hasNoMirror()) {
         this.#finish({ kind: 'refused', holds: [holds.workspace] });
       }
       this.#following.begin(holds);
       this.#working.fill();
-      this.#noteCaughtUp();
+      this.#behind.look(this.#working.isIdle && this.#following.audits.lastAt !== null);
       this.#expiryWarnings.look();
       this.#session.over('loop');
     } catch (error) {
@@ -219,18 +221,11 @@ export class Daemon implements Observed {
     return this.#session.mirror.isRead && this.#session.mirror.held.datasets.size === 0;
   }
 
-  /** Another process has written down what a person decided: `resume`, `resync`, `forget`. */
-  #seePerson(): void {
+  /** What a person has decided is acted on at once. A mirror that was not looked at yet waits for the first audit. */
+  #seePerson(holds: readonly Hold[]): void {
     const { parts, agenda, mirror } = this.#session;
-    const othersStored = parts.checkpoint.othersStored();
-    const holds = parts.checkpoint.holds();
-    this.#holdLog.look(holds);
-    const isChanged = othersStored !== this.#othersStored;
-    this.#othersStored = othersStored;
-    const standing = new Set(holds.map(({ refusal: { scope } }) => JSON.stringify(scope)));
-    const isLifted = [...this.#heldScopes].some((scope) => !standing.has(scope));
-    this.#heldScopes = standing;
-    if (!isChanged) return;
+    const { isStored, isLifted } = this.#personWatch.look(holds);
+    if (!isStored || !mirror.isRead) return;
     const nowMs = this.#session.nowMs();
     for (const known of knownDatasets(parts, mirror.held)) {
       if (isBehind(known)) agenda.ask(known.want.datasetId, nowMs);
@@ -247,19 +242,8 @@ export class Daemon implements Observed {
       const followee = this.#following.followees.get(subscriptionId);
       if (followee !== undefined && result.commits.length > 0) followee.movedMs = this.#session.nowMs();
     }
-    if (known === null || !isBehind(known)) this.#behindSince.delete(result.datasetId);
+    if (known === null || !isBehind(known)) this.#behind.over(result.datasetId);
     this.#wakeUp();
-  }
-
-  /** Since when each is behind is known from when it came onto the agenda. */
-  #noteCaughtUp(): void {
-    const { agenda, parts } = this.#session;
-    const now = parts.clock.now();
-    for (const datasetId of agenda.items.keys()) {
-      if (!this.#behindSince.has(datasetId)) this.#behindSince.set(datasetId, now);
-    }
-    if (this.#caughtUpAt !== null || this.#following.audits.lastAt === null) return;
-    if (this.#working.isIdle && !agenda.isDue(this.#session.nowMs())) this.#caughtUpAt = now;
   }
 
   #watch(): void {
@@ -308,9 +292,9 @@ export class Daemon implements Observed {
       following: this.#following,
       activity: this.#activity,
       phase: this.#phase(),
-      caughtUpAt: this.#caughtUpAt,
+      caughtUpAt: this.#behind.caughtUpAt,
       loopSilentMs: this.loopSilentMs(),
-      behindSince: this.#behindSince,
+      behindSince: this.#behind.since,
       stoodSince: this.#stoodSince,
     };
   }

@@ -62,7 +62,8 @@ export class Working {
     const { agenda, signal } = this.#session;
     const nowMs = this.#session.nowMs();
     if (signal.aborted || nowMs < this.#clock.dueMs || agenda.items.size === 0) return;
-    if (standingHolds(this.#session.parts).workspace !== null) return;
+    // What is there already is not loaded because nobody has looked.
+    if (!this.#session.mirror.isRead || standingHolds(this.#session.parts).workspace !== null) return;
     while (this.#underWay.size < DATASETS_AT_ONCE) {
       const item = agenda.take(nowMs, (datasetId) => !this.#underWay.has(datasetId));
       if (item === null) return;

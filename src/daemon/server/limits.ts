@@ -13,8 +13,8 @@ export const HEADERS_TIMEOUT_MS = 5_000;
 /** How often requests are held against these. */
 export const TIMEOUT_CHECK_MS = 1_000;
 
-/** Without a byte in either direction a connection is closed: a reader that does not read, too. */
-export const IDLE_TIMEOUT_MS = 15_000;
+/** Without a byte in either direction a connection is closed; that of a reader who stopped reading, after twice as long. */
+export const IDLE_TIMEOUT_MS = 10_000;
 /** Between two requests on a connection. */
 export const KEEP_ALIVE_TIMEOUT_MS = 5_000;
 

@@ -261,6 +261,14 @@ it('are all in the README, with their types and labels', async () => {
   expect(documented.toSorted()).toEqual(served.toSorted());
 });
 
+it('are what the alert rules ask for', async () => {
+  const rules = readFileSync(new URL('../../config/prometheus-alerts.yaml', import.meta.url), 'utf8');
+  const asked = new Set(rules.match(/\bfeed_sync_\w+/g));
+  const text = await createMetrics('1.2.3', new SteeredObserved()).render(daemonState(), SIZES);
+  expect(asked.size).toBeGreaterThan(5);
+  expect([...asked].filter((name) => !text.includes(`# TYPE ${name} `))).toEqual([]);
+});
+
 describe('labels', () => {
   it('of hostile ids are escaped, and stay different ones (F38)', async () => {
     const ids = [

@@ -18,7 +18,7 @@ import type { Reader } from './reader.ts';
 import { ASKING_AGAIN, RetryClock } from './retry-clocks.ts';
 import type { Session } from './session.ts';
 
-/** Events of unknown datasets have the members read again, but not more often than this. */
+/** Events of unknown datasets and positions that are lost have an audit made, but not more often than this. */
 const LEAST_BETWEEN_MS = 60_000;
 
 export interface AuditsOptions {
@@ -40,7 +40,8 @@ export class Audits {
   /** When all owe one, and when those that owe one have their turn; on the monotonic clock. */
   #fullDueMs: number;
   #owedDueMs = Number.POSITIVE_INFINITY;
-  #beganMs: number | null = null;
+  /** When the last one began that was asked for. */
+  #askedBeganMs = Number.NEGATIVE_INFINITY;
   #isRunning = false;
   #lastAt: Date | null = null;
 
@@ -78,8 +79,8 @@ export class Audits {
 
   askFor(followee: Followee): void {
     followee.owesAudit = true;
-    const earliestMs = (this.#beganMs ?? Number.NEGATIVE_INFINITY) + LEAST_BETWEEN_MS;
-    this.#owedDueMs = Math.min(this.#owedDueMs, Math.max(this.#session.nowMs(), earliestMs));
+    const earliestMs = Math.max(this.#session.nowMs(), this.#askedBeganMs + LEAST_BETWEEN_MS);
+    this.#owedDueMs = Math.min(this.#owedDueMs, earliestMs);
   }
 
   /** Never rejects. */
@@ -87,9 +88,9 @@ export class Audits {
     const startedMs = this.#session.nowMs();
     const isFirst = this.#lastAt === null;
     this.#isRunning = true;
-    this.#beganMs = startedMs;
+    const isFull = startedMs >= this.#fullDueMs;
+    if (!isFull) this.#askedBeganMs = startedMs;
     try {
-      const isFull = startedMs >= this.#fullDueMs;
       const subscriptions = await this.#connect();
       if (isFull) this.#fullDueMs = startedMs + this.#session.timing.auditEveryMs;
       this.#owedDueMs = Number.POSITIVE_INFINITY;

@@ -1,0 +1,37 @@
+/** Audits that are asked for: at once, and not again and again. */
+
+import { expect, it } from 'vitest';
+import { smallDaemon } from '../support/small-daemon.ts';
+import { calm, oneSubscription, publishWithSnapshot, versions, type World } from '../support/small-world.ts';
+
+const SECOND_MS = 1_000;
+const EVERY_SECOND = {
+  poll: { kind: 'every', everyMs: SECOND_MS },
+  auditEveryMs: 3_600 * SECOND_MS,
+} as const;
+
+function expirePosition({ service }: World): void {
+  const newest = service.logs.get('sub_1')?.at(-1);
+  service.keepsEventsFrom = newest?.id?.number ?? 0n;
+}
+
+it('W17 a position that expires soon after the start is taken anew at once; one that expires again, after a minute', async () => {
+  const world = await oneSubscription('parcels');
+  const { pass } = smallDaemon(world, EVERY_SECOND);
+  await pass(5 * SECOND_MS);
+  calm(world);
+  publishWithSnapshot(world, 'parcels');
+  publishWithSnapshot(world, 'parcels');
+  expirePosition(world);
+  await pass(5 * SECOND_MS);
+  expect(versions(world)).toEqual({ parcels: 3 });
+
+  publishWithSnapshot(world, 'parcels');
+  publishWithSnapshot(world, 'parcels');
+  expirePosition(world);
+  await pass(50 * SECOND_MS);
+  expect(versions(world)).toEqual({ parcels: 3 });
+  await pass(10 * SECOND_MS);
+  expect(versions(world)).toEqual({ parcels: 5 });
+  expect(world.calls.filter((call) => call === 'subscriptions')).toHaveLength(2);
+});

@@ -30,7 +30,7 @@ async function receiving() {
   return { ...made, installed, run, url, webhookId, secret: secrets[0] ?? '' };
 }
 
-/** The first such line, once there are so many. */
+/** The last such line, once there are so many. */
 function logged(run: Running, message: string, times = 1): Promise<string> {
   return vi.waitFor(() => {
     const found = run
@@ -38,7 +38,7 @@ function logged(run: Running, message: string, times = 1): Promise<string> {
       .split('\n')
       .filter((line) => line.includes(`"msg":"${message}`));
     expect(found.length, run.stderr()).toBeGreaterThanOrEqual(times);
-    return found[0] ?? '';
+    return found.at(-1) ?? '';
   }, PATIENCE);
 }
 
@@ -134,6 +134,36 @@ it('is woken by a webhook within a second, instead of after an hour', async () =
   run.kill('SIGTERM');
   expect(await run.ended).toMatchObject({ exitCode: 0 });
   await expectMirrored(installed, feed);
+});
+
+it('listens where the configuration says after SIGHUP, or where it did before if it cannot', async () => {
+  const { feed } = await countyFeed();
+  const installed = await program({ feed, environment: { ...SELDOM, FEED_SYNC_STATUS_LISTEN: '' } });
+  const listenOn = (address: string) =>
+    writeFileSync(join(installed.home, 'work', 'feed-sync.yaml'), `status:\n  listen: "${address}"\n`);
+  const listening = async (times: number): Promise<string> =>
+    JSON.parse(await logged(run, 'The status server listens.', times)).url;
+  listenOn('127.0.0.1:0');
+  const run = installed.start('run');
+  const first = await listening(1);
+  listenOn('[::1]:0');
+  run.kill('SIGHUP');
+  const second = await listening(2);
+  expect(new URL(second).hostname).toBe('[::1]');
+  expect((await ask(`${second}/livez`)).status).toBe(200);
+  await expect(ask(`${first}/livez`)).rejects.toThrow('ECONNREFUSED');
+  listenOn(new URL(feed.baseUrl).host);
+  run.kill('SIGHUP');
+  await logged(run, 'The new configuration cannot be used');
+  const third = await listening(3);
+  expect(new URL(third).hostname).toBe('[::1]');
+  expect((await ask(`${third}/livez`)).status).toBe(200);
+  listenOn('off');
+  run.kill('SIGHUP');
+  await logged(run, 'Following the subscriptions.', 4);
+  await expect(ask(`${third}/livez`)).rejects.toThrow('ECONNREFUSED');
+  run.kill('SIGTERM');
+  expect(await run.ended).toMatchObject({ exitCode: 0 });
 });
 
 it('keeps it from starting where its address is taken', async () => {

@@ -21,6 +21,15 @@ export interface Item {
   readonly attempts: number;
   /** For people; null: it was not tried yet. */
   readonly waitsFor: string | null;
+  /** It failed because the service could not be reached: once it is, there is nothing to wait for. */
+  readonly isOutage: boolean;
+}
+
+/** How long something is to wait, where its attempts do not say it. */
+export interface Wait {
+  /** Null: as long as its attempts make it. */
+  readonly waitMs?: number | null;
+  readonly isOutage?: boolean;
 }
 
 export class Agenda {
@@ -45,11 +54,13 @@ export class Agenda {
       sinceMs: isNewer ? asked.sinceMs : sinceMs,
       attempts: 0,
       waitsFor: null,
+      isOutage: false,
     });
   }
 
-  /** `waitMs`: where the time is known; otherwise it grows with the attempts of `item`. */
-  postpone(item: Item, waitsFor: string, nowMs: number, waitMs: number | null = null): void {
+  /** Unless it was asked for meanwhile. */
+  postpone(item: Item, waitsFor: string, nowMs: number, wait: Wait = {}): void {
+    const { waitMs = null, isOutage = false } = wait;
     if (this.#items.has(item.datasetId)) return;
     const attempts = item.attempts + 1;
     const dueMs = nowMs + (waitMs ?? retryWaitMs(LOOKING_AGAIN, attempts, this.#random));
@@ -59,13 +70,22 @@ export class Agenda {
       sinceMs: dueMs - OFFERS_FRESH_MS,
       attempts,
       waitsFor,
+      isOutage,
     });
   }
 
   /** It waits already, by a clock that is older than this process or this audit. */
   askLater(datasetId: string, waitsFor: string, nowMs: number, waitMs: number): void {
-    const item = { datasetId, dueMs: nowMs, sinceMs: nowMs, attempts: 0, waitsFor: null };
-    this.postpone(item, waitsFor, nowMs, waitMs);
+    const item = { datasetId, dueMs: nowMs, sinceMs: nowMs, attempts: 0, waitsFor: null, isOutage: false };
+    this.postpone(item, waitsFor, nowMs, { waitMs });
+  }
+
+  /** The service answers again. */
+  outageOver(nowMs: number): void {
+    for (const [datasetId, item] of this.#items) {
+      if (item.isOutage)
+        this.#items.set(datasetId, { ...item, dueMs: Math.min(item.dueMs, nowMs), isOutage: false });
+    }
   }
 
   /** Takes the one that is due for longest, of those that `isFree` lets; null: none. */

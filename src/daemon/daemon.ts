@@ -16,8 +16,10 @@ import type { Parts } from '../sync/parts.ts';
 import type { DatasetResult } from '../sync/result.ts';
 import type { Activity } from './activity.ts';
 import { Behind } from './behind.ts';
+import { endsInTime } from './drain.ts';
 import { ExpiryWarnings } from './expiry-warnings.ts';
 import { Following } from './following.ts';
+import { type Glance, glanceAt } from './glance.ts';
 import { HoldLog } from './hold-log.ts';
 import type { Notifier } from './notify.ts';
 import { PersonWatch } from './person-watch.ts';
@@ -152,6 +154,12 @@ export class Daemon implements Observed {
     return stateOfDaemon(this.#watched());
   }
 
+  /** For somebody who watches it work. */
+  glance(): Glance {
+    const { underWay } = this.#working;
+    return glanceAt(this.#watched(), { underWay, holds: this.#holdLog.standing });
+  }
+
   observe(observer: Observer): () => void {
     return this.#session.observe(observer);
   }
@@ -273,17 +281,10 @@ export class Daemon implements Observed {
   }
 
   async #drain(end: End, seeing: Promise<void>): Promise<End> {
-    const { clock } = this.#session.parts;
-    const ended = Promise.all([seeing, this.settled()]).then(() => end);
-    const late = new AbortController();
+    const ending = Promise.all([seeing, this.settled()]);
     const limitMs = end.kind === 'standstill' ? GRACE_MS : DRAIN_LIMIT_MS;
-    const stuck = clock.sleep(limitMs, late.signal).then((): End => ({ kind: 'stuck' }));
-    try {
-      return await Promise.race([ended, stuck]);
-    } finally {
-      late.abort(new InterruptedError('It ended in time.'));
-      await stuck.catch(() => {});
-    }
+    const isInTime = await endsInTime(this.#session.parts.clock, ending, limitMs);
+    return isInTime ? end : { kind: 'stuck' };
   }
 
   #watched(): Watched {

@@ -63,6 +63,7 @@ export class Reader {
     let isGood = false;
     try {
       await read(startedMs);
+      if (followee.isFailing) this.#session.agenda.outageOver(this.#session.nowMs());
       followee.retry.succeeded();
       this.#session.over(of);
       isGood = true;

@@ -6,7 +6,7 @@
  * retry clock says so; what the workspace was refused stops everything at once.
  */
 
-import { InterruptedError } from '../model/errors.ts';
+import { InterruptedError, ServiceUnavailableError } from '../model/errors.ts';
 import { DATASETS_AT_ONCE } from '../sync/catch-up.ts';
 import { failureOf } from '../sync/failures.ts';
 import { standingHolds } from '../sync/holds.ts';
@@ -51,6 +51,11 @@ export class Working {
 
   get isIdle(): boolean {
     return this.#underWay.size === 0;
+  }
+
+  /** How many are worked on now. */
+  get underWay(): number {
+    return this.#underWay.size;
   }
 
   isUnderWay(datasetId: string): boolean {
@@ -183,7 +188,10 @@ export class Working {
         this.#session.met(of, result.error);
         const waitMs =
           result.failure === null ? null : result.failure.retryAt.getTime() - parts.clock.now().getTime();
-        agenda.postpone(item, result.error.message, nowMs, waitMs === null ? null : Math.max(0, waitMs));
+        agenda.postpone(item, result.error.message, nowMs, {
+          waitMs: waitMs === null ? null : Math.max(0, waitMs),
+          isOutage: result.error instanceof ServiceUnavailableError,
+        });
         return;
       }
       case 'held':

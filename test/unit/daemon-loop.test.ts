@@ -1,6 +1,6 @@
 /** The daemon as a whole, on a service and a mirror in memory and a real checkpoint, with time that the test lets pass. */
 
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { openCheckpointBeside } from '../../src/checkpoint/sqlite/open.ts';
 import { BusyError, ConfigurationError, ServiceUnavailableError } from '../../src/model/errors.ts';
@@ -251,6 +251,71 @@ describe('trouble', () => {
     await pass(3 * MINUTE_MS, 5 * SECOND_MS);
     expect(versions(world)).toEqual({ parcels: 2, permits: 2 });
     expect(daemon.state().datasets.get('parcels')?.failure).toBeNull();
+  });
+});
+
+describe('work', () => {
+  /** Commits wait until they are let go. */
+  function slowMirror(world: World) {
+    const { destination } = world.parts;
+    const waiting = Promise.withResolvers<void>();
+    const begun: string[] = [];
+    Object.assign(world.parts, {
+      destination: {
+        ...destination,
+        commit: async (units: Parameters<typeof destination.commit>[0]) => {
+          begun.push(...units.map(({ unit }) => `${unit.datasetId} ${unit.kind}`));
+          await waiting.promise;
+          return destination.commit(units);
+        },
+      },
+    });
+    return { begun, release: () => waiting.resolve() };
+  }
+
+  it('of hours holds up no poll, is not begun twice, and sees what was published meanwhile', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    const { begun, release } = slowMirror(world);
+    const { daemon, clock, settle } = smallDaemon(world);
+    const pass = async (durationMs: number) => {
+      for (let restMs = durationMs; restMs > 0; restMs -= 30 * SECOND_MS) {
+        clock.pass(30 * SECOND_MS);
+        daemon.notePlannedWait(MINUTE_MS);
+        for (let turns = 0; turns < 20; turns += 1) await new Promise((resolve) => setImmediate(resolve));
+      }
+    };
+    await pass(MINUTE_MS);
+    try {
+      await vi.waitFor(() => expect(begun).toHaveLength(1));
+      publishWithSnapshot(world, 'parcels', { resyncRequired: true });
+      publishWithSnapshot(world, 'permits');
+      await pass(2 * HOUR_MS + 10 * MINUTE_MS);
+      expect(world.calls.filter((call) => call === 'events sub_1').length).toBeGreaterThan(110);
+      expect(world.calls.filter((call) => call === 'subscriptions').length).toBe(3);
+      expect(world.checkpoint.followed().get('sub_1')?.cursor?.number).toBe(102n);
+      expect(daemon.state().datasets.get('parcels')?.work?.step).toBe('loading version 1');
+      expect(begun).toEqual(['parcels snapshot']);
+    } finally {
+      release();
+    }
+    await pass(MINUTE_MS);
+    await settle();
+    expect(versions(world)).toEqual({ parcels: 2, permits: 2 });
+  });
+
+  it('that failed while the service was out of reach is taken up when it answers again', async () => {
+    const { world, pass } = await followed('parcels');
+    publish(world, 'parcels');
+    throwAt(world, /^(versions|events)/, OUT_OF_REACH);
+    world.intervene = (call) => {
+      if (/^versions/.test(call)) throw OUT_OF_REACH;
+    };
+    await pass(MINUTE_MS + SECOND_MS);
+    throwAt(world, /^(versions|events)/, OUT_OF_REACH);
+    await pass(3 * HOUR_MS, 10 * SECOND_MS);
+    calm(world);
+    await pass(6 * MINUTE_MS, 10 * SECOND_MS);
+    expect(versions(world)).toEqual({ parcels: 2 });
   });
 });
 

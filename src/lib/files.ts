@@ -3,7 +3,18 @@
  * write their own). Each takes the name of the durable effect it is part of. Modes are for the owner alone.
  */
 
-import { type FileHandle, mkdir, open, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
+import {
+  copyFile,
+  type FileHandle,
+  constants as flags,
+  mkdir,
+  open,
+  rename,
+  rm,
+  stat,
+  statfs,
+  writeFile,
+} from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { durable } from './durable.ts';
 import { systemCode } from './system-code.ts';
@@ -54,6 +65,35 @@ export function remove(name: string, path: string): Promise<void> {
 /** Opens a file for writing at its end (`append`) or anew (`truncate`). The caller syncs and closes it. */
 export function openForWriting(name: string, path: string, mode: 'append' | 'truncate'): Promise<FileHandle> {
   return durable(name, () => open(path, mode === 'append' ? 'a' : 'w', FILE_MODE));
+}
+
+/**
+ * Makes `to` a file of its own that shares the content of `from` until one of them is written, which takes no time and no
+ * space. False where the file system cannot, or not between the two: then there is no `to`.
+ */
+export function cloneFile(name: string, from: string, to: string): Promise<boolean> {
+  return durable(name, async () => {
+    try {
+      await copyFile(from, to, flags.COPYFILE_EXCL | flags.COPYFILE_FICLONE_FORCE);
+      return true;
+    } catch {
+      // Whatever else is the matter is met, and told, by whoever copies the content instead.
+      return false;
+    }
+  });
+}
+
+/** Gives a file that was written its mode; its content survives power loss once this resolves. */
+export function settleFile(name: string, path: string, mode = FILE_MODE): Promise<void> {
+  return durable(name, async () => {
+    const file = await open(path, 'r+');
+    try {
+      await file.chmod(mode);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+  });
 }
 
 /** Bytes that this process may still write on the file system of `path`. */

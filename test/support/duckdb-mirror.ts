@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { DuckDBInstance, type Json } from '@duckdb/node-api';
 import type { Destination, Outcome, SnapshotUnit } from '../../src/destination/destination.ts';
 import { type MirrorOptions, openMirror } from '../../src/destination/duckdb/mirror.ts';
+import type { Outlet } from '../../src/destination/outlet.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import type { Column, ColumnType } from '../../src/model/column.ts';
@@ -38,7 +39,10 @@ export async function temporaryFolder(): Promise<AsyncDisposable & { readonly pa
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
 }
 
-export function mirrorIn(folder: string, options: Partial<MirrorOptions> = {}): Promise<Destination> {
+export function mirrorIn(
+  folder: string,
+  options: Partial<MirrorOptions> = {},
+): Promise<Destination & Outlet> {
   return openMirror({
     path: join(folder, 'mirror.duckdb'),
     dataDirectory: folder,

@@ -12,6 +12,7 @@ import type {
   Unit,
 } from '../../src/destination/destination.ts';
 import type { MirrorOptions } from '../../src/destination/duckdb/mirror.ts';
+import type { Outlet } from '../../src/destination/outlet.ts';
 import { type PublishedCourse, publishedCourse } from './duckdb-changes.ts';
 import { mirrorIn, temporaryFolder } from './duckdb-mirror.ts';
 import { mirrorDifferences } from './mirror-comparison.ts';
@@ -28,7 +29,7 @@ const ENROLMENT = {
 export interface MirrorAtWork {
   readonly folder: string;
   readonly path: string;
-  readonly mirror: Destination;
+  readonly mirror: Destination & Outlet;
   /** A dataset whose first version is loaded. */
   loaded(first: Content, datasetId?: string): Promise<PublishedCourse>;
   /** A dataset that is not loaded. */

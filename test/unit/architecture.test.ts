@@ -178,7 +178,7 @@ describe('durable effects', () => {
   const names = src.flatMap(({ path, code }) =>
     Array.from(
       code.matchAll(
-        /\b(?:durable|transaction|makeDirectory|replaceFile|writeScratch|createFile|renameFile|remove|openForWriting)\(\s*'([^']*)'/g,
+        /\b(?:durable|transaction|makeDirectory|replaceFile|writeScratch|createFile|renameFile|remove|openForWriting|cloneFile|settleFile)\(\s*'([^']*)'/g,
       ),
       (match) => ({ path, name: match[1] ?? '' }),
     ),

@@ -103,7 +103,8 @@ async function readNames(engine: Engine): Promise<ReadonlyMap<string, string>> {
   return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
 }
 
-async function hasSchema(engine: Engine): Promise<boolean> {
+/** Whether the attached database is a mirror, or is to become one. */
+export async function hasSchema(engine: Engine): Promise<boolean> {
   return (await engine.rows(selectSchema())).length > 0;
 }
 

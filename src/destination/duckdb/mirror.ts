@@ -10,7 +10,9 @@ import { assert } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Random } from '../../lib/random.ts';
+import type { HistoryPosition } from '../../model/history.ts';
 import type { Destination, Enrolment, Held, Outcome, Prepared, Unit } from '../destination.ts';
+import type { HistoryLimits, HistoryPage, Outlet, Publication } from '../outlet.ts';
 import { AttachWindow } from './attach-window.ts';
 import { commitUnits, type UnitResult } from './commit-units.ts';
 import { Engine } from './engine.ts';
@@ -18,7 +20,10 @@ import { mirrorPath } from './mirror-path.ts';
 import { EMPTY, ensureSchema, isEnrolled, readHeld, writeEnrolment } from './mirror-state.ts';
 import { prepareUnit } from './prepare.ts';
 import type { PreparedUnit } from './prepared.ts';
+import { type CopyPlace, Publisher } from './publish.ts';
+import { type PublishOptions, publishTarget } from './publish-target.ts';
 import { literalPattern } from './quoting.ts';
+import { NO_HISTORY, readHistory } from './read-history.ts';
 
 /** The most memory for the examination of files, which reads footers and finds single values. */
 const MAX_EXAMINING_BYTES = 512_000_000;
@@ -37,10 +42,12 @@ export interface MirrorOptions {
   readonly random: Random;
   readonly log: Log;
   readonly signal?: AbortSignal;
+  /** The copy for readers that stay open; none without it. */
+  readonly publish?: PublishOptions | null;
 }
 
 /** Opens no file yet: the mirror is created by what is first written. @throws StorageError, ConfigurationError */
-export async function openMirror(options: MirrorOptions): Promise<Destination> {
+export async function openMirror(options: MirrorOptions): Promise<Destination & Outlet> {
   const dataDirectory = resolve(options.dataDirectory);
   const path = await mirrorPath(options.path);
   const engineOptions = {
@@ -51,30 +58,39 @@ export async function openMirror(options: MirrorOptions): Promise<Destination> {
     directories: [dataDirectory, literalPattern(dataDirectory), dirname(path)],
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   };
+  const { publish = null } = options;
+  const copy =
+    publish === null
+      ? null
+      : { ...engineOptions, ...publish, target: await publishTarget(publish, path, engineOptions) };
   const engine = await Engine.open(engineOptions);
   const examiner = await Engine.open({
     ...engineOptions,
     threads: 1,
     memoryLimitBytes: Math.min(options.memoryLimitBytes, MAX_EXAMINING_BYTES),
   });
-  return new Mirror({ ...options, path }, engine, examiner);
+  return new Mirror({ ...options, path }, engine, examiner, copy);
 }
 
-class Mirror implements Destination {
+class Mirror implements Destination, Outlet {
   readonly #options: MirrorOptions;
   readonly #engine: Engine;
   readonly #examiner: Engine;
   readonly #window: AttachWindow;
   readonly #inTurn = pLimit(1);
   readonly #examining = pLimit(1);
+  readonly #publisher: Publisher | null;
   /** What was enrolled last: a mirror that has to be built anew in the middle of a run gets the same names. */
   #enrolment: Enrolment | null = null;
 
-  constructor(options: MirrorOptions, engine: Engine, examiner: Engine) {
+  constructor(options: MirrorOptions, engine: Engine, examiner: Engine, copy: CopyPlace | null) {
+    const { path } = options;
     this.#options = options;
     this.#engine = engine;
     this.#examiner = examiner;
     this.#window = new AttachWindow({ ...options, engine });
+    const inTurn = <T>(work: () => Promise<T>): Promise<T> => this.#inTurn(work);
+    this.#publisher = copy === null ? null : new Publisher({ ...copy, path, window: this.#window, inTurn });
   }
 
   has(): Promise<Held> {
@@ -119,7 +135,18 @@ class Mirror implements Destination {
   }
 
   progress(): number {
-    return this.#engine.progress + this.#examiner.progress;
+    return this.#engine.progress + this.#examiner.progress + (this.#publisher?.progress ?? 0);
+  }
+
+  history(after: HistoryPosition | null, limits: HistoryLimits): Promise<HistoryPage> {
+    return this.#inTurn(
+      async () => (await this.#window.read((engine) => readHistory(engine, after, limits))) ?? NO_HISTORY,
+    );
+  }
+
+  publish(): Promise<Publication> {
+    assert(this.#publisher !== null, 'a copy is published where the mirror was told to');
+    return this.#publisher.publish();
   }
 
   async close(): Promise<void> {

@@ -1,0 +1,99 @@
+/**
+ * Where the copy of the mirror is to be. It is replaced again and again, so it must not be anything else that somebody
+ * needs: not the mirror, not another file of ours, not a file that is no DuckDB database.
+ */
+
+import { access, constants, stat } from 'node:fs/promises';
+import { dirname, resolve, sep } from 'node:path';
+import { makeDirectory } from '../../lib/files.ts';
+import { systemCode, systemReason } from '../../lib/system-code.ts';
+import { ConfigurationError, StorageError } from '../../model/errors.ts';
+import { booksAt, type LookingOptions } from './copy-books.ts';
+import { withoutLinks } from './mirror-path.ts';
+import { fileState } from './quarantine.ts';
+
+const SETTING = 'destination.publish (FEED_SYNC_DESTINATION_PUBLISH)';
+
+export interface PublishOptions {
+  readonly path: string;
+  /** Files and folders of ours: the copy can be neither one of them nor lie in one. */
+  readonly keptPaths: readonly string[];
+  /** Bytes kept free on the disk. */
+  readonly reserveBytes: number;
+}
+
+/**
+ * The path of the copy without links, `mirrorPath` is that of the mirror; its folder is made where it is missing.
+ * @throws ConfigurationError where something else is there, StorageError where nothing can be written there.
+ */
+export async function publishTarget(
+  { path, keptPaths }: PublishOptions,
+  mirrorPath: string,
+  looking: LookingOptions,
+): Promise<string> {
+  // DuckDB takes what follows for the query of an address, and opens another file.
+  if (path.includes('?')) throw wrong(path, 'has a question mark in it', 'a path without one');
+  const target = await usable(path, async () => {
+    await makeDirectory('destination.make-publish-directory', dirname(resolve(path)));
+    const real = await withoutLinks(resolve(path));
+    await access(dirname(real), constants.W_OK | constants.X_OK);
+    return real;
+  });
+  if (target === mirrorPath || target === `${mirrorPath}.wal` || (await isSameFile(target, mirrorPath)))
+    throw wrong(path, 'is the mirror itself', 'a file of its own');
+  for (const kept of keptPaths) {
+    const real = await withoutLinks(kept).catch(() => resolve(kept));
+    if (target === real || target.startsWith(`${real}${sep}`))
+      throw wrong(path, `is ${kept} or in it, which feed-sync needs for itself`, 'another folder');
+  }
+  await refuseOthers(path, target, looking);
+  return target;
+}
+
+/** A copy that is damaged, or that somebody writes, is replaced like any other. */
+async function refuseOthers(path: string, target: string, looking: LookingOptions): Promise<void> {
+  if (await usable(path, () => isFolder(target))) throw wrong(path, 'is a folder', 'a file in it');
+  const isOther = (await fileState(target)) === 'other' || (await booksAt(target, looking)) === 'foreign';
+  if (isOther)
+    throw wrong(
+      path,
+      'is no copy of a mirror, so it is left as it is',
+      'a file of its own, or move this one away',
+    );
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return (await statOrNull(path))?.isDirectory() === true;
+}
+
+/** By another name: a hard link, or the same folder mounted twice. */
+async function isSameFile(left: string, right: string): Promise<boolean> {
+  const [one, other] = [await statOrNull(left), await statOrNull(right)];
+  return one !== null && other !== null && one.dev === other.dev && one.ino === other.ino;
+}
+
+async function statOrNull(path: string) {
+  try {
+    return await stat(path);
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+async function usable<T>(path: string, effect: () => Promise<T>): Promise<T> {
+  try {
+    return await effect();
+  } catch (cause) {
+    throw new StorageError(`No copy can be published at ${path}: ${systemReason(cause)}.`, {
+      hint: `Make its folder writable for this user, or set ${SETTING} to another place.`,
+      cause,
+    });
+  }
+}
+
+function wrong(path: string, trouble: string, instead: string): ConfigurationError {
+  return new ConfigurationError(`No copy can be published at ${path}: it ${trouble}.`, {
+    hint: `Set ${SETTING} to ${instead}.`,
+  });
+}

@@ -1,0 +1,305 @@
+/** The published copy: what it is of, who may keep it open, and what becomes of it when something goes wrong (F05, F07, F11). */
+
+import {
+  chmodSync,
+  existsSync,
+  linkSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { MirrorOptions } from '../../src/destination/duckdb/mirror.ts';
+import { type DurableObserver, observeDurableEffects } from '../../src/lib/durable.ts';
+import { BusyError, ConfigurationError, InterruptedError, StorageError } from '../../src/model/errors.ts';
+import { startChild } from '../support/child.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { duckdb, mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
+import { type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
+import { column } from '../support/small-content.ts';
+
+const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+const MODE = 0o777;
+
+/** A mirror with a table of one row, and where its copy is to be. */
+async function publishing(options: Partial<MirrorOptions> = {}, reserveBytes = 0) {
+  const folder = await temporaryFolder();
+  onTestFinished(() => folder[Symbol.asyncDispose]());
+  const copy = join(folder.path, 'out', 'copy.duckdb');
+  const publish = { path: copy, keptPaths: [], reserveBytes };
+  const world = await mirrorAtWork({ ...options, publish });
+  const course = await world.loaded(firstContent(people, [[1, 'one']]));
+  return { world, course, copy };
+}
+
+function rowsOf(copy: string) {
+  return duckdb(`ATTACH '${copy}' AS c (READ_ONLY)`, 'SELECT name FROM c.parcels ORDER BY id');
+}
+
+/** Throws `error` the next time that the effect begins. */
+function failAt(name: string, error: Error): void {
+  observing((seen, moment) => {
+    if (seen !== name || moment !== 'before') return;
+    observeDurableEffects(() => {});
+    throw error;
+  });
+}
+
+function observing(observer: DurableObserver): void {
+  observeDurableEffects(observer);
+  onTestFinished(() => observeDurableEffects(() => {}));
+}
+
+describe('a copy', () => {
+  it('has everything that is committed, for its owner alone, and is made once', async () => {
+    const { world, copy } = await publishing();
+    const bytes = statSync(world.path).size;
+    expect(await world.mirror.publish()).toEqual({ kind: 'published', lines: 1, bytes, isClone: false });
+    expect(await rowsOf(copy)).toEqual([['one']]);
+    expect(statSync(copy).mode & MODE).toBe(0o600);
+    expect(readdirSync(dirname(copy))).toEqual(['copy.duckdb']);
+    const made = statSync(copy).mtimeMs;
+    expect(await world.mirror.publish()).toEqual({ kind: 'current', lines: 1 });
+    expect(statSync(copy).mtimeMs).toBe(made);
+  });
+
+  it('is left to whoever has it open, while the next one takes its place', async () => {
+    const { world, course, copy } = await publishing();
+    await world.mirror.publish();
+    const instance = await DuckDBInstance.create(copy, { access_mode: 'READ_ONLY' });
+    const reader = await instance.connect();
+    const elsewhere = startChild('duckdb-holder-child.ts', copy);
+    onTestFinished(() => elsewhere.kill());
+    expect(await elsewhere.nextLine()).toBe('held');
+    course.publishRows([[2, 'two']]);
+    await world.apply(course);
+    expect(await world.mirror.publish()).toMatchObject({ kind: 'published', lines: 2 });
+    const seen = async () => (await reader.runAndReadAll('SELECT name FROM parcels')).getRowsJson();
+    expect(await seen()).toEqual([['one']]);
+    expect(await rowsOf(copy)).toEqual([['two']]);
+    reader.closeSync();
+    instance.closeSync();
+  });
+
+  it('keeps the permissions that somebody gave the one before', async () => {
+    const { world, course, copy } = await publishing();
+    await world.mirror.publish();
+    chmodSync(copy, 0o640);
+    await world.load(course);
+    await world.mirror.publish();
+    expect(statSync(copy).mode & MODE).toBe(0o640);
+  });
+
+  it('is made while a reader has the mirror open, and of nothing where there is nothing', async () => {
+    const { world, copy } = await publishing();
+    const reader = startChild('duckdb-holder-child.ts', world.path);
+    onTestFinished(() => reader.kill());
+    expect(await reader.nextLine()).toBe('held');
+    expect(await world.mirror.publish()).toMatchObject({ kind: 'published' });
+    const folder = await temporaryFolder();
+    onTestFinished(() => folder[Symbol.asyncDispose]());
+    const publish = { path: copy, keptPaths: [], reserveBytes: 0 };
+    const empty = await mirrorIn(folder.path, { publish });
+    onTestFinished(() => empty.close());
+    expect(await empty.publish()).toEqual({ kind: 'absent' });
+    expect(await rowsOf(copy)).toEqual([['one']]);
+  });
+
+  it('lies on any file system: there its bytes are copied', async (context) => {
+    const there = await mkdtemp('/dev/shm/feed-sync-copy-').catch(() => context.skip());
+    onTestFinished(() => rm(there, { recursive: true }));
+    const copy = join(there, 'copy.duckdb');
+    const world = await mirrorAtWork({ publish: { path: copy, keptPaths: [], reserveBytes: 0 } });
+    await world.loaded(firstContent(people, [[1, 'one']]));
+    expect(statSync(there).dev).not.toBe(statSync(world.path).dev);
+    expect(await world.mirror.publish()).toMatchObject({ kind: 'published', isClone: false });
+    expect(await rowsOf(copy)).toEqual([['one']]);
+  });
+
+  it('has what a process that was killed has left in the log of the mirror (F05)', async () => {
+    const { world, copy } = await publishing();
+    await leaveLog(world, "INSERT INTO parcels VALUES (7, 'seven')");
+    expect(existsSync(`${world.path}.wal`)).toBe(true);
+    expect(await world.mirror.publish()).toMatchObject({ kind: 'published' });
+    expect(existsSync(`${world.path}.wal`)).toBe(false);
+    expect(await rowsOf(copy)).toEqual([['one'], ['seven']]);
+  });
+
+  it('waits for a reader of the mirror that keeps the log from being put in', async () => {
+    const { world, copy } = await publishing();
+    await leaveLog(world, "INSERT INTO parcels VALUES (7, 'seven')");
+    const reader = startChild('duckdb-holder-child.ts', world.path);
+    onTestFinished(() => reader.kill());
+    expect(await reader.nextLine()).toBe('held');
+    await expect(world.mirror.publish()).rejects.toThrow(BusyError);
+    expect(existsSync(copy)).toBe(false);
+  });
+});
+
+describe('when something goes wrong', () => {
+  it('the disk has no room: nothing is written, and the copy of before serves (F07)', async () => {
+    const { world, course, copy } = await publishing();
+    await world.mirror.publish();
+    course.publishRows([[2, 'two']]);
+    await world.apply(course);
+    await world.mirror.close();
+    const publish = { path: copy, keptPaths: [], reserveBytes: 1e18 };
+    const full = await mirrorIn(world.folder, { publish });
+    onTestFinished(() => full.close());
+    const error = await full.publish().catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(StorageError);
+    expect((error as Error).message).toMatch(
+      /^Not enough space in .*\/out: a copy of the mirror needs [\d.]+ MB beside the 1000000\.0 TB that are kept free \(disk\.reserve\), and .* are free\.$/,
+    );
+    expect(await rowsOf(copy)).toEqual([['one']]);
+    expect(readdirSync(dirname(copy))).toEqual(['copy.duckdb']);
+  });
+
+  it('at any step of it: the copy of before serves, and the next one is whole', async () => {
+    const { world, course, copy } = await publishing();
+    await world.mirror.publish();
+    course.publishRows([[2, 'two']]);
+    await world.apply(course);
+    for (const step of ['-clear', '-clone', '-open', '-copy', '-settle', '-clear-log', '']) {
+      failAt(`destination.publish${step}`, Object.assign(new Error('i/o'), { code: 'EIO', errno: -5 }));
+      await expect(world.mirror.publish()).rejects.toThrow(
+        `No copy can be published at ${copy}: i/o error (EIO).`,
+      );
+      expect(readdirSync(dirname(copy)), step).toEqual(['copy.duckdb']);
+    }
+    expect(await rowsOf(copy)).toEqual([['one']]);
+    expect(await world.mirror.publish()).toMatchObject({ kind: 'published', lines: 2 });
+    expect(await rowsOf(copy)).toEqual([['two']]);
+  });
+
+  it('a copy that is not what the mirror is gets no name', async () => {
+    const { world, copy } = await publishing();
+    observing((name, moment) => {
+      if (name === 'destination.publish-settle' && moment === 'before') spoil(`${copy}.publishing`);
+    });
+    await expect(world.mirror.publish()).rejects.toThrow('is not what the mirror is');
+    expect(readdirSync(dirname(copy))).toEqual([]);
+  });
+
+  it('somebody else writes the mirror meanwhile: it is tried again', async () => {
+    const { world, copy } = await publishing();
+    observing((name, moment) => {
+      if (name === 'destination.publish-copy' && moment === 'after') touch(world.path);
+    });
+    await expect(world.mirror.publish()).rejects.toThrow(BusyError);
+    expect(readdirSync(dirname(copy))).toEqual([]);
+  });
+
+  it('is stopped: what was begun is gone', async () => {
+    const controller = new AbortController();
+    const { world, copy } = await publishing({ signal: controller.signal });
+    observing((name, moment) => {
+      if (name === 'destination.publish-open' && moment === 'after')
+        controller.abort(new InterruptedError('enough'));
+    });
+    await expect(world.mirror.publish()).rejects.toThrow('enough');
+    expect(readdirSync(dirname(copy))).toEqual([]);
+  });
+
+  it('what a process that was killed has begun, and a copy that is damaged, are replaced', async () => {
+    const { world, copy } = await publishing();
+    await writeFile(`${copy}.publishing`, 'half a copy');
+    await copyFile(world.path, copy);
+    spoil(copy);
+    await writeFile(`${copy}.wal`, 'of somebody who wrote into it');
+    expect(await world.mirror.publish()).toMatchObject({ kind: 'published' });
+    expect(readdirSync(dirname(copy))).toEqual(['copy.duckdb']);
+    expect(await rowsOf(copy)).toEqual([['one']]);
+  });
+});
+
+describe('a place that is not for a copy is refused at the start', () => {
+  async function refusalOf(place: (folder: string) => Promise<string> | string): Promise<Error> {
+    const folder = await temporaryFolder();
+    onTestFinished(() => folder[Symbol.asyncDispose]());
+    await duckdb(`ATTACH '${folder.path}/mirror.duckdb' AS m`, 'CREATE TABLE m.t (i INTEGER)');
+    const path = await place(folder.path);
+    const keptPaths = ['staging', 'checkpoint.sqlite'].map((name) => join(folder.path, name));
+    const opening = mirrorIn(folder.path, { publish: { path, keptPaths, reserveBytes: 0 } });
+    return opening.then(
+      () => Promise.reject(new Error('it should have been refused')),
+      (error: Error) => error,
+    );
+  }
+
+  it.each<[string, string, (folder: string) => Promise<string> | string]>([
+    ['the mirror', 'it is the mirror itself', (folder) => join(folder, 'mirror.duckdb')],
+    [
+      'a link to the mirror',
+      'it is the mirror itself',
+      (folder) => {
+        symlinkSync(join(folder, 'mirror.duckdb'), join(folder, 'link'));
+        return join(folder, 'link');
+      },
+    ],
+    [
+      'another name of the mirror',
+      'it is the mirror itself',
+      (folder) => {
+        linkSync(join(folder, 'mirror.duckdb'), join(folder, 'name'));
+        return join(folder, 'name');
+      },
+    ],
+    ['a folder', 'it is a folder', (folder) => folder],
+    ['the staging folder', 'which feed-sync needs for itself', (folder) => join(folder, 'staging', 'copy')],
+    ['the checkpoint', 'which feed-sync needs for itself', (folder) => join(folder, 'checkpoint.sqlite')],
+    ['a question mark', 'it has a question mark in it', (folder) => join(folder, 'copy?')],
+    [
+      'another file',
+      'it is no copy of a mirror, so it is left as it is',
+      async (folder) => {
+        await writeFile(join(folder, 'notes.txt'), 'not a database');
+        return join(folder, 'notes.txt');
+      },
+    ],
+    [
+      'another database',
+      'it is no copy of a mirror, so it is left as it is',
+      async (folder) => {
+        await duckdb(`ATTACH '${folder}/other.duckdb' AS o`, 'CREATE TABLE o.t (i INTEGER)');
+        return join(folder, 'other.duckdb');
+      },
+    ],
+  ])('%s', async (_name, message, place) => {
+    const error = await refusalOf(place);
+    expect(error).toBeInstanceOf(ConfigurationError);
+    expect(error.message).toMatch(/^No copy can be published at /);
+    expect(error.message).toContain(message);
+  });
+
+  it.each<[string, string, (folder: string) => string]>([
+    ['through a file', 'file already exists (EEXIST)', (folder) => join(folder, 'mirror.duckdb', 'copy')],
+    ['where nothing can be made', '(', () => '/proc/feed-sync/copy'],
+  ])('%s (F11)', async (_name, message, place) => {
+    const error = await refusalOf(place);
+    expect(error).toBeInstanceOf(StorageError);
+    expect(error.message).toMatch(/^No copy can be published at /);
+    expect(error.message).toContain(message);
+  });
+});
+
+/** What a writer leaves that is killed before its checkpoint. */
+async function leaveLog({ path }: MirrorAtWork, statement: string): Promise<void> {
+  await duckdb('PRAGMA disable_checkpoint_on_shutdown', `ATTACH '${path}' AS m`, 'USE m', statement);
+}
+
+/** The file ends with nonsense. */
+function spoil(path: string): void {
+  const content = readFileSync(path);
+  writeFileSync(path, content.fill(0xff, 4_096));
+}
+
+/** Writes the file as it is. */
+function touch(path: string): void {
+  writeFileSync(path, readFileSync(path));
+}

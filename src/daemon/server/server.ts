@@ -58,7 +58,12 @@ export async function startStatusServer(parts: StatusServerParts): Promise<Statu
   const isOwnHostOnly = isLoopback(bound.address);
   server.on('error', (error) => log.error({ reason: error.message }, 'The status server is in trouble.'));
   server.on('request', (request, response) => {
-    void answerTo(request, isOwnHostOnly, answer).then((given) => send(response, given, !server.listening));
+    answerTo(request, isOwnHostOnly, answer)
+      .then((given) => send(response, given, !server.listening))
+      .catch((error: unknown) => {
+        log.error({ reason: reasonOf(error) }, 'An answer of the status server could not be sent.');
+        response.destroy();
+      });
   });
   return {
     url: `http://${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`,

@@ -239,7 +239,7 @@ describe('trouble', () => {
     observed.current = trouble;
     expect((await ask(`${url}/metrics`)).status).toBe(500);
     expect(logged).toHaveLength(2);
-    expect(logged[0]).toContain('"question":"status","reason":"StorageError: The checkpoint /data');
+    expect(logged[0]).toContain('"question":"status","why":"StorageError: The checkpoint /data');
     isOver = true;
     expect((await fail()).status).toBe(200);
     isOver = false;

@@ -56,12 +56,12 @@ export async function startStatusServer(parts: StatusServerParts): Promise<Statu
   const webhook = parts.webhook === null ? null : { ...parts.webhook, wake: () => waker.wake() };
   const answer = orFailed(answererOf({ ...parts, webhook }, metrics), log);
   const isOwnHostOnly = isLoopback(bound.address);
-  server.on('error', (error) => log.error({ reason: error.message }, 'The status server is in trouble.'));
+  server.on('error', (error) => log.error({ why: error.message }, 'The status server is in trouble.'));
   server.on('request', (request, response) => {
     answerTo(request, isOwnHostOnly, answer)
       .then((given) => send(response, given, !server.listening))
       .catch((error: unknown) => {
-        log.error({ reason: reasonOf(error) }, 'An answer of the status server could not be sent.');
+        log.error({ why: reasonOf(error) }, 'An answer of the status server could not be sent.');
         response.destroy();
       });
   });
@@ -102,7 +102,7 @@ function orFailed(answer: AnswerQuestion, log: Log): AnswerQuestion {
     } catch (error) {
       // Who asked is gone, and with it the request: nobody is in trouble.
       const isLogged = failing.has(question) || request.socket.destroyed;
-      if (!isLogged) log.error({ question, reason: reasonOf(error) }, 'The status server could not answer.');
+      if (!isLogged) log.error({ question, why: reasonOf(error) }, 'The status server could not answer.');
       if (!request.socket.destroyed) failing.add(question);
       return FAILED;
     }

@@ -10,9 +10,12 @@ const EVERY_SECOND = {
   auditEveryMs: 3_600 * SECOND_MS,
 } as const;
 
+/** The service keeps no event any more that was there, but for the newest. */
 function expirePosition({ service }: World): void {
-  const newest = service.logs.get('sub_1')?.at(-1);
-  service.keepsEventsFrom = newest?.id?.number ?? 0n;
+  const newest = service.logs.get('sub_1')?.at(-1)?.id;
+  if (!newest) throw new Error('the log has events');
+  service.keepsEventsFrom = newest.number;
+  service.subscriptions = service.subscriptions.map((one) => ({ ...one, lastEventId: newest }));
 }
 
 it('W17 a position that expires soon after the start is taken anew at once; one that expires again, after a minute', async () => {

@@ -9,27 +9,7 @@ import type { Engine } from './engine.ts';
 import { findAnyValue } from './load-sql.ts';
 import { unreadableFile } from './parquet-file.ts';
 import { textAt } from './rows.ts';
-import type { FileGroup, PlannedColumn } from './table-plan.ts';
-
-interface Place extends Pick<FileGroup, 'files' | 'width'> {
-  /** Of the column in the files. */
-  readonly position: number;
-}
-
-/** Thrown where the files are not to be read; stays inside this folder. */
-export class OtherFamilyError extends Error {
-  override readonly name = 'OtherFamilyError';
-  readonly planned: PlannedColumn;
-  readonly physicalType: string;
-  readonly place: Place;
-
-  constructor(planned: PlannedColumn, physicalType: string, place: Place) {
-    super(`${physicalType} is no ${planned.type}`);
-    this.planned = planned;
-    this.physicalType = physicalType;
-    this.place = place;
-  }
-}
+import type { OtherFamilyError } from './table-plan.ts';
 
 /** The error for the person. */
 export async function refuseOtherFamily(

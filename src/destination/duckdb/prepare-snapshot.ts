@@ -8,11 +8,11 @@ import type { Engine } from './engine.ts';
 import { explainFailure } from './explain-failure.ts';
 import { loadSnapshot } from './load-snapshot.ts';
 import { createLoading } from './load-sql.ts';
-import { OtherFamilyError, refuseOtherFamily } from './other-family.ts';
+import { refuseOtherFamily } from './other-family.ts';
 import { examine, type ParquetFile } from './parquet-file.ts';
 import type { PreparedUnit } from './prepared.ts';
 import { text } from './quoting.ts';
-import { planTable, type TablePlan } from './table-plan.ts';
+import { OtherFamilyError, planTable, type TablePlan } from './table-plan.ts';
 
 /** @throws DataError, StorageError */
 export async function prepareSnapshot(engine: Engine, unit: SnapshotUnit): Promise<PreparedUnit> {

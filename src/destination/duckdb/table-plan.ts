@@ -11,7 +11,6 @@ import { columnNames } from '../../model/naming.ts';
 import type { SnapshotUnit } from '../destination.ts';
 import type { Cast } from './cast.ts';
 import { castFor } from './casts.ts';
-import { OtherFamilyError } from './other-family.ts';
 import type { ParquetColumn, ParquetFile } from './parquet-file.ts';
 
 /** The longest part of the name of a type or an encoding that an error shows, in characters. */
@@ -45,7 +44,30 @@ export interface Source {
   readonly cast: Cast;
 }
 
-/** @throws DataError where the files do not fit the schema, or the schema itself makes no table. */
+interface Place extends Pick<FileGroup, 'files' | 'width'> {
+  /** Of the column in the files. */
+  readonly position: number;
+}
+
+/** A column that no cast converts. Stays inside this folder: other-family.ts makes an error for people of it. */
+export class OtherFamilyError extends Error {
+  override readonly name = 'OtherFamilyError';
+  readonly planned: PlannedColumn;
+  readonly physicalType: string;
+  readonly place: Place;
+
+  constructor(planned: PlannedColumn, physicalType: string, place: Place) {
+    super(`${physicalType} is no ${planned.type}`);
+    this.planned = planned;
+    this.physicalType = physicalType;
+    this.place = place;
+  }
+}
+
+/**
+ * @throws DataError where the files do not fit the schema, or the schema itself makes no table.
+ * @throws OtherFamilyError
+ */
 export function planTable(unit: SnapshotUnit, files: readonly ParquetFile[]): TablePlan {
   const { datasetId, schema } = unit;
   refuseRepeatedColumns(datasetId, files);

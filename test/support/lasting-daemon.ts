@@ -1,0 +1,73 @@
+/** `feed-sync run` as it goes on over restarts: one installation, one process at a time, and all that they logged. */
+
+import { expect, vi } from 'vitest';
+import type { Ended, Program, Running } from './program.ts';
+
+/** What is waited for comes within a second or two; a machine that is busy may take longer. */
+export const PATIENCE = { timeout: 30_000, interval: 20 };
+
+export interface LogLine {
+  readonly level: string;
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
+export class LastingDaemon {
+  readonly #installed: Program;
+  readonly #past: Ended[] = [];
+  #run: Running;
+
+  /** Starts it. `environment` is that of this process alone. */
+  constructor(installed: Program, environment: Readonly<Record<string, string>> = {}) {
+    this.#installed = installed;
+    this.#run = installed.startWith(environment, 'run');
+  }
+
+  get pid(): number {
+    return this.#run.pid;
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#run.kill(name);
+  }
+
+  /** The process that runs now has ended, by itself or by a signal. */
+  async ended(): Promise<Ended> {
+    const ended = await this.#run.ended;
+    if (!this.#past.includes(ended)) this.#past.push(ended);
+    return ended;
+  }
+
+  /** Asks it to stop, and expects it to end in order. */
+  async stop(): Promise<void> {
+    this.#run.kill('SIGTERM');
+    expect(await this.ended()).toMatchObject({ exitCode: 0, signal: null });
+  }
+
+  /** Starts the next process, where the one before has ended. */
+  async startAgain(environment: Readonly<Record<string, string>> = {}): Promise<void> {
+    await this.ended();
+    this.#run = this.#installed.startWith(environment, 'run');
+  }
+
+  /** All lines of all processes that are whole. */
+  lines(): readonly LogLine[] {
+    const texts = [...this.#past.map(({ stderr }) => stderr), this.#run.stderr()];
+    const unique = new Set(texts);
+    return [...unique].flatMap((text) =>
+      text
+        .split('\n')
+        .slice(0, -1)
+        .flatMap((line) => (line.startsWith('{') ? [JSON.parse(line) as LogLine] : [])),
+    );
+  }
+
+  count(message: string): number {
+    return this.lines().filter(({ msg }) => msg === message).length;
+  }
+
+  /** Resolves when it has been logged so many times. */
+  async logged(message: string, times = 1): Promise<void> {
+    await vi.waitFor(() => expect(this.count(message), message).toBeGreaterThanOrEqual(times), PATIENCE);
+  }
+}

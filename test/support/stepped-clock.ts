@@ -9,13 +9,18 @@ interface Sleeper {
 }
 
 export class SteppedClock implements Clock {
+  readonly #began: Date;
   #nowMs = 0;
   /** Milliseconds by which the wall clock was set forward, or back. */
   #jumpedMs = 0;
   readonly #sleepers = new Set<Sleeper>();
 
+  constructor(began: Date = NOON) {
+    this.#began = began;
+  }
+
   now(): Date {
-    return new Date(NOON.getTime() + this.#nowMs + this.#jumpedMs);
+    return new Date(this.#began.getTime() + this.#nowMs + this.#jumpedMs);
   }
 
   monotonicMs(): number {

@@ -7,6 +7,7 @@ import {
   ContractViolationError,
   CursorExpiredError,
   DataError,
+  HookError,
   InterruptedError,
   RefusalError,
   ServiceUnavailableError,
@@ -52,6 +53,7 @@ export function exitCodeOf(error: unknown): ExitCode {
     error instanceof ServiceUnavailableError ||
     error instanceof CursorExpiredError ||
     error instanceof BusyError ||
+    error instanceof HookError ||
     error instanceof InterruptedError;
   return passes ? EXIT_CODES.tryAgainLater : EXIT_CODES.bug;
 }

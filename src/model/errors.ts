@@ -62,6 +62,11 @@ export class InterruptedError extends FeedSyncError {
   readonly disposition = 'retry';
 }
 
+/** The command that is run after commits failed. What it was to be told of, it is told again. */
+export class HookError extends FeedSyncError {
+  readonly disposition = 'retry';
+}
+
 export type RefusalScope =
   | { readonly kind: 'workspace' }
   | { readonly kind: 'subscription'; readonly subscriptionId: string }

@@ -14,6 +14,7 @@ const SECTIONS = {
   verify: 'verify --json',
   'dry-run': 'once --dry-run --json',
   doctor: 'doctor --json',
+  hook: 'hooks.afterCommit',
   log: 'The log',
 } as const;
 const WITHOUT_FIELDS = ['query', 'summary'];

@@ -28,7 +28,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['lib'],
   ['model'],
   ['configuration', 'feed', 'destination', 'checkpoint'],
-  ['sync'],
+  ['sync', 'outlet'],
   ['daemon'],
   ['cli'],
   ['main.ts'],
@@ -65,7 +65,11 @@ const AMBIENT: readonly { readonly what: RegExp; readonly allowed: readonly RegE
     allowed: [/^src\/lib\/clock\.ts$/, /^src\/feed\/http\//, /^src\/feed\/download\//],
   },
   { what: /\bMath\.random\(|\brandom(?:UUID|Bytes|Int)\b/, allowed: [/^src\/lib\/random\.ts$/] },
-  { what: /\bprocess\b\.|node:process|node:os\b/, allowed: [/^src\/main\.ts$/] },
+  // Only by its id can a group of processes be ended.
+  {
+    what: /\bprocess\b\.|node:process|node:os\b/,
+    allowed: [/^src\/main\.ts$/, /^src\/lib\/run-program\.ts$/],
+  },
   {
     what: /\bfetch\(|'undici'|'node:(?:net|http|https|http2|tls|dns|dgram)(?:\/promises)?'/,
     allowed: [/^src\/feed\/http\//, /^src\/feed\/download\//, /^src\/daemon\/server\//],

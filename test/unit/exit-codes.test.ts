@@ -27,6 +27,7 @@ const CODES: readonly (readonly [Error, number])[] = [
   [new errors.ServiceUnavailableError('x'), 75],
   [new errors.CursorExpiredError('x'), 75],
   [new errors.BusyError('x'), 75],
+  [new errors.HookError('x'), 75],
   [new errors.InterruptedError('x'), 75],
   [refusal({ kind: 'workspace' }), 77],
   [new errors.CommandRefusedError(WORDS), 77],

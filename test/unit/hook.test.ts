@@ -1,0 +1,211 @@
+/** The command after commits: what it is told, how it may fail, and that nothing is kept from it. */
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import type { Outlet } from '../../src/destination/outlet.ts';
+import { type Clock, systemClock } from '../../src/lib/clock.ts';
+import { silentLog } from '../../src/lib/log.ts';
+import { feedProgram } from '../../src/lib/run-program.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import { ConfigurationError, HookError, InterruptedError } from '../../src/model/errors.ts';
+import { Hook, type HookParts, MAX_COMMITS_AT_ONCE } from '../../src/outlet/hook.ts';
+import { hookEnvironment } from '../../src/outlet/hook-environment.ts';
+import { NOON, openAt, temporaryPath } from '../support/checkpoint-files.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { manualClock } from '../support/duckdb-mirror.ts';
+import { expectGolden, withPlaceholders } from '../support/golden.ts';
+import { hookProgram, notedBy, notedLines, notingProgram } from '../support/hook-program.ts';
+import { mirrorAtWork } from '../support/mirror-at-work.ts';
+import { column } from '../support/small-content.ts';
+
+/** On which everything takes a tenth of its time. */
+const hurried: Clock = {
+  ...systemClock,
+  sleep: (durationMs, signal) => systemClock.sleep(durationMs / 10, signal),
+};
+
+/** A history of so many lines, in memory. */
+function historyOf(count: number): Outlet {
+  const line = (number: number) => ({
+    line: number,
+    datasetId: 'us-tx-parcels',
+    tableName: 'us_tx_parcels',
+    kind: 'changes' as const,
+    fromVersion: number,
+    toVersion: number + 1,
+    net: { added: 1, changed: 2, removed: 3 },
+    rowCount: 9,
+    appliedAt: NOON,
+  });
+  return {
+    publish: () => Promise.reject(new Error('nothing is published here')),
+    history: async (after, { limit, upTo }) => {
+      const from = after?.lines ?? 0;
+      const end = Math.min(from + limit, upTo ?? count, count);
+      const lines = Array.from({ length: end - from }, (_, index) => line(from + index + 1));
+      const position = { lines: end, last: `line ${end}` };
+      return { lines, position, hasMore: end < Math.min(upTo ?? count, count) };
+    },
+  };
+}
+
+async function hookOf(command: readonly string[], parts: Partial<HookParts> = {}) {
+  const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'));
+  const hook = new Hook({
+    command,
+    timeoutMs: 30_000,
+    environment: { PATH: '/usr/bin:/bin' },
+    mirrorPath: '/data/mirror.duckdb',
+    publishedPath: null,
+    outlet: historyOf(3),
+    checkpoint,
+    run: feedProgram,
+    clock: systemClock,
+    log: silentLog,
+    signal: new AbortController().signal,
+    ...parts,
+  });
+  return { hook, checkpoint, noted: temporaryPath('noted') };
+}
+
+async function errorOf(telling: Promise<number>): Promise<Error> {
+  return telling.then(
+    () => new Error('it should have failed'),
+    (error: Error) => error,
+  );
+}
+
+describe('what it is told', () => {
+  it('is every commit once, as JSON', async () => {
+    const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+    const world = await mirrorAtWork({ clock: manualClock() });
+    const parcels = await world.loaded(firstContent(people, [[1, 'one']]));
+    parcels.publishRows([[2, 'two']]);
+    await world.apply(parcels);
+    const roads = await world.loaded(firstContent(people, [[1, 'one']]), 'us-tx-roads');
+    await world.retire(roads, 'archive');
+    const noted = temporaryPath('noted');
+    const { hook, checkpoint } = await hookOf(notingProgram(noted), {
+      outlet: world.mirror,
+      mirrorPath: world.path,
+    });
+    expect(await hook.tell(3)).toBe(3);
+    expect(await hook.tell(null)).toBe(1);
+    expect(await hook.tell(null)).toBe(0);
+    expect(notedLines(noted)).toEqual([[1, 2, 3], [4]]);
+    expect(checkpoint.hook()).toMatchObject({ told: { lines: 4 }, failure: null });
+    const [first] = JSON.parse(withPlaceholders(JSON.stringify(notedBy(noted)), { data: world.folder }));
+    expectGolden('hook/commits', first);
+  });
+
+  it('names the published copy, and comes in parts where it is much', async () => {
+    const noted = temporaryPath('noted');
+    const count = MAX_COMMITS_AT_ONCE + 1;
+    const outlet = historyOf(count);
+    const { hook } = await hookOf(notingProgram(noted), { outlet, publishedPath: '/srv/copy.duckdb' });
+    expect(await hook.tell(null)).toBe(count);
+    expect(notedLines(noted).map((lines) => lines.length)).toEqual([MAX_COMMITS_AT_ONCE, 1]);
+    const [{ commits = [], ...first } = {}, second] = notedBy(noted);
+    expect(second).toMatchObject({ hasMore: false, commits: [{ line: count }] });
+    expectGolden('hook/published', { ...first, commits: commits.slice(0, 1) });
+  });
+
+  it('need not be read', async () => {
+    const { hook } = await hookOf(['true'], { outlet: historyOf(MAX_COMMITS_AT_ONCE) });
+    expect(await hook.tell(null)).toBe(MAX_COMMITS_AT_ONCE);
+  });
+});
+
+describe('it fails', () => {
+  it('is told again of the same, and what it wrote last is told', async () => {
+    const noted = temporaryPath('noted');
+    const [file = '', ...args] = hookProgram(`
+      const path = ${JSON.stringify(noted)};
+      const isFirst = !fs.existsSync(path);
+      fs.appendFileSync(path, JSON.stringify(told) + '\\n');
+      if (isFirst) { console.log('x'.repeat(10000)); console.error('no such model'); process.exit(3); }`);
+    const { hook, checkpoint } = await hookOf([file, ...args]);
+    const error = await errorOf(hook.tell(null));
+    expect(error).toBeInstanceOf(HookError);
+    expect(error.message).toMatch(/^The command after commits, .*, ended with 3:\nx+\nno such model$/);
+    expect(error.message.length).toBeLessThan(2_200);
+    expect(checkpoint.hook()).toMatchObject({
+      told: null,
+      failure: { attempts: 1, message: error.message },
+    });
+    expect(await hook.tell(null)).toBe(3);
+    expect(notedLines(noted)).toEqual([
+      [1, 2, 3],
+      [1, 2, 3],
+    ]);
+    expect(checkpoint.hook().failure).toBeNull();
+  });
+
+  it('where it takes too long it is ended, with all that it started, also where it does not want to', async () => {
+    const noted = temporaryPath('noted');
+    const script = `
+      process.on('SIGTERM', () => {});
+      const child = require('node:child_process').spawn('sleep', ['600']);
+      fs.writeFileSync(${JSON.stringify(noted)}, String(child.pid));
+      setInterval(() => {}, 1000);`;
+    const { hook } = await hookOf(hookProgram(script), { timeoutMs: 10_000, clock: hurried });
+    const error = await errorOf(hook.tell(null));
+    expect(error).toBeInstanceOf(HookError);
+    expect(error.message).toContain('took longer than 10.0 s and was ended, and wrote nothing.');
+    expect(isRunning(Number(readFileSync(noted, 'utf8')))).toBe(false);
+  });
+
+  it('stopped, it is no failure of its own', async () => {
+    const controller = new AbortController();
+    const { hook, checkpoint } = await hookOf(['sleep', '600'], { signal: controller.signal });
+    const telling = errorOf(hook.tell(null));
+    await sleep(100);
+    controller.abort(new InterruptedError('enough'));
+    expect(await telling).toBeInstanceOf(InterruptedError);
+    expect(checkpoint.hook()).toEqual({ told: null, toldAt: null, failure: null });
+    expect(await errorOf(hook.tell(null))).toBeInstanceOf(InterruptedError);
+  });
+
+  it('where it cannot be run, it is the configuration that is wrong', async () => {
+    const plain = temporaryPath('plain');
+    writeFileSync(plain, 'no program');
+    for (const file of ['feed-sync-no-such-program', join(plain, 'x'), plain]) {
+      const { hook, checkpoint } = await hookOf([file]);
+      const error = await errorOf(hook.tell(null));
+      expect(error).toBeInstanceOf(ConfigurationError);
+      expect(error.message).toMatch(/^The command after commits, .*, cannot be run: .*\.$/);
+      expect(checkpoint.hook().failure?.message).toBe(error.message);
+    }
+  });
+});
+
+describe('its environment', () => {
+  it('is ours without the key, under whatever name, and without what is for us alone', () => {
+    const environment = {
+      PATH: '/bin',
+      FEED_SYNC_DATA_DIR: '/data',
+      FEED_SYNC_API_KEY: 'sk_1',
+      COPY_OF_IT: 'Bearer sk_1',
+      FEED_SYNC_API_KEY_FILE: '/run/key',
+      CREDENTIALS_DIRECTORY: '/run/credentials',
+      NOTIFY_SOCKET: '/run/notify',
+      NOTHING: undefined,
+    };
+    expect(hookEnvironment(environment, new Secret('sk_1'))).toEqual({
+      PATH: '/bin',
+      FEED_SYNC_DATA_DIR: '/data',
+    });
+  });
+});
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    // One that nobody waits for stays in the list of processes.
+    return !readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ');
+  } catch {
+    return false;
+  }
+}

@@ -9,6 +9,7 @@ import type { Context } from './cli/context.ts';
 const LEAST_NODE_MAJOR = 24;
 const WRONG_CONFIGURATION = 78;
 const DEFAULT_WIDTH = 120;
+const DEFAULT_HEIGHT = 24;
 /** Takes every permission of group and others from what this process makes. */
 const OWNER_ALONE = 0o077;
 /** What a shell reports of a process that a signal ended is this and the signal's number. */
@@ -41,7 +42,12 @@ const context: Context = {
     stderr: process.stderr,
     isWatched: process.stderr.isTTY === true,
     hasColor: process.stderr.isTTY === true && process.stderr.hasColors(),
-    width: screenWidth(),
+    get width() {
+      return screenWidth();
+    },
+    get height() {
+      return screenHeight();
+    },
   },
   environment: process.env,
   workingDirectory: process.cwd(),
@@ -112,6 +118,13 @@ async function readStandardInput(maxCharacters: number): Promise<string> {
 /** A terminal that was never told its size says 0. Either stream may be a file while the other is the screen. */
 function screenWidth(): number {
   return process.stderr.columns || process.stdout.columns || DEFAULT_WIDTH;
+}
+
+/** A terminal that is dumb knows no control sequences: what is written there stays. */
+function screenHeight(): number | null {
+  return process.stderr.isTTY && process.env['TERM'] !== 'dumb'
+    ? process.stderr.rows || DEFAULT_HEIGHT
+    : null;
 }
 
 /** `feed-sync query … | head` is no trouble: the reader has what it wants. */

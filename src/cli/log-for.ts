@@ -1,24 +1,31 @@
-/** From a configuration to the log, which shares a terminal with the progress line. */
+/** From a configuration to the log, which shares a terminal with the live view. */
 
 import { Writable } from 'node:stream';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
+import type { Clock } from '../lib/clock.ts';
 import { createLog, type Log } from '../lib/log.ts';
-import { ERASE_LINE, type Terminal } from './terminal.ts';
+import { Screen } from './live/screen.ts';
+import type { Terminal } from './terminal.ts';
 
-/** The log as configured, on standard error. On a terminal each line takes the place of the progress line. */
-export function logFor(
-  { log: { level, format } }: LocalConfiguration,
-  { stderr, isWatched, hasColor }: Terminal,
-): Log {
-  const stream = isWatched ? overProgressLine(stderr) : stderr;
-  return createLog({ level, format, stream, color: hasColor });
+/** The screen to draw on; null where nothing is drawn: nobody watches, or what is written is for programs. */
+export function screenFor({ log }: LocalConfiguration, terminal: Terminal, clock: Clock): Screen | null {
+  return terminal.height === null || log.format === 'json' ? null : new Screen(terminal, clock);
 }
 
-function overProgressLine(stderr: NodeJS.WritableStream): NodeJS.WritableStream {
+/** The log as configured, on standard error: above what is drawn there. */
+export function logFor(
+  { log: { level, format } }: LocalConfiguration,
+  { stderr, hasColor }: Terminal,
+  screen: Screen | null = null,
+): Log {
+  return createLog({ level, format, stream: screen === null ? stderr : above(screen), color: hasColor });
+}
+
+function above(screen: Screen): NodeJS.WritableStream {
   return new Writable({
     decodeStrings: false,
     write(chunk: string | Uint8Array, _encoding, done) {
-      stderr.write(`${ERASE_LINE}${String(chunk)}`, done);
+      screen.writeAbove(String(chunk), done);
     },
   });
 }

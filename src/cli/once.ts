@@ -4,21 +4,26 @@ import type { Configuration } from '../configuration/configuration.ts';
 import { catchUp } from '../sync/catch-up.ts';
 import type { Context } from './context.ts';
 import type { ExitCode } from './exit-codes.ts';
-import { logFor } from './log-for.ts';
+import { LiveView } from './live/live-view.ts';
+import { WorkSeen } from './live/work-seen.ts';
+import { logFor, screenFor } from './log-for.ts';
 import { openParts } from './open-parts.ts';
-import { progressFor } from './progress-line.ts';
+import { progressLog } from './progress-log.ts';
 import { exitCodeOfResult, summarize } from './summary.ts';
 import { write } from './terminal.ts';
 
 /** @throws FeedSyncError when it cannot even begin. */
 export async function once(configuration: Configuration, context: Context): Promise<ExitCode> {
   const { terminal, clock, signal } = context;
-  const log = logFor(configuration, terminal);
-  const progress = progressFor(terminal, clock, log);
+  const screen = screenFor(configuration, terminal, clock);
+  const log = logFor(configuration, terminal, screen);
+  const work = new WorkSeen(clock);
+  const progress = screen === null ? progressLog(log) : work;
   const opened = await openParts({ configuration, context, log, progress, command: 'once', signal });
   try {
-    const result = await catchUp(opened.parts, signal);
-    progress.end();
+    const look = () => ({ work, glance: null });
+    const view = screen === null ? null : new LiveView(screen, terminal, clock, look);
+    const result = await catchUp(opened.parts, signal).finally(() => view?.end());
     await write(terminal.stdout, `${summarize(result)}\n`);
     return exitCodeOfResult(result);
   } finally {

@@ -12,10 +12,13 @@ import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { runProgram } from '../lib/run-program.ts';
 import type { Parts } from '../sync/parts.ts';
-import { silentProgress } from '../sync/progress.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
-import { logFor } from './log-for.ts';
+import type { LiveState } from './live/frame.ts';
+import { LiveView } from './live/live-view.ts';
+import type { Screen } from './live/screen.ts';
+import { WorkSeen } from './live/work-seen.ts';
+import { logFor, screenFor } from './log-for.ts';
 import { openParts } from './open-parts.ts';
 import { tellError, tellHold } from './person.ts';
 import { serveStatus } from './run-server.ts';
@@ -40,7 +43,10 @@ class Runner {
   readonly #configure: Configure;
   readonly #version: string;
   readonly #context: Context;
+  readonly #screen: Screen | null;
   #log: Log;
+  /** Of the daemon that is shown. */
+  #work: WorkSeen;
   readonly #notifier: Notifier;
   #configuration: Configuration;
   /** What to start anew with. */
@@ -52,7 +58,9 @@ class Runner {
     this.#version = version;
     this.#context = context;
     this.#configuration = configure();
-    this.#log = logFor(this.#configuration, context.terminal);
+    this.#screen = screenFor(this.#configuration, context.terminal, context.clock);
+    this.#log = logFor(this.#configuration, context.terminal, this.#screen);
+    this.#work = new WorkSeen(context.clock);
     const { environment, identity, clock, microsecondsSinceBoot } = context;
     this.#notifier = createNotifier({
       environment,
@@ -65,12 +73,14 @@ class Runner {
   }
 
   async run(): Promise<ExitCode> {
-    const { signal, requests } = this.#context;
+    const { signal, requests, terminal, clock } = this.#context;
     const stop = (): void => {
       this.#notifier.stopping();
       this.#daemon?.stop();
     };
     signal.addEventListener('abort', stop);
+    const view =
+      this.#screen === null ? null : new LiveView(this.#screen, terminal, clock, () => this.#look());
     requests.onReload(() => this.#reload());
     requests.onPoll(() => this.#daemon?.pollNow());
     try {
@@ -79,10 +89,19 @@ class Runner {
         if (code !== null) return code;
       }
     } finally {
+      await view?.end();
       signal.removeEventListener('abort', stop);
       this.#notifier.stopping();
       await this.#notifier.settled();
     }
+  }
+
+  /** Null: there is no daemon to look at. */
+  #look(): Omit<LiveState, 'nowMs'> | null {
+    if (this.#daemon === null) return null;
+    const glance = this.#daemon.glance();
+    if (glance.underWay + glance.due === 0) this.#work.countAnew();
+    return { work: this.#work, glance };
   }
 
   /** Null: start anew. */
@@ -115,6 +134,7 @@ class Runner {
     if (this.#context.signal.aborted) daemon.stop();
     const end = await daemon.run();
     this.#daemon = null;
+    this.#screen?.clear();
     // What does not end cannot be closed either.
     if (end.kind !== 'stuck') await opened.close();
     this.#log.info({ why: end.kind }, 'Ended in order.');
@@ -129,7 +149,7 @@ class Runner {
       try {
         const opened = await this.#openWith(next);
         this.#configuration = next;
-        this.#log = logFor(next, this.#context.terminal);
+        this.#log = logFor(next, this.#context.terminal, this.#screen);
         return opened;
       } catch (error) {
         this.#tellWrong(error);
@@ -143,11 +163,12 @@ class Runner {
     const ending = new AbortController();
     const log = this.#log;
     const { clock, random } = this.#context;
+    this.#work = new WorkSeen(clock);
     const { parts, close } = await openParts({
       configuration,
       context: { ...this.#context, clock: this.#patientClock() },
       log,
-      progress: silentProgress,
+      progress: this.#work,
       command: 'run',
       signal: ending.signal,
       onAsked: (asked) => this.#daemon?.noteAsked(asked),

@@ -7,12 +7,11 @@ export interface Terminal {
   readonly isWatched: boolean;
   /** Whether standard error shows colours, and nobody has asked for none (`NO_COLOR`). */
   readonly hasColor: boolean;
-  /** Columns of the screen; a sensible width where there is none. */
+  /** Columns of the screen, as it is now; a sensible width where there is none. */
   readonly width: number;
+  /** Rows of a screen that can be drawn over, as it is now; null where standard error is none. */
+  readonly height: number | null;
 }
-
-/** Takes the line that the cursor is on away. */
-export const ERASE_LINE = '\r\u001b[2K';
 
 /** Resolves once the stream has taken the text, so that a slow reader slows the writer down and not the memory up. */
 export function write(stream: NodeJS.WritableStream, text: string): Promise<void> {

@@ -6,7 +6,8 @@
 import type { Log } from '../lib/log.ts';
 import type { FeedEvent, UnreadableEvent } from '../model/event.ts';
 import { type Need, needOf } from '../sync/need.ts';
-import type { Progress } from '../sync/progress.ts';
+import type { Extent, Progress } from '../sync/progress.ts';
+import { logCommit, logRetirement, logStep } from '../sync/progress-log.ts';
 import type { Commit, DatasetResult } from '../sync/result.ts';
 import type { Session } from './session.ts';
 import type { ResyncReason, WorkState } from './state.ts';
@@ -14,6 +15,8 @@ import type { ResyncReason, WorkState } from './state.ts';
 export class Activity implements Progress {
   readonly #session: Session;
   readonly #log: Log;
+  /** Whoever shows it while it goes on. */
+  readonly #shown: Progress;
   readonly #work = new Map<string, WorkState>();
   /** What the steps that are under way are for. */
   readonly #needs = new Map<string, Need>();
@@ -22,9 +25,10 @@ export class Activity implements Progress {
   /** By subscription id: when the newest event was created, where its page said so. */
   readonly #newest = new Map<string, Date>();
 
-  constructor(session: Session, log: Log) {
+  constructor(session: Session, log: Log, shown: Progress) {
     this.#session = session;
     this.#log = log;
+    this.#shown = shown;
   }
 
   /** By dataset id. */
@@ -38,6 +42,7 @@ export class Activity implements Progress {
   }
 
   read(subscriptionId: string, events: readonly (FeedEvent | UnreadableEvent)[]): void {
+    this.#shown.read(subscriptionId, events);
     for (const event of events) {
       const type = event.kind === 'event' ? event.type : 'unreadable';
       this.#session.tell({ kind: 'events', subscriptionId, type });
@@ -48,17 +53,19 @@ export class Activity implements Progress {
 
   started(): void {}
 
-  began(datasetId: string, step: string): void {
+  began(datasetId: string, step: string, extent: Extent): void {
+    this.#shown.began(datasetId, step, extent);
     const { checkpoint, clock } = this.#session.parts;
     const want = checkpoint.want(datasetId);
     const held = this.#session.mirror.held.datasets.get(datasetId) ?? null;
     if (want !== null) this.#needs.set(datasetId, needOf(held, want));
     this.#work.set(datasetId, { step, since: clock.now(), bytes: 0 });
     this.#arrivals.set(datasetId, { beganMs: clock.monotonicMs(), lastMs: null });
-    this.#log.debug({ dataset: datasetId, step }, 'Working.');
+    logStep(this.#log, datasetId, step);
   }
 
   downloaded(bytes: number, datasetId: string): void {
+    this.#shown.downloaded(bytes, datasetId);
     const work = this.#work.get(datasetId);
     if (work !== undefined) this.#work.set(datasetId, { ...work, bytes: work.bytes + bytes });
     const arrival = this.#arrivals.get(datasetId);
@@ -66,7 +73,12 @@ export class Activity implements Progress {
     this.#session.tell({ kind: 'bytes', datasetId, bytes });
   }
 
+  arrived(datasetId: string): void {
+    this.#shown.arrived(datasetId);
+  }
+
   committed(dataset: string, commit: Commit): void {
+    this.#shown.committed(dataset, commit);
     this.#session.tell({
       kind: 'commit',
       datasetId: dataset,
@@ -77,29 +89,23 @@ export class Activity implements Progress {
     if (lastMs !== null) {
       this.#session.tell({ kind: 'download', datasetId: dataset, durationMs: lastMs - beganMs });
     }
-    this.#logCommit(dataset, commit);
+    logCommit(this.#log, dataset, commit);
   }
 
   settled(result: DatasetResult): void {
+    this.#shown.settled(result);
     const { datasetId: dataset } = result;
     this.#work.delete(dataset);
     this.#needs.delete(dataset);
     this.#arrivals.delete(dataset);
     if (result.kind !== 'retired') return;
     this.#session.tell({ kind: 'retired', datasetId: dataset });
-    this.#log.info({ dataset, table: result.table }, 'Retired: no subscription holds it any more.');
+    logRetirement(this.#log, dataset, result.table);
   }
 
   #resyncOf(datasetId: string, { kind, fromVersion }: Commit): ResyncReason | null {
     if (kind !== 'snapshot' || fromVersion === null) return null;
     const need = this.#needs.get(datasetId);
     return need === 'reload' || need === 'resync' || need === 'schema' ? need : 'version';
-  }
-
-  #logCommit(dataset: string, commit: Commit): void {
-    const { kind, fromVersion, toVersion: version, rowCount: rows, versions, net, bytes } = commit;
-    const durationMs = Math.round(commit.durationMs);
-    const fields = { dataset, fromVersion, version, versions, ...net, rows, bytes, durationMs };
-    this.#log.info(fields, kind === 'snapshot' ? 'Loaded a snapshot.' : 'Applied changes.');
   }
 }

@@ -12,6 +12,11 @@ export class HoldLog {
     this.#log = log;
   }
 
+  /** How many stand. */
+  get standing(): number {
+    return this.#told.size;
+  }
+
   look(holds: readonly Hold[]): void {
     const standing = new Map(holds.map((hold) => [nameOf(hold.refusal.scope), hold]));
     for (const [of, { refusal, heldAt }] of standing) {

@@ -43,7 +43,7 @@ export class Session {
   constructor(parts: Parts, random: Random, timing: Timing, ending: AbortController) {
     const { clock, log } = parts;
     this.#ending = ending;
-    this.activity = new Activity(this, log);
+    this.activity = new Activity(this, log, parts.progress);
     this.random = random;
     this.timing = timing;
     this.startedAt = clock.now();

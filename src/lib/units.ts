@@ -25,8 +25,23 @@ export function parseSizeBytes(text: string): number | null {
 
 /** `340 B`, `18.2 MB`: one decimal, the largest unit that gives at least 1. */
 export function formatBytes(bytes: number): string {
+  const { name, size } = unitOf(bytes);
+  return `${inUnit(bytes, size)} ${name}`;
+}
+
+/** `0.3 of 18.2 MB`: both in the unit of the whole. */
+export function formatBytesOf(bytes: number, wholeBytes: number): string {
+  const { name, size } = unitOf(wholeBytes);
+  return `${inUnit(bytes, size)} of ${inUnit(wholeBytes, size)} ${name}`;
+}
+
+function unitOf(bytes: number): { readonly name: string; readonly size: number } {
   const unit = Object.entries(SIZE_UNITS_BYTES).findLast(([, size]) => bytes >= size);
-  return unit === undefined ? `${bytes} B` : `${(bytes / unit[1]).toFixed(1)} ${unit[0]}`;
+  return unit === undefined ? { name: 'B', size: 1 } : { name: unit[0], size: unit[1] };
+}
+
+function inUnit(bytes: number, size: number): string {
+  return size === 1 ? String(bytes) : (bytes / size).toFixed(1);
 }
 
 /** `340 ms`, `2.4 s`, `3 m 12 s`, `5 h 2 m`. */

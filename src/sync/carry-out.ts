@@ -3,14 +3,16 @@
 import { present, unreachable } from '../lib/assert.ts';
 import { formatCount } from '../lib/units.ts';
 import { BadChangesError, type DataError } from '../model/errors.ts';
-import type { Version } from '../model/version.ts';
+import type { Counts, Version } from '../model/version.ts';
 import { applyChanges } from './apply-changes.ts';
 import { changesContentOf, contentOf } from './content.ts';
 import type { History } from './history.ts';
 import { loadSnapshot } from './load-snapshot.ts';
 import type { OfferBook } from './offer-book.ts';
 import type { Plan } from './plan.ts';
+import type { Extent } from './progress.ts';
 import { retire } from './retire.ts';
+import { recordOf } from './schemas.ts';
 import type { Known } from './state.ts';
 import type { Tools, WorkOutcome } from './work.ts';
 
@@ -66,6 +68,30 @@ export function descriptionOf(work: Work): string {
     case 'retire':
       return 'retiring';
   }
+}
+
+/** Rows of a snapshot are those of the version's record, else of the manifest. */
+export function extentOf(work: Work, { history }: Pick<Ground, 'history'>): Extent {
+  switch (work.kind) {
+    case 'load': {
+      const { version, rowCount, files } = work.offer.entry;
+      const record = history === null ? null : recordOf(version, history);
+      return { bytes: sumOf(files.map(({ bytes }) => bytes)), rows: record?.rowCount ?? rowCount };
+    }
+    case 'apply':
+      return { bytes: null, rows: sumOf(work.versions.map(({ counts }) => counts && rowsOf(counts))) };
+    case 'retire':
+      return { bytes: null, rows: null };
+  }
+}
+
+/** Null where one of them is not known. */
+function sumOf(numbers: readonly (number | null)[]): number | null {
+  return numbers.reduce((sum, one) => (sum === null || one === null ? null : sum + one), 0);
+}
+
+function rowsOf({ added, changed, removed }: Counts): number {
+  return added + changed + removed;
 }
 
 /** The identity of the content that failed: it is not fetched again for a day. Null: it was no content. */

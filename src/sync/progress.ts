@@ -3,15 +3,25 @@
 import type { FeedEvent, UnreadableEvent } from '../model/event.ts';
 import type { Commit, DatasetResult } from './result.ts';
 
+/** How much there is to a step, where it is known. */
+export interface Extent {
+  /** Of the files of a snapshot: what will arrive for it. Null: not known, as of changes. */
+  readonly bytes: number | null;
+  /** Of the snapshot, or those that the changes list. Null: not known. */
+  readonly rows: number | null;
+}
+
 export interface Progress {
   /** Events of a log that were read for the first time; what they ask for is stored. */
   read(subscriptionId: string, events: readonly (FeedEvent | UnreadableEvent)[]): void;
   /** How many datasets will be looked at. */
   started(datasets: number): void;
-  /** Work on a dataset begins. `what` says for people what is done: `applying versions 3 to 602`. */
-  began(datasetId: string, what: string): void;
+  /** Work on a dataset begins. `step` says for people what is done: `applying 3 versions`. */
+  began(datasetId: string, step: string, extent: Extent): void;
   /** Bytes that arrived for the dataset since the last call. */
   downloaded(bytes: number, datasetId: string): void;
+  /** All that the step needs is here: it is examined, and written when the mirror is free for it. */
+  arrived(datasetId: string): void;
   committed(datasetId: string, commit: Commit): void;
   settled(result: DatasetResult): void;
 }
@@ -21,6 +31,7 @@ export const silentProgress: Progress = {
   started() {},
   began() {},
   downloaded() {},
+  arrived() {},
   committed() {},
   settled() {},
 };

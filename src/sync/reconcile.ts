@@ -7,7 +7,7 @@
 import type { HeldDataset } from '../destination/destination.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
 import { DataError, UnknownColumnsError } from '../model/errors.ts';
-import { contentAtFault, descriptionOf, type Work } from './carry-out.ts';
+import { contentAtFault, descriptionOf, extentOf, type Work } from './carry-out.ts';
 import { unusableContentOf } from './content.ts';
 import { failureOf, toRemember } from './failures.ts';
 import { type History, readHistory } from './history.ts';
@@ -165,9 +165,9 @@ class Reconciler {
 
   async #work(work: Work): Promise<Ending | null> {
     const { parts } = this.#run;
-    parts.progress.began(this.#datasetId, descriptionOf(work));
+    const ground = { known: this.#known, history: this.#history, offers: this.#offers };
+    parts.progress.began(this.#datasetId, descriptionOf(work), extentOf(work, ground));
     try {
-      const ground = { known: this.#known, history: this.#history, offers: this.#offers };
       return await this.#settle(await this.#run.workshop.carryOut(work, ground), work);
     } catch (error) {
       if (error instanceof UnknownColumnsError && !this.#isSchemaReadAgain) {

@@ -35,6 +35,7 @@ export type Effort = Pick<Commit, 'versions' | 'bytes'> & { readonly startedMs: 
 /** @throws what `prepare` throws, and what the unit failed with. */
 export async function commitUnit(unit: Unit, effort: Effort, tools: Tools): Promise<WorkOutcome> {
   const { parts, writer } = tools;
+  parts.progress.arrived(unit.datasetId);
   const outcome = await writer.commit(await parts.destination.prepare(unit));
   switch (outcome.kind) {
     case 'committed': {

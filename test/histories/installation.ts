@@ -123,6 +123,7 @@ export class Installation {
         stderr: process.stderr,
         isWatched: false,
         hasColor: false,
+        height: null,
         width: 80,
       },
       environment: {},

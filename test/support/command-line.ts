@@ -60,7 +60,7 @@ export function commandLine({
   };
   const runOn = async ({ width }: { readonly width: number }, ...words: readonly string[]): Promise<Said> => {
     const [stdout, stderr] = [collector(), collector()];
-    const terminal = { stdout, stderr, width, isWatched: false, hasColor: false };
+    const terminal = { stdout, stderr, width, isWatched: false, hasColor: false, height: null };
     const exitCode = await start(words, '1.2.3', {
       ...contextOf(terminal, home, variables, now),
       readStandardInput: async () => standardInput,

@@ -69,7 +69,7 @@ export function patient({
   const run = async (...words: readonly string[]) => {
     const [stdout, stderr] = [collector(), collector()];
     const exitCode = await start(words, '1.2.3', {
-      terminal: { stdout, stderr, isWatched: false, hasColor: false, width: 120 },
+      terminal: { stdout, stderr, isWatched: false, hasColor: false, width: 120, height: null },
       environment: variables,
       workingDirectory: home,
       machine: { memoryBytes: 4e9, constrainedMemoryBytes: 0, cores: 2 },

@@ -1,0 +1,297 @@
+/** What a person sees of work while it goes on: the view's text, how fast things go, and how it shares the screen with the log. */
+
+import { PassThrough } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { frameOf, type LiveState } from '../../src/cli/live/frame.ts';
+import { LiveView } from '../../src/cli/live/live-view.ts';
+import { Meter, timeLeftMs } from '../../src/cli/live/meter.ts';
+import { COLORED, PLAIN } from '../../src/cli/live/paint.ts';
+import { Screen } from '../../src/cli/live/screen.ts';
+import { WorkSeen } from '../../src/cli/live/work-seen.ts';
+import type { Glance } from '../../src/daemon/glance.ts';
+import { SteppedClock } from '../support/stepped-clock.ts';
+import { hold } from '../support/sync-values.ts';
+import { TerminalScreen } from '../support/terminal-screen.ts';
+
+const SMALL = { width: 80, height: 24 };
+const LARGE = { width: 120, height: 40 };
+const MINUTE_MS = 60_000;
+const COMMIT = {
+  kind: 'snapshot',
+  tableName: 'parcels',
+  fromVersion: null,
+  toVersion: 1,
+  rowCount: 1_000,
+  net: null,
+  versions: 1,
+  bytes: 9_100,
+  durationMs: 12,
+} as const;
+
+/** A catch-up that is in the middle of its work. */
+function atWork() {
+  const clock = new SteppedClock();
+  const work = new WorkSeen(clock);
+  work.started(40);
+  work.began('us-tx-travis-parcels', 'loading version 12', { bytes: 40_000_000, rows: 2_000_000 });
+  work.began('us-tx-travis-permits', 'applying 3 versions', { bytes: null, rows: 1_204 });
+  work.began('us-tx-travis-zoning', 'loading version 3', { bytes: 1_000, rows: 10 });
+  clock.pass(4_000);
+  work.downloaded(18_200_000, 'us-tx-travis-parcels');
+  work.downloaded(1_200_000, 'us-tx-travis-permits');
+  work.downloaded(1_000, 'us-tx-travis-zoning');
+  work.arrived('us-tx-travis-zoning');
+  work.committed('us-tx-travis-water', COMMIT);
+  work.settled({ kind: 'updated', datasetId: 'us-tx-travis-water', commits: [COMMIT] });
+  work.settled({ kind: 'held', datasetId: 'us-tx-travis-bridges', commits: [], hold: hold() });
+  return { clock, work };
+}
+
+const NOON = new Date('2026-03-01T12:00:00.000Z');
+const IDLE: Glance = {
+  phase: 'following',
+  tables: 1_200,
+  underWay: 0,
+  due: 0,
+  waiting: 0,
+  holds: 0,
+  troubles: [],
+  now: NOON,
+  lastPollAt: new Date(NOON.getTime() - 12_000),
+  nextPollInMs: 48_000,
+};
+
+function trouble(of: string, message: string) {
+  const since = new Date(NOON.getTime() - 3 * MINUTE_MS);
+  return { of, error: 'ServiceUnavailableError', message, hint: null, since, attempts: 4, isStall: false };
+}
+
+function framed(state: Partial<LiveState> & { glance?: Glance | null } = {}, size = SMALL) {
+  const work = state.work ?? new WorkSeen(new SteppedClock());
+  return frameOf({ work, glance: null, nowMs: 4_000, ...state }, size, PLAIN);
+}
+
+describe('the view of a catch-up', () => {
+  it('tells what is under way, how much of it is here, how fast it comes, and how long it will take', () => {
+    const { work } = atWork();
+    expect(framed({ work })).toEqual([
+      '',
+      'Catching up: 2 of 40 datasets, 1 commit, 1 held · 19.4 MB at 4.9 MB/s · 4 s',
+      '  us-tx-tra…-parcels  loading version 12   18.2 of 40.0 MB    4.5 MB/s     ~5 s',
+      '  us-tx-tra…-permits  applying 3 versions           1.2 MB  300.0 KB/s',
+      '  us-tx-tra…s-zoning  loading version 3             1.0 KB              writing',
+    ]);
+  });
+
+  it('has bars and rows where there is room', () => {
+    const { work } = atWork();
+    expect(framed({ work }, LARGE).slice(2)).toEqual([
+      '  us-tx-travis-parcels  loading version 12   ━━━━━───────  18.2 of 40.0 MB  2,000,000 rows    4.5 MB/s     ~5 s',
+      '  us-tx-travis-permits  applying 3 versions                         1.2 MB      1,204 rows  300.0 KB/s',
+      '  us-tx-travis-zoning   loading version 3    ━━━━━━━━━━━━           1.0 KB         10 rows              writing',
+    ]);
+  });
+
+  it('says that it asks the service before it knows of any dataset', () => {
+    const work = new WorkSeen(new SteppedClock());
+    expect(framed({ work })[1]).toBe('Catching up: asking the service what there is · 4 s');
+    work.read('sub_1', [{}, {}]);
+    expect(framed({ work })[1]).toBe('Catching up: asking the service what there is, 2 events · 4 s');
+  });
+
+  it('counts what does not fit', () => {
+    const work = new WorkSeen(new SteppedClock());
+    for (let number = 1; number <= 32; number += 1) {
+      work.began(`dataset-${number}`, 'loading version 1', { bytes: 100, rows: null });
+    }
+    const lines = framed({ work });
+    expect(lines).toHaveLength(12);
+    expect(lines.at(2)).toContain('dataset-1 ');
+    expect(lines.at(-1)).toBe('  and 23 more');
+  });
+
+  it.each([1, 5, 12, 20, 33, 47, 60, 79, 80, 119, 200])(
+    'is no wider than a screen of %i columns',
+    (width) => {
+      const { work } = atWork();
+      work.began('a-dataset-with-an-id-that-is-longer-than-most-screens-are-wide-'.repeat(3), 'retiring', {
+        bytes: null,
+        rows: null,
+      });
+      const glance = {
+        ...IDLE,
+        underWay: 1,
+        holds: 3,
+        troubles: [trouble('service', 'It is out of reach.')],
+      };
+      for (const height of [1, 3, 10, 50]) {
+        for (const state of [{ work }, { work, glance }]) {
+          const lines = framed(state, { width, height });
+          expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(Math.max(1, width - 1));
+          expect(lines.length).toBeLessThanOrEqual(Math.max(1, height - 1));
+        }
+      }
+    },
+  );
+
+  it('shows an id that is too long by its beginning and its end', () => {
+    const work = new WorkSeen(new SteppedClock());
+    work.began('us-tx-williamson-county-ordinances', 'loading version 1', { bytes: null, rows: null });
+    expect(framed({ work })[2]).toBe('  us-tx-will…rdinances  loading version 1');
+  });
+
+  it('shows what could move the cursor as escapes', () => {
+    const work = new WorkSeen(new SteppedClock());
+    work.began('parcels\u001b[2J', 'loading version 1', { bytes: null, rows: null });
+    expect(framed({ work })[2]).toContain('parcels\\u001b[2J');
+  });
+
+  it('is the same words with colours', () => {
+    const { work } = atWork();
+    const state = { work, glance: { ...IDLE, underWay: 1, holds: 1 }, nowMs: 4_000 };
+    const colored = frameOf(state, LARGE, COLORED).join('\n');
+    expect(colored).toContain('\u001b[1mWorking');
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken away.
+    expect(colored.replaceAll(/\u001b\[\d+m/g, '')).toBe(frameOf(state, LARGE, PLAIN).join('\n'));
+  });
+});
+
+describe('the view of the daemon', () => {
+  it.each<[string, Partial<Glance>, string]>([
+    ['is one quiet line when it is idle', {}, 'Idle: 1,200 tables · last poll 12 s ago · next poll in 48 s'],
+    ['tells that it polls', { nextPollInMs: 0 }, 'Idle: 1,200 tables · last poll 12 s ago · polling'],
+    [
+      'waits where something is tried again later',
+      { waiting: 2, holds: 1 },
+      'Waiting: 1,200 tables, 2 tried again later, 1 held · last poll 12 s ago · next poll in 48 s',
+    ],
+    [
+      'counts what is done of what was to be done',
+      { underWay: 3, due: 5, nextPollInMs: 125_000 },
+      'Working: 2 of 10 datasets, 1 commit · 19.4 MB at 4.9 MB/s · next poll in 2 m 5 s',
+    ],
+    ['starts', { phase: 'starting' }, 'Starting: asking the service what there is · 4 s'],
+    ['ends', { phase: 'draining' }, 'Ending: what is under way is finished or rolled back'],
+  ])('%s', (_, changed, head) => {
+    const { work } = atWork();
+    expect(framed({ work, glance: { ...IDLE, ...changed } }, LARGE)[1]).toBe(head);
+  });
+
+  it('tells what goes wrong and what is held', () => {
+    const troubles = ['service', 'subscription sub_1', 'dataset parcels', 'dataset permits'].map((of) =>
+      trouble(of, 'It cannot be reached.'),
+    );
+    expect(framed({ glance: { ...IDLE, troubles, holds: 2 } }).slice(2)).toEqual([
+      '  ! service, for 3 m 0 s: It cannot be reached.',
+      '  ! subscription sub_1, for 3 m 0 s: It cannot be reached.',
+      '  ! dataset parcels, for 3 m 0 s: It cannot be reached.',
+      '  ! and 1 more in trouble: feed-sync status',
+      '  ! 2 held until you have acted: feed-sync status',
+    ]);
+  });
+
+  it('counts anew what is done after everything was done', () => {
+    const { work } = atWork();
+    work.countAnew();
+    const glance = { ...IDLE, underWay: 1 };
+    expect(framed({ work, glance })[1]).toBe('Working: 0 of 1 dataset, 0 commits · next poll in 48 s');
+  });
+});
+
+describe('a rate', () => {
+  it('is that of the last ten seconds', () => {
+    const meter = new Meter(0);
+    for (let atMs = 100; atMs <= 30_000; atMs += 100) meter.add(atMs <= 15_000 ? 100 : 500, atMs);
+    expect(meter.rate(30_000)).toBeGreaterThan(4_900);
+    expect(meter.rate(30_000)).toBeLessThan(5_300);
+  });
+
+  it('is not told too early, and falls to nothing where nothing comes', () => {
+    const meter = new Meter(0);
+    meter.add(1_000, 500);
+    expect(meter.rate(900)).toBeNull();
+    expect(meter.rate(2_000)).toBe(500);
+    expect(meter.rate(60_000)).toBe(0);
+    expect(timeLeftMs(meter, 5_000, 60_000)).toBeNull();
+  });
+
+  it('and what is missing make the time that is left', () => {
+    const meter = new Meter(0);
+    meter.add(1_000, 500);
+    expect(timeLeftMs(meter, 3_000, 2_000)).toBe(4_000);
+    expect(timeLeftMs(meter, 900, 2_000)).toBe(0);
+    expect(timeLeftMs(meter, null, 2_000)).toBeNull();
+  });
+});
+
+/** A view on a screen, whose time a test lets pass. */
+function watched({ width, height } = SMALL) {
+  const clock = new SteppedClock();
+  const stderr = new PassThrough({ encoding: 'utf8' });
+  const shown = new TerminalScreen(width, height);
+  const writes: string[] = [];
+  stderr.on('data', (text: string) => {
+    writes.push(text);
+    shown.write(text);
+  });
+  const terminal = { stdout: new PassThrough(), stderr, isWatched: true, hasColor: false, width, height };
+  const screen = new Screen(terminal, clock);
+  const work = new WorkSeen(clock);
+  const view = new LiveView(screen, terminal, clock, () => ({ work, glance: null }));
+  const pass = async (durationMs: number): Promise<void> => {
+    for (let restMs = durationMs; restMs > 0; restMs -= 10) {
+      clock.pass(10);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  return { clock, terminal, screen, shown, work, view, writes, pass };
+}
+
+describe('on the screen', () => {
+  it('log lines and what follows stand above the view, unbroken, and nothing of it is left', async () => {
+    const { screen, shown, work, view, terminal, pass } = watched();
+    for (let number = 1; number <= 40; number += 1) {
+      work.began(`dataset-${number}`, 'loading version 1', { bytes: 100, rows: 7 });
+      screen.writeAbove(`line ${number}\n`);
+      await pass(70);
+    }
+    expect(shown.lines.filter((line) => line.startsWith('line '))).toHaveLength(40);
+    expect(shown.lines.at(-1)).toBe('  and 31 more');
+    await view.end();
+    terminal.stderr.write('The summary.\n');
+    await pass(500);
+    const lines = Array.from({ length: 40 }, (_, index) => `line ${index + 1}`);
+    expect(shown.lines).toEqual([...lines, 'The summary.', '']);
+  });
+
+  it('is written over at most ten times a second, and not at all where nothing changes', async () => {
+    const { work, writes, view, pass } = watched();
+    work.started(3);
+    work.began('parcels', 'loading version 1', { bytes: 1_000_000, rows: 7 });
+    for (let turn = 0; turn < 200; turn += 1) {
+      work.downloaded(1_000, 'parcels');
+      await pass(10);
+    }
+    expect(writes.length).toBeGreaterThan(15);
+    expect(writes.length).toBeLessThanOrEqual(21);
+    await view.end();
+  });
+
+  it('follows a screen that becomes narrower, and leaves nothing of what it broke', async () => {
+    const { work, shown, view, terminal, pass } = watched();
+    work.began('us-tx-travis-parcels', 'loading version 1', { bytes: 1_000_000, rows: 7 });
+    terminal.stderr.write('before\n');
+    await pass(200);
+    terminal.width = 40;
+    shown.resize(40, 24);
+    await pass(1_000);
+    expect(shown.lines).toEqual([
+      'before',
+      '',
+      'Catching up: asking the service what t…',
+      '  us-tx-travis-parcels',
+    ]);
+    await view.end();
+    expect(shown.lines).toEqual(['before', '']);
+  });
+});

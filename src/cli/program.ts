@@ -7,7 +7,7 @@ import { type LoadInput, loadConfiguration, loadLocalConfiguration } from '../co
 import { UsageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
 import { doctor } from './doctor/doctor.ts';
-import { dryRun } from './dry-run.ts';
+import { dryRun } from './dry-run/dry-run.ts';
 import { EXIT_CODES, EXIT_CODES_HELP, type ExitCode } from './exit-codes.ts';
 import { forget } from './forget.ts';
 import { init } from './init.ts';
@@ -19,10 +19,10 @@ import { type ResumeOptions, resume } from './resume.ts';
 import { resync } from './resync.ts';
 import { run } from './run.ts';
 import { flagsOf, settingOptions } from './settings.ts';
-import { status } from './status.ts';
+import { status } from './status/status.ts';
 import { listSubscriptions } from './subscriptions.ts';
 import { write } from './terminal.ts';
-import { verify } from './verify.ts';
+import { verify } from './verify/verify.ts';
 
 const DESCRIPTION = 'Keeps a local DuckDB database equal to the datasets of a feed service.';
 

@@ -6,7 +6,7 @@ import { type StatusServer, startStatusServer } from '../daemon/server/server.ts
 import type { Log } from '../lib/log.ts';
 import type { Parts } from '../sync/parts.ts';
 import type { Context } from './context.ts';
-import { statusSeen } from './status.ts';
+import { statusSeen } from './status/status.ts';
 
 export interface ServedParts {
   readonly configuration: Configuration;

@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { MAX_BYTES_AT_ONCE } from '../../src/destination/duckdb/changes-pages.ts';
+import { MAX_BYTES_AT_ONCE } from '../../src/destination/duckdb/changes/pages.ts';
 import {
   BadChangesError,
   DataError,

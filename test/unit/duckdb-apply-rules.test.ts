@@ -2,10 +2,10 @@
 
 import { describe, expect, it } from 'vitest';
 import type { HeldColumn, HeldDataset } from '../../src/destination/destination.ts';
-import { statedRowCount } from '../../src/destination/duckdb/apply-changes.ts';
-import { archivedNameFor } from '../../src/destination/duckdb/retire-table.ts';
-import { tableAfter } from '../../src/destination/duckdb/table-after.ts';
-import type { PlannedColumn } from '../../src/destination/duckdb/table-plan.ts';
+import { statedRowCount } from '../../src/destination/duckdb/changes/apply-changes.ts';
+import { tableAfter } from '../../src/destination/duckdb/changes/table-after.ts';
+import { archivedNameFor } from '../../src/destination/duckdb/retirement/retire-table.ts';
+import type { PlannedColumn } from '../../src/destination/duckdb/snapshot/table-plan.ts';
 import type { ColumnType } from '../../src/model/column.ts';
 import type { Counts } from '../../src/model/version.ts';
 import { column } from '../support/duckdb-mirror.ts';

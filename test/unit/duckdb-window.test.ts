@@ -8,9 +8,9 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vit
 import { commitUnits } from '../../src/destination/duckdb/commit-units.ts';
 import { diagnose } from '../../src/destination/duckdb/diagnosis.ts';
 import { Engine } from '../../src/destination/duckdb/engine.ts';
-import { unreadableFile } from '../../src/destination/duckdb/parquet-file.ts';
 import type { PreparedUnit } from '../../src/destination/duckdb/prepared.ts';
 import { MAX_QUARANTINED } from '../../src/destination/duckdb/quarantine.ts';
+import { unreadableFile } from '../../src/destination/duckdb/snapshot/parquet-file.ts';
 import { present } from '../../src/lib/assert.ts';
 import { observeDurableEffects } from '../../src/lib/durable.ts';
 import { silentLog } from '../../src/lib/log.ts';

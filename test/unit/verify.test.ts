@@ -2,15 +2,15 @@
 
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { countMirror } from '../../src/cli/verify-mirror.ts';
-import { chooseDatasets, type Stored, standingOf } from '../../src/cli/verify-standing.ts';
-import { renderVerification } from '../../src/cli/verify-text.ts';
+import { countMirror } from '../../src/cli/verify/mirror.ts';
+import { chooseDatasets, type Stored, standingOf } from '../../src/cli/verify/standing.ts';
+import { renderVerification } from '../../src/cli/verify/text.ts';
 import {
   exitCodeOfFindings,
   type Finding,
   type Findings,
   verificationOf,
-} from '../../src/cli/verify-view.ts';
+} from '../../src/cli/verify/view.ts';
 import type { Configuration } from '../../src/configuration/configuration.ts';
 import type { CountedTable } from '../../src/destination/duckdb/count-tables.ts';
 import { UsageError } from '../../src/model/errors.ts';

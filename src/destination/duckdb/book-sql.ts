@@ -8,7 +8,7 @@ import type { Counts } from '../../model/version.ts';
 import type { ChangesUnit, SnapshotUnit, Unit } from '../destination.ts';
 import { book, mirrored } from './mirror-schema.ts';
 import { boolean, identifier, integer, moment, text, textList, tuple } from './quoting.ts';
-import type { PlannedColumn } from './table-plan.ts';
+import type { PlannedColumn } from './snapshot/table-plan.ts';
 
 export interface SnapshotEntry {
   readonly unit: SnapshotUnit;

@@ -4,11 +4,11 @@
  */
 
 import type { HeldDataset } from '../destination.ts';
-import { TYPE_NAMES } from './casts.ts';
 import { countRepeatedKeys, countTable, selectColumns } from './count-sql.ts';
 import type { Engine } from './engine.ts';
 import { readHeld } from './mirror-state.ts';
 import { numberAt, textAt, textOrNullAt } from './rows.ts';
+import { TYPE_NAMES } from './snapshot/casts.ts';
 
 /** A dataset as it is written down, and its table as it is. */
 export interface CountedDataset {

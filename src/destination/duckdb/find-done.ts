@@ -6,7 +6,7 @@ import type { Engine, Row } from './engine.ts';
 import { book } from './mirror-schema.ts';
 import type { Done, PreparedUnit } from './prepared.ts';
 import { moment, text } from './quoting.ts';
-import { placeOf } from './retire-table.ts';
+import { placeOf } from './retirement/retire-table.ts';
 import { booleanAt, numberAt, numberOrNullAt, textAt, textOrNullAt } from './rows.ts';
 
 /** By dataset id. What is not in it was not done. */

@@ -1,0 +1,78 @@
+/** `feed-sync status`: what is wanted, what the mirror has, and what is in the way. Works beside a running instance. */
+
+import { join } from 'node:path';
+import type { CheckpointReader } from '../../checkpoint/checkpoint.ts';
+import { readInstanceLock } from '../../checkpoint/instance-lock.ts';
+import { openCheckpointReader } from '../../checkpoint/sqlite/open.ts';
+import type { LocalConfiguration } from '../../configuration/configuration.ts';
+import { isChosenDataset } from '../../sync/selection.ts';
+import type { Context } from '../context.ts';
+import { EXIT_CODES, type ExitCode, exitCodeOf } from '../exit-codes.ts';
+import { jsonText } from '../json.ts';
+import { type MirrorSeen, seeMirror } from '../mirror-seen.ts';
+import { write } from '../terminal.ts';
+import { renderStatus } from './text.ts';
+import { type CheckpointContent, type Status, statusOf } from './view.ts';
+
+export interface StatusOptions {
+  readonly json: boolean;
+}
+
+/** @throws FeedSyncError when a store cannot be read. */
+export async function status(
+  configuration: LocalConfiguration,
+  context: Context,
+  { json }: StatusOptions,
+): Promise<ExitCode> {
+  const mirror = await seeMirror(configuration, context);
+  const view = look(mirror, configuration, context);
+  const { stdout, width } = context.terminal;
+  const shownTo = { now: context.clock.now(), width };
+  await write(stdout, json ? jsonText(view) : `${renderStatus(view, shownTo)}\n`);
+  return mirror instanceof Error ? exitCodeOf(mirror) : EXIT_CODES.caughtUp;
+}
+
+function look(mirror: MirrorSeen, configuration: LocalConfiguration, context: Context): Status {
+  const { uid } = context.identity;
+  const { held: running, holder } = readInstanceLock({
+    path: join(configuration.dataDirectory, 'lock.sqlite'),
+    uid,
+  });
+  const checkpoint = openCheckpointReader({ path: configuration.checkpoint.path, uid });
+  try {
+    return statusSeen(configuration, { mirror, checkpoint, runningInstance: running ? holder : null });
+  } finally {
+    checkpoint?.close();
+  }
+}
+
+/** What a status is told from: `checkpoint` is null where there is none. */
+export interface Seen {
+  readonly mirror: MirrorSeen;
+  readonly checkpoint: CheckpointReader | null;
+  readonly runningInstance: Status['runningInstance'];
+}
+
+export function statusSeen(
+  { datasets: { include, exclude }, dataDirectory, destination }: LocalConfiguration,
+  { mirror, checkpoint, runningInstance }: Seen,
+): Status {
+  return statusOf({
+    dataDirectory,
+    mirrorPath: destination.path,
+    runningInstance,
+    mirror,
+    checkpoint: checkpoint === null ? null : contentOf(checkpoint),
+    isChosen: (datasetId) => isChosenDataset(datasetId, include, exclude),
+  });
+}
+
+function contentOf(checkpoint: CheckpointReader): CheckpointContent {
+  return {
+    followed: checkpoint.followed(),
+    forgotten: checkpoint.forgotten(),
+    wants: checkpoint.wants(),
+    holds: checkpoint.holds(),
+    failures: checkpoint.failures(),
+  };
+}

@@ -1,0 +1,79 @@
+/** `status` for people. Pure. */
+
+import { formatCount } from '../../lib/units.ts';
+import { tellMomentFrom } from '../moments.ts';
+import { listed, tellHold, tellRetryOfContent } from '../person.ts';
+import { printable } from '../terminal.ts';
+import { datasetTable, leftOutLine, standingLine, subscriptionTable } from './tables.ts';
+import { type FailureStatus, holdOf } from './troubles.ts';
+import type { DatasetStatus, Status } from './view.ts';
+
+export interface ShownTo {
+  readonly now: Date;
+  /** Columns of the screen. */
+  readonly width: number;
+}
+
+export function renderStatus(status: Status, shownTo: ShownTo): string {
+  const { forgottenSubscriptions, datasets } = status;
+  const paragraphs = [
+    headlines(status),
+    subscriptionTable(status, shownTo),
+    forgottenSubscriptions.length === 0
+      ? null
+      : `Forgotten at the next catch-up: ${listed(forgottenSubscriptions)}.`,
+    datasetTable(datasets, shownTo),
+    leftOutLine(datasets),
+    ...troubleTexts(status, shownTo),
+    datasets.length === 0 ? null : [standingLine(datasets), ...nextCommand(status)].join('\n'),
+  ];
+  return paragraphs.filter((paragraph) => paragraph !== null).join('\n\n');
+}
+
+function headlines({ dataDirectory, mirror, runningInstance }: Status): string {
+  const instance =
+    runningInstance === null
+      ? 'No instance is running.'
+      : `Instance ${runningInstance.pid} on ${printable(runningInstance.host)} is running: ${printable(runningInstance.command)}.`;
+  const states = {
+    present: `The mirror is ${mirror.path}.`,
+    absent: `There is no mirror yet at ${mirror.path}.\n→ Make it with: feed-sync once`,
+    busy: `The mirror ${mirror.path} is being written or held by a reader; what it has is not shown.\n→ Try again in a moment.`,
+    unusable: `${printable(mirror.trouble ?? '')} What it has is not shown.`,
+  };
+  return `Data directory ${dataDirectory}. ${instance}\n${states[mirror.state]}`;
+}
+
+/** What is in the way, once each: a hold of a subscription is not told again with its datasets. */
+function troubleTexts({ holds, datasets }: Status, { now }: ShownTo): readonly string[] {
+  const held = [...holds, ...datasets.flatMap(({ hold }) => hold ?? [])];
+  const failed = datasets.flatMap(({ id, failure }) =>
+    failure === null ? [] : [failureText(id, failure, now)],
+  );
+  return [...held.map((hold) => tellHold(holdOf(hold))), ...failed];
+}
+
+function failureText(id: string, failure: FailureStatus, now: Date): string {
+  const { message, hint, attempts, failedAt, retryAt, isOfContent } = failure;
+  const times = attempts === 1 ? '' : ` ${formatCount(attempts)} times, last`;
+  return [
+    `Dataset ${printable(id)} failed${times} at ${tellMomentFrom(now, failedAt)}:`,
+    ...message.split('\n').map((line) => `  ${printable(line)}`),
+    ...(hint === null ? [] : [`→ ${printable(hint)}`]),
+    isOfContent
+      ? tellRetryOfContent(id, tellMomentFrom(now, retryAt))
+      : '→ The next catch-up tries it again.',
+  ].join('\n');
+}
+
+/** Where something is to be done that waits for nothing but a catch-up. A running instance comes to it by itself. */
+function nextCommand({ datasets, runningInstance }: Status): readonly string[] {
+  const isDue = datasets.some(isDueAtNextCatchUp);
+  return isDue && runningInstance === null ? ['→ feed-sync once'] : [];
+}
+
+function isDueAtNextCatchUp({ state, need, retirement, isChosen }: DatasetStatus): boolean {
+  if (!isChosen || state === 'held') return false;
+  if (retirement !== null) return !retirement.waitsForApproval;
+  return need !== null && need !== 'nothing';
+}

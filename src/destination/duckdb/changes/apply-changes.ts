@@ -1,0 +1,132 @@
+/**
+ * Applies changes inside the transaction it is given: guard, alter, write, prove, write down. Until the transaction
+ * commits nothing of it is seen; whatever is thrown here must undo the whole transaction.
+ */
+
+import { present } from '../../../lib/assert.ts';
+import { formatCount } from '../../../lib/units.ts';
+import { UnusableChangesError } from '../../../model/errors.ts';
+import type { ChangesUnit, HeldDataset } from '../../destination.ts';
+import {
+  commentOnColumn,
+  comments,
+  recordChanges,
+  recordColumns,
+  selectRecordedColumns,
+} from '../book-sql.ts';
+import { isSameTable } from '../current-table.ts';
+import type { Engine } from '../engine.ts';
+import { readHeldDatasets } from '../held.ts';
+import { mirrored } from '../mirror-schema.ts';
+import type { Done } from '../prepared.ts';
+import { textOrNullAt } from '../rows.ts';
+import { TYPE_NAMES } from '../snapshot/casts.ts';
+import type { PlannedColumn } from '../snapshot/table-plan.ts';
+import { describeTable } from './apply-sql.ts';
+import type { NetChange } from './net.ts';
+import { type TableAfter, tableAfter } from './table-after.ts';
+import { UnprovenError, type Written, writeNet } from './write-net.ts';
+
+/** Null: the mirror is no longer what the unit was planned from, and nothing was done. @throws UnusableChangesError */
+export async function applyChanges(
+  engine: Engine,
+  unit: ChangesUnit,
+  net: NetChange,
+  appliedAt: Date,
+): Promise<Done | null> {
+  const held = (await readHeldDatasets(engine, [unit.datasetId])).get(unit.datasetId);
+  if (!isSameTable(held, unit.plannedFrom)) return null;
+
+  await proveColumns(engine, unit, held);
+  const after = tableAfter(held.columns, net.columns);
+  const written = await write(engine, unit, held, net, after);
+  proveCount(unit, written.rowCount);
+  await recordTable(engine, held, after);
+  const entry = { unit, rowCount: written.rowCount, net: written.net, appliedAt };
+  for (const statement of recordChanges(entry)) await engine.run(statement);
+  return { kind: 'committed', fromVersion: held.version, net: written.net };
+}
+
+/** A table whose columns somebody changed by hand is not what the changes are for. */
+async function proveColumns(engine: Engine, unit: ChangesUnit, held: HeldDataset): Promise<void> {
+  const found = await engine.rows(describeTable(held.tableName));
+  const expected = held.columns.map(({ columnName, type }) => [columnName, TYPE_NAMES[type]]);
+  if (JSON.stringify(found) === JSON.stringify(expected)) return;
+  throw unusable(unit, `the columns of the table ${held.tableName} are not those it was left with`);
+}
+
+async function write(
+  engine: Engine,
+  unit: ChangesUnit,
+  { tableName, rowCount }: HeldDataset,
+  net: NetChange,
+  { columns, alteration }: TableAfter,
+): Promise<Written> {
+  try {
+    return await writeNet(engine, { tableName, net, columns }, alteration, rowCount);
+  } catch (error) {
+    if (!(error instanceof UnprovenError)) throw error;
+    throw unusable(unit, `the table ${tableName} does not prove: ${error.message}`);
+  }
+}
+
+function proveCount(unit: ChangesUnit, rowCount: number): void {
+  const stated = statedRowCount(unit);
+  if (stated === null || stated === rowCount) return;
+  throw unusable(
+    unit,
+    `the table would have ${formatCount(rowCount)} rows, and the service states ${formatCount(stated)} for version ${unit.version}`,
+  );
+}
+
+/**
+ * The rows of the table after the last version, by what the service says: its own number, else the newest one before
+ * it (of a version, or of the table) with what the counts since add and take. Null where that cannot be known.
+ */
+export function statedRowCount({
+  versions,
+  plannedFrom,
+}: Pick<ChangesUnit, 'versions' | 'plannedFrom'>): number | null {
+  return versions.reduce<number | null>((rows, { counts, rowCount }) => {
+    if (rowCount !== null || rows === null || counts === null) return rowCount;
+    return rows + counts.added - counts.removed;
+  }, plannedFrom.rowCount);
+}
+
+/** What is written of the columns and said in comments, where it is not so already. */
+async function recordTable(
+  engine: Engine,
+  { datasetId, tableName }: HeldDataset,
+  { columns, alteration }: TableAfter,
+): Promise<void> {
+  const recorded = await engine.rows(selectRecordedColumns(datasetId));
+  const isRewritten = alteration.kind === 'rewrite';
+  const isSame = JSON.stringify(recorded) === JSON.stringify(columns.map(recordedValues));
+  const descriptions = new Map(recorded.map((row) => [row[1], textOrNullAt(row, 4)]));
+  const renewed = columns
+    .filter(({ column, columnName }) => (descriptions.get(columnName) ?? null) !== column.description)
+    .map(({ column, columnName }) => commentOnColumn(mirrored(tableName), columnName, column.description));
+  const statements = [
+    ...(isSame ? [] : recordColumns(datasetId, columns)),
+    ...(isRewritten ? comments(tableName, datasetId, columns) : renewed),
+  ];
+  for (const statement of statements) await engine.run(statement);
+}
+
+/** As `selectRecordedColumns` gives them. */
+function recordedValues({ column, columnName, type, role, crs }: PlannedColumn): readonly unknown[] {
+  const { name, nullable, description, sourceName } = column;
+  return [name, columnName, type, nullable, description, sourceName, role, crs];
+}
+
+function unusable(unit: ChangesUnit, why: string): UnusableChangesError {
+  return new UnusableChangesError(unit.datasetId, firstVersion(unit), why);
+}
+
+/**
+ * The version that is to blame where a net change does not prove: which of several is at fault is not known, and a
+ * snapshot at or past the first one leads on in any case.
+ */
+export function firstVersion({ versions }: ChangesUnit): number {
+  return present(versions[0], 'changes are those of at least one version').version;
+}

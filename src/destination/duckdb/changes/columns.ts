@@ -1,0 +1,115 @@
+/**
+ * What the schema and the table make of change rows: which columns are read, which may occur, which must. Pure.
+ * The columns are those of the table as it has to be afterwards.
+ */
+
+import { present } from '../../../lib/assert.ts';
+import { COLUMN_TYPES, type Column, type ColumnType } from '../../../model/column.ts';
+import { DataError, UnusableChangesError } from '../../../model/errors.ts';
+import { columnNames } from '../../../model/naming.ts';
+import type { Schema } from '../../../model/schema.ts';
+import type { ChangesUnit } from '../../destination.ts';
+import type { PlannedColumn } from '../snapshot/table-plan.ts';
+import { isWgs84 } from '../srid.ts';
+
+export interface ChangesColumns {
+  readonly columns: readonly PlannedColumn[];
+  /** Positions of the key columns in `columns`, in the order of the schema's key columns. */
+  readonly keys: readonly number[];
+  /** Every name that the schema knows. */
+  readonly known: readonly string[];
+  /** Columns that the schema knows and the table lacks: rows that carry one need the snapshot. */
+  readonly lacking: readonly string[];
+  /** Envelope columns of the table: rows that do not carry them need the snapshot. */
+  readonly required: readonly string[];
+  /** Positions of geometry columns that are not known to be in longitude and latitude of WGS 84, as GeoJSON is. */
+  readonly elsewhere: readonly number[];
+}
+
+/**
+ * @throws DataError where the schema makes no table.
+ * @throws UnusableChangesError where the schema is not one of the table, or of it with columns added.
+ */
+export function changesColumns(unit: ChangesUnit): ChangesColumns {
+  const { schema } = unit;
+  const all = [...schema.columns, ...schema.envelopeColumns];
+  const names = all.map((column) => column.name);
+  const repeated = names.find((name, index) => names.indexOf(name) !== index);
+  if (repeated !== undefined) {
+    throw new DataError(`The schema of ${unit.datasetId} has the column ${quoted(repeated)} twice.`);
+  }
+  refuseOtherTable(unit, all);
+
+  const columns = columnsAfter(unit);
+  const there = new Set(columns.map(({ column }) => column.name));
+  return {
+    columns,
+    keys: schema.keyColumns.map((key) => columns.findIndex(({ column }) => column.name === key)),
+    known: names,
+    lacking: names.filter((name) => !there.has(name)),
+    required: columns.flatMap(({ column, role }) => (role === 'envelope' ? [column.name] : [])),
+    elsewhere: columns.flatMap(({ type, crs }, position) =>
+      type === 'geometry' && !isWgs84(crs) ? [position] : [],
+    ),
+  };
+}
+
+function columnsAfter(unit: ChangesUnit): readonly PlannedColumn[] {
+  const { schema, plannedFrom, datasetId } = unit;
+  const held = new Map(plannedFrom.columns.map((column) => [column.name, column]));
+  const all = [...schema.columns, ...schema.envelopeColumns];
+  if (!unit.addsColumns) {
+    const byName = new Map(all.map((column) => [column.name, column]));
+    return plannedFrom.columns.map(({ name, ...rest }) => ({
+      ...rest,
+      column: present(byName.get(name), 'the schema has every column of the table'),
+    }));
+  }
+  const wanted = all.filter(({ name }, index) => index < schema.columns.length || held.has(name));
+  const given = columnNames(wanted.map(({ name }) => name));
+  return wanted.map((column, index) => ({
+    column,
+    type: knownType(datasetId, column),
+    columnName: given[index] ?? column.name,
+    role: roleOf(schema, column, index),
+    crs: held.get(column.name)?.crs ?? null,
+  }));
+}
+
+function refuseOtherTable(unit: ChangesUnit, columns: readonly Column[]): void {
+  const { schema, plannedFrom } = unit;
+  const sameKeys = JSON.stringify(schema.keyColumns) === JSON.stringify(plannedFrom.keyColumns);
+  if (!sameKeys || schema.keyColumns.length === 0)
+    throw unusable(unit, 'its key columns are not those of the table');
+  const byName = new Map(columns.map((column) => [column.name, column]));
+  for (const { name, type } of plannedFrom.columns) {
+    const column = byName.get(name);
+    if (column === undefined)
+      throw unusable(unit, `its schema lacks the column ${quoted(name)} of the table`);
+    if (column.type !== type)
+      throw unusable(unit, `its schema has another type for the column ${quoted(name)}`);
+  }
+}
+
+function roleOf(schema: Schema, column: Column, index: number): PlannedColumn['role'] {
+  if (schema.keyColumns.includes(column.name)) return 'key';
+  return index < schema.columns.length ? 'data' : 'envelope';
+}
+
+function knownType(datasetId: string, column: Column): ColumnType {
+  const type = COLUMN_TYPES.find((known) => known === column.type);
+  if (type !== undefined) return type;
+  const stated = typeof column.type === 'string' ? column.type : column.type.unknown;
+  throw new DataError(
+    `The column ${quoted(column.name)} of ${datasetId} has the type ${quoted(stated)}, which this version does not know.`,
+    { hint: 'A newer version of feed-sync may know it.' },
+  );
+}
+
+function unusable(unit: ChangesUnit, why: string): UnusableChangesError {
+  return new UnusableChangesError(unit.datasetId, unit.version, why);
+}
+
+function quoted(name: string): string {
+  return JSON.stringify(name);
+}

@@ -1,0 +1,43 @@
+/**
+ * The net change of a backlog: for each key that the versions touch, the row it has afterwards, or that it has none.
+ * It is folded off the lock and kept in a Parquet file beside the pages, from which the window reads it in one statement.
+ *
+ * Invariant of the file: no key is there twice or holds a null, and every value is what the table is to hold, exactly.
+ */
+
+import { readParquet } from '../snapshot/parquet-file.ts';
+import type { PlannedColumn } from '../snapshot/table-plan.ts';
+
+export interface NetChange {
+  /** The Parquet file. It lies in the folder of the first page and is gone with that folder. */
+  readonly path: string;
+  /** Keys that have a row afterwards. */
+  readonly rows: number;
+  /** Keys that have none afterwards, whether or not the table has one now. */
+  readonly removals: number;
+  /**
+   * The columns of the table as it has to be afterwards, in their order: those a load of a snapshot with this schema
+   * would give it. They are the table's own unless the unit adds columns.
+   */
+  readonly columns: readonly PlannedColumn[];
+}
+
+/** In the rows of the net change: true where the key has a row afterwards, false where only its key is given. */
+export const PRESENT = 'present';
+
+/** The name, in the rows of the net change, of the column at this position (from 0) of `NetChange.columns`. */
+export function netColumn(position: number): string {
+  return `c${position}`;
+}
+
+/**
+ * The rows of the net change, for use after FROM and under an alias: the columns `c0`, `c1`, … in the order of
+ * `NetChange.columns` and with the types of the mirror, then `present`. Columns that are not asked for cost nothing.
+ */
+export function netRows({ path, columns }: Pick<NetChange, 'path' | 'columns'>): string {
+  const values = columns.map(({ type }, position) => {
+    const name = netColumn(position);
+    return type === 'geometry' ? `ST_GeomFromWKB(${name}) AS ${name}` : name;
+  });
+  return `(SELECT ${[...values, PRESENT].join(', ')} FROM ${readParquet([path])})`;
+}

@@ -1,0 +1,46 @@
+/** Examines changes off the lock: every value is decoded, checked and folded to the net change of the backlog. */
+
+import { stat } from 'node:fs/promises';
+import { UnusableChangesError } from '../../../model/errors.ts';
+import type { ChangesUnit } from '../../destination.ts';
+import { comments } from '../book-sql.ts';
+import { DuckDbError, type Trouble } from '../diagnosis.ts';
+import type { Engine } from '../engine.ts';
+import { firstLine, type MirrorPlace, mirrorError } from '../failures.ts';
+import type { PreparedUnit } from '../prepared.ts';
+import { text } from '../quoting.ts';
+import type { PlannedColumn } from '../snapshot/table-plan.ts';
+import { applyChanges, firstVersion } from './apply-changes.ts';
+import { foldChanges } from './fold.ts';
+import { tableAfter } from './table-after.ts';
+
+/** @throws BadChangesError, UnknownColumnsError, UnusableChangesError, StorageError */
+export async function prepareChanges(engine: Engine, unit: ChangesUnit): Promise<PreparedUnit> {
+  const net = await foldChanges(engine, unit);
+  const { columns, alteration } = tableAfter(unit.plannedFrom.columns, net.columns);
+  refuseUnspeakable(unit, columns);
+  const rewritten = alteration.kind === 'rewrite' ? unit.plannedFrom.rowCount : 0;
+  return {
+    unit,
+    rowCount: net.rows + net.removals + rewritten,
+    bytes: (await stat(net.path)).size,
+    carryOut: (window, appliedAt) => applyChanges(window, unit, net, appliedAt),
+    explain: (_examiner, error, place) => explainChanges(unit, error, place),
+  };
+}
+
+/** Writes out what is said in SQL, for its errors: they are known before the lock is taken. */
+function refuseUnspeakable(unit: ChangesUnit, columns: readonly PlannedColumn[]): void {
+  for (const value of [unit.datasetId, unit.schema.schemaVersion]) text(value);
+  for (const { column } of columns) text(column.sourceName);
+  comments('table', unit.datasetId, columns);
+}
+
+/** What a statement cannot do to a table that was changed by hand, a load can. */
+const GIVES_WAY: ReadonlySet<Trouble> = new Set<Trouble>(['statement', 'gave-up']);
+
+async function explainChanges(unit: ChangesUnit, error: unknown, place: MirrorPlace): Promise<Error> {
+  if (!(error instanceof DuckDbError) || !GIVES_WAY.has(error.trouble))
+    return await mirrorError(error, place);
+  return new UnusableChangesError(unit.datasetId, firstVersion(unit), firstLine(error).replace(/[.!]$/, ''));
+}

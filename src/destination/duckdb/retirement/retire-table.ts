@@ -1,0 +1,106 @@
+/**
+ * Retires the table of a dataset inside the transaction it is given: guard, copy or drop or leave, write down. A copy
+ * is what the table holds, also where somebody changed it by hand.
+ */
+
+import type { Retirement, RetirementUnit } from '../../destination.ts';
+import { commentOnColumn, commentOnTable, recordRetirement } from '../book-sql.ts';
+import { isPlannedFrom, readCurrent } from '../current-table.ts';
+import type { Engine } from '../engine.ts';
+import { archived, createArchive, type DataSchema, mirrored, selectTableNames } from '../mirror-schema.ts';
+import type { Done } from '../prepared.ts';
+import { integer } from '../quoting.ts';
+import { numberAt, textAt } from '../rows.ts';
+import { copyOf, countRowsOf, dropTable, selectComments } from './retire-sql.ts';
+
+interface Retired {
+  /** Where the rows are; null where they are gone. */
+  readonly tableName: string | null;
+  /** Rows that left the table: none where it is kept. */
+  readonly removedRows: number;
+}
+
+type Retire = (engine: Engine, unit: RetirementUnit, tableName: string, appliedAt: Date) => Promise<Retired>;
+
+/** Complete by its type. */
+const RETIRE: Readonly<Record<Retirement, Retire>> = { archive, drop, keep };
+
+/** Null: the mirror is no longer what the unit was planned from, and nothing was done. */
+export async function retireTable(
+  engine: Engine,
+  unit: RetirementUnit,
+  appliedAt: Date,
+): Promise<Done | null> {
+  const { datasetId, reason, how, plannedFrom } = unit;
+  const { tableName, live } = await readCurrent(engine, datasetId);
+  if (live === null || !isPlannedFrom(live, plannedFrom)) return null;
+  const isThere = (await tableNames(engine, 'main')).has(tableName);
+  // A table that somebody dropped by hand is gone, however it was to be retired.
+  const retired = isThere
+    ? await RETIRE[how](engine, unit, tableName, appliedAt)
+    : { tableName: null, removedRows: plannedFrom.rowCount };
+  const entry = { datasetId, version: live.version, reason, appliedAt, ...retired };
+  for (const statement of recordRetirement(entry)) await engine.run(statement);
+  return { kind: 'retired', table: placeOf(retired.tableName, how === 'keep') };
+}
+
+/** A retired table with its schema, as people write it. */
+export function placeOf(tableName: string | null, isKept: boolean): string | null {
+  return tableName === null ? null : `${isKept ? 'main' : 'archived'}.${tableName}`;
+}
+
+/** DuckDB moves no table to another schema: it is copied, with its comments, and dropped. */
+async function archive(
+  engine: Engine,
+  { datasetId, plannedFrom }: RetirementUnit,
+  tableName: string,
+  appliedAt: Date,
+): Promise<Retired> {
+  await engine.run(createArchive());
+  const taken = await tableNames(engine, 'archived');
+  const copyName = archivedNameFor(tableName, plannedFrom.version, appliedAt, taken);
+  const copy = archived(copyName);
+  const columnComments = await engine.rows(selectComments(tableName));
+  await engine.run(copyOf(tableName, copy));
+  await engine.run(commentOnTable(copy, datasetId));
+  for (const row of columnComments) await engine.run(commentOnColumn(copy, textAt(row, 0), textAt(row, 1)));
+  await engine.run(dropTable(tableName));
+  return { tableName: copyName, removedRows: await countRows(engine, copy) };
+}
+
+async function drop(engine: Engine, _unit: RetirementUnit, tableName: string): Promise<Retired> {
+  const removedRows = await countRows(engine, mirrored(tableName));
+  await engine.run(dropTable(tableName));
+  return { tableName: null, removedRows };
+}
+
+async function keep(_engine: Engine, _unit: RetirementUnit, tableName: string): Promise<Retired> {
+  return { tableName, removedRows: 0 };
+}
+
+/** `<table>__<version>_<time in UTC>`, by which the copies of a table sort; a name that is taken gets `_2`, `_3`, … */
+export function archivedNameFor(
+  tableName: string,
+  version: number,
+  at: Date,
+  taken: ReadonlySet<string>,
+): string {
+  const time = at
+    .toISOString()
+    .replace(/\.\d+Z$/, 'z')
+    .replaceAll(/[-:]/g, '')
+    .toLowerCase();
+  const plain = `${tableName}__${integer(version)}_${time}`;
+  for (let number = 2, name = plain; ; number += 1) {
+    if (!taken.has(name)) return name;
+    name = `${plain}_${number}`;
+  }
+}
+
+async function tableNames(engine: Engine, schema: DataSchema): Promise<ReadonlySet<string>> {
+  return new Set((await engine.rows(selectTableNames(schema))).map((row) => textAt(row, 0)));
+}
+
+async function countRows(engine: Engine, table: string): Promise<number> {
+  return numberAt((await engine.rows(countRowsOf(table)))[0] ?? [], 0);
+}

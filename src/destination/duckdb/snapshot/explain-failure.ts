@@ -1,0 +1,106 @@
+/**
+ * Finds out which file, column and value made a load fail. Runs after the mirror is let go, on the engine that
+ * examines files: the load itself stays one plain statement that costs nothing more while all is well.
+ */
+
+import { DataError, type FeedSyncError } from '../../../model/errors.ts';
+import type { SnapshotUnit } from '../../destination.ts';
+import { DuckDbError } from '../diagnosis.ts';
+import type { Engine } from '../engine.ts';
+import { firstLine, type MirrorPlace, mirrorError } from '../failures.ts';
+import { textAt } from '../rows.ts';
+import { BadKeysError, explainBadKeys } from './bad-keys.ts';
+import { findOffender, scan } from './load-sql.ts';
+import { type ParquetFile, unreadableFile } from './parquet-file.ts';
+import type { FileGroup, TablePlan } from './table-plan.ts';
+
+interface Load {
+  readonly unit: SnapshotUnit;
+  readonly plan: TablePlan;
+}
+
+/** The error for the person: a DataError where the content was the cause, else what is wrong with the mirror. */
+export async function explainFailure(
+  engine: Engine,
+  load: Load,
+  error: unknown,
+  place: MirrorPlace,
+): Promise<Error> {
+  if (error instanceof BadKeysError) return await explainBadKeys(engine, load.plan, error);
+  if (!(error instanceof DuckDbError) || !['statement', 'unreadable', 'gave-up'].includes(error.trouble))
+    return await mirrorError(error, place);
+  try {
+    for (const group of load.plan.groups) {
+      const found = (await findValue(engine, load, group)) ?? (await findFile(engine, group));
+      if (found !== null) return found;
+    }
+  } catch (searchError) {
+    // The search is for the message only: what it stumbled over must not hide what happened.
+    if (engine.invalidated) await engine.reopen();
+    return unexplained(load, error, searchError);
+  }
+  return unexplained(load, error, error);
+}
+
+async function findValue(
+  engine: Engine,
+  { unit, plan }: Load,
+  group: FileGroup,
+): Promise<FeedSyncError | null> {
+  for (const [index, source] of group.sources.entries()) {
+    const planned = plan.columns[index];
+    if (!source.cast.canFail || planned === undefined) continue;
+    const [row] = await tolerant(engine, findOffender(group, source));
+    if (row === undefined) continue;
+    const path = textAt(row, 0);
+    const name = group.files.find(({ file }) => file.path === path)?.file.name ?? path;
+    const { must } = source.cast;
+    return new DataError(
+      `The file ${name} of ${unit.datasetId} holds in the column ${JSON.stringify(planned.column.name)} ` +
+        `the value ${JSON.stringify(row[1])}, which cannot become ${article(planned.type)} ${planned.type} without being changed` +
+        `${must === undefined ? '' : `; it must ${must}`}.`,
+    );
+  }
+  return null;
+}
+
+function article(word: string): string {
+  return /^[aeiou]/.test(word) ? 'an' : 'a';
+}
+
+/** No rows where the file itself cannot be read: which one it is, is found out by `findFile`. */
+async function tolerant(engine: Engine, sql: string): ReturnType<Engine['rows']> {
+  try {
+    return await engine.rows(sql);
+  } catch {
+    if (engine.invalidated) await engine.reopen();
+    return [];
+  }
+}
+
+async function findFile(engine: Engine, group: FileGroup): Promise<Error | null> {
+  for (const file of group.files) {
+    const error = await scanError(engine, group, file);
+    if (error !== null) return error;
+  }
+  return null;
+}
+
+async function scanError(engine: Engine, group: FileGroup, file: ParquetFile): Promise<Error | null> {
+  try {
+    await engine.run(scan(group, file));
+    return null;
+  } catch (error) {
+    const explained = await unreadableFile(engine, file, error);
+    return explained instanceof Error ? explained : new Error(String(explained));
+  }
+}
+
+function unexplained({ unit }: Load, error: DuckDbError, cause: unknown): DataError {
+  return new DataError(
+    `The snapshot of ${unit.datasetId} version ${unit.version} cannot be loaded: ${firstLine(error)}`,
+    {
+      cause,
+    },
+  );
+}

@@ -1,0 +1,90 @@
+/**
+ * Loads one snapshot inside the transaction it is given: guard, load, prove, swap, write down. Until the transaction
+ * commits nothing of it is seen; whatever is thrown here must undo the whole transaction.
+ */
+
+import { present } from '../../../lib/assert.ts';
+import { formatCount } from '../../../lib/units.ts';
+import { DataError } from '../../../model/errors.ts';
+import type { SnapshotUnit } from '../../destination.ts';
+import { comments, recordReturn, recordSnapshot } from '../book-sql.ts';
+import { isPlannedFrom, readCurrent, refuseTakenName } from '../current-table.ts';
+import type { Engine } from '../engine.ts';
+import type { Done } from '../prepared.ts';
+import { numberAt, textAt } from '../rows.ts';
+import { BadKeysError } from './bad-keys.ts';
+import { countKeys, countRows, createLoading, findRepeatedKey, swap } from './load-sql.ts';
+import type { PlannedColumn, TablePlan } from './table-plan.ts';
+
+/** Null: the mirror is no longer what the unit was planned from, and nothing was done. */
+export async function loadSnapshot(
+  engine: Engine,
+  unit: SnapshotUnit,
+  plan: TablePlan,
+  appliedAt: Date,
+): Promise<Done | null> {
+  const current = await readCurrent(engine, unit.datasetId);
+  const { tableName, live, isKept } = current;
+  if (!isPlannedFrom(live, unit.plannedFrom)) return null;
+  await refuseTakenName(engine, unit.datasetId, current);
+
+  await engine.run(createLoading(plan));
+  const rowCount = await prove(engine, unit, plan.columns);
+  const fromVersion = live?.version ?? null;
+  const statements = [
+    ...swap(tableName, live !== null || isKept),
+    ...comments(tableName, unit.datasetId, plan.columns),
+    ...recordSnapshot({ unit, tableName, columns: plan.columns, rowCount, fromVersion, appliedAt }),
+    ...(isKept ? [recordReturn(unit.datasetId, tableName)] : []),
+  ];
+  for (const statement of statements) await engine.run(statement);
+  return { kind: 'committed', fromVersion, net: null };
+}
+
+/** The count of the rows, once it and the keys are what they have to be. @throws DataError, BadKeysError where they are not. */
+async function prove(engine: Engine, unit: SnapshotUnit, columns: readonly PlannedColumn[]): Promise<number> {
+  const keyColumns = columns.filter((column) => unit.schema.keyColumns.includes(column.column.name));
+  const counts = present((await engine.rows(countRows(keyColumns)))[0], 'a count has a row');
+  const rowCount = numberAt(counts, 0);
+  proveCount(unit, rowCount);
+  for (const [index, planned] of keyColumns.entries()) {
+    const nulls = rowCount - numberAt(counts, index + 2);
+    if (nulls === 0) continue;
+    throw new BadKeysError(
+      `The key column ${JSON.stringify(planned.column.name)} of ${unit.datasetId} is null in ` +
+        `${formatCount(nulls)} of ${formatCount(rowCount)} rows`,
+      [{ column: planned, value: null }],
+    );
+  }
+  if (numberAt(counts, 1) !== rowCount) await proveKeys(engine, unit, keyColumns, rowCount);
+  return rowCount;
+}
+
+function proveCount(unit: SnapshotUnit, rowCount: number): void {
+  for (const expected of unit.expectedRowCounts) {
+    if (expected.rowCount === rowCount) continue;
+    throw new DataError(
+      `The snapshot of ${unit.datasetId} version ${unit.version} has ${formatCount(rowCount)} rows, ` +
+        `but ${expected.statedBy} states ${formatCount(expected.rowCount)}.`,
+    );
+  }
+}
+
+async function proveKeys(
+  engine: Engine,
+  unit: SnapshotUnit,
+  keyColumns: readonly PlannedColumn[],
+  rowCount: number,
+): Promise<void> {
+  const keys = numberAt((await engine.rows(countKeys(keyColumns)))[0] ?? [], 0);
+  if (keys === rowCount) return;
+  const [repeated = []] = await engine.rows(findRepeatedKey(keyColumns));
+  const key = keyColumns.map(
+    ({ column }, index) => `${column.name} = ${JSON.stringify(repeated[index + 1])}`,
+  );
+  throw new BadKeysError(
+    `The key ${key.join(', ')} of ${unit.datasetId} is there ${formatCount(numberAt(repeated, 0))} times`,
+    keyColumns.map((column, index) => ({ column, value: textAt(repeated, index + 1) })),
+    `; ${formatCount(rowCount)} rows have ${formatCount(keys)} keys`,
+  );
+}

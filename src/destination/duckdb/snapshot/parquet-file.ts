@@ -1,0 +1,133 @@
+/** What a Parquet file says of itself: read from its footer, so the rows are not touched. */
+
+import { DataError, InterruptedError, StorageError } from '../../../model/errors.ts';
+import type { SnapshotFile } from '../../destination.ts';
+import { DuckDbError } from '../diagnosis.ts';
+import type { Engine } from '../engine.ts';
+import { firstLine } from '../failures.ts';
+import { filePath } from '../quoting.ts';
+import { numberAt, textAt, textOrNullAt } from '../rows.ts';
+import { type GeoColumn, geometryOf, parseGeoMetadata } from './geo-metadata.ts';
+
+export interface ParquetFile {
+  readonly datasetId: string;
+  readonly file: SnapshotFile;
+  /** By the file's own footer. */
+  readonly rowCount: number;
+  /** The columns of the highest level, in the file's order. */
+  readonly columns: readonly ParquetColumn[];
+  /** Names of columns that hold only the bounds of geometries. */
+  readonly coverings: ReadonlySet<string>;
+}
+
+export interface ParquetColumn {
+  readonly name: string;
+  /** The type that DuckDB reads it as. */
+  readonly type: string;
+  /** Why DuckDB would cut the values without a word; null where it does not. */
+  readonly inexact: string | null;
+  /** The types of what is stored: those inside of structs, lists and maps, in the file's order, or the column's own. */
+  readonly leaves: readonly string[];
+  /** What the file says of the geometry in it; null where it says that there is none. */
+  readonly geometry: GeoColumn | null;
+}
+
+/** How every file is read: what its path looks like must not add columns. */
+export function readParquet(paths: readonly string[], options: readonly string[] = []): string {
+  return `read_parquet(${[`[${paths.map(filePath).join(', ')}]`, 'hive_partitioning = false', ...options].join(', ')})`;
+}
+
+/** @throws DataError naming the file where it is no whole Parquet file. */
+export async function examine(engine: Engine, file: SnapshotFile, datasetId: string): Promise<ParquetFile> {
+  try {
+    const path = filePath(file.path);
+    const metadata = await engine.rows(`SELECT num_rows FROM parquet_file_metadata(${path})`);
+    const fields = await readFields(engine, path);
+    const types = await engine.rows(`DESCRIBE SELECT * FROM ${readParquet([file.path])}`);
+    if (metadata[0] === undefined || fields.length !== types.length) {
+      throw new DataError(`The file ${file.name} of ${datasetId} says different things of its columns.`);
+    }
+    const properties = await readProperties(engine, path);
+    const geo = parseGeoMetadata(properties.get('geo'));
+    if (geo === null) {
+      throw new DataError(
+        `The file ${file.name} of ${datasetId} has geo metadata that cannot be understood.`,
+      );
+    }
+    const columns = fields.map(({ name, logicalType, storedAs, leaves }, index) => ({
+      name,
+      type: textAt(types[index] ?? [], 1),
+      inexact: inexactness(logicalType, storedAs),
+      leaves,
+      geometry: geometryOf(geo.columns.get(name), logicalType, properties),
+    }));
+    return { datasetId, file, rowCount: numberAt(metadata[0], 0), columns, coverings: geo.coverings };
+  } catch (error) {
+    throw await unreadableFile(engine, { datasetId, file }, error);
+  }
+}
+
+/** Says of which file an error was, and makes the engine usable again where it was the end of it. */
+export async function unreadableFile(
+  engine: Engine,
+  { datasetId, file }: Pick<ParquetFile, 'datasetId' | 'file'>,
+  error: unknown,
+): Promise<unknown> {
+  if (!(error instanceof DuckDbError)) return error;
+  if (error.trouble === 'interrupted') {
+    return new InterruptedError(`The examination of the file ${file.name} of ${datasetId} was interrupted.`, {
+      cause: error,
+    });
+  }
+  if (engine.invalidated) await engine.reopen();
+  const message = `The file ${file.name} of ${datasetId} cannot be read: ${firstLine(error)}`;
+  const isContent = ['statement', 'unreadable', 'gave-up', 'out-of-memory'].includes(error.trouble);
+  return isContent ? new DataError(message, { cause: error }) : new StorageError(message, { cause: error });
+}
+
+/** A column of the highest level, as the tree of the schema has it. */
+interface Field {
+  readonly name: string;
+  readonly logicalType: string | null;
+  readonly storedAs: string | null;
+  readonly leaves: string[];
+}
+
+/** Walks the tree of the schema, which is written down depth first, for the children of its root and their leaves. */
+async function readFields(engine: Engine, path: string): Promise<readonly Field[]> {
+  const rows = await engine.rows(
+    `SELECT name, coalesce(num_children, 0), logical_type, type, duckdb_type FROM parquet_schema(${path})`,
+  );
+  const fields: Field[] = [];
+  let pending = 0;
+  for (const row of rows.slice(1)) {
+    if (pending === 0) {
+      fields.push({
+        name: textAt(row, 0),
+        logicalType: textOrNullAt(row, 2),
+        storedAs: textOrNullAt(row, 3),
+        leaves: [],
+      });
+    } else pending -= 1;
+    const children = numberAt(row, 1);
+    pending += children;
+    if (children === 0) fields.at(-1)?.leaves.push(textOrNullAt(row, 4) ?? 'unknown');
+  }
+  return fields;
+}
+
+/** DuckDB has no type for these and cuts them to microseconds as it reads. */
+function inexactness(logicalType: string | null, storedAs: string | null): string | null {
+  if (storedAs === 'INT96') return 'timestamps as INT96';
+  const nanosecondsInUtc = /isAdjustedToUTC=1.*NANOS=NanoSeconds/.test(logicalType ?? '');
+  return nanosecondsInUtc ? 'timestamps in nanoseconds with a zone' : null;
+}
+
+/** Null where it cannot be understood. */
+/** What the writer says of the file in words of its own. What is no text is empty. */
+async function readProperties(engine: Engine, path: string): Promise<ReadonlyMap<string, string>> {
+  const rows = await engine.rows(
+    `SELECT coalesce(TRY(decode(key)), ''), coalesce(TRY(decode(value)), '') FROM parquet_kv_metadata(${path})`,
+  );
+  return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
+}

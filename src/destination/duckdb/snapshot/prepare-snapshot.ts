@@ -1,0 +1,63 @@
+/** Examines a snapshot off the lock: what its files say of themselves must fit the schema and what the service states. */
+
+import { formatCount } from '../../../lib/units.ts';
+import { DataError } from '../../../model/errors.ts';
+import type { SnapshotUnit } from '../../destination.ts';
+import { comments } from '../book-sql.ts';
+import type { Engine } from '../engine.ts';
+import type { PreparedUnit } from '../prepared.ts';
+import { text } from '../quoting.ts';
+import { explainFailure } from './explain-failure.ts';
+import { loadSnapshot } from './load-snapshot.ts';
+import { createLoading } from './load-sql.ts';
+import { refuseOtherFamily } from './other-family.ts';
+import { examine, type ParquetFile } from './parquet-file.ts';
+import { OtherFamilyError, planTable, type TablePlan } from './table-plan.ts';
+
+/** @throws DataError, StorageError */
+export async function prepareSnapshot(engine: Engine, unit: SnapshotUnit): Promise<PreparedUnit> {
+  const files: ParquetFile[] = [];
+  for (const file of unit.files) {
+    const examined = await examine(engine, file, unit.datasetId);
+    refuseOtherCount(unit, examined);
+    files.push(examined);
+  }
+  const plan = await tablePlan(engine, unit, files);
+  refuseUnspeakable(unit, plan);
+  return {
+    unit,
+    // By the files' own footers.
+    rowCount: files.reduce((sum, file) => sum + file.rowCount, 0),
+    bytes: unit.files.reduce((sum, file) => sum + file.bytes, 0),
+    carryOut: (window, appliedAt) => loadSnapshot(window, unit, plan, appliedAt),
+    explain: (examiner, error, place) => explainFailure(examiner, { unit, plan }, error, place),
+  };
+}
+
+async function tablePlan(
+  engine: Engine,
+  unit: SnapshotUnit,
+  files: readonly ParquetFile[],
+): Promise<TablePlan> {
+  try {
+    return planTable(unit, files);
+  } catch (error) {
+    throw error instanceof OtherFamilyError ? await refuseOtherFamily(engine, unit.datasetId, error) : error;
+  }
+}
+
+function refuseOtherCount(unit: SnapshotUnit, { file, rowCount }: ParquetFile): void {
+  if (file.rowCount === null || file.rowCount === rowCount) return;
+  throw new DataError(
+    `The file ${file.name} of ${unit.datasetId} has ${formatCount(rowCount)} rows, but the manifest states ${formatCount(file.rowCount)}.`,
+  );
+}
+
+/** Writes the statements out once, for their errors: a name that cannot be written in SQL is known before the lock is taken. */
+function refuseUnspeakable(unit: SnapshotUnit, plan: TablePlan): void {
+  const texts = [unit.datasetId, unit.digest, unit.schema.schemaVersion, ...unit.reloads.keys()];
+  for (const value of texts) text(value);
+  for (const { column } of plan.columns) text(column.sourceName);
+  comments('table', unit.datasetId, plan.columns);
+  createLoading(plan);
+}

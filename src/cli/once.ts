@@ -3,7 +3,8 @@
 import type { Configuration } from '../configuration/configuration.ts';
 import { catchUp } from '../sync/catch-up.ts';
 import type { Context } from './context.ts';
-import type { ExitCode } from './exit-codes.ts';
+import { type ExitCode, mostUrgent } from './exit-codes.ts';
+import { readersOf, serveReaders } from './for-readers.ts';
 import { LiveView } from './live/live-view.ts';
 import { WorkSeen } from './live/work-seen.ts';
 import { logFor, screenFor } from './log-for.ts';
@@ -24,8 +25,10 @@ export async function once(configuration: Configuration, context: Context): Prom
     const look = () => ({ work, glance: null });
     const view = screen === null ? null : new LiveView(screen, terminal, clock, look);
     const result = await catchUp(opened.parts, signal).finally(() => view?.end());
-    await write(terminal.stdout, `${summarize(result)}\n`);
-    return exitCodeOfResult(result);
+    const readers = readersOf({ ...opened, configuration, context, signal });
+    const served = await serveReaders(readers, signal);
+    await write(terminal.stdout, `${[summarize(result), ...served.told].join('\n')}\n`);
+    return mostUrgent([exitCodeOfResult(result), ...served.codes]);
   } finally {
     await opened.close();
   }

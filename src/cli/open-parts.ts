@@ -5,14 +5,18 @@ import { acquireInstanceLock } from '../checkpoint/instance-lock.ts';
 import { openCheckpoint } from '../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../configuration/configuration.ts';
 import { openMirror } from '../destination/duckdb/mirror.ts';
+import type { PublishOptions } from '../destination/duckdb/publish-target.ts';
+import type { Outlet } from '../destination/outlet.ts';
 import { createFeed } from '../feed/create-feed.ts';
 import type { FeedOptions } from '../feed/options.ts';
 import type { Log } from '../lib/log.ts';
-import type { Parts } from '../sync/parts.ts';
+import type { Choices, Parts } from '../sync/parts.ts';
 import type { Progress } from '../sync/progress.ts';
 import { choicesOf } from './choices.ts';
 import type { Context } from './context.ts';
 import { feedOptions } from './feed-options.ts';
+
+const LOCK_FILE = 'lock.sqlite';
 
 export interface OpenOptions {
   readonly configuration: Configuration;
@@ -27,21 +31,26 @@ export interface OpenOptions {
   readonly onAsked?: FeedOptions['onAsked'];
 }
 
+export interface OpenedParts {
+  readonly parts: Parts;
+  /** Of the destination that is one of the parts. */
+  readonly outlet: Outlet;
+  readonly close: () => Promise<void>;
+}
+
 /**
  * The parts, and the stack that closes them.
  * @throws BusyError when another instance works on the same data directory.
  * @throws StorageError when the data directory or a store cannot be used.
  * @throws ConfigurationError when a store was written by a newer program.
  */
-export async function openParts(
-  options: OpenOptions,
-): Promise<{ readonly parts: Parts; readonly close: () => Promise<void> }> {
+export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   await using opened = new AsyncDisposableStack();
   const { configuration, context, log, progress, command, signal } = options;
   const { clock, random, identity } = context;
   const { dataDirectory } = configuration;
   const lock = await acquireInstanceLock({
-    path: join(dataDirectory, 'lock.sqlite'),
+    path: join(dataDirectory, LOCK_FILE),
     uid: identity.uid,
     holder: { pid: identity.pid, host: identity.host, startedAt: clock.now(), command },
   });
@@ -53,6 +62,7 @@ export async function openParts(
     log,
   });
   opened.defer(() => checkpoint.close());
+  const choices = choicesOf(configuration);
   const destination = await openMirror({
     path: configuration.destination.path,
     dataDirectory,
@@ -60,6 +70,7 @@ export async function openParts(
     lockWaitMs: configuration.lock.waitMs,
     uid: identity.uid,
     signal,
+    publish: publishOptions(configuration, choices),
     clock,
     random,
     log,
@@ -72,10 +83,19 @@ export async function openParts(
     onContractLearned: (contract) => checkpoint.rememberContract(contract),
   });
   opened.defer(() => feed.close());
-  const choices = choicesOf(configuration);
   const stack = opened.move();
   return {
     parts: { feed, destination, checkpoint, clock, log, progress, choices },
+    outlet: destination,
     close: () => stack.disposeAsync(),
   };
+}
+
+function publishOptions(
+  { destination: { publish }, dataDirectory, checkpoint, disk }: Configuration,
+  { stagingDirectory }: Choices,
+): PublishOptions | null {
+  if (publish === null) return null;
+  const keptPaths = [checkpoint.path, join(dataDirectory, LOCK_FILE), stagingDirectory];
+  return { path: publish.path, keptPaths, reserveBytes: disk.reserveBytes };
 }

@@ -14,6 +14,7 @@ import { runProgram } from '../lib/run-program.ts';
 import type { Parts } from '../sync/parts.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
+import { readersOf } from './for-readers.ts';
 import type { LiveState } from './live/frame.ts';
 import { LiveView } from './live/live-view.ts';
 import type { Screen } from './live/screen.ts';
@@ -164,7 +165,7 @@ class Runner {
     const log = this.#log;
     const { clock, random } = this.#context;
     this.#work = new WorkSeen(clock);
-    const { parts, close } = await openParts({
+    const { parts, outlet, close } = await openParts({
       configuration,
       context: { ...this.#context, clock: this.#patientClock() },
       log,
@@ -181,6 +182,7 @@ class Runner {
       timing: { poll: configuration.poll, auditEveryMs: configuration.audit.everyMs },
       notifier: this.#notifier,
       ending,
+      readers: readersOf({ configuration, context: this.#context, parts, outlet, signal: ending.signal }),
     });
     const served = { configuration, context: this.#context, version: this.#version, daemon, parts, log };
     const server = await serveStatus(served);

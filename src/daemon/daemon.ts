@@ -8,11 +8,9 @@
 
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import type { Held } from '../destination/destination.ts';
-import type { Random } from '../lib/random.ts';
 import { type ConfigurationError, InterruptedError } from '../model/errors.ts';
 import { standingHolds } from '../sync/holds.ts';
 import { isBehind, knownDataset, knownDatasets } from '../sync/known-datasets.ts';
-import type { Parts } from '../sync/parts.ts';
 import type { DatasetResult } from '../sync/result.ts';
 import type { Activity } from './activity.ts';
 import { Behind } from './behind.ts';
@@ -23,7 +21,7 @@ import { type Glance, glanceAt } from './glance.ts';
 import { HoldLog } from './hold-log.ts';
 import type { Notifier } from './notify.ts';
 import { PersonWatch } from './person-watch.ts';
-import { Session, type Timing } from './session.ts';
+import { Session, type SessionOptions } from './session.ts';
 import type { DaemonState, Happening, Observed, Observer, SubscriptionState } from './state.ts';
 import { stateOfDaemon, type Watched } from './state-of.ts';
 import { statusSentence } from './status-sentence.ts';
@@ -52,13 +50,8 @@ export type End =
   | { readonly kind: 'refused'; readonly holds: readonly Hold[] }
   | { readonly kind: 'misconfigured'; readonly error: ConfigurationError };
 
-export interface DaemonOptions {
-  readonly parts: Parts;
-  readonly random: Random;
-  readonly timing: Timing;
+export interface DaemonOptions extends SessionOptions {
   readonly notifier: Notifier;
-  /** Aborted when the daemon ends. The parts were opened with its signal, so that it interrupts the mirror, too. */
-  readonly ending: AbortController;
 }
 
 export class Daemon implements Observed {
@@ -80,8 +73,9 @@ export class Daemon implements Observed {
   #progress = 0;
   #saidMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ parts, random, timing, notifier, ending }: DaemonOptions) {
-    this.#session = new Session(parts, random, timing, ending);
+  constructor({ notifier, ...options }: DaemonOptions) {
+    const { parts } = options;
+    this.#session = new Session(options);
     this.#activity = this.#session.activity;
     this.#notifier = notifier;
     this.#holdLog = new HoldLog(parts.log);
@@ -133,7 +127,8 @@ export class Daemon implements Observed {
 
   /** Resolves when nothing is under way. */
   async settled(): Promise<void> {
-    await Promise.all([this.#working.ended(), this.#following.ended()]);
+    const afterCommit = this.#session.afterCommit?.ended();
+    await Promise.all([this.#working.ended(), this.#following.ended(), afterCommit]);
   }
 
   /** The service was asked something; it answered with `status`, or not at all. */
@@ -177,6 +172,7 @@ export class Daemon implements Observed {
       }
       this.#following.begin(holds);
       this.#working.fill();
+      this.#session.afterCommit?.begin();
       this.#behind.look(this.#working.isIdle && this.#following.audits.lastAt !== null);
       this.#expiryWarnings.look();
       this.#session.over('loop');

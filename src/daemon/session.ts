@@ -8,6 +8,7 @@ import type { Random } from '../lib/random.ts';
 import { KeptManifests } from '../sync/offer-book.ts';
 import type { Parts } from '../sync/parts.ts';
 import { Activity } from './activity.ts';
+import { AfterCommit, type Readers } from './after-commit.ts';
 import { Agenda } from './agenda.ts';
 import { MirrorView } from './mirror-view.ts';
 import { untilNextPollMs } from './next-poll.ts';
@@ -22,6 +23,16 @@ const READING = new Set(['list subscriptions', 'read events', 'read the service 
 export interface Timing {
   readonly poll: Cadence;
   readonly auditEveryMs: number;
+}
+
+export interface SessionOptions {
+  readonly parts: Parts;
+  readonly random: Random;
+  readonly timing: Timing;
+  /** Aborted when the daemon ends. The parts were opened with its signal, so that it interrupts the mirror, too. */
+  readonly ending: AbortController;
+  /** For those who build on the mirror; nobody without it. */
+  readonly readers?: Readers | null;
 }
 
 export class Session {
@@ -40,7 +51,10 @@ export class Session {
   readonly #observers = new Set<Observer>();
   readonly #ending: AbortController;
 
-  constructor(parts: Parts, random: Random, timing: Timing, ending: AbortController) {
+  /** Null where nobody has asked for anything after commits. */
+  readonly afterCommit: AfterCommit | null;
+
+  constructor({ parts, random, timing, ending, readers = null }: SessionOptions) {
     const { clock, log } = parts;
     this.#ending = ending;
     this.activity = new Activity(this, log, parts.progress);
@@ -54,6 +68,7 @@ export class Session {
     const nowMs = clock.monotonicMs();
     this.watchdogs = { reading: new Watchdog(nowMs), working: new Watchdog(nowMs) };
     this.parts = { ...parts, destination: this.mirror.destination, progress: this.activity };
+    this.afterCommit = readers === null ? null : new AfterCommit(this, readers);
   }
 
   /** Aborted when the session ends: whatever is under way is to end, too. */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';
 import type { DryRun } from '../../src/cli/dry-run/view.ts';
-import type { Status } from '../../src/cli/status/view.ts';
+import type { Status } from '../../src/cli/status/shape.ts';
 import type { Verification } from '../../src/cli/verify/view.ts';
 import { IDENTITY } from '../support/command-line.ts';
 import { expectGolden, expectGoldenText, withPlaceholders } from '../support/golden.ts';

@@ -3,9 +3,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Hold } from '../../src/checkpoint/checkpoint.ts';
 import type { MirrorSeen } from '../../src/cli/mirror-seen.ts';
+import type { CheckpointContent } from '../../src/cli/status/checkpoint-content.ts';
 import { renderStatus } from '../../src/cli/status/text.ts';
 import { holdOf } from '../../src/cli/status/troubles.ts';
-import { type CheckpointContent, statusOf } from '../../src/cli/status/view.ts';
+import { statusOf } from '../../src/cli/status/view.ts';
 import type { HeldDataset } from '../../src/destination/destination.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
 import type { Want } from '../../src/model/want.ts';

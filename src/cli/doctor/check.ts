@@ -7,7 +7,7 @@ import type { Held } from '../../destination/destination.ts';
 import type { AnswerSeen } from '../../feed/http/connection-probe.ts';
 import type { Subscription } from '../../model/subscription.ts';
 import type { Context } from '../context.ts';
-import type { CheckpointContent } from '../status/view.ts';
+import type { CheckpointContent } from '../status/checkpoint-content.ts';
 import type { Finding } from './findings.ts';
 
 /** The names of the checks, in the order in which they are made and told. Programs rely on them. */

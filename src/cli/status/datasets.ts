@@ -8,8 +8,9 @@ import { holdOfEveryMember } from '../../sync/holds.ts';
 import { needOf, owesResync, pendingReloads } from '../../sync/need.ts';
 import { retirementReason } from '../../sync/retirement.ts';
 import { type Known, stateOf } from '../../sync/state.ts';
+import type { CheckpointContent } from './checkpoint-content.ts';
+import type { DatasetStatus, RetirementStatus } from './shape.ts';
 import { failureStatus, holdOfDataset, holdOfSubscription } from './troubles.ts';
-import type { CheckpointContent, DatasetStatus, RetirementStatus } from './view.ts';
 
 export interface DatasetsInput {
   /** By dataset id; null where the mirror could not be read. */

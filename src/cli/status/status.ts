@@ -11,8 +11,10 @@ import { EXIT_CODES, type ExitCode, exitCodeOf } from '../exit-codes.ts';
 import { jsonText } from '../json.ts';
 import { type MirrorSeen, seeMirror } from '../mirror-seen.ts';
 import { write } from '../terminal.ts';
+import type { CheckpointContent } from './checkpoint-content.ts';
+import type { Status } from './shape.ts';
 import { renderStatus } from './text.ts';
-import { type CheckpointContent, type Status, statusOf } from './view.ts';
+import { statusOf } from './view.ts';
 
 export interface StatusOptions {
   readonly json: boolean;

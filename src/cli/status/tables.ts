@@ -5,8 +5,13 @@ import { formatCount } from '../../lib/units.ts';
 import type { Need } from '../../sync/need.ts';
 import { minuteOf, tellMomentFrom } from '../moments.ts';
 import { renderTable } from '../table.ts';
-import type { ShownTo } from './text.ts';
-import type { DatasetStatus, Status, SubscriptionStatus } from './view.ts';
+import type { DatasetStatus, Status, SubscriptionStatus } from './shape.ts';
+
+export interface ShownTo {
+  readonly now: Date;
+  /** Columns of the screen. */
+  readonly width: number;
+}
 
 /** Null where there is none to show. */
 export function subscriptionTable(

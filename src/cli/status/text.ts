@@ -4,15 +4,9 @@ import { formatCount } from '../../lib/units.ts';
 import { tellMomentFrom } from '../moments.ts';
 import { listed, tellHold, tellRetryOfContent } from '../person.ts';
 import { printable } from '../terminal.ts';
-import { datasetTable, leftOutLine, standingLine, subscriptionTable } from './tables.ts';
+import type { DatasetStatus, Status } from './shape.ts';
+import { datasetTable, leftOutLine, type ShownTo, standingLine, subscriptionTable } from './tables.ts';
 import { type FailureStatus, holdOf } from './troubles.ts';
-import type { DatasetStatus, Status } from './view.ts';
-
-export interface ShownTo {
-  readonly now: Date;
-  /** Columns of the screen. */
-  readonly width: number;
-}
 
 export function renderStatus(status: Status, shownTo: ShownTo): string {
   const { forgottenSubscriptions, datasets } = status;

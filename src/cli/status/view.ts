@@ -1,83 +1,12 @@
-/** What `status` tells, as data: the shape of `status --json`, which programs rely on. Pure. */
+/** What `status` tells, as data. Pure. */
 
-import type { Failure, Followed, Hold } from '../../checkpoint/checkpoint.ts';
-import type { Want } from '../../model/want.ts';
-import { type HoldStatus, holdStatus } from '../../sync/hold-status.ts';
-import type { Need } from '../../sync/need.ts';
-import type { DatasetStateKind } from '../../sync/state.ts';
+import type { Followed, Hold } from '../../checkpoint/checkpoint.ts';
+import { holdStatus } from '../../sync/hold-status.ts';
 import { type MirrorSeen, tablesOf } from '../mirror-seen.ts';
+import { type CheckpointContent, NO_CHECKPOINT } from './checkpoint-content.ts';
 import { datasetsOf } from './datasets.ts';
-import { type FailureStatus, holdOfSubscription } from './troubles.ts';
-
-export interface Status {
-  readonly dataDirectory: string;
-  readonly mirror: MirrorStatus;
-  readonly runningInstance: { readonly pid: number; readonly host: string; readonly command: string } | null;
-  readonly subscriptions: readonly SubscriptionStatus[];
-  /** Ids of subscriptions that a person gave up and that the next catch-up takes out of the mirror. */
-  readonly forgottenSubscriptions: readonly string[];
-  readonly datasets: readonly DatasetStatus[];
-  /** Of the workspace, of subscriptions and of retirements; those of datasets are with the datasets. */
-  readonly holds: readonly HoldStatus[];
-}
-
-export interface MirrorStatus {
-  readonly path: string;
-  readonly state: 'present' | 'absent' | 'busy' | 'unusable';
-  /** Why it is unusable; null where it is not. */
-  readonly trouble: string | null;
-}
-
-export interface SubscriptionStatus {
-  readonly id: string;
-  readonly name: string | null;
-  readonly cursor: string | null;
-  readonly cursorAt: string;
-  /** When its log was last read from its start because the service keeps nothing as old as the cursor; null: it is read on. */
-  readonly quietReadAt: string | null;
-  /** `refused`: by the service, alone or with the workspace; `missing`: it was there and is gone. */
-  readonly state: 'followed' | 'refused' | 'missing';
-  /** Whether a hold keeps it from being read: it is refused or missing. */
-  readonly isHeld: boolean;
-}
-
-export interface DatasetStatus {
-  readonly id: string;
-  readonly state: DatasetStateKind;
-  /** Whether datasets.include and datasets.exclude let it be mirrored. Where they do not, nothing is done about it. */
-  readonly isChosen: boolean;
-  /**
-   * The most pressing thing to do; null where the mirror could not be read, where no subscription holds the dataset and
-   * where it is not chosen.
-   */
-  readonly need: Need | null;
-  /** Ids of the subscriptions that hold it. */
-  readonly subscriptions: readonly string[];
-  readonly table: string | null;
-  readonly version: number | null;
-  readonly wantedVersion: number | null;
-  readonly rows: number | null;
-  readonly publishedAt: string | null;
-  readonly appliedAt: string | null;
-  /** The service asked that it be loaded again; null where the mirror could not be read. */
-  readonly isReloadPending: boolean | null;
-  /** A person asked that it be loaded again. */
-  readonly isResyncPending: boolean;
-  /** Its versions and schemas are to be read. */
-  readonly isLookPending: boolean;
-  /** Its table is to leave the mirror; null where it stays. */
-  readonly retirement: RetirementStatus | null;
-  /** Its own. What is held with its subscriptions or the workspace has the state `held` and no hold of its own. */
-  readonly hold: HoldStatus | null;
-  readonly failure: FailureStatus | null;
-}
-
-export interface RetirementStatus {
-  /** For people: why. */
-  readonly reason: string;
-  /** So many go at once that a person has to agree first. */
-  readonly waitsForApproval: boolean;
-}
+import type { MirrorStatus, Status, SubscriptionStatus } from './shape.ts';
+import { holdOfSubscription } from './troubles.ts';
 
 export interface StatusInput {
   readonly dataDirectory: string;
@@ -88,22 +17,6 @@ export interface StatusInput {
   /** Whether the configuration lets a dataset be mirrored. */
   readonly isChosen: (datasetId: string) => boolean;
 }
-
-export interface CheckpointContent {
-  readonly followed: ReadonlyMap<string, Followed>;
-  readonly forgotten: readonly string[];
-  readonly wants: ReadonlyMap<string, Want>;
-  readonly holds: readonly Hold[];
-  readonly failures: ReadonlyMap<string, Failure>;
-}
-
-const NO_CHECKPOINT: CheckpointContent = {
-  followed: new Map(),
-  forgotten: [],
-  wants: new Map(),
-  holds: [],
-  failures: new Map(),
-};
 
 export function statusOf(input: StatusInput): Status {
   const { dataDirectory, mirrorPath, mirror, runningInstance } = input;

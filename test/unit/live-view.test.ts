@@ -104,10 +104,17 @@ describe('the view of a catch-up', () => {
     for (let number = 1; number <= 32; number += 1) {
       work.began(`dataset-${number}`, 'loading version 1', { bytes: 100, rows: null });
     }
-    const lines = framed({ work });
-    expect(lines).toHaveLength(12);
-    expect(lines.at(2)).toContain('dataset-1 ');
-    expect(lines.at(-1)).toBe('  and 23 more');
+    const ids = () =>
+      framed({ work })
+        .slice(2)
+        .map((line) => line.trim().split('  ')[0]);
+    expect(ids()).toEqual(['dataset-1', 'dataset-2', 'dataset-3', 'and 29 more']);
+    work.downloaded(10, 'dataset-20');
+    expect(ids()).toEqual(['dataset-20', 'dataset-1', 'dataset-2', 'dataset-3', 'and 28 more']);
+    for (let number = 1; number <= 32; number += 1) work.arrived(`dataset-${number}`);
+    expect(framed({ work })).toHaveLength(12);
+    expect(ids().at(-1)).toBe('and 23 more');
+    expect(framed({ work }, LARGE)).toHaveLength(20);
   });
 
   it.each([1, 5, 12, 20, 33, 47, 60, 79, 80, 119, 200])(
@@ -168,7 +175,7 @@ describe('the view of the daemon', () => {
     [
       'counts what is done of what was to be done',
       { underWay: 3, due: 5, nextPollInMs: 125_000 },
-      'Working: 2 of 10 datasets, 1 commit · 19.4 MB at 4.9 MB/s · next poll in 2 m 5 s',
+      'Working: 2 of 10 datasets, 1 commit · 19.4 MB at 4.9 MB/s · next poll in 3 m',
     ],
     ['starts', { phase: 'starting' }, 'Starting: asking the service what there is · 4 s'],
     ['ends', { phase: 'draining' }, 'Ending: what is under way is finished or rolled back'],
@@ -256,7 +263,7 @@ describe('on the screen', () => {
       await pass(70);
     }
     expect(shown.lines.filter((line) => line.startsWith('line '))).toHaveLength(40);
-    expect(shown.lines.at(-1)).toBe('  and 31 more');
+    expect(shown.lines.at(-1)).toBe('  and 37 more');
     await view.end();
     terminal.stderr.write('The summary.\n');
     await pass(500);

@@ -10,12 +10,14 @@ import { formatBytes, formatCount } from '../../lib/units.ts';
 import { printable } from '../terminal.ts';
 import type { Paint } from './paint.ts';
 import { cut, joined } from './shortened.ts';
-import { passed } from './spans.ts';
+import { passed, roughly } from './spans.ts';
 import { stepLines } from './step-lines.ts';
 import type { StepSeen, WorkSeen } from './work-seen.ts';
 
 /** What goes wrong, before the rest is counted. */
 const MAX_TROUBLES = 3;
+/** Steps for which nothing has come yet, before the rest is counted. */
+const MAX_STILL = 3;
 /** An empty line above, the head, a step and what is left out. */
 const LEAST_LINES = 4;
 
@@ -40,9 +42,10 @@ export function frameOf(state: LiveState, { width, height }: ScreenSize, paint: 
   const limit = Math.max(LEAST_LINES, Math.floor(height / 2));
   const head = ['', paint.strong(joined(headOf(state), usable))];
   const wrong = wrongLines(state.glance, usable).map(paint.alarming);
-  const steps = movingFirst(state.work.steps);
+  const { steps } = state.work;
+  const seen = worthSeeing(steps);
   const room = Math.max(1, limit - head.length - wrong.length);
-  const shown = steps.length > room ? steps.slice(0, room - 1) : steps;
+  const shown = seen.slice(0, steps.length > Math.min(room, seen.length) ? room - 1 : room);
   const rest = steps.length - shown.length;
   return [
     ...head,
@@ -52,10 +55,11 @@ export function frameOf(state: LiveState, { width, height }: ScreenSize, paint: 
   ].slice(0, Math.max(1, height - 1));
 }
 
-/** Those that wait for their turn to be downloaded have the least to tell. */
-function movingFirst(steps: readonly StepSeen[]): readonly StepSeen[] {
+/** Those for which nothing has come yet, behind all others: most of them wait for their turn, and have the least to tell. */
+function worthSeeing(steps: readonly StepSeen[]): readonly StepSeen[] {
   const isMoving = ({ bytes, isHere }: StepSeen): boolean => isHere || bytes.total > 0;
-  return [...steps.filter(isMoving), ...steps.filter((step) => !isMoving(step))];
+  const still = steps.filter((step) => !isMoving(step)).slice(0, MAX_STILL);
+  return [...steps.filter(isMoving), ...still];
 }
 
 /** Parts, the more telling ones first. */
@@ -111,7 +115,7 @@ function polls(glance: Glance): readonly string[] {
 }
 
 function nextPoll({ nextPollInMs }: Glance): string {
-  return nextPollInMs === 0 ? 'polling' : `next poll in ${passed(nextPollInMs)}`;
+  return nextPollInMs === 0 ? 'polling' : `next poll in ${roughly(nextPollInMs)}`;
 }
 
 /** What has arrived, and how fast. */

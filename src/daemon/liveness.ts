@@ -22,18 +22,21 @@ export interface Situation {
   readonly isFailing: boolean;
   /** Its log was read to its head by the last attempt. */
   readonly isAtHead: boolean;
-  /** A dataset of it is not where it should be, and nothing but the work itself is in the way. */
-  readonly hasWorkLeft: boolean;
+  /**
+   * Of the datasets that are not where they should be: `waiting` where all of them wait for the service, or until they
+   * are tried again; `to-do` where nothing but the work itself is in the way of one.
+   */
+  readonly work: 'none' | 'waiting' | 'to-do';
   /** Since something of it last moved: an event was read, a dataset got on. */
   readonly sinceMovedMs: number;
 }
 
-export function standingOf({ isHeld, isFailing, isAtHead, hasWorkLeft, sinceMovedMs }: Situation): Standing {
+export function standingOf({ isHeld, isFailing, isAtHead, work, sinceMovedMs }: Situation): Standing {
   if (isHeld) return 'held';
-  const isBehind = !isAtHead || hasWorkLeft;
-  if (isBehind && sinceMovedMs >= STALLED_AFTER_MS) return 'stalled';
+  const canMove = !isAtHead || work === 'to-do';
+  if (canMove && sinceMovedMs >= STALLED_AFTER_MS) return 'stalled';
   if (isFailing) return 'failing';
-  return isBehind ? 'behind' : 'idle';
+  return canMove || work === 'waiting' ? 'behind' : 'idle';
 }
 
 /**

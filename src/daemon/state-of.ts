@@ -11,10 +11,10 @@ import type { Known } from '../sync/state.ts';
 import type { Activity } from './activity.ts';
 import type { Followee } from './followee.ts';
 import type { Following } from './following.ts';
-import { standingOf } from './liveness.ts';
+import { type Situation, standingOf } from './liveness.ts';
 import type { Session } from './session.ts';
 import type { DaemonState, DatasetState, SubscriptionState } from './state.ts';
-import { isOfDataset } from './trouble-log.ts';
+import { isOfDataset, RUN } from './trouble-log.ts';
 
 export interface Watched {
   readonly session: Session;
@@ -50,7 +50,7 @@ export function stateOfDaemon(watched: Watched): DaemonState {
     subscriptions: new Map(
       [...following.followees.values()].map((followee) => [
         followee.id,
-        subscriptionState(followee, hasWorkLeft(followee.id, known), holds, watched),
+        subscriptionState(followee, workOf(followee.id, known, session), holds, watched),
       ]),
     ),
     datasets: new Map(known.map((each) => [each.want.datasetId, datasetState(each, at, watched)])),
@@ -65,16 +65,30 @@ function finite(dueMs: number): number {
   return Number.isFinite(dueMs) ? dueMs : 86_400_000;
 }
 
-/** A dataset that has failed waits for what is known; it does not stall. */
-function hasWorkLeft(subscriptionId: string, known: readonly Known[]): boolean {
-  return known.some(
-    (each) => each.want.members.has(subscriptionId) && each.failure === null && isBehind(each),
-  );
+/** While trouble of the run lasts, it is that which is in the way, and not the service or the content. */
+function workOf(
+  subscriptionId: string,
+  known: readonly Known[],
+  { agenda, troubles }: Session,
+): Situation['work'] {
+  const behind = known.filter((each) => each.want.members.has(subscriptionId) && isBehind(each));
+  if (behind.length === 0) return 'none';
+  const isRunInTrouble = troubles.isStanding(RUN);
+  const waits = ({ want: { datasetId }, failure }: Known): boolean =>
+    failure !== null || (!isRunInTrouble && (agenda.items.get(datasetId)?.waitsFor ?? null) !== null);
+  return behind.every(waits) ? 'waiting' : 'to-do';
+}
+
+/** A load of hours moves by every byte and row. */
+function sinceMovedMs({ movedMs }: Followee, session: Session): number {
+  const { activity, watchdogs } = session;
+  const workMovedMs = activity.work.size > 0 ? watchdogs.working.movedMs : Number.NEGATIVE_INFINITY;
+  return session.nowMs() - Math.max(movedMs, workMovedMs);
 }
 
 export function subscriptionState(
   followee: Followee,
-  hasWorkLeft: boolean,
+  work: Situation['work'],
   holds: Holds,
   { session, activity, stoodSince }: Watched,
 ): SubscriptionState {
@@ -85,8 +99,8 @@ export function subscriptionState(
     isHeld: holds.workspace !== null || holds.ofSubscription(followee.id) !== null,
     isFailing: followee.isFailing,
     isAtHead: followee.headAtMs !== null,
-    hasWorkLeft,
-    sinceMovedMs: session.nowMs() - followee.movedMs,
+    work,
+    sinceMovedMs: sinceMovedMs(followee, session),
   });
   const before = stoodSince.get(followee.id);
   const standingSince = before?.standing === standing ? before.standingSince : now;

@@ -15,6 +15,9 @@ export const ERROR_AFTER_MS = 30 * 60_000;
 /** Trouble of the run as a whole that lasts so long is a stall, which health reports. */
 export const STALL_AFTER_MS = 15 * 60_000;
 
+/** What trouble of the run as a whole is of: the disk, the mirror that a reader holds, the checkpoint. */
+export const RUN = 'run';
+
 type Level = 'info' | 'warn' | 'error';
 
 const LEVELS: readonly Level[] = ['info', 'warn', 'error'];
@@ -87,6 +90,15 @@ export class TroubleLog {
       { of, error: standing.error.name, lasted },
       'The trouble is over.',
     );
+  }
+
+  /** It is not tried any more: neither trouble nor over. */
+  forget(of: string): void {
+    this.#standing.delete(of);
+  }
+
+  isStanding(of: string): boolean {
+    return this.#standing.has(of);
   }
 
   /** The longest first. */

@@ -10,7 +10,7 @@ import { InterruptedError, ServiceUnavailableError } from '../model/errors.ts';
 import { DATASETS_AT_ONCE } from '../sync/catch-up.ts';
 import { failureOf } from '../sync/failures.ts';
 import { standingHolds } from '../sync/holds.ts';
-import { isBehind, knownDataset, knownDatasets } from '../sync/known-datasets.ts';
+import { isBehind, knownAgain, knownDataset, knownDatasets } from '../sync/known-datasets.ts';
 import { type Reconciliation, reconcile } from '../sync/reconcile.ts';
 import type { DatasetResult, Trouble } from '../sync/result.ts';
 import type { RetirementVerdict } from '../sync/retirement.ts';
@@ -20,10 +20,10 @@ import { inEarnest, type Workshop } from '../sync/workshop.ts';
 import type { Item } from './agenda.ts';
 import { RetryClock, WORKING_AGAIN } from './retry-clocks.ts';
 import type { Session } from './session.ts';
-import { ofDataset } from './trouble-log.ts';
+import { ofDataset, RUN } from './trouble-log.ts';
 
-/** What concerns the run as a whole, in the words of the trouble log. */
-const RUN = 'run';
+/** A bug is told by the trouble log like other trouble. */
+const NOBODY = (): void => {};
 
 export interface WorkingOptions {
   readonly session: Session;
@@ -90,7 +90,7 @@ export class Working {
   /** What is worked on now has failed so: it is not begun at once again. Never throws. */
   giveUp(error: Error): void {
     const { parts, mirror } = this.#session;
-    const troubles = watchTroubles(parts, this.#session.signal);
+    const troubles = watchTroubles(parts, this.#session.signal, NOBODY);
     for (const datasetId of this.#underWay.keys()) {
       try {
         const failure = parts.checkpoint.failure(datasetId);
@@ -117,10 +117,13 @@ export class Working {
   /** Never rejects. */
   async #work(item: Item, shift: Shift): Promise<void> {
     const { parts, mirror } = this.#session;
-    const troubles = watchTroubles(parts, shift.signal);
+    const troubles = watchTroubles(parts, shift.signal, NOBODY);
     try {
       const known = knownDataset(item.datasetId, mirror.held, parts);
-      if (known === null) return;
+      if (known === null) {
+        this.#session.troubles.forget(`dataset ${item.datasetId}`);
+        return;
+      }
       await this.#enroll(known, shift.workshop);
       const run = this.#reconciliation(item, shift, (error, dataset) =>
         troubles.recordForDataset(error, dataset),
@@ -144,7 +147,7 @@ export class Working {
       signal,
       bookFor: () => manifests.book(item.sinceMs, isAsked),
       isAtHead,
-      lookAgain: (known) => ({ ...known, ...knownDataset(item.datasetId, mirror.held, parts) }),
+      lookAgain: (known) => knownAgain(known, mirror.held, parts),
       verdictOf,
       record,
     };
@@ -173,6 +176,9 @@ export class Working {
     if (result.commits.length > 0 && troubles.length === 0) this.#session.over(RUN);
     this.#session.activity.settled(result);
     this.#scheduleAgain(item, result);
+    if (standingHolds(this.#session.parts).workspace !== null) {
+      this.halt(new InterruptedError('The workspace is refused.'));
+    }
     this.#options.onSettled(result);
   }
 
@@ -182,6 +188,7 @@ export class Working {
     const nowMs = this.#session.nowMs();
     switch (result.kind) {
       case 'waiting':
+        if (item.attempts === 0) parts.log.info({ dataset: item.datasetId, why: result.why }, 'Waiting.');
         agenda.postpone(item, result.why, nowMs);
         return;
       case 'failed': {
@@ -195,6 +202,7 @@ export class Working {
         return;
       }
       case 'held':
+        this.#session.troubles.forget(of);
         return;
       default: {
         this.#session.over(of);

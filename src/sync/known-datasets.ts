@@ -16,6 +16,20 @@ export function isBehind({ want, held, hold, failure }: Known): boolean {
   return hold === null && (failure !== null || needOf(held, want) !== 'nothing');
 }
 
+/** The same dataset, as both stores know it by now. */
+export function knownAgain({ want: before }: Known, held: Held, parts: Parts): Known {
+  const { checkpoint } = parts;
+  const { datasetId } = before;
+  const want = checkpoint.want(datasetId) ?? before;
+  const holds = standingHolds(parts);
+  return {
+    want,
+    held: held.datasets.get(datasetId) ?? null,
+    hold: holds.ofDataset(datasetId) ?? holdOfEveryMember(want.members, holds.ofSubscription),
+    failure: checkpoint.failure(datasetId),
+  };
+}
+
 /** One dataset; null where nothing is to be done about it: nobody wants it and it has no table, or it was not chosen. */
 export function knownDataset(datasetId: string, held: Held, parts: Parts): Known | null {
   const { checkpoint, choices } = parts;
@@ -23,13 +37,7 @@ export function knownDataset(datasetId: string, held: Held, parts: Parts): Known
   const table = held.datasets.get(datasetId) ?? null;
   if (want === null || (want.members.size === 0 && table === null)) return null;
   if (!isChosenDataset(datasetId, choices.include, choices.exclude)) return null;
-  const holds = standingHolds(parts);
-  return {
-    want,
-    held: table,
-    hold: holds.ofDataset(datasetId) ?? holdOfEveryMember(want.members, holds.ofSubscription),
-    failure: checkpoint.failure(datasetId),
-  };
+  return knownAgain({ want, held: table, hold: null, failure: null }, held, parts);
 }
 
 /**

@@ -33,7 +33,12 @@ export interface Troubles {
 const STOPPED = 'the run ended before it was done';
 const REFUSED_ABOVE = 'the service refused what it belongs to';
 
-export function watchTroubles(parts: Parts, callerSignal: AbortSignal): Troubles {
+/** `tellBug` is told of every bug at once; by default it is logged. */
+export function watchTroubles(
+  parts: Parts,
+  callerSignal: AbortSignal,
+  tellBug: (error: Error) => void = (error) => logBug(parts, error),
+): Troubles {
   const halt = new AbortController();
   const troubles: Trouble[] = [];
 
@@ -43,7 +48,7 @@ export function watchTroubles(parts: Parts, callerSignal: AbortSignal): Troubles
     if (error instanceof InterruptedError && halt.signal.aborted) return;
     if (troubles.some((told) => isSameTrouble(told, trouble))) return;
     troubles.push(trouble);
-    logBug(parts, error);
+    if (!(error instanceof FeedSyncError)) tellBug(error);
     if (concernsTheRun(error)) halt.abort(new InterruptedError('The run was halted.'));
   };
 
@@ -78,7 +83,7 @@ export function watchTroubles(parts: Parts, callerSignal: AbortSignal): Troubles
       if (stored === null) return { kind: 'failed', error, failure: null };
       return { kind: 'held', hold: stored };
     }
-    logBug(parts, error);
+    if (!(error instanceof FeedSyncError)) tellBug(error);
     const failure = failureOf(datasetId, error, [], previous, parts.clock.now());
     attempt(() => parts.checkpoint.fail(toRemember(failure, previous)));
     return { kind: 'failed', error, failure };
@@ -109,7 +114,6 @@ function concernsTheRun(error: unknown): boolean {
 
 /** Of a bug, the stack is what helps. */
 function logBug({ log }: Parts, error: Error): void {
-  if (error instanceof FeedSyncError) return;
   log.error({ stack: error.stack }, 'A bug in feed-sync: this should not happen.');
 }
 

@@ -110,21 +110,22 @@ describe('how a subscription stands', () => {
     isHeld: false,
     isFailing: false,
     isAtHead: true,
-    hasWorkLeft: false,
+    work: 'none',
     sinceMovedMs: 100 * DAY_MS,
   };
   it.each<readonly [string, Partial<Situation>, string]>([
     ['idle, however long nothing has come', {}, 'idle'],
     ['behind in its log', { isAtHead: false, sinceMovedMs: 0 }, 'behind'],
-    ['behind with its datasets', { hasWorkLeft: true, sinceMovedMs: 0 }, 'behind'],
+    ['behind with its datasets', { work: 'to-do', sinceMovedMs: 0 }, 'behind'],
+    ['behind, where its datasets wait, however long', { work: 'waiting' }, 'behind'],
     [
       'stalled, where it is behind and nothing moves',
-      { hasWorkLeft: true, sinceMovedMs: STALLED_AFTER_MS },
+      { work: 'to-do', sinceMovedMs: STALLED_AFTER_MS },
       'stalled',
     ],
     ['failing', { isFailing: true }, 'failing'],
     ['stalled, where it fails and is behind for long', { isFailing: true, isAtHead: false }, 'stalled'],
-    ['held, whatever else', { isHeld: true, isFailing: true, hasWorkLeft: true }, 'held'],
+    ['held, whatever else', { isHeld: true, isFailing: true, work: 'to-do' }, 'held'],
   ])('%s', (_, changed, standing) => {
     expect(standingOf({ ...calm, ...changed })).toBe(standing);
   });

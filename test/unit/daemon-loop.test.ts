@@ -215,6 +215,8 @@ describe('trouble', () => {
       retryAt: expect.any(Date),
       behindSince: expect.any(Date),
     });
+    expect(daemon.state().subscriptions.get('sub_1')?.standing).toBe('behind');
+    expect(told(world, 'info', 'warn', 'error')).toEqual(['Waiting.']);
     world.service.snapshots.set('parcels', entry('parcels', 2));
     await pass(15 * MINUTE_MS, 5 * SECOND_MS);
     expect(versions(world)).toEqual({ parcels: 2 });
@@ -233,6 +235,7 @@ describe('trouble', () => {
     expect(attempts).toBeGreaterThan(5);
     expect(attempts).toBeLessThan(20);
     expect(daemon.state().troubles).toMatchObject([{ of: 'run', error: 'BusyError', isStall: true }]);
+    expect(daemon.state().subscriptions.get('sub_1')?.standing).toBe('stalled');
     calm(world);
     await pass(16 * MINUTE_MS, 5 * SECOND_MS);
     expect(versions(world)).toEqual({ parcels: 2 });

@@ -1,0 +1,186 @@
+/** When the daemon publishes a copy and tells the command after commits, on a clock that the test lets pass. */
+
+import { expect, it } from 'vitest';
+import { nextCopyMs } from '../../src/daemon/after-commit.ts';
+import { Session } from '../../src/daemon/session.ts';
+import type { Publication } from '../../src/destination/outlet.ts';
+import { HookError, InterruptedError, StorageError } from '../../src/model/errors.ts';
+import { smallWorld } from '../support/small-world.ts';
+import { SteppedClock } from '../support/stepped-clock.ts';
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+const EVERY = { path: '/srv/copy.duckdb', everyMs: MINUTE_MS };
+
+/** A mirror whose history has so many lines, a copy of it and a command, all in memory. */
+async function outletOf(options: { readonly isPublished: boolean; readonly hasHook: boolean }) {
+  const world = await smallWorld();
+  const clock = new SteppedClock();
+  const ending = new AbortController();
+  const seen = { lines: 1, copied: 0, copies: [] as number[], told: [] as (number | null)[] };
+  const acts = { copy: async () => {}, tell: async () => {} };
+  const session = new Session({
+    parts: { ...world.parts, clock },
+    random: { next: () => 1 },
+    timing: { poll: { kind: 'every', everyMs: MINUTE_MS }, auditEveryMs: MINUTE_MS },
+    ending,
+    readers: {
+      publish: options.isPublished ? EVERY : null,
+      outlet: {
+        history: () => Promise.reject(new Error('only the command reads it')),
+        async publish(): Promise<Publication> {
+          const { lines } = seen;
+          seen.copies.push(clock.monotonicMs());
+          await acts.copy();
+          if (seen.copied === lines) return { kind: 'current', lines };
+          seen.copied = lines;
+          return { kind: 'published', lines, bytes: 1, isClone: false };
+        },
+      },
+      hook: options.hasHook
+        ? {
+            async tell(upTo) {
+              seen.told.push(upTo);
+              await acts.tell();
+              return 1;
+            },
+          }
+        : null,
+    },
+  });
+  const goRound = async (): Promise<void> => {
+    session.afterCommit?.begin();
+    for (let turn = 0; turn < 10; turn += 1) await Promise.resolve();
+  };
+  return {
+    seen,
+    acts,
+    session,
+    ending,
+    logged: world.logged,
+    async commit() {
+      seen.lines += 1;
+      session.tell({ kind: 'retired', datasetId: 'parcels' });
+      await goRound();
+    },
+    async pass(durationMs: number) {
+      for (let restMs = durationMs; restMs > 0; restMs -= SECOND_MS) {
+        clock.pass(Math.min(restMs, SECOND_MS));
+        await goRound();
+      }
+    },
+    goRound,
+  };
+}
+
+it('publishes at the start and after commits, at most every so often, and not where nothing was committed', async () => {
+  const { seen, commit, pass, goRound } = await outletOf({ isPublished: true, hasHook: false });
+  await goRound();
+  expect(seen.copies).toEqual([0]);
+  await pass(10 * MINUTE_MS);
+  expect(seen.copies).toEqual([0]);
+  await commit();
+  expect(seen.copies).toEqual([0, 10 * MINUTE_MS]);
+  for (let second = 0; second < 90; second += 1) {
+    await pass(SECOND_MS);
+    await commit();
+  }
+  await pass(10 * MINUTE_MS);
+  expect(seen.copies.slice(2)).toEqual([11 * MINUTE_MS, 12 * MINUTE_MS]);
+  expect(seen.copied).toBe(seen.lines);
+});
+
+it('a copy that takes long is made less often: commits wait for it a tenth of the time at most', () => {
+  expect(nextCopyMs(1_000, 1_100, MINUTE_MS)).toBe(1_000 + MINUTE_MS);
+  expect(nextCopyMs(1_000, 1_000 + MINUTE_MS, MINUTE_MS)).toBe(1_000 + 10 * MINUTE_MS);
+});
+
+it('what is committed while a copy is made is in the next one', async () => {
+  const { seen, acts, commit, pass, goRound } = await outletOf({ isPublished: true, hasHook: false });
+  let finish = (): void => {};
+  acts.copy = () => new Promise((resolve) => (finish = resolve));
+  await goRound();
+  await commit();
+  await pass(2 * MINUTE_MS);
+  expect(seen.copies).toEqual([0]);
+  acts.copy = async () => {};
+  finish();
+  await pass(30 * MINUTE_MS);
+  expect(seen.copied).toBe(2);
+});
+
+it('the command is told once the copy has what it is told of', async () => {
+  const { seen, acts, commit, pass, goRound } = await outletOf({ isPublished: true, hasHook: true });
+  let finish = (): void => {};
+  acts.copy = () => new Promise((resolve) => (finish = resolve));
+  await goRound();
+  expect(seen.told).toEqual([]);
+  finish();
+  await pass(2 * SECOND_MS);
+  expect(seen.told).toEqual([1]);
+  acts.copy = async () => {
+    throw new StorageError('no space');
+  };
+  await commit();
+  await pass(5 * MINUTE_MS);
+  expect(seen.told).toEqual([1]);
+  acts.copy = async () => {};
+  await pass(15 * MINUTE_MS);
+  expect(seen.told).toEqual([1, 2]);
+});
+
+it('without a copy the command is told at once, of all there is, one run at a time', async () => {
+  const { seen, acts, commit, goRound } = await outletOf({ isPublished: false, hasHook: true });
+  let finish = (): void => {};
+  acts.tell = () => new Promise((resolve) => (finish = resolve));
+  await goRound();
+  await commit();
+  await commit();
+  expect(seen.told).toEqual([null]);
+  finish();
+  await goRound();
+  await goRound();
+  expect(seen.told).toEqual([null, null]);
+  expect(seen.copies).toEqual([]);
+});
+
+it('what fails is tried again with growing waits, told once, and once when it is over', async () => {
+  const { seen, acts, pass, goRound, logged, session } = await outletOf({
+    isPublished: false,
+    hasHook: true,
+  });
+  acts.tell = () => Promise.reject(new HookError('It ended with 1.'));
+  await goRound();
+  await pass(10 * SECOND_MS);
+  expect(seen.told).toHaveLength(2);
+  await pass(MINUTE_MS);
+  expect(seen.told).toHaveLength(4);
+  expect(session.troubles.standing(session.nowMs())).toMatchObject([
+    { of: 'command after commits', error: 'HookError', message: 'It ended with 1.', attempts: 4 },
+  ]);
+  acts.tell = async () => {};
+  await pass(20 * MINUTE_MS);
+  expect(seen.told).toHaveLength(5);
+  expect(session.troubles.standing(session.nowMs())).toEqual([]);
+  expect(logged.map(([, { of }, message]) => `${of}: ${message}`)).toEqual([
+    'command after commits: Trouble; it is tried again.',
+    'command after commits: The trouble is over.',
+  ]);
+});
+
+it('asked to end, it begins nothing more, and what is interrupted is no trouble', async () => {
+  const { seen, acts, commit, ending, session, goRound } = await outletOf({
+    isPublished: false,
+    hasHook: true,
+  });
+  acts.tell = () =>
+    new Promise((_resolve, reject) =>
+      ending.signal.addEventListener('abort', () => reject(ending.signal.reason)),
+    );
+  await goRound();
+  session.stop(new InterruptedError('enough'));
+  await session.afterCommit?.ended();
+  await commit();
+  expect(seen.told).toEqual([null]);
+  expect(session.troubles.standing(session.nowMs())).toEqual([]);
+});

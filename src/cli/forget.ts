@@ -5,6 +5,7 @@
 
 import type { Checkpoint, CheckpointReader } from '../checkpoint/checkpoint.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
+import { printable } from '../lib/printable.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Want } from '../model/want.ts';
 import { SUBSCRIPTION_MISSING } from '../sync/missing-subscriptions.ts';
@@ -12,7 +13,7 @@ import { usingCheckpoint } from './beside.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
 import { listed } from './person.ts';
-import { printable, write } from './terminal.ts';
+import { write } from './terminal.ts';
 import { tellUnknown } from './unknown-ids.ts';
 
 export interface ForgetOptions {

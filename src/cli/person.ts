@@ -2,6 +2,7 @@
 
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import { unreachable } from '../lib/assert.ts';
+import { printable } from '../lib/printable.ts';
 import { shellWord } from '../lib/shell-word.ts';
 import { formatCount } from '../lib/units.ts';
 import {
@@ -13,7 +14,6 @@ import {
   type RefusalWords,
 } from '../model/errors.ts';
 import { tellMoment } from './moments.ts';
-import { printable } from './terminal.ts';
 
 /** The message and, below it, the hint. A refusal that is told so holds nothing: the command may be given again. */
 export function tellError(error: Error): string {

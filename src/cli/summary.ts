@@ -1,12 +1,12 @@
 /** The summary at the end of a catch-up, and the exit code that goes with it. Pure. */
 
 import type { Failure } from '../checkpoint/checkpoint.ts';
+import { printable } from '../lib/printable.ts';
 import { formatBytes, formatCount, formatDuration } from '../lib/units.ts';
 import type { CatchUpResult, Commit, DatasetResult } from '../sync/result.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from './exit-codes.ts';
 import { tellMoment } from './moments.ts';
 import { tellError, tellHold, tellRetryOfContent } from './person.ts';
-import { printable } from './terminal.ts';
 
 /** Datasets named one by one under a heading; the rest are counted and left to `feed-sync status`. */
 const MAX_NAMED = 20;

@@ -1,7 +1,7 @@
 /** Tables for people: plain columns under a rule, no boxes, laid out for the screen. */
 
 import Table from 'cli-table3';
-import { printable } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
 
 const NO_BORDERS = {
   top: '',

@@ -1,7 +1,7 @@
 /** Ids that a person gave and nobody knows, each with the one that was probably meant. Pure. */
 
 import { nearest } from '../configuration/names.ts';
-import { printable } from './terminal.ts';
+import { printable } from '../lib/printable.ts';
 
 /** `parcel (the nearest is parcels), x`: what is not even half like any of the known ones has no nearest. */
 export function tellUnknown(unknown: readonly string[], known: readonly string[]): string {

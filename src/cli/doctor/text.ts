@@ -1,7 +1,7 @@
 /** `doctor` for people. Pure. */
 
 import type { InspectedSetting } from '../../configuration/inspect.ts';
-import { printable } from '../terminal.ts';
+import { printable } from '../../lib/printable.ts';
 import type { Finding, FindingState } from './findings.ts';
 import type { Diagnosis } from './view.ts';
 

@@ -1,11 +1,11 @@
 /** A dry run for people. Pure. */
 
+import { printable } from '../../lib/printable.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
 import type { ForeseenStep } from '../../sync/foresee.ts';
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
 import { tellError, tellHold } from '../person.ts';
 import { renderTable } from '../table.ts';
-import { printable } from '../terminal.ts';
 import type { DryRun, DryRunDataset, Foretold } from './view.ts';
 
 const RETIREMENTS = {

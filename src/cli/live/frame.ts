@@ -6,8 +6,8 @@
  */
 
 import type { Glance } from '../../daemon/glance.ts';
+import { printable } from '../../lib/printable.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
-import { printable } from '../terminal.ts';
 import type { Paint } from './paint.ts';
 import { cut, joined } from './shortened.ts';
 import { passed, roughly } from './spans.ts';

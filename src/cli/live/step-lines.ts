@@ -3,8 +3,8 @@
  * will take. Columns keep their places while numbers change; where the screen is narrow the less telling ones go. Pure.
  */
 
+import { printable } from '../../lib/printable.ts';
 import { formatBytes, formatBytesOf, formatCount } from '../../lib/units.ts';
-import { printable } from '../terminal.ts';
 import { timeLeftMs } from './meter.ts';
 import type { Paint } from './paint.ts';
 import { cut, shortened } from './shortened.ts';

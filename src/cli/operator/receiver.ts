@@ -3,11 +3,11 @@
 import { resolve } from 'node:path';
 import { isLoopback } from '../../configuration/service-kinds.ts';
 import type { NewWebhook } from '../../feed/operator.ts';
+import { printable } from '../../lib/printable.ts';
 import { Secret } from '../../lib/secret.ts';
 import { systemCode } from '../../lib/system-code.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { Context } from '../context.ts';
-import { printable } from '../terminal.ts';
 
 const MAX_URL_CHARACTERS = 1_000;
 const MAX_VALUE_CHARACTERS = 4_096;

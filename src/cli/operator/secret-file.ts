@@ -8,6 +8,7 @@
 
 import { realpath } from 'node:fs/promises';
 import { remove, replaceFile } from '../../lib/files.ts';
+import { printable } from '../../lib/printable.ts';
 import type { Secret } from '../../lib/secret.ts';
 import { systemCode } from '../../lib/system-code.ts';
 import { StorageError, UsageError } from '../../model/errors.ts';
@@ -17,7 +18,6 @@ import {
   MAX_WEBHOOK_SECRETS,
 } from '../../model/webhook-secret.ts';
 import type { Context } from '../context.ts';
-import { printable } from '../terminal.ts';
 
 export interface SecretFile {
   readonly path: string;

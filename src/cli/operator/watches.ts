@@ -2,13 +2,14 @@
 
 import type { Configuration } from '../../configuration/configuration.ts';
 import type { Watch } from '../../feed/operator.ts';
+import { printable } from '../../lib/printable.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { Context } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { jsonText } from '../json.ts';
 import { minuteOf } from '../moments.ts';
 import { renderTable } from '../table.ts';
-import { printable, write } from '../terminal.ts';
+import { write } from '../terminal.ts';
 import { oneByOne } from './one-by-one.ts';
 import { usingOperator } from './using-operator.ts';
 

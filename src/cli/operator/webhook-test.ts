@@ -2,10 +2,10 @@
 
 import { openCheckpointReader } from '../../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
+import { printable } from '../../lib/printable.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { Context } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
-import { printable } from '../terminal.ts';
 import { oneByOne } from './one-by-one.ts';
 import { shownUrl } from './receiver.ts';
 import { usingOperator } from './using-operator.ts';

@@ -1,9 +1,9 @@
 /** `status` for people. Pure. */
 
+import { printable } from '../../lib/printable.ts';
 import { formatCount } from '../../lib/units.ts';
 import { tellMomentFrom } from '../moments.ts';
 import { listed, tellHold, tellRetryOfContent } from '../person.ts';
-import { printable } from '../terminal.ts';
 import type { DatasetStatus, Status } from './shape.ts';
 import { datasetTable, leftOutLine, type ShownTo, standingLine, subscriptionTable } from './tables.ts';
 import { type FailureStatus, holdOf } from './troubles.ts';

@@ -1,10 +1,10 @@
 /** `verify` for people. Pure. */
 
 import type { Hold } from '../../checkpoint/checkpoint.ts';
+import { printable } from '../../lib/printable.ts';
 import { formatCount } from '../../lib/units.ts';
 import { tellHold } from '../person.ts';
 import { renderTable } from '../table.ts';
-import { printable } from '../terminal.ts';
 import type { TroubleMet } from '../trouble-met.ts';
 import type { DatasetVerification, Verification, VerificationResult } from './view.ts';
 

@@ -1,0 +1,114 @@
+/** `once` for those who build on the mirror: the copy it publishes and the command that it tells, on a real feed. */
+
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { duckdb } from '../support/duckdb-mirror.ts';
+import { hookProgram, notedBy, notedLines, notingProgram } from '../support/hook-program.ts';
+import { patient } from '../support/patient.ts';
+import { numberedRows, smallContent } from '../support/small-content.ts';
+import { publishSmall, startedFeed } from '../support/started-feed.ts';
+
+const DATASET = 'us-tx-travis-parcels';
+
+async function installed(environment: Readonly<Record<string, string>> = {}) {
+  const feed = await startedFeed();
+  publishSmall(feed, [DATASET]);
+  const here = patient({ feed, environment });
+  const copy = join(here.home, 'out', 'copy.duckdb');
+  const noted = join(here.home, 'noted');
+  const settings = join(here.home, 'feed-sync.yaml');
+  const useHook = (command: readonly string[]): void =>
+    writeFileSync(settings, `hooks: {afterCommit: ${JSON.stringify(command)}}\n`);
+  useHook(notingProgram(noted));
+  return { ...here, feed, copy, noted, useHook };
+}
+
+it('publishes what was committed, then tells the command, and neither where nothing was', async () => {
+  const { run, environment, copy, noted, feed } = await installed();
+  environment['FEED_SYNC_DESTINATION_PUBLISH'] = copy;
+  const first = await run('once');
+  expect(first.exitCode, first.stderr).toBe(0);
+  expect(first.stdout).toMatch(
+    /\nPublished a copy at .*\/out\/copy\.duckdb: [\d.]+ MB\.\nThe command after commits was told of 1 commit\.\n$/,
+  );
+  const at = statSync(copy).mtimeMs;
+  const second = await run('once');
+  expect(second.stdout).toMatch(/^1 dataset in 1 subscription: .*\n$/);
+  expect(statSync(copy).mtimeMs).toBe(at);
+
+  feed.publisher.publish(DATASET, smallContent(numberedRows(3)));
+  await feed.prepareSnapshots();
+  await run('once');
+  const rows = await duckdb(
+    `ATTACH '${copy}' AS c (READ_ONLY)`,
+    'SELECT count(*) FROM c.us_tx_travis_parcels',
+  );
+  expect(rows).toEqual([['3']]);
+  expect(notedLines(noted)).toEqual([[1], [2]]);
+  expect(notedBy(noted)[1]).toMatchObject({ publishedCopy: copy, commits: [{ toVersion: 2, rows: 3 }] });
+
+  rmSync(copy);
+  const third = await run('once');
+  expect(third.stdout).toContain('Published a copy');
+  expect(third.stdout).not.toContain('The command');
+});
+
+it('a command that fails is told with 75, one that is not there with 78, and nothing is lost by it', async () => {
+  const { run, noted, useHook } = await installed();
+  useHook(hookProgram("console.error('the warehouse is shut'); process.exit(2);"));
+  const failed = await run('once');
+  expect(failed.exitCode).toBe(75);
+  expect(failed.stdout).toMatch(/^1 dataset in 1 subscription: 1 loaded/);
+  expect(failed.stdout).toContain('ended with 2:');
+  expect(failed.stdout).toContain('the warehouse is shut');
+  useHook(['feed-sync-no-such-program']);
+  const missing = await run('once');
+  expect(missing.exitCode).toBe(78);
+  expect(missing.stdout).toContain('feed-sync-no-such-program, cannot be run');
+  useHook(notingProgram(noted));
+  expect((await run('once')).exitCode).toBe(0);
+  expect(notedLines(noted)).toEqual([[1]]);
+});
+
+it('a copy that cannot be made is told with 74, and the command waits for it', async () => {
+  const { run, environment, copy, noted } = await installed();
+  environment['FEED_SYNC_DESTINATION_PUBLISH'] = copy;
+  environment['FEED_SYNC_DISK_RESERVE'] = '0MB';
+  await run('once');
+  rmSync(copy);
+  environment['FEED_SYNC_DISK_RESERVE'] = '1000TB';
+  const full = await run('once');
+  expect(full.exitCode).toBe(74);
+  expect(full.stdout).toContain('Not enough space in');
+  expect(full.stdout).toContain('The copy of before stays in place');
+  expect(notedLines(noted)).toEqual([[1]]);
+});
+
+it('the command has our environment without the key, and works where we do', async () => {
+  const { run, useHook, home, feed } = await installed({ WAREHOUSE: 'of parcels' });
+  useHook(
+    hookProgram(`fs.writeFileSync(${JSON.stringify(join(home, 'env'))}, JSON.stringify(process.env));`),
+  );
+  await run('once');
+  const seen = readFileSync(join(home, 'env'), 'utf8');
+  expect(JSON.parse(seen)).toMatchObject({ WAREHOUSE: 'of parcels', FEED_SYNC_DISK_RESERVE: '0MB' });
+  expect(seen).not.toContain(feed.apiKey);
+});
+
+it('a place that is not for a copy ends it before anything is asked of the service', async () => {
+  const { run, environment, mirrorPath, dataDirectory, feed } = await installed();
+  environment['FEED_SYNC_DESTINATION_PUBLISH'] = mirrorPath;
+  const same = await run('once');
+  expect([same.exitCode, same.stderr]).toEqual([78, expect.stringContaining('destination.publish')]);
+  environment['FEED_SYNC_DESTINATION_PUBLISH'] = join(dataDirectory, 'staging', 'copy.duckdb');
+  const staged = await run('once');
+  expect([staged.exitCode, staged.stderr]).toEqual([78, expect.stringContaining('which feed-sync needs')]);
+  environment['FEED_SYNC_DESTINATION_PUBLISH'] = '/proc/feed-sync/copy.duckdb';
+  const unwritable = await run('once');
+  expect([unwritable.exitCode, unwritable.stderr]).toEqual([
+    74,
+    expect.stringContaining('No copy can be published'),
+  ]);
+  expect(feed.requests.entries()).toEqual([]);
+});

@@ -1,7 +1,8 @@
-/** The log: JSON lines for machines, short lines on a terminal. Messages go to standard error; results to standard output. */
+/** The log: JSON lines for machines, short lines and sentences on a terminal. Messages go to standard error; results to standard output. */
 
 import { pino } from 'pino';
 import pretty from 'pino-pretty';
+import { tellLine } from './log-text.ts';
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
 export type LogFormat = 'text' | 'json';
@@ -35,8 +36,12 @@ export function createLog(options: LogOptions): Log {
     destination: options.stream,
     colorize: options.color,
     translateTime: 'SYS:HH:MM:ss',
-    ignore: 'pid,hostname',
-    singleLine: true,
+    hideObject: true,
+    messageFormat: (line, _messageKey, _levelLabel, { colors }) => {
+      const { level: _level, time: _time, msg, ...fields } = line;
+      const { message, behind, below } = tellLine(String(msg), fields);
+      return `${message}${behind === '' ? '' : colors.gray(` ${behind}`)}${below}`;
+    },
     sync: true,
   });
   return pino(settings, text);

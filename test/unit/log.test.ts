@@ -40,12 +40,35 @@ describe('the log', () => {
     expect(silent.text()).toBe('');
   });
 
-  it('is a line for people on a terminal', () => {
+  it('is a line for people on a terminal: numbers with their units behind the message', () => {
     const { log, text } = logged('text');
-    log.info({ dataset: 'parcels' }, 'Loaded a snapshot.');
+    const commit = {
+      dataset: 'parcels',
+      fromVersion: null,
+      rows: 20_000,
+      bytes: 2_035_464,
+      durationMs: 3_565,
+    };
+    log.info(commit, 'Loaded a snapshot.');
     const line = text();
-    expect(line).toMatch(/^\[\d\d:\d\d:\d\d\].*Loaded a snapshot\. \{"dataset":"parcels"\}\n$/);
+    expect(line).toMatch(/^\[\d\d:\d\d:\d\d\] INFO: /);
+    expect(line).toContain('Loaded a snapshot. dataset parcels, rows 20,000, bytes 2.0 MB, duration 3.6 s\n');
     expect(line).not.toContain('\u001b');
+  });
+
+  it('tells a person why, what to do and where to look in lines of their own', () => {
+    const { log, text } = logged('text');
+    const links = { help: 'https://feed.example/help' };
+    log.warn(
+      { of: 'service', error: 'BusyError', why: 'It is held.\u001b[2J', hint: 'Wait.', links },
+      'Trouble.',
+    );
+    expect(text().split('\n').slice(1)).toEqual([
+      '    It is held.\\u001b[2J',
+      '    → Wait.',
+      '    help: https://feed.example/help',
+      '',
+    ]);
   });
 
   it.each([true, false])('has colours on a terminal that shows them: %s', (hasColor) => {

@@ -5,6 +5,8 @@ import { formatBytes, formatCount, formatDuration } from './units.ts';
 
 /** Those that hold sentences, in the order in which they are read, and what stands before them. */
 const SENTENCES: Readonly<Record<string, string>> = { why: '', hint: '→ ', stack: '' };
+/** What such a field holds says what it is: `dataset parcels`. */
+const NAMELESS = new Set(['of']);
 const INDENT = '\n    ';
 
 export interface LineTold {
@@ -42,6 +44,7 @@ function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
 
 /** The unit stands at the end of the name, and goes with it into the value. */
 function tellField(name: string, value: unknown): string {
+  if (NAMELESS.has(name)) return tellValue(value);
   if (typeof value === 'number' && name.endsWith('Ms')) {
     return `${spaced(name.slice(0, -'Ms'.length))} ${formatDuration(value)}`;
   }

@@ -170,7 +170,7 @@ describe('the view of the daemon', () => {
     [
       'waits where something is tried again later',
       { waiting: 2, holds: 1 },
-      'Waiting: 1,200 tables, 2 tried again later, 1 held · last poll 12 s ago · next poll in 48 s',
+      'Waiting: 1,200 tables, 2 tried again later · last poll 12 s ago · next poll in 48 s',
     ],
     [
       'counts what is done of what was to be done',

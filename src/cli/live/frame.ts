@@ -101,11 +101,7 @@ function workCounts({ settledDatasets, commits }: WorkSeen, { underWay, due, tro
 /** Idle is who has nothing left to do; who could do more, and cannot now, waits. */
 function standing({ tables, waiting, troubles, holds }: Glance): string {
   const word = waiting + troubles.length + holds > 0 ? 'Waiting' : 'Idle';
-  return `${word}: ${[
-    plural(tables, 'table'),
-    ...counted(waiting, 'tried again later'),
-    ...counted(holds, 'held'),
-  ].join(', ')}`;
+  return `${word}: ${[plural(tables, 'table'), ...counted(waiting, 'tried again later')].join(', ')}`;
 }
 
 function polls(glance: Glance): readonly string[] {

@@ -6,7 +6,8 @@
  */
 
 import type { Configuration } from '../configuration/configuration.ts';
-import { Daemon, type End } from '../daemon/daemon.ts';
+import { Daemon } from '../daemon/daemon.ts';
+import type { End } from '../daemon/end.ts';
 import { createNotifier, type Notifier } from '../daemon/notify.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
@@ -52,6 +53,10 @@ class Runner {
   #configuration: Configuration;
   /** What to start anew with. */
   #next: Configuration | null = null;
+  /** What worked before the one that was just started with; null: that is the first, or has worked. */
+  #previous: Configuration | null = null;
+  /** What is started with has worked before in this process. */
+  #isProven = false;
   #daemon: Daemon | null = null;
 
   constructor(configure: Configure, version: string, context: Context) {
@@ -114,11 +119,16 @@ class Runner {
         this.#context.endAtOnce(EXIT_CODES.bug);
         return EXIT_CODES.bug;
       case 'misconfigured':
-        throw end.error;
+        if (this.#previous === null) throw end.error;
+        this.#tellWrong(end.error);
+        this.#configuration = this.#previous;
+        this.#isProven = true;
+        return null;
       case 'refused':
         await write(this.#context.terminal.stderr, `feed-sync: ${end.holds.map(tellHold).join('\n')}\n`);
         return EXIT_CODES.personMustAct;
       case 'standstill':
+        this.#isProven = true;
         return this.#context.signal.aborted ? EXIT_CODES.caughtUp : null;
       case 'stopped':
         return this.#next === null || this.#context.signal.aborted ? EXIT_CODES.caughtUp : null;
@@ -146,20 +156,24 @@ class Runner {
   async #open(): Promise<Opened> {
     const next = this.#next;
     this.#next = null;
+    this.#previous = null;
     if (next !== null) {
       try {
-        const opened = await this.#openWith(next);
+        const opened = await this.#openWith(next, false);
+        this.#previous = this.#configuration;
+        this.#isProven = false;
         this.#configuration = next;
         this.#log = logFor(next, this.#context.terminal, this.#screen);
         return opened;
       } catch (error) {
         this.#tellWrong(error);
+        this.#isProven = true;
       }
     }
-    return this.#openWith(this.#configuration);
+    return this.#openWith(this.#configuration, this.#isProven);
   }
 
-  async #openWith(configuration: Configuration): Promise<Opened> {
+  async #openWith(configuration: Configuration, isProven: boolean): Promise<Opened> {
     await using opened = new AsyncDisposableStack();
     const ending = new AbortController();
     const log = this.#log;
@@ -181,6 +195,7 @@ class Runner {
       random,
       timing: { poll: configuration.poll, auditEveryMs: configuration.audit.everyMs },
       notifier: this.#notifier,
+      isProven,
       ending,
       readers: readersOf({ configuration, context: this.#context, parts, outlet, signal: ending.signal }),
     });

@@ -29,6 +29,8 @@ export interface AuditsOptions {
   readonly isMirrorIdle: () => boolean;
   /** Every log was read: what left all subscriptions is judged now. */
   readonly onRead: () => void;
+  /** The configuration has worked before: what is wrong with it now passes. */
+  readonly isProven: boolean;
   /** The first audit met a configuration that can never be right. */
   readonly onMisconfigured: (error: ConfigurationError) => void;
 }
@@ -66,9 +68,15 @@ export class Audits {
     return Math.max(this.#clock.dueMs, Math.min(this.#fullDueMs, this.#owedDueMs));
   }
 
+  /** One is owed that waits for no poll. */
+  isOwed(nowMs: number): boolean {
+    return this.#owedDueMs <= nowMs;
+  }
+
   /** Everything is audited, and at once. */
   askForAll(): void {
     this.#fullDueMs = this.#session.nowMs();
+    this.#owedDueMs = this.#fullDueMs;
     this.#clock.succeeded();
   }
 
@@ -99,7 +107,9 @@ export class Audits {
       this.#conclude(startedMs);
     } catch (error) {
       this.#clock.failed(this.#session.nowMs());
-      if (isFirst && error instanceof ConfigurationError) this.#options.onMisconfigured(error);
+      this.#owedDueMs = this.#session.nowMs();
+      if (isFirst && !this.#options.isProven && error instanceof ConfigurationError)
+        this.#options.onMisconfigured(error);
       else this.#options.reader.noteTrouble('service', error);
     } finally {
       this.#isRunning = false;

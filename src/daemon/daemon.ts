@@ -8,13 +8,14 @@
 
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import type { Held } from '../destination/destination.ts';
-import { type ConfigurationError, InterruptedError } from '../model/errors.ts';
+import { InterruptedError } from '../model/errors.ts';
 import { standingHolds } from '../sync/holds.ts';
 import { isBehind, knownDataset, knownDatasets } from '../sync/known-datasets.ts';
 import type { DatasetResult } from '../sync/result.ts';
 import type { Activity } from './activity.ts';
 import { Behind } from './behind.ts';
 import { endsInTime } from './drain.ts';
+import type { End } from './end.ts';
 import { ExpiryWarnings } from './expiry-warnings.ts';
 import { Following } from './following.ts';
 import { type Glance, glanceAt } from './glance.ts';
@@ -38,20 +39,10 @@ export const GRACE_MS = 30_000;
 /** The service manager is told how things stand this often at most. */
 const SENTENCE_EVERY_MS = 5_000;
 
-/** How it ended. */
-export type End =
-  /** As `stop` asked. */
-  | { readonly kind: 'stopped' }
-  /** What was under way did not end in time: whoever waits for it waits for ever. */
-  | { readonly kind: 'stuck' }
-  /** The watchdog interrupted what was under way, and that has ended: the daemon may start anew. */
-  | { readonly kind: 'standstill' }
-  /** The workspace is refused and there is no mirror to keep: a person has to act first. */
-  | { readonly kind: 'refused'; readonly holds: readonly Hold[] }
-  | { readonly kind: 'misconfigured'; readonly error: ConfigurationError };
-
 export interface DaemonOptions extends SessionOptions {
   readonly notifier: Notifier;
+  /** The configuration has worked before in this process. */
+  readonly isProven?: boolean;
 }
 
 export class Daemon implements Observed {
@@ -73,7 +64,7 @@ export class Daemon implements Observed {
   #progress = 0;
   #saidMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ notifier, ...options }: DaemonOptions) {
+  constructor({ notifier, isProven = false, ...options }: DaemonOptions) {
     const { parts } = options;
     this.#session = new Session(options);
     this.#activity = this.#session.activity;
@@ -88,6 +79,11 @@ export class Daemon implements Observed {
       isMirrorIdle: () => this.#working.isIdle,
       onRefused: () => this.#working.halt(new InterruptedError('The workspace is refused.')),
       onMisconfigured: (error) => this.#finish({ kind: 'misconfigured', error }),
+      isProven,
+      // What was staged for datasets that are gone is discarded with the next work.
+      onAudited: () => {
+        if (this.#working.isIdle) this.#working.enrollAgain();
+      },
       onRead: () => this.#wakeUp(),
     });
     this.#working = new Working({

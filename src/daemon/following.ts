@@ -6,13 +6,12 @@
  * request; nothing is asked of the service for what is held.
  */
 
-import type { ConfigurationError } from '../model/errors.ts';
 import type { Holds } from '../sync/holds.ts';
 import { judgeRetirements } from '../sync/judge-retirements.ts';
 import { isBehind, knownDataset } from '../sync/known-datasets.ts';
 import { readLog } from '../sync/read-log.ts';
 import type { RetirementVerdict } from '../sync/retirement.ts';
-import { Audits } from './audits.ts';
+import { Audits, type AuditsOptions } from './audits.ts';
 import type { Followee } from './followee.ts';
 import { Reader } from './reader.ts';
 import type { Session } from './session.ts';
@@ -26,8 +25,10 @@ export interface FollowingOptions {
   readonly isMirrorIdle: () => boolean;
   /** The service refused the workspace: everything is to stop. */
   readonly onRefused: () => void;
-  /** The first audit met a configuration that can never be right. */
-  readonly onMisconfigured: (error: ConfigurationError) => void;
+  readonly isProven: AuditsOptions['isProven'];
+  readonly onMisconfigured: AuditsOptions['onMisconfigured'];
+  /** All was read. */
+  readonly onAudited: () => void;
   /** Something was read: there may be work. */
   readonly onRead: () => void;
 }
@@ -43,7 +44,8 @@ export class Following {
   #leftMs = Number.NEGATIVE_INFINITY;
   #verdict: Judged | null = null;
 
-  constructor({ session, isMirrorIdle, onRefused, onMisconfigured, onRead }: FollowingOptions) {
+  constructor(options: FollowingOptions) {
+    const { session, isMirrorIdle, isProven, onRefused, onMisconfigured, onRead } = options;
     this.#session = session;
     this.#onRead = onRead;
     this.reader = new Reader(session, onRefused);
@@ -52,7 +54,11 @@ export class Following {
       reader: this.reader,
       followees: this.#followees,
       isMirrorIdle,
-      onRead: () => this.#judge(),
+      onRead: () => {
+        this.#judge();
+        options.onAudited();
+      },
+      isProven,
       onMisconfigured,
     });
   }
@@ -122,8 +128,7 @@ export class Following {
 
   /** An audit takes the place of a poll, so that a schedule says when anything is asked; one that is owed waits for none. */
   #isAuditsTurn(due: readonly Followee[]): boolean {
-    const { size } = this.#followees;
-    return size === 0 || due.length > 0 || [...this.#followees.values()].some(({ owesAudit }) => owesAudit);
+    return this.#followees.size === 0 || due.length > 0 || this.audits.isOwed(this.#session.nowMs());
   }
 
   #poll(followee: Followee): Promise<boolean> {

@@ -9,8 +9,8 @@ import { storeHold } from '../sync/holds.ts';
 import type { Followee } from './followee.ts';
 import type { Session } from './session.ts';
 
-/** Subscriptions read side by side. */
-const SUBSCRIPTIONS_AT_ONCE = 8;
+/** Subscriptions read side by side: those that cannot be read take their time, and hold up no other. */
+const SUBSCRIPTIONS_AT_ONCE = 32;
 
 export class Reader {
   readonly #session: Session;

@@ -101,6 +101,24 @@ describe('with SIGHUP a daemon', () => {
   });
 });
 
+describe('with SIGHUP a daemon whose new configuration', () => {
+  it('is found wrong only by the service goes back to the one before', async () => {
+    const { feed, datasetOf, publishNext } = await countyFeed();
+    const installed = await program({ feed, environment: QUICKLY });
+    const file = join(installed.home, 'work', 'feed-sync.yaml');
+    writeFileSync(file, '');
+    const run = installed.start('run');
+    await logged(run, 'Loaded a snapshot.', 5);
+    writeFileSync(file, 'subscriptions: ["sub_9"]\n');
+    run.kill('SIGHUP');
+    await logged(run, 'The new configuration cannot be used: it goes on as before.');
+    publishNext(datasetOf('permits'));
+    await logged(run, 'Applied changes.');
+    await stopped(run);
+    await expectMirrored(installed, feed);
+  });
+});
+
 describe('beside a daemon', () => {
   it('a person who has a dataset loaded again is seen within a second', async () => {
     const { feed, run, installed, datasetIds, datasetOf } = await running(SELDOM);

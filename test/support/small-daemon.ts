@@ -1,7 +1,8 @@
 /** A daemon on a small world, whose time a test lets pass; it ends with the test. */
 
 import { onTestFinished } from 'vitest';
-import { Daemon, type End } from '../../src/daemon/daemon.ts';
+import { Daemon } from '../../src/daemon/daemon.ts';
+import type { End } from '../../src/daemon/end.ts';
 import { silentNotifier } from '../../src/daemon/notify.ts';
 import type { Timing } from '../../src/daemon/session.ts';
 import type { World } from './small-world.ts';

@@ -10,7 +10,7 @@ import { Daemon } from '../daemon/daemon.ts';
 import type { End } from '../daemon/end.ts';
 import { createNotifier, type Notifier } from '../daemon/notify.ts';
 import type { Clock } from '../lib/clock.ts';
-import type { Log } from '../lib/log.ts';
+import { type Log, turnedDown } from '../lib/log.ts';
 import { runProgram } from '../lib/run-program.ts';
 import type { Parts } from '../sync/parts.ts';
 import type { Context } from './context.ts';
@@ -148,7 +148,7 @@ class Runner {
     this.#screen?.clear();
     // What does not end cannot be closed either.
     if (end.kind !== 'stuck') await opened.close();
-    this.#log.info({ why: end.kind }, 'Ended in order.');
+    this.#log.info({ end: end.kind }, 'Ended in order.');
     return end;
   }
 
@@ -186,6 +186,8 @@ class Runner {
       progress: this.#work,
       command: 'run',
       signal: ending.signal,
+      // Trouble with the service is told by the daemon: once, and when it is over.
+      feedLog: turnedDown(log),
       onAsked: (asked) => this.#daemon?.noteAsked(asked),
     });
     opened.defer(close);

@@ -255,9 +255,9 @@ export class Daemon implements Observed {
     const isReadingStill = watchdogs.reading.standsStill(nowMs, !this.#following.isIdle);
     const isWorkingStill = watchdogs.working.standsStill(nowMs, !this.#working.isIdle);
     if (!isReadingStill && !isWorkingStill) return;
-    const datasets = [...this.#activity.work.keys()];
+    const datasetIds = [...this.#activity.work.keys()];
     this.#session.tell({ kind: 'interruption' });
-    parts.log.error({ datasets }, 'Nothing moves any more: what is under way is interrupted.');
+    parts.log.error({ datasetIds }, 'Nothing moves any more: what is under way is interrupted.');
     this.#working.giveUp(new InterruptedError('Nothing of it moved for long, and it was interrupted.'));
     this.#finish({ kind: 'standstill' });
   }

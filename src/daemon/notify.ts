@@ -164,7 +164,7 @@ class SystemdNotifier implements Notifier {
   #tellFailure(error: unknown): void {
     if (this.#hasFailed) return;
     this.#hasFailed = true;
-    const fields = { reason: error instanceof Error ? error.message : String(error) };
+    const fields = { why: error instanceof Error ? error.message : String(error) };
     this.#parts.log.warn(fields, 'systemd could not be told how feed-sync is doing.');
   }
 }

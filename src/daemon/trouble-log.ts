@@ -4,7 +4,6 @@
  */
 
 import type { Log } from '../lib/log.ts';
-import { formatDuration } from '../lib/units.ts';
 import { FeedSyncError } from '../model/errors.ts';
 import type { StandingTrouble } from './state.ts';
 
@@ -84,10 +83,10 @@ export class TroubleLog {
     const standing = this.#standing.get(of);
     if (standing === undefined) return;
     this.#standing.delete(of);
-    const lasted = formatDuration(nowMs - standing.sinceMs);
+    const lastedMs = Math.round(nowMs - standing.sinceMs);
     // Who saw it begin sees it end, and no alarm goes off for good news.
     this.#log[standing.told === 'info' ? 'info' : 'warn'](
-      { of, error: standing.error.name, lasted },
+      { of, error: standing.error.name, lastedMs },
       'The trouble is over.',
     );
   }
@@ -123,7 +122,7 @@ export class TroubleLog {
       error: error.name,
       why: error.message,
       ...(hint === null ? {} : { hint }),
-      ...(lastedMs === 0 ? {} : { lasted: formatDuration(lastedMs) }),
+      ...(lastedMs === 0 ? {} : { lastedMs: Math.round(lastedMs) }),
       ...(error instanceof FeedSyncError ? {} : { stack: error.stack }),
     };
     this.#log[level](fields, lastedMs === 0 ? 'Trouble; it is tried again.' : 'The trouble goes on.');

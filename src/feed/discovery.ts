@@ -105,7 +105,7 @@ async function readDescription(
   } catch (error) {
     throwIfStopped(signal);
     if (error instanceof InterruptedError || !(error instanceof Error)) throw error;
-    log.debug({ trouble: error.message }, 'The service does not describe itself.');
+    log.debug({ why: error.message }, 'The service does not describe itself.');
     return null;
   }
 }

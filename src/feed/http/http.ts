@@ -78,12 +78,14 @@ async function send(request: HttpRequest, signal: AbortSignal, parts: HttpParts)
   const { origin, path, operation } = request;
   const startedMs = parts.clock.monotonicMs();
   const deadline = AbortSignal.timeout(request.deadlineMs);
-  const note = (outcome: { readonly status: number } | { readonly trouble: string }): void => {
+  const note = (outcome: { readonly status: number } | { readonly why: string }): void => {
     const durationMs = parts.clock.monotonicMs() - startedMs;
-    const ms = Math.round(durationMs);
     const place = shown(`${origin}${path.split('?', 1)[0]}`);
     parts.onAsked({ operation, status: 'status' in outcome ? outcome.status : null, durationMs });
-    parts.log.debug({ operation, place, ...outcome, ms }, 'Asked the service.');
+    parts.log.debug(
+      { operation, place, ...outcome, durationMs: Math.round(durationMs) },
+      'Asked the service.',
+    );
   };
   const troubleOf = (error: unknown): Error => {
     throwIfStopped(signal);
@@ -110,7 +112,7 @@ async function send(request: HttpRequest, signal: AbortSignal, parts: HttpParts)
     return answerOf(answer.statusCode, answer.headers, answer.body, request, parts.clock, troubleOf);
   } catch (error) {
     const trouble = troubleOf(error);
-    note({ trouble: trouble.message });
+    note({ why: trouble.message });
     throw trouble;
   }
 }

@@ -25,6 +25,8 @@ describe('status', () => {
     expect(await statusOf(installed)).toEqual({
       dataDirectory: installed.dataDirectory,
       mirror: { path: installed.mirrorPath, state: 'absent', trouble: null },
+      publishedCopy: null,
+      afterCommit: null,
       runningInstance: null,
       subscriptions: [],
       forgottenSubscriptions: [],

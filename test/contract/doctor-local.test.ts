@@ -30,6 +30,25 @@ async function child(script: string, ...values: readonly string[]): Promise<Chil
   return started;
 }
 
+describe('the published copy', () => {
+  it('is told with when it was made, and that there is none yet', async () => {
+    const one = await installed();
+    const copy = join(one.home, 'copy.duckdb');
+    one.environment['FEED_SYNC_DESTINATION_PUBLISH'] = copy;
+    expect((await one.look()).of('mirror')).toContainEqual(
+      expect.objectContaining({
+        about: 'published copy',
+        state: 'warning',
+        hints: ['Make it: feed-sync once'],
+      }),
+    );
+    await one.run('once');
+    const [found] = (await one.look()).of('mirror').filter(({ about }) => about === 'published copy');
+    expect(found?.state).toBe('ok');
+    expect(found?.found).toMatch(/^\/.*\/copy\.duckdb \([\d.]+ MB\), published at .* UTC \(just now\)$/);
+  });
+});
+
 describe('before anything is there', () => {
   it('all that is missing is the address and the key, and nothing is made', async () => {
     const one = patient();

@@ -1,12 +1,14 @@
 /** What the commands tell, of a world in which everything that there is to tell can be seen: for programs, and for people. */
 
-import { rmSync } from 'node:fs';
+import { rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';
 import type { DryRun } from '../../src/cli/dry-run/view.ts';
 import type { Status } from '../../src/cli/status/shape.ts';
 import type { Verification } from '../../src/cli/verify/view.ts';
+import { openAt } from '../support/checkpoint-files.ts';
 import { IDENTITY } from '../support/command-line.ts';
 import { expectGolden, expectGoldenText, withPlaceholders } from '../support/golden.ts';
 import { writeMirror } from '../support/mirror-file.ts';
@@ -49,10 +51,15 @@ it('of a world that has everything', async () => {
   await installed.run('resync', 'us-tx-travis-bridges');
   expectGolden('subscriptions/everything', await json(world, 0, 'subscriptions', '--json'));
   await expectTexts('subscriptions/everything', world, 'subscriptions');
+  await publishesFor(world, (checkpoint) => {
+    const said = 'The command after commits, ./refresh.sh, ended with 2:\nno warehouse';
+    checkpoint.hookFailed(said, feed.clock.now());
+  });
   const running = await instanceOf(world);
   expectGolden('status/everything', await json(world, 0, 'status', '--json'));
   await running.release();
   await expectTexts('status/everything', world, 'status');
+  publishesForNobody(world);
   const mirrorPath = join(installed.dataDirectory, 'mirror.duckdb');
   await writeMirror(mirrorPath, 'DELETE FROM us_tx_travis_flood WHERE amount = 7');
   expectGolden('verify/everything', await json(world, 77, 'verify', '--json'));
@@ -73,8 +80,14 @@ it('of a world that has everything', async () => {
 it('of tables that wait for a person to agree, and of stores that are lost', async () => {
   const world = await leavingWorld();
   const { installed } = world;
+  const copyPath = await publishesFor(world, (checkpoint) => {
+    checkpoint.hookTold({ lines: 12, last: 'the last of them' }, world.feed.clock.now());
+  });
+  writeFileSync(copyPath, 'a copy');
+  utimesSync(copyPath, world.feed.clock.now(), world.feed.clock.now());
   expectGolden('status/leaving', firstTwo(await json<Status>(world, 0, 'status', '--json')));
   await expectTexts('status/leaving', world, 'status');
+  publishesForNobody(world);
   expectGolden('dry-run/leaving', firstTwo(await foretold(world, 77)));
   await installed.run('resume', '--retire');
   expectGolden('dry-run/agreed', firstTwo(await foretold(world, 0)));
@@ -119,6 +132,25 @@ async function foretold(world: ToldWorld, exitCode: number): Promise<DryRun> {
 function told({ feed, installed }: ToldWorld, text: string): string {
   const places = { data: installed.dataDirectory, service: feed.baseUrl, host: new URL(feed.baseUrl).host };
   return withPlaceholders(text, places).replace(/; [\d.]+ [KMGT]B are free/, '; 80.0 GB are free');
+}
+
+/** From now on it has a copy and a command to be run after commits, of which the checkpoint knows. */
+async function publishesFor(
+  { installed }: ToldWorld,
+  remember: (checkpoint: Checkpoint) => void,
+): Promise<string> {
+  const copyPath = join(installed.dataDirectory, 'copy.duckdb');
+  installed.environment['FEED_SYNC_DESTINATION_PUBLISH'] = copyPath;
+  installed.environment['FEED_SYNC_HOOKS_AFTER_COMMIT'] = './refresh.sh';
+  const checkpoint = await openAt(join(installed.dataDirectory, 'checkpoint.sqlite'));
+  remember(checkpoint);
+  checkpoint.close();
+  return copyPath;
+}
+
+function publishesForNobody({ installed }: ToldWorld): void {
+  delete installed.environment['FEED_SYNC_DESTINATION_PUBLISH'];
+  delete installed.environment['FEED_SYNC_HOOKS_AFTER_COMMIT'];
 }
 
 /** Of datasets that are all alike. */

@@ -43,6 +43,7 @@ function view(mirror: MirrorSeen, checkpoint: CheckpointContent | null) {
     mirrorPath: '/data/mirror.duckdb',
     runningInstance: null,
     mirror,
+    readers: { copy: null, hook: null },
     checkpoint,
     isChosen: (datasetId) => datasetId !== 'left-out',
   });

@@ -6,6 +6,7 @@ import { openReader } from '../../destination/duckdb/reader.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { BusyError } from '../../model/errors.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
+import { tellMomentFrom } from '../moments.ts';
 import type { Check, Checked, Learned, Patient } from './check.ts';
 import { counted } from './counted.ts';
 import { type Finding, ok, skipped, trouble, troubleOf, warning } from './findings.ts';
@@ -28,7 +29,8 @@ async function checkMirror(patient: Patient, learned: Learned, signal: AbortSign
       return { findings: [ok('file', `none yet at ${path}: feed-sync once makes it`), ...aside] };
     const bytes = await bytesOf(path);
     const findings = judgeMirror(path, bytes, held, patient.inspection.known('service.baseUrl'));
-    return { findings: [...findings, ...aside], learned: { mirror: held } };
+    const copy = await copyFindings(patient);
+    return { findings: [...findings, ...copy, ...aside], learned: { mirror: held } };
   } catch (error) {
     return { findings: [cannotBeRead(error, learned), ...aside] };
   }
@@ -51,6 +53,20 @@ async function readMirror(
   } finally {
     await reader.close();
   }
+}
+
+/** Nothing, where none is to be published. */
+async function copyFindings({ inspection, context }: Patient): Promise<readonly Finding[]> {
+  const path = inspection.known('destination.publish') ?? null;
+  if (path === null) return [];
+  const copy = await seeFile(path);
+  if (copy === null) {
+    return [
+      warning('published copy', `none yet at ${path} (destination.publish)`, 'Make it: feed-sync once'),
+    ];
+  }
+  const at = tellMomentFrom(context.clock.now(), copy.changedAt.toISOString());
+  return [ok('published copy', `${path} (${formatBytes(copy.bytes)}), published at ${at}`)];
 }
 
 async function bytesOf(path: string): Promise<number> {

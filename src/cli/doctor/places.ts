@@ -62,13 +62,15 @@ export interface FileSeen {
   readonly path: string;
   readonly mode: number;
   readonly bytes: number;
+  /** When its content was last written. */
+  readonly changedAt: Date;
 }
 
 /** Null where there is none, or it cannot be looked at. */
 export async function seeFile(path: string): Promise<FileSeen | null> {
   try {
-    const { mode, size } = await stat(path);
-    return { path, mode: mode & MODE_BITS, bytes: size };
+    const { mode, size, mtime } = await stat(path);
+    return { path, mode: mode & MODE_BITS, bytes: size, changedAt: mtime };
   } catch {
     return null;
   }

@@ -8,6 +8,10 @@ import type { FailureStatus } from './troubles.ts';
 export interface Status {
   readonly dataDirectory: string;
   readonly mirror: MirrorStatus;
+  /** Null where none is to be published. */
+  readonly publishedCopy: PublishedCopyStatus | null;
+  /** Null where no command is to be run after commits. */
+  readonly afterCommit: AfterCommitStatus | null;
   readonly runningInstance: { readonly pid: number; readonly host: string; readonly command: string } | null;
   readonly subscriptions: readonly SubscriptionStatus[];
   /** Ids of subscriptions that a person gave up and that the next catch-up takes out of the mirror. */
@@ -22,6 +26,23 @@ export interface MirrorStatus {
   readonly state: 'present' | 'absent' | 'busy' | 'unusable';
   /** Why it is unusable; null where it is not. */
   readonly trouble: string | null;
+}
+
+export interface PublishedCopyStatus {
+  readonly path: string;
+  /** Null: there is none yet. */
+  readonly publishedAt: string | null;
+}
+
+export interface AfterCommitStatus {
+  /** When it was last told of something; null: never. */
+  readonly toldAt: string | null;
+  /** Null: its last run did not fail. */
+  readonly failure: {
+    readonly message: string;
+    readonly attempts: number;
+    readonly failedAt: string;
+  } | null;
 }
 
 export interface SubscriptionStatus {

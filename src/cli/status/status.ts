@@ -1,7 +1,8 @@
 /** `feed-sync status`: what is wanted, what the mirror has, and what is in the way. Works beside a running instance. */
 
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { CheckpointReader } from '../../checkpoint/checkpoint.ts';
+import type { CheckpointReader, HookRecord } from '../../checkpoint/checkpoint.ts';
 import { readInstanceLock } from '../../checkpoint/instance-lock.ts';
 import { openCheckpointReader } from '../../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
@@ -15,6 +16,8 @@ import type { CheckpointContent } from './checkpoint-content.ts';
 import type { Status } from './shape.ts';
 import { renderStatus } from './text.ts';
 import { statusOf } from './view.ts';
+
+const NEVER_TOLD: HookRecord = { told: null, toldAt: null, failure: null };
 
 export interface StatusOptions {
   readonly json: boolean;
@@ -56,7 +59,7 @@ export interface Seen {
 }
 
 export function statusSeen(
-  { datasets: { include, exclude }, dataDirectory, destination }: LocalConfiguration,
+  { datasets: { include, exclude }, dataDirectory, destination, hooks }: LocalConfiguration,
   { mirror, checkpoint, runningInstance }: Seen,
 ): Status {
   return statusOf({
@@ -64,9 +67,25 @@ export function statusSeen(
     mirrorPath: destination.path,
     runningInstance,
     mirror,
+    readers: {
+      copy: destination.publish && {
+        path: destination.publish.path,
+        publishedAt: changedAt(destination.publish.path),
+      },
+      hook: hooks.afterCommit && (checkpoint?.hook() ?? NEVER_TOLD),
+    },
     checkpoint: checkpoint === null ? null : contentOf(checkpoint),
     isChosen: (datasetId) => isChosenDataset(datasetId, include, exclude),
   });
+}
+
+/** Null where there is no such file, or it cannot be looked at. */
+function changedAt(path: string): Date | null {
+  try {
+    return statSync(path).mtime;
+  } catch {
+    return null;
+  }
 }
 
 function contentOf(checkpoint: CheckpointReader): CheckpointContent {

@@ -4,6 +4,7 @@ import { printable } from '../../lib/printable.ts';
 import { formatCount } from '../../lib/units.ts';
 import { tellMomentFrom } from '../moments.ts';
 import { listed, tellHold, tellRetryOfContent } from '../person.ts';
+import { readersText } from './readers.ts';
 import type { DatasetStatus, Status } from './shape.ts';
 import { datasetTable, leftOutLine, type ShownTo, standingLine, subscriptionTable } from './tables.ts';
 import { type FailureStatus, holdOf } from './troubles.ts';
@@ -12,6 +13,7 @@ export function renderStatus(status: Status, shownTo: ShownTo): string {
   const { forgottenSubscriptions, datasets } = status;
   const paragraphs = [
     headlines(status),
+    readersText(status, shownTo.now),
     subscriptionTable(status, shownTo),
     forgottenSubscriptions.length === 0
       ? null

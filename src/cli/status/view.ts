@@ -5,6 +5,7 @@ import { holdStatus } from '../../sync/hold-status.ts';
 import { type MirrorSeen, tablesOf } from '../mirror-seen.ts';
 import { type CheckpointContent, NO_CHECKPOINT } from './checkpoint-content.ts';
 import { datasetsOf } from './datasets.ts';
+import { type ReadersSeen, readersStatus } from './readers.ts';
 import type { MirrorStatus, Status, SubscriptionStatus } from './shape.ts';
 import { holdOfSubscription } from './troubles.ts';
 
@@ -13,6 +14,7 @@ export interface StatusInput {
   readonly mirrorPath: string;
   readonly runningInstance: Status['runningInstance'];
   readonly mirror: MirrorSeen;
+  readonly readers: ReadersSeen;
   readonly checkpoint: CheckpointContent | null;
   /** Whether the configuration lets a dataset be mirrored. */
   readonly isChosen: (datasetId: string) => boolean;
@@ -24,6 +26,7 @@ export function statusOf(input: StatusInput): Status {
   return {
     dataDirectory,
     mirror: mirrorStatus(mirrorPath, mirror),
+    ...readersStatus(input.readers),
     runningInstance:
       runningInstance === null
         ? null

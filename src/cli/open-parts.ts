@@ -27,6 +27,8 @@ export interface OpenOptions {
   readonly command: string;
   /** Interrupts the mirror when aborted. */
   readonly signal: AbortSignal;
+  /** Where the client of the service tells what it does; `log` by default. */
+  readonly feedLog?: Log;
   /** Told of every exchange with the service; nobody by default. */
   readonly onAsked?: FeedOptions['onAsked'];
 }
@@ -77,7 +79,7 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   });
   opened.defer(() => destination.close());
   const feed = createFeed({
-    ...feedOptions(configuration, context, log),
+    ...feedOptions(configuration, context, options.feedLog ?? log),
     ...(options.onAsked === undefined ? {} : { onAsked: options.onAsked }),
     remembered: checkpoint.rememberedContract(),
     onContractLearned: (contract) => checkpoint.rememberContract(contract),

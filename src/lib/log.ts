@@ -47,6 +47,18 @@ export function createLog(options: LogOptions): Log {
   return pino(settings, text);
 }
 
+/** The same log, in which nothing is louder than `debug`: for a part whose trouble is told by who uses it. */
+export function turnedDown(log: Log): Log {
+  const debug: Log['debug'] = (fields, message) => log.debug(fields, message);
+  return {
+    trace: (fields, message) => log.trace(fields, message),
+    debug,
+    info: debug,
+    warn: debug,
+    error: debug,
+  };
+}
+
 export const silentLog: Log = {
   trace() {},
   debug() {},

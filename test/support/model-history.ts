@@ -55,9 +55,14 @@ export function tableAt({ record, schema }: Published, changed: Partial<HeldData
  * Plans and carries out, until nothing is left to do or something fails. Every step is checked to be right.
  * @throws where it takes more than `maxSteps`.
  */
-export function carryOut(given: PlanInput, model: ModelHistory, maxSteps: number): Course {
+export function carryOut(
+  given: PlanInput,
+  model: ModelHistory,
+  maxSteps: number,
+  { areOffersUnread = false }: { readonly areOffersUnread?: boolean } = {},
+): Course {
   const steps: Plan[] = [];
-  let input = given;
+  let input = areOffersUnread ? { ...given, offers: null } : given;
   const ended = (end: Course['end']): Course => ({ steps, end, input });
   while (steps.length < maxSteps) {
     const decided = decide(input);
@@ -66,6 +71,10 @@ export function carryOut(given: PlanInput, model: ModelHistory, maxSteps: number
     switch (decided.kind) {
       case 'read-history':
         input = { ...input, history: historyFrom(decided.newerThan, model) };
+        break;
+      case 'read-offers':
+        expect(input.offers).toBeNull();
+        input = { ...input, offers: given.offers };
         break;
       case 'load':
         expectRightLoad(decided, input);

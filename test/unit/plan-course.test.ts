@@ -251,6 +251,22 @@ describe('a catch-up', () => {
     }
   });
 
+  it('that reads offers only where a plan asks for them gets as far, and often needs none', () => {
+    let unasked = 0;
+    always(
+      fc.property(courses, ({ input, model }) => {
+        const early = carryOut(input, model, maxSteps(model));
+        const late = carryOut(input, model, maxSteps(model) + 1, { areOffersUnread: true });
+        if (!late.steps.some(({ kind }) => kind === 'read-offers') && late.steps.length > 1) unasked += 1;
+        // What fails depends on the way that is taken, and of two ways as long either may be.
+        if ([early.end, late.end].some((end) => end === 'failed' || end === 'report-failure')) return;
+        expect(late.end).toBe(early.end);
+        expect(late.input.held?.version).toBe(early.input.held?.version);
+      }),
+    );
+    expect(unasked).toBeGreaterThan(NUM_RUNS / 20);
+  });
+
   it('leaves nothing to do: the next of the same feed commits nothing', () => {
     always(
       fc.property(courses, ({ input, model }) => {

@@ -134,6 +134,21 @@ describe('a poll', () => {
     expect(world.calls.filter((call) => call === 'manifest sub_1')).toHaveLength(1);
   });
 
+  it('reads the manifest of that dataset alone, where each has its own', async () => {
+    const world = await smallWorld();
+    world.service.shape = 'dataset';
+    const record = subscription({ datasetIds: ['parcels', 'permits'], datasetCount: 2 });
+    subscribe(world, record, 'parcels', 'permits');
+    const { pass } = smallDaemon(world);
+    await pass(SECOND_MS);
+    expect(versions(world)).toEqual({ parcels: 1, permits: 1 });
+    calm(world);
+    publishWithSnapshot(world, 'parcels', { resyncRequired: true });
+    await pass(MINUTE_MS + SECOND_MS);
+    expect(versions(world)).toEqual({ parcels: 2, permits: 1 });
+    expect(world.calls.filter((call) => call.startsWith('entry'))).toEqual(['entry parcels']);
+  });
+
   it('that finds a log longer than one go reads it on without waiting', async () => {
     const { world, pass } = await followed('parcels');
     const log = world.service.logs.get('sub_1') ?? [];

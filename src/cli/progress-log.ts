@@ -1,5 +1,6 @@
 /** What a catch-up writes down while it works, where nobody watches it: a line for each commit and each ending. */
 
+import type { Hold } from '../checkpoint/checkpoint.ts';
 import type { Log } from '../lib/log.ts';
 import type { Progress } from '../sync/progress.ts';
 import { logCommit, logRetirement, logStep } from '../sync/progress-log.ts';
@@ -41,10 +42,14 @@ function logResult(log: Log, result: DatasetResult): void {
       log.info({ dataset, why: result.why }, 'Waiting.');
       return;
     case 'held':
-      log.warn({ dataset, code: result.hold.refusal.code }, 'Held: a person has to act.');
+      logHold(log, dataset, result.hold);
       return;
     case 'failed':
       log.error({ dataset, error: result.error.name, why: result.error.message }, 'Failed.');
       return;
   }
+}
+
+function logHold(log: Log, dataset: string, { refusal: { code } }: Hold): void {
+  log.warn({ dataset, ...(code === null ? {} : { code }) }, 'Held: a person has to act.');
 }

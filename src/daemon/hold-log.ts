@@ -26,7 +26,7 @@ export class HoldLog {
         of,
         operation,
         status,
-        code,
+        ...(code === null ? {} : { code }),
         why: message,
         links: Object.fromEntries(links),
         since: heldAt,

@@ -22,5 +22,5 @@ export function logCommit(log: Log, dataset: string, commit: Commit): void {
 
 /** `table`: where the rows are now; null where they are gone. */
 export function logRetirement(log: Log, dataset: string, table: string | null): void {
-  log.info({ dataset, table }, 'Retired: no subscription holds it any more.');
+  log.info({ dataset, ...(table === null ? {} : { table }) }, 'Retired: no subscription holds it any more.');
 }

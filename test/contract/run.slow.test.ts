@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
+import { troubleWithLine } from '../support/documented-lines.ts';
 import { downloadsOf, expectMirrored, operationsOf } from '../support/expect-mirrored.ts';
 import { program, type Running } from '../support/program.ts';
 
@@ -29,15 +30,14 @@ async function running(environment: Readonly<Record<string, string>> = {}) {
 
 function logged(run: Running, message: string, times = 1): Promise<void> {
   return vi.waitFor(() => {
-    const lines = run.stderr().split('\n');
-    const found = lines.filter((line) => line.includes(`"msg":"${message}`));
-    expect(found.length, run.stderr()).toBeGreaterThanOrEqual(times);
-  }, PATIENCE);
-}
-
-async function stopped(run: Running, signal: 'SIGTERM' | 'SIGINT' = 'SIGTERM'): Promise<void> {
-  run.kill(signal);
-  expect(await run.ended).toMatchObject({ exitCode: 0, signal: null });
+    const lines = run
+    .stderr()
+    .split('\n')
+    // What stands in for a mirror that is stuck says so on the same stream.
+    .filter((line) => line.startsWith('{"level":'));
+  expect(
+    lines.map((line) => troubleWithLine(JSON.parse(line))).filter((trouble) => trouble !== null),
+  ).toEqual([]);
 }
 
 describe('a daemon', () => {

@@ -5,6 +5,7 @@ import { Daemon } from '../../src/daemon/daemon.ts';
 import type { End } from '../../src/daemon/end.ts';
 import { silentNotifier } from '../../src/daemon/notify.ts';
 import type { Timing } from '../../src/daemon/session.ts';
+import { documentedLog } from './documented-lines.ts';
 import type { World } from './small-world.ts';
 import { SteppedClock } from './stepped-clock.ts';
 
@@ -32,7 +33,7 @@ export function smallDaemon(
 ): SmallDaemon {
   const clock = new SteppedClock();
   const daemon = new Daemon({
-    parts: { ...parts, clock },
+    parts: { ...parts, clock, log: documentedLog(parts.log) },
     random,
     timing,
     notifier: silentNotifier,

@@ -8,7 +8,11 @@ import { Meter, timeLeftMs } from '../../src/cli/live/meter.ts';
 import { COLORED, PLAIN } from '../../src/cli/live/paint.ts';
 import { Screen } from '../../src/cli/live/screen.ts';
 import { WorkSeen } from '../../src/cli/live/work-seen.ts';
+import { progressLog } from '../../src/cli/progress-log.ts';
 import type { Glance } from '../../src/daemon/glance.ts';
+import type { LogFields } from '../../src/lib/log.ts';
+import type { Progress } from '../../src/sync/progress.ts';
+import { documentedLog } from '../support/documented-lines.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
 import { hold } from '../support/sync-values.ts';
 import { TerminalScreen } from '../support/terminal-screen.ts';
@@ -253,6 +257,53 @@ function watched({ width, height } = SMALL) {
   };
   return { clock, terminal, screen, shown, work, view, writes, pass };
 }
+
+/** What `once` writes where nobody watches it. */
+function logged(...steps: readonly ((progress: Progress) => void)[]) {
+  const lines: (readonly [string, LogFields, string])[] = [];
+  const at = (level: string) => (fields: LogFields, message: string) => {
+    lines.push([level, fields, message]);
+  };
+  const log = {
+    trace: at('trace'),
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+  };
+  const progress = progressLog(documentedLog(log));
+  for (const step of steps) step(progress);
+  return lines;
+}
+
+describe('elsewhere', () => {
+  it('is a log line for each commit and each ending', () => {
+    const applied = { ...COMMIT, kind: 'changes', fromVersion: 1, toVersion: 4, versions: 3 } as const;
+    const lines = logged(
+      (progress) => progress.started(3),
+      (progress) => progress.committed('parcels', COMMIT),
+      (progress) => progress.committed('parcels', { ...applied, net: { added: 2, changed: 1, removed: 0 } }),
+      (progress) => progress.settled({ kind: 'updated', datasetId: 'parcels', commits: [] }),
+      (progress) => progress.settled({ kind: 'retired', datasetId: 'permits', commits: [], table: null }),
+      (progress) => progress.settled({ kind: 'held', datasetId: 'zoning', commits: [], hold: hold() }),
+      (progress) => progress.settled({ kind: 'waiting', datasetId: 'water', commits: [], why: 'it lags' }),
+    );
+    const counted = { rows: 1_000, bytes: 9_100, durationMs: 12 };
+    const changed = { added: 2, changed: 1, removed: 0 };
+    expect(lines).toEqual([
+      ['info', { datasets: 3 }, 'Catching up.'],
+      ['info', { dataset: 'parcels', version: 1, ...counted }, 'Loaded a snapshot.'],
+      [
+        'info',
+        { dataset: 'parcels', fromVersion: 1, version: 4, versions: 3, ...changed, ...counted },
+        'Applied changes.',
+      ],
+      ['info', { dataset: 'permits' }, 'Retired: no subscription holds it any more.'],
+      ['warn', { dataset: 'zoning', code: 'outside_coverage' }, 'Held: a person has to act.'],
+      ['info', { dataset: 'water', why: 'it lags' }, 'Waiting.'],
+    ]);
+  });
+});
 
 describe('on the screen', () => {
   it('log lines and what follows stand above the view, unbroken, and nothing of it is left', async () => {

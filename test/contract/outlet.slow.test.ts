@@ -1,0 +1,151 @@
+/** What is done for those who build on the mirror, by real processes: killed at every step, stopped, and for months beside a reader (F01). */
+
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { scriptPath, startChild } from '../support/child.ts';
+import { countyFeed } from '../support/county-feed.ts';
+import { duckdb } from '../support/duckdb-mirror.ts';
+import { expectMirrored, once } from '../support/expect-mirrored.ts';
+import { hookProgram, notedBy, notedLines, notingProgram } from '../support/hook-program.ts';
+import { mirrorDifferences } from '../support/mirror-comparison.ts';
+import { program, type Running } from '../support/program.ts';
+import { everythingPublished } from '../support/published.ts';
+import { sourceFiles } from '../support/source-tree.ts';
+
+const PATIENCE = { timeout: 20_000, interval: 50 };
+
+async function installation(command: (noted: string) => readonly string[] = notingProgram) {
+  const made = await countyFeed({ kinds: ['zoning'], rowsPerDataset: 20 });
+  const { feed } = made;
+  const installed = await program({
+    feed,
+    environment: {
+      FEED_SYNC_DISK_RESERVE: '0MB',
+      FEED_SYNC_POLL_EVERY: '1s',
+      FEED_SYNC_DESTINATION_PUBLISH_EVERY: '1s',
+    },
+  });
+  const copy = join(installed.home, 'out', 'copy.duckdb');
+  const noted = join(installed.home, 'noted');
+  const configure = (words: readonly string[]): void => {
+    const settings = { destination: { publish: copy }, hooks: { afterCommit: words } };
+    writeFileSync(join(installed.home, 'work', 'feed-sync.yaml'), JSON.stringify(settings));
+  };
+  configure(command(noted));
+  const copyDifferences = () => mirrorDifferences(copy, everythingPublished(feed));
+  const publish = (): void => void made.publishNext(made.datasetOf('zoning'));
+  return { ...made, installed, copy, noted, configure, copyDifferences, publish };
+}
+
+/** The durable effects of publishing and telling, as the code names them, that are met where nothing goes wrong. */
+async function stepsOfOutlet(): Promise<readonly string[]> {
+  const code = (await sourceFiles('src')).map((file) => file.code).join('\n');
+  const names = Array.from(
+    code.matchAll(/'((?:destination\.publish|checkpoint\.hook)[a-z-]*)'/g),
+    ([, name = '']) => name,
+  );
+  return [...new Set(names)].filter(
+    (name) => !['destination.publish-discard', 'checkpoint.hook-failed'].includes(name),
+  );
+}
+
+function logged(run: Running, message: string, times = 1): Promise<void> {
+  return vi.waitFor(() => {
+    const found = run.stderr().split(`"msg":"${message}`).length - 1;
+    expect(found, run.stderr()).toBeGreaterThanOrEqual(times);
+  }, PATIENCE);
+}
+
+describe('once', () => {
+  it('killed before and after every step: a whole copy serves, and every commit is told', async () => {
+    const { installed, copy, noted, copyDifferences, publish, feed, datasetOf } = await installation();
+    const table = datasetOf('zoning').replaceAll('-', '_');
+    await once(installed);
+    const steps = await stepsOfOutlet();
+    expect(steps.length).toBeGreaterThanOrEqual(7);
+    const NODE_OPTIONS = `--import ${scriptPath('killed-at-child.ts')}`;
+    for (const moment of steps.flatMap((step) => [`before ${step}`, `after ${step}`])) {
+      publish();
+      await feed.prepareSnapshots();
+      const version = notedBy(noted).at(-1)?.commits.at(-1)?.toVersion ?? 0;
+      const killed = await installed.runWith({ NODE_OPTIONS, KILL_AT: moment }, 'once');
+      expect(killed.signal, moment).toBe('SIGKILL');
+      const [[serving, rows, counted] = []] = await duckdb(
+        `ATTACH '${copy}' AS c (READ_ONLY)`,
+        'USE c',
+        `SELECT version, row_count, (SELECT count(*) FROM ${table}) FROM feed_sync.datasets`,
+      );
+      expect([version, version + 1], moment).toContain(Number(serving));
+      expect(counted, moment).toBe(rows);
+      await once(installed);
+      expect(await copyDifferences(), moment).toEqual([]);
+      expect(readdirSync(dirname(copy)), moment).toEqual(['copy.duckdb']);
+      expect(notedBy(noted).at(-1)?.commits.at(-1)?.toVersion, moment).toBe(version + 1);
+    }
+    const told = notedLines(noted).flat();
+    expect(told.length, 'one was told again').toBeGreaterThan(Math.max(...told));
+    expect([...new Set(told)]).toEqual(Array.from({ length: Math.max(...told) }, (_, index) => index + 1));
+    await expectMirrored(installed, feed);
+  });
+});
+
+describe('run', () => {
+  it('publishes after commits, while a reader stays in the first copy, and tells the command of each', async () => {
+    const { installed, copy, noted, copyDifferences, publish } = await installation();
+    const run = installed.start('run');
+    await logged(run, 'The command after commits was told');
+    const reader = startChild('duckdb-holder-child.ts', copy);
+    onTestFinished(() => reader.kill());
+    expect(await reader.nextLine()).toBe('held');
+    for (let version = 2; version <= 4; version += 1) {
+      publish();
+      await logged(run, 'The command after commits was told', version);
+    }
+    expect(await copyDifferences()).toEqual([]);
+    expect(notedLines(noted)).toEqual([[1], [2], [3], [4]]);
+    run.kill('SIGTERM');
+    expect(await run.ended).toMatchObject({ exitCode: 0 });
+  });
+
+  it('a command that fails holds up nothing, is in the status, and is told again', async () => {
+    const { installed, noted, publish, copyDifferences, configure } = await installation(() =>
+      hookProgram("console.error('the warehouse is shut'); process.exit(1);"),
+    );
+    const run = installed.start('run');
+    await logged(run, 'Trouble; it is tried again.');
+    publish();
+    await logged(run, 'Applied changes.');
+    await vi.waitFor(async () => expect(await copyDifferences()).toEqual([]), PATIENCE);
+    const { afterCommit, publishedCopy } = JSON.parse((await installed.run('status', '--json')).stdout);
+    expect(afterCommit).toMatchObject({
+      toldAt: null,
+      failure: { message: expect.stringContaining('the warehouse is shut') },
+    });
+    expect(publishedCopy.publishedAt).not.toBeNull();
+    configure(notingProgram(noted));
+    run.kill('SIGHUP');
+    await logged(run, 'The command after commits was told');
+    expect(notedLines(noted)).toEqual([[1, 2]]);
+    run.kill('SIGTERM');
+    expect(await run.ended).toMatchObject({ exitCode: 0 });
+  });
+
+  it('asked to end while the command runs, it ends that too, and tells it again at the next start', async () => {
+    const { installed, noted, configure } = await installation((path) =>
+      hookProgram(
+        `fs.writeFileSync(${JSON.stringify(path)}, String(process.pid)); setInterval(() => {}, 1000);`,
+      ),
+    );
+    const run = installed.start('run');
+    const pid = await vi.waitFor(() => Number(readFileSync(noted, 'utf8')), PATIENCE);
+    run.kill('SIGTERM');
+    expect(await run.ended).toMatchObject({ exitCode: 0 });
+    expect(() => process.kill(pid, 0)).toThrow('ESRCH');
+    writeFileSync(noted, '');
+    configure(notingProgram(noted));
+    await once(installed);
+    expect(readFileSync(noted, 'utf8').trim().split('\n')).toHaveLength(1);
+    expect(readFileSync(noted, 'utf8')).toContain('"line":1');
+  });
+});

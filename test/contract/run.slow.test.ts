@@ -30,11 +30,18 @@ async function running(environment: Readonly<Record<string, string>> = {}) {
 
 function logged(run: Running, message: string, times = 1): Promise<void> {
   return vi.waitFor(() => {
-    const lines = run
-    .stderr()
-    .split('\n')
-    // What stands in for a mirror that is stuck says so on the same stream.
-    .filter((line) => line.startsWith('{"level":'));
+    const lines = run.stderr().split('\n');
+    const found = lines.filter((line) => line.includes(`"msg":"${message}`));
+    expect(found.length, run.stderr()).toBeGreaterThanOrEqual(times);
+  }, PATIENCE);
+}
+
+async function stopped(run: Running, signal: 'SIGTERM' | 'SIGINT' = 'SIGTERM'): Promise<void> {
+  run.kill(signal);
+  expect(await run.ended).toMatchObject({ exitCode: 0, signal: null });
+  const written = run.stderr().split('\n');
+  // What stands in for a mirror that is stuck says so on the same stream.
+  const lines = written.filter((line) => line.startsWith('{"level":'));
   expect(
     lines.map((line) => troubleWithLine(JSON.parse(line))).filter((trouble) => trouble !== null),
   ).toEqual([]);

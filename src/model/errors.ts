@@ -201,6 +201,9 @@ export class StorageError extends FeedSyncError {
   readonly disposition = 'stop';
 }
 
+/** No copy of the mirror can be published: its disk or its folder. The mirror itself is none the worse for it. */
+export class CopyError extends StorageError {}
+
 /** Local trouble of one dataset alone: others may go on. */
 export class DatasetStorageError extends StorageError {}
 

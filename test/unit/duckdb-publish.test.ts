@@ -16,7 +16,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { MirrorOptions } from '../../src/destination/duckdb/mirror.ts';
 import { type DurableObserver, observeDurableEffects } from '../../src/lib/durable.ts';
-import { BusyError, ConfigurationError, InterruptedError, StorageError } from '../../src/model/errors.ts';
+import { BusyError, ConfigurationError, CopyError, InterruptedError } from '../../src/model/errors.ts';
 import { startChild } from '../support/child.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { duckdb, mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
@@ -152,7 +152,7 @@ describe('when something goes wrong', () => {
     const full = await mirrorIn(world.folder, { publish });
     onTestFinished(() => full.close());
     const error = await full.publish().catch((thrown: unknown) => thrown);
-    expect(error).toBeInstanceOf(StorageError);
+    expect(error).toBeInstanceOf(CopyError);
     expect((error as Error).message).toMatch(
       /^Not enough space in .*\/out: a copy of the mirror needs [\d.]+ MB beside the 1000000\.0 TB that are kept free \(disk\.reserve\), and .* are free\.$/,
     );
@@ -282,7 +282,7 @@ describe('a place that is not for a copy is refused at the start', () => {
     ['where nothing can be made', '(', () => '/proc/feed-sync/copy'],
   ])('%s (F11)', async (_name, message, place) => {
     const error = await refusalOf(place);
-    expect(error).toBeInstanceOf(StorageError);
+    expect(error).toBeInstanceOf(CopyError);
     expect(error.message).toMatch(/^No copy can be published at /);
     expect(error.message).toContain(message);
   });

@@ -22,6 +22,7 @@ const CODES: readonly (readonly [Error, number])[] = [
   [new errors.UnusableChangesError('parcels', 2, 'x'), 65],
   [new errors.ContractViolationError('x', 'versions.0.version'), 65],
   [new errors.StorageError('x'), 74],
+  [new errors.CopyError('x'), 74],
   [new errors.DatasetStorageError('x'), 74],
   [new errors.NoRoomError('x'), 74],
   [new errors.ServiceUnavailableError('x'), 75],

@@ -81,6 +81,19 @@ const CASES: readonly (readonly [string, Partial<DaemonState>, string, string, s
     'storage run',
     'storage run',
   ],
+  ['no copy can be published', { troubles: [trouble('published copy', { error: 'CopyError' })] }, '', '', ''],
+  [
+    'none can be published for long, and the command after commits fails',
+    {
+      troubles: [
+        trouble('published copy', { error: 'CopyError', isStall: true }),
+        trouble('command after commits', { error: 'HookError', isStall: true }),
+      ],
+    },
+    '',
+    '',
+    'stalled published copy, stalled command after commits',
+  ],
   ['the workspace is held', { holds: [hold(WORKSPACE)], ...subscriptions('held') }, '', '', 'held workspace'],
   [
     'a subscription is held',

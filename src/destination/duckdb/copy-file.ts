@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 import { durable } from '../../lib/durable.ts';
 import { cloneFile, freeBytes, openForWriting } from '../../lib/files.ts';
 import { formatBytes } from '../../lib/units.ts';
-import { StorageError } from '../../model/errors.ts';
+import { CopyError } from '../../model/errors.ts';
 
 /** Read and written at once. */
 const CHUNK_BYTES = 4_000_000;
@@ -24,7 +24,7 @@ export interface CopyOptions {
 
 /**
  * Whether it is a clone. The copy may still be lost when the power goes.
- * @throws StorageError before anything is written, where the disk has no room; the system's error; the signal's reason.
+ * @throws CopyError before anything is written, where the disk has no room; the system's error; the signal's reason.
  */
 export async function copyFile(options: CopyOptions): Promise<boolean> {
   const { from, to, signal } = options;
@@ -58,7 +58,7 @@ async function requireRoom({ to, bytes, reserveBytes }: CopyOptions): Promise<vo
   const free = await freeBytes(folder);
   if (free - bytes >= reserveBytes) return;
   const needed = `${formatBytes(bytes)} beside the ${formatBytes(reserveBytes)} that are kept free (disk.reserve)`;
-  throw new StorageError(
+  throw new CopyError(
     `Not enough space in ${folder}: a copy of the mirror needs ${needed}, and ${formatBytes(free)} are free.`,
     {
       hint: 'Free some space, or set destination.publish to a larger disk. The copy of before stays in place.',

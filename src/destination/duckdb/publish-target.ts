@@ -7,7 +7,7 @@ import { access, constants, stat } from 'node:fs/promises';
 import { dirname, resolve, sep } from 'node:path';
 import { makeDirectory } from '../../lib/files.ts';
 import { systemCode, systemReason } from '../../lib/system-code.ts';
-import { ConfigurationError, StorageError } from '../../model/errors.ts';
+import { ConfigurationError, CopyError } from '../../model/errors.ts';
 import { booksAt, type LookingOptions } from './copy-books.ts';
 import { withoutLinks } from './mirror-path.ts';
 import { fileState } from './quarantine.ts';
@@ -24,7 +24,7 @@ export interface PublishOptions {
 
 /**
  * The path of the copy without links, `mirrorPath` is that of the mirror; its folder is made where it is missing.
- * @throws ConfigurationError where something else is there, StorageError where nothing can be written there.
+ * @throws ConfigurationError where something else is there, CopyError where nothing can be written there.
  */
 export async function publishTarget(
   { path, keptPaths }: PublishOptions,
@@ -85,7 +85,7 @@ async function usable<T>(path: string, effect: () => Promise<T>): Promise<T> {
   try {
     return await effect();
   } catch (cause) {
-    throw new StorageError(`No copy can be published at ${path}: ${systemReason(cause)}.`, {
+    throw new CopyError(`No copy can be published at ${path}: ${systemReason(cause)}.`, {
       hint: `Make its folder writable for this user, or set ${SETTING} to another place.`,
       cause,
     });

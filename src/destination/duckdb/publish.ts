@@ -11,7 +11,7 @@ import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { remove, renameFile, settleFile } from '../../lib/files.ts';
 import { systemCode, systemReason } from '../../lib/system-code.ts';
-import { BusyError, FeedSyncError, StorageError } from '../../model/errors.ts';
+import { BusyError, CopyError, FeedSyncError } from '../../model/errors.ts';
 import type { Publication } from '../outlet.ts';
 import type { AttachWindow } from './attach-window.ts';
 import { type Books, booksAt, booksOf, type LookingOptions } from './copy-books.ts';
@@ -114,7 +114,7 @@ export class Publisher {
     await settleFile('destination.publish-settle', this.#unfinished, await this.#mode());
     const copied = await booksAt(this.#unfinished, this.#options);
     if (isDeepStrictEqual(copied, books)) return;
-    throw new StorageError(
+    throw new CopyError(
       `The copy of the mirror in ${dirname(this.#unfinished)} is not what the mirror is: it is not published.`,
       { hint: 'Check the disk of destination.publish. The copy of before stays in place.' },
     );
@@ -135,7 +135,7 @@ export class Publisher {
 
   async #translated(error: unknown): Promise<unknown> {
     if (error instanceof FeedSyncError || systemCode(error) === null) return error;
-    return new StorageError(`No copy can be published at ${this.#options.target}: ${systemReason(error)}.`, {
+    return new CopyError(`No copy can be published at ${this.#options.target}: ${systemReason(error)}.`, {
       hint: 'Check its folder and the space on its disk. The copy of before stays in place.',
       cause: error,
     });

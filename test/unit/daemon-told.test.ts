@@ -1,0 +1,161 @@
+/** What the daemon tells of trouble and of holds, on every way that they take: once when it begins, louder, once when it is over. */
+
+import { describe, expect, it } from 'vitest';
+import { openCheckpointBeside } from '../../src/checkpoint/sqlite/open.ts';
+import { BusyError, DataError, ServiceUnavailableError, StorageError } from '../../src/model/errors.ts';
+import { NOON_CLOCK } from '../support/checkpoint-files.ts';
+import { smallDaemon } from '../support/small-daemon.ts';
+import {
+  calm,
+  oneSubscription,
+  publish,
+  publishWithSnapshot,
+  throwAt,
+  type World,
+} from '../support/small-world.ts';
+import { refusal } from '../support/sync-values.ts';
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+const STEP_MS = MINUTE_MS;
+
+async function followed(...datasetIds: string[]) {
+  const world = await oneSubscription(...datasetIds);
+  const daemon = smallDaemon(world);
+  await daemon.pass(SECOND_MS);
+  calm(world);
+  world.logged.length = 0;
+  return { world, ...daemon };
+}
+
+/** What was told of trouble: level, what is in trouble, message. */
+function troublesOf(world: World): readonly (readonly unknown[])[] {
+  return world.logged
+    .filter(([, { of }]) => of !== undefined)
+    .map(([level, { of }, message]) => [level, of, message]);
+}
+
+const BEGAN = 'Trouble; it is tried again.';
+const LASTS = 'The trouble goes on.';
+const OVER = 'The trouble is over.';
+const OUT_OF_REACH = new ServiceUnavailableError('It cannot be reached.', { hint: 'Look at the network.' });
+
+describe('trouble is told once, louder as it lasts, and once when it is over', () => {
+  it.each<[string, { readonly call: RegExp; readonly error: Error; readonly of: string }]>([
+    ['of the list of subscriptions', { call: /^subscriptions/, error: OUT_OF_REACH, of: 'service' }],
+    ['of a log', { call: /^events/, error: OUT_OF_REACH, of: 'subscription sub_1' }],
+    ['of a dataset', { call: /^versions/, error: OUT_OF_REACH, of: 'dataset parcels' }],
+    ['of a mirror that is held', { call: /^commit$/, error: new BusyError('A reader has it.'), of: 'run' }],
+    ['of the checkpoint', { call: /^holds$/, error: new StorageError('It cannot be read.'), of: 'loop' }],
+  ])('%s', async (_, { call, error, of }) => {
+    const { world, daemon, pass } = await followed('parcels');
+    publish(world, 'parcels');
+    throwAt(world, call, error);
+    await pass(100 * MINUTE_MS, STEP_MS);
+    calm(world);
+    await pass(70 * MINUTE_MS, STEP_MS);
+    const levels = troublesOf(world)
+      .filter(([, about]) => about === of)
+      .map(([level, , message]) => [level, message]);
+    expect(levels).toEqual([
+      [error instanceof StorageError ? 'warn' : 'info', BEGAN],
+      ...(error instanceof StorageError ? [] : [['warn', LASTS]]),
+      ['error', LASTS],
+      ['warn', OVER],
+    ]);
+    expect(troublesOf(world).filter(([, about]) => about !== of)).toEqual([]);
+    expect(daemon.state().troubles).toEqual([]);
+  });
+
+  it('with what happened, why, and what to do', async () => {
+    const { world, pass } = await followed('parcels');
+    throwAt(world, /^events/, OUT_OF_REACH);
+    await pass(2 * MINUTE_MS);
+    expect(world.logged.filter(([, , message]) => message === BEGAN)).toEqual([
+      [
+        'info',
+        {
+          of: 'subscription sub_1',
+          error: 'ServiceUnavailableError',
+          why: 'It cannot be reached.',
+          hint: 'Look at the network.',
+        },
+        BEGAN,
+      ],
+    ]);
+  });
+
+  it('and a bug at once as an error, with the stack that helps', async () => {
+    const { world, pass } = await followed('parcels');
+    publish(world, 'parcels');
+    throwAt(world, /^versions/, new TypeError('x is not a function'));
+    await pass(60 * MINUTE_MS, STEP_MS);
+    const told = world.logged.filter(([level]) => level === 'error');
+    expect(told).toMatchObject([['error', { of: 'dataset parcels', stack: expect.any(String) }, BEGAN]]);
+  });
+
+  it('but of what is held in the end it is told that it is held, and no more of trouble', async () => {
+    const { world, daemon, pass } = await followed('parcels');
+    publish(world, 'parcels');
+    throwAt(world, /^versions/, OUT_OF_REACH);
+    await pass(2 * MINUTE_MS, STEP_MS);
+    throwAt(world, /^versions/, refusal({ kind: 'dataset', datasetId: 'parcels' }));
+    await pass(60 * MINUTE_MS, STEP_MS);
+    expect(troublesOf(world)).toEqual([
+      ['info', 'dataset parcels', BEGAN],
+      ['warn', 'dataset parcels', 'Held: a person has to act. See feed-sync status.'],
+    ]);
+    expect(daemon.glance()).toMatchObject({ troubles: [], holds: 1, waiting: 0 });
+  });
+
+  it('of data that is bad, over with other data', async () => {
+    const { world, pass } = await followed('parcels');
+    publishWithSnapshot(world, 'parcels', { resyncRequired: true });
+    throwAt(world, /^commit$/, new DataError('The file has 9 rows and should have 10.'));
+    await pass(3 * MINUTE_MS, STEP_MS);
+    calm(world);
+    publishWithSnapshot(world, 'parcels', { resyncRequired: true });
+    await pass(3 * MINUTE_MS, STEP_MS);
+    expect(troublesOf(world).map(([, of, message]) => [of, message])).toEqual([
+      ['dataset parcels', BEGAN],
+      ['dataset parcels', OVER],
+    ]);
+  });
+});
+
+describe('a hold', () => {
+  it('is told once with the words of the service and its links, and once when it is lifted', async () => {
+    const { world, daemon, pass } = await followed('parcels', 'permits');
+    publish(world, 'parcels');
+    throwAt(world, /^versions parcels/, refusal({ kind: 'dataset', datasetId: 'parcels' }));
+    await pass(2 * MINUTE_MS, STEP_MS);
+    publish(world, 'parcels');
+    await pass(50 * MINUTE_MS, STEP_MS);
+    const { message, links } = refusal({ kind: 'dataset', datasetId: 'parcels' }).refusal;
+    expect(links.size).toBeGreaterThan(0);
+    const told = world.logged.filter(([level]) => level !== 'debug');
+    expect(told).toMatchObject([
+      [
+        'warn',
+        { of: 'dataset parcels', why: message, links: Object.fromEntries(links) },
+        expect.stringMatching(/^Held: /),
+      ],
+    ]);
+    expect(daemon.state().holds).toHaveLength(1);
+    calm(world);
+    world.logged.length = 0;
+    lift(world);
+    await pass(MINUTE_MS, STEP_MS);
+    expect(world.logged.filter(([level]) => level !== 'debug').map(([, , line]) => line)).toEqual([
+      'Held no more.',
+      'Applied changes.',
+    ]);
+  });
+});
+
+/** As `feed-sync resume` does, beside the daemon. */
+function lift(world: World): void {
+  const checkpoint = openCheckpointBeside({ path: world.checkpointPath, uid: 1000, clock: NOON_CLOCK });
+  checkpoint?.lift({ kind: 'dataset', datasetId: 'parcels' });
+  checkpoint?.close();
+}

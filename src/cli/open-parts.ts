@@ -27,6 +27,8 @@ export interface OpenOptions {
   readonly command: string;
   /** Interrupts the mirror when aborted. */
   readonly signal: AbortSignal;
+  /** How long the mirror is left to readers between two windows that write; no time by default. */
+  readonly leftFreeMs?: number;
   /** Where the client of the service tells what it does; `log` by default. */
   readonly feedLog?: Log;
   /** Told of every exchange with the service; nobody by default. */
@@ -70,6 +72,7 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
     dataDirectory,
     ...configuration.duckdb,
     lockWaitMs: configuration.lock.waitMs,
+    leftFreeMs: options.leftFreeMs ?? 0,
     uid: identity.uid,
     signal,
     publish: publishOptions(configuration, choices),

@@ -26,6 +26,9 @@ import { tellError, tellHold } from './person.ts';
 import { serveStatus } from './run-server.ts';
 import { write } from './terminal.ts';
 
+/** A reader of the mirror that tries again every 10 ms gets in between two windows, also where the machine is busy. */
+const LEFT_FREE_MS = 50;
+
 /** Reads the configuration as it is by now. @throws ConfigurationError */
 type Configure = () => Configuration;
 
@@ -185,6 +188,7 @@ class Runner {
       log,
       progress: this.#work,
       command: 'run',
+      leftFreeMs: LEFT_FREE_MS,
       signal: ending.signal,
       // Trouble with the service is told by the daemon: once, and when it is over.
       feedLog: turnedDown(log),

@@ -14,10 +14,12 @@ import { mirrorFailure } from './failures.ts';
 import { MIRROR } from './mirror-schema.ts';
 import { fileState, setAside } from './quarantine.ts';
 import { identifier, text } from './quoting.ts';
-import { type WaitOptions, waitForFile } from './wait-for-file.ts';
+import { interrupted, type WaitOptions, waitForFile } from './wait-for-file.ts';
 
 export interface WindowOptions extends WaitOptions {
   readonly engine: Engine;
+  /** After a window that writes, the file is left to readers for so long before the next one; at once by default. */
+  readonly leftFreeMs?: number;
   /** For messages: the numeric id of the user. */
   readonly uid?: number | null;
   readonly log: Log;
@@ -57,6 +59,8 @@ export interface WriteWindow {
 export class AttachWindow {
   readonly #options: WindowOptions;
   readonly #engine: Engine;
+  /** When the last window that writes ended, on the monotonic clock. */
+  #freeSinceMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: WindowOptions) {
     this.#options = options;
@@ -102,6 +106,7 @@ export class AttachWindow {
       committed = true;
       return result;
     };
+    await this.#leaveToReaders();
     await this.#attach('write');
     try {
       try {
@@ -111,7 +116,18 @@ export class AttachWindow {
       }
     } finally {
       await this.#detach();
+      this.#freeSinceMs = this.#options.clock.monotonicMs();
     }
+  }
+
+  /** Windows that follow each other without a pause would keep a reader out who tries again at times. */
+  async #leaveToReaders(): Promise<void> {
+    const { clock, leftFreeMs = 0, path, signal } = this.#options;
+    const restMs = this.#freeSinceMs + leftFreeMs - clock.monotonicMs();
+    if (restMs <= 0) return;
+    await clock.sleep(restMs, signal).catch((cause: unknown) => {
+      throw interrupted(path, cause);
+    });
   }
 
   async #transaction<T>(body: (engine: Engine) => Promise<T>): Promise<T> {

@@ -36,6 +36,8 @@ export interface MirrorOptions {
   readonly threads: number;
   /** How long a window waits for whoever else has the file open. */
   readonly lockWaitMs: number;
+  /** How long the file is left to readers between two windows that write; no time by default. */
+  readonly leftFreeMs?: number;
   /** For messages: the numeric id of the user. */
   readonly uid?: number | null;
   readonly clock: Clock;
@@ -59,10 +61,11 @@ export async function openMirror(options: MirrorOptions): Promise<Destination & 
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   };
   const { publish = null } = options;
+  const place = { path, uid: options.uid ?? null };
   const copy =
     publish === null
       ? null
-      : { ...engineOptions, ...publish, target: await publishTarget(publish, path, engineOptions) };
+      : { ...engineOptions, ...publish, target: await publishTarget(publish, place, engineOptions) };
   const engine = await Engine.open(engineOptions);
   const examiner = await Engine.open({
     ...engineOptions,

@@ -41,6 +41,6 @@ export async function waitForFile<T>(options: WaitOptions, attempt: () => Promis
   }
 }
 
-function interrupted(path: string, cause: unknown): InterruptedError {
+export function interrupted(path: string, cause: unknown): InterruptedError {
   return new InterruptedError(`The wait for the mirror ${path} was interrupted.`, { cause });
 }

@@ -225,7 +225,7 @@ describe('a place that is not for a copy is refused at the start', () => {
     await duckdb(`ATTACH '${folder.path}/mirror.duckdb' AS m`, 'CREATE TABLE m.t (i INTEGER)');
     const path = await place(folder.path);
     const keptPaths = ['staging', 'checkpoint.sqlite'].map((name) => join(folder.path, name));
-    const opening = mirrorIn(folder.path, { publish: { path, keptPaths, reserveBytes: 0 } });
+    const opening = mirrorIn(folder.path, { uid: 1_000, publish: { path, keptPaths, reserveBytes: 0 } });
     return opening.then(
       () => Promise.reject(new Error('it should have been refused')),
       (error: Error) => error,
@@ -285,6 +285,7 @@ describe('a place that is not for a copy is refused at the start', () => {
     expect(error).toBeInstanceOf(CopyError);
     expect(error.message).toMatch(/^No copy can be published at /);
     expect(error.message).toContain(message);
+    expect((error as CopyError).hint).toContain('for the user with id 1000,');
   });
 });
 

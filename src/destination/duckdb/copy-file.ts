@@ -9,6 +9,8 @@ import { CopyError } from '../../model/errors.ts';
 
 /** Read and written at once. */
 const CHUNK_BYTES = 4_000_000;
+/** Written to the disk at once, so that the end, which cannot be interrupted, is not long. */
+const MAX_UNSYNCED_BYTES = 256_000_000;
 
 export interface CopyOptions {
   readonly from: string;
@@ -43,12 +45,18 @@ async function copyContent(
   { onCopied, signal }: CopyOptions,
 ): Promise<void> {
   const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+  let unsyncedBytes = 0;
   for (let position = 0; ; ) {
     signal?.throwIfAborted();
     const { bytesRead } = await source.read(chunk, 0, chunk.length, position);
     if (bytesRead === 0) return;
     await target.writeFile(chunk.subarray(0, bytesRead));
     position += bytesRead;
+    unsyncedBytes += bytesRead;
+    if (unsyncedBytes >= MAX_UNSYNCED_BYTES) {
+      await target.datasync();
+      unsyncedBytes = 0;
+    }
     onCopied();
   }
 }

@@ -9,6 +9,7 @@ import { makeDirectory } from '../../lib/files.ts';
 import { systemCode, systemReason } from '../../lib/system-code.ts';
 import { ConfigurationError, CopyError } from '../../model/errors.ts';
 import { booksAt, type LookingOptions } from './copy-books.ts';
+import type { MirrorPlace } from './failures.ts';
 import { withoutLinks } from './mirror-path.ts';
 import { fileState } from './quarantine.ts';
 
@@ -23,17 +24,19 @@ export interface PublishOptions {
 }
 
 /**
- * The path of the copy without links, `mirrorPath` is that of the mirror; its folder is made where it is missing.
+ * The path of the copy without links, as that of the mirror is; its folder is made where it is missing.
  * @throws ConfigurationError where something else is there, CopyError where nothing can be written there.
  */
 export async function publishTarget(
   { path, keptPaths }: PublishOptions,
-  mirrorPath: string,
+  { path: mirrorPath, uid = null }: MirrorPlace,
   looking: LookingOptions,
 ): Promise<string> {
+  const usable = <T>(effect: () => Promise<T>): Promise<T> =>
+    effect().catch((cause: unknown) => refuse(path, uid, cause));
   // DuckDB takes what follows for the query of an address, and opens another file.
   if (path.includes('?')) throw wrong(path, 'has a question mark in it', 'a path without one');
-  const target = await usable(path, async () => {
+  const target = await usable(async () => {
     await makeDirectory('destination.make-publish-directory', dirname(resolve(path)));
     const real = await withoutLinks(resolve(path));
     await access(dirname(real), constants.W_OK | constants.X_OK);
@@ -46,13 +49,13 @@ export async function publishTarget(
     if (target === real || target.startsWith(`${real}${sep}`))
       throw wrong(path, `is ${kept} or in it, which feed-sync needs for itself`, 'another folder');
   }
+  if (await usable(() => isFolder(target))) throw wrong(path, 'is a folder', 'a file in it');
   await refuseOthers(path, target, looking);
   return target;
 }
 
 /** A copy that is damaged, or that somebody writes, is replaced like any other. */
 async function refuseOthers(path: string, target: string, looking: LookingOptions): Promise<void> {
-  if (await usable(path, () => isFolder(target))) throw wrong(path, 'is a folder', 'a file in it');
   const isOther = (await fileState(target)) === 'other' || (await booksAt(target, looking)) === 'foreign';
   if (isOther)
     throw wrong(
@@ -81,15 +84,11 @@ async function statOrNull(path: string) {
   }
 }
 
-async function usable<T>(path: string, effect: () => Promise<T>): Promise<T> {
-  try {
-    return await effect();
-  } catch (cause) {
-    throw new CopyError(`No copy can be published at ${path}: ${systemReason(cause)}.`, {
-      hint: `Make its folder writable for this user, or set ${SETTING} to another place.`,
-      cause,
-    });
-  }
+function refuse(path: string, uid: number | null, cause: unknown): never {
+  throw new CopyError(`No copy can be published at ${path}: ${systemReason(cause)}.`, {
+    hint: `Make its folder writable for the user with id ${uid ?? 'unknown'}, or set ${SETTING} to another place.`,
+    cause,
+  });
 }
 
 function wrong(path: string, trouble: string, instead: string): ConfigurationError {

@@ -25,6 +25,7 @@ const SEEN: readonly string[] = [
   'person: resumes',
   'person: forgets a subscription',
   'person: agrees to retirements',
+  'followed by a daemon',
 ];
 
 export const names: readonly string[] = [...steps.map(({ name }) => name), ...choices, ...SEEN];

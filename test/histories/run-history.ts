@@ -3,6 +3,7 @@
 import { randomFrom } from '../../fixtures/source/random.ts';
 import { expectCalm, expectIdle } from './calm.ts';
 import { catchUp } from './catch-up.ts';
+import { followOn } from './daemon.ts';
 import { differencesFromSomeVersions } from './rules.ts';
 import { choicesIn, describeSettings } from './settings.ts';
 import type { Step } from './step.ts';
@@ -13,6 +14,8 @@ import { World } from './world.ts';
 export const FEWEST_STEPS = 10;
 const MOST_STEPS = 11;
 const SHARE_OF_CATCH_UPS = 0.15;
+/** By a daemon, a few minutes each; a seed of their own leaves the rest of a history as it is. */
+const SHARE_OF_FOLLOWS = 0.05;
 const SHARE_OF_CALM = 0.02;
 const SHARE_OF_IDLE_ENDS = 0.3;
 const SHARE_OF_LOOKS = 0.04;
@@ -50,6 +53,7 @@ async function play(world: World): Promise<void> {
     world.told[line] += `: ${await step.act(world)}`;
     world.tally.add(step.name);
     if (course.chance(SHARE_OF_CATCH_UPS)) await catchUp(world);
+    if (randomFrom(world.seed, 4, number).chance(SHARE_OF_FOLLOWS)) await followOn(world);
     if (course.chance(SHARE_OF_LOOKS)) await expectPublished(world);
     if (course.chance(SHARE_OF_CALM)) await expectCalm(world);
   }

@@ -171,7 +171,7 @@ describe('a daemon ends', () => {
     expect(await installed.run('run')).toMatchObject({ exitCode: 78 });
   });
 
-  it('in order while a download is under way, and goes on with it', async () => {
+  it('F12 in order while a download is under way, and goes on with it', async () => {
     const { feed, datasetIds } = await countyFeed();
     feed.faults.add({ match: { operation: 'file' }, act: { kind: 'drip', bytes: 10, everyMs: 100 } });
     const installed = await program({ feed, environment: QUICKLY });

@@ -18,6 +18,8 @@ const ENDED_BY_SIGNAL = 128;
 const SAME_REQUEST_MS = 250;
 const SIGNALS = { SIGINT: 2, SIGTERM: 15 } as const;
 
+const ERASE_BELOW = '\r\u001b[J';
+
 const { version: nodeVersion } = process;
 // What a feed holds may be private. The databases make their own files, and would make them for all to read.
 process.umask(OWNER_ALONE);
@@ -102,6 +104,8 @@ function stopSignal(): AbortSignal {
  * the process becomes another one, which has none and ends with the code.
  */
 function endAtOnce(code: number): never {
+  // What was drawn below the cursor is not left to whoever writes there next.
+  if (screenHeight() !== null) process.stderr.write(ERASE_BELOW);
   process.execve?.(process.execPath, [process.execPath, '--eval', `process.exit(${code})`], {});
   return process.exit(code);
 }

@@ -30,7 +30,7 @@ it('publishes what was committed, then tells the command, and neither where noth
   const first = await run('once');
   expect(first.exitCode, first.stderr).toBe(0);
   expect(first.stdout).toMatch(
-    /\nPublished a copy at .*\/out\/copy\.duckdb: [\d.]+ MB\.\nThe command after commits was told of 1 commit\.\n$/,
+    /\nPublished a copy at .*\/out\/copy\.duckdb: [\d.]+ MB(?:, as a clone)?\.\nThe command after commits was told of 1 commit\.\n$/,
   );
   const at = statSync(copy).mtimeMs;
   const second = await run('once');

@@ -61,9 +61,9 @@ describe('once', () => {
   it('killed before and after every step: a whole copy serves, and every commit is told', async () => {
     const { installed, copy, noted, copyDifferences, publish, feed, datasetOf } = await installation();
     const table = datasetOf('zoning').replaceAll('-', '_');
-    await once(installed);
-    const steps = await stepsOfOutlet();
-    expect(steps.length).toBeGreaterThanOrEqual(7);
+    const isClone = (await once(installed)).stdout.includes('as a clone');
+    const steps = (await stepsOfOutlet()).filter((step) => !isClone || !/-(?:open|copy)$/.test(step));
+    expect(steps.length).toBeGreaterThanOrEqual(6);
     const NODE_OPTIONS = `--import ${scriptPath('killed-at-child.ts')}`;
     for (const moment of steps.flatMap((step) => [`before ${step}`, `after ${step}`])) {
       publish();

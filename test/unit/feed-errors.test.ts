@@ -332,7 +332,7 @@ describe('what is particular', () => {
         operation: 'read events',
         place: 'https://feed.example/v1/subscriptions/sub_1/events',
         status: 200,
-        ms: 0,
+        durationMs: 0,
         message: 'Asked the service.',
       },
     ]);

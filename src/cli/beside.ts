@@ -1,6 +1,11 @@
-/** What a person asks for is written to the checkpoint, also while an instance runs: it acts on it at its next catch-up. */
+/**
+ * What a person asks for is written to the checkpoint, also while an instance runs: `run` acts on it within a second, and
+ * where none runs the next catch-up does.
+ */
 
+import { join } from 'node:path';
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
+import { readInstanceLock } from '../checkpoint/instance-lock.ts';
 import { openCheckpointBeside } from '../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import { UsageError } from '../model/errors.ts';
@@ -27,4 +32,14 @@ export function usingCheckpoint<T>(
   } finally {
     checkpoint.close();
   }
+}
+
+/** A line on who does at once what was asked for; none where nobody follows here. */
+export function doneAtOnce(
+  { dataDirectory }: LocalConfiguration,
+  { identity: { uid } }: Context,
+): readonly string[] {
+  const { held, holder } = readInstanceLock({ path: join(dataDirectory, 'lock.sqlite'), uid });
+  if (!held || holder?.command !== 'run') return [];
+  return [`feed-sync run is at work here (process ${holder.pid}): it begins within a second.`];
 }

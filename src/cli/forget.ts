@@ -9,7 +9,7 @@ import { printable } from '../lib/printable.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Want } from '../model/want.ts';
 import { SUBSCRIPTION_MISSING } from '../sync/missing-subscriptions.ts';
-import { usingCheckpoint } from './beside.ts';
+import { doneAtOnce, usingCheckpoint } from './beside.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
 import { listed } from './person.ts';
@@ -33,7 +33,8 @@ export async function forget(
     });
   }
   const told = usingCheckpoint('to forget', configuration, context, (checkpoint) => giveUp(checkpoint, ids));
-  await write(context.terminal.stdout, `${told}\n`);
+  const lines = [told, ...doneAtOnce(configuration, context)];
+  await write(context.terminal.stdout, `${lines.join('\n')}\n`);
   return EXIT_CODES.caughtUp;
 }
 

@@ -196,13 +196,13 @@ function defineDoctor(program: Command, version: string, context: Context, finis
     );
 }
 
-/** What a person decides. It is written down, and the next catch-up acts on it. */
+/** What a person decides. It is written down; `run` acts on it within a second, else the next catch-up does. */
 function definePersonCommands(program: Command, context: Context, finish: Finish): void {
   const configured = (): LocalConfiguration =>
     loadLocalConfiguration(loadInput(program, context)).configuration;
   program
     .command('resync')
-    .description('load the snapshots of datasets again at the next catch-up')
+    .description('load the snapshots of datasets again')
     .argument('[dataset...]', 'ids of datasets')
     .option('--all', 'every dataset that a subscription holds')
     .action(async (datasetIds: readonly string[], { all = false }: { all?: boolean }) =>

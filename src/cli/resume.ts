@@ -7,7 +7,7 @@
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import { type RefusalScope, UsageError } from '../model/errors.ts';
-import { usingCheckpoint } from './beside.ts';
+import { doneAtOnce, usingCheckpoint } from './beside.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
 import { seeMirror, tablesOf } from './mirror-seen.ts';
@@ -35,7 +35,9 @@ export async function resume(
   );
   const toRetire = resumed.approved?.filter((id) => tables === null || tables.has(id)) ?? null;
   const told = tellResumed({ ...resumed, approved: toRetire });
-  if (told !== null) await write(context.terminal.stdout, `${told}\n`);
+  const isAnyDone = resumed.lifted.length + resumed.retried.length + (toRetire?.length ?? 0) > 0;
+  const lines = [...(told === null ? [] : [told]), ...(isAnyDone ? doneAtOnce(configuration, context) : [])];
+  if (lines.length > 0) await write(context.terminal.stdout, `${lines.join('\n')}\n`);
   if (resumed.notHeld.length === 0) return EXIT_CODES.caughtUp;
   throw new UsageError(`Neither held nor failed: ${resumed.notHeld.map(tellScope).join(', ')}.`, {
     hint: 'feed-sync status lists what is held and what failed.',

@@ -5,7 +5,7 @@ import type { LocalConfiguration } from '../configuration/configuration.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Want } from '../model/want.ts';
 import { isChosenDataset } from '../sync/selection.ts';
-import { usingCheckpoint } from './beside.ts';
+import { doneAtOnce, usingCheckpoint } from './beside.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
 import { listed, tellScope } from './person.ts';
@@ -32,7 +32,7 @@ export async function resync(
   const { include, exclude } = configuration.datasets;
   const isChosen = (datasetId: string): boolean => isChosenDataset(datasetId, include, exclude);
   const told = usingCheckpoint('to load again', configuration, context, (checkpoint) =>
-    ask(checkpoint, options, isChosen),
+    ask(checkpoint, options, isChosen, doneAtOnce(configuration, context)),
   );
   await write(context.terminal.stdout, `${told}\n`);
   return EXIT_CODES.caughtUp;
@@ -42,6 +42,7 @@ function ask(
   checkpoint: Checkpoint,
   { datasetIds, all }: ResyncOptions,
   isChosen: (datasetId: string) => boolean,
+  atOnce: readonly string[],
 ): string {
   const wants = checkpoint.wants();
   const held = [...wants.values()]
@@ -61,6 +62,7 @@ function ask(
   return [
     `Loaded again from the snapshot at the next catch-up: ${listed(asked)}.`,
     ...inTheWay.map(({ refusal }) => `But ${tellScope(refusal.scope)} is held: see feed-sync status.`),
+    ...atOnce,
   ].join('\n');
 }
 

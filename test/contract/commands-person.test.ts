@@ -13,14 +13,17 @@ import { commit, failureOf, holdOf, NOON, openAt } from '../support/checkpoint-f
 import { type Program, program } from '../support/program.ts';
 
 /** An installation in which an instance runs, as far as its checkpoint and its lock are concerned, and its checkpoint. */
-async function installedWith(fill: (checkpoint: Checkpoint) => void): Promise<[Program, Checkpoint]> {
+async function installedWith(
+  fill: (checkpoint: Checkpoint) => void,
+  command: 'once' | 'run' = 'once',
+): Promise<[Program, Checkpoint]> {
   const installed = await program();
   const checkpoint = await openAt(installed.checkpointPath);
   fill(checkpoint);
   const lock = await acquireInstanceLock({
     path: join(installed.dataDirectory, 'lock.sqlite'),
     uid: null,
-    holder: { pid: process.pid, host: 'here', startedAt: NOON, command: 'once' },
+    holder: { pid: process.pid, host: 'here', startedAt: NOON, command },
   });
   onTestFinished(() => lock.release());
   return [installed, checkpoint];
@@ -100,6 +103,22 @@ describe('resync', () => {
         '→ Nothing was asked for. feed-sync status lists the datasets.\n',
     );
     expect(owed(checkpoint)).toEqual([]);
+  });
+});
+
+it.for([
+  [['resync', 'parcels'], 'Loaded again from the snapshot at the next catch-up: parcels.'],
+  [['resume', '--workspace'], 'Lifted the hold of this API key. The next catch-up asks the service again.'],
+  [['forget', '--subscription', 'sub_2'], 'Forgotten: subscription sub_2.\nNo dataset was held by it.'],
+] as const)('%s beside run says that it is done at once', async ([words, says]) => {
+  const [installed] = await installedWith((filled) => {
+    holding(filled, 'sub_1', 'parcels');
+    missing(filled, 'sub_2');
+    if (words[0] === 'resume') filled.hold(holdOf({ kind: 'workspace' }));
+  }, 'run');
+  expect(await installed.run(...words)).toMatchObject({
+    exitCode: 0,
+    stdout: `${says}\nfeed-sync run is at work here (process ${process.pid}): it begins within a second.\n`,
   });
 });
 

@@ -62,8 +62,9 @@ export class LastingDaemon {
     );
   }
 
+  /** Lines whose message begins so. */
   count(message: string): number {
-    return this.lines().filter(({ msg }) => msg === message).length;
+    return this.lines().filter(({ msg }) => msg.startsWith(message)).length;
   }
 
   /** Resolves when it has been logged so many times. */

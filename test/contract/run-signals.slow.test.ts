@@ -1,0 +1,101 @@
+/** Signals and exit codes of `feed-sync run` as a process, beside those of run.slow.test.ts. */
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it, vi } from 'vitest';
+import { scriptPath } from '../support/child.ts';
+import { countyFeed } from '../support/county-feed.ts';
+import { expectMirrored, once } from '../support/expect-mirrored.ts';
+import { LastingDaemon, PATIENCE } from '../support/lasting-daemon.ts';
+import { program } from '../support/program.ts';
+import { ask } from '../support/status-server.ts';
+
+const QUICKLY = { FEED_SYNC_POLL_EVERY: '1s', FEED_SYNC_DISK_RESERVE: '0MB' };
+/** Signals that come closer together may be one that arrived twice. */
+const APART_MS = 300;
+
+describe('a second signal', () => {
+  it.for([
+    ['SIGTERM', 143],
+    ['SIGINT', 130],
+  ] as const)('%s ends the process at once, whatever is under way', async ([signal, exitCode]) => {
+    const { feed } = await countyFeed();
+    const stuck = { NODE_OPTIONS: `--import ${scriptPath('stuck-mirror-child.ts')}`, STUCK_FASTER: '1' };
+    const installed = await program({ feed, environment: QUICKLY });
+    const daemon = new LastingDaemon(installed, { ...stuck, STUCK: 'for ever' });
+    await daemon.logged('stuck');
+    const { url } = daemon.lines().find(({ msg }) => msg === 'The status server listens.') ?? {};
+    daemon.signal(signal);
+    await vi.waitFor(
+      async () => expect((await ask(`${String(url)}/healthz`)).text).toContain('draining'),
+      PATIENCE,
+    );
+    await sleep(APART_MS);
+    daemon.signal(signal);
+    expect(await daemon.ended()).toMatchObject({ exitCode, signal: null });
+    expect(daemon.count('Ended in order.')).toBe(0);
+    await once(installed);
+    await expectMirrored(installed, feed);
+  });
+});
+
+describe('SIGHUP', () => {
+  it('has the key read again, which lifts the refusal of the one before', async () => {
+    const { feed, datasetIds, datasetOf, publishNext } = await countyFeed();
+    const keyFile = { FEED_SYNC_BASE_URL: feed.baseUrl, FEED_SYNC_API_KEY_FILE: 'api-key' };
+    const installed = await program({ environment: { ...QUICKLY, ...keyFile } });
+    const keyPath = join(installed.home, 'work', 'api-key');
+    writeFileSync(keyPath, feed.apiKey, { mode: 0o600 });
+    const daemon = new LastingDaemon(installed);
+    await daemon.logged('Loaded a snapshot.', datasetIds.length);
+    feed.keys.get(feed.apiKey).revoked = true;
+    await daemon.logged('Held: a person has to act.');
+    publishNext(datasetOf('permits'));
+    writeFileSync(keyPath, feed.keys.add('canary-key-that-came-after').secret);
+    daemon.signal('SIGHUP');
+    await daemon.logged('Applied changes.');
+    await daemon.stop();
+    await expectMirrored(installed, feed);
+    expect(
+      daemon
+        .lines()
+        .map((line) => JSON.stringify(line))
+        .join(),
+    ).not.toContain('canary-key');
+  });
+});
+
+describe('run ends, without asking the service for anything,', () => {
+  it('with 64 where the command line makes no sense', async () => {
+    const { feed } = await countyFeed();
+    const installed = await program({ feed, environment: QUICKLY });
+    for (const words of [
+      ['run', '--for-ever'],
+      ['run', 'parcels'],
+    ]) {
+      expect(await installed.run(...words)).toMatchObject({ exitCode: 64 });
+    }
+    expect(feed.requests.entries()).toEqual([]);
+  });
+
+  it('with 74 where the data directory cannot be one', async () => {
+    const { feed } = await countyFeed();
+    const installed = await program({ feed, environment: QUICKLY });
+    const taken = join(installed.home, 'work', 'taken');
+    writeFileSync(taken, 'a file');
+    const ended = await installed.runWith({ FEED_SYNC_DATA_DIR: taken }, 'run');
+    expect(ended).toMatchObject({ exitCode: 74 });
+    expect(ended.stderr).toContain(taken);
+    expect(feed.requests.entries()).toEqual([]);
+  });
+
+  it('with 78 where the configuration is wrong', async () => {
+    const { feed } = await countyFeed();
+    const installed = await program({ feed, environment: { ...QUICKLY, FEED_SYNC_POLL_EVERY: 'often' } });
+    const ended = await installed.run('run');
+    expect(ended).toMatchObject({ exitCode: 78 });
+    expect(ended.stderr).toContain('FEED_SYNC_POLL_EVERY');
+    expect(feed.requests.entries()).toEqual([]);
+  });
+});

@@ -6,6 +6,13 @@ import type { Seen } from './table-digest.ts';
 /** What one opening of the mirror showed, by dataset id. */
 export type Sight = Readonly<Record<string, Seen>>;
 
+/** One opening of the mirror. */
+export interface Opening {
+  readonly sight: Sight;
+  /** From the first attempt to the one that got in, by the clock of the machine. */
+  readonly waited: { readonly fromMs: number; readonly toMs: number };
+}
+
 interface Expected {
   readonly isSeen: (sight: Sight) => boolean;
   readonly resolve: () => void;
@@ -19,7 +26,7 @@ export class MirrorReader {
   /** Rejects where the reader ended by itself: something was not as a reader may rely on. */
   readonly ended: Promise<void>;
 
-  constructor(mirrorPath: string, note: (sight: Sight) => void) {
+  constructor(mirrorPath: string, note: (sight: Sight, waited: Opening['waited']) => void) {
     this.#child = startChild('mirror-reader-child.ts', mirrorPath);
     this.ended = this.#read(note);
   }
@@ -41,13 +48,13 @@ export class MirrorReader {
     await this.#child.kill();
   }
 
-  async #read(note: (sight: Sight) => void): Promise<void> {
+  async #read(note: (sight: Sight, waited: Opening['waited']) => void): Promise<void> {
     try {
       for (;;) {
         const line = await this.#child.nextLine();
-        const sight: Sight = JSON.parse(line);
-        this.#distinct.add(line);
-        note(sight);
+        const { sight, waited }: Opening = JSON.parse(line);
+        this.#distinct.add(JSON.stringify(sight));
+        note(sight, waited);
         const seen = this.#expected.filter(({ isSeen }) => isSeen(sight));
         this.#expected = this.#expected.filter((expected) => !seen.includes(expected));
         for (const { resolve } of seen) resolve();

@@ -1,0 +1,22 @@
+/**
+ * Imported into the program before it starts (`--import`): prints a line to standard error for each time it has had the
+ * mirror open for writing, from when to when, by the clock of the machine.
+ */
+
+import process from 'node:process';
+import { DuckDBConnection } from '@duckdb/node-api';
+
+const { run } = DuckDBConnection.prototype;
+let sinceMs: number | null = null;
+
+DuckDBConnection.prototype.run = async function (this: DuckDBConnection, sql, ...rest) {
+  const isAttaching = sql.startsWith('ATTACH') && !sql.endsWith('(READ_ONLY)');
+  const fromMs = Date.now();
+  const result = await run.call(this, sql, ...rest);
+  if (isAttaching) sinceMs = fromMs;
+  if (sql.startsWith('DETACH') && sinceMs !== null) {
+    process.stderr.write(`${JSON.stringify({ msg: 'window', fromMs: sinceMs, toMs: Date.now() })}\n`);
+    sinceMs = null;
+  }
+  return result;
+};

@@ -23,6 +23,8 @@ export type Route =
       readonly cost: number;
     };
 
+export type RouteByLoad = Route & { readonly kind: 'load' };
+
 /** Null where the changes do not lead on. */
 export function routeByChanges(held: HeldDataset, walked: Walk): Route | null {
   const { path } = walked;
@@ -30,11 +32,7 @@ export function routeByChanges(held: HeldDataset, walked: Walk): Route | null {
   return { kind: 'changes', reach: reachOf(held, walked), cost: changesCost(path) };
 }
 
-export function routeByLoad(
-  offer: Offer,
-  held: HeldDataset | null,
-  terrain: Terrain,
-): Route & { kind: 'load' } {
+export function routeByLoad(offer: Offer, held: HeldDataset | null, terrain: Terrain): RouteByLoad {
   const { entry } = offer;
   const { version } = entry;
   const schema = findSchemaOfSnapshot(entry, terrain.history);
@@ -65,8 +63,8 @@ export function isSurelyBest(
 }
 
 /** Where two are as good, the earlier one. Null where there is none. */
-export function bestRoute(routes: readonly Route[]): Route | null {
-  return routes.reduce<Route | null>((best, route) => {
+export function bestRoute<Of extends Route>(routes: readonly Of[]): Of | null {
+  return routes.reduce<Of | null>((best, route) => {
     if (best === null || route.reach > best.reach) return route;
     return route.reach === best.reach && route.cost < best.cost ? route : best;
   }, null);

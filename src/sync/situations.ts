@@ -6,12 +6,20 @@
  */
 
 import { present } from '../lib/assert.ts';
+import type { Version } from '../model/version.ts';
 import type { FailedBefore } from './content.ts';
 import type { History } from './history.ts';
 import { type Need, needOf, pendingReloads } from './need.ts';
 import { answeringOffers, askedOffers, reloadsSatisfiedBy } from './offer-rules.ts';
 import type { Offer, Plan, PlanInput } from './plan.ts';
-import { bestRoute, isSurelyBest, type Route, routeByChanges, routeByLoad } from './routes.ts';
+import {
+  bestRoute,
+  isSurelyBest,
+  type Route,
+  type RouteByLoad,
+  routeByChanges,
+  routeByLoad,
+} from './routes.ts';
 import { schemaNamed, schemaOfSnapshot, schemaVersionAt } from './schemas.ts';
 import { cutToLimits, type Terrain, type Walk, walk } from './walk.ts';
 
@@ -33,7 +41,7 @@ export interface SituationsAtWork {
   'offer-failed-before': null;
   /** Changes are the best way on. */
   'changes-lead-on': Step<'apply'>;
-  /** Changes are the best way on, and those of a version on it failed before. */
+  /** Changes are the best way on, those of a version on it failed before, and no snapshot of a later one is offered. */
   'changes-failed-before': null;
   /** The table is at the end of the list of versions, more was announced, and no manifest offers it. */
   'list-lags': null;
@@ -58,7 +66,8 @@ export function situationAtWork(input: PlanInput, failedBefore: FailedBefore): S
   }
   if (history === null || need === 'look') return unread;
   const found = survey(need, offered, history);
-  if (offers === null && !isSurelyBest(found.byChanges, found.walked, input.held)) {
+  const isLedByChanges = isSurelyBest(found.byChanges, found.walked, input.held);
+  if (offers === null && (!isLedByChanges || badOnTheWay(found, failedBefore) !== null)) {
     return { kind: 'offers-unread', data: null };
   }
   return situationBehind(need, found, failedBefore);
@@ -98,7 +107,7 @@ interface Survey {
   /** Along the changes, from the table on. Null: only a snapshot helps. */
   readonly walked: Walk | null;
   readonly byChanges: Route | null;
-  readonly byLoads: readonly (Route & { kind: 'load' })[];
+  readonly byLoads: readonly RouteByLoad[];
 }
 
 function survey(need: Behind, input: Offered, history: History): Survey {
@@ -120,11 +129,10 @@ function situationBehind(need: Behind, found: Survey, failedBefore: FailedBefore
   const { input, walked, byChanges, byLoads } = found;
   const loads = byLoads.filter(({ schema, offer }) => schema !== null && !failedBefore.snapshot(offer.entry));
   const best = bestRoute([...(byChanges === null ? [] : [byChanges]), ...loads]);
-  if (best?.kind === 'changes') return changesLeadOn(found, failedBefore);
-  if (best?.kind === 'load') {
-    const { offer } = best;
-    const data = { offer, reloads: reloadsSatisfiedBy(offer, input), why: whyLoad(need, best, found) };
-    return { kind: 'offer-answers', data };
+  if (best?.kind === 'load') return offerAnswers(best, whyLoad(need, best, found), input);
+  if (best?.kind === 'changes') {
+    const bad = badOnTheWay(found, failedBefore);
+    return bad === null ? changesLeadOn(found) : aroundBad(bad, loads, input);
   }
   throwViolation(found);
   if (byLoads.length > 0) return { kind: 'offer-failed-before', data: null };
@@ -139,9 +147,24 @@ function throwViolation({ terrain, walked, byLoads }: Survey): void {
   if (walked?.stop?.violation) throw walked.stop.violation;
 }
 
-function changesLeadOn({ input, terrain, walked }: Survey, failedBefore: FailedBefore): SituationAtWork {
+function offerAnswers({ offer }: RouteByLoad, why: string, input: Offered): SituationAtWork {
+  return { kind: 'offer-answers', data: { offer, reloads: reloadsSatisfiedBy(offer, input), why } };
+}
+
+/** The last version whose changes would be applied next and failed before. */
+function badOnTheWay({ walked }: Survey, failedBefore: FailedBefore): Version | null {
+  return cutToLimits(walked?.path ?? []).findLast(failedBefore.changes) ?? null;
+}
+
+/** The snapshot of a later version is other content: it leads around changes that failed. */
+function aroundBad({ version }: Version, loads: readonly RouteByLoad[], input: Offered): SituationAtWork {
+  const around = bestRoute(loads.filter(({ offer: { entry } }) => entry.version > version));
+  if (around === null) return { kind: 'changes-failed-before', data: null };
+  return offerAnswers(around, `the changes of version ${version} cannot be mirrored`, input);
+}
+
+function changesLeadOn({ input, terrain, walked }: Survey): SituationAtWork {
   const versions = cutToLimits(present(walked, 'changes lead along a walk').path);
-  if (versions.some(failedBefore.changes)) return { kind: 'changes-failed-before', data: null };
   const last = present(versions.at(-1), 'a path that leads on has a last version');
   const named = present(last.schemaVersion, 'a version without a schema stops a walk');
   const schema = schemaNamed(named, last, terrain.history);
@@ -149,7 +172,7 @@ function changesLeadOn({ input, terrain, walked }: Survey, failedBefore: FailedB
   return { kind: 'changes-lead-on', data: { versions, schema, addsColumns } };
 }
 
-function whyLoad(need: Behind, { offer: { entry } }: Route & { kind: 'load' }, found: Survey): string {
+function whyLoad(need: Behind, { offer: { entry } }: RouteByLoad, found: Survey): string {
   const { held, want } = found.input;
   switch (need) {
     case 'table':

@@ -261,7 +261,7 @@ describe('bad changes', () => {
 
   it('fail their dataset alone, are not fetched again, and are passed over by a resync', async () => {
     const world = await caughtUp('parcels', 'permits');
-    for (let number = 2; number <= 4; number++) publishWithSnapshot(world, 'parcels');
+    for (let number = 2; number <= 3; number++) publishWithSnapshot(world, 'parcels');
     for (let number = 2; number <= 4; number++) publish(world, 'permits');
     throwAt(world, /^prepare parcels/, bad);
     const result = await world.catchUp();
@@ -278,6 +278,19 @@ describe('bad changes', () => {
     expect(asked(world)).not.toContainEqual(expect.stringMatching(/^changes/));
     world.checkpoint.askResync(['parcels']);
     expect(kinds(await world.catchUp())).toMatchObject({ parcels: 'loaded' });
+    expect(world.checkpoint.failures().size).toBe(0);
+  });
+
+  it('C13 are led around by the snapshot of a later version', async () => {
+    const world = await caughtUp('parcels');
+    for (let number = 2; number <= 3; number++) publishWithSnapshot(world, 'parcels');
+    throwAt(world, /^prepare parcels/, bad);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'failed' });
+    calm(world);
+    publishWithSnapshot(world, 'parcels');
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+    expect(asked(world)).not.toContainEqual(expect.stringMatching(/^changes/));
+    expect(versions(world)).toEqual({ parcels: 4 });
     expect(world.checkpoint.failures().size).toBe(0);
   });
 

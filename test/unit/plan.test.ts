@@ -112,6 +112,18 @@ const OF_A_TABLE = {
   ],
   'changes lead on': [BEHIND, 'apply 6'],
   'changes failed before': [{ ...BEHIND, failure: FAILED_CHANGES }, 'report-failure'],
+  'changes failed before, and the snapshot of the same version is more work': [
+    { ...BEHIND, failure: FAILED_CHANGES, offers: [offer(6)] },
+    'report-failure',
+  ],
+  'changes failed before, and offers unread': [
+    { ...BEHIND, failure: FAILED_CHANGES, offers: null },
+    'read-offers',
+  ],
+  'offer answers, of a later version than that whose changes failed before': [
+    { ...BEHIND, history: history(chain(5, 7)), failure: FAILED_CHANGES, offers: [offer(6), offer(7)] },
+    'load 7',
+  ],
   'list lags': [{ want: want({ atLeastVersion: 6 }), history: history(chain(4, 5)) }, 'wait: list-lags'],
 } satisfies Record<string, readonly [Partial<PlanInput>, string]>;
 
@@ -698,6 +710,9 @@ describe('content that failed', () => {
 describe('changes that failed', () => {
   const failed = failure({ contents: [changesContentOf(version('parcels', 6))] });
   const behind = { held: table(5), want: want(), failure: failed, history: history(chain(5, 7)) };
+  const offered = (rowCount: number): readonly Offer[] => [
+    { ...offer(7), entry: { ...offer(7).entry, rowCount } },
+  ];
 
   it('are not fetched again before their time, nor are those beside them', () => {
     expect(kindOf(behind)).toBe('report-failure');
@@ -705,14 +720,26 @@ describe('changes that failed', () => {
     expect(told(planOf({ ...behind, held: table(6) }))).toBe('apply 7');
   });
 
-  it('give way to a snapshot only where that would be loaded anyway', () => {
-    const offered = (rowCount: number): readonly Offer[] => [
-      { ...offer(7), entry: { ...offer(7).entry, rowCount } },
-    ];
-    expect(kindOf({ ...behind, offers: offered(1_000_000) })).toBe('report-failure');
-    expect(told(planOf({ ...behind, offers: offered(1) }))).toBe('load 7');
+  it('give way to the snapshot of their own version only where that would be loaded anyway', () => {
+    const last = {
+      ...behind,
+      failure: failure({ contents: [changesContentOf(version('parcels', 7, { previousVersion: 6 }))] }),
+    };
+    expect(kindOf({ ...last, offers: offered(1_000_000) })).toBe('report-failure');
+    expect(told(planOf({ ...last, offers: offered(1) }))).toBe('load 7');
     const resync = want({ resyncsAsked: 1 });
-    expect(told(planOf({ ...behind, want: resync, offers: offered(1_000_000) }))).toBe('load 7');
+    expect(told(planOf({ ...last, want: resync, offers: offered(1_000_000) }))).toBe('load 7');
+  });
+
+  it('C13 are led around by the snapshot of a later version, which is other content', () => {
+    expect(planOf({ ...behind, offers: offered(1_000_000) })).toMatchObject({
+      kind: 'load',
+      offer: { entry: { version: 7 } },
+      why: 'the changes of version 6 cannot be mirrored',
+    });
+    const later = offered(1_000_000).map(({ entry }) => contentOf(entry));
+    const both = failure({ contents: [...failed.contents, ...later] });
+    expect(kindOf({ ...behind, failure: both, offers: offered(1_000_000) })).toBe('report-failure');
   });
 });
 

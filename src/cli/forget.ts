@@ -8,7 +8,7 @@ import type { LocalConfiguration } from '../configuration/configuration.ts';
 import { printable } from '../lib/printable.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Want } from '../model/want.ts';
-import { SUBSCRIPTION_MISSING } from '../sync/missing-subscriptions.ts';
+import { SUBSCRIPTION_MISSING } from '../sync/follow/missing-subscriptions.ts';
 import { doneAtOnce, usingCheckpoint } from './beside.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';

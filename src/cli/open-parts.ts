@@ -5,7 +5,7 @@ import { acquireInstanceLock } from '../checkpoint/instance-lock.ts';
 import { openCheckpoint } from '../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../configuration/configuration.ts';
 import { openMirror } from '../destination/duckdb/mirror.ts';
-import type { PublishOptions } from '../destination/duckdb/publish-target.ts';
+import type { PublishOptions } from '../destination/duckdb/publish/publish-target.ts';
 import type { Outlet } from '../destination/outlet.ts';
 import { createFeed } from '../feed/create-feed.ts';
 import type { FeedOptions } from '../feed/options.ts';

@@ -4,7 +4,7 @@ import type { Checkpoint, Hold } from '../checkpoint/checkpoint.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Want } from '../model/want.ts';
-import { isChosenDataset } from '../sync/selection.ts';
+import { isChosenDataset } from '../sync/follow/selection.ts';
 import { doneAtOnce, usingCheckpoint } from './beside.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';

@@ -5,7 +5,7 @@
 
 import type { Log } from '../lib/log.ts';
 import type { FeedEvent, UnreadableEvent } from '../model/event.ts';
-import { type Need, needOf } from '../sync/need.ts';
+import { type Need, needOf } from '../sync/plan/need.ts';
 import type { Extent, Progress } from '../sync/progress.ts';
 import { logCommit, logRetirement, logStep } from '../sync/progress-log.ts';
 import type { Commit, DatasetResult } from '../sync/result.ts';

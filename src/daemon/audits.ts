@@ -8,11 +8,11 @@
 
 import { ConfigurationError } from '../model/errors.ts';
 import type { Subscription } from '../model/subscription.ts';
-import { connect } from '../sync/connect.ts';
-import { follow } from '../sync/follow.ts';
+import { connect } from '../sync/follow/connect.ts';
+import { follow } from '../sync/follow/follow.ts';
 import { type Holds, standingHolds } from '../sync/holds.ts';
 import { isBehind, knownDatasets } from '../sync/known-datasets.ts';
-import type { Known } from '../sync/state.ts';
+import type { Known } from '../sync/plan/state.ts';
 import { Followee } from './followee.ts';
 import type { Reader } from './reader.ts';
 import { ASKING_AGAIN, RetryClock } from './retry-clocks.ts';

@@ -1,6 +1,6 @@
 /** Warns before a position in a log can expire: 30, 14 and 3 days before, each time once. */
 
-import { positionAgeMs, tellOldPosition } from '../sync/position-age.ts';
+import { positionAgeMs, tellOldPosition } from '../sync/follow/position-age.ts';
 import { dueExpiryWarningMs } from './liveness.ts';
 import type { Session } from './session.ts';
 

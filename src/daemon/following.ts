@@ -6,11 +6,11 @@
  * request; nothing is asked of the service for what is held.
  */
 
+import { readLog } from '../sync/follow/read-log.ts';
 import type { Holds } from '../sync/holds.ts';
 import { judgeRetirements } from '../sync/judge-retirements.ts';
 import { isBehind, knownDataset } from '../sync/known-datasets.ts';
-import { readLog } from '../sync/read-log.ts';
-import type { RetirementVerdict } from '../sync/retirement.ts';
+import type { RetirementVerdict } from '../sync/plan/retirement.ts';
 import { Audits, type AuditsOptions } from './audits.ts';
 import type { Followee } from './followee.ts';
 import { Reader } from './reader.ts';

@@ -5,7 +5,7 @@
  * Idle and stalled are told apart by work that is left: idle has none, stalled has and gets nowhere.
  */
 
-import { EVENTS_KEPT_MS } from '../sync/position-age.ts';
+import { EVENTS_KEPT_MS } from '../sync/follow/position-age.ts';
 import type { Standing } from './state.ts';
 
 /** Behind, and nothing has moved for so long: a person should look. */

@@ -8,19 +8,19 @@ import pLimit from 'p-limit';
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import type { Held } from '../destination/destination.ts';
 import type { Subscription } from '../model/subscription.ts';
-import { type Connected, connect } from './connect.ts';
-import { follow } from './follow.ts';
+import { type Connected, connect } from './follow/connect.ts';
+import { follow } from './follow/follow.ts';
+import { warnOfOldPosition } from './follow/position-age.ts';
 import { standingHolds } from './holds.ts';
 import { judgeRetirements } from './judge-retirements.ts';
 import { knownDatasets } from './known-datasets.ts';
 import { bookOfRead } from './offer-book.ts';
 import type { Offers } from './offers.ts';
 import type { Parts } from './parts.ts';
-import { warnOfOldPosition } from './position-age.ts';
 import { type Reconciliation, reconcile } from './reconcile.ts';
 import type { CatchUpResult, DatasetResult } from './result.ts';
 import { type Troubles, watchTroubles } from './trouble.ts';
-import { inEarnest, type MakeWorkshop } from './workshop.ts';
+import { inEarnest, type MakeWorkshop } from './work/workshop.ts';
 
 /** Datasets reconciled side by side: enough to keep downloads going while others are committed. */
 export const DATASETS_AT_ONCE = 32;

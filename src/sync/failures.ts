@@ -2,7 +2,7 @@
 
 import type { Failure } from '../checkpoint/checkpoint.ts';
 import { DataError, FeedSyncError } from '../model/errors.ts';
-import { isStanding } from './content.ts';
+import { isStanding } from './plan/content.ts';
 
 /** The same bad content is not fetched again for a day, unless the service names other content or a person asks. */
 export const SAME_CONTENT_AGAIN_AFTER_MS = 24 * 3_600_000;

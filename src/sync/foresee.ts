@@ -8,12 +8,12 @@ import { present, unreachable } from '../lib/assert.ts';
 import { type ManifestEntry, snapshotDigest } from '../model/manifest.ts';
 import type { Schema } from '../model/schema.ts';
 import type { Version } from '../model/version.ts';
-import type { Ground, Work } from './carry-out.ts';
-import { listedRows, ROWS_PER_PAGE } from './cost.ts';
-import type { Plan } from './plan.ts';
+import { listedRows, ROWS_PER_PAGE } from './plan/cost.ts';
+import type { Plan } from './plan/plan.ts';
+import { recordOf, schemaOfSnapshot } from './plan/schemas.ts';
 import type { Commit } from './result.ts';
-import { recordOf, schemaOfSnapshot } from './schemas.ts';
-import type { WorkOutcome } from './work.ts';
+import type { Ground, Work } from './work/carry-out.ts';
+import type { WorkOutcome } from './work/work.ts';
 
 /** A step that would be carried out. */
 export type ForeseenStep = ForeseenLoad | ForeseenChanges | ForeseenRetirement;

@@ -1,7 +1,7 @@
 /** A workshop in which nothing is done: each step is noted and taken for done, so that the plan goes on from there. */
 
 import { type ForeseenStep, foresee } from './foresee.ts';
-import type { MakeWorkshop } from './workshop.ts';
+import type { MakeWorkshop } from './work/workshop.ts';
 
 export interface Foresight {
   readonly makeWorkshop: MakeWorkshop;

@@ -6,6 +6,8 @@
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import type { Held } from '../destination/destination.ts';
 import type { Refusal } from '../model/errors.ts';
+import { isChosenDataset } from './follow/selection.ts';
+import { wantUnasked } from './follow/want-unasked.ts';
 import { standingHolds, storeHold } from './holds.ts';
 import type { Parts } from './parts.ts';
 import {
@@ -14,9 +16,7 @@ import {
   type RetirementInput,
   type RetirementVerdict,
   retirementVerdicts,
-} from './retirement.ts';
-import { isChosenDataset } from './selection.ts';
-import { wantUnasked } from './want-unasked.ts';
+} from './plan/retirement.ts';
 
 const UNREAD: RetirementVerdict = { kind: 'logs-unread' };
 

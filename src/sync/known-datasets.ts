@@ -1,11 +1,11 @@
 /** The datasets of a catch-up, with what both stores know of each. */
 
 import type { Held } from '../destination/destination.ts';
+import { isChosenDataset } from './follow/selection.ts';
 import { holdOfEveryMember, standingHolds } from './holds.ts';
-import { needOf } from './need.ts';
 import type { Parts } from './parts.ts';
-import { isChosenDataset } from './selection.ts';
-import type { Known } from './state.ts';
+import { needOf } from './plan/need.ts';
+import type { Known } from './plan/state.ts';
 
 /**
  * Whether something is to be done about it, as far as it is known without asking the service. What is held waits for a

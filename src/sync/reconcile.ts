@@ -7,21 +7,21 @@
 import type { HeldDataset } from '../destination/destination.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
 import { DataError, UnknownColumnsError } from '../model/errors.ts';
-import { contentAtFault, descriptionOf, extentOf, type Work } from './carry-out.ts';
-import { unusableContentOf } from './content.ts';
 import { failureOf, toRemember } from './failures.ts';
-import { type History, readHistory } from './history.ts';
-import { noteChanges, noteLoad, noteRetirement, noteUnusable } from './journal.ts';
-import { asksTheSame, owesResync } from './need.ts';
+import { onlyTold, wantUnasked } from './follow/want-unasked.ts';
 import type { OfferBook } from './offer-book.ts';
 import type { Parts } from './parts.ts';
-import { type Plan, plan, type WaitReason } from './plan.ts';
+import { unusableContentOf } from './plan/content.ts';
+import { type History, readHistory } from './plan/history.ts';
+import { asksTheSame, owesResync } from './plan/need.ts';
+import { type Plan, plan, type WaitReason } from './plan/plan.ts';
+import type { RetirementVerdict } from './plan/retirement.ts';
+import type { Known } from './plan/state.ts';
 import type { Commit, DatasetResult, Ending } from './result.ts';
-import type { RetirementVerdict } from './retirement.ts';
-import type { Known } from './state.ts';
-import { onlyTold, wantUnasked } from './want-unasked.ts';
-import type { WorkOutcome } from './work.ts';
-import type { Workshop } from './workshop.ts';
+import { contentAtFault, descriptionOf, extentOf, type Work } from './work/carry-out.ts';
+import { noteChanges, noteLoad, noteRetirement, noteUnusable } from './work/journal.ts';
+import type { WorkOutcome } from './work/work.ts';
+import type { Workshop } from './work/workshop.ts';
 
 /** Steps of one dataset in one go. All but the overtaken ones get on, so this is far more than any needs. */
 const MAX_PLANS = 100;

@@ -17,8 +17,8 @@ import {
 import { failureOf, toRemember } from './failures.ts';
 import { storeHold } from './holds.ts';
 import type { Parts } from './parts.ts';
+import type { Known } from './plan/state.ts';
 import type { Ending, Trouble } from './result.ts';
-import type { Known } from './state.ts';
 
 export interface Troubles {
   /** Aborted when the run is halted or the caller's own signal is. */

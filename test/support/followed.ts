@@ -12,7 +12,7 @@ import { CursorExpiredError } from '../../src/model/errors.ts';
 import type { EventId, FeedEvent, UnreadableEvent } from '../../src/model/event.ts';
 import type { Subscription } from '../../src/model/subscription.ts';
 import type { Want } from '../../src/model/want.ts';
-import { follow } from '../../src/sync/follow.ts';
+import { follow } from '../../src/sync/follow/follow.ts';
 import type { Offers } from '../../src/sync/offers.ts';
 import type { Choices } from '../../src/sync/parts.ts';
 import { silentProgress } from '../../src/sync/progress.ts';

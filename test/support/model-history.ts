@@ -9,10 +9,10 @@ import { ContractViolationError } from '../../src/model/errors.ts';
 import { snapshotDigest } from '../../src/model/manifest.ts';
 import type { Schema } from '../../src/model/schema.ts';
 import type { Version } from '../../src/model/version.ts';
-import { changesContentOf, contentOf } from '../../src/sync/content.ts';
-import { pendingReloads } from '../../src/sync/need.ts';
-import { type Plan, type PlanInput, plan } from '../../src/sync/plan.ts';
-import { schemaOfSnapshot } from '../../src/sync/schemas.ts';
+import { changesContentOf, contentOf } from '../../src/sync/plan/content.ts';
+import { pendingReloads } from '../../src/sync/plan/need.ts';
+import { type Plan, type PlanInput, plan } from '../../src/sync/plan/plan.ts';
+import { schemaOfSnapshot } from '../../src/sync/plan/schemas.ts';
 import { heldColumn, table } from './sync-values.ts';
 
 /** A version as it was published. */

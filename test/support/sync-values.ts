@@ -11,8 +11,8 @@ import type { Schema } from '../../src/model/schema.ts';
 import type { Subscription } from '../../src/model/subscription.ts';
 import type { Version } from '../../src/model/version.ts';
 import type { Want } from '../../src/model/want.ts';
-import type { History } from '../../src/sync/history.ts';
-import type { Offer } from '../../src/sync/plan.ts';
+import type { History } from '../../src/sync/plan/history.ts';
+import type { Offer } from '../../src/sync/plan/plan.ts';
 
 export const NOW = new Date('2026-03-01T12:00:00.000Z');
 

@@ -12,7 +12,7 @@ import {
   ServiceUnavailableError,
   UnknownColumnsError,
 } from '../../src/model/errors.ts';
-import { openStaging } from '../../src/sync/staging.ts';
+import { openStaging } from '../../src/sync/work/staging.ts';
 import {
   calm,
   elapse,

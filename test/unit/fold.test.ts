@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { EVENT_TYPES, type FeedEvent, parseEventId } from '../../src/model/event.ts';
 import type { Want } from '../../src/model/want.ts';
-import { cursorAfter, foldEvents } from '../../src/sync/fold.ts';
+import { cursorAfter, foldEvents } from '../../src/sync/follow/fold.ts';
 import { openNew } from '../support/checkpoint-files.ts';
 import { SEED } from '../support/seed.ts';
 import { event, id, unreadable, want } from '../support/sync-values.ts';

@@ -5,7 +5,12 @@ import type { Held, HeldDataset } from '../../src/destination/destination.ts';
 import type { EventId } from '../../src/model/event.ts';
 import { snapshotDigest } from '../../src/model/manifest.ts';
 import type { Want } from '../../src/model/want.ts';
-import { isLoadedFrom, membersOf, stepFromManifest, stepFromMembers } from '../../src/sync/from-manifest.ts';
+import {
+  isLoadedFrom,
+  membersOf,
+  stepFromManifest,
+  stepFromMembers,
+} from '../../src/sync/follow/from-manifest.ts';
 import { digestOf, entry, id, subscription, table, want } from '../support/sync-values.ts';
 
 const datasetId = 'parcels';

@@ -10,7 +10,7 @@ import {
   type RetirementInput,
   retirementReason,
   retirementVerdicts,
-} from '../../src/sync/retirement.ts';
+} from '../../src/sync/plan/retirement.ts';
 import { SEED } from '../support/seed.ts';
 import { table, want } from '../support/sync-values.ts';
 

@@ -2,8 +2,8 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Held } from '../../src/destination/destination.ts';
-import { refuseForeignMirror } from '../../src/sync/ownership.ts';
-import { chosenSubscriptions, isChosenDataset } from '../../src/sync/selection.ts';
+import { refuseForeignMirror } from '../../src/sync/follow/ownership.ts';
+import { chosenSubscriptions, isChosenDataset } from '../../src/sync/follow/selection.ts';
 import { subscription } from '../support/sync-values.ts';
 
 const NONE: ReadonlyMap<string, string | null> = new Map();

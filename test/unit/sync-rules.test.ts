@@ -9,9 +9,9 @@ import {
   SAME_CONTENT_AGAIN_AFTER_MS,
   toRemember,
 } from '../../src/sync/failures.ts';
-import { needOf, pendingReloads } from '../../src/sync/need.ts';
-import { schemaOfSnapshot } from '../../src/sync/schemas.ts';
-import { stateOf } from '../../src/sync/state.ts';
+import { needOf, pendingReloads } from '../../src/sync/plan/need.ts';
+import { schemaOfSnapshot } from '../../src/sync/plan/schemas.ts';
+import { stateOf } from '../../src/sync/plan/state.ts';
 import { SEED } from '../support/seed.ts';
 import { entry, failure, history, hold, NOW, schema, table, version, want } from '../support/sync-values.ts';
 

@@ -11,7 +11,7 @@ import {
   type Terrain,
   type Walk,
   walk,
-} from '../../src/sync/walk.ts';
+} from '../../src/sync/plan/walk.ts';
 import { column, heldColumn, history, schema, table, version } from '../support/sync-values.ts';
 
 const TABLE = table(9);

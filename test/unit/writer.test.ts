@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Destination, Outcome, Prepared } from '../../src/destination/destination.ts';
 import { BusyError } from '../../src/model/errors.ts';
-import { startWriter } from '../../src/sync/writer.ts';
+import { startWriter } from '../../src/sync/work/writer.ts';
 import { schema } from '../support/sync-values.ts';
 
 function unit(datasetId: string): Prepared {

@@ -9,7 +9,7 @@ import {
 } from '../../checkpoint/sqlite/examine.ts';
 import { shellWord } from '../../lib/shell-word.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
-import { OLD_POSITION_MS } from '../../sync/position-age.ts';
+import { OLD_POSITION_MS } from '../../sync/follow/position-age.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { tellMoment } from '../moments.ts';
 import { tellScope, waysOut } from '../person.ts';

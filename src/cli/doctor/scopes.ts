@@ -6,7 +6,7 @@
 import type { Configuration } from '../../configuration/configuration.ts';
 import { type AccessCheck, createAccessCheck } from '../../feed/access-check.ts';
 import { RefusalError } from '../../model/errors.ts';
-import { isChosenDataset } from '../../sync/selection.ts';
+import { isChosenDataset } from '../../sync/follow/selection.ts';
 import type { Check, Checked, Learned, Patient } from './check.ts';
 import { type Finding, ok, skipped, troubleOf, warning } from './findings.ts';
 import { isDatasetHeld, isSubscriptionHeld } from './held.ts';

@@ -1,8 +1,8 @@
 /** The shape of `status --json`, which programs rely on. */
 
 import type { HoldStatus } from '../../sync/hold-status.ts';
-import type { Need } from '../../sync/need.ts';
-import type { DatasetStateKind } from '../../sync/state.ts';
+import type { Need } from '../../sync/plan/need.ts';
+import type { DatasetStateKind } from '../../sync/plan/state.ts';
 import type { FailureStatus } from './troubles.ts';
 
 export interface Status {

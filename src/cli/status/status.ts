@@ -6,7 +6,7 @@ import type { CheckpointReader, HookRecord } from '../../checkpoint/checkpoint.t
 import { readInstanceLock } from '../../checkpoint/instance-lock.ts';
 import { openCheckpointReader } from '../../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
-import { isChosenDataset } from '../../sync/selection.ts';
+import { isChosenDataset } from '../../sync/follow/selection.ts';
 import type { Context } from '../context.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf } from '../exit-codes.ts';
 import { jsonText } from '../json.ts';

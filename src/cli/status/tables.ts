@@ -2,7 +2,7 @@
 
 import { unreachable } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
-import type { Need } from '../../sync/need.ts';
+import type { Need } from '../../sync/plan/need.ts';
 import { minuteOf, tellMomentFrom } from '../moments.ts';
 import { renderTable } from '../table.ts';
 import type { DatasetStatus, Status, SubscriptionStatus } from './shape.ts';

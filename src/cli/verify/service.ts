@@ -8,7 +8,7 @@ import type { Held, HeldDataset } from '../../destination/destination.ts';
 import type { Feed } from '../../feed/feed.ts';
 import { FeedSyncError, InterruptedError, RefusalError } from '../../model/errors.ts';
 import type { Version } from '../../model/version.ts';
-import { refuseForeignMirror } from '../../sync/ownership.ts';
+import { refuseForeignMirror } from '../../sync/follow/ownership.ts';
 
 /** The connections to the service are limited besides. */
 const DATASETS_AT_ONCE = 16;

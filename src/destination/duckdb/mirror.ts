@@ -20,8 +20,8 @@ import { mirrorPath } from './mirror-path.ts';
 import { EMPTY, ensureSchema, isEnrolled, readHeld, writeEnrolment } from './mirror-state.ts';
 import { prepareUnit } from './prepare.ts';
 import type { PreparedUnit } from './prepared.ts';
-import { type CopyPlace, Publisher } from './publish.ts';
-import { type PublishOptions, publishTarget } from './publish-target.ts';
+import { type CopyPlace, Publisher } from './publish/publish.ts';
+import { type PublishOptions, publishTarget } from './publish/publish-target.ts';
 import { literalPattern } from './quoting.ts';
 import { NO_HISTORY, readHistory } from './read-history.ts';
 

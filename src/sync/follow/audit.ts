@@ -1,0 +1,105 @@
+/**
+ * Makes good what no event told: members, versions and schemas in which the manifest and what is wanted differ. Pure.
+ *
+ * A manifest may be older than the log. So it never undoes an event that it does not reflect: where it says how far it
+ * goes, its word stands at that place among the events; where it does not, its listing is not believed against an event.
+ */
+
+import type { Held, HeldDataset } from '../../destination/destination.ts';
+import type { EventId } from '../../model/event.ts';
+import type { Manifest, ManifestEntry } from '../../model/manifest.ts';
+import type { Want, WantChange } from '../../model/want.ts';
+import { pendingReloads } from '../plan/need.ts';
+import { isLoadedFrom, standingAt } from './from-manifest.ts';
+
+/** What is known without the manifest. */
+export interface Audited {
+  /** Up to which event the log was read. */
+  readonly cursor: EventId | null;
+  readonly wants: ReadonlyMap<string, Want>;
+  readonly held: Held;
+}
+
+/**
+ * The members that `manifest` does not list. A manifest that does not say how far it goes may not list yet what was just added,
+ * so of such a one the lack counts for datasets that have a table.
+ */
+export function membersLackedBy(
+  { subscriptionId, lastEventId, datasets }: Manifest,
+  { wants, held }: Audited,
+): readonly string[] {
+  const listed = new Set(datasets.map(({ datasetId }) => datasetId));
+  return [...wants.values()]
+    .filter(({ datasetId, members }) => members.has(subscriptionId) && !listed.has(datasetId))
+    .map(({ datasetId }) => datasetId)
+    .filter((datasetId) => lastEventId !== null || held.datasets.has(datasetId));
+}
+
+/** `lacked`: the members that neither `manifest` lists nor the complete read of it before. */
+export function auditChanges(
+  manifest: Manifest,
+  lacked: readonly string[],
+  audited: Audited,
+): readonly WantChange[] {
+  const at = standingAt(manifest.lastEventId, audited.cursor);
+  return [
+    ...manifest.datasets.flatMap((entry) => changesOf(entry, manifest, audited)),
+    ...lacked.map((datasetId) => ({ kind: 'no-member' as const, datasetId, ...at })),
+  ];
+}
+
+function changesOf(entry: ManifestEntry, manifest: Manifest, audited: Audited): readonly WantChange[] {
+  const { datasetId } = entry;
+  const want = audited.wants.get(datasetId) ?? null;
+  const table = audited.held.datasets.get(datasetId) ?? null;
+  if (want === null || !want.members.has(manifest.subscriptionId)) {
+    return entering(entry, want, table, manifest, audited.cursor);
+  }
+  const owesLook = want.looksDone < want.looksAsked;
+  return [
+    ...newerVersion(entry, want, table, manifest),
+    ...(differsInSchema(entry, table) && !owesLook ? [{ kind: 'look' as const, datasetId }] : []),
+  ];
+}
+
+/** A dataset that comes back may have begun anew at a lower version: what is left of it is loaded again. */
+function entering(
+  entry: ManifestEntry,
+  want: Want | null,
+  table: HeldDataset | null,
+  manifest: Manifest,
+  cursor: EventId | null,
+): readonly WantChange[] {
+  const { subscriptionId, lastEventId: reflects } = manifest;
+  const { datasetId, version } = entry;
+  const removal = want?.formerMembers.get(subscriptionId) ?? null;
+  if (removal !== null && (reflects === null || reflects.number < removal)) return [];
+  const isBack = want?.formerMembers.has(subscriptionId) === true && want.members.size === 0;
+  const eventNumber = (reflects ?? cursor)?.number ?? 0n;
+  return [
+    { kind: 'member', datasetId, ...standingAt(reflects, cursor) },
+    ...newerVersion(entry, want, table, manifest),
+    ...(isBack && table !== null && !isLoadedFrom(entry, table)
+      ? [{ kind: 'reload' as const, datasetId, eventNumber, version }]
+      : []),
+  ];
+}
+
+/** Under a reload the version may be lower than before; a manifest that does not say how far it goes may be from before. */
+function newerVersion(
+  { datasetId, version }: ManifestEntry,
+  want: Want | null,
+  table: HeldDataset | null,
+  { subscriptionId, lastEventId: reflects }: Manifest,
+): readonly WantChange[] {
+  if (version <= (want?.atLeastVersion ?? -1)) return [];
+  if (reflects !== null) return [{ kind: 'at-least', datasetId, version, eventNumber: reflects.number }];
+  const isReloading = want !== null && pendingReloads(table, want).has(subscriptionId);
+  return isReloading ? [] : [{ kind: 'at-least', datasetId, version }];
+}
+
+/** What neither of them says is no difference. */
+function differsInSchema({ version, schemaVersion }: ManifestEntry, table: HeldDataset | null): boolean {
+  if (table === null || table.version !== version) return false;
+  return schemaVersion !== null && table.schemaVersion !== null && schemaVersion !== table.schemaVersion;
+}

@@ -1,0 +1,56 @@
+/**
+ * The identities by which content that failed is told from other content: the same is not fetched again for a day. What
+ * the service states of content belongs to it, because a statement that was wrong fails it, too. Pure.
+ */
+
+import { createHash } from 'node:crypto';
+import type { Failure } from '../../checkpoint/checkpoint.ts';
+import type { ManifestEntry } from '../../model/manifest.ts';
+import type { Version } from '../../model/version.ts';
+
+/** Whether something failed before and is not to be fetched again yet. */
+export interface FailedBefore {
+  readonly snapshot: (entry: ManifestEntry) => boolean;
+  /** They have values that cannot be mirrored, and fail their dataset. */
+  readonly changes: (version: Version) => boolean;
+  /** They give way to the snapshot, and that failed. */
+  readonly unusable: (version: Version) => boolean;
+}
+
+/** Of a snapshot. Where the service states no digests, what else it states has to do. */
+export function contentOf({ version, schemaVersion, rowCount, files }: ManifestEntry): string {
+  const stated = files.map((file) => [file.sha256, file.bytes, file.rowCount].join(' ')).sort();
+  return `version ${version} (${digestOf([schemaVersion, rowCount, stated])})`;
+}
+
+/** Of the changes of a version, which hold what cannot be mirrored. */
+export function changesContentOf(record: Version): string {
+  return `changes of ${versionContentOf(record)}`;
+}
+
+/** Of the same, where they cannot be used though nothing is wrong with their values. */
+export function unusableContentOf(record: Version): string {
+  return `unusable changes of ${versionContentOf(record)}`;
+}
+
+function versionContentOf({ version, previousVersion, schemaVersion, rowCount, counts }: Version): string {
+  return `version ${version} (${digestOf([previousVersion, schemaVersion, rowCount, counts])})`;
+}
+
+function digestOf(stated: readonly unknown[]): string {
+  return createHash('sha256').update(JSON.stringify(stated)).digest('hex').slice(0, 32);
+}
+
+/** What failed in the future was written down by a clock that was wrong: its word would hold for as long. */
+export function isStanding({ failedAt, retryAt }: Failure, now: Date): boolean {
+  return failedAt <= now && now < retryAt;
+}
+
+export function failedBefore(failure: Failure | null, now: Date): FailedBefore {
+  const contents = new Set(failure !== null && isStanding(failure, now) ? failure.contents : []);
+  return {
+    snapshot: (entry) => contents.has(contentOf(entry)),
+    changes: (version) => contents.has(changesContentOf(version)),
+    unusable: (version) => contents.has(unusableContentOf(version)),
+  };
+}

@@ -1,0 +1,119 @@
+/**
+ * Whether tables that no subscription holds any more may go now, and what is told of it. Pure.
+ *
+ * A table goes only where nothing is left to be read that may say that it came back, and many tables go at once only
+ * where a person has agreed: a service that forgets its subscriptions for a moment must not cost the mirror.
+ */
+
+import type { Hold } from '../../checkpoint/checkpoint.ts';
+import type { Held } from '../../destination/destination.ts';
+import type { Refusal } from '../../model/errors.ts';
+import type { Want, WantChange } from '../../model/want.ts';
+
+/** Fewer than this many tables go without being asked about, however few there are. */
+export const MASS_RETIREMENT_TABLES = 10;
+/** As many go without being asked about, where they are no more than this share of all tables. */
+export const MASS_RETIREMENT_SHARE = 0.5;
+/** Datasets that a message names before it only counts them. */
+const NAMED_IN_MESSAGE = 5;
+
+/** What stands in the way of retiring a table that no subscription holds. */
+export type RetirementVerdict =
+  | { readonly kind: 'allowed' }
+  /** A log was not read to its head that may say that the dataset has come back. */
+  | { readonly kind: 'logs-unread' }
+  /** So many go at once that a person has to agree; the hold, of scope `retirement`, says so. */
+  | { readonly kind: 'needs-approval'; readonly hold: Hold };
+
+export interface RetirementInput {
+  readonly wants: ReadonlyMap<string, Want>;
+  readonly held: Held;
+  /** Subscriptions that the checkpoint follows. */
+  readonly followed: ReadonlySet<string>;
+  /** Those of them that are held: nothing is asked of the service for them. */
+  readonly heldSubscriptions: ReadonlySet<string>;
+  /** Those whose logs were read to their heads in this catch-up. */
+  readonly readToHead: ReadonlySet<string>;
+  /** Those that a person gave up. */
+  readonly forgotten: ReadonlySet<string>;
+}
+
+export interface Retirements {
+  /** Of every table whose dataset is wanted by no subscription, by dataset id. */
+  readonly verdicts: ReadonlyMap<string, RetirementVerdict['kind']>;
+  /** To be held where some need approval. Null: such a hold, if one stands, is over. */
+  readonly refusal: Refusal | null;
+}
+
+export function retirementVerdicts(input: RetirementInput): Retirements {
+  const { wants, held } = input;
+  const leaving = [...held.datasets.keys()]
+    .sort()
+    .flatMap((datasetId) => wants.get(datasetId) ?? [])
+    .filter(({ members }) => members.size === 0);
+  const unread = leaving.filter((want) => !areLogsRead(want, input));
+  const going = leaving.filter((want) => areLogsRead(want, input));
+  const unasked = going.filter(({ retirementApproved }) => !retirementApproved);
+  const waiting = isMassRetirement(unasked.length, held.datasets.size) ? unasked : [];
+  const verdicts = new Map<string, RetirementVerdict['kind']>([
+    ...going.map(({ datasetId }) => [datasetId, 'allowed'] as const),
+    ...waiting.map(({ datasetId }) => [datasetId, 'needs-approval'] as const),
+    ...unread.map(({ datasetId }) => [datasetId, 'logs-unread'] as const),
+  ]);
+  return { verdicts, refusal: waiting.length === 0 ? null : massRetirement(waiting, held.datasets.size) };
+}
+
+/**
+ * Tables that no want knows: the checkpoint was lost, and what held them has dropped them since. None is believed to be
+ * one as long as a subscription that the destination has seen was not read to its head.
+ */
+export function orphansOf(input: RetirementInput): readonly string[] {
+  const { wants, held, readToHead, forgotten } = input;
+  const seen = (held.service?.subscriptionIds ?? []).filter((id) => !forgotten.has(id));
+  const isAllRead = seen.every((id) => readToHead.has(id)) && areFollowedRead(input);
+  if (readToHead.size === 0 || !isAllRead) return [];
+  return [...held.datasets.keys()].filter((datasetId) => !wants.has(datasetId)).sort();
+}
+
+/** What makes an orphan known, as one that a subscription has dropped: from then on it is retired like any other. */
+export function orphanChanges(orphans: readonly string[]): readonly WantChange[] {
+  return orphans.map((datasetId) => ({ kind: 'no-member', datasetId, reason: 'not listed any more' }));
+}
+
+/** Why a table goes, for people: `left subscription sub_1: left_coverage`. */
+export function retirementReason({ formerMembers, removalReasons }: Want): string {
+  const left = [...formerMembers.keys()].sort().map((subscriptionId) => {
+    const reason = removalReasons.get(subscriptionId);
+    return `left subscription ${subscriptionId}${reason === undefined ? '' : `: ${reason}`}`;
+  });
+  return left.length === 0 ? 'no subscription holds it' : left.join(', ');
+}
+
+/** A subscription that is held is not read, and what it has dropped may have come back to it. One that is given up counts no more. */
+function areLogsRead({ formerMembers }: Want, input: RetirementInput): boolean {
+  const { followed, readToHead } = input;
+  const former = [...formerMembers.keys()].filter((id) => followed.has(id));
+  return former.every((id) => readToHead.has(id)) && areFollowedRead(input);
+}
+
+function areFollowedRead({ followed, heldSubscriptions, readToHead }: RetirementInput): boolean {
+  return [...followed].every((id) => readToHead.has(id) || heldSubscriptions.has(id));
+}
+
+function isMassRetirement(going: number, tables: number): boolean {
+  return going >= MASS_RETIREMENT_TABLES && going > tables * MASS_RETIREMENT_SHARE;
+}
+
+function massRetirement(going: readonly Want[], tables: number): Refusal {
+  const named = going.slice(0, NAMED_IN_MESSAGE).map(({ datasetId }) => datasetId);
+  const others = going.length - named.length;
+  const list = others === 0 ? named.join(', ') : `${named.join(', ')} and ${others} more`;
+  return {
+    scope: { kind: 'retirement' },
+    operation: 'retire datasets',
+    status: null,
+    code: 'mass_retirement',
+    message: `${going.length} of ${tables} tables are held by no subscription any more: ${list}. They stay until a person agrees.`,
+    links: new Map(),
+  };
+}

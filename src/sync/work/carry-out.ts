@@ -1,0 +1,111 @@
+/** From a planned step of work to who carries it out, what is told of it, and what is at fault where it fails. */
+
+import { present, unreachable } from '../../lib/assert.ts';
+import { formatCount } from '../../lib/units.ts';
+import { BadChangesError, type DataError } from '../../model/errors.ts';
+import type { Counts, Version } from '../../model/version.ts';
+import type { OfferBook } from '../offer-book.ts';
+import { changesContentOf, contentOf } from '../plan/content.ts';
+import type { History } from '../plan/history.ts';
+import type { Plan } from '../plan/plan.ts';
+import { recordOf } from '../plan/schemas.ts';
+import type { Known } from '../plan/state.ts';
+import type { Extent } from '../progress.ts';
+import { applyChanges } from './apply-changes.ts';
+import { loadSnapshot } from './load-snapshot.ts';
+import { retire } from './retire.ts';
+import type { Tools, WorkOutcome } from './work.ts';
+
+/** The steps that change the destination. */
+export type Work = Extract<Plan, { kind: 'load' | 'apply' | 'retire' }>;
+
+export interface Ground {
+  readonly known: Known;
+  readonly history: History | null;
+  readonly offers: OfferBook;
+}
+
+export function carryOut(work: Work, { known, history, offers }: Ground, tools: Tools): Promise<WorkOutcome> {
+  const { held } = known;
+  switch (work.kind) {
+    case 'load': {
+      const { offer, reloads } = work;
+      const load = {
+        held,
+        history: present(history, 'a load is planned with the history'),
+        offer,
+        offers: offers.manifestOf(offer),
+        reloads,
+      };
+      return loadSnapshot(load, tools);
+    }
+    case 'apply': {
+      const application = {
+        held: present(held, 'changes are applied to a table'),
+        history: present(history, 'changes are planned with the history'),
+        versions: work.versions,
+        schema: work.schema,
+        addsColumns: work.addsColumns,
+      };
+      return applyChanges(application, tools);
+    }
+    case 'retire':
+      return retire(present(held, 'what is retired has a table'), work.reason, tools);
+    default:
+      return unreachable(work);
+  }
+}
+
+/** For people, while it goes on. */
+export function descriptionOf(work: Work): string {
+  switch (work.kind) {
+    case 'load':
+      return `loading version ${work.offer.entry.version}`;
+    case 'apply': {
+      const { length } = work.versions;
+      return `applying ${formatCount(length)} version${length === 1 ? '' : 's'}`;
+    }
+    case 'retire':
+      return 'retiring';
+  }
+}
+
+/** Rows of a snapshot are those of the version's record, else of the manifest. */
+export function extentOf(work: Work, { history }: Pick<Ground, 'history'>): Extent {
+  switch (work.kind) {
+    case 'load': {
+      const { version, rowCount, files } = work.offer.entry;
+      const record = history === null ? null : recordOf(version, history);
+      return { bytes: sumOf(files.map(({ bytes }) => bytes)), rows: record?.rowCount ?? rowCount };
+    }
+    case 'apply':
+      return { bytes: null, rows: sumOf(work.versions.map(({ counts }) => counts && rowsOf(counts))) };
+    case 'retire':
+      return { bytes: null, rows: null };
+  }
+}
+
+/** Null where one of them is not known. */
+function sumOf(numbers: readonly (number | null)[]): number | null {
+  return numbers.reduce((sum, one) => (sum === null || one === null ? null : sum + one), 0);
+}
+
+function rowsOf({ added, changed, removed }: Counts): number {
+  return added + changed + removed;
+}
+
+/** The identity of the content that failed: it is not fetched again for a day. Null: it was no content. */
+export function contentAtFault(work: Work, error: DataError): string | null {
+  switch (work.kind) {
+    case 'load':
+      return contentOf(work.offer.entry);
+    case 'apply': {
+      const last = present(work.versions.at(-1), 'a path has versions');
+      const isBlamed = ({ version }: Version) =>
+        error instanceof BadChangesError && version === error.version;
+      return changesContentOf(work.versions.find(isBlamed) ?? last);
+    }
+    case 'retire':
+      return null;
+  }
+}

@@ -1,0 +1,41 @@
+/** The lines of the journal: what was done to a dataset, in words for people. */
+
+import { formatCount } from '../../lib/units.ts';
+import type { Parts } from '../parts.ts';
+import type { Commit } from '../result.ts';
+
+export function noteLoad(
+  datasetId: string,
+  { toVersion, rowCount }: Commit,
+  why: string,
+  parts: Parts,
+): void {
+  note('loaded', datasetId, `version ${toVersion}, ${formatCount(rowCount)} rows: ${why}`, parts);
+}
+
+export function noteChanges(datasetId: string, commit: Commit, parts: Parts): void {
+  const { fromVersion, toVersion, versions, net } = commit;
+  const folded = versions === 1 ? '' : ` (${formatCount(versions)} versions)`;
+  const rows =
+    net === null
+      ? ''
+      : `: ${formatCount(net.added)} added, ${formatCount(net.changed)} changed, ${formatCount(net.removed)} removed`;
+  note('applied', datasetId, `version ${fromVersion} to ${toVersion}${folded}${rows}`, parts);
+}
+
+/** Changes that cannot be used give way to the snapshot. */
+export function noteUnusable(datasetId: string, unusable: ReadonlyMap<number, string>, parts: Parts): void {
+  for (const [version, why] of unusable) {
+    parts.log.info({ dataset: datasetId, version, why }, 'Changes give way to the snapshot.');
+    note('gave way', datasetId, `the changes of version ${version} to the snapshot: ${why}`, parts);
+  }
+}
+
+export function noteRetirement(datasetId: string, reason: string, table: string | null, parts: Parts): void {
+  const where = table === null ? 'dropped' : `its rows are in ${table}`;
+  note('retired', datasetId, `${reason}; ${where}`, parts);
+}
+
+function note(kind: string, datasetId: string, detail: string, { checkpoint, clock }: Parts): void {
+  checkpoint.journal({ at: clock.now(), kind, datasetId, detail });
+}

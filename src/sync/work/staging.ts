@@ -1,0 +1,87 @@
+/**
+ * The staging folder: downloads on their way into the destination. A folder per dataset, named by a hash of its id,
+ * because an id may hold anything; in it the files of a snapshot, and beside them a folder per version of changes. What
+ * is in it may be lost at any time; it is only work saved.
+ *
+ * Every call may throw `StorageError`.
+ */
+
+import { createHash } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { makeDirectory, remove } from '../../lib/files.ts';
+import { StorageError } from '../../model/errors.ts';
+
+/** Beside the files of the snapshot, which are named by digests. */
+const CHANGES_FOLDER = 'changes';
+
+export interface Staging {
+  /** The folder of a dataset, made if it is missing. */
+  folderOf(datasetId: string): Promise<string>;
+  /** The folder for the changes of one version, made if it is missing. */
+  folderOfChanges(datasetId: string, version: number): Promise<string>;
+  /** Changes are fetched again where they were not committed at once: theirs are worthless. */
+  discardChanges(datasetId: string): Promise<void>;
+  /** The dataset's files are committed or worthless, the changes with them. */
+  discard(datasetId: string): Promise<void>;
+  /** Removes what belongs to no dataset of the list: downloads begun for something no longer wanted. */
+  keepOnly(datasetIds: Iterable<string>): Promise<void>;
+}
+
+export function openStaging(directory: string): Staging {
+  const pathOf = (datasetId: string): string => join(directory, folderName(datasetId));
+  const changesOf = (datasetId: string): string => join(pathOf(datasetId), CHANGES_FOLDER);
+  /** The folders there are, once they were listed: a quiet catch-up need not try to remove one for every dataset. */
+  let folders: Set<string> | null = null;
+  return {
+    async folderOf(datasetId) {
+      const path = pathOf(datasetId);
+      folders?.add(folderName(datasetId));
+      await onDisk(path, () => makeDirectory('sync.make-staging-folder', path));
+      return path;
+    },
+    async folderOfChanges(datasetId, version) {
+      const path = join(changesOf(datasetId), String(version));
+      folders?.add(folderName(datasetId));
+      await onDisk(path, () => makeDirectory('sync.make-changes-folder', path));
+      return path;
+    },
+    async discardChanges(datasetId) {
+      const path = changesOf(datasetId);
+      await onDisk(path, () => remove('sync.discard-changes', path));
+    },
+    async discard(datasetId) {
+      if (folders?.has(folderName(datasetId)) === false) return;
+      const path = pathOf(datasetId);
+      await onDisk(path, () => remove('sync.discard-staged', path));
+      folders?.delete(folderName(datasetId));
+    },
+    async keepOnly(datasetIds) {
+      const wanted = new Set(Array.from(datasetIds, folderName));
+      await onDisk(directory, async () => {
+        await makeDirectory('sync.make-staging', directory);
+        const found = await readdir(directory);
+        for (const name of found) {
+          if (!wanted.has(name)) await remove('sync.discard-unwanted', join(directory, name));
+        }
+        folders = new Set(found.filter((name) => wanted.has(name)));
+      });
+    },
+  };
+}
+
+async function onDisk<T>(path: string, effect: () => Promise<T>): Promise<T> {
+  try {
+    return await effect();
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new StorageError(`Downloads cannot be kept in ${path}: ${why}.`, {
+      hint: 'Check that the data directory (dataDir) belongs to the user that runs this, and has space.',
+      cause,
+    });
+  }
+}
+
+function folderName(datasetId: string): string {
+  return createHash('sha256').update(datasetId).digest('hex').slice(0, 32);
+}

@@ -1,0 +1,49 @@
+/** Where planned work is done: in earnest here, only foreseen in foresee.ts. Nothing else in a catch-up tells them apart. */
+
+import pLimit from 'p-limit';
+import type { Parts } from '../parts.ts';
+import type { Known } from '../plan/state.ts';
+import { VERSIONS_AT_ONCE } from './apply-changes.ts';
+import { carryOut, type Ground, type Work } from './carry-out.ts';
+import { openStaging } from './staging.ts';
+import type { WorkOutcome } from './work.ts';
+import { startWriter } from './writer.ts';
+
+export interface Workshop {
+  /**
+   * Before any work on them: the destination learns of the datasets, and what was staged for others goes, but for those
+   * that are worked on.
+   */
+  open(known: readonly Known[], underWay?: Iterable<string>): Promise<void>;
+  carryOut(work: Work, ground: Ground): Promise<WorkOutcome>;
+  /** What was staged for the dataset is of no use any more. */
+  discard(datasetId: string): Promise<void>;
+}
+
+export type MakeWorkshop = (parts: Parts, signal: AbortSignal) => Workshop;
+
+export function inEarnest(parts: Parts, signal: AbortSignal): Workshop {
+  const staging = openStaging(parts.choices.stagingDirectory);
+  const writer = startWriter(parts.destination);
+  const tools = { parts, staging, writer, fetching: pLimit(VERSIONS_AT_ONCE), signal };
+  return {
+    async open(known, underWay = []) {
+      await staging.keepOnly([...known.map(({ want }) => want.datasetId), ...underWay]);
+      await enroll(known, parts);
+    },
+    carryOut: (work, ground) => carryOut(work, ground, tools),
+    discard: (datasetId) => staging.discard(datasetId),
+  };
+}
+
+/** Those that are given up are named by the destination no more, and only then forgotten to have been. */
+async function enroll(known: readonly Known[], { feed, destination, checkpoint }: Parts): Promise<void> {
+  const forgottenSubscriptionIds = checkpoint.forgotten();
+  await destination.enroll({
+    origin: feed.origin,
+    subscriptionIds: [...checkpoint.followed().keys()],
+    forgottenSubscriptionIds,
+    datasetIds: known.filter(({ want }) => want.members.size > 0).map(({ want }) => want.datasetId),
+  });
+  if (forgottenSubscriptionIds.length > 0) checkpoint.clearForgotten(forgottenSubscriptionIds);
+}

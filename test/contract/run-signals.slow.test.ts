@@ -25,10 +25,10 @@ describe('a second signal', () => {
     const installed = await program({ feed, environment: QUICKLY });
     const daemon = new LastingDaemon(installed, { ...stuck, STUCK: 'for ever' });
     await daemon.logged('stuck');
-    const { url } = daemon.lines().find(({ msg }) => msg === 'The status server listens.') ?? {};
+    const listens = daemon.lines().find(({ msg }) => msg === 'The status server listens.');
     daemon.signal(signal);
     await vi.waitFor(
-      async () => expect((await ask(`${String(url)}/healthz`)).text).toContain('draining'),
+      async () => expect((await ask(`${String(listens?.['url'])}/healthz`)).text).toContain('draining'),
       PATIENCE,
     );
     await sleep(APART_MS);

@@ -1,10 +1,6 @@
 /** What systemd is told, seen by a `systemd-notify` that stands first in PATH and writes down what it is given. */
 
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import process from 'node:process';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
   createNotifier,
   type Notifier,
@@ -14,6 +10,7 @@ import {
 import type { Clock } from '../../src/lib/clock.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';
 import { type ProgramRun, runProgram } from '../../src/lib/run-program.ts';
+import { recordingSystemdNotify } from '../support/recording-systemd-notify.ts';
 
 const PID = 4_711;
 const SOCKET = '/run/systemd/notify';
@@ -41,19 +38,6 @@ function parts(changed: Partial<NotifierParts>): NotifierParts {
   };
 }
 
-/** A folder with a `systemd-notify` that writes a line for each call, and what was written. */
-function recordingProgram(): { readonly path: string; told(): readonly string[] } {
-  const folder = mkdtempSync(join(tmpdir(), 'feed-sync-notify-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  const record = join(folder, 'told');
-  const program = join(folder, 'systemd-notify');
-  writeFileSync(record, '');
-  writeFileSync(program, `#!/bin/sh\n(printf '%s|' "$@"; env | grep -c FEED_SYNC_ ) >> '${record}'\n`);
-  chmodSync(program, 0o755);
-  const told = (): readonly string[] => readFileSync(record, 'utf8').trimEnd().split('\n');
-  return { path: `${folder}:${process.env['PATH']}`, told };
-}
-
 /** A program that ends when the test says so. */
 function heldProgram(): { readonly run: NotifierParts['run']; readonly runs: ProgramRun[]; end(): void } {
   const runs: ProgramRun[] = [];
@@ -76,7 +60,7 @@ async function inTurn(notifier: Notifier, ...steps: readonly (() => void)[]): Pr
 
 describe('systemd is told', () => {
   it('that the daemon is ready, goes on, reloads and stops; and is given nothing of our environment', async () => {
-    const { path, told } = recordingProgram();
+    const { path, told } = recordingSystemdNotify();
     const environment = {
       PATH: path,
       NOTIFY_SOCKET: SOCKET,

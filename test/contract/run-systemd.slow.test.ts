@@ -1,0 +1,34 @@
+/** What systemd is told by `feed-sync run` as a process. */
+
+import { expect, it, vi } from 'vitest';
+import { countyFeed } from '../support/county-feed.ts';
+import { program } from '../support/program.ts';
+import { recordingSystemdNotify } from '../support/recording-systemd-notify.ts';
+
+const PATIENCE = { timeout: 20_000, interval: 50 };
+
+it('that it is ready, how it is doing, that it goes on, and that it stops; without a variable of ours', async () => {
+  const { feed } = await countyFeed();
+  const { path, told } = recordingSystemdNotify();
+  const installed = await program({
+    feed,
+    environment: {
+      PATH: path,
+      NOTIFY_SOCKET: '/run/systemd/notify',
+      // The watchdog is fed every second.
+      WATCHDOG_USEC: '4000000',
+      FEED_SYNC_DISK_RESERVE: '0MB',
+    },
+  });
+  const run = installed.start('run');
+  const says = (words: string) =>
+    vi.waitFor(() => expect(told().join('\n'), run.stderr()).toContain(words), PATIENCE);
+  await says('READY=1|');
+  await says('WATCHDOG=1|');
+  await says('STATUS=Idle');
+  run.kill('SIGTERM');
+  expect(await run.ended).toMatchObject({ exitCode: 0 });
+  expect(told()[0]).toContain('READY=1|');
+  expect(told().at(-1)).toContain('STOPPING=1|');
+  expect(told().filter((line) => !line.endsWith('|0'))).toEqual([]);
+});

@@ -89,6 +89,8 @@ describe('status', () => {
     expect(status).toEqual({
       dataDirectory: installed.dataDirectory,
       mirror: { path: installed.mirrorPath, state: 'present', trouble: null },
+      publishedCopy: null,
+      afterCommit: null,
       runningInstance: null,
       subscriptions: [
         {

@@ -8,7 +8,7 @@ import {
   MAX_LABELLED_DATASETS,
 } from '../../src/daemon/server/limits.ts';
 import { createMetrics } from '../../src/daemon/server/metrics.ts';
-import type { DaemonState, DatasetState } from '../../src/daemon/state.ts';
+import type { DaemonState, DatasetState, StandingTrouble } from '../../src/daemon/state.ts';
 import {
   daemonState,
   datasetState,
@@ -40,6 +40,11 @@ function valuesIn(text: string): ReadonlyMap<string, number> {
     values.set(series.replace(/^feed_sync_/, ''), Number(value));
   }
   return values;
+}
+
+function standingTrouble(of: string, lastedSeconds: number): StandingTrouble {
+  const since = secondsAgo(lastedSeconds);
+  return { of, error: 'CopyError', message: 'No room.', hint: null, since, attempts: 2, isStall: false };
 }
 
 function datasets(...states: readonly DatasetState[]): ReadonlyMap<string, DatasetState> {
@@ -164,6 +169,7 @@ describe('the values', () => {
         interruptions: 1,
       }),
       holds: [hold(), hold(), { ...hold(), refusal: refusal({ kind: 'workspace' }, { code: null }).refusal }],
+      troubles: [standingTrouble('published copy', 90.5), standingTrouble('service', -3)],
     });
     expect(Object.fromEntries(await scrape(state))).toMatchObject({
       'events_total{type="dataset.updated"}': 7,
@@ -180,6 +186,8 @@ describe('the values', () => {
       interruptions_total: 1,
       'holds{scope="dataset",code="outside_coverage"}': 2,
       'holds{scope="workspace",code="none"}': 1,
+      'trouble_seconds{of="published copy"}': 90.5,
+      'trouble_seconds{of="service"}': 0,
       mirror_bytes: 5_300_000,
       checkpoint_bytes: 40_960,
       disk_free_bytes: 9e9,
@@ -189,12 +197,13 @@ describe('the values', () => {
 
   it('are those of the last scrape, not what was added up; what is gone is gone', async () => {
     const metrics = createMetrics('1.2.3', new SteeredObserved());
-    const before = daemonState({ tally: tally({ polls: 5 }), holds: [hold()] });
+    const troubles = [standingTrouble('service', 5)];
+    const before = daemonState({ tally: tally({ polls: 5 }), holds: [hold()], troubles });
     await metrics.render(before, SIZES);
     const after = daemonState({ tally: tally({ polls: 6 }), datasets: datasets(datasetState('roads')) });
     const values = valuesIn(await metrics.render(after, { ...SIZES, diskFree: null }));
     expect(values.get('polls_total')).toBe(6);
-    const gone = [...values.keys()].filter((series) => /parcels|^holds|disk_free/.test(series));
+    const gone = [...values.keys()].filter((series) => /parcels|^holds|^trouble|disk_free/.test(series));
     expect(gone).toEqual([]);
     expect(values.get('dataset_lag_seconds{dataset="roads"}')).toBe(0);
   });
@@ -250,6 +259,7 @@ it('are all in the README, with their types and labels', async () => {
   );
   const state = daemonState({
     holds: [hold()],
+    troubles: [standingTrouble('service', 1)],
     tally: tally({ requests: new Map([['x', new Map([['200', 1]])]]) }),
   });
   const text = await createMetrics('1.2.3', new SteeredObserved()).render(state, SIZES);

@@ -10,7 +10,7 @@ import type { DaemonState, Observed, Observer } from '../state.ts';
 import { COUNTERS, LABELLED_COUNTERS } from './counters.ts';
 import { DATASET_GAUGES, type GaugeOf, SIZE_GAUGES, SUBSCRIPTION_GAUGES, seconds } from './gauges.ts';
 import { countHolds, labelOf, mostPressing } from './labels.ts';
-import { MAX_LABELLED_DATASETS, MAX_LABELLED_SUBSCRIPTIONS } from './limits.ts';
+import { MAX_LABELLED_DATASETS, MAX_LABELLED_SUBSCRIPTIONS, MAX_LABELLED_TROUBLES } from './limits.ts';
 import { processMetrics } from './process-metrics.ts';
 import type { Sizes } from './sizes.ts';
 
@@ -39,6 +39,7 @@ export function createMetrics(version: string, observed: Observed): Metrics {
     subscriptionGauges(registry),
     datasetGauges(registry),
     holdGauge(registry),
+    troubleGauge(registry),
     tallyCounters(registry),
   ];
   const fillSizes = sizeGauges(registry);
@@ -93,6 +94,17 @@ function holdGauge(registry: Registry): Fill {
   return ({ holds }) => {
     metric.reset();
     for (const { scope, code, count } of countHolds(holds)) metric.set({ scope, code }, count);
+  };
+}
+
+function troubleGauge(registry: Registry): Fill {
+  const help = 'For how long trouble has stood that is not of a dataset, by what it is of.';
+  const metric = gauge(registry, 'trouble_seconds', help, ['of']);
+  return ({ troubles, now }) => {
+    metric.reset();
+    for (const { of, since } of troubles.slice(0, MAX_LABELLED_TROUBLES)) {
+      metric.set({ of: labelOf(of) }, seconds(Math.max(0, now.getTime() - since.getTime())));
+    }
   };
 }
 

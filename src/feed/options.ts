@@ -6,7 +6,7 @@ import type { Random } from '../lib/random.ts';
 import type { Secret } from '../lib/secret.ts';
 import type { RememberedContract } from '../model/contract.ts';
 import type { ResolveName } from './download/address-guard.ts';
-import type { OnAsked } from './http/http.ts';
+import type { OnAsked } from './http/asked.ts';
 import type { FeedLimits } from './limits.ts';
 
 export interface ConnectionOptions {

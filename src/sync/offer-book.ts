@@ -11,7 +11,7 @@ import { present } from '../lib/assert.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Want } from '../model/want.ts';
 import { type Offers, offersOfEntries, offersOfManifest } from './offers.ts';
-import type { Offer } from './plan/plan.ts';
+import type { Offer } from './plan/step.ts';
 
 /** Manifests that are read at once where plans ask for them. */
 const MANIFESTS_AT_ONCE = 4;

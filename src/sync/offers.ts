@@ -6,7 +6,7 @@
 import pLimit from 'p-limit';
 import type { Feed } from '../feed/feed.ts';
 import type { Manifest, ManifestEntry } from '../model/manifest.ts';
-import type { Offer } from './plan/plan.ts';
+import type { Offer } from './plan/step.ts';
 import { isOfOneDataset } from './trouble.ts';
 
 /** Manifest entries of single datasets that are asked for at once. */

@@ -11,8 +11,9 @@ import type { Schema } from '../../src/model/schema.ts';
 import type { Version } from '../../src/model/version.ts';
 import { changesContentOf, contentOf } from '../../src/sync/plan/content.ts';
 import { pendingReloads } from '../../src/sync/plan/need.ts';
-import { type Plan, type PlanInput, plan } from '../../src/sync/plan/plan.ts';
+import { plan } from '../../src/sync/plan/plan.ts';
 import { schemaOfSnapshot } from '../../src/sync/plan/schemas.ts';
+import type { Plan, PlanInput } from '../../src/sync/plan/step.ts';
 import { heldColumn, table } from './sync-values.ts';
 
 /** A version as it was published. */

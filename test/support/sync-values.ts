@@ -12,7 +12,7 @@ import type { Subscription } from '../../src/model/subscription.ts';
 import type { Version } from '../../src/model/version.ts';
 import type { Want } from '../../src/model/want.ts';
 import type { History } from '../../src/sync/plan/history.ts';
-import type { Offer } from '../../src/sync/plan/plan.ts';
+import type { Offer } from '../../src/sync/plan/step.ts';
 
 export const NOW = new Date('2026-03-01T12:00:00.000Z');
 

@@ -7,7 +7,8 @@ import type { Schema } from '../../src/model/schema.ts';
 import type { Version } from '../../src/model/version.ts';
 import { changesContentOf, contentOf, unusableContentOf } from '../../src/sync/plan/content.ts';
 import { RELOAD_ACCEPTED_AFTER_MS } from '../../src/sync/plan/offer-rules.ts';
-import { type Offer, type Plan, type PlanInput, plan } from '../../src/sync/plan/plan.ts';
+import { plan } from '../../src/sync/plan/plan.ts';
+import type { Offer, Plan, PlanInput } from '../../src/sync/plan/step.ts';
 import { MAX_VERSIONS_AT_ONCE } from '../../src/sync/plan/walk.ts';
 import { SEED } from '../support/seed.ts';
 import {

@@ -13,6 +13,7 @@ import { formatDuration } from '../../lib/units.ts';
 import { FeedSyncError } from '../../model/errors.ts';
 import { shown } from '../shown.ts';
 import { arrivedChunks } from './arrived.ts';
+import type { OnAsked } from './asked.ts';
 import type { Dispatchers } from './dispatchers.ts';
 import { throwIfStopped } from './stop.ts';
 import { type LeastThroughput, watchThroughput } from './throughput.ts';
@@ -60,15 +61,6 @@ export interface HttpParts {
   readonly log: Log;
   readonly onAsked: OnAsked;
 }
-
-/** Told of every exchange once its answer has begun, or failed to come. */
-export type OnAsked = (asked: {
-  /** For the log: `list subscriptions`. */
-  readonly operation: string;
-  /** Null: there was no answer. */
-  readonly status: number | null;
-  readonly durationMs: number;
-}) => void;
 
 export function createHttp(parts: HttpParts): Http {
   return { send: (request, signal) => send(request, signal, parts) };

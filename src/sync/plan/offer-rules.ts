@@ -8,8 +8,8 @@ import { snapshotDigest } from '../../model/manifest.ts';
 import type { Want } from '../../model/want.ts';
 import type { History } from './history.ts';
 import { type Need, pendingReloads } from './need.ts';
-import type { Offer } from './plan.ts';
 import { recordOf, schemaVersionAt } from './schemas.ts';
+import type { Offer } from './step.ts';
 
 /**
  * After this time a manifest that does not say how far it goes is taken to be as new as the reload that was asked for:

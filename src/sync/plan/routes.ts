@@ -6,8 +6,8 @@
 import type { HeldDataset } from '../../destination/destination.ts';
 import type { Schema } from '../../model/schema.ts';
 import { changesCost, leastSnapshotCost, snapshotCost } from './cost.ts';
-import type { Offer } from './plan.ts';
 import { findSchemaOfSnapshot, recordOf } from './schemas.ts';
+import type { Offer } from './step.ts';
 import { columnsOf, reachOf, type Terrain, type Walk, walk } from './walk.ts';
 
 export type Route =

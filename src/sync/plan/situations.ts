@@ -11,7 +11,6 @@ import type { FailedBefore } from './content.ts';
 import type { History } from './history.ts';
 import { type Need, needOf, pendingReloads } from './need.ts';
 import { answeringOffers, askedOffers, reloadsSatisfiedBy } from './offer-rules.ts';
-import type { Offer, Plan, PlanInput } from './plan.ts';
 import {
   bestRoute,
   isSurelyBest,
@@ -21,6 +20,7 @@ import {
   routeByLoad,
 } from './routes.ts';
 import { schemaNamed, schemaOfSnapshot, schemaVersionAt } from './schemas.ts';
+import type { Offer, Plan, PlanInput } from './step.ts';
 import { cutToLimits, type Terrain, type Walk, walk } from './walk.ts';
 
 type Step<Kind extends Plan['kind']> = Omit<Plan & { kind: Kind }, 'kind'>;

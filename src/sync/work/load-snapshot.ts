@@ -6,8 +6,8 @@ import { assert } from '../../lib/assert.ts';
 import { type ManifestEntry, snapshotDigest } from '../../model/manifest.ts';
 import type { Offers } from '../offers.ts';
 import type { History } from '../plan/history.ts';
-import type { Offer } from '../plan/plan.ts';
 import { recordOf, schemaOfSnapshot } from '../plan/schemas.ts';
+import type { Offer } from '../plan/step.ts';
 import { commitUnit, type Tools, type WorkOutcome } from './work.ts';
 
 export interface Load {

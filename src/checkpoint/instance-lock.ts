@@ -8,7 +8,7 @@
  */
 
 import { statSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import { durable } from '../lib/durable.ts';
 import { createFile, makeDirectory } from '../lib/files.ts';
@@ -23,6 +23,11 @@ const MAX_TURNS = 20;
 
 /** Referred to from here, because a database that nobody refers to is closed as garbage, and the lock with it. */
 const held = new Set<Database.Database>();
+
+/** The lock of whoever works on `dataDirectory`. */
+export function instanceLockPath(dataDirectory: string): string {
+  return join(dataDirectory, 'lock.sqlite');
+}
 
 export interface InstanceHolder {
   readonly pid: number;

@@ -3,9 +3,8 @@
  * where none runs the next catch-up does.
  */
 
-import { join } from 'node:path';
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
-import { readInstanceLock } from '../checkpoint/instance-lock.ts';
+import { type InstanceHolder, instanceLockPath, readInstanceLock } from '../checkpoint/instance-lock.ts';
 import { openCheckpointBeside } from '../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import { UsageError } from '../model/errors.ts';
@@ -34,12 +33,18 @@ export function usingCheckpoint<T>(
   }
 }
 
-/** A line on who does at once what was asked for; none where nobody follows here. */
-export function doneAtOnce(
+/** Who works on the data directory now, as far as it has said so; null where nobody does. */
+export function runningInstance(
   { dataDirectory }: LocalConfiguration,
   { identity: { uid } }: Context,
-): readonly string[] {
-  const { held, holder } = readInstanceLock({ path: join(dataDirectory, 'lock.sqlite'), uid });
-  if (!held || holder?.command !== 'run') return [];
+): InstanceHolder | null {
+  const { held, holder } = readInstanceLock({ path: instanceLockPath(dataDirectory), uid });
+  return held ? holder : null;
+}
+
+/** A line on who does at once what was asked for; none where nobody follows here. */
+export function doneAtOnce(configuration: LocalConfiguration, context: Context): readonly string[] {
+  const holder = runningInstance(configuration, context);
+  if (holder?.command !== 'run') return [];
   return [`feed-sync run is at work here (process ${holder.pid}): it begins within a second.`];
 }

@@ -1,7 +1,6 @@
 /** From a configuration to the parts of a catch-up: opened in order, closed in the opposite one, whatever happens. */
 
-import { join } from 'node:path';
-import { acquireInstanceLock } from '../checkpoint/instance-lock.ts';
+import { acquireInstanceLock, instanceLockPath } from '../checkpoint/instance-lock.ts';
 import { openCheckpoint } from '../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../configuration/configuration.ts';
 import { openMirror } from '../destination/duckdb/mirror.ts';
@@ -15,8 +14,6 @@ import type { Progress } from '../sync/progress.ts';
 import { choicesOf } from './choices.ts';
 import type { Context } from './context.ts';
 import { feedOptions } from './feed-options.ts';
-
-const LOCK_FILE = 'lock.sqlite';
 
 export interface OpenOptions {
   readonly configuration: Configuration;
@@ -54,7 +51,7 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   const { clock, random, identity } = context;
   const { dataDirectory } = configuration;
   const lock = await acquireInstanceLock({
-    path: join(dataDirectory, LOCK_FILE),
+    path: instanceLockPath(dataDirectory),
     uid: identity.uid,
     holder: { pid: identity.pid, host: identity.host, startedAt: clock.now(), command },
   });
@@ -101,6 +98,6 @@ function publishOptions(
   { stagingDirectory }: Choices,
 ): PublishOptions | null {
   if (publish === null) return null;
-  const keptPaths = [checkpoint.path, join(dataDirectory, LOCK_FILE), stagingDirectory];
+  const keptPaths = [checkpoint.path, instanceLockPath(dataDirectory), stagingDirectory];
   return { path: publish.path, keptPaths, reserveBytes: disk.reserveBytes };
 }

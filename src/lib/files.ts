@@ -96,6 +96,17 @@ export function settleFile(name: string, path: string, mode = FILE_MODE): Promis
   });
 }
 
+/** Whether there is a file or a folder at `path`. @throws the system's error where that cannot be known. */
+export async function isThere(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return false;
+    throw error;
+  }
+}
+
 /** Bytes that this process may still write on the file system of `path`. */
 export async function freeBytes(path: string): Promise<number> {
   const { bavail, bsize } = await statfs(path);

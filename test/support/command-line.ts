@@ -6,10 +6,10 @@
 import { mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Writable } from 'node:stream';
 import type { Context } from '../../src/cli/context.ts';
 import { start } from '../../src/cli/start.ts';
 import type { Clock } from '../../src/lib/clock.ts';
+import { collector } from './collector.ts';
 import { IDLE_PROCESS } from './idle-process.ts';
 import { secretsInFiles, secretsInText } from './secret-search.ts';
 
@@ -111,16 +111,4 @@ function contextOf(
     signal: new AbortController().signal,
     ...IDLE_PROCESS,
   };
-}
-
-function collector(): Writable & { text(): string } {
-  const chunks: string[] = [];
-  const stream = new Writable({
-    decodeStrings: false,
-    write(chunk: string | Uint8Array, _encoding, done) {
-      chunks.push(typeof chunk === 'string' ? chunk : new TextDecoder().decode(chunk));
-      done();
-    },
-  });
-  return Object.assign(stream, { text: () => chunks.join('') });
 }

@@ -6,7 +6,6 @@
 import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Writable } from 'node:stream';
 import { expect, onTestFinished } from 'vitest';
 import type { Context } from '../../src/cli/context.ts';
 import type { CheckName } from '../../src/cli/doctor/check.ts';
@@ -14,6 +13,7 @@ import type { Finding, FindingState } from '../../src/cli/doctor/findings.ts';
 import type { Diagnosis } from '../../src/cli/doctor/view.ts';
 import { start } from '../../src/cli/start.ts';
 import { systemClock } from '../../src/lib/clock.ts';
+import { collector } from './collector.ts';
 import { IDLE_PROCESS } from './idle-process.ts';
 import { secretsInText } from './secret-search.ts';
 
@@ -146,16 +146,4 @@ function contentOf(folder: string): readonly string[] {
     const { size, mode, mtimeMs } = statSync(path);
     return `${path} ${size} ${mode} ${mtimeMs}`;
   });
-}
-
-function collector(): Writable & { text(): string } {
-  const chunks: string[] = [];
-  const stream = new Writable({
-    decodeStrings: false,
-    write(chunk: string | Uint8Array, _encoding, done) {
-      chunks.push(typeof chunk === 'string' ? chunk : new TextDecoder().decode(chunk));
-      done();
-    },
-  });
-  return Object.assign(stream, { text: () => chunks.join('') });
 }

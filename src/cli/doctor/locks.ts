@@ -1,8 +1,7 @@
 /** Who works here: the instance that holds the lock, and whoever has the mirror open. */
 
 import { statSync } from 'node:fs';
-import { join } from 'node:path';
-import { type InstanceHolder, readInstanceLock } from '../../checkpoint/instance-lock.ts';
+import { type InstanceHolder, instanceLockPath, readInstanceLock } from '../../checkpoint/instance-lock.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { tellMoment } from '../moments.ts';
 import type { Check, Checked, Patient } from './check.ts';
@@ -19,7 +18,7 @@ function checkLocks({ inspection, context }: Patient): Checked {
   const instance =
     dataDirectory === null
       ? { finding: skipped('instance', 'dataDir is not known.'), holder: null }
-      : instanceFinding(join(dataDirectory, 'lock.sqlite'), context.identity.uid);
+      : instanceFinding(instanceLockPath(dataDirectory), context.identity.uid);
   const locks = path === null ? [] : mirrorLocks(path, context.readFile);
   const ofOthers = locks.filter(({ pid }) => pid !== context.identity.pid);
   const nameOf = (pid: number): string | null => processName(pid, context.readFile);

@@ -5,9 +5,9 @@
  * the service is asked, then the secret is written, then the id. What is lost nevertheless is told with what to do.
  */
 
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import type { Checkpoint } from '../../checkpoint/checkpoint.ts';
-import { acquireInstanceLock } from '../../checkpoint/instance-lock.ts';
+import { acquireInstanceLock, instanceLockPath } from '../../checkpoint/instance-lock.ts';
 import { openCheckpoint, openCheckpointBeside } from '../../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
 import type { AddedWebhook } from '../../feed/operator.ts';
@@ -70,7 +70,7 @@ async function openForKeeping(configuration: Configuration, context: Context): P
   const there = openCheckpointBeside(options);
   if (there !== null) return there;
   const lock = await acquireInstanceLock({
-    path: join(configuration.dataDirectory, 'lock.sqlite'),
+    path: instanceLockPath(configuration.dataDirectory),
     uid: identity.uid,
     holder: { pid: identity.pid, host: identity.host, startedAt: clock.now(), command: 'webhook add' },
   });

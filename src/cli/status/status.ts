@@ -1,12 +1,11 @@
 /** `feed-sync status`: what is wanted, what the mirror has, and what is in the way. Works beside a running instance. */
 
 import { statSync } from 'node:fs';
-import { join } from 'node:path';
 import type { CheckpointReader, HookRecord } from '../../checkpoint/checkpoint.ts';
-import { readInstanceLock } from '../../checkpoint/instance-lock.ts';
 import { openCheckpointReader } from '../../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import { isChosenDataset } from '../../sync/follow/selection.ts';
+import { runningInstance } from '../beside.ts';
 import type { Context } from '../context.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf } from '../exit-codes.ts';
 import { jsonText } from '../json.ts';
@@ -38,14 +37,11 @@ export async function status(
 }
 
 function look(mirror: MirrorSeen, configuration: LocalConfiguration, context: Context): Status {
+  const instance = runningInstance(configuration, context);
   const { uid } = context.identity;
-  const { held: running, holder } = readInstanceLock({
-    path: join(configuration.dataDirectory, 'lock.sqlite'),
-    uid,
-  });
   const checkpoint = openCheckpointReader({ path: configuration.checkpoint.path, uid });
   try {
-    return statusSeen(configuration, { mirror, checkpoint, runningInstance: running ? holder : null });
+    return statusSeen(configuration, { mirror, checkpoint, runningInstance: instance });
   } finally {
     checkpoint?.close();
   }

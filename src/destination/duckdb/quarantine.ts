@@ -6,9 +6,9 @@
  * file would take them from the whole process.
  */
 
-import { open, readdir, stat } from 'node:fs/promises';
+import { open, readdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { remove, renameFile } from '../../lib/files.ts';
+import { isThere, remove, renameFile } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
 import { systemCode, systemReason } from '../../lib/system-code.ts';
 import { ConfigurationError, StorageError } from '../../model/errors.ts';
@@ -71,7 +71,7 @@ export async function setAside(path: string, reason: string, now: Date, log: Log
   }
   const target = `${path}${QUARANTINE_INFIX}${timestamp(now)}`;
   // The log first: a crash between the two leaves an older mirror that can be read, never a log without its file.
-  if (await exists(path + WAL_SUFFIX)) {
+  if (await isThere(path + WAL_SUFFIX)) {
     await renameFile('destination.quarantine-log', path + WAL_SUFFIX, target + WAL_SUFFIX);
   }
   if (state === 'database') await renameFile('destination.quarantine', path, target);
@@ -93,16 +93,6 @@ function notADatabase(path: string): ConfigurationError {
   return new ConfigurationError(`${path} is no DuckDB database, so it is left as it is.`, {
     hint: 'Set destination.path (FEED_SYNC_DESTINATION_PATH) to a file of its own, or move this one away.',
   });
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return false;
-    throw error;
-  }
 }
 
 /** `20261120T110312345Z`: sorts by time and needs no quoting in a shell. */

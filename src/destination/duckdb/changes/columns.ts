@@ -4,11 +4,12 @@
  */
 
 import { present } from '../../../lib/assert.ts';
-import { COLUMN_TYPES, type Column, type ColumnType } from '../../../model/column.ts';
+import type { Column } from '../../../model/column.ts';
 import { DataError, UnusableChangesError } from '../../../model/errors.ts';
 import { columnNames } from '../../../model/naming.ts';
 import type { Schema } from '../../../model/schema.ts';
 import type { ChangesUnit } from '../../destination.ts';
+import { knownType } from '../known-type.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import { isWgs84 } from '../srid.ts';
 
@@ -94,16 +95,6 @@ function refuseOtherTable(unit: ChangesUnit, columns: readonly Column[]): void {
 function roleOf(schema: Schema, column: Column, index: number): PlannedColumn['role'] {
   if (schema.keyColumns.includes(column.name)) return 'key';
   return index < schema.columns.length ? 'data' : 'envelope';
-}
-
-function knownType(datasetId: string, column: Column): ColumnType {
-  const type = COLUMN_TYPES.find((known) => known === column.type);
-  if (type !== undefined) return type;
-  const stated = typeof column.type === 'string' ? column.type : column.type.unknown;
-  throw new DataError(
-    `The column ${quoted(column.name)} of ${datasetId} has the type ${quoted(stated)}, which this version does not know.`,
-    { hint: 'A newer version of feed-sync may know it.' },
-  );
 }
 
 function unusable(unit: ChangesUnit, why: string): UnusableChangesError {

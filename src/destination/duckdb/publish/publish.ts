@@ -9,7 +9,7 @@
 import { stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { remove, renameFile, settleFile } from '../../../lib/files.ts';
+import { isThere, remove, renameFile, settleFile } from '../../../lib/files.ts';
 import { systemCode, systemReason } from '../../../lib/system-code.ts';
 import { BusyError, CopyError, FeedSyncError } from '../../../model/errors.ts';
 import type { Publication } from '../../outlet.ts';
@@ -70,7 +70,7 @@ export class Publisher {
       return { kind: 'published', lines: books.position.lines, bytes, isClone };
     } catch (error) {
       await remove('destination.publish-discard', this.#unfinished).catch(() => {});
-      throw await this.#translated(error);
+      throw this.#translated(error);
     }
   }
 
@@ -133,7 +133,7 @@ export class Publisher {
     await renameFile('destination.publish', this.#unfinished, target);
   }
 
-  async #translated(error: unknown): Promise<unknown> {
+  #translated(error: unknown): unknown {
     if (error instanceof FeedSyncError || systemCode(error) === null) return error;
     return new CopyError(`No copy can be published at ${this.#options.target}: ${systemReason(error)}.`, {
       hint: 'Check its folder and the space on its disk. The copy of before stays in place.',
@@ -146,14 +146,4 @@ export class Publisher {
 async function fingerprint(path: string) {
   const { dev, ino, size, mtimeNs } = await stat(path, { bigint: true });
   return { dev, ino, mtimeNs, bytes: Number(size) };
-}
-
-async function isThere(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return false;
-    throw error;
-  }
 }

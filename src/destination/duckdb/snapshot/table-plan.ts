@@ -5,10 +5,10 @@
  */
 
 import type { Column, ColumnType } from '../../../model/column.ts';
-import { COLUMN_TYPES } from '../../../model/column.ts';
 import { DataError, UnknownColumnsError } from '../../../model/errors.ts';
 import { columnNames } from '../../../model/naming.ts';
 import type { SnapshotUnit } from '../../destination.ts';
+import { knownType } from '../known-type.ts';
 import type { Cast } from './cast.ts';
 import { castFor } from './casts.ts';
 import type { ParquetColumn, ParquetFile } from './parquet-file.ts';
@@ -195,16 +195,6 @@ function refuseUnknownColumns(unit: SnapshotUnit, files: readonly ParquetFile[])
     if (unknown.length === 0) continue;
     throw new UnknownColumnsError(unit.datasetId, unknown, `The file ${file.name} of ${unit.datasetId}`);
   }
-}
-
-function knownType(datasetId: string, column: Column): ColumnType {
-  const type = COLUMN_TYPES.find((known) => known === column.type);
-  if (type !== undefined) return type;
-  const stated = typeof column.type === 'string' ? column.type : column.type.unknown;
-  throw new DataError(
-    `The column ${quoted(column.name)} of ${datasetId} has the type ${quoted(stated)}, which this version does not know.`,
-    { hint: 'A newer version of feed-sync may know it.' },
-  );
 }
 
 function firstRepeated(names: readonly string[]): string | null {

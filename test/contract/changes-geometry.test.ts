@@ -14,6 +14,7 @@ import {
   respondWithChanges,
 } from '../support/bad-content.ts';
 import { duckdb, inMirror, parquet } from '../support/duckdb-mirror.ts';
+import { GEOMETRIES_WITH_EMPTY_PARTS } from '../support/empty-parts.ts';
 import { mirrorDifferences } from '../support/mirror-comparison.ts';
 import { everythingPublished } from '../support/published.ts';
 import { withRealMirror } from '../support/served-world.ts';
@@ -24,34 +25,11 @@ const SCHEMA: SourceSchema = {
   ...SMALL_SCHEMA,
   columns: [column('id', 'integer', false), column('v', 'geometry')],
 };
-const PARTS: readonly Geometry[] = [
-  { type: 'MultiPoint', coordinates: [[1, 2], []] },
-  {
-    type: 'MultiLineString',
-    coordinates: [
-      [],
-      [
-        [1, 2],
-        [3, 4],
-      ],
-    ],
-  },
-  {
-    type: 'MultiPolygon',
-    coordinates: [
-      [
-        [
-          [0, 0],
-          [1, 0],
-          [1, 1],
-          [0, 0],
-        ],
-      ],
-      [],
-    ],
-  },
+const GEOMETRIES: readonly (Geometry | null)[] = [
+  null,
+  ...EXTREME_GEOMETRIES,
+  ...GEOMETRIES_WITH_EMPTY_PARTS,
 ];
-const GEOMETRIES: readonly (Geometry | null)[] = [null, ...EXTREME_GEOMETRIES, ...PARTS];
 const ROWS: readonly Row[] = GEOMETRIES.map((geometry, id) => [id, geometry]);
 
 const hexOf = (geometry: Geometry): string => Buffer.from(wkbFromGeometry(geometry)).toString('hex');
@@ -77,7 +55,7 @@ async function wktOf(geometries: readonly Geometry[]): Promise<readonly string[]
 it('F42 C10 as GeoJSON, WKT and WKB in hexadecimal digits: all types, with heights, empty, null, nested', async () => {
   const world = await withRealMirror();
   const { feed, folder } = world;
-  const wkt = await wktOf([...EXTREME_GEOMETRIES, ...PARTS]);
+  const wkt = await wktOf([...EXTREME_GEOMETRIES, ...GEOMETRIES_WITH_EMPTY_PARTS]);
   const isSingle = ({ type }: Geometry): boolean => ['Point', 'LineString', 'Polygon'].includes(type);
   const forms: Readonly<Record<string, (geometry: Geometry, index: number) => string>> = {
     geojson: (geometry) => JSON.stringify(geometry),

@@ -8,6 +8,7 @@ import { wkbFromGeometry } from '../../fixtures/source/wkb.ts';
 import { BadChangesError, UnusableChangesError } from '../../src/model/errors.ts';
 import { added, type ChangeFolder, changeFolder } from '../support/change-pages.ts';
 import { column } from '../support/duckdb-mirror.ts';
+import { GEOMETRIES_WITH_EMPTY_PARTS } from '../support/empty-parts.ts';
 
 let folder: ChangeFolder;
 beforeAll(async () => {
@@ -52,32 +53,8 @@ describe('GeoJSON', () => {
 
   it('with parts that are empty, and nulls', async () => {
     const parts: readonly Geometry[] = [
-      { type: 'MultiPoint', coordinates: [[1, 2], []] },
+      ...GEOMETRIES_WITH_EMPTY_PARTS,
       { type: 'MultiPoint', coordinates: [[], [1, 2, 3]] },
-      {
-        type: 'MultiLineString',
-        coordinates: [
-          [],
-          [
-            [1, 2],
-            [3, 4],
-          ],
-        ],
-      },
-      {
-        type: 'MultiPolygon',
-        coordinates: [
-          [
-            [
-              [0, 0],
-              [1, 0],
-              [1, 1],
-              [0, 0],
-            ],
-          ],
-          [],
-        ],
-      },
       { type: 'MultiPolygon', coordinates: [[]] },
       {
         type: 'GeometryCollection',

@@ -47,7 +47,7 @@ describe('an outage', () => {
     ['versions', { datasetId: 'permits' }, 'list versions of dataset permits', WITHOUT_PERMITS],
     ['changes', { datasetId: 'permits' }, 'list changes of dataset permits', WITHOUT_PERMITS],
   ] as const)(
-    'R2 of %s is given up after a budget until the next catch-up, and nothing is lost',
+    'R2 F14 of %s is given up after a budget until the next catch-up, and nothing is lost',
     async (operation, of, title, meanwhile) => {
       const world = await behind();
       const { faults, requests } = world.feed;
@@ -85,7 +85,7 @@ describe('an answer that does not fit', () => {
   ];
 
   it.each(cases)(
-    'R9 of %s fails what it belongs to, with the path of the field, until it fits',
+    'R9 F19 of %s fails what it belongs to, with the path of the field, until it fits',
     async (_, match, path, value, of, meanwhile) => {
       const world = await behind();
       rewriteEvery(world, match, field(path, value));
@@ -153,7 +153,7 @@ describe('a field that is missing or unknown', () => {
     expect(kinds(await world.catchUp())).toMatchObject({ permits: how });
   });
 
-  it('R12 unknown fields pass, in every object of every answer', async () => {
+  it('R12 F29 unknown fields pass, in every object of every answer', async () => {
     const world = await withRealMirror();
     let added = 0;
     const extended = (value: unknown): unknown => {

@@ -75,12 +75,12 @@ const THIRD: readonly Change[] = THREE.slice(2).map((row) => ({ op: 'added', row
 describe('the snapshot is loaded instead', () => {
   it.each<[string, FalseClaims, string]>([
     [
-      'V5 of changes that are not those counted',
+      'V5 F31 of changes that are not those counted',
       { counts: { added: 1, changed: 1, removed: 0 } },
       'the service counted 1 added, 1 changed',
     ],
     [
-      'V6 of a row count that is not that before with what was added and removed',
+      'V6 F31 of a row count that is not that before with what was added and removed',
       { rowCount: 4 },
       '2 rows with 1 added',
     ],

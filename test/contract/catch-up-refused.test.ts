@@ -87,7 +87,7 @@ describe('the workspace', () => {
     ['subscriptions', 403, 'not_entitled'],
   );
 
-  it.each(cases)('R3 R16 %s refuses the workspace', async (_, operation, refused) => {
+  it.each(cases)('R3 R16 F23 %s refuses the workspace', async (_, operation, refused) => {
     // Of one dataset alone, so that no other request is on its way when the refusal comes.
     const world = await behind(['parcels']);
     refuseEvery(world, operation, refused);
@@ -151,7 +151,7 @@ describe('a dataset', () => {
   ];
 
   it.each(cases)(
-    'R5 R16 %s refuses that dataset, and others go on',
+    'R5 R16 F24 %s refuses that dataset, and others go on',
     async (_, operation, refused, options) => {
       const world = await behind(undefined, options);
       refuseEvery(world, operation, refused, { datasetId: 'permits' });
@@ -196,7 +196,7 @@ describe('a dataset', () => {
     return world;
   }
 
-  it('R14 that leaves its subscription and is added again is refused no more', async () => {
+  it('R14 F24 that leaves its subscription and is added again is refused no more', async () => {
     const world = await held();
     world.feed.publisher.remove('permits', 'left_coverage');
     expect(kinds(await world.catchUp())).toMatchObject({ permits: 'retired' });
@@ -207,7 +207,7 @@ describe('a dataset', () => {
     expect(world.checkpoint.holds()).toEqual([]);
   });
 
-  it('R15 of which events tell is wanted as they say, and stays refused', async () => {
+  it('R15 F24 of which events tell is wanted as they say, and stays refused', async () => {
     const world = await held();
     const { feed, checkpoint } = world;
     publishNext(feed, 'permits');

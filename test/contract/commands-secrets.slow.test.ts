@@ -30,7 +30,7 @@ describe('the search for the key', () => {
 });
 
 describe('the key', () => {
-  it('is told by no command, at whatever level of the log, whatever goes wrong', async () => {
+  it('F45 is told by no command, at whatever level of the log, whatever goes wrong', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ files: { echoAuthorization: true } });
     const installed = await program({
       feed,

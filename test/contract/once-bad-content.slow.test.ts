@@ -32,7 +32,7 @@ const BAD_BODIES: readonly { readonly what: string; readonly act: Act; readonly 
   },
 ];
 
-describe('a file with', () => {
+describe('F43 a file with', () => {
   it.for(BAD_BODIES)(
     '$what: the dataset fails, others load, the old table serves',
     async ({ act, withDigest }) => {
@@ -96,7 +96,7 @@ describe('a file with', () => {
   });
 });
 
-describe('a row count that is not true', () => {
+describe('F31 a row count that is not true', () => {
   it('V8 in the version record fails the dataset', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed();
     const installed = await program({ feed, environment: QUICKLY });
@@ -133,7 +133,7 @@ describe('a row count that is not true', () => {
   });
 });
 
-describe('a key', () => {
+describe('F41 a key', () => {
   it('that is there twice, or null, fails the dataset and is named', async () => {
     const { feed, datasetOf, contentOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const installed = await program({ feed, environment: QUICKLY });

@@ -105,7 +105,7 @@ describe('changes with a value that would have to be bent', () => {
 });
 
 describe('schema changes', () => {
-  it('that only add columns are applied with alter; breaking ones and other keys load the snapshot', async () => {
+  it('F34 that only add columns are applied with alter; breaking ones and other keys load the snapshot', async () => {
     const { feed, datasetOf, contentOf, publishNext } = await countyFeed({
       kinds: ['permits', 'parcels', 'ordinances'],
     });

@@ -12,7 +12,7 @@ const QUICKLY = { FEED_SYNC_RETRY_BASE_DELAY: '5ms', FEED_SYNC_RETRY_MAX_ATTEMPT
 const GRACE_MS = 5_000;
 
 describe('a service that is down', () => {
-  it('ends it with 75 and what was tried; nothing is lost', async () => {
+  it('F14 ends it with 75 and what was tried; nothing is lost', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed();
     const installed = await program({ feed, environment: QUICKLY });
     await once(installed);
@@ -26,7 +26,7 @@ describe('a service that is down', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('with 500 everywhere, or with pages that are no answer, ends it with 75', async () => {
+  it('F14 with 500 everywhere, or with pages that are no answer, ends it with 75', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed, environment: QUICKLY });
     const fault = feed.faults.add({ match: { times: 'always' }, act: { kind: 'respond', status: 500 } });
@@ -37,7 +37,7 @@ describe('a service that is down', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('with 503 and Retry-After is waited for', async () => {
+  it('F15 with 503 and Retry-After is waited for', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     for (const operation of ['manifest', 'file'] as const) {
       feed.faults.add({
@@ -52,7 +52,7 @@ describe('a service that is down', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('for one dataset holds up no other', async () => {
+  it('F14 for one dataset holds up no other', async () => {
     const { feed, datasetOf } = await countyFeed();
     const permits = datasetOf('permits');
     feed.faults.add({
@@ -71,7 +71,7 @@ describe('a service that is down', () => {
 
 describe('a signal while it downloads', () => {
   it.for([['SIGINT'], ['SIGTERM']] as const)(
-    '%s: 75 within the grace period; the next one fetches the rest',
+    'F12 %s: 75 within the grace period; the next one fetches the rest',
     async ([signal]) => {
       const { feed, datasetOf } = await countyFeed({ kinds: ['parcels', 'permits'], rowsPerDataset: 200 });
       const parcels = datasetOf('parcels');
@@ -99,7 +99,7 @@ describe('a signal while it downloads', () => {
     },
   );
 
-  it('twice ends it at once', async () => {
+  it('F12 twice ends it at once', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     feed.faults.add({ match: { operation: 'subscriptions' }, act: { kind: 'delay', delayMs: 60_000 } });
     const installed = await program({ feed });
@@ -113,7 +113,7 @@ describe('a signal while it downloads', () => {
 });
 
 describe('a second instance', () => {
-  it('on the same data directory ends at once with 75, naming the first, which goes on', async () => {
+  it('F09 on the same data directory ends at once with 75, naming the first, which goes on', async () => {
     const { feed } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const looked = Promise.withResolvers<void>();
     feed.faults.add({ match: { operation: 'file' }, act: { kind: 'wait', until: () => looked.promise } });
@@ -133,7 +133,7 @@ describe('a second instance', () => {
 });
 
 describe('a reader that holds the mirror', () => {
-  it('is waited for; then 75, and what was downloaded stays', async () => {
+  it('F10 is waited for; then 75, and what was downloaded stays', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const installed = await program({ feed, environment: { FEED_SYNC_LOCK_WAIT: '1s' } });
     await once(installed);

@@ -51,7 +51,7 @@ describe('once', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('finds a version that no event told of', async () => {
+  it('F28 finds a version that no event told of', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const installed = await program({ feed });
     await once(installed);
@@ -60,7 +60,7 @@ describe('once', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('loads a dataset anew whose schema has changed, in whatever way', async () => {
+  it('F34 loads a dataset anew whose schema has changed, in whatever way', async () => {
     const { feed, datasetOf, contentOf, publishNext } = await countyFeed({
       kinds: ['permits', 'parcels', 'ordinances'],
     });
@@ -130,7 +130,7 @@ describe('once', () => {
     expect(downloadsOf(feed)).toEqual([]);
   });
 
-  it('mirrors a dataset of several subscriptions once, and every dataset of each', async () => {
+  it('F35 mirrors a dataset of several subscriptions once, and every dataset of each', async () => {
     const { feed, datasetIds, datasetOf, publishNext } = await countyFeed({ counties: 2 });
     const { placeId } = feed.store.dataset(datasetOf('permits'));
     feed.publisher.subscribe({ subscriptionId: 'sub_2', places: [placeId], topics: ['permits', 'parcels'] });
@@ -178,7 +178,7 @@ describe('once', () => {
     expect(stderr).toContain('sub_1 (All counties), sub_2 (Permits)');
   });
 
-  it('M6 makes tables without rows, whether the snapshot has a file or none', async () => {
+  it('M6 F33 makes tables without rows, whether the snapshot has a file or none', async () => {
     const { feed, contentOf, datasetIds, publishNext } = await countyFeed({
       counties: 3,
       kinds: ['permits', 'ordinances'],

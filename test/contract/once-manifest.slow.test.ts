@@ -61,7 +61,7 @@ describe('a manifest', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('M20 that lags is waited for: 75, and the table stays', async () => {
+  it('M20 F32 that lags is waited for: 75, and the table stays', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const installed = await program({ feed });
     await once(installed);
@@ -77,7 +77,7 @@ describe('a manifest', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('whose addresses expire while they are used is read again', async () => {
+  it('F22 whose addresses expire while they are used is read again', async () => {
     const { feed } = await countyFeed({ files: { filesPerSnapshot: 2 } });
     feed.faults.add({
       match: { operation: 'file', times: 3 },

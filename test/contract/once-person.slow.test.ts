@@ -22,7 +22,7 @@ describe('resync', () => {
   });
 });
 
-describe('a subscription that is gone', () => {
+describe('F35 a subscription that is gone', () => {
   it('is held and keeps its datasets, until it is forgotten: then what only it held is retired', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['permits', 'parcels', 'zoning'] });
     const [permits, zoning] = [datasetOf('permits'), datasetOf('zoning')];
@@ -54,7 +54,7 @@ describe('a subscription that is gone', () => {
   });
 });
 
-describe('many retirements at once', () => {
+describe('F35 many retirements at once', () => {
   it('wait for resume --retire, which resume --all is not', async () => {
     const { feed, datasetIds } = await countyFeed({ counties: 3, rowsPerDataset: 3 });
     const installed = await program({ feed });

@@ -9,7 +9,7 @@ import { numberedRows, smallContent } from '../support/small-content.ts';
 const KEYS_LINK = 'https://app.feed.example/settings/api-keys';
 
 describe('a key that the service does not take', () => {
-  it('R3 R13 R14 R16 costs one call, then none until the person has acted', async () => {
+  it('R3 R13 R14 R16 F23 costs one call, then none until the person has acted', async () => {
     const { feed } = await countyFeed();
     feed.keys.get(feed.apiKey).revoked = true;
     const installed = await program({ feed });
@@ -52,7 +52,7 @@ describe('a key that the service does not take', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('lacks the scope: the same, with the words of the service', async () => {
+  it('F23 lacks the scope: the same, with the words of the service', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     feed.keys.get(feed.apiKey).scopes = [];
     const installed = await program({ feed });
@@ -67,7 +67,7 @@ describe('a key that the service does not take', () => {
     expect(feed.requests.entries().filter(({ status }) => status === 403)).toHaveLength(1);
   });
 
-  it('is refused in the middle of the work: what is committed stays, nothing more is asked', async () => {
+  it('F23 is refused in the middle of the work: what is committed stays, nothing more is asked', async () => {
     const { feed, datasetIds, publishNext } = await countyFeed();
     const installed = await program({ feed });
     await once(installed);
@@ -90,7 +90,7 @@ describe('a key that the service does not take', () => {
 });
 
 describe('datasets', () => {
-  it('R5 R13 R14 R16 that are refused wait for a person; the others load', async () => {
+  it('R5 R13 R14 R16 F24 that are refused wait for a person; the others load', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed();
     const codes = new Map([
       [datasetOf('permits'), 'outside_coverage'],

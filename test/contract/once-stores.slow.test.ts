@@ -55,7 +55,7 @@ const LOSSES: readonly {
 ];
 
 describe('after a loss', () => {
-  it('the next once makes it good, whatever was lost', async () => {
+  it('F03 F04 the next once makes it good, whatever was lost', async () => {
     const { feed, datasetIds, datasetOf, publishNext } = await countyFeed({ kinds: KINDS });
     const installed = await program({ feed });
     await once(installed);
@@ -80,7 +80,7 @@ describe('after a loss', () => {
 });
 
 describe('a mirror', () => {
-  it('that is corrupt is set aside and built anew', async () => {
+  it('F05 that is corrupt is set aside and built anew', async () => {
     const { feed } = await countyFeed({ kinds: KINDS });
     const installed = await program({ feed });
     await once(installed);
@@ -137,7 +137,7 @@ describe('a mirror', () => {
 });
 
 describe('a checkpoint that is damaged', () => {
-  it('is set aside and built anew', async () => {
+  it('F03 is set aside and built anew', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ kinds: KINDS });
     const installed = await program({ feed });
     await once(installed);
@@ -153,7 +153,7 @@ describe('a checkpoint that is damaged', () => {
 });
 
 describe('a data directory', () => {
-  it('below a file: 74, naming the path', async () => {
+  it('F11 below a file: 74, naming the path', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
     const file = join(installed.home, 'a-file');
@@ -165,7 +165,7 @@ describe('a data directory', () => {
   });
 
   it.skipIf(process.getuid?.() === 0)(
-    'of somebody else (skipped for root, who may write anywhere): 74, naming path and user',
+    'F11 of somebody else (skipped for root, who may write anywhere): 74, naming path and user',
     async () => {
       const { feed } = await countyFeed({ kinds: ['permits'] });
       const installed = await program({ feed });

@@ -58,7 +58,7 @@ function logged(run: Running, message: string, times = 1): Promise<void> {
 }
 
 describe('once', () => {
-  it('killed before and after every step: a whole copy serves, and every commit is told', async () => {
+  it('F01 killed before and after every step: a whole copy serves, and every commit is told', async () => {
     const { installed, copy, noted, copyDifferences, publish, feed, datasetOf } = await installation();
     const table = datasetOf('zoning').replaceAll('-', '_');
     const isClone = (await once(installed)).stdout.includes('as a clone');

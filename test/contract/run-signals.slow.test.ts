@@ -19,7 +19,7 @@ describe('a second signal', () => {
   it.for([
     ['SIGTERM', 143],
     ['SIGINT', 130],
-  ] as const)('%s ends the process at once, whatever is under way', async ([signal, exitCode]) => {
+  ] as const)('F12 %s ends the process at once, whatever is under way', async ([signal, exitCode]) => {
     const { feed } = await countyFeed();
     const stuck = { NODE_OPTIONS: `--import ${scriptPath('stuck-mirror-child.ts')}`, STUCK_FASTER: '1' };
     const installed = await program({ feed, environment: QUICKLY });

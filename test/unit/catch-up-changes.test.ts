@@ -195,7 +195,7 @@ describe('published changes', () => {
   });
 });
 
-describe('changes give way to the snapshot', () => {
+describe('F30 changes give way to the snapshot', () => {
   const contradicts = (says: Parameters<typeof recorded>[1]) => (request: ChangesRequest) =>
     recorded(request, says);
 
@@ -226,7 +226,7 @@ describe('changes give way to the snapshot', () => {
     expect(await readdir(world.parts.choices.stagingDirectory)).toEqual([]);
   });
 
-  it.each(['prepare', 'commit'])('V10 whose numbers do not add up: found in %s', async (where) => {
+  it.each(['prepare', 'commit'])('V10 F31 whose numbers do not add up: found in %s', async (where) => {
     const world = await caughtUp('parcels');
     publishWithSnapshot(world, 'parcels');
     const error = new UnusableChangesError('parcels', 2, 'they add 3 rows, and its record says 2');

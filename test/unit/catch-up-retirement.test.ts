@@ -39,7 +39,7 @@ function remove(
   reflects.set(subscriptionId, id(100 + log.length));
 }
 
-describe('a dataset that leaves its subscription', () => {
+describe('F35 a dataset that leaves its subscription', () => {
   it.each(['archive', 'drop', 'keep'] as const)('W7 W16 is retired as the user chose: %s', async (how) => {
     const world = await caughtUp('parcels', 'permits');
     Object.assign(world.parts.choices, { removedDatasets: how });
@@ -124,7 +124,7 @@ describe('a dataset that leaves its subscription', () => {
   });
 });
 
-describe('many datasets that leave at once', () => {
+describe('F35 many datasets that leave at once', () => {
   const MANY = Array.from({ length: 12 }, (_, index) => `dataset-${String(index).padStart(2, '0')}`);
 
   it('W26 wait for a person, are told once, and go when the person agrees', async () => {
@@ -172,7 +172,7 @@ describe('many datasets that leave at once', () => {
   });
 });
 
-describe('a subscription that is gone', () => {
+describe('F35 a subscription that is gone', () => {
   async function twoSubscriptions(): Promise<World> {
     const world = await oneSubscription('parcels');
     subscribe(world, subscription({ id: 'sub_2', name: 'Hays' }), 'permits');

@@ -34,7 +34,7 @@ import { entry, event, refusal, subscription, unreadable } from '../support/sync
 const UNREACHABLE = new ServiceUnavailableError('The service could not be reached.');
 
 describe('a refused workspace', () => {
-  it('stops every call, is told, and makes not one call until it is lifted', async () => {
+  it('F23 stops every call, is told, and makes not one call until it is lifted', async () => {
     const world = await oneSubscription('parcels', 'permits');
     throwAt(world, /^versions/, refusal({ kind: 'workspace' }, { status: 401, code: null }));
     const result = await world.catchUp();
@@ -87,7 +87,7 @@ describe('trouble of a subscription', () => {
     expect(world.calls.filter((call) => call.endsWith('sub_1'))).toEqual([]);
   });
 
-  it('a log that promises more and gives none is noticed', async () => {
+  it('F25 a log that promises more and gives none is noticed', async () => {
     const world = await two();
     await world.catchUp();
     world.service.logs.set(
@@ -125,7 +125,7 @@ describe('trouble of a dataset', () => {
     );
   });
 
-  it('that is held: nothing more is asked for it, and its table serves', async () => {
+  it('F24 that is held: nothing more is asked for it, and its table serves', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     world.service.snapshots.set('parcels', entry('parcels', 2));
@@ -176,7 +176,7 @@ describe('trouble of a dataset', () => {
       ],
       ['until a person asks', ({ checkpoint }) => checkpoint.askResync(['parcels'])],
       ['before 24 hours have passed', (world) => elapse(world, 1)],
-    ])('V11 %s', async (_, happen) => {
+    ])('V11 F31 %s', async (_, happen) => {
       const world = await failed();
       elapse(world, 24 * 3_600_000 - 1);
       expect(kinds(await world.catchUp())).toEqual({ parcels: 'failed' });

@@ -186,7 +186,7 @@ describe('a later catch-up', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'current' });
   });
 
-  it('makes good what no event told: members and versions of the manifest', async () => {
+  it('F28 makes good what no event told: members and versions of the manifest', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     world.service.members.set('sub_1', ['parcels', 'permits']);
@@ -195,7 +195,7 @@ describe('a later catch-up', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied', permits: 'loaded' });
   });
 
-  it('M3 believes no manifest against an event that it does not reflect', async () => {
+  it('M3 F32 believes no manifest against an event that it does not reflect', async () => {
     const world = await oneSubscription('parcels', 'permits');
     world.service.snapshots.set('parcels', entry('parcels', 9));
     await world.catchUp();
@@ -275,7 +275,7 @@ describe('a later catch-up', () => {
 });
 
 describe('a lost position', () => {
-  it('R8 is taken anew from the manifest, and the log read on from there', async () => {
+  it('R8 F26 is taken anew from the manifest, and the log read on from there', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     world.service.keepsEventsFrom = 200n;
@@ -290,7 +290,7 @@ describe('a lost position', () => {
     expect(world.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(207));
   });
 
-  it('of a log that was quiet for longer than it is kept ends no run, and reloads nothing', async () => {
+  it('F26 of a log that was quiet for longer than it is kept ends no run, and reloads nothing', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     world.service.keepsEventsFrom = 200n;
@@ -305,7 +305,7 @@ describe('a lost position', () => {
     expect(await world.catchUp()).toMatchObject({ troubles: [], datasets: [{ kind: 'updated' }] });
   });
 
-  it('in a later page keeps what the pages before it said', async () => {
+  it('F26 in a later page keeps what the pages before it said', async () => {
     const world = await oneSubscription('parcels', 'permits');
     await world.catchUp();
     world.service.logs.set(

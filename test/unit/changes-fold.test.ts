@@ -267,7 +267,7 @@ describe('the columns of the net change', () => {
   });
 });
 
-describe('names', () => {
+describe('F39 names', () => {
   it('that the schema does not know', async () => {
     const error = await folder.refusal(
       table,
@@ -366,7 +366,7 @@ describe('changes that say not what they must', () => {
   });
 });
 
-describe('counts', () => {
+describe('F31 counts', () => {
   const one = version(row(1, 'a', 'added'), row(2, 'a'), row(3, 'a'), gone(4));
   const counts = { added: 1, changed: 2, removed: 1 };
 

@@ -35,7 +35,7 @@ async function asText(values: readonly string[]): Promise<readonly unknown[]> {
 const hexOf = (geometry: Geometry): string =>
   Buffer.from(wkbFromGeometry(geometry)).toString('hex').toUpperCase();
 
-describe('GeoJSON', () => {
+describe('F42 GeoJSON', () => {
   it('of all types, with heights, empty, nested', async () => {
     expect(await decoded(EXTREME_GEOMETRIES.map((geometry) => JSON.stringify(geometry)))).toEqual(
       EXTREME_GEOMETRIES.map(hexOf),
@@ -102,7 +102,7 @@ it('WKT and WKB in hexadecimal digits', async () => {
   ]);
 });
 
-describe('WKB in hexadecimal digits', () => {
+describe('F42 WKB in hexadecimal digits', () => {
   /** A point with the coordinates 1, 2, … in this byte order; `type` is the number that says which and how. */
   const point = (type: number, coordinates: number, order: 'little' | 'big', srid?: number): string => {
     const words = [type, ...(srid === undefined ? [] : [srid])];
@@ -186,7 +186,7 @@ describe('WKB in hexadecimal digits', () => {
   });
 });
 
-describe('what is no geometry', () => {
+describe('F42 what is no geometry', () => {
   const point = (coordinates: string): string => `{"type":"Point","coordinates":${coordinates}}`;
   it.each([
     '5',

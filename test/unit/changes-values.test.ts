@@ -33,7 +33,7 @@ async function decoded(type: ColumnType, values: readonly string[]): Promise<rea
   return rows.toSorted((left, right) => Number(left[1]) - Number(right[1])).map((row) => row[2]);
 }
 
-describe('values that are kept', () => {
+describe('F40 values that are kept', () => {
   it.each<[ColumnType, readonly (readonly [written: string, kept: string | null])[]]>([
     [
       'string',
@@ -144,7 +144,7 @@ describe('values that are kept', () => {
   });
 });
 
-describe('values that would have to be bent', () => {
+describe('F40 values that would have to be bent', () => {
   it.each<[ColumnType, string, readonly string[]]>([
     ['string', 'string', ['5', 'true', '{"a":1}']],
     [

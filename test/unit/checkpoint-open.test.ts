@@ -73,7 +73,7 @@ describe('a new checkpoint', () => {
   });
 });
 
-describe('a damaged checkpoint', () => {
+describe('F03 a damaged checkpoint', () => {
   const damages: readonly (readonly [string, (path: string) => void])[] = [
     ['text', (path) => writeFileSync(path, 'this is no database, though it is long enough to be looked at')],
     ['a file cut short', (path) => truncateSync(path, 4_096 * 2 + 100)],

@@ -217,7 +217,7 @@ describe('trouble', () => {
     ]);
   });
 
-  it('M20 of a manifest that lags makes its dataset wait, tried again with growing waits', async () => {
+  it('M20 F32 of a manifest that lags makes its dataset wait, tried again with growing waits', async () => {
     const { world, daemon, pass } = await followed('parcels');
     publish(world, 'parcels', { resyncRequired: true });
     await pass(30 * MINUTE_MS, 5 * SECOND_MS);
@@ -237,7 +237,7 @@ describe('trouble', () => {
     expect(versions(world)).toEqual({ parcels: 2 });
   });
 
-  it('of a mirror that a reader holds is tried again later, in no busy loop, and is a stall in the end', async () => {
+  it('F10 of a mirror that a reader holds is tried again later, in no busy loop, and is a stall in the end', async () => {
     const { world, daemon, pass } = await followed('parcels');
     publish(world, 'parcels');
     let attempts = 0;
@@ -366,7 +366,7 @@ describe('a log in which nothing happens', () => {
 });
 
 describe('a refusal', () => {
-  it('R16 of the workspace stops every call, and a person who lifts it is seen within a second', async () => {
+  it('R16 F23 of the workspace stops every call, and a person who lifts it is seen within a second', async () => {
     const { world, daemon, pass } = await followed('parcels');
     throwAt(world, /^events/, refusal({ kind: 'workspace' }));
     await pass(2 * MINUTE_MS);
@@ -394,7 +394,7 @@ describe('a refusal', () => {
     expect(world.calls).toEqual([]);
   });
 
-  it('of one dataset holds it, and others go on', async () => {
+  it('F24 of one dataset holds it, and others go on', async () => {
     const { world, daemon, pass } = await followed('parcels', 'permits');
     publish(world, 'parcels');
     publish(world, 'permits');

@@ -61,7 +61,7 @@ function structs(wkt: string, names = 'xyzm'): string {
   return wkt.split(', ').map(position).join(', ');
 }
 
-describe('the encodings', () => {
+describe('F42 the encodings', () => {
   it.each<[string, string, readonly (readonly [string, string | null])[]]>([
     [
       'point',
@@ -196,7 +196,7 @@ describe('the encodings', () => {
   });
 });
 
-describe('what is refused', () => {
+describe('F42 what is refused', () => {
   it.each<[string, string, string, string, string]>([
     [
       'a null among points',

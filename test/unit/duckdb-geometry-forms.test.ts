@@ -100,7 +100,7 @@ it('V15 versions by different writers have the same columns and rows', async () 
   expect(crs.flat()).toEqual(['OGC:CRS84', 'EPSG:2277', 'EPSG:4269', null, 'OGC:CRS84']);
 });
 
-describe('random geometries in GeoArrow', () => {
+describe('F42 random geometries in GeoArrow', () => {
   const number = fc.oneof(
     fc.double({ noNaN: true }),
     fc.double({ min: -180, max: 180, noNaN: true }),
@@ -143,7 +143,7 @@ describe('random geometries in GeoArrow', () => {
   }
 });
 
-describe('WKB that names a coordinate system', () => {
+describe('F42 WKB that names a coordinate system', () => {
   const POINT = '000000000000F03F0000000000000040';
   const little = (srid: string) => `0101000020${srid}${POINT}`;
   let files = 0;

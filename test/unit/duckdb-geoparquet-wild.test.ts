@@ -93,7 +93,7 @@ async function decoded(file: string): Promise<readonly unknown[]> {
   });
 }
 
-describe.skipIf(realFolder === null)('files by other writers', () => {
+describe.skipIf(realFolder === null)('F42 files by other writers', () => {
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;
   let mirror: Destination;
   const kinds: string[] = [];

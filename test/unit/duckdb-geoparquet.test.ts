@@ -33,7 +33,7 @@ afterAll(async () => {
 
 const geometry = column('geometry', 'geometry');
 
-describe('geometries', () => {
+describe('F42 geometries', () => {
   it.each([
     'POINT (1 2)',
     'POINT Z (1 2 3)',

@@ -154,7 +154,7 @@ describe('what is written down', () => {
     );
   });
 
-  it('no files make an empty table', async () => {
+  it('F33 no files make an empty table', async () => {
     const [outcome] = await load(mirror, snapshot({ columns, keyColumns: ['id'], files: [] }));
     expect(outcome).toMatchObject({ kind: 'committed', committed: { rowCount: 0 } });
     expect(await inMirror(folder.path, 'FROM parcels')).toEqual([]);
@@ -427,7 +427,7 @@ describe('hostile names (F38, F39)', () => {
   });
 });
 
-it('a table of 500 columns is loaded', async () => {
+it('F33 a table of 500 columns is loaded', async () => {
   const names = Array.from({ length: 500 }, (_, index) => `column ${index}`);
   const path = await parquet(
     folder.path,

@@ -56,7 +56,7 @@ async function loaded(
   return rows.map(([value]) => value);
 }
 
-describe('values at the ends of their types', () => {
+describe('F40 values at the ends of their types', () => {
   it.each<[ColumnType, string, readonly string[], readonly (string | null)[]]>([
     [
       'integer',
@@ -183,7 +183,7 @@ describe('values at the ends of their types', () => {
   });
 });
 
-describe('a cast that would change a value', () => {
+describe('F40 a cast that would change a value', () => {
   it.each<[ColumnType, string, readonly string[], string]>([
     ['integer', 'DOUBLE', ['1', '1.5'], '1.5'],
     ['integer', 'DOUBLE', ["'nan'"], 'nan'],

@@ -83,7 +83,7 @@ describe('between windows', () => {
   });
 });
 
-describe('while a reader holds the file', () => {
+describe('F10 while a reader holds the file', () => {
   it('reading goes on, and what is known already needs no writing', async () => {
     const mirror = await mirrorIn(folder.path);
     await mirror.enroll(enrolment);
@@ -384,7 +384,7 @@ it('an interrupted commit fails what is left of it, and says so', async () => {
   expect(await inMirror(folder.path, 'SELECT count(*) FROM feed_sync.datasets')).toEqual([['0']]);
 });
 
-describe('asked to stop', () => {
+describe('F12 asked to stop', () => {
   it.each(['destination.commit', 'destination.checkpoint'])(
     'within %s: it ends well, and what is committed is told as committed',
     async (effect) => {

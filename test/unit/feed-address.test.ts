@@ -6,7 +6,7 @@ import { createAddressGuard, type ResolvedAddress } from '../../src/feed/downloa
 import { checkLink } from '../../src/feed/download/link-rules.ts';
 import { RefusedLinkError } from '../../src/feed/download/refused-link.ts';
 
-describe('the kind of an address', () => {
+describe('F21 the kind of an address', () => {
   it.each([
     ['93.184.215.14', 'public'],
     ['2606:2800:21f:cb07:6820:80da:af6b:8b2c', 'public'],
@@ -61,7 +61,7 @@ describe('the kind of an address', () => {
   );
 });
 
-describe('the guard', () => {
+describe('F21 the guard', () => {
   const names = new Map<string, readonly string[]>();
   const resolveName = async (name: string): Promise<readonly ResolvedAddress[]> =>
     (names.get(name) ?? []).map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
@@ -101,7 +101,7 @@ describe('the guard', () => {
   });
 });
 
-describe('links by themselves', () => {
+describe('F21 links by themselves', () => {
   const rules = (baseUrl: string, ...allowed: string[]) => ({
     baseUrl: new URL(baseUrl),
     trustedOrigins: new Set([new URL(baseUrl).origin, ...allowed]),

@@ -173,7 +173,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
   });
 
   it.each(['<html>welcome</html>', '{"cut":', ''])(
-    'R1 a 200 with %j passes, and is not repeated',
+    'R1 F19 a 200 with %j passes, and is not repeated',
     async (body) => {
       const server = answers(path, 200, body);
       const error = await errorOf(run(startFor(operation)));
@@ -183,7 +183,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
     },
   );
 
-  it('a body of another shape is asked for once more, then violates the interface', async () => {
+  it('F19 a body of another shape is asked for once more, then violates the interface', async () => {
     const server = answers(path, 200, '{"secretField":"secret content"}');
     const error = await errorOf(run(startFor(operation)));
     expect(error).toBeInstanceOf(ContractViolationError);
@@ -288,7 +288,7 @@ describe('what is particular', () => {
     ['404 without the Error shape', 404, 'nothing here'],
     ['410', 410, errorBody('gone')],
     ['insufficient_scope', 403, errorBody('insufficient_scope')],
-  ])('C2 changes are not recorded: %s', async (_name, status, body) => {
+  ])('C2 F30 changes are not recorded: %s', async (_name, status, body) => {
     const server = answers('/v1/datasets/parcels/changes', status, body);
     const directory = await mkdtemp(join(tmpdir(), 'feed-changes-'));
     const request = { datasetId: 'parcels', version: 2, directory, onBytes: () => {} };
@@ -298,7 +298,7 @@ describe('what is particular', () => {
     expect(server.asked()).toBe(1);
   });
 
-  it('a redirect is not followed', async () => {
+  it('F20 a redirect is not followed', async () => {
     nock(BASE)
       .persist()
       .get('/v1/subscriptions')
@@ -339,7 +339,7 @@ describe('what is particular', () => {
   });
 });
 
-it('R1 waits grow to a limit, and are random within what they have grown to', async () => {
+it('R1 F14 waits grow to a limit, and are random within what they have grown to', async () => {
   answers('/v1/subscriptions', 503, '');
   const drawn = [1, 0.5, 0.25, 0.25, 0.5];
   const random = { next: () => drawn.shift() ?? 0 };
@@ -348,7 +348,7 @@ it('R1 waits grow to a limit, and are random within what they have grown to', as
   expect(tested.clock.sleptMs).toEqual([500, 500, 500, 1_000, 2_000]);
 });
 
-describe('Retry-After', () => {
+describe('F15 Retry-After', () => {
   it.each([
     ['seconds', '7', 7_000],
     ['a date', 'Thu, 01 Jan 2026 00:01:00 GMT', 60_000],

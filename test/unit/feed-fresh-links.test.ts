@@ -24,7 +24,7 @@ function linksInto(...entries: readonly (ManifestEntry | null)[]) {
   return { links, refreshes: () => refreshes };
 }
 
-describe('links', () => {
+describe('F22 links', () => {
   it('that expire together are replaced by one reading of the manifest', async () => {
     const { links, refreshes } = linksInto(entry('new'));
     await Promise.all([links.replace(0, 'a?old'), links.replace(1, 'b?old')]);

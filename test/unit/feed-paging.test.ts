@@ -61,7 +61,7 @@ describe('a list', () => {
       (cursor: string | null) => (cursor === 'a' ? 'b' : 'a'),
       [null, 'a', 'b'],
     ],
-  ])('makes no progress with %s', async (_name, next, asked) => {
+  ])('F25 makes no progress with %s', async (_name, next, asked) => {
     const { cursors, pages } = await read((cursor) => ({ nextCursor: next(cursor) }));
     const error = await errorOf(pages);
     expect(error).toBeInstanceOf(ContractViolationError);

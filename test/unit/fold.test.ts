@@ -252,7 +252,7 @@ describe('ids of events', () => {
   });
 });
 
-describe('replaying', () => {
+describe('F27 replaying', () => {
   const pages = fc
     .array(
       fc.record({

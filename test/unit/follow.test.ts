@@ -157,7 +157,7 @@ describe('F26 a quiet log', () => {
     expect(one.want()).toMatchObject({ reloadAfter: new Map([['sub_1', 150n]]) });
   });
 
-  it('goes on as it was when the clock jumps by a day either way', async () => {
+  it('F13 goes on as it was when the clock jumps by a day either way', async () => {
     const one = await quiet();
     await one.follow();
     one.pass(DAY_MS);

@@ -124,7 +124,7 @@ describe('the values', () => {
     });
   });
 
-  it('of datasets: no lag where they are where they should be, and never a negative one', async () => {
+  it('F13 of datasets: no lag where they are where they should be, and never a negative one', async () => {
     const state = daemonState({
       datasets: datasets(
         datasetState('a-current'),

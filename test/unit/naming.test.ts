@@ -6,7 +6,7 @@ import { columnNames, MAX_TABLE_NAME_BYTES, tableNameFor } from '../../src/model
 const none: ReadonlySet<string> = new Set();
 const digestOf = (id: string) => createHash('sha256').update(id).digest('hex').slice(0, 8);
 
-describe('names of tables', () => {
+describe('F38 names of tables', () => {
   it.each([
     ['us-tx-travis-parcels', 'us_tx_travis_parcels'],
     ['US.TX/Parcels v2', 'us_tx_parcels_v2'],
@@ -52,7 +52,7 @@ describe('names of tables', () => {
   });
 });
 
-describe('names of columns', () => {
+describe('F38 F39 names of columns', () => {
   it.each([
     [
       ['a', 'b'],

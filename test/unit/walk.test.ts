@@ -57,12 +57,12 @@ describe('a walk', () => {
     ['names no predecessor', { previousVersion: null }, 'version 10 does not say which version it follows'],
     ['follows another version', { previousVersion: 8 }, 'version 10 follows version 8, not version 9'],
     ['names no schema', { schemaVersion: null }, 'version 10 does not say which schema it has'],
-  ])('stops before a version that %s', (_, changed, why) => {
+  ])('F28 stops before a version that %s', (_, changed, why) => {
     const stopped = over(changed);
     expect(stopped).toEqual({ path: [], stop: { version: 10, why, violation: null } });
   });
 
-  it('stops before a gap in the list', () => {
+  it('F28 stops before a gap in the list', () => {
     const versions = [9, 11].map((number) => version('parcels', number));
     expect(over({}, { history: history(versions) }).stop?.why).toBe(
       'version 11 follows version 10, not version 9',
@@ -114,7 +114,7 @@ describe('a walk', () => {
   });
 });
 
-describe('a schema that changes on the way', () => {
+describe('F34 a schema that changes on the way', () => {
   /** Version 10 has schema 2, version 11 schema 3. */
   function overSchemas(second: Partial<Schema>, third: Partial<Schema> = {}): Walk {
     const columns = [column('id'), column('a')];

@@ -10,6 +10,8 @@ const MAX_REFERENCES = 8;
 /** Parameters of every list that are no filter. */
 const PAGING_PARAMETERS = ['limit', 'cursor'];
 const PATH_PARAMETER = /\{[^{}/]+\}/g;
+/** As in the configuration; what goes beyond it could not stand in a URL, or not in every one. */
+const SAFE_PARAMETER = /^[\w.[\]$-]{1,64}$/;
 /** One slash in front, so that it stays on the service's origin; no query, no white space. */
 const SAFE_PATH = /^\/(?![/\\])[\w.~!$&'()*+,;=:@%/{}-]*$/;
 
@@ -54,7 +56,7 @@ function recogniseNewerThan(paths: Fields, document: unknown): string | null {
   for (const unresolved of parameters) {
     const parameter = resolve(unresolved, document);
     const name = parameter?.get('name');
-    if (parameter?.get('in') !== 'query' || typeof name !== 'string' || name === '') continue;
+    if (parameter?.get('in') !== 'query' || typeof name !== 'string' || !SAFE_PARAMETER.test(name)) continue;
     if (PAGING_PARAMETERS.includes(name)) continue;
     const schema = resolve(parameter.get('schema'), document);
     if (isInteger(schema?.get('type')) && schema?.get('minimum') === 0) return name;

@@ -1,4 +1,4 @@
-/** Text of the service on its way to a person: on one line, without control characters, cut where it is very long. */
+/** Text of the service on its way to a person: on one line, without control characters and halves of others, cut where it is very long. */
 
 const MAX_SHOWN_CHARACTERS = 120;
 const MAX_RELAYED_CHARACTERS = 2_000;
@@ -15,6 +15,8 @@ export function relayed(text: string): string {
   return cut(text.replace(UNSEEN, ' ').trim(), MAX_RELAYED_CHARACTERS);
 }
 
+/** A cut may go through a character, and so may what was sent. */
 function cut(text: string, maxCharacters: number): string {
-  return text.length > maxCharacters ? `${text.slice(0, maxCharacters)}…` : text;
+  const ending = text.length > maxCharacters ? '…' : '';
+  return `${text.slice(0, maxCharacters).toWellFormed()}${ending}`;
 }

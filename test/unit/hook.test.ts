@@ -186,17 +186,19 @@ describe('its environment', () => {
     const environment = {
       PATH: '/bin',
       FEED_SYNC_DATA_DIR: '/data',
-      FEED_SYNC_API_KEY: 'sk_1',
-      COPY_OF_IT: 'Bearer sk_1',
+      FEED_SYNC_API_KEY: 'sk_1-and-more',
+      COPY_OF_IT: 'Bearer sk_1-and-more',
+      ENCODED: Buffer.from('user:sk_1-and-more').toString('base64'),
       FEED_SYNC_API_KEY_FILE: '/run/key',
       CREDENTIALS_DIRECTORY: '/run/credentials',
       NOTIFY_SOCKET: '/run/notify',
       NOTHING: undefined,
     };
-    expect(hookEnvironment(environment, new Secret('sk_1'))).toEqual({
+    expect(hookEnvironment(environment, new Secret('sk_1-and-more'))).toEqual({
       PATH: '/bin',
       FEED_SYNC_DATA_DIR: '/data',
     });
+    expect(hookEnvironment({ SHORT: 'Bearer sk_1' }, new Secret('sk_1'))).toEqual({});
   });
 });
 

@@ -1,14 +1,16 @@
 /**
  * One call of the feed's API: asked, repeated where that helps, and either decoded or recognised as a refusal.
  *
- * Invariants: no body, and nothing of a body but a refusal's message and links, gets into an error or the log, and
- * where a refusal repeats the key or another secret, it is struck out. What must not be done twice is repeated only
- * while it surely was not done.
+ * Invariants: no body, and nothing of a body but a refusal's message and links, gets into an error or the log. Where a
+ * refusal repeats the key or another secret, it is struck out; of any other answer that repeats the key nothing is taken.
+ * What must not be done twice is repeated only while it surely was not done.
  */
 
 import type { Secret } from '../../lib/secret.ts';
+import { struckOut } from '../../lib/secret-forms.ts';
 import type { Operation } from '../operations.ts';
 import { decodeErrorBody, type ErrorBody } from '../wire/error-body.ts';
+import { refuseKeyIn } from './echo.ts';
 import type { Http, HttpAnswer, HttpRequest } from './http.ts';
 import { type JsonBody, type JsonLimits, readJsonBody } from './json-body.ts';
 import { isRefusal, isTransientStatus, type RefusedAnswer, refusalError } from './refusal.ts';
@@ -82,7 +84,12 @@ export function createApi(parts: ApiParts): Api {
       const limits = { maxBytes: parts.maxJsonBytes, maxDepth: call.maxDepth };
       const outcome = await repeated(call, parts, signal, {
         statuses: call.operation.method === undefined ? [200] : [200, 201],
-        read: async (answer) => call.decode(await readJsonBody(answer, limits, call.operation.title)),
+        read: async (answer) => {
+          const { title } = call.operation;
+          const body = await readJsonBody(answer, limits, title);
+          refuseKeyIn(body.text, parts.apiKey, title);
+          return call.decode(body);
+        },
       });
       if (outcome.kind === 'refused') throw refusalOf(call, outcome.answer);
       return outcome.value;
@@ -167,8 +174,8 @@ function requestOf({ operation, query = {}, body }: AnyCall, parts: ApiParts): H
 
 /** Null where the body has not the Error shape, or cannot be read at all. */
 async function readError(answer: HttpAnswer, secrets: readonly Secret[]): Promise<ErrorBody | null> {
-  const strike = (text: string): string =>
-    secrets.reduce((struck, secret) => struck.replaceAll(secret.reveal(), String(secret)), text);
+  const revealed = secrets.map((secret) => secret.reveal());
+  const strike = (text: string): string => struckOut(text, revealed);
   try {
     const { json } = await readJsonBody(answer, ERROR_LIMITS, 'read the refusal');
     return decodeErrorBody(json, strike);

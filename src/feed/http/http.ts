@@ -9,12 +9,14 @@ import type { Readable } from 'node:stream';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Secret } from '../../lib/secret.ts';
+import { struckOut } from '../../lib/secret-forms.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { FeedSyncError } from '../../model/errors.ts';
 import { shown } from '../shown.ts';
 import { arrivedChunks } from './arrived.ts';
 import type { OnAsked } from './asked.ts';
 import type { Dispatchers } from './dispatchers.ts';
+import { withoutKey } from './echo.ts';
 import { throwIfStopped } from './stop.ts';
 import { type LeastThroughput, watchThroughput } from './throughput.ts';
 import { networkTrouble, TransientTrouble } from './trouble.ts';
@@ -39,7 +41,11 @@ export interface HttpRequest {
 export interface HttpAnswer {
   readonly status: number;
   header(name: string): string | null;
-  /** The body as it comes, once. @throws TransientTrouble when it breaks off, stands still or takes too long. */
+  /**
+   * The body as it comes, once.
+   * @throws TransientTrouble when it breaks off, stands still or takes too long.
+   * @throws ContractViolationError when it repeats the key and is no refusal.
+   */
   chunks(): AsyncGenerator<Buffer>;
   /** Lets go of a body that nobody reads. */
   discard(): void;
@@ -101,7 +107,7 @@ async function send(request: HttpRequest, signal: AbortSignal, parts: HttpParts)
       signal: AbortSignal.any([signal, deadline]),
     });
     note({ status: answer.statusCode });
-    return answerOf(answer.statusCode, answer.headers, answer.body, request, parts.clock, troubleOf);
+    return answerOf(answer.statusCode, answer.headers, answer.body, request, parts, troubleOf);
   } catch (error) {
     const trouble = troubleOf(error);
     note({ why: trouble.message });
@@ -121,7 +127,7 @@ function answerOf(
   headers: Headers,
   body: Readable,
   request: HttpRequest,
-  clock: Clock,
+  { origin, apiKey, clock }: HttpParts,
   troubleOf: (error: unknown) => Error,
 ): HttpAnswer {
   const arrived = arrivedChunks(body);
@@ -129,12 +135,17 @@ function answerOf(
     status,
     header(name) {
       const value = headers[name];
-      return (Array.isArray(value) ? value[0] : value) ?? null;
+      const text = Array.isArray(value) ? value[0] : value;
+      return text === undefined ? null : struckOut(text, [apiKey.reveal()]);
     },
     async *chunks() {
       try {
-        const { leastThroughput } = request;
-        yield* leastThroughput === undefined ? arrived : watchThroughput(arrived, leastThroughput, clock);
+        const { leastThroughput, operation } = request;
+        const watched =
+          leastThroughput === undefined ? arrived : watchThroughput(arrived, leastThroughput, clock);
+        // Of a refusal the words are relayed, without the key.
+        const isTaken = status < 300 && request.origin === origin;
+        yield* isTaken ? withoutKey(watched, apiKey, operation) : watched;
       } catch (error) {
         throw troubleOf(error);
       }

@@ -8,6 +8,7 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { systemCode } from '../../lib/system-code.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
 import { ContractViolationError } from '../../model/errors.ts';
+import { WHOLE_BODY } from '../wire/fields.ts';
 import type { HttpAnswer } from './http.ts';
 import { JsonDepth } from './json-depth.ts';
 import { TransientTrouble } from './trouble.ts';
@@ -20,11 +21,9 @@ export interface JsonLimits {
 export interface JsonBody {
   /** As sent, but inflated. */
   readonly bytes: Buffer;
+  readonly text: string;
   readonly json: unknown;
 }
-
-/** Where a violation concerns the whole answer and no field of it. */
-const WHOLE_BODY = '(the whole body)';
 
 /**
  * `title` is what is being done, as the end of "Could not …".
@@ -59,12 +58,13 @@ export async function readJsonBody(answer: HttpAnswer, limits: JsonLimits, title
     chunks.push(chunk);
   }
   const bytes = Buffer.concat(chunks);
-  return { bytes, json: parse(bytes) };
+  return { bytes, ...parsed(bytes) };
 }
 
-function parse(bytes: Buffer): unknown {
+function parsed(bytes: Buffer): Omit<JsonBody, 'bytes'> {
   try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    return { text, json: JSON.parse(text) };
   } catch {
     // The parser's own message quotes the body, so it goes nowhere.
     throw new TransientTrouble('the answer is not JSON', {

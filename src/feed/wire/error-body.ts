@@ -26,13 +26,13 @@ export function decodeErrorBody(json: unknown, strike: (text: string) => string)
   if (!result.success) return null;
   const clean = (text: string): string => relayed(strike(text));
   const { code, message, links } = result.data.error;
-  const usable = Object.entries(links ?? {}).flatMap(([name, target]) =>
-    typeof target === 'string' && isWebAddress(target) ? [[clean(name), clean(target)] as const] : [],
-  );
+  const usable = Object.entries(links ?? {})
+    .flatMap(([name, target]) => (typeof target === 'string' ? [[clean(name), clean(target)] as const] : []))
+    .filter(([, target]) => isWebAddress(target));
   return { code: clean(code), message: clean(message), links: new Map(usable.slice(0, MAX_LINKS)) };
 }
 
-/** A person may follow it, so it leads to the web and nowhere else. */
+/** A person may follow it as it is shown, so it leads to the web and nowhere else. */
 function isWebAddress(text: string): boolean {
   return URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
 }

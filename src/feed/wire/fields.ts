@@ -47,10 +47,11 @@ export function optionalList<Schema extends z.ZodType>(item: Schema) {
     .transform((items) => items ?? []);
 }
 
-/** Null on the last page; services that write an empty text mean the same. */
+/** Null on the last page; services that write an empty text mean the same. It is sent back in a URL. */
 export const nextCursor = z
   .string()
   .max(MAX_CURSOR_CHARACTERS)
+  .refine((text) => text.isWellFormed(), { error: 'holds half a character' })
   .nullish()
   .transform((cursor) => (cursor ? cursor : null));
 
@@ -78,9 +79,12 @@ export function violation(title: string, path: string, trouble: string): Contrac
   );
 }
 
+/** Where a violation concerns the whole answer and no field of it. */
+export const WHOLE_BODY = '(the whole body)';
+
 /** `versions[3].version`. */
 export function pathText(path: readonly PropertyKey[]): string {
-  if (path.length === 0) return '(the whole body)';
+  if (path.length === 0) return WHOLE_BODY;
   return path
     .map((step, index) =>
       typeof step === 'number' ? `[${step}]` : index === 0 ? String(step) : `.${String(step)}`,

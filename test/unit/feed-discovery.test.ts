@@ -74,6 +74,14 @@ describe('the newer-than parameter in the description', () => {
     expect(nameIn(versionsOperation(parameters.slice(0, 5)))).toBeNull();
   });
 
+  it('F38 is none that cannot stand in a URL', () => {
+    for (const name of ['', '\ud800', 'a b', 'a&b=c', 'x'.repeat(65)]) {
+      expect(nameIn(versionsOperation([query(name, INTEGER), query('since[number]', INTEGER)]))).toBe(
+        'since[number]',
+      );
+    }
+  });
+
   it('is found through references, which may not lead in circles', () => {
     const components = {
       parameters: {

@@ -97,6 +97,13 @@ describe('versions', () => {
     );
   });
 
+  it('F38 name no page that could not be asked for: half a character stands in no URL', () => {
+    const nextCursor = 'page \ud83d';
+    expect(violationPath(() => decodeVersions({ versions: [], nextCursor }, 'parcels', 'do it'))).toBe(
+      'nextCursor',
+    );
+  });
+
   it('show a time that is none as none', () => {
     expect(versions({ ...version, publishedAt: 'yesterday' }).items[0]?.publishedAt).toBeNull();
     expect(versions({ ...version, publishedAt: 7 }).items[0]?.publishedAt).toBeNull();
@@ -330,6 +337,16 @@ describe('the Error shape', () => {
       links: new Map([['web', 'https://x.example/']]),
     });
     expect(decodeErrorBody({ error: { code: 'c', message: 'm', links: 'none' } }, same)?.links.size).toBe(0);
+  });
+
+  it('F38 is told in whole characters, also where it is cut, and with links as they are followed', () => {
+    const message = `${'x'.repeat(1_999)}😀`;
+    const links = { odd: 'ht\u200btps://x.example/', broken: 'ht\ntps://x.example/' };
+    expect(decodeErrorBody({ error: { code: '\ud800', message, links } }, same)).toEqual({
+      code: '\ufffd',
+      message: `${'x'.repeat(1_999)}\ufffd…`,
+      links: new Map(),
+    });
   });
 
   it.each([

@@ -1,0 +1,41 @@
+/**
+ * A property: something that has to hold for whatever is generated. A run is always the same; `PROPERTY_SEED` makes it
+ * another one and `PROPERTY_RUNS` a longer one. What fails tells the smallest example found and the command that repeats it.
+ */
+
+import { relative } from 'node:path';
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { SEED } from '../support/seed.ts';
+
+const TIMEOUT_MS = 60_000;
+
+const { PROPERTY_SEED = `${SEED}`, PROPERTY_RUNS = '1' } = process.env;
+const seed = Number(PROPERTY_SEED);
+const times = Number(PROPERTY_RUNS);
+
+/** A test that tries the property `numRuns` times, or as many times that as `PROPERTY_RUNS` says. */
+export function property<Values>(
+  name: string,
+  numRuns: number,
+  tried: fc.IRawProperty<Values>,
+  examples: Values[] = [],
+): void {
+  it(
+    name,
+    async () => {
+      const details = await fc.check(tried, { seed, numRuns: Math.ceil(numRuns * times), examples });
+      if (!details.failed) return;
+      throw new Error(`${fc.defaultReportMessage(details)}\n\nTo repeat it:\n  ${repetition(name)}`, {
+        cause: details.errorInstance,
+      });
+    },
+    TIMEOUT_MS * Math.max(1, times),
+  );
+}
+
+function repetition(name: string): string {
+  const path = relative('', expect.getState().testPath ?? 'test/properties');
+  const variables = `PROPERTY_SEED=${seed} PROPERTY_RUNS=${times}`;
+  return `${variables} npx vitest run --project fast ${path} -t ${JSON.stringify(name)}`;
+}

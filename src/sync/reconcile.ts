@@ -4,6 +4,7 @@
  * it is recorded, told, and holds up no other.
  */
 
+import type { Followed } from '../checkpoint/checkpoint.ts';
 import type { HeldDataset } from '../destination/destination.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
 import { DataError, UnknownColumnsError } from '../model/errors.ts';
@@ -13,11 +14,11 @@ import type { OfferBook } from './offer-book.ts';
 import type { Parts } from './parts.ts';
 import { unusableContentOf } from './plan/content.ts';
 import { type History, readHistory } from './plan/history.ts';
-import { asksTheSame, owesResync } from './plan/need.ts';
+import { asksTheSame, owesLook, owesResync, pendingReloads } from './plan/need.ts';
 import { plan } from './plan/plan.ts';
 import type { RetirementVerdict } from './plan/retirement.ts';
 import type { Known } from './plan/state.ts';
-import type { Plan, WaitReason } from './plan/step.ts';
+import type { Plan, ReloadChange, WaitReason } from './plan/step.ts';
 import type { Commit, DatasetResult, Ending } from './result.ts';
 import { contentAtFault, descriptionOf, extentOf, type Work } from './work/carry-out.ts';
 import { noteChanges, noteLoad, noteRetirement, noteUnusable } from './work/journal.ts';
@@ -92,6 +93,7 @@ class Reconciler {
     return plan({
       ...this.#known,
       offers: this.#offers.of(this.#known.want),
+      cursors: cursorsOf(parts.checkpoint.followed()),
       history: this.#history,
       unusable: this.#unusable,
       retirement: verdictOf(this.#datasetId),
@@ -120,6 +122,8 @@ class Reconciler {
       case 'read-offers':
         await this.#offers.read(this.#known.want, signal);
         return null;
+      case 'want-reload':
+        return this.#wantReload(step.reloads);
       case 'load':
       case 'apply':
       case 'retire':
@@ -152,12 +156,24 @@ class Reconciler {
     return ending;
   }
 
+  async #wantReload(reloads: readonly ReloadChange[]): Promise<Ending | null> {
+    const { parts, isAtHead } = this.#run;
+    const datasetId = this.#datasetId;
+    for (const { subscriptionId, ...reload } of reloads) {
+      if (isAtHead(subscriptionId))
+        wantUnasked(subscriptionId, [{ kind: 'reload', datasetId, ...reload }], parts);
+    }
+    const want = present(parts.checkpoint.want(datasetId), 'what is worked on is wanted');
+    this.#known = { ...this.#known, want };
+    return pendingReloads(this.#known.held, want).size > 0 ? null : this.#keep();
+  }
+
   /** The table is where it should be. */
   async #keep(): Promise<Ending> {
-    const { looksAsked, looksDone } = this.#known.want;
+    const { want } = this.#known;
     this.#clearFailure();
-    if (this.#history !== null && looksDone < looksAsked) {
-      this.#run.parts.checkpoint.markLooked(this.#datasetId, looksAsked);
+    if (this.#history !== null && owesLook(want)) {
+      this.#run.parts.checkpoint.markLooked(this.#datasetId, want.looksAsked);
     }
     // A process that was ended just after its commit has left the files of it.
     await this.#run.workshop.discard(this.#datasetId);
@@ -259,6 +275,10 @@ const WAITING_FOR: Readonly<Record<WaitReason, string>> = {
   'list-lags': 'the list of versions ends before what the service has announced',
   'logs-unread': 'no subscription holds it any more; its table stays until every log was read to its end',
 };
+
+function cursorsOf(followed: ReadonlyMap<string, Followed>): ReadonlyMap<string, bigint> {
+  return new Map([...followed].flatMap(([id, { cursor }]) => (cursor === null ? [] : [[id, cursor.number]])));
+}
 
 function changesTooFast(datasetId: string): DataError {
   return new DataError(

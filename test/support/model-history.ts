@@ -77,6 +77,9 @@ export function carryOut(
         expect(input.offers).toBeNull();
         input = { ...input, offers: given.offers };
         break;
+      case 'want-reload':
+        input = afterWanting(decided, input);
+        break;
       case 'load':
         expectRightLoad(decided, input);
         if (model.badContents.has(contentOf(decided.offer.entry))) return ended('failed');
@@ -99,6 +102,22 @@ export function carryOut(
     }
   }
   throw new Error(`not done after ${maxSteps} steps: ${steps.map(({ kind }) => kind).join(' ')}`);
+}
+
+/** As the checkpoint would store it. */
+function afterWanting({ reloads }: Plan & { kind: 'want-reload' }, input: PlanInput): PlanInput {
+  const { want, held, now } = input;
+  const reloadAfter = new Map(want.reloadAfter);
+  const reloadAskedAt = new Map(want.reloadAskedAt);
+  for (const { subscriptionId, eventNumber } of reloads) {
+    expect(want.members).toContain(subscriptionId);
+    expect(eventNumber).toBeGreaterThan(reloadAfter.get(subscriptionId) ?? -1n);
+    reloadAfter.set(subscriptionId, eventNumber);
+    reloadAskedAt.set(subscriptionId, now);
+  }
+  for (const { version } of reloads) expect(version).toBeLessThan(held?.version ?? 0);
+  const atLeastVersion = reloads.at(-1)?.version ?? null;
+  return { ...input, want: { ...want, reloadAfter, reloadAskedAt, atLeastVersion }, history: null };
 }
 
 function decide(input: PlanInput): Plan | null {

@@ -9,9 +9,10 @@ import type { ManifestEntry } from '../../src/model/manifest.ts';
 import type { Want, WantChange } from '../../src/model/want.ts';
 import { auditChanges, membersLackedBy } from '../../src/sync/follow/audit.ts';
 import { cursorAfter, foldEvents } from '../../src/sync/follow/fold.ts';
+import { LONGEST_LAG_MS } from '../../src/sync/plan/offer-rules.ts';
 import { openNew } from '../support/checkpoint-files.ts';
 import { SEED } from '../support/seed.ts';
-import { digestOf, entry, event, id, table, want } from '../support/sync-values.ts';
+import { digestOf, entry, event, id, NOW, table, want } from '../support/sync-values.ts';
 
 const datasetId = 'parcels';
 const atLeast = (version: number, eventNumber?: bigint) => ({
@@ -33,6 +34,7 @@ interface Given {
   readonly table?: HeldDataset | null;
   readonly listed?: readonly ManifestEntry[];
   readonly lacked?: readonly string[];
+  readonly now?: Date;
 }
 
 const manifestOf = ({ reflects, listed = [entry(datasetId, 4)] }: Given) => ({
@@ -41,10 +43,11 @@ const manifestOf = ({ reflects, listed = [entry(datasetId, 4)] }: Given) => ({
   datasets: listed,
 });
 
-function auditedOf({ want: wanted = null, table: held = null, cursor = id(9) }: Given) {
+function auditedOf({ want: wanted = null, table: held = null, cursor = id(9), now = NOW }: Given) {
   const datasets = new Map(held === null ? [] : [[datasetId, held]]);
   const destination: Held = { service: null, datasets };
-  return { cursor, wants: new Map(wanted === null ? [] : [[datasetId, wanted]]), held: destination };
+  const wants = new Map(wanted === null ? [] : [[datasetId, wanted]]);
+  return { cursor, wants, held: destination, now };
 }
 
 function audit(given: Given): readonly WantChange[] {
@@ -106,6 +109,36 @@ describe('a dataset of another schema than its table', () => {
   });
 });
 
+describe('a dataset at a lower version than its table', () => {
+  const lower = { want: want({ atLeastVersion: 6 }), table: table(6) };
+  const later = (durationMs: number) => new Date(NOW.getTime() + durationMs);
+
+  it('W32 is looked at, where the manifest is no older than the table', () => {
+    expect(audit({ reflects: id(9), ...lower })).toEqual([look]);
+    const now = later(LONGEST_LAG_MS);
+    expect(audit({ reflects: null, ...lower, now })).toEqual([look]);
+    expect(audit({ reflects: null, ...lower, now: later(-LONGEST_LAG_MS) })).toEqual([look]);
+  });
+
+  it('W32 is looked at as it enters a subscription, too', () => {
+    const other = want({ atLeastVersion: 6, members: new Set(['sub_2']) });
+    expect(audit({ reflects: id(9), ...lower, want: other })).toEqual([member, look]);
+  });
+
+  it.each([
+    ['where the manifest is older than the log', { reflects: id(8), ...lower }],
+    ['where it may lag, for all that it says', { reflects: null, ...lower, now: later(LONGEST_LAG_MS - 1) }],
+    [
+      'where a reload is waited for',
+      { reflects: id(9), ...lower, want: want({ atLeastVersion: 4, reloadAfter: new Map([['sub_1', 9n]]) }) },
+    ],
+    ['where a look is owed already', { reflects: id(9), ...lower, want: { ...lower.want, looksAsked: 1 } }],
+    ['at the same version', { reflects: id(9), ...lower, table: table(4) }],
+  ])('is not looked at %s', (_, given: Given) => {
+    expect(audit(given)).toEqual([]);
+  });
+});
+
 describe('a dataset that was removed and is listed', () => {
   it.each([
     ['is back where the manifest reflects the removal and all else', id(9), former(7n), [member]],
@@ -136,7 +169,7 @@ describe('a dataset that was removed and is listed', () => {
   it('keeps its table where that is the very snapshot, or where another subscription has kept it', () => {
     expect(audit({ reflects: id(9), want: former(7n), table: table(4) })).toEqual([member]);
     const shared = former(7n, { members: new Set(['sub_2']) });
-    expect(audit({ reflects: id(9), want: shared, table: table(6) })).toEqual([member]);
+    expect(audit({ reflects: id(9), want: shared, table: table(6) })).toEqual([member, look]);
   });
 
   it('is a member still where it was removed from another subscription', () => {
@@ -194,7 +227,7 @@ describe('one audit after another', () => {
     const held = { service: null, datasets: new Map([[datasetId, table(4)]]) };
     const auditOnce = (listed: readonly ManifestEntry[]) => {
       const manifest = { subscriptionId: 'sub_1', lastEventId: reflects, datasets: listed };
-      const audited = { cursor: id(9), wants: checkpoint.wants(), held };
+      const audited = { cursor: id(9), wants: checkpoint.wants(), held, now: NOW };
       step(auditChanges(manifest, membersLackedBy(manifest, audited), audited));
       return checkpoint.wants().get(datasetId)?.members.has('sub_1');
     };
@@ -245,7 +278,7 @@ describe('after any events, told or lost', () => {
       ({ dataset }) => [named(dataset), table(4, { datasetId: named(dataset) })] as const,
     );
     const wants = checkpoint.wants();
-    const audited = { cursor, wants, held: { service: null, datasets: new Map(tables) } };
+    const audited = { cursor, wants, held: { service: null, datasets: new Map(tables) }, now: NOW };
     const lacked = membersLackedBy(manifest, audited);
     checkpoint.commitFollowStep({ ...step, changes: auditChanges(manifest, lacked, audited) });
     const members = [...checkpoint.wants().values()].filter((one) => one.members.has(subscriptionId));

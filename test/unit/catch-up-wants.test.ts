@@ -1,12 +1,15 @@
 /** What a catch-up comes to want, from events, manifests and lists of versions, and for how long it is wanted. */
 
 import { describe, expect, it } from 'vitest';
-import type { Unit } from '../../src/destination/destination.ts';
+import type { HeldDataset, Unit } from '../../src/destination/destination.ts';
+import { present } from '../../src/lib/assert.ts';
 import { BadChangesError } from '../../src/model/errors.ts';
 import type { FeedEvent } from '../../src/model/event.ts';
+import { LONGEST_LAG_MS } from '../../src/sync/plan/offer-rules.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import {
   calm,
+  elapse,
   kinds,
   oneSubscription,
   publish,
@@ -19,6 +22,7 @@ import {
   entry,
   event,
   id,
+  NOW,
   schema,
   subscription,
   table,
@@ -50,7 +54,7 @@ function askedOf(world: World): readonly string[] {
 }
 
 describe('wants', () => {
-  it('W2 are never cleared: a mirror that is restored from a backup is seen to be behind, without an event', async () => {
+  it('W2 F04 are never cleared: a mirror that is restored from a backup is seen to be behind, without an event', async () => {
     const world = await caughtUp('parcels', 'permits');
     const backup = [...world.tables];
     world.service.logs.set('sub_1', [
@@ -152,7 +156,7 @@ describe('an event', () => {
     expect(world.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(102));
   });
 
-  it('W13 that cannot be read is told once and counted, has its dataset looked at, and stops nothing', async () => {
+  it('W13 F29 that cannot be read is told once and counted, has its dataset looked at, and stops nothing', async () => {
     const world = await caughtUp('parcels', 'permits');
     world.service.logs.set('sub_1', [
       unreadable({ id: id(101), trouble: 'type: "dataset.split" is not known' }),
@@ -235,7 +239,7 @@ describe('every dataset of the manifest', () => {
     expect(new Set(Object.values(versions(world)))).toEqual(new Set([1]));
   });
 
-  it('W21 W23 and what it has in another version, or lacks in two reads, is made good though no event came', async () => {
+  it('W21 W23 F28 and what it has in another version, or lacks in two reads, is made good though no event came', async () => {
     const world = await caughtUp('parcels', 'permits', 'zoning');
     world.service.members.set('sub_1', ['parcels', 'roads']);
     world.service.snapshots.set('parcels', entry('parcels', 2));
@@ -337,6 +341,60 @@ describe('what only the lists of versions and schemas tell', () => {
   });
 });
 
+describe('versions that have begun anew, of which no event told', () => {
+  /** A table at version 3, and a service that has the dataset at version 2 and never had the table's. */
+  async function begunAnew(): Promise<World> {
+    const world = await caughtUp('parcels');
+    for (const _ of [2, 3]) publishWithSnapshot(world, 'parcels');
+    await world.catchUp();
+    expect(versions(world)).toEqual({ parcels: 3 });
+    world.service.versions.set('parcels', [version('parcels', 2), version('parcels', 1)]);
+    world.service.snapshots.set('parcels', entry('parcels', 2));
+    return world;
+  }
+
+  function change({ tables }: World, changed: Partial<HeldDataset>): void {
+    tables.set('parcels', { ...present(tables.get('parcels'), 'it is mirrored'), ...changed });
+  }
+
+  it('W32 are loaded, where the list of versions knows the table no more, and then left alone', async () => {
+    const world = await begunAnew();
+    world.service.reflects.set('sub_1', id(103));
+    expect(kinds(await again(world))).toEqual({ parcels: 'loaded' });
+    expect(versions(world)).toEqual({ parcels: 2 });
+    expect(wantOf(world)).toMatchObject({ atLeastVersion: 2 });
+    expect(kinds(await again(world))).toEqual({ parcels: 'current' });
+    expect(askedOf(world)).toEqual([]);
+  });
+
+  it('W32 are waited for as long as a manifest may lag that does not say how far it goes', async () => {
+    const world = await begunAnew();
+    world.service.reflects.delete('sub_1');
+    expect(kinds(await again(world))).toEqual({ parcels: 'current' });
+    expect(askedOf(world)).toEqual([]);
+    change(world, { appliedAt: new Date(NOW.getTime() - LONGEST_LAG_MS) });
+    expect(kinds(await again(world))).toEqual({ parcels: 'waiting' });
+    elapse(world, LONGEST_LAG_MS);
+    expect(kinds(await again(world))).toEqual({ parcels: 'loaded' });
+    expect(versions(world)).toEqual({ parcels: 2 });
+  });
+
+  it('W32 are not what a manifest lists that is older than the list of versions, nor what it lists by itself', async () => {
+    const world = await begunAnew();
+    world.service.versions.set(
+      'parcels',
+      [3, 2, 1].map((number) => version('parcels', number)),
+    );
+    expect(kinds(await again(world))).toEqual({ parcels: 'current' });
+    expect(askedOf(world)).toEqual(['versions parcels', 'schemas parcels']);
+    // The very event that the table was loaded at: the service contradicts itself.
+    change(world, { reloads: new Map([['sub_1', 103n]]) });
+    world.service.versions.set('parcels', [version('parcels', 2), version('parcels', 1)]);
+    expect(kinds(await again(world))).toEqual({ parcels: 'current' });
+    expect(versions(world)).toEqual({ parcels: 3 });
+  });
+});
+
 describe('a dataset without key columns', () => {
   it('V13 takes no changes: every new version loads the snapshot', async () => {
     const world = await oneSubscription('parcels');
@@ -351,7 +409,7 @@ describe('a dataset without key columns', () => {
   });
 });
 
-describe('a dataset in several subscriptions', () => {
+describe('F35 a dataset in several subscriptions', () => {
   it('W1 is held, and to be loaded again, by each for itself; to be had in one version; and to be looked at', async () => {
     const world = await caughtUp('parcels');
     subscribe(world, subscription({ id: 'sub_2', name: 'Hays' }), 'parcels');

@@ -9,8 +9,9 @@ import type { Held, HeldDataset } from '../../destination/destination.ts';
 import type { EventId } from '../../model/event.ts';
 import type { Manifest, ManifestEntry } from '../../model/manifest.ts';
 import type { Want, WantChange } from '../../model/want.ts';
-import { pendingReloads } from '../plan/need.ts';
-import { isLoadedFrom, standingAt } from './from-manifest.ts';
+import { owesLook, pendingReloads } from '../plan/need.ts';
+import { isSurelyLower } from '../plan/offer-rules.ts';
+import { isLoadedFrom, reloadAt, standingAt } from './from-manifest.ts';
 
 /** What is known without the manifest. */
 export interface Audited {
@@ -18,6 +19,7 @@ export interface Audited {
   readonly cursor: EventId | null;
   readonly wants: ReadonlyMap<string, Want>;
   readonly held: Held;
+  readonly now: Date;
 }
 
 /**
@@ -53,12 +55,12 @@ function changesOf(entry: ManifestEntry, manifest: Manifest, audited: Audited): 
   const want = audited.wants.get(datasetId) ?? null;
   const table = audited.held.datasets.get(datasetId) ?? null;
   if (want === null || !want.members.has(manifest.subscriptionId)) {
-    return entering(entry, want, table, manifest, audited.cursor);
+    return entering(entry, want, table, manifest, audited);
   }
-  const owesLook = want.looksDone < want.looksAsked;
+  const isOpen = differsInSchema(entry, table) || mayHaveBegunAnew(entry, want, table, manifest, audited);
   return [
     ...newerVersion(entry, want, table, manifest),
-    ...(differsInSchema(entry, table) && !owesLook ? [{ kind: 'look' as const, datasetId }] : []),
+    ...(isOpen && !owesLook(want) ? [{ kind: 'look' as const, datasetId }] : []),
   ];
 }
 
@@ -68,20 +70,21 @@ function entering(
   want: Want | null,
   table: HeldDataset | null,
   manifest: Manifest,
-  cursor: EventId | null,
+  audited: Audited,
 ): readonly WantChange[] {
+  const { cursor } = audited;
   const { subscriptionId, lastEventId: reflects } = manifest;
-  const { datasetId, version } = entry;
+  const { datasetId } = entry;
   const removal = want?.formerMembers.get(subscriptionId) ?? null;
   if (removal !== null && (reflects === null || reflects.number < removal)) return [];
   const isBack = want?.formerMembers.has(subscriptionId) === true && want.members.size === 0;
-  const eventNumber = (reflects ?? cursor)?.number ?? 0n;
+  const isLeftOver = isBack && table !== null && !isLoadedFrom(entry, table);
+  const isOpen = !isLeftOver && mayHaveBegunAnew(entry, want, table, manifest, audited);
   return [
     { kind: 'member', datasetId, ...standingAt(reflects, cursor) },
     ...newerVersion(entry, want, table, manifest),
-    ...(isBack && table !== null && !isLoadedFrom(entry, table)
-      ? [{ kind: 'reload' as const, datasetId, eventNumber, version }]
-      : []),
+    ...(isLeftOver ? [reloadAt(entry, (reflects ?? cursor)?.number ?? null)] : []),
+    ...(isOpen ? [{ kind: 'look' as const, datasetId }] : []),
   ];
 }
 
@@ -96,6 +99,22 @@ function newerVersion(
   if (reflects !== null) return [{ kind: 'at-least', datasetId, version, eventNumber: reflects.number }];
   const isReloading = want !== null && pendingReloads(table, want).has(subscriptionId);
   return isReloading ? [] : [{ kind: 'at-least', datasetId, version }];
+}
+
+/**
+ * The versions may have begun anew where no event told of it, in a subscription that never held them: whether they have
+ * is for the list of versions to say.
+ */
+function mayHaveBegunAnew(
+  entry: ManifestEntry,
+  want: Want | null,
+  table: HeldDataset | null,
+  { lastEventId }: Manifest,
+  { cursor, now }: Audited,
+): boolean {
+  if (table === null || (want !== null && pendingReloads(table, want).size > 0)) return false;
+  const reflects = lastEventId?.number ?? null;
+  return isSurelyLower({ entry, reflects }, table, { cursor: cursor?.number ?? null, now });
 }
 
 /** What neither of them says is no difference. */

@@ -106,8 +106,9 @@ async function followByMembers(
   return offersOfEntries(feed, subscription.id, read);
 }
 
-function auditedNow({ id }: Subscription, held: Held, { checkpoint }: Parts): Audited {
-  return { cursor: checkpoint.followed().get(id)?.cursor ?? null, wants: checkpoint.wants(), held };
+function auditedNow({ id }: Subscription, held: Held, { checkpoint, clock }: Parts): Audited {
+  const cursor = checkpoint.followed().get(id)?.cursor ?? null;
+  return { cursor, wants: checkpoint.wants(), held, now: clock.now() };
 }
 
 function readable(read: ReadonlyMap<string, ManifestEntry | Error>): readonly ManifestEntry[] {

@@ -41,7 +41,12 @@ export function stepFromManifest(
       { kind: 'at-least', datasetId, version },
       ...(table === null || isLoadedFrom(entry, table)
         ? []
-        : [reloadFrom(datasetId, cursor, isOlder(reflects, cursor) ? null : version)]),
+        : [
+            reloadAt(
+              { datasetId, version: isOlder(reflects, cursor) ? null : version },
+              cursor?.number ?? null,
+            ),
+          ]),
       ...(reflects === null ? [{ kind: 'look' as const, datasetId }] : []),
     ];
   });
@@ -72,7 +77,7 @@ export function stepFromMembers(
     return [
       { kind: 'member', datasetId },
       { kind: 'look', datasetId },
-      ...(isRight ? [] : [reloadFrom(datasetId, newest, version)]),
+      ...(isRight ? [] : [reloadAt({ datasetId, version }, newest?.number ?? null)]),
     ];
   });
   return {
@@ -125,9 +130,13 @@ function positionOf(ofSubscription: EventId | null, ofManifest: EventId | null):
 }
 
 /**
- * Asked for by the newest event that may have been lost. It is one that has happened: a number of the future would
- * swallow the reload of the event that gets it. A table whose snapshot reflects that event is in need of none.
+ * A reload that no event asked for, as if by the newest that is known, or that may have been lost. It is one that has
+ * happened: a number of the future would swallow the reload of the event that gets it. A table whose snapshot reflects
+ * that event is in need of none.
  */
-function reloadFrom(datasetId: string, newest: EventId | null, version: number | null): WantChange {
-  return { kind: 'reload', datasetId, eventNumber: newest?.number ?? 0n, version };
+export function reloadAt(
+  { datasetId, version }: { readonly datasetId: string; readonly version: number | null },
+  newest: bigint | null,
+): WantChange {
+  return { kind: 'reload', datasetId, eventNumber: newest ?? 0n, version };
 }

@@ -30,7 +30,7 @@ export function needOf(held: HeldDataset | null, want: Want, history: History | 
   if (pendingReloads(held, want).size > 0) return 'reload';
   if (owesResync(want)) return 'resync';
   if (held.version < targetOf(want, history)) return 'version';
-  if (history === null) return want.looksDone < want.looksAsked ? 'look' : 'nothing';
+  if (history === null) return owesLook(want) ? 'look' : 'nothing';
   return hasSchemaOfItsVersion(held, history) ? 'nothing' : 'schema';
 }
 
@@ -42,6 +42,10 @@ export function pendingReloads(held: HeldDataset | null, want: Want): ReadonlyMa
       return satisfied === undefined || satisfied < eventNumber;
     }),
   );
+}
+
+export function owesLook({ looksAsked, looksDone }: Want): boolean {
+  return looksDone < looksAsked;
 }
 
 export function owesResync({ resyncsAsked, resyncsDone }: Want): boolean {

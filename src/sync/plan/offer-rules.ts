@@ -9,13 +9,13 @@ import type { Want } from '../../model/want.ts';
 import type { History } from './history.ts';
 import { type Need, pendingReloads } from './need.ts';
 import { recordOf, schemaVersionAt } from './schemas.ts';
-import type { Offer } from './step.ts';
+import type { Offer, ReloadChange } from './step.ts';
 
 /**
- * After this time a manifest that does not say how far it goes is taken to be as new as the reload that was asked for:
- * where the content stays the same, it has no other way to show it.
+ * A manifest that does not say how far it goes lags no longer than this: what it lists then is taken for the answer to a
+ * reload that was asked for, because where the content stays the same, it has no other way to show it.
  */
-export const RELOAD_ACCEPTED_AFTER_MS = 15 * 60_000;
+export const LONGEST_LAG_MS = 15 * 60_000;
 
 export interface Asking {
   readonly want: Want;
@@ -85,10 +85,56 @@ function isTakenToReflect({ subscriptionId, entry }: Offer, asking: Asking, hist
   const isOtherContent = entry.version >= held.version && snapshotDigest(entry.files) !== held.snapshotDigest;
   if (isOtherContent) return true;
   const askedAt = want.reloadAskedAt.get(subscriptionId);
-  // Asked as far in the future, it was asked by a clock that was wrong.
-  const hasWaited =
-    askedAt !== undefined && Math.abs(now.getTime() - askedAt.getTime()) >= RELOAD_ACCEPTED_AFTER_MS;
+  const hasWaited = askedAt !== undefined && isLongAgo(askedAt, now);
   return hasWaited && (entry.version >= held.version || recordOf(held.version, history) === null);
+}
+
+/** What is known of a manifest's age beside its own word. */
+export interface Age {
+  /** Up to which event the log of its subscription was read. */
+  readonly cursor: bigint | null;
+  readonly now: Date;
+}
+
+/**
+ * Whether a manifest that is no older than the table lists a lower version than the table has. One that does not say how
+ * far it goes may lag, but not for so long.
+ */
+export function isSurelyLower(
+  { entry, reflects }: Pick<Offer, 'entry' | 'reflects'>,
+  held: HeldDataset,
+  { cursor, now }: Age,
+): boolean {
+  if (entry.version >= held.version) return false;
+  if (reflects !== null) return cursor === null || reflects >= cursor;
+  return isLongAgo(held.appliedAt, now);
+}
+
+/**
+ * The reloads to want of a table that the list of versions does not name: none where some manifest lists it still, or
+ * where the table was loaded by the very word of those that do not.
+ */
+export function reloadsOfAnew(asking: Asking & Anew): readonly ReloadChange[] {
+  const { held, offers, cursors, now } = asking;
+  if (offers.some(({ entry }) => entry.version >= held.version)) return [];
+  return offers.flatMap((offer) => {
+    const { subscriptionId, reflects, entry } = offer;
+    const cursor = cursors.get(subscriptionId) ?? null;
+    const eventNumber = reflects ?? cursor ?? 0n;
+    const satisfied = held.reloads.get(subscriptionId) ?? -1n;
+    const isTold = isSurelyLower(offer, held, { cursor, now }) && satisfied < eventNumber;
+    return isTold ? [{ subscriptionId, eventNumber, version: entry.version }] : [];
+  });
+}
+
+interface Anew {
+  readonly held: HeldDataset;
+  readonly cursors: ReadonlyMap<string, bigint>;
+}
+
+/** A moment in the future was written down by a clock that was wrong: nobody knows how long ago it is. */
+function isLongAgo(moment: Date, now: Date): boolean {
+  return Math.abs(now.getTime() - moment.getTime()) >= LONGEST_LAG_MS;
 }
 
 /**

@@ -36,6 +36,7 @@ const AT_WORK: Row<keyof SituationsAtWork> = {
   'nothing-needed': () => ({ kind: 'keep' }),
   'history-unread': (data) => ({ kind: 'read-history', ...data }),
   'offers-unread': () => ({ kind: 'read-offers' }),
+  'begun-anew': (data) => ({ kind: 'want-reload', ...data }),
   'not-offered': wait('not-offered'),
   'offer-lags': wait('offer-lags'),
   'offer-answers': (data) => ({ kind: 'load', ...data }),

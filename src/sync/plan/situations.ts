@@ -9,8 +9,8 @@ import { present } from '../../lib/assert.ts';
 import type { Version } from '../../model/version.ts';
 import type { FailedBefore } from './content.ts';
 import type { History } from './history.ts';
-import { type Need, needOf, pendingReloads } from './need.ts';
-import { answeringOffers, askedOffers, reloadsSatisfiedBy } from './offer-rules.ts';
+import { type Need, needOf, owesLook, pendingReloads } from './need.ts';
+import { answeringOffers, askedOffers, reloadsOfAnew, reloadsSatisfiedBy } from './offer-rules.ts';
 import {
   bestRoute,
   isSurelyBest,
@@ -19,7 +19,7 @@ import {
   routeByChanges,
   routeByLoad,
 } from './routes.ts';
-import { schemaNamed, schemaOfSnapshot, schemaVersionAt } from './schemas.ts';
+import { recordOf, schemaNamed, schemaOfSnapshot, schemaVersionAt } from './schemas.ts';
 import type { Offer, Plan, PlanInput } from './step.ts';
 import { cutToLimits, type Terrain, type Walk, walk } from './walk.ts';
 
@@ -31,6 +31,8 @@ export interface SituationsAtWork {
   'history-unread': Step<'read-history'>;
   /** Only a snapshot helps, or one may be the better way on, and what is offered was not read yet. */
   'offers-unread': null;
+  /** The table has a version that the service lists no more, and every manifest lists a lower one. */
+  'begun-anew': Step<'want-reload'>;
   /** Only a snapshot helps, and no manifest that may answer lists the dataset. */
   'not-offered': null;
   /** Only a snapshot helps, and those that are offered do not answer. */
@@ -59,7 +61,7 @@ export function situationAtWork(input: PlanInput, failedBefore: FailedBefore): S
   const { history, offers } = input;
   if (history !== null && !reachesBackTo(newerThan, history)) return unread;
   const need = needOf(input.held, input.want, history);
-  if (need === 'nothing') return { kind: 'nothing-needed', data: null };
+  if (need === 'nothing') return situationAtHead(input);
   if (isSnapshotNeeded(need)) {
     if (offers === null) return { kind: 'offers-unread', data: null };
     if (askedOffers(offered).length === 0) return { kind: 'not-offered', data: null };
@@ -71,6 +73,18 @@ export function situationAtWork(input: PlanInput, failedBefore: FailedBefore): S
     return { kind: 'offers-unread', data: null };
   }
   return situationBehind(need, found, failedBefore);
+}
+
+/** Where a look is owed, a table that the list of versions does not name may be left of versions that have begun anew. */
+function situationAtHead(input: PlanInput): SituationAtWork {
+  const { held, want, history, offers } = input;
+  const isOpen =
+    history !== null && owesLook(want) && held !== null && recordOf(held.version, history) === null;
+  if (isOpen && offers === null) return { kind: 'offers-unread', data: null };
+  const reloads = isOpen ? reloadsOfAnew({ ...input, held, offers: offers ?? [] }) : [];
+  return reloads.length === 0
+    ? { kind: 'nothing-needed', data: null }
+    : { kind: 'begun-anew', data: { reloads } };
 }
 
 function isSnapshotNeeded(need: Need): boolean {

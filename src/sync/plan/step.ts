@@ -16,9 +16,18 @@ export interface Offer {
   readonly entry: ManifestEntry;
 }
 
+/** A reload that no event asked for, wanted by one subscription. */
+export interface ReloadChange {
+  readonly subscriptionId: string;
+  readonly eventNumber: bigint;
+  readonly version: number;
+}
+
 export interface PlanInput extends Known {
   /** Of the subscriptions that hold the dataset. Null: not read yet. */
   readonly offers: readonly Offer[] | null;
+  /** By subscription id: up to which event its log was read. */
+  readonly cursors: ReadonlyMap<string, bigint>;
   /** Null: not read yet. */
   readonly history: History | null;
   /** Versions whose changes cannot be used, learned on the way, with why: a clause (`they were not recorded`). */
@@ -40,6 +49,11 @@ export type Plan =
   | { readonly kind: 'read-history'; readonly newerThan: number | null }
   /** Read what the manifests offer, and plan again with it: a snapshot is needed, or could be less work. */
   | { readonly kind: 'read-offers' }
+  /**
+   * Want these reloads, and plan again: the versions of the dataset have begun anew. They could not be wanted where a
+   * log was not read to its head; then the next audit sees the same.
+   */
+  | { readonly kind: 'want-reload'; readonly reloads: readonly ReloadChange[] }
   /** Load the snapshot. Once it is committed, the resyncs that were asked for when it was planned are done. */
   | {
       readonly kind: 'load';

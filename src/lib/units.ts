@@ -18,9 +18,11 @@ export function parseDurationMs(text: string): number | null {
 
 /** Bytes (1 MB is 1,000,000), or null where the text is no size. */
 export function parseSizeBytes(text: string): number | null {
-  const match = /^(\d{1,9}(?:\.\d{1,3})?)(KB|MB|GB|TB)$/i.exec(text.trim());
+  const match = /^(\d{1,9})(?:\.(\d{1,3}))?(KB|MB|GB|TB)$/i.exec(text.trim());
   if (match === null) return null;
-  return Math.round(Number(match[1]) * (SIZE_UNITS_BYTES[(match[2] ?? '').toUpperCase()] ?? Number.NaN));
+  const [, whole, decimals = '', unit = ''] = match;
+  const size = SIZE_UNITS_BYTES[unit.toUpperCase()] ?? Number.NaN;
+  return Number(whole) * size + Number(decimals.padEnd(3, '0')) * (size / 1_000);
 }
 
 /** `340 B`, `18.2 MB`: one decimal, the largest unit that gives at least 1. */

@@ -58,6 +58,7 @@ describe('sizes', () => {
     ['1.5gb', 1.5e9],
     ['1kb', 1e3],
     ['2TB', 2e12],
+    ['8192.048TB', 8_192_048_000_000_000],
   ])('%j is %i bytes', (text, bytes) => {
     expect(parseSizeBytes(text)).toBe(bytes);
   });

@@ -1,0 +1,73 @@
+/** F15 over the wire: a service that asks us to wait is waited for, as long as it says and no longer than the cap. */
+
+import { expect, it } from 'vitest';
+import type { Operation } from '../../fixtures/feed/operations.ts';
+import { ServiceUnavailableError } from '../../src/model/errors.ts';
+import { type InstantClock, instantClock, testFeed } from '../support/feed-client.ts';
+import { expectCalm, expectNewest, expectPublished, newestVersions } from '../support/oracle.ts';
+import { publishNext, type ServedWorld, withRealMirror } from '../support/served-world.ts';
+import { numberedRows, smallContent } from '../support/small-content.ts';
+
+const IN_A_MINUTE = 'Thu, 01 Jan 2026 00:01:00 GMT';
+const CAP_MS = 900_000;
+
+const WAITS: readonly (readonly [Operation, number, string, number])[] = [
+  ['subscriptions', 503, '7', 7_000],
+  ['events', 429, '7', 7_000],
+  ['events', 503, IN_A_MINUTE, 60_000],
+  ['manifest', 429, IN_A_MINUTE, 60_000],
+  ['versions', 503, '7', 7_000],
+  ['schemas', 429, '7', 7_000],
+  ['changes', 503, IN_A_MINUTE, 60_000],
+  ['file', 429, '7', 7_000],
+  ['file', 503, IN_A_MINUTE, 60_000],
+];
+
+/** Permits have a further version as a snapshot, parcels by changes. */
+function publish({ feed }: ServedWorld): void {
+  const rows = feed.store.dataset('permits').versions.length + 2;
+  feed.publisher.publish('permits', smallContent(numberedRows(rows), null));
+  publishNext(feed, 'parcels');
+}
+
+/** Its client waits by a clock of its own. */
+function withClock(world: ServedWorld): InstantClock {
+  const clock = instantClock('2026-01-01T00:00:00Z');
+  Object.assign(world.parts, { feed: testFeed(world.feed.baseUrl, { clock }).feed });
+  return clock;
+}
+
+it('F15 whatever is asked for, by a number of seconds and by a date', async () => {
+  const world = await withRealMirror();
+  await world.catchUp();
+  for (const [operation, status, retryAfter, waitMs] of WAITS) {
+    publish(world);
+    const clock = withClock(world);
+    const act = { kind: 'respond', status, headers: { 'retry-after': retryAfter } } as const;
+    const fault = world.feed.faults.add({ match: { operation }, act });
+    expect(await world.catchUp(), operation).toMatchObject({ troubles: [] });
+    expect([operation, fault.fired, clock.sleptMs]).toEqual([operation, 1, [waitMs]]);
+  }
+  await expectNewest(world);
+});
+
+it('F15 for a day, it is waited for up to the cap, and left; others go on', async () => {
+  const world = await withRealMirror();
+  await world.catchUp();
+  for (const status of [429, 503]) {
+    const before = newestVersions(world);
+    publish(world);
+    const clock = withClock(world);
+    const act = { kind: 'respond', status, headers: { 'retry-after': '86400' } } as const;
+    const match = { operation: 'versions', datasetId: 'permits', times: 'always' } as const;
+    world.feed.faults.add({ match, act });
+    const { datasets } = await world.catchUp();
+    const failed = datasets.flatMap((one) => (one.kind === 'failed' ? [one] : []));
+    expect(failed.map(({ datasetId }) => datasetId)).toEqual(['permits']);
+    expect(failed[0]?.error).toBeInstanceOf(ServiceUnavailableError);
+    expect(clock.sleptMs).toEqual([CAP_MS]);
+    const { parcels = 0, ...others } = before;
+    expect(await expectPublished(world, before)).toEqual({ ...others, parcels: parcels + 1 });
+    await expectCalm(world);
+  }
+});

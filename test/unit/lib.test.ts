@@ -106,6 +106,10 @@ describe('backoff', () => {
     );
   });
 
+  it('is none where it begins with none, however often it was tried', () => {
+    expect(backoffDelayMs({ baseDelayMs: 0, maxDelayMs: 1_000 }, 5_000, { next: () => 0.5 })).toBe(0);
+  });
+
   it('uses all of it', () => {
     const almost = { next: () => 0.999_999 };
     const delays = [1, 2, 3, 4].map((retry) =>

@@ -12,7 +12,7 @@ import {
   type Walk,
   walk,
 } from '../../src/sync/plan/walk.ts';
-import { column, heldColumn, history, schema, table, version } from '../support/sync-values.ts';
+import { column, heldColumn, history, NOW, schema, table, version } from '../support/sync-values.ts';
 
 const TABLE = table(9);
 
@@ -45,6 +45,23 @@ describe('a walk', () => {
     expect(
       pathOf(walk(table(11), { history: history([]), unusable: new Map(), schemaChanges: 'reload' })),
     ).toEqual([]);
+  });
+
+  it('V19 does not begin where the list names another version under the number of the table', () => {
+    const publishedAt = new Date(NOW.getTime() - 1);
+    const listed = history([9, 10].map((number) => version('parcels', number)));
+    const terrain = { history: listed, unusable: new Map(), schemaChanges: 'reload' } as const;
+    const stop = 'version 9 was published anew, and is not the one that the table has';
+    expect(walk(table(9, { publishedAt }), terrain)).toMatchObject({
+      path: [],
+      stop: { version: 10, why: stop },
+    });
+    expect(pathOf(walk(table(9, { publishedAt: NOW }), terrain))).toEqual([10]);
+    expect(pathOf(walk(table(9, { publishedAt: null }), terrain))).toEqual([10]);
+    const silent = history([version('parcels', 9, { publishedAt: null }), version('parcels', 10)]);
+    expect(pathOf(walk(table(9, { publishedAt }), { ...terrain, history: silent }))).toEqual([10]);
+    const atHead = history([version('parcels', 9)]);
+    expect(walk(table(9, { publishedAt }), { ...terrain, history: atHead }).stop).toBeNull();
   });
 
   it('is not led astray by a version that a moving list names twice', () => {

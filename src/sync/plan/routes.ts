@@ -36,7 +36,7 @@ export function routeByLoad(offer: Offer, held: HeldDataset | null, terrain: Ter
   const { entry } = offer;
   const { version } = entry;
   const schema = findSchemaOfSnapshot(entry, terrain.history);
-  const start = schema === null ? null : { ...columnsOf(schema), version };
+  const start = schema === null ? null : { ...columnsOf(schema), version, publishedAt: null };
   const after: Walk = start === null ? { path: [], stop: null } : walk(start, terrain);
   const rows = recordOf(version, terrain.history)?.rowCount ?? held?.rowCount ?? 0;
   return {

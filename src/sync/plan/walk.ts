@@ -11,7 +11,7 @@ import type { Schema } from '../../model/schema.ts';
 import type { Version } from '../../model/version.ts';
 import { listedRows } from './cost.ts';
 import type { History } from './history.ts';
-import { absentSchema, findSchema } from './schemas.ts';
+import { absentSchema, findSchema, recordOf } from './schemas.ts';
 
 /** Versions that are folded and committed at once. */
 export const MAX_VERSIONS_AT_ONCE = 1_000;
@@ -21,6 +21,8 @@ export const MAX_ROWS_AT_ONCE = 2_000_000;
 /** What a walk starts from: a live table (`HeldDataset` is one), or what a snapshot would become. */
 export interface WalkStart {
   readonly version: number;
+  /** When that version was published; null where it is not known. */
+  readonly publishedAt: Date | null;
   readonly schemaVersion: string | null;
   readonly keyColumns: readonly string[];
   readonly columns: readonly (Pick<HeldColumn, 'name'> & Pick<Schema['columns'][number], 'type'>)[];
@@ -53,7 +55,13 @@ export interface Stop {
 export function walk(start: WalkStart, terrain: Terrain): Walk {
   const path: Version[] = [];
   let at = start;
-  for (const version of versionsAfter(start.version, terrain.history)) {
+  const after = versionsAfter(start.version, terrain.history);
+  const [first] = after;
+  if (first !== undefined && isAnother(start, terrain.history)) {
+    const why = `version ${start.version} was published anew, and is not the one that the table has`;
+    return { path, stop: { version: first.version, why, violation: null } };
+  }
+  for (const version of after) {
     const next = hop(at, version, terrain);
     if ('why' in next) return { path, stop: next };
     path.push(version);
@@ -85,6 +93,12 @@ export function headOf({ versions }: History): Version | null {
   );
 }
 
+/** Whether the list names another version under the number of `start`: its changes would be applied to what they are not of. */
+function isAnother({ version, publishedAt }: WalkStart, history: History): boolean {
+  const listed = recordOf(version, history)?.publishedAt ?? null;
+  return publishedAt !== null && listed !== null && publishedAt.getTime() !== listed.getTime();
+}
+
 /** Oldest first. A list that moved while it was paged may name a version twice. */
 function versionsAfter(start: number, { versions }: History): readonly Version[] {
   const after = new Map(
@@ -113,11 +127,12 @@ function hop(at: WalkStart, version: Version, terrain: Terrain): WalkStart | Sto
     return { version: version.version, why: `${name} has a schema that is not listed`, violation };
   }
   const trouble = troubleOfSchema(at, schema, terrain);
-  return trouble === null ? { ...columnsOf(schema), version: version.version } : stop(`${name} ${trouble}`);
+  if (trouble !== null) return stop(`${name} ${trouble}`);
+  return { ...columnsOf(schema), version: version.version, publishedAt: version.publishedAt };
 }
 
 /** What a table of this schema is, as far as the schema tells: columns that no file has are left out of tables. */
-export function columnsOf(schema: Schema): Omit<WalkStart, 'version'> {
+export function columnsOf(schema: Schema): Omit<WalkStart, 'version' | 'publishedAt'> {
   const { schemaVersion, keyColumns, columns, envelopeColumns } = schema;
   return { schemaVersion, keyColumns, columns: [...columns, ...envelopeColumns] };
 }

@@ -10,7 +10,6 @@ import { expect, it, onTestFailed, vi } from 'vitest';
 import { DAY_MS } from '../../fixtures/feed/clock.ts';
 import { type Random, randomFrom } from '../../fixtures/source/random.ts';
 import { type BreakableLink, breakableLink } from '../support/breakable-link.ts';
-import { scriptPath } from '../support/child.ts';
 import { type CountyFeed, countyFeed } from '../support/county-feed.ts';
 import { literal, openExactly } from '../support/exact-mirror.ts';
 import { LastingDaemon, PATIENCE } from '../support/lasting-daemon.ts';
@@ -19,6 +18,7 @@ import { mirrorDifferences } from '../support/mirror-comparison.ts';
 import { type Program, program } from '../support/program.ts';
 import { everythingPublished } from '../support/published.ts';
 import { SEED } from '../support/seed.ts';
+import { steered } from '../support/steered-process.ts';
 
 const PUBLISHES = 100;
 const VERSION_KINDS = 6;
@@ -95,8 +95,7 @@ const TRIALS: Readonly<Record<string, Trial>> = {
   async 'SIGKILL at an effect that lasts'({ daemon, random }, publish) {
     await daemon.stop();
     publish();
-    const NODE_OPTIONS = `--import ${scriptPath('steered-process-child.ts')}`;
-    await daemon.startAgain({ NODE_OPTIONS, STEERED_KILL_AT: String(random.integer(3, 2 * SOON)) });
+    await daemon.startAgain(steered({ killAt: String(random.integer(3, 2 * SOON)) }));
     expect(await daemon.ended()).toMatchObject({ signal: 'SIGKILL' });
     await daemon.startAgain();
   },

@@ -1,11 +1,13 @@
 /**
- * Imported into a process of the program before its main file: sets its wall clock, and kills it at the nth of the
- * moments just before and just after its durable effects. What it needs is in the variables of its environment.
+ * Imported into a process of the program before its main file (`--import`): sets its wall clock, writes down the moments
+ * just before and just after its durable effects, and kills it at one of them. What it needs is in the variables of its
+ * environment; steered-process.ts sets them.
  */
 
+import { openSync, writeSync } from 'node:fs';
 import process from 'node:process';
 
-const { STEERED_NOW_MS, STEERED_KILL_AT } = process.env;
+const { STEERED_NOW_MS, STEERED_RECORD, STEERED_KILL_AT } = process.env;
 const dist = new URL('../../dist/', import.meta.url);
 
 if (STEERED_NOW_MS !== undefined) {
@@ -14,11 +16,23 @@ if (STEERED_NOW_MS !== undefined) {
   systemClock.now = () => new Date(Date.now() + offsetMs);
 }
 
-if (STEERED_KILL_AT !== undefined) {
+if (STEERED_RECORD !== undefined || STEERED_KILL_AT !== undefined) {
+  const record = STEERED_RECORD === undefined ? null : openSync(STEERED_RECORD, 'a');
+  const kill = STEERED_KILL_AT === undefined ? () => {} : killAt(STEERED_KILL_AT);
   const { observeDurableEffects } = await import(new URL('lib/durable.js', dist).href);
-  let momentsLeft = Number(STEERED_KILL_AT);
-  observeDurableEffects(() => {
+  observeDurableEffects((name: string, moment: string) => {
+    if (record !== null) writeSync(record, `${moment} ${name}\n`);
+    kill(`${moment} ${name}`);
+  });
+}
+
+/** `7`: at the seventh moment, whatever it is; `before destination.commit 2`: at the second of that name and kind. */
+function killAt(setting: string): (moment: string) => void {
+  const [, named, occurrence = '1'] = /^(\w+ [^ ]+)?(?: ?(\d+))?$/.exec(setting) ?? [];
+  let momentsLeft = Number(occurrence);
+  return (moment) => {
+    if (named !== undefined && named !== moment) return;
     momentsLeft -= 1;
     if (momentsLeft === 0) process.kill(process.pid, 'SIGKILL');
-  });
+  };
 }

@@ -7,6 +7,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { durableEffects } from '../support/durable-names.ts';
 import {
   projectRoot,
   reachableFrom,
@@ -179,14 +180,7 @@ describe('effects', () => {
 });
 
 describe('durable effects', () => {
-  const names = src.flatMap(({ path, code }) =>
-    Array.from(
-      code.matchAll(
-        /\b(?:durable|transaction|makeDirectory|replaceFile|writeScratch|createFile|renameFile|remove|openForWriting|cloneFile|settleFile)\(\s*'([^']*)'/g,
-      ),
-      (match) => ({ path, name: match[1] ?? '' }),
-    ),
-  );
+  const names = durableEffects(src);
   it('are named, each name once, after the folder they stand in', () => {
     expect(names.length).toBeGreaterThan(5);
     const twice = names.filter(

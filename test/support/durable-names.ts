@@ -1,0 +1,20 @@
+/** The names of all durable effects, as the sources say them: the one list from which checks and crash tests begin. */
+
+import type { SourceFile } from './source-tree.ts';
+
+/** `durable` itself, and everything that takes the name of an effect as its first argument. */
+const NAMED =
+  /\b(?:durable|transaction|makeDirectory|replaceFile|writeScratch|createFile|renameFile|remove|openForWriting|cloneFile|settleFile)\(\s*'([^']*)'/g;
+
+export interface NamedEffect {
+  /** Of the file it stands in. */
+  readonly path: string;
+  readonly name: string;
+}
+
+/** One for each place in the sources, in their order. */
+export function durableEffects(files: readonly SourceFile[]): readonly NamedEffect[] {
+  return files.flatMap(({ path, code }) =>
+    Array.from(code.matchAll(NAMED), (match) => ({ path, name: match[1] ?? '' })),
+  );
+}

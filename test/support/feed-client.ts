@@ -9,7 +9,8 @@ import { Secret } from '../../src/lib/secret.ts';
 import type { RememberedContract } from '../../src/model/contract.ts';
 import { FeedSyncError } from '../../src/model/errors.ts';
 
-export const CANARY_KEY = 'canary-key-that-must-stay-secret';
+/** With characters that addresses and JSON write in other ways. */
+export const CANARY_KEY = 'canary+key/that=must&stay~secret';
 
 /** Waits pass at once, are recorded, and move the clock on. */
 export interface InstantClock extends Clock {

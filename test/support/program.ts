@@ -1,7 +1,8 @@
 /**
  * The real program as a process of its own, in a data directory of its own: started as programs start it, with an
  * environment of nothing but what is given. When the test has finished, what still runs is killed, and the API key is
- * looked for in all that was printed and in every file that was written.
+ * looked for in all that was printed and in every file that was written (F45). The log tells everything there is; a test that
+ * does not set its level sees of it what it would see by default.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -37,8 +38,12 @@ export interface Running {
 export interface ProgramOptions {
   /** The service and the key; without them the command line has neither. */
   readonly feed?: { readonly baseUrl: string; readonly apiKey: string };
-  /** Beside PATH, HOME, TZ and the three variables of a run. */
+  /** Beside PATH, HOME, TZ and the variables of a run. */
   readonly environment?: Readonly<Record<string, string>>;
+  /** What is looked for like the API key. */
+  readonly secrets?: readonly string[];
+  /** A command that starts it, and what it is given before the program. */
+  readonly within?: readonly string[];
 }
 
 /** An installation of feed-sync: a home, a data directory, and what was printed there. */
@@ -60,12 +65,17 @@ export interface Program {
   startWith(environment: Readonly<Record<string, string>>, ...words: readonly string[]): Running;
 }
 
-export async function program({ feed, environment = {} }: ProgramOptions = {}): Promise<Program> {
+export async function program({
+  feed,
+  environment = {},
+  secrets = [],
+  within = [],
+}: ProgramOptions = {}): Promise<Program> {
   const home = await realpath(mkdtempSync(join(tmpdir(), 'feed-sync-program-')));
   const dataDirectory = join(home, 'data');
   mkdirSync(join(home, 'work'));
   const children = new Set<ChildProcess>();
-  const printed: string[] = [];
+  const printed: Printed[] = [];
   const variables = {
     PATH: process.env['PATH'],
     HOME: home,
@@ -74,19 +84,22 @@ export async function program({ feed, environment = {} }: ProgramOptions = {}): 
     FEED_SYNC_DATA_DIR: dataDirectory,
     // Installations of tests run side by side.
     FEED_SYNC_STATUS_LISTEN: '127.0.0.1:0',
+    FEED_SYNC_LOG_LEVEL: 'trace',
     ...environment,
   };
   const startWith = (
     further: Readonly<Record<string, string | undefined>>,
     words: readonly string[],
   ): Running => {
-    const child = spawn(process.execPath, [MAIN, ...words], {
+    const [command = process.execPath, ...rest] = [...within, process.execPath, MAIN, ...words];
+    const child = spawn(command, rest, {
       cwd: join(home, 'work'),
       env: { ...variables, ...further },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     children.add(child);
-    return running(child, printed);
+    const isLevelSet = 'FEED_SYNC_LOG_LEVEL' in { ...environment, ...further };
+    return running(child, printed, isLevelSet);
   };
   onTestFinished(async () => {
     for (const child of children) {
@@ -95,7 +108,9 @@ export async function program({ feed, environment = {} }: ProgramOptions = {}): 
       await once(child, 'close');
     }
     try {
-      if (feed !== undefined) refuseLeaks(feed.apiKey, printed, home);
+      for (const secret of [...(feed === undefined ? [] : [feed.apiKey]), ...secrets]) {
+        refuseLeaks(secret, printed, home);
+      }
     } finally {
       rmSync(home, { recursive: true, force: true });
     }
@@ -112,27 +127,38 @@ export async function program({ feed, environment = {} }: ProgramOptions = {}): 
   };
 }
 
-function running(child: ChildProcess, printed: string[]): Running {
+/** Lines of the log for programs that are told only where somebody asks for them. */
+const QUIET_LINE = /^\{"level":"(?:trace|debug)".*\n/gm;
+
+interface Printed {
+  stdout: string;
+  stderr: string;
+}
+
+function running(child: ChildProcess, printed: Printed[], isLevelSet: boolean): Running {
   const { pid, stdout, stderr } = child;
   if (pid === undefined || stdout === null || stderr === null) throw new Error('the program did not start');
-  const collected = { stdout: '', stderr: '' };
+  const collected: Printed = { stdout: '', stderr: '' };
+  printed.push(collected);
   for (const [name, stream] of Object.entries({ stdout, stderr })) {
     stream.setEncoding('utf8');
     stream.on('data', (text: string) => {
       collected[name as 'stdout' | 'stderr'] += text;
     });
   }
+  const seen = (): string => (isLevelSet ? collected.stderr : collected.stderr.replace(QUIET_LINE, ''));
   const ended = once(child, 'close').then(([exitCode, signal]): Ended => {
-    printed.push(collected.stdout, collected.stderr);
-    return { exitCode, signal, ...collected };
+    return { exitCode, signal, stdout: collected.stdout, stderr: seen() };
   });
-  return { pid, ended, stderr: () => collected.stderr, kill: (signal) => void child.kill(signal) };
+  return { pid, ended, stderr: seen, kill: (signal) => void child.kill(signal) };
 }
 
-function refuseLeaks(secret: string, printed: readonly string[], folder: string): void {
+function refuseLeaks(secret: string, printed: readonly Printed[], folder: string): void {
   const found = [
-    ...printed.flatMap((text) => secretsInText(secret, text).map((form) => `printed, ${form}:\n${text}`)),
+    ...printed
+      .flatMap(({ stdout, stderr }) => [stdout, stderr])
+      .flatMap((text) => secretsInText(secret, text).map((form) => `printed, ${form}:\n${text}`)),
     ...secretsInFiles(secret, folder),
   ];
-  if (found.length > 0) throw new Error(`The API key is where it must not be: ${found.join('\n')}`);
+  if (found.length > 0) throw new Error(`A secret is where it must not be: ${found.join('\n')}`);
 }

@@ -22,10 +22,17 @@ function secretsInBytes(secret: string, bytes: Buffer): readonly string[] {
   );
 }
 
+/** What is shorter occurs by chance. */
+const LEAST_FORM_CHARACTERS = 8;
+
 function formsOf(secret: string): Readonly<Record<string, readonly (string | Buffer)[]>> {
+  const inUrl = encodeURIComponent(secret);
+  const inJson = JSON.stringify(secret).slice(1, -1);
+  const others = (...texts: readonly string[]): readonly string[] => texts.filter((text) => text !== secret);
   return {
     plain: [secret],
-    'URL-encoded': encodeURIComponent(secret) === secret ? [] : [encodeURIComponent(secret)],
+    'URL-encoded': others(inUrl, inUrl.toLowerCase()),
+    'in JSON': others(inJson, inJson.replaceAll('/', '\\/')),
     'UTF-16': [Buffer.from(secret, 'utf16le')],
     hexadecimal: [Buffer.from(secret).toString('hex'), Buffer.from(secret).toString('hex').toUpperCase()],
     base64: [0, 1, 2].flatMap((offset) => inBase64(secret, offset)),
@@ -39,5 +46,6 @@ function inBase64(secret: string, offset: number): readonly string[] {
     .subarray(0, bytes.length - (bytes.length % 3))
     .toString('base64')
     .slice(offset === 0 ? 0 : 4);
+  if (stable.length < LEAST_FORM_CHARACTERS) return [];
   return [stable, stable.replaceAll('+', '-').replaceAll('/', '_')];
 }

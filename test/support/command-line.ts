@@ -11,7 +11,7 @@ import { start } from '../../src/cli/start.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import { collector } from './collector.ts';
 import { IDLE_PROCESS } from './idle-process.ts';
-import { secretsInFiles, secretsInText } from './secret-search.ts';
+import { refuseSecret } from './secret-search.ts';
 
 export interface Said {
   readonly exitCode: number;
@@ -75,12 +75,11 @@ export function commandLine({
     run: (...words) => runOn({ width: 120 }, ...words),
     runOn,
     remove() {
-      const found = [
-        ...printed.filter((text) => secretsInText(feed.apiKey, text).length > 0),
-        ...secretsInFiles(feed.apiKey, home),
-      ];
-      rmSync(home, { recursive: true, force: true });
-      if (found.length > 0) throw new Error(`The API key is where it must not be: ${found.join('\n')}`);
+      try {
+        refuseSecret(feed.apiKey, { texts: printed, folders: [home] });
+      } finally {
+        rmSync(home, { recursive: true, force: true });
+      }
     },
   };
 }

@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { onTestFinished } from 'vitest';
 import { builtProgram } from './built-program.ts';
-import { secretsInFiles, secretsInText } from './secret-search.ts';
+import { refuseSecret } from './secret-search.ts';
 
 const MAIN = builtProgram();
 
@@ -109,7 +109,8 @@ export async function program({
     }
     try {
       for (const secret of [...(feed === undefined ? [] : [feed.apiKey]), ...secrets]) {
-        refuseLeaks(secret, printed, home);
+        const texts = printed.flatMap(({ stdout, stderr }) => [stdout, stderr]);
+        refuseSecret(secret, { texts, folders: [home] });
       }
     } finally {
       rmSync(home, { recursive: true, force: true });
@@ -151,14 +152,4 @@ function running(child: ChildProcess, printed: Printed[], isLevelSet: boolean): 
     return { exitCode, signal, stdout: collected.stdout, stderr: seen() };
   });
   return { pid, ended, stderr: seen, kill: (signal) => void child.kill(signal) };
-}
-
-function refuseLeaks(secret: string, printed: readonly Printed[], folder: string): void {
-  const found = [
-    ...printed
-      .flatMap(({ stdout, stderr }) => [stdout, stderr])
-      .flatMap((text) => secretsInText(secret, text).map((form) => `printed, ${form}:\n${text}`)),
-    ...secretsInFiles(secret, folder),
-  ];
-  if (found.length > 0) throw new Error(`A secret is where it must not be: ${found.join('\n')}`);
 }

@@ -16,6 +16,18 @@ export function secretsInFiles(secret: string, folder: string): readonly string[
     .flatMap((path) => secretsInBytes(secret, readFileSync(path)).map((form) => `${path}: ${form}`));
 }
 
+/** @throws where the secret is in one of the texts or in a file below one of the folders, in whatever form. */
+export function refuseSecret(
+  secret: string,
+  { texts, folders }: { readonly texts: readonly string[]; readonly folders: readonly string[] },
+): void {
+  const found = [
+    ...texts.flatMap((text) => secretsInText(secret, text).map((form) => `told, ${form}:\n${text}`)),
+    ...folders.flatMap((folder) => secretsInFiles(secret, folder)),
+  ];
+  if (found.length > 0) throw new Error(`A secret is where it must not be: ${found.join('\n')}`);
+}
+
 function secretsInBytes(secret: string, bytes: Buffer): readonly string[] {
   return Object.entries(formsOf(secret)).flatMap(([form, texts]) =>
     texts.some((text) => bytes.includes(text)) ? [form] : [],

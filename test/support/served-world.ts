@@ -1,12 +1,13 @@
 /**
  * A small world whose service is a fixture feed, asked by the real client, with a real checkpoint and a destination in
- * memory: what a catch-up makes of real answers, without a process. Waits between attempts pass at once.
+ * memory: what a catch-up makes of real answers, without a process. Waits between attempts pass at once. When the test has
+ * finished, the API key is looked for in all that was logged and in every file (F45).
  *
  * `sub_1` holds parcels and permits, `sub_2` roads. Each version of a dataset has a row more than the one before, and its
  * changes say so.
  */
 
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
 import type { JournalEntry } from '../../fixtures/feed/request-journal.ts';
@@ -14,6 +15,7 @@ import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
 import type { FeedOptions } from '../../src/feed/options.ts';
 import { mirrorIn, temporaryFolder } from './duckdb-mirror.ts';
 import { CANARY_KEY, impatientClock, testFeed } from './feed-client.ts';
+import { refuseSecret } from './secret-search.ts';
 import { numberedRows, smallContent } from './small-content.ts';
 import { smallWorld, type World } from './small-world.ts';
 
@@ -37,8 +39,12 @@ export async function servedWorld(
     publishNext(feed, datasetId);
   }
   const world = await smallWorld();
-  const client = testFeed(feed.baseUrl, { clock: impatientClock(), ...ofClient }).feed;
-  onTestFinished(() => client.close());
+  const { feed: client, logged } = testFeed(feed.baseUrl, { clock: impatientClock(), ...ofClient });
+  const folders = [dirname(world.checkpointPath), world.parts.choices.stagingDirectory];
+  onTestFinished(async () => {
+    await client.close();
+    refuseSecret(feed.apiKey, { texts: [...logged, JSON.stringify(world.logged)], folders });
+  });
   Object.assign(world.parts, { feed: client });
   return Object.assign(world, { feed });
 }
@@ -52,6 +58,7 @@ export async function withRealMirror(
   const destination = await mirrorIn(folder);
   onTestFinished(async () => {
     await destination.close();
+    refuseSecret(world.feed.apiKey, { texts: [], folders: [folder] });
     await remove();
   });
   Object.assign(world.parts, { destination });

@@ -1,5 +1,5 @@
 import { defineConfig } from 'vitest/config';
-import { TallyReporter } from './test/histories/tally-reporter.ts';
+import { TallyReporter } from './test/simulation/tally-reporter.ts';
 import { RepeatReporter } from './test/support/repeat-reporter.ts';
 
 /** Every test is deterministic and waits on events, so a time-out means a hang and may be generous. */

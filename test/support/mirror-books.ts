@@ -5,6 +5,7 @@ import { columnsOf } from '../../fixtures/source/wire.ts';
 import { type ExactMirror, literal } from './exact-mirror.ts';
 import {
   type ArchivedTable,
+  countCopied,
   historyDifferences,
   type Lines,
   readArchived,
@@ -23,7 +24,7 @@ export async function bookDifferences(
     ...(await tables(mirror, expected, archived)),
     ...(await datasets(mirror, expected, lines)),
     ...(await columns(mirror, expected, lines)),
-    ...(await historyDifferences(mirror, expected, lines, archived)),
+    ...(await historyDifferences(expected, lines, archived, (name) => countCopied(mirror, name))),
     ...(await names(mirror)),
     ...(await reloads(mirror, expected)),
     ...(await meta(mirror, expected)),

@@ -58,11 +58,12 @@ export async function readArchived(mirror: ExactMirror): Promise<readonly Archiv
   }));
 }
 
+/** `countOf` counts the rows of a copy by its name; null where there is none. */
 export async function historyDifferences(
-  mirror: ExactMirror,
   expected: Expectation,
   lines: Lines,
   archived: readonly ArchivedTable[],
+  countOf: (tableName: string) => Promise<Text>,
 ): Promise<readonly string[]> {
   const versions = new Map(expected.datasets.map(({ datasetId, version }) => [datasetId, version.version]));
   const differences = [...new Set([...lines.keys(), ...versions.keys()])].flatMap((datasetId) => {
@@ -81,7 +82,7 @@ export async function historyDifferences(
   return [
     ...differences,
     ...archivedDifferences(lines, archived),
-    ...(await copyDifferences(mirror, lines, archived)),
+    ...(await copyDifferences(lines, archived, countOf)),
   ];
 }
 
@@ -148,9 +149,9 @@ function archivedDifferences(lines: Lines, archived: readonly ArchivedTable[]): 
 
 /** A copy has as many rows as left with it. */
 async function copyDifferences(
-  mirror: ExactMirror,
   lines: Lines,
   archived: readonly ArchivedTable[],
+  countOf: (tableName: string) => Promise<Text>,
 ): Promise<readonly string[]> {
   const differences: string[] = [];
   for (const { datasetId, tableName, archivedAt, isKept } of archived) {
@@ -161,13 +162,13 @@ async function copyDifferences(
     const removed = line.counts[2];
     const what = `archived table ${tableName}`;
     if (isKept) differences.push(...sameText(`${what}: rows removed`, removed, '0'));
-    else differences.push(...sameText(`${what}: rows`, await countOf(mirror, tableName), removed));
+    else differences.push(...sameText(`${what}: rows`, await countOf(tableName), removed));
   }
   return differences;
 }
 
-/** Null where there is no such table. */
-async function countOf(mirror: ExactMirror, tableName: string): Promise<Text> {
+/** The rows of a copy; null where there is none. */
+export async function countCopied(mirror: ExactMirror, tableName: string): Promise<Text> {
   const isThere = await mirror.rows("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'archived'");
   if (!isThere.some(([name]) => name === tableName)) return null;
   const [row] = await mirror.rows(`SELECT count(*)::VARCHAR FROM archived.${identifier(tableName)}`);

@@ -26,7 +26,7 @@ interface Choice {
 
 /** Everything in any subscription of the feed. */
 export function everythingPublished(
-  feed: FixtureFeed,
+  feed: Pick<FixtureFeed, 'store' | 'settings' | 'baseUrl'>,
   { only = () => true, at = {} }: Choice = {},
 ): Expectation {
   const subscriptions = [...feed.store.subscriptions.values()];

@@ -1,8 +1,8 @@
 /** The table at the end of a run of random histories: what never occurred fails a whole run. */
 
 import { describe, expect, it } from 'vitest';
-import { missing, sum, Tally } from '../histories/tally.ts';
-import { HISTORIES_OF_A_WHOLE_RUN, tell } from '../histories/tally-reporter.ts';
+import { missing, sum, Tally } from '../simulation/tally.ts';
+import { HISTORIES_OF_A_WHOLE_RUN, tell } from '../simulation/tally-reporter.ts';
 
 function counted(...names: readonly string[]) {
   const tally = new Tally();

@@ -1,0 +1,93 @@
+/**
+ * Everything that disturbs is over: the feed answers and lags no more, and a person has acted on what was held. Within a
+ * stated number of catch-ups the mirror is then what the feed has published, in all of its tables and books.
+ */
+
+import { ConfigurationError } from '../../src/model/errors.ts';
+import type { CatchUpResult, DatasetResult } from '../../src/sync/result.ts';
+import { catchUp, describe } from './catch-up.ts';
+import { giveUpWhatIsGone, settleHolds } from './person.ts';
+import { BrokenRule, differencesFromTheNewest } from './rules.ts';
+import type { World } from './world.ts';
+
+/**
+ * The most catch-ups until the mirror is equal: one that reads everything, one after a person has acted on what it
+ * found held, one after the wait below, and one more where what came of that is held.
+ */
+const MAX_ROUNDS = 4;
+/** A reload that a manifest without a position cannot be seen to answer is believed after 15 minutes. */
+const LONGEST_WAIT_MS = 16 * 60_000;
+
+/** @throws BrokenRule where the mirror is not equal after the last round. */
+export async function expectCalm(world: World): Promise<void> {
+  const { feed, tally } = world;
+  calmTheFeed(world);
+  await settleHolds(world);
+  for (let round = 1; ; round += 1) {
+    const result = await catchUp(world);
+    if (isSettled(result, world)) {
+      tally.add(`calm: equal after ${round}`);
+      break;
+    }
+    if (round === MAX_ROUNDS)
+      throw new BrokenRule('calm', `Not calm after ${round} catch-ups: ${describe(result)}`);
+    const acted = await settleHolds(world);
+    if (acted > 0) continue;
+    if (result.troubles.some(({ error }) => error instanceof ConfigurationError)) {
+      await giveUpWhatIsGone(world);
+      continue;
+    }
+    tally.add('calm: waited');
+    feed.clock.advance(LONGEST_WAIT_MS);
+  }
+  const differences = await differencesFromTheNewest(world);
+  if (differences.length > 0) throw new BrokenRule('calm', differences.join('\n'));
+  world.unreadRemovals.clear();
+  world.lostRemovals.clear();
+  for (const datasetId of world.members) world.mayLeave.delete(datasetId);
+}
+
+/** Once more, and there is nothing to do: nothing is fetched and nothing is committed. */
+export async function expectIdle(world: World): Promise<void> {
+  const result = await catchUp(world);
+  const busy = world.feed.requests
+    .entries()
+    .filter(({ operation }) => operation === 'file' || operation === 'changes');
+  const committed = result.datasets.flatMap(({ commits }) => commits);
+  if (busy.length + committed.length > 0 || !isSettled(result, world))
+    throw new BrokenRule('idle', `${describe(result)}; ${busy.length} fetched`);
+}
+
+function calmTheFeed(world: World): void {
+  const { feed, logs, stage } = world;
+  stage.machine?.recover();
+  feed.faults.clear();
+  logs.settle();
+  logs.install();
+  world.show();
+  world.thaw();
+  for (const { target } of feed.access.refused()) feed.access.lift(target);
+  feed.keys.get(feed.apiKey).revoked = false;
+  // A count of rows that is not so keeps its version out of the mirror, as damaged content does; the next one is true.
+  for (const datasetId of world.members) {
+    const { rowCount, content } = world.current(datasetId);
+    const isWrong = rowCount !== content.rowCount || world.damaged.has(datasetId);
+    if (isWrong) world.told.push(`  set right: ${world.publish(datasetId)}`);
+  }
+  world.damaged.clear();
+}
+
+function isSettled({ datasets, troubles, holds }: CatchUpResult, world: World): boolean {
+  return troubles.length + holds.length === 0 && datasets.every((dataset) => isCaughtUp(dataset, world));
+}
+
+/**
+ * A member without a table may be waited for though it has left, where its removal was lost and the manifest does not
+ * say how far it goes: it may be one that was just added.
+ */
+function isCaughtUp({ datasetId, kind }: DatasetResult, { settings, members, tally }: World): boolean {
+  if (kind === 'updated' || kind === 'current' || kind === 'retired') return true;
+  const hasLeft = kind === 'waiting' && !settings.manifestLastEventId && !members.includes(datasetId);
+  if (hasLeft) tally.add('calm: a dataset is waited for that has left');
+  return hasLeft;
+}

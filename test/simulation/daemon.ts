@@ -1,0 +1,82 @@
+/**
+ * An installation that is followed by a daemon for a while, in this process: it polls, and works on what it finds behind.
+ * It sleeps in between, and what others have done meanwhile it finds out like any other change.
+ */
+
+import { Daemon } from '../../src/daemon/daemon.ts';
+import { silentNotifier } from '../../src/daemon/notify.ts';
+import type { Clock } from '../../src/lib/clock.ts';
+import type { Parts } from '../../src/sync/parts.ts';
+import { SteppedClock } from '../support/stepped-clock.ts';
+import { BrokenRule, refuseBroken, refuseCallsAboutHeld } from './rules.ts';
+import type { World } from './world.ts';
+
+/** Long enough for what waits to be tried again a few times. */
+const FOLLOWED_MS = 4 * 60_000;
+const STEP_MS = 20_000;
+
+interface Asleep {
+  readonly daemon: Daemon;
+  readonly clock: SteppedClock;
+  isEnded: boolean;
+}
+
+const asleep = new WeakMap<Parts, Asleep>();
+
+/** @throws Error where a rule was broken. */
+export async function followOn(world: World): Promise<void> {
+  const { feed, installation, tally } = world;
+  world.tick();
+  const parts = await installation.parts();
+  const heldBefore = parts.checkpoint.holds();
+  feed.requests.clear();
+  const woken = wake(parts, world.clock);
+  const { daemon, clock } = woken;
+  for (let passedMs = 0; passedMs < FOLLOWED_MS && !woken.isEnded; passedMs += STEP_MS) {
+    clock.pass(STEP_MS);
+    for (let turns = 0; turns < 3; turns += 1) {
+      await new Promise((resolve) => setImmediate(resolve));
+      await daemon.settled();
+    }
+  }
+  world.told.push(`  followed: ${daemon.state().phase}`);
+  refuseCallsAboutHeld(heldBefore, parts.checkpoint.holds(), feed.requests.entries());
+  refuseBugs(daemon);
+  refuseBroken(world);
+  tally.add('followed by a daemon');
+}
+
+function wake(parts: Parts, world: Clock): Asleep {
+  const before = asleep.get(parts);
+  if (before !== undefined && !before.isEnded) return before;
+  const clock = new SteppedClock();
+  const daemon = new Daemon({
+    parts: { ...parts, clock: { now: () => world.now(), ...monotonic(clock) } },
+    random: { next: () => 0.5 },
+    timing: { poll: { kind: 'every', everyMs: 60_000 }, auditEveryMs: 3_600_000 },
+    notifier: silentNotifier,
+    ending: new AbortController(),
+  });
+  const made = { daemon, clock, isEnded: false };
+  void daemon.run().then(() => {
+    made.isEnded = true;
+  });
+  asleep.set(parts, made);
+  return made;
+}
+
+function monotonic(clock: SteppedClock): Pick<Clock, 'monotonicMs' | 'sleep'> {
+  return {
+    monotonicMs: () => clock.monotonicMs(),
+    sleep: (durationMs, signal) => clock.sleep(durationMs, signal),
+  };
+}
+
+/** All that goes wrong has a class that says what to do about it. */
+function refuseBugs(daemon: Daemon): void {
+  const { troubles } = daemon.state();
+  const bug = troubles.find(({ error }) =>
+    ['TypeError', 'RangeError', 'AssertionError', 'Error'].includes(error),
+  );
+  if (bug !== undefined) throw new BrokenRule('bug', bug.message);
+}

@@ -1,0 +1,234 @@
+/** What a unit makes of the state of the mirror: guard, change, prove, write down. Pure. */
+
+import type {
+  ChangesUnit,
+  Committed,
+  HeldColumn,
+  HeldDataset,
+  Outcome,
+  RetirementUnit,
+  SnapshotUnit,
+  Unit,
+} from '../../../src/destination/destination.ts';
+import { firstVersion, statedRowCount } from '../../../src/destination/duckdb/changes/apply-changes.ts';
+import { tableAfter } from '../../../src/destination/duckdb/changes/table-after.ts';
+import { isPlannedFrom, isSameTable } from '../../../src/destination/duckdb/current-table.ts';
+import { knownType } from '../../../src/destination/duckdb/known-type.ts';
+import { archivedNameFor } from '../../../src/destination/duckdb/retirement/retire-table.ts';
+import { assert, present } from '../../../src/lib/assert.ts';
+import { UnusableChangesError } from '../../../src/model/errors.ts';
+import { columnNames } from '../../../src/model/naming.ts';
+import type { Counts } from '../../../src/model/version.ts';
+import type { Line } from '../../support/mirror-history.ts';
+import { type MirrorState, type Table, withLine } from './mirror-state.ts';
+import type { PreparedContent } from './prepare-content.ts';
+import type { Rows, TextRow } from './texts.ts';
+
+/** The coordinate system of files that name none, and of GeoJSON. */
+const WGS84 = 'OGC:CRS84';
+
+export interface Done {
+  readonly state: MirrorState;
+  readonly outcome: Outcome;
+}
+
+/** @throws UnusableChangesError */
+export function carryOut(state: MirrorState, unit: Unit, content: PreparedContent, at: Date): Done {
+  const { datasetId } = unit;
+  const live = state.tables.get(datasetId) ?? null;
+  switch (unit.kind) {
+    case 'snapshot': {
+      assert(content.kind === 'snapshot', 'a snapshot was prepared');
+      if (!isPlannedFrom(live?.held ?? null, unit.plannedFrom)) return overtaken(state, datasetId);
+      const held = loaded(unit, content.rows.size, content.hasFiles, live, state, at);
+      const retired = state.retired.filter((line) => !(line.datasetId === datasetId && line.isKept));
+      const table = { held, rows: content.rows };
+      return committed({ ...state, retired }, 'snapshot', table, live, null, at);
+    }
+    case 'changes': {
+      assert(content.kind === 'changes', 'changes were prepared');
+      if (live === null || !isSameTable(live.held, unit.plannedFrom)) return overtaken(state, datasetId);
+      const { table, net } = changed(unit, content, live, at);
+      return committed(state, 'changes', table, live, net, at);
+    }
+    case 'retirement':
+      if (live === null || !isPlannedFrom(live.held, unit.plannedFrom)) return overtaken(state, datasetId);
+      return retire(state, unit, live, at);
+  }
+}
+
+function overtaken(state: MirrorState, datasetId: string): Done {
+  return { state, outcome: { kind: 'overtaken', datasetId } };
+}
+
+function committed(
+  state: MirrorState,
+  kind: 'snapshot' | 'changes',
+  table: Table,
+  before: Table | null,
+  net: Counts | null,
+  at: Date,
+): Done {
+  const { held } = table;
+  const { datasetId, tableName, version: toVersion, rowCount } = held;
+  const fromVersion = before?.held.version ?? null;
+  const told: Committed = { tableName, fromVersion, toVersion, rowCount, net, held };
+  const after = { ...state, tables: new Map(state.tables).set(datasetId, table) };
+  return {
+    state: withLine(after, datasetId, lineOf(kind, fromVersion, toVersion, net, at)),
+    outcome: { kind: 'committed', datasetId, committed: told },
+  };
+}
+
+function lineOf(kind: string, from: number | null, to: number, net: Counts | null, at: Date): Line {
+  const text = (number: number | null | undefined): string | null => number?.toString() ?? null;
+  return {
+    from: text(from),
+    to: text(to),
+    kind,
+    counts: [text(net?.added), text(net?.changed), text(net?.removed)],
+    appliedAt: String(at.getTime()),
+  };
+}
+
+function loaded(
+  { datasetId, version, publishedAt, schema, digest, reloads }: SnapshotUnit,
+  rowCount: number,
+  hasFiles: boolean,
+  before: Table | null,
+  { names }: MirrorState,
+  at: Date,
+): HeldDataset {
+  const all = [...schema.columns, ...schema.envelopeColumns];
+  const given = columnNames(all.map(({ name }) => name));
+  const columns = all.map((column, index): HeldColumn => {
+    const type = knownType(datasetId, column);
+    const isKey = schema.keyColumns.includes(column.name);
+    return {
+      name: column.name,
+      columnName: given[index] ?? column.name,
+      type,
+      role: isKey ? 'key' : index < schema.columns.length ? 'data' : 'envelope',
+      crs: type === 'geometry' && hasFiles ? WGS84 : null,
+    };
+  });
+  return {
+    datasetId,
+    tableName: present(names.get(datasetId), 'a dataset has a name before it has a table'),
+    version,
+    schemaVersion: schema.schemaVersion,
+    rowCount,
+    keyColumns: schema.keyColumns,
+    snapshotVersion: version,
+    snapshotDigest: digest,
+    publishedAt,
+    appliedAt: at,
+    columns,
+    reloads: laterReloads(before?.held.reloads ?? new Map(), reloads),
+  };
+}
+
+/** An event number only grows. */
+function laterReloads(
+  before: ReadonlyMap<string, bigint>,
+  reloads: ReadonlyMap<string, bigint>,
+): ReadonlyMap<string, bigint> {
+  const later = new Map(before);
+  for (const [id, number] of reloads) {
+    const known = later.get(id);
+    if (known === undefined || known < number) later.set(id, number);
+  }
+  return later;
+}
+
+function changed(
+  unit: ChangesUnit,
+  { columns, net }: Extract<PreparedContent, { kind: 'changes' }>,
+  { held, rows: before }: Table,
+  at: Date,
+): { readonly table: Table; readonly net: Counts } {
+  const after = located(unit, tableAfter(held.columns, columns.columns).columns, held, net);
+  const positions = after.map(({ name }) => held.columns.findIndex((column) => column.name === name));
+  const rows = new Map<string, TextRow>();
+  for (const [key, row] of before)
+    rows.set(
+      key,
+      positions.map((position) => row[position] ?? null),
+    );
+  const counts = { added: 0, changed: 0, removed: 0 };
+  for (const [key, row] of net) {
+    const wasThere = rows.has(key);
+    if (row === null) counts.removed += rows.delete(key) ? 1 : 0;
+    else {
+      counts[wasThere ? 'changed' : 'added'] += 1;
+      rows.set(key, row);
+    }
+  }
+  proveRows(unit, rows);
+  const { version, schema, publishedAt } = unit;
+  const table = {
+    held: {
+      ...held,
+      version,
+      schemaVersion: schema.schemaVersion,
+      keyColumns: schema.keyColumns,
+      rowCount: rows.size,
+      publishedAt,
+      appliedAt: at,
+      columns: after,
+    },
+    rows,
+  };
+  return { table, net: counts };
+}
+
+function proveRows(unit: ChangesUnit, { size }: Rows): void {
+  const stated = statedRowCount(unit);
+  if (stated === null || stated === size) return;
+  throw new UnusableChangesError(unit.datasetId, firstVersion(unit), `${size} rows instead of ${stated}`);
+}
+
+type Planned = ReturnType<typeof tableAfter>['columns'];
+
+/** GeoJSON comes only into a column that is in its system, or that is new or empty and gets it. */
+function located(
+  unit: ChangesUnit,
+  planned: Planned,
+  { rowCount, columns }: HeldDataset,
+  net: ReadonlyMap<string, TextRow | null>,
+): readonly HeldColumn[] {
+  return planned.map(({ column: { name }, columnName, type, role, crs }, index) => {
+    const there = { name, columnName, type, role, crs };
+    const isFilled = type === 'geometry' && [...net.values()].some((row) => (row?.[index] ?? null) !== null);
+    if (!isFilled || crs === WGS84) return there;
+    const isFree = crs === null && (rowCount === 0 || !columns.some((column) => column.name === name));
+    if (isFree) return { ...there, crs: WGS84 };
+    throw new UnusableChangesError(unit.datasetId, unit.version, `${name} is in another system`);
+  });
+}
+
+function retire(state: MirrorState, unit: RetirementUnit, { held, rows }: Table, at: Date): Done {
+  const { datasetId, how, reason } = unit;
+  const { version, tableName } = held;
+  const taken = new Set(state.retired.flatMap(({ tableName: name }) => (name === null ? [] : [name])));
+  const copyName = archivedNameFor(tableName, version, at, taken);
+  const left = { archive: copyName, drop: null, keep: tableName }[how];
+  const line = {
+    datasetId,
+    tableName: left,
+    version,
+    reason,
+    archivedAt: String(at.getTime()),
+    isKept: how === 'keep',
+    rowCount: rows.size,
+  };
+  const tables = new Map(state.tables);
+  tables.delete(datasetId);
+  const net = { added: 0, changed: 0, removed: how === 'keep' ? 0 : rows.size };
+  const after = { ...state, tables, retired: [...state.retired, line] };
+  const table = left === null ? null : `${how === 'keep' ? 'main' : 'archived'}.${left}`;
+  return {
+    state: withLine(after, datasetId, lineOf('retired', version, version, net, at)),
+    outcome: { kind: 'retired', datasetId, table },
+  };
+}

@@ -1,0 +1,37 @@
+/** Trouble of the machine that a model installation meets: a mirror that a reader holds, and disks that are full. */
+
+import { BusyError, StorageError } from '../../../src/model/errors.ts';
+import type { DiskUse, Machine } from '../stage.ts';
+
+export class ModelMachine implements Machine {
+  #held = 0;
+  readonly #full = new Map<DiskUse, number>();
+
+  holdMirror(times: number): void {
+    this.#held = times;
+  }
+
+  fillDisk(what: DiskUse, times: number): void {
+    this.#full.set(what, times);
+  }
+
+  recover(): void {
+    this.#held = 0;
+    this.#full.clear();
+  }
+
+  /** @throws BusyError while a reader holds it. */
+  useMirror(): void {
+    if (this.#held === 0) return;
+    this.#held -= 1;
+    throw new BusyError('The mirror is held by a reader.');
+  }
+
+  /** @throws StorageError while the disk is full. */
+  useDisk(what: DiskUse): void {
+    const times = this.#full.get(what) ?? 0;
+    if (times === 0) return;
+    this.#full.set(what, times - 1);
+    throw new StorageError(`The disk is full (${what}).`);
+  }
+}

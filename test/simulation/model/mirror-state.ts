@@ -1,0 +1,69 @@
+/**
+ * What a model mirror holds: a value that never changes. A commit puts another one in its place, so that it is atomic, and
+ * so that a copy of the mirror is the value of that moment.
+ */
+
+import { createHash } from 'node:crypto';
+import type { Held, HeldDataset } from '../../../src/destination/destination.ts';
+import type { Line } from '../../support/mirror-history.ts';
+import type { Seen } from '../../support/table-digest.ts';
+import { digestOfTable, type Rows } from './texts.ts';
+
+export interface Table {
+  readonly held: HeldDataset;
+  readonly rows: Rows;
+}
+
+/** A line of what was retired. */
+export interface Retired {
+  readonly datasetId: string;
+  /** Null: the rows are gone. */
+  readonly tableName: string | null;
+  readonly version: number;
+  readonly reason: string;
+  readonly archivedAt: string;
+  readonly isKept: boolean;
+  /** Of the table that is left. */
+  readonly rowCount: number;
+}
+
+export interface MirrorState {
+  readonly service: Held['service'];
+  /** Table names by dataset id. */
+  readonly names: ReadonlyMap<string, string>;
+  /** Live tables by dataset id. */
+  readonly tables: ReadonlyMap<string, Table>;
+  readonly retired: readonly Retired[];
+  /** By dataset id, in their order. */
+  readonly lines: ReadonlyMap<string, readonly Line[]>;
+}
+
+export const EMPTY_MIRROR: MirrorState = {
+  service: null,
+  names: new Map(),
+  tables: new Map(),
+  retired: [],
+  lines: new Map(),
+};
+
+const known = new WeakMap<Table, Seen>();
+
+/** What a reader sees of the table. */
+export function seenOf(table: Table): Seen {
+  const before = known.get(table);
+  if (before !== undefined) return before;
+  const { held, rows } = table;
+  const names = held.columns.map(({ name }) => name);
+  const seen = { version: held.version, digest: digestOfTable(names, rows) };
+  known.set(table, seen);
+  return seen;
+}
+
+export function withLine(state: MirrorState, datasetId: string, line: Line): MirrorState {
+  const own = state.lines.get(datasetId) ?? [];
+  return { ...state, lines: new Map(state.lines).set(datasetId, [...own, line]) };
+}
+
+export function shortDigest(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}

@@ -1,0 +1,85 @@
+/** What a reader finds in a model mirror, and how it differs from what the feed has published. */
+
+import type { DatasetVersion } from '../../../fixtures/feed/model.ts';
+import { columnsOf } from '../../../fixtures/source/wire.ts';
+import { type ArchivedTable, historyDifferences } from '../../support/mirror-history.ts';
+import { type Expectation, tableNameOf } from '../../support/published.ts';
+import { sameText } from '../../support/same-text.ts';
+import type { MirrorView } from '../stage.ts';
+import { type MirrorState, seenOf, type Table } from './mirror-state.ts';
+import { textsOf } from './texts.ts';
+
+export function mirrorView(state: MirrorState): MirrorView {
+  const seen = [...state.tables].map(([datasetId, table]) => [datasetId, seenOf(table)] as const);
+  return {
+    subscriptionIds: state.service?.subscriptionIds ?? [],
+    seen: Object.fromEntries(seen),
+    lines: state.lines,
+    differencesFrom: (expected) => differences(state, expected),
+  };
+}
+
+async function differences(state: MirrorState, expected: Expectation): Promise<readonly string[]> {
+  const { service, tables, names } = state;
+  const wanted = new Map(expected.datasets.map(({ datasetId, version }) => [datasetId, version]));
+  const found = [...new Set([...wanted.keys(), ...tables.keys()])].flatMap((datasetId) => {
+    const version = wanted.get(datasetId);
+    const table = tables.get(datasetId);
+    if (version === undefined) return [`${datasetId}: a table that is published no more`];
+    return table === undefined
+      ? [`${datasetId}: no table`]
+      : tableDifferences(table, version, state, expected);
+  });
+  return [
+    ...sameText('the service', service?.origin, expected.origin),
+    ...sameText('subscriptions', service?.subscriptionIds.toSorted(), expected.subscriptionIds.toSorted()),
+    ...found,
+    ...sameText('names given twice', new Set(names.values()).size, names.size),
+    ...(await historyDifferences(expected, state.lines, archivedOf(state), async (tableName) =>
+      countOf(state, tableName),
+    )),
+  ];
+}
+
+function tableDifferences(
+  table: Table,
+  { version, schemaVersion, publishedAt, content }: DatasetVersion,
+  { lines }: MirrorState,
+  { subscriptionIds }: Expectation,
+): readonly string[] {
+  const { held } = table;
+  const { datasetId } = held;
+  const loadedAt = lines.get(datasetId)?.findLast(({ kind }) => kind === 'snapshot')?.to ?? null;
+  const { schema } = content;
+  const roleOf = (name: string, index: number): string => {
+    if (schema.keyColumns.includes(name)) return 'key';
+    return index < schema.columns.length ? 'data' : 'envelope';
+  };
+  const columns = columnsOf(schema).map(({ name, type }, index) => [name, type, roleOf(name, index)]);
+  const foreign = [...held.reloads.keys()].filter((id) => !subscriptionIds.includes(id));
+  const named = (what: string): string => `${what} of ${datasetId}`;
+  return [
+    ...sameText(named('table'), held.tableName, tableNameOf(datasetId)),
+    ...sameText(named('version'), held.version, version),
+    ...sameText(named('schema version'), held.schemaVersion, schemaVersion),
+    ...sameText(named('row count'), [held.rowCount, table.rows.size], [content.rowCount, content.rowCount]),
+    ...sameText(named('key columns'), held.keyColumns, schema.keyColumns),
+    ...sameText(named('snapshot version'), String(held.snapshotVersion), loadedAt),
+    ...sameText(named('published at'), held.publishedAt?.getTime(), new Date(publishedAt).getTime()),
+    ...sameText(
+      named('columns'),
+      held.columns.map(({ name, type, role }) => [name, type, role]),
+      columns,
+    ),
+    ...sameText(named('rows'), seenOf(table).digest, textsOf(content).digest),
+    ...sameText(named('reloads of subscriptions that are not there'), foreign, []),
+  ];
+}
+
+function archivedOf({ retired }: MirrorState): readonly ArchivedTable[] {
+  return retired.map(({ version, ...line }) => ({ ...line, version: String(version) }));
+}
+
+function countOf({ retired }: MirrorState, tableName: string): string | null {
+  return retired.find((line) => line.tableName === tableName)?.rowCount.toString() ?? null;
+}

@@ -1,0 +1,264 @@
+/** The stage on which everything is a model but `src/sync`, `src/daemon` and the checkpoint: no waits, no processes. */
+
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Access } from '../../../fixtures/feed/access.ts';
+import { stillClock } from '../../../fixtures/feed/clock.ts';
+import { FaultScript } from '../../../fixtures/feed/faults.ts';
+import { KeyRing } from '../../../fixtures/feed/keys.ts';
+import { ManifestView } from '../../../fixtures/feed/manifest-view.ts';
+import { Publisher } from '../../../fixtures/feed/publish.ts';
+import { RequestJournal } from '../../../fixtures/feed/request-journal.ts';
+import { settingsOf } from '../../../fixtures/feed/settings.ts';
+import { Store as FeedStore } from '../../../fixtures/feed/store.ts';
+import { randomFrom } from '../../../fixtures/source/random.ts';
+import type { Checkpoint } from '../../../src/checkpoint/checkpoint.ts';
+import { openCheckpoint } from '../../../src/checkpoint/sqlite/open.ts';
+import type { Clock } from '../../../src/lib/clock.ts';
+import { observeDurableEffects } from '../../../src/lib/durable.ts';
+import { silentLog } from '../../../src/lib/log.ts';
+import { catchUp } from '../../../src/sync/catch-up.ts';
+import type { Parts } from '../../../src/sync/parts.ts';
+import { silentProgress } from '../../../src/sync/progress.ts';
+import type { Settings } from '../settings.ts';
+import type { DeathPoint, FeedSide, Installation, MirrorView, Stage, Store, TableChange } from '../stage.ts';
+import { feedOptionsOf, START } from '../stage-options.ts';
+import { changeFilesAtOnce } from './files-at-once.ts';
+import { Life, mortal, mortalStore } from './life.ts';
+import { ModelMachine } from './machine.ts';
+import type { MirrorState } from './mirror-state.ts';
+import { type Disk, ModelDestination } from './model-destination.ts';
+import { ModelFeed } from './model-feed.ts';
+import { mirrorView } from './model-mirror.ts';
+import { Requests } from './requests.ts';
+import { Snapshots } from './snapshots.ts';
+import { Spool } from './spool.ts';
+import { textsOf } from './texts.ts';
+
+const MEMORY = '/dev/shm';
+/** What of it is free, at least, where the files of a history are to lie in memory. */
+const ENOUGH_MEMORY_BYTES = 2e8;
+
+export async function modelStage(seed: number, settings: Settings): Promise<Stage> {
+  const restoreFiles = changeFilesAtOnce();
+  const feed = modelFeedSide(settings);
+  const machine = new ModelMachine();
+  const clock = virtualClock(feed);
+  const watchers: ((change: TableChange) => void)[] = [];
+  const installation = new ModelInstallation({
+    feed,
+    machine,
+    clock,
+    settings,
+    seed,
+    onCommit: (change) => {
+      for (const watch of watchers) watch(change);
+    },
+  });
+  return {
+    name: 'model',
+    feed,
+    clock,
+    installation,
+    machine,
+    watchCommits: (watch) => void watchers.push(watch),
+    digestOf: ({ content }) => textsOf(content).digest,
+    async close() {
+      await installation.close();
+      installation.remove();
+      observeDurableEffects(() => {});
+      restoreFiles();
+    },
+  };
+}
+
+function modelFeedSide(settings: Settings): FeedSide {
+  const clock = stillClock(START);
+  const store = new FeedStore();
+  const keys = new KeyRing();
+  const options = feedOptionsOf(settings);
+  const { secret } = keys.add(options.apiKey);
+  return {
+    baseUrl: 'https://feed.example',
+    apiKey: secret,
+    keys,
+    clock,
+    store,
+    publisher: new Publisher(store, clock),
+    access: new Access(store),
+    manifest: new ManifestView(store),
+    faults: new FaultScript(),
+    requests: new RequestJournal(),
+    settings: settingsOf(options),
+  };
+}
+
+/** The feed's time, on which nobody waits. No moment comes twice: what is before another thing is told from what is after it. */
+function virtualClock({ clock }: FeedSide): Clock {
+  let readings = 0;
+  return {
+    now: clock.now,
+    monotonicMs() {
+      readings += 1;
+      return clock.now().getTime() + readings / 1e6;
+    },
+    async sleep(durationMs, signal) {
+      signal?.throwIfAborted();
+      clock.advance(durationMs);
+    },
+  };
+}
+
+interface ModelInstallationParts {
+  readonly feed: FeedSide;
+  readonly machine: ModelMachine;
+  readonly clock: Clock;
+  readonly settings: Settings;
+  readonly seed: number;
+  readonly onCommit: (change: TableChange) => void;
+}
+
+class ModelInstallation implements Installation {
+  readonly #parts: ModelInstallationParts;
+  readonly #directory = mkdtempSync(join(placeInMemory(), 'feed-sync-simulation-'));
+  readonly #disk: Disk = { mirror: null };
+  readonly #spool = new Spool();
+  readonly #snapshots: Snapshots;
+  #opened: { readonly parts: Parts; readonly life: Life; readonly checkpoint: Checkpoint } | null = null;
+  #mirrorCopy: MirrorState | null | undefined;
+  #lives = 0;
+
+  constructor(parts: ModelInstallationParts) {
+    this.#parts = parts;
+    this.#snapshots = new Snapshots(parts.feed.settings.files);
+  }
+
+  async parts(): Promise<Parts> {
+    this.#opened ??= await this.#open();
+    return this.#opened.parts;
+  }
+
+  async close(): Promise<void> {
+    // It has to be closed for the dead as well: the next process opens the same file.
+    this.#opened?.checkpoint.close();
+    this.#opened = null;
+  }
+
+  async lose(store: Store): Promise<void> {
+    await this.close();
+    if (store === 'mirror') this.#disk.mirror = null;
+    else for (const path of this.#checkpointFiles()) rmSync(path, { force: true });
+  }
+
+  copy(store: Store): void {
+    if (store === 'mirror') {
+      this.#mirrorCopy = this.#disk.mirror;
+      return;
+    }
+    rmSync(this.#copies, { recursive: true, force: true });
+    mkdirSync(this.#copies);
+    for (const path of this.#checkpointFiles()) {
+      if (existsSync(path)) copyFileSync(path, path.replace(this.#directory, this.#copies));
+    }
+  }
+
+  hasCopy(store: Store): boolean {
+    return store === 'mirror' ? this.#mirrorCopy !== undefined : existsSync(this.#copies);
+  }
+
+  async restoreCopy(store: Store): Promise<void> {
+    await this.lose(store);
+    if (store === 'mirror') {
+      this.#disk.mirror = this.#mirrorCopy ?? null;
+      return;
+    }
+    for (const path of this.#checkpointFiles()) {
+      const copied = path.replace(this.#directory, this.#copies);
+      if (existsSync(copied)) copyFileSync(copied, path);
+    }
+  }
+
+  async catchUpAndDie(at: DeathPoint) {
+    await this.close();
+    const { parts, life } = await this.#openAnew();
+    life.doom(at);
+    const done = await Promise.race([life.died, catchUp(parts, new AbortController().signal)]);
+    life.doom(null);
+    // What is under way of the dead ends in nothing; then the next life may begin.
+    await new Promise((resolve) => setImmediate(resolve));
+    if (done !== 'died') return { died: false, told: 'it was done before' };
+    await this.close();
+    return { died: true, told: 'killed' };
+  }
+
+  async readMirror<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
+    const { mirror } = this.#disk;
+    return mirror === null ? null : look(mirrorView(mirror));
+  }
+
+  remove(): void {
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+
+  get #copies(): string {
+    return join(this.#directory, 'copies');
+  }
+
+  #checkpointFiles(): readonly string[] {
+    return ['', '-wal', '-shm'].map((end) => join(this.#directory, `checkpoint.sqlite${end}`));
+  }
+
+  async #openAnew() {
+    const opened = await this.#open();
+    this.#opened = opened;
+    return opened;
+  }
+
+  async #open() {
+    const { feed, machine, clock, settings, seed, onCommit } = this.#parts;
+    this.#lives += 1;
+    const life = new Life();
+    observeDurableEffects((name, moment) => {
+      if (moment === 'before' && name.startsWith('checkpoint.')) machine.useDisk('checkpoint');
+      life.passMoment();
+    });
+    const checkpoint = await openCheckpoint({
+      path: join(this.#directory, 'checkpoint.sqlite'),
+      uid: null,
+      clock,
+      log: silentLog,
+    });
+    const random = randomFrom(seed, 5, this.#lives);
+    const requests = new Requests({ feed, life, random });
+    const snapshots = this.#snapshots;
+    const spool = this.#spool;
+    const parts: Parts = {
+      feed: mortal(new ModelFeed({ feed, requests, snapshots, spool, machine }), life),
+      destination: mortal(
+        new ModelDestination({ disk: this.#disk, spool, life, machine, clock, onCommit }),
+        life,
+      ),
+      checkpoint: mortalStore(checkpoint, life),
+      clock,
+      log: silentLog,
+      progress: silentProgress,
+      choices: {
+        subscriptions: null,
+        include: [],
+        exclude: [],
+        schemaChanges: settings.schemaChanges,
+        removedDatasets: settings.removedDatasets,
+        stagingDirectory: join(this.#directory, 'staging'),
+        keyHash: 'of the one key',
+      },
+    };
+    return { parts, life, checkpoint };
+  }
+}
+
+function placeInMemory(): string {
+  if (!existsSync(MEMORY)) return tmpdir();
+  const { bavail, bsize } = statfsSync(MEMORY);
+  return bavail * bsize > ENOUGH_MEMORY_BYTES ? MEMORY : tmpdir();
+}

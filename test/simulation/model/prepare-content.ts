@@ -1,0 +1,123 @@
+/** Examines a unit before the mirror is touched: what lies in its files must fit the schema and what the service states. */
+
+import type { Change } from '../../../fixtures/source/content.ts';
+import { columnsOf } from '../../../fixtures/source/wire.ts';
+import type { ChangesUnit, SnapshotUnit, Unit } from '../../../src/destination/destination.ts';
+import { type ChangesColumns, changesColumns } from '../../../src/destination/duckdb/changes/columns.ts';
+import { DataError, UnknownColumnsError, UnusableChangesError } from '../../../src/model/errors.ts';
+import type { Counts } from '../../../src/model/version.ts';
+import type { Spool } from './spool.ts';
+import { keyText, keyTextReader, type Rows, type TextRow, textRow, textsOf } from './texts.ts';
+
+export type PreparedContent =
+  | { readonly kind: 'snapshot'; readonly rows: Rows; readonly hasFiles: boolean }
+  | {
+      readonly kind: 'changes';
+      readonly columns: ChangesColumns;
+      readonly net: ReadonlyMap<string, TextRow | null>;
+    }
+  | { readonly kind: 'retirement' };
+
+/** @throws DataError, UnknownColumnsError, UnusableChangesError */
+export function prepareContent(unit: Unit, spool: Spool): PreparedContent {
+  switch (unit.kind) {
+    case 'snapshot':
+      return prepareSnapshot(unit, spool);
+    case 'changes':
+      return prepareChanges(unit, spool);
+    case 'retirement':
+      return { kind: 'retirement' };
+  }
+}
+
+function prepareSnapshot(unit: SnapshotUnit, spool: Spool): PreparedContent {
+  const { datasetId, schema, files } = unit;
+  const names = [...schema.columns, ...schema.envelopeColumns].map(({ name }) => name);
+  const rows = new Map<string, TextRow>();
+  for (const { path, name: file, rowCount } of files) {
+    const spooled = spool.read(path);
+    if (spooled.kind !== 'snapshot') throw new DataError(`The file ${file} is no snapshot.`);
+    const found = columnsOf(spooled.content.schema).map(({ name }) => name);
+    const unknown = found.filter((name) => !names.includes(name));
+    if (unknown.length > 0) throw new UnknownColumnsError(datasetId, unknown, `The file ${file}`);
+    if (found.join('\n') !== names.join('\n')) throw new DataError(`The file ${file} lacks columns.`);
+    const texts = textsOf(spooled.content);
+    if (rowCount !== null && rowCount !== texts.rows.size) throw new DataError(`${file} has other rows.`);
+    for (const [key, row] of texts.rows) rows.set(key, row);
+  }
+  for (const expected of unit.expectedRowCounts) {
+    if (expected.rowCount === rows.size) continue;
+    throw new DataError(
+      `The snapshot has ${rows.size} rows, but ${expected.statedBy} states ${expected.rowCount}.`,
+    );
+  }
+  return { kind: 'snapshot', rows, hasFiles: files.length > 0 };
+}
+
+/** The last operation of a key wins; null: it is removed. */
+function prepareChanges(unit: ChangesUnit, spool: Spool): PreparedContent {
+  const columns = changesColumns(unit);
+  const net = new Map<string, TextRow | null>();
+  let rowsBefore = unit.plannedFrom.rowCount;
+  for (const { version, pages, counts, rowCount } of unit.versions) {
+    const listed = { added: 0, changed: 0, removed: 0 };
+    for (const path of pages) {
+      const spooled = spool.read(path);
+      if (spooled.kind !== 'changes') throw new DataError(`The page ${path} holds no changes.`);
+      const { changes, content } = spooled.version;
+      const names = columnsOf(content.schema).map(({ name }) => name);
+      const keyOf = keyTextReader(content.schema);
+      for (const change of changes ?? []) {
+        listed[change.op] += 1;
+        if (change.op === 'removed') net.set(keyText(change.key), null);
+        else net.set(keyOf(change.row), placed(unit, version, columns, names, change));
+      }
+    }
+    proveCounts(unit, version, { listed, counts, rowCount, rowsBefore });
+    rowsBefore += listed.added - listed.removed;
+  }
+  return { kind: 'changes', columns, net };
+}
+
+/** The cells of a changed row in the columns of the table; what a row leaves out is null. */
+function placed(
+  unit: ChangesUnit,
+  version: number,
+  { columns, known, lacking, required }: ChangesColumns,
+  names: readonly string[],
+  { row }: Extract<Change, { row: unknown }>,
+): TextRow {
+  const cells = textRow(row);
+  const carried = names.filter((_, index) => cells[index] !== null);
+  const unknown = carried.filter((name) => !known.includes(name));
+  if (unknown.length > 0) throw new UnknownColumnsError(unit.datasetId, unknown, `A row of v${version}`);
+  const lacks = carried.find((name) => lacking.includes(name));
+  if (lacks !== undefined) throw unusable(unit, version, `rows carry ${lacks}, which the table lacks`);
+  const misses = required.find((name) => !carried.includes(name));
+  if (misses !== undefined) throw unusable(unit, version, `rows do not carry ${misses}`);
+  return columns.map(({ column }) => cells[names.indexOf(column.name)] ?? null);
+}
+
+interface Stated {
+  readonly listed: Counts;
+  readonly counts: Counts | null;
+  readonly rowCount: number | null;
+  readonly rowsBefore: number;
+}
+
+function proveCounts(
+  unit: ChangesUnit,
+  version: number,
+  { listed, counts, rowCount, rowsBefore }: Stated,
+): void {
+  const inWords = ({ added, changed, removed }: Counts): string => `${added}+ ${changed}~ ${removed}-`;
+  if (counts !== null && inWords(counts) !== inWords(listed))
+    throw unusable(unit, version, `they are ${inWords(listed)}, and the service counted ${inWords(counts)}`);
+  const rows = rowsBefore + listed.added - listed.removed;
+  if (rowCount !== null && rowCount !== rows)
+    throw unusable(unit, version, `${rows} rows, and the service states ${rowCount}`);
+}
+
+function unusable({ datasetId }: ChangesUnit, version: number, why: string): UnusableChangesError {
+  return new UnusableChangesError(datasetId, version, why);
+}

@@ -1,0 +1,32 @@
+/** What a reader finds in a real mirror. */
+
+import { existsSync } from 'node:fs';
+import { openExactly } from '../../support/exact-mirror.ts';
+import { differencesIn } from '../../support/mirror-comparison.ts';
+import { readLines } from '../../support/mirror-history.ts';
+import { seenIn } from '../../support/table-digest.ts';
+import type { MirrorView } from '../stage.ts';
+
+/** Null where there is no mirror. */
+export async function readRealMirror<T>(
+  mirrorPath: string,
+  look: (mirror: MirrorView) => Promise<T>,
+): Promise<T | null> {
+  if (!existsSync(mirrorPath)) return null;
+  const mirror = await openExactly(mirrorPath);
+  try {
+    const [isMade] = await mirror.rows(
+      "SELECT 1::VARCHAR FROM duckdb_schemas() WHERE schema_name = 'feed_sync'",
+    );
+    if (isMade === undefined) return null;
+    const ids = await mirror.rows(`SELECT value FROM feed_sync.meta WHERE "key" = 'subscription_id'`);
+    return await look({
+      subscriptionIds: ids.map(([id]) => id ?? ''),
+      seen: await seenIn(mirror),
+      lines: await readLines(mirror),
+      differencesFrom: (expected) => differencesIn(mirror, expected),
+    });
+  } finally {
+    mirror.close();
+  }
+}

@@ -1,0 +1,186 @@
+/** The stage on which everything is real: the fixture feed over HTTP, DuckDB and SQLite files, processes that are killed. */
+
+import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import process from 'node:process';
+import { pathToFileURL } from 'node:url';
+import { stillClock } from '../../../fixtures/feed/clock.ts';
+import { type FixtureFeed, startFixtureFeed } from '../../../fixtures/feed/feed.ts';
+import { type OpenOptions, openParts } from '../../../src/cli/open-parts.ts';
+import { loadConfiguration } from '../../../src/configuration/load.ts';
+import type { Clock } from '../../../src/lib/clock.ts';
+import { silentLog } from '../../../src/lib/log.ts';
+import type { Parts } from '../../../src/sync/parts.ts';
+import { silentProgress } from '../../../src/sync/progress.ts';
+import { scriptPath } from '../../support/child.ts';
+import { inputOf } from '../../support/configuration.ts';
+import { IDLE_PROCESS } from '../../support/idle-process.ts';
+import { type Program, program, type Running } from '../../support/program.ts';
+import { digestOfContent } from '../../support/table-digest.ts';
+import type { Settings } from '../settings.ts';
+import type { DeathPoint, Installation, MirrorView, Stage, Store } from '../stage.ts';
+import { feedOptionsOf, START } from '../stage-options.ts';
+import { killAt } from './kill.ts';
+import { readRealMirror } from './real-mirror.ts';
+
+const PRELUDE = pathToFileURL(scriptPath('steered-process-child.ts')).href;
+
+export async function realStage(_seed: number, settings: Settings): Promise<Stage> {
+  const feed = await startFixtureFeed({ ...feedOptionsOf(settings), clock: stillClock(START) });
+  const clock = clockOf(feed);
+  const installation = await RealInstallation.create(feed, clock, settings);
+  return {
+    name: 'real',
+    feed,
+    clock,
+    installation,
+    machine: null,
+    watchCommits() {},
+    digestOf: ({ content }) => digestOfContent(content),
+    async close() {
+      await installation.close();
+      await feed.close();
+    },
+  };
+}
+
+/** The feed's time, on which nobody waits. */
+function clockOf({ clock }: FixtureFeed): Clock {
+  return {
+    now: clock.now,
+    monotonicMs: () => performance.now(),
+    async sleep(_durationMs, signal) {
+      signal?.throwIfAborted();
+      await new Promise((resolve) => setImmediate(resolve));
+    },
+  };
+}
+
+/**
+ * A data directory, the real parts opened on it inside this process, and the real program started on it. One of the two
+ * has it at a time, as the instance lock wants it.
+ */
+class RealInstallation implements Installation {
+  readonly program: Program;
+  readonly #feed: FixtureFeed;
+  readonly #clock: Clock;
+  readonly #environment: Readonly<Record<string, string>>;
+  readonly #copies = new Map<Store, string>();
+  #opened: Awaited<ReturnType<typeof openParts>> | null = null;
+
+  static async create(feed: FixtureFeed, clock: Clock, settings: Settings): Promise<RealInstallation> {
+    const environment = {
+      FEED_SYNC_SCHEMA_CHANGES: settings.schemaChanges,
+      FEED_SYNC_REMOVED_DATASETS: settings.removedDatasets,
+      FEED_SYNC_DUCKDB_MEMORY_LIMIT: '256MB',
+      FEED_SYNC_DUCKDB_THREADS: '1',
+      FEED_SYNC_RETRY_BASE_DELAY: '1ms',
+      FEED_SYNC_RETRY_MAX_ATTEMPTS: '3',
+      FEED_SYNC_DISK_RESERVE: '1MB',
+    };
+    return new RealInstallation(feed, clock, await program({ feed, environment }), environment);
+  }
+
+  private constructor(
+    feed: FixtureFeed,
+    clock: Clock,
+    installed: Program,
+    environment: Record<string, string>,
+  ) {
+    this.#feed = feed;
+    this.program = installed;
+    this.#clock = clock;
+    this.#environment = {
+      ...environment,
+      FEED_SYNC_BASE_URL: feed.baseUrl,
+      FEED_SYNC_API_KEY: feed.apiKey,
+      FEED_SYNC_DATA_DIR: installed.dataDirectory,
+    };
+  }
+
+  async parts(): Promise<Parts> {
+    this.#opened ??= await openParts(this.#openOptions());
+    return this.#opened.parts;
+  }
+
+  async close(): Promise<void> {
+    await this.#opened?.close();
+    this.#opened = null;
+  }
+
+  async catchUpAndDie(at: DeathPoint) {
+    return await killAt(at, this.#feed, (steering) => this.#startOnce(steering));
+  }
+
+  async readMirror<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
+    return await readRealMirror(this.program.mirrorPath, look);
+  }
+
+  async lose(store: Store): Promise<void> {
+    await this.close();
+    for (const path of this.#filesOf(store)) rmSync(path, { force: true });
+  }
+
+  /** Of the files of a store, which are whole between two catch-ups. */
+  copy(store: Store): void {
+    const folder = join(this.program.home, `copy-of-${store}`);
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder);
+    for (const path of this.#filesOf(store)) {
+      if (existsSync(path)) copyFileSync(path, join(folder, basename(path)));
+    }
+    this.#copies.set(store, folder);
+  }
+
+  hasCopy(store: Store): boolean {
+    return this.#copies.has(store);
+  }
+
+  async restoreCopy(store: Store): Promise<void> {
+    await this.lose(store);
+    for (const path of this.#filesOf(store)) {
+      const copied = join(this.#copies.get(store) ?? '', basename(path));
+      if (existsSync(copied)) copyFileSync(copied, path);
+    }
+  }
+
+  /** Starts `feed-sync once`, with its clock at the time of this installation's. */
+  async #startOnce(steering: Readonly<Record<string, string>>): Promise<Running> {
+    await this.close();
+    const environment = { STEERED_NOW_MS: String(this.#clock.now().getTime()), ...steering };
+    return this.program.startWith({ NODE_OPTIONS: `--import=${PRELUDE}`, ...environment }, 'once');
+  }
+
+  #filesOf(store: Store): readonly string[] {
+    const { mirrorPath, checkpointPath } = this.program;
+    return store === 'mirror'
+      ? [mirrorPath, `${mirrorPath}.wal`]
+      : [checkpointPath, `${checkpointPath}-wal`, `${checkpointPath}-shm`];
+  }
+  #openOptions(): OpenOptions {
+    const { configuration } = loadConfiguration(inputOf({ environment: this.#environment }));
+    const context = {
+      terminal: {
+        stdout: process.stdout,
+        stderr: process.stderr,
+        isWatched: false,
+        hasColor: false,
+        height: null,
+        width: 80,
+      },
+      environment: {},
+      workingDirectory: this.program.home,
+      machine: { memoryBytes: 16e9, constrainedMemoryBytes: 0, cores: 2 },
+      identity: { pid: process.pid, host: 'here', uid: process.getuid?.() ?? null },
+      runtime: { nodeVersion: '24', leastNodeVersion: '24.0.0', operatingSystem: 'none' },
+      readFile: () => '',
+      readStandardInput: async () => '',
+      clock: this.#clock,
+      random: { next: () => 0.5 },
+      signal: new AbortController().signal,
+      ...IDLE_PROCESS,
+    };
+    const { signal } = context;
+    return { configuration, context, log: silentLog, progress: silentProgress, command: 'once', signal };
+  }
+}

@@ -1,0 +1,140 @@
+/** Rules that hold at every moment of every history, whatever happens in it. A failure begins with the number of its rule. */
+
+import type { JournalEntry } from '../../fixtures/feed/request-journal.ts';
+import type { Hold } from '../../src/checkpoint/checkpoint.ts';
+import type { RefusalScope } from '../../src/model/errors.ts';
+import { everythingPublished, type PublishedDataset } from '../support/published.ts';
+import type { MirrorView, TableChange } from './stage.ts';
+import type { World } from './world.ts';
+
+/** What no history may break. */
+export const RULES = {
+  calm: 'after a calm run the mirror equals the feed',
+  back: 'no version goes back but by a reload',
+  absent: 'no dataset is absent to a reader once it was live',
+  calls: 'calls stay within the bound',
+  held: 'no call is made for what is held',
+  published: 'each dataset is at one published version',
+  idle: 'a catch-up after calm does nothing',
+  bug: 'all that goes wrong has a class that says what to do about it',
+} as const;
+
+export class BrokenRule extends Error {
+  readonly rule: keyof typeof RULES;
+
+  constructor(rule: keyof typeof RULES, what: string) {
+    super(`Broken: ${RULES[rule]}.\n${what}`);
+    this.rule = rule;
+  }
+}
+
+/** @throws BrokenRule where something was asked about what was held before the catch-up and still is. */
+export function refuseCallsAboutHeld(
+  before: readonly Hold[],
+  after: readonly Hold[],
+  requests: readonly JournalEntry[],
+): void {
+  const standing = before.filter(({ refusal, heldAt }) =>
+    after.some(
+      (hold) =>
+        JSON.stringify(hold.refusal.scope) === JSON.stringify(refusal.scope) &&
+        hold.heldAt.getTime() === heldAt.getTime(),
+    ),
+  );
+  for (const { refusal } of standing) {
+    const about = requests.find((request) => isAbout(refusal.scope, request));
+    if (about !== undefined)
+      throw new BrokenRule(
+        'held',
+        `${JSON.stringify(refusal.scope)} is held, and yet ${about.method} ${about.path} was asked.`,
+      );
+  }
+}
+
+function isAbout(scope: RefusalScope, { datasetId, subscriptionId }: JournalEntry): boolean {
+  switch (scope.kind) {
+    case 'workspace':
+      return true;
+    case 'subscription':
+      return subscriptionId === scope.subscriptionId;
+    case 'dataset':
+      return datasetId === scope.datasetId;
+    case 'retirement':
+      return false;
+  }
+}
+
+/** Told of every commit: each is looked at by readers. What it breaks is kept until somebody can be told. */
+export function watchCommits(world: World): void {
+  world.stage.watchCommits((change) => {
+    for (const broken of brokenBy(change, world)) world.broken.push(broken);
+  });
+}
+
+function* brokenBy(change: TableChange, world: World): Generator<BrokenRule> {
+  const { datasetId, before, after, kind } = change;
+  if (before !== null && after === null && !world.mayLeave.has(datasetId))
+    yield new BrokenRule('absent', `${datasetId} is gone, though a subscription has it.`);
+  if (after === null) return;
+  const mayGoBack = kind === 'snapshot' && world.wentBack.has(datasetId);
+  if (before !== null && after.version < before.version && !mayGoBack)
+    yield new BrokenRule(
+      'back',
+      `${datasetId} went from v${before.version} to v${after.version}, by ${kind}.`,
+    );
+  const contents = (world.published.get(datasetId) ?? []).filter(({ version }) => version === after.version);
+  if (!contents.some((version) => world.stage.digestOf(version) === after.digest))
+    yield new BrokenRule('published', `${datasetId} has v${after.version} with rows that it never had.`);
+}
+
+/** @throws BrokenRule that was broken meanwhile. */
+export function refuseBroken({ broken }: World): void {
+  const [first] = broken;
+  if (first !== undefined) throw first;
+}
+
+/**
+ * What differs between the mirror and what was published at the versions that the mirror says it has. At any time every
+ * dataset is at exactly one of the versions that were ever published, and its books agree with it.
+ */
+export async function differencesFromSomeVersions(world: World): Promise<readonly string[]> {
+  const { feed, published, stage } = world;
+  const differences = await world.installation.readMirror(
+    async ({ subscriptionIds, seen, differencesFrom }) => {
+      const datasets = Object.entries(seen).flatMap(
+        ([datasetId, { version: number, digest }]): readonly PublishedDataset[] => {
+          const known = (published.get(datasetId) ?? []).filter(({ version }) => version === number);
+          // A number may stand for several contents.
+          const version = known.find((each) => stage.digestOf(each) === digest) ?? known.at(-1);
+          return version === undefined ? [] : [{ datasetId, version }];
+        },
+      );
+      return await differencesFrom({ ...everythingPublished(feed), subscriptionIds, datasets });
+    },
+  );
+  return differences ?? [];
+}
+
+/** What differs between the mirror and the newest of everything, and what in its history must not be. */
+export async function differencesFromTheNewest(world: World): Promise<readonly string[]> {
+  const expected = everythingPublished(world.feed);
+  const differences = await world.installation.readMirror(async (mirror) => [
+    ...(await mirror.differencesFrom(expected)),
+    ...stepsBack(mirror, world),
+  ]);
+  return differences ?? (expected.datasets.length === 0 ? [] : ['There is no mirror.']);
+}
+
+/**
+ * Lines of the mirror's history that lead to a lower version, but for reloads of a dataset whose versions began again.
+ */
+function stepsBack({ lines }: MirrorView, world: World): readonly string[] {
+  return [...lines].flatMap(([datasetId, own]) =>
+    own.flatMap(({ from, to, kind }) => {
+      if (from === null || Number(to) >= Number(from)) return [];
+      world.tally.add('seen: a lower version');
+      if (kind === 'snapshot' && world.wentBack.has(datasetId)) return [];
+      return [`${datasetId} went back from v${from} to v${to} by ${kind}`];
+    }),
+  );
+}

@@ -1,0 +1,10 @@
+/** One of the processes that play side by side: plays the seeds that it is given, and tells what came of them. */
+
+import process from 'node:process';
+import { playSeeds } from './share.ts';
+
+const [first = '0', step = '1', end = '0'] = process.argv.slice(2);
+const seeds: number[] = [];
+for (let seed = Number(first); seed < Number(end); seed += Number(step)) seeds.push(seed);
+await playSeeds(seeds, (told) => void process.send?.(told));
+process.disconnect();

@@ -1,0 +1,23 @@
+/** Some of the histories that `npm run simulate` plays. */
+
+import { describe, expect, it } from 'vitest';
+import { SEED } from '../support/seed.ts';
+import { namesOf } from './names.ts';
+import { playSeeds, type Told } from './simulate/share.ts';
+import { missing, sum } from './tally.ts';
+
+const HISTORIES = 300;
+
+describe('simulated histories', () => {
+  it(`keep every rule (${HISTORIES} from seed ${SEED} on), and everything happens in them`, async () => {
+    const told: Told[] = [];
+    await playSeeds(
+      Array.from({ length: HISTORIES }, (_, index) => SEED + index),
+      (each) => void told.push(each),
+    );
+    const failed = told.flatMap((each) => (each.kind === 'failed' ? [each.text] : []));
+    expect(failed.join('\n')).toBe('');
+    const counts = sum(told.flatMap((each) => (each.kind === 'played' ? [each.counts] : [])));
+    expect(missing(namesOf('model'), counts)).toEqual([]);
+  });
+});

@@ -1,0 +1,100 @@
+/**
+ * What a history is played on: a feed, and an installation that mirrors it. The steps and the rules are the same on both
+ * stages: on the real one everything is as people have it, on the model one all ports are in memory and time is virtual.
+ */
+
+import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
+import type { DatasetVersion } from '../../fixtures/feed/model.ts';
+import type { Operation } from '../../fixtures/feed/operations.ts';
+import type { Clock } from '../../src/lib/clock.ts';
+import type { Parts } from '../../src/sync/parts.ts';
+import type { Lines } from '../support/mirror-history.ts';
+import type { Expectation } from '../support/published.ts';
+import type { Seen } from '../support/table-digest.ts';
+import type { Settings } from './settings.ts';
+
+/** The feed as the steps work on it. */
+export type FeedSide = Pick<
+  FixtureFeed,
+  | 'baseUrl'
+  | 'apiKey'
+  | 'keys'
+  | 'clock'
+  | 'store'
+  | 'publisher'
+  | 'access'
+  | 'manifest'
+  | 'faults'
+  | 'requests'
+  | 'settings'
+>;
+
+export type Store = 'mirror' | 'checkpoint';
+
+/** Where a process dies: at the nth request of an operation, moment of an effect that lasts, or commit of the mirror. */
+export type DeathPoint =
+  | { readonly kind: 'request'; readonly operation: Operation; readonly nth: number }
+  | { readonly kind: 'moment'; readonly nth: number }
+  | { readonly kind: 'commit'; readonly moment: 'before' | 'after'; readonly nth: number };
+
+/** What a reader of the mirror finds in it. */
+export interface MirrorView {
+  readonly subscriptionIds: readonly string[];
+  /** By dataset id. */
+  readonly seen: Readonly<Record<string, Seen>>;
+  readonly lines: Lines;
+  differencesFrom(expected: Expectation): Promise<readonly string[]>;
+}
+
+export interface Installation {
+  /** The parts, opened where they are closed. */
+  parts(): Promise<Parts>;
+  close(): Promise<void>;
+  lose(store: Store): Promise<void>;
+  /** Keeps a copy of the store, in the place of one kept before. */
+  copy(store: Store): void;
+  hasCopy(store: Store): boolean;
+  restoreCopy(store: Store): Promise<void>;
+  /** Catches up in a process that dies at the point, unless it was done before; says which. */
+  catchUpAndDie(at: DeathPoint): Promise<{ readonly died: boolean; readonly told: string }>;
+  /** Null where there is no mirror. */
+  readMirror<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null>;
+}
+
+/** Trouble of the machine, which a real stage cannot make at will. */
+export interface Machine {
+  /** So many uses of the mirror find it held by a reader. */
+  holdMirror(times: number): void;
+  /** So many writings of that kind find the disk full. */
+  fillDisk(what: DiskUse, times: number): void;
+  /** All of it is over. */
+  recover(): void;
+}
+
+/** `commit, late`: the commit is done, and the process is told that it is not. */
+export const DISK_USES = ['download', 'changes', 'commit', 'commit, late', 'checkpoint'] as const;
+export type DiskUse = (typeof DISK_USES)[number];
+
+/** What one commit did to the table of a dataset; null: there was none, or there is none any more. */
+export interface TableChange {
+  readonly datasetId: string;
+  readonly before: Seen | null;
+  readonly after: Seen | null;
+  readonly kind: 'snapshot' | 'changes' | 'retirement';
+}
+
+export interface Stage {
+  readonly name: 'model' | 'real';
+  readonly feed: FeedSide;
+  readonly clock: Clock;
+  readonly installation: Installation;
+  /** Null on a real stage. */
+  readonly machine: Machine | null;
+  /** `watch` is told of every commit, where the stage can tell. */
+  watchCommits(watch: (change: TableChange) => void): void;
+  /** The digest by which `seen` tells the content of a version. */
+  digestOf(version: DatasetVersion): string;
+  close(): Promise<void>;
+}
+
+export type MakeStage = (seed: number, settings: Settings) => Promise<Stage>;

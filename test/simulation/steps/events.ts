@@ -1,0 +1,114 @@
+/** Logs that do not arrive as they were written: lost, repeated, in another order, unreadable; and positions that expire. */
+
+import { DAY_MS } from '../../../fixtures/feed/clock.ts';
+import { eventRecord } from '../../../fixtures/feed/wire-records.ts';
+import { catchUp } from '../catch-up.ts';
+import type { ChangePage } from '../event-log.ts';
+import { always, type Step } from '../step.ts';
+import type { World } from '../world.ts';
+
+const PAST_RETENTION_MS = 91 * DAY_MS;
+const QUIET_MS = 46 * DAY_MS;
+const MOST_REPEATED = 4;
+
+export const eventSteps: readonly Step[] = [
+  {
+    name: 'events: of a version, lost on their way',
+    isFault: true,
+    weight: 3,
+    applies: (world) => world.members.length > 0,
+    act: (world) => world.logs.losing(() => world.publish(world.anyMember())),
+  },
+  {
+    name: 'events: repeated',
+    isFault: true,
+    weight: 3,
+    applies: always,
+    act: (world) => {
+      const { logs, random, feed } = world;
+      const subscriptionId = random.pick([...feed.store.subscriptions.keys()]);
+      const kept = logs.kept(subscriptionId);
+      if (kept.length === 0) return 'none is kept';
+      const start = random.integer(0, kept.length - 1);
+      const again = kept
+        .slice(start, start + MOST_REPEATED)
+        .map((event) =>
+          eventRecord(event, subscriptionId, { baseUrl: feed.baseUrl, newerThanParameter: 'since' }),
+        );
+      logs.changeNextPage((events) => [...again, ...events, ...events], subscriptionId);
+      return `${again.length} of ${subscriptionId}, from evt_${kept[start]?.number}`;
+    },
+  },
+  change('events: in another order', (events) => events.toReversed()),
+  change('events: unreadable ones among them', (events) => [
+    { id: 'event 7', type: 'dataset.updated', data: {} },
+    'no event',
+    ...events,
+    ...events.map((event) => ({ ...Object(event), type: 'dataset.praised' })),
+  ]),
+  {
+    name: 'events: the position expires',
+    isFault: true,
+    weight: 3,
+    applies: mayExpire,
+    act: (world) => {
+      world.feed.clock.advance(PAST_RETENTION_MS);
+      if (world.members.length === 0) return 'nothing follows';
+      return `then ${world.publish(world.anyMember())}`;
+    },
+  },
+  {
+    name: 'events: the position expires while the log is read',
+    isFault: true,
+    weight: 3,
+    applies: mayExpire,
+    act: async (world) => {
+      const { feed, random } = world;
+      const published = world.members.map((datasetId) => world.publish(datasetId)).join('; ');
+      const nth = random.integer(1, 2);
+      const rewrite = (body: unknown): unknown => {
+        feed.clock.advance(PAST_RETENTION_MS);
+        return body;
+      };
+      const fault = feed.faults.add({
+        match: { operation: 'events', nth },
+        act: { kind: 'rewrite', rewrite },
+      });
+      await catchUp(world);
+      feed.faults.remove(fault.id);
+      return `after page ${nth}; ${published}`;
+    },
+  },
+  {
+    name: 'events: none for longer than they are kept',
+    weight: 2,
+    applies: mayExpire,
+    act: async (world) => {
+      world.feed.clock.advance(QUIET_MS);
+      await catchUp(world);
+      world.feed.clock.advance(QUIET_MS);
+      await catchUp(world);
+      world.feed.clock.advance(QUIET_MS);
+      return 'for 138 days, with catch-ups between';
+    },
+  },
+];
+
+function change(name: string, how: ChangePage): Step {
+  return {
+    name,
+    isFault: true,
+    weight: 2,
+    applies: always,
+    act: ({ logs, random, feed }) => {
+      const subscriptionId = random.pick([...feed.store.subscriptions.keys()]);
+      logs.changeNextPage(how, subscriptionId);
+      return `in the next page of ${subscriptionId}`;
+    },
+  };
+}
+
+/** With a manifest for each dataset only the log tells what was removed. */
+function mayExpire({ settings, unreadRemovals }: World): boolean {
+  return settings.manifest === 'subscription' || unreadRemovals.size === 0;
+}

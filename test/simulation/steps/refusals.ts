@@ -1,0 +1,73 @@
+/** What the service refuses until a person has acted, and what that person does. */
+
+import type { RefusalTarget } from '../../../fixtures/feed/access.ts';
+import { resumeAll } from '../person.ts';
+import { always, type Step } from '../step.ts';
+import type { World } from '../world.ts';
+
+const CODES = ['outside_coverage', 'not_distributable', 'not_found'] as const;
+
+export const refusalSteps: readonly Step[] = [
+  {
+    name: 'refusal: of a dataset',
+    isFault: true,
+    weight: 4,
+    applies: always,
+    act: (world) => refuse(world, { kind: 'dataset', datasetId: world.random.pick(world.datasetIds) }),
+  },
+  {
+    name: 'refusal: of a subscription',
+    isFault: true,
+    weight: 2,
+    applies: always,
+    act: (world) => {
+      const subscriptionId = world.random.pick([...world.feed.store.subscriptions.keys()]);
+      return refuse(world, { kind: 'subscription', subscriptionId });
+    },
+  },
+  {
+    name: 'refusal: of the workspace',
+    isFault: true,
+    weight: 1,
+    applies: always,
+    act: ({ feed }) => {
+      feed.access.refuse({ kind: 'workspace' }, { code: 'insufficient_scope' });
+      return 'insufficient_scope';
+    },
+  },
+  {
+    name: 'refusal: of the key',
+    isFault: true,
+    weight: 1,
+    applies: always,
+    act: ({ feed }) => {
+      feed.keys.get(feed.apiKey).revoked = true;
+      return 'revoked';
+    },
+  },
+  {
+    name: 'refusal: over, and a person resumes',
+    weight: 14,
+    applies: ({ feed }) => feed.access.refused().length > 0 || feed.keys.get(feed.apiKey).revoked,
+    act: async (world) => {
+      const { feed, random } = world;
+      feed.keys.get(feed.apiKey).revoked = false;
+      const refused = feed.access.refused();
+      const lifted = refused.length === 0 ? [] : [random.pick(refused).target];
+      for (const target of lifted) feed.access.lift(target);
+      return `${JSON.stringify(lifted)}; ${await resumeAll(world)}`;
+    },
+  },
+  {
+    name: 'refusal: a person resumes too early',
+    weight: 10,
+    applies: ({ feed }) => feed.access.refused().length > 0,
+    act: resumeAll,
+  },
+];
+
+function refuse({ feed, random }: World, target: RefusalTarget): string {
+  const code = random.pick(CODES);
+  feed.access.refuse(target, { code });
+  return `${JSON.stringify(target)}, ${code}`;
+}

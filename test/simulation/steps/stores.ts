@@ -1,0 +1,112 @@
+/** Stores that are lost or restored from a copy, and processes that end: on their own, or killed at work. */
+
+import type { Operation } from '../../../fixtures/feed/operations.ts';
+import { hasMembers } from '../happenings.ts';
+import { refuseBroken } from '../rules.ts';
+import type { DeathPoint, Store } from '../stage.ts';
+import { always, type Step } from '../step.ts';
+import type { World } from '../world.ts';
+
+const KILLED_AT: readonly Operation[] = ['events', 'manifest', 'versions', 'schemas', 'changes', 'file'];
+const LAST_DURABLE_MOMENT = 40;
+
+export const storeSteps: readonly Step[] = [
+  ...(['mirror', 'checkpoint'] as const).flatMap((store) => [lost(store), copied(store), restored(store)]),
+  {
+    name: 'stores: both are lost',
+    isFault: true,
+    weight: 1,
+    applies: always,
+    act: async (world) => {
+      for (const store of ['mirror', 'checkpoint'] as const) await lose(store, world);
+      return '';
+    },
+  },
+  {
+    name: 'process: it starts again',
+    weight: 3,
+    applies: always,
+    act: async ({ installation }) => {
+      await installation.close();
+      return '';
+    },
+  },
+  {
+    name: 'process: killed at a request',
+    isFault: true,
+    weight: 1.3,
+    applies: always,
+    act: async (world) => {
+      const published = publishSome(world);
+      const operation = world.random.pick(KILLED_AT);
+      return `${published}${await die(world, { kind: 'request', operation, nth: world.random.integer(1, 2) })}`;
+    },
+  },
+  {
+    name: 'process: killed at a durable effect',
+    isFault: true,
+    weight: 1.8,
+    applies: always,
+    act: async (world) => {
+      const published = publishSome(world);
+      return `${published}${await die(world, { kind: 'moment', nth: world.random.integer(1, LAST_DURABLE_MOMENT) })}`;
+    },
+  },
+];
+
+/** So that there is work in which it can be killed. */
+function publishSome(world: World): string {
+  return hasMembers(world) ? `${world.publish(world.anyMember())}; ` : '';
+}
+
+async function die(world: World, at: DeathPoint): Promise<string> {
+  world.tick();
+  const { died, told } = await world.installation.catchUpAndDie(at);
+  refuseBroken(world);
+  if (died) world.tally.add('seen: the process was killed');
+  return `at ${Object.values(at).join(' ')}: ${told}`;
+}
+
+async function lose(store: Store, world: World): Promise<void> {
+  await world.installation.lose(store);
+  world.noteLost(store);
+}
+
+function lost(store: Store): Step {
+  return {
+    name: `stores: the ${store} is lost`,
+    isFault: true,
+    weight: 2,
+    applies: always,
+    act: async (world) => {
+      await lose(store, world);
+      return '';
+    },
+  };
+}
+
+function copied(store: Store): Step {
+  return {
+    name: `stores: the ${store} is copied`,
+    weight: 3,
+    applies: always,
+    act: async (world) => {
+      world.installation.copy(store);
+      return '';
+    },
+  };
+}
+
+function restored(store: Store): Step {
+  return {
+    name: `stores: an older ${store} is restored`,
+    isFault: true,
+    weight: 16,
+    applies: ({ installation }) => installation.hasCopy(store),
+    act: async (world) => {
+      await world.installation.restoreCopy(store);
+      world.noteLost(store);
+      return '';
+    },
+  };
+}

@@ -1,0 +1,261 @@
+/**
+ * The world of one history: a feed with its datasets, an installation that mirrors it, and one clock for both. It keeps
+ * every version that was ever published, because a mirror may be at any of them until it has caught up.
+ */
+
+import type { DatasetVersion } from '../../fixtures/feed/model.ts';
+import type { PublishOptions } from '../../fixtures/feed/publish.ts';
+import { currentVersion, type NewSubscription } from '../../fixtures/feed/store.ts';
+import type { Content } from '../../fixtures/source/content.ts';
+import { type GeneratedDataset, generateDatasets } from '../../fixtures/source/generate.ts';
+import { type Random, randomFrom } from '../../fixtures/source/random.ts';
+import type { Clock } from '../../src/lib/clock.ts';
+import { EventLogs } from './event-log.ts';
+import type { Settings } from './settings.ts';
+import type { FeedSide, Installation, Stage, Store } from './stage.ts';
+import { type Rows, TableLine } from './table-line.ts';
+import type { Tally } from './tally.ts';
+
+const FIRST = 'sub_1';
+/** Between two catch-ups. */
+const MOMENT_MS = 1_000;
+
+export class World {
+  readonly seed: number;
+  readonly settings: Settings;
+  readonly stage: Stage;
+  readonly logs: EventLogs;
+  readonly tally: Tally;
+  /** What happened so far, for people. */
+  readonly told: string[] = [];
+  /** Where the steps draw from; each step has its own. */
+  random: Random;
+
+  /** By dataset id: everything that was ever published, also what was issued anew and what was forgotten. */
+  readonly published = new Map<string, DatasetVersion[]>();
+  /** Datasets whose versions began again at a lower one. */
+  readonly wentBack = new Set<string>();
+  /** Datasets that were removed since the mirror last was at the newest. */
+  readonly unreadRemovals = new Set<string>();
+  /** Those of them of which no event tells. */
+  readonly lostRemovals = new Set<string>();
+  /** Not listed by the service, though it is there. */
+  hidden: string | null = null;
+  isFrozen = false;
+  /** What is in no subscription, or was not since the last calm: its table may go. */
+  readonly mayLeave = new Set<string>();
+  /** Datasets of which a file was damaged: only other content helps. */
+  readonly damaged = new Set<string>();
+  /** What broke a rule while nobody could be told. */
+  readonly broken: Error[] = [];
+
+  readonly #lines = new Map<string, TableLine>();
+  /** By subscription id, of those that are listed no more: what it held. It is kept until a person gives them up. */
+  readonly #unlisted = new Map<string, readonly string[]>();
+  /** Stores that were lost since a subscription was listed no more. */
+  readonly #lost = new Set<Store>();
+  #subscriptions = 1;
+
+  constructor(seed: number, settings: Settings, stage: Stage, tally: Tally) {
+    this.seed = seed;
+    this.settings = settings;
+    this.stage = stage;
+    this.logs = new EventLogs(stage.feed, settings.eventsPerPage);
+    this.tally = tally;
+    this.random = randomFrom(seed, 1);
+    this.#begin();
+  }
+
+  get feed(): FeedSide {
+    return this.stage.feed;
+  }
+
+  get clock(): Clock {
+    return this.stage.clock;
+  }
+
+  get installation(): Installation {
+    return this.stage.installation;
+  }
+
+  get datasetIds(): readonly string[] {
+    return [...this.#lines.keys()];
+  }
+
+  line(datasetId: string): TableLine {
+    const line = this.#lines.get(datasetId);
+    if (line === undefined) throw new Error(`there is no dataset ${datasetId}`);
+    return line;
+  }
+
+  current(datasetId: string): DatasetVersion {
+    const version = currentVersion(this.feed.store.dataset(datasetId));
+    if (version === null) throw new Error(`${datasetId} has no version`);
+    return version;
+  }
+
+  /** Those that some subscription holds. */
+  get members(): readonly string[] {
+    return this.datasetIds.filter((datasetId) => this.feed.store.holders(datasetId).length > 0);
+  }
+
+  anyMember(): string {
+    return this.random.pick(this.members);
+  }
+
+  /** Publishes the next version of the dataset; says which. */
+  publish(datasetId: string, rows: Rows = 'most', options: PublishOptions = {}): string {
+    const previous = currentVersion(this.feed.store.dataset(datasetId));
+    return this.publishContent(datasetId, this.contentOfNext(datasetId, rows), options, previous);
+  }
+
+  contentOfNext(datasetId: string, rows: Rows): Content {
+    const previous = currentVersion(this.feed.store.dataset(datasetId));
+    return this.line(datasetId).next(previous?.content ?? null, rows, this.random);
+  }
+
+  /** A version is issued anew under its number, or as it is where `content` is undefined. */
+  resync(datasetId: string, content: Content | undefined): string {
+    const reason = 'subscription_changed';
+    this.feed.publisher.resync(datasetId, reason, content === undefined ? {} : { content });
+    const version = this.current(datasetId);
+    if (content !== undefined) this.#keep(datasetId, version);
+    return `${datasetId} v${version.version}${content === undefined ? '' : ` of ${content.rowCount} rows`}`;
+  }
+
+  /** A subscription that was never there, to some of the datasets by id. */
+  subscribeToSome(): string {
+    this.#subscriptions += 1;
+    const subscriptionId = `sub_${this.#subscriptions}`;
+    const datasetIds = this.datasetIds.filter(() => this.random.chance(0.6));
+    this.feed.publisher.subscribe({ subscriptionId, datasetIds });
+    this.logs.installFor(subscriptionId);
+    return `${subscriptionId} to ${datasetIds.join(', ')}`;
+  }
+
+  /** The subscription is there no more. */
+  async end(subscriptionId: string): Promise<string> {
+    await this.#noteUnlisted(subscriptionId);
+    this.feed.publisher.unsubscribe(subscriptionId);
+    this.noteLeavers();
+    return subscriptionId;
+  }
+
+  /** What the store knew is lost. What neither store knows any more may go with it. */
+  noteLost(store: Store): void {
+    this.#lost.add(store);
+    if (this.#lost.size < 2) return;
+    this.#unlisted.clear();
+    this.noteLeavers();
+  }
+
+  /** A person has given it up. */
+  forget(subscriptionId: string): void {
+    this.#unlisted.delete(subscriptionId);
+    this.noteLeavers();
+  }
+
+  /** The service lists the subscription no more, until it is calm. */
+  async hide(subscriptionId: string): Promise<string> {
+    await this.#noteUnlisted(subscriptionId);
+    this.hidden = subscriptionId;
+    const listed = (record: unknown): boolean => Object(record).id !== subscriptionId;
+    this.feed.faults.add({
+      match: { operation: 'subscriptions', times: 'always' },
+      act: {
+        kind: 'rewrite',
+        rewrite: (body) => {
+          const { subscriptions } = Object(body);
+          return Array.isArray(subscriptions)
+            ? { ...Object(body), subscriptions: subscriptions.filter(listed) }
+            : body;
+        },
+      },
+    });
+    this.noteLeavers();
+    return subscriptionId;
+  }
+
+  /** It is listed again, if it is still there. */
+  show(): void {
+    if (this.hidden !== null) this.#unlisted.delete(this.hidden);
+    this.hidden = null;
+  }
+
+  /** One that neither store has seen may be gone without being missed. */
+  async #noteUnlisted(subscriptionId: string): Promise<void> {
+    const { checkpoint } = await this.installation.parts();
+    const seen = await this.installation.readMirror(async ({ subscriptionIds }) => subscriptionIds);
+    if (!checkpoint.followed().has(subscriptionId) && seen?.includes(subscriptionId) !== true) return;
+    this.#lost.clear();
+    this.#unlisted.set(subscriptionId, [...this.feed.store.subscription(subscriptionId).members]);
+  }
+
+  freeze(): void {
+    this.isFrozen = true;
+    const word = this.settings.manifestLastEventId ? 'says how far it goes' : 'does not';
+    this.tally.add(`seen: a manifest that lags, and ${word}`);
+    this.feed.manifest.freeze();
+  }
+
+  thaw(): void {
+    this.isFrozen = false;
+    this.feed.manifest.thaw();
+  }
+
+  /** What no subscription has now may leave the mirror, once it knows. */
+  noteLeavers(): void {
+    const listed = this.datasetIds.filter((datasetId) =>
+      this.feed.store.holders(datasetId).some(({ subscriptionId }) => subscriptionId !== this.hidden),
+    );
+    const members = new Set([...listed, ...[...this.#unlisted.values()].flat()]);
+    for (const datasetId of this.datasetIds) if (!members.has(datasetId)) this.mayLeave.add(datasetId);
+  }
+
+  /** A moment passes: what is stored before and after it can be told apart. */
+  tick(): void {
+    this.feed.clock.advance(MOMENT_MS);
+  }
+
+  publishContent(
+    datasetId: string,
+    content: Content,
+    options: PublishOptions,
+    previous: DatasetVersion | null,
+  ): string {
+    const version = this.feed.publisher.publish(datasetId, content, options);
+    this.#keep(datasetId, version);
+    const from = previous === null ? '' : `v${previous.version}→`;
+    return `${datasetId} ${from}v${version.version}, schema ${version.schemaVersion}, ${content.rowCount} rows`;
+  }
+
+  #keep(datasetId: string, version: DatasetVersion): void {
+    this.published.set(datasetId, [...(this.published.get(datasetId) ?? []), version]);
+  }
+
+  #begin(): void {
+    const sources = generate(this.seed, this.settings);
+    for (const source of sources) {
+      const { datasetId, placeId, topic } = source;
+      this.#lines.set(datasetId, new TableLine(source));
+      this.feed.publisher.addDataset({ datasetId, placeId, topic });
+    }
+    this.feed.publisher.subscribe({ subscriptionId: FIRST, ...this.#wanted(sources) });
+    if (this.settings.subscriptions === 2) this.subscribeToSome();
+    for (const { datasetId } of sources) this.publish(datasetId);
+    this.logs.installFor(FIRST);
+  }
+
+  /** Only its log tells who is a member by its place, and a log is kept for 90 days. */
+  #wanted(sources: readonly GeneratedDataset[]): Pick<NewSubscription, 'places' | 'datasetIds'> {
+    if (this.settings.manifest === 'dataset') return { datasetIds: this.datasetIds };
+    return { places: [...new Set(sources.map(({ placeId }) => placeId))] };
+  }
+}
+
+function generate(seed: number, { counties, rowsPerDataset, kinds }: Settings): readonly GeneratedDataset[] {
+  const sources = generateDatasets({ seed, counties: Math.max(...counties) + 1, rowsPerDataset, kinds });
+  const places = [...new Set(sources.map(({ placeId }) => placeId))];
+  const chosen = counties.map((county) => places[county]);
+  return sources.filter(({ placeId }) => chosen.includes(placeId));
+}

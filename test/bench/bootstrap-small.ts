@@ -1,13 +1,14 @@
 import { bootstrapContest } from './bootstrap.ts';
 import type { BenchCase, Size } from './case.ts';
 import type { Recipe } from './dataset-files.ts';
+import { manyDatasets } from './many-datasets.ts';
 
-/** Parcels, permits and ordinances of every county: two kinds of geometry, and none. */
 const RECIPES: Readonly<Record<Size, Recipe>> = {
-  full: recipe(100, 500),
-  quick: recipe(2, 50),
+  full: manyDatasets(100, 500),
+  quick: manyDatasets(2, 50),
 };
 
+/** The small sibling of bootstrap-many: the same work in a tenth of the time. */
 export const bootstrapSmall: BenchCase = {
   name: 'bootstrap-small',
   what: 'first start with 300 datasets of 500 rows',
@@ -15,15 +16,6 @@ export const bootstrapSmall: BenchCase = {
     { measure: 'ratio', atMost: 2.5, moonshot: 1.5 },
     { measure: 'requestsPerDataset', atMost: 3 },
   ],
-  prepare: (size, workspace) => bootstrapContest(RECIPES[size], workspace, 'raw/bootstrap-small.mjs'),
+  prepare: (size, workspace) =>
+    bootstrapContest({ recipe: RECIPES[size], rawScript: 'raw/bootstrap-small.mjs' }, workspace),
 };
-
-function recipe(counties: number, rowsPerDataset: number): Recipe {
-  return {
-    seed: 1,
-    counties,
-    rowsPerDataset,
-    kinds: ['parcels', 'permits', 'ordinances'],
-    filesPerDataset: 1,
-  };
-}

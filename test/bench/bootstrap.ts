@@ -4,24 +4,33 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Contest, Sample } from './case.ts';
 import { type DatasetFiles, datasetFiles, type Recipe } from './dataset-files.ts';
-import { type FeedProcess, startFeedProcess } from './feed-process.ts';
+import { type FeedProcess, requestCounts, startFeedProcess, sumOf } from './feed-process.ts';
 import { measureScript } from './measured-process.ts';
-import { inFolder, measureOnce } from './program-run.ts';
+import { inFolder, measureOnce, mirrorIn, type Settings } from './program-run.ts';
 import { checkMirror, checkRawTables } from './table-counts.ts';
 
-/** `rawScript` is a path from this folder. */
+export interface Bootstrap {
+  readonly recipe: Recipe;
+  /** A path from this folder; null where there is nothing to compare with. */
+  readonly rawScript: string | null;
+  /** What the program is told beside what it has to be. */
+  readonly settings?: Settings;
+}
+
 export async function bootstrapContest(
-  recipe: Recipe,
+  { recipe, rawScript, settings }: Bootstrap,
   workspace: string,
-  rawScript: string,
 ): Promise<Contest> {
   const datasets = await datasetFiles(recipe);
   const list = join(workspace, 'list.json');
   await writeList(list, datasets);
   const feed = await startFeedProcess(recipe, datasets);
   return {
-    subject: () => inFolder(workspace, (folder) => mirrorOnce(feed, datasets, folder)),
-    reference: () => inFolder(workspace, (folder) => loadRaw(rawScript, list, datasets, folder)),
+    subject: () => inFolder(workspace, (folder) => mirrorOnce(feed, datasets, folder, settings)),
+    reference:
+      rawScript === null
+        ? null
+        : () => inFolder(workspace, (folder) => loadRaw(rawScript, list, datasets, folder)),
     [Symbol.asyncDispose]: () => feed[Symbol.asyncDispose](),
   };
 }
@@ -30,15 +39,16 @@ async function mirrorOnce(
   feed: FeedProcess,
   datasets: readonly DatasetFiles[],
   folder: string,
+  settings?: Settings,
 ): Promise<Sample> {
   const data = join(folder, 'data');
   await mkdir(data, { mode: 0o700 });
-  await feed.requestCounts();
-  const sample = await measureOnce(feed, data, folder);
-  const { file = 0, ...others } = await feed.requestCounts();
-  await checkMirror(join(data, 'mirror.duckdb'), datasets);
-  const besideFiles = Object.values(others).reduce((sum, count) => sum + count, 0);
-  return { ...sample, counts: { requestsPerDataset: besideFiles / datasets.length, fileRequests: file } };
+  await feed.requests();
+  const sample = await measureOnce(feed, data, folder, settings);
+  const { file = 0, ...others } = await requestCounts(feed);
+  await checkMirror(mirrorIn(data), datasets);
+  const requestsPerDataset = sumOf(others) / datasets.length;
+  return { ...sample, counts: { ...sample.counts, requestsPerDataset, fileRequests: file } };
 }
 
 async function loadRaw(

@@ -2,7 +2,7 @@
  * What a benchmark is: a case is data, so that adding one is adding a file and a line in cases.ts.
  *
  * Invariant: subject and reference do the same work on the same files, each in a process of its own that is measured
- * from its start to its end, and whoever runs them checks what they left behind.
+ * from its start to its end, and whoever runs them checks what they left behind. A daemon is measured while it runs.
  */
 
 /** `quick` shows in seconds that a case works; only `full` measures anything. */
@@ -13,6 +13,8 @@ export interface BenchCase {
   /** One line for people: what the program does in this case. */
   readonly what: string;
   readonly reach: readonly Goal[];
+  /** At most so many pairs, and none to warm up: where a run takes minutes, or repeats inside itself. */
+  readonly fewRuns?: number;
   /** Makes what both sides work on. `workspace` is an empty folder of this case's own. */
   prepare(size: Size, workspace: string): Promise<Contest>;
 }
@@ -34,13 +36,16 @@ export interface Contest extends AsyncDisposable {
 
 /** One measured run of one side. */
 export interface Sample {
-  /** From before the process is started until it has ended. */
+  /** From before the process is started until it has ended; in cases of a running daemon, of one repetition. */
   readonly seconds: number;
-  /** Of all threads, user and system. */
+  /** Of all threads and of processes that it waited for, user and system; of a running daemon, of one repetition. */
   readonly cpuSeconds: number;
+  /** Of the process, over its whole life. */
   readonly peakMegabytes: number;
   /** What else the case counts, by name. */
   readonly counts: Readonly<Record<string, number>>;
+  /** Where the run repeats inside itself: what each repetition measured, by name, in order. */
+  readonly repetitions?: Readonly<Record<string, readonly number[]>>;
 }
 
 /** A run that did not do its work: its time means nothing, so the whole bench fails. */

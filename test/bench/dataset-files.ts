@@ -15,10 +15,19 @@ import {
   generateDatasets,
 } from '../../fixtures/source/generate.ts';
 import { writeSnapshot } from '../../fixtures/source/snapshot.ts';
+import { writeRepeated } from './repeated-rows.ts';
 
 export interface Recipe extends GenerateRequest {
   readonly filesPerDataset: number;
+  /**
+   * The generator writes so many rows; DuckDB, which is much faster, repeats them under further keys. Only for one
+   * dataset of parcels.
+   */
+  readonly writtenRows?: number;
 }
+
+/** As many as in the cases of one large dataset, so that what is written for them serves here, too. */
+const SEED_FILES = 8;
 
 export interface DatasetFiles {
   readonly datasetId: string;
@@ -28,19 +37,47 @@ export interface DatasetFiles {
 
 /** The recipe's datasets with their files, written now where they are not kept from an earlier bench. */
 export async function datasetFiles(recipe: Recipe): Promise<readonly DatasetFiles[]> {
+  return keptFiles(await digestOf(recipe), (folder) =>
+    recipe.writtenRows === undefined
+      ? writeDatasets(recipe, folder)
+      : repeatDataset(recipe, recipe.writtenRows, folder),
+  );
+}
+
+/** What `write` has written into the folder that it is given, now or for an earlier bench. Its paths begin in that folder. */
+export async function keptFiles(
+  name: string,
+  write: (folder: string) => Promise<readonly DatasetFiles[]>,
+): Promise<readonly DatasetFiles[]> {
   const parent = join(tmpdir(), 'feed-sync-bench-files');
-  const folder = join(parent, await digestOf(recipe));
+  const folder = join(parent, name);
   const written = await readList(folder);
   if (written !== null) return written;
   await mkdir(parent, { recursive: true });
   const unfinished = await mkdtemp(join(parent, 'unfinished-'));
-  const list: DatasetFiles[] = [];
-  for (const [number, dataset] of generateDatasets(recipe).entries()) {
-    list.push(await writeDataset(dataset, join(unfinished, String(number)), recipe.filesPerDataset));
-  }
-  await writeFile(join(unfinished, 'list.json'), JSON.stringify(list));
+  await writeFile(join(unfinished, 'list.json'), JSON.stringify(await write(unfinished)));
   await rename(unfinished, folder);
   return (await readList(folder)) ?? [];
+}
+
+async function writeDatasets(recipe: Recipe, folder: string): Promise<readonly DatasetFiles[]> {
+  const list: DatasetFiles[] = [];
+  for (const [number, dataset] of generateDatasets(recipe).entries()) {
+    list.push(await writeDataset(dataset, join(folder, String(number)), recipe.filesPerDataset));
+  }
+  return list;
+}
+
+async function repeatDataset(
+  { writtenRows: _, ...recipe }: Recipe,
+  writtenRows: number,
+  folder: string,
+): Promise<readonly DatasetFiles[]> {
+  const written = await datasetFiles({ ...recipe, rowsPerDataset: writtenRows, filesPerDataset: SEED_FILES });
+  const [{ datasetId, files: seeds } = { datasetId: '', files: [] }] = written;
+  const { rowsPerDataset: rowCount, filesPerDataset: fileCount } = recipe;
+  const files = await writeRepeated({ seeds, seedRows: writtenRows, rowCount, fileCount, folder });
+  return [{ datasetId, rowCount, files }];
 }
 
 /** Null where the files are not there. */
@@ -91,5 +128,8 @@ async function digestOf(recipe: Recipe): Promise<string> {
   const names = await readdir(source);
   for (const name of names.filter((file) => file.endsWith('.ts')).sort())
     hash.update(await readFile(join(source, name)));
+  if (recipe.writtenRows !== undefined) {
+    hash.update(await readFile(new URL('repeated-rows.ts', import.meta.url)));
+  }
   return hash.digest('hex').slice(0, 16);
 }

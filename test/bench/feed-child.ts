@@ -1,21 +1,26 @@
 /**
  * The fixture feed in a process of its own, so that serving takes no time from the one that is measured. Told what to
  * serve by its first message, it answers every message: with its addresses, with the requests it met since it was last
- * asked, or with nothing once it has published what it was told to.
+ * asked, or with nothing once it has done what it was told to.
  */
 
 import { startFixtureFeed } from '../../fixtures/feed/feed.ts';
+import type { Content } from '../../fixtures/source/content.ts';
 import { generateDatasets } from '../../fixtures/source/generate.ts';
 import type { DatasetFiles, Recipe } from './dataset-files.ts';
+import type { MetRequest } from './feed-process.ts';
 import { type Backlog, laterVersions } from './later-versions.ts';
 
 export type FeedMessage =
   | { readonly kind: 'serve'; readonly recipe: Recipe; readonly datasets: readonly DatasetFiles[] }
-  /** Later versions of the first dataset. The manifest stays as it is, so that only changes lead to them. */
-  | { readonly kind: 'publish'; readonly recipe: Recipe; readonly backlog: Backlog }
-  | { readonly kind: 'count-requests' };
+  /** Makes the later versions of every dataset. The manifest stays as it is, so that only changes lead to them. */
+  | { readonly kind: 'plan'; readonly recipe: Recipe; readonly backlog: Backlog }
+  /** Publishes so many of them, of every dataset. */
+  | { readonly kind: 'publish'; readonly versions: number }
+  | { readonly kind: 'requests' };
 
 const feed = await startFixtureFeed();
+const planned = new Map<string, readonly Content[]>();
 
 process.on('message', (message: FeedMessage) => {
   process.send?.(answerTo(message));
@@ -27,22 +32,30 @@ process.once('disconnect', () => void feed.close().then(() => process.exit()));
 function answerTo(message: FeedMessage): unknown {
   switch (message.kind) {
     case 'serve': {
-      publish(message.recipe, message.datasets);
+      serve(message.recipe, message.datasets);
       const { baseUrl, filesUrl, apiKey } = feed;
       return { baseUrl, filesUrl, apiKey };
     }
-    case 'publish':
-      publishLater(message.recipe, message.backlog);
+    case 'plan':
+      feed.manifest.freeze();
+      for (const dataset of generateDatasets(message.recipe)) {
+        planned.set(dataset.datasetId, laterVersions(dataset, message.backlog));
+      }
       return {};
-    case 'count-requests': {
-      const counts = countByOperation();
+    case 'publish':
+      for (const [datasetId, versions] of planned) publishSome(datasetId, versions, message.versions);
+      return {};
+    case 'requests': {
+      const requests = feed.requests
+        .entries()
+        .map(({ operation, at }): MetRequest => ({ operation, atMs: at.getTime() }));
       feed.requests.clear();
-      return counts;
+      return requests;
     }
   }
 }
 
-function publish(recipe: Recipe, datasets: readonly DatasetFiles[]): void {
+function serve(recipe: Recipe, datasets: readonly DatasetFiles[]): void {
   const files = new Map(datasets.map((dataset) => [dataset.datasetId, dataset.files]));
   feed.publisher.subscribe({ subscriptionId: 'sub_bench', datasetIds: [...files.keys()] });
   for (const { datasetId, initial } of generateDatasets(recipe)) {
@@ -51,15 +64,8 @@ function publish(recipe: Recipe, datasets: readonly DatasetFiles[]): void {
   }
 }
 
-function publishLater(recipe: Recipe, backlog: Backlog): void {
-  feed.manifest.freeze();
-  const [datasetId = ''] = feed.store.datasets.keys();
-  for (const content of laterVersions(recipe, backlog)) feed.publisher.publish(datasetId, content);
-}
-
-function countByOperation(): Record<string, number> {
-  const groups = Object.groupBy(feed.requests.entries(), ({ operation }) => operation);
-  return Object.fromEntries(
-    Object.entries(groups).map(([operation, entries]) => [operation, entries.length]),
-  );
+function publishSome(datasetId: string, versions: readonly Content[], count: number): void {
+  if (versions.length < count) throw new Error(`${datasetId} has only ${versions.length} versions left`);
+  for (const content of versions.slice(0, count)) feed.publisher.publish(datasetId, content);
+  planned.set(datasetId, versions.slice(count));
 }

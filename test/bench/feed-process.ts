@@ -11,10 +11,19 @@ export interface FeedProcess extends AsyncDisposable {
   readonly baseUrl: string;
   readonly filesUrl: string;
   readonly apiKey: string;
-  /** Publishes later versions of the first dataset, to which only changes lead. */
-  publish(recipe: Recipe, backlog: Backlog): Promise<void>;
-  /** By operation (`file` is the download of one), since the last call. */
-  requestCounts(): Promise<Readonly<Record<string, number>>>;
+  /** Makes the later versions of every dataset, to which only changes lead. None of them is published yet. */
+  plan(recipe: Recipe, backlog: Backlog): Promise<void>;
+  /** Publishes the next `versions` of what is planned, of every dataset. */
+  publish(versions: number): Promise<void>;
+  /** What was asked since the last call, in order. */
+  requests(): Promise<readonly MetRequest[]>;
+}
+
+export interface MetRequest {
+  /** `file` is the download of one. */
+  readonly operation: string;
+  /** When it arrived, in milliseconds since 1970. */
+  readonly atMs: number;
 }
 
 /** The first version of every dataset is published. */
@@ -36,13 +45,29 @@ export async function startFeedProcess(
     baseUrl,
     filesUrl,
     apiKey,
-    async publish(sameRecipe, backlog) {
-      await ask({ kind: 'publish', recipe: sameRecipe, backlog });
+    async plan(sameRecipe, backlog) {
+      await ask({ kind: 'plan', recipe: sameRecipe, backlog });
     },
-    requestCounts: () => ask({ kind: 'count-requests' }),
+    async publish(versions) {
+      await ask({ kind: 'publish', versions });
+    },
+    requests: () => ask({ kind: 'requests' }),
     async [Symbol.asyncDispose]() {
       if (child.connected) child.disconnect();
       await exited;
     },
   };
+}
+
+/** By operation, since the feed was last asked. */
+export async function requestCounts(feed: FeedProcess): Promise<Readonly<Record<string, number>>> {
+  const groups = Object.groupBy(await feed.requests(), ({ operation }) => operation);
+  return Object.fromEntries(
+    Object.entries(groups).map(([operation, requests = []]) => [operation, requests.length]),
+  );
+}
+
+/** However many operations, all of them. */
+export function sumOf(counts: Readonly<Record<string, number>>): number {
+  return Object.values(counts).reduce((sum, count) => sum + count, 0);
 }

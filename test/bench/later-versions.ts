@@ -4,10 +4,9 @@ import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { finished } from 'node:stream/promises';
 import type { Change, Content, Row } from '../../fixtures/source/content.ts';
-import { generateDatasets } from '../../fixtures/source/generate.ts';
+import type { GeneratedDataset } from '../../fixtures/source/generate.ts';
 import type { GeneratedContent } from '../../fixtures/source/generated-content.ts';
 import { rowToJsonText } from '../../fixtures/source/wire.ts';
-import type { Recipe } from './dataset-files.ts';
 
 export interface Backlog {
   readonly versions: number;
@@ -17,10 +16,8 @@ export interface Backlog {
 /** Coprime to any count of rows that ends in zeros, so that the rows of a version lie far from each other. */
 const STRIDE = 7_919;
 
-/** Of the first dataset of the recipe, from version 2 on. Only their changes can be served, not their snapshots. */
-export function laterVersions(recipe: Recipe, backlog: Backlog): readonly Content[] {
-  const [dataset] = generateDatasets(recipe);
-  if (dataset === undefined) throw new Error('the recipe has no dataset');
+/** From version 2 on. Only their changes can be served, not their snapshots. */
+export function laterVersions(dataset: GeneratedDataset, backlog: Backlog): readonly Content[] {
   const { table, schema, rowCount } = dataset.initial() as GeneratedContent;
   const revisions = new Map<number, number>();
   const rowAfterChange = (drawn: number): Row => {

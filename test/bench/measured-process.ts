@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
-import { text } from 'node:stream/consumers';
+import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { type Sample, WrongResultError } from './case.ts';
 
@@ -20,10 +20,23 @@ export interface ScriptRun {
   readonly environment?: Readonly<Record<string, string>>;
   /** An existing folder for the run's own notes. */
   readonly folder: string;
+  /** Told what the process writes to standard error, as it comes. */
+  readonly onErrorText?: (text: string) => void;
+}
+
+export interface StartedScript {
+  readonly pid: number;
+  signal(name: NodeJS.Signals): void;
+  /** @throws WrongResultError where the process fails, with what it wrote. */
+  readonly ended: Promise<Sample>;
 }
 
 /** @throws WrongResultError where the process fails, with what it wrote. */
-export async function measureScript({ script, values, environment, folder }: ScriptRun): Promise<Sample> {
+export function measureScript(run: ScriptRun): Promise<Sample> {
+  return startScript(run).ended;
+}
+
+export function startScript({ script, values, environment, folder, onErrorText }: ScriptRun): StartedScript {
   const usageFile = join(folder, 'usage.json');
   const path = fileURLToPath(new URL(script, import.meta.url));
   const startedMs = performance.now();
@@ -32,19 +45,31 @@ export async function measureScript({ script, values, environment, folder }: Scr
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const exited = once(child, 'exit').then(([code]) => ({ code, endedMs: performance.now() }));
-  const [output, errors, { code, endedMs }] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    exited,
-  ]);
-  if (code !== 0) throw new WrongResultError(`${script} ended with ${code}.\n${errors}${output}`);
-  const { cpuMicroseconds, peakKilobytes } = JSON.parse(await readFile(usageFile, 'utf8'));
-  return {
-    seconds: (endedMs - startedMs) / 1000,
-    cpuSeconds: cpuMicroseconds / 1_000_000,
-    peakMegabytes: peakKilobytes / KILOBYTES_PER_MEGABYTE,
-    counts: {},
+  const measured = async (): Promise<Sample> => {
+    const [output, errors, { code, endedMs }] = await Promise.all([
+      textOf(child.stdout),
+      textOf(child.stderr, onErrorText),
+      exited,
+    ]);
+    if (code !== 0) throw new WrongResultError(`${script} ended with ${code}.\n${errors}${output}`);
+    const { cpuMicroseconds, peakKilobytes } = JSON.parse(await readFile(usageFile, 'utf8'));
+    return {
+      seconds: (endedMs - startedMs) / 1000,
+      cpuSeconds: cpuMicroseconds / 1_000_000,
+      peakMegabytes: peakKilobytes / KILOBYTES_PER_MEGABYTE,
+      counts: {},
+    };
   };
+  return { pid: child.pid ?? Number.NaN, signal: (name) => void child.kill(name), ended: measured() };
+}
+
+async function textOf(stream: Readable, onText?: (text: string) => void): Promise<string> {
+  let whole = '';
+  for await (const part of stream.setEncoding('utf8')) {
+    whole += part;
+    onText?.(part);
+  }
+  return whole;
 }
 
 /** Nothing of the caller's that could turn feed-sync to another feed, through a proxy, or to other settings. */

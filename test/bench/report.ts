@@ -3,12 +3,13 @@
 import Table from 'cli-table3';
 import type { Size } from './case.ts';
 import type { CaseResult } from './run-case.ts';
-import type { JudgedGoal, SideSummary, Spread } from './statistics.ts';
+import type { JudgedGoal, SideSummary, Spread, Summary } from './statistics.ts';
 
 export interface Report {
   /** RFC 3339. */
   readonly measuredAt: string;
   readonly size: Size;
+  /** Pairs that were asked for of each case. */
   readonly runs: number;
   readonly machine: {
     readonly cores: number;
@@ -20,15 +21,16 @@ export interface Report {
   readonly cases: readonly CaseResult[];
 }
 
-const HEAD = ['case', 'feed-sync s', 'raw DuckDB s', 'ratio', 'peak MB', 'CPU s', 'reach'];
+const HEAD = ['case', 'runs', 'feed-sync s', 'reference s', 'ratio', 'peak MB', 'CPU s', 'reach'];
 
-/** Medians with the least and the most in brackets; feed-sync's number stands left of raw DuckDB's. */
-export function reportTable({ cases, machine, runs, size }: Report): string {
+/** Medians with the least and the most in brackets; feed-sync's number stands left of the reference's. */
+export function reportTable({ cases, machine, size }: Report): string {
   const table = new Table({ head: HEAD, style: { head: [], border: [] } });
-  for (const { name, summary, goals } of cases) {
+  for (const { name, summary, goals, pairs } of cases) {
     const { subject, reference, ratio } = summary;
     table.push([
       name,
+      pairs.length,
       spreadText(subject.seconds),
       reference === null ? '' : spreadText(reference.seconds),
       ratio === null ? '' : spreadText(ratio),
@@ -39,10 +41,14 @@ export function reportTable({ cases, machine, runs, size }: Report): string {
   }
   return [
     table.toString(),
-    ...cases.map(({ name, what }) => `${name}: ${what}.`),
-    `Median (least–most) of ${runs} pairs of runs. ${machineText(machine)}.`,
+    ...cases.map(({ name, what, summary }) => [`${name}: ${what}.`, ...countTexts(summary)].join('\n  ')),
+    `Median (least–most). ${machineText(machine)}.`,
     ...(size === 'quick' ? ['These sizes show that it works; their numbers mean nothing.'] : []),
   ].join('\n');
+}
+
+function countTexts({ subject: { counts } }: Summary): readonly string[] {
+  return Object.entries(counts).map(([name, count]) => `${name} ${spreadText(count)}`);
 }
 
 function machineText({ cores, memoryMegabytes, node, duckdb }: Report['machine']): string {

@@ -16,7 +16,7 @@ export interface CaseResult {
 
 export interface RunOptions {
   readonly size: Size;
-  /** How many pairs are measured, after one that warms the caches and counts for nothing. */
+  /** How many pairs are measured, after one that warms the caches and counts for nothing; fewer where the case says so. */
   readonly runs: number;
   /** Told of every pair as it is done; number 0 is the one that does not count. */
   readonly onPair: (number: number, pair: Pair) => void;
@@ -24,11 +24,14 @@ export interface RunOptions {
 
 /** @throws WrongResultError where a run of either side did not do its work. */
 export async function runCase(benchCase: BenchCase, options: RunOptions): Promise<CaseResult> {
-  const { name, what, reach } = benchCase;
+  const { name, what, reach, fewRuns } = benchCase;
   const workspace = await mkdtemp(join(tmpdir(), `feed-sync-bench-${name}-`));
   try {
     await using contest = await benchCase.prepare(options.size, workspace);
-    const pairs = await runPairs(contest, options);
+    const pairs =
+      fewRuns === undefined
+        ? (await runPairs(contest, options.runs + 1, 0, options.onPair)).slice(1)
+        : await runPairs(contest, Math.min(options.runs, fewRuns), 1, options.onPair);
     const summary = summarize(pairs);
     return { name, what, summary, goals: judge(reach, summary), pairs };
   } finally {
@@ -36,14 +39,19 @@ export async function runCase(benchCase: BenchCase, options: RunOptions): Promis
   }
 }
 
-async function runPairs(contest: Contest, { runs, onPair }: RunOptions): Promise<readonly Pair[]> {
+async function runPairs(
+  contest: Contest,
+  count: number,
+  firstNumber: number,
+  onPair: RunOptions['onPair'],
+): Promise<readonly Pair[]> {
   const pairs: Pair[] = [];
-  for (let number = 0; number <= runs; number += 1) {
+  for (let number = 0; number < count; number += 1) {
     const subject = await contest.subject();
     const reference = contest.reference === null ? null : await contest.reference();
     const pair = { subject, reference };
-    onPair(number, pair);
-    if (number > 0) pairs.push(pair);
+    onPair(firstNumber + number, pair);
+    pairs.push(pair);
   }
   return pairs;
 }

@@ -102,6 +102,16 @@ describe('a case', () => {
     expect(result.goals).toEqual([{ measure: 'ratio', atMost: 2, moonshot: 1, value: 2, reached: true }]);
   });
 
+  it('whose runs are long or repeat inside themselves runs as often as it says, and counts every pair', async () => {
+    const seen: number[] = [];
+    const long = { ...scripted([8, 4, 6], [2, 2, 2]), fewRuns: 2 };
+    const result = await runCase(long, { size: 'quick', runs: 5, onPair: (number) => seen.push(number) });
+    expect(seen).toEqual([1, 2]);
+    expect(result.summary.ratio).toEqual({ median: 3, least: 2, most: 4 });
+    const single = await runCase(long, { size: 'quick', runs: 1, onPair: () => {} });
+    expect(single.pairs).toHaveLength(1);
+  });
+
   it('is shown as a table and as JSON', async () => {
     const result = await runCase(scripted([1, 3, 3], [1, 1, 1]), { size: 'full', runs: 2, onPair: () => {} });
     const report: Report = {
@@ -116,7 +126,8 @@ describe('a case', () => {
     expect(table).toContain('300 / 100');
     expect(table).toContain('ratio 3.00 is above 2');
     expect(table).toContain('scripted: takes what it is told.');
-    expect(table).toContain('of 2 pairs of runs. 2 cores, 4096 MB, Node v24, DuckDB v1.');
+    expect(table).toContain('position 4.00 (3.00–5.00)');
+    expect(table).toContain('Median (least–most). 2 cores, 4096 MB, Node v24, DuckDB v1.');
     expect(JSON.parse(reportJson(report))).toEqual(report);
   });
 });
@@ -171,7 +182,7 @@ describe('npm run bench', () => {
     expect(report.cases.map(({ name }) => name)).toEqual(CASES.map(({ name }) => name));
     for (const { name, summary } of report.cases) {
       expect(run.stdout).toContain(name);
-      expect(summary.ratio?.median).toBeGreaterThan(0);
+      expect(summary.ratio?.median ?? 1).toBeGreaterThan(0);
       expect(summary.subject.peakMegabytes.median).toBeGreaterThan(20);
     }
     expect(report.cases[0]?.summary.subject.counts).toMatchObject({ fileRequests: { median: 6 } });

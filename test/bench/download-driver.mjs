@@ -1,0 +1,36 @@
+/**
+ * Downloads every file of the one dataset into `directory`, with the program's own client, configured as the program
+ * would be. JavaScript, because to strip types takes longer than to start Node.
+ */
+
+import { readFileSync } from 'node:fs';
+import { availableParallelism, totalmem } from 'node:os';
+import { feedOptions } from '../../dist/cli/feed-options.js';
+import { loadConfiguration } from '../../dist/configuration/load.js';
+import { createFeed } from '../../dist/feed/create-feed.js';
+import { systemClock } from '../../dist/lib/clock.js';
+import { silentLog } from '../../dist/lib/log.js';
+import { systemRandom } from '../../dist/lib/random.js';
+
+const [directory] = process.argv.slice(2);
+const { env: environment } = process;
+const machine = { memoryBytes: totalmem(), constrainedMemoryBytes: 0, cores: availableParallelism() };
+const { configuration } = loadConfiguration({
+  environment,
+  workingDirectory: directory,
+  machine,
+  stderrIsTerminal: false,
+  flags: {},
+  readFile: (path) => readFileSync(path, 'utf8'),
+});
+const surroundings = { environment, clock: systemClock, random: systemRandom };
+const feed = createFeed(feedOptions(configuration, surroundings, silentLog));
+const { signal } = new AbortController();
+await feed.discover(signal);
+const [{ id }] = await feed.subscriptions(signal);
+const { datasets } = await feed.manifest(id, signal);
+const [entry] = datasets;
+const refresh = async () => entry;
+const download = await feed.download({ entry, directory, refresh, onBytes() {} }, signal);
+if (download.kind !== 'complete') throw new Error(download.kind);
+await feed.close();

@@ -1,0 +1,117 @@
+/**
+ * One small version, as the daemon takes it in. What counts begins when the poll that brings the news arrives at the
+ * feed, and ends when the mirror is free for readers for the last time.
+ */
+
+import { type BenchCase, type Contest, type Sample, type Size, WrongResultError } from './case.ts';
+import type { Recipe } from './dataset-files.ts';
+import type { FeedProcess } from './feed-process.ts';
+import { TWO_MILLION_POLYGONS } from './large-dataset.ts';
+import { type Held, LockWatch } from './lock-watch.ts';
+import { mirrored } from './mirrored.ts';
+import { inFolder, mirrorIn } from './program-run.ts';
+import { type RunningProgram, startProgram } from './running-program.ts';
+import { median } from './statistics.ts';
+import { checkMirror, checkVersion } from './table-counts.ts';
+
+const CHANGED_ROWS = 100;
+/** Of each process: they load code and warm caches, and do not count. */
+const WARM_UPS = 2;
+const UPDATES: Readonly<Record<Size, number>> = { full: 20, quick: 3 };
+const RUNS = 3;
+/** The mirror was free for so long after an update: no further window belongs to it. */
+const OVER_AFTER_MS = 250;
+
+export const updateSmall: BenchCase = {
+  name: 'update-small',
+  what: 'one version of 100 changed rows on 2 million polygons, in a running daemon, from poll to detach',
+  reach: [
+    { measure: 'updateMs', atMost: 250, moonshot: 100 },
+    { measure: 'lockMs', atMost: 120, moonshot: 50 },
+  ],
+  fewRuns: RUNS,
+  prepare: (size, workspace) => updateContest(TWO_MILLION_POLYGONS[size], UPDATES[size], workspace),
+};
+
+interface Update {
+  readonly totalMs: number;
+  /** In all its windows together. */
+  readonly lockMs: number;
+  readonly windows: number;
+  readonly longestGapMs: number;
+  readonly cpuMs: number;
+}
+
+/** The mirror goes on from run to run, as that of a daemon that is started again. */
+async function updateContest(recipe: Recipe, updates: number, workspace: string): Promise<Contest> {
+  const { feed, datasets, data } = await mirrored(recipe, workspace);
+  const versions = RUNS * (WARM_UPS + updates);
+  await feed.plan(recipe, { versions, changedRows: CHANGED_ROWS });
+  let version = 1;
+  return {
+    subject: () =>
+      inFolder(workspace, async (folder) => {
+        await using program = await startProgram(feed, data, folder);
+        using locks = new LockWatch(program.pid, mirrorIn(data));
+        const seen: Update[] = [];
+        for (let number = 0; number < WARM_UPS + updates; number += 1) {
+          version += 1;
+          seen.push(await oneUpdate(feed, program, locks, version));
+        }
+        const whole = await program.stop();
+        await checkMirror(mirrorIn(data), datasets);
+        await checkVersion(mirrorIn(data), version);
+        return sampleOf(seen.slice(WARM_UPS), whole.peakMegabytes);
+      }),
+    reference: null,
+    [Symbol.asyncDispose]: () => feed[Symbol.asyncDispose](),
+  };
+}
+
+async function oneUpdate(
+  feed: FeedProcess,
+  program: RunningProgram,
+  locks: LockWatch,
+  version: number,
+): Promise<Update> {
+  await locks.free(OVER_AFTER_MS);
+  await feed.publish(1);
+  await feed.requests();
+  locks.take();
+  const cpuBefore = program.cpuSeconds();
+  program.poll();
+  await program.logged((line) => line['version'] === version);
+  await locks.free(OVER_AFTER_MS);
+  const { held, longestGapMs } = locks.take();
+  const poll = (await feed.requests()).find(({ operation }) => operation === 'events');
+  const last = held.at(-1);
+  if (poll === undefined || last === undefined) {
+    throw new WrongResultError(`Nobody saw how version ${version} came into the mirror.`);
+  }
+  return {
+    totalMs: last.untilMs - poll.atMs,
+    lockMs: held.reduce((sum, { fromMs, untilMs }: Held) => sum + untilMs - fromMs, 0),
+    windows: held.length,
+    longestGapMs,
+    cpuMs: (program.cpuSeconds() - cpuBefore) * 1_000,
+  };
+}
+
+function sampleOf(updates: readonly Update[], peakMegabytes: number): Sample {
+  const totals = updates.map(({ totalMs }) => totalMs);
+  const locked = updates.map(({ lockMs }) => lockMs);
+  return {
+    seconds: median(totals) / 1_000,
+    cpuSeconds: updates.reduce((sum, { cpuMs }) => sum + cpuMs, 0) / updates.length / 1_000,
+    peakMegabytes,
+    counts: {
+      updateMs: median(totals),
+      worstUpdateMs: Math.max(...totals),
+      lockMs: median(locked),
+      worstLockMs: Math.max(...locked),
+      windows: median(updates.map(({ windows }) => windows)),
+      longestGapMs: Math.max(...updates.map(({ longestGapMs }) => longestGapMs)),
+    },
+    repetitions: { updateMs: totals, lockMs: locked },
+  };
+}

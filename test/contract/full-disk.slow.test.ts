@@ -1,0 +1,110 @@
+/** F07, F11: `feed-sync` on a disk that is full at whatever moment, or cannot be written: the old version serves, and with room all goes on. */
+
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { countyFeed } from '../support/county-feed.ts';
+import { downloadsOf, once } from '../support/expect-mirrored.ts';
+import { LastingDaemon } from '../support/lasting-daemon.ts';
+import { expectNewest, expectPublished, type Versions } from '../support/oracle.ts';
+import { program } from '../support/program.ts';
+import { hasSmallDisks, type SmallDisk, smallDisk } from '../support/small-disk.ts';
+
+const PLENTY_BYTES = 200_000_000;
+const UNRECORDED = { notRecordedAs: 'flag' } as const;
+
+/** An installation whose data directory is a disk of its own. */
+async function onDisk(environment: Readonly<Record<string, string>> = {}) {
+  const county = await countyFeed({ kinds: ['parcels', 'permits'], rowsPerDataset: 2_000 });
+  const disk = await smallDisk(PLENTY_BYTES);
+  const installed = await program({
+    feed: county.feed,
+    environment: { FEED_SYNC_DATA_DIR: disk.path, FEED_SYNC_DISK_RESERVE: '0MB', ...environment },
+    within: disk.within,
+  });
+  return { ...county, disk, installed, seen: seenBy(disk, county, join(installed.home, 'seen')) };
+}
+
+/** The data directory as it is now, where the oracle can read it. */
+function seenBy(
+  disk: SmallDisk,
+  { feed }: Pick<Awaited<ReturnType<typeof countyFeed>>, 'feed'>,
+  folder: string,
+) {
+  const copied = () => {
+    disk.copyTo(folder);
+    return { feed, folder };
+  };
+  return {
+    published: (since: Versions) => expectPublished(copied(), since),
+    newest: () => expectNewest(copied()),
+  };
+}
+
+const THERE_ARE_NONE = 'skipped where nobody may have a file system of his own';
+
+describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, () => {
+  it('is noticed before anything is fetched: 74, with the path, what is needed and what is free', async () => {
+    const { feed, datasetIds, publishNext, disk, installed, seen } = await onDisk();
+    await once(installed);
+    const versions = await seen.published({});
+    for (const datasetId of datasetIds) publishNext(datasetId, undefined, UNRECORDED);
+    disk.leave(100_000);
+    feed.requests.clear();
+    const { stdout } = await once(installed, 74);
+    expect(stdout).toMatch(
+      /Not enough space in \/\S+: the files of dataset \S+ need [\d.]+ KB .* and [\d.]+ KB are free/,
+    );
+    expect(downloadsOf(feed)).toEqual([]);
+    expect(await seen.published({})).toEqual(versions);
+  });
+
+  it('at any moment: 74 with the path and what is free; the old version serves until there is room', async () => {
+    const { feed, datasetIds, publishNext, disk, installed, seen } = await onDisk();
+    await once(installed);
+    let versions = await seen.published({});
+    for (const datasetId of datasetIds) publishNext(datasetId, undefined, UNRECORDED);
+    // What is not stated cannot be compared with what is free.
+    feed.settings.files.bytes = false;
+    const told: string[] = [];
+    for (const freeBytes of [0, 100_000, 300_000, 600_000, 1_000_000, 1_700_000]) {
+      disk.leave(freeBytes);
+      const { exitCode, stdout, stderr } = await installed.run('once');
+      versions = await seen.published(versions);
+      if (exitCode === 0) break;
+      expect(exitCode, stderr).toBe(74);
+      expect(`${stdout}${stderr}`).toContain(disk.path);
+      expect(`${stdout}${stderr}`).toMatch(/[\d.]+ [KM]?B (?:are )?free/);
+      told.push(`${stdout}${stderr}`);
+    }
+    for (const place of ['lock.sqlite', 'staging/', 'mirror.duckdb']) expect(told.join()).toContain(place);
+    disk.leave(PLENTY_BYTES);
+    await once(installed);
+    await seen.newest();
+  });
+
+  it('while it runs: it goes on by itself once there is room', async () => {
+    const { datasetIds, publishNext, disk, installed, seen } = await onDisk({ FEED_SYNC_POLL_EVERY: '1s' });
+    const daemon = new LastingDaemon(installed);
+    await daemon.logged('Loaded a snapshot.', datasetIds.length);
+    disk.leave(0);
+    for (const datasetId of datasetIds) publishNext(datasetId, undefined, UNRECORDED);
+    await daemon.logged('Trouble; it is tried again.');
+    expect(daemon.lines().find(({ msg }) => msg.startsWith('Trouble;'))?.['why']).toContain(disk.path);
+    disk.leave(PLENTY_BYTES);
+    await daemon.logged('Loaded a snapshot.', 2 * datasetIds.length);
+    await daemon.stop();
+    await seen.newest();
+  });
+});
+
+describe.skipIf(!hasSmallDisks)(`F11 a disk that is mounted read-only (${THERE_ARE_NONE})`, () => {
+  it.each(['once', 'run'])('%s: 74 at the start, naming path and user; nothing is asked', async (command) => {
+    const { feed, disk, installed } = await onDisk();
+    disk.set('ro');
+    const { exitCode, stderr } = await installed.run(command);
+    expect(exitCode).toBe(74);
+    expect(stderr).toContain(disk.path);
+    expect(stderr).toMatch(/user id \d+/);
+    expect(feed.requests.entries()).toEqual([]);
+  });
+});

@@ -1,0 +1,63 @@
+/**
+ * A disk of a size that a test chooses: a file system in memory, which only those see who are started within its namespace.
+ * No administrator is needed where the system lets anybody have namespaces; where it does not, there is none.
+ */
+
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+
+/** Whether there can be one here. */
+export const hasSmallDisks =
+  spawnSync('unshare', ['--map-root-user', '--mount', 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0;
+
+const HOLD = 'mount -t tmpfs -o size="$1" none "$0" && echo mounted && exec sleep infinity';
+
+export interface SmallDisk {
+  /** Where it is mounted, for those within. */
+  readonly path: string;
+  /** What a command that is to see it begins with. */
+  readonly within: readonly string[];
+  /** Gives it so many bytes beside those that are taken. */
+  leave(freeBytes: number): void;
+  /** From now on nothing can be written, or everything again. */
+  set(mode: 'ro' | 'rw'): void;
+  /** Copies what is on it into a folder that all see. */
+  copyTo(folder: string): void;
+}
+
+/** Is gone when the test has finished. */
+export async function smallDisk(bytes: number): Promise<SmallDisk> {
+  const path = mkdtempSync(join(tmpdir(), 'feed-sync-disk-'));
+  const arguments_ = ['--map-root-user', '--mount', 'sh', '-c', HOLD, path, String(bytes)];
+  const holder = spawn('unshare', arguments_, { stdio: ['ignore', 'pipe', 'inherit'] });
+  onTestFinished(() => {
+    holder.kill('SIGKILL');
+    rmSync(path, { recursive: true });
+  });
+  await once(holder.stdout, 'data');
+  const within = ['nsenter', `--target=${holder.pid}`, '--user', '--mount', '--preserve-credentials', '--'];
+  const inside = (...words: readonly string[]): string => {
+    const [command = '', ...rest] = [...within, ...words];
+    const { status, stdout, stderr } = spawnSync(command, rest, { encoding: 'utf8' });
+    if (status !== 0) throw new Error(`${words.join(' ')}: ${stderr}`);
+    return stdout;
+  };
+  return {
+    path,
+    within,
+    leave(freeBytes) {
+      const takenBytes = Number(inside('df', '--block-size=1', '--output=used', path).split('\n')[1]);
+      inside('mount', '-o', `remount,size=${takenBytes + freeBytes}`, path);
+    },
+    set: (mode) => void inside('mount', '-o', `remount,${mode}`, path),
+    copyTo(folder) {
+      rmSync(folder, { recursive: true, force: true });
+      mkdirSync(folder);
+      inside('cp', '-r', `${path}/.`, folder);
+    },
+  };
+}

@@ -9,6 +9,7 @@ import { expect, it } from 'vitest';
 import { SEED } from '../support/seed.ts';
 
 const TIMEOUT_MS = 60_000;
+const SPARE_MS = 10_000;
 
 const { PROPERTY_SEED = `${SEED}`, PROPERTY_RUNS = '1' } = process.env;
 const seed = Number(PROPERTY_SEED);
@@ -24,7 +25,14 @@ export function property<Values>(
   it(
     name,
     async () => {
-      const details = await fc.check(tried, { seed, numRuns: Math.ceil(numRuns * times), examples });
+      const details = await fc.check(tried, {
+        seed,
+        numRuns: Math.ceil(numRuns * times),
+        examples,
+        // What fails slowly is told with the smallest example that was found by then.
+        interruptAfterTimeLimit: (TIMEOUT_MS - SPARE_MS) * Math.max(1, times),
+        markInterruptAsFailure: true,
+      });
       if (!details.failed) return;
       throw new Error(`${fc.defaultReportMessage(details)}\n\nTo repeat it:\n  ${repetition(name)}`, {
         cause: details.errorInstance,

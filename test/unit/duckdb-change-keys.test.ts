@@ -1,6 +1,7 @@
 /** Which row of the table a change is about: keys of removals, and keys that are listed twice. */
 
 import { expect, it } from 'vitest';
+import type { Cell, ColumnType, Geometry } from '../../fixtures/source/content.ts';
 import { BadChangesError } from '../../src/model/errors.ts';
 import { column } from '../support/small-content.ts';
 import { writtenTable } from '../support/written-changes.ts';
@@ -70,3 +71,42 @@ it('C16 a key that is listed with a row and removed in one version: the row surv
     ['a', '3', 'THREE'],
   ]);
 });
+
+const POINT: Geometry = { type: 'Point', coordinates: [1, 2] };
+const EMPTY: Geometry = { type: 'GeometryCollection', geometries: [] };
+
+it.each<[ColumnType, string, readonly [Cell, string], readonly [Cell, string]]>([
+  ['string', 'name', ['a', '"a"'], ['A', '"A"']],
+  ['integer', 'name', [1, '"01"'], [-1, '-1.0']],
+  ['number', 'name', [0.1, '1e-1'], [Number.MAX_VALUE, '1.7976931348623157e308']],
+  ['boolean', 'name', [true, 'true'], [false, 'false']],
+  ['date', 'name', ['2024-02-29', '"2024-02-29"'], ['0001-01-01', '"0001-01-01"']],
+  [
+    'timestamp',
+    'name',
+    ['2024-01-01T00:00:00Z', '"2024-01-01T01:00:00+01:00"'],
+    ['1969-01-01T00:00:00Z', '"1969-01-01T00:00:00Z"'],
+  ],
+  ['json', 'name', [{ json: 'a' }, '"a"'], [{ json: 1 }, '1']],
+  ['geometry', 'name', [POINT, '"POINT (1 2)"'], [EMPTY, '{"type":"GeometryCollection","geometries":[]}']],
+  // A column of this name makes the table be written anew.
+  ['geometry', 'rowid', [POINT, '"POINT (1 2)"'], [EMPTY, '{"type":"GeometryCollection","geometries":[]}']],
+])(
+  'a row is found by a key of type %s beside the column %s, however the key is written',
+  async (type, name, [first, firstText], [second, secondText]) => {
+    const table = await writtenTable(
+      [column('id', type, false), column(name, 'string')],
+      [
+        [first, 'one'],
+        [second, 'two'],
+      ],
+    );
+    const changes = [
+      `{"op":"changed","row":{"id":${firstText},"${name}":"ONE"}}`,
+      `{"op":"removed","key":{"id":${secondText}}}`,
+    ];
+    const net = { added: 0, changed: 1, removed: 1 };
+    expect(await table.apply([changes])).toMatchObject({ committed: { rowCount: 1, net } });
+    expect(await table.rows(`"${name}"`)).toEqual([['ONE']]);
+  },
+);

@@ -116,10 +116,16 @@ function selectWritten(target: Target): string {
 function sameKey(target: Target): string {
   return keyPositions(target)
     .map((position) => {
-      const name = identifier(target.columns[position]?.columnName ?? '');
-      return `${TABLE}.${name} = ${NET}.${netColumn(position)}`;
+      const { columnName = '', type } = target.columns[position] ?? {};
+      const pair = [`${TABLE}.${identifier(columnName)}`, `${NET}.${netColumn(position)}`];
+      return pair.map((value) => (type === 'geometry' ? joinable(value) : value)).join(' = ');
     })
     .join(' AND ');
+}
+
+/** DuckDB finds no two geometries equal in a join, without a word. */
+function joinable(geometry: string): string {
+  return `ST_AsWKB(${geometry})`;
 }
 
 function keyPositions({ columns }: Target): readonly number[] {

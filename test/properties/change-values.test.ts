@@ -1,0 +1,39 @@
+/** However a value is written in a change row, it is that value; and one that is none is refused by its place (C4 to C13). */
+
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { COLUMN_TYPES } from '../../src/model/column.ts';
+import { textOfCell, textOfMirrored } from '../support/cell-text.ts';
+import { added, type ChangeFolder, changeFolder } from '../support/change-pages.ts';
+import { column } from '../support/duckdb-mirror.ts';
+import { VALUES } from './change-values.ts';
+import { property } from './property.ts';
+
+const VALUES_AT_ONCE = 25;
+
+let folder: ChangeFolder;
+beforeAll(async () => {
+  folder = await changeFolder();
+});
+afterAll(() => folder.close());
+
+describe.each(COLUMN_TYPES)('a value of type %s', (type) => {
+  const values = fc.array(VALUES[type], { minLength: 1, maxLength: VALUES_AT_ONCE, size: 'max' });
+
+  property(
+    'is what it is, in every way to write it',
+    3,
+    fc.asyncProperty(values, async (list) => {
+      const spelled = list.flatMap(({ cell, spellings }) => spellings.map((text) => ({ cell, text })));
+      const { rows } = await folder.fold(
+        { columns: [column('id', 'integer'), column('v', type)] },
+        { changes: [spelled.map(({ text }, id) => added(`{"id":${id},"v":${text}}`))] },
+      );
+      const decoded = new Map(
+        rows.map(([, id, text = null]) => [Number(id), textOfMirrored(type, text as string | null)]),
+      );
+      const found = spelled.map(({ text }, id) => [text, decoded.get(id)]);
+      expect(found).toEqual(spelled.map(({ cell, text }) => [text, textOfCell(type, cell)]));
+    }),
+  );
+});

@@ -1,0 +1,197 @@
+/**
+ * The net change of many versions is what the versions come to one by one, and what a model says that knows nothing of
+ * SQL: in the rows, in the counts, and in the history (V12, C12, C15, C16).
+ */
+
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
+import type { SourceSchema } from '../../fixtures/source/content.ts';
+import { columnsOf } from '../../fixtures/source/wire.ts';
+import type {
+  ChangesUnit,
+  Destination,
+  HeldDataset,
+  SnapshotUnit,
+} from '../../src/destination/destination.ts';
+import type { Counts } from '../../src/model/version.ts';
+import { textOfCell, textOfMirrored } from '../support/cell-text.ts';
+import { firstContent, publishedCourse } from '../support/duckdb-changes.ts';
+import { mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
+import { exactText, identifier, literal, openExactly } from '../support/exact-mirror.ts';
+import { type Backlog, backlogs, type WrittenVersion } from './backlogs.ts';
+import { property } from './property.ts';
+
+type Texts = readonly (string | null)[];
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+let mirror: Destination;
+beforeAll(async () => {
+  folder = await temporaryFolder();
+  mirror = await mirrorIn(folder.path, { threads: 1 });
+  const service = {
+    origin: 'https://feed.example',
+    subscriptionIds: ['sub_1'],
+    forgottenSubscriptionIds: [],
+  };
+  await mirror.enroll({ ...service, datasetIds: [] });
+});
+afterAll(async () => {
+  await mirror.close();
+  await folder[Symbol.asyncDispose]();
+});
+
+/** The rows of a table by key, and what a version, or several, make of them. */
+class Model {
+  readonly #keyOf: (row: Texts) => string;
+  readonly rows: Map<string, Texts>;
+
+  constructor({ schema, rows }: Backlog) {
+    const columns = columnsOf(schema);
+    const positions = schema.keyColumns.map((key) => columns.findIndex(({ name }) => name === key));
+    this.#keyOf = (row) => JSON.stringify(positions.map((position) => row[position]));
+    const texts = rows.map((row) => columns.map(({ type }, index) => textOfCell(type, row[index] ?? null)));
+    this.rows = new Map(texts.map((row) => [this.#keyOf(row), row]));
+  }
+
+  /** Gives what came of it: of the keys that were named, how many have a row now and had one before. */
+  apply(versions: readonly WrittenVersion[]): Counts {
+    const before = new Set(this.rows.keys());
+    const named = new Set(versions.flatMap(({ happened }) => happened.map(({ key }) => key)));
+    for (const { happened } of versions) {
+      for (const { key, row } of happened) if (row === null) this.rows.delete(key);
+      for (const { key, row } of happened) if (row !== null) this.rows.set(key, row);
+    }
+    const count = (had: boolean, has: boolean): number =>
+      [...named].filter((key) => before.has(key) === had && this.rows.has(key) === has).length;
+    return { added: count(false, true), changed: count(true, true), removed: count(true, false) };
+  }
+}
+
+let tables = 0;
+
+/** A table with the rows that come before the backlog. */
+async function load({ schema, rows }: Backlog, how: string): Promise<SnapshotUnit> {
+  tables += 1;
+  const course = publishedCourse(folder.path, firstContent(schema, rows), `table ${tables} ${how}`);
+  return await course.snapshot(course.newest(), null);
+}
+
+async function held(datasetId: string): Promise<HeldDataset> {
+  const table = (await mirror.has()).datasets.get(datasetId);
+  if (table === undefined) throw new Error(`${datasetId} is loaded`);
+  return table;
+}
+
+/** Applies the versions from `first` on, in one unit. `rowsAfter` are the rows after each. */
+async function apply(
+  loaded: SnapshotUnit,
+  versions: readonly WrittenVersion[],
+  first: number,
+  rowsAfter: readonly number[],
+): Promise<Counts | null> {
+  const plannedFrom = await held(loaded.datasetId);
+  const written = versions.map(async ({ pages, listed, statesRows }, index) => {
+    const directory = join(folder.path, 'pages', loaded.datasetId, `${first + index}`);
+    await mkdir(directory, { recursive: true });
+    const paths = pages.map((_, page) => join(directory, `${page}.json`));
+    await Promise.all(
+      paths.map((path, page) => writeFile(path, `{"changes":[${pages[page]?.join()}],"nextCursor":null}`)),
+    );
+    // What is listed adds up only where nothing was added that is there, or removed that is not.
+    const known = versions
+      .slice(0, index + 1)
+      .reduce((sum, { listed: { added, removed } }) => sum + added - removed, plannedFrom.rowCount);
+    const rowCount = rowsAfter[index] ?? null;
+    const stated =
+      statesRows && known === rowCount ? { counts: listed, rowCount } : { counts: null, rowCount: null };
+    return { version: first + index, pages: paths, ...stated };
+  });
+  const unit: ChangesUnit = {
+    kind: 'changes',
+    datasetId: loaded.datasetId,
+    version: first + versions.length - 1,
+    publishedAt: null,
+    schema: loaded.schema,
+    addsColumns: false,
+    versions: await Promise.all(written),
+    plannedFrom,
+  };
+  const [outcome] = await mirror.commit([await mirror.prepare(unit)]);
+  if (outcome?.kind !== 'committed')
+    throw new Error(`the changes were not committed: ${outcome?.kind}`, { cause: outcome });
+  expect(outcome.committed.rowCount).toBe(rowsAfter.at(-1));
+  return outcome.committed.net;
+}
+
+/** The rows of the table as text, in order; its columns are those of the schema, in their order. */
+async function mirrored({ datasetId }: SnapshotUnit, schema: SourceSchema): Promise<readonly string[]> {
+  const { tableName, columns } = await held(datasetId);
+  const expected = columnsOf(schema).filter(({ name }) => columns.some((each) => each.name === name));
+  expect(columns.map(({ name, type }) => [name, type])).toEqual(
+    expected.map(({ name, type }) => [name, type]),
+  );
+  const values = columns.map(
+    ({ type, columnName }, index) => `${exactText(type, identifier(columnName))} AS c${index}`,
+  );
+  const file = await openExactly(join(folder.path, 'mirror.duckdb'));
+  try {
+    const rows = await file.rows(`SELECT ${values.join(', ')} FROM main.${identifier(tableName)}`);
+    return rows
+      .map((row) =>
+        JSON.stringify(row.map((text, index) => textOfMirrored(columns[index]?.type ?? 'string', text))),
+      )
+      .sort();
+  } finally {
+    file.close();
+  }
+}
+
+async function history({ datasetId }: SnapshotUnit): Promise<readonly Texts[]> {
+  const file = await openExactly(join(folder.path, 'mirror.duckdb'));
+  try {
+    return await file.rows(`SELECT from_version::VARCHAR, to_version::VARCHAR, kind, added::VARCHAR, changed::VARCHAR,
+      removed::VARCHAR FROM feed_sync.history WHERE dataset_id = ${literal(datasetId)} ORDER BY rowid`);
+  } finally {
+    file.close();
+  }
+}
+
+describe('changes', () => {
+  property(
+    'of many versions at once are what they are one by one, and what they say',
+    12,
+    fc.asyncProperty(backlogs, async (backlog) => {
+      const { schema, versions } = backlog;
+      const [folded, stepped] = [await load(backlog, 'at once'), await load(backlog, 'one by one')];
+      await mirror.commit([await mirror.prepare(folded), await mirror.prepare(stepped)]);
+
+      const model = new Model(backlog);
+      const rowsAfter: number[] = [];
+      const lines: Texts[] = [[null, '1', 'snapshot', null, null, null]];
+      for (const [index, version] of versions.entries()) {
+        const net = model.apply([version]);
+        rowsAfter.push(model.rows.size);
+        expect(await apply(stepped, [version], index + 2, [model.rows.size])).toEqual(net);
+        lines.push([
+          `${index + 1}`,
+          `${index + 2}`,
+          'changes',
+          ...[net.added, net.changed, net.removed].map(String),
+        ]);
+      }
+      const net = new Model(backlog).apply(versions);
+      expect(await apply(folded, versions, 2, rowsAfter)).toEqual(net);
+
+      const expected = [...model.rows.values()].map((row) => JSON.stringify(row)).sort();
+      expect(await mirrored(folded, schema)).toEqual(expected);
+      expect(await mirrored(stepped, schema)).toEqual(expected);
+      expect(await history(stepped)).toEqual(lines);
+      expect(await history(folded)).toEqual([
+        lines[0],
+        ['1', `${versions.length + 1}`, 'changes', ...[net.added, net.changed, net.removed].map(String)],
+      ]);
+    }),
+  );
+});

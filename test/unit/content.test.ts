@@ -1,0 +1,60 @@
+/** By what content that failed is told from other content: a statement that is put right makes it worth another try. */
+
+import { describe, expect, it } from 'vitest';
+import type { ManifestEntry } from '../../src/model/manifest.ts';
+import type { Version } from '../../src/model/version.ts';
+import { changesContentOf, contentOf, failedBefore, unusableContentOf } from '../../src/sync/plan/content.ts';
+import { digestOf, entry, failure, NOW, version } from '../support/sync-values.ts';
+
+const snapshot = entry('parcels', 3);
+const [file = { url: '', bytes: 0, rowCount: 0, sha256: null }] = snapshot.files;
+const other = { ...file, url: `${file.url}/2`, sha256: digestOf('second') };
+const later = new Date(NOW.getTime() + 1_000);
+const found = (...contents: readonly string[]) => failedBefore(failure({ contents }), later);
+
+describe('a snapshot that failed', () => {
+  const isBad = (named: ManifestEntry): boolean => found(contentOf(snapshot)).snapshot(named);
+
+  it('is the same under links that were signed anew, and in any order of its files', () => {
+    expect(isBad({ ...snapshot, files: [{ ...file, url: `${file.url}?signature=2` }] })).toBe(true);
+    const two = found(contentOf({ ...snapshot, files: [file, other] }));
+    expect(two.snapshot({ ...snapshot, files: [other, file] })).toBe(true);
+  });
+
+  it.each<[string, Partial<ManifestEntry>]>([
+    ['version', { version: 4 }],
+    ['schema', { schemaVersion: '2' }],
+    ['number of rows', { rowCount: 11 }],
+    ['digest of a file', { files: [{ ...file, sha256: digestOf('other') }] }],
+    ['length of a file', { files: [{ ...file, bytes: 101 }] }],
+    ['number of rows of a file', { files: [{ ...file, rowCount: 11 }] }],
+    ['list of files', { files: [file, other] }],
+  ])('V11 is other content once another %s is stated', (_, stated) => {
+    expect(isBad({ ...snapshot, ...stated })).toBe(false);
+  });
+});
+
+describe('changes that failed', () => {
+  const record = version('parcels', 3, { counts: { added: 1, changed: 0, removed: 0 } });
+
+  it('are told from those that give way, and from the snapshot', () => {
+    expect(found(changesContentOf(record))).toSatisfy(
+      (bad: ReturnType<typeof found>) =>
+        bad.changes(record) && !bad.unusable(record) && !bad.snapshot(snapshot),
+    );
+    expect(found(unusableContentOf(record)).changes(record)).toBe(false);
+  });
+
+  it.each<[string, Partial<Version>]>([
+    ['number', { version: 4 }],
+    ['version before it', { previousVersion: 1 }],
+    ['schema', { schemaVersion: '2' }],
+    ['number of rows', { rowCount: 11 }],
+    ['count of its operations', { counts: { added: 2, changed: 0, removed: 0 } }],
+  ])('V11 are others once another %s is stated', (_, stated) => {
+    const bad = found(changesContentOf(record), unusableContentOf(record));
+    expect([bad.changes(record), bad.unusable(record)]).toEqual([true, true]);
+    const named = { ...record, ...stated };
+    expect([bad.changes(named), bad.unusable(named)]).toEqual([false, false]);
+  });
+});

@@ -23,6 +23,7 @@ import {
   elapse,
   kinds,
   oneSubscription,
+  publish,
   publishWithSnapshot,
   subscribe,
   throwAt,
@@ -46,6 +47,20 @@ describe('a refused workspace', () => {
     expect(world.calls).toEqual([]);
     world.checkpoint.lift({ kind: 'workspace' });
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'loaded' });
+  });
+
+  it('R3 R16 stops what is under way for other datasets and subscriptions, too', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    throwAt(world, /^versions parcels/, refusal({ kind: 'workspace' }));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting', permits: 'waiting' });
+    expect(world.calls).not.toContain('download permits');
+
+    world.checkpoint.lift({ kind: 'workspace' });
+    subscribe(world, subscription({ id: 'sub_2' }), 'plats');
+    calm(world);
+    throwAt(world, /^events sub_1/, refusal({ kind: 'workspace' }));
+    await world.catchUp();
+    expect(world.calls.filter((call) => call.endsWith('sub_2'))).toEqual([]);
   });
 
   it('R14 is lifted by another key', async () => {
@@ -209,6 +224,18 @@ describe('trouble of a dataset', () => {
     }));
     expect(Object.values(kinds(await world.catchUp())).sort()).toEqual(['failed', 'loaded']);
   });
+});
+
+it('F02 of SQLite after a commit: the version is read from the destination, and nothing is done twice', async () => {
+  const world = await oneSubscription('parcels');
+  await world.catchUp();
+  publish(world, 'parcels');
+  throwAt(world, /^journal$/, new StorageError('No room for a line.'));
+  expect((await world.catchUp()).troubles).toHaveLength(1);
+  expect(versions(world)).toEqual({ parcels: 2 });
+  calm(world);
+  expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
+  expect(world.calls.filter((call) => /^(?:changes|download|versions) /.test(call))).toEqual([]);
 });
 
 describe('a bug', () => {

@@ -1,0 +1,119 @@
+/** test/README.md is true: faults, promises and invariants are tested where it says, and what it names is there. */
+
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { projectRoot, sourceFiles } from '../support/source-tree.ts';
+import { nameOnPage, type PageInput, titlesIn, untruths } from '../support/tests-page.ts';
+
+/** By the heading of its table on the page: the README, and the heading of the list in it. */
+const PRINCIPLES = {
+  'Catching up': ['src/sync/README.md', 'Invariants'],
+  'The daemon': ['src/daemon/README.md', 'Invariants'],
+  'The checkpoint': ['src/checkpoint/README.md', 'Rules'],
+  'The window of the mirror': ['src/destination/duckdb/README.md', 'The window'],
+  'The published copy': ['src/destination/duckdb/README.md', 'The published copy'],
+  'The command after commits': ['src/outlet/README.md', 'Rules'],
+} as const;
+
+const read = (path: string): string => readFileSync(join(projectRoot, path), 'utf8');
+
+/** The points of the list below a heading, each on one line. */
+function pointsOf(page: string, heading: string): readonly string[] {
+  const [, below = ''] = page.split(`\n## ${heading}\n`);
+  const [text = ''] = below.split('\n## ');
+  return text
+    .split('\n- ')
+    .slice(1)
+    .map((point) => point.split('\n\n')[0]?.replaceAll(/\s+/g, ' ').trim() ?? '');
+}
+
+describe('test/README.md', () => {
+  it('is true', async () => {
+    const files = (await sourceFiles('test')).filter(({ path }) => path.endsWith('.test.ts'));
+    const found = untruths({
+      page: read('test/README.md'),
+      tests: files.map(({ path, code }) => ({ name: nameOnPage(path), titles: titlesIn(code) })),
+      paths: globSync('test/**', { cwd: projectRoot }).map((path) => path.replace(/^test\//, '')),
+      principles: new Map(
+        Object.entries(PRINCIPLES).map(([name, [path, heading]]) => [name, pointsOf(read(path), heading)]),
+      ),
+    });
+    expect(found).toEqual([]);
+  });
+});
+
+describe('what is said of a page that lies', () => {
+  // By themselves, so that these are not taken for the numbers of tests of faults.
+  const [ONE, LAST, NONE] = ['F07', 'F45', 'F46'] as const;
+  const all = Array.from({ length: 45 }, (_, index) => `F${String(index + 1).padStart(2, '0')}`);
+  const row = (fault: string): string => `| ${fault} | it breaks | it is mended | \`unit/fold\` |`;
+  const PROMISE = '| nothing is lost | `unit/fold` "keeps all" |';
+  const POINT = '| One writer commits | `unit/fold` "keeps all", `crash` |';
+  const lines = [...all.map(row), '## Which promise is tested where', '| promise | tests |', PROMISE];
+  const TRUE: PageInput = {
+    page: [...lines, '### The daemon', '| invariant | tests |', POINT, '## More', '`support/page.ts`'].join(
+      '\n',
+    ),
+    tests: [{ name: 'unit/fold', titles: [`${all.join(' ')} all of them`, 'keeps all'] }],
+    paths: ['crash', 'unit', 'unit/fold.test.ts', 'support/page.ts'],
+    principles: new Map([['The daemon', ['One writer commits, and no other.']]]),
+  };
+  const without = (text: string, instead = ''): Partial<PageInput> => ({
+    page: TRUE.page.replace(text, () => instead),
+  });
+
+  it('is nothing where it does not', () => expect(untruths(TRUE)).toEqual([]));
+
+  const other = { name: 'unit/other', titles: ['keeps it, too (F07)'] };
+  it.each<[string, Partial<PageInput>, string]>([
+    ['a fault without a row', without(row(ONE)), `${ONE} has 0 rows`],
+    ['a fault with two', without(row(ONE), `${row(ONE)}\n${row(ONE)}`), `${ONE} has 2 rows`],
+    ['a number that is none', without(row(ONE), `${row(ONE)}\n${row(NONE)}`), `${NONE} is no fault`],
+    ['a fault that names no test', without(row(ONE), '| F07 | it breaks | |'), `${ONE} names no test`],
+    [
+      'a test that its row does not name',
+      { tests: [...TRUE.tests, other] },
+      `${ONE} is in a test of \`unit/other\`, which its row does not name`,
+    ],
+    [
+      'a file that has no test of the fault',
+      { tests: [{ name: 'unit/fold', titles: [`${all.slice(0, -1).join(' ')} but one`, 'keeps all'] }] },
+      `${LAST} is in no test of \`unit/fold\``,
+    ],
+    ['a promise without a test', without('"keeps all" |\n'), '“nothing is lost” names no test'],
+    [
+      'a promise with a test that is not there',
+      without('"keeps all" |\n', '"keeps some" |\n'),
+      '“nothing is lost” names "keeps some", which is no test of `unit/fold`',
+    ],
+    [
+      'an invariant without a row',
+      without(POINT),
+      '“The daemon” has not one row for “One writer commits, and no other.”',
+    ],
+    [
+      'a row without an invariant',
+      without(POINT, `${POINT}\n${POINT.replace('One writer', 'Two writers')}`),
+      '“Two writers commits” begins nothing of “The daemon”',
+    ],
+    ['a list that is gone', { principles: new Map([['The daemon', []]]) }, '“The daemon” stands for nothing'],
+    ['a file that is not there', { paths: ['unit', 'unit/fold.test.ts'] }, '`support/page.ts` is not there'],
+  ])('%s', (_, lie, said) => {
+    expect(untruths({ ...TRUE, ...lie })).toContain(said);
+  });
+
+  it('titles are found wherever they stand', () => {
+    // Put together, so that no number here is taken for that of a test.
+    const [one, two, three, four] = ['01', '02', '03', '04'].map((number) => `F${number}`);
+    const code = [
+      `it('none', () => {`,
+      `describe.skipIf(!there)(\n  "${one}'s",`,
+      `it.each<[string, number]>([['${two} of a row', 1]])('%s', () => {});`,
+      `it.for(list)('it (${three})', () => {});`,
+      `['V1 ${four} too', 4], call('not this one')`,
+    ].join('\n');
+    const titles = ['none', `${one}'s`, `${two} of a row`, '%s', `it (${three})`, `V1 ${four} too`];
+    expect(new Set(titlesIn(code))).toEqual(new Set(titles));
+  });
+});

@@ -1,0 +1,233 @@
+/**
+ * F45 the API key and every other secret are in nothing that the program prints, logs, stores, publishes, answers or hands
+ * on, while a service that tells back what it was sent, in every place of every answer, is followed by the real program
+ * with a log that tells everything.
+ */
+
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { expect, it, onTestFinished, vi } from 'vitest';
+import type { Act } from '../../fixtures/feed/faults.ts';
+import type { Operation } from '../../fixtures/feed/operations.ts';
+import { dumpOf } from '../support/checkpoint-dump.ts';
+import { commandLine } from '../support/command-line.ts';
+import { type CountyFeed, countyFeed } from '../support/county-feed.ts';
+import { expectMirrored } from '../support/expect-mirrored.ts';
+import { CANARY_KEY } from '../support/feed-client.ts';
+import { mirrorDump } from '../support/mirror-dump.ts';
+import { program, type Running } from '../support/program.ts';
+import { recordingSystemdNotify } from '../support/recording-systemd-notify.ts';
+import { refuseSecret, secretsInText } from '../support/secret-search.ts';
+import { ask } from '../support/status-server.ts';
+import { lastingEchoes, passingEchoes } from './echoes.ts';
+
+const PROXY_PASSWORD = 'proxy/password+that=stays';
+const HEADER_VALUE = 'header-value+that/stays=secret';
+const PATIENCE = { timeout: 30_000, interval: 50 };
+const FEED_OPERATIONS: readonly Operation[] = [
+  'openapi',
+  'subscriptions',
+  'events',
+  'versions',
+  'schemas',
+  'changes',
+  'manifest',
+  'file',
+];
+const LOUD = {
+  FEED_SYNC_LOG_LEVEL: 'trace',
+  FEED_SYNC_DISK_RESERVE: '0MB',
+  FEED_SYNC_RETRY_BASE_DELAY: '1ms',
+  FEED_SYNC_RETRY_MAX_DELAY: '1ms',
+  FEED_SYNC_RETRY_MAX_ATTEMPTS: '20',
+};
+
+/** What the stores hold as text, whatever their files make of it. The files themselves are searched when a test has finished. */
+async function refuseInStores(mirrorPath: string, ...secrets: readonly string[]): Promise<void> {
+  const texts = [
+    JSON.stringify(await mirrorDump(mirrorPath)),
+    dumpOf(join(dirname(mirrorPath), 'checkpoint.sqlite')),
+  ];
+  for (const secret of secrets) refuseSecret(secret, { texts, folders: [] });
+}
+
+type Run = (...words: readonly string[]) => Promise<{ readonly stdout: string; readonly stderr: string }>;
+
+/** One catch-up for each act, of which the calls of that operation meet it, and passing ones before the first. */
+async function echoed(
+  { feed, publishNext, datasetOf }: CountyFeed,
+  operation: Operation,
+  lasting: readonly Act[],
+  run: Run,
+): Promise<readonly string[]> {
+  const told: string[] = [];
+  for (const [index, last] of lasting.entries()) {
+    publishNext(datasetOf('permits'));
+    const acts = index === 0 ? passingEchoes(CANARY_KEY) : [];
+    for (const [before, act] of acts.entries())
+      feed.faults.add({ match: { operation, nth: before + 1 }, act });
+    feed.faults.add({ match: { operation, nth: acts.length + 1, times: 'always' }, act: last });
+    const { stdout, stderr } = await run('once');
+    told.push(stdout, stderr);
+    feed.faults.clear();
+    if (stdout.includes('feed-sync resume')) await run('resume', '--all');
+  }
+  return told;
+}
+
+it('F45 whatever an answer repeats, every command tells and keeps nothing of it', async () => {
+  const made = await countyFeed({ files: { urls: 'relative', sha256: false } });
+  const { feed, datasetOf } = made;
+  const installed = commandLine({ feed, now: () => new Date(), environment: LOUD });
+  onTestFinished(() => installed.remove());
+  const run: Run = (...words) => {
+    const { environment } = installed;
+    environment['FEED_SYNC_LOG_FORMAT'] = environment['FEED_SYNC_LOG_FORMAT'] === 'json' ? 'text' : 'json';
+    return installed.run(...words);
+  };
+  const told: string[] = [];
+  for (const operation of FEED_OPERATIONS) {
+    told.push(...(await echoed(made, operation, lastingEchoes(CANARY_KEY), run)));
+  }
+  // It has really been repeated, and something was told of that.
+  expect(told.join('')).toContain('repeats the API key');
+  expect(told.join('')).toContain('It says: Bearer [secret] as');
+  const permits = datasetOf('permits');
+  for (const lasting of lastingEchoes(CANARY_KEY)) {
+    feed.faults.add({ match: { times: 'always' }, act: lasting });
+    for (const words of [['subscriptions'], ['doctor'], ['coverage'], ['watches'], ['verify']]) {
+      await run(...words);
+      await run(...words, '--json');
+    }
+    await run('watch', permits);
+    feed.faults.clear();
+  }
+  await run('resync', permits);
+  expect(await installed.run('once')).toMatchObject({ exitCode: 0 });
+  await refuseInStores(join(installed.dataDirectory, 'mirror.duckdb'), CANARY_KEY);
+});
+
+it('F45 nor does the program, as a process of its own', async () => {
+  const made = await countyFeed({ files: { urls: 'relative', sha256: false } });
+  const { feed, datasetOf } = made;
+  const installed = await program({ feed, environment: LOUD });
+  for (const [index, operation] of FEED_OPERATIONS.entries()) {
+    const lasting = lastingEchoes(CANARY_KEY).slice(index, index + 1);
+    await echoed(made, operation, lasting, (...words) =>
+      installed.runWith({ FEED_SYNC_LOG_FORMAT: index % 2 === 0 ? 'json' : 'text' }, ...words),
+    );
+  }
+  for (const words of [
+    ['once'],
+    ['once', '--dry-run', '--json'],
+    ['status'],
+    ['status', '--json'],
+    ['settings'],
+    ['init'],
+    ['doctor', '--json'],
+    ['query', 'FROM feed_sync.datasets'],
+    ['resync', datasetOf('permits')],
+  ]) {
+    expect(await installed.run(...words), words.join(' ')).toMatchObject({ exitCode: 0 });
+  }
+  await expectMirrored(installed, feed);
+  await refuseInStores(installed.mirrorPath, CANARY_KEY);
+});
+
+it('F45 run, its children, its status server, its webhooks and its copy tell no secret', async () => {
+  const { feed, datasetIds, datasetOf, publishNext } = await countyFeed();
+  const systemd = recordingSystemdNotify();
+  const installed = await program({
+    feed,
+    secrets: [PROXY_PASSWORD, HEADER_VALUE],
+    environment: {
+      ...LOUD,
+      PATH: systemd.path,
+      NOTIFY_SOCKET: '/nowhere',
+      FEED_SYNC_POLL_EVERY: '1s',
+      FEED_SYNC_DESTINATION_PUBLISH_EVERY: '1s',
+      // Nothing on loopback goes through it.
+      HTTPS_PROXY: `http://user:${encodeURIComponent(PROXY_PASSWORD)}@proxy.example:3128`,
+    },
+  });
+  const { home } = installed;
+  // What is allowed to hold a secret, and the environment that a child is given, are not in its home.
+  const elsewhere = mkdtempSync(join(tmpdir(), 'feed-sync-canary-'));
+  onTestFinished(() => rmSync(elsewhere, { recursive: true }));
+  const [keyFile, secretFile, valueFile, noted] = ['key', 'webhooks', 'value', 'noted'].map((name) =>
+    join(elsewhere, name),
+  ) as [string, string, string, string];
+  for (const [path, text] of [
+    [keyFile, CANARY_KEY],
+    [secretFile, ''],
+    [valueFile, HEADER_VALUE],
+  ] as const) {
+    writeFileSync(path, text, { mode: 0o600 });
+  }
+  const script = `
+    const fs = require('node:fs');
+    const about = ['environ', 'cmdline'].map((name) => fs.readFileSync('/proc/self/' + name));
+    const parent = fs.readFileSync('/proc/' + process.ppid + '/cmdline');
+    fs.appendFileSync(${JSON.stringify(noted)}, Buffer.concat([...about, parent, fs.readFileSync(0)]));`;
+  writeFileSync(
+    join(home, 'work', 'feed-sync.yaml'),
+    JSON.stringify({
+      service: { apiKeyFile: keyFile },
+      webhook: { secretFile },
+      destination: { publish: join(home, 'out', 'copy.duckdb') },
+      hooks: { afterCommit: [process.execPath, '--eval', script] },
+    }),
+  );
+  const daemon = installed.startWith({ FEED_SYNC_API_KEY: '' }, 'run');
+  const { url } = JSON.parse(await lineOf(daemon, 'The status server listens.')) as { readonly url: string };
+  expect(secretsInText(CANARY_KEY, readFileSync(`/proc/${daemon.pid}/environ`, 'latin1'))).toEqual([]);
+  await lineOf(daemon, 'The command after commits was told what changed.');
+
+  const header = ['--header-name', 'X-Receiver', '--header-value-file', valueFile];
+  const added = await installed.run('webhook', 'add', `${url}/webhook`, ...header);
+  expect(added).toMatchObject({ exitCode: 0 });
+  const [secret = ''] = readFileSync(secretFile, 'utf8').split('\n');
+  expect(secret).toMatch(/^whsec_/);
+  expect(await installed.run('webhook', 'test')).toMatchObject({ exitCode: 0 });
+
+  const answers: string[] = [];
+  for (const act of [...passingEchoes(CANARY_KEY), ...lastingEchoes(CANARY_KEY).slice(4)]) {
+    for (const operation of FEED_OPERATIONS) feed.faults.add({ match: { operation }, act });
+    publishNext(datasetOf('permits'));
+    await ask(`${url}/webhook`, { method: 'POST', body: CANARY_KEY, headers: { 'webhook-id': CANARY_KEY } });
+    for (const path of ['/healthz', '/status', '/metrics', '/livez', '/readyz', `/${CANARY_KEY}`]) {
+      answers.push((await ask(`${url}${path}`)).text);
+    }
+  }
+  feed.faults.clear();
+  await installed.run('resume', '--all');
+  await vi.waitFor(() => expectMirrored(installed, feed), PATIENCE);
+  daemon.kill('SIGTERM');
+  const ended = await daemon.ended;
+  expect(ended).toMatchObject({ exitCode: 0 });
+  expect(ended.stderr, 'the signatures of links').not.toContain('X-Signature');
+  expect(ended.stderr).toContain('"operation":"download a file"');
+
+  const children = readFileSync(noted, 'latin1');
+  expect(children).toContain(datasetIds[0]);
+  expect(children).toContain('main.js');
+  const texts = [...answers, systemd.told().join('\n'), ended.stderr, added.stdout, added.stderr];
+  for (const hidden of [CANARY_KEY, secret, secret.slice('whsec_'.length), HEADER_VALUE]) {
+    refuseSecret(hidden, { texts: [...texts, children], folders: [home] });
+  }
+  // A command may need the way through the proxy as much as we do.
+  refuseSecret(PROXY_PASSWORD, { texts, folders: [] });
+  await refuseInStores(installed.mirrorPath, CANARY_KEY, secret, PROXY_PASSWORD, HEADER_VALUE);
+});
+
+function lineOf(run: Running, message: string): Promise<string> {
+  return vi.waitFor(() => {
+    const line = run
+      .stderr()
+      .split('\n')
+      .find((one) => one.includes(`"msg":"${message}`));
+    expect(line, run.stderr()).toBeDefined();
+    return line ?? '';
+  }, PATIENCE);
+}

@@ -59,13 +59,14 @@ interface Report {
   }[];
 }
 
+/** A test says more than a file that failed as a whole. */
 function firstFailure({ testResults }: Report, root: string): TestsEnd | null {
-  for (const { name, status, assertionResults } of testResults) {
+  const failures = testResults.flatMap(({ name, status, assertionResults }): readonly TestsEnd[] => {
     const failed = assertionResults.find((test) => test.status === 'failed');
-    if (failed === undefined && status !== 'failed') continue;
-    return { kind: 'failed', file: name.slice(`${root}/test/`.length), test: failed?.fullName ?? null };
-  }
-  return null;
+    if (failed === undefined && status !== 'failed') return [];
+    return [{ kind: 'failed', file: name.slice(`${root}/test/`.length), test: failed?.fullName ?? null }];
+  });
+  return failures.find((end) => end.kind === 'failed' && end.test !== null) ?? failures[0] ?? null;
 }
 
 async function run(program: string, args: readonly string[], limitMs: number, tools: Tools): Promise<FedEnd> {

@@ -94,7 +94,7 @@ export const DOING: Area = {
       text: 'if (!asksTheSame(known.want, this.#known.want)) {',
       instead: 'if (known.want.datasetId !== this.#known.want.datasetId) {',
       breaks: ['W2', 'W9'],
-      tests: ['unit/daemon-loop.test.ts', 'unit/catch-up-wants.test.ts'],
+      tests: ['unit/reconcile.test.ts'],
     },
     {
       name: 'the schemas are not read again for a column that they do not know',

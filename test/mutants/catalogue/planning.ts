@@ -176,7 +176,7 @@ export const PLANNING: Area = {
       text: 'digestOf([schemaVersion, rowCount, stated])',
       instead: 'digestOf([schemaVersion, stated])',
       breaks: ['V11'],
-      tests: ['unit/catch-up-trouble.test.ts', 'contract/bad-again.test.ts'],
+      tests: ['unit/content.test.ts'],
     },
     {
       name: 'bad content is fetched again after an hour, not after a day',

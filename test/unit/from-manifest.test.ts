@@ -102,6 +102,12 @@ describe('a lost position', () => {
     expect(stepOf(ofSubscription, ofManifest, holding(), id(9))).toMatchObject({ cursor, isQuiet });
   });
 
+  it('F26 W14 is no reason to believe the versions of a manifest from before it: they may have begun anew since', () => {
+    const atLeast = { kind: 'at-least', datasetId, version: 4 };
+    expect(stepOf(id(20), id(5), holding(), id(9)).changes).toContainEqual({ ...atLeast, eventNumber: 5n });
+    expect(stepOf(id(20), id(21), holding(), id(9)).changes).toContainEqual(atLeast);
+  });
+
   it('F26 is no quiet log at a first start, unless there is no position at all', () => {
     expect(stepOf(id(9), id(9)).isQuiet).toBe(false);
     expect(stepOf(null, null)).toMatchObject({ cursor: null, isQuiet: true });

@@ -70,6 +70,13 @@ describe('a table that no subscription holds', () => {
     });
   });
 
+  it('waits for a subscription that the mirror names and nobody follows: what it holds is forgotten', () => {
+    const checkpointLost = { followed: new Set(['sub_1']), readToHead: new Set(['sub_1']) };
+    expect(verdictsOf(input(['b'], { b: DROPPED }, checkpointLost))).toEqual({ b: 'logs-unread' });
+    const givenUp = { ...checkpointLost, forgotten: new Set(['sub_2']) };
+    expect(verdictsOf(input(['b'], { b: DROPPED }, givenUp))).toEqual({ b: 'allowed' });
+  });
+
   it('does not wait for a subscription that is held, unless that one held it', () => {
     const secondHeld = { readToHead: new Set(['sub_1']), heldSubscriptions: new Set(['sub_2']) };
     expect(verdictsOf(input(['b'], { b: DROPPED }, secondHeld))).toEqual({ b: 'allowed' });
@@ -79,11 +86,12 @@ describe('a table that no subscription holds', () => {
 
   it('does not wait for a subscription that was given up', () => {
     const followed = new Set(['sub_2']);
-    expect(verdictsOf(input(['b'], { b: DROPPED }, { followed, readToHead: followed }))).toEqual({
+    const givenUp = { followed, readToHead: followed, forgotten: new Set(['sub_1']) };
+    expect(verdictsOf(input(['b'], { b: DROPPED }, givenUp))).toEqual({
       b: 'allowed',
     });
     const forgotten = { members: new Set<string>(), formerMembers: new Map() };
-    expect(verdictsOf(input(['b'], { b: forgotten }, { followed, readToHead: followed }))).toEqual({
+    expect(verdictsOf(input(['b'], { b: forgotten }, givenUp))).toEqual({
       b: 'allowed',
     });
   });

@@ -38,7 +38,7 @@ export function stepFromManifest(
     const table = held.datasets.get(datasetId) ?? null;
     return [
       { kind: 'member', datasetId, ...standing },
-      { kind: 'at-least', datasetId, version },
+      { kind: 'at-least', datasetId, version, ...standing },
       ...(table === null || isLoadedFrom(entry, table)
         ? []
         : [

@@ -68,9 +68,8 @@ export function retirementVerdicts(input: RetirementInput): Retirements {
  * one as long as a subscription that the destination has seen was not read to its head.
  */
 export function orphansOf(input: RetirementInput): readonly string[] {
-  const { wants, held, readToHead, forgotten } = input;
-  const seen = (held.service?.subscriptionIds ?? []).filter((id) => !forgotten.has(id));
-  const isAllRead = seen.every((id) => readToHead.has(id)) && areFollowedRead(input);
+  const { wants, held, readToHead } = input;
+  const isAllRead = namedSubscriptions(input).every((id) => readToHead.has(id)) && areFollowedRead(input);
   if (readToHead.size === 0 || !isAllRead) return [];
   return [...held.datasets.keys()].filter((datasetId) => !wants.has(datasetId)).sort();
 }
@@ -89,11 +88,20 @@ export function retirementReason({ formerMembers, removalReasons }: Want): strin
   return left.length === 0 ? 'no subscription holds it' : left.join(', ');
 }
 
-/** A subscription that is held is not read, and what it has dropped may have come back to it. One that is given up counts no more. */
+/**
+ * A subscription that is held is not read, and what it has dropped may have come back to it. What one holds that the
+ * destination names and the checkpoint does not follow is not known any more. One that is given up counts no more.
+ */
 function areLogsRead({ formerMembers }: Want, input: RetirementInput): boolean {
   const { followed, readToHead } = input;
   const former = [...formerMembers.keys()].filter((id) => followed.has(id));
-  return former.every((id) => readToHead.has(id)) && areFollowedRead(input);
+  const unknown = namedSubscriptions(input).filter((id) => !followed.has(id));
+  return [...former, ...unknown].every((id) => readToHead.has(id)) && areFollowedRead(input);
+}
+
+/** Those that the destination has seen. */
+function namedSubscriptions({ held, forgotten }: RetirementInput): readonly string[] {
+  return (held.service?.subscriptionIds ?? []).filter((id) => !forgotten.has(id));
 }
 
 function areFollowedRead({ followed, heldSubscriptions, readToHead }: RetirementInput): boolean {

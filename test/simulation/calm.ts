@@ -8,6 +8,7 @@ import type { CatchUpResult, DatasetResult } from '../../src/sync/result.ts';
 import { catchUp, describe } from './catch-up.ts';
 import { giveUpWhatIsGone, settleHolds } from './person.ts';
 import { BrokenRule, differencesFromTheNewest } from './rules.ts';
+import { giveBackKey } from './steps/refusals.ts';
 import type { World } from './world.ts';
 
 /**
@@ -67,7 +68,7 @@ function calmTheFeed(world: World): void {
   world.show();
   world.thaw();
   for (const { target } of feed.access.refused()) feed.access.lift(target);
-  feed.keys.get(feed.apiKey).revoked = false;
+  giveBackKey(world);
   // A count of rows that is not so keeps its version out of the mirror, as damaged content does; the next one is true.
   for (const datasetId of world.members) {
     const { rowCount, content } = world.current(datasetId);

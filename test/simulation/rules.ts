@@ -101,15 +101,21 @@ export async function differencesFromSomeVersions(world: World): Promise<readonl
   const { feed, published, stage } = world;
   const differences = await world.installation.readMirror(
     async ({ subscriptionIds, seen, differencesFrom }) => {
-      const datasets = Object.entries(seen).flatMap(
-        ([datasetId, { version: number, digest }]): readonly PublishedDataset[] => {
-          const known = (published.get(datasetId) ?? []).filter(({ version }) => version === number);
-          // A number may stand for several contents.
-          const version = known.find((each) => stage.digestOf(each) === digest) ?? known.at(-1);
+      // A number may stand for several contents, and one content may have been published twice under a number.
+      const candidates = Object.entries(seen).map(([datasetId, { version: number, digest }]) => {
+        const known = (published.get(datasetId) ?? []).filter(({ version }) => version === number);
+        const same = known.filter((each) => stage.digestOf(each) === digest);
+        return { datasetId, versions: same.length === 0 ? known : same };
+      });
+      const differencesAt = (index: 0 | -1): Promise<readonly string[]> => {
+        const datasets = candidates.flatMap(({ datasetId, versions }): readonly PublishedDataset[] => {
+          const version = versions.at(index);
           return version === undefined ? [] : [{ datasetId, version }];
-        },
-      );
-      return await differencesFrom({ ...everythingPublished(feed), subscriptionIds, datasets });
+        });
+        return differencesFrom({ ...everythingPublished(feed), subscriptionIds, datasets });
+      };
+      const fromTheNewest = await differencesAt(-1);
+      return fromTheNewest.length === 0 ? [] : await differencesAt(0);
     },
   );
   return differences ?? [];

@@ -180,6 +180,7 @@ export class World {
   show(): void {
     if (this.hidden !== null) this.#unlisted.delete(this.hidden);
     this.hidden = null;
+    this.noteLeavers();
   }
 
   /** One that neither store has seen may be gone without being missed. */
@@ -254,7 +255,13 @@ export class World {
 }
 
 function generate(seed: number, { counties, rowsPerDataset, kinds }: Settings): readonly GeneratedDataset[] {
-  const sources = generateDatasets({ seed, counties: Math.max(...counties) + 1, rowsPerDataset, kinds });
+  const sources = generateDatasets({
+    seed,
+    counties: Math.max(...counties) + 1,
+    rowsPerDataset,
+    kinds,
+    keepsRows: true,
+  });
   const places = [...new Set(sources.map(({ placeId }) => placeId))];
   const chosen = counties.map((county) => places[county]);
   return sources.filter(({ placeId }) => chosen.includes(placeId));

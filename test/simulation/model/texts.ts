@@ -53,10 +53,15 @@ export function digestOfTable(names: readonly string[], rows: Rows): string {
     .digest('hex');
 }
 
+/** Geometries are long, and most rows stay as they are. */
+const textsOfObjects = new WeakMap<object, string>();
+
 function textOfCell(cell: Cell): string | null {
   if (cell === null) return null;
   if (typeof cell === 'string') return cell;
   if (typeof cell === 'number') return String(cell === 0 ? 0 : cell);
   if (typeof cell !== 'object') return String(cell);
-  return JSON.stringify('json' in cell ? (cell as Json).json : cell);
+  const text = textsOfObjects.get(cell) ?? JSON.stringify('json' in cell ? (cell as Json).json : cell);
+  textsOfObjects.set(cell, text);
+  return text;
 }

@@ -1,7 +1,9 @@
 /** Every kind of step that a history can take. */
 
 import type { Step } from '../step.ts';
+import { contentSteps } from './content.ts';
 import { eventSteps } from './events.ts';
+import { machineSteps } from './machine.ts';
 import { memberSteps } from './members.ts';
 import { publishSteps } from './publish.ts';
 import { refusalSteps } from './refusals.ts';
@@ -16,5 +18,7 @@ export const steps: readonly Step[] = [
   ...memberSteps,
   ...refusalSteps,
   ...serviceSteps,
+  ...contentSteps,
   ...storeSteps,
+  ...machineSteps,
 ];

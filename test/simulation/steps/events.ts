@@ -47,6 +47,16 @@ export const eventSteps: readonly Step[] = [
     ...events.map((event) => ({ ...Object(event), type: 'dataset.praised' })),
   ]),
   {
+    name: 'events: equal numbers in both logs',
+    isFault: true,
+    weight: 3,
+    applies: ({ feed }) => {
+      const subscriptions = [...feed.store.subscriptions.values()];
+      return subscriptions.length === 2 && subscriptions.every(({ members }) => members.size > 0);
+    },
+    act: sameNumbers,
+  },
+  {
     name: 'events: the position expires',
     isFault: true,
     weight: 3,
@@ -93,6 +103,24 @@ export const eventSteps: readonly Step[] = [
     },
   },
 ];
+
+/** The next event of both logs has the same number, and they are different ones. */
+function sameNumbers(world: World): string {
+  const { feed, random } = world;
+  const subscriptions = [...feed.store.subscriptions.values()];
+  const highest = Math.max(...subscriptions.map(({ log }) => log.lastNumber ?? 0));
+  const told = subscriptions.map((subscription, index) => {
+    const { subscriptionId, log, members } = subscription;
+    log.skipNumbers(highest - (log.lastNumber ?? highest));
+    const datasetId = random.pick([...members]);
+    const { version, schemaVersion, previousVersion } = world.current(datasetId);
+    const facts = { datasetId, version, schemaVersion, previousVersion };
+    const type = index === 0 ? 'dataset.resync_required' : 'dataset.updated';
+    feed.store.announce([subscription], type, facts, feed.clock.now());
+    return `${subscriptionId}: evt_${log.lastNumber} ${type} ${datasetId}`;
+  });
+  return told.join(', ');
+}
 
 function change(name: string, how: ChangePage): Step {
   return {

@@ -1,6 +1,7 @@
 /** What the service refuses until a person has acted, and what that person does. */
 
 import type { RefusalTarget } from '../../../fixtures/feed/access.ts';
+import { SCOPES } from '../../../fixtures/feed/keys.ts';
 import { resumeAll } from '../person.ts';
 import { always, type Step } from '../step.ts';
 import type { World } from '../world.ts';
@@ -46,12 +47,22 @@ export const refusalSteps: readonly Step[] = [
     },
   },
   {
+    name: 'refusal: of changes alone',
+    isFault: true,
+    weight: 1,
+    applies: always,
+    act: ({ feed }) => {
+      feed.keys.get(feed.apiKey).scopes = ['feeds'];
+      return 'the key lacks their scope';
+    },
+  },
+  {
     name: 'refusal: over, and a person resumes',
     weight: 14,
     applies: ({ feed }) => feed.access.refused().length > 0 || feed.keys.get(feed.apiKey).revoked,
     act: async (world) => {
       const { feed, random } = world;
-      feed.keys.get(feed.apiKey).revoked = false;
+      giveBackKey(world);
       const refused = feed.access.refused();
       const lifted = refused.length === 0 ? [] : [random.pick(refused).target];
       for (const target of lifted) feed.access.lift(target);
@@ -65,6 +76,13 @@ export const refusalSteps: readonly Step[] = [
     act: resumeAll,
   },
 ];
+
+/** It is good again, for everything. */
+export function giveBackKey({ feed }: World): void {
+  const key = feed.keys.get(feed.apiKey);
+  key.revoked = false;
+  key.scopes = SCOPES;
+}
 
 function refuse({ feed, random }: World, target: RefusalTarget): string {
   const code = random.pick(CODES);

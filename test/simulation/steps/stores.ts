@@ -42,6 +42,19 @@ export const storeSteps: readonly Step[] = [
       return `${published}${await die(world, { kind: 'request', operation, nth: world.random.integer(1, 2) })}`;
     },
   },
+  ...(['before', 'after'] as const).map(
+    (moment): Step => ({
+      name: `process: killed ${moment} a commit`,
+      isFault: true,
+      onlyOn: 'model',
+      weight: 1.5,
+      applies: always,
+      act: async (world) => {
+        const published = publishSome(world);
+        return `${published}${await die(world, { kind: 'commit', moment, nth: world.random.integer(1, 2) })}`;
+      },
+    }),
+  ),
   {
     name: 'process: killed at a durable effect',
     isFault: true,

@@ -1,0 +1,54 @@
+/** Snapshots on their way: links that have expired, files that are damaged, content that changes while it downloads. */
+
+import type { PlainAct } from '../../../fixtures/feed/faults.ts';
+import { catchUp } from '../catch-up.ts';
+import { hasMembers } from '../happenings.ts';
+import type { Step } from '../step.ts';
+import type { World } from '../world.ts';
+
+const EXPIRED: PlainAct = { kind: 'respond', status: 403 };
+const DAMAGED: PlainAct = { kind: 'flipBit', atByte: 20 };
+/** Fewer than the program tries, so that it gets over them. */
+const FEW = 2;
+/** More than it tries. */
+const MANY = 8;
+
+export const contentSteps: readonly Step[] = [
+  download('content: its links have expired, for a moment', (world) => files(world, EXPIRED, FEW)),
+  download('content: its links have expired, for long', (world) => files(world, EXPIRED, MANY)),
+  download('content: damaged, for a moment', (world) => files(world, DAMAGED, FEW)),
+  download('content: damaged, until there is a newer version', (world, datasetId) => {
+    world.damaged.add(datasetId);
+    files(world, DAMAGED, MANY, datasetId);
+  }),
+  download('content: it changes while it downloads', (world, datasetId) => {
+    const match = { operation: 'file', datasetId } as const;
+    const until = async (): Promise<void> => {
+      world.told.push(`  while it downloads: ${world.publish(datasetId)}`);
+    };
+    world.feed.faults.add({ match, act: { kind: 'wait', until } });
+    world.feed.faults.add({ match, act: EXPIRED });
+  }),
+];
+
+/** There is a snapshot to be loaded, something is wrong with it, and a catch-up meets that. */
+function download(name: string, goWrong: (world: World, datasetId: string) => void): Step {
+  return {
+    name,
+    isFault: true,
+    weight: 2,
+    applies: (world) => hasMembers(world) && !world.isFrozen,
+    act: async (world) => {
+      const datasetId = world.anyMember();
+      const anew = world.resync(datasetId, world.contentOfNext(datasetId, 'most'));
+      goWrong(world, datasetId);
+      await catchUp(world);
+      return anew;
+    },
+  };
+}
+
+function files(world: World, act: PlainAct, times: number, datasetId?: string): void {
+  const about = datasetId === undefined ? {} : { datasetId };
+  world.feed.faults.add({ match: { operation: 'file', times, ...about }, act });
+}

@@ -1,0 +1,36 @@
+/** Trouble of the machine: a reader that holds the mirror, and disks that are full. Only on the model stage. */
+
+import { catchUp } from '../catch-up.ts';
+import { hasMembers } from '../happenings.ts';
+import { DISK_USES, type Machine } from '../stage.ts';
+import type { Step } from '../step.ts';
+
+const MOST_TIMES = 3;
+
+export const machineSteps: readonly Step[] = [
+  trouble('machine: a reader holds the mirror', (machine, times) => machine.holdMirror(times)),
+  ...DISK_USES.map((use) =>
+    trouble(`machine: the disk is full, ${use}`, (machine, times) => machine.fillDisk(use, times)),
+  ),
+];
+
+/** There is something to do, and one catch-up meets the trouble. */
+function trouble(name: string, begin: (machine: Machine, times: number) => void): Step {
+  return {
+    name,
+    isFault: true,
+    onlyOn: 'model',
+    weight: 1.5,
+    applies: hasMembers,
+    act: async (world) => {
+      const published = world.publish(world.anyMember());
+      // The trouble is met at work, not while the stores are opened.
+      await world.installation.parts();
+      const times = world.random.integer(1, MOST_TIMES);
+      if (world.stage.machine !== null) begin(world.stage.machine, times);
+      await catchUp(world);
+      world.stage.machine?.recover();
+      return `${times} times; ${published}`;
+    },
+  };
+}

@@ -86,6 +86,8 @@ it('WKT and WKB in hexadecimal digits', async () => {
     '"POINT (5 1)"',
     '"  point z ( 1\\n2 -3.5e-7 ) "',
     '"MULTIPOINT((1 2),(3 4))"',
+    '"MULTIPOINT ((1 2))"',
+    '"GEOMETRYCOLLECTION Z (MULTIPOINT Z ((1 2 3)), POINT Z (1 2 3))"',
     '"GEOMETRYCOLLECTION (POINT (1 2), POLYGON EMPTY)"',
     '"0101000000000000000000F03F0000000000000040"',
     '"00000000013ff00000000000004000000000000000"',
@@ -95,6 +97,8 @@ it('WKT and WKB in hexadecimal digits', async () => {
     'POINT (5 1)',
     'POINT Z (1 2 -3.5e-07)',
     'MULTIPOINT (1 2, 3 4)',
+    'MULTIPOINT (1 2)',
+    'GEOMETRYCOLLECTION Z (MULTIPOINT Z (1 2 3), POINT Z (1 2 3))',
     'GEOMETRYCOLLECTION (POINT (1 2), POLYGON EMPTY)',
     'POINT (1 2)',
     'POINT (1 2)',
@@ -177,6 +181,32 @@ describe('F42 WKB in hexadecimal digits', () => {
           `system than the table: that is in ${crs ?? 'an unknown one'}.`,
       );
     }
+  });
+
+  it.each([
+    ['a second geometry behind it', `${point(1, 2, 'little')}${point(1, 2, 'big')}`],
+    ['a second geometry behind one that is empty', '010700000000000000010200000000000000'],
+    ['a part of another type', '010400000001000000010200000000000000'],
+    ['a part with other dimensions', `010700000001000000${point(1_001, 3, 'big')}`],
+    ['a type with bits that mean nothing', point(0x1_0001, 2, 'little')],
+    ['a type with bits that mean nothing inside', `010700000001000000${point(0x1_0001, 2, 'little')}`],
+    [
+      'more parts inside one another than can be shown',
+      `${'010700000001000000'.repeat(16)}${point(1, 2, 'little')}`,
+    ],
+  ])('with %s is refused, though DuckDB takes it', async (_, digits) => {
+    const changes = [[rowOf(1, 'null')], [rowOf(2, `"${point(1, 2, 'big')}"`), rowOf(3, `"${digits}"`)]];
+    const error = await folder.refusal({ columns }, { changes });
+    expect(error).toBeInstanceOf(BadChangesError);
+    expect(error.message).toContain(
+      `Version 2 of parcels, page 2, row 2: the column "g" holds ${`"${digits}"`.slice(0, 200)}, which is no geometry`,
+    );
+  });
+
+  it('with as many parts inside one another as can be shown is kept', async () => {
+    const digits = `${'010700000001000000'.repeat(15)}${point(1, 2, 'little')}`.toUpperCase();
+    expect(await decoded([`"${digits}"`])).toEqual([digits]);
+    expect(await asText([`"${digits}"`])).toEqual([expect.stringContaining('POINT (1 2)')]);
   });
 
   it('of which a part carries a coordinate system is refused', async () => {

@@ -9,6 +9,7 @@ import { DuckDbError } from '../diagnosis.ts';
 import type { Engine } from '../engine.ts';
 import { numberAt, textAt } from '../rows.ts';
 import { changesColumns } from './columns.ts';
+import type { Forms } from './geometry.ts';
 import { countPresent, findRepeatedKey, refuseRepeatedKey, writeFolded } from './keys.ts';
 import { findNames, refuseNames } from './names.ts';
 import type { NetChange } from './net.ts';
@@ -21,9 +22,10 @@ import {
   locate,
   proveCounts,
 } from './proof.ts';
-import { refusal, roundedNumber } from './refusals.ts';
+import { oddGeometry, refusal, roundedNumber } from './refusals.ts';
 import { findRounded, findRoundedPages } from './rounded.ts';
 import { type Decoding, writeDecoded } from './sql.ts';
+import { findOddGeometry } from './wkb.ts';
 
 /**
  * Folds the changes of all versions of the unit to the net change per key, in a file beside the first page.
@@ -46,8 +48,9 @@ export async function foldChanges(engine: Engine, unit: ChangesUnit): Promise<Ne
 async function fold(engine: Engine, unit: ChangesUnit, decoding: Decoding): Promise<NetChange> {
   const { pages, columns } = decoding;
   const decoded = besidePages(pages, 'decoded.parquet');
-  await durable('destination.decode-changes', () => decode(engine, decoding, decoded));
+  const forms = await durable('destination.decode-changes', () => decode(engine, decoding, decoded));
   refuseNames(unit, decoding, await engine.rows(findNames(decoded, columns)));
+  if (forms === 'every') await refuseOddGeometries(unit, decoding);
   const operations = await engine.rows(countOperations(decoded, columns));
   const counts = listedCounts(unit, operations);
   proveCounts(unit, counts);
@@ -68,13 +71,22 @@ async function fold(engine: Engine, unit: ChangesUnit, decoding: Decoding): Prom
 }
 
 /** Most geometries are written in one way, so that is tried first. */
-async function decode(engine: Engine, decoding: Decoding, path: string): Promise<void> {
+async function decode(engine: Engine, decoding: Decoding, path: string): Promise<Forms> {
   try {
     await engine.run(writeDecoded(decoding, 'usual', path));
+    return 'usual';
   } catch (error) {
     const hasGeometry = decoding.columns.columns.some(({ type }) => type === 'geometry');
     if (!hasGeometry || !(error instanceof DuckDbError) || error.trouble !== 'statement') throw error;
     await engine.run(writeDecoded(decoding, 'every', path));
+    return 'every';
+  }
+}
+
+async function refuseOddGeometries(unit: ChangesUnit, { pages, columns }: Decoding): Promise<void> {
+  for (const page of pages.all) {
+    const found = await findOddGeometry(page, columns);
+    if (found !== null) throw oddGeometry(unit, page, found);
   }
 }
 

@@ -193,8 +193,10 @@ function isWhollyRead(given: string): string {
   return `NOT regexp_matches(${given}, '(?i)nan|inf') AND ${outline(given)} = ${read}`;
 }
 
-/** Without white space, with `#` for each number, and without the parentheses around the single points of a MULTIPOINT. */
+/** Without white space, with `#` for each number, and without the parentheses around the points of a MULTIPOINT, of one too. */
 function outline(value: string): string {
   const numbers = `regexp_replace(upper(${value}), '[-+]?[0-9.]+(?:E[-+]?[0-9]+)?', '#', 'g')`;
-  return `regexp_replace(regexp_replace(${numbers}, '\\s+', '', 'g'), '\\((#+)\\)', '\\1', 'g')`;
+  const bare = `regexp_replace(${numbers}, '\\s+', '', 'g')`;
+  const ofOne = `regexp_replace(${bare}, '\\(\\((#+)\\)\\)', '(\\1)', 'g')`;
+  return `regexp_replace(${ofOne}, '\\((#+)\\)', '\\1', 'g')`;
 }

@@ -22,6 +22,7 @@ import type { RoundedNumber } from './rounded.ts';
 import { type Decoding, findRefused } from './sql.ts';
 import { whyUnreadable } from './text.ts';
 import { TYPE_WORDS } from './values.ts';
+import type { OddGeometry } from './wkb.ts';
 
 /** What the content of pages can do to DuckDB. */
 const BY_CONTENT: ReadonlySet<Trouble> = new Set<Trouble>(['statement', 'unreadable', 'gave-up']);
@@ -106,6 +107,16 @@ function whyRefused(why: string, shown: string, column: PlannedColumn | undefine
     default:
       return `the column ${name} holds ${shown}, which is no ${TYPE_WORDS[column?.type ?? 'json']}`;
   }
+}
+
+export function oddGeometry(
+  unit: ChangesUnit,
+  page: Page,
+  { line, column, written }: OddGeometry,
+): BadChangesError {
+  const shown = written.slice(0, MAX_SHOWN_VALUE);
+  const why = `the column ${JSON.stringify(column)} holds ${shown}, which is no ${TYPE_WORDS.geometry}`;
+  return bad(unit, page, line, why);
 }
 
 async function refusedPage(unit: ChangesUnit, pages: readonly Page[]): Promise<BadChangesError | null> {

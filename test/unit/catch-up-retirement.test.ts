@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
 import { exitCodeOfResult } from '../../src/cli/summary.ts';
-import { ServiceUnavailableError } from '../../src/model/errors.ts';
+import { BusyError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import {
   calm,
   kinds,
@@ -215,6 +215,18 @@ describe('F35 a subscription that is gone', () => {
     });
     expect(world.checkpoint.forgotten()).toEqual([]);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
+  });
+
+  it('W28 stays given up until the destination names it no more, however often that is tried', async () => {
+    const world = await twoSubscriptions();
+    world.service.subscriptions.pop();
+    world.checkpoint.forget('sub_2');
+    throwAt(world, /^enroll/, new BusyError('The mirror is held by a reader.'));
+    await world.catchUp();
+    expect(world.checkpoint.forgotten()).toEqual(['sub_2']);
+    calm(world);
+    expect(await world.catchUp()).toMatchObject({ holds: [], troubles: [] });
+    expect(world.checkpoint.forgotten()).toEqual([]);
   });
 
   it('that is refused holds its datasets, but not one that another subscription has too', async () => {

@@ -97,12 +97,12 @@ export const MIRROR: Area = {
       tests: ['unit/duckdb-window.test.ts'],
     },
     {
-      name: 'a table that a person made is replaced',
+      name: 'a table of a person in the place of a dataset’s is not told as that',
       file: 'src/destination/duckdb/current-table.ts',
       text: "if (kind === 'table' && (live !== null || isKept)) return;",
       instead: "if (kind === 'table') return;",
       breaks: ['P4'],
-      tests: ['unit/duckdb-load.test.ts', 'unit/duckdb-retire.test.ts'],
+      tests: ['contract/taken-name.test.ts'],
     },
     {
       name: 'a table that changed is retired as it was planned',

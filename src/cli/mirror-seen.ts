@@ -7,7 +7,12 @@ import { BusyError, ConfigurationError, StorageError } from '../model/errors.ts'
 import type { Context } from './context.ts';
 
 /** What the mirror has; null where there is none; 'busy' where somebody keeps its file; an error where it is unusable. */
-export type MirrorSeen = Held | null | 'busy' | Error;
+export type MirrorSeen = MirrorHeld | null | 'busy' | Error;
+
+export interface MirrorHeld extends Held {
+  /** Bytes of its file that hold nothing; null where nobody has looked. */
+  readonly freeBytes: number | null;
+}
 
 /** A person who asks how things are does not want to wait for the mirror as long as a write does. */
 const MAX_WAIT_MS = 5_000;
@@ -22,7 +27,7 @@ export async function seeMirror(
     const reader = await openReader({ path, waitMs, ...configuration.duckdb, clock, random, signal });
     if (reader === null) return null;
     try {
-      return await reader.held();
+      return { ...(await reader.held()), freeBytes: await reader.freeBytes() };
     } finally {
       await reader.close();
     }

@@ -5,6 +5,7 @@ import type { Configuration, LocalConfiguration } from '../configuration/configu
 import { settingsHelp } from '../configuration/help.ts';
 import { type LoadInput, loadConfiguration, loadLocalConfiguration } from '../configuration/load.ts';
 import { UsageError } from '../model/errors.ts';
+import { compact } from './compact/compact.ts';
 import type { Context } from './context.ts';
 import { doctor } from './doctor/doctor.ts';
 import { dryRun } from './dry-run/dry-run.ts';
@@ -171,6 +172,15 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
     )
     .action(async (sql: string, options: { format: QueryFormat }) =>
       finish(await query(sql, configured(), context, options)),
+    );
+  program
+    .command('compact')
+    .description(
+      'write the mirror into a new, smaller file, which takes its place; not beside a running instance',
+    )
+    .option('--json', 'as JSON, for programs')
+    .action(async ({ json = false }: { json?: boolean }) =>
+      finish(await compact(configured(), context, { json })),
     );
   program
     .command('settings')

@@ -56,8 +56,9 @@ export async function serveStatus(served: ServedParts): Promise<StatusServer | n
  */
 function statusNow({ configuration, context, daemon, parts }: ServedParts) {
   const { pid, host } = context.identity;
+  const held = daemon.held();
   return statusSeen(configuration, {
-    mirror: daemon.held() ?? 'busy',
+    mirror: held === null ? 'busy' : { ...held, freeBytes: null },
     checkpoint: parts.checkpoint,
     runningInstance: { pid, host, command: 'run' },
   });

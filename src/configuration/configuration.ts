@@ -16,6 +16,8 @@ export interface LocalConfiguration {
   readonly checkpoint: { readonly path: string };
   /** How long a write waits for a reader of the mirror. */
   readonly lock: { readonly waitMs: number };
+  /** Bytes kept free on the disk. */
+  readonly disk: { readonly reserveBytes: number };
   readonly duckdb: { readonly memoryLimitBytes: number; readonly threads: number };
   readonly hooks: {
     /** The program and its words, run after commits; null: none. */
@@ -59,8 +61,6 @@ export interface ServiceConfiguration {
     readonly maxRetryAfterMs: number;
   };
   readonly retry: { readonly maxAttempts: number; readonly baseDelayMs: number; readonly maxDelayMs: number };
-  /** Bytes kept free on the disk. */
-  readonly disk: { readonly reserveBytes: number };
   /** Where `run` tells how it is; null: nowhere. */
   readonly status: { readonly listen: ListenAddress | null };
 }

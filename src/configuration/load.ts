@@ -117,6 +117,7 @@ export function localPart(resolution: Resolution): LocalConfiguration {
     destination: { path: resolvedValue(resolution, 'destination.path'), publish: publishOf(resolution) },
     checkpoint: { path: resolvedValue(resolution, 'checkpoint.path') },
     lock: { waitMs: resolvedValue(resolution, 'lock.wait') },
+    disk: { reserveBytes: resolvedValue(resolution, 'disk.reserve') },
     duckdb: {
       memoryLimitBytes: resolvedValue(resolution, 'duckdb.memoryLimit'),
       threads: resolvedValue(resolution, 'duckdb.threads'),
@@ -162,7 +163,6 @@ export function servicePart(resolution: Resolution, apiKey: Secret): ServiceConf
       baseDelayMs: resolvedValue(resolution, 'retry.baseDelay'),
       maxDelayMs: resolvedValue(resolution, 'retry.maxDelay'),
     },
-    disk: { reserveBytes: resolvedValue(resolution, 'disk.reserve') },
     status: { listen: resolvedValue(resolution, 'status.listen') },
   };
 }

@@ -75,6 +75,11 @@ export const localSettings = {
     default: written('60s'),
     description: 'How long a write waits while a reader holds the mirror.',
   },
+  'disk.reserve': {
+    kind: size({ min: '0MB', max: '1000TB' }),
+    default: written('1GB'),
+    description: 'The space that is kept free on the disk.',
+  },
   'duckdb.memoryLimit': {
     kind: size({ min: inMegabytes(LEAST_MEMORY_LIMIT_BYTES), max: '1000TB' }),
     default: derived('half of what the container or machine has', ({ machine }) => halfOfMemory(machine)),

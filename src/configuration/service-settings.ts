@@ -108,11 +108,6 @@ export const serviceSettings = {
     default: written('30s'),
     description: 'The longest wait between two attempts.',
   },
-  'disk.reserve': {
-    kind: size({ min: '0MB', max: '1000TB' }),
-    default: written('1GB'),
-    description: 'The space that is kept free on the disk.',
-  },
   'status.listen': {
     kind: listenAddress,
     default: written('127.0.0.1:9464'),

@@ -4,6 +4,7 @@
  */
 
 import {
+  chown,
   copyFile,
   type FileHandle,
   constants as flags,
@@ -21,6 +22,12 @@ import { systemCode } from './system-code.ts';
 
 const DIRECTORY_MODE = 0o700;
 const FILE_MODE = 0o600;
+
+/** The numbers by which the system knows a user and a group. */
+export interface FileOwner {
+  readonly uid: number;
+  readonly gid: number;
+}
 
 /** Makes the folder and those above it, where they are missing. */
 export function makeDirectory(name: string, path: string): Promise<void> {
@@ -93,6 +100,14 @@ export function settleFile(name: string, path: string, mode = FILE_MODE): Promis
     } finally {
       await file.close();
     }
+  });
+}
+
+/** Gives a file to a user and a group, where it is not theirs. @throws the system's EPERM where this process may not. */
+export function giveFile(name: string, path: string, owner: FileOwner): Promise<void> {
+  return durable(name, async () => {
+    const found = await stat(path);
+    if (found.uid !== owner.uid || found.gid !== owner.gid) await chown(path, owner.uid, owner.gid);
   });
 }
 

@@ -14,6 +14,7 @@ const SECTIONS = {
   verify: 'verify --json',
   'dry-run': 'once --dry-run --json',
   doctor: 'doctor --json',
+  compact: 'compact --json',
   hook: 'hooks.afterCommit',
   log: 'The log',
 } as const;

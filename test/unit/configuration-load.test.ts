@@ -202,6 +202,7 @@ describe('the local part', () => {
       dataDirectory: '/home/ann/data',
       destination: { path: '/home/ann/data/mirror.duckdb', publish: null },
       checkpoint: { path: '/home/ann/data/checkpoint.sqlite' },
+      disk: { reserveBytes: 1e9 },
       lock: { waitMs: 60_000 },
       duckdb: { memoryLimitBytes: 8e9, threads: 4 },
       hooks: { afterCommit: null, timeoutMs: 300_000 },

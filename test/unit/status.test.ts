@@ -16,7 +16,7 @@ import { failure, hold, id, NOW, refusal, table, want } from '../support/sync-va
 const EARLIER = new Date('2026-02-28T12:00:00.000Z');
 
 function mirrorOf(...tables: readonly HeldDataset[]): MirrorSeen {
-  return { datasets: new Map(tables.map((held) => [held.datasetId, held])), service: null };
+  return { datasets: new Map(tables.map((held) => [held.datasetId, held])), service: null, freeBytes: 0 };
 }
 
 function held(datasetId: string, changed: Partial<HeldDataset> = {}): HeldDataset {
@@ -43,6 +43,7 @@ function view(mirror: MirrorSeen, checkpoint: CheckpointContent | null) {
     mirrorPath: '/data/mirror.duckdb',
     runningInstance: null,
     mirror,
+    mirrorBytes: 12_600_000,
     readers: { copy: null, hook: null },
     checkpoint,
     isChosen: (datasetId) => datasetId !== 'left-out',
@@ -200,7 +201,7 @@ it('the text of all that can be in the way', () => {
   ).toBe(
     [
       'Data directory /data. No instance is running.',
-      'The mirror is /data/mirror.duckdb.',
+      'The mirror is /data/mirror.duckdb (12.6 MB).',
       '',
       'subscription  name     last event  read                              state',
       '─'.repeat(128),

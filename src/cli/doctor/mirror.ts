@@ -6,6 +6,7 @@ import { openReader } from '../../destination/duckdb/reader.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { BusyError } from '../../model/errors.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
+import { isWorthCompacting, type MirrorSize, mirrorBytes } from '../mirror-size.ts';
 import { tellMomentFrom } from '../moments.ts';
 import type { Check, Checked, Learned, Patient } from './check.ts';
 import { counted } from './counted.ts';
@@ -24,11 +25,12 @@ async function checkMirror(patient: Patient, learned: Learned, signal: AbortSign
   if (path === null) return { findings: [skipped('file', 'destination.path is not known.')] };
   const aside = setAsideFindings('mirror', await besides(path, '.corrupt-'));
   try {
-    const held = await readMirror(path, patient, signal);
-    if (held === null)
+    const seen = await readMirror(path, patient, signal);
+    if (seen === null)
       return { findings: [ok('file', `none yet at ${path}: feed-sync once makes it`), ...aside] };
-    const bytes = await bytesOf(path);
-    const findings = judgeMirror(path, bytes, held, patient.inspection.known('service.baseUrl'));
+    const { held, freeBytes } = seen;
+    const size = { bytes: mirrorBytes(path), freeBytes };
+    const findings = judgeMirror(path, size, held, patient.inspection.known('service.baseUrl'));
     const copy = await copyFindings(patient);
     return { findings: [...findings, ...copy, ...aside], learned: { mirror: held } };
   } catch (error) {
@@ -40,7 +42,7 @@ async function readMirror(
   path: string,
   { inspection, context }: Patient,
   signal: AbortSignal,
-): Promise<Held | null> {
+): Promise<{ readonly held: Held; readonly freeBytes: number } | null> {
   const { clock, random } = context;
   const memoryLimitBytes = inspection.known('duckdb.memoryLimit') ?? 0;
   const threads = inspection.known('duckdb.threads') ?? 1;
@@ -49,7 +51,7 @@ async function readMirror(
   const reader = await openReader(options);
   if (reader === null) return null;
   try {
-    return await reader.held();
+    return { held: await reader.held(), freeBytes: await reader.freeBytes() };
   } finally {
     await reader.close();
   }
@@ -69,15 +71,10 @@ async function copyFindings({ inspection, context }: Patient): Promise<readonly 
   return [ok('published copy', `${path} (${formatBytes(copy.bytes)}), published at ${at}`)];
 }
 
-async function bytesOf(path: string): Promise<number> {
-  const files = await Promise.all([path, `${path}.wal`].map(seeFile));
-  return files.reduce((sum, file) => sum + (file?.bytes ?? 0), 0);
-}
-
 /** What is to be said of a mirror that can be read. Pure. */
 export function judgeMirror(
   path: string,
-  bytes: number,
+  size: MirrorSize,
   { service, datasets }: Held,
   baseUrl: string | null,
 ): readonly Finding[] {
@@ -85,7 +82,8 @@ export function judgeMirror(
   const origin = baseUrl === null ? null : new URL(baseUrl).origin;
   const isForeign = service !== null && origin !== null && service.origin !== origin;
   return [
-    ok('file', `${path} (${formatBytes(bytes)}, format ${FORMAT_VERSION}), readable`),
+    ok('file', `${path} (${formatBytes(size.bytes)}, format ${FORMAT_VERSION}), readable`),
+    ...spaceFindings(size),
     ok('content', `${counted(datasets.size, 'table')}, ${counted(rows, 'row')}`),
     ...(isForeign
       ? [
@@ -98,6 +96,12 @@ export function judgeMirror(
         ]
       : []),
   ];
+}
+
+function spaceFindings(size: MirrorSize): readonly Finding[] {
+  if (!isWorthCompacting(size)) return [];
+  const found = `${formatBytes(size.freeBytes ?? 0)} of the file hold nothing.`;
+  return [warning('space', found, 'To give them back, while no instance is running: feed-sync compact')];
 }
 
 /** That the running instance commits is no trouble; that somebody else keeps the file is. */

@@ -26,6 +26,12 @@ export interface MirrorStatus {
   readonly state: 'present' | 'absent' | 'busy' | 'unusable';
   /** Why it is unusable; null where it is not. */
   readonly trouble: string | null;
+  /** Of the file and its log; 0 where there is none, or it cannot be looked at. */
+  readonly bytes: number;
+  /** Those of the file that hold nothing; null where that is not known. */
+  readonly freeBytes: number | null;
+  /** So much of it holds nothing that `feed-sync compact` is worth it. */
+  readonly isWorthCompacting: boolean;
 }
 
 export interface PublishedCopyStatus {

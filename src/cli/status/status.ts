@@ -10,6 +10,7 @@ import type { Context } from '../context.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf } from '../exit-codes.ts';
 import { jsonText } from '../json.ts';
 import { type MirrorSeen, seeMirror } from '../mirror-seen.ts';
+import { mirrorBytes } from '../mirror-size.ts';
 import { write } from '../terminal.ts';
 import type { CheckpointContent } from './checkpoint-content.ts';
 import type { Status } from './shape.ts';
@@ -63,6 +64,7 @@ export function statusSeen(
     mirrorPath: destination.path,
     runningInstance,
     mirror,
+    mirrorBytes: mirrorBytes(destination.path),
     readers: {
       copy: destination.publish && {
         path: destination.publish.path,

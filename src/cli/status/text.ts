@@ -1,11 +1,11 @@
 /** `status` for people. Pure. */
 
 import { printable } from '../../lib/printable.ts';
-import { formatCount } from '../../lib/units.ts';
+import { formatBytes, formatCount } from '../../lib/units.ts';
 import { tellMomentFrom } from '../moments.ts';
 import { listed, tellHold, tellRetryOfContent } from '../person.ts';
 import { readersText } from './readers.ts';
-import type { DatasetStatus, Status } from './shape.ts';
+import type { DatasetStatus, MirrorStatus, Status } from './shape.ts';
 import { datasetTable, leftOutLine, type ShownTo, standingLine, subscriptionTable } from './tables.ts';
 import { type FailureStatus, holdOf } from './troubles.ts';
 
@@ -32,12 +32,19 @@ function headlines({ dataDirectory, mirror, runningInstance }: Status): string {
       ? 'No instance is running.'
       : `Instance ${runningInstance.pid} on ${printable(runningInstance.host)} is running: ${printable(runningInstance.command)}.`;
   const states = {
-    present: `The mirror is ${mirror.path}.`,
+    present: presentLines(mirror),
     absent: `There is no mirror yet at ${mirror.path}.\n→ Make it with: feed-sync once`,
     busy: `The mirror ${mirror.path} is being written or held by a reader; what it has is not shown.\n→ Try again in a moment.`,
     unusable: `${printable(mirror.trouble ?? '')} What it has is not shown.`,
   };
   return `Data directory ${dataDirectory}. ${instance}\n${states[mirror.state]}`;
+}
+
+function presentLines({ path, bytes, freeBytes, isWorthCompacting }: MirrorStatus): string {
+  const line = `The mirror is ${path} (${formatBytes(bytes)}).`;
+  if (!isWorthCompacting) return line;
+  const won = `${formatBytes(freeBytes ?? 0)} of it hold nothing`;
+  return `${line}\n→ ${won}. To give them back, while no instance is running: feed-sync compact`;
 }
 
 /** What is in the way, once each: a hold of a subscription is not told again with its datasets. */

@@ -2,7 +2,8 @@
 
 import type { Followed, Hold } from '../../checkpoint/checkpoint.ts';
 import { holdStatus } from '../../sync/hold-status.ts';
-import { type MirrorSeen, tablesOf } from '../mirror-seen.ts';
+import { type MirrorHeld, type MirrorSeen, tablesOf } from '../mirror-seen.ts';
+import { isWorthCompacting } from '../mirror-size.ts';
 import { type CheckpointContent, NO_CHECKPOINT } from './checkpoint-content.ts';
 import { datasetsOf } from './datasets.ts';
 import { type ReadersSeen, readersStatus } from './readers.ts';
@@ -14,6 +15,8 @@ export interface StatusInput {
   readonly mirrorPath: string;
   readonly runningInstance: Status['runningInstance'];
   readonly mirror: MirrorSeen;
+  /** Of its file and log; 0 where there is none, or it cannot be looked at. */
+  readonly mirrorBytes: number;
   readonly readers: ReadersSeen;
   readonly checkpoint: CheckpointContent | null;
   /** Whether the configuration lets a dataset be mirrored. */
@@ -21,11 +24,11 @@ export interface StatusInput {
 }
 
 export function statusOf(input: StatusInput): Status {
-  const { dataDirectory, mirrorPath, mirror, runningInstance } = input;
+  const { dataDirectory, mirror, runningInstance } = input;
   const checkpoint = input.checkpoint ?? NO_CHECKPOINT;
   return {
     dataDirectory,
-    mirror: mirrorStatus(mirrorPath, mirror),
+    mirror: mirrorStatus(input),
     ...readersStatus(input.readers),
     runningInstance:
       runningInstance === null
@@ -40,11 +43,26 @@ export function statusOf(input: StatusInput): Status {
   };
 }
 
-function mirrorStatus(path: string, mirror: MirrorSeen): MirrorStatus {
-  if (mirror === null) return { path, state: 'absent', trouble: null };
-  if (mirror === 'busy') return { path, state: 'busy', trouble: null };
-  if (mirror instanceof Error) return { path, state: 'unusable', trouble: mirror.message };
-  return { path, state: 'present', trouble: null };
+function mirrorStatus({ mirrorPath: path, mirror, mirrorBytes: bytes }: StatusInput): MirrorStatus {
+  const freeBytes = isPresent(mirror) ? mirror.freeBytes : null;
+  return {
+    path,
+    state: stateOf(mirror),
+    trouble: mirror instanceof Error ? mirror.message : null,
+    bytes,
+    freeBytes,
+    isWorthCompacting: isWorthCompacting({ bytes, freeBytes }),
+  };
+}
+
+function stateOf(mirror: MirrorSeen): MirrorStatus['state'] {
+  if (mirror === null) return 'absent';
+  if (mirror === 'busy') return 'busy';
+  return mirror instanceof Error ? 'unusable' : 'present';
+}
+
+function isPresent(mirror: MirrorSeen): mirror is MirrorHeld {
+  return stateOf(mirror) === 'present';
 }
 
 function subscriptionStatus(

@@ -15,6 +15,7 @@ import type { Destination, Enrolment, Held, Outcome, Prepared, Unit } from '../d
 import type { HistoryLimits, HistoryPage, Outlet, Publication } from '../outlet.ts';
 import { AttachWindow } from './attach-window.ts';
 import { commitUnits, type UnitResult } from './commit-units.ts';
+import { clearUnfinished } from './compact/unfinished.ts';
 import { Engine } from './engine.ts';
 import { mirrorPath } from './mirror-path.ts';
 import { EMPTY, ensureSchema, isEnrolled, readHeld, writeEnrolment } from './mirror-state.ts';
@@ -52,6 +53,7 @@ export interface MirrorOptions {
 export async function openMirror(options: MirrorOptions): Promise<Destination & Outlet> {
   const dataDirectory = resolve(options.dataDirectory);
   const path = await mirrorPath(options.path);
+  await clearUnfinished(path);
   const engineOptions = {
     threads: options.threads,
     memoryLimitBytes: options.memoryLimitBytes,

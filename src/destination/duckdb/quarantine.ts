@@ -89,7 +89,7 @@ export async function quarantinedFiles(path: string): Promise<readonly string[]>
     .map((name) => join(dirname(path), name));
 }
 
-function notADatabase(path: string): ConfigurationError {
+export function notADatabase(path: string): ConfigurationError {
   return new ConfigurationError(`${path} is no DuckDB database, so it is left as it is.`, {
     hint: 'Set destination.path (FEED_SYNC_DESTINATION_PATH) to a file of its own, or move this one away.',
   });

@@ -10,6 +10,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Random } from '../../lib/random.ts';
 import { StorageError, UsageError } from '../../model/errors.ts';
 import type { Held } from '../destination.ts';
+import { spaceOf } from './compact/content.ts';
 import { type CountedDataset, countDatasets } from './count-tables.ts';
 import { DuckDbError } from './diagnosis.ts';
 import { Engine } from './engine.ts';
@@ -44,6 +45,8 @@ export interface QueryResult {
 export interface MirrorReader {
   /** What the mirror holds. */
   held(): Promise<Held>;
+  /** How many bytes of its file hold nothing: they are used again by what is written, and given back by nobody but `compactMirror`. */
+  freeBytes(): Promise<number>;
   /**
    * What is written of those of the datasets that the mirror holds, and what their tables hold, of one moment. Goes
    * through them in their order until `isEnough` says so between two of them; at least one is counted. After an error
@@ -91,6 +94,10 @@ class Reader implements MirrorReader {
 
   held(): Promise<Held> {
     return this.#reading(readHeld(this.#engine, this.#path));
+  }
+
+  async freeBytes(): Promise<number> {
+    return (await this.#reading(spaceOf(this.#engine, MIRROR))).freeBytes;
   }
 
   count(datasetIds: readonly string[], isEnough: () => boolean): Promise<readonly CountedDataset[]> {

@@ -1,0 +1,23 @@
+/** What `compact` tells people. Pure. */
+
+import type { CopyProgress } from '../../destination/duckdb/compact/copy-content.ts';
+import { printable } from '../../lib/printable.ts';
+import { formatBytes, formatCount } from '../../lib/units.ts';
+import { shortened } from '../live/shortened.ts';
+import type { CompactionView } from './view.ts';
+
+const PHASES: Readonly<Record<CopyProgress['phase'], string>> = { copying: 'Copying', proving: 'Comparing' };
+
+export function tellCompaction({ mirror, bytesBefore, bytesAfter, tables }: CompactionView): string {
+  if (bytesBefore === null || bytesAfter === null) {
+    return `There is no mirror yet at ${mirror}, and nothing to compact.`;
+  }
+  const sizes = `${formatBytes(bytesBefore)} before, ${formatBytes(bytesAfter)} now`;
+  return `The mirror ${mirror} is compacted: ${sizes}. All ${formatCount(tables ?? 0)} tables were compared.`;
+}
+
+/** One line of a screen. */
+export function progressLine({ phase, table, done, tables }: CopyProgress, width: number): string {
+  const of = `${formatCount(done + 1)} of ${formatCount(tables)}`;
+  return shortened(`${PHASES[phase]} table ${of}: ${printable(table)}`, width);
+}

@@ -1,0 +1,95 @@
+/** `feed-sync compact` and what `status` says about it: the command on real files, what it tells and how it ends. */
+
+import { statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import { acquireInstanceLock, instanceLockPath } from '../../src/checkpoint/instance-lock.ts';
+import type { CompactionView } from '../../src/cli/compact/view.ts';
+import { isWorthCompacting } from '../../src/cli/mirror-size.ts';
+import type { Status } from '../../src/cli/status/shape.ts';
+import { commandLine, IDENTITY } from '../support/command-line.ts';
+import { mirrorIn } from '../support/duckdb-mirror.ts';
+import { expectGolden, withPlaceholders } from '../support/golden.ts';
+import { writeMirror } from '../support/mirror-file.ts';
+
+const FEED = { baseUrl: 'http://127.0.0.1:9', apiKey: 'fs_live_a key that nobody looks at' };
+const NOW = new Date('2026-02-28T08:00:00.000Z');
+
+function installation() {
+  // It needs neither the address of the service nor the key.
+  const environment = { FEED_SYNC_BASE_URL: '', FEED_SYNC_API_KEY: '', FEED_SYNC_DISK_RESERVE: '0MB' };
+  const installed = commandLine({ feed: FEED, now: () => NOW, environment });
+  onTestFinished(() => installed.remove());
+  const path = join(installed.dataDirectory, 'mirror.duckdb');
+  const told = (text: string) => withPlaceholders(text, { data: installed.dataDirectory });
+  const view = async <T>(command: string): Promise<T> =>
+    JSON.parse(told((await installed.run(command, '--json')).stdout));
+  return { installed, path, told, view };
+}
+
+/** A mirror of nothing, most of whose file holds nothing. */
+async function emptiedMirror(dataDirectory: string, path: string): Promise<void> {
+  const mirror = await mirrorIn(dataDirectory);
+  await mirror.enroll({
+    origin: 'https://feed.example',
+    subscriptionIds: ['sub_1'],
+    forgottenSubscriptionIds: [],
+    datasetIds: ['parcels'],
+  });
+  await mirror.close();
+  await writeMirror(
+    path,
+    'CREATE TABLE much AS SELECT hash(i) AS h FROM range(1_000_000) r(i)',
+    'CHECKPOINT',
+    'CREATE TABLE behind AS SELECT 1 AS one',
+    'CHECKPOINT',
+    'DROP TABLE much',
+  );
+}
+
+it('tells how large the mirror was and is; and that there is none', async () => {
+  const { installed, path, told, view } = installation();
+  expectGolden('compact/absent', await view('compact'));
+  expect(await installed.run('compact')).toMatchObject({
+    exitCode: 0,
+    stdout: `There is no mirror yet at ${path}, and nothing to compact.\n`,
+  });
+  await emptiedMirror(installed.dataDirectory, path);
+  const { mirror: before } = await view<Status>('status');
+  expect(before).toMatchObject({ bytes: statSync(path).size, isWorthCompacting: false });
+  expect(before.freeBytes).toBeGreaterThan(before.bytes / 2);
+  const compaction = await view<CompactionView>('compact');
+  expect(compaction).toMatchObject({ bytesBefore: before.bytes, bytesAfter: statSync(path).size });
+  expectGolden('compact/compacted', { ...compaction, bytesBefore: 12_600_000, bytesAfter: 4_200_000 });
+  expect((await view<Status>('status')).mirror.freeBytes).toBeLessThan((before.freeBytes ?? 0) / 2);
+  expect(told((await installed.run('compact')).stdout)).toMatch(
+    /^The mirror \{data\}\/mirror\.duckdb is compacted: [\d.]+ KB before, [\d.]+ KB now\. All 8 tables were compared\.\n$/,
+  );
+});
+
+it('does not work beside another instance, nor on what is no mirror: 75 and 78, and the file is as it was', async () => {
+  const { installed, path } = installation();
+  await emptiedMirror(installed.dataDirectory, path);
+  const { ino } = statSync(path);
+  const lock = await acquireInstanceLock({
+    path: instanceLockPath(installed.dataDirectory),
+    uid: null,
+    holder: { ...IDENTITY, startedAt: NOW, command: 'run' },
+  });
+  const busy = await installed.run('compact');
+  expect(busy).toMatchObject({ exitCode: 75, stdout: '' });
+  expect(busy.stderr).toContain(String(IDENTITY.pid));
+  lock.release();
+  expect(statSync(path).ino).toBe(ino);
+  writeFileSync(path, 'id,name\n');
+  expect(await installed.run('compact')).toMatchObject({ exitCode: 78, stdout: '' });
+});
+
+it('is worth it where more than half is free, and 256 MB are won', () => {
+  const worth = (bytes: number, freeBytes: number | null) => isWorthCompacting({ bytes, freeBytes });
+  expect(worth(511_000_000, 256_000_000)).toBe(true);
+  expect(worth(512_000_000, 256_000_000)).toBe(false);
+  expect(worth(500_000_000, 255_999_999)).toBe(false);
+  expect(worth(10_000_000_000, 4_900_000_000)).toBe(false);
+  expect(worth(10_000_000_000, null)).toBe(false);
+});

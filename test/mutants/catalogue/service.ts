@@ -17,7 +17,7 @@ export const SERVICE: Area = {
       text: 'return request.origin === origin ?',
       instead: "return request.origin !== '' ?",
       breaks: ['P6', 'M7', 'F20'],
-      tests: ['contract/feed-answers.test.ts'],
+      tests: ['unit/feed-key.test.ts'],
     },
     {
       name: 'the key is sent to an origin that begins like that of the service',
@@ -25,7 +25,7 @@ export const SERVICE: Area = {
       text: 'return request.origin === origin ?',
       instead: 'return request.origin.startsWith(origin) ?',
       breaks: ['P6', 'M7'],
-      tests: ['contract/feed-answers.test.ts'],
+      tests: ['unit/feed-key.test.ts'],
     },
     {
       name: 'the key is sent to every origin that the configuration allows',
@@ -33,7 +33,7 @@ export const SERVICE: Area = {
       text: 'return request.origin === origin ?',
       instead: "return request.origin === origin || request.operation === 'download a file' ?",
       breaks: ['P6', 'M7'],
-      tests: ['contract/feed-answers.test.ts'],
+      tests: ['unit/feed-key.test.ts'],
     },
     {
       name: 'the signature of a link is logged',

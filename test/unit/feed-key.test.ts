@@ -1,0 +1,54 @@
+/** The key goes to the origin of the base URL and to no other, however like it that is. */
+
+import { MockAgent } from 'undici';
+import { expect, it } from 'vitest';
+import { createHttp } from '../../src/feed/http/http.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { silentLog } from '../../src/lib/log.ts';
+import { Secret } from '../../src/lib/secret.ts';
+
+const ORIGIN = 'https://feed.example';
+const ALLOWED = 'https://files.example';
+
+/** The header that a request to the origin carries. */
+async function authorizationAt(origin: string): Promise<unknown> {
+  const agent = new MockAgent();
+  agent.disableNetConnect();
+  let sent: unknown;
+  agent
+    .get(origin)
+    .intercept({ path: '/' })
+    .reply((request) => {
+      sent = Object(request.headers).authorization ?? null;
+      return { statusCode: 200 };
+    });
+  const http = createHttp({
+    origin: ORIGIN,
+    apiKey: new Secret('key-of-the-workspace'),
+    trustedOrigins: new Set([ORIGIN, ALLOWED]),
+    dispatchers: { trusted: agent, guarded: agent, close: () => agent.close() },
+    timeoutMs: 1_000,
+    clock: systemClock,
+    log: silentLog,
+    onAsked: () => {},
+  });
+  const request = { operation: 'download a file', origin, path: '/', deadlineMs: 1_000 };
+  (await http.send(request, new AbortController().signal)).discard();
+  await agent.close();
+  return sent;
+}
+
+it('M7 goes to the origin of the base URL', async () => {
+  expect(await authorizationAt(ORIGIN)).toBe('Bearer key-of-the-workspace');
+});
+
+it.each([
+  ALLOWED,
+  'http://feed.example',
+  'https://feed.example:8443',
+  'https://feed.example.org',
+  'https://eu.feed.example',
+  'https://feed',
+])('M7 goes not to %s', async (origin) => {
+  expect(await authorizationAt(origin)).toBeNull();
+});

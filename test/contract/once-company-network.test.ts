@@ -28,6 +28,17 @@ describe('a company network', () => {
     expect(await mirrorDifferences(installed.mirrorPath, published)).toEqual([]);
   });
 
+  it('F20 a redirect from https to http is not followed', async () => {
+    const { feed, front, installed } = await behindProxy();
+    const act = { kind: 'redirect', location: 'http://feed.test/elsewhere' } as const;
+    feed.faults.add({ match: { operation: 'file', times: 'always' }, act });
+    const environment = { HTTPS_PROXY: front.proxyUrl, NODE_EXTRA_CA_CERTS: AUTHORITY_PATH };
+    const { exitCode, stdout } = await installed.runWith(environment, 'once');
+    expect(exitCode).toBe(65);
+    expect(stdout).toContain('by a redirect from https to http');
+    expect(new Set(front.tunnels)).toEqual(new Set(['feed.test:443']));
+  });
+
   it('an authority that is not known is refused, with what to do', async () => {
     const { front, installed } = await behindProxy();
     const { exitCode, stdout } = await installed.runWith({ HTTPS_PROXY: front.proxyUrl }, 'once');

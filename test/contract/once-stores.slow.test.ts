@@ -18,8 +18,10 @@ const LOSSES: readonly {
   readonly lose: (installed: Program, backup: string) => void;
   /** How many of the three datasets are downloaded again beside the one that is new. */
   readonly again: number;
+  /** The mirror is known to have been there. */
+  readonly isMissed?: true;
 }[] = [
-  { what: 'the mirror is deleted', lose: ({ mirrorPath }) => rmSync(mirrorPath), again: 2 },
+  { what: 'the mirror is deleted', lose: ({ mirrorPath }) => rmSync(mirrorPath), again: 2, isMissed: true },
   { what: 'the checkpoint is deleted', lose: ({ checkpointPath }) => rmSync(checkpointPath), again: 0 },
   {
     what: 'both are deleted',
@@ -51,6 +53,7 @@ const LOSSES: readonly {
       copyFileSync(join(backup, 'checkpoint.sqlite'), checkpointPath);
     },
     again: 2,
+    isMissed: true,
   },
 ];
 
@@ -66,12 +69,15 @@ describe('after a loss', () => {
     await once(installed);
     const before = backUp(installed, 'before');
     publishNext(datasetOf('permits'), undefined, unrecorded);
-    for (const { what, lose, again } of LOSSES) {
+    for (const { what, lose, again, isMissed } of LOSSES) {
       rmSync(installed.dataDirectory, { recursive: true });
       cpSync(before, installed.dataDirectory, { recursive: true });
       lose(installed, old);
       feed.requests.clear();
-      expect(await installed.run('once'), what).toMatchObject({ exitCode: 0 });
+      const { exitCode, stderr } = await installed.run('once');
+      expect(exitCode, what).toBe(0);
+      expect(stderr.includes('The mirror is not there'), what).toBe(isMissed === true);
+      expect(stderr.split('"msg":"Loaded a snapshot."'), what).toHaveLength(1 + 1 + again);
       expect(await mirrorDifferences(installed.mirrorPath, everythingPublished(feed)), what).toEqual([]);
       expect(downloadsOf(feed), what).toHaveLength(1 + again);
     }
@@ -96,6 +102,26 @@ describe('a mirror', () => {
     expect(aside).toHaveLength(1);
     expect(readFileSync(join(installed.dataDirectory, aside[0] ?? '')).equals(bytes)).toBe(true);
     expect(stderr).toContain('corrupt-');
+  });
+
+  it('F05 whose log cannot be replayed is set aside with it; the fourth that cannot be read ends it with 74', async () => {
+    const { feed } = await countyFeed({ kinds: ['permits'] });
+    const installed = await program({ feed });
+    for (let time = 0; time < 3; time += 1) {
+      await once(installed);
+      await expectMirrored(installed, feed);
+      writeFileSync(`${installed.mirrorPath}.wal`, 'no log of this mirror'.repeat(1_000));
+    }
+    const aside = () => readdirSync(installed.dataDirectory).filter((name) => name.includes('.corrupt-'));
+    await once(installed);
+    await expectMirrored(installed, feed);
+    expect(aside()).toHaveLength(6);
+    const bytes = readFileSync(installed.mirrorPath);
+    writeFileSync(installed.mirrorPath, bytes.fill(0x5a, 12_288));
+    const ended = await once(installed, 74);
+    expect(`${ended.stdout}${ended.stderr}`).toContain(installed.mirrorPath);
+    expect(readFileSync(installed.mirrorPath).equals(bytes)).toBe(true);
+    expect(aside()).toHaveLength(6);
   });
 
   it('that is no DuckDB file is not touched: 78', async () => {

@@ -145,6 +145,18 @@ describe('a later catch-up', () => {
     expect(warnings()).toEqual([expect.stringContaining('No event has come for long')]);
   });
 
+  it('F04 says that the mirror is gone, where one was filled before, and fills it again', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    const missed = () =>
+      world.logged.filter(([, , message]) => message.startsWith('The mirror is not there'));
+    await world.catchUp();
+    expect(missed()).toEqual([]);
+    world.tables.clear();
+    world.enrolments.length = 0;
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'loaded' });
+    expect(missed()).toHaveLength(1);
+  });
+
   it('asks nothing of a dataset that is where it should be', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();

@@ -33,6 +33,7 @@ import {
   snapshot,
   temporaryFolder,
 } from '../support/duckdb-mirror.ts';
+import { poisonedFile } from '../support/poisoned-files.ts';
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>;
 let path: string;
@@ -269,15 +270,6 @@ it('a mirror of a newer format is refused, naming both formats', async () => {
 });
 
 describe('a statement that DuckDB gives up on (F06)', () => {
-  /** DuckDB gives up on a VARIANT whose parts have other names: an INTERNAL error, and the instance is no more. */
-  async function poisoned(name: string): Promise<string> {
-    const file = await parquet(folder.path, name, 'SELECT 1::BIGINT AS id, 2::VARIANT AS amount');
-    const content = await readFile(file, 'latin1');
-    await writeFile(file, content.replaceAll('metadata', 'metadatb'), 'latin1');
-    await expect(duckdb(`FROM read_parquet('${file}')`)).rejects.toThrow('INTERNAL Error');
-    return file;
-  }
-
   const amounts = [...columns, column('amount', 'number')];
 
   /** DuckDB gives up on a decimal of a negative number of digits already as it reads the footer. */
@@ -317,7 +309,7 @@ describe('a statement that DuckDB gives up on (F06)', () => {
       await mirror.prepare(snapshot({ datasetId: 'second', columns: amounts, files: [file] })),
       await mirror.prepare({ ...good, datasetId: 'third' }),
     ];
-    await copyFile(await poisoned('poison.parquet'), file);
+    await copyFile(await poisonedFile(folder.path, 'poison.parquet'), file);
     const [first, second, third] = await mirror.commit(prepared);
     expect([first?.kind, second?.kind, third?.kind]).toEqual(['committed', 'failed', 'committed']);
     expect(second?.kind === 'failed' && second.error).toBeInstanceOf(DataError);

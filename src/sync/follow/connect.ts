@@ -30,8 +30,15 @@ export async function connect(
   const seen = await feed.subscriptions(signal);
   await feed.discover(signal);
   const held = await has();
+  tellMissingMirror(held, parts);
   refuseForeignMirror(held, feed.origin, seen, checkpoint.forgotten());
   const subscriptions = chosenSubscriptions(seen, choices.subscriptions, subscriptionsBefore(held, parts));
   holdMissing(seen, subscriptions, held, parts);
   return { subscriptions, held };
+}
+
+/** Where a log is followed there was a mirror, but for the first moments of a first start. */
+function tellMissingMirror({ service }: Held, { checkpoint, log }: Parts): void {
+  if (service !== null || checkpoint.followed().size === 0) return;
+  log.warn({}, 'The mirror is not there, though logs were followed before: every table is loaded again.');
 }

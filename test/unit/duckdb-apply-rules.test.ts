@@ -4,11 +4,13 @@ import { describe, expect, it } from 'vitest';
 import type { HeldColumn, HeldDataset } from '../../src/destination/destination.ts';
 import { statedRowCount } from '../../src/destination/duckdb/changes/apply-changes.ts';
 import { tableAfter } from '../../src/destination/duckdb/changes/table-after.ts';
+import { isSameTable } from '../../src/destination/duckdb/current-table.ts';
 import { archivedNameFor } from '../../src/destination/duckdb/retirement/retire-table.ts';
 import type { PlannedColumn } from '../../src/destination/duckdb/snapshot/table-plan.ts';
 import type { ColumnType } from '../../src/model/column.ts';
 import type { Counts } from '../../src/model/version.ts';
 import { column } from '../support/duckdb-mirror.ts';
+import { table } from '../support/sync-values.ts';
 
 describe('the rows that the service states after the last version', () => {
   it.each<[readonly (Counts | null)[], readonly (number | null)[], number | null]>([
@@ -34,6 +36,34 @@ describe('the rows that the service states after the last version', () => {
       rowCount: rowCounts[index] ?? null,
     }));
     expect(statedRowCount({ versions, plannedFrom: { rowCount: 10 } as HeldDataset })).toBe(expected);
+  });
+});
+
+describe('the table that changes build on', () => {
+  const planned = table(3, { reloads: new Map([['sub_1', 5n]]) });
+
+  it('is the one that they were planned from', () => {
+    expect(isSameTable({ ...planned }, planned)).toBe(true);
+    expect(isSameTable(undefined, planned)).toBe(false);
+  });
+
+  it.each<[string, Partial<HeldDataset>]>([
+    ['version', { version: 4 }],
+    ['snapshot', { snapshotDigest: 'other' }],
+    ['number of rows', { rowCount: 11 }],
+    ['reload of the same subscription', { reloads: new Map([['sub_1', 6n]]) }],
+    [
+      'reload of another one besides',
+      {
+        reloads: new Map([
+          ['sub_1', 5n],
+          ['sub_2', 1n],
+        ]),
+      },
+    ],
+    ['list of reloads, which is empty', { reloads: new Map() }],
+  ])('is another one with another %s', (_, by) => {
+    expect(isSameTable({ ...planned, ...by }, planned)).toBe(false);
   });
 });
 

@@ -26,7 +26,7 @@ export const CHANGES: Area = {
       text: 'live.reloads.size === planned.reloads.size &&',
       instead: '',
       breaks: ['P1'],
-      tests: ['unit/duckdb-apply.test.ts'],
+      tests: ['unit/duckdb-apply-rules.test.ts'],
     },
     {
       name: 'the number of rows after changes is not checked',

@@ -54,7 +54,7 @@ export const DOWNLOADS: Area = {
       text: 'if (tag !== null && tag !== etag) return false;',
       instead: '',
       breaks: ['F16'],
-      tests: [DOWNLOAD],
+      tests: ['unit/feed-answer-kind.test.ts'],
     },
     {
       name: 'any part is appended, wherever it begins',
@@ -63,7 +63,7 @@ export const DOWNLOADS: Area = {
       instead:
         "return answer.header('content-range')?.endsWith(`-${totalBytes - 1}/${totalBytes}`) === true || fromByte < 0;",
       breaks: ['F16'],
-      tests: [DOWNLOAD],
+      tests: ['unit/feed-answer-kind.test.ts'],
     },
     {
       name: 'a weak tag proves that a file is the same to the byte',
@@ -71,7 +71,7 @@ export const DOWNLOADS: Area = {
       text: '/^"[^"]*"$/.test(tag)',
       instead: '/^(?:W\\/)?"[^"]*"$/.test(tag)',
       breaks: ['F16'],
-      tests: [DOWNLOAD],
+      tests: ['unit/feed-answer-kind.test.ts'],
     },
     {
       name: 'a part without a digest is continued after a loss of power',

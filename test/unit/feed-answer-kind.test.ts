@@ -1,0 +1,40 @@
+/** Only what is surely the same file goes on where it stopped (F16); the pure part of it. */
+
+import { describe, expect, it } from 'vitest';
+import { kindOfAnswer } from '../../src/feed/download/answer-kind.ts';
+
+const NOW = new Date('2026-03-01T12:00:00.000Z');
+const PART = { etag: '"v1"', totalBytes: 30_000, fromByte: 10_000 };
+
+function kindOf(status: number, headers: Readonly<Record<string, string>>, part: typeof PART | null = null) {
+  return kindOfAnswer({ status, header: (name) => headers[name] ?? null }, part, NOW);
+}
+
+describe('a whole file', () => {
+  it('can be continued by a tag that promises the same bytes', () => {
+    const headers = { 'content-length': '30000', etag: '"v1"' };
+    expect(kindOf(200, headers)).toEqual({ kind: 'whole', totalBytes: 30_000, etag: '"v1"' });
+  });
+
+  it.each(['W/"v1"', 'v1', '"v1', ''])('cannot by the tag %j', (etag) => {
+    expect(kindOf(200, { etag })).toEqual({ kind: 'whole', totalBytes: null, etag: null });
+  });
+});
+
+describe('a part', () => {
+  it.each([
+    ['bytes 10000-29999/30000', '"v1"', 'rest'],
+    ['bytes 9999-29999/30000', '"v1"', 'start-over'],
+    ['bytes 10000-29998/30000', '"v1"', 'start-over'],
+    ['bytes 10000-29999/30001', '"v1"', 'start-over'],
+    ['bytes 10000-29999/*', '"v1"', 'start-over'],
+    ['bytes 10000-29999/30000', '"v2"', 'start-over'],
+    ['bytes 10000-29999/30000', 'W/"v1"', 'start-over'],
+  ])('of %s under %s: %s', (range, etag, kind) => {
+    expect(kindOf(206, { 'content-range': range, etag }, PART)).toEqual({ kind });
+  });
+
+  it('that nobody asked for is no answer', () => {
+    expect(() => kindOf(206, { 'content-range': 'bytes 10000-29999/30000' })).toThrow('answered 206');
+  });
+});

@@ -1,0 +1,15 @@
+/** Everything beside the ordinary catch-up, killed at every effect that lasts. */
+
+import { testScenarios } from './played.ts';
+import { DOWNLOADS } from './scenarios/downloads.ts';
+import { LEAVING } from './scenarios/leaving.ts';
+import { OUTLET } from './scenarios/outlet.ts';
+import { PEOPLE } from './scenarios/people.ts';
+import { STORES } from './scenarios/stores.ts';
+import { TROUBLE } from './scenarios/trouble.ts';
+import { WEBHOOK } from './scenarios/webhook.ts';
+
+testScenarios(
+  [...LEAVING, ...OUTLET, ...DOWNLOADS, ...STORES, ...TROUBLE, ...WEBHOOK, ...PEOPLE],
+  'test/crash/around.slow.test.ts',
+);

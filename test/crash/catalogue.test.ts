@@ -1,0 +1,59 @@
+/** The catalogue of kills is whole: every durable effect of the sources has a case, and test/README.md says so. */
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { durableEffects } from '../support/durable-names.ts';
+import { projectRoot, sourceFiles } from '../support/source-tree.ts';
+import { CATALOGUE, catalogueTable, namesOf, occurrencesOf } from './catalogue.ts';
+import { killsOf, momentsIn } from './kills.ts';
+import { SCENARIOS } from './scenarios/all.ts';
+
+const names = durableEffects(await sourceFiles('src')).map(({ name }) => name);
+
+/** What a kill has to be shown in, wherever a name occurs there. */
+const EVERY_NAME = ['load', 'apply', 'alter', 'retire (archive)', 'resync', '410', 'publish'];
+
+describe('F01: the catalogue', () => {
+  it('has every durable effect of the sources, and no other', () => {
+    expect(Object.keys(CATALOGUE)).toEqual(names.toSorted());
+  });
+
+  it('has every scenario, and no other; those that matter most are killed at every name', () => {
+    const used = Object.values(CATALOGUE).flatMap((entry) =>
+      occurrencesOf(entry).map(({ scenario }) => scenario),
+    );
+    expect(new Set(used)).toEqual(new Set(SCENARIOS.map(({ name }) => name)));
+    const everyName = SCENARIOS.filter(({ killedAt }) => killedAt === 'every name').map(({ name }) => name);
+    expect(everyName.toSorted()).toEqual(EVERY_NAME.toSorted());
+    expect(namesOf('load')).toContain('destination.commit');
+  });
+
+  it('is the table of test/README.md', () => {
+    const readme = readFileSync(join(projectRoot, 'test/README.md'), 'utf8');
+    const [, section = ''] = readme.split('\n## Kill names\n');
+    const table = section.split('\n').filter((line) => line.startsWith('|'));
+    expect(table.slice(0, catalogueTable().length)).toEqual(catalogueTable());
+  });
+});
+
+describe('the kills of a scenario', () => {
+  const record = ['before a', 'before b', 'after b', 'after a', 'before b', 'after b', 'before b', ''].join(
+    '\n',
+  );
+
+  it('are at every moment that was recorded, when it comes first and when it comes last', () => {
+    expect(killsOf(momentsIn(record), () => true)).toEqual([
+      'before a 1',
+      'before b 1',
+      'before b 3',
+      'after b 1',
+      'after b 2',
+      'after a 1',
+    ]);
+  });
+
+  it('are at those names only that are killed there', () => {
+    expect(killsOf(momentsIn(record), (name) => name === 'a')).toEqual(['before a 1', 'after a 1']);
+  });
+});

@@ -1,0 +1,342 @@
+/**
+ * Every durable effect of the program: what it is, and in which scenarios a process is killed just before and just after
+ * it. With a star the name occurs there more than once, and the last occurrence is killed, too; without one there is only
+ * the first. A test compares this with the sources, with what is recorded, and with the table of test/README.md.
+ */
+
+export interface CatalogueEntry {
+  readonly what: string;
+  /** Names of scenarios, with a comma and a blank between them. */
+  readonly killedIn: string;
+}
+
+export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
+  'checkpoint.approve-retirements': {
+    what: 'a person agrees to retirements',
+    killedIn: 'agree to retirements',
+  },
+  'checkpoint.ask-resync': {
+    what: 'a person asks for resyncs',
+    killedIn: 'ask for a resync',
+  },
+  'checkpoint.clear-failure': {
+    what: 'a dataset that failed no more',
+    killedIn: 'cut downloads*, mend*',
+  },
+  'checkpoint.clear-forgotten': {
+    what: 'subscriptions that were given up are done with',
+    killedIn: 'given up',
+  },
+  'checkpoint.create': {
+    what: 'the empty file of the checkpoint',
+    killedIn: 'load, apply, alter, resync, 410, retire (archive), publish, checkpoint set aside*',
+  },
+  'checkpoint.create-lock': {
+    what: 'the empty file of the instance lock',
+    killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
+  },
+  'checkpoint.fail': {
+    what: 'a dataset that failed',
+    killedIn: 'fail*',
+  },
+  'checkpoint.follow-step': {
+    what: 'wants and position of a subscription',
+    killedIn: 'load*, apply, alter, resync, 410*, retire (archive), publish',
+  },
+  'checkpoint.forget': {
+    what: 'a person gives up a subscription',
+    killedIn: 'give up*',
+  },
+  'checkpoint.hold': {
+    what: 'a refusal, until a person acts',
+    killedIn: 'refuse*',
+  },
+  'checkpoint.hook-failed': {
+    what: 'that the command after commits failed',
+    killedIn: 'hook fails',
+  },
+  'checkpoint.hook-told': {
+    what: 'what the command after commits was told',
+    killedIn: 'publish, publish first, publish again*',
+  },
+  'checkpoint.journal': {
+    what: 'a line about what was done, for people',
+    killedIn:
+      'load*, apply*, alter*, resync*, 410*, retire (archive)*, retire (drop)*, retire (keep)*, publish*',
+  },
+  'checkpoint.keep-webhook': {
+    what: 'the id of a webhook that was added',
+    killedIn: 'webhook add',
+  },
+  'checkpoint.lift': {
+    what: 'a person lifts a hold',
+    killedIn: 'lift*',
+  },
+  'checkpoint.make-directory': {
+    what: 'the folder of the checkpoint',
+    killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
+  },
+  'checkpoint.make-lock-directory': {
+    what: 'the folder of the instance lock',
+    killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
+  },
+  'checkpoint.mark-looked': {
+    what: 'a look that was asked for is done',
+    killedIn: 'alter*, reload*',
+  },
+  'checkpoint.mark-resynced': {
+    what: 'a resync that a person asked for is done',
+    killedIn: 'asked resync*',
+  },
+  'checkpoint.migrate': {
+    what: 'a step to the next format of the checkpoint',
+    killedIn: 'load*, migrate*',
+  },
+  'checkpoint.remember-contract': {
+    what: 'what was discovered of the interface',
+    killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
+  },
+  'checkpoint.remember-delivery': {
+    what: 'a delivery of a webhook',
+    killedIn: 'deliveries*',
+  },
+  'checkpoint.set-aside': {
+    what: 'a damaged checkpoint gets another name',
+    killedIn: 'checkpoint set aside',
+  },
+  'checkpoint.set-aside-log': {
+    what: 'so does its log',
+    killedIn: 'checkpoint set aside',
+  },
+  'checkpoint.set-aside-log-index': {
+    what: 'and the index of that',
+    killedIn: 'checkpoint set aside',
+  },
+  'checkpoint.write-lock-holder': {
+    what: 'who holds the lock, for people',
+    killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
+  },
+  'cli.add-secret': {
+    what: 'the secret of a webhook, put before the others',
+    killedIn: 'webhook add',
+  },
+  'cli.end-try-of-secret-file': {
+    what: 'the file of that try goes, where there was none',
+    killedIn: 'webhook add',
+  },
+  'cli.init': {
+    what: 'a configuration file',
+    killedIn: 'init',
+  },
+  'cli.try-secret-file': {
+    what: 'the file of secrets as it is, to see that it can be written',
+    killedIn: 'webhook add',
+  },
+  'destination.attach': {
+    what: 'the mirror opened for writing, and made where it is missing',
+    killedIn: 'load*, apply*, alter*, resync*, 410*, retire (archive)*, publish*',
+  },
+  'destination.checkpoint': {
+    what: 'the log of the mirror put into its file',
+    killedIn: 'load*, apply*, alter*, resync*, 410*, retire (archive)*, publish*',
+  },
+  'destination.commit': {
+    what: 'COMMIT in the mirror: rows, version and history',
+    killedIn:
+      'load*, apply*, alter*, reload*, resync*, 410*, retire (archive)*, retire (drop)*, retire (keep)*, publish*, mirror set aside*, asked resync*, given up',
+  },
+  'destination.compact': {
+    what: 'the compacted mirror gets the name of the old one',
+    killedIn: 'compact',
+  },
+  'destination.compact-attach': {
+    what: 'what is left in the log is put into the mirror before it is copied',
+    killedIn: 'compact',
+  },
+  'destination.compact-clear': {
+    what: 'what an earlier compact has left goes',
+    killedIn: 'compact*',
+  },
+  'destination.compact-commit': {
+    what: 'COMMIT of what was copied',
+    killedIn: 'compact*',
+  },
+  'destination.compact-create': {
+    what: 'the new file of compact',
+    killedIn: 'compact',
+  },
+  'destination.compact-give': {
+    what: 'the new file becomes that of the owner of the old one',
+    killedIn: 'compact',
+  },
+  'destination.compact-no-log': {
+    what: 'the log of the mirror put into its file, before rows are copied',
+    killedIn: 'compact',
+  },
+  'destination.compact-settle': {
+    what: 'mode and fsync of the new file',
+    killedIn: 'compact',
+  },
+  'destination.compact-write': {
+    what: 'the log of the new file put into it',
+    killedIn: 'compact',
+  },
+  'destination.decode-changes': {
+    what: 'pages of changes as a file of rows',
+    killedIn: 'apply*, alter*, publish*',
+  },
+  'destination.fold-changes': {
+    what: 'the net change of several versions',
+    killedIn: 'apply*',
+  },
+  'destination.make-directory': {
+    what: 'the folder of the mirror',
+    killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
+  },
+  'destination.make-publish-directory': {
+    what: 'the folder of the published copy',
+    killedIn: 'publish, publish first',
+  },
+  'destination.publish': {
+    what: 'the copy gets its name',
+    killedIn: 'publish, publish first, publish again*',
+  },
+  'destination.publish-clear': {
+    what: 'what an earlier process has left of a copy goes',
+    killedIn: 'publish, publish first, publish again*',
+  },
+  'destination.publish-clear-log': {
+    what: 'a log that somebody has left beside the copy goes',
+    killedIn: 'publish, publish again*',
+  },
+  'destination.publish-clone': {
+    what: 'the copy of the mirror as a clone, where that can be',
+    killedIn: 'publish, publish again*',
+  },
+  'destination.publish-copy': {
+    what: 'the bytes of the copy',
+    killedIn: 'publish, publish again*',
+  },
+  'destination.publish-discard': {
+    what: 'a copy that is not published goes',
+    killedIn: 'publish in vain',
+  },
+  'destination.publish-open': {
+    what: 'the empty file of the copy',
+    killedIn: 'publish, publish again*',
+  },
+  'destination.publish-settle': {
+    what: 'mode and fsync of the copy',
+    killedIn: 'publish, publish first, publish again*',
+  },
+  'destination.quarantine': {
+    what: 'so does the mirror',
+    killedIn: 'mirror set aside',
+  },
+  'destination.quarantine-log': {
+    what: 'the log of a mirror that cannot be read gets another name',
+    killedIn: 'mirror set aside',
+  },
+  'destination.remove-empty': {
+    what: 'an empty mirror that cannot be opened goes',
+    killedIn: 'empty mirror',
+  },
+  'destination.split-page': {
+    what: 'a part of a page that is too large',
+    killedIn: 'large pages*',
+  },
+  'feed.drop-finished-origin': {
+    what: 'the note of the part goes',
+    killedIn: 'load*, resync*, 410*, cut downloads*, no digests*',
+  },
+  'feed.drop-part': {
+    what: 'so does the part',
+    killedIn: 'bad downloads*',
+  },
+  'feed.drop-part-origin': {
+    what: 'the note of a part that is bad goes',
+    killedIn: 'bad downloads*',
+  },
+  'feed.finish-file': {
+    what: 'a verified download gets its name',
+    killedIn: 'load*, resync*, 410*, cut downloads*, no digests*',
+  },
+  'feed.forget-finished-file': {
+    what: 'the note of a finished file goes, before another takes its place',
+    killedIn: 'no digests*',
+  },
+  'feed.forget-part-origin': {
+    what: 'the note of what a part is a part of goes, before it begins anew',
+    killedIn: 'load*, resync*, 410*, bad downloads*',
+  },
+  'feed.note-finished-file': {
+    what: 'what a finished file is, where no digest says so',
+    killedIn: 'no digests*',
+  },
+  'feed.note-part-origin': {
+    what: 'the note of what it is a part of',
+    killedIn: 'load*, resync*, 410*',
+  },
+  'feed.open-part': {
+    what: 'the file of a download',
+    killedIn: 'load*, resync*, 410*, cut downloads*',
+  },
+  'feed.spool-changes': {
+    what: 'a page of changes',
+    killedIn: 'apply*, alter*, publish*',
+  },
+  'feed.sync-download': {
+    what: 'fsync of a download',
+    killedIn: 'load*, resync*, 410*, cut downloads*',
+  },
+  'sync.discard-changes': {
+    what: 'pages of changes go',
+    killedIn: 'apply*, alter*, publish*',
+  },
+  'sync.discard-staged': {
+    what: 'downloads that were committed go',
+    killedIn: 'load*, apply*, alter*, resync*, 410*, publish*',
+  },
+  'sync.discard-unwanted': {
+    what: 'downloads of what is wanted no more go',
+    killedIn: 'unwanted*',
+  },
+  'sync.make-changes-folder': {
+    what: 'the folder of a version for pages of changes',
+    killedIn: 'apply*, alter*, publish*',
+  },
+  'sync.make-staging': {
+    what: 'the folder of all downloads',
+    killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
+  },
+  'sync.make-staging-folder': {
+    what: 'the folder of a dataset for downloads',
+    killedIn: 'load*, reload*, resync*, 410*',
+  },
+};
+
+export interface Occurrence {
+  readonly scenario: string;
+  readonly isRepeated: boolean;
+}
+
+export function occurrencesOf({ killedIn }: CatalogueEntry): readonly Occurrence[] {
+  return killedIn
+    .split(', ')
+    .map((text) => ({ scenario: text.replace(/\*$/, ''), isRepeated: text.endsWith('*') }));
+}
+
+/** The names that are killed in a scenario. */
+export function namesOf(scenario: string): readonly string[] {
+  return Object.entries(CATALOGUE).flatMap(([name, entry]) =>
+    occurrencesOf(entry).some((occurrence) => occurrence.scenario === scenario) ? [name] : [],
+  );
+}
+
+/** The table of test/README.md. */
+export function catalogueTable(): readonly string[] {
+  const lines = Object.entries(CATALOGUE).map(
+    ([name, { what, killedIn }]) => `| \`${name}\` | ${what} | ${killedIn} |`,
+  );
+  return ['| name | what it is | killed in |', '|---|---|---|', ...lines];
+}

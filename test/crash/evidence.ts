@@ -1,0 +1,92 @@
+/** What an installation has left behind, in a form in which two of them can be compared. */
+
+import { copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import Database from 'better-sqlite3';
+import { openExactly } from '../support/exact-mirror.ts';
+import type { Program } from '../support/program.ts';
+
+/** By dataset: its lines of the history, oldest first. */
+export type History = ReadonlyMap<string, readonly string[]>;
+
+/** Every file below the home of the installation. A time in a name is anybody's. */
+export function filesOf({ home }: Program): readonly string[] {
+  return readdirSync(home, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(home, join(entry.parentPath, entry.name)))
+    .map((path) => path.replace(/\.corrupt-[0-9TZ.]+/, '.corrupt-TIME'))
+    .toSorted();
+}
+
+/** How many files of snapshots are downloaded and verified, and wait to be committed or removed. */
+export function stagedFiles(installed: Program): number {
+  return filesOf(installed).filter((path) => /staging\/[0-9a-f]+\/[0-9a-f]+\.parquet$/.test(path)).length;
+}
+
+/** Of a mirror as a process that was killed has left it: read from a copy, because reading it is a change. */
+export async function historyAtTheKill({ mirrorPath }: Program): Promise<History> {
+  if (!existsSync(mirrorPath)) return new Map();
+  const folder = mkdtempSync(join(tmpdir(), 'feed-sync-killed-'));
+  try {
+    const copy = join(folder, 'mirror.duckdb');
+    for (const suffix of ['', '.wal']) {
+      if (existsSync(mirrorPath + suffix)) copyFileSync(mirrorPath + suffix, copy + suffix);
+    }
+    return await historyOf(copy);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** Empty where there is no history yet: no mirror, or one of no table. */
+export async function historyOf(mirrorPath: string): Promise<History> {
+  const mirror = await openExactly(mirrorPath);
+  try {
+    const [table] = await mirror.rows("SELECT table_name FROM duckdb_tables() WHERE table_name = 'history'");
+    if (table === undefined) return new Map();
+    const lines =
+      await mirror.rows(`SELECT dataset_id, kind || ' from ' || coalesce(from_version::VARCHAR, 'none')
+        || ' to ' || to_version || ': ' || coalesce(added || '+' || changed || '~' || removed || '-', 'uncounted')
+      FROM feed_sync.history ORDER BY rowid`);
+    const byDataset = Map.groupBy(lines, ([datasetId]) => datasetId ?? '');
+    return new Map([...byDataset].map(([id, own]) => [id, own.map(([, line]) => line ?? '')]));
+  } finally {
+    mirror.close();
+  }
+}
+
+/**
+ * What the checkpoint holds, but for moments, the journal of what was done, and counters: of what was asked for it says
+ * what is still owed.
+ */
+const QUERIES: readonly (readonly [what: string, sql: string])[] = [
+  ['subscriptions', 'SELECT subscription_id, name, cursor_text FROM subscriptions'],
+  [
+    'wants',
+    `SELECT dataset_id, at_least_version, looks_asked > looks_done AS is_look_owed,
+       resyncs_asked > resyncs_done AS is_resync_owed, retirement_approved FROM wants`,
+  ],
+  ['members', 'SELECT dataset_id, subscription_id, is_member, event_number, reason FROM want_members'],
+  ['reloads', 'SELECT dataset_id, subscription_id, event_number FROM want_reloads'],
+  ['forgotten', 'SELECT subscription_id FROM forgotten'],
+  ['holds', 'SELECT scope_kind, scope_id, operation, status, code FROM holds'],
+  ['failures', 'SELECT dataset_id, error, content FROM failures'],
+  ['webhooks', 'SELECT webhook_id, url FROM webhooks'],
+  ['deliveries', 'SELECT delivery_id FROM deliveries'],
+  ['hook', 'SELECT told_lines, message FROM hook'],
+];
+
+export function checkpointOf({ checkpointPath }: Program): Readonly<Record<string, unknown>> {
+  if (!existsSync(checkpointPath)) return {};
+  const database = new Database(checkpointPath, { readonly: true });
+  try {
+    return Object.fromEntries(QUERIES.map(([what, sql]) => [what, inOrder(database.prepare(sql).all())]));
+  } finally {
+    database.close();
+  }
+}
+
+function inOrder(rows: readonly unknown[]): readonly string[] {
+  return rows.map((row) => JSON.stringify(row)).toSorted();
+}

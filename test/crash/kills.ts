@@ -1,0 +1,27 @@
+/** Which kills a scenario has: from what was recorded of it undisturbed. Pure. */
+
+/** A moment of the program: `before destination.commit`. */
+export type Moment = string;
+
+/** How often each moment comes in a record, which has a line for each. */
+export function momentsIn(record: string): ReadonlyMap<Moment, number> {
+  const lines = record.split('\n').filter((line) => line !== '');
+  return new Map([...Map.groupBy(lines, (line) => line)].map(([moment, all]) => [moment, all.length]));
+}
+
+export function nameOf(moment: Moment): string {
+  return moment.replace(/^(?:before|after) /, '');
+}
+
+/**
+ * Each moment of the names that are killed, when it comes first and when it comes last, as the process is told it: `before
+ * destination.commit 2`. There is no moment after an effect that fails, such as making a file that is there already.
+ */
+export function killsOf(
+  moments: ReadonlyMap<Moment, number>,
+  isKilledAt: (name: string) => boolean,
+): readonly string[] {
+  return [...moments].flatMap(([moment, count]) =>
+    isKilledAt(nameOf(moment)) ? [...new Set([1, count])].map((occurrence) => `${moment} ${occurrence}`) : [],
+  );
+}

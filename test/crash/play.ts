@@ -1,0 +1,105 @@
+/**
+ * Plays a scenario: once undisturbed, which tells what occurs in it and what has to come of it; then for every kill from
+ * the same state again, killed and done again. What is left then has to be what is left undisturbed, and the mirror what
+ * the feed says.
+ */
+
+import process from 'node:process';
+import { countyFeed } from '../support/county-feed.ts';
+import { program } from '../support/program.ts';
+import { historyAtTheKill, stagedFiles } from './evidence.ts';
+import { lookAt, type Seen, wrongInTheMirror, wrongWithTheRest, wrongWithTheWork } from './judge.ts';
+import { killsOf, type Moment, momentsIn } from './kills.ts';
+import { Runs } from './runs.ts';
+import type { Act, Scenario, Stage } from './scenario.ts';
+
+/** Two commits become one where they come at once, so that a further occurrence may be missed now and then. */
+const MAX_ATTEMPTS = 4;
+const QUICKLY = {
+  FEED_SYNC_DISK_RESERVE: '0MB',
+  FEED_SYNC_RETRY_BASE_DELAY: '1ms',
+  FEED_SYNC_RETRY_MAX_DELAY: '20ms',
+};
+
+export interface Played {
+  /** How often each moment comes undisturbed. */
+  readonly moments: ReadonlyMap<Moment, number>;
+  /** What was killed: `before destination.commit 2`. */
+  readonly kills: readonly string[];
+  /** What is wrong, each with the kill that it came of. */
+  readonly wrong: readonly string[];
+}
+
+export interface Choice {
+  /** Whether a process is killed at this name in this scenario. */
+  readonly isKilledAt: (name: string) => boolean;
+  /** Whether this kill is wanted now. */
+  readonly isWanted: (kill: string) => boolean;
+}
+
+export async function play(scenario: Scenario, { isKilledAt, isWanted }: Choice): Promise<Played> {
+  const startedMs = performance.now();
+  const county = await countyFeed({ kinds: ['zoning', 'permits'], rowsPerDataset: 6, ...scenario.feed });
+  const environment = { ...QUICKLY, ...scenario.environment };
+  const stage = { county, installed: await program({ feed: county.feed, environment }) };
+  const act = await scenario.prepare(stage);
+  await county.feed.prepareSnapshots();
+  const trial = { stage, act, runs: new Runs(stage, act) };
+  const { moments, seen } = await undisturbed(trial);
+  const kills = killsOf(moments, isKilledAt).filter(isWanted);
+  const wrong: string[] = [];
+  for (const kill of kills) {
+    const found = await afterKill(trial, kill, seen);
+    wrong.push(...found.map((what) => `${kill}: ${what}`));
+    if (found.length > 0) process.stderr.write(`${scenario.name}, ${wrong.at(-1)}\n`);
+  }
+  const seconds = Math.round((performance.now() - startedMs) / 1000);
+  process.stderr.write(`${scenario.name}: ${kills.length} kills in ${seconds} s\n`);
+  return { moments, kills, wrong };
+}
+
+interface Trial {
+  readonly stage: Stage;
+  readonly act: Act;
+  readonly runs: Runs;
+}
+
+/** @throws where it does not end as it should, even undisturbed. */
+async function undisturbed({ stage, act, runs }: Trial) {
+  stage.county.feed.requests.clear();
+  const { ended, record } = await runs.record();
+  const { exitCode = 0 } = act;
+  const wrong =
+    ended.exitCode === exitCode ? await wrongInTheMirror(stage, act) : [`exit code ${ended.exitCode}`];
+  if (wrong.length > 0) {
+    throw new Error(`Undisturbed, it is wrong:\n${wrong.join('\n')}\n${ended.stdout}${ended.stderr}`);
+  }
+  return { moments: momentsIn(record), seen: await lookAt(stage, act) };
+}
+
+async function afterKill(
+  { stage, act, runs }: Trial,
+  kill: string,
+  undisturbed: Seen,
+): Promise<readonly string[]> {
+  const { county, installed } = stage;
+  for (let attempt = 1; (await runs.killed(kill)).signal !== 'SIGKILL'; attempt += 1) {
+    if (attempt === MAX_ATTEMPTS) return ['the kill never happened'];
+  }
+  const atTheKill = (await act.wrongAtTheKill?.()) ?? [];
+  const left = { history: await historyAtTheKill(installed), staged: stagedFiles(installed) };
+  county.feed.requests.clear();
+  const { words, exitCode = act.exitCode ?? 0 } = act.again?.(kill) ?? {};
+  const ended = await runs.again(words);
+  if (ended.exitCode !== exitCode) {
+    return [`done again it ended with ${ended.exitCode ?? ended.signal}:\n${ended.stdout}${ended.stderr}`];
+  }
+  const seen = await lookAt(stage, act);
+  return [
+    ...atTheKill,
+    ...(await wrongInTheMirror(stage, act)),
+    ...wrongWithTheRest(seen, undisturbed, act),
+    ...wrongWithTheWork(stage, left, seen, undisturbed),
+    ...((await act.wrongAtTheEnd?.(kill)) ?? []),
+  ];
+}

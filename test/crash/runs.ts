@@ -1,0 +1,67 @@
+/** The processes of a scenario: each begins in the same state, which is kept beside the installation. */
+
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import type { Ended, Running } from '../support/program.ts';
+import { steered } from '../support/steered-process.ts';
+import type { Act, Stage } from './scenario.ts';
+
+const ONCE = ['once'];
+
+export class Runs {
+  readonly #stage: Stage;
+  readonly #act: Act;
+  readonly #folder: string;
+
+  /** The state of the installation at this moment is the one that every run begins in. */
+  constructor(stage: Stage, act: Act) {
+    this.#stage = stage;
+    this.#act = act;
+    this.#folder = mkdtempSync(join(tmpdir(), 'feed-sync-crash-'));
+    onTestFinished(() => rmSync(this.#folder, { recursive: true, force: true }));
+    cpSync(stage.installed.home, this.#start, { recursive: true });
+  }
+
+  get #start(): string {
+    return join(this.#folder, 'start');
+  }
+
+  /** Runs it undisturbed. @returns its end, and what was recorded. */
+  async record(): Promise<{ readonly ended: Ended; readonly record: string }> {
+    const recordTo = join(this.#folder, 'record');
+    rmSync(recordTo, { force: true });
+    const ended = await this.#run(steered({ recordTo }));
+    return { ended, record: readFileSync(recordTo, 'utf8') };
+  }
+
+  killed(killAt: string): Promise<Ended> {
+    return this.#run(steered({ killAt }));
+  }
+
+  /** In the state that the last one has left. */
+  again(words: readonly string[] = this.#act.words ?? ONCE): Promise<Ended> {
+    return this.#toItsEnd(this.#stage.installed.start(...words));
+  }
+
+  #run(steering: Readonly<Record<string, string>>): Promise<Ended> {
+    const { installed } = this.#stage;
+    for (const name of readdirSync(installed.home)) rmSync(join(installed.home, name), { recursive: true });
+    cpSync(this.#start, installed.home, { recursive: true });
+    const { words = ONCE, environment = {}, before } = this.#act;
+    before?.();
+    return this.#toItsEnd(installed.startWith({ ...environment, ...steering }, ...words));
+  }
+
+  async #toItsEnd(running: Running): Promise<Ended> {
+    const { untilDone } = this.#act;
+    const stopped = new AbortController();
+    void running.ended.then(() => stopped.abort());
+    if (untilDone !== undefined) {
+      await untilDone(running, stopped.signal);
+      running.kill('SIGTERM');
+    }
+    return running.ended;
+  }
+}

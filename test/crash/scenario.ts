@@ -1,0 +1,59 @@
+/** What a scenario is: a feed, an installation, and something that it does, at any moment of which it can be killed. */
+
+import type { CountyFeed, CountyFeedOptions } from '../support/county-feed.ts';
+import type { Program, Running } from '../support/program.ts';
+import type { Expectation } from '../support/published.ts';
+
+export interface Stage {
+  readonly county: CountyFeed;
+  readonly installed: Program;
+}
+
+/** What is done, and killed, in the state that `prepare` has led to. */
+export interface Act {
+  /** The command, done again after the kill; `once` by default. */
+  readonly words?: readonly string[];
+  /** Variables of what is killed, and of the same undisturbed, alone. */
+  readonly environment?: Readonly<Record<string, string>>;
+  /** What happens at the feed each time before what is killed starts: a fault that comes once. */
+  readonly before?: () => void;
+  /** For what does not end by itself: resolves once it has done all there is to do, or was ended. It is then asked to end. */
+  readonly untilDone?: (running: Running, ended: AbortSignal) => Promise<void>;
+  /** How what is killed ends where nothing kills it; 0 by default. */
+  readonly exitCode?: number;
+  /** What is different where it is done again after this kill. */
+  readonly again?: (kill: string) => Again;
+  /** What the mirror holds at the end, by default everything published; null: there is no mirror. */
+  readonly expected?: () => Expectation | null;
+  /** The published copy, where there is one. */
+  readonly copy?: string;
+  /** What is wrong right after the kill, in words. */
+  readonly wrongAtTheKill?: () => Promise<readonly string[]>;
+  /** What is wrong at the end, in words, beside what is always asked. */
+  readonly wrongAtTheEnd?: (kill: string) => Promise<readonly string[]>;
+  /** What is not compared with what comes of it undisturbed. */
+  readonly mayDiffer?: readonly Evidence[];
+}
+
+export interface Again {
+  readonly words?: readonly string[];
+  /** How it ends; as undisturbed by default. */
+  readonly exitCode?: number;
+}
+
+/** What is compared: the files that are left, the lines of the history, what the checkpoint holds. */
+export type Evidence = 'files' | 'history' | 'checkpoint';
+
+export interface Scenario {
+  readonly name: string;
+  /** What happens in it, in a few words. */
+  readonly what: string;
+  readonly feed?: CountyFeedOptions;
+  readonly environment?: Readonly<Record<string, string>>;
+  /**
+   * `every name` that occurs, as an undisturbed run shows; or `its own names`, those that the catalogue has for it: what
+   * else occurs there is killed elsewhere in the same state.
+   */
+  readonly killedAt: 'every name' | 'its own names';
+  prepare(stage: Stage): Promise<Act>;
+}

@@ -1,0 +1,67 @@
+/** Scenarios of downloads: continued, dropped, without a digest; and of pages of changes that are cut into smaller ones. */
+
+import { once } from '../../support/expect-mirrored.ts';
+import { column, numberedRows, SMALL_SCHEMA, smallContent } from '../../support/small-content.ts';
+import type { Scenario } from '../scenario.ts';
+
+/** A page of so many rows of so much text is larger than what is read at once. */
+const ROWS_OF_A_PAGE = 900;
+const LONG_TEXT = 'x'.repeat(10_000);
+
+export const DOWNLOADS: readonly Scenario[] = [
+  {
+    name: 'cut downloads',
+    what: 'downloads go on where they were cut',
+    killedAt: 'its own names',
+    async prepare({ county: { feed }, installed }) {
+      feed.faults.add({
+        match: { operation: 'file', times: 'always' },
+        act: { kind: 'truncate', afterBytes: 50 },
+      });
+      await once(installed, 75);
+      feed.faults.clear();
+      return {};
+    },
+  },
+  {
+    name: 'bad downloads',
+    what: 'files come once with other content than the manifest states',
+    killedAt: 'its own names',
+    prepare: async ({ county: { feed, datasetIds } }) => ({
+      before: () => {
+        feed.faults.clear();
+        for (const datasetId of datasetIds) {
+          feed.faults.add({
+            match: { operation: 'file', datasetId },
+            act: { kind: 'flipBit', atByte: 100 },
+          });
+        }
+      },
+    }),
+  },
+  {
+    name: 'no digests',
+    what: 'the manifest states no digests of files',
+    feed: { files: { sha256: false } },
+    killedAt: 'its own names',
+    prepare: async () => ({}),
+  },
+  {
+    name: 'large pages',
+    what: 'pages of changes that are larger than what is read at once',
+    killedAt: 'its own names',
+    async prepare({ county: { feed }, installed }) {
+      const schema = { ...SMALL_SCHEMA, columns: [...SMALL_SCHEMA.columns, column('text', 'string')] };
+      feed.publisher.addDataset({ datasetId: 'large', placeId: 'us-tx-travis', topic: 'parcels' });
+      const rows = numberedRows(ROWS_OF_A_PAGE);
+      const first = rows.map((row) => [...row, 'short']);
+      feed.publisher.publish('large', smallContent(first, null, schema));
+      feed.publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: ['large'] });
+      await once(installed);
+      const next = rows.map((row) => [...row, LONG_TEXT]);
+      const changes = next.map((row) => ({ op: 'changed', row }) as const);
+      feed.publisher.publish('large', smallContent(next, changes, schema));
+      return {};
+    },
+  },
+];

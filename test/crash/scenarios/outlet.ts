@@ -1,0 +1,132 @@
+/** Scenarios of what is done for those who build on the mirror: the published copy, and the command after commits. */
+
+import { readdirSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { once } from '../../support/expect-mirrored.ts';
+import { hookProgram, notedLines, notingProgram } from '../../support/hook-program.ts';
+import { mirrorDifferences } from '../../support/mirror-comparison.ts';
+import type { Program, Running } from '../../support/program.ts';
+import { everythingPublished } from '../../support/published.ts';
+import { sameText } from '../../support/same-text.ts';
+import type { Act, Scenario, Stage } from '../scenario.ts';
+
+const POLL_MS = 20;
+const LATE_MS = 700;
+const PATIENCE_MS = 60_000;
+const TOLD = '"msg":"The command after commits was told';
+
+export const OUTLET: readonly Scenario[] = [
+  {
+    name: 'publish',
+    what: 'new versions become a new copy, and the command after commits is told',
+    killedAt: 'every name',
+    async prepare(stage) {
+      const { copy, noted } = configured(stage.installed);
+      await once(stage.installed);
+      const before = everythingPublished(stage.county.feed);
+      for (const datasetId of stage.county.datasetIds) stage.county.publishNext(datasetId);
+      return {
+        copy,
+        wrongAtTheKill: async () => {
+          const [old, next] = [before, everythingPublished(stage.county.feed)];
+          const fromOld = await mirrorDifferences(copy, old);
+          return fromOld.length === 0 || (await mirrorDifferences(copy, next)).length === 0
+            ? []
+            : ['the copy is neither what it was nor what it will be', ...fromOld];
+        },
+        wrongAtTheEnd: async () => wronglyTold(noted),
+      };
+    },
+  },
+  {
+    name: 'publish first',
+    what: 'the first copy of a mirror, in a folder that is not there yet',
+    killedAt: 'its own names',
+    async prepare({ installed }) {
+      await once(installed);
+      const { copy, noted } = configured(installed);
+      return { copy, wrongAtTheEnd: async () => wronglyTold(noted) };
+    },
+  },
+  {
+    name: 'publish again',
+    what: '`run` publishes a copy, and another one after the next commit',
+    killedAt: 'its own names',
+    prepare: publishAgain,
+  },
+  {
+    name: 'publish in vain',
+    what: 'no room for the copy',
+    killedAt: 'its own names',
+    async prepare({ installed }) {
+      await once(installed);
+      const { copy } = configured(installed);
+      return {
+        environment: { FEED_SYNC_DISK_RESERVE: '1000TB' },
+        exitCode: 74,
+        // What is done again has room.
+        again: () => ({ exitCode: 0 }),
+        mayDiffer: ['files', 'checkpoint'],
+        wrongAtTheEnd: async () => sameText('beside the copy', readdirSync(dirname(copy)), [basename(copy)]),
+      };
+    },
+  },
+  {
+    name: 'hook fails',
+    what: 'the command after commits fails',
+    killedAt: 'its own names',
+    async prepare({ county, installed }) {
+      configured(installed, hookProgram('process.exit(1);'));
+      await once(installed, 75);
+      for (const datasetId of county.datasetIds) county.publishNext(datasetId);
+      return { exitCode: 75 };
+    },
+  },
+];
+
+/** The first copy is of what is there at the start; what is new comes late enough for a second one. */
+async function publishAgain({ county, installed }: Stage): Promise<Act> {
+  await once(installed);
+  const { copy, noted } = configured(installed);
+  for (const datasetId of county.datasetIds) county.publishNext(datasetId);
+  county.feed.faults.add({
+    match: { operation: 'events', times: 'always' },
+    act: { kind: 'delay', delayMs: LATE_MS },
+  });
+  return {
+    words: ['run'],
+    environment: { FEED_SYNC_DESTINATION_PUBLISH_EVERY: '1s' },
+    untilDone: toldTwice,
+    again: () => ({ words: ['once'] }),
+    copy,
+    wrongAtTheEnd: async () => wronglyTold(noted),
+  };
+}
+
+async function toldTwice(running: Running, ended: AbortSignal): Promise<void> {
+  const deadlineMs = performance.now() + PATIENCE_MS;
+  while (!ended.aborted && running.stderr().split(TOLD).length - 1 < 2) {
+    if (performance.now() > deadlineMs) throw new Error(`It was not told twice:\n${running.stderr()}`);
+    await sleep(POLL_MS);
+  }
+}
+
+/** An installation that publishes a copy and has a command. */
+function configured(
+  { home }: Program,
+  command?: readonly string[],
+): { readonly copy: string; readonly noted: string } {
+  const [copy, noted] = [join(home, 'out', 'copy.duckdb'), join(home, 'noted')];
+  const hooks = { afterCommit: command ?? notingProgram(noted) };
+  const settings = JSON.stringify({ destination: { publish: copy }, hooks });
+  writeFileSync(join(home, 'work', 'feed-sync.yaml'), settings);
+  return { copy, noted };
+}
+
+/** Every commit was told, at most once more than once. */
+function wronglyTold(noted: string): readonly string[] {
+  const told = notedLines(noted).flat();
+  const all = Array.from({ length: Math.max(...told) }, (_, index) => index + 1);
+  return sameText('lines of the history that were told', [...new Set(told)], all);
+}

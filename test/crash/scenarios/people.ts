@@ -1,0 +1,181 @@
+/** Scenarios of what a person asks for: each command killed, and each first catch-up after it. */
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { exampleConfiguration } from '../../../src/configuration/example.ts';
+import { once } from '../../support/expect-mirrored.ts';
+import type { Program } from '../../support/program.ts';
+import { sameText } from '../../support/same-text.ts';
+import { numberedRows, smallContent } from '../../support/small-content.ts';
+import { checkpointOf } from '../evidence.ts';
+import type { Act, Scenario, Stage } from '../scenario.ts';
+
+/** From so many on, datasets that leave at once wait for a person. */
+const MANY = 10;
+
+/** What is done already is refused where it is done again: with this the command tells so. */
+const DONE_ALREADY = 64;
+
+export const PEOPLE: readonly Scenario[] = [
+  {
+    name: 'init',
+    what: '`init`',
+    killedAt: 'its own names',
+    prepare: async ({ installed }) => ({
+      words: ['init', 'made.yaml'],
+      expected: () => null,
+      again: (kill) => (kill.startsWith('after') ? { exitCode: DONE_ALREADY } : {}),
+      wrongAtTheEnd: async () =>
+        sameText(
+          'the file',
+          readFileSync(join(installed.home, 'work', 'made.yaml'), 'utf8'),
+          exampleConfiguration(),
+        ),
+    }),
+  },
+  {
+    name: 'webhook add',
+    what: '`webhook add`, where there is no file of secrets yet',
+    killedAt: 'its own names',
+    prepare: addWebhook,
+  },
+  {
+    name: 'ask for a resync',
+    what: '`resync` of two datasets',
+    killedAt: 'its own names',
+    async prepare({ county, installed }) {
+      await once(installed);
+      return { words: ['resync', ...county.datasetIds] };
+    },
+  },
+  {
+    name: 'asked resync',
+    what: 'the catch-up after `resync`',
+    killedAt: 'its own names',
+    async prepare({ county, installed }) {
+      await once(installed);
+      await done(installed, 'resync', ...county.datasetIds);
+      return {};
+    },
+  },
+  {
+    name: 'lift',
+    what: '`resume` of two datasets that were refused',
+    killedAt: 'its own names',
+    async prepare(stage) {
+      const { county, installed } = stage;
+      await once(installed);
+      for (const datasetId of county.datasetIds) {
+        county.feed.access.refuse({ kind: 'dataset', datasetId }, { code: 'not_distributable' });
+        county.publishNext(datasetId, undefined, { announce: true });
+      }
+      await once(installed, 77);
+      for (const datasetId of county.datasetIds) county.feed.access.lift({ kind: 'dataset', datasetId });
+      return {
+        words: ['resume', ...county.datasetIds.flatMap((id) => ['--dataset', id])],
+        expected: () => null,
+        again: (kill) => (kill.startsWith('after') ? { exitCode: DONE_ALREADY } : {}),
+      };
+    },
+  },
+  {
+    name: 'agree to retirements',
+    what: '`resume --retire`, where many datasets have left at once',
+    killedAt: 'its own names',
+    async prepare({ county: { feed }, installed }) {
+      const ids = Array.from({ length: MANY }, (_, index) => `left-${index}`);
+      feed.publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: ids });
+      for (const datasetId of ids) {
+        feed.publisher.addDataset({ datasetId, placeId: 'us-tx-travis', topic: 'parcels' });
+        feed.publisher.publish(datasetId, smallContent(numberedRows(1)));
+      }
+      await once(installed);
+      for (const datasetId of ids) feed.publisher.remove(datasetId, 'left_coverage');
+      await once(installed, 77);
+      return { words: ['resume', '--retire'], expected: () => null };
+    },
+  },
+  {
+    name: 'give up',
+    what: '`forget` of two subscriptions that are gone',
+    killedAt: 'its own names',
+    async prepare(stage) {
+      await withoutSubscriptions(stage);
+      return {
+        words: ['forget', '--subscription', 'sub_2', '--subscription', 'sub_3'],
+        expected: () => null,
+        again: (kill) => (kill.startsWith('after') ? { exitCode: DONE_ALREADY } : {}),
+      };
+    },
+  },
+  {
+    name: 'given up',
+    what: 'the catch-up after `forget`',
+    killedAt: 'its own names',
+    async prepare(stage) {
+      await withoutSubscriptions(stage);
+      await done(stage.installed, 'forget', '--subscription', 'sub_2', '--subscription', 'sub_3');
+      return {};
+    },
+  },
+];
+
+async function done(installed: Program, ...words: readonly string[]): Promise<void> {
+  const { exitCode, stderr } = await installed.run(...words);
+  if (exitCode !== 0) throw new Error(`${words.join(' ')} ended with ${exitCode}:\n${stderr}`);
+}
+
+/** Two subscriptions that were mirrored are gone. */
+async function withoutSubscriptions({ county, installed }: Stage): Promise<void> {
+  const { publisher } = county.feed;
+  for (const subscriptionId of ['sub_2', 'sub_3']) {
+    publisher.subscribe({ subscriptionId, datasetIds: county.datasetIds });
+  }
+  await once(installed);
+  for (const subscriptionId of ['sub_2', 'sub_3']) publisher.unsubscribe(subscriptionId);
+  await once(installed, 77);
+}
+
+/**
+ * A secret that is in the file is one of the service, and the newest comes first. Killed after the service was asked and
+ * before the secret was kept, the webhook is there and its secret lost: adding it again makes another one.
+ */
+async function addWebhook({ county: { feed }, installed }: Stage): Promise<Act> {
+  await once(installed);
+  const path = join(installed.home, 'work', 'secrets');
+  const secretsInFile = (): readonly string[] => {
+    try {
+      return readFileSync(path, 'utf8')
+        .split('\n')
+        .filter((line) => line !== '');
+    } catch {
+      return [];
+    }
+  };
+  const strangers = async (): Promise<readonly string[]> => {
+    const known = feed.webhooks.list().flatMap(({ secrets }) => secrets);
+    return secretsInFile()
+      .filter((secret) => !known.includes(secret))
+      .map(() => 'a secret of no webhook');
+  };
+  return {
+    words: ['webhook', 'add', 'http://127.0.0.1:1/webhook', '--secret-file', 'secrets'],
+    expected: () => null,
+    wrongAtTheKill: strangers,
+    wrongAtTheEnd: async (kill) => {
+      const newest = feed.webhooks.list().at(-1);
+      const kept = kill.startsWith('after cli.add-secret') || kill.includes('keep-webhook') ? 2 : 1;
+      return [
+        ...(await strangers()),
+        ...sameText('the first secret', secretsInFile()[0], newest?.secrets[0]),
+        ...sameText('secrets', secretsInFile().length, kept),
+        ...((checkpointOf(installed)['webhooks'] as readonly string[]).some((row) =>
+          row.includes(newest?.webhookId ?? '?'),
+        )
+          ? []
+          : ['the id of the newest webhook is not kept']),
+      ];
+    },
+    mayDiffer: ['checkpoint'],
+  };
+}

@@ -1,0 +1,101 @@
+/** Scenarios of stores that cannot be read, or that an older version wrote. */
+
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import Database from 'better-sqlite3';
+import { restore } from '../../support/checkpoint-dump.ts';
+import { once } from '../../support/expect-mirrored.ts';
+import type { Scenario } from '../scenario.ts';
+
+const FORMAT_1 = fileURLToPath(new URL('../../unit/checkpoint-formats/format-1.sql', import.meta.url));
+/** Headers of a DuckDB file: they stay, and what they point to does not. */
+const HEADER_BYTES = 12_288;
+const NO_DATABASE = 'no database, and longer than the header of one. '.repeat(100);
+
+export const STORES: readonly Scenario[] = [
+  {
+    name: 'migrate',
+    what: 'an older version has written the checkpoint',
+    killedAt: 'its own names',
+    async prepare({ county, installed }) {
+      await once(installed);
+      toFormat1(installed.checkpointPath);
+      for (const datasetId of county.datasetIds) county.publishNext(datasetId);
+      return {};
+    },
+  },
+  {
+    name: 'checkpoint set aside',
+    what: 'the checkpoint cannot be read, and has a log and an index of that beside it',
+    killedAt: 'its own names',
+    async prepare({ county, installed }) {
+      await once(installed);
+      for (const suffix of ['', '-wal', '-shm'])
+        writeFileSync(installed.checkpointPath + suffix, NO_DATABASE);
+      for (const datasetId of county.datasetIds) county.publishNext(datasetId);
+      return { mayDiffer: ['files'] };
+    },
+  },
+  {
+    name: 'mirror set aside',
+    what: 'the mirror and its log cannot be read',
+    killedAt: 'its own names',
+    async prepare({ installed }) {
+      await once(installed);
+      const bytes = readFileSync(installed.mirrorPath);
+      bytes.fill(0x5a, HEADER_BYTES);
+      writeFileSync(installed.mirrorPath, bytes);
+      writeFileSync(`${installed.mirrorPath}.wal`, NO_DATABASE);
+      return {};
+    },
+  },
+  {
+    name: 'empty mirror',
+    what: 'the mirror is an empty file, and its log is none',
+    killedAt: 'its own names',
+    async prepare({ installed }) {
+      await once(installed);
+      writeFileSync(installed.mirrorPath, '');
+      writeFileSync(`${installed.mirrorPath}.wal`, NO_DATABASE);
+      return {};
+    },
+  },
+  {
+    name: 'compact',
+    what: '`compact`, beside what an earlier one has left',
+    killedAt: 'its own names',
+    async prepare({ installed }) {
+      await once(installed);
+      for (const suffix of ['', '.wal']) {
+        writeFileSync(`${installed.mirrorPath}.compacting${suffix}`, NO_DATABASE);
+      }
+      // Whoever opens the mirror next clears away what is left.
+      return { words: ['compact'], again: () => ({ words: ['once'] }) };
+    },
+  },
+];
+
+/** The rows that format 1 knows, in a file of format 1. */
+function toFormat1(path: string): void {
+  const database = new Database(path, { readonly: true });
+  const rowsOf = (table: string) =>
+    database.prepare(`SELECT * FROM ${table}`).all() as Record<string, unknown>[];
+  const kept = ['contract', 'subscriptions', 'wants', 'want_members'].map(
+    (table) => [table, rowsOf(table)] as const,
+  );
+  database.close();
+  rmSync(path);
+  const statements = readFileSync(FORMAT_1, 'utf8').split(/;\n/);
+  restore(path, statements.filter((sql) => !/^\s*INSERT/.test(sql)).join(';\n'));
+  const older = new Database(path);
+  for (const [table, rows] of kept) {
+    const names = (older.pragma(`table_info(${table})`) as readonly { name: string }[]).map(
+      ({ name }) => name,
+    );
+    const insert = older.prepare(
+      `INSERT INTO ${table} VALUES (${names.map((name) => `@${name}`).join(', ')})`,
+    );
+    for (const row of rows) insert.run(row);
+  }
+  older.close();
+}

@@ -1,0 +1,68 @@
+/** Scenarios of trouble that is written down: refusals, content that is bad, and content that is good again. */
+
+import type { DatasetVersion } from '../../../fixtures/feed/model.ts';
+import type { CountyFeed } from '../../support/county-feed.ts';
+import { once } from '../../support/expect-mirrored.ts';
+import { everythingPublished } from '../../support/published.ts';
+import type { Scenario, Stage } from '../scenario.ts';
+
+export const TROUBLE: readonly Scenario[] = [
+  {
+    name: 'refuse',
+    what: 'the service refuses datasets, which are held',
+    killedAt: 'its own names',
+    async prepare(stage) {
+      const at = await mirroredAt(stage);
+      const { county } = stage;
+      for (const datasetId of county.datasetIds) {
+        county.feed.access.refuse({ kind: 'dataset', datasetId }, { code: 'not_distributable' });
+        county.publishNext(datasetId);
+      }
+      return { exitCode: 77, expected: () => everythingPublished(county.feed, { at }) };
+    },
+  },
+  {
+    name: 'fail',
+    what: 'snapshots that are none',
+    killedAt: 'its own names',
+    async prepare(stage) {
+      const at = await mirroredAt(stage);
+      await spoil(stage.county);
+      return { exitCode: 65, expected: () => everythingPublished(stage.county.feed, { at }) };
+    },
+  },
+  {
+    name: 'mend',
+    what: 'snapshots that are good, after some that were none',
+    killedAt: 'its own names',
+    async prepare(stage) {
+      await mirroredAt(stage);
+      await spoil(stage.county);
+      await once(stage.installed, 65);
+      stage.county.feed.faults.clear();
+      for (const datasetId of stage.county.datasetIds) unrecorded(stage.county, datasetId);
+      return {};
+    },
+  },
+];
+
+/** Mirrors everything. @returns the versions it is at. */
+async function mirroredAt({ county, installed }: Stage): Promise<Readonly<Record<string, DatasetVersion>>> {
+  await once(installed);
+  return Object.fromEntries(
+    everythingPublished(county.feed).datasets.map(({ datasetId, version }) => [datasetId, version]),
+  );
+}
+
+/** A further version of each dataset, whose files are spoiled. */
+async function spoil(county: CountyFeed): Promise<void> {
+  for (const datasetId of county.datasetIds) unrecorded(county, datasetId);
+  county.feed.faults.add({
+    match: { operation: 'file', times: 'always' },
+    act: { kind: 'flipBit', atByte: 100 },
+  });
+}
+
+function unrecorded(county: CountyFeed, datasetId: string): void {
+  county.publishNext(datasetId, undefined, { notRecordedAs: 'flag' });
+}

@@ -1,5 +1,6 @@
 /** Everything beside the ordinary catch-up, killed at every effect that lasts. */
 
+import { describe } from 'vitest';
 import { testScenarios } from './played.ts';
 import { DOWNLOADS } from './scenarios/downloads.ts';
 import { LEAVING } from './scenarios/leaving.ts';
@@ -9,7 +10,9 @@ import { STORES } from './scenarios/stores.ts';
 import { TROUBLE } from './scenarios/trouble.ts';
 import { WEBHOOK } from './scenarios/webhook.ts';
 
-testScenarios(
-  [...LEAVING, ...OUTLET, ...DOWNLOADS, ...STORES, ...TROUBLE, ...WEBHOOK, ...PEOPLE],
-  'test/crash/around.slow.test.ts',
-);
+describe('F01 F02: killed at every effect that lasts', () => {
+  testScenarios(
+    [...LEAVING, ...OUTLET, ...DOWNLOADS, ...STORES, ...TROUBLE, ...WEBHOOK, ...PEOPLE],
+    'test/crash/around.slow.test.ts',
+  );
+});

@@ -1,6 +1,9 @@
 /** What a feed brings, killed at every effect that lasts. */
 
+import { describe } from 'vitest';
 import { testScenarios } from './played.ts';
 import { CATCHING_UP } from './scenarios/catching-up.ts';
 
-testScenarios(CATCHING_UP, 'test/crash/catching-up.slow.test.ts');
+describe('F01 F02: killed at every effect that lasts', () => {
+  testScenarios(CATCHING_UP, 'test/crash/catching-up.slow.test.ts');
+});

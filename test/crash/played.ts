@@ -29,7 +29,7 @@ const OF_A_START = [
 /** A test for each scenario. `file` is the test file, for the command that repeats what failed. */
 export function testScenarios(scenarios: readonly Scenario[], file: string): void {
   it.each(scenarios.map((scenario) => [scenario.name, scenario.what, scenario] as const))(
-    'F01 F02: %s (%s), killed at every effect that lasts',
+    '%s: %s',
     async (name, _, scenario) => {
       const own = namesOf(name);
       const isKilledAt = (effect: string) => scenario.killedAt === 'every name' || own.includes(effect);
@@ -70,5 +70,5 @@ function repeatedIn(scenario: string): readonly string[] {
 function repeatCommand(wrong: string, scenario: string, file: string): string {
   const [kill] = wrong.split(':');
   const title = scenario.replaceAll(/[()]/g, '.');
-  return `CRASH_CASES='${kill}' npx vitest run --project slow ${file} -t 'F02: ${title} '`;
+  return `CRASH_CASES='${kill}' npx vitest run --project slow ${file} -t ' ${title}: '`;
 }

@@ -175,6 +175,8 @@ property(
       const version = valueAt(json, ['data', 'version']);
       const isCount = Number.isSafeInteger(version) && Number(version) >= 0;
       expect(event.version).toBe(isCount ? version : null);
+      if (event.reason !== null)
+        expect(event.reason.isWellFormed() && !event.reason.includes('\0')).toBe(true);
       expectSound(event);
     } else {
       expect(event.trouble.length).toBeLessThanOrEqual(MAX_TROUBLE_CHARACTERS);

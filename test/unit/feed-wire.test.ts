@@ -214,6 +214,12 @@ describe('events', () => {
     });
   });
 
+  it.each(['left\0', 'left \ud83d'])('F38 have no reason where no database would keep it: %j', (reason) => {
+    const data = { datasetId: 'parcels', reason };
+    const read = decodeEvent({ id: 'evt_5', type: 'dataset.removed', data });
+    expect(read).toMatchObject({ kind: 'event', type: 'dataset.removed', reason: null });
+  });
+
   it('are hints: what does not fit beyond id, type and dataset is left out', () => {
     const data = { datasetId: 'parcels', version: 'four', counts: 1, reason: 7, schemaVersion: {} };
     expect(decodeEvent({ ...event, createdAt: 5, data })).toMatchObject({

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { EVENT_TYPES, type FeedEvent, parseEventId, type UnreadableEvent } from '../../model/event.ts';
 import type { EventPage } from '../feed.ts';
 import { shown } from '../shown.ts';
-import { count, decode, id, moment, pathText, shownOnly } from './fields.ts';
+import { count, decode, id, moment, pathText, shownOnly, words } from './fields.ts';
 
 const eventsPage = z.object({ events: z.array(z.unknown()), hasMore: z.boolean() });
 
@@ -24,7 +24,7 @@ const event = z.object({
     previousVersion: shownOnly(count),
     schemaVersion: shownOnly(id),
     counts: shownOnly(z.object({ added: count, changed: count, removed: count })),
-    reason: shownOnly(z.string()),
+    reason: words,
   }),
 });
 

@@ -39,6 +39,9 @@ export function shownOnly<Schema extends z.ZodType>(schema: Schema) {
   return optional(schema).catch(null);
 }
 
+/** Words of the service's own that are stored with what they explain; null where no database would keep them as they are. */
+export const words = shownOnly(z.string().refine(isUsable));
+
 /** A list that may be missing or null. */
 export function optionalList<Schema extends z.ZodType>(item: Schema) {
   return z

@@ -1,0 +1,202 @@
+/** What is stored in the checkpoint is what is read of it again: ids as they are, numbers exactly, texts within their limits. */
+
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
+import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
+import { MAX_ID_CHARACTERS, MAX_LINKS, MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/limits.ts';
+import { openCheckpoint } from '../../src/checkpoint/sqlite/open.ts';
+import { silentLog } from '../../src/lib/log.ts';
+import { ContractViolationError } from '../../src/model/errors.ts';
+import { NOON_CLOCK } from '../support/checkpoint-files.ts';
+import { temporaryFolder } from '../support/duckdb-mirror.ts';
+import { property } from './property.ts';
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+let checkpoint: Checkpoint;
+beforeAll(async () => {
+  folder = await temporaryFolder();
+  checkpoint = await openCheckpoint({
+    path: `${folder.path}/checkpoint.sqlite`,
+    clock: NOON_CLOCK,
+    log: silentLog,
+  });
+});
+afterAll(async () => {
+  checkpoint.close();
+  await folder[Symbol.asyncDispose]();
+});
+
+const text = fc.oneof(
+  fc.string({ unit: 'binary' }),
+  fc.constantFrom(
+    '',
+    '\0',
+    'a\0b',
+    "'; DROP TABLE wants; --",
+    '😀'.repeat(MAX_TEXT_CHARACTERS / 2),
+    `x${'😀'.repeat(MAX_TEXT_CHARACTERS)}`,
+  ),
+);
+const id = fc.oneof(
+  fc.string({ unit: 'binary', minLength: 1 }),
+  fc.constantFrom(
+    '__proto__',
+    ' ',
+    'A',
+    'a',
+    'é',
+    'é',
+    'x'.repeat(MAX_ID_CHARACTERS),
+    '😀'.repeat(MAX_ID_CHARACTERS / 2),
+  ),
+);
+const number = fc.oneof(fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), fc.bigInt({ min: 0n, max: 9n }));
+const version = fc.oneof(fc.maxSafeNat(), fc.nat(9));
+const moment = fc.date({
+  min: new Date('0001-01-01T00:00:00Z'),
+  max: new Date('9999-12-31T23:59:59Z'),
+  noInvalidDate: true,
+});
+
+/** As a text for people is kept: whole, or its beginning with a mark, and never with half a character. */
+function expectKept(kept: string | null | undefined, given: string): void {
+  if (given.length <= MAX_TEXT_CHARACTERS) {
+    expect(kept).toBe(given);
+    return;
+  }
+  expect(kept).toMatch(/…$/);
+  expect(kept?.length).toBeLessThanOrEqual(MAX_TEXT_CHARACTERS);
+  expect(kept?.isWellFormed()).toBe(true);
+  expect(given.startsWith(kept?.slice(0, -2) ?? 'nothing')).toBe(true);
+}
+
+describe('what is followed and wanted', () => {
+  property(
+    'is read as it was stored',
+    60,
+    fc.property(
+      fc.record({ subscriptionId: id, datasetId: id, name: text, event: number, version, reason: text }),
+      (step) => {
+        const { subscriptionId, datasetId, event: eventNumber } = step;
+        const cursor = { text: `evt_${eventNumber}`, number: eventNumber };
+        const common = { subscriptionId, subscriptionName: step.name, cursor, isQuiet: false };
+        checkpoint.commitFollowStep({
+          ...common,
+          changes: [
+            { kind: 'member', datasetId, eventNumber },
+            { kind: 'at-least', datasetId, version: step.version, eventNumber },
+          ],
+        });
+        const followed = checkpoint.followed().get(subscriptionId);
+        expect(followed?.cursor).toEqual(cursor);
+        expectKept(followed?.name, step.name);
+        const want = checkpoint.want(datasetId);
+        expect(want?.members).toContain(subscriptionId);
+        expect(want?.atLeastVersion).toBeGreaterThanOrEqual(step.version);
+        expect(checkpoint.wants().get(datasetId)).toEqual(want);
+
+        checkpoint.commitFollowStep({
+          ...common,
+          changes: [{ kind: 'no-member', datasetId, reason: step.reason }],
+        });
+        expect(checkpoint.want(datasetId)?.members).not.toContain(subscriptionId);
+        expectKept(checkpoint.want(datasetId)?.removalReasons.get(subscriptionId), step.reason);
+        // What one case leaves is not in the way of the next.
+        checkpoint.forget(subscriptionId);
+      },
+    ),
+  );
+
+  property(
+    'has ids that can be kept as they are, or nothing of the step is stored',
+    60,
+    fc.property(fc.constantFrom('\ud800', `a\udfff`, 'x'.repeat(MAX_ID_CHARACTERS + 1)), id, (unfit, fit) => {
+      const [before, followed] = [checkpoint.wants(), checkpoint.followed()];
+      const common = { subscriptionName: null, cursor: null, isQuiet: false };
+      const look = (datasetId: string) => ({ kind: 'look' as const, datasetId });
+      const steps = [
+        { ...common, subscriptionId: fit, changes: [look(fit), look(unfit)] },
+        { ...common, subscriptionId: unfit, changes: [look(fit)] },
+      ];
+      for (const step of steps)
+        expect(() => checkpoint.commitFollowStep(step)).toThrow(ContractViolationError);
+      expect([checkpoint.wants(), checkpoint.followed()]).toEqual([before, followed]);
+    }),
+  );
+});
+
+describe('what went wrong', () => {
+  property(
+    'is read as it was stored',
+    60,
+    fc.property(
+      fc.record({
+        datasetId: id,
+        message: text,
+        hint: fc.option(text),
+        contents: fc.array(
+          fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: 8, maxLength: 32 }),
+          { maxLength: 3 },
+        ),
+        attempts: fc.nat(),
+        failedAt: moment,
+        retryAt: moment,
+      }),
+      (failure) => {
+        checkpoint.fail({ ...failure, error: 'DataError' });
+        const { message, hint, ...rest } = checkpoint.failure(failure.datasetId) ?? {
+          message: null,
+          hint: null,
+        };
+        const { message: _, hint: __, ...given } = failure;
+        expect(rest).toEqual({ ...given, error: 'DataError' });
+        expectKept(message, failure.message);
+        if (failure.hint === null) expect(hint).toBeNull();
+        else expectKept(hint, failure.hint);
+        checkpoint.clearFailure(failure.datasetId);
+        expect(checkpoint.failure(failure.datasetId)).toBeNull();
+      },
+    ),
+  );
+
+  property(
+    'of a refusal is read with its links in their order',
+    60,
+    fc.property(
+      fc.record({
+        subscriptionId: id,
+        message: text,
+        status: fc.option(fc.nat(599)),
+        code: fc.option(text),
+        heldAt: moment,
+        links: fc.dictionary(text, text, { maxKeys: MAX_LINKS + 5 }),
+      }),
+      ({ subscriptionId, message, status, code, heldAt, links }) => {
+        const scope = { kind: 'subscription' as const, subscriptionId };
+        const refusal = {
+          scope,
+          operation: 'read events',
+          status,
+          code,
+          message,
+          links: new Map(Object.entries(links)),
+        };
+        checkpoint.hold({ refusal, heldAt, keyHash: 'hash' });
+        const [held] = checkpoint.holds();
+        expect(held).toMatchObject({
+          heldAt,
+          keyHash: 'hash',
+          refusal: { scope, operation: 'read events', status },
+        });
+        expectKept(held?.refusal.message, message);
+        if (code !== null) expectKept(held?.refusal.code, code);
+        const kept = [...refusal.links].filter(
+          ([name, link]) => name.length + link.length <= MAX_TEXT_CHARACTERS,
+        );
+        expect([...(held?.refusal.links ?? [])]).toEqual(kept.slice(0, MAX_LINKS));
+        expect(checkpoint.lift(scope)).toBe(true);
+        expect(checkpoint.holds()).toEqual([]);
+      },
+    ),
+  );
+});

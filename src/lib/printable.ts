@@ -1,11 +1,14 @@
 /**
- * Text from elsewhere, made safe to show: control characters, which could move the cursor or fake a line, are
- * shown as escapes.
+ * Text from elsewhere, made safe to show: control characters, which could move the cursor or fake a line, and those that
+ * turn the direction of writing, so that a text reads as another, are shown as escapes.
  */
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+export const UNSAFE_CHARACTER = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/;
+const ALL_UNSAFE = new RegExp(UNSAFE_CHARACTER, 'g');
+
 export function printable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
-  return text.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, (character) => {
+  return text.replaceAll(ALL_UNSAFE, (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
   });
 }

@@ -276,6 +276,7 @@ describe('a word of a shell (F38)', () => {
       '`x`',
       'a\nb',
       "\u001b'\\",
+      'a\u202eb\u2066\u200f',
       '*',
       '!',
       '~',

@@ -6,7 +6,7 @@ import { openReader } from '../destination/duckdb/reader.ts';
 import { BusyError, ConfigurationError, StorageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
 
-/** What the mirror has; null where there is none; 'busy' where somebody keeps its file; an error where it is unusable. */
+/** What the mirror has; null where there is none; 'busy' where it was not looked at yet; an error where it cannot be. */
 export type MirrorSeen = MirrorHeld | null | 'busy' | Error;
 
 export interface MirrorHeld extends Held {
@@ -32,8 +32,9 @@ export async function seeMirror(
       await reader.close();
     }
   } catch (error) {
-    if (error instanceof BusyError) return 'busy';
-    if (error instanceof StorageError || error instanceof ConfigurationError) return error;
+    const isFinding =
+      error instanceof BusyError || error instanceof StorageError || error instanceof ConfigurationError;
+    if (isFinding) return error;
     throw error;
   }
 }

@@ -6,6 +6,7 @@ import { type StatusServer, startStatusServer } from '../daemon/server/server.ts
 import type { Log } from '../lib/log.ts';
 import type { Parts } from '../sync/parts.ts';
 import type { Context } from './context.ts';
+import { mirrorHolders } from './mirror-holders.ts';
 import { statusSeen } from './status/status.ts';
 
 export interface ServedParts {
@@ -59,6 +60,7 @@ function statusNow({ configuration, context, daemon, parts }: ServedParts) {
   const held = daemon.held();
   return statusSeen(configuration, {
     mirror: held === null ? 'busy' : { ...held, freeBytes: null },
+    heldBy: mirrorHolders(configuration.destination.path, context, pid),
     checkpoint: parts.checkpoint,
     runningInstance: { pid, host, command: 'run' },
   });

@@ -1,5 +1,6 @@
 /** `feed-sync once` where it cannot go on: the service is down, a signal comes, something else holds what it needs. */
 
+import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { startChild } from '../support/child.ts';
@@ -143,6 +144,9 @@ describe('a reader that holds the mirror', () => {
     expect(await reader.nextLine()).toBe('held');
 
     expect((await installed.run('query', 'SELECT count(*) FROM feed_sync.datasets')).stdout).toContain('2');
+    const status = JSON.parse((await installed.run('status', '--json')).stdout);
+    // Elsewhere than on Linux the system does not tell.
+    if (existsSync('/proc/locks')) expect(status.mirror.heldBy).toEqual([reader.pid]);
     const { stdout } = await once(installed, 75);
     expect(stdout).toMatch(/mirror .* (open|held|busy|use)/i);
     expect(downloadsOf(feed)).toContain(datasetOf('permits'));

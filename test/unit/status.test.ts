@@ -8,7 +8,7 @@ import { renderStatus } from '../../src/cli/status/text.ts';
 import { holdOf } from '../../src/cli/status/troubles.ts';
 import { statusOf } from '../../src/cli/status/view.ts';
 import type { HeldDataset } from '../../src/destination/destination.ts';
-import type { RefusalScope } from '../../src/model/errors.ts';
+import { BusyError, type RefusalScope } from '../../src/model/errors.ts';
 import type { Want } from '../../src/model/want.ts';
 import { holdStatus } from '../../src/sync/hold-status.ts';
 import { failure, hold, id, NOW, refusal, table, want } from '../support/sync-values.ts';
@@ -37,13 +37,14 @@ function content({
   };
 }
 
-function view(mirror: MirrorSeen, checkpoint: CheckpointContent | null) {
+function view(mirror: MirrorSeen, checkpoint: CheckpointContent | null, heldBy: readonly number[] = []) {
   return statusOf({
     dataDirectory: '/data',
     mirrorPath: '/data/mirror.duckdb',
     runningInstance: null,
     mirror,
     mirrorBytes: 12_600_000,
+    heldBy,
     readers: { copy: null, hook: null },
     checkpoint,
     isChosen: (datasetId) => datasetId !== 'left-out',
@@ -258,4 +259,19 @@ it('a hold is told in the same words from its data for programs', () => {
     const { refusal: stored, heldAt } = hold(scope);
     expect(holdOf(holdStatus(hold(scope)))).toEqual({ refusal: stored, heldAt });
   }
+});
+
+describe('F10 a mirror that others have open', () => {
+  const told = (mirror: MirrorSeen, heldBy: readonly number[]) =>
+    renderStatus(view(mirror, null, heldBy), { now: NOW, width: 400 });
+
+  it('names them, whether it can be read meanwhile or not', () => {
+    expect(told(mirrorOf(), [4_712, 4_713])).toContain(
+      'The mirror is held by process 4712, process 4713. A commit waits for that up to lock.wait.',
+    );
+    expect(told(mirrorOf(), [])).not.toContain('held');
+    const busy = new BusyError('The mirror /data/mirror.duckdb is held by the process 4712.');
+    expect(told(busy, [4_712])).toContain('is held by the process 4712. What it has is not shown.');
+    expect(view(busy, null).mirror).toMatchObject({ state: 'busy', trouble: busy.message, heldBy: [] });
+  });
 });

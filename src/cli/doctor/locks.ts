@@ -1,11 +1,11 @@
 /** Who works here: the instance that holds the lock, and whoever has the mirror open. */
 
-import { statSync } from 'node:fs';
 import { type InstanceHolder, instanceLockPath, readInstanceLock } from '../../checkpoint/instance-lock.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
+import { mirrorLocks } from '../mirror-holders.ts';
 import { tellMoment } from '../moments.ts';
 import type { Check, Checked, Patient } from './check.ts';
-import { type FileLock, locksOn } from './file-locks.ts';
+import type { FileLock } from './file-locks.ts';
 import { type Finding, ok, skipped, trouble, troubleOf, warning } from './findings.ts';
 
 const LIMIT_MS = 5_000;
@@ -71,19 +71,7 @@ export function judgeMirrorLocks(
     : warning(about, `${named.join(', ')}. ${wait}`, hint);
 }
 
-type ReadFile = Patient['context']['readFile'];
-
-function mirrorLocks(path: string, readFile: ReadFile): readonly FileLock[] {
-  try {
-    const file = statSync(path, { throwIfNoEntry: false });
-    return file === undefined ? [] : locksOn(file, readFile('/proc/locks'));
-  } catch {
-    // Elsewhere than on Linux the system does not tell; opening the mirror will still name a writer.
-    return [];
-  }
-}
-
-function processName(pid: number, readFile: ReadFile): string | null {
+function processName(pid: number, readFile: Patient['context']['readFile']): string | null {
   try {
     return readFile(`/proc/${pid}/comm`).trim();
   } catch {

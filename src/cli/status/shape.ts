@@ -24,8 +24,10 @@ export interface Status {
 export interface MirrorStatus {
   readonly path: string;
   readonly state: 'present' | 'absent' | 'busy' | 'unusable';
-  /** Why it is unusable; null where it is not. */
+  /** Why it is unusable, or who keeps it; null where it can be read, or was not looked at yet. */
   readonly trouble: string | null;
+  /** Processes of others that have it open: a commit waits for them. Empty where the system does not tell. */
+  readonly heldBy: readonly number[];
   /** Of the file and its log; 0 where there is none, or it cannot be looked at. */
   readonly bytes: number;
   /** Those of the file that hold nothing; null where that is not known. */

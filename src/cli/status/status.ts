@@ -4,11 +4,13 @@ import { statSync } from 'node:fs';
 import type { CheckpointReader, HookRecord } from '../../checkpoint/checkpoint.ts';
 import { openCheckpointReader } from '../../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
+import { BusyError } from '../../model/errors.ts';
 import { isChosenDataset } from '../../sync/follow/selection.ts';
 import { runningInstance } from '../beside.ts';
 import type { Context } from '../context.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf } from '../exit-codes.ts';
 import { jsonText } from '../json.ts';
+import { mirrorHolders } from '../mirror-holders.ts';
 import { type MirrorSeen, seeMirror } from '../mirror-seen.ts';
 import { mirrorBytes } from '../mirror-size.ts';
 import { write } from '../terminal.ts';
@@ -34,7 +36,7 @@ export async function status(
   const { stdout, width } = context.terminal;
   const shownTo = { now: context.clock.now(), width };
   await write(stdout, json ? jsonText(view) : `${renderStatus(view, shownTo)}\n`);
-  return mirror instanceof Error ? exitCodeOf(mirror) : EXIT_CODES.caughtUp;
+  return mirror instanceof Error && !(mirror instanceof BusyError) ? exitCodeOf(mirror) : EXIT_CODES.caughtUp;
 }
 
 function look(mirror: MirrorSeen, configuration: LocalConfiguration, context: Context): Status {
@@ -42,7 +44,8 @@ function look(mirror: MirrorSeen, configuration: LocalConfiguration, context: Co
   const { uid } = context.identity;
   const checkpoint = openCheckpointReader({ path: configuration.checkpoint.path, uid });
   try {
-    return statusSeen(configuration, { mirror, checkpoint, runningInstance: instance });
+    const heldBy = mirrorHolders(configuration.destination.path, context, instance?.pid ?? null);
+    return statusSeen(configuration, { mirror, heldBy, checkpoint, runningInstance: instance });
   } finally {
     checkpoint?.close();
   }
@@ -51,13 +54,14 @@ function look(mirror: MirrorSeen, configuration: LocalConfiguration, context: Co
 /** What a status is told from: `checkpoint` is null where there is none. */
 export interface Seen {
   readonly mirror: MirrorSeen;
+  readonly heldBy: readonly number[];
   readonly checkpoint: CheckpointReader | null;
   readonly runningInstance: Status['runningInstance'];
 }
 
 export function statusSeen(
   { datasets: { include, exclude }, dataDirectory, destination, hooks }: LocalConfiguration,
-  { mirror, checkpoint, runningInstance }: Seen,
+  { mirror, heldBy, checkpoint, runningInstance }: Seen,
 ): Status {
   return statusOf({
     dataDirectory,
@@ -65,6 +69,7 @@ export function statusSeen(
     runningInstance,
     mirror,
     mirrorBytes: mirrorBytes(destination.path),
+    heldBy,
     readers: {
       copy: destination.publish && {
         path: destination.publish.path,

@@ -34,10 +34,19 @@ function headlines({ dataDirectory, mirror, runningInstance }: Status): string {
   const states = {
     present: presentLines(mirror),
     absent: `There is no mirror yet at ${mirror.path}.\n→ Make it with: feed-sync once`,
-    busy: `The mirror ${mirror.path} is being written or held by a reader; what it has is not shown.\n→ Try again in a moment.`,
+    busy: `${printable(mirror.trouble ?? `The mirror ${mirror.path} was not looked at yet.`)} What it has is not shown.\n→ Try again in a moment.`,
     unusable: `${printable(mirror.trouble ?? '')} What it has is not shown.`,
   };
-  return `Data directory ${dataDirectory}. ${instance}\n${states[mirror.state]}`;
+  return [`Data directory ${dataDirectory}. ${instance}`, states[mirror.state], ...heldLine(mirror)].join(
+    '\n',
+  );
+}
+
+/** Who a commit waits for. */
+function heldLine({ heldBy }: MirrorStatus): readonly string[] {
+  if (heldBy.length === 0) return [];
+  const who = listed(heldBy.map((pid) => `process ${pid}`));
+  return [`The mirror is held by ${who}. A commit waits for that up to lock.wait.`];
 }
 
 function presentLines({ path, bytes, freeBytes, isWorthCompacting }: MirrorStatus): string {

@@ -1,6 +1,7 @@
 /** What `status` tells, as data. Pure. */
 
 import type { Followed, Hold } from '../../checkpoint/checkpoint.ts';
+import { BusyError } from '../../model/errors.ts';
 import { holdStatus } from '../../sync/hold-status.ts';
 import { type MirrorHeld, type MirrorSeen, tablesOf } from '../mirror-seen.ts';
 import { isWorthCompacting } from '../mirror-size.ts';
@@ -17,6 +18,7 @@ export interface StatusInput {
   readonly mirror: MirrorSeen;
   /** Of its file and log; 0 where there is none, or it cannot be looked at. */
   readonly mirrorBytes: number;
+  readonly heldBy: readonly number[];
   readonly readers: ReadersSeen;
   readonly checkpoint: CheckpointContent | null;
   /** Whether the configuration lets a dataset be mirrored. */
@@ -43,12 +45,13 @@ export function statusOf(input: StatusInput): Status {
   };
 }
 
-function mirrorStatus({ mirrorPath: path, mirror, mirrorBytes: bytes }: StatusInput): MirrorStatus {
+function mirrorStatus({ mirrorPath: path, mirror, mirrorBytes: bytes, heldBy }: StatusInput): MirrorStatus {
   const freeBytes = isPresent(mirror) ? mirror.freeBytes : null;
   return {
     path,
     state: stateOf(mirror),
     trouble: mirror instanceof Error ? mirror.message : null,
+    heldBy,
     bytes,
     freeBytes,
     isWorthCompacting: isWorthCompacting({ bytes, freeBytes }),
@@ -57,7 +60,7 @@ function mirrorStatus({ mirrorPath: path, mirror, mirrorBytes: bytes }: StatusIn
 
 function stateOf(mirror: MirrorSeen): MirrorStatus['state'] {
   if (mirror === null) return 'absent';
-  if (mirror === 'busy') return 'busy';
+  if (mirror === 'busy' || mirror instanceof BusyError) return 'busy';
   return mirror instanceof Error ? 'unusable' : 'present';
 }
 

@@ -17,6 +17,7 @@ beforeAll(async () => {
   folder = await temporaryFolder();
   checkpoint = await openCheckpoint({
     path: `${folder.path}/checkpoint.sqlite`,
+    uid: 1000,
     clock: NOON_CLOCK,
     log: silentLog,
   });

@@ -97,6 +97,17 @@ describe('the agenda', () => {
     expect(agenda.items.get('a')).toMatchObject({ dueMs: 5, waitsFor: null });
   });
 
+  it('lets what an outage put off wait no longer once the service answers, and all else as before', () => {
+    const agenda = new Agenda(always(0.5));
+    agenda.askLater('lagging', 'the manifest lags', 0, 60_000);
+    agenda.ask('out of reach', 0);
+    const item = agenda.take(0, all);
+    if (item !== null) agenda.postpone(item, 'no answer', 0, { waitMs: 60_000, isOutage: true });
+    agenda.outageOver(5_000);
+    expect(agenda.items.get('out of reach')?.dueMs).toBe(5_000);
+    expect(agenda.items.get('lagging')?.dueMs).toBe(60_000);
+  });
+
   it('takes no manifest for new that is older than an event', () => {
     const agenda = new Agenda(always(0.5));
     agenda.ask('a', 10);

@@ -381,6 +381,33 @@ describe('a refusal', () => {
     expect(world.calls).toContain('subscriptions');
   });
 
+  it('R16 of the workspace stops what waits for the service, too', async () => {
+    const { world, daemon, pass } = await followed('parcels');
+    publish(world, 'parcels', { resyncRequired: true });
+    await pass(MINUTE_MS + SECOND_MS);
+    expect(daemon.state().datasets.get('parcels')).toMatchObject({ version: 1 });
+    throwAt(world, /^events/, refusal({ kind: 'workspace' }));
+    await pass(MINUTE_MS);
+    calm(world);
+    await pass(30 * MINUTE_MS, 10 * SECOND_MS);
+    expect(world.calls).toEqual([]);
+  });
+
+  it('R4 R16 of one subscription holds it, and the others are polled', async () => {
+    const world = await oneSubscription('parcels');
+    subscribe(world, subscription({ id: 'sub_2' }), 'zoning');
+    const { pass } = smallDaemon(world);
+    await pass(SECOND_MS);
+    throwAt(world, /^events sub_2/, refusal({ kind: 'subscription', subscriptionId: 'sub_2' }));
+    await pass(MINUTE_MS + SECOND_MS);
+    calm(world);
+    await pass(5 * MINUTE_MS, 5 * SECOND_MS);
+    expect(new Set(world.calls)).toEqual(new Set(['events sub_1']));
+    beside(world, (checkpoint) => checkpoint.lift({ kind: 'subscription', subscriptionId: 'sub_2' }));
+    await pass(SECOND_MS);
+    expect(world.calls).toContain('events sub_2');
+  });
+
   it('of a workspace that has no mirror yet ends it', async () => {
     const world = await oneSubscription('parcels');
     throwAt(world, /^subscriptions/, refusal({ kind: 'workspace' }));

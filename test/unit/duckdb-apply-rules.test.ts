@@ -1,16 +1,37 @@
 /** The pure rules of applying changes and of retiring: rows that are stated, columns that are added, names of copies. */
 
 import { describe, expect, it } from 'vitest';
-import type { HeldColumn, HeldDataset } from '../../src/destination/destination.ts';
+import type { ChangesUnit, HeldColumn, HeldDataset } from '../../src/destination/destination.ts';
 import { statedRowCount } from '../../src/destination/duckdb/changes/apply-changes.ts';
+import { proveCounts } from '../../src/destination/duckdb/changes/proof.ts';
 import { tableAfter } from '../../src/destination/duckdb/changes/table-after.ts';
 import { isSameTable } from '../../src/destination/duckdb/current-table.ts';
 import { archivedNameFor } from '../../src/destination/duckdb/retirement/retire-table.ts';
 import type { PlannedColumn } from '../../src/destination/duckdb/snapshot/table-plan.ts';
 import type { ColumnType } from '../../src/model/column.ts';
+import { UnusableChangesError } from '../../src/model/errors.ts';
 import type { Counts } from '../../src/model/version.ts';
 import { column } from '../support/duckdb-mirror.ts';
 import { table } from '../support/sync-values.ts';
+
+describe('the operations that a version lists', () => {
+  const counts = { added: 3, changed: 2, removed: 1 };
+  const prove = (listed: Counts) =>
+    proveCounts(
+      {
+        datasetId: 'parcels',
+        versions: [{ version: 2, pages: [], counts, rowCount: null }],
+        plannedFrom: { rowCount: 10 },
+      } as unknown as ChangesUnit,
+      [listed],
+    );
+
+  it('are those that the service counted', () => expect(prove(counts)).toBeUndefined());
+
+  it.each(['added', 'changed', 'removed'] as const)('V5 give way where %s are others', (operation) => {
+    expect(() => prove({ ...counts, [operation]: counts[operation] + 1 })).toThrow(UnusableChangesError);
+  });
+});
 
 describe('the rows that the service states after the last version', () => {
   it.each<[readonly (Counts | null)[], readonly (number | null)[], number | null]>([

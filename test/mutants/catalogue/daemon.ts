@@ -30,7 +30,7 @@ export const DAEMON: Area = {
       text: 'if (item.isOutage)',
       instead: 'if (!item.isOutage)',
       breaks: ['R2'],
-      tests: [LOOP],
+      tests: [DECISIONS],
     },
     {
       name: 'a dataset is worked on twice at once',

@@ -1,65 +1,13 @@
-/** `npm run bench`: feed-sync beside raw DuckDB, as a table and as JSON. */
+/** `npm run bench`: the cases; `npm run bench -- growth`; `npm run bench:check`. */
 
-import { writeFile } from 'node:fs/promises';
-import { availableParallelism, tmpdir, totalmem } from 'node:os';
-import { join } from 'node:path';
-import { version as duckdbVersion } from '@duckdb/node-api';
-import { Command, InvalidArgumentError, Option } from 'commander';
-import { CASES } from './cases.ts';
-import { type Report, reportJson, reportTable } from './report.ts';
-import { type CaseResult, runCase } from './run-case.ts';
-import type { Pair } from './statistics.ts';
+import { Command } from 'commander';
+import { casesCommand } from './cases-command.ts';
+import { checkCommand } from './check/command.ts';
+import { growthCommand } from './growth/command.ts';
 
-interface Flags {
-  readonly runs: number;
-  readonly only?: string;
-  readonly quick: boolean;
-  readonly json: string;
-}
-
-const BYTES_PER_MEGABYTE = 1024 * 1024;
-
-const command = new Command('bench')
-  .description(
-    'Measures feed-sync (as built in dist) beside raw DuckDB doing the same work on the same files.',
-  )
-  .option('--runs <number>', 'measured pairs of runs of each case', positiveNumber, 5)
-  .addOption(new Option('--only <case>', 'run one case').choices(CASES.map(({ name }) => name)))
-  .option('--quick', 'small sizes, to see that it works', false)
-  .option('--json <file>', 'where the results are written', join(tmpdir(), 'feed-sync-bench.json'));
-
-await bench(command.parse().opts<Flags>());
-
-async function bench({ runs, only, quick, json }: Flags): Promise<void> {
-  const size = quick ? 'quick' : 'full';
-  const cases: CaseResult[] = [];
-  for (const benchCase of CASES.filter(({ name }) => only === undefined || name === only)) {
-    const { name, what } = benchCase;
-    process.stderr.write(`${name}: ${what}\n`);
-    cases.push(await runCase(benchCase, { size, runs, onPair: tellPair }));
-  }
-  const report: Report = { measuredAt: new Date().toISOString(), size, runs, machine: machine(), cases };
-  await writeFile(json, reportJson(report));
-  process.stdout.write(`${reportTable(report)}\nWritten to ${json}.\n`);
-}
-
-function tellPair(number: number, { subject, reference }: Pair): void {
-  const which = number === 0 ? 'warm-up' : `pair ${number}`;
-  const beside = reference === null ? '' : ` beside ${reference.seconds.toFixed(2)} s`;
-  process.stderr.write(`  ${which}: ${subject.seconds.toFixed(2)} s${beside}\n`);
-}
-
-function machine(): Report['machine'] {
-  return {
-    cores: availableParallelism(),
-    memoryMegabytes: Math.round(totalmem() / BYTES_PER_MEGABYTE),
-    platform: `${process.platform} ${process.arch}`,
-    node: process.version,
-    duckdb: duckdbVersion(),
-  };
-}
-
-function positiveNumber(text: string): number {
-  if (!/^[1-9]\d{0,5}$/.test(text)) throw new InvalidArgumentError('It must be a whole number from 1.');
-  return Number(text);
-}
+await new Command('bench')
+  .description('How fast feed-sync is, how its cost grows, and whether it has become slower.')
+  .addCommand(casesCommand, { isDefault: true })
+  .addCommand(growthCommand)
+  .addCommand(checkCommand)
+  .parseAsync();

@@ -5,19 +5,21 @@ import type { Size } from './case.ts';
 import type { CaseResult } from './run-case.ts';
 import type { JudgedGoal, SideSummary, Spread, Summary } from './statistics.ts';
 
+export interface Machine {
+  readonly cores: number;
+  readonly memoryMegabytes: number;
+  readonly platform: string;
+  readonly node: string;
+  readonly duckdb: string;
+}
+
 export interface Report {
   /** RFC 3339. */
   readonly measuredAt: string;
   readonly size: Size;
   /** Pairs that were asked for of each case. */
   readonly runs: number;
-  readonly machine: {
-    readonly cores: number;
-    readonly memoryMegabytes: number;
-    readonly platform: string;
-    readonly node: string;
-    readonly duckdb: string;
-  };
+  readonly machine: Machine;
   readonly cases: readonly CaseResult[];
 }
 
@@ -51,7 +53,7 @@ function countTexts({ subject: { counts } }: Summary): readonly string[] {
   return Object.entries(counts).map(([name, count]) => `${name} ${spreadText(count)}`);
 }
 
-function machineText({ cores, memoryMegabytes, node, duckdb }: Report['machine']): string {
+export function machineText({ cores, memoryMegabytes, node, duckdb }: Machine): string {
   return `${cores} cores, ${memoryMegabytes} MB, Node ${node}, DuckDB ${duckdb}`;
 }
 

@@ -30,7 +30,7 @@ export const updateSmall: BenchCase = {
     { measure: 'lockMs', atMost: 120, moonshot: 50 },
   ],
   fewRuns: RUNS,
-  prepare: (size, workspace) => updateContest(TWO_MILLION_POLYGONS[size], UPDATES[size], workspace),
+  prepare: (size, workspace) => daemonContest(TWO_MILLION_POLYGONS[size], UPDATES[size], workspace),
 };
 
 interface Update {
@@ -43,7 +43,7 @@ interface Update {
 }
 
 /** The mirror goes on from run to run, as that of a daemon that is started again. */
-async function updateContest(recipe: Recipe, updates: number, workspace: string): Promise<Contest> {
+async function daemonContest(recipe: Recipe, updates: number, workspace: string): Promise<Contest> {
   const { feed, datasets, data } = await mirrored(recipe, workspace);
   const versions = RUNS * (WARM_UPS + updates);
   await feed.plan(recipe, { versions, changedRows: CHANGED_ROWS });

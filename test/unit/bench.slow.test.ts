@@ -5,10 +5,18 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, vi } from 'vitest';
 import { type BenchCase, type Sample, WrongResultError } from '../bench/case.ts';
 import { CASES } from '../bench/cases.ts';
+import { CHECKED_CASES } from '../bench/check/cases.ts';
+import { judgeCase, judgeRatio, type Recorded } from '../bench/check/judge.ts';
+import { AXES, type Axis } from '../bench/growth/axes.ts';
+import { exponents } from '../bench/growth/fit.ts';
+import { growthOf, pointOf } from '../bench/growth/growth.ts';
+import { growthMarkdown } from '../bench/growth/report.ts';
+import { LockWatch } from '../bench/lock-watch.ts';
 import { measureScript } from '../bench/measured-process.ts';
 import { type Report, reportJson, reportTable } from '../bench/report.ts';
 import { runCase } from '../bench/run-case.ts';
@@ -168,6 +176,110 @@ it('measures its own process only: time, CPU and peak memory', async () => {
   expect(big.peakMegabytes - small.peakMegabytes).toBeLessThan(320);
   expect(small.cpuSeconds).toBeGreaterThan(0);
   expect(small.cpuSeconds).toBeLessThan(big.seconds + big.cpuSeconds);
+});
+
+it('sees from outside how long a process has a database open, and never disturbs it', async () => {
+  const path = join(folder, 'locked.duckdb');
+  (await DuckDBInstance.create(path)).closeSync();
+  using locks = new LockWatch(process.pid, path);
+  for (const heldMs of [120, 60]) {
+    const instance = await DuckDBInstance.create(path);
+    await sleep(heldMs);
+    instance.closeSync();
+    await locks.free(50);
+  }
+  const { held, longestGapMs } = locks.take();
+  expect(held).toHaveLength(2);
+  const [first, second] = held.map(({ fromMs, untilMs }) => untilMs - fromMs);
+  expect(first).toBeGreaterThan(120 - longestGapMs - 1);
+  expect(second).toBeGreaterThan(60 - longestGapMs - 1);
+  expect(locks.take().held).toEqual([]);
+});
+
+describe('growth', () => {
+  const axis = { ...(AXES[0] as Axis), unit: 'rows', what: 'loads' };
+  const at = (amount: number, seconds: number) =>
+    pointOf(amount, [sample(seconds, { mirrorMegabytes: amount })]);
+
+  it('is the exponent of the power that fits best, and above all that of the upper half', () => {
+    const square = [10, 100, 1_000, 10_000].map((size) => [size, 3 * size ** 2] as const);
+    expect(exponents(square)?.overall).toBeCloseTo(2);
+    const afterAConstant = [1, 10, 1_000, 10_000].map((size) => [size, Math.max(1_000, size)] as const);
+    expect(exponents(afterAConstant)?.upperHalf).toBeCloseTo(1);
+    expect(exponents(afterAConstant)?.overall).toBeLessThan(0.5);
+    expect(exponents([[10, 1]])).toBeNull();
+  });
+
+  it('adds what is measured to what was measured before', () => {
+    const { points, exponents: fitted } = growthOf(
+      axis,
+      [at(10, 1), at(1_000, 7)],
+      [at(100, 10), at(1_000, 100)],
+    );
+    expect(points.map(({ amount, seconds }) => [amount, seconds])).toEqual([
+      [10, 1],
+      [100, 10],
+      [1_000, 100],
+    ]);
+    expect(fitted?.seconds).toEqual({ overall: expect.closeTo(1), upperHalf: expect.closeTo(1) });
+  });
+
+  it('is a table for people', () => {
+    const table = growthMarkdown([growthOf(axis, [], [at(1_000, 1), at(10_000, 10)])]);
+    expect(table.split('\n')).toEqual([
+      '| loads | s | CPU s | peak MB | mirror MB |',
+      '| --- | --- | --- | --- | --- |',
+      '| 1,000 rows | 1.00 | 0.50 | 100 | 1000.0 |',
+      '| 10,000 rows | 10.00 | 5.00 | 1000 | 10000.0 |',
+      '| **exponent, upper half** | 1.00 | 1.00 | 1.00 | 1.00 |',
+      '| **exponent, overall** | 1.00 | 1.00 | 1.00 | 1.00 |',
+      '',
+    ]);
+  });
+
+  it('is measured with real processes, part by part', () => {
+    const json = join(folder, 'growth.json');
+    const grow = (...values: readonly string[]) => {
+      const words = ['test/bench/main.ts', 'growth', '--quick', '--runs', '1', '--json', json, ...values];
+      const env = { ...process.env, TMPDIR: folder };
+      const run = spawnSync(process.execPath, words, { cwd: projectRoot, encoding: 'utf8', env });
+      expect(run.status, run.stderr).toBe(0);
+      return run.stdout;
+    };
+    grow('--axis', 'changed-rows', '--smallest', '100', '--largest', '100');
+    const table = grow('--axis', 'changed-rows', '--smallest', '1000', '--largest', '1000');
+    expect(table).toMatch(/\| 100 rows \|[\s\S]*\| 1,000 rows \|[\s\S]*exponent/);
+  });
+});
+
+describe('npm run bench:check', () => {
+  const recorded: Recorded = { measuredAt: '2026-01-02T03:04:05Z', machine: '', ratios: { known: 1.5 } };
+
+  it('fails where a ratio is worse than twice the recorded one, or nothing is recorded', () => {
+    expect(judgeRatio('known', 3, recorded).isGood).toBe(true);
+    expect(judgeRatio('known', 3.01, recorded)).toEqual({
+      isGood: false,
+      text: 'known: 3.01 of raw DuckDB is above 3.00, twice the recorded 1.50.',
+    });
+    expect(judgeRatio('new', 1, recorded).isGood).toBe(false);
+  });
+
+  it('measures a second time what fails the first time', async () => {
+    const measuring = (...ratios: number[]) => vi.fn(async () => ratios.shift() ?? Number.NaN);
+    const disturbed = measuring(9, 1.4);
+    expect((await judgeCase('known', disturbed, recorded)).isGood).toBe(true);
+    expect(disturbed).toHaveBeenCalledTimes(2);
+    expect((await judgeCase('known', measuring(9, 8), recorded)).isGood).toBe(false);
+    const good = measuring(1);
+    await judgeCase('known', good, recorded);
+    expect(good).toHaveBeenCalledTimes(1);
+  });
+
+  it('has something recorded of every case that it measures', () => {
+    const path = join(projectRoot, 'test/bench/check/recorded.json');
+    const { ratios }: Recorded = JSON.parse(readFileSync(path, 'utf8'));
+    expect(Object.keys(ratios)).toEqual(CHECKED_CASES.map(({ name }) => name));
+  });
 });
 
 describe('npm run bench', () => {

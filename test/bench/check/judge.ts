@@ -1,0 +1,44 @@
+/** Whether a ratio is still what it was. */
+
+/** What was recorded, by the names of the cases. */
+export interface Recorded {
+  /** RFC 3339. */
+  readonly measuredAt: string;
+  readonly machine: string;
+  /** Seconds of the program to seconds of raw DuckDB, medians. */
+  readonly ratios: Readonly<Record<string, number>>;
+}
+
+/** So much worse than recorded is a step back, and not noise. */
+export const WORST_FACTOR = 2;
+
+export interface Judgement {
+  readonly isGood: boolean;
+  /** One line for people. */
+  readonly text: string;
+}
+
+export function judgeRatio(name: string, ratio: number, recorded: Recorded): Judgement {
+  const before = recorded.ratios[name];
+  if (before === undefined) {
+    return {
+      isGood: false,
+      text: `${name}: nothing is recorded of it; npm run bench:check -- --record does.`,
+    };
+  }
+  const limit = before * WORST_FACTOR;
+  const isGood = ratio <= limit;
+  const standing = isGood ? 'is within' : 'is above';
+  const text = `${name}: ${ratio.toFixed(2)} of raw DuckDB ${standing} ${limit.toFixed(2)}, twice the recorded ${before.toFixed(2)}.`;
+  return { isGood, text };
+}
+
+/** What fails is measured a second time: something else may have kept the machine busy. */
+export async function judgeCase(
+  name: string,
+  measure: () => Promise<number>,
+  recorded: Recorded,
+): Promise<Judgement> {
+  const first = judgeRatio(name, await measure(), recorded);
+  return first.isGood ? first : judgeRatio(name, await measure(), recorded);
+}

@@ -74,7 +74,7 @@ function expectKept(kept: string | null | undefined, given: string): void {
 describe('what is followed and wanted', () => {
   property(
     'is read as it was stored',
-    60,
+    30,
     fc.property(
       fc.record({ subscriptionId: id, datasetId: id, name: text, event: number, version, reason: text }),
       (step) => {
@@ -110,7 +110,7 @@ describe('what is followed and wanted', () => {
 
   property(
     'has ids that can be kept as they are, or nothing of the step is stored',
-    60,
+    30,
     fc.property(fc.constantFrom('\ud800', `a\udfff`, 'x'.repeat(MAX_ID_CHARACTERS + 1)), id, (unfit, fit) => {
       const [before, followed] = [checkpoint.wants(), checkpoint.followed()];
       const common = { subscriptionName: null, cursor: null, isQuiet: false };
@@ -129,7 +129,7 @@ describe('what is followed and wanted', () => {
 describe('what went wrong', () => {
   property(
     'is read as it was stored',
-    60,
+    30,
     fc.property(
       fc.record({
         datasetId: id,
@@ -162,7 +162,7 @@ describe('what went wrong', () => {
 
   property(
     'of a refusal is read with its links in their order',
-    60,
+    30,
     fc.property(
       fc.record({
         subscriptionId: id,

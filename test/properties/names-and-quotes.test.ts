@@ -91,7 +91,7 @@ describe('the names of the tables of datasets', () => {
 
   property(
     'are short, plain and each another one, and are not moved by those that come later',
-    300,
+    150,
     fc.property(fc.uniqueArray(id, { minLength: 1, maxLength: 15 }), fc.nat(14), (ids, count) => {
       const given = tableNames(ids);
       expect(new Set(given).size).toBe(ids.length);
@@ -161,7 +161,7 @@ describe('the names of columns', () => {
 
   property(
     'that a table has already stay, and the others go around them',
-    300,
+    150,
     fc.property(names, fc.nat(11), fc.nat(11), (wanted, count, at) => {
       const first = wanted.slice(0, count);
       const kept = new Map(columnNames(first).map((each, index) => [first[index] ?? '', each]));

@@ -161,7 +161,7 @@ async function history({ datasetId }: SnapshotUnit): Promise<readonly Texts[]> {
 describe('changes', () => {
   property(
     'of many versions at once are what they are one by one, and what they say',
-    6,
+    4,
     fc.asyncProperty(backlogs, async (backlog) => {
       const { schema, versions } = backlog;
       const [folded, stepped] = [await load(backlog, 'at once'), await load(backlog, 'one by one')];

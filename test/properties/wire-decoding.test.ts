@@ -108,7 +108,7 @@ describe.each(WIRE_DOCUMENTS)('$operation', (wire) => {
 
   property(
     'fits its types, or is refused at the field that does not fit',
-    250,
+    120,
     fc.property(damaged(document), (json) => {
       let repaired = json;
       const named = new Set<string>();

@@ -66,7 +66,7 @@ describe('a settings file', () => {
 
   property(
     'of any text gives known keys with their lines, and problems with theirs',
-    150,
+    80,
     fc.property(text, (yaml) => {
       const { entries, problems, isReadable } = readSettingsFile(yaml, FILE);
       const lineCount = yaml.split('\n').length;
@@ -86,7 +86,7 @@ describe('a settings file', () => {
 
   property(
     'of any text is a whole configuration, or one error that lists its problems',
-    60,
+    30,
     fc.property(text, (yaml) => {
       try {
         const { configuration } = loadConfiguration(inputOf({ files: { [FILE]: yaml } }));

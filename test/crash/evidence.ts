@@ -10,11 +10,15 @@ import type { Program } from '../support/program.ts';
 /** By dataset: its lines of the history, oldest first. */
 export type History = ReadonlyMap<string, readonly string[]>;
 
-/** Every file below the home of the installation. A time in a name is anybody's. */
+/**
+ * Every file below the home of the installation, but for the log of the mirror: what is in it is committed, and the next
+ * commit puts it into the mirror. A time in a name is anybody's.
+ */
 export function filesOf({ home }: Program): readonly string[] {
   return readdirSync(home, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => relative(home, join(entry.parentPath, entry.name)))
+    .filter((path) => path !== 'data/mirror.duckdb.wal')
     .map((path) => path.replace(/\.corrupt-[0-9TZ.]+/, '.corrupt-TIME'))
     .toSorted();
 }

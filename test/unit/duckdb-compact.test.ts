@@ -5,17 +5,13 @@ import { chmodSync, readdirSync, renameSync, statSync, symlinkSync, writeFileSyn
 import { join } from 'node:path';
 import process from 'node:process';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import {
-  type Compaction,
-  type CompactOptions,
-  compactMirror,
-} from '../../src/destination/duckdb/compact/compact.ts';
-import { systemClock } from '../../src/lib/clock.ts';
+import type { CompactOptions } from '../../src/destination/duckdb/compact/compact.ts';
 import { observeDurableEffects } from '../../src/lib/durable.ts';
 import { BusyError, ConfigurationError, InterruptedError, StorageError } from '../../src/model/errors.ts';
 import { startChild } from '../support/child.ts';
+import { compactAt } from '../support/compacting.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
-import { duckdb, fullJitter, mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
+import { duckdb, mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
 import { type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
 import { writeMirror } from '../support/mirror-file.ts';
 import { column } from '../support/small-content.ts';
@@ -84,23 +80,6 @@ async function world(): Promise<MirrorAtWork> {
   return made;
 }
 
-function compact(path: string, options: Partial<CompactOptions> = {}): Promise<Compaction> {
-  return compactMirror({
-    path,
-    dataDirectory: join(path, '..'),
-    memoryLimitBytes: 500_000_000,
-    threads: 2,
-    lockWaitMs: 0,
-    reserveBytes: 0,
-    uid: null,
-    clock: systemClock,
-    random: fullJitter,
-    signal: new AbortController().signal,
-    onProgress() {},
-    ...options,
-  });
-}
-
 async function objectsOf(path: string): Promise<unknown> {
   const all = [];
   for (const select of OBJECTS) {
@@ -151,7 +130,7 @@ describe('a mirror that is compacted', () => {
       await made.dump(),
       await made.mirror.history(null, { limit: 99, upTo: null }),
     ];
-    const compaction = await compact(made.path);
+    const compaction = await compactAt(made.path);
     expect(compaction).toMatchObject({ kind: 'compacted', tables: 10, bytesAfter: statSync(made.path).size });
     expect([
       await objectsOf(made.path),
@@ -178,7 +157,7 @@ describe('a mirror that is compacted', () => {
       'DROP TABLE much',
     );
     const before = statSync(made.path).size;
-    expect(await compact(made.path)).toMatchObject({ bytesBefore: before });
+    expect(await compactAt(made.path)).toMatchObject({ bytesBefore: before });
     expect(statSync(made.path).size).toBeLessThan(before / 2);
     const course = await made.loaded(
       firstContent(SHAPES, [[1, 'anew', 1, SQUARE, { json: {} }, null]]),
@@ -200,7 +179,7 @@ describe('a mirror that is compacted', () => {
       'PRAGMA disable_checkpoint_on_shutdown; CREATE TABLE late AS SELECT 1 AS one',
     );
     expect(readdirSync(made.folder)).toContain('real.duckdb.wal');
-    await compact(made.path);
+    await compactAt(made.path);
     expect(await duckdb(`ATTACH '${made.path}' AS m (READ_ONLY)`, 'FROM m.late')).toEqual([[1]]);
     expect(names(made)).toEqual(['mirror.duckdb']);
     expect(readdirSync(made.folder).filter((name) => name.startsWith('real'))).toEqual(['real.duckdb']);
@@ -210,9 +189,9 @@ describe('a mirror that is compacted', () => {
     const folder = await temporaryFolder();
     onTestFinished(() => folder[Symbol.asyncDispose]());
     const path = join(folder.path, 'mirror.duckdb');
-    expect(await compact(path)).toEqual({ kind: 'absent' });
+    expect(await compactAt(path)).toEqual({ kind: 'absent' });
     writeFileSync(path, '');
-    expect(await compact(path)).toEqual({ kind: 'absent' });
+    expect(await compactAt(path)).toEqual({ kind: 'absent' });
   });
 });
 
@@ -225,7 +204,7 @@ it('everybody may read the old file meanwhile, and nobody may write it; a reader
       elsewhere(made.path, 'READ_WRITE', 'SELECT 1'),
     ];
   });
-  await compact(made.path);
+  await compactAt(made.path);
   expect(seen).toEqual(['[["3"]]', 'IO Error']);
   const reader = startChild('duckdb-holder-child.ts', made.path);
   onTestFinished(() => reader.kill());
@@ -236,7 +215,7 @@ it('everybody may read the old file meanwhile, and nobody may write it; a reader
 /** What was thrown, where the mirror is the same file with the same content, and nothing lies beside it. */
 async function refused(made: MirrorAtWork, options: Partial<CompactOptions> = {}): Promise<Error> {
   const before = statSync(made.path, { bigint: true });
-  const error: unknown = await compact(made.path, options).catch((thrown: unknown) => thrown);
+  const error: unknown = await compactAt(made.path, options).catch((thrown: unknown) => thrown);
   expect(names(made)).toEqual(['mirror.duckdb']);
   expect(statSync(made.path, { bigint: true }).ino).toBe(before.ino);
   if (error instanceof Error) return error;
@@ -269,7 +248,7 @@ describe('nothing is compacted, and nothing left beside it,', () => {
     expect(bent).toBeInstanceOf(StorageError);
     expect(bent.message).toContain('The copy of the table main.parcels of');
     at('after destination.compact-settle', () => writeFileSync(`${made.path}.wal`, ''));
-    await expect(compact(made.path)).rejects.toThrow(BusyError);
+    await expect(compactAt(made.path)).rejects.toThrow(BusyError);
     expect(names(made)).toEqual(['mirror.duckdb', 'mirror.duckdb.wal']);
   });
 
@@ -293,18 +272,18 @@ describe('nothing is compacted, and nothing left beside it,', () => {
     onTestFinished(() => folder[Symbol.asyncDispose]());
     const path = join(folder.path, 'mirror.duckdb');
     writeFileSync(path, 'id,name\n');
-    await expect(compact(path)).rejects.toThrow(ConfigurationError);
+    await expect(compactAt(path)).rejects.toThrow(ConfigurationError);
     writeFileSync(path, Buffer.concat([Buffer.alloc(8), Buffer.from('DUCK'), Buffer.alloc(20_000)]));
-    await expect(compact(path)).rejects.toThrow(StorageError);
+    await expect(compactAt(path)).rejects.toThrow(StorageError);
     const foreign = join(folder.path, 'foreign.duckdb');
     await writeMirror(foreign, 'CREATE TABLE t (a INTEGER)');
-    await expect(compact(foreign)).rejects.toThrow(/has written nothing into/);
+    await expect(compactAt(foreign)).rejects.toThrow(/has written nothing into/);
     await writeMirror(
       foreign,
       'CREATE SCHEMA feed_sync',
       `CREATE TABLE feed_sync.meta AS SELECT 'format_version' AS "key", '2' AS value`,
     );
-    await expect(compact(foreign)).rejects.toThrow(/has the format 2/);
+    await expect(compactAt(foreign)).rejects.toThrow(/has the format 2/);
     expect(readdirSync(folder.path).toSorted()).toEqual(['foreign.duckdb', 'mirror.duckdb']);
   });
 });
@@ -318,6 +297,6 @@ it('what a process that was killed has left is removed by the next one that open
   await (await mirrorIn(made.folder)).close();
   expect(names(made)).toEqual(['mirror.duckdb']);
   leave();
-  await compact(made.path);
+  await compactAt(made.path);
   expect(names(made)).toEqual(['mirror.duckdb']);
 });

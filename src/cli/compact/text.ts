@@ -19,5 +19,6 @@ export function tellCompaction({ mirror, bytesBefore, bytesAfter, tables }: Comp
 /** One line of a screen. */
 export function progressLine({ phase, table, done, tables }: CopyProgress, width: number): string {
   const of = `${formatCount(done + 1)} of ${formatCount(tables)}`;
-  return shortened(`${PHASES[phase]} table ${of}: ${printable(table)}`, width);
+  // A character in the last column would have some terminals begin another line.
+  return shortened(`${PHASES[phase]} table ${of}: ${printable(table)}`, Math.max(1, width - 1));
 }

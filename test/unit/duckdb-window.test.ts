@@ -12,6 +12,7 @@ import type { PreparedUnit } from '../../src/destination/duckdb/prepared.ts';
 import { MAX_QUARANTINED } from '../../src/destination/duckdb/quarantine.ts';
 import { unreadableFile } from '../../src/destination/duckdb/snapshot/parquet-file.ts';
 import { present } from '../../src/lib/assert.ts';
+import { systemClock } from '../../src/lib/clock.ts';
 import { observeDurableEffects } from '../../src/lib/durable.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import {
@@ -401,6 +402,23 @@ describe('F12 asked to stop', () => {
       await mirror.close();
     },
   );
+
+  it('at whatever moment of a statement, from before it has begun in earnest: it ends, and so does the next long one', async () => {
+    const temporaryDirectory = join(folder.path, 'temporary');
+    const options = { memoryLimitBytes: 100_000_000, threads: 1, temporaryDirectory, directories: [] };
+    for (let time = 0; time < 10; time += 1) {
+      const stop = new AbortController();
+      const engine = await Engine.open({ ...options, signal: stop.signal, clock: systemClock });
+      const forEver = 'SELECT count(*) FROM range(1000000000000) AS t(i) WHERE hash(i) = 0';
+      const work = engine.run(forEver);
+      if (time > 0) await systemClock.sleep(time);
+      stop.abort();
+      await expect(work).rejects.toMatchObject({ trouble: 'interrupted' });
+      await expect(engine.run(forEver)).rejects.toMatchObject({ trouble: 'interrupted' });
+      await engine.finish('SELECT 1');
+      engine.close();
+    }
+  });
 
   it('within the examination of a file: neither the file nor the disk is blamed', async () => {
     const unit = await oneRow();

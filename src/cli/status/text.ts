@@ -34,7 +34,7 @@ function headlines({ dataDirectory, mirror, runningInstance }: Status): string {
   const states = {
     present: presentLines(mirror),
     absent: `There is no mirror yet at ${mirror.path}.\n→ Make it with: feed-sync once`,
-    busy: `${printable(mirror.trouble ?? `The mirror ${mirror.path} was not looked at yet.`)} What it has is not shown.\n→ Try again in a moment.`,
+    busy: `${printable(mirror.trouble ?? 'The mirror was not looked at yet.')} What it has is not shown.\n→ Try again in a moment.`,
     unusable: `${printable(mirror.trouble ?? '')} What it has is not shown.`,
   };
   return [`Data directory ${dataDirectory}. ${instance}`, states[mirror.state], ...heldLine(mirror)].join(

@@ -8,8 +8,13 @@
 
 import { type DuckDBConnection, DuckDBInstance, type JS, version } from '@duckdb/node-api';
 import { assert } from '../../lib/assert.ts';
+import type { Clock } from '../../lib/clock.ts';
 import { type DuckDbError, diagnose } from './diagnosis.ts';
 import { identifier, text, textList } from './quoting.ts';
+
+/** DuckDB forgets an interruption of what it has not begun in earnest, so it is repeated until the call has ended. */
+const INTERRUPT_AGAIN_MS = 50;
+const MAX_INTERRUPTIONS = 200;
 
 export interface EngineOptions {
   readonly memoryLimitBytes: number;
@@ -20,8 +25,10 @@ export interface EngineOptions {
   readonly directories: readonly string[] | null;
   /** A database to be attached for reading before the doors close, under the name given, and to be the default one. */
   readonly readOnlyDatabase?: { readonly path: string; readonly name: string };
-  /** Interrupts the running statement when aborted, but for one that is to finish. */
+  /** Interrupts the running statement when aborted, but for one that is to finish, and then each that takes long. */
   readonly signal?: AbortSignal;
+  /** Without it an interruption is not repeated. */
+  readonly clock?: Clock;
 }
 
 export type Row = readonly JS[];
@@ -94,13 +101,30 @@ export class Engine {
 
   /** Calls DuckDB, and says of its errors what they mean. @throws DuckDbError */
   async use<T>(call: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
-    const interrupt = () => this.#connection?.interrupt();
-    this.#options.signal?.addEventListener('abort', interrupt);
+    const { signal } = this.#options;
+    const ended = new AbortController();
+    const interrupt = () => void this.#interruptUntil(ended.signal);
+    if (signal?.aborted) void this.#patience(ended.signal).then(interrupt);
+    signal?.addEventListener('abort', interrupt);
     try {
       return await this.#call(call);
     } finally {
-      this.#options.signal?.removeEventListener('abort', interrupt);
+      signal?.removeEventListener('abort', interrupt);
+      ended.abort();
     }
+  }
+
+  async #interruptUntil(ended: AbortSignal): Promise<void> {
+    const times = this.#options.clock === undefined ? 1 : MAX_INTERRUPTIONS;
+    for (let time = 0; time < times && !ended.aborted; time += 1) {
+      this.#connection?.interrupt();
+      await this.#patience(ended);
+    }
+  }
+
+  /** The end of the call ends the wait as well. */
+  async #patience(ended: AbortSignal): Promise<void> {
+    await this.#options.clock?.sleep(INTERRUPT_AGAIN_MS, ended).catch(() => {});
   }
 
   async #call<T>(call: (connection: DuckDBConnection) => Promise<T>): Promise<T> {

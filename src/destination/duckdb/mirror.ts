@@ -60,7 +60,7 @@ export async function openMirror(options: MirrorOptions): Promise<Destination & 
     temporaryDirectory: join(dataDirectory, 'duckdb-temporary'),
     // A reader of files is given patterns, and DuckDB compares those, too, with the folders.
     directories: [dataDirectory, literalPattern(dataDirectory), dirname(path)],
-    ...(options.signal === undefined ? {} : { signal: options.signal }),
+    ...(options.signal === undefined ? {} : { signal: options.signal, clock: options.clock }),
   };
   const { publish = null } = options;
   const place = { path, uid: options.uid ?? null };

@@ -74,7 +74,7 @@ export async function openReader(options: ReaderOptions): Promise<MirrorReader |
       temporaryDirectory: `${path}.reading`,
       directories: null,
       readOnlyDatabase: { path, name: MIRROR },
-      ...(options.signal === undefined ? {} : { signal: options.signal }),
+      ...(options.signal === undefined ? {} : { signal: options.signal, clock: options.clock }),
     });
   try {
     return new Reader(await waitForFile({ ...options, path, lockWaitMs: options.waitMs }, open), path);

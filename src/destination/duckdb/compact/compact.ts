@@ -95,7 +95,7 @@ class Compacting {
   }
 
   async compact(): Promise<Compaction> {
-    const { path, dataDirectory, memoryLimitBytes, threads, signal } = this.#options;
+    const { path, dataDirectory, memoryLimitBytes, threads, signal, clock } = this.#options;
     const { size: bytesBefore, mode, uid, gid } = await stat(path);
     const engine = await Engine.open({
       memoryLimitBytes,
@@ -103,6 +103,7 @@ class Compacting {
       temporaryDirectory: join(resolve(dataDirectory), 'duckdb-temporary'),
       directories: [resolve(dataDirectory), dirname(path)],
       signal,
+      clock,
     });
     this.#engine = engine;
     await this.#prepare(engine);

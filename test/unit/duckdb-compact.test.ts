@@ -120,6 +120,15 @@ function elsewhere(path: string, mode: 'READ_ONLY' | 'READ_WRITE', sql: string):
   return stdout.trim();
 }
 
+/** What compacting throws in a process that may write files of a limited size only, which to DuckDB is a full disk. */
+function onDiskOf(bytes: number, path: string): string {
+  const script = `import { compactAt } from '${new URL('../support/compacting.ts', import.meta.url).href}';
+    await compactAt(process.argv[1]).catch((error) => console.log(String(error)));`;
+  const command = `ulimit -f ${Math.floor(bytes / 512)}; exec "$0" "$@"`;
+  const words = ['-c', command, process.execPath, '--input-type=module', '-e', script, path];
+  return spawnSync('sh', words, { encoding: 'utf8' }).stdout;
+}
+
 describe('a mirror that is compacted', () => {
   it('has every object and every row as before, in order, also what a person added; and its mode', async () => {
     const made = await world();
@@ -250,6 +259,16 @@ describe('nothing is compacted, and nothing left beside it,', () => {
     at('after destination.compact-settle', () => writeFileSync(`${made.path}.wal`, ''));
     await expect(compactAt(made.path)).rejects.toThrow(BusyError);
     expect(names(made)).toEqual(['mirror.duckdb', 'mirror.duckdb.wal']);
+  });
+
+  it('F07 where the disk is full in the middle of it', async () => {
+    const made = await world();
+    await made.byHand('CREATE TABLE much AS SELECT hash(i) AS h FROM range(1_000_000) r(i)');
+    const before = statSync(made.path, { bigint: true });
+    expect(onDiskOf(4_000_000, made.path)).toMatch(/^StorageError: The disk of .*mirror\.duckdb is full/);
+    expect(names(made)).toEqual(['mirror.duckdb']);
+    expect(statSync(made.path, { bigint: true }).ino).toBe(before.ino);
+    await compactAt(made.path);
   });
 
   it('where something of a person’s would be lost', async () => {

@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { scriptPath, startChild } from '../support/child.ts';
+import { startChild } from '../support/child.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { duckdb } from '../support/duckdb-mirror.ts';
 import { expectMirrored, once } from '../support/expect-mirrored.ts';
@@ -12,6 +12,7 @@ import { mirrorDifferences } from '../support/mirror-comparison.ts';
 import { program, type Running } from '../support/program.ts';
 import { everythingPublished } from '../support/published.ts';
 import { sourceFiles } from '../support/source-tree.ts';
+import { steered } from '../support/steered-process.ts';
 
 const PATIENCE = { timeout: 20_000, interval: 50 };
 
@@ -64,12 +65,11 @@ describe('once', () => {
     const isClone = (await once(installed)).stdout.includes('as a clone');
     const steps = (await stepsOfOutlet()).filter((step) => !isClone || !/-(?:open|copy)$/.test(step));
     expect(steps.length).toBeGreaterThanOrEqual(6);
-    const NODE_OPTIONS = `--import ${scriptPath('killed-at-child.ts')}`;
     for (const moment of steps.flatMap((step) => [`before ${step}`, `after ${step}`])) {
       publish();
       await feed.prepareSnapshots();
       const version = notedBy(noted).at(-1)?.commits.at(-1)?.toVersion ?? 0;
-      const killed = await installed.runWith({ NODE_OPTIONS, KILL_AT: moment }, 'once');
+      const killed = await installed.runWith(steered({ killAt: moment }), 'once');
       expect(killed.signal, moment).toBe('SIGKILL');
       const [[serving, rows, counted] = []] = await duckdb(
         `ATTACH '${copy}' AS c (READ_ONLY)`,

@@ -28,7 +28,10 @@ export function stagedFiles(installed: Program): number {
   return filesOf(installed).filter((path) => /staging\/[0-9a-f]+\/[0-9a-f]+\.parquet$/.test(path)).length;
 }
 
-/** Of a mirror as a process that was killed has left it: read from a copy, because reading it is a change. */
+/**
+ * Of a mirror as a process that was killed has left it: read from a copy, because reading it is a change. Empty where it
+ * cannot be read.
+ */
 export async function historyAtTheKill({ mirrorPath }: Program): Promise<History> {
   if (!existsSync(mirrorPath)) return new Map();
   const folder = mkdtempSync(join(tmpdir(), 'feed-sync-killed-'));
@@ -38,6 +41,8 @@ export async function historyAtTheKill({ mirrorPath }: Program): Promise<History
       if (existsSync(mirrorPath + suffix)) copyFileSync(mirrorPath + suffix, copy + suffix);
     }
     return await historyOf(copy);
+  } catch {
+    return new Map();
   } finally {
     rmSync(folder, { recursive: true });
   }

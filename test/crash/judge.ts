@@ -1,5 +1,6 @@
 /** What is asked of an installation after a kill and a restart, by what came of the same undisturbed. */
 
+import { existsSync } from 'node:fs';
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import { mirrorDifferences } from '../support/mirror-comparison.ts';
 import { everythingPublished } from '../support/published.ts';
@@ -22,10 +23,10 @@ export interface LeftAtTheKill {
   readonly staged: number;
 }
 
-export async function lookAt({ county, installed }: Stage, act: Act): Promise<Seen> {
+export async function lookAt({ county, installed }: Stage): Promise<Seen> {
   return {
     files: filesOf(installed),
-    history: hasMirror(act) ? await historyOf(installed.mirrorPath) : new Map(),
+    history: existsSync(installed.mirrorPath) ? await historyOf(installed.mirrorPath) : new Map(),
     checkpoint: checkpointOf(installed),
     fetched: fetchedFiles(county.feed).length,
   };

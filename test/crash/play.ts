@@ -74,7 +74,7 @@ async function undisturbed({ stage, act, runs }: Trial) {
   if (wrong.length > 0) {
     throw new Error(`Undisturbed, it is wrong:\n${wrong.join('\n')}\n${ended.stdout}${ended.stderr}`);
   }
-  return { moments: momentsIn(record), seen: await lookAt(stage, act) };
+  return { moments: momentsIn(record), seen: await lookAt(stage) };
 }
 
 async function afterKill(
@@ -94,7 +94,7 @@ async function afterKill(
   if (ended.exitCode !== exitCode) {
     return [`done again it ended with ${ended.exitCode ?? ended.signal}:\n${ended.stdout}${ended.stderr}`];
   }
-  const seen = await lookAt(stage, act);
+  const seen = await lookAt(stage);
   return [
     ...atTheKill,
     ...(await wrongInTheMirror(stage, act)),

@@ -1,7 +1,4 @@
-/**
- * Names that the program gives are names to DuckDB, each another one, and stay what they are; and whatever text stands as a
- * name, a literal, a path or a word of a shell means itself (F38, F39).
- */
+/** Whatever text stands as a name, a literal, a path or a word of a shell means itself (F38). */
 
 import { spawnSync } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
@@ -20,7 +17,6 @@ import {
 } from '../../src/destination/duckdb/quoting.ts';
 import { shellWord } from '../../src/lib/shell-word.ts';
 import { DataError } from '../../src/model/errors.ts';
-import { columnNames, MAX_TABLE_NAME_BYTES, tableNameFor } from '../../src/model/naming.ts';
 import { temporaryFolder } from '../support/duckdb-mirror.ts';
 import { property } from './property.ts';
 
@@ -36,147 +32,6 @@ beforeAll(async () => {
 afterAll(async () => {
   instance.closeSync();
   await folder[Symbol.asyncDispose]();
-});
-
-/** Letters that are one but for their case in some alphabet or language, and those of which the lower case is longer. */
-const FOLDING = [
-  'a',
-  'A',
-  'é',
-  'É',
-  'ß',
-  'ẞ',
-  'SS',
-  'ſ',
-  's',
-  'K',
-  'k',
-  'K',
-  'i',
-  'I',
-  'İ',
-  'ı',
-  'i̇',
-  'Σ',
-  'σ',
-  'ς',
-  'ǅ',
-  'ǆ',
-  'Ǆ',
-  'Å',
-  'å',
-  '😀',
-  '_2',
-  '_',
-  '2',
-  '"',
-  ' ',
-];
-const name = fc
-  .oneof(
-    fc.array(fc.constantFrom(...FOLDING), { maxLength: 3 }).map((parts) => parts.join('')),
-    fc.string({ unit: 'binary', maxLength: 4 }),
-    fc.constantFrom('x'.repeat(5_000), 'X'.repeat(5_000), 'rowid', 'select', '__proto__', 'main.t', "it's"),
-  )
-  .filter((each) => !each.includes('\0'));
-
-const names = fc.uniqueArray(name, { minLength: 1, maxLength: 12 });
-
-describe('the names of the tables of datasets', () => {
-  const id = fc.oneof(
-    name,
-    fc.string({ unit: 'binary', minLength: 60, maxLength: 70 }),
-    fc.constantFrom('a.b', 'a-b', 'a_b', 'A/B', '1', '_1'),
-  );
-
-  property(
-    'are short, plain and each another one, and are not moved by those that come later',
-    150,
-    fc.property(fc.uniqueArray(id, { minLength: 1, maxLength: 15 }), fc.nat(14), (ids, count) => {
-      const given = tableNames(ids);
-      expect(new Set(given).size).toBe(ids.length);
-      for (const each of given) {
-        expect(each).toMatch(/^[a-z_][a-z0-9_]*$/);
-        expect(Buffer.byteLength(each)).toBeLessThanOrEqual(MAX_TABLE_NAME_BYTES);
-      }
-      expect(tableNames(ids.slice(0, count))).toEqual(given.slice(0, count));
-      // Whose plain name nobody shares has that name, in whatever order they come.
-      const alone = tableNames(ids.toReversed()).toReversed();
-      for (const [index, each] of ids.entries()) {
-        const plain = tableNameFor(each, new Set());
-        const isShared = ids.some((other) => other !== each && tableNameFor(other, new Set()) === plain);
-        const isTaken = ids.some((other) => other !== each && given[ids.indexOf(other)] === plain);
-        if (!isShared && !isTaken) expect([given[index], alone[index]]).toEqual([plain, plain]);
-      }
-    }),
-  );
-
-  property(
-    'are those of tables that DuckDB makes',
-    3,
-    fc.asyncProperty(fc.uniqueArray(id, { minLength: 5, maxLength: 30, size: 'max' }), async (ids) => {
-      const given = tableNames(ids);
-      await run('DROP SCHEMA IF EXISTS s CASCADE');
-      await run('CREATE SCHEMA s');
-      for (const each of given) await run(`CREATE TABLE s.${identifier(each)} (i INTEGER)`);
-      const found = await run(`SELECT table_name FROM duckdb_tables() WHERE schema_name = 's'`);
-      expect(found.map(([each]) => each).sort()).toEqual([...given].sort());
-    }),
-  );
-});
-
-function tableNames(ids: readonly string[]): readonly string[] {
-  const taken = new Set<string>();
-  return ids.map((each) => {
-    const given = tableNameFor(each, taken);
-    taken.add(given);
-    return given;
-  });
-}
-
-describe('the names of columns', () => {
-  property(
-    'are those of one table of DuckDB, in the order of the schema',
-    40,
-    fc.asyncProperty(names, async (wanted) => {
-      const given = columnNames(wanted);
-      await run(
-        `CREATE OR REPLACE TABLE t (${given.map((each) => `${identifier(each)} INTEGER`).join(', ')})`,
-      );
-      const found = await run(
-        `SELECT hex(encode(column_name)) FROM duckdb_columns() WHERE table_name = 't' ORDER BY column_index`,
-      );
-      expect(found.map(([digits]) => Buffer.from(String(digits), 'hex').toString())).toEqual(given);
-      // A name is numbered only after one that it may not stand beside.
-      for (const [index, each] of given.entries()) {
-        const plain = wanted[index] === '' ? '_' : wanted[index];
-        if (each !== plain) expect(each).toMatch(/_[1-9]\d*$/);
-        const isFirst = !wanted
-          .slice(0, index)
-          .some((other) => (other === '' ? '_' : other).toLowerCase() === plain?.toLowerCase());
-        if (isFirst) expect(each).toBe(plain);
-      }
-    }),
-  );
-
-  property(
-    'that a table has already stay, and the others go around them',
-    150,
-    fc.property(names, fc.nat(11), fc.nat(11), (wanted, count, at) => {
-      const first = wanted.slice(0, count);
-      const kept = new Map(columnNames(first).map((each, index) => [first[index] ?? '', each]));
-      // The new columns come before, between or behind the others.
-      const after = [...wanted.slice(count, count + at), ...first, ...wanted.slice(count + at)];
-      const given = columnNames(after, kept);
-      expect(after.flatMap((each, index) => (kept.has(each) ? [[each, given[index]]] : []))).toEqual([
-        ...kept,
-      ]);
-      expect(new Set(given.map((each) => each.toLowerCase())).size).toBe(after.length);
-      expect(columnNames(after, new Map(after.map((each, index) => [each, given[index] ?? ''])))).toEqual(
-        given,
-      );
-    }),
-  );
 });
 
 describe('in SQL', () => {

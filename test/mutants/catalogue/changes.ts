@@ -241,7 +241,8 @@ export const CHANGES: Area = {
       name: 'a type that is not known is taken for text',
       file: 'src/destination/duckdb/known-type.ts',
       text: 'if (type !== undefined) return type;',
-      instead: "if (type !== undefined || typeof column.type !== 'string') return type ?? 'string';",
+      instead:
+        "if (type !== undefined) return type;\n  if (typeof column.type !== 'string') return 'string';",
       breaks: ['V18'],
       tests: ['unit/duckdb-load.test.ts'],
     },

@@ -164,8 +164,8 @@ export const COMMANDS: Area = {
     {
       name: 'what the service says can move the cursor of a terminal',
       file: 'src/lib/printable.ts',
-      text: 'return text.replaceAll(/[\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]/g,',
-      instead: 'return text.replaceAll(/[\\u0000-\\u001a\\u007f-\\u009f\\u2028\\u2029]/g,',
+      text: '/[\\u0000-\\u001f',
+      instead: '/[\\u0000-\\u001a',
       breaks: ['F38'],
       tests: ['unit/summary.test.ts'],
     },

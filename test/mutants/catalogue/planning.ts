@@ -197,9 +197,17 @@ export const PLANNING: Area = {
     {
       name: 'a table is retired while a log is unread that may have it back',
       file: RETIREMENT,
-      text: 'return former.every((id) => readToHead.has(id)) && areFollowedRead(input);',
-      instead: 'return former.every((id) => readToHead.has(id));',
+      text: '[...former, ...unknown].every((id) => readToHead.has(id)) && areFollowedRead(input);',
+      instead: '[...former, ...unknown].every((id) => readToHead.has(id));',
       breaks: ['W16'],
+      tests: ['unit/retirement.test.ts'],
+    },
+    {
+      name: 'a table is retired though a subscription of the mirror is not followed yet',
+      file: RETIREMENT,
+      text: '[...former, ...unknown].every((id) => readToHead.has(id)) && areFollowedRead(input);',
+      instead: 'former.every((id) => readToHead.has(id)) && areFollowedRead(input);',
+      breaks: ['W16', 'W31'],
       tests: ['unit/retirement.test.ts'],
     },
     {

@@ -34,6 +34,7 @@ if (Number.parseInt(nodeVersion.slice(1), 10) < LEAST_NODE_MAJOR) {
 // Only now, because what the rest imports may not even load on an older Node.
 const { systemClock } = await import('./lib/clock.ts');
 const { systemRandom } = await import('./lib/random.ts');
+const { readText } = await import('./lib/read-text.ts');
 const { InterruptedError } = await import('./model/errors.ts');
 const { start } = await import('./cli/start.ts');
 
@@ -64,7 +65,7 @@ const context: Context = {
     leastNodeVersion: described.engines.node.replace('>=', ''),
     operatingSystem: `${type()} ${release()} ${arch()}`,
   },
-  readFile: (path) => readFileSync(path, 'utf8'),
+  readFile: readText,
   readStandardInput,
   clock: systemClock,
   random: systemRandom,

@@ -137,3 +137,12 @@ it('C12 a column that a row leaves out is null, also where it was not', async ()
     ['2', ...COLUMN_TYPES.map(() => true)],
   ]);
 });
+
+it('F39 C17 a geometry column of any name takes GeoJSON', async () => {
+  const name = '__proto__';
+  const columns = [column('id', 'integer', false), column(name, 'geometry')];
+  const table = await writtenTable(columns, [[1, { type: 'Point', coordinates: [1, 2] }]]);
+  const change = `{"op":"changed","row":{"id":1,"${name}":{"type":"Point","coordinates":[3,4]}}}`;
+  expect(await table.apply([[change]])).toMatchObject({ kind: 'committed' });
+  expect(await table.rows(`ST_AsText("${name}")`)).toEqual([['POINT (3 4)']]);
+});

@@ -21,7 +21,12 @@ const columnSchema = z.object({
     .catch(undefined),
   covering: z.record(z.string(), z.record(z.string(), z.array(z.string()))).optional(),
 });
-const geoSchema = z.object({ columns: z.record(z.string(), columnSchema) });
+/** By name, as pairs: a record of the library would drop a column called `__proto__`. */
+const columnsSchema = z.preprocess(
+  (columns) => (isObject(columns) ? Object.entries(columns) : columns),
+  z.array(z.tuple([z.string(), columnSchema])),
+);
+const geoSchema = z.object({ columns: columnsSchema });
 
 /** What a file says of the geometry in one of its columns. */
 export interface GeoColumn {
@@ -52,11 +57,15 @@ export function parseGeoMetadata(text: string | undefined): GeoMetadata | null {
   const parsed = geoSchema.safeParse(parseJson(text));
   if (!parsed.success) return null;
   const { columns } = parsed.data;
-  const bounds = Object.values(columns).flatMap(({ covering }) => Object.values(covering ?? {}));
+  const bounds = columns.flatMap(([, { covering }]) => Object.values(covering ?? {}));
   return {
-    columns: new Map(Object.entries(columns).map(([name, column]) => [name, statedOf(column)])),
+    columns: new Map(columns.map(([name, column]) => [name, statedOf(column)])),
     coverings: new Set(bounds.flatMap((paths) => Object.values(paths).flatMap(([root]) => root ?? []))),
   };
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function statedOf(column: z.infer<typeof columnSchema>): StatedColumn {

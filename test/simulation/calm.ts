@@ -5,7 +5,9 @@
 
 import { ConfigurationError } from '../../src/model/errors.ts';
 import type { CatchUpResult, DatasetResult } from '../../src/sync/result.ts';
+import { refuseCallsInIdleness } from './bounds.ts';
 import { catchUp, describe } from './catch-up.ts';
+import { followOn } from './daemon.ts';
 import { giveUpWhatIsGone, settleHolds } from './person.ts';
 import { BrokenRule, differencesFromTheNewest } from './rules.ts';
 import { giveBackKey } from './steps/refusals.ts';
@@ -45,12 +47,15 @@ export async function expectCalm(world: World): Promise<void> {
   if (differences.length > 0) throw new BrokenRule('calm', differences.join('\n'));
   world.unreadRemovals.clear();
   world.lostRemovals.clear();
+  world.hasLostTrack = false;
+  world.hasBegunAgain = false;
   for (const datasetId of world.members) world.mayLeave.delete(datasetId);
 }
 
 /** Once more, and there is nothing to do: nothing is fetched and nothing is committed. */
 export async function expectIdle(world: World): Promise<void> {
   const result = await catchUp(world);
+  refuseCallsInIdleness(world.feed.requests.entries(), 1, world);
   const busy = world.feed.requests
     .entries()
     .filter(({ operation }) => operation === 'file' || operation === 'changes');
@@ -91,4 +96,22 @@ function isCaughtUp({ datasetId, kind }: DatasetResult, { settings, members, tal
   const hasLeft = kind === 'waiting' && !settings.manifestLastEventId && !members.includes(datasetId);
   if (hasLeft) tally.add('calm: a dataset is waited for that has left');
   return hasLeft;
+}
+
+const HOUR_MS = 3_600_000;
+/** The polls of an hour, and the audits at its begin and its end. */
+const POLLS_OF_AN_HOUR = 61;
+const AUDITS_OF_AN_HOUR = 2;
+
+/** A daemon follows for an hour, and there is nothing to do: it polls the logs, and audits. */
+export async function expectIdleHour(world: World): Promise<void> {
+  await followOn(world, HOUR_MS);
+  const polls = POLLS_OF_AN_HOUR * world.feed.store.subscriptions.size;
+  const requests = world.feed.requests.entries();
+  const events = requests.filter(({ operation }) => operation === 'events');
+  if (events.length > polls + AUDITS_OF_AN_HOUR * world.feed.store.subscriptions.size)
+    throw new BrokenRule('calls', `${events.length} polls in an hour of idleness.`);
+  const others = requests.filter(({ operation }) => operation !== 'events');
+  refuseCallsInIdleness(others, AUDITS_OF_AN_HOUR, world);
+  world.tally.add('followed for an idle hour');
 }

@@ -7,8 +7,11 @@ import { FeedSyncError, UnusableChangesError } from '../../src/model/errors.ts';
 import { catchUp as catchUpParts } from '../../src/sync/catch-up.ts';
 import type { Parts } from '../../src/sync/parts.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
+import { type DatasetEffort, refuseTooManyCalls } from './bounds.ts';
 import { BrokenRule, refuseBroken, refuseCallsAboutHeld } from './rules.ts';
 import type { World } from './world.ts';
+
+const LINES_OF_A_CATCH_UP = 200;
 
 /** @throws BrokenRule */
 export async function catchUp(world: World): Promise<CatchUpResult> {
@@ -16,15 +19,38 @@ export async function catchUp(world: World): Promise<CatchUpResult> {
   world.tick();
   const parts = await installation.parts();
   const heldBefore = parts.checkpoint.holds();
+  const startedAt = feed.clock.now();
   feed.requests.clear();
   const result = await catchUpParts(observed(parts, world), new AbortController().signal);
   world.told.push(`  caught up: ${describe(result)}`);
   refuseBugs(result);
   refuseBroken(world);
   refuseCallsAboutHeld(heldBefore, parts.checkpoint.holds(), feed.requests.entries());
+  refuseTooManyCalls(feed.requests.entries(), effortsOf(result, startedAt, parts), world);
+  tally.add('requests', feed.requests.entries().length);
   for (const { kind } of result.datasets) tally.add(`result: ${kind}`);
   if (feed.requests.entries('events').some(({ status }) => status === 410)) tally.add('seen: 410 on a log');
   return result;
+}
+
+/** As the journal of the checkpoint tells it. */
+function effortsOf(
+  { datasets }: CatchUpResult,
+  startedAt: Date,
+  { checkpoint }: Parts,
+): ReadonlyMap<string, DatasetEffort> {
+  const gaveWay = checkpoint
+    .recentJournal(LINES_OF_A_CATCH_UP)
+    .filter(({ kind, at }) => kind === 'gave way' && at >= startedAt);
+  return new Map(
+    datasets.map(({ datasetId, commits }) => [
+      datasetId,
+      {
+        commits: commits.length,
+        gaveWay: gaveWay.filter((line) => line.datasetId === datasetId).length,
+      },
+    ]),
+  );
 }
 
 /** The same parts, of which every unit of work is counted. */

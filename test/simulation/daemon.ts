@@ -24,7 +24,7 @@ interface Asleep {
 const asleep = new WeakMap<Parts, Asleep>();
 
 /** @throws Error where a rule was broken. */
-export async function followOn(world: World): Promise<void> {
+export async function followOn(world: World, followedMs = FOLLOWED_MS): Promise<void> {
   const { feed, installation, tally } = world;
   world.tick();
   const parts = await installation.parts();
@@ -32,7 +32,7 @@ export async function followOn(world: World): Promise<void> {
   feed.requests.clear();
   const woken = wake(parts, world.clock);
   const { daemon, clock } = woken;
-  for (let passedMs = 0; passedMs < FOLLOWED_MS && !woken.isEnded; passedMs += STEP_MS) {
+  for (let passedMs = 0; passedMs < followedMs && !woken.isEnded; passedMs += STEP_MS) {
     clock.pass(STEP_MS);
     for (let turns = 0; turns < 3; turns += 1) {
       await new Promise((resolve) => setImmediate(resolve));

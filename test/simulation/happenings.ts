@@ -34,6 +34,7 @@ export function beginAnyAgain(world: World): string {
   const published = world.publish(datasetId, 'the same', { version: random.integer(1, 2) });
   feed.publisher.restore(datasetId);
   world.wentBack.add(datasetId);
+  world.hasBegunAgain = true;
   return `${left}; it comes back: ${published}`;
 }
 
@@ -41,7 +42,24 @@ export function hasMembers({ members }: World): boolean {
   return members.length > 0;
 }
 
-/** A removal that was lost can be told from none only where the versions go on. */
-export function canBeginAgain({ datasetIds, lostRemovals }: World): readonly string[] {
+/**
+ * A removal that was lost can be told from none only where the versions go on; and where track was lost of what was
+ * announced, nothing tells that it was announced of versions that are gone.
+ */
+export function canBeginAgain({ datasetIds, lostRemovals, hasLostTrack }: World): readonly string[] {
+  if (hasLostTrack) return [];
   return datasetIds.filter((datasetId) => !lostRemovals.has(datasetId));
+}
+
+/**
+ * Not while something was announced of versions that are gone; nor, where no manifest tells how far it goes, while a
+ * removal is unread: nothing else would tell of it then.
+ */
+export function mayLoseTrack({ hasBegunAgain, settings, unreadRemovals }: World): boolean {
+  return !hasBegunAgain && (settings.manifestLastEventId || unreadRemovals.size === 0);
+}
+
+/** Where track was lost and no manifest tells how far it goes, one that stays in another subscription would wait for ever. */
+export function mayLeaveOne({ hasLostTrack, settings }: World): boolean {
+  return settings.manifestLastEventId || !hasLostTrack;
 }

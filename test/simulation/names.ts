@@ -27,6 +27,8 @@ const SEEN: readonly string[] = [
   'person: forgets a subscription',
   'person: agrees to retirements',
   'followed by a daemon',
+  'followed for an idle hour',
+  'requests',
 ];
 
 /** Those of a stage: a real one lacks what only a model can do. */

@@ -1,7 +1,7 @@
 /** Plays a history: steps and catch-ups, calm in between and at the end. The history of a seed is always the same. */
 
 import { type Random, randomFrom } from '../../fixtures/source/random.ts';
-import { expectCalm, expectIdle } from './calm.ts';
+import { expectCalm, expectIdle, expectIdleHour } from './calm.ts';
 import { catchUp } from './catch-up.ts';
 import { followOn } from './daemon.ts';
 import { BrokenRule, differencesFromSomeVersions, refuseBroken, watchCommits } from './rules.ts';
@@ -14,8 +14,8 @@ import { World } from './world.ts';
 
 /** By a daemon, a few minutes each; a seed of their own leaves the rest of a history as it is. */
 const SHARE_OF_FOLLOWS = 0.05;
-const SHARE_OF_CALM = 0.02;
 const SHARE_OF_IDLE_ENDS = 0.3;
+const SHARE_OF_IDLE_HOURS = 0.1;
 const SHARE_OF_LOOKS = 0.04;
 
 /** How a kind of history is played. */
@@ -56,7 +56,7 @@ function failureOf(error: unknown, world: World, { commandFor }: Play): Error {
 
 async function play(
   world: World,
-  { fewestSteps, mostSteps, fewestFaults, shareOfCatchUps }: Extent,
+  { fewestSteps, mostSteps, fewestFaults, shareOfCatchUps, shareOfCalm }: Extent,
 ): Promise<void> {
   const course = randomFrom(world.seed, 2);
   const count = course.integer(fewestSteps, mostSteps);
@@ -69,10 +69,11 @@ async function play(
     faults += step.isFault ? 1 : 0;
     await take(step, number, world);
     if (course.chance(shareOfCatchUps)) await catchUp(world);
-    await lookOn(world, number, course);
+    await lookOn(world, number, course, shareOfCalm);
   }
   await expectCalm(world);
   if (course.chance(SHARE_OF_IDLE_ENDS)) await expectIdle(world);
+  if (course.chance(SHARE_OF_IDLE_HOURS)) await expectIdleHour(world);
   refuseBroken(world);
 }
 
@@ -83,10 +84,10 @@ export async function take(step: Step, number: number, world: World): Promise<vo
 }
 
 /** What comes between two steps now and then. */
-async function lookOn(world: World, number: number, course: Random): Promise<void> {
+async function lookOn(world: World, number: number, course: Random, shareOfCalm: number): Promise<void> {
   if (randomFrom(world.seed, 4, number).chance(SHARE_OF_FOLLOWS)) await followOn(world);
   if (course.chance(SHARE_OF_LOOKS)) await expectPublished(world);
-  if (course.chance(SHARE_OF_CALM)) await expectCalm(world);
+  if (course.chance(shareOfCalm)) await expectCalm(world);
 }
 
 async function expectPublished(world: World): Promise<void> {

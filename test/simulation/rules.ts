@@ -76,7 +76,7 @@ function* brokenBy(change: TableChange, world: World): Generator<BrokenRule> {
   if (before !== null && after === null && !world.mayLeave.has(datasetId))
     yield new BrokenRule('absent', `${datasetId} is gone, though a subscription has it.`);
   if (after === null) return;
-  const mayGoBack = kind === 'snapshot' && world.wentBack.has(datasetId);
+  const mayGoBack = kind === 'snapshot' && isLedBack(datasetId, world);
   if (before !== null && after.version < before.version && !mayGoBack)
     yield new BrokenRule(
       'back',
@@ -85,6 +85,11 @@ function* brokenBy(change: TableChange, world: World): Generator<BrokenRule> {
   const contents = (world.published.get(datasetId) ?? []).filter(({ version }) => version === after.version);
   if (!contents.some((version) => world.stage.digestOf(version) === after.digest))
     yield new BrokenRule('published', `${datasetId} has v${after.version} with rows that it never had.`);
+}
+
+/** By versions that began again, or by a manifest that is all that is known. */
+function isLedBack(datasetId: string, { wentBack, mayGoBack }: World): boolean {
+  return wentBack.has(datasetId) || mayGoBack.has(datasetId);
 }
 
 /** @throws BrokenRule that was broken meanwhile. */
@@ -139,7 +144,7 @@ function stepsBack({ lines }: MirrorView, world: World): readonly string[] {
     own.flatMap(({ from, to, kind }) => {
       if (from === null || Number(to) >= Number(from)) return [];
       world.tally.add('seen: a lower version');
-      if (kind === 'snapshot' && world.wentBack.has(datasetId)) return [];
+      if (kind === 'snapshot' && isLedBack(datasetId, world)) return [];
       return [`${datasetId} went back from v${from} to v${to} by ${kind}`];
     }),
   );

@@ -27,6 +27,8 @@ export interface Extent {
   readonly fewestFaults: number;
   /** After a step. */
   readonly shareOfCatchUps: number;
+  /** The same of calm. */
+  readonly shareOfCalm: number;
   readonly rowsPerDataset: number;
 }
 

@@ -42,6 +42,12 @@ export class World {
   /** Not listed by the service, though it is there. */
   hidden: string | null = null;
   isFrozen = false;
+  /** Since the last calm a position expired, a store was lost or old, or a subscription was listed no more. */
+  hasLostTrack = false;
+  /** Since the last calm versions began again. */
+  hasBegunAgain = false;
+  /** Datasets that a manifest from before may bring back to an old version, because it is all that is known. */
+  readonly mayGoBack = new Set<string>();
   /** What is in no subscription, or was not since the last calm: its table may go. */
   readonly mayLeave = new Set<string>();
   /** Datasets of which a file was damaged: only other content helps. */
@@ -135,14 +141,22 @@ export class World {
 
   /** The subscription is there no more. */
   async end(subscriptionId: string): Promise<string> {
+    this.hasLostTrack = true;
     await this.#noteUnlisted(subscriptionId);
     this.feed.publisher.unsubscribe(subscriptionId);
     this.noteLeavers();
     return subscriptionId;
   }
 
+  /** A position is lost, and a manifest that lags is what is believed then. */
+  noteLostTrack(): void {
+    this.hasLostTrack = true;
+    if (this.isFrozen) for (const datasetId of this.datasetIds) this.mayGoBack.add(datasetId);
+  }
+
   /** What the store knew is lost. What neither store knows any more may go with it. */
   noteLost(store: Store): void {
+    this.noteLostTrack();
     this.#lost.add(store);
     if (this.#lost.size < 2) return;
     this.#unlisted.clear();
@@ -157,6 +171,7 @@ export class World {
 
   /** The service lists the subscription no more, until it is calm. */
   async hide(subscriptionId: string): Promise<string> {
+    this.hasLostTrack = true;
     await this.#noteUnlisted(subscriptionId);
     this.hidden = subscriptionId;
     const listed = (record: unknown): boolean => Object(record).id !== subscriptionId;
@@ -194,6 +209,7 @@ export class World {
 
   freeze(): void {
     this.isFrozen = true;
+    if (this.hasLostTrack) this.noteLostTrack();
     const word = this.settings.manifestLastEventId ? 'says how far it goes' : 'does not';
     this.tally.add(`seen: a manifest that lags, and ${word}`);
     this.feed.manifest.freeze();

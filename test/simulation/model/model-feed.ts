@@ -145,7 +145,10 @@ export class ModelFeed implements Feed {
     const answer = (): DatasetVersion => this.#versionWithChanges(request);
     const facts = { operation: 'changes', datasetId, subscriptionId: null, laterPage: false } as const;
     try {
-      const version = await this.#parts.requests.ask({ facts, operation, scope: 'changes', answer }, signal);
+      const version = await this.#parts.requests.ask(
+        { facts, operation, query: { version: request.version }, scope: 'changes', answer },
+        signal,
+      );
       return await this.#spoolChanges(version, request);
     } catch (error) {
       const why = error instanceof RefusalError ? whyNotRecorded(error) : null;

@@ -25,6 +25,7 @@ const EXPIRED: readonly number[] = [401, 403, 404, 410];
 export interface Request<T> {
   readonly facts: RequestFacts;
   readonly operation: Operation;
+  readonly query?: Readonly<Record<string, unknown>>;
   /** The scope a key must have; null: the request carries no key. */
   readonly scope: Scope | null;
   /** @throws Refusal */
@@ -132,7 +133,7 @@ function rewritten<T>(body: T, acts: readonly Act[]): T {
   return acts.reduce((before, act) => (act.kind === 'rewrite' ? (act.rewrite(before) as T) : before), body);
 }
 
-function journaled({ facts, operation, scope }: Request<unknown>, { requests, clock }: FeedSide) {
+function journaled({ facts, operation, query = {}, scope }: Request<unknown>, { requests, clock }: FeedSide) {
   const { operation: name, datasetId, subscriptionId } = facts;
   const entry = {
     at: clock.now(),
@@ -141,7 +142,7 @@ function journaled({ facts, operation, scope }: Request<unknown>, { requests, cl
     subscriptionId,
     method: 'GET',
     path: operation.path,
-    query: {},
+    query,
     headerNames: [],
     hasAuthorization: scope !== null,
     range: null,

@@ -16,7 +16,14 @@ const SHARES = 2;
 const DEFAULT_HISTORIES = 200;
 
 const REAL: Play = {
-  extent: { fewestSteps: 10, mostSteps: 11, fewestFaults: 0, shareOfCatchUps: 0.15, rowsPerDataset: 12 },
+  extent: {
+    fewestSteps: 10,
+    mostSteps: 11,
+    fewestFaults: 0,
+    shareOfCatchUps: 0.15,
+    shareOfCalm: 0.02,
+    rowsPerDataset: 12,
+  },
   makeStage: realStage,
   commandFor: (seed) =>
     `HISTORIES=1 FIRST_SEED=${seed} npx vitest run --project slow test/simulation/real/share-1.slow.test.ts`,

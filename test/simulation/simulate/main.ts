@@ -77,7 +77,8 @@ function summary(played: number, seed: number, seconds: number, counts: Counts):
 function verdict(failures: readonly (Told & { kind: 'failed' })[], played: number, counts: Counts): number {
   const [first] = failures.toSorted((left, right) => left.seed - right.seed);
   if (first !== undefined) {
-    process.stderr.write(`\n${first.text}\n`);
+    const seeds = failures.map(({ seed }) => seed).sort((left, right) => left - right);
+    process.stderr.write(`\n${first.text}\n\n${failures.length} failed: ${seeds.join(' ')}\n`);
     return 1;
   }
   if (played < HISTORIES_OF_A_LARGE_RUN) return 0;

@@ -12,7 +12,7 @@ export type Told =
 /** So many histories are counted together. */
 const TOLD_AT_ONCE = 25;
 
-/** Ends with the first that fails. */
+/** One that fails is told, and the others go on. */
 export async function playSeeds(seeds: readonly number[], tell: (told: Told) => void): Promise<void> {
   for (let start = 0; start < seeds.length; start += TOLD_AT_ONCE) {
     const tally = new Tally();
@@ -23,7 +23,6 @@ export async function playSeeds(seeds: readonly number[], tell: (told: Told) => 
         await playHistory(seed, tally, SIMULATED);
       } catch (error) {
         tell({ kind: 'failed', seed, text: error instanceof Error ? error.message : String(error) });
-        return;
       }
     }
     tell({ kind: 'played', histories: together.length, counts: tally.counts() });

@@ -4,6 +4,7 @@ import { DAY_MS } from '../../../fixtures/feed/clock.ts';
 import { eventRecord } from '../../../fixtures/feed/wire-records.ts';
 import { catchUp } from '../catch-up.ts';
 import type { ChangePage } from '../event-log.ts';
+import { mayLoseTrack } from '../happenings.ts';
 import { always, type Step } from '../step.ts';
 import type { World } from '../world.ts';
 
@@ -60,8 +61,9 @@ export const eventSteps: readonly Step[] = [
     name: 'events: the position expires',
     isFault: true,
     weight: 3,
-    applies: mayExpire,
+    applies: mayLoseTrack,
     act: (world) => {
+      world.noteLostTrack();
       world.feed.clock.advance(PAST_RETENTION_MS);
       if (world.members.length === 0) return 'nothing follows';
       return `then ${world.publish(world.anyMember())}`;
@@ -71,9 +73,10 @@ export const eventSteps: readonly Step[] = [
     name: 'events: the position expires while the log is read',
     isFault: true,
     weight: 3,
-    applies: mayExpire,
+    applies: mayLoseTrack,
     act: async (world) => {
       const { feed, random } = world;
+      world.noteLostTrack();
       const published = world.members.map((datasetId) => world.publish(datasetId)).join('; ');
       const nth = random.integer(1, 2);
       const rewrite = (body: unknown): unknown => {
@@ -92,8 +95,9 @@ export const eventSteps: readonly Step[] = [
   {
     name: 'events: none for longer than they are kept',
     weight: 2,
-    applies: mayExpire,
+    applies: mayLoseTrack,
     act: async (world) => {
+      world.noteLostTrack();
       world.feed.clock.advance(QUIET_MS);
       await catchUp(world);
       world.feed.clock.advance(QUIET_MS);
@@ -134,9 +138,4 @@ function change(name: string, how: ChangePage): Step {
       return `in the next page of ${subscriptionId}`;
     },
   };
-}
-
-/** With a manifest for each dataset only the log tells what was removed. */
-function mayExpire({ settings, unreadRemovals }: World): boolean {
-  return settings.manifest === 'subscription' || unreadRemovals.size === 0;
 }

@@ -1,7 +1,16 @@
 /** Datasets that leave and come back, subscriptions that come and go, and reloads that the service or a person asks for. */
 
 import { catchUp } from '../catch-up.ts';
-import { beginAnyAgain, canBeginAgain, hasMembers, reissueAny, remove, restore } from '../happenings.ts';
+import {
+  beginAnyAgain,
+  canBeginAgain,
+  hasMembers,
+  mayLeaveOne,
+  mayLoseTrack,
+  reissueAny,
+  remove,
+  restore,
+} from '../happenings.ts';
 import type { Step } from '../step.ts';
 import type { World } from '../world.ts';
 
@@ -51,7 +60,7 @@ export const memberSteps: readonly Step[] = [
   {
     name: 'removal: from one of two subscriptions',
     weight: 4,
-    applies: (world) => shared(world).length > 0,
+    applies: (world) => shared(world).length > 0 && mayLeaveOne(world),
     act: (world) => {
       const datasetId = world.random.pick(shared(world));
       const holder = world.random.pick(world.feed.store.holders(datasetId));
@@ -125,14 +134,15 @@ export const memberSteps: readonly Step[] = [
   {
     name: 'subscription: it ends',
     weight: 2,
-    applies: ({ feed }) => feed.store.subscriptions.size === 2,
+    applies: (world) => world.feed.store.subscriptions.size === 2 && mayLoseTrack(world),
     act: (world) => world.end(world.random.pick([...world.feed.store.subscriptions.keys()])),
   },
   {
     name: 'subscription: it is not listed for a while',
     isFault: true,
     weight: 2,
-    applies: ({ feed, hidden }) => feed.store.subscriptions.size === 2 && hidden === null,
+    applies: (world) =>
+      world.feed.store.subscriptions.size === 2 && world.hidden === null && mayLoseTrack(world),
     act: (world) => world.hide(world.random.pick([...world.feed.store.subscriptions.keys()])),
   },
 ];

@@ -1,7 +1,7 @@
 /** Stores that are lost or restored from a copy, and processes that end: on their own, or killed at work. */
 
 import type { Operation } from '../../../fixtures/feed/operations.ts';
-import { hasMembers } from '../happenings.ts';
+import { hasMembers, mayLoseTrack } from '../happenings.ts';
 import { refuseBroken } from '../rules.ts';
 import type { DeathPoint, Store } from '../stage.ts';
 import { always, type Step } from '../step.ts';
@@ -16,7 +16,7 @@ export const storeSteps: readonly Step[] = [
     name: 'stores: both are lost',
     isFault: true,
     weight: 1,
-    applies: always,
+    applies: mayLoseTrack,
     act: async (world) => {
       for (const store of ['mirror', 'checkpoint'] as const) await lose(store, world);
       return '';
@@ -90,7 +90,7 @@ function lost(store: Store): Step {
     name: `stores: the ${store} is lost`,
     isFault: true,
     weight: 2,
-    applies: always,
+    applies: mayLoseTrack,
     act: async (world) => {
       await lose(store, world);
       return '';
@@ -115,7 +115,7 @@ function restored(store: Store): Step {
     name: `stores: an older ${store} is restored`,
     isFault: true,
     weight: 16,
-    applies: ({ installation }) => installation.hasCopy(store),
+    applies: (world) => world.installation.hasCopy(store) && mayLoseTrack(world),
     act: async (world) => {
       await world.installation.restoreCopy(store);
       world.noteLost(store);

@@ -4,6 +4,7 @@ import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { acquireInstanceLock, instanceLockPath } from '../../src/checkpoint/instance-lock.ts';
+import { progressLine } from '../../src/cli/compact/text.ts';
 import type { CompactionView } from '../../src/cli/compact/view.ts';
 import { isWorthCompacting } from '../../src/cli/mirror-size.ts';
 import type { Status } from '../../src/cli/status/shape.ts';
@@ -83,6 +84,18 @@ it('does not work beside another instance, nor on what is no mirror: 75 and 78, 
   expect(statSync(path).ino).toBe(ino);
   writeFileSync(path, 'id,name\n');
   expect(await installed.run('compact')).toMatchObject({ exitCode: 78, stdout: '' });
+});
+
+it('shows on a screen how far it is, in one line that fits', () => {
+  const progress = {
+    phase: 'proving',
+    table: 'main.us_tx_travis_parcels',
+    done: 1_233,
+    tables: 3_000,
+    share: () => 0.419,
+  } as const;
+  expect(progressLine(progress, 80)).toBe('Comparing: 41 %, table 1,234 of 3,000, main.us_tx_travis_parcels');
+  expect(progressLine(progress, 40)).toBe('Comparing: 41 %, table 1,234 of 3,000,…');
 });
 
 it('is worth it where more than half is free, and 256 MB are won', () => {

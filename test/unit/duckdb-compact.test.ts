@@ -139,7 +139,16 @@ describe('a mirror that is compacted', () => {
       await made.dump(),
       await made.mirror.history(null, { limit: 99, upTo: null }),
     ];
-    const compaction = await compactAt(made.path);
+    const told: string[] = [];
+    const onProgress: CompactOptions['onProgress'] = ({ phase, done, share }) => {
+      expect(share()).toBeGreaterThanOrEqual(0);
+      expect(share()).toBeLessThanOrEqual(1);
+      told.push(`${phase} ${done}`);
+    };
+    const compaction = await compactAt(made.path, { onProgress });
+    expect(told).toEqual(
+      ['copying', 'proving'].flatMap((phase) => Array.from({ length: 10 }, (_, done) => `${phase} ${done}`)),
+    );
     expect(compaction).toMatchObject({ kind: 'compacted', tables: 10, bytesAfter: statSync(made.path).size });
     expect([
       await objectsOf(made.path),

@@ -6,9 +6,11 @@
 import { acquireInstanceLock, instanceLockPath } from '../../checkpoint/instance-lock.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import { compactMirror } from '../../destination/duckdb/compact/compact.ts';
+import type { CopyProgress } from '../../destination/duckdb/compact/copy-content.ts';
 import type { Context } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { jsonText } from '../json.ts';
+import { Redrawing } from '../live/redrawing.ts';
 import { screenFor } from '../log-for.ts';
 import { write } from '../terminal.ts';
 import { progressLine, tellCompaction } from './text.ts';
@@ -34,7 +36,12 @@ export async function compact(
     uid: identity.uid,
     holder: { pid: identity.pid, host: identity.host, startedAt: clock.now(), command: 'compact' },
   });
+  let progress: CopyProgress | null = null;
   const screen = screenFor(configuration, terminal, clock);
+  const draw = (): void => {
+    if (progress !== null) screen?.draw([progressLine(progress, terminal.width)]);
+  };
+  const view = screen === null ? null : new Redrawing(screen, clock, draw);
   try {
     const compaction = await compactMirror({
       path: destination.path,
@@ -46,14 +53,14 @@ export async function compact(
       clock,
       random,
       signal,
-      onProgress: (progress) => screen?.draw([progressLine(progress, terminal.width)]),
-    });
-    screen?.clear();
-    const view = compactionOf(destination.path, compaction);
-    await write(terminal.stdout, json ? jsonText(view) : `${tellCompaction(view)}\n`);
+      onProgress(now) {
+        progress = now;
+      },
+    }).finally(() => view?.end());
+    const told = compactionOf(destination.path, compaction);
+    await write(terminal.stdout, json ? jsonText(told) : `${tellCompaction(told)}\n`);
     return EXIT_CODES.caughtUp;
   } finally {
-    screen?.clear();
     lock.release();
   }
 }

@@ -3,7 +3,7 @@
 import type { CopyProgress } from '../../destination/duckdb/compact/copy-content.ts';
 import { printable } from '../../lib/printable.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
-import { shortened } from '../live/shortened.ts';
+import { cut } from '../live/shortened.ts';
 import type { CompactionView } from './view.ts';
 
 const PHASES: Readonly<Record<CopyProgress['phase'], string>> = { copying: 'Copying', proving: 'Comparing' };
@@ -17,8 +17,9 @@ export function tellCompaction({ mirror, bytesBefore, bytesAfter, tables }: Comp
 }
 
 /** One line of a screen. */
-export function progressLine({ phase, table, done, tables }: CopyProgress, width: number): string {
-  const of = `${formatCount(done + 1)} of ${formatCount(tables)}`;
+export function progressLine({ phase, table, done, tables, share }: CopyProgress, width: number): string {
+  const percent = `${Math.floor(share() * 100)} %`;
+  const of = `table ${formatCount(done + 1)} of ${formatCount(tables)}`;
   // A character in the last column would have some terminals begin another line.
-  return shortened(`${PHASES[phase]} table ${of}: ${printable(table)}`, Math.max(1, width - 1));
+  return cut(`${PHASES[phase]}: ${percent}, ${of}, ${printable(table)}`, Math.max(1, width - 1));
 }

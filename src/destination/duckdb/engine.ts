@@ -63,7 +63,12 @@ export class Engine {
 
   /** Another number whenever a statement has ended, or the one that runs has got on with the rows it reads. */
   get progress(): number {
-    return this.#ended + Number(this.#connection?.progress.rows_processed ?? 0n);
+    return this.#ended + this.rowsRead;
+  }
+
+  /** By the statement that runs, else by the last one. */
+  get rowsRead(): number {
+    return Number(this.#connection?.progress.rows_processed ?? 0n);
   }
 
   /** Closes what is left of the instance and makes a new one. Whatever was attached is attached no more. */

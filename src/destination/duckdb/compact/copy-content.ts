@@ -29,6 +29,8 @@ export interface CopyProgress {
   /** How many are done. */
   readonly done: number;
   readonly tables: number;
+  /** How far the phase has got by now, from 0 to 1, as far as DuckDB can tell. */
+  readonly share: () => number;
 }
 
 type OnProgress = (progress: CopyProgress) => void;
@@ -46,10 +48,11 @@ export async function copyAllRows(
   onProgress: OnProgress,
 ): Promise<readonly CopiedTable[]> {
   const tables = await tablesOf(engine, MIRROR);
+  const tell = teller(engine, 'copying', tables, onProgress);
   let uncommitted = 0;
   await engine.run('BEGIN');
-  for (const [done, table] of tables.entries()) {
-    onProgress({ phase: 'copying', table: shown(table), done, tables: tables.length });
+  for (const table of tables) {
+    tell(table);
     await carried(path, `The table ${shown(table)}`, engine.run(copyRows(MIRROR, COMPACTED, table)));
     uncommitted += table.rows;
     if (uncommitted < ROWS_OF_A_COMMIT) continue;
@@ -73,8 +76,9 @@ export async function proveSame(
   onProgress: OnProgress,
 ): Promise<void> {
   await proveObjects(engine, path);
-  for (const [done, table] of tables.entries()) {
-    onProgress({ phase: 'proving', table: shown(table), done, tables: tables.length });
+  const tell = teller(engine, 'proving', tables, onProgress);
+  for (const table of tables) {
+    tell(table);
     const original = await digestOf(engine, MIRROR, table);
     const copied = await digestOf(engine, COMPACTED, table);
     if (original.rowCount === copied.rowCount && original.digest === copied.digest) continue;
@@ -84,6 +88,25 @@ export async function proveSame(
       { hint: 'Check the disk. The mirror is as it was.' },
     );
   }
+}
+
+/** To be called with each table before it is worked on. */
+function teller(
+  engine: Engine,
+  phase: CopyProgress['phase'],
+  tables: readonly CopiedTable[],
+  onProgress: OnProgress,
+): (table: CopiedTable) => void {
+  const all = tables.reduce((sum, { rows }) => sum + rows, 0);
+  let [done, rowsBefore] = [0, 0];
+  return (table) => {
+    const before = rowsBefore;
+    const share = (): number =>
+      Math.min(1, (before + Math.min(engine.rowsRead, table.rows)) / Math.max(1, all));
+    onProgress({ phase, table: shown(table), done, tables: tables.length, share });
+    done += 1;
+    rowsBefore += table.rows;
+  };
 }
 
 async function proveObjects(engine: Engine, path: string): Promise<void> {

@@ -68,7 +68,7 @@ describe('what a first start wants', () => {
     ['another version', table(3)],
     ['other content of the same version', table(4, { snapshotDigest: 'other' })],
     ['the same snapshot with changes applied', table(4, { snapshotVersion: 3 })],
-    ['that very snapshot, moved on by changes to a later version', table(5, { snapshotVersion: 4 })],
+    ['that very snapshot, moved on by changes to a later version', { ...table(4), version: 5 }],
   ])('W20 is a reload where the table is %s', (_, held) => {
     const reload = { kind: 'reload', datasetId, eventNumber: 9n, version: 4 };
     expect(stepOf(id(9), id(10), holding(held)).changes).toEqual([...loaded, reload]);

@@ -83,11 +83,11 @@ export interface Checkpoint extends CheckpointReader {
   approveRetirements(): readonly string[];
 
   /**
-   * A person gives a subscription up: its position, what it wanted and its hold are gone in one transaction, and with
-   * it the person agrees that what only it held is retired.
-   * @returns the datasets it held.
+   * A person gives subscriptions up: their positions, what they wanted and their holds are gone in one transaction, and
+   * with them the person agrees that what only they held is retired.
+   * @returns the datasets they held, one that several held as often.
    */
-  forget(subscriptionId: string): readonly string[];
+  forget(...subscriptionIds: readonly string[]): readonly string[];
   /** The destination names these subscriptions no more. */
   clearForgotten(subscriptionIds: readonly string[]): void;
 

@@ -44,7 +44,7 @@ export async function forget(
  */
 export function giveUp(checkpoint: Checkpoint, ids: readonly string[]): string {
   for (const id of ids) refuseUnlessMissing(id, checkpoint);
-  const held = ids.flatMap((id) => checkpoint.forget(id));
+  const held = checkpoint.forget(...ids);
   return tellForgotten(ids, [...new Set(held)].sort(), checkpoint.wants());
 }
 

@@ -45,7 +45,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   },
   'checkpoint.forget': {
     what: 'a person gives up a subscription',
-    killedIn: 'give up*',
+    killedIn: 'give up',
   },
   'checkpoint.hold': {
     what: 'a refusal, until a person acts',
@@ -159,7 +159,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   },
   'destination.compact-commit': {
     what: 'COMMIT of what was copied',
-    killedIn: 'compact',
+    killedIn: 'compact*',
   },
   'destination.compact-create': {
     what: 'the new file of compact',

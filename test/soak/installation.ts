@@ -99,7 +99,7 @@ export class SoakedInstallation {
 /** A process that was killed very early has recorded nothing. */
 function lastLine(path: string): string | null {
   try {
-    return readFileSync(path, 'utf8').trimEnd().split('\n').at(-1) ?? null;
+    return readFileSync(path, 'utf8').trimEnd().split('\n').at(-1) || null;
   } catch {
     return null;
   }

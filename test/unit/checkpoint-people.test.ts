@@ -145,6 +145,16 @@ describe('a forgotten subscription', () => {
     expect(approved.map((want) => want.datasetId)).toEqual(['only']);
   });
 
+  it('goes together with others, or none of them goes', async () => {
+    const checkpoint = await openNew();
+    for (const id of ['s', 't']) commit(checkpoint, id, { kind: 'member', datasetId: `only ${id}` });
+    expect(() => checkpoint.forget('s', 'half a character: \ud83d')).toThrow();
+    expect([...checkpoint.followed().keys()]).toEqual(['s', 't']);
+    expect(checkpoint.forgotten()).toEqual([]);
+    expect(checkpoint.forget('s', 't')).toEqual(['only s', 'only t']);
+    expect(checkpoint.forgotten()).toEqual(['s', 't']);
+  });
+
   it('is remembered until the destination names it no more', async () => {
     const checkpoint = await openNew();
     for (const id of ['t', 's', 't', 'u']) checkpoint.forget(id);

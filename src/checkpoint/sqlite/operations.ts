@@ -131,8 +131,10 @@ function operationsOfPeople({ transaction }: Connection, tables: Tables): Pick<C
       durable('checkpoint.ask-resync', () => transaction(() => askResync(tables, datasetIds))),
     approveRetirements: () =>
       durable('checkpoint.approve-retirements', () => transaction(() => approveRetirements(tables))),
-    forget: (subscriptionId) =>
-      durable('checkpoint.forget', () => transaction(() => forget(tables, subscriptionId))),
+    forget: (...subscriptionIds) =>
+      durable('checkpoint.forget', () =>
+        transaction(() => subscriptionIds.flatMap((id) => forget(tables, id))),
+      ),
     lift: (scope) => durable('checkpoint.lift', () => transaction(() => tables.holds.remove(scope))),
     keepWebhook: (webhook) =>
       durable('checkpoint.keep-webhook', () => transaction(() => tables.webhooks.put(webhook))),

@@ -16,7 +16,7 @@ describe('a whole file', () => {
     expect(kindOf(200, headers)).toEqual({ kind: 'whole', totalBytes: 30_000, etag: '"v1"' });
   });
 
-  it.each(['W/"v1"', 'v1', '"v1', ''])('cannot by the tag %j', (etag) => {
+  it.each(['W/"v1"', 'v1', '"v1', ''])('cannot be continued by the tag %j', (etag) => {
     expect(kindOf(200, { etag })).toEqual({ kind: 'whole', totalBytes: null, etag: null });
   });
 });

@@ -240,9 +240,8 @@ export const CHANGES: Area = {
     {
       name: 'a type that is not known is taken for text',
       file: 'src/destination/duckdb/known-type.ts',
-      text: 'if (type !== undefined) return type;',
-      instead:
-        "if (type !== undefined) return type;\n  if (typeof column.type !== 'string') return 'string';",
+      text: 'find((known) => known === column.type);',
+      instead: "find((known) => known === column.type || typeof column.type !== 'string');",
       breaks: ['V18'],
       tests: ['unit/duckdb-load.test.ts'],
     },

@@ -16,7 +16,7 @@ import { type End, SoakedInstallation } from './installation.ts';
 const KILLS_OF_A_ROUND = 25;
 /** A catch-up finds the service as it is at its end within so many runs. */
 const MAX_CATCH_UPS = 3;
-/** How late a kill may come, in durations of an undisturbed catch-up. */
+/** How late a kill may come, in durations of the last undisturbed catch-up. */
 const LATEST_KILL = 2;
 
 export interface SoakOptions {
@@ -68,11 +68,11 @@ export async function soak({
   };
   const world: Soak = { random, county, lively: new LivelyFeed(county, random), installed, seen };
   try {
-    const durationMs = await catchUp(world);
+    let durationMs = await catchUp(world);
     while (seen.kills < kills && seen.differences.length === 0) {
       const last = Math.min(kills, seen.kills + KILLS_OF_A_ROUND);
       while (seen.kills < last) await liveAndKill(world, durationMs);
-      await compare(world);
+      durationMs = await compare(world);
       onRound(seen);
     }
   } finally {
@@ -128,10 +128,11 @@ async function catchUp({ installed, seen }: Soak): Promise<number> {
   return 0;
 }
 
-async function compare(world: Soak): Promise<void> {
+/** @returns how long the catch-up took that came before: what is killed next is measured by it, for machines get busy. */
+async function compare(world: Soak): Promise<number> {
   const { installed, county, seen } = world;
-  if (seen.differences.length === 0) await catchUp(world);
-  if (seen.differences.length > 0) return;
+  const durationMs = seen.differences.length === 0 ? await catchUp(world) : 0;
+  if (seen.differences.length > 0) return durationMs;
   const expected = everythingPublished(county.feed);
   const ofCopy = await mirrorDifferences(installed.copyPath, expected);
   seen.comparisons += 1;
@@ -140,6 +141,7 @@ async function compare(world: Soak): Promise<void> {
     ...ofCopy.map((difference) => `published copy: ${difference}`),
     ...installed.leftovers().map((path) => `${path} is left`),
   ];
+  return durationMs;
 }
 
 function count(counts: Map<string, number>, what: string): void {

@@ -1,8 +1,10 @@
 /** Scenarios of stores that cannot be read, or that an older version wrote. */
 
+import { spawnSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
+import { onTestFinished } from 'vitest';
 import { restore } from '../../support/checkpoint-dump.ts';
 import { once } from '../../support/expect-mirrored.ts';
 import type { Scenario } from '../scenario.ts';
@@ -26,14 +28,13 @@ export const STORES: readonly Scenario[] = [
   },
   {
     name: 'checkpoint set aside',
-    what: 'the checkpoint cannot be read, and has a log and an index of that beside it',
+    what: 'the checkpoint is damaged while somebody reads it',
     killedAt: 'its own names',
     async prepare({ county, installed }) {
       await once(installed);
-      for (const suffix of ['', '-wal', '-shm'])
-        writeFileSync(installed.checkpointPath + suffix, NO_DATABASE);
       for (const datasetId of county.datasetIds) county.publishNext(datasetId);
-      return { mayDiffer: ['files'] };
+      // Where the log has not followed, the new checkpoint discards it.
+      return { before: damagedWhileRead(installed.checkpointPath), mayDiffer: ['files'] };
     },
   },
   {
@@ -74,6 +75,20 @@ export const STORES: readonly Scenario[] = [
     },
   },
 ];
+
+/** Its log and the index of that stay as long as somebody reads it. */
+function damagedWhileRead(path: string): () => void {
+  let reader: Database.Database | null = null;
+  onTestFinished(() => void reader?.close());
+  return () => {
+    reader?.close();
+    reader = new Database(path);
+    reader.exec('BEGIN; SELECT count(*) FROM wants');
+    // By another process: whoever closes a file lets go of its locks.
+    const { status } = spawnSync('dd', ['if=/dev/zero', `of=${path}`, 'bs=4096', 'count=1', 'conv=notrunc']);
+    if (status !== 0) throw new Error('the checkpoint could not be damaged');
+  };
+}
 
 /** The rows that format 1 knows, in a file of format 1. */
 function toFormat1(path: string): void {

@@ -6,8 +6,11 @@ import { expect, it, onTestFinished } from 'vitest';
 import { acquireInstanceLock, instanceLockPath } from '../../src/checkpoint/instance-lock.ts';
 import { progressLine } from '../../src/cli/compact/text.ts';
 import type { CompactionView } from '../../src/cli/compact/view.ts';
+import { judgeMirror } from '../../src/cli/doctor/mirror.ts';
 import { isWorthCompacting } from '../../src/cli/mirror-size.ts';
 import type { Status } from '../../src/cli/status/shape.ts';
+import { renderStatus } from '../../src/cli/status/text.ts';
+import { statusOf } from '../../src/cli/status/view.ts';
 import { commandLine, IDENTITY } from '../support/command-line.ts';
 import { mirrorIn } from '../support/duckdb-mirror.ts';
 import { expectGolden, withPlaceholders } from '../support/golden.ts';
@@ -96,6 +99,34 @@ it('shows on a screen how far it is, in one line that fits', () => {
   } as const;
   expect(progressLine(progress, 80)).toBe('Comparing: 41 %, table 1,234 of 3,000, main.us_tx_travis_parcels');
   expect(progressLine(progress, 40)).toBe('Comparing: 41 %, table 1,234 of 3,000,…');
+});
+
+it('is what status and doctor lead to, once it is worth it', () => {
+  const held = { service: null, datasets: new Map(), freeBytes: 700_000_000 };
+  const status = statusOf({
+    dataDirectory: '/data',
+    mirrorPath: '/data/mirror.duckdb',
+    mirrorBytes: 1_200_000_000,
+    heldBy: [],
+    runningInstance: null,
+    mirror: held,
+    readers: { copy: null, hook: null },
+    checkpoint: null,
+    isChosen: () => true,
+  });
+  expect(status.mirror).toMatchObject({ bytes: 1.2e9, freeBytes: 7e8, isWorthCompacting: true });
+  expect(renderStatus(status, { now: NOW, width: 80 })).toContain(
+    [
+      'The mirror is /data/mirror.duckdb (1.2 GB).',
+      '→ 700.0 MB of it hold nothing. To give them back, while no instance is running: feed-sync compact',
+    ].join('\n'),
+  );
+  const findings = judgeMirror('/data/mirror.duckdb', { bytes: 1.2e9, freeBytes: 7e8 }, held, null);
+  expect(findings.map(({ about, state }) => `${about}: ${state}`)).toEqual([
+    'file: ok',
+    'space: warning',
+    'content: ok',
+  ]);
 });
 
 it('is worth it where more than half is free, and 256 MB are won', () => {

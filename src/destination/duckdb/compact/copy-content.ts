@@ -48,7 +48,7 @@ export async function copyAllRows(
   onProgress: OnProgress,
 ): Promise<readonly CopiedTable[]> {
   const tables = await tablesOf(engine, MIRROR);
-  const tell = teller(engine, 'copying', tables, onProgress);
+  const tell = teller(engine, 'copying', tables, 1, onProgress);
   let uncommitted = 0;
   await engine.run('BEGIN');
   for (const table of tables) {
@@ -76,10 +76,11 @@ export async function proveSame(
   onProgress: OnProgress,
 ): Promise<void> {
   await proveObjects(engine, path);
-  const tell = teller(engine, 'proving', tables, onProgress);
+  const tell = teller(engine, 'proving', tables, 2, onProgress);
   for (const table of tables) {
     tell(table);
     const original = await digestOf(engine, MIRROR, table);
+    tell(table);
     const copied = await digestOf(engine, COMPACTED, table);
     if (original.rowCount === copied.rowCount && original.digest === copied.digest) continue;
     const [had, has] = [original.rowCount, copied.rowCount].map(formatCount);
@@ -90,21 +91,26 @@ export async function proveSame(
   }
 }
 
-/** To be called with each table before it is worked on. */
+/** To be called before each time that a table is read, which each is `reads` times in this phase. */
 function teller(
   engine: Engine,
   phase: CopyProgress['phase'],
   tables: readonly CopiedTable[],
+  reads: number,
   onProgress: OnProgress,
 ): (table: CopiedTable) => void {
-  const all = tables.reduce((sum, { rows }) => sum + rows, 0);
-  let [done, rowsBefore] = [0, 0];
+  const all = Math.max(1, reads * tables.reduce((sum, { rows }) => sum + rows, 0));
+  let [told, rowsBefore, reached] = [0, 0, 0];
   return (table) => {
     const before = rowsBefore;
-    const share = (): number =>
-      Math.min(1, (before + Math.min(engine.rowsRead, table.rows)) / Math.max(1, all));
+    const share = (): number => {
+      // What comes after the rows have been read begins to count anew.
+      reached = Math.max(reached, Math.min(1, (before + Math.min(engine.rowsRead, table.rows)) / all));
+      return reached;
+    };
+    const done = Math.floor(told / reads);
     onProgress({ phase, table: shown(table), done, tables: tables.length, share });
-    done += 1;
+    told += 1;
     rowsBefore += table.rows;
   };
 }

@@ -1,7 +1,8 @@
 /** The mirror in a new file: what it has to keep, and what is refused. What goes on meanwhile is in the slow tests. */
 
-import { chmodSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import process from 'node:process';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { CompactOptions } from '../../src/destination/duckdb/compact/compact.ts';
 import { ConfigurationError, StorageError } from '../../src/model/errors.ts';
@@ -11,6 +12,7 @@ import { duckdb, mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
 import { writeMirror } from '../support/mirror-file.ts';
 
 const MODE = 0o777;
+const ANOTHER_USER = 1_234;
 /** What a person may have added, of every kind; views in an order in which none could be made by its words alone. */
 const ADDED = [
   'CREATE SCHEMA own',
@@ -48,10 +50,13 @@ async function objectsOf(path: string): Promise<unknown> {
 }
 
 describe('a mirror that is compacted', () => {
-  it('has every object and every row as before, in order, also what a person added; and its mode', async () => {
+  it('has every object and every row as before, in order, also what a person added; and its mode and owner', async () => {
     const made = await workedOnMirror();
     await made.byHand(...ADDED);
     chmodSync(made.path, 0o640);
+    // Only the administrator may give a file to somebody else.
+    if (process.getuid?.() === 0) chownSync(made.path, ANOTHER_USER, ANOTHER_USER);
+    const { uid, gid } = statSync(made.path);
     const before = [
       await objectsOf(made.path),
       await made.dump(),
@@ -75,6 +80,7 @@ describe('a mirror that is compacted', () => {
       await made.dump(),
       await made.mirror.history(null, { limit: 99, upTo: null }),
     ]).toEqual(before);
+    expect(statSync(made.path)).toMatchObject({ uid, gid });
     expect(statSync(made.path).mode & MODE).toBe(0o640);
     expect(namesBeside(made)).toEqual(['mirror.duckdb']);
     const used = await duckdb(

@@ -113,7 +113,7 @@ export const MIRROR: Area = {
       tests: ['unit/duckdb-retire.test.ts'],
     },
     {
-      name: 'an archived table is dropped before it is copied',
+      name: 'the copy of an archived table is empty',
       file: 'src/destination/duckdb/retirement/retire-table.ts',
       text: 'await engine.run(copyOf(tableName, copy));',
       instead: 'await engine.run(`${copyOf(tableName, copy)} LIMIT 0`);',

@@ -1,5 +1,5 @@
 /**
- * Reads a JSON body under limits of bytes and depth, both checked on the stream and after inflating: memory stays
+ * Reads a JSON body under limits of bytes, depth and parts, all checked on the stream and after inflating: memory stays
  * flat whatever is sent, and `JSON.parse` never sees a document that could hurt it.
  */
 
@@ -25,10 +25,14 @@ export interface JsonBody {
   readonly json: unknown;
 }
 
+/** Lists, objects and members of objects in a body; more in one that may be larger than so many parts of so many bytes. */
+const MAX_JSON_PARTS = 4_000_000;
+const BYTES_OF_A_PART = 16;
+
 /**
  * `title` is what is being done, as the end of "Could not …".
  * @throws TransientTrouble when the body breaks off or is no JSON.
- * @throws ContractViolationError when it is larger or deeper than the limits.
+ * @throws ContractViolationError when it is larger, deeper or of more parts than the limits.
  */
 export async function readJsonBody(answer: HttpAnswer, limits: JsonLimits, title: string): Promise<JsonBody> {
   const refuseSize = (): never => {
@@ -44,6 +48,7 @@ export async function readJsonBody(answer: HttpAnswer, limits: JsonLimits, title
     refuseSize();
   }
   const depth = new JsonDepth(limits.maxDepth);
+  const maxParts = Math.max(MAX_JSON_PARTS, Math.floor(limits.maxBytes / BYTES_OF_A_PART));
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of inflated(answer)) {
@@ -53,6 +58,13 @@ export async function readJsonBody(answer: HttpAnswer, limits: JsonLimits, title
       throw new ContractViolationError(
         `Could not ${title}: the answer is nested deeper than ${formatCount(limits.maxDepth)} levels.`,
         WHOLE_BODY,
+      );
+    }
+    if (depth.parts > maxParts) {
+      throw new ContractViolationError(
+        `Could not ${title}: the answer has more than ${formatCount(maxParts)} parts.`,
+        WHOLE_BODY,
+        { hint: 'If the service is meant to send so much at once, raise http.maxJsonBytes.' },
       );
     }
     chunks.push(chunk);

@@ -4,9 +4,9 @@ import { z } from 'zod';
 import { EVENT_TYPES, type FeedEvent, parseEventId, type UnreadableEvent } from '../../model/event.ts';
 import type { EventPage } from '../feed.ts';
 import { shown } from '../shown.ts';
-import { count, decode, id, moment, pathText, shownOnly, words } from './fields.ts';
+import { count, decode, id, list, moment, pathText, shownOnly, words } from './fields.ts';
 
-const eventsPage = z.object({ events: z.array(z.unknown()), hasMore: z.boolean() });
+const eventsPage = z.object({ events: list(z.unknown()), hasMore: z.boolean() });
 
 /** Beyond id, type and dataset an event is a hint: what does not fit is as if it had been left out. */
 const event = z.object({

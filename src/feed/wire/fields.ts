@@ -42,10 +42,17 @@ export function shownOnly<Schema extends z.ZodType>(schema: Schema) {
 /** Words of the service's own that are stored with what they explain; null where no database would keep them as they are. */
 export const words = shownOnly(z.string().refine(isUsable));
 
+/** Far above any page; of each item that does not fit a trouble is noted, which takes more memory than the item. */
+const MAX_LIST_ITEMS = 100_000;
+
+/** Of so many items that no trouble with them can fill the memory. */
+export function list<Schema extends z.ZodType>(item: Schema) {
+  return z.array(z.unknown()).max(MAX_LIST_ITEMS).pipe(z.array(item));
+}
+
 /** A list that may be missing or null. */
 export function optionalList<Schema extends z.ZodType>(item: Schema) {
-  return z
-    .array(item)
+  return list(item)
     .nullish()
     .transform((items) => items ?? []);
 }

@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import type { EventId } from '../../model/event.ts';
 import type { ManifestEntry, ManifestFile } from '../../model/manifest.ts';
-import { count, decode, id, nextCursor, optional, violation } from './fields.ts';
+import { count, decode, id, list, nextCursor, optional, violation } from './fields.ts';
 import { eventId } from './records.ts';
 
 const MAX_URL_CHARACTERS = 16_000;
@@ -22,13 +22,13 @@ const entry = z.object({
   version: count,
   schemaVersion: optional(id),
   rowCount: optional(count),
-  files: z.array(file),
+  files: list(file),
 }) satisfies z.ZodType<ManifestEntry>;
 
 const manifestPage = z.object({
   subscriptionId: optional(id),
   lastEventId: eventId,
-  datasets: z.array(entry),
+  datasets: list(entry),
   nextCursor,
 });
 

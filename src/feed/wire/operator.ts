@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { Secret } from '../../lib/secret.ts';
 import { isWebhookSecret } from '../../model/webhook-secret.ts';
 import type { AddedWebhook, County, Watch } from '../operator.ts';
-import { decode, id, moment, nextCursor, shownOnly } from './fields.ts';
+import { decode, id, list, moment, nextCursor, shownOnly } from './fields.ts';
 import type { ListPage } from './records.ts';
 
 const county = z
@@ -15,8 +15,8 @@ const county = z
 
 const watch = z.object({ datasetId: id, createdAt: shownOnly(moment) }) satisfies z.ZodType<Watch>;
 
-const countiesPage = z.object({ counties: z.array(county), nextCursor });
-const watchesPage = z.object({ watches: z.array(watch), nextCursor });
+const countiesPage = z.object({ counties: list(county), nextCursor });
+const watchesPage = z.object({ watches: list(watch), nextCursor });
 
 const addedWebhook = z.object({
   id,

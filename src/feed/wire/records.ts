@@ -10,6 +10,7 @@ import {
   count,
   decode,
   id,
+  list,
   moment,
   nextCursor,
   optional,
@@ -69,15 +70,15 @@ const schema = z.object({
   datasetId: optional(id),
   schemaVersion: id,
   firstVersion: optional(count),
-  columns: z.array(column),
-  keyColumns: z.array(id),
+  columns: list(column),
+  keyColumns: list(id),
   envelopeColumns: optionalList(column),
   changeFromPrevious: optional(schemaChange),
 });
 
-const subscriptionsPage = z.object({ subscriptions: z.array(subscription), nextCursor });
-const versionsPage = z.object({ versions: z.array(version), nextCursor });
-const schemasPage = z.object({ schemas: z.array(schema), nextCursor });
+const subscriptionsPage = z.object({ subscriptions: list(subscription), nextCursor });
+const versionsPage = z.object({ versions: list(version), nextCursor });
+const schemasPage = z.object({ schemas: list(schema), nextCursor });
 
 /** @throws ContractViolationError */
 export function decodeSubscriptions(json: unknown, title: string): ListPage<Subscription> {

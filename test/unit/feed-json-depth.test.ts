@@ -39,4 +39,10 @@ describe('JsonDepth', () => {
       for (const chunkBytes of [1, 2, 100]) expect(isWithin(1, text, chunkBytes)).toBe(true);
     },
   );
+
+  it('F18 counts lists, objects and members, and none in texts', () => {
+    const depth = new JsonDepth(10);
+    for (const chunk of ['{"a":[{},', '{}],"[:{', '":[1,2]}']) depth.accepts(Buffer.from(chunk));
+    expect(depth.parts).toBe(7);
+  });
 });

@@ -159,7 +159,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   },
   'destination.compact-commit': {
     what: 'COMMIT of what was copied',
-    killedIn: 'compact*',
+    killedIn: 'compact',
   },
   'destination.compact-create': {
     what: 'the new file of compact',

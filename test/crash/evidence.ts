@@ -23,9 +23,15 @@ export function filesOf({ home }: Program): readonly string[] {
     .toSorted();
 }
 
-/** How many files of snapshots are downloaded and verified, and wait to be committed or removed. */
-export function stagedFiles(installed: Program): number {
-  return filesOf(installed).filter((path) => /staging\/[0-9a-f]+\/[0-9a-f]+\.parquet$/.test(path)).length;
+/**
+ * How many files of snapshots are downloaded and verified, and wait to be committed or removed. Where the manifest states no
+ * digests, only a note beside a file says what it is.
+ */
+export function stagedFiles(installed: Program, { hasDigests }: { readonly hasDigests: boolean }): number {
+  const files = filesOf(installed);
+  return files
+    .filter((path) => /staging\/[0-9a-f]+\/[0-9a-f]+\.parquet$/.test(path))
+    .filter((path) => hasDigests || files.includes(`${path}.json`)).length;
 }
 
 /**

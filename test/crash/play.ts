@@ -87,7 +87,11 @@ async function afterKill(
     if (attempt === MAX_ATTEMPTS) return ['the kill never happened'];
   }
   const atTheKill = (await act.wrongAtTheKill?.()) ?? [];
-  const left = { history: await historyAtTheKill(installed), staged: stagedFiles(installed) };
+  const hasDigests = county.feed.settings.files.sha256;
+  const left = {
+    history: await historyAtTheKill(installed),
+    staged: stagedFiles(installed, { hasDigests }),
+  };
   county.feed.requests.clear();
   const { words, exitCode = act.exitCode ?? 0 } = act.again?.(kill) ?? {};
   const ended = await runs.again(words);

@@ -13,7 +13,7 @@ import type { Act, Scenario, Stage } from '../scenario.ts';
 
 const POLL_MS = 20;
 const LATE_MS = 700;
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 180_000;
 const TOLD = '"msg":"The command after commits was told';
 
 export const OUTLET: readonly Scenario[] = [

@@ -107,7 +107,10 @@ it('answers every question exactly, tells no secret, and ends in order', async (
 
   const told = await installed.run('status', '--json');
   const asked = await ask(`${url}/status`);
-  expect(JSON.parse(asked.text)).toEqual(JSON.parse(told.stdout));
+  const status = JSON.parse(told.stdout);
+  // Only who opens its file knows what of it holds nothing.
+  const mirror = { ...status.mirror, freeBytes: null, isWorthCompacting: null };
+  expect(JSON.parse(asked.text)).toEqual({ ...status, mirror });
   for (const path of ['livez', 'readyz', 'healthz', 'status', 'metrics', 'webhook', 'nowhere']) {
     const { text } = await ask(`${url}/${path}`);
     expect(secretsInText(CANARY_KEY, text)).toEqual([]);

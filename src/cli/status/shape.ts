@@ -32,8 +32,8 @@ export interface MirrorStatus {
   readonly bytes: number;
   /** Those of the file that hold nothing; null where that is not known. */
   readonly freeBytes: number | null;
-  /** So much of it holds nothing that `feed-sync compact` is worth it. */
-  readonly isWorthCompacting: boolean;
+  /** So much of it holds nothing that `feed-sync compact` is worth it; null where that is not known. */
+  readonly isWorthCompacting: boolean | null;
 }
 
 export interface PublishedCopyStatus {

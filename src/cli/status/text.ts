@@ -51,7 +51,7 @@ function heldLine({ heldBy }: MirrorStatus): readonly string[] {
 
 function presentLines({ path, bytes, freeBytes, isWorthCompacting }: MirrorStatus): string {
   const line = `The mirror is ${path} (${formatBytes(bytes)}).`;
-  if (!isWorthCompacting) return line;
+  if (isWorthCompacting !== true) return line;
   const won = `${formatBytes(freeBytes ?? 0)} of it hold nothing`;
   return `${line}\n→ ${won}. To give them back, while no instance is running: feed-sync compact`;
 }

@@ -54,7 +54,7 @@ function mirrorStatus({ mirrorPath: path, mirror, mirrorBytes: bytes, heldBy }: 
     heldBy,
     bytes,
     freeBytes,
-    isWorthCompacting: isWorthCompacting({ bytes, freeBytes }),
+    isWorthCompacting: freeBytes === null ? null : isWorthCompacting({ bytes, freeBytes }),
   };
 }
 

@@ -187,7 +187,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   },
   'destination.fold-changes': {
     what: 'the net change of several versions',
-    killedIn: 'apply*',
+    killedIn: 'apply',
   },
   'destination.make-directory': {
     what: 'the folder of the mirror',

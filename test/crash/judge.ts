@@ -18,6 +18,8 @@ export interface Seen {
 
 /** What a kill has left. */
 export interface LeftAtTheKill {
+  /** Before anything was done. */
+  readonly historyBefore: History;
   readonly history: History;
   /** Files that are downloaded and verified. */
   readonly staged: number;
@@ -70,10 +72,12 @@ export function wrongWithTheWork(
   );
   const files = fetchedFiles(feed);
   const changes = feed.requests.entries('changes');
-  const done = [...undisturbed.history.keys()].filter(
-    (datasetId) =>
-      JSON.stringify(left.history.get(datasetId)) === JSON.stringify(undisturbed.history.get(datasetId)),
-  );
+  const done = [...undisturbed.history].flatMap(([datasetId, lines]) => {
+    const [before, atTheKill] = [left.historyBefore, left.history].map(
+      (history) => history.get(datasetId) ?? [],
+    );
+    return before?.length !== lines.length && atTheKill?.length === lines.length ? [datasetId] : [];
+  });
   const again = [...files, ...changes].filter(({ datasetId }) => done.includes(datasetId ?? ''));
   const once = undisturbed.fetched - left.staged;
   return [

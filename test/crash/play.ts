@@ -7,7 +7,7 @@
 import process from 'node:process';
 import { countyFeed } from '../support/county-feed.ts';
 import { program } from '../support/program.ts';
-import { historyAtTheKill, stagedFiles } from './evidence.ts';
+import { type History, historyAtTheKill, stagedFiles } from './evidence.ts';
 import { lookAt, type Seen, wrongInTheMirror, wrongWithTheRest, wrongWithTheWork } from './judge.ts';
 import { killsOf, type Moment, momentsIn } from './kills.ts';
 import { Runs } from './runs.ts';
@@ -44,7 +44,8 @@ export async function play(scenario: Scenario, { isKilledAt, isWanted }: Choice)
   const stage = { county, installed: await program({ feed: county.feed, environment }) };
   const act = await scenario.prepare(stage);
   await county.feed.prepareSnapshots();
-  const trial = { stage, act, runs: new Runs(stage, act) };
+  const historyBefore = await historyAtTheKill(stage.installed);
+  const trial = { stage, act, runs: new Runs(stage, act), historyBefore };
   const { moments, seen } = await undisturbed(trial);
   const kills = killsOf(moments, isKilledAt).filter(isWanted);
   const wrong: string[] = [];
@@ -62,6 +63,7 @@ interface Trial {
   readonly stage: Stage;
   readonly act: Act;
   readonly runs: Runs;
+  readonly historyBefore: History;
 }
 
 /** @throws where it does not end as it should, even undisturbed. */
@@ -78,7 +80,7 @@ async function undisturbed({ stage, act, runs }: Trial) {
 }
 
 async function afterKill(
-  { stage, act, runs }: Trial,
+  { stage, act, runs, historyBefore }: Trial,
   kill: string,
   undisturbed: Seen,
 ): Promise<readonly string[]> {
@@ -89,6 +91,7 @@ async function afterKill(
   const atTheKill = (await act.wrongAtTheKill?.()) ?? [];
   const hasDigests = county.feed.settings.files.sha256;
   const left = {
+    historyBefore,
     history: await historyAtTheKill(installed),
     staged: stagedFiles(installed, { hasDigests }),
   };

@@ -7,17 +7,23 @@ import { playSeeds, type Told } from './simulate/share.ts';
 import { missing, sum } from './tally.ts';
 
 const HISTORIES = 300;
+/** They take a quarter of a minute on a quiet machine. */
+const TIMEOUT_MS = 10 * 60_000;
 
 describe('simulated histories', () => {
-  it(`keep every rule (${HISTORIES} from seed ${SEED} on), and everything happens in them`, async () => {
-    const told: Told[] = [];
-    await playSeeds(
-      Array.from({ length: HISTORIES }, (_, index) => SEED + index),
-      (each) => void told.push(each),
-    );
-    const failed = told.flatMap((each) => (each.kind === 'failed' ? [each.text] : []));
-    expect(failed.join('\n')).toBe('');
-    const counts = sum(told.flatMap((each) => (each.kind === 'played' ? [each.counts] : [])));
-    expect(missing(namesOf('model'), counts)).toEqual([]);
-  });
+  it(
+    `keep every rule (${HISTORIES} from seed ${SEED} on), and everything happens in them`,
+    async () => {
+      const told: Told[] = [];
+      await playSeeds(
+        Array.from({ length: HISTORIES }, (_, index) => SEED + index),
+        (each) => void told.push(each),
+      );
+      const failed = told.flatMap((each) => (each.kind === 'failed' ? [each.text] : []));
+      expect(failed.join('\n')).toBe('');
+      const counts = sum(told.flatMap((each) => (each.kind === 'played' ? [each.counts] : [])));
+      expect(missing(namesOf('model'), counts)).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
 });

@@ -34,7 +34,8 @@ export type Store = 'mirror' | 'checkpoint';
 /** Where a process dies: at the nth request of an operation, moment of an effect that lasts, or commit of the mirror. */
 export type DeathPoint =
   | { readonly kind: 'request'; readonly operation: Operation; readonly nth: number }
-  | { readonly kind: 'moment'; readonly nth: number }
+  /** `effect`: of those of that name alone, where the stage can tell them apart. */
+  | { readonly kind: 'moment'; readonly nth: number; readonly effect?: string }
   | { readonly kind: 'commit'; readonly moment: 'before' | 'after'; readonly nth: number };
 
 /** What a reader of the mirror finds in it. */

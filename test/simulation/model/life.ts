@@ -44,12 +44,12 @@ export class Life {
   }
 
   /** Before or after an effect that lasts. */
-  passMoment(): void {
-    this.#pass(({ kind }) => kind === 'moment');
+  passMoment(effect: string): void {
+    this.#pass((at) => at.kind === 'moment' && (at.effect ?? effect) === effect);
   }
 
   passCommit(moment: 'before' | 'after'): void {
-    this.#pass((at) => at.kind === 'moment' || (at.kind === 'commit' && at.moment === moment));
+    this.#pass((at) => (at.kind === 'commit' ? at.moment === moment : isAnyMoment(at)));
   }
 
   #pass(isMet: (at: DeathPoint) => boolean): void {
@@ -61,6 +61,10 @@ export class Life {
     this.#died.resolve('died');
     throw new Died();
   }
+}
+
+function isAnyMoment(at: DeathPoint): boolean {
+  return at.kind === 'moment' && at.effect === undefined;
 }
 
 /** The same port: once the life is over, nothing that was asked of it is answered. */

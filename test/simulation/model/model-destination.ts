@@ -63,9 +63,9 @@ export class ModelDestination implements Destination {
     const before = disk.mirror;
     const after = enrolled(before ?? EMPTY_MIRROR, enrolment);
     if (before !== null && after === before) return;
-    life.passMoment();
+    life.passMoment('destination.enroll');
     disk.mirror = after;
-    life.passMoment();
+    life.passMoment('destination.enroll');
   }
 
   async prepare(unit: Unit): Promise<Prepared> {

@@ -221,7 +221,7 @@ class ModelInstallation implements Installation {
     const life = new Life();
     observeDurableEffects((name, moment) => {
       if (moment === 'before' && name.startsWith('checkpoint.')) machine.useDisk('checkpoint');
-      life.passMoment();
+      life.passMoment(name);
     });
     const checkpoint = await openCheckpoint({
       path: join(this.#directory, 'checkpoint.sqlite'),

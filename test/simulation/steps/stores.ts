@@ -9,6 +9,7 @@ import type { World } from '../world.ts';
 
 const KILLED_AT: readonly Operation[] = ['events', 'manifest', 'versions', 'schemas', 'changes', 'file'];
 const LAST_DURABLE_MOMENT = 40;
+const LAST_FOLLOW_STEP = 4;
 
 export const storeSteps: readonly Step[] = [
   ...(['mirror', 'checkpoint'] as const).flatMap((store) => [lost(store), copied(store), restored(store)]),
@@ -55,6 +56,18 @@ export const storeSteps: readonly Step[] = [
       },
     }),
   ),
+  {
+    name: 'process: killed while it stores what it has read of a log',
+    isFault: true,
+    onlyOn: 'model',
+    weight: 3,
+    applies: hasMembers,
+    act: async (world) => {
+      const asked = world.resync(world.anyMember(), undefined);
+      const nth = world.random.integer(1, LAST_FOLLOW_STEP);
+      return `${asked}; ${await die(world, { kind: 'moment', nth, effect: 'checkpoint.follow-step' })}`;
+    },
+  },
   {
     name: 'process: killed at a durable effect',
     isFault: true,

@@ -76,6 +76,24 @@ describe('what histories have found', () => {
       await expectIdle(world);
     });
   });
+
+  /**
+   * A subscription was refused before it was ever read. A table that the other one dropped was retired, though the refused
+   * one held it all the time.
+   */
+  it('a table stays while a subscription that may hold it was never read', async () => {
+    await playScript({}, async ({ world, first, second }) => {
+      const { publisher, access } = world.feed;
+      await catchUp(world);
+      publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [first, second] });
+      world.logs.installFor('sub_2');
+      access.refuse({ kind: 'subscription', subscriptionId: 'sub_2' }, { code: 'outside_coverage' });
+      publisher.remove(first, 'left_coverage', { subscriptionId: 'sub_1' });
+      const { datasets } = await catchUp(world);
+      expect(datasets.find(({ datasetId }) => datasetId === first)).toMatchObject({ kind: 'waiting' });
+      await expectCalm(world);
+    });
+  });
 });
 
 /** Not right yet: each says what is wrong. What is set right here is told by vitest, and then moves up. */

@@ -112,15 +112,19 @@ export async function differencesFromSomeVersions(world: World): Promise<readonl
         const same = known.filter((each) => stage.digestOf(each) === digest);
         return { datasetId, versions: same.length === 0 ? known : same };
       });
-      const differencesAt = (index: 0 | -1): Promise<readonly string[]> => {
+      const differencesAt = (index: number): Promise<readonly string[]> => {
         const datasets = candidates.flatMap(({ datasetId, versions }): readonly PublishedDataset[] => {
-          const version = versions.at(index);
+          const version = versions[index] ?? versions.at(-1);
           return version === undefined ? [] : [{ datasetId, version }];
         });
         return differencesFrom({ ...everythingPublished(feed), subscriptionIds, datasets });
       };
-      const fromTheNewest = await differencesAt(-1);
-      return fromTheNewest.length === 0 ? [] : await differencesAt(0);
+      const most = Math.max(1, ...candidates.map(({ versions }) => versions.length));
+      for (let index = 0; index < most; index += 1) {
+        const found = await differencesAt(index);
+        if (found.length === 0 || index === most - 1) return found;
+      }
+      return [];
     },
   );
   return differences ?? [];

@@ -77,6 +77,14 @@ describe('a table that no subscription holds', () => {
     expect(verdictsOf(input(['b'], { b: DROPPED }, givenUp))).toEqual({ b: 'allowed' });
   });
 
+  it('waits for a subscription that was refused before it was ever read: it may hold the dataset', () => {
+    const refused = {
+      followed: new Set(['sub_1', 'sub_2']),
+      heldSubscriptions: new Set(['sub_3']),
+    };
+    expect(verdictsOf(input(['b'], { b: DROPPED }, refused))).toEqual({ b: 'logs-unread' });
+  });
+
   it('does not wait for a subscription that is held, unless that one held it', () => {
     const secondHeld = { readToHead: new Set(['sub_1']), heldSubscriptions: new Set(['sub_2']) };
     expect(verdictsOf(input(['b'], { b: DROPPED }, secondHeld))).toEqual({ b: 'allowed' });

@@ -89,13 +89,14 @@ export function retirementReason({ formerMembers, removalReasons }: Want): strin
 }
 
 /**
- * A subscription that is held is not read, and what it has dropped may have come back to it. What one holds that the
- * destination names and the checkpoint does not follow is not known any more. One that is given up counts no more.
+ * A subscription that is held is not read, and what it has dropped may have come back to it. What one holds that was
+ * refused before it was ever read, or that the destination names and the checkpoint does not follow any more, is not
+ * known. One that is given up counts no more.
  */
 function areLogsRead({ formerMembers }: Want, input: RetirementInput): boolean {
-  const { followed, readToHead } = input;
+  const { followed, readToHead, heldSubscriptions } = input;
   const former = [...formerMembers.keys()].filter((id) => followed.has(id));
-  const unknown = namedSubscriptions(input).filter((id) => !followed.has(id));
+  const unknown = [...namedSubscriptions(input), ...heldSubscriptions].filter((id) => !followed.has(id));
   return [...former, ...unknown].every((id) => readToHead.has(id)) && areFollowedRead(input);
 }
 

@@ -3,13 +3,13 @@
 import { fork } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import process from 'node:process';
-import { fileURLToPath } from 'node:url';
-import { namesOf } from '../names.ts';
-import { type Counts, sum, table } from '../tally.ts';
-import { type Asked, readCommandLine, USAGE, UsageError } from './command-line.ts';
-import type { Told } from './share.ts';
+import { scriptPath } from '../support/child.ts';
+import { namesOf } from './names.ts';
+import { type Asked, readCommandLine, USAGE, UsageError } from './simulate/command-line.ts';
+import type { Told } from './simulate/share.ts';
+import { type Counts, sum, table } from './tally.ts';
 
-const SHARE = fileURLToPath(new URL('process.ts', import.meta.url));
+const SHARE = scriptPath('simulation-child.ts');
 const USAGE_EXIT_CODE = 64;
 /** A run of so many histories has not shown what it is meant to show where some kind of step occurred more rarely. */
 const HISTORIES_OF_A_LARGE_RUN = 10_000;

@@ -1,7 +1,7 @@
 /** One of the processes that play side by side: plays the seeds that it is given, and tells what came of them. */
 
 import process from 'node:process';
-import { playSeeds } from './share.ts';
+import { playSeeds } from '../simulation/simulate/share.ts';
 
 const [first = '0', step = '1', end = '0'] = process.argv.slice(2);
 const seeds: number[] = [];

@@ -267,6 +267,19 @@ describe('what does not prove or fit', () => {
       'The file a.parquet of parcels has 1 rows, but the manifest states 3',
     );
   });
+
+  it('V8 a count in the table, though the footers had said it', async () => {
+    const expectedRowCounts = [{ rowCount: 1, statedBy: 'the manifest' }];
+    const unit = await people('a.parquet', "(1::BIGINT, 'x')", { expectedRowCounts });
+    const prepared = await mirror.prepare(unit);
+    await people('a.parquet', "(1::BIGINT, 'x'), (2, 'y')");
+    expect(await mirror.commit([prepared])).toMatchObject([
+      {
+        kind: 'failed',
+        error: { message: expect.stringContaining('has 2 rows, but the manifest states 1.') },
+      },
+    ]);
+  });
 });
 
 describe('the guard', () => {

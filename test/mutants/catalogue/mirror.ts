@@ -19,7 +19,7 @@ export const MIRROR: Area = {
     {
       name: 'the number of rows of a snapshot is not checked',
       file: LOAD,
-      text: 'proveCount(unit, rowCount);',
+      text: 'refuseOtherCount(unit, rowCount);',
       instead: '',
       breaks: ['V8', 'P7'],
       tests: ['unit/duckdb-load.test.ts'],

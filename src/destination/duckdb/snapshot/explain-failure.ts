@@ -27,11 +27,13 @@ export async function explainFailure(
   place: MirrorPlace,
 ): Promise<Error> {
   if (error instanceof BadKeysError) return await explainBadKeys(engine, load.plan, error);
-  if (!(error instanceof DuckDbError) || !['statement', 'unreadable', 'gave-up'].includes(error.trouble))
-    return await mirrorError(error, place);
+  // A load can need more memory than there is; a file that alone needs more must not stop the other datasets.
+  const isMemory = error instanceof DuckDbError && error.trouble === 'out-of-memory';
+  if (!isMemory && !isContent(error)) return await mirrorError(error, place);
   try {
     for (const group of load.plan.groups) {
-      const found = (await findValue(engine, load, group)) ?? (await findFile(engine, group));
+      const found =
+        (isMemory ? null : await findValue(engine, load, group)) ?? (await findFile(engine, group));
       if (found !== null) return found;
     }
   } catch (searchError) {
@@ -39,7 +41,11 @@ export async function explainFailure(
     if (engine.invalidated) await engine.reopen();
     return unexplained(load, error, searchError);
   }
-  return unexplained(load, error, error);
+  return isMemory ? await mirrorError(error, place) : unexplained(load, error, error);
+}
+
+function isContent(error: unknown): error is DuckDbError {
+  return error instanceof DuckDbError && ['statement', 'unreadable', 'gave-up'].includes(error.trouble);
 }
 
 async function findValue(

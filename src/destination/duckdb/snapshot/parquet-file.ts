@@ -9,6 +9,8 @@ import { filePath } from '../quoting.ts';
 import { numberAt, textAt, textOrNullAt } from '../rows.ts';
 import { type GeoColumn, geometryOf, parseGeoMetadata } from './geo-metadata.ts';
 
+const MORE_MEMORY = 'If the file is sound, raise duckdb.memoryLimit (FEED_SYNC_DUCKDB_MEMORY_LIMIT).';
+
 export interface ParquetFile {
   readonly datasetId: string;
   readonly file: SnapshotFile;
@@ -41,11 +43,12 @@ export function readParquet(paths: readonly string[], options: readonly string[]
 export async function examine(engine: Engine, file: SnapshotFile, datasetId: string): Promise<ParquetFile> {
   try {
     const path = filePath(file.path);
-    const metadata = await engine.rows(`SELECT num_rows FROM parquet_file_metadata(${path})`);
+    const rowCount = await readRowCount(engine, path);
     const fields = await readFields(engine, path);
     const types = await engine.rows(`DESCRIBE SELECT * FROM ${readParquet([file.path])}`);
-    if (metadata[0] === undefined || fields.length !== types.length) {
-      throw new DataError(`The file ${file.name} of ${datasetId} says different things of its columns.`);
+    if (rowCount === null || fields.length !== types.length) {
+      const what = rowCount === null ? 'rows' : 'columns';
+      throw new DataError(`The file ${file.name} of ${datasetId} says different things of its ${what}.`);
     }
     const properties = await readProperties(engine, path);
     const geo = parseGeoMetadata(properties.get('geo'));
@@ -61,7 +64,7 @@ export async function examine(engine: Engine, file: SnapshotFile, datasetId: str
       leaves,
       geometry: geometryOf(geo.columns.get(name), logicalType, properties),
     }));
-    return { datasetId, file, rowCount: numberAt(metadata[0], 0), columns, coverings: geo.coverings };
+    return { datasetId, file, rowCount, columns, coverings: geo.coverings };
   } catch (error) {
     throw await unreadableFile(engine, { datasetId, file }, error);
   }
@@ -82,7 +85,17 @@ export async function unreadableFile(
   if (engine.invalidated) await engine.reopen();
   const message = `The file ${file.name} of ${datasetId} cannot be read: ${firstLine(error)}`;
   const isContent = ['statement', 'unreadable', 'gave-up', 'out-of-memory'].includes(error.trouble);
-  return isContent ? new DataError(message, { cause: error }) : new StorageError(message, { cause: error });
+  const options = { cause: error, ...(error.trouble === 'out-of-memory' ? { hint: MORE_MEMORY } : {}) };
+  return isContent ? new DataError(message, options) : new StorageError(message, options);
+}
+
+/** Null where the file says another number than its row groups do, by which DuckDB reads. */
+async function readRowCount(engine: Engine, path: string): Promise<number | null> {
+  const [row = []] = await engine.rows(
+    `SELECT num_rows, num_rows = (SELECT coalesce(sum(abs(row_group_num_rows)), 0) FROM parquet_metadata(${path})
+      WHERE column_id = 0) FROM parquet_file_metadata(${path})`,
+  );
+  return row[1] === true ? numberAt(row, 0) : null;
 }
 
 /** A column of the highest level, as the tree of the schema has it. */
@@ -123,7 +136,6 @@ function inexactness(logicalType: string | null, storedAs: string | null): strin
   return nanosecondsInUtc ? 'timestamps in nanoseconds with a zone' : null;
 }
 
-/** Null where it cannot be understood. */
 /** What the writer says of the file in words of its own. What is no text is empty. */
 async function readProperties(engine: Engine, path: string): Promise<ReadonlyMap<string, string>> {
   const rows = await engine.rows(

@@ -1,7 +1,5 @@
 /** Examines a snapshot off the lock: what its files say of themselves must fit the schema and what the service states. */
 
-import { formatCount } from '../../../lib/units.ts';
-import { DataError } from '../../../model/errors.ts';
 import type { SnapshotUnit } from '../../destination.ts';
 import { comments } from '../book-sql.ts';
 import type { Engine } from '../engine.ts';
@@ -12,22 +10,21 @@ import { loadSnapshot } from './load-snapshot.ts';
 import { createLoading } from './load-sql.ts';
 import { refuseOtherFamily } from './other-family.ts';
 import { examine, type ParquetFile } from './parquet-file.ts';
+import { refuseOtherFooters, rowsByFooters } from './row-counts.ts';
 import { OtherFamilyError, planTable, type TablePlan } from './table-plan.ts';
 
 /** @throws DataError, StorageError */
 export async function prepareSnapshot(engine: Engine, unit: SnapshotUnit): Promise<PreparedUnit> {
   const files: ParquetFile[] = [];
   for (const file of unit.files) {
-    const examined = await examine(engine, file, unit.datasetId);
-    refuseOtherCount(unit, examined);
-    files.push(examined);
+    files.push(await examine(engine, file, unit.datasetId));
   }
+  refuseOtherFooters(unit, files);
   const plan = await tablePlan(engine, unit, files);
   refuseUnspeakable(unit, plan);
   return {
     unit,
-    // By the files' own footers.
-    rowCount: files.reduce((sum, file) => sum + file.rowCount, 0),
+    rowCount: rowsByFooters(files),
     bytes: unit.files.reduce((sum, file) => sum + file.bytes, 0),
     carryOut: (window, appliedAt) => loadSnapshot(window, unit, plan, appliedAt),
     explain: (examiner, error, place) => explainFailure(examiner, { unit, plan }, error, place),
@@ -44,13 +41,6 @@ async function tablePlan(
   } catch (error) {
     throw error instanceof OtherFamilyError ? await refuseOtherFamily(engine, unit.datasetId, error) : error;
   }
-}
-
-function refuseOtherCount(unit: SnapshotUnit, { file, rowCount }: ParquetFile): void {
-  if (file.rowCount === null || file.rowCount === rowCount) return;
-  throw new DataError(
-    `The file ${file.name} of ${unit.datasetId} has ${formatCount(rowCount)} rows, but the manifest states ${formatCount(file.rowCount)}.`,
-  );
 }
 
 /** Writes the statements out once, for their errors: a name that cannot be written in SQL is known before the lock is taken. */

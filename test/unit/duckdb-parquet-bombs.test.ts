@@ -1,0 +1,86 @@
+/** F18 F43 files of few bytes that would be much more once they are read: refused with the file's name, and no other dataset waits. */
+
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { Destination } from '../../src/destination/destination.ts';
+import { DataError } from '../../src/model/errors.ts';
+import {
+  column,
+  inMirror,
+  load,
+  mirrorIn,
+  type SnapshotSpecification,
+  snapshot,
+  temporaryFolder,
+} from '../support/duckdb-mirror.ts';
+import { type Forgery, forgeParquet } from '../support/forged-parquet.ts';
+
+const TEN_BILLION = 10_000_000_000;
+const TWO_BILLION = 2_000_000_000;
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+let mirror: Destination;
+beforeEach(async () => {
+  folder = await temporaryFolder();
+  mirror = await mirrorIn(folder.path, { memoryLimitBytes: 200_000_000 });
+});
+afterEach(async () => {
+  await mirror.close();
+  await folder[Symbol.asyncDispose]();
+});
+
+function forged(datasetId: string, forgery: Forgery, rest: Partial<SnapshotSpecification> = {}) {
+  const path = join(folder.path, `${datasetId}.parquet`);
+  forgeParquet(path, forgery);
+  return snapshot({ datasetId, columns: [column('name', 'string')], files: [path], ...rest });
+}
+
+it('what a file of this kind is, where nothing in it is forged', async () => {
+  const unit = forged('sound', { rows: 3, value: 'Zoë' });
+  expect(await load(mirror, unit)).toMatchObject([{ kind: 'committed' }]);
+  expect(await inMirror(folder.path, 'FROM sound')).toEqual([['Zoë'], ['Zoë'], ['Zoë']]);
+});
+
+it.each<[string, Forgery, string]>([
+  [
+    'F18 more rows than are stated',
+    { rows: 1_000, statedRows: { file: TEN_BILLION, group: TEN_BILLION } },
+    'has 10,000,000,000 rows, but the version record states 1,000. Most of them are in the file bomb.parquet.',
+  ],
+  [
+    'F18 more rows than the file says itself',
+    { rows: TWO_BILLION, statedRows: { file: 1_000 } },
+    'The file bomb.parquet of bomb says different things of its rows.',
+  ],
+])('%s: refused by the footer', async (_, forgery, message) => {
+  const unit = forged('bomb', forgery, {
+    expectedRowCounts: [{ rowCount: 1_000, statedBy: 'the version record' }],
+  });
+  const error = await mirror.prepare(unit).catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(DataError);
+  expect(String(error)).toContain(message);
+});
+
+it.each<[string, Forgery['statedPageBytes']]>([
+  ['a dictionary of 2 GB', { dictionary: 2 ** 31 - 1 }],
+  ['a dictionary of more than the limit of memory', { dictionary: 700_000_000 }],
+  ['a page of 2 GB', { data: 2 ** 31 - 1 }],
+  ['a page of more than the limit of memory', { data: 700_000_000 }],
+])('F18 what says that it is %s takes no memory, and fails alone', async (_, statedPageBytes) => {
+  const before = process.resourceUsage().maxRSS;
+  const outcomes = await load(
+    mirror,
+    forged('bomb', { rows: 1_000, ...(statedPageBytes === undefined ? {} : { statedPageBytes }) }),
+    forged('sound', { rows: 3 }),
+  );
+  expect(outcomes).toMatchObject([
+    {
+      kind: 'failed',
+      error: { message: expect.stringContaining('The file bomb.parquet of bomb cannot be read') },
+    },
+    { kind: 'committed' },
+  ]);
+  expect(outcomes[0]).toHaveProperty('error', expect.any(DataError));
+  // In kilobytes; the most that there ever was.
+  expect(process.resourceUsage().maxRSS - before).toBeLessThan(200_000);
+});

@@ -94,6 +94,25 @@ describe('what histories have found', () => {
       await expectCalm(world);
     });
   });
+
+  /** Found by nobody yet, and too rare to be drawn: a dataset moves to a subscription whose log cannot be read just then. */
+  it('a table stays while the log of the subscription that it moved to cannot be read', async () => {
+    await playScript({}, async ({ world, first, second }) => {
+      const { publisher, faults } = world.feed;
+      publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [second] });
+      world.logs.installFor('sub_2');
+      await catchUp(world);
+      publisher.remove(first, 'subscription_changed', { subscriptionId: 'sub_1' });
+      publisher.restore(first, { subscriptionId: 'sub_2' });
+      faults.add({
+        match: { operation: 'events', subscriptionId: 'sub_2', times: 'always' },
+        act: { kind: 'respond', status: 503 },
+      });
+      const { datasets } = await catchUp(world);
+      expect(datasets.find(({ datasetId }) => datasetId === first)).toMatchObject({ kind: 'waiting' });
+      await expectCalm(world);
+    });
+  });
 });
 
 /** Not right yet: each says what is wrong. What is set right here is told by vitest, and then moves up. */

@@ -12,6 +12,8 @@ export type Trouble =
   /** FATAL or INTERNAL for a reason of DuckDB's own. Data on disk is fine. */
   | 'gave-up'
   | 'disk-full'
+  /** Stopped by ourselves: less than what is to stay free was left on the disk that the message names. */
+  | 'no-room'
   | 'out-of-memory'
   | 'not-permitted'
   | 'folder-missing'

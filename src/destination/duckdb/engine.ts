@@ -9,8 +9,9 @@
 import { type DuckDBConnection, DuckDBInstance, type JS, version } from '@duckdb/node-api';
 import { assert } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { type DuckDbError, diagnose } from './diagnosis.ts';
+import { DuckDbError, diagnose } from './diagnosis.ts';
 import { identifier, text, textList } from './quoting.ts';
+import { type Room, RoomTakenError, withinRoom } from './room.ts';
 
 /** DuckDB forgets an interruption of what it has not begun in earnest, so it is repeated until the call has ended. */
 const INTERRUPT_AGAIN_MS = 50;
@@ -29,6 +30,8 @@ export interface EngineOptions {
   readonly signal?: AbortSignal;
   /** Without it an interruption is not repeated. */
   readonly clock?: Clock;
+  /** What is kept free while much is written; nothing without it. */
+  readonly room?: Room;
 }
 
 export type Row = readonly JS[];
@@ -91,6 +94,20 @@ export class Engine {
   }
 
   /**
+   * Runs a statement that may write more than can be known, and no more than there is room for.
+   * @throws DuckDbError, with the trouble `no-room` where it was stopped for that.
+   */
+  async runWithinRoom(sql: string): Promise<void> {
+    const { room } = this.#options;
+    if (room === undefined) return await this.run(sql);
+    try {
+      await withinRoom(room, (signal) => this.use((connection) => connection.run(sql), signal));
+    } catch (error) {
+      throw error instanceof RoomTakenError ? new DuckDbError('no-room', false, error.message, error) : error;
+    }
+  }
+
+  /**
    * Runs a statement that is not interrupted: what is short, and leaves a doubt behind where it is cut off.
    * @throws DuckDbError
    */
@@ -104,9 +121,10 @@ export class Engine {
     return reader.getRowsJS();
   }
 
-  /** Calls DuckDB, and says of its errors what they mean. @throws DuckDbError */
-  async use<T>(call: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
-    const { signal } = this.#options;
+  /** Calls DuckDB, and says of its errors what they mean. `stop` interrupts it as well. @throws DuckDbError */
+  async use<T>(call: (connection: DuckDBConnection) => Promise<T>, stop?: AbortSignal): Promise<T> {
+    const signals = [this.#options.signal, stop].filter((signal) => signal !== undefined);
+    const signal = signals.length > 1 ? AbortSignal.any(signals) : signals[0];
     const ended = new AbortController();
     const interrupt = () => void this.#interruptUntil(ended.signal);
     if (signal?.aborted) void this.#patience(ended.signal).then(interrupt);

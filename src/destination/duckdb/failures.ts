@@ -8,6 +8,7 @@ import {
   ConfigurationError,
   type FeedSyncError,
   InterruptedError,
+  NoRoomError,
   StorageError,
 } from '../../model/errors.ts';
 import { DuckDbError } from './diagnosis.ts';
@@ -39,6 +40,14 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
         hint: 'Free space on it; a reload needs about the size of the table once more.',
         cause,
       });
+    case 'no-room':
+      return new NoRoomError(
+        `Not enough space in ${said}: a table of ${path} was to take more than is left beside what is kept free (disk.reserve).`,
+        {
+          hint: 'Free some space. Where the files are small, tell the service: few bytes can hold very long rows.',
+          cause,
+        },
+      );
     case 'out-of-memory':
       return new StorageError(`DuckDB needs more memory than it may use for ${path}: ${firstLine(error)}.`, {
         hint: 'Raise duckdb.memoryLimit (FEED_SYNC_DUCKDB_MEMORY_LIMIT).',

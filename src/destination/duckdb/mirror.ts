@@ -35,6 +35,8 @@ export interface MirrorOptions {
   readonly dataDirectory: string;
   readonly memoryLimitBytes: number;
   readonly threads: number;
+  /** What is kept free on the disks while a snapshot is loaded; nothing by default. */
+  readonly reserveBytes?: number;
   /** How long a window waits for whoever else has the file open. */
   readonly lockWaitMs: number;
   /** How long the file is left to readers between two windows that write; no time by default. */
@@ -68,7 +70,9 @@ export async function openMirror(options: MirrorOptions): Promise<Destination & 
     publish === null
       ? null
       : { ...engineOptions, ...publish, target: await publishTarget(publish, place, engineOptions) };
-  const engine = await Engine.open(engineOptions);
+  const { reserveBytes = 0, clock } = options;
+  const room = { folders: [dirname(path), dataDirectory], reserveBytes, clock };
+  const engine = await Engine.open({ ...engineOptions, ...(reserveBytes > 0 ? { room } : {}) });
   const examiner = await Engine.open({
     ...engineOptions,
     threads: 1,

@@ -28,7 +28,7 @@ export async function loadSnapshot(
   if (!isPlannedFrom(live, unit.plannedFrom)) return null;
   await refuseTakenName(engine, unit.datasetId, current);
 
-  await engine.run(createLoading(plan));
+  await engine.runWithinRoom(createLoading(plan));
   const rowCount = await prove(engine, unit, plan.columns);
   const fromVersion = live?.version ?? null;
   const statements = [

@@ -1,0 +1,47 @@
+/** F18 a file of a few hundred bytes whose rows are a terabyte: it takes no more of the disk than it may, and fails alone. */
+
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { freeBytes } from '../../src/lib/files.ts';
+import { NoRoomError } from '../../src/model/errors.ts';
+import { column, inMirror, load, mirrorIn, snapshot, temporaryFolder } from '../support/duckdb-mirror.ts';
+import { forgeParquet } from '../support/forged-parquet.ts';
+
+const MEMORY_LIMIT_BYTES = 200_000_000;
+const VALUE_BYTES = 100_000;
+/** So many are copied before DuckDB counts them as its memory. */
+const ROWS_AT_ONCE = 2_048;
+/** Of the disk, before less than the reserve is left. */
+const USABLE_BYTES = 500_000_000;
+
+it('F18 a long text that ten million rows repeat: stopped when the reserve is touched, and the space is back', async () => {
+  await using folder = await temporaryFolder();
+  const reserveBytes = (await freeBytes(folder.path)) - USABLE_BYTES;
+  await using opened = new AsyncDisposableStack();
+  const mirror = await mirrorIn(folder.path, { memoryLimitBytes: MEMORY_LIMIT_BYTES, reserveBytes });
+  opened.defer(() => mirror.close());
+  const unit = (datasetId: string, rows: number, value: string) => {
+    const path = join(folder.path, `${datasetId}.parquet`);
+    forgeParquet(path, { rows, value });
+    return snapshot({ datasetId, columns: [column('name', 'string')], files: [path] });
+  };
+  const bomb = unit('bomb', 10_000_000, 'x'.repeat(VALUE_BYTES));
+  expect((await stat(bomb.files[0]?.path ?? '')).size).toBeLessThan(1_000);
+  const before = process.resourceUsage().maxRSS;
+  const outcomes = await load(mirror, bomb, unit('sound', 3, 'x'));
+  expect(outcomes).toMatchObject([{ kind: 'failed', datasetId: 'bomb' }, { kind: 'committed' }]);
+  expect(outcomes[0]).toHaveProperty('error', expect.any(NoRoomError));
+  expect(outcomes[0]).toHaveProperty(
+    'error.message',
+    expect.stringMatching(
+      /^Not enough space in \S+ \([\d.]+ [KMGT]B free\): .*kept free \(disk\.reserve\)\.$/,
+    ),
+  );
+  const grownBytes = (process.resourceUsage().maxRSS - before) * 1_024;
+  expect(grownBytes).toBeLessThan(MEMORY_LIMIT_BYTES + 2 * ROWS_AT_ONCE * VALUE_BYTES + 200_000_000);
+  expect(await inMirror(folder.path, 'SELECT count(*) FROM sound')).toEqual([['3']]);
+  expect((await stat(join(folder.path, 'mirror.duckdb'))).size).toBeLessThan(10_000_000);
+  const spilled = await readdir(join(folder.path, 'duckdb-temporary')).catch(() => []);
+  expect(spilled).toEqual([]);
+}, 60_000);

@@ -68,6 +68,7 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
     path: configuration.destination.path,
     dataDirectory,
     ...configuration.duckdb,
+    reserveBytes: configuration.disk.reserveBytes,
     lockWaitMs: configuration.lock.waitMs,
     leftFreeMs: options.leftFreeMs ?? 0,
     uid: identity.uid,

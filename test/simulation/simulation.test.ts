@@ -6,8 +6,8 @@ import { namesOf } from './names.ts';
 import { playSeeds, type Told } from './simulate/share.ts';
 import { missing, sum } from './tally.ts';
 
-const HISTORIES = 300;
-/** They take a quarter of a minute on a quiet machine. */
+const HISTORIES = 200;
+/** They take less than half a minute. */
 const TIMEOUT_MS = 10 * 60_000;
 
 describe('simulated histories', () => {

@@ -18,11 +18,9 @@ export function refuseOtherFooters(unit: SnapshotUnit, files: readonly ParquetFi
     );
   }
   const [largest] = files.toSorted((left, right) => right.rowCount - left.rowCount);
-  refuseOtherCount(
-    unit,
-    rowsByFooters(files),
-    largest === undefined ? '' : ` Most of them are in the file ${largest.file.name}.`,
-  );
+  const isOneOfMany = largest !== undefined && files.length > 1;
+  const where = isOneOfMany ? ` Most of them are in the file ${largest.file.name}.` : '';
+  refuseOtherCount(unit, rowsByFooters(files), where);
 }
 
 export function rowsByFooters(files: readonly ParquetFile[]): number {

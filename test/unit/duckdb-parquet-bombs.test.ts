@@ -45,7 +45,7 @@ it.each<[string, Forgery, string]>([
   [
     'F18 more rows than are stated',
     { rows: 1_000, statedRows: { file: TEN_BILLION, group: TEN_BILLION } },
-    'has 10,000,000,000 rows, but the version record states 1,000. Most of them are in the file bomb.parquet.',
+    'has 10,000,000,001 rows, but the version record states 1,000. Most of them are in the file bomb.parquet.',
   ],
   [
     'F18 more rows than the file says itself',
@@ -53,7 +53,10 @@ it.each<[string, Forgery, string]>([
     'The file bomb.parquet of bomb says different things of its rows.',
   ],
 ])('%s: refused by the footer', async (_, forgery, message) => {
+  const sound = join(folder.path, 'sound.parquet');
+  forgeParquet(sound, { rows: 1 });
   const unit = forged('bomb', forgery, {
+    files: [sound, join(folder.path, 'bomb.parquet')],
     expectedRowCounts: [{ rowCount: 1_000, statedBy: 'the version record' }],
   });
   const error = await mirror.prepare(unit).catch((thrown: unknown) => thrown);

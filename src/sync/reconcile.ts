@@ -208,6 +208,7 @@ class Reconciler {
         assert(work.kind === 'retire', 'only a retirement retires');
         noteRetirement(this.#datasetId, work.reason, outcome.table, parts);
         this.#clearFailure();
+        await this.#run.workshop.discard(this.#datasetId);
         return { kind: 'retired', table: outcome.table };
       case 'unusable':
         for (const [version, why] of outcome.versions) this.#unusable.set(version, why);

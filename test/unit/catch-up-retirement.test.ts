@@ -1,9 +1,11 @@
 /** Datasets that leave and come back, subscriptions that are gone, and tables that nobody knows of. */
 
+import { readdir } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
 import { exitCodeOfResult } from '../../src/cli/summary.ts';
 import { BusyError, ServiceUnavailableError } from '../../src/model/errors.ts';
+import { openStaging } from '../../src/sync/work/staging.ts';
 import {
   calm,
   kinds,
@@ -57,6 +59,19 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(exitCodeOfResult(result)).toBe(EXIT_CODES.caughtUp);
     expect(world.calls.filter((call) => call.endsWith('parcels'))).toEqual([]);
     expect(kinds(await world.catchUp())).toEqual({ permits: 'current' });
+  });
+
+  it('leaves nothing behind of a download that was begun, whether it has a table or not', async () => {
+    const world = await caughtUp('parcels', 'permits', 'zoning');
+    const { stagingDirectory } = world.parts.choices;
+    const staging = openStaging(stagingDirectory);
+    remove(world, ['zoning']);
+    await world.catchUp();
+    for (const datasetId of ['parcels', 'permits', 'zoning']) await staging.folderOf(datasetId);
+    remove(world, ['parcels']);
+    world.service.outcomes.push(() => ({ kind: 'retired', datasetId: 'parcels', table: null }));
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired', permits: 'current' });
+    expect(await readdir(stagingDirectory)).toEqual([]);
   });
 
   it('W3 W14 is loaded again when it comes back, also with a lower version', async () => {

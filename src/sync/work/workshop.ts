@@ -28,12 +28,17 @@ export function inEarnest(parts: Parts, signal: AbortSignal): Workshop {
   const tools = { parts, staging, writer, fetching: pLimit(VERSIONS_AT_ONCE), signal };
   return {
     async open(known, underWay = []) {
-      await staging.keepOnly([...known.map(({ want }) => want.datasetId), ...underWay]);
+      await staging.keepOnly([...memberIds(known), ...underWay]);
       await enroll(known, parts);
     },
     carryOut: (work, ground) => carryOut(work, ground, tools),
     discard: (datasetId) => staging.discard(datasetId),
   };
+}
+
+/** Of one that left, neither what was staged is of use, nor a name. */
+function memberIds(known: readonly Known[]): readonly string[] {
+  return known.filter(({ want }) => want.members.size > 0).map(({ want }) => want.datasetId);
 }
 
 /** Those that are given up are named by the destination no more, and only then forgotten to have been. */
@@ -43,7 +48,7 @@ async function enroll(known: readonly Known[], { feed, destination, checkpoint }
     origin: feed.origin,
     subscriptionIds: [...checkpoint.followed().keys()],
     forgottenSubscriptionIds,
-    datasetIds: known.filter(({ want }) => want.members.size > 0).map(({ want }) => want.datasetId),
+    datasetIds: memberIds(known),
   });
   if (forgottenSubscriptionIds.length > 0) checkpoint.clearForgotten(forgottenSubscriptionIds);
 }

@@ -19,12 +19,16 @@ const NOTHING_ASKED = {
   retirement: null,
 };
 
+/** Of a mirror. */
+const NO_SIZE = { bytes: 0, freeBytes: null, isWorthCompacting: null };
+const SMALL_SIZE = { bytes: expect.any(Number), freeBytes: expect.any(Number), isWorthCompacting: false };
+
 describe('status', () => {
   it('before anything ran says how to begin', async () => {
     const installed = await program();
     expect(await statusOf(installed)).toEqual({
       dataDirectory: installed.dataDirectory,
-      mirror: { path: installed.mirrorPath, state: 'absent', trouble: null },
+      mirror: { path: installed.mirrorPath, state: 'absent', trouble: null, heldBy: [], ...NO_SIZE },
       publishedCopy: null,
       afterCommit: null,
       runningInstance: null,
@@ -88,7 +92,7 @@ describe('status', () => {
     const status = await statusOf(installed);
     expect(status).toEqual({
       dataDirectory: installed.dataDirectory,
-      mirror: { path: installed.mirrorPath, state: 'present', trouble: null },
+      mirror: { path: installed.mirrorPath, state: 'present', trouble: null, heldBy: [], ...SMALL_SIZE },
       publishedCopy: null,
       afterCommit: null,
       runningInstance: null,

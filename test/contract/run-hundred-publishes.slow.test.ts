@@ -187,6 +187,8 @@ it(`is right after ${PUBLISHES} publishes and all that happens meanwhile (seed $
   while (lively.members.length < county.datasetIds.length) lively.move();
   // What has failed in between waits for a minute, unless something new is known of it.
   for (const datasetId of county.datasetIds) lively.publishOf(datasetId, 'changes');
+  // Whoever compares all of it holds the mirror for long, and again at once: nothing could be committed meanwhile.
+  await isAtNewest(world, county.datasetIds);
   const expected = { ...everythingPublished(county.feed), origin: link.baseUrl };
   await vi.waitFor(
     async () => expect(await mirrorDifferences(installed.mirrorPath, expected)).toEqual([]),

@@ -5,8 +5,19 @@ import { DAY_MS } from '../../fixtures/feed/clock.ts';
 import { expectCalm, expectIdle } from './calm.ts';
 import { catchUp } from './catch-up.ts';
 import { playScript } from './script.ts';
+import type { World } from './world.ts';
 
 const PAST_RETENTION_MS = 91 * DAY_MS;
+
+/** A dataset that nobody has is forgotten, and comes back to every subscription with a first version. */
+function beginAgain(world: World, datasetId: string): void {
+  const { publisher } = world.feed;
+  publisher.dropHistory(datasetId);
+  world.line(datasetId).startAgain(world.random);
+  world.publish(datasetId, 'the same', { version: 1 });
+  publisher.restore(datasetId);
+  world.wentBack.add(datasetId);
+}
 
 describe('what histories have found', () => {
   /**
@@ -22,11 +33,7 @@ describe('what histories have found', () => {
       world.logs.installFor('sub_2');
       await catchUp(world);
       await world.end('sub_1');
-      publisher.dropHistory(first);
-      world.line(first).startAgain(world.random);
-      world.publish(first, 'the same', { version: 1 });
-      publisher.restore(first);
-      world.wentBack.add(first);
+      beginAgain(world, first);
       await expectCalm(world);
     });
   });
@@ -43,11 +50,7 @@ describe('what histories have found', () => {
       world.freeze();
       publisher.remove(first, 'source_retired');
       world.mayLeave.add(first);
-      publisher.dropHistory(first);
-      world.line(first).startAgain(world.random);
-      world.publish(first, 'the same', { version: 1 });
-      publisher.restore(first);
-      world.wentBack.add(first);
+      beginAgain(world, first);
       await catchUp(world);
       clock.advance(PAST_RETENTION_MS);
       world.publish(second);
@@ -133,11 +136,7 @@ describe('what histories have found and is open', () => {
       await world.installation.lose('mirror');
       await world.end('sub_1');
       await catchUp(world);
-      publisher.dropHistory(first);
-      world.line(first).startAgain(world.random);
-      world.publish(first, 'the same', { version: 1 });
-      publisher.restore(first);
-      world.wentBack.add(first);
+      beginAgain(world, first);
       await expectCalm(world);
     });
   });

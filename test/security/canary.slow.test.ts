@@ -21,20 +21,12 @@ import { recordingSystemdNotify } from '../support/recording-systemd-notify.ts';
 import { refuseSecret, secretsInText } from '../support/secret-search.ts';
 import { ask } from '../support/status-server.ts';
 import { lastingEchoes, passingEchoes } from './echoes.ts';
+import { READ_OPERATIONS } from './read-operations.ts';
 
 const PROXY_PASSWORD = 'proxy/password+that=stays';
 const HEADER_VALUE = 'header-value+that/stays=secret';
 const PATIENCE = { timeout: 30_000, interval: 50 };
-const FEED_OPERATIONS: readonly Operation[] = [
-  'openapi',
-  'subscriptions',
-  'events',
-  'versions',
-  'schemas',
-  'changes',
-  'manifest',
-  'file',
-];
+const FEED_OPERATIONS: readonly Operation[] = [...READ_OPERATIONS, 'file'];
 const LOUD = {
   FEED_SYNC_LOG_LEVEL: 'trace',
   FEED_SYNC_DISK_RESERVE: '0MB',

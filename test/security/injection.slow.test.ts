@@ -15,6 +15,7 @@ import { CANARY_KEY } from '../support/feed-client.ts';
 import { mirrorDump } from '../support/mirror-dump.ts';
 import { column, numberedRows, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
 import { ACTIVE, FORGED, HOSTILE, MARK, UNWRITABLE } from './hostile-texts.ts';
+import { READ_OPERATIONS } from './read-operations.ts';
 import { pathName, textPaths, withNames, withText } from './wire-texts.ts';
 
 /** With every field that a column can have. */
@@ -32,15 +33,6 @@ const WIDER: SourceSchema = {
   schemaVersion: '2',
   columns: [...SCHEMA.columns, column('b', 'json')],
 };
-const FEED: readonly Operation[] = [
-  'openapi',
-  'subscriptions',
-  'events',
-  'versions',
-  'schemas',
-  'changes',
-  'manifest',
-];
 interface Scene {
   readonly feed: FixtureFeed;
   /** A data directory in which the first versions are. */
@@ -103,7 +95,7 @@ function installation(feed: FixtureFeed, from: string | null = null): CommandLin
 /** As they come in a catch-up from nothing and one of what is behind. */
 async function answersOf(feed: FixtureFeed, behind: string): Promise<ReadonlyMap<Operation, unknown>> {
   const answers = new Map<Operation, unknown>();
-  for (const operation of FEED) {
+  for (const operation of READ_OPERATIONS) {
     const rewrite = (body: unknown): unknown => {
       answers.set(operation, body);
       return body;

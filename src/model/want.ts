@@ -1,7 +1,7 @@
 /**
- * What is wanted of a dataset. Wants only grow; they are never cleared when met: whether a dataset is behind is
- * computed from what is wanted and what the destination has, so a destination restored from a backup is seen to be
- * behind.
+ * What is wanted of a dataset. Wants are never cleared when met: whether a dataset is behind is computed from what is
+ * wanted and what the destination has, so a destination restored from a backup is seen to be behind. Of a version that was
+ * announced nothing is left once nobody holds the dataset, or who may have announced it was given up.
  */
 
 import type { EventId } from './event.ts';
@@ -51,6 +51,11 @@ export type WantChange =
       readonly version: number;
       readonly eventNumber?: bigint;
     }
+  /**
+   * This version was announced, whatever was announced before the position in the log was taken; null: what was announced
+   * is not known any more.
+   */
+  | { readonly kind: 'announced'; readonly datasetId: string; readonly version: number | null }
   /** Loaded from a snapshot that reflects the event. `version` replaces what was wanted before, because a reload may bring a lower one. */
   | {
       readonly kind: 'reload';

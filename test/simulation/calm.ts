@@ -18,7 +18,10 @@ import type { World } from './world.ts';
  * found held, one after the wait below, and one more where what came of that is held.
  */
 const MAX_ROUNDS = 4;
-/** A reload that a manifest without a position cannot be seen to answer is believed after 15 minutes. */
+/**
+ * A manifest without a position is believed 15 minutes after what it cannot be seen to answer was asked for, and of what it
+ * lacks 15 minutes after the log last told something.
+ */
 const LONGEST_WAIT_MS = 16 * 60_000;
 
 /** @throws BrokenRule where the mirror is not equal after the last round. */
@@ -26,9 +29,16 @@ export async function expectCalm(world: World): Promise<void> {
   const { feed, tally } = world;
   calmTheFeed(world);
   await settleHolds(world);
+  let mayHaveMoved = !world.settings.manifestLastEventId;
   for (let round = 1; ; round += 1) {
     const result = await catchUp(world);
-    if (isSettled(result, world)) {
+    if (mayHaveMoved) {
+      mayHaveMoved = false;
+      await settleHolds(world);
+      feed.clock.advance(LONGEST_WAIT_MS);
+      continue;
+    }
+    if (isSettled(result)) {
       tally.add(`calm: equal after ${round}`);
       break;
     }
@@ -45,11 +55,9 @@ export async function expectCalm(world: World): Promise<void> {
   }
   const differences = await differencesFromTheNewest(world);
   if (differences.length > 0) throw new BrokenRule('calm', differences.join('\n'));
-  world.unreadRemovals.clear();
-  // Where no manifest tells how far it goes, it is not known that they have left.
-  if (world.settings.manifestLastEventId) world.lostRemovals.clear();
+  world.unreadMoves.clear();
+  world.lostRemovals.clear();
   world.hasLostTrack = false;
-  world.hasBegunAgain = false;
   for (const datasetId of world.members) world.mayLeave.delete(datasetId);
 }
 
@@ -61,7 +69,7 @@ export async function expectIdle(world: World): Promise<void> {
     .entries()
     .filter(({ operation }) => operation === 'file' || operation === 'changes');
   const committed = result.datasets.flatMap(({ commits }) => commits);
-  if (busy.length + committed.length > 0 || !isSettled(result, world))
+  if (busy.length + committed.length > 0 || !isSettled(result))
     throw new BrokenRule('idle', `${describe(result)}; ${busy.length} fetched`);
 }
 
@@ -84,19 +92,10 @@ function calmTheFeed(world: World): void {
   world.damaged.clear();
 }
 
-function isSettled({ datasets, troubles, holds }: CatchUpResult, world: World): boolean {
-  return troubles.length + holds.length === 0 && datasets.every((dataset) => isCaughtUp(dataset, world));
-}
-
-/**
- * A member without a table may be waited for though it has left, where its removal was lost and the manifest does not
- * say how far it goes: it may be one that was just added.
- */
-function isCaughtUp({ datasetId, kind }: DatasetResult, { settings, members, tally }: World): boolean {
-  if (kind === 'updated' || kind === 'current' || kind === 'retired') return true;
-  const hasLeft = kind === 'waiting' && !settings.manifestLastEventId && !members.includes(datasetId);
-  if (hasLeft) tally.add('calm: a dataset is waited for that has left');
-  return hasLeft;
+function isSettled({ datasets, troubles, holds }: CatchUpResult): boolean {
+  const isCaughtUp = ({ kind }: DatasetResult): boolean =>
+    kind === 'updated' || kind === 'current' || kind === 'retired';
+  return troubles.length + holds.length === 0 && datasets.every(isCaughtUp);
 }
 
 const HOUR_MS = 3_600_000;

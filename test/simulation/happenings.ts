@@ -8,13 +8,13 @@ const REASONS: readonly Reason[] = ['left_coverage', 'subscription_changed', 'so
 export function remove(world: World, datasetId: string, subscriptionId?: string): string {
   const reason = world.random.pick(REASONS);
   world.feed.publisher.remove(datasetId, reason, subscriptionId === undefined ? {} : { subscriptionId });
-  world.unreadRemovals.add(datasetId);
-  world.noteLeavers();
+  world.noteMove(datasetId);
   return `${datasetId} leaves ${subscriptionId ?? 'all'}, ${reason}`;
 }
 
-export function restore({ feed }: World, datasetId: string): string {
-  feed.publisher.restore(datasetId);
+export function restore(world: World, datasetId: string): string {
+  world.feed.publisher.restore(datasetId);
+  world.noteMove(datasetId);
   return `${datasetId} is in all`;
 }
 
@@ -32,9 +32,8 @@ export function beginAnyAgain(world: World): string {
   feed.publisher.dropHistory(datasetId);
   world.line(datasetId).startAgain(random);
   const published = world.publish(datasetId, 'the same', { version: random.integer(1, 2) });
-  feed.publisher.restore(datasetId);
+  restore(world, datasetId);
   world.wentBack.add(datasetId);
-  world.hasBegunAgain = true;
   return `${left}; it comes back: ${published}`;
 }
 
@@ -42,24 +41,17 @@ export function hasMembers({ members }: World): boolean {
   return members.length > 0;
 }
 
-/**
- * A removal that was lost can be told from none only where the versions go on; and where track was lost of what was
- * announced, nothing tells that it was announced of versions that are gone.
- */
-export function canBeginAgain({ datasetIds, lostRemovals, hasLostTrack }: World): readonly string[] {
-  if (hasLostTrack) return [];
+/** A removal that was lost can be told from none only where the versions go on. */
+export function canBeginAgain({ datasetIds, lostRemovals }: World): readonly string[] {
   return datasetIds.filter((datasetId) => !lostRemovals.has(datasetId));
 }
 
-/**
- * Not while something was announced of versions that are gone; nor, where no manifest tells how far it goes, while a
- * removal is unread: nothing else would tell of it then.
- */
-export function mayLoseTrack({ hasBegunAgain, settings, unreadRemovals }: World): boolean {
-  return !hasBegunAgain && (settings.manifestLastEventId || unreadRemovals.size === 0);
+/** Where each dataset has a manifest of its own, nothing but the log tells who left and who came back. */
+export function mayLoseTrack({ settings, unreadMoves }: World): boolean {
+  return settings.manifest === 'subscription' || unreadMoves.size === 0;
 }
 
-/** Where track was lost and no manifest tells how far it goes, one that stays in another subscription would wait for ever. */
-export function mayLeaveOne({ hasLostTrack, settings }: World): boolean {
-  return settings.manifestLastEventId || !hasLostTrack;
+/** An older checkpoint would have to be told again of them, and their events may have expired meanwhile. */
+export function mayForgetMoves({ settings, movedSinceCopy }: World): boolean {
+  return settings.manifest === 'subscription' || movedSinceCopy.size === 0;
 }

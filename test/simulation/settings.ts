@@ -43,7 +43,7 @@ const EXTREME_KINDS: readonly (readonly DatasetKind[])[] = [
 ];
 const SHARE_OF_EXTREME_KINDS = 0.1;
 /** Of histories with so many datasets that their removal at once asks for a person. */
-const SHARE_OF_MANY_DATASETS = 0.025;
+const SHARE_OF_MANY_DATASETS = 0.04;
 const MANY_COUNTIES: readonly number[] = [0, 1, 2, 3, 4];
 /** Of the first four, those without envelope columns: without files, nobody could tell that they are left out. */
 const WITHOUT_ENVELOPE: readonly number[] = [2, 3];

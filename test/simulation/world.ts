@@ -35,17 +35,15 @@ export class World {
   readonly published = new Map<string, DatasetVersion[]>();
   /** Datasets whose versions began again at a lower one. */
   readonly wentBack = new Set<string>();
-  /** Datasets that were removed since the mirror last was at the newest. */
-  readonly unreadRemovals = new Set<string>();
-  /** Those of them of which no event tells. */
+  /** Datasets that left a subscription or came back to one since the mirror last was at the newest. */
+  readonly unreadMoves = new Set<string>();
+  /** Datasets that left, of which no event tells. */
   readonly lostRemovals = new Set<string>();
   /** Not listed by the service, though it is there. */
   hidden: string | null = null;
   isFrozen = false;
   /** Since the last calm a position expired, a store was lost or old, or a subscription was listed no more. */
   hasLostTrack = false;
-  /** Since the last calm versions began again. */
-  hasBegunAgain = false;
   /** Datasets that a manifest from before may bring back to an old version, because it is all that is known. */
   readonly mayGoBack = new Set<string>();
   /** What is in no subscription, or was not since the last calm: its table may go. */
@@ -54,6 +52,9 @@ export class World {
   readonly damaged = new Set<string>();
   /** What broke a rule while nobody could be told. */
   readonly broken: Error[] = [];
+
+  /** Datasets that left or came back since the checkpoint was last copied. */
+  readonly movedSinceCopy = new Set<string>();
 
   readonly #lines = new Map<string, TableLine>();
   /** By subscription id, of those that are listed no more: what it held. It is kept until a person gives them up. */
@@ -148,6 +149,17 @@ export class World {
     return subscriptionId;
   }
 
+  /** The dataset left a subscription, or came back to one. */
+  noteMove(datasetId: string): void {
+    this.unreadMoves.add(datasetId);
+    this.movedSinceCopy.add(datasetId);
+    this.noteLeavers();
+  }
+
+  noteCopied(store: Store): void {
+    if (store === 'checkpoint') this.movedSinceCopy.clear();
+  }
+
   /** A position is lost, and a manifest that lags is what is believed then. */
   noteLostTrack(): void {
     this.hasLostTrack = true;
@@ -198,13 +210,18 @@ export class World {
     this.noteLeavers();
   }
 
-  /** One that neither store has seen may be gone without being missed. */
+  /** One that neither store has seen may be gone without being missed, and so may what was added to it unread. */
   async #noteUnlisted(subscriptionId: string): Promise<void> {
     const { checkpoint } = await this.installation.parts();
     const seen = await this.installation.readMirror(async ({ subscriptionIds }) => subscriptionIds);
-    if (!checkpoint.followed().has(subscriptionId) && seen?.includes(subscriptionId) !== true) return;
+    const isFollowed = checkpoint.followed().has(subscriptionId);
+    if (!isFollowed && seen?.includes(subscriptionId) !== true) return;
     this.#lost.clear();
-    this.#unlisted.set(subscriptionId, [...this.feed.store.subscription(subscriptionId).members]);
+    const wants = checkpoint.wants();
+    const isKnown = (datasetId: string): boolean =>
+      wants.get(datasetId)?.members.has(subscriptionId) === true;
+    const members = [...this.feed.store.subscription(subscriptionId).members];
+    this.#unlisted.set(subscriptionId, isFollowed ? members.filter(isKnown) : members);
   }
 
   freeze(): void {

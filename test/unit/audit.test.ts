@@ -35,7 +35,12 @@ interface Given {
   readonly listed?: readonly ManifestEntry[];
   readonly lacked?: readonly string[];
   readonly now?: Date;
+  /** When the log last told something. */
+  readonly cursorAt?: Date | null;
 }
+
+/** Of a log that tells nothing any more. */
+const QUIET_SINCE = new Date(NOW.getTime() - LONGEST_LAG_MS);
 
 const manifestOf = ({ reflects, listed = [entry(datasetId, 4)] }: Given) => ({
   subscriptionId: 'sub_1',
@@ -43,11 +48,17 @@ const manifestOf = ({ reflects, listed = [entry(datasetId, 4)] }: Given) => ({
   datasets: listed,
 });
 
-function auditedOf({ want: wanted = null, table: held = null, cursor = id(9), now = NOW }: Given) {
+function auditedOf({
+  want: wanted = null,
+  table: held = null,
+  cursor = id(9),
+  cursorAt = QUIET_SINCE,
+  now = NOW,
+}: Given) {
   const datasets = new Map(held === null ? [] : [[datasetId, held]]);
   const destination: Held = { service: null, datasets };
   const wants = new Map(wanted === null ? [] : [[datasetId, wanted]]);
-  return { cursor, wants, held: destination, now };
+  return { cursor, cursorAt, wants, held: destination, now };
 }
 
 function audit(given: Given): readonly WantChange[] {
@@ -150,11 +161,17 @@ describe('a dataset that was removed and is listed', () => {
       [{ ...member, eventNumber: 8n }],
     ],
     ['is not back in a manifest from before the removal', id(6), former(7n), []],
-    ['is not back in one that does not say how far it goes, against an event', null, former(7n), []],
+    ['is back in one that does not say how far it goes, once the log is quiet', null, former(7n), [member]],
     ['is back in one that does not say, where an audit had decided', null, former(null), [member]],
     ['is back where an audit had decided', id(9), former(null), [member]],
   ])('%s', (_, reflects, wanted, changes) => {
     expect(audit({ reflects, want: wanted })).toEqual(changes);
+  });
+
+  it('is not back in one that does not say how far it goes, against an event that may be newer', () => {
+    const cursorAt = new Date(QUIET_SINCE.getTime() + 1);
+    expect(audit({ reflects: null, want: former(7n), cursorAt })).toEqual([]);
+    expect(audit({ reflects: id(9), want: former(7n), cursorAt })).toEqual([member]);
   });
 
   it.each([
@@ -184,16 +201,23 @@ describe('a member that the manifest lacks', () => {
   it('is found', () => {
     expect(lackedBy({ reflects: id(9), want: want(), listed: [] })).toEqual([datasetId]);
     expect(lackedBy({ reflects: id(9), want: want(), listed: [entry('permits', 1)] })).toEqual([datasetId]);
-    expect(lackedBy({ reflects: null, want: want(), table: table(4), listed: [] })).toEqual([datasetId]);
+    expect(lackedBy({ reflects: null, want: want(), listed: [] })).toEqual([datasetId]);
   });
 
   it.each([
     ['is listed', { reflects: id(9), want: want() }],
     ['is no member any more', { reflects: id(9), want: former(7n), listed: [] }],
     ['is a member of another', { reflects: id(9), want: want({ members: new Set(['sub_2']) }), listed: [] }],
-    ['may just have been added, for all the manifest says', { reflects: null, want: want(), listed: [] }],
   ])('is not one that %s', (_, given) => {
     expect(lackedBy(given)).toEqual([]);
+  });
+
+  it('is not one that may just have been added, for all that a silent manifest and the log say', () => {
+    const silent = { reflects: null, want: want(), table: table(4), listed: [] };
+    const recently = new Date(QUIET_SINCE.getTime() + 1);
+    expect(lackedBy({ ...silent, cursorAt: recently })).toEqual([]);
+    expect(lackedBy({ ...silent, cursorAt: null })).toEqual([datasetId]);
+    expect(lackedBy({ ...silent, reflects: id(9), cursorAt: recently })).toEqual([datasetId]);
   });
 
   it('is one no more, at the place of the manifest among the events', () => {
@@ -227,7 +251,7 @@ describe('one audit after another', () => {
     const held = { service: null, datasets: new Map([[datasetId, table(4)]]) };
     const auditOnce = (listed: readonly ManifestEntry[]) => {
       const manifest = { subscriptionId: 'sub_1', lastEventId: reflects, datasets: listed };
-      const audited = { cursor: id(9), wants: checkpoint.wants(), held, now: NOW };
+      const audited = { cursor: id(9), cursorAt: QUIET_SINCE, wants: checkpoint.wants(), held, now: NOW };
       step(auditChanges(manifest, membersLackedBy(manifest, audited), audited));
       return checkpoint.wants().get(datasetId)?.members.has('sub_1');
     };
@@ -278,7 +302,8 @@ describe('after any events, told or lost', () => {
       ({ dataset }) => [named(dataset), table(4, { datasetId: named(dataset) })] as const,
     );
     const wants = checkpoint.wants();
-    const audited = { cursor, wants, held: { service: null, datasets: new Map(tables) }, now: NOW };
+    const tableOf = { service: null, datasets: new Map(tables) };
+    const audited = { cursor, cursorAt: QUIET_SINCE, wants, held: tableOf, now: NOW };
     const lacked = membersLackedBy(manifest, audited);
     checkpoint.commitFollowStep({ ...step, changes: auditChanges(manifest, lacked, audited) });
     const members = [...checkpoint.wants().values()].filter((one) => one.members.has(subscriptionId));

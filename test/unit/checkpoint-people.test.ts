@@ -115,6 +115,7 @@ describe('a forgotten subscription', () => {
       drop('c'),
     );
     commit(checkpoint, 'gone', { kind: 'reload', datasetId: 'a', eventNumber: 7n, version: 3 });
+    commit(checkpoint, 'gone', { kind: 'at-least', datasetId: 'a', version: 9 });
     commit(checkpoint, 'stays', { kind: 'member', datasetId: 'a' });
     for (const id of ['gone', 'stays']) checkpoint.hold(holdOf(subscriptionScope(id)));
     expect(checkpoint.forget('gone')).toEqual(['a', 'b']);
@@ -124,6 +125,9 @@ describe('a forgotten subscription', () => {
     expect(checkpoint.wants().get('a')).toMatchObject({
       members: new Set(['stays']),
       reloadAfter: new Map(),
+      // Nobody knows who had announced it: the lists of versions are asked.
+      atLeastVersion: null,
+      looksAsked: 1,
     });
     for (const id of ['b', 'c']) {
       expect(checkpoint.wants().get(id)).toMatchObject({ members: new Set(), formerMembers: new Map() });

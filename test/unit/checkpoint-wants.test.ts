@@ -178,6 +178,35 @@ describe('versions', () => {
   });
 });
 
+describe('the versions of what is held no more', () => {
+  it('say nothing of what comes in its place', async () => {
+    const checkpoint = await openNew();
+    commit(checkpoint, 's', member, atLeast(7, 3n));
+    commit(checkpoint, 't', member, noMember);
+    expect(wanted(checkpoint)?.atLeastVersion).toBe(7);
+    commit(checkpoint, 's', { ...noMember, eventNumber: 5n });
+    expect(wanted(checkpoint)?.atLeastVersion).toBeNull();
+    commit(checkpoint, 't', member, atLeast(2));
+    expect(wanted(checkpoint)?.atLeastVersion).toBe(2);
+  });
+
+  it('are not raised by an event from before the removal', async () => {
+    const checkpoint = await openNew();
+    commit(checkpoint, 's', member, atLeast(7, 3n), { ...noMember, eventNumber: 5n }, atLeast(7, 3n));
+    expect(wanted(checkpoint)?.atLeastVersion).toBeNull();
+    commit(checkpoint, 's', { ...member, eventNumber: 6n }, atLeast(2, 6n));
+    expect(wanted(checkpoint)?.atLeastVersion).toBe(2);
+  });
+});
+
+describe('the version that a position was taken with', () => {
+  it('replaces what was announced before, whatever it was', async () => {
+    const announced: WantChange = { kind: 'announced', datasetId: 'd', version: 2 };
+    expect(await wantAfter(member, atLeast(7), announced)).toMatchObject({ atLeastVersion: 2 });
+    expect(await wantAfter(member, announced, atLeast(3, 9n))).toMatchObject({ atLeastVersion: 3 });
+  });
+});
+
 describe('reloads', () => {
   it('keep the newest event of each subscription', async () => {
     const checkpoint = await openNew();

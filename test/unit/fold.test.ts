@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { EVENT_TYPES, type FeedEvent, parseEventId } from '../../src/model/event.ts';
-import type { Want } from '../../src/model/want.ts';
+import type { Want, WantChange } from '../../src/model/want.ts';
 import { cursorAfter, foldEvents } from '../../src/sync/follow/fold.ts';
 import { openNew } from '../support/checkpoint-files.ts';
 import { SEED } from '../support/seed.ts';
@@ -163,13 +163,15 @@ describe('what an event asks for, whatever was wanted before', () => {
     }[type];
     const changes = foldEvents([event(7, type, { version })], 'sub_1', wants);
     expect(changes.map(({ kind }) => kind)).toEqual(kinds);
-    for (const change of changes) {
-      expect(change.datasetId).toBe(datasetId);
-      if (change.kind !== 'look') expect(change.eventNumber).toBe(7n);
-      if (change.kind === 'at-least' || change.kind === 'reload') expect(change.version).toBe(version);
-    }
+    for (const change of changes) expectFromEvent(change, version);
   });
 });
+
+function expectFromEvent(change: WantChange, version: number | null): void {
+  expect(change.datasetId).toBe(datasetId);
+  if (change.kind !== 'look' && change.kind !== 'announced') expect(change.eventNumber).toBe(7n);
+  if (change.kind === 'at-least' || change.kind === 'reload') expect(change.version).toBe(version);
+}
 
 describe('F27 order', () => {
   it('W11 is that of the numbers, beyond what a double holds, too', () => {

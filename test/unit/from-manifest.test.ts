@@ -32,7 +32,7 @@ function stepOf(
 
 const loaded = [
   { kind: 'member', datasetId },
-  { kind: 'at-least', datasetId, version: 4 },
+  { kind: 'announced', datasetId, version: 4 },
 ];
 
 describe('the position of a first start', () => {
@@ -57,7 +57,9 @@ describe('what a first start wants', () => {
   });
 
   it('W19 is a look too, where the manifest does not say how far it goes', () => {
-    expect(stepOf(id(9), null).changes).toEqual([...loaded, { kind: 'look', datasetId }]);
+    const unknown = { kind: 'announced', datasetId, version: null };
+    const look = { kind: 'look', datasetId };
+    expect(stepOf(id(9), null).changes).toEqual([{ kind: 'member', datasetId }, unknown, look]);
   });
 
   it('W20 is nothing more where the table is this very snapshot', () => {
@@ -103,9 +105,14 @@ describe('a lost position', () => {
   });
 
   it('F26 W14 is no reason to believe the versions of a manifest from before it: they may have begun anew since', () => {
-    const atLeast = { kind: 'at-least', datasetId, version: 4 };
-    expect(stepOf(id(20), id(5), holding(), id(9)).changes).toContainEqual({ ...atLeast, eventNumber: 5n });
-    expect(stepOf(id(20), id(21), holding(), id(9)).changes).toContainEqual(atLeast);
+    const announced = (version: number | null) => ({ kind: 'announced', datasetId, version });
+    const look = { kind: 'look', datasetId };
+    const ofOlder = stepOf(id(20), id(5), holding(), id(9)).changes;
+    expect(ofOlder).toContainEqual(announced(null));
+    expect(ofOlder).toContainEqual(look);
+    const ofNewer = stepOf(id(20), id(21), holding(), id(9)).changes;
+    expect(ofNewer).toContainEqual(announced(4));
+    expect(ofNewer).not.toContainEqual(look);
   });
 
   it('F26 is no quiet log at a first start, unless there is no position at all', () => {

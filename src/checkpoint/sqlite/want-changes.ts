@@ -30,6 +30,12 @@ const DECIDE_MEMBER = `
     OR stored.event_number IS NULL
     OR excluded.event_number > stored.event_number`;
 
+/** What was announced of a dataset that nobody holds any more says nothing of the one that may come in its place. */
+const DROP_VERSION = `
+  UPDATE wants SET at_least_version = NULL
+  WHERE dataset_id = @datasetId
+    AND NOT EXISTS (SELECT 1 FROM want_members WHERE dataset_id = @datasetId AND is_member)`;
+
 const WITHDRAW_APPROVAL = 'UPDATE wants SET retirement_approved = 0 WHERE dataset_id = @datasetId';
 
 const RAISE_VERSION = `
@@ -39,7 +45,13 @@ const RAISE_VERSION = `
       SELECT 1 FROM want_reloads AS reload
       WHERE reload.dataset_id = @datasetId
         AND reload.subscription_id = @subscriptionId
-        AND reload.event_number > @eventNumber)`;
+        AND reload.event_number > @eventNumber)
+    AND NOT EXISTS (
+      SELECT 1 FROM want_members AS removal
+      WHERE removal.dataset_id = @datasetId
+        AND removal.subscription_id = @subscriptionId
+        AND NOT removal.is_member
+        AND removal.event_number > @eventNumber)`;
 
 /** Counts as a change only where the event is newer than the one stored. */
 const RAISE_RELOAD = `
@@ -89,6 +101,9 @@ export function changeApplier(database: Database.Database): ApplyChange {
       case 'at-least':
         raiseVersion.run({ ...made, version: exact(change.version) });
         return 'none';
+      case 'announced':
+        replaceVersion.run({ datasetId, version: exact(change.version) });
+        return 'none';
       case 'reload':
         if (raiseReload.run({ ...made, askedAt: now.toISOString() }).changes > 0) {
           replaceVersion.run({ datasetId, version: exact(change.version) });
@@ -106,12 +121,14 @@ export function changeApplier(database: Database.Database): ApplyChange {
 function memberDecider(database: Database.Database) {
   const selectIsMember = database.prepare<[Omit<Made, 'eventNumber'>], number>(SELECT_IS_MEMBER).pluck();
   const decide = database.prepare<[Made & { isMember: number; reason: string | null }]>(DECIDE_MEMBER);
+  const dropVersion = database.prepare<[Pick<Made, 'datasetId'>]>(DROP_VERSION);
   const withdrawApproval = database.prepare<[Pick<Made, 'datasetId'>]>(WITHDRAW_APPROVAL);
   return (made: Made, isMember: boolean, reason: string | null): Effect => {
     const { datasetId, subscriptionId } = made;
     const before = selectIsMember.get({ datasetId, subscriptionId });
     const decided =
       decide.run({ ...made, isMember: isMember ? 1 : 0, reason: cutOrNull(reason) }).changes > 0;
+    if (decided && !isMember) dropVersion.run({ datasetId });
     if (!decided || !isMember) return 'none';
     withdrawApproval.run({ datasetId });
     return before === 0 ? 'returned' : 'none';

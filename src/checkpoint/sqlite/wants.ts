@@ -43,6 +43,10 @@ const APPROVE_RETIREMENT = `
 const SELECT_HELD_BY = `
   SELECT dataset_id FROM want_members WHERE subscription_id = ? AND is_member ORDER BY dataset_id`;
 
+/** Who announced a version is not known: those that are left say it again, or the lists of versions do. */
+const FORGET_VERSION = `
+  UPDATE wants SET at_least_version = NULL, looks_asked = looks_asked + 1 WHERE dataset_id = ?`;
+
 const FORGET_MEMBERS = 'DELETE FROM want_members WHERE subscription_id = ?';
 
 const FORGET_RELOADS = 'DELETE FROM want_reloads WHERE subscription_id = ?';
@@ -91,6 +95,7 @@ export function wantsTable(database: Database.Database): WantsTable {
   const approveRetirements = database.prepare<[], string>(APPROVE_RETIREMENTS).pluck();
   const approveRetirement = database.prepare<[string]>(APPROVE_RETIREMENT);
   const selectHeldBy = database.prepare<[string], string>(SELECT_HELD_BY).pluck();
+  const forgetVersion = database.prepare<[string]>(FORGET_VERSION);
   const forgetMembers = database.prepare<[string]>(FORGET_MEMBERS);
   const forgetReloads = database.prepare<[string]>(FORGET_RELOADS);
   return {
@@ -109,7 +114,10 @@ export function wantsTable(database: Database.Database): WantsTable {
       const held = selectHeldBy.all(subscriptionId);
       forgetMembers.run(subscriptionId);
       forgetReloads.run(subscriptionId);
-      for (const datasetId of held) approveRetirement.run(datasetId);
+      for (const datasetId of held) {
+        approveRetirement.run(datasetId);
+        forgetVersion.run(datasetId);
+      }
       return held;
     },
   };

@@ -2,7 +2,8 @@
  * Makes good what no event told: members, versions and schemas in which the manifest and what is wanted differ. Pure.
  *
  * A manifest may be older than the log. So it never undoes an event that it does not reflect: where it says how far it
- * goes, its word stands at that place among the events; where it does not, its listing is not believed against an event.
+ * goes, its word stands at that place among the events; where it does not, neither what it lists nor what it lacks is
+ * believed against an event until the log has told nothing for longer than a manifest lags.
  */
 
 import type { Held, HeldDataset } from '../../destination/destination.ts';
@@ -10,31 +11,33 @@ import type { EventId } from '../../model/event.ts';
 import type { Manifest, ManifestEntry } from '../../model/manifest.ts';
 import type { Want, WantChange } from '../../model/want.ts';
 import { owesLook, pendingReloads } from '../plan/need.ts';
-import { isSurelyLower } from '../plan/offer-rules.ts';
+import { isLongAgo, isSurelyLower } from '../plan/offer-rules.ts';
 import { isLoadedFrom, reloadAt, standingAt } from './from-manifest.ts';
 
 /** What is known without the manifest. */
 export interface Audited {
   /** Up to which event the log was read. */
   readonly cursor: EventId | null;
+  /** When the log last told something; null: nothing was read of it yet. */
+  readonly cursorAt: Date | null;
   readonly wants: ReadonlyMap<string, Want>;
   readonly held: Held;
   readonly now: Date;
 }
 
 /**
- * The members that `manifest` does not list. A manifest that does not say how far it goes may not list yet what was just added,
- * so of such a one the lack counts for datasets that have a table.
+ * The members that `manifest` does not list. A manifest that does not say how far it goes may not list yet what was just added:
+ * of such a one the lack counts only once the log has told nothing for longer than it lags.
  */
 export function membersLackedBy(
   { subscriptionId, lastEventId, datasets }: Manifest,
-  { wants, held }: Audited,
+  { cursorAt, wants, now }: Audited,
 ): readonly string[] {
+  if (lastEventId === null && !isOfQuietLog({ cursorAt, now })) return [];
   const listed = new Set(datasets.map(({ datasetId }) => datasetId));
   return [...wants.values()]
     .filter(({ datasetId, members }) => members.has(subscriptionId) && !listed.has(datasetId))
-    .map(({ datasetId }) => datasetId)
-    .filter((datasetId) => lastEventId !== null || held.datasets.has(datasetId));
+    .map(({ datasetId }) => datasetId);
 }
 
 /** `lacked`: the members that neither `manifest` lists nor the complete read of it before. */
@@ -64,6 +67,11 @@ function changesOf(entry: ManifestEntry, manifest: Manifest, audited: Audited): 
   ];
 }
 
+/** A manifest that does not say how far it goes reflects all that the log has told, once that is longer ago than it lags. */
+function isOfQuietLog({ cursorAt, now }: Pick<Audited, 'cursorAt' | 'now'>): boolean {
+  return cursorAt === null || isLongAgo(cursorAt, now);
+}
+
 /** A dataset that comes back may have begun anew at a lower version: what is left of it is loaded again. */
 function entering(
   entry: ManifestEntry,
@@ -76,7 +84,8 @@ function entering(
   const { subscriptionId, lastEventId: reflects } = manifest;
   const { datasetId } = entry;
   const removal = want?.formerMembers.get(subscriptionId) ?? null;
-  if (removal !== null && (reflects === null || reflects.number < removal)) return [];
+  const isBefore = reflects === null ? !isOfQuietLog(audited) : removal !== null && reflects.number < removal;
+  if (removal !== null && isBefore) return [];
   const isBack = want?.formerMembers.has(subscriptionId) === true && want.members.size === 0;
   const isLeftOver = isBack && table !== null && !isLoadedFrom(entry, table);
   const isOpen = !isLeftOver && mayHaveBegunAnew(entry, want, table, manifest, audited);

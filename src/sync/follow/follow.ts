@@ -107,8 +107,8 @@ async function followByMembers(
 }
 
 function auditedNow({ id }: Subscription, held: Held, { checkpoint, clock }: Parts): Audited {
-  const cursor = checkpoint.followed().get(id)?.cursor ?? null;
-  return { cursor, wants: checkpoint.wants(), held, now: clock.now() };
+  const { cursor = null, cursorAt = null } = checkpoint.followed().get(id) ?? {};
+  return { cursor, cursorAt, wants: checkpoint.wants(), held, now: clock.now() };
 }
 
 function readable(read: ReadonlyMap<string, ManifestEntry | Error>): readonly ManifestEntry[] {

@@ -36,9 +36,11 @@ export function stepFromManifest(
   const listed = manifest.datasets.flatMap((entry): readonly WantChange[] => {
     const { datasetId, version } = entry;
     const table = held.datasets.get(datasetId) ?? null;
+    // Versions may have begun anew since: what was announced before, and what an older manifest lists, may be gone.
+    const announced = reflects === null || isOlder(reflects, cursor) ? null : version;
     return [
       { kind: 'member', datasetId, ...standing },
-      { kind: 'at-least', datasetId, version, ...standing },
+      { kind: 'announced', datasetId, version: announced },
       ...(table === null || isLoadedFrom(entry, table)
         ? []
         : [
@@ -47,7 +49,7 @@ export function stepFromManifest(
               cursor?.number ?? null,
             ),
           ]),
-      ...(reflects === null ? [{ kind: 'look' as const, datasetId }] : []),
+      ...(announced === null ? [{ kind: 'look' as const, datasetId }] : []),
     ];
   });
   const left = lacked.map((datasetId) => ({ kind: 'no-member' as const, datasetId, ...standing }));

@@ -25,12 +25,15 @@ export interface Asking {
   readonly now: Date;
 }
 
-/** Those that may answer at all. A reload is answered by the manifest of who asked for it: another's may list what came before. */
+/**
+ * Those that may answer at all. A reload is answered by the manifest of who asked for it: another's may list what came before.
+ * Where there is no table, and none of who asked lists it, what another lists is better than nothing until then.
+ */
 export function askedOffers({ held, want, offers }: Asking): readonly Offer[] {
   const asking = [...pendingReloads(held, want).keys()].filter((id) => want.members.has(id));
-  return asking.length === 0
-    ? offers
-    : offers.filter(({ subscriptionId }) => asking.includes(subscriptionId));
+  if (asking.length === 0) return offers;
+  const asked = offers.filter(({ subscriptionId }) => asking.includes(subscriptionId));
+  return held === null && asked.length === 0 ? offers : asked;
 }
 
 /** Those that meet the need. `reachOf` is the version that a snapshot and the changes after it lead to. */
@@ -63,12 +66,15 @@ export function answeringOffers(
   }
 }
 
-/** Whether every subscription that asked for a reload offers what it asked for. One that has left is not waited for. */
+/**
+ * Whether every subscription that asked for a reload offers what it asked for. One that has left is not waited for, and
+ * where there is no table, one that lists nothing is not either: its reload stays wanted.
+ */
 function isReloadAnswered(asking: Asking, history: History): boolean {
   const { held, want, offers } = asking;
   return [...pendingReloads(held, want)].every(([subscriptionId, eventNumber]) => {
     const offer = offers.find((candidate) => candidate.subscriptionId === subscriptionId);
-    if (offer === undefined) return !want.members.has(subscriptionId);
+    if (offer === undefined) return held === null || !want.members.has(subscriptionId);
     return offer.reflects === null ? isTakenToReflect(offer, asking, history) : offer.reflects >= eventNumber;
   });
 }
@@ -132,8 +138,8 @@ interface Anew {
   readonly cursors: ReadonlyMap<string, bigint>;
 }
 
-/** A moment in the future was written down by a clock that was wrong: nobody knows how long ago it is. */
-function isLongAgo(moment: Date, now: Date): boolean {
+/** Longer ago than a manifest lags. A moment in the future was written down by a clock that was wrong: nobody knows how long ago it is. */
+export function isLongAgo(moment: Date, now: Date): boolean {
   return Math.abs(now.getTime() - moment.getTime()) >= LONGEST_LAG_MS;
 }
 
@@ -142,7 +148,8 @@ function isLongAgo(moment: Date, now: Date): boolean {
  * manifest which lists this very snapshot reflects.
  */
 export function reloadsSatisfiedBy(loaded: Offer, { want, offers }: Asking): ReadonlyMap<string, bigint> {
-  const satisfied = new Map(want.reloadAfter);
+  const isOffered = (id: string): boolean => offers.some(({ subscriptionId }) => subscriptionId === id);
+  const satisfied = new Map([...want.reloadAfter].filter(([id]) => isOffered(id) || !want.members.has(id)));
   for (const offer of offers) {
     if (offer.reflects === null || !isSameSnapshot(offer, loaded)) continue;
     const asked = satisfied.get(offer.subscriptionId);

@@ -176,8 +176,8 @@ export const FOLLOWING: Area = {
     {
       name: 'a manifest that does not say how far it goes is believed against a removal',
       file: 'src/sync/follow/audit.ts',
-      text: 'if (removal !== null && (reflects === null || reflects.number < removal)) return [];',
-      instead: 'if (removal !== null && reflects !== null && reflects.number < removal) return [];',
+      text: 'reflects === null ? !isOfQuietLog(audited) : removal !== null && reflects.number < removal;',
+      instead: 'reflects !== null && removal !== null && reflects.number < removal;',
       breaks: ['M3', 'W7'],
       tests: ['unit/audit.test.ts'],
     },

@@ -84,8 +84,8 @@ export const PLANNING: Area = {
     {
       name: 'a reload is answered by the manifest of a subscription that did not ask',
       file: OFFER_RULES,
-      text: ': offers.filter(({ subscriptionId }) => asking.includes(subscriptionId));',
-      instead: ': offers;',
+      text: 'const asked = offers.filter(({ subscriptionId }) => asking.includes(subscriptionId));',
+      instead: 'const asked = offers;',
       breaks: ['W1', 'M17'],
       tests: ['unit/plan.test.ts'],
     },

@@ -5,12 +5,12 @@ import {
   beginAnyAgain,
   canBeginAgain,
   hasMembers,
-  mayLeaveOne,
   mayLoseTrack,
   reissueAny,
   remove,
   restore,
 } from '../happenings.ts';
+import { settleHolds } from '../person.ts';
 import type { Step } from '../step.ts';
 import type { World } from '../world.ts';
 
@@ -60,7 +60,7 @@ export const memberSteps: readonly Step[] = [
   {
     name: 'removal: from one of two subscriptions',
     weight: 4,
-    applies: (world) => shared(world).length > 0 && mayLeaveOne(world),
+    applies: (world) => shared(world).length > 0,
     act: (world) => {
       const datasetId = world.random.pick(shared(world));
       const holder = world.random.pick(world.feed.store.holders(datasetId));
@@ -81,7 +81,10 @@ export const memberSteps: readonly Step[] = [
       await catchUp(world);
       const removed = world.members.map((datasetId) => remove(world, datasetId)).join('; ');
       await catchUp(world);
-      return removed;
+      if (!world.random.chance(0.5)) return removed;
+      const settled = await settleHolds(world);
+      await catchUp(world);
+      return `${removed}; a person settled ${settled} holds`;
     },
   },
   {
@@ -105,8 +108,7 @@ export const memberSteps: readonly Step[] = [
     name: 'return: its events are lost',
     isFault: true,
     weight: 2,
-    // A manifest that does not say how far it goes is not believed against the removal that was read.
-    applies: (world) => absent(world).length > 0 && world.settings.manifestLastEventId,
+    applies: (world) => absent(world).length > 0 && world.settings.manifest === 'subscription',
     act: (world) => world.logs.losing(() => restore(world, world.random.pick(absent(world)))),
   },
   {

@@ -1,7 +1,7 @@
 /** Stores that are lost or restored from a copy, and processes that end: on their own, or killed at work. */
 
 import type { Operation } from '../../../fixtures/feed/operations.ts';
-import { hasMembers, mayLoseTrack } from '../happenings.ts';
+import { hasMembers, mayForgetMoves, mayLoseTrack } from '../happenings.ts';
 import { refuseBroken } from '../rules.ts';
 import type { DeathPoint, Store } from '../stage.ts';
 import { always, type Step } from '../step.ts';
@@ -118,6 +118,7 @@ function copied(store: Store): Step {
     applies: always,
     act: async (world) => {
       world.installation.copy(store);
+      world.noteCopied(store);
       return '';
     },
   };
@@ -128,7 +129,10 @@ function restored(store: Store): Step {
     name: `stores: an older ${store} is restored`,
     isFault: true,
     weight: 16,
-    applies: (world) => world.installation.hasCopy(store) && mayLoseTrack(world),
+    applies: (world) =>
+      world.installation.hasCopy(store) &&
+      mayLoseTrack(world) &&
+      (store === 'mirror' || mayForgetMoves(world)),
     act: async (world) => {
       await world.installation.restoreCopy(store);
       world.noteLost(store);

@@ -45,6 +45,7 @@ export class Audits {
   /** When the last one began that was asked for. */
   #askedBeganMs = Number.NEGATIVE_INFINITY;
   #isRunning = false;
+  #listedMs = Number.NEGATIVE_INFINITY;
   #lastAt: Date | null = null;
 
   constructor(options: AuditsOptions) {
@@ -61,6 +62,11 @@ export class Audits {
   /** When the last one ended; null: none did. */
   get lastAt(): Date | null {
     return this.#lastAt;
+  }
+
+  /** When the listing of the subscriptions that was read last began, on the monotonic clock. */
+  get listedMs(): number {
+    return this.#listedMs;
   }
 
   /** On the monotonic clock. */
@@ -100,6 +106,7 @@ export class Audits {
     if (!isFull) this.#askedBeganMs = startedMs;
     try {
       const subscriptions = await this.#connect();
+      this.#listedMs = startedMs;
       if (isFull) this.#fullDueMs = startedMs + this.#session.timing.auditEveryMs;
       this.#owedDueMs = Number.POSITIVE_INFINITY;
       await this.#auditOwing(subscriptions, isFull, standingHolds(this.#session.parts));

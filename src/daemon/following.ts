@@ -154,21 +154,23 @@ export class Following {
       if (!isKnown) this.audits.askFor(followee);
       const known = knownDataset(datasetId, mirror.held, parts);
       if (known === null || !isBehind(known)) continue;
-      if (known.want.members.size === 0) this.#noteLeft(startedMs);
+      if (known.want.members.size === 0) this.#noteLeft(followee, startedMs);
       agenda.ask(datasetId, nowMs);
     }
   }
 
-  /** Whatever was read before may not know yet that the dataset has come back elsewhere. */
-  #noteLeft(startedMs: number): void {
+  /** Whatever was read before may not know yet that the dataset has come back elsewhere, in a new subscription perhaps. */
+  #noteLeft(followee: Followee, startedMs: number): void {
     this.#leftMs = Math.max(this.#leftMs, startedMs);
     this.#verdict = null;
+    this.audits.askFor(followee);
   }
 
   #judge(): Judged {
     const { mirror, parts } = this.#session;
+    const areListed = this.audits.listedMs >= this.#leftMs;
     const readToHead = [...this.#followees.values()].filter(
-      ({ headAtMs }) => headAtMs !== null && headAtMs >= this.#leftMs,
+      ({ headAtMs }) => areListed && headAtMs !== null && headAtMs >= this.#leftMs,
     );
     const ids = new Set(readToHead.map(({ id }) => id));
     this.#verdict = { madeMs: this.#session.nowMs(), of: judgeRetirements(mirror.held, ids, parts) };

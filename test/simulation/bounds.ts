@@ -47,23 +47,43 @@ export function refuseTooManyCalls(
 }
 
 /**
- * After calm: the subscriptions and the description, and of each subscription its log and its manifest, or the manifests of
- * its datasets. @throws BrokenRule
+ * After calm, with so many polls and audits, of which each polls, too: a page of each log, or all of one that is read from
+ * its start because it is quiet. Of an audit besides: the subscriptions, the description, and of each subscription its
+ * manifest, or the manifests of its datasets. @throws BrokenRule
  */
-export function refuseCallsInIdleness(
+export async function refuseCallsInIdleness(
   requests: readonly JournalEntry[],
-  catchUps: number,
+  { polls, audits }: { readonly polls: number; readonly audits: number },
   world: World,
-): void {
-  const most = catchUps * idleCalls(world);
-  if (requests.length > most)
-    throw new BrokenRule('calls', `${requests.length} requests in idleness, and the bound is ${most}.`);
+): Promise<void> {
+  const { checkpoint } = await world.installation.parts();
+  const followed = checkpoint.followed();
+  const subscriptions = [...world.feed.store.subscriptions.values()];
+  const pages = subscriptions.map(({ subscriptionId }) => {
+    const isQuiet = (followed.get(subscriptionId)?.quietReadAt ?? null) !== null;
+    return isQuiet ? pagesOf(subscriptionId, world) : 1;
+  });
+  const isShared = world.settings.manifest === 'subscription';
+  const manifests = subscriptions.map(({ members }) => (isShared ? 1 : members.size));
+  refuseMore('polls', requests.filter(isPoll), (polls + audits) * total(pages));
+  refuseMore(
+    'other requests',
+    requests.filter((request) => !isPoll(request)),
+    audits * (2 + total(manifests)),
+  );
 }
 
-export function idleCalls({ feed, settings }: World): number {
-  const subscriptions = [...feed.store.subscriptions.values()];
-  const manifests = settings.manifest === 'subscription' ? 1 : null;
-  return subscriptions.reduce((calls, { members }) => calls + 1 + (manifests ?? members.size), 2);
+function refuseMore(what: string, { length }: readonly JournalEntry[], most: number): void {
+  if (length > most)
+    throw new BrokenRule('calls', `${length} ${what} in idleness, and the bound is ${most}.`);
+}
+
+function isPoll({ operation }: JournalEntry): boolean {
+  return operation === 'events';
+}
+
+function total(numbers: readonly number[]): number {
+  return numbers.reduce((sum, number) => sum + number, 0);
 }
 
 function subjectOf({ operation, datasetId, subscriptionId, query }: JournalEntry): string {

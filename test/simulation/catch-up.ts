@@ -19,6 +19,7 @@ export async function catchUp(world: World): Promise<CatchUpResult> {
   world.tick();
   const parts = await installation.parts();
   const heldBefore = parts.checkpoint.holds();
+  noteUnreadable(world, parts);
   const startedAt = feed.clock.now();
   feed.requests.clear();
   const result = await catchUpParts(observed(parts, world), new AbortController().signal);
@@ -31,6 +32,25 @@ export async function catchUp(world: World): Promise<CatchUpResult> {
   for (const { kind } of result.datasets) tally.add(`result: ${kind}`);
   if (feed.requests.entries('events').some(({ status }) => status === 410)) tally.add('seen: 410 on a log');
   return result;
+}
+
+/**
+ * Nothing is asked of a subscription that is held, and nobody waits for what it may hold: what was not known of it may
+ * leave the mirror where all others have dropped it.
+ */
+function noteUnreadable(world: World, { checkpoint }: Parts): void {
+  const held = checkpoint.holds().flatMap(({ refusal: { scope } }) => {
+    return scope.kind === 'subscription' ? [scope.subscriptionId] : [];
+  });
+  const wants = checkpoint.wants();
+  for (const datasetId of world.datasetIds) {
+    const holders = world.feed.store.holders(datasetId);
+    const isUnreadable = holders.every(
+      ({ subscriptionId }) =>
+        held.includes(subscriptionId) && wants.get(datasetId)?.members.has(subscriptionId) !== true,
+    );
+    if (isUnreadable) world.mayLeave.add(datasetId);
+  }
 }
 
 /** As the journal of the checkpoint tells it. */

@@ -53,7 +53,7 @@ export class World {
   /** What broke a rule while nobody could be told. */
   readonly broken: Error[] = [];
 
-  /** Datasets that left or came back since the checkpoint was last copied. */
+  /** Datasets that left or came back, of which the copy of the checkpoint may not know. */
   readonly movedSinceCopy = new Set<string>();
 
   readonly #lines = new Map<string, TableLine>();
@@ -157,7 +157,9 @@ export class World {
   }
 
   noteCopied(store: Store): void {
-    if (store === 'checkpoint') this.movedSinceCopy.clear();
+    if (store !== 'checkpoint') return;
+    this.movedSinceCopy.clear();
+    for (const datasetId of this.unreadMoves) this.movedSinceCopy.add(datasetId);
   }
 
   /** A position is lost, and a manifest that lags is what is believed then. */
@@ -235,6 +237,12 @@ export class World {
   thaw(): void {
     this.isFrozen = false;
     this.feed.manifest.thaw();
+  }
+
+  /** Longer than any manifest lags. */
+  passMonths(durationMs: number): void {
+    this.thaw();
+    this.feed.clock.advance(durationMs);
   }
 
   /** What no subscription has now may leave the mirror, once it knows. */

@@ -199,6 +199,16 @@ describe('the versions of what is held no more', () => {
   });
 });
 
+describe('the versions of what a manifest lacked', () => {
+  it('are not raised by an event that comes again', async () => {
+    const checkpoint = await openNew();
+    commit(checkpoint, 's', member, atLeast(7, 3n), noMember, atLeast(7, 3n));
+    expect(wanted(checkpoint)?.atLeastVersion).toBeNull();
+    commit(checkpoint, 's', member, atLeast(2));
+    expect(wanted(checkpoint)?.atLeastVersion).toBe(2);
+  });
+});
+
 describe('the version that a position was taken with', () => {
   it('replaces what was announced before, whatever it was', async () => {
     const announced: WantChange = { kind: 'announced', datasetId: 'd', version: 2 };

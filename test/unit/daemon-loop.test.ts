@@ -194,6 +194,20 @@ describe('a poll', () => {
   });
 });
 
+describe('a dataset that moved to a subscription that nobody knew of', () => {
+  it('stays: the subscriptions are listed anew before anything goes', async () => {
+    const world = await smallWorld();
+    subscribe(world, subscription(), 'parcels', 'permits');
+    const { pass } = smallDaemon(world);
+    await pass(SECOND_MS);
+    subscribe(world, subscription({ id: 'sub_2' }), 'permits');
+    world.service.logs.get('sub_1')?.push(event(101, 'dataset.removed', { datasetId: 'permits' }));
+    await pass(6 * MINUTE_MS, 5 * SECOND_MS);
+    expect(world.retired).toEqual([]);
+    expect(world.calls.filter((call) => call === 'events sub_2').length).toBeGreaterThan(1);
+  });
+});
+
 describe('trouble', () => {
   it('of one subscription delays no other, and is told once, louder as it lasts, and when it is over', async () => {
     const world = await smallWorld();

@@ -400,6 +400,21 @@ describe('the way to a version', () => {
     });
   });
 
+  it('W32 wants a reload, where the list names another version under the number of the table', () => {
+    const publishedAt = new Date(NOW.getTime() - 1);
+    const anew = {
+      history: history(chain(4, 5)),
+      want: want({ looksAsked: 1 }),
+      held: table(5, { publishedAt }),
+    };
+    const reloads = [{ subscriptionId: 'sub_1', eventNumber: 100n, version: 5 }];
+    expect(planOf({ ...anew, offers: [offer(5)] })).toEqual({ kind: 'want-reload', reloads });
+    expect(kindOf({ ...anew, want: want(), offers: [offer(5)] })).toBe('keep');
+    expect(kindOf({ ...anew, held: table(5), offers: [offer(5)] })).toBe('keep');
+    const older = offer(5, { reflects: 99n });
+    expect(kindOf({ ...anew, offers: [older] })).toBe('keep');
+  });
+
   it('over a version whose schema the service does not list is its fault, once there is no other', () => {
     const versions = [...chain(8, 9), version('parcels', 10, { schemaVersion: '9' })];
     const unlisted = behind(8, 10, { history: history(versions) });
@@ -513,6 +528,14 @@ describe('a reload', () => {
   it('W14 may bring a lower version', () => {
     const decided = planOf({ ...asked, offers: [offer(3)] });
     expect(decided).toMatchObject({ kind: 'load', offer: { entry: { version: 3 } } });
+  });
+
+  it('but not from the manifest of another, where who asked has left', () => {
+    const left = { ...asked, want: { ...asked.want, members: new Set(['sub_2']) } };
+    const ofOther = (version: number) => offer(version, { subscriptionId: 'sub_2', reflects: 7n });
+    expect(told(planOf({ ...left, offers: [ofOther(3)] }))).toBe('wait: offer-lags');
+    expect(told(planOf({ ...left, offers: [ofOther(12)] }))).toBe('load 12');
+    expect(told(planOf({ ...left, history: history(chain(1, 3)), offers: [ofOther(3)] }))).toBe('load 3');
   });
 
   it('but not a lower one than its event named, unless changes lead there', () => {

@@ -51,7 +51,8 @@ const RAISE_VERSION = `
       WHERE removal.dataset_id = @datasetId
         AND removal.subscription_id = @subscriptionId
         AND NOT removal.is_member
-        AND removal.event_number > @eventNumber)`;
+        AND @eventNumber IS NOT NULL
+        AND (removal.event_number IS NULL OR removal.event_number > @eventNumber))`;
 
 /** Counts as a change only where the event is newer than the one stored. */
 const RAISE_RELOAD = `

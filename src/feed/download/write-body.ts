@@ -1,5 +1,6 @@
 /**
- * Writes the body of an answer to the part of a file, hashing it on the way.
+ * Writes the body of an answer to the part of a file, hashing it on the way: while some of it is written, more of it
+ * arrives and is hashed.
  *
  * Invariant: what is written before a body breaks off is a true beginning of the file, so it can be continued.
  */
@@ -9,8 +10,9 @@ import { createReadStream } from 'node:fs';
 import { durable } from '../../lib/durable.ts';
 import { onDisk, requireSpace } from '../storage.ts';
 import { openPart, type PartOrigin, partPathOf } from './part-file.ts';
+import { WriteBehind } from './write-behind.ts';
 
-/** How often, in bytes written, the free space is looked at where others use the disk too. */
+/** How often, in bytes received, the free space is looked at where others use the disk too. */
 const LOOK_AT_SPACE_EVERY_BYTES = 64_000_000;
 
 export interface BodyTarget {
@@ -67,6 +69,7 @@ export async function writeBody(
   let { bytes } = beginning;
   let unlooked = 0;
   const file = await openPart(target.path, origin, beginning.bytes > 0 ? 'append' : 'truncate');
+  const behind = new WriteBehind(file, partPath);
   try {
     for await (const chunk of chunks) {
       unlooked += chunk.length;
@@ -74,13 +77,16 @@ export async function writeBody(
         await requireSpace(target.directory, chunk.length, target.reserveBytes, target.title);
         unlooked = 0;
       }
-      await onDisk(partPath, () => file.appendFile(chunk));
+      await behind.write(chunk);
       hash.update(chunk);
       bytes += chunk.length;
       target.onBytes(chunk.length);
     }
+    await behind.flush();
     await onDisk(partPath, () => durable('feed.sync-download', () => file.sync()));
   } finally {
+    // What went wrong with it was told, or something else went wrong before.
+    await behind.flush().catch(() => {});
     await file.close();
   }
   return { bytes, sha256: hash.digest('hex') };

@@ -10,6 +10,7 @@ import type { History } from './history.ts';
 import { type Need, pendingReloads } from './need.ts';
 import { recordOf, schemaVersionAt } from './schemas.ts';
 import type { Offer, ReloadChange } from './step.ts';
+import { isAnother } from './walk.ts';
 
 /**
  * A manifest that does not say how far it goes lags no longer than this: what it lists then is taken for the answer to a
@@ -46,11 +47,15 @@ export function answeringOffers(
   const asked = askedOffers(asking);
   const tableVersion = asking.held?.version ?? -1;
   const leadsFarEnough = (offer: Offer): boolean => reachOf(offer) >= (asking.want.atLeastVersion ?? -1);
+  // Where who asked has left, another's manifest may list what came before; unless the versions have begun anew.
+  const pending = pendingReloads(asking.held, asking.want);
+  const mayReplace = ({ subscriptionId, entry }: Offer): boolean =>
+    pending.has(subscriptionId) || entry.version >= tableVersion || !isListed(asking.held, history);
   switch (need) {
     case 'table':
       return isReloadAnswered(asking, history) ? asked : [];
     case 'reload':
-      return isReloadAnswered(asking, history) ? asked.filter(leadsFarEnough) : [];
+      return isReloadAnswered(asking, history) ? asked.filter((o) => leadsFarEnough(o) && mayReplace(o)) : [];
     case 'resync':
       return asked.filter((offer) => offer.entry.version >= tableVersion && leadsFarEnough(offer));
     case 'version':
@@ -64,6 +69,10 @@ export function answeringOffers(
       );
     }
   }
+}
+
+function isListed(held: HeldDataset | null, history: History): boolean {
+  return held !== null && recordOf(held.version, history) !== null && !isAnother(held, history);
 }
 
 /**
@@ -107,34 +116,40 @@ export interface Age {
  * far it goes may lag, but not for so long.
  */
 export function isSurelyLower(
-  { entry, reflects }: Pick<Offer, 'entry' | 'reflects'>,
+  offer: Pick<Offer, 'entry' | 'reflects'>,
   held: HeldDataset,
-  { cursor, now }: Age,
+  age: Age,
 ): boolean {
-  if (entry.version >= held.version) return false;
+  return offer.entry.version < held.version && isNoOlder(offer, held, age);
+}
+
+function isNoOlder({ reflects }: Pick<Offer, 'reflects'>, held: HeldDataset, { cursor, now }: Age): boolean {
   if (reflects !== null) return cursor === null || reflects >= cursor;
   return isLongAgo(held.appliedAt, now);
 }
 
 /**
- * The reloads to want of a table that the list of versions does not name: none where some manifest lists it still, or
- * where the table was loaded by the very word of those that do not.
+ * The reloads to want of a table that the list of versions does not name, or names another under its number: none where
+ * some manifest lists it still, or where the table was loaded by the very word of those that do not.
  */
 export function reloadsOfAnew(asking: Asking & Anew): readonly ReloadChange[] {
-  const { held, offers, cursors, now } = asking;
-  if (offers.some(({ entry }) => entry.version >= held.version)) return [];
+  const { held, history, offers, cursors, now } = asking;
+  const isAnotherListed = recordOf(held.version, history) !== null;
+  const lowest = isAnotherListed ? held.version + 1 : held.version;
+  if (offers.some(({ entry }) => entry.version >= lowest)) return [];
   return offers.flatMap((offer) => {
     const { subscriptionId, reflects, entry } = offer;
     const cursor = cursors.get(subscriptionId) ?? null;
     const eventNumber = reflects ?? cursor ?? 0n;
     const satisfied = held.reloads.get(subscriptionId) ?? -1n;
-    const isTold = isSurelyLower(offer, held, { cursor, now }) && satisfied < eventNumber;
+    const isTold = isNoOlder(offer, held, { cursor, now }) && satisfied < eventNumber;
     return isTold ? [{ subscriptionId, eventNumber, version: entry.version }] : [];
   });
 }
 
 interface Anew {
   readonly held: HeldDataset;
+  readonly history: History;
   readonly cursors: ReadonlyMap<string, bigint>;
 }
 

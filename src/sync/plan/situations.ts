@@ -21,7 +21,7 @@ import {
 } from './routes.ts';
 import { recordOf, schemaNamed, schemaOfSnapshot, schemaVersionAt } from './schemas.ts';
 import type { Offer, Plan, PlanInput } from './step.ts';
-import { cutToLimits, type Terrain, type Walk, walk } from './walk.ts';
+import { cutToLimits, isAnother, type Terrain, type Walk, walk } from './walk.ts';
 
 type Step<Kind extends Plan['kind']> = Omit<Plan & { kind: Kind }, 'kind'>;
 
@@ -31,7 +31,7 @@ export interface SituationsAtWork {
   'history-unread': Step<'read-history'>;
   /** Only a snapshot helps, or one may be the better way on, and what is offered was not read yet. */
   'offers-unread': null;
-  /** The table has a version that the service lists no more, and every manifest lists a lower one. */
+  /** The table has a version that the service lists no more, and every manifest lists a lower one, or another of that number. */
   'begun-anew': Step<'want-reload'>;
   /** Only a snapshot helps, and no manifest that may answer lists the dataset. */
   'not-offered': null;
@@ -79,9 +79,12 @@ export function situationAtWork(input: PlanInput, failedBefore: FailedBefore): S
 function situationAtHead(input: PlanInput): SituationAtWork {
   const { held, want, history, offers } = input;
   const isOpen =
-    history !== null && owesLook(want) && held !== null && recordOf(held.version, history) === null;
+    history !== null &&
+    owesLook(want) &&
+    held !== null &&
+    (recordOf(held.version, history) === null || isAnother(held, history));
   if (isOpen && offers === null) return { kind: 'offers-unread', data: null };
-  const reloads = isOpen ? reloadsOfAnew({ ...input, held, offers: offers ?? [] }) : [];
+  const reloads = isOpen ? reloadsOfAnew({ ...input, held, history, offers: offers ?? [] }) : [];
   return reloads.length === 0
     ? { kind: 'nothing-needed', data: null }
     : { kind: 'begun-anew', data: { reloads } };

@@ -94,7 +94,10 @@ export function headOf({ versions }: History): Version | null {
 }
 
 /** Whether the list names another version under the number of `start`: its changes would be applied to what they are not of. */
-function isAnother({ version, publishedAt }: WalkStart, history: History): boolean {
+export function isAnother(
+  { version, publishedAt }: Pick<WalkStart, 'version' | 'publishedAt'>,
+  history: History,
+): boolean {
   const listed = recordOf(version, history)?.publishedAt ?? null;
   return publishedAt !== null && listed !== null && publishedAt.getTime() !== listed.getTime();
 }

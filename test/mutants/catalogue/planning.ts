@@ -116,7 +116,7 @@ export const PLANNING: Area = {
     {
       name: 'versions begin anew though a manifest lists the table’s own still',
       file: OFFER_RULES,
-      text: 'if (offers.some(({ entry }) => entry.version >= held.version)) return [];',
+      text: 'if (offers.some(({ entry }) => entry.version >= lowest)) return [];',
       instead: '',
       breaks: ['W32', 'W14'],
       tests: ['unit/plan.test.ts', 'unit/catch-up-wants.test.ts'],

@@ -6,7 +6,7 @@
 import type { Act, FaultScript } from '../../../fixtures/feed/faults.ts';
 import type { Scope } from '../../../fixtures/feed/keys.ts';
 import type { RequestFacts } from '../../../fixtures/feed/operations.ts';
-import { Refusal } from '../../../fixtures/feed/refusal.ts';
+import { cursorExpired, Refusal } from '../../../fixtures/feed/refusal.ts';
 import type { Random } from '../../../fixtures/source/random.ts';
 import { isTransientStatus, type RefusedAnswer, refusalError } from '../../../src/feed/http/refusal.ts';
 import type { Operation } from '../../../src/feed/operations.ts';
@@ -114,11 +114,12 @@ export class Requests {
   }
 }
 
-/** The acts that the request meets. @throws Trouble where they are the answer. */
+/** The acts that the request meets. @throws Trouble or Refusal where they are the answer. */
 async function arriving(faults: FaultScript, facts: RequestFacts): Promise<readonly Act[]> {
   const acts = faults.take(facts);
   for (const act of acts) {
     if (act.kind === 'wait') await act.until();
+    if (isExpired(act, facts)) throw cursorExpired('');
     const isTrouble =
       act.kind === 'reset' ||
       act.kind === 'truncate' ||
@@ -159,4 +160,8 @@ function answerOf({ status, code, message, links }: Refusal): RefusedAnswer {
 
 function unavailable({ title }: Operation, { message }: Trouble): ServiceUnavailableError {
   return new ServiceUnavailableError(`Could not ${title}: ${message}, ${MAX_ATTEMPTS} times.`);
+}
+
+function isExpired(act: Act, { operation }: RequestFacts): boolean {
+  return operation === 'events' && act.kind === 'respond' && act.status === 410;
 }

@@ -67,7 +67,7 @@ export const eventSteps: readonly Step[] = [
     applies: mayLoseTrack,
     act: (world) => {
       world.noteLostTrack();
-      world.feed.clock.advance(PAST_RETENTION_MS);
+      world.passMonths(PAST_RETENTION_MS);
       if (world.members.length === 0) return 'nothing follows';
       return `then ${world.publish(world.anyMember())}`;
     },
@@ -83,7 +83,7 @@ export const eventSteps: readonly Step[] = [
       const published = world.members.map((datasetId) => world.publish(datasetId)).join('; ');
       const nth = random.integer(1, 2);
       const rewrite = (body: unknown): unknown => {
-        feed.clock.advance(PAST_RETENTION_MS);
+        world.passMonths(PAST_RETENTION_MS);
         return body;
       };
       const fault = feed.faults.add({
@@ -96,16 +96,38 @@ export const eventSteps: readonly Step[] = [
     },
   },
   {
+    name: 'events: the position is refused, though it is kept',
+    isFault: true,
+    weight: 3,
+    applies: (world) => mayLoseTrack(world) && world.members.length > 0,
+    act: async (world) => {
+      const { feed } = world;
+      world.noteLostTrack();
+      const datasetId = world.anyMember();
+      const subscriptionId = feed.store.holders(datasetId)[0]?.subscriptionId ?? '';
+      // Where nothing is newer than a position that is refused, the log is read from its start each time.
+      const published = world.publish(datasetId);
+      const error = { code: 'cursor_expired', message: 'Reload from the manifest.', links: {} };
+      const fault = feed.faults.add({
+        match: { operation: 'events', subscriptionId, page: 'later' },
+        act: { kind: 'respond', status: 410, json: { error } },
+      });
+      await catchUp(world);
+      feed.faults.remove(fault.id);
+      return `of ${subscriptionId}; ${published}`;
+    },
+  },
+  {
     name: 'events: none for longer than they are kept',
     weight: 2,
     applies: mayLoseTrack,
     act: async (world) => {
       world.noteLostTrack();
-      world.feed.clock.advance(QUIET_MS);
+      world.passMonths(QUIET_MS);
       await catchUp(world);
-      world.feed.clock.advance(QUIET_MS);
+      world.passMonths(QUIET_MS);
       await catchUp(world);
-      world.feed.clock.advance(QUIET_MS);
+      world.passMonths(QUIET_MS);
       return 'for 138 days, with catch-ups between';
     },
   },

@@ -108,7 +108,9 @@ export const memberSteps: readonly Step[] = [
     name: 'return: its events are lost',
     isFault: true,
     weight: 2,
-    applies: (world) => absent(world).length > 0 && world.settings.manifest === 'subscription',
+    // Until its log is quiet, a manifest that does not say how far it goes is not believed against the removal that was read.
+    // Until the manifest reflects it, nobody can know of it.
+    applies: (world) => absent(world).length > 0 && world.settings.manifestLastEventId && !world.isFrozen,
     act: (world) => world.logs.losing(() => restore(world, world.random.pick(absent(world)))),
   },
   {
@@ -130,7 +132,8 @@ export const memberSteps: readonly Step[] = [
   {
     name: 'subscription: a second one begins',
     weight: 3,
-    applies: ({ feed }) => feed.store.subscriptions.size < 2,
+    // A manifest that was made before there was such a subscription is none of it.
+    applies: ({ feed, isFrozen }) => feed.store.subscriptions.size < 2 && !isFrozen,
     act: (world) => world.subscribeToSome(),
   },
   {

@@ -33,9 +33,9 @@ export function addColumn(tableName: string, { columnName, type }: PlannedColumn
   return `ALTER TABLE ${mirrored(tableName)} ADD COLUMN ${identifier(columnName)} ${DUCKDB_TYPES[type]}`;
 }
 
-/** One row: the highest address of a row; null where the table has none. */
-export function selectHighestAddress(tableName: string): string {
-  return `SELECT max(rowid) FROM ${mirrored(tableName)}`;
+/** One row, by one scan: how many rows there are, and the highest address of one; null where there is none. */
+export function selectExtent(tableName: string): string {
+  return `SELECT count(*), max(rowid) FROM ${mirrored(tableName)}`;
 }
 
 export function countRowsOf(tableName: string): string {

@@ -27,7 +27,7 @@ import {
   deleteTouched,
   dropTouched,
   insertPresent,
-  selectHighestAddress,
+  selectExtent,
   type Target,
 } from './apply-sql.ts';
 import type { TableAfter } from './table-after.ts';
@@ -58,12 +58,13 @@ export async function writeNet(
   alteration: TableAfter['alteration'],
   expectedBefore: number,
 ): Promise<Written> {
-  const before = await countRows(engine, target);
+  const [extent = []] = await engine.rows(selectExtent(target.tableName));
+  const before = numberAt(extent, 0);
   expect('rows', before, expectedBefore);
   const touched =
     alteration.kind === 'rewrite'
       ? await rewrite(engine, target, alteration.added)
-      : await editRows(engine, target, alteration);
+      : await editRows(engine, target, alteration, bigintOrNullAt(extent, 1));
   const net = {
     added: target.net.rows - touched.replaced,
     changed: touched.replaced,
@@ -78,12 +79,12 @@ async function editRows(
   engine: Engine,
   target: Target,
   alteration: Exclude<TableAfter['alteration'], { kind: 'rewrite' }>,
+  highestAddress: bigint | null,
 ): Promise<Touched> {
   if (alteration.kind === 'append') {
     for (const column of alteration.added) await engine.run(addColumn(target.tableName, column));
   }
   if (target.net.rows + target.net.removals === 0) return { rows: 0, replaced: 0 };
-  const [highest = []] = await engine.rows(selectHighestAddress(target.tableName));
   await engine.run(createTouched(target));
   const touched = await countsOfTouched(engine, countTouched(target));
   if (touched.rows > 0) {
@@ -92,7 +93,7 @@ async function editRows(
   }
   if (target.net.rows > 0) {
     await engine.run(insertPresent(target));
-    await proveWritten(engine, target, countInserted(target, bigintOrNullAt(highest, 0)));
+    await proveWritten(engine, target, countInserted(target, highestAddress));
   }
   await engine.run(dropTouched());
   return touched;

@@ -1,7 +1,7 @@
 /**
  * Audits: the subscriptions are listed, and of each that owes one the log is read to its head and the manifest compared
  * with what is wanted. That is what `once` does. All owe one at the start and at every `audit.every`; one whose position
- * is lost, or whose log names datasets that nobody knew of, owes it at once.
+ * is lost, or whose log names datasets that nobody knew of, or drops one that no other holds, owes it at once.
  *
  * Invariant: one at a time. What could not be audited goes on owing it, and is tried again by a clock of its own.
  */
@@ -18,7 +18,7 @@ import type { Reader } from './reader.ts';
 import { ASKING_AGAIN, RetryClock } from './retry-clocks.ts';
 import type { Session } from './session.ts';
 
-/** Events of unknown datasets and positions that are lost have an audit made, but not more often than this. */
+/** Events of unknown datasets, removals and positions that are lost have an audit made, but not more often than this. */
 const LEAST_BETWEEN_MS = 60_000;
 
 export interface AuditsOptions {

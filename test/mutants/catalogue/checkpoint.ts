@@ -9,6 +9,22 @@ export const CHECKPOINT: Area = {
   title: 'The checkpoint',
   mutants: [
     {
+      name: 'an event from before a removal raises the version that is wanted of what comes in its place',
+      file: WANT_CHANGES,
+      text: 'AND @eventNumber IS NOT NULL',
+      instead: 'AND @eventNumber IS NULL',
+      breaks: ['W32', 'W3'],
+      tests: ['unit/checkpoint-wants.test.ts'],
+    },
+    {
+      name: 'what was announced of a dataset that nobody holds stays wanted',
+      file: WANT_CHANGES,
+      text: 'if (decided && !isMember) dropVersion.run({ datasetId });',
+      instead: '',
+      breaks: ['W32'],
+      tests: ['unit/checkpoint-wants.test.ts'],
+    },
+    {
       name: 'wants and position are not stored in one transaction',
       file: OPERATIONS,
       text: "durable('checkpoint.follow-step', () => transaction(() => applyStep(tables, step, now)));",

@@ -73,6 +73,14 @@ export const DAEMON: Area = {
       tests: [LOOP],
     },
     {
+      name: 'a table is retired though the subscriptions were not listed since it left',
+      file: 'src/daemon/following.ts',
+      text: 'areListed && headAtMs !== null',
+      instead: 'headAtMs !== null',
+      breaks: ['W16'],
+      tests: [LOOP],
+    },
+    {
       name: 'an event about a dataset that is no member is passed over',
       file: 'src/daemon/following.ts',
       text: 'if (!isKnown) this.audits.askFor(followee);',

@@ -90,6 +90,14 @@ export const PLANNING: Area = {
       tests: ['unit/plan.test.ts'],
     },
     {
+      name: 'where who asked for a reload has left, an older manifest of another leads a table back',
+      file: OFFER_RULES,
+      text: 'pending.has(subscriptionId) || entry.version >= tableVersion || !isListed(asking.held, history);',
+      instead: 'pending.has(subscriptionId) || tableVersion >= -1 || !isListed(asking.held, history);',
+      breaks: ['W14', 'W1'],
+      tests: ['unit/plan.test.ts'],
+    },
+    {
       name: 'a snapshot satisfies what the manifest of another subscription reflects, whatever that lists',
       file: OFFER_RULES,
       text: 'if (offer.reflects === null || !isSameSnapshot(offer, loaded)) continue;',
@@ -120,6 +128,15 @@ export const PLANNING: Area = {
       instead: '',
       breaks: ['W32', 'W14'],
       tests: ['unit/plan.test.ts', 'unit/catch-up-wants.test.ts'],
+    },
+    {
+      name: 'versions that begin anew under the number of the table are taken for it',
+      file: 'src/sync/plan/situations.ts',
+      text: '(recordOf(held.version, history) === null || isAnother(held, history));',
+      instead:
+        '(recordOf(held.version, history) === null || (isAnother(held, history) && held.version < 0));',
+      breaks: ['W32', 'V19'],
+      tests: ['unit/plan.test.ts'],
     },
     {
       name: 'a manifest that is older than the log says that versions have begun anew',

@@ -2,8 +2,11 @@
 
 import { describe, expect, it } from 'vitest';
 import { DAY_MS } from '../../fixtures/feed/clock.ts';
+import { eventRecord } from '../../fixtures/feed/wire-records.ts';
+import { present } from '../../src/lib/assert.ts';
 import { expectCalm, expectIdle } from './calm.ts';
 import { catchUp } from './catch-up.ts';
+import { followOn } from './daemon.ts';
 import { playScript } from './script.ts';
 import type { World } from './world.ts';
 
@@ -156,6 +159,96 @@ describe('what histories have found', () => {
       publisher.remove(first, 'left_coverage', { subscriptionId: 'sub_1' });
       clock.advance(PAST_RETENTION_MS);
       publisher.resync(first, 'subscription_changed');
+      await expectCalm(world);
+    });
+  });
+
+  /**
+   * Who asked for a reload has left. Another one's manifest, which lagged, was taken for the answer, and led the table back to
+   * a version from before.
+   */
+  it('no older manifest answers the reload of a subscription that has left', async () => {
+    await playScript({}, async ({ world, first }) => {
+      const { publisher, store, clock } = world.feed;
+      publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [first] });
+      world.logs.installFor('sub_2');
+      await catchUp(world);
+      world.freeze();
+      world.publish(first);
+      await catchUp(world);
+      const { version, schemaVersion, previousVersion } = world.current(first);
+      const facts = { datasetId: first, version, schemaVersion, previousVersion };
+      store.announce([store.subscription('sub_1')], 'dataset.resync_required', facts, clock.now());
+      publisher.remove(first, 'left_coverage', { subscriptionId: 'sub_1' });
+      await catchUp(world);
+      await expectCalm(world);
+    });
+  });
+
+  /** The number of the table's version was given anew in another subscription, and the table was taken for that one. */
+  it('a version that begins again under the number of the table is noticed', async () => {
+    await playScript({}, async ({ world, first, second }) => {
+      const { publisher } = world.feed;
+      publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [second] });
+      world.logs.installFor('sub_2');
+      await catchUp(world);
+      await world.end('sub_1');
+      beginAgain(world, first);
+      await expectCalm(world);
+    });
+  });
+
+  /** Where manifests do not say how far they go, one that lagged lacked what the log had just added, and the table went. */
+  it('a dataset stays that a manifest lacks which lags', async () => {
+    await playScript({ manifestLastEventId: false }, async ({ world, first, second }) => {
+      const { publisher } = world.feed;
+      publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [first] });
+      world.logs.installFor('sub_2');
+      await catchUp(world);
+      world.freeze();
+      publisher.restore(second, { subscriptionId: 'sub_2' });
+      publisher.remove(second, 'subscription_changed', { subscriptionId: 'sub_1' });
+      await catchUp(world);
+      await expectCalm(world);
+    });
+  });
+
+  /** A daemon knew of one subscription only, and the dataset had moved to another: its table went until the next audit. */
+  it('a dataset stays that moves to a subscription which a daemon was not told of', async () => {
+    await playScript({}, async ({ world, first }) => {
+      const { publisher } = world.feed;
+      await followOn(world);
+      publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [first] });
+      world.logs.installFor('sub_2');
+      publisher.remove(first, 'subscription_changed', { subscriptionId: 'sub_1' });
+      await followOn(world);
+      await expectCalm(world);
+    });
+  });
+
+  /**
+   * The removal was lost with the position, so that no event stood against an old one that came again: the version that it
+   * told of was waited for, though the dataset had come back with a first one.
+   */
+  it('no event that comes again raises the version of what a manifest has dropped', async () => {
+    await playScript({}, async ({ world, first, second }) => {
+      const { publisher, clock, baseUrl } = world.feed;
+      for (let version = 2; version <= 4; version += 1) world.publish(first);
+      const told = world.logs.kept('sub_1').at(-1);
+      await catchUp(world);
+      publisher.remove(first, 'source_retired');
+      world.mayLeave.add(first);
+      clock.advance(PAST_RETENTION_MS);
+      world.publish(second);
+      await catchUp(world);
+      const again = eventRecord(present(told, 'it was kept'), 'sub_1', {
+        baseUrl,
+        newerThanParameter: 'since',
+      });
+      world.logs.changeNextPage((events) => [again, ...events], 'sub_1');
+      world.publish(second);
+      await catchUp(world);
+      world.logs.losing(() => beginAgain(world, first));
       await expectCalm(world);
     });
   });

@@ -46,7 +46,8 @@ export class WriteBehind {
 
   async #writeAll(): Promise<void> {
     while (this.#waiting.length > 0) {
-      const bytes = Buffer.concat(this.#waiting, this.#waitingBytes);
+      const [only = Buffer.alloc(0), ...others] = this.#waiting;
+      const bytes = others.length === 0 ? only : Buffer.concat(this.#waiting, this.#waitingBytes);
       this.#waiting = [];
       this.#waitingBytes = 0;
       await onDisk(this.#path, () => this.#file.appendFile(bytes));

@@ -12,6 +12,12 @@ import type { World } from './world.ts';
 
 const PAST_RETENTION_MS = 91 * DAY_MS;
 
+/** A second subscription begins, `sub_2`. */
+function subscribeAnother(world: World, ...datasetIds: readonly string[]): void {
+  world.feed.publisher.subscribe({ subscriptionId: 'sub_2', datasetIds });
+  world.logs.installFor('sub_2');
+}
+
 /** A dataset that nobody has is forgotten, and comes back to every subscription with a first version. */
 function beginAgain(world: World, datasetId: string): void {
   const { publisher } = world.feed;
@@ -29,11 +35,9 @@ describe('what histories have found', () => {
    */
   it('versions that begin again in another subscription are noticed', async () => {
     await playScript({}, async ({ world, first, second }) => {
-      const { publisher } = world.feed;
       world.publish(first);
       await catchUp(world);
-      publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [second] });
-      world.logs.installFor('sub_2');
+      subscribeAnother(world, second);
       await catchUp(world);
       await world.end('sub_1');
       beginAgain(world, first);
@@ -69,8 +73,7 @@ describe('what histories have found', () => {
   it('a table stays while a subscription that may hold it is not listed and was forgotten', async () => {
     await playScript({}, async ({ world, first, second }) => {
       const { publisher } = world.feed;
-      publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [first, second] });
-      world.logs.installFor('sub_2');
+      subscribeAnother(world, first, second);
       await catchUp(world);
       await world.hide('sub_2');
       await world.installation.lose('checkpoint');
@@ -91,8 +94,7 @@ describe('what histories have found', () => {
     await playScript({}, async ({ world, first, second }) => {
       const { publisher, access } = world.feed;
       await catchUp(world);
-      publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [first, second] });
-      world.logs.installFor('sub_2');
+      subscribeAnother(world, first, second);
       access.refuse({ kind: 'subscription', subscriptionId: 'sub_2' }, { code: 'outside_coverage' });
       publisher.remove(first, 'left_coverage', { subscriptionId: 'sub_1' });
       const { datasets } = await catchUp(world);
@@ -105,8 +107,7 @@ describe('what histories have found', () => {
   it('a table stays while the log of the subscription that it moved to cannot be read', async () => {
     await playScript({}, async ({ world, first, second }) => {
       const { publisher, faults } = world.feed;
-      publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [second] });
-      world.logs.installFor('sub_2');
+      subscribeAnother(world, second);
       await catchUp(world);
       publisher.remove(first, 'subscription_changed', { subscriptionId: 'sub_1' });
       publisher.restore(first, { subscriptionId: 'sub_2' });
@@ -127,11 +128,9 @@ describe('what histories have found', () => {
    */
   it('no version is waited for that a subscription announced which was given up', async () => {
     await playScript({}, async ({ world, first, second }) => {
-      const { publisher } = world.feed;
       for (let version = 2; version <= 4; version += 1) world.publish(first);
       await catchUp(world);
-      publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [second] });
-      world.logs.installFor('sub_2');
+      subscribeAnother(world, second);
       await catchUp(world);
       await world.installation.lose('mirror');
       await world.end('sub_1');
@@ -149,8 +148,7 @@ describe('what histories have found', () => {
   it('a dataset without a table does not wait for the manifest of a subscription that it has left', async () => {
     await playScript({ manifestLastEventId: false }, async ({ world, first }) => {
       const { publisher, clock } = world.feed;
-      publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [first] });
-      world.logs.installFor('sub_2');
+      subscribeAnother(world, first);
       await catchUp(world);
       publisher.resync(first, 'subscription_changed');
       world.freeze();
@@ -170,8 +168,7 @@ describe('what histories have found', () => {
   it('no older manifest answers the reload of a subscription that has left', async () => {
     await playScript({}, async ({ world, first }) => {
       const { publisher, store, clock } = world.feed;
-      publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [first] });
-      world.logs.installFor('sub_2');
+      subscribeAnother(world, first);
       await catchUp(world);
       world.freeze();
       world.publish(first);
@@ -188,9 +185,7 @@ describe('what histories have found', () => {
   /** The number of the table's version was given anew in another subscription, and the table was taken for that one. */
   it('a version that begins again under the number of the table is noticed', async () => {
     await playScript({}, async ({ world, first, second }) => {
-      const { publisher } = world.feed;
-      publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [second] });
-      world.logs.installFor('sub_2');
+      subscribeAnother(world, second);
       await catchUp(world);
       await world.end('sub_1');
       beginAgain(world, first);
@@ -202,8 +197,7 @@ describe('what histories have found', () => {
   it('a dataset stays that a manifest lacks which lags', async () => {
     await playScript({ manifestLastEventId: false }, async ({ world, first, second }) => {
       const { publisher } = world.feed;
-      publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [first] });
-      world.logs.installFor('sub_2');
+      subscribeAnother(world, first);
       await catchUp(world);
       world.freeze();
       publisher.restore(second, { subscriptionId: 'sub_2' });
@@ -218,8 +212,7 @@ describe('what histories have found', () => {
     await playScript({}, async ({ world, first }) => {
       const { publisher } = world.feed;
       await followOn(world);
-      publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [first] });
-      world.logs.installFor('sub_2');
+      subscribeAnother(world, first);
       publisher.remove(first, 'subscription_changed', { subscriptionId: 'sub_1' });
       await followOn(world);
       await expectCalm(world);

@@ -1,4 +1,10 @@
-/** JSON for programs: indented, with one line break at the end. */
+import { printable } from '../lib/printable.ts';
+
+/**
+ * JSON for programs: indented, with one line break at the end. What a terminal would act upon is written as an escape, which
+ * means the same.
+ */
 export function jsonText(value: unknown): string {
-  return `${JSON.stringify(value, null, 2)}\n`;
+  const lines = JSON.stringify(value, null, 2).split('\n');
+  return `${lines.map(printable).join('\n')}\n`;
 }

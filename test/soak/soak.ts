@@ -18,6 +18,8 @@ const KILLS_OF_A_ROUND = 25;
 const MAX_CATCH_UPS = 3;
 /** How late a kill may come, in durations of the last undisturbed catch-up. */
 const LATEST_KILL = 2;
+/** A dataset that has grown larger starts again: the generator adds by shares, and the feed keeps every version. */
+const MOST_ROWS = 300;
 
 export interface SoakOptions {
   readonly kills: number;
@@ -90,6 +92,11 @@ async function liveAndKill(
   const versions = random.integer(0, 3);
   lively.publish(versions);
   for (let version = 0; version < versions; version += 1) happens('a version');
+  for (const datasetId of lively.members) {
+    if (county.contentOf(datasetId).rowCount <= MOST_ROWS) continue;
+    county.startAgain(datasetId);
+    happens('versions begin again');
+  }
   if (random.chance(0.1)) {
     lively.move();
     happens('a dataset leaves or comes back');

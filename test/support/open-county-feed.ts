@@ -24,6 +24,8 @@ export interface OpenCountyFeed {
   contentOf(datasetId: string): Content;
   /** Publishes the version that follows by the generator, or `content`. */
   publishNext(datasetId: string, content?: Content, options?: PublishOptions): DatasetVersion;
+  /** The dataset leaves, is forgotten, and comes back with a first version. */
+  startAgain(datasetId: string): void;
 }
 
 /**
@@ -62,6 +64,14 @@ export async function openCountyFeed(options: OpenCountyFeedOptions = {}): Promi
       const next = content ?? source?.next(contentOf(datasetId), nextSeed);
       if (next === undefined) throw new Error(`there is no dataset ${datasetId}`);
       return feed.publisher.publish(datasetId, next, publishOptions);
+    },
+    startAgain(datasetId) {
+      const source = sources.get(datasetId);
+      if (source === undefined) throw new Error(`there is no dataset ${datasetId}`);
+      feed.publisher.remove(datasetId, 'source_retired');
+      feed.publisher.dropHistory(datasetId);
+      feed.publisher.publish(datasetId, source.initial());
+      feed.publisher.restore(datasetId);
     },
   };
 }

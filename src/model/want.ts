@@ -1,7 +1,7 @@
 /**
  * What is wanted of a dataset. Wants are never cleared when met: whether a dataset is behind is computed from what is
  * wanted and what the destination has, so a destination restored from a backup is seen to be behind. Of a version that was
- * announced nothing is left once nobody holds the dataset, or who may have announced it was given up.
+ * announced nothing is left once nobody holds the dataset, its position is lost, or who may have announced it was given up.
  */
 
 import type { EventId } from './event.ts';

@@ -31,7 +31,7 @@ export class WriteBehind {
     if (this.#waitingBytes >= MOST_WAITING_BYTES) await this.#writing;
   }
 
-  /** Resolves once all is written, or nothing more can be. @throws StorageError */
+  /** Resolves once all is written. @throws StorageError */
   async flush(): Promise<void> {
     await this.#writing;
   }

@@ -10,7 +10,7 @@ import type { History } from './history.ts';
 import { type Need, pendingReloads } from './need.ts';
 import { recordOf, schemaVersionAt } from './schemas.ts';
 import type { Offer, ReloadChange } from './step.ts';
-import { isAnother } from './walk.ts';
+import { isListed } from './walk.ts';
 
 /**
  * A manifest that does not say how far it goes lags no longer than this: what it lists then is taken for the answer to a
@@ -49,13 +49,14 @@ export function answeringOffers(
   const leadsFarEnough = (offer: Offer): boolean => reachOf(offer) >= (asking.want.atLeastVersion ?? -1);
   // Where who asked has left, another's manifest may list what came before; unless the versions have begun anew.
   const pending = pendingReloads(asking.held, asking.want);
+  const isGone = asking.held === null || !isListed(asking.held, history);
   const mayReplace = ({ subscriptionId, entry }: Offer): boolean =>
-    pending.has(subscriptionId) || entry.version >= tableVersion || !isListed(asking.held, history);
+    pending.has(subscriptionId) || entry.version >= tableVersion || isGone;
   switch (need) {
     case 'table':
       return isReloadAnswered(asking, history) ? asked : [];
     case 'reload':
-      return isReloadAnswered(asking, history) ? asked.filter((o) => leadsFarEnough(o) && mayReplace(o)) : [];
+      return isReloadAnswered(asking, history) ? asked.filter(leadsFarEnough).filter(mayReplace) : [];
     case 'resync':
       return asked.filter((offer) => offer.entry.version >= tableVersion && leadsFarEnough(offer));
     case 'version':
@@ -69,10 +70,6 @@ export function answeringOffers(
       );
     }
   }
-}
-
-function isListed(held: HeldDataset | null, history: History): boolean {
-  return held !== null && recordOf(held.version, history) !== null && !isAnother(held, history);
 }
 
 /**

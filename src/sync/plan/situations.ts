@@ -19,9 +19,9 @@ import {
   routeByChanges,
   routeByLoad,
 } from './routes.ts';
-import { recordOf, schemaNamed, schemaOfSnapshot, schemaVersionAt } from './schemas.ts';
+import { schemaNamed, schemaOfSnapshot, schemaVersionAt } from './schemas.ts';
 import type { Offer, Plan, PlanInput } from './step.ts';
-import { cutToLimits, isAnother, type Terrain, type Walk, walk } from './walk.ts';
+import { cutToLimits, isListed, type Terrain, type Walk, walk } from './walk.ts';
 
 type Step<Kind extends Plan['kind']> = Omit<Plan & { kind: Kind }, 'kind'>;
 
@@ -78,11 +78,7 @@ export function situationAtWork(input: PlanInput, failedBefore: FailedBefore): S
 /** Where a look is owed, a table that the list of versions does not name may be left of versions that have begun anew. */
 function situationAtHead(input: PlanInput): SituationAtWork {
   const { held, want, history, offers } = input;
-  const isOpen =
-    history !== null &&
-    owesLook(want) &&
-    held !== null &&
-    (recordOf(held.version, history) === null || isAnother(held, history));
+  const isOpen = history !== null && owesLook(want) && held !== null && !isListed(held, history);
   if (isOpen && offers === null) return { kind: 'offers-unread', data: null };
   const reloads = isOpen ? reloadsOfAnew({ ...input, held, history, offers: offers ?? [] }) : [];
   return reloads.length === 0

@@ -93,11 +93,15 @@ export function headOf({ versions }: History): Version | null {
   );
 }
 
+/** Whether the list names this very version, and no other under its number. */
+export function isListed(start: Published, history: History): boolean {
+  return recordOf(start.version, history) !== null && !isAnother(start, history);
+}
+
+type Published = Pick<WalkStart, 'version' | 'publishedAt'>;
+
 /** Whether the list names another version under the number of `start`: its changes would be applied to what they are not of. */
-export function isAnother(
-  { version, publishedAt }: Pick<WalkStart, 'version' | 'publishedAt'>,
-  history: History,
-): boolean {
+function isAnother({ version, publishedAt }: Published, history: History): boolean {
   const listed = recordOf(version, history)?.publishedAt ?? null;
   return publishedAt !== null && listed !== null && publishedAt.getTime() !== listed.getTime();
 }

@@ -92,8 +92,8 @@ export const PLANNING: Area = {
     {
       name: 'where who asked for a reload has left, an older manifest of another leads a table back',
       file: OFFER_RULES,
-      text: 'pending.has(subscriptionId) || entry.version >= tableVersion || !isListed(asking.held, history);',
-      instead: 'pending.has(subscriptionId) || tableVersion >= -1 || !isListed(asking.held, history);',
+      text: 'pending.has(subscriptionId) || entry.version >= tableVersion || isGone;',
+      instead: 'pending.has(subscriptionId) || tableVersion >= -1 || isGone;',
       breaks: ['W14', 'W1'],
       tests: ['unit/plan.test.ts'],
     },
@@ -131,10 +131,9 @@ export const PLANNING: Area = {
     },
     {
       name: 'versions that begin anew under the number of the table are taken for it',
-      file: 'src/sync/plan/situations.ts',
-      text: '(recordOf(held.version, history) === null || isAnother(held, history));',
-      instead:
-        '(recordOf(held.version, history) === null || (isAnother(held, history) && held.version < 0));',
+      file: WALK,
+      text: 'return recordOf(start.version, history) !== null && !isAnother(start, history);',
+      instead: 'return recordOf(start.version, history) !== null;',
       breaks: ['W32', 'V19'],
       tests: ['unit/plan.test.ts'],
     },

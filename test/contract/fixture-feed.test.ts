@@ -1,6 +1,9 @@
 /** The fixture feed lists what it holds as the service's interface says: in pages, by id, under the chosen names. */
 
-import { describe, expect, it } from 'vitest';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import { call, send } from '../support/feed-calls.ts';
 import { numberedRows, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
@@ -120,4 +123,16 @@ describe('lists', () => {
       statuses.push((await call(feed, '/v1/datasets/a/watch', { method })).status);
     expect(statuses).toEqual([201, 200, 204, 404]);
   });
+});
+
+it('leaves nothing of its own behind, even where it is closed while it writes', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'closed-feed-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const feed = await startedFeed({ dataDir: folder });
+  publishSmall(feed, ['a', 'b', 'c']);
+  const preparing = feed.prepareSnapshots().catch((error: unknown) => error);
+  await feed.close();
+  expect(readdirSync(folder)).toEqual([]);
+  expect(await preparing).toEqual(new Error('No snapshot of b: the feed has closed.'));
+  expect(readdirSync(folder)).toEqual([]);
 });

@@ -128,8 +128,8 @@ describe('lists', () => {
 it('leaves nothing of its own behind, even where it is closed while it writes', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'closed-feed-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const feed = await startedFeed({ dataDir: folder });
-  publishSmall(feed, ['a', 'b', 'c']);
+  const feed = await startedFeed({ dataDir: folder, files: { filesPerSnapshot: 20 } });
+  publishSmall(feed, ['a', 'b'], 40);
   const preparing = feed.prepareSnapshots().catch((error: unknown) => error);
   await feed.close();
   expect(readdirSync(folder)).toEqual([]);

@@ -65,7 +65,7 @@ describe('the table that changes build on', () => {
 
   it('is the one that they were planned from', () => {
     expect(isSameTable({ ...planned }, planned)).toBe(true);
-    expect(isSameTable(undefined, planned)).toBe(false);
+    expect(isSameTable(null, planned)).toBe(false);
   });
 
   it.each<[string, Partial<HeldDataset>]>([

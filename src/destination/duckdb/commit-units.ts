@@ -8,6 +8,7 @@ import { InterruptedError } from '../../model/errors.ts';
 import type { Committed, HeldDataset } from '../destination.ts';
 import { OutcomeUnknownError, WindowLostError, type WriteWindow } from './attach-window.ts';
 import { batches } from './batches.ts';
+import { readCurrent } from './current-table.ts';
 import type { Engine } from './engine.ts';
 import { findDone } from './find-done.ts';
 import { readHeldDatasets } from './held.ts';
@@ -33,7 +34,7 @@ export async function commitUnits(
 ): Promise<readonly UnitResult[]> {
   const results: UnitResult[] = [];
   let lost: Error | null = null;
-  for (const batch of batches(units)) {
+  for (const batch of batches(units, ({ unit }) => unit.datasetId)) {
     try {
       if (lost === null) results.push(...(await commitBatch(context, batch)));
     } catch (error) {
@@ -75,8 +76,15 @@ async function commitTogether(
   // Asked each time: a batch that was interrupted is not to be repeated one by one.
   if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
   return await window.transaction(async (engine) => {
+    const current = await readCurrent(
+      engine,
+      batch.map(({ unit }) => unit.datasetId),
+    );
     const done: (Done | null)[] = [];
-    for (const unit of batch) done.push(await unit.carryOut(engine, appliedAt));
+    for (const each of batch) {
+      const ofDataset = present(current.get(each.unit.datasetId), 'every dataset of the batch was read');
+      done.push(await each.carryOut(engine, ofDataset, appliedAt));
+    }
     return await resultsOf(engine, batch, done);
   });
 }

@@ -1,42 +1,76 @@
 /**
- * What the mirror has of a dataset at the begin of a transaction, and the guard: a unit that was planned from
- * something else is overtaken, and nothing is done for it.
+ * What the mirror has of the datasets of a batch at the begin of its transaction, and the guard: a unit that was
+ * planned from something else is overtaken, and nothing is done for it. All is read at once, because a few queries for
+ * each dataset cost more than small datasets do, and a look at the names of tables costs more the more tables there
+ * are. That holds as long as a batch has one unit for a dataset: no other unit touches what a dataset has.
  */
 
 import { present } from '../../lib/assert.ts';
 import { DatasetStorageError } from '../../model/errors.ts';
 import type { HeldDataset, PlannedFrom } from '../destination.ts';
 import type { Engine } from './engine.ts';
-import { book, selectKind } from './mirror-schema.ts';
+import { readHeldDatasets } from './held.ts';
+import { book, selectKinds } from './mirror-schema.ts';
 import { giveNames } from './mirror-state.ts';
 import { text } from './quoting.ts';
-import { booleanAt, numberOrNullAt, textAt, textOrNullAt } from './rows.ts';
+import { booleanAt, textAt } from './rows.ts';
 
 export interface Current {
   readonly tableName: string;
   /** Null where the dataset has no live table. */
-  readonly live: PlannedFrom | null;
+  readonly live: HeldDataset | null;
   /** Whether there is a table of this name that was kept when the dataset was retired. */
   readonly isKept: boolean;
+  /** What the mirror has under this name, whoever made it, as people call it; null where there is nothing. */
+  readonly standing: string | null;
 }
 
-/** A dataset that has no name yet is given one. */
-export async function readCurrent(engine: Engine, datasetId: string): Promise<Current> {
-  const select = `SELECT n.table_name, d.version, d.snapshot_digest,
+/** By dataset id, of every one of them. Those that have no name yet are given one, in the order of the list. */
+export async function readCurrent(
+  engine: Engine,
+  datasetIds: readonly string[],
+): Promise<ReadonlyMap<string, Current>> {
+  const named = await readNames(engine, datasetIds);
+  const missing = datasetIds.filter((datasetId) => !named.has(datasetId));
+  const given = missing.length === 0 ? new Map<string, string>() : await giveNames(engine, missing);
+  const live = await readHeldDatasets(engine, datasetIds);
+  const nameOf = (datasetId: string): string =>
+    present(named.get(datasetId)?.tableName ?? given.get(datasetId), 'a dataset has a name');
+  const standing = await readKinds(engine, datasetIds.map(nameOf));
+  return new Map(
+    datasetIds.map((datasetId): [string, Current] => {
+      const tableName = nameOf(datasetId);
+      return [
+        datasetId,
+        {
+          tableName,
+          live: live.get(datasetId) ?? null,
+          isKept: named.get(datasetId)?.isKept ?? false,
+          standing: standing.get(tableName) ?? null,
+        },
+      ];
+    }),
+  );
+}
+
+async function readNames(
+  engine: Engine,
+  datasetIds: readonly string[],
+): Promise<ReadonlyMap<string, Pick<Current, 'tableName' | 'isKept'>>> {
+  const rows = await engine.rows(`SELECT n.dataset_id, n.table_name,
       EXISTS (SELECT 1 FROM ${book('archived')} a WHERE a.dataset_id = n.dataset_id AND a.table_name = n.table_name)
-    FROM ${book('names')} n LEFT JOIN ${book('datasets')} d USING (dataset_id) WHERE n.dataset_id = ${text(datasetId)}`;
-  const [row] = await engine.rows(select);
-  if (row === undefined) {
-    const names = await giveNames(engine, [datasetId]);
-    const tableName = present(names.get(datasetId), 'a dataset has a name');
-    return { tableName, live: null, isKept: false };
-  }
-  const version = numberOrNullAt(row, 1);
-  return {
-    tableName: textAt(row, 0),
-    live: version === null ? null : { version, snapshotDigest: textOrNullAt(row, 2) ?? '' },
-    isKept: booleanAt(row, 3),
-  };
+    FROM ${book('names')} n WHERE n.dataset_id IN (${datasetIds.map(text).join(', ')})`);
+  return new Map(
+    rows.map((row) => [textAt(row, 0), { tableName: textAt(row, 1), isKept: booleanAt(row, 2) }]),
+  );
+}
+
+async function readKinds(
+  engine: Engine,
+  tableNames: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await engine.rows(selectKinds(tableNames));
+  return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
 }
 
 /**
@@ -45,17 +79,11 @@ export async function readCurrent(engine: Engine, datasetId: string): Promise<Cu
  *
  * @throws DatasetStorageError where a load would have to put its table in the place of something that is not ours.
  */
-export async function refuseTakenName(
-  engine: Engine,
-  datasetId: string,
-  { tableName, live, isKept }: Current,
-): Promise<void> {
-  const [row] = await engine.rows(selectKind(tableName));
-  if (row === undefined) return;
-  const kind = textAt(row, 0);
-  if (kind === 'table' && (live !== null || isKept)) return;
+export function refuseTakenName(datasetId: string, { tableName, live, isKept, standing }: Current): void {
+  if (standing === null) return;
+  if (standing === 'table' && (live !== null || isKept)) return;
   throw new DatasetStorageError(
-    `The mirror has a ${kind} main.${tableName} that feed-sync did not make, in the place of the table of the dataset ${datasetId}.`,
+    `The mirror has a ${standing} main.${tableName} that feed-sync did not make, in the place of the table of the dataset ${datasetId}.`,
     {
       hint: 'It is left as it is. Give it another name, or drop it; the dataset is then loaded at the next catch-up.',
     },
@@ -68,9 +96,9 @@ export function isPlannedFrom(live: PlannedFrom | null, planned: PlannedFrom | n
 }
 
 /** For changes, which build on every row of the table: nothing was committed to it since. */
-export function isSameTable(live: HeldDataset | undefined, planned: HeldDataset): live is HeldDataset {
+export function isSameTable(live: HeldDataset | null, planned: HeldDataset): live is HeldDataset {
   return (
-    live !== undefined &&
+    live !== null &&
     isPlannedFrom(live, planned) &&
     live.rowCount === planned.rowCount &&
     live.reloads.size === planned.reloads.size &&

@@ -87,22 +87,21 @@ export function forgetSubscription(subscriptionId: string): readonly string[] {
   ];
 }
 
-/** One row where the schema is there, none where it is not. */
+/** One row where the schema is there, none where it is not. It is made with all of its tables, in one transaction. */
 export function selectSchema(): string {
-  return `SELECT 1 FROM duckdb_tables()
-    WHERE database_name = ${text(MIRROR)} AND schema_name = 'feed_sync' AND table_name = 'meta'`;
+  return `SELECT 1 FROM duckdb_schemas() WHERE database_name = ${text(MIRROR)} AND schema_name = 'feed_sync'`;
 }
 
 export function selectMeta(): string {
   return `SELECT "key", value FROM ${book('meta')} ORDER BY ALL`;
 }
 
-/** One row where a table or a view has that name, however it is written: which of the two. */
-export function selectKind(tableName: string): string {
+/** One row for each of the names that a table or a view has, however it is written: the name, and which of the two. */
+export function selectKinds(tableNames: readonly string[]): string {
   const named = (name: string) =>
-    `database_name = ${text(MIRROR)} AND schema_name = 'main' AND lower(${name}) = ${text(tableName)}`;
-  return `SELECT 'table' FROM duckdb_tables() WHERE ${named('table_name')}
-    UNION ALL SELECT 'view' FROM duckdb_views() WHERE ${named('view_name')}`;
+    `database_name = ${text(MIRROR)} AND schema_name = 'main' AND lower(${name}) IN (${tableNames.map(text).join(', ')})`;
+  return `SELECT lower(table_name), 'table' FROM duckdb_tables() WHERE ${named('table_name')}
+    UNION ALL SELECT lower(view_name), 'view' FROM duckdb_views() WHERE ${named('view_name')}`;
 }
 
 /** The names of all tables and views of a schema in lower case, also of those that a person made. */

@@ -2,6 +2,7 @@
 
 import type { Counts } from '../../model/version.ts';
 import type { Prepared } from '../destination.ts';
+import type { Current } from './current-table.ts';
 import type { Engine } from './engine.ts';
 import type { MirrorPlace } from './failures.ts';
 
@@ -14,9 +15,9 @@ export interface PreparedUnit extends Prepared {
   /**
    * Does the work inside the transaction it is given. Until that commits nothing of it is seen; whatever is thrown
    * here must undo the whole transaction. Null: the mirror is no longer what the unit was planned from, and nothing
-   * was done.
+   * was done. `current` is what it has of the dataset at the begin of the transaction.
    */
-  carryOut(engine: Engine, appliedAt: Date): Promise<Done | null>;
+  carryOut(engine: Engine, current: Current, appliedAt: Date): Promise<Done | null>;
 
   /**
    * The error for the person and the planner, from what `carryOut` threw. Runs after the mirror is let go, on the

@@ -99,8 +99,8 @@ export const MIRROR: Area = {
     {
       name: 'a table of a person in the place of a dataset’s is not told as that',
       file: 'src/destination/duckdb/current-table.ts',
-      text: "if (kind === 'table' && (live !== null || isKept)) return;",
-      instead: "if (kind === 'table') return;",
+      text: "if (standing === 'table' && (live !== null || isKept)) return;",
+      instead: "if (standing === 'table') return;",
       breaks: ['P4'],
       tests: ['contract/taken-name.test.ts'],
     },

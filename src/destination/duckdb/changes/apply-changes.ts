@@ -14,9 +14,8 @@ import {
   recordColumns,
   selectRecordedColumns,
 } from '../book-sql.ts';
-import { isSameTable } from '../current-table.ts';
+import { type Current, isSameTable } from '../current-table.ts';
 import type { Engine } from '../engine.ts';
-import { readHeldDatasets } from '../held.ts';
 import { mirrored } from '../mirror-schema.ts';
 import type { Done } from '../prepared.ts';
 import { textOrNullAt } from '../rows.ts';
@@ -27,14 +26,18 @@ import type { NetChange } from './net.ts';
 import { type TableAfter, tableAfter } from './table-after.ts';
 import { UnprovenError, type Written, writeNet } from './write-net.ts';
 
+interface Applying {
+  readonly unit: ChangesUnit;
+  readonly net: NetChange;
+  readonly current: Current;
+  readonly appliedAt: Date;
+}
+
 /** Null: the mirror is no longer what the unit was planned from, and nothing was done. @throws UnusableChangesError */
 export async function applyChanges(
   engine: Engine,
-  unit: ChangesUnit,
-  net: NetChange,
-  appliedAt: Date,
+  { unit, net, current: { live: held }, appliedAt }: Applying,
 ): Promise<Done | null> {
-  const held = (await readHeldDatasets(engine, [unit.datasetId])).get(unit.datasetId);
   if (!isSameTable(held, unit.plannedFrom)) return null;
 
   await proveColumns(engine, unit, held);

@@ -24,7 +24,7 @@ export async function prepareChanges(engine: Engine, unit: ChangesUnit): Promise
     unit,
     rowCount: net.rows + net.removals + rewritten,
     bytes: (await stat(net.path)).size,
-    carryOut: (window, appliedAt) => applyChanges(window, unit, net, appliedAt),
+    carryOut: (window, current, appliedAt) => applyChanges(window, { unit, net, current, appliedAt }),
     explain: (_examiner, error, place) => explainChanges(unit, error, place),
   };
 }

@@ -14,7 +14,7 @@ export async function prepareRetirement(_engine: Engine, unit: RetirementUnit): 
     unit,
     rowCount: unit.how === 'archive' ? unit.plannedFrom.rowCount : 0,
     bytes: 0,
-    carryOut: (engine, appliedAt) => retireTable(engine, unit, appliedAt),
+    carryOut: (engine, current, appliedAt) => retireTable(engine, unit, current, appliedAt),
     explain: (_examiner, error, place) => mirrorError(error, place),
   };
 }

@@ -5,9 +5,9 @@
 
 import type { Retirement, RetirementUnit } from '../../destination.ts';
 import { commentOnColumn, commentOnTable, recordRetirement } from '../book-sql.ts';
-import { isPlannedFrom, readCurrent } from '../current-table.ts';
+import { type Current, isPlannedFrom } from '../current-table.ts';
 import type { Engine } from '../engine.ts';
-import { archived, createArchive, type DataSchema, mirrored, selectTableNames } from '../mirror-schema.ts';
+import { archived, createArchive, mirrored, selectTableNames } from '../mirror-schema.ts';
 import type { Done } from '../prepared.ts';
 import { integer } from '../quoting.ts';
 import { numberAt, textAt } from '../rows.ts';
@@ -29,16 +29,16 @@ const RETIRE: Readonly<Record<Retirement, Retire>> = { archive, drop, keep };
 export async function retireTable(
   engine: Engine,
   unit: RetirementUnit,
+  { tableName, live, standing }: Current,
   appliedAt: Date,
 ): Promise<Done | null> {
   const { datasetId, reason, how, plannedFrom } = unit;
-  const { tableName, live } = await readCurrent(engine, datasetId);
   if (live === null || !isPlannedFrom(live, plannedFrom)) return null;
-  const isThere = (await tableNames(engine, 'main')).has(tableName);
   // A table that somebody dropped by hand is gone, however it was to be retired.
-  const retired = isThere
-    ? await RETIRE[how](engine, unit, tableName, appliedAt)
-    : { tableName: null, removedRows: plannedFrom.rowCount };
+  const retired =
+    standing === null
+      ? { tableName: null, removedRows: plannedFrom.rowCount }
+      : await RETIRE[how](engine, unit, tableName, appliedAt);
   const entry = { datasetId, version: live.version, reason, appliedAt, ...retired };
   for (const statement of recordRetirement(entry)) await engine.run(statement);
   return { kind: 'retired', table: placeOf(retired.tableName, how === 'keep') };
@@ -57,7 +57,7 @@ async function archive(
   appliedAt: Date,
 ): Promise<Retired> {
   await engine.run(createArchive());
-  const taken = await tableNames(engine, 'archived');
+  const taken = new Set((await engine.rows(selectTableNames('archived'))).map((row) => textAt(row, 0)));
   const copyName = archivedNameFor(tableName, plannedFrom.version, appliedAt, taken);
   const copy = archived(copyName);
   const columnComments = await engine.rows(selectComments(tableName));
@@ -95,10 +95,6 @@ export function archivedNameFor(
     if (!taken.has(name)) return name;
     name = `${plain}_${number}`;
   }
-}
-
-async function tableNames(engine: Engine, schema: DataSchema): Promise<ReadonlySet<string>> {
-  return new Set((await engine.rows(selectTableNames(schema))).map((row) => textAt(row, 0)));
 }
 
 async function countRows(engine: Engine, table: string): Promise<number> {

@@ -7,7 +7,7 @@ import { present } from '../../../lib/assert.ts';
 import { formatCount } from '../../../lib/units.ts';
 import type { SnapshotUnit } from '../../destination.ts';
 import { comments, recordReturn, recordSnapshot } from '../book-sql.ts';
-import { isPlannedFrom, readCurrent, refuseTakenName } from '../current-table.ts';
+import { type Current, isPlannedFrom, refuseTakenName } from '../current-table.ts';
 import type { Engine } from '../engine.ts';
 import type { Done } from '../prepared.ts';
 import { numberAt, textAt } from '../rows.ts';
@@ -16,17 +16,21 @@ import { countKeys, countRows, createLoading, findRepeatedKey, swap } from './lo
 import { refuseOtherCount } from './row-counts.ts';
 import type { PlannedColumn, TablePlan } from './table-plan.ts';
 
+interface Loading {
+  readonly unit: SnapshotUnit;
+  readonly plan: TablePlan;
+  readonly current: Current;
+  readonly appliedAt: Date;
+}
+
 /** Null: the mirror is no longer what the unit was planned from, and nothing was done. */
 export async function loadSnapshot(
   engine: Engine,
-  unit: SnapshotUnit,
-  plan: TablePlan,
-  appliedAt: Date,
+  { unit, plan, current, appliedAt }: Loading,
 ): Promise<Done | null> {
-  const current = await readCurrent(engine, unit.datasetId);
   const { tableName, live, isKept } = current;
   if (!isPlannedFrom(live, unit.plannedFrom)) return null;
-  await refuseTakenName(engine, unit.datasetId, current);
+  refuseTakenName(unit.datasetId, current);
 
   await engine.runWithinRoom(createLoading(plan));
   const rowCount = await prove(engine, unit, plan.columns);

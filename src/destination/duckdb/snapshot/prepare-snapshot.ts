@@ -26,7 +26,7 @@ export async function prepareSnapshot(engine: Engine, unit: SnapshotUnit): Promi
     unit,
     rowCount: rowsByFooters(files),
     bytes: unit.files.reduce((sum, file) => sum + file.bytes, 0),
-    carryOut: (window, appliedAt) => loadSnapshot(window, unit, plan, appliedAt),
+    carryOut: (window, current, appliedAt) => loadSnapshot(window, { unit, plan, current, appliedAt }),
     explain: (examiner, error, place) => explainFailure(examiner, { unit, plan }, error, place),
   };
 }

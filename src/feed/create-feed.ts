@@ -3,6 +3,7 @@
 import { readChanges } from './changes.ts';
 import { connect } from './connect.ts';
 import { createDiscovery } from './discovery.ts';
+import { createDigests } from './download/digest.ts';
 import { createDownloads, FILES_AT_ONCE } from './download/download.ts';
 import { readEventPage } from './events.ts';
 import type { Feed } from './feed.ts';
@@ -13,7 +14,7 @@ import type { FeedOptions } from './options.ts';
 import { readVersions } from './versions.ts';
 
 export function createFeed(options: FeedOptions): Feed {
-  const { origin, api, download, dispatchers } = wire(options);
+  const { origin, api, download, close } = wire(options);
   const discovery = createDiscovery({
     api,
     log: options.log,
@@ -35,7 +36,7 @@ export function createFeed(options: FeedOptions): Feed {
     manifest: (subscriptionId, signal) => manifests.ofSubscription(subscriptionId, signal),
     manifestEntry: (datasetId, signal) => manifests.ofDataset(datasetId, signal),
     download,
-    close: () => dispatchers.close(),
+    close,
   };
 }
 
@@ -49,8 +50,10 @@ function wire(options: FeedOptions) {
     options,
     options.downloads.allowedOrigins,
   );
+  const digests = createDigests(limits.digestApartFromBytes);
   const download = createDownloads({
     source: { http, rules, guard },
+    digests,
     reserveBytes: options.diskReserveBytes,
     deadlineMs: limits.fileDeadlineMs,
     leastThroughput: { bytesPerSecond: limits.slowestBytesPerSecond, overMs: limits.slowestOverMs },
@@ -60,5 +63,8 @@ function wire(options: FeedOptions) {
     limits,
     concurrency: options.downloads.concurrency ?? filesAtOnce(options.http.connections),
   });
-  return { origin, api, download, dispatchers };
+  const close = async (): Promise<void> => {
+    await Promise.all([dispatchers.close(), digests.close()]);
+  };
+  return { origin, api, download, close };
 }

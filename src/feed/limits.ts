@@ -12,6 +12,8 @@ export interface FeedLimits {
   readonly slowestOverMs: number;
   /** Bytes of a file after which earlier failures are forgiven: a large file may outlive many cuts. */
   readonly forgivingProgressBytes: number;
+  /** A file of so many bytes, or of unknown length, is read for its digest by a thread of its own. */
+  readonly digestApartFromBytes: number;
 }
 
 export const DEFAULT_LIMITS: FeedLimits = {
@@ -21,6 +23,7 @@ export const DEFAULT_LIMITS: FeedLimits = {
   slowestBytesPerSecond: 1_000,
   slowestOverMs: 60_000,
   forgivingProgressBytes: 1_000_000,
+  digestApartFromBytes: 16_000_000,
 };
 
 /** Nesting of a JSON answer. */

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,16 +15,31 @@ function chunk(number: number): Buffer {
   return Buffer.alloc(CHUNK_BYTES, number);
 }
 
-/** A disk that is full once so many pieces were written; a piece may be cut. */
-function fullAfter(pieces: number, file: FileHandle): FileHandle {
+/** A disk that is full once so often was written to; then what is given is cut. */
+function fullAfter(writes: number, file: FileHandle): FileHandle {
   let written = 0;
-  const appendFile = async (bytes: Buffer): Promise<void> => {
+  const writev = async (pieces: readonly Buffer[]) => {
     written += 1;
-    if (written <= pieces) return file.appendFile(bytes);
-    await file.appendFile(bytes.subarray(0, 7));
+    if (written <= writes) return file.writev(pieces);
+    await file.appendFile(Buffer.concat(pieces).subarray(0, 7));
+    return { bytesWritten: 7 };
+  };
+  const appendFile = async (): Promise<void> => {
     throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC', syscall: 'write' });
   };
-  return { appendFile } as unknown as FileHandle;
+  return { writev, appendFile } as unknown as FileHandle;
+}
+
+/** A disk that takes fewer bytes than it is given, as it may. */
+function reluctant(file: FileHandle): FileHandle {
+  const writev = async (pieces: readonly Buffer[]) => {
+    const bytes = Buffer.concat(pieces);
+    const bytesWritten = Math.min(bytes.length, CHUNK_BYTES + 7);
+    await file.appendFile(bytes.subarray(0, bytesWritten));
+    return { bytesWritten };
+  };
+  const appendFile = (bytes: Buffer): Promise<void> => file.appendFile(bytes);
+  return { writev, appendFile } as unknown as FileHandle;
 }
 
 async function opened() {
@@ -35,19 +50,28 @@ async function opened() {
 }
 
 describe('bytes that are written behind', () => {
-  it('are all there in their order once they are flushed', async () => {
+  it.each([
+    ['a disk that takes all', (file: FileHandle) => file],
+    ['a disk that takes less', reluctant],
+  ])('are all there in their order once they are flushed, and so it is told, on %s', async (_, disk) => {
     const { path, file } = await opened();
-    const behind = new WriteBehind(file, path);
+    const told: Buffer[] = [];
+    const onWritten = (bytes: Buffer): void => {
+      told.push(bytes);
+      expect(statSync(path).size).toBeGreaterThanOrEqual(told.length * CHUNK_BYTES);
+    };
+    const behind = new WriteBehind(disk(file), path, onWritten);
     const chunks = Array.from({ length: MANY }, (_, number) => chunk(number));
     for (const each of chunks) await behind.write(each);
     await behind.flush();
     await file.close();
     expect(readFileSync(path).equals(Buffer.concat(chunks))).toBe(true);
+    expect(Buffer.concat(told).equals(Buffer.concat(chunks))).toBe(true);
   });
 
   it('are on their way at once, however few they are', async () => {
     const { path, file } = await opened();
-    const behind = new WriteBehind(file, path);
+    const behind = new WriteBehind(file, path, () => {});
     await behind.write(Buffer.from('few'));
     await expect.poll(() => readFileSync(path, 'utf8')).toBe('few');
     await behind.flush();
@@ -56,20 +80,23 @@ describe('bytes that are written behind', () => {
 
   it('end with what could be written, and who flushes is told', async () => {
     const { path, file } = await opened();
-    const behind = new WriteBehind(fullAfter(1, file), path);
+    const told: string[] = [];
+    const behind = new WriteBehind(fullAfter(1, file), path, (bytes) => told.push(`${bytes}`));
     await behind.write(Buffer.from('a beginning'));
     await behind.flush();
+    expect(told).toEqual(['a beginning']);
     await behind.write(Buffer.from(' that goes on'));
     await expect(behind.flush()).rejects.toThrow(StorageError);
     await behind.write(Buffer.from(' and on'));
     await expect(behind.flush()).rejects.toThrow('The disk is full');
     await file.close();
     expect(readFileSync(path, 'utf8')).toBe('a beginning that g');
+    expect(told).toEqual(['a beginning']);
   });
 
   it('are not collected without end where they cannot be written', async () => {
     const { path, file } = await opened();
-    const behind = new WriteBehind(fullAfter(0, file), path);
+    const behind = new WriteBehind(fullAfter(0, file), path, () => {});
     const giveMany = async (): Promise<void> => {
       for (let bytes = 0; bytes < TOO_MANY_BYTES; bytes += CHUNK_BYTES) await behind.write(chunk(1));
     };

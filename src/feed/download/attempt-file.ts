@@ -9,7 +9,7 @@ import type { LeastThroughput } from '../http/throughput.ts';
 import { TransientTrouble } from '../http/trouble.ts';
 import { type AnswerKind, kindOfAnswer } from './answer-kind.ts';
 import { describeJob, type FileJob } from './file-job.ts';
-import { type FileStart, nothingThere, startOf } from './file-start.ts';
+import { type FileStart, NOTHING_THERE, startOf } from './file-start.ts';
 import { type FileSource, openFile } from './open-file.ts';
 import { nothingMore, type ReceivingParts, receiveRest, receiveWhole } from './receive-file.ts';
 import { RefusedLinkError } from './refused-link.ts';
@@ -43,25 +43,31 @@ export async function attemptFile(
   const started = await startOf(job, parts.begunHere);
   const { resumption } = started;
   if (resumption !== null && resumption.fromByte === resumption.totalBytes) {
-    return receiveRest(job, nothingMore(), started.beginning, resumption, parts, onBytes);
+    return receiveRest(job, nothingMore(), resumption, parts, onBytes, signal);
   }
   const first = await ask(job, link, started, parts, signal);
-  if (first.kind.kind !== 'start-over') return take(job, first, started, parts, onBytes);
+  if (first.kind.kind !== 'start-over') return take(job, first, started, parts, onBytes, signal);
   first.answer.discard();
-  const nothing = nothingThere();
-  return take(job, await ask(job, link, nothing, parts, signal), nothing, parts, onBytes);
+  const again = await ask(job, link, NOTHING_THERE, parts, signal);
+  return take(job, again, NOTHING_THERE, parts, onBytes, signal);
 }
 
 async function take(
   job: FileJob,
   { answer, kind }: Answered,
-  { beginning, resumption, kept }: FileStart,
+  { resumption, kept }: FileStart,
   parts: AttemptParts,
   onBytes: (bytes: number) => void,
+  signal: AbortSignal,
 ): Promise<WrittenFile> {
-  if (kind.kind === 'whole') return receiveWhole(job, answer, kind, parts, onBytes);
-  if (kind.kind === 'rest') return receiveRest(job, answer.chunks(), beginning, resumption, parts, onBytes);
-  answer.discard();
+  try {
+    if (kind.kind === 'whole') return await receiveWhole(job, answer, kind, parts, onBytes, signal);
+    if (kind.kind === 'rest' && resumption !== null) {
+      return await receiveRest(job, answer.chunks(), resumption, parts, onBytes, signal);
+    }
+  } finally {
+    answer.discard();
+  }
   if (kind.kind === 'expired') throw new LinkExpired(kind.status);
   if (kind.kind === 'unchanged' && kept !== null) return { bytes: kept.bytes, sha256: kept.sha256 };
   throw new TransientTrouble(`the place of the file answered ${answer.status}, which was not asked for`);

@@ -9,10 +9,11 @@ import { formatCount } from '../../lib/units.ts';
 import type { HttpAnswer } from '../http/http.ts';
 import { onDisk, requireSpace } from '../storage.ts';
 import type { AnswerKind } from './answer-kind.ts';
+import type { Digests } from './digest.ts';
 import { describeJob, type FileJob } from './file-job.ts';
 import { hasParquetShape } from './parquet-shape.ts';
-import { dropPart, finishPart, type PartOrigin, partPathOf } from './part-file.ts';
-import { type Beginning, emptyBeginning, type WrittenFile, writeBody } from './write-body.ts';
+import { dropPart, finishPart, partPathOf } from './part-file.ts';
+import { type WrittenFile, writeBody } from './write-body.ts';
 
 /** The content is not what the manifest states. */
 export class ContentDiffers extends Error {
@@ -30,6 +31,7 @@ export interface ReceivingParts {
   readonly directory: string;
   /** Bytes kept free on the disk. */
   readonly reserveBytes: number;
+  readonly digests: Digests;
   /** Paths whose part was begun by this process, after any loss of power. */
   readonly begunHere: Set<string>;
 }
@@ -41,36 +43,39 @@ export async function receiveWhole(
   { totalBytes, etag }: AnswerKind & { readonly kind: 'whole' },
   parts: ReceivingParts,
   onBytes: (bytes: number) => void,
+  signal: AbortSignal,
 ): Promise<WrittenFile> {
   if (totalBytes !== null) {
-    try {
-      refuseOtherLength(job, totalBytes);
-      await requireSpace(parts.directory, totalBytes, parts.reserveBytes, `the bytes of ${describeJob(job)}`);
-    } catch (error) {
-      answer.discard();
-      throw error;
-    }
+    refuseOtherLength(job, totalBytes);
+    await requireSpace(parts.directory, totalBytes, parts.reserveBytes, `the bytes of ${describeJob(job)}`);
   }
-  const origin = etag === null || totalBytes === null ? null : { etag, totalBytes };
   parts.begunHere.add(job.path);
-  return receiveRest(job, answer.chunks(), emptyBeginning(), origin, parts, onBytes);
+  return receiveRest(job, answer.chunks(), { fromByte: 0, totalBytes, etag }, parts, onBytes, signal);
 }
 
-/** Takes what follows on `beginning`; the part came, and comes, from `origin`. @throws ContentDiffers */
+/** Where bytes that come belong in the file, and what the service says of the whole; null where it does not. */
+export interface Incoming {
+  readonly fromByte: number;
+  readonly totalBytes: number | null;
+  readonly etag: string | null;
+}
+
+/** Takes what follows on the bytes that are there. @throws ContentDiffers */
 export async function receiveRest(
   job: FileJob,
   chunks: AsyncGenerator<Buffer>,
-  beginning: Beginning,
-  origin: PartOrigin | null,
+  { fromByte, totalBytes, etag }: Incoming,
   parts: ReceivingParts,
   onBytes: (bytes: number) => void,
+  signal: AbortSignal,
 ): Promise<WrittenFile> {
-  const { path } = job;
-  const { directory, reserveBytes } = parts;
+  const { path, file } = job;
+  const { directory, reserveBytes, digests } = parts;
+  const origin = etag === null || totalBytes === null ? null : { etag, totalBytes };
   const title = `the bytes of ${describeJob(job)}`;
-  const target = { path, directory, reserveBytes, title, onBytes };
-  const expected = upTo(job.file.bytes, beginning.bytes, chunks);
-  const written = await writeBody(expected, beginning, origin, target);
+  const expectedBytes = file.bytes ?? totalBytes;
+  const target = { path, directory, reserveBytes, title, digests, expectedBytes, onBytes, signal };
+  const written = await writeBody(upTo(file.bytes, fromByte, chunks), fromByte, origin, target);
   return finish(job, written, origin?.etag ?? null);
 }
 

@@ -1,5 +1,5 @@
 /**
- * Writes to a file behind who gives the bytes: the next ones are received and hashed while those before are written.
+ * Writes to a file behind who gives the bytes: the next ones are received while those before are written.
  *
  * Invariant: the bytes are written in their order, and those that were given before something broke off are not lost.
  */
@@ -13,14 +13,16 @@ const MOST_WAITING_BYTES = 4_000_000;
 export class WriteBehind {
   readonly #file: FileHandle;
   readonly #path: string;
+  readonly #onWritten: (bytes: Buffer) => void;
   #waiting: Buffer[] = [];
   #waitingBytes = 0;
   #writing: Promise<void> | null = null;
 
-  /** `path` is for messages. */
-  constructor(file: FileHandle, path: string) {
+  /** `path` is for messages. `onWritten` is told of all bytes in their order, once they can be read in the file. */
+  constructor(file: FileHandle, path: string, onWritten: (bytes: Buffer) => void) {
     this.#file = file;
     this.#path = path;
+    this.#onWritten = onWritten;
   }
 
   /** Resolves once there is room for more. @throws StorageError, of these bytes or of those before */
@@ -46,12 +48,19 @@ export class WriteBehind {
 
   async #writeAll(): Promise<void> {
     while (this.#waiting.length > 0) {
-      const [only = Buffer.alloc(0), ...others] = this.#waiting;
-      const bytes = others.length === 0 ? only : Buffer.concat(this.#waiting, this.#waitingBytes);
+      const pieces = this.#waiting;
+      const bytes = this.#waitingBytes;
       this.#waiting = [];
       this.#waitingBytes = 0;
-      await onDisk(this.#path, () => this.#file.appendFile(bytes));
+      await onDisk(this.#path, () => writeWhole(this.#file, pieces, bytes));
+      for (const piece of pieces) this.#onWritten(piece);
     }
     this.#writing = null;
   }
+}
+
+/** The system may write fewer bytes than it was given; why, it tells whoever writes the rest. */
+async function writeWhole(file: FileHandle, pieces: Buffer[], bytes: number): Promise<void> {
+  const { bytesWritten } = await file.writev(pieces);
+  if (bytesWritten < bytes) await file.appendFile(Buffer.concat(pieces).subarray(bytesWritten));
 }

@@ -1,14 +1,14 @@
 /**
- * Writes the body of an answer to the part of a file, hashing it on the way: while some of it is written, more of it
- * arrives and is hashed.
+ * Writes the body of an answer to the part of a file: while some of it is written, more of it arrives, and what is
+ * written is taken into the digest.
  *
  * Invariant: what is written before a body breaks off is a true beginning of the file, so it can be continued.
  */
 
-import { createHash, type Hash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { durable } from '../../lib/durable.ts';
+import { unlessStopped } from '../http/stop.ts';
 import { onDisk, requireSpace } from '../storage.ts';
+import type { Digests } from './digest.ts';
 import { openPart, type PartOrigin, partPathOf } from './part-file.ts';
 import { WriteBehind } from './write-behind.ts';
 
@@ -22,7 +22,11 @@ export interface BodyTarget {
   readonly reserveBytes: number;
   /** What it is for, for messages. */
   readonly title: string;
+  readonly digests: Digests;
+  /** What the file will have in the end; null where nobody knows. */
+  readonly expectedBytes: number | null;
   readonly onBytes: (bytes: number) => void;
+  readonly signal: AbortSignal;
 }
 
 export interface WrittenFile {
@@ -30,64 +34,56 @@ export interface WrittenFile {
   readonly sha256: string;
 }
 
-/** A digest over the part as far as it is there. */
-export interface Beginning {
-  readonly bytes: number;
-  readonly hash: Hash;
-}
-
-export function emptyBeginning(): Beginning {
-  return { bytes: 0, hash: createHash('sha256') };
-}
-
-/** Hashes what is there of the part of the file at `path`. */
-export function hashPart(path: string): Promise<Beginning> {
-  const partPath = partPathOf(path);
-  return onDisk(partPath, async () => {
-    const hash = createHash('sha256');
-    let bytes = 0;
-    for await (const chunk of createReadStream(partPath)) {
-      hash.update(chunk);
-      bytes += chunk.length;
-    }
-    return { bytes, hash };
-  });
-}
-
 /**
- * Appends `chunks` to what is there, or writes the part anew where nothing is. The part is synced when this resolves.
- * @throws what `chunks` throws, and StorageError
+ * Appends `chunks` to the `fromByte` bytes that are there, or writes the part anew where there are none. The part is synced
+ * when this resolves.
+ * @throws what `chunks` throws, StorageError, and what `signal` was aborted with
  */
 export async function writeBody(
   chunks: AsyncIterable<Buffer>,
-  beginning: Beginning,
+  fromByte: number,
   origin: PartOrigin | null,
   target: BodyTarget,
 ): Promise<WrittenFile> {
   const partPath = partPathOf(target.path);
-  const { hash } = beginning;
-  let { bytes } = beginning;
+  const file = await openPart(target.path, origin, fromByte > 0 ? 'append' : 'truncate');
+  try {
+    const digest = await target.digests.begin(partPath, fromByte, target.expectedBytes);
+    try {
+      const bytes = await writeAll(chunks, new WriteBehind(file, partPath, digest.written), target);
+      await onDisk(partPath, () => durable('feed.sync-download', () => file.sync()));
+      return { bytes: fromByte + bytes, sha256: await unlessStopped(digest.end(), target.signal) };
+    } finally {
+      digest.drop();
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** How many bytes came. When this ends, in whatever way, nothing is being written any more. */
+async function writeAll(
+  chunks: AsyncIterable<Buffer>,
+  behind: WriteBehind,
+  { directory, reserveBytes, title, onBytes }: BodyTarget,
+): Promise<number> {
+  let bytes = 0;
   let unlooked = 0;
-  const file = await openPart(target.path, origin, beginning.bytes > 0 ? 'append' : 'truncate');
-  const behind = new WriteBehind(file, partPath);
   try {
     for await (const chunk of chunks) {
       unlooked += chunk.length;
       if (unlooked >= LOOK_AT_SPACE_EVERY_BYTES) {
-        await requireSpace(target.directory, chunk.length, target.reserveBytes, target.title);
+        await requireSpace(directory, chunk.length, reserveBytes, title);
         unlooked = 0;
       }
       await behind.write(chunk);
-      hash.update(chunk);
       bytes += chunk.length;
-      target.onBytes(chunk.length);
+      onBytes(chunk.length);
     }
     await behind.flush();
-    await onDisk(partPath, () => durable('feed.sync-download', () => file.sync()));
+    return bytes;
   } finally {
     // What went wrong with it was told, or something else went wrong before.
     await behind.flush().catch(() => {});
-    await file.close();
   }
-  return { bytes, sha256: hash.digest('hex') };
 }

@@ -55,7 +55,8 @@ class Arrivals {
   /** All that is held at once: the slower the reader, the larger the pieces it gets, and the fewer. */
   #release(): Buffer | null {
     if (this.#heldBytes === 0) return null;
-    const chunk = Buffer.concat(this.#held);
+    const [first = Buffer.alloc(0)] = this.#held;
+    const chunk = this.#held.length === 1 ? first : Buffer.concat(this.#held, this.#heldBytes);
     this.#held = [];
     this.#heldBytes = 0;
     if (this.#body.isPaused()) this.#body.resume();

@@ -22,3 +22,19 @@ export async function sleepUnlessStopped(
     throw error;
   }
 }
+
+/** What `work` gives, unless `signal` is aborted before; then nobody waits for it any more. */
+export async function unlessStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  throwIfStopped(signal);
+  const stopped = Promise.withResolvers<never>();
+  const stop = (): void => stopped.reject(signal.reason);
+  signal.addEventListener('abort', stop);
+  try {
+    return await Promise.race([work, stopped.promise]);
+  } catch (error) {
+    throwIfStopped(signal);
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}

@@ -76,7 +76,7 @@ export const DOWNLOADS: Area = {
     {
       name: 'a part without a digest is continued after a loss of power',
       file: 'src/feed/download/file-start.ts',
-      text: 'if (!begunHere.has(job.path)) return nothing;',
+      text: 'if (!begunHere.has(job.path)) return NOTHING_THERE;',
       instead: '',
       breaks: ['F16', 'P2'],
       tests: [DOWNLOAD],

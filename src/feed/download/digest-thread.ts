@@ -1,0 +1,117 @@
+/**
+ * The thread that reads files for their digests: one for all of them, made when it is first needed.
+ *
+ * Invariants: it keeps the process alive while a digest is under way, and only then. Whatever becomes of it, each digest
+ * that was begun has an end; the next one after the end of a thread makes a new one.
+ */
+
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { DatasetStorageError } from '../../model/errors.ts';
+import { onDisk } from '../storage.ts';
+import type { Digest } from './digest.ts';
+import type { DigestAnswer, DigestRequest } from './digest-worker.ts';
+
+/** How often, in bytes written, the thread is told that it may read on. */
+const TELL_EVERY_BYTES = 1_000_000;
+
+/** The same beside the sources and beside what they are built to. */
+const SCRIPT = new URL(`./digest-worker${extname(import.meta.url)}`, import.meta.url);
+
+interface Waiting {
+  readonly path: string;
+  readonly resolve: (sha256: string) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export class DigestThread {
+  readonly #waiting = new Map<number, Waiting>();
+  #worker: Worker | null = null;
+  #lastId = 0;
+
+  /** The digest of the file at `path`, of which `fromByte` bytes are there. @throws DatasetStorageError */
+  begin(path: string, fromByte: number): Digest {
+    const worker = this.#running(path);
+    this.#lastId += 1;
+    const id = this.#lastId;
+    const { promise, resolve, reject } = Promise.withResolvers<string>();
+    // Who waits for the end is told; until then nobody listens.
+    promise.catch(() => {});
+    this.#waiting.set(id, { path, resolve, reject });
+    worker.ref();
+    const tell = (request: DigestRequest): void => worker.postMessage(request);
+    tell({ kind: 'begin', id, path, upTo: fromByte });
+    let bytes = fromByte;
+    let toldBytes = fromByte;
+    return {
+      written: ({ length }) => {
+        bytes += length;
+        if (bytes - toldBytes < TELL_EVERY_BYTES) return;
+        toldBytes = bytes;
+        tell({ kind: 'read', id, upTo: bytes });
+      },
+      end: () => {
+        tell({ kind: 'end', id, upTo: bytes });
+        return onDisk(path, () => promise);
+      },
+      drop: () => {
+        if (this.#settle(id) !== null) tell({ kind: 'drop', id });
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    await this.#worker?.terminate();
+  }
+
+  #running(path: string): Worker {
+    try {
+      this.#worker ??= this.#start();
+      return this.#worker;
+    } catch (error) {
+      throw threadEnded(path, error);
+    }
+  }
+
+  /** It gets nothing of this process: no environment, which may hold the key, and nothing that was to be loaded before. */
+  #start(): Worker {
+    const worker = new Worker(SCRIPT, { env: {}, execArgv: [] });
+    let trouble: unknown;
+    worker.on('message', (answer: DigestAnswer) => this.#take(answer));
+    worker.on('error', (error) => {
+      trouble = error;
+    });
+    worker.on('exit', () => {
+      this.#worker = null;
+      for (const { path, reject } of this.#waiting.values()) reject(threadEnded(path, trouble));
+      this.#waiting.clear();
+    });
+    return worker;
+  }
+
+  #take(answer: DigestAnswer): void {
+    const waiting = this.#settle(answer.id);
+    if (answer.kind === 'digest') {
+      waiting?.resolve(answer.sha256);
+    } else {
+      const { code, syscall } = answer;
+      waiting?.reject(Object.assign(new Error(`${syscall}: ${code}`), { code, syscall }));
+    }
+  }
+
+  /** Null where it was settled before. */
+  #settle(id: number): Waiting | null {
+    const waiting = this.#waiting.get(id) ?? null;
+    this.#waiting.delete(id);
+    if (this.#waiting.size === 0) this.#worker?.unref();
+    return waiting;
+  }
+}
+
+function threadEnded(path: string, cause: unknown): DatasetStorageError {
+  const why = cause instanceof Error ? `: ${cause.message}` : '';
+  return new DatasetStorageError(`The thread that was to read ${path} for its digest ended${why}.`, {
+    hint: 'What has arrived is kept. Check whether memory or threads of this process are limited too tightly.',
+    cause,
+  });
+}

@@ -1,0 +1,170 @@
+/** Files whose digest is made by a thread of its own, and those whose digest is not: verified, continued, refused alike. */
+
+import { readdirSync, readFileSync, readlinkSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
+import type { Download, DownloadRequest, Feed } from '../../src/feed/feed.ts';
+import { present } from '../../src/lib/assert.ts';
+import type { ManifestEntry } from '../../src/model/manifest.ts';
+import { CANARY_KEY, errorOf, impatientClock, testFeed } from '../support/feed-client.ts';
+import { madeThreads } from '../support/made-threads.ts';
+import { numberedRows, smallContent } from '../support/small-content.ts';
+
+const signal = new AbortController().signal;
+const ONCE = { maxAttempts: 1, baseDelayMs: 1, maxDelayMs: 1 };
+
+let server: FixtureFeed;
+let directory: string;
+let clients: Feed[];
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'feed-digest-'));
+  clients = [];
+  server = await startFixtureFeed({ apiKey: CANARY_KEY });
+  server.publisher.subscribe({ subscriptionId: 'sub_1', datasetIds: ['parcels'] });
+  server.publisher.addDataset({ datasetId: 'parcels' });
+  server.publisher.publish('parcels', smallContent(numberedRows(20_000)));
+});
+afterEach(async () => {
+  for (const feed of clients) await feed.close();
+  await server.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+function client(digestApartFromBytes: number, options: Parameters<typeof testFeed>[1] = {}): Feed {
+  const limits = { digestApartFromBytes };
+  const { feed } = testFeed(server.baseUrl, { clock: impatientClock(), limits, ...options });
+  clients.push(feed);
+  return feed;
+}
+
+async function entry(feed: Feed): Promise<ManifestEntry> {
+  const { datasets } = await feed.manifest('sub_1', signal);
+  return present(datasets[0], 'the manifest lists the dataset');
+}
+
+async function download(feed: Feed, request: Partial<DownloadRequest> = {}): Promise<Download> {
+  const refresh = () => entry(feed);
+  return feed.download({ entry: await entry(feed), directory, refresh, onBytes() {}, ...request }, signal);
+}
+
+function fileRequests() {
+  return server.requests.entries('file').map(({ status, range }) => ({ status, range }));
+}
+
+function partPath(): string {
+  const name = readdirSync(directory).find((each) => each.endsWith('.part'));
+  return join(directory, present(name, 'there is a part'));
+}
+
+/** Of the folder, what this process holds open. */
+function heldOpen(): readonly string[] {
+  const links = readdirSync('/proc/self/fd').map((descriptor) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${descriptor}`);
+    } catch {
+      return '';
+    }
+  });
+  return links.filter((path) => path.startsWith(directory));
+}
+
+describe.each([
+  ['on the thread of the client', Number.MAX_SAFE_INTEGER, 0],
+  ['on a thread of its own', 1_000, 1],
+])('a digest that is made %s', (_, digestApartFromBytes, threads) => {
+  it('verifies the file', async () => {
+    const made = madeThreads();
+    expect(await download(client(digestApartFromBytes))).toMatchObject({ kind: 'complete' });
+    expect(readdirSync(directory)).toHaveLength(1);
+    expect(made).toHaveLength(threads);
+  });
+
+  it('F16 covers both sides of a cut', async () => {
+    server.faults.add({ match: { operation: 'file' }, act: { kind: 'reset', afterBytes: 10_000 } });
+    expect(await download(client(digestApartFromBytes))).toMatchObject({ kind: 'complete' });
+    expect(fileRequests()).toEqual([
+      { status: 200, range: null },
+      { status: 206, range: 'bytes=10000-' },
+    ]);
+  });
+
+  it('F16 F43 covers what another process left, which is fetched anew where a bit of it has changed', async () => {
+    server.faults.add({ match: { operation: 'file' }, act: { kind: 'truncate', afterBytes: 10_000 } });
+    const once = client(digestApartFromBytes, { limits: { digestApartFromBytes }, retry: ONCE });
+    await errorOf(download(once));
+    const part = readFileSync(partPath());
+    part.writeUInt8(part.readUInt8(500) ^ 1, 500);
+    writeFileSync(partPath(), part);
+    expect(await download(client(digestApartFromBytes))).toMatchObject({ kind: 'complete' });
+    expect(fileRequests().map(({ range }) => range)).toEqual([null, 'bytes=10000-', null]);
+  });
+
+  it('F16 verifies a part that is whole already without asking for more', async () => {
+    const first = await download(client(digestApartFromBytes));
+    const [file] = first.kind === 'complete' ? first.files : [];
+    const { path, bytes } = present(file, 'there is a file');
+    renameSync(path, `${path}.part`);
+    writeFileSync(`${path}.part.json`, JSON.stringify({ etag: '"any"', totalBytes: bytes }));
+    expect(await download(client(digestApartFromBytes))).toEqual(first);
+    expect(fileRequests()).toHaveLength(1);
+    expect(readdirSync(directory)).toHaveLength(1);
+  });
+
+  it('F43 refuses a file that differs by a bit', async () => {
+    server.faults.add({
+      match: { operation: 'file', times: 'always' },
+      act: { kind: 'flipBit', atByte: 500 },
+    });
+    const error = await errorOf(download(client(digestApartFromBytes)));
+    expect(error.message).toMatch(
+      /stated sha256 [\da-f]{64}, found sha256 [\da-f]{64}, in each of 3 downloads/,
+    );
+    expect(readdirSync(directory)).toEqual([]);
+  });
+
+  it('F16 lets go of a file that breaks off', async () => {
+    server.faults.add({ match: { operation: 'file' }, act: { kind: 'truncate', afterBytes: 10_000 } });
+    const once = client(digestApartFromBytes, { limits: { digestApartFromBytes }, retry: ONCE });
+    await errorOf(download(once));
+    await expect.poll(heldOpen).toEqual([]);
+  });
+});
+
+describe('the thread', () => {
+  it('is not waited for by who was interrupted', async () => {
+    const feed = client(1_000);
+    const stop = new AbortController();
+    const bytes = present((await entry(feed)).files[0]?.bytes, 'its length is stated');
+    let leftBytes = bytes;
+    const request = {
+      entry: await entry(feed),
+      directory,
+      refresh: () => entry(feed),
+      onBytes: (more: number) => {
+        leftBytes -= more;
+        if (leftBytes === 0) stop.abort();
+      },
+    };
+    expect((await errorOf(feed.download(request, stop.signal))).name).toBe('InterruptedError');
+    expect(readFileSync(partPath())).toHaveLength(bytes);
+    await expect.poll(heldOpen).toEqual([]);
+    expect(await download(feed)).toMatchObject({ kind: 'complete' });
+    expect(fileRequests()).toHaveLength(1);
+  });
+
+  it('that ends fails the dataset, and the next download has another and goes on with what arrived', async () => {
+    const made = madeThreads();
+    const feed = client(1_000);
+    const onBytes = (): void => void made[0]?.terminate();
+    const error = await errorOf(download(feed, { onBytes }));
+    expect(error.name).toBe('DatasetStorageError');
+    expect(error.message).toBe(`The thread that was to read ${partPath()} for its digest ended.`);
+    expect(await download(feed)).toMatchObject({ kind: 'complete' });
+    expect(made).toHaveLength(2);
+    expect(fileRequests()).toHaveLength(1);
+  });
+});

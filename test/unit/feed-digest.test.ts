@@ -1,0 +1,161 @@
+import { createHash } from 'node:crypto';
+import {
+  appendFileSync,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { createDigests, type Digests } from '../../src/feed/download/digest.ts';
+import { StorageError } from '../../src/model/errors.ts';
+import { startChild } from '../support/child.ts';
+import { madeThreads } from '../support/made-threads.ts';
+
+/** Several pieces of what the thread reads at once. */
+const CHUNK_BYTES = 700_000;
+const CHUNKS = [1, 2, 3, 4].map((number) => Buffer.alloc(CHUNK_BYTES, number));
+const NEVER_APART = Number.MAX_SAFE_INTEGER;
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'feed-sync-digest-'));
+  onTestFinished(() => rmSync(path, { recursive: true }));
+  return path;
+}
+
+function started(apartFromBytes: number): Digests {
+  const digests = createDigests(apartFromBytes);
+  onTestFinished(() => digests.close());
+  return digests;
+}
+
+function sha256(...chunks: readonly Buffer[]): string {
+  return createHash('sha256').update(Buffer.concat(chunks)).digest('hex');
+}
+
+/** Of the files in the folder, those that this process holds open. */
+function openIn(directory: string): readonly string[] {
+  const links = readdirSync('/proc/self/fd').map((descriptor) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${descriptor}`);
+    } catch {
+      return '';
+    }
+  });
+  return links.filter((path) => path.startsWith(directory));
+}
+
+describe.each([
+  ['on this thread', NEVER_APART],
+  ['on a thread of its own', 0],
+])('a digest made %s', (_, apartFromBytes) => {
+  it('covers what was there and what was written', async () => {
+    const path = join(folder(), 'part');
+    const [first = Buffer.alloc(0), ...others] = CHUNKS;
+    writeFileSync(path, first);
+    const digest = await started(apartFromBytes).begin(path, first.length, CHUNK_BYTES * CHUNKS.length);
+    for (const chunk of others) {
+      appendFileSync(path, chunk);
+      digest.written(chunk);
+    }
+    expect(await digest.end()).toBe(sha256(...CHUNKS));
+  });
+
+  it('covers no more of a file than that', async () => {
+    const path = join(folder(), 'part');
+    writeFileSync(path, 'what was there, and what was written, and more');
+    const digest = await started(apartFromBytes).begin(path, 14, 100);
+    digest.written(Buffer.from(', and what was written'));
+    expect(await digest.end()).toBe(sha256(Buffer.from('what was there, and what was written')));
+  });
+
+  it('of nothing is that of nothing', async () => {
+    const path = join(folder(), 'part');
+    writeFileSync(path, '');
+    expect(await (await started(apartFromBytes).begin(path, 0, 0)).end()).toBe(sha256());
+  });
+
+  it('of a file that is not there ends with its path', async () => {
+    const path = join(folder(), 'part');
+    const made = async () => (await started(apartFromBytes).begin(path, 7, 7)).end();
+    await expect(made()).rejects.toThrow(StorageError);
+    await expect(made()).rejects.toThrow(`Could not open ${path}: ENOENT.`);
+  });
+});
+
+describe('the thread', () => {
+  it('is made for large files and those of unknown length, and is one for all of them', async () => {
+    const threads = madeThreads();
+    const directory = folder();
+    const digests = started(1_000);
+    const ofSize = async (name: string, bytes: number, expectedBytes: number | null): Promise<void> => {
+      const path = join(directory, name);
+      const content = Buffer.alloc(bytes, name);
+      writeFileSync(path, content);
+      const digest = await digests.begin(path, 0, expectedBytes);
+      digest.written(content);
+      expect(await digest.end()).toBe(sha256(content));
+    };
+    await ofSize('small', 999, 999);
+    expect(threads).toHaveLength(0);
+    const large = [1, 2, 3].map((number) =>
+      ofSize(`large ${number}`, number * CHUNK_BYTES, number * CHUNK_BYTES),
+    );
+    await Promise.all([...large, ofSize('unknown', 1, null)]);
+    expect(threads).toHaveLength(1);
+    await ofSize('another', 1_000, 1_000);
+    expect(threads).toHaveLength(1);
+    expect(openIn(directory)).toEqual([]);
+  });
+
+  it('tells of a file that was cut behind its back, and goes on with others', async () => {
+    const path = join(folder(), 'part');
+    writeFileSync(path, 'a beginning');
+    const digests = started(0);
+    const cut = await digests.begin(path, 12, null);
+    await expect(cut.end()).rejects.toThrow(`Could not read ${path}: EOF.`);
+    truncateSync(path, 1);
+    expect(await (await digests.begin(path, 1, null)).end()).toBe(sha256(Buffer.from('a')));
+  });
+
+  it('lets go of a file that is dropped', async () => {
+    const directory = folder();
+    const path = join(directory, 'part');
+    writeFileSync(path, 'a beginning');
+    const digest = await started(0).begin(path, 11, null);
+    await expect.poll(() => openIn(directory)).toEqual([path]);
+    digest.drop();
+    await expect.poll(() => openIn(directory)).toEqual([]);
+    digest.drop();
+  });
+
+  it('that ends is told to all who wait for it, and the next digest makes a new one', async () => {
+    const threads = madeThreads();
+    const path = join(folder(), 'part');
+    writeFileSync(path, 'a beginning');
+    const digests = started(0);
+    const [one, another] = [await digests.begin(path, 11, null), await digests.begin(path, 0, null)];
+    const ended = [one, another].map((digest) => digest.end());
+    await threads[0]?.terminate();
+    for (const end of ended) {
+      await expect(end).rejects.toMatchObject({
+        name: 'DatasetStorageError',
+        message: `The thread that was to read ${path} for its digest ended.`,
+      });
+    }
+    expect(await (await digests.begin(path, 11, null)).end()).toBe(sha256(Buffer.from('a beginning')));
+    expect(threads).toHaveLength(2);
+  });
+
+  it('keeps a process alive until a digest is there, and no longer', async () => {
+    const path = join(folder(), 'part');
+    writeFileSync(path, Buffer.concat(CHUNKS));
+    const child = startChild('digest-child.ts', path);
+    expect(await child.nextLine()).toBe(sha256(...CHUNKS));
+    await expect(child.nextLine()).rejects.toThrow('ended');
+  });
+});

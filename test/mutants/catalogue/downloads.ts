@@ -41,6 +41,22 @@ export const DOWNLOADS: Area = {
       tests: [DOWNLOAD],
     },
     {
+      name: 'what was there of a file is left out of its digest',
+      file: 'src/feed/download/digest-worker.ts',
+      text: 'readBytes: 0, upTo, isWritten: false',
+      instead: 'readBytes: upTo, upTo, isWritten: false',
+      breaks: ['F16', 'P4'],
+      tests: ['unit/feed-digest.test.ts'],
+    },
+    {
+      name: 'what is not written yet is read for the digest',
+      file: 'src/feed/download/digest-worker.ts',
+      text: 'Math.min(piece.length, upTo - reading.readBytes)',
+      instead: 'upTo > reading.readBytes ? piece.length : 0',
+      breaks: ['F16', 'P4'],
+      tests: ['unit/feed-digest.test.ts'],
+    },
+    {
       name: 'a download is continued without asking whether it is the same file',
       file: 'src/feed/download/attempt-file.ts',
       text: "headers['if-range'] = resumption.etag;",

@@ -6,8 +6,9 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { insertRows } from '../../src/destination/duckdb/book-sql.ts';
+import { createSchema } from '../../src/destination/duckdb/mirror-schema.ts';
 import {
-  boolean,
   filePath,
   identifier,
   integer,
@@ -28,6 +29,7 @@ beforeAll(async () => {
   instance = await DuckDBInstance.create(':memory:', { threads: '1' });
   const connection = await instance.connect();
   run = async (sql) => (await connection.runAndReadAll(sql)).getRows();
+  for (const statement of ["ATTACH ':memory:' AS mirror", ...createSchema()]) await run(statement);
 });
 afterAll(async () => {
   instance.closeSync();
@@ -87,7 +89,7 @@ describe('in SQL', () => {
   );
 
   property(
-    'a number, a moment and a truth mean themselves',
+    'a number and a moment mean themselves',
     60,
     fc.asyncProperty(
       fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
@@ -97,20 +99,106 @@ describe('in SQL', () => {
         min: new Date('0001-01-01T00:00:00Z'),
         max: new Date('9999-12-31T00:00:00Z'),
       }),
-      fc.boolean(),
-      async (large, safe, date, truth) => {
+      async (large, safe, date) => {
         const [row = []] = await run(
-          `SELECT (${integer(large)})::VARCHAR, (${integer(safe)})::VARCHAR, epoch_ms(${moment(date)})::VARCHAR, ${boolean(truth)}, ${integer(null)}, ${moment(null)}, ${text(null)}`,
+          `SELECT (${integer(large)})::VARCHAR, (${integer(safe)})::VARCHAR, epoch_ms(${moment(date)})::VARCHAR, ${integer(null)}, ${moment(null)}, ${text(null)}`,
         );
         expect(row).toEqual([
           `${large}`,
           `${Object.is(safe, -0) ? 0 : safe}`,
           `${date.getTime()}`,
-          truth,
           null,
           null,
           null,
         ]);
+      },
+    ),
+  );
+
+  property(
+    'rows of the books mean themselves, in their order, or hold a NUL and are refused',
+    40,
+    fc.asyncProperty(
+      fc.array(
+        fc.tuple(
+          value,
+          fc.option(value),
+          fc.array(value, { maxLength: 4 }),
+          fc.option(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })),
+          fc.option(
+            fc.date({ noInvalidDate: true, min: new Date(0), max: new Date('9999-12-31T00:00:00Z') }),
+          ),
+          fc.boolean(),
+        ),
+        { minLength: 1, maxLength: 10 },
+      ),
+      async (rows) => {
+        const datasets = () =>
+          insertRows(
+            'datasets',
+            rows.map(([id, maybe, list, number, date]) => [
+              id,
+              maybe,
+              number,
+              null,
+              1,
+              list,
+              -1,
+              'x',
+              date,
+              null,
+            ]),
+          );
+        const holdsNul = ([id, maybe, list]: (typeof rows)[number]) =>
+          [id, maybe ?? '', ...list].some((each) => each.includes('\0'));
+        if (rows.some(holdsNul)) {
+          expect(datasets).toThrow(DataError);
+          return;
+        }
+        const columns = insertRows(
+          'columns',
+          rows.map(([, , , , , truth], index) => [
+            'x',
+            index,
+            'n',
+            'n',
+            't',
+            truth,
+            null,
+            null,
+            'data',
+            null,
+          ]),
+        );
+        await run('BEGIN');
+        for (const statement of [...datasets(), ...columns]) await run(statement);
+        const written = await run(
+          `SELECT hex(encode(dataset_id)), hex(encode(table_name)), hex(encode(to_json(key_columns)::VARCHAR)), version::VARCHAR,
+            epoch_ms(published_at)::VARCHAR, applied_at, schema_version FROM mirror.feed_sync.datasets ORDER BY rowid`,
+        );
+        const truths = await run('SELECT nullable FROM mirror.feed_sync.columns ORDER BY "position"');
+        await run('ROLLBACK');
+        const shown = (digits: unknown) =>
+          digits === null ? null : Buffer.from(String(digits), 'hex').toString();
+        expect(
+          written.map(([id, maybe, list, ...rest]) => [
+            shown(id),
+            shown(maybe),
+            JSON.parse(shown(list) ?? ''),
+            ...rest,
+          ]),
+        ).toEqual(
+          rows.map(([id, maybe, list, number, date]) => [
+            id,
+            maybe,
+            list,
+            number === null ? null : `${number}`,
+            date === null ? null : `${date.getTime()}`,
+            null,
+            null,
+          ]),
+        );
+        expect(truths.map(([truth]) => truth)).toEqual(rows.map(([, , , , , truth]) => truth));
       },
     ),
   );

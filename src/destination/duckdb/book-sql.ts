@@ -1,183 +1,65 @@
 /**
- * The statements that write down what a table is now, in the transaction that makes it so: the rows of `feed_sync`,
- * and the comments.
+ * The statements that write the entries of a batch into `feed_sync`, in the transaction that makes them true: a few
+ * for each table of it, however many entries there are. Rows are given to DuckDB as JSON, which it reads in an eighth
+ * of the time that it takes for as many literals.
  */
 
-import type { HistoryLine } from '../../model/history.ts';
-import type { Counts } from '../../model/version.ts';
-import type { ChangesUnit, SnapshotUnit, Unit } from '../destination.ts';
-import { book, mirrored } from './mirror-schema.ts';
-import { boolean, identifier, integer, moment, text, textList, tuple } from './quoting.ts';
+import type { BookEntry, LiveEntry, RetiredEntry } from './book-entry.ts';
+import { type BookTable, type BookType, book, bookColumns } from './mirror-schema.ts';
+import { integer, json, text, tuple } from './quoting.ts';
 import type { PlannedColumn } from './snapshot/table-plan.ts';
 
-export interface SnapshotEntry {
-  readonly unit: SnapshotUnit;
-  readonly tableName: string;
-  readonly columns: readonly PlannedColumn[];
-  readonly rowCount: number;
-  readonly fromVersion: number | null;
-  readonly appliedAt: Date;
-}
+/** The most characters of the rows that one statement puts in; a row that alone has more is alone. */
+export const MAX_ROWS_CHARACTERS = 1_000_000;
 
-export function recordSnapshot(entry: SnapshotEntry): readonly string[] {
-  const { unit, tableName, rowCount, fromVersion, appliedAt } = entry;
-  const id = text(unit.datasetId);
-  const dataset = [
-    id,
-    text(tableName),
-    integer(unit.version),
-    text(unit.schema.schemaVersion),
-    integer(rowCount),
-    textList(unit.schema.keyColumns),
-    integer(unit.version),
-    text(unit.digest),
-    moment(unit.publishedAt),
-    moment(appliedAt),
-  ];
+type Cell = string | number | bigint | boolean | Date | readonly string[] | null;
+/** In the order of the columns of its table. */
+type BookRow = readonly Cell[];
+
+/** The entries are of different datasets. Their lines of the history, and what was retired, come in their order. */
+export function writeEntries(entries: readonly BookEntry[]): readonly string[] {
+  const live = entries.filter((entry) => entry.kind === 'live');
+  const retired = entries.filter((entry) => entry.kind === 'retired');
+  const described = live.filter(({ columns }) => columns !== null);
   return [
-    `DELETE FROM ${book('datasets')} WHERE dataset_id = ${id}`,
-    `INSERT INTO ${book('datasets')} VALUES ${tuple(dataset)}`,
-    ...recordColumns(unit.datasetId, entry.columns),
-    ...[...unit.reloads].flatMap(([subscriptionId, eventNumber]) =>
-      recordReload(id, text(subscriptionId), eventNumber),
+    ...deleteOf('datasets', entries),
+    ...insertRows('datasets', live.map(datasetRow)),
+    ...deleteOf('columns', [...described, ...retired]),
+    ...insertRows(
+      'columns',
+      described.flatMap(({ datasetId, columns }) => columnRows(datasetId, columns ?? [])),
     ),
-    // What a snapshot added, changed and removed is not known: the table was replaced as a whole.
-    recordHistory({
-      datasetId: unit.datasetId,
-      fromVersion,
-      toVersion: unit.version,
-      kind: 'snapshot',
-      net: null,
-      appliedAt,
-    }),
+    ...deleteOf('reloads', retired),
+    ...replaceReloads(live),
+    ...deleteReturned(live.filter(({ wasKept }) => wasKept)),
+    ...insertRows('archived', retired.map(archivedRow)),
+    ...insertRows('history', entries.map(historyRow)),
   ];
 }
 
-export interface ChangesEntry {
-  readonly unit: ChangesUnit;
-  readonly rowCount: number;
-  readonly net: Counts;
-  readonly appliedAt: Date;
-}
-
-/** The snapshot that the table was last loaded from stays what it was. */
-export function recordChanges({ unit, rowCount, net, appliedAt }: ChangesEntry): readonly string[] {
-  const values = [
-    `version = ${integer(unit.version)}`,
-    `schema_version = ${text(unit.schema.schemaVersion)}`,
-    `row_count = ${integer(rowCount)}`,
-    `key_columns = ${textList(unit.schema.keyColumns)}`,
-    `published_at = ${moment(unit.publishedAt)}`,
-    `applied_at = ${moment(appliedAt)}`,
-  ];
+function datasetRow({ datasetId, table }: LiveEntry): BookRow {
   return [
-    `UPDATE ${book('datasets')} SET ${values.join(', ')} WHERE dataset_id = ${text(unit.datasetId)}`,
-    recordHistory({
-      datasetId: unit.datasetId,
-      fromVersion: unit.plannedFrom.version,
-      toVersion: unit.version,
-      kind: 'changes',
-      net,
-      appliedAt,
-    }),
+    datasetId,
+    table.tableName,
+    table.version,
+    table.schemaVersion,
+    table.rowCount,
+    table.keyColumns,
+    table.snapshotVersion,
+    table.snapshotDigest,
+    table.publishedAt,
+    table.appliedAt,
   ];
 }
 
-export interface RetirementEntry {
-  readonly datasetId: string;
-  readonly version: number;
-  readonly reason: string;
-  /** Where the rows are now: a table of the schema `archived`, or the dataset's own; null where they are gone. */
-  readonly tableName: string | null;
-  readonly removedRows: number;
-  readonly appliedAt: Date;
+function columnRows(datasetId: string, columns: readonly PlannedColumn[]): readonly BookRow[] {
+  return columns.map((planned, index) => [datasetId, index + 1, ...recordedCells(planned)]);
 }
 
-/** The dataset has no live table any more. Its name stays its own. */
-export function recordRetirement(entry: RetirementEntry): readonly string[] {
-  const { datasetId, version, reason, tableName, removedRows, appliedAt } = entry;
-  const archived = [text(datasetId), text(tableName), integer(version), text(reason), moment(appliedAt)];
-  return [
-    ...(['datasets', 'columns', 'reloads'] as const).map(
-      (table) => `DELETE FROM ${book(table)} WHERE dataset_id = ${text(datasetId)}`,
-    ),
-    `INSERT INTO ${book('archived')} VALUES ${tuple(archived)}`,
-    recordHistory({
-      datasetId,
-      fromVersion: version,
-      toVersion: version,
-      kind: 'retirement',
-      net: { added: 0, changed: 0, removed: removedRows },
-      appliedAt,
-    }),
-  ];
-}
-
-/** A table that was kept is the live one again: it is no longer listed among the retired. */
-export function recordReturn(datasetId: string, tableName: string): string {
-  return `DELETE FROM ${book('archived')} WHERE dataset_id = ${text(datasetId)} AND table_name = ${text(tableName)}`;
-}
-
-/** How a line of the history tells of each kind of unit. Complete by its type. */
-export const HISTORY_KINDS: Readonly<Record<Unit['kind'], HistoryLine['kind']>> = {
-  snapshot: 'snapshot',
-  changes: 'changes',
-  retirement: 'retired',
-};
-
-interface HistoryEntry {
-  readonly datasetId: string;
-  readonly fromVersion: number | null;
-  readonly toVersion: number;
-  readonly kind: Unit['kind'];
-  readonly net: Counts | null;
-  readonly appliedAt: Date;
-}
-
-function recordHistory({ datasetId, fromVersion, toVersion, kind, net, appliedAt }: HistoryEntry): string {
-  const counts = [net?.added, net?.changed, net?.removed].map((count) => integer(count ?? null));
-  const line = [
-    text(datasetId),
-    integer(fromVersion),
-    integer(toVersion),
-    text(HISTORY_KINDS[kind]),
-    ...counts,
-    moment(appliedAt),
-  ];
-  return `INSERT INTO ${book('history')} VALUES ${tuple(line)}`;
-}
-
-/** An event number only grows: a snapshot that was asked for earlier does not undo a later one. */
-function recordReload(datasetId: string, subscriptionId: string, eventNumber: bigint): readonly string[] {
-  const same = `dataset_id = ${datasetId} AND subscription_id = ${subscriptionId}`;
-  const number = integer(eventNumber);
-  return [
-    `DELETE FROM ${book('reloads')} WHERE ${same} AND event_number < ${number}`,
-    `INSERT INTO ${book('reloads')} SELECT ${datasetId}, ${subscriptionId}, ${number}
-      WHERE NOT EXISTS (SELECT 1 FROM ${book('reloads')} WHERE ${same})`,
-  ];
-}
-
-/** Replaces what is written of the columns of a table. */
-export function recordColumns(datasetId: string, columns: readonly PlannedColumn[]): readonly string[] {
-  const rows = columns.map(({ column, columnName, crs, role, type }, index) =>
-    tuple([
-      text(datasetId),
-      integer(index + 1),
-      text(column.name),
-      text(columnName),
-      text(type),
-      boolean(column.nullable),
-      text(column.description),
-      text(column.sourceName),
-      text(role),
-      text(crs),
-    ]),
-  );
-  return [
-    `DELETE FROM ${book('columns')} WHERE dataset_id = ${text(datasetId)}`,
-    `INSERT INTO ${book('columns')} VALUES ${rows.join(', ')}`,
-  ];
+/** What is written of a column beside its place: as `selectRecordedColumns` gives it. */
+export function recordedCells({ column, columnName, type, role, crs }: PlannedColumn): readonly Cell[] {
+  const { name, nullable, description, sourceName } = column;
+  return [name, columnName, type, nullable, description, sourceName, role, crs];
 }
 
 /** What is written of the columns of a table, in their order: all but their positions. */
@@ -186,27 +68,82 @@ export function selectRecordedColumns(datasetId: string): string {
     WHERE dataset_id = ${text(datasetId)} ORDER BY "position"`;
 }
 
-/** The comments of a table that has none yet. */
-export function comments(
-  tableName: string,
-  datasetId: string,
-  columns: readonly PlannedColumn[],
-): readonly string[] {
-  const table = mirrored(tableName);
-  return [
-    commentOnTable(table, datasetId),
-    ...columns.flatMap(({ column, columnName }) =>
-      column.description === null ? [] : [commentOnColumn(table, columnName, column.description)],
-    ),
-  ];
+function replaceReloads(live: readonly LiveEntry[]): readonly string[] {
+  const rows = live.flatMap(({ datasetId, newerReloads }) =>
+    [...newerReloads].map(([subscriptionId, event]) => [datasetId, subscriptionId, event] as const),
+  );
+  const same = rows.map(([datasetId, subscriptionId]) => tuple([text(datasetId), text(subscriptionId)]));
+  return [...deleteWhere('reloads', '(dataset_id, subscription_id)', same), ...insertRows('reloads', rows)];
 }
 
-/** `table` is SQL: the table of a dataset, wherever it is. */
-export function commentOnTable(table: string, datasetId: string): string {
-  return `COMMENT ON TABLE ${table} IS ${text(`Dataset ${datasetId}`)}`;
+/** A table that was kept is the live one again. */
+function deleteReturned(returned: readonly LiveEntry[]): readonly string[] {
+  const same = returned.map(({ datasetId, table }) => tuple([text(datasetId), text(table.tableName)]));
+  return deleteWhere('archived', '(dataset_id, table_name)', same);
 }
 
-/** Null takes the comment away. */
-export function commentOnColumn(table: string, columnName: string, comment: string | null): string {
-  return `COMMENT ON COLUMN ${table}.${identifier(columnName)} IS ${text(comment)}`;
+function archivedRow({ datasetId, tableName, reason, line }: RetiredEntry): BookRow {
+  return [datasetId, tableName, line.toVersion, reason, line.appliedAt];
+}
+
+function historyRow({ datasetId, line }: BookEntry): BookRow {
+  const { fromVersion, toVersion, kind, net, appliedAt } = line;
+  const counts = [net?.added ?? null, net?.changed ?? null, net?.removed ?? null];
+  return [datasetId, fromVersion, toVersion, kind, ...counts, appliedAt];
+}
+
+function deleteOf(table: BookTable, entries: readonly BookEntry[]): readonly string[] {
+  return deleteWhere(
+    table,
+    'dataset_id',
+    entries.map(({ datasetId }) => text(datasetId)),
+  );
+}
+
+/** `values` are SQL: of `what` in the rows that go. */
+function deleteWhere(table: BookTable, what: string, values: readonly string[]): readonly string[] {
+  return together(values).map((some) => `DELETE FROM ${book(table)} WHERE ${what} IN (${some})`);
+}
+
+/** Puts rows into a table of the books, in their order. */
+export function insertRows(table: BookTable, rows: readonly BookRow[]): readonly string[] {
+  const columns = bookColumns(table).map(([, type], index) =>
+    FROM_JSON[type](`"row"->${index}`, `"row"->>${index}`),
+  );
+  const cells = rows.map((row) => json(row.map(jsonCell)));
+  return together(cells).map(
+    (some) => `INSERT INTO ${book(table)} SELECT ${columns.join(', ')}
+      FROM (SELECT unnest(from_json(${text(`[${some}]`)}, '["JSON"]')) AS "row")`,
+  );
+}
+
+/** How a cell is made of its JSON, which is given as it is and as its text. Complete by its type. */
+const FROM_JSON: Readonly<Record<BookType, (value: string, shown: string) => string>> = {
+  VARCHAR: (_value, shown) => shown,
+  BIGINT: (_value, shown) => `(${shown})::BIGINT`,
+  BOOLEAN: (_value, shown) => `(${shown})::BOOLEAN`,
+  TIMESTAMPTZ: (_value, shown) => `make_timestamptz((${shown})::BIGINT * 1000)`,
+  'VARCHAR[]': (value) => `from_json(${value}, '["VARCHAR"]')`,
+};
+
+/** Whole numbers go as text, because those of JSON have 53 bits. A moment is its milliseconds. */
+function jsonCell(cell: Cell): string | boolean | readonly string[] | null {
+  if (cell instanceof Date) return integer(cell.getTime());
+  return typeof cell === 'number' || typeof cell === 'bigint' ? integer(cell) : cell;
+}
+
+/** Joined by commas, as many at once as `MAX_ROWS_CHARACTERS` allows. */
+function together(parts: readonly string[]): readonly string[] {
+  const runs: string[][] = [];
+  let characters = 0;
+  for (const part of parts) {
+    characters += part.length;
+    const run = runs.at(-1);
+    if (run !== undefined && characters <= MAX_ROWS_CHARACTERS) run.push(part);
+    else {
+      runs.push([part]);
+      characters = part.length;
+    }
+  }
+  return runs.map((run) => run.join(', '));
 }

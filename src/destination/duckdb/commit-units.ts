@@ -8,11 +8,12 @@ import { InterruptedError } from '../../model/errors.ts';
 import type { Committed, HeldDataset } from '../destination.ts';
 import { OutcomeUnknownError, WindowLostError, type WriteWindow } from './attach-window.ts';
 import { batches } from './batches.ts';
+import { writeEntries } from './book-sql.ts';
 import { readCurrent } from './current-table.ts';
 import type { Engine } from './engine.ts';
 import { findDone } from './find-done.ts';
 import { readHeldDatasets } from './held.ts';
-import type { Done, PreparedUnit } from './prepared.ts';
+import type { Deed, Done, PreparedUnit } from './prepared.ts';
 
 /** `failed` carries the error as it came; its cause in the data is looked for once the mirror is let go. */
 export type UnitResult =
@@ -80,11 +81,14 @@ async function commitTogether(
       engine,
       batch.map(({ unit }) => unit.datasetId),
     );
-    const done: (Done | null)[] = [];
+    const deeds: (Deed | null)[] = [];
     for (const each of batch) {
       const ofDataset = present(current.get(each.unit.datasetId), 'every dataset of the batch was read');
-      done.push(await each.carryOut(engine, ofDataset, appliedAt));
+      deeds.push(await each.carryOut(engine, ofDataset, appliedAt));
     }
+    const entries = deeds.flatMap((deed) => deed?.entry ?? []);
+    for (const statement of writeEntries(entries)) await engine.run(statement);
+    const done = deeds.map((deed) => deed?.done ?? null);
     return await resultsOf(engine, batch, done);
   });
 }

@@ -1,7 +1,7 @@
 /** After a COMMIT with an unknown outcome: which units of a batch the mirror holds, read from its history. */
 
 import type { Unit } from '../destination.ts';
-import { HISTORY_KINDS } from './book-sql.ts';
+import { HISTORY_KINDS } from './book-entry.ts';
 import type { Engine, Row } from './engine.ts';
 import { book } from './mirror-schema.ts';
 import type { Done, PreparedUnit } from './prepared.ts';

@@ -16,24 +16,60 @@ export const META_SERVICE_ORIGIN = 'service_origin';
 /** One row for each subscription seen. */
 export const META_SUBSCRIPTION_ID = 'subscription_id';
 
+export type BookType = 'VARCHAR' | 'BIGINT' | 'BOOLEAN' | 'TIMESTAMPTZ' | 'VARCHAR[]';
+
+/** By table, its columns in their order, each with its type. */
 const TABLES = {
   /** Every name that was ever given to a table; never changed, never deleted. */
-  names: 'dataset_id VARCHAR, table_name VARCHAR',
+  names: { dataset_id: 'VARCHAR', table_name: 'VARCHAR' },
   /** A row for each live table. */
-  datasets: `dataset_id VARCHAR, table_name VARCHAR, version BIGINT, schema_version VARCHAR, row_count BIGINT,
-    key_columns VARCHAR[], snapshot_version BIGINT, snapshot_digest VARCHAR,
-    published_at TIMESTAMPTZ, applied_at TIMESTAMPTZ`,
+  datasets: {
+    dataset_id: 'VARCHAR',
+    table_name: 'VARCHAR',
+    version: 'BIGINT',
+    schema_version: 'VARCHAR',
+    row_count: 'BIGINT',
+    key_columns: 'VARCHAR[]',
+    snapshot_version: 'BIGINT',
+    snapshot_digest: 'VARCHAR',
+    published_at: 'TIMESTAMPTZ',
+    applied_at: 'TIMESTAMPTZ',
+  },
   /** The newest reload of each subscription that the table satisfies. */
-  reloads: 'dataset_id VARCHAR, subscription_id VARCHAR, event_number BIGINT',
+  reloads: { dataset_id: 'VARCHAR', subscription_id: 'VARCHAR', event_number: 'BIGINT' },
   /** The columns of the live tables. */
-  columns: `dataset_id VARCHAR, "position" BIGINT, name VARCHAR, column_name VARCHAR, type VARCHAR, nullable BOOLEAN,
-    description VARCHAR, source_name VARCHAR, role VARCHAR, crs VARCHAR`,
+  columns: {
+    dataset_id: 'VARCHAR',
+    position: 'BIGINT',
+    name: 'VARCHAR',
+    column_name: 'VARCHAR',
+    type: 'VARCHAR',
+    nullable: 'BOOLEAN',
+    description: 'VARCHAR',
+    source_name: 'VARCHAR',
+    role: 'VARCHAR',
+    crs: 'VARCHAR',
+  },
   /** A row for each commit. */
-  history: `dataset_id VARCHAR, from_version BIGINT, to_version BIGINT, kind VARCHAR,
-    added BIGINT, changed BIGINT, removed BIGINT, applied_at TIMESTAMPTZ`,
-  archived: `dataset_id VARCHAR, table_name VARCHAR, version BIGINT, reason VARCHAR, archived_at TIMESTAMPTZ`,
-  meta: '"key" VARCHAR, value VARCHAR',
-} as const;
+  history: {
+    dataset_id: 'VARCHAR',
+    from_version: 'BIGINT',
+    to_version: 'BIGINT',
+    kind: 'VARCHAR',
+    added: 'BIGINT',
+    changed: 'BIGINT',
+    removed: 'BIGINT',
+    applied_at: 'TIMESTAMPTZ',
+  },
+  archived: {
+    dataset_id: 'VARCHAR',
+    table_name: 'VARCHAR',
+    version: 'BIGINT',
+    reason: 'VARCHAR',
+    archived_at: 'TIMESTAMPTZ',
+  },
+  meta: { key: 'VARCHAR', value: 'VARCHAR' },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, BookType>>>>;
 
 export type BookTable = keyof typeof TABLES;
 
@@ -43,6 +79,11 @@ export type DataSchema = 'main' | 'archived';
 /** A table of schema `feed_sync`, for use in SQL. */
 export function book(table: BookTable): string {
   return `${identifier(MIRROR)}.feed_sync.${identifier(table)}`;
+}
+
+/** The names and types of its columns, in their order. */
+export function bookColumns(table: BookTable): readonly (readonly [name: string, type: BookType])[] {
+  return Object.entries(TABLES[table]);
 }
 
 /** A table of the mirrored data, for use in SQL. */
@@ -63,11 +104,14 @@ export function createArchive(): string {
 export function createSchema(): readonly string[] {
   return [
     `CREATE SCHEMA ${identifier(MIRROR)}.feed_sync`,
-    ...Object.entries(TABLES).map(
-      ([name, columns]) => `CREATE TABLE ${book(name as BookTable)} (${columns})`,
-    ),
+    ...(Object.keys(TABLES) as BookTable[]).map(createBook),
     insertMeta(META_FORMAT_VERSION, String(FORMAT_VERSION)),
   ];
+}
+
+function createBook(table: BookTable): string {
+  const columns = bookColumns(table).map(([name, type]) => `${identifier(name)} ${type}`);
+  return `CREATE TABLE ${book(table)} (${columns.join(', ')})`;
 }
 
 export function insertMeta(key: string, value: string): string {

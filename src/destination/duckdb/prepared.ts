@@ -2,6 +2,7 @@
 
 import type { Counts } from '../../model/version.ts';
 import type { Prepared } from '../destination.ts';
+import type { BookEntry } from './book-entry.ts';
 import type { Current } from './current-table.ts';
 import type { Engine } from './engine.ts';
 import type { MirrorPlace } from './failures.ts';
@@ -13,17 +14,23 @@ export interface PreparedUnit extends Prepared {
   readonly bytes: number;
 
   /**
-   * Does the work inside the transaction it is given. Until that commits nothing of it is seen; whatever is thrown
+   * Does the work on the rows inside the transaction it is given. Until that commits nothing of it is seen; whatever is thrown
    * here must undo the whole transaction. Null: the mirror is no longer what the unit was planned from, and nothing
    * was done. `current` is what it has of the dataset at the begin of the transaction.
    */
-  carryOut(engine: Engine, current: Current, appliedAt: Date): Promise<Done | null>;
+  carryOut(engine: Engine, current: Current, appliedAt: Date): Promise<Deed | null>;
 
   /**
    * The error for the person and the planner, from what `carryOut` threw. Runs after the mirror is let go, on the
    * engine that examines files. Never throws.
    */
   explain(engine: Engine, error: unknown, place: MirrorPlace): Promise<Error>;
+}
+
+/** What was done, and what is to be written of it: the books of a batch are written together, in its transaction. */
+export interface Deed {
+  readonly done: Done;
+  readonly entry: BookEntry;
 }
 
 /** What a unit did, beside what the bookkeeping says of the table afterwards. */

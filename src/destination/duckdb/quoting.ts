@@ -27,10 +27,6 @@ export function integer(value: number | bigint | null): string {
   return String(value);
 }
 
-export function boolean(value: boolean): string {
-  return value ? 'TRUE' : 'FALSE';
-}
-
 /** A moment in UTC, or NULL. */
 export function moment(value: Date | null): string {
   return value === null ? 'NULL' : `make_timestamptz(${integer(value.getTime())} * 1000)`;
@@ -39,6 +35,16 @@ export function moment(value: Date | null): string {
 /** A list of text literals, also where it is empty. */
 export function textList(values: readonly string[]): string {
   return `[${values.map(text).join(', ')}]::VARCHAR[]`;
+}
+
+/**
+ * A value as JSON, which is to become a part of a text literal. What is no Unicode in a text is replaced as it is in
+ * `text`. @throws DataError where a text holds a NUL character: `text` would not see it any more.
+ */
+export function json(value: readonly unknown[]): string {
+  return JSON.stringify(value, (_key, part: unknown) =>
+    typeof part === 'string' ? withoutNul(part).toWellFormed() : part,
+  );
 }
 
 /** A row of values that are SQL text already. */

@@ -6,7 +6,7 @@
 import { assert } from '../../lib/assert.ts';
 import type { HistoryLine, HistoryPosition } from '../../model/history.ts';
 import type { HistoryLimits, HistoryPage } from '../outlet.ts';
-import { HISTORY_KINDS } from './book-sql.ts';
+import { HISTORY_KINDS } from './book-entry.ts';
 import type { Engine, Row } from './engine.ts';
 import { book } from './mirror-schema.ts';
 import { integer } from './quoting.ts';

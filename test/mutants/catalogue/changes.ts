@@ -15,8 +15,8 @@ export const CHANGES: Area = {
     {
       name: 'changes are applied to a table that they were not planned from',
       file: APPLY,
-      text: 'if (!isSameTable(held, unit.plannedFrom)) return null;',
-      instead: 'if (held === undefined) return null;',
+      text: 'if (!isSameTable(live, unit.plannedFrom)) return null;',
+      instead: 'if (live === null) return null;',
       breaks: ['P1', 'P3'],
       tests: ['unit/duckdb-apply.test.ts'],
     },
@@ -39,7 +39,7 @@ export const CHANGES: Area = {
     {
       name: 'changes are applied to a table whose columns somebody changed',
       file: APPLY,
-      text: 'await proveColumns(engine, unit, held);',
+      text: 'await proveColumns(engine, unit, live);',
       instead: '',
       breaks: ['V7', 'P7'],
       tests: ['unit/duckdb-apply.test.ts'],
@@ -47,8 +47,8 @@ export const CHANGES: Area = {
     {
       name: 'the proof of the columns is not waited for',
       file: APPLY,
-      text: 'await proveColumns(engine, unit, held);',
-      instead: 'void proveColumns(engine, unit, held);',
+      text: 'await proveColumns(engine, unit, live);',
+      instead: 'void proveColumns(engine, unit, live);',
       breaks: ['V7', 'P7'],
       tests: ['unit/duckdb-apply.test.ts'],
     },

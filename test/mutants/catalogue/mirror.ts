@@ -50,9 +50,9 @@ export const MIRROR: Area = {
     },
     {
       name: 'an earlier reload that is loaded later undoes a later one',
-      file: 'src/destination/duckdb/book-sql.ts',
-      text: 'WHERE ${same} AND event_number < ${number}`,',
-      instead: 'WHERE ${same} AND ${number} > 0`,',
+      file: 'src/destination/duckdb/book-entry.ts',
+      text: 'return known === undefined || event > known;',
+      instead: 'return known === undefined || event !== known;',
       breaks: ['W6', 'P3'],
       tests: ['unit/duckdb-load.test.ts'],
     },
@@ -71,6 +71,14 @@ export const MIRROR: Area = {
       instead: '',
       breaks: ['P2'],
       tests: ['unit/duckdb-window.test.ts'],
+    },
+    {
+      name: 'two units of a dataset are committed from what it was before both',
+      file: 'src/destination/duckdb/batches.ts',
+      text: '!datasetIds.has(datasetId) &&',
+      instead: '',
+      breaks: ['P1', 'P3'],
+      tests: ['unit/duckdb-batch.test.ts'],
     },
     {
       name: 'one unit that fails fails all that were in its transaction',

@@ -1,5 +1,5 @@
 /**
- * Applies changes inside the transaction it is given: guard, alter, write, prove, write down. Until the transaction
+ * Applies changes inside the transaction it is given: guard, alter, write, prove, and what is to be written down. Until the transaction
  * commits nothing of it is seen; whatever is thrown here must undo the whole transaction.
  */
 
@@ -7,17 +7,13 @@ import { present } from '../../../lib/assert.ts';
 import { formatCount } from '../../../lib/units.ts';
 import { UnusableChangesError } from '../../../model/errors.ts';
 import type { ChangesUnit, HeldDataset } from '../../destination.ts';
-import {
-  commentOnColumn,
-  comments,
-  recordChanges,
-  recordColumns,
-  selectRecordedColumns,
-} from '../book-sql.ts';
+import { entryOfChanges } from '../book-entry.ts';
+import { recordedCells, selectRecordedColumns } from '../book-sql.ts';
+import { commentOnColumn, comments } from '../comment-sql.ts';
 import { type Current, isSameTable } from '../current-table.ts';
 import type { Engine } from '../engine.ts';
 import { mirrored } from '../mirror-schema.ts';
-import type { Done } from '../prepared.ts';
+import type { Deed } from '../prepared.ts';
 import { textOrNullAt } from '../rows.ts';
 import { TYPE_NAMES } from '../snapshot/casts.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
@@ -36,18 +32,19 @@ interface Applying {
 /** Null: the mirror is no longer what the unit was planned from, and nothing was done. @throws UnusableChangesError */
 export async function applyChanges(
   engine: Engine,
-  { unit, net, current: { live: held }, appliedAt }: Applying,
-): Promise<Done | null> {
-  if (!isSameTable(held, unit.plannedFrom)) return null;
+  { unit, net, current: { live }, appliedAt }: Applying,
+): Promise<Deed | null> {
+  if (!isSameTable(live, unit.plannedFrom)) return null;
 
-  await proveColumns(engine, unit, held);
-  const after = tableAfter(held.columns, net.columns);
-  const written = await write(engine, unit, held, net, after);
+  await proveColumns(engine, unit, live);
+  const after = tableAfter(live.columns, net.columns);
+  const written = await write(engine, unit, live, net, after);
   proveCount(unit, written.rowCount);
-  await recordTable(engine, held, after);
-  const entry = { unit, rowCount: written.rowCount, net: written.net, appliedAt };
-  for (const statement of recordChanges(entry)) await engine.run(statement);
-  return { kind: 'committed', fromVersion: held.version, net: written.net };
+  const columns = await describeColumns(engine, live, after);
+  return {
+    done: { kind: 'committed', fromVersion: live.version, net: written.net },
+    entry: entryOfChanges(unit, { live, columns, ...written, appliedAt }),
+  };
 }
 
 /** A table whose columns somebody changed by hand is not what the changes are for. */
@@ -96,30 +93,22 @@ export function statedRowCount({
   }, plannedFrom.rowCount);
 }
 
-/** What is written of the columns and said in comments, where it is not so already. */
-async function recordTable(
+/** Says in comments what the columns are, where it is not said already; null: nor is there anything to write of them. */
+async function describeColumns(
   engine: Engine,
   { datasetId, tableName }: HeldDataset,
   { columns, alteration }: TableAfter,
-): Promise<void> {
+): Promise<readonly PlannedColumn[] | null> {
   const recorded = await engine.rows(selectRecordedColumns(datasetId));
   const isRewritten = alteration.kind === 'rewrite';
-  const isSame = JSON.stringify(recorded) === JSON.stringify(columns.map(recordedValues));
+  const isSame = JSON.stringify(recorded) === JSON.stringify(columns.map(recordedCells));
   const descriptions = new Map(recorded.map((row) => [row[1], textOrNullAt(row, 4)]));
   const renewed = columns
     .filter(({ column, columnName }) => (descriptions.get(columnName) ?? null) !== column.description)
     .map(({ column, columnName }) => commentOnColumn(mirrored(tableName), columnName, column.description));
-  const statements = [
-    ...(isSame ? [] : recordColumns(datasetId, columns)),
-    ...(isRewritten ? comments(tableName, datasetId, columns) : renewed),
-  ];
+  const statements = isRewritten ? comments(tableName, datasetId, columns) : renewed;
   for (const statement of statements) await engine.run(statement);
-}
-
-/** As `selectRecordedColumns` gives them. */
-function recordedValues({ column, columnName, type, role, crs }: PlannedColumn): readonly unknown[] {
-  const { name, nullable, description, sourceName } = column;
-  return [name, columnName, type, nullable, description, sourceName, role, crs];
+  return isSame ? null : columns;
 }
 
 function unusable(unit: ChangesUnit, why: string): UnusableChangesError {

@@ -3,7 +3,7 @@
 import { stat } from 'node:fs/promises';
 import { UnusableChangesError } from '../../../model/errors.ts';
 import type { ChangesUnit } from '../../destination.ts';
-import { comments } from '../book-sql.ts';
+import { comments } from '../comment-sql.ts';
 import { DuckDbError, type Trouble } from '../diagnosis.ts';
 import type { Engine } from '../engine.ts';
 import { firstLine, type MirrorPlace, mirrorError } from '../failures.ts';

@@ -1,26 +1,25 @@
 /**
- * Retires the table of a dataset inside the transaction it is given: guard, copy or drop or leave, write down. A copy
+ * Retires the table of a dataset inside the transaction it is given: guard, copy or drop or leave. A copy
  * is what the table holds, also where somebody changed it by hand.
  */
 
 import type { Retirement, RetirementUnit } from '../../destination.ts';
-import { commentOnColumn, commentOnTable, recordRetirement } from '../book-sql.ts';
+import { entryOfRetirement, type RetiredTable } from '../book-entry.ts';
+import { commentOnColumn, commentOnTable } from '../comment-sql.ts';
 import { type Current, isPlannedFrom } from '../current-table.ts';
 import type { Engine } from '../engine.ts';
 import { archived, createArchive, mirrored, selectTableNames } from '../mirror-schema.ts';
-import type { Done } from '../prepared.ts';
+import type { Deed } from '../prepared.ts';
 import { integer } from '../quoting.ts';
 import { numberAt, textAt } from '../rows.ts';
 import { copyOf, countRowsOf, dropTable, selectComments } from './retire-sql.ts';
 
-interface Retired {
-  /** Where the rows are; null where they are gone. */
-  readonly tableName: string | null;
-  /** Rows that left the table: none where it is kept. */
-  readonly removedRows: number;
-}
-
-type Retire = (engine: Engine, unit: RetirementUnit, tableName: string, appliedAt: Date) => Promise<Retired>;
+type Retire = (
+  engine: Engine,
+  unit: RetirementUnit,
+  tableName: string,
+  appliedAt: Date,
+) => Promise<RetiredTable>;
 
 /** Complete by its type. */
 const RETIRE: Readonly<Record<Retirement, Retire>> = { archive, drop, keep };
@@ -31,17 +30,18 @@ export async function retireTable(
   unit: RetirementUnit,
   { tableName, live, standing }: Current,
   appliedAt: Date,
-): Promise<Done | null> {
-  const { datasetId, reason, how, plannedFrom } = unit;
+): Promise<Deed | null> {
+  const { how, plannedFrom } = unit;
   if (live === null || !isPlannedFrom(live, plannedFrom)) return null;
   // A table that somebody dropped by hand is gone, however it was to be retired.
   const retired =
     standing === null
       ? { tableName: null, removedRows: plannedFrom.rowCount }
       : await RETIRE[how](engine, unit, tableName, appliedAt);
-  const entry = { datasetId, version: live.version, reason, appliedAt, ...retired };
-  for (const statement of recordRetirement(entry)) await engine.run(statement);
-  return { kind: 'retired', table: placeOf(retired.tableName, how === 'keep') };
+  return {
+    done: { kind: 'retired', table: placeOf(retired.tableName, how === 'keep') },
+    entry: entryOfRetirement(unit, retired, appliedAt),
+  };
 }
 
 /** A retired table with its schema, as people write it. */
@@ -55,7 +55,7 @@ async function archive(
   { datasetId, plannedFrom }: RetirementUnit,
   tableName: string,
   appliedAt: Date,
-): Promise<Retired> {
+): Promise<RetiredTable> {
   await engine.run(createArchive());
   const taken = new Set((await engine.rows(selectTableNames('archived'))).map((row) => textAt(row, 0)));
   const copyName = archivedNameFor(tableName, plannedFrom.version, appliedAt, taken);
@@ -68,13 +68,13 @@ async function archive(
   return { tableName: copyName, removedRows: await countRows(engine, copy) };
 }
 
-async function drop(engine: Engine, _unit: RetirementUnit, tableName: string): Promise<Retired> {
+async function drop(engine: Engine, _unit: RetirementUnit, tableName: string): Promise<RetiredTable> {
   const removedRows = await countRows(engine, mirrored(tableName));
   await engine.run(dropTable(tableName));
   return { tableName: null, removedRows };
 }
 
-async function keep(_engine: Engine, _unit: RetirementUnit, tableName: string): Promise<Retired> {
+async function keep(_engine: Engine, _unit: RetirementUnit, tableName: string): Promise<RetiredTable> {
   return { tableName, removedRows: 0 };
 }
 

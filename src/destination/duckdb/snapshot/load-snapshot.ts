@@ -1,15 +1,16 @@
 /**
- * Loads one snapshot inside the transaction it is given: guard, load, prove, swap, write down. Until the transaction
+ * Loads one snapshot inside the transaction it is given: guard, load, prove, swap, and what is to be written down. Until the transaction
  * commits nothing of it is seen; whatever is thrown here must undo the whole transaction.
  */
 
 import { present } from '../../../lib/assert.ts';
 import { formatCount } from '../../../lib/units.ts';
 import type { SnapshotUnit } from '../../destination.ts';
-import { comments, recordReturn, recordSnapshot } from '../book-sql.ts';
+import { entryOfSnapshot } from '../book-entry.ts';
+import { comments } from '../comment-sql.ts';
 import { type Current, isPlannedFrom, refuseTakenName } from '../current-table.ts';
 import type { Engine } from '../engine.ts';
-import type { Done } from '../prepared.ts';
+import type { Deed } from '../prepared.ts';
 import { numberAt, textAt } from '../rows.ts';
 import { BadKeysError } from './bad-keys.ts';
 import { countKeys, countRows, createLoading, findRepeatedKey, swap } from './load-sql.ts';
@@ -27,22 +28,20 @@ interface Loading {
 export async function loadSnapshot(
   engine: Engine,
   { unit, plan, current, appliedAt }: Loading,
-): Promise<Done | null> {
+): Promise<Deed | null> {
   const { tableName, live, isKept } = current;
   if (!isPlannedFrom(live, unit.plannedFrom)) return null;
   refuseTakenName(unit.datasetId, current);
 
   await engine.runWithinRoom(createLoading(plan));
   const rowCount = await prove(engine, unit, plan.columns);
-  const fromVersion = live?.version ?? null;
   const statements = [
     ...swap(tableName, live !== null || isKept),
     ...comments(tableName, unit.datasetId, plan.columns),
-    ...recordSnapshot({ unit, tableName, columns: plan.columns, rowCount, fromVersion, appliedAt }),
-    ...(isKept ? [recordReturn(unit.datasetId, tableName)] : []),
   ];
   for (const statement of statements) await engine.run(statement);
-  return { kind: 'committed', fromVersion, net: null };
+  const entry = entryOfSnapshot(unit, { current, columns: plan.columns, rowCount, appliedAt });
+  return { done: { kind: 'committed', fromVersion: entry.line.fromVersion, net: null }, entry };
 }
 
 /** The count of the rows, once it and the keys are what they have to be. @throws DataError, BadKeysError where they are not. */

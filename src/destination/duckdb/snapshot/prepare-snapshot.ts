@@ -1,7 +1,7 @@
 /** Examines a snapshot off the lock: what its files say of themselves must fit the schema and what the service states. */
 
 import type { SnapshotUnit } from '../../destination.ts';
-import { comments } from '../book-sql.ts';
+import { comments } from '../comment-sql.ts';
 import type { Engine } from '../engine.ts';
 import type { PreparedUnit } from '../prepared.ts';
 import { text } from '../quoting.ts';

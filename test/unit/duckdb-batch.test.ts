@@ -1,0 +1,148 @@
+/** Units of a batch are committed together, and leave what they leave when each is committed alone. */
+
+import { describe, expect, it } from 'vitest';
+import type { Row } from '../../fixtures/source/content.ts';
+import type { Outcome, SnapshotUnit, Unit } from '../../src/destination/destination.ts';
+import { batches, MAX_BATCH_UNITS } from '../../src/destination/duckdb/batches.ts';
+import { insertRows, MAX_ROWS_CHARACTERS } from '../../src/destination/duckdb/book-sql.ts';
+import { DatasetStorageError, UnusableChangesError } from '../../src/model/errors.ts';
+import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
+import { inMirror, manualClock } from '../support/duckdb-mirror.ts';
+import { errorOf, type MirrorAtWork, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
+import { column } from '../support/small-content.ts';
+
+const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+const FIRST: readonly Row[] = [
+  [1, 'one'],
+  [2, 'two'],
+];
+const SECOND: readonly Row[] = [[1, 'ONE'], ...FIRST.slice(1)];
+const LOADED = ['changed', 'stale', 'broken', 'leaving', 'back', 'again', 'described', 'taken'];
+
+/** What a service may write into names and descriptions, and what no database has in it: half a character. */
+const HOSTILE = `'; DROP TABLE x; -- "quoted" \\u0000 \\ \u{1f600} \u2028 \n\t \u0001 null [] {"a": 1} \ud800.`;
+
+/** Of every kind and fate, in a mirror in which a person has been at work. */
+async function prepared(): Promise<{ world: MirrorAtWork; units: readonly Unit[] }> {
+  const world = await mirrorAtWork({ clock: manualClock() });
+  const courses = new Map<string, PublishedCourse>();
+  for (const id of LOADED) courses.set(id, await world.loaded(firstContent(people, FIRST), id));
+  for (const id of ['fresh', 'Fresh!']) courses.set(id, world.published(firstContent(people, FIRST), id));
+  const course = (id: string): PublishedCourse =>
+    courses.get(id) ?? world.published(firstContent(people, FIRST), id);
+  const stale = await course('stale').snapshot(course('stale').newest(), await world.held('stale'));
+  await world.load(course('stale'));
+  await world.retire(course('back'), 'keep');
+  await world.retire(course('taken'), 'drop');
+  await world.byHand('DELETE FROM broken WHERE id = 2', 'CREATE VIEW Taken AS SELECT 42 AS mine');
+  for (const id of ['changed', 'broken', 'back', 'again']) course(id).publishRows(SECOND);
+  const snapshot = async (id: string, isLive: boolean): Promise<SnapshotUnit> =>
+    course(id).snapshot(course(id).newest(), isLive ? await world.held(id) : null);
+  const described = await snapshot('described', true);
+  const columns = described.schema.columns.map((each) => ({
+    ...each,
+    description: HOSTILE,
+    sourceName: HOSTILE,
+  }));
+  const units = [
+    await course('changed').changes(await world.held('changed')),
+    { ...stale, plannedFrom: { version: 7, snapshotDigest: 'other' } },
+    await course('broken').changes(await world.held('broken')),
+    retirement(await world.held('leaving'), 'archive'),
+    await snapshot('back', false),
+    { ...(await snapshot('again', true)), reloads: new Map([['sub_1', 2n ** 62n]]) },
+    { ...described, schema: { ...described.schema, columns }, digest: HOSTILE },
+    await snapshot('taken', false),
+    await snapshot('fresh', false),
+    await snapshot('Fresh!', false),
+  ];
+  return { world, units };
+}
+
+const told = (outcomes: readonly Outcome[]) => outcomes.map(({ datasetId, kind }) => [datasetId, kind]);
+const LINES =
+  'SELECT dataset_id, from_version, to_version, kind, added, changed, removed FROM feed_sync.history';
+
+describe('a batch', () => {
+  it('of every kind, with units that fail or are overtaken, leaves what each leaves alone', async () => {
+    const [together, oneByOne] = [await prepared(), await prepared()];
+    const outcomes = await together.world.carryOut(...together.units);
+    expect(told(outcomes)).toEqual([
+      ['changed', 'committed'],
+      ['stale', 'overtaken'],
+      ['broken', 'failed'],
+      ['leaving', 'retired'],
+      ['back', 'committed'],
+      ['again', 'committed'],
+      ['described', 'committed'],
+      ['taken', 'failed'],
+      ['fresh', 'committed'],
+      ['Fresh!', 'committed'],
+    ]);
+    expect(errorOf(outcomes[2] as Outcome)).toBeInstanceOf(UnusableChangesError);
+    expect(errorOf(outcomes[7] as Outcome)).toBeInstanceOf(DatasetStorageError);
+
+    const alone: Outcome[] = [];
+    for (const unit of oneByOne.units) alone.push(...(await oneByOne.world.carryOut(unit)));
+    expect(alone).toEqual(outcomes);
+    expect(await together.world.dump()).toEqual(await oneByOne.world.dump());
+    expect(await inMirror(together.world.folder, LINES)).toEqual(
+      await inMirror(oneByOne.world.folder, LINES),
+    );
+  });
+
+  it('without a unit that fails is one transaction, and its books are what was written', async () => {
+    const { world, units } = await prepared();
+    const sound = units.filter(({ datasetId }) => !['broken', 'taken'].includes(datasetId));
+    const outcomes = await world.carryOut(...sound);
+    const { datasets } = await world.mirror.has();
+    for (const outcome of outcomes) {
+      if (outcome.kind === 'committed')
+        expect(outcome.committed.held).toEqual(datasets.get(outcome.datasetId));
+    }
+    expect(datasets.get('again')?.reloads).toEqual(new Map([['sub_1', 2n ** 62n]]));
+    const written = HOSTILE.toWellFormed();
+    expect(datasets.get('described')?.snapshotDigest).toBe(written);
+    const books = `SELECT DISTINCT description, source_name FROM feed_sync.columns WHERE dataset_id = 'described'`;
+    expect(await inMirror(world.folder, books)).toEqual([[written, written]]);
+    expect(await inMirror(world.folder, LINES).then((lines) => lines.slice(-sound.length + 1))).toEqual([
+      ['changed', '1', '2', 'changes', '0', '1', '0'],
+      ['leaving', '1', '1', 'retired', '0', '0', '2'],
+      ['back', null, '2', 'snapshot', null, null, null],
+      ['again', '1', '2', 'snapshot', null, null, null],
+      ['described', '1', '1', 'snapshot', null, null, null],
+      ['fresh', null, '1', 'snapshot', null, null, null],
+      ['Fresh!', null, '1', 'snapshot', null, null, null],
+    ]);
+  });
+});
+
+describe('which units go into one transaction', () => {
+  const unit = (datasetId: string) => ({ datasetId, rowCount: 1, bytes: 1 });
+  const cut = (units: readonly ReturnType<typeof unit>[]) =>
+    batches(units, ({ datasetId }) => datasetId).map((batch) =>
+      batch.map(({ datasetId }) => datasetId).join(''),
+    );
+
+  it('is never two of one dataset', () => {
+    expect(cut(['a', 'b', 'a', 'c', 'b', 'b'].map(unit))).toEqual(['ab', 'acb', 'b']);
+  });
+  it(`is ${MAX_BATCH_UNITS} at most`, () => {
+    const many = Array.from({ length: MAX_BATCH_UNITS + 1 }, (_, index) => unit(String(index)));
+    expect(batches(many, ({ datasetId }) => datasetId).map(({ length }) => length)).toEqual([
+      MAX_BATCH_UNITS,
+      1,
+    ]);
+  });
+});
+
+describe('the rows of a statement', () => {
+  it('are bounded by their characters; a row that alone has more is alone', () => {
+    const rows = [10, MAX_ROWS_CHARACTERS, MAX_ROWS_CHARACTERS / 2, 10, MAX_ROWS_CHARACTERS / 2].map(
+      (length) => ['x'.repeat(length), 'name'],
+    );
+    const lengths = insertRows('names', rows).map((statement) => (statement.match(/"name"/g) ?? []).length);
+    expect(lengths).toEqual([1, 1, 2, 1]);
+  });
+  it('are none for no rows', () => expect(insertRows('names', [])).toEqual([]));
+});

@@ -22,8 +22,11 @@ import type { CatchUpResult, DatasetResult } from './result.ts';
 import { type Troubles, watchTroubles } from './trouble.ts';
 import { inEarnest, type MakeWorkshop } from './work/workshop.ts';
 
-/** Datasets reconciled side by side: enough to keep downloads going while others are committed. */
-export const DATASETS_AT_ONCE = 32;
+/**
+ * Datasets reconciled side by side: so many that small ones fill the windows they share, of which each costs the more the
+ * more tables there are.
+ */
+export const DATASETS_AT_ONCE = 128;
 
 /** `signal` is aborted with an `InterruptedError` to stop it early; what was committed by then is kept. */
 export async function catchUp(

@@ -85,6 +85,24 @@ export function extentOf(work: Work, { history }: Pick<Ground, 'history'>): Exte
   }
 }
 
+/** What a small snapshot has at the most: as many of them as are worked on at once stage half a gigabyte. */
+export const MAX_SMALL_BYTES = 4_000_000;
+/** What small changes list at the most. */
+export const MAX_SMALL_ROWS = 10_000;
+
+/** Whether much is staged for it until it is committed. What is not known counts as much. */
+export function isLarge(work: Work, ground: Pick<Ground, 'history'>): boolean {
+  const { bytes, rows } = extentOf(work, ground);
+  switch (work.kind) {
+    case 'load':
+      return bytes === null || bytes > MAX_SMALL_BYTES;
+    case 'apply':
+      return rows === null || rows > MAX_SMALL_ROWS;
+    case 'retire':
+      return false;
+  }
+}
+
 /** Null where one of them is not known. */
 function sumOf(numbers: readonly (number | null)[]): number | null {
   return numbers.reduce((sum, one) => (sum === null || one === null ? null : sum + one), 0);

@@ -4,10 +4,13 @@ import pLimit from 'p-limit';
 import type { Parts } from '../parts.ts';
 import type { Known } from '../plan/state.ts';
 import { VERSIONS_AT_ONCE } from './apply-changes.ts';
-import { carryOut, type Ground, type Work } from './carry-out.ts';
+import { carryOut, type Ground, isLarge, type Work } from './carry-out.ts';
 import { openStaging } from './staging.ts';
 import type { WorkOutcome } from './work.ts';
 import { startWriter } from './writer.ts';
+
+/** Steps for which much is staged, at once: it fills the disk until they are committed, one after another. */
+const LARGE_AT_ONCE = 32;
 
 export interface Workshop {
   /**
@@ -25,13 +28,17 @@ export type MakeWorkshop = (parts: Parts, signal: AbortSignal) => Workshop;
 export function inEarnest(parts: Parts, signal: AbortSignal): Workshop {
   const staging = openStaging(parts.choices.stagingDirectory);
   const writer = startWriter(parts.destination);
+  const large = pLimit(LARGE_AT_ONCE);
   const tools = { parts, staging, writer, fetching: pLimit(VERSIONS_AT_ONCE), signal };
   return {
     async open(known, underWay = []) {
       await staging.keepOnly([...memberIds(known), ...underWay]);
       await enroll(known, parts);
     },
-    carryOut: (work, ground) => carryOut(work, ground, tools),
+    carryOut(work, ground) {
+      const begin = () => carryOut(work, ground, tools);
+      return isLarge(work, ground) ? large(begin) : begin();
+    },
     discard: (datasetId) => staging.discard(datasetId),
   };
 }

@@ -17,6 +17,13 @@ import { type Room, RoomTakenError, withinRoom } from './room.ts';
 const INTERRUPT_AGAIN_MS = 50;
 const MAX_INTERRUPTIONS = 200;
 
+/**
+ * Memory that was freed goes back to the system as soon as a task of DuckDB has used so much, or freed so much. By default (128 MB and 512 MB)
+ * a process with a small limit stays far above it: loading 12 million polygons with 512 MB took 917 MB instead of 711.
+ */
+const GIVE_BACK_AFTER_USING = '8MB';
+const GIVE_BACK_AFTER_FREEING = '16MB';
+
 export interface EngineOptions {
   readonly memoryLimitBytes: number;
   readonly threads: number;
@@ -184,6 +191,8 @@ function creationOptions(options: EngineOptions): Record<string, string> {
   return {
     memory_limit: `${Math.floor(options.memoryLimitBytes)}B`,
     threads: String(options.threads),
+    allocator_flush_threshold: GIVE_BACK_AFTER_USING,
+    allocator_bulk_deallocation_flush_threshold: GIVE_BACK_AFTER_FREEING,
     temp_directory: options.temporaryDirectory,
     errors_as_json: 'true',
     autoinstall_known_extensions: 'false',

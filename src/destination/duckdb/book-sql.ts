@@ -56,16 +56,10 @@ function columnRows(datasetId: string, columns: readonly PlannedColumn[]): reado
   return columns.map((planned, index) => [datasetId, index + 1, ...recordedCells(planned)]);
 }
 
-/** What is written of a column beside its place: as `selectRecordedColumns` gives it. */
+/** What is written of a column beside its place. */
 export function recordedCells({ column, columnName, type, role, crs }: PlannedColumn): readonly Cell[] {
   const { name, nullable, description, sourceName } = column;
   return [name, columnName, type, nullable, description, sourceName, role, crs];
-}
-
-/** What is written of the columns of a table, in their order: all but their positions. */
-export function selectRecordedColumns(datasetId: string): string {
-  return `SELECT name, column_name, type, nullable, description, source_name, role, crs FROM ${book('columns')}
-    WHERE dataset_id = ${text(datasetId)} ORDER BY "position"`;
 }
 
 function replaceReloads(live: readonly LiveEntry[]): readonly string[] {

@@ -79,7 +79,7 @@ async function commitTogether(
   return await window.transaction(async (engine) => {
     const current = await readCurrent(
       engine,
-      batch.map(({ unit }) => unit.datasetId),
+      batch.map(({ unit }) => unit),
     );
     const deeds: (Deed | null)[] = [];
     for (const each of batch) {

@@ -7,13 +7,25 @@
 
 import { present } from '../../lib/assert.ts';
 import { DatasetStorageError } from '../../model/errors.ts';
-import type { HeldDataset, PlannedFrom } from '../destination.ts';
+import type { HeldDataset, PlannedFrom, Unit } from '../destination.ts';
 import type { Engine } from './engine.ts';
-import { readHeldDatasets } from './held.ts';
+import { readHeldDatasets, readRecordedColumns } from './held.ts';
 import { book, selectKinds } from './mirror-schema.ts';
 import { giveNames } from './mirror-state.ts';
 import { text } from './quoting.ts';
 import { booleanAt, textAt } from './rows.ts';
+
+/** Its name, name in the table, type, whether it is nullable, description, name in the source, role, coordinate system. */
+export type RecordedColumn = readonly [
+  name: string,
+  columnName: string,
+  type: string,
+  isNullable: boolean,
+  description: string | null,
+  sourceName: string | null,
+  role: string,
+  crs: string | null,
+];
 
 export interface Current {
   readonly tableName: string;
@@ -21,19 +33,26 @@ export interface Current {
   readonly live: HeldDataset | null;
   /** Whether there is a table of this name that was kept when the dataset was retired. */
   readonly isKept: boolean;
+  /** What is written of the columns of the live table, for changes; empty for others, which need none of it. */
+  readonly recordedColumns: readonly RecordedColumn[];
   /** What the mirror has under this name, whoever made it, as people call it; null where there is nothing. */
   readonly standing: string | null;
 }
 
-/** By dataset id, of every one of them. Those that have no name yet are given one, in the order of the list. */
+/** By dataset id, of every one of the units. Those that have no name yet are given one, in the order of the list. */
 export async function readCurrent(
   engine: Engine,
-  datasetIds: readonly string[],
+  units: readonly Unit[],
 ): Promise<ReadonlyMap<string, Current>> {
+  const datasetIds = units.map(({ datasetId }) => datasetId);
   const named = await readNames(engine, datasetIds);
   const missing = datasetIds.filter((datasetId) => !named.has(datasetId));
   const given = missing.length === 0 ? new Map<string, string>() : await giveNames(engine, missing);
   const live = await readHeldDatasets(engine, datasetIds);
+  const recorded = await readRecordedColumns(
+    engine,
+    units.filter(({ kind }) => kind === 'changes').map(({ datasetId }) => datasetId),
+  );
   const nameOf = (datasetId: string): string =>
     present(named.get(datasetId)?.tableName ?? given.get(datasetId), 'a dataset has a name');
   const standing = await readKinds(engine, datasetIds.map(nameOf));
@@ -46,6 +65,7 @@ export async function readCurrent(
           tableName,
           live: live.get(datasetId) ?? null,
           isKept: named.get(datasetId)?.isKept ?? false,
+          recordedColumns: JSON.parse(recorded.get(datasetId) ?? '[]') as readonly RecordedColumn[],
           standing: standing.get(tableName) ?? null,
         },
       ];

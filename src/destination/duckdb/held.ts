@@ -75,7 +75,20 @@ async function readColumns(
   return new Map(rows.map((row) => [textAt(row, 0), columnsFrom(textAt(row, 1))]));
 }
 
-/** As the query above writes them: position, name, name in the table, type, role, coordinate system. */
+/** By dataset id: what is written of the columns of each table, in their order, as JSON. All but their positions. */
+export async function readRecordedColumns(
+  engine: Engine,
+  datasetIds: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  if (datasetIds.length === 0) return new Map();
+  const cells = 'name, column_name, type, nullable, description, source_name, role, crs';
+  const rows =
+    await engine.rows(`SELECT dataset_id, to_json(list(json_array(${cells}) ORDER BY "position"))::VARCHAR
+    FROM ${ofDatasets('columns', datasetIds)} GROUP BY dataset_id`);
+  return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
+}
+
+/** As the query of `readColumns` writes them: position, name, name in the table, type, role, coordinate system. */
 type ColumnCells = readonly [string, string, string, string, HeldColumn['role'], string | null];
 
 function columnsFrom(json: string): readonly HeldColumn[] {

@@ -8,13 +8,12 @@ import { formatCount } from '../../../lib/units.ts';
 import { UnusableChangesError } from '../../../model/errors.ts';
 import type { ChangesUnit, HeldDataset } from '../../destination.ts';
 import { entryOfChanges } from '../book-entry.ts';
-import { recordedCells, selectRecordedColumns } from '../book-sql.ts';
+import { recordedCells } from '../book-sql.ts';
 import { commentOnColumn, comments } from '../comment-sql.ts';
-import { type Current, isSameTable } from '../current-table.ts';
+import { type Current, isSameTable, type RecordedColumn } from '../current-table.ts';
 import type { Engine } from '../engine.ts';
 import { mirrored } from '../mirror-schema.ts';
 import type { Deed } from '../prepared.ts';
-import { textOrNullAt } from '../rows.ts';
 import { TYPE_NAMES } from '../snapshot/casts.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import { describeTable } from './apply-sql.ts';
@@ -32,7 +31,7 @@ interface Applying {
 /** Null: the mirror is no longer what the unit was planned from, and nothing was done. @throws UnusableChangesError */
 export async function applyChanges(
   engine: Engine,
-  { unit, net, current: { live }, appliedAt }: Applying,
+  { unit, net, current: { live, recordedColumns }, appliedAt }: Applying,
 ): Promise<Deed | null> {
   if (!isSameTable(live, unit.plannedFrom)) return null;
 
@@ -40,7 +39,7 @@ export async function applyChanges(
   const after = tableAfter(live.columns, net.columns);
   const written = await write(engine, unit, live, net, after);
   proveCount(unit, written.rowCount);
-  const columns = await describeColumns(engine, live, after);
+  const columns = await describeColumns(engine, live, recordedColumns, after);
   return {
     done: { kind: 'committed', fromVersion: live.version, net: written.net },
     entry: entryOfChanges(unit, { live, columns, ...written, appliedAt }),
@@ -97,12 +96,12 @@ export function statedRowCount({
 async function describeColumns(
   engine: Engine,
   { datasetId, tableName }: HeldDataset,
+  recorded: readonly RecordedColumn[],
   { columns, alteration }: TableAfter,
 ): Promise<readonly PlannedColumn[] | null> {
-  const recorded = await engine.rows(selectRecordedColumns(datasetId));
   const isRewritten = alteration.kind === 'rewrite';
   const isSame = JSON.stringify(recorded) === JSON.stringify(columns.map(recordedCells));
-  const descriptions = new Map(recorded.map((row) => [row[1], textOrNullAt(row, 4)]));
+  const descriptions = new Map(recorded.map((row) => [row[1], row[4]]));
   const renewed = columns
     .filter(({ column, columnName }) => (descriptions.get(columnName) ?? null) !== column.description)
     .map(({ column, columnName }) => commentOnColumn(mirrored(tableName), columnName, column.description));

@@ -23,14 +23,14 @@ export async function sleepUnlessStopped(
   }
 }
 
-/** What `work` gives, unless `signal` is aborted before; then nobody waits for it any more. */
+/** What `work` gives, unless `signal` is aborted before; then nobody waits for it any more, nor is told how it ended. */
 export async function unlessStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  throwIfStopped(signal);
   const stopped = Promise.withResolvers<never>();
   const stop = (): void => stopped.reject(signal.reason);
+  if (signal.aborted) stop();
   signal.addEventListener('abort', stop);
   try {
-    return await Promise.race([work, stopped.promise]);
+    return await Promise.race([stopped.promise, work]);
   } catch (error) {
     throwIfStopped(signal);
     throw error;

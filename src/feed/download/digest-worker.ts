@@ -2,7 +2,7 @@
  * What runs on the thread for digests: reads files behind their writers, and hashes what it reads.
  *
  * Invariants: it reads no further than it was told that bytes are written. Files take turns, a piece each. Each is
- * closed once its digest was told, once it could not be read, or once it was dropped.
+ * closed before its digest or its trouble is told, or once it is dropped.
  */
 
 import { createHash, type Hash } from 'node:crypto';
@@ -79,8 +79,8 @@ function readOn(id: number, reading: Reading): void {
     reading.readBytes += bytes;
   }
   if (!reading.isWritten || reading.readBytes < upTo) return;
-  tell({ kind: 'digest', id, sha256: hash.digest('hex') });
   letGo(id);
+  tell({ kind: 'digest', id, sha256: hash.digest('hex') });
 }
 
 function orTell(id: number, work: () => void): void {
@@ -89,8 +89,8 @@ function orTell(id: number, work: () => void): void {
   } catch (error) {
     const { code, syscall } = error as NodeJS.ErrnoException;
     if (code === undefined || syscall === undefined) throw error;
-    tell({ kind: 'trouble', id, code, syscall });
     letGo(id);
+    tell({ kind: 'trouble', id, code, syscall });
   }
 }
 

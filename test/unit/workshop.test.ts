@@ -15,12 +15,19 @@ function load(bytes: number | null, datasetId = 'parcels'): Work {
     { ...file, bytes: 0 },
     { ...file, bytes },
   ];
-  return { kind: 'load', offer: { ...rest, entry: { ...entry, datasetId, files } }, reloads: new Map(), why: '' };
+  return {
+    kind: 'load',
+    offer: { ...rest, entry: { ...entry, datasetId, files } },
+    reloads: new Map(),
+    why: '',
+  };
 }
 
 function apply(...rows: readonly (number | null)[]): Work {
   const versions = rows.map((count, index) =>
-    version('parcels', index + 2, { counts: count === null ? null : { added: 0, changed: count, removed: 0 } }),
+    version('parcels', index + 2, {
+      counts: count === null ? null : { added: 0, changed: count, removed: 0 },
+    }),
   );
   return { kind: 'apply', versions, schema: schema('parcels'), addsColumns: false };
 }

@@ -29,11 +29,14 @@ export class MirrorView {
         this.#service = { origin: enrolment.origin, subscriptionIds };
       },
       prepare: (unit) => destination.prepare(unit),
-      commit: async (units) => {
-        const outcomes = await destination.commit(units);
-        for (const outcome of outcomes) this.#note(outcome);
-        return outcomes;
-      },
+      commit: (queue) =>
+        destination.commit({
+          take: () => queue.take(),
+          tell: (unit, outcome) => {
+            this.#note(outcome);
+            queue.tell(unit, outcome);
+          },
+        }),
       progress: () => destination.progress(),
       close: () => destination.close(),
     };

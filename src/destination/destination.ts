@@ -29,11 +29,13 @@ export interface Destination {
   prepare(unit: Unit): Promise<Prepared>;
 
   /**
-   * Commits the units inside one window in which the database is open for writing. Each is proven first, and each
-   * fails alone. The outcomes are in the order of the units. Changes that do not prove fail with
-   * `UnusableChangesError`.
+   * Commits units inside one window in which the database is open for writing: those that are ready as it begins, and those
+   * that have become ready meanwhile, as long as a window of their own would cost more. Each is proven first, and each
+   * fails alone. Changes that do not prove fail with `UnusableChangesError`.
+   * @throws what concerns the window, after which nothing more is told: of the units that were taken, those that nobody was
+   * told of may have been committed or not.
    */
-  commit(units: readonly Prepared[]): Promise<readonly Outcome[]>;
+  commit(queue: UnitQueue): Promise<void>;
 
   /**
    * Another number as long as what it was asked to do gets on: statements end, or the one that runs reads rows. Costs next
@@ -42,6 +44,14 @@ export interface Destination {
   progress(): number;
 
   close(): Promise<void>;
+}
+
+/** Where a destination takes its units from while its window is open. */
+export interface UnitQueue {
+  /** The units that are ready, oldest first, as many as fit into one transaction at the most; none where nobody waits. */
+  take(): readonly Prepared[];
+  /** Tells once of each unit that was taken what became of it: at once where it is committed, else when the window has ended. */
+  tell(unit: Prepared, outcome: Outcome): void;
 }
 
 export interface Held {

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import type { ChangesUnit, Destination, HeldDataset, Unit } from '../../src/destination/destination.ts';
 import { pageOf } from '../support/change-pages.ts';
+import { commitAll } from '../support/commit-all.ts';
 import { compactAt } from '../support/compacting.ts';
 import { column, duckdb, mirrorIn, parquet, snapshot, temporaryFolder } from '../support/duckdb-mirror.ts';
 import { mirrorDump } from '../support/mirror-dump.ts';
@@ -57,7 +58,7 @@ async function newMirror(folder: string): Promise<Destination> {
 }
 
 async function commit(mirror: Destination, unit: Unit): Promise<void> {
-  const [outcome] = await mirror.commit([await mirror.prepare(unit)]);
+  const [outcome] = await commitAll(mirror, [await mirror.prepare(unit)]);
   expect(outcome).toMatchObject({ kind: 'committed' });
 }
 

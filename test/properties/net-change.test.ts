@@ -17,6 +17,7 @@ import type {
 } from '../../src/destination/destination.ts';
 import type { Counts } from '../../src/model/version.ts';
 import { textOfCell, textOfMirrored } from '../support/cell-text.ts';
+import { commitAll } from '../support/commit-all.ts';
 import { firstContent, publishedCourse } from '../support/duckdb-changes.ts';
 import { mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
 import { exactText, identifier, literal, openExactly } from '../support/exact-mirror.ts';
@@ -118,7 +119,7 @@ async function apply(
     versions: await Promise.all(written),
     plannedFrom,
   };
-  const [outcome] = await mirror.commit([await mirror.prepare(unit)]);
+  const [outcome] = await commitAll(mirror, [await mirror.prepare(unit)]);
   if (outcome?.kind !== 'committed')
     throw new Error(`the changes were not committed: ${outcome?.kind}`, { cause: outcome });
   expect(outcome.committed.rowCount).toBe(rowsAfter.at(-1));
@@ -165,7 +166,7 @@ describe('changes', () => {
     fc.asyncProperty(backlogs, async (backlog) => {
       const { schema, versions } = backlog;
       const [folded, stepped] = [await load(backlog, 'at once'), await load(backlog, 'one by one')];
-      await mirror.commit([await mirror.prepare(folded), await mirror.prepare(stepped)]);
+      await commitAll(mirror, [await mirror.prepare(folded), await mirror.prepare(stepped)]);
 
       const model = new Model(backlog);
       const rowsAfter: number[] = [];

@@ -89,17 +89,19 @@ function observed(parts: Parts, { tally }: World): Parts {
           throw error;
         }
       },
-      async commit(units) {
-        const outcomes = await destination.commit(units);
-        for (const [index, { unit }] of units.entries()) {
-          const { kind } = outcomes[index] ?? { kind: 'missing' };
-          tally.add(`unit: ${unit.kind}, ${kind}`);
-          if (unit.kind !== 'changes' || kind !== 'committed') continue;
-          if (unit.versions.length > 1) tally.add('unit: changes of several versions');
-          if (unit.addsColumns) tally.add('unit: changes that add columns');
-        }
-        return outcomes;
-      },
+      commit: (queue) =>
+        destination.commit({
+          take: () => queue.take(),
+          tell(prepared, outcome) {
+            const { unit } = prepared;
+            tally.add(`unit: ${unit.kind}, ${outcome.kind}`);
+            if (unit.kind === 'changes' && outcome.kind === 'committed') {
+              if (unit.versions.length > 1) tally.add('unit: changes of several versions');
+              if (unit.addsColumns) tally.add('unit: changes that add columns');
+            }
+            queue.tell(prepared, outcome);
+          },
+        }),
       progress: () => destination.progress(),
       close: () => destination.close(),
     },

@@ -10,6 +10,7 @@ import type { Outlet } from '../../src/destination/outlet.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import type { Column, ColumnType } from '../../src/model/column.ts';
+import { commitAll } from './commit-all.ts';
 
 /** Jitter as long as it gets, every time. */
 export const fullJitter = { next: () => 0.999 };
@@ -133,7 +134,7 @@ export async function load(
 ): Promise<readonly Outcome[]> {
   const prepared = [];
   for (const unit of units) prepared.push(await mirror.prepare(unit));
-  return await mirror.commit(prepared);
+  return await commitAll(mirror, prepared);
 }
 
 /** The error of the only unit, however it came. */

@@ -13,6 +13,7 @@ import type {
 } from '../../src/destination/destination.ts';
 import type { MirrorOptions } from '../../src/destination/duckdb/mirror.ts';
 import type { Outlet } from '../../src/destination/outlet.ts';
+import { commitAll } from './commit-all.ts';
 import { type PublishedCourse, publishedCourse } from './duckdb-changes.ts';
 import { mirrorIn, temporaryFolder } from './duckdb-mirror.ts';
 import { mirrorDifferences } from './mirror-comparison.ts';
@@ -68,7 +69,7 @@ export async function mirrorAtWork(options: Partial<MirrorOptions> = {}): Promis
   const carryOut = async (...units: readonly Unit[]): Promise<readonly Outcome[]> => {
     const prepared = [];
     for (const unit of units) prepared.push(await mirror.prepare(unit));
-    return await mirror.commit(prepared);
+    return await commitAll(mirror, prepared);
   };
   const one = async (unit: Unit): Promise<Outcome> => {
     const [outcome] = await carryOut(unit);

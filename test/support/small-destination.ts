@@ -11,10 +11,10 @@ import type {
   Held,
   HeldDataset,
   Outcome,
-  Prepared,
   RetirementUnit,
   SnapshotUnit,
   Unit,
+  UnitQueue,
 } from '../../src/destination/destination.ts';
 import type { Column } from '../../src/model/column.ts';
 import type { Schema } from '../../src/model/schema.ts';
@@ -60,9 +60,10 @@ export function destinationOf(
       if (unit.kind === 'changes') await pagesAreThere(unit);
       return { unit };
     },
-    async commit(units: readonly Prepared[]) {
+    async commit(queue: UnitQueue) {
+      const units = queue.take();
       called('commit');
-      return units.map(({ unit }) => outcomes.shift()?.(unit) ?? commit(unit, mirror));
+      for (const one of units) queue.tell(one, outcomes.shift()?.(one.unit) ?? commit(one.unit, mirror));
     },
     progress: () => 0,
     async close() {},

@@ -3,8 +3,11 @@
 import { describe, expect, it, vi } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { openCheckpointBeside } from '../../src/checkpoint/sqlite/open.ts';
+import type { UnitQueue } from '../../src/destination/destination.ts';
+import { present } from '../../src/lib/assert.ts';
 import { BusyError, ConfigurationError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import { NOON_CLOCK } from '../support/checkpoint-files.ts';
+import { commitAll } from '../support/commit-all.ts';
 import { smallDaemon } from '../support/small-daemon.ts';
 import {
   calm,
@@ -295,10 +298,12 @@ describe('work', () => {
     Object.assign(world.parts, {
       destination: {
         ...destination,
-        commit: async (units: Parameters<typeof destination.commit>[0]) => {
+        commit: async (queue: UnitQueue) => {
+          const units = queue.take();
           begun.push(...units.map(({ unit }) => `${unit.datasetId} ${unit.kind}`));
           await waiting.promise;
-          return destination.commit(units);
+          for (const [index, outcome] of (await commitAll(destination, units)).entries())
+            queue.tell(present(units[index], 'every outcome is of a unit'), outcome);
         },
       },
     });

@@ -6,6 +6,7 @@ import { ParquetSchema, ParquetWriter } from '@dsnp/parquetjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Destination, SnapshotUnit } from '../../src/destination/destination.ts';
 import { DataError, UnknownColumnsError } from '../../src/model/errors.ts';
+import { commitAll } from '../support/commit-all.ts';
 import {
   column,
   duckdb,
@@ -273,7 +274,7 @@ describe('what does not prove or fit', () => {
     const unit = await people('a.parquet', "(1::BIGINT, 'x')", { expectedRowCounts });
     const prepared = await mirror.prepare(unit);
     await people('a.parquet', "(1::BIGINT, 'x'), (2, 'y')");
-    expect(await mirror.commit([prepared])).toMatchObject([
+    expect(await commitAll(mirror, [prepared])).toMatchObject([
       {
         kind: 'failed',
         error: { message: expect.stringContaining('has 2 rows, but the manifest states 1.') },

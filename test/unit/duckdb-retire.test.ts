@@ -7,6 +7,7 @@ import { diagnose } from '../../src/destination/duckdb/diagnosis.ts';
 import { present } from '../../src/lib/assert.ts';
 import { observeDurableEffects } from '../../src/lib/durable.ts';
 import { DataError, StorageError } from '../../src/model/errors.ts';
+import { commitAll } from '../support/commit-all.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror, manualClock } from '../support/duckdb-mirror.ts';
 import { errorOf, type MirrorAtWork, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
@@ -218,7 +219,7 @@ describe('a commit with an unknown outcome', () => {
         throw diagnose(new Error('{"exception_type":"TransactionContext","exception_message":"doubt"}'));
     });
     onTestFinished(() => observeDurableEffects(() => {}));
-    return await world.mirror.commit(prepared);
+    return await commitAll(world.mirror, prepared);
   }
 
   async function unitsOfEveryKind() {

@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import type { Outcome, Prepared } from '../../src/destination/destination.ts';
 import { commitUnits } from '../../src/destination/duckdb/commit-units.ts';
 import { diagnose } from '../../src/destination/duckdb/diagnosis.ts';
 import { Engine } from '../../src/destination/duckdb/engine.ts';
@@ -23,6 +24,7 @@ import {
   StorageError,
 } from '../../src/model/errors.ts';
 import { type Child, scriptPath, startChild } from '../support/child.ts';
+import { commitAll } from '../support/commit-all.ts';
 import {
   column,
   duckdb,
@@ -311,7 +313,7 @@ describe('a statement that DuckDB gives up on (F06)', () => {
       await mirror.prepare({ ...good, datasetId: 'third' }),
     ];
     await copyFile(await poisonedFile(folder.path, 'poison.parquet'), file);
-    const [first, second, third] = await mirror.commit(prepared);
+    const [first, second, third] = await commitAll(mirror, prepared);
     expect([first?.kind, second?.kind, third?.kind]).toEqual(['committed', 'failed', 'committed']);
     expect(second?.kind === 'failed' && second.error).toBeInstanceOf(DataError);
     expect(second?.kind === 'failed' && second.error.message).toContain('later.parquet');
@@ -368,7 +370,7 @@ it('an interrupted commit fails what is left of it, and says so', async () => {
   const prepared = [await mirror.prepare(await oneRow())];
   observeDurableEffects(() => stop.abort());
   try {
-    const [outcome] = await mirror.commit(prepared);
+    const [outcome] = await commitAll(mirror, prepared);
     expect(outcome?.kind === 'failed' && outcome.error).toBeInstanceOf(InterruptedError);
   } finally {
     observeDurableEffects(() => {});
@@ -395,7 +397,7 @@ describe('F12 asked to stop', () => {
         if (name === effect && commits === 2) setImmediate(() => stop.abort());
       });
       onTestFinished(() => observeDurableEffects(() => {}));
-      expect(await mirror.commit(prepared)).toMatchObject([{ kind: 'committed' }]);
+      expect(await commitAll(mirror, prepared)).toMatchObject([{ kind: 'committed' }]);
       expect(stop.signal.aborted).toBe(true);
       expect(warnings).toEqual([]);
       expect(existsSync(`${path}.wal`)).toBe(false);
@@ -444,6 +446,7 @@ describe('F12 asked to stop', () => {
     const stop = new AbortController();
     let begun = 0;
     const window = {
+      isWorthKeeping: () => true,
       async transaction(): Promise<never> {
         begun += 1;
         stop.abort();
@@ -519,3 +522,33 @@ const LOG_WRITER = `
   await connection.run('INSERT INTO t SELECT range FROM range(100)');
   process.kill(process.pid, 'SIGKILL');
 `;
+
+it.each([
+  ['at once, where opening it took no time', 0, 1],
+  ['after four times what opening it took', 1_000, 4],
+  ['after ten seconds, whatever opening it took', 5_000, 2],
+])('takes what became ready meanwhile, and ends %s', async (_, stepMs, unitsTaken) => {
+  let nowMs = 0;
+  const monotonicMs = () => {
+    nowMs += stepMs;
+    return nowMs;
+  };
+  const mirror = await mirrorIn(folder.path, { clock: { ...systemClock, monotonicMs } });
+  const unit = await oneRow();
+  const ready: Prepared[] = [];
+  for (const datasetId of ['a', 'b', 'c', 'd', 'e']) ready.push(await mirror.prepare({ ...unit, datasetId }));
+  const told: Outcome[] = [];
+  const attached: string[] = [];
+  observeDurableEffects((name, moment) => {
+    if (name === 'destination.attach' && moment === 'before') attached.push(name);
+  });
+  onTestFinished(() => observeDurableEffects(() => {}));
+  await mirror.commit({ take: () => ready.splice(0, 1), tell: (_, outcome) => void told.push(outcome) });
+  expect(attached).toHaveLength(1);
+  expect(told).toMatchObject(
+    ['a', 'b', 'c', 'd'].slice(0, unitsTaken).map((datasetId) => ({ kind: 'committed', datasetId })),
+  );
+  expect(told).toHaveLength(unitsTaken);
+  expect([...(await mirror.has()).datasets.keys()]).toHaveLength(unitsTaken);
+  await mirror.close();
+});

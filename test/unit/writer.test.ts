@@ -1,7 +1,7 @@
 /** The one writer: what goes into one window, in which order, and what becomes of each unit. */
 
 import { describe, expect, it } from 'vitest';
-import type { Destination, Outcome, Prepared } from '../../src/destination/destination.ts';
+import type { Destination, Outcome, Prepared, UnitQueue } from '../../src/destination/destination.ts';
 import { BusyError } from '../../src/model/errors.ts';
 import { startWriter } from '../../src/sync/work/writer.ts';
 import { schema } from '../support/sync-values.ts';
@@ -27,19 +27,24 @@ function overtaken({ unit: { datasetId } }: Prepared): Outcome {
   return { kind: 'overtaken', datasetId };
 }
 
+function idsOf(units: readonly Prepared[]): readonly string[] {
+  return units.map((one) => one.unit.datasetId);
+}
+
 /** A destination of which only `commit` is called. Each window ends when the test says so. */
 function windows() {
   const opened: { readonly ids: readonly string[]; readonly end: PromiseWithResolvers<void> }[] = [];
   let open = 0;
-  const commit = async (units: readonly Prepared[]): Promise<readonly Outcome[]> => {
+  const commit = async (queue: UnitQueue): Promise<void> => {
     open += 1;
     expect(open).toBe(1);
+    const units = queue.take();
     const end = Promise.withResolvers<void>();
-    opened.push({ ids: units.map((one) => one.unit.datasetId), end });
+    opened.push({ ids: idsOf(units), end });
     await end.promise.finally(() => {
       open -= 1;
     });
-    return units.map(overtaken);
+    for (const one of units) queue.tell(one, overtaken(one));
   };
   const unused = () => Promise.reject(new Error('not called here'));
   const others = { has: unused, enroll: unused, prepare: unused, progress: () => 0, close: unused };
@@ -88,9 +93,48 @@ describe('the writer', () => {
     await expect(third).resolves.toMatchObject({ datasetId: 'c' });
   });
 
-  it('leaves no unit without an answer where the destination gives too few outcomes', async () => {
+  it('tells a unit of its end while the window is still open, and hands over what became ready meanwhile', async () => {
+    const taken: (readonly string[])[] = [];
     const { destination } = windows();
-    const writer = startWriter({ ...destination, commit: async () => [] });
+    const goOn = Promise.withResolvers<void>();
+    const lost = new BusyError('The mirror is gone.');
+    const commit = async (queue: UnitQueue): Promise<void> => {
+      const [first] = queue.take();
+      if (first === undefined) throw new Error('a unit is ready');
+      queue.tell(first, overtaken(first));
+      await goOn.promise;
+      const [second, ...others] = queue.take();
+      if (second === undefined) throw new Error('units became ready');
+      taken.push(idsOf([first]), idsOf([second, ...others]));
+      queue.tell(second, overtaken(second));
+      throw lost;
+    };
+    const writer = startWriter({ ...destination, commit });
+    await expect(writer.commit(unit('a'))).resolves.toEqual({ kind: 'overtaken', datasetId: 'a' });
+    const second = writer.commit(unit('b'));
+    const third = writer.commit(unit('c'));
+    goOn.resolve();
+    await expect(second).resolves.toEqual({ kind: 'overtaken', datasetId: 'b' });
+    await expect(third).rejects.toBe(lost);
+    expect(taken).toEqual([['a'], ['b', 'c']]);
+  });
+
+  it.each([
+    ['is told of none of them', async (queue: UnitQueue) => void queue.take()],
+    ['takes none', async () => {}],
+  ])('leaves no unit without an answer where the destination %s', async (_, commit) => {
+    const { destination } = windows();
+    const writer = startWriter({ ...destination, commit });
+    await expect(writer.commit(unit('a'))).rejects.toMatchObject({ name: 'AssertionError' });
+  });
+
+  it('takes no outcome of a unit that was not handed over', async () => {
+    const { destination } = windows();
+    const commit = async (queue: UnitQueue): Promise<void> => {
+      queue.take();
+      queue.tell(unit('stranger'), overtaken(unit('stranger')));
+    };
+    const writer = startWriter({ ...destination, commit });
     await expect(writer.commit(unit('a'))).rejects.toMatchObject({ name: 'AssertionError' });
   });
 });

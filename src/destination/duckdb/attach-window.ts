@@ -11,6 +11,7 @@ import type { Log } from '../../lib/log.ts';
 import { DuckDbError } from './diagnosis.ts';
 import type { Engine } from './engine.ts';
 import { mirrorFailure } from './failures.ts';
+import { isWorthKeepingOpen } from './keep-open.ts';
 import { MIRROR } from './mirror-schema.ts';
 import { fileState, setAside } from './quarantine.ts';
 import { identifier, text } from './quoting.ts';
@@ -49,6 +50,12 @@ export class WindowLostError extends Error {
 
 export interface WriteWindow {
   /**
+   * Whether further work is better done in this window than in one of its own: to open the mirror takes time that grows with
+   * the number of its tables, and so does closing it.
+   */
+  isWorthKeeping(): boolean;
+
+  /**
    * Runs `work` in a transaction of its own and commits what it did. Afterwards the window can be used again, unless
    * it was lost.
    * @throws what `work` throws, after ROLLBACK; OutcomeUnknownError where COMMIT failed; WindowLostError.
@@ -61,6 +68,8 @@ export class AttachWindow {
   readonly #engine: Engine;
   /** When the last window that writes ended, on the monotonic clock. */
   #freeSinceMs = Number.NEGATIVE_INFINITY;
+  /** What DuckDB took to open the file the last time, without the wait for others. */
+  #openingMs = 0;
 
   constructor(options: WindowOptions) {
     this.#options = options;
@@ -101,16 +110,25 @@ export class AttachWindow {
 
   async #attachedForWriting<T>(work: (window: WriteWindow) => Promise<T>): Promise<T> {
     let committed = false;
+    let lost = false;
     const transaction: WriteWindow['transaction'] = async (body) => {
-      const result = await this.#transaction(body);
-      committed = true;
-      return result;
+      try {
+        const result = await this.#transaction(body);
+        committed = true;
+        return result;
+      } catch (error) {
+        lost ||= error instanceof WindowLostError;
+        throw error;
+      }
     };
+    const { clock } = this.#options;
     await this.#leaveToReaders();
     await this.#attach('write');
+    const openedMs = clock.monotonicMs();
+    const isWorthKeeping = () => !lost && isWorthKeepingOpen(this.#openingMs, clock.monotonicMs() - openedMs);
     try {
       try {
-        return await work({ transaction });
+        return await work({ transaction, isWorthKeeping });
       } finally {
         if (committed) await this.#checkpoint();
       }
@@ -224,8 +242,11 @@ export class AttachWindow {
   async #tryAttach(mode: 'read' | 'write'): Promise<DuckDbError | null> {
     if (this.#engine.invalidated) await this.#engine.reopen();
     const target = `${text(this.#options.path)} AS ${identifier(MIRROR)}`;
-    const attach = () =>
-      this.#engine.finish(mode === 'read' ? `ATTACH ${target} (READ_ONLY)` : `ATTACH ${target}`);
+    const attach = async () => {
+      const beganMs = this.#options.clock.monotonicMs();
+      await this.#engine.finish(mode === 'read' ? `ATTACH ${target} (READ_ONLY)` : `ATTACH ${target}`);
+      this.#openingMs = this.#options.clock.monotonicMs() - beganMs;
+    };
     try {
       await waitForFile(
         this.#options,

@@ -18,11 +18,18 @@ const INTERRUPT_AGAIN_MS = 50;
 const MAX_INTERRUPTIONS = 200;
 
 /**
- * Memory that was freed goes back to the system as soon as a task of DuckDB has used so much, or freed so much. By default (128 MB and 512 MB)
- * a process with a small limit stays far above it: loading 12 million polygons with 512 MB took 917 MB instead of 711.
+ * Memory that was freed goes back to the system as soon as a task of DuckDB has used so much, or freed so much. By its own
+ * defaults (128 MB and 512 MB) a process with a small limit stays far above it: loading 12 million polygons with 512 MB took
+ * 917 MB instead of 711.
  */
 const GIVE_BACK_AFTER_USING = '8MB';
 const GIVE_BACK_AFTER_FREEING = '16MB';
+
+/**
+ * Every window ends with a checkpoint. One at a COMMIT within it, which DuckDB does by itself at 16 MB of log, would write what is
+ * known of every table once more.
+ */
+const CHECKPOINT_BY_ITSELF_FROM = '1GB';
 
 export interface EngineOptions {
   readonly memoryLimitBytes: number;
@@ -193,6 +200,7 @@ function creationOptions(options: EngineOptions): Record<string, string> {
     threads: String(options.threads),
     allocator_flush_threshold: GIVE_BACK_AFTER_USING,
     allocator_bulk_deallocation_flush_threshold: GIVE_BACK_AFTER_FREEING,
+    checkpoint_threshold: CHECKPOINT_BY_ITSELF_FROM,
     temp_directory: options.temporaryDirectory,
     errors_as_json: 'true',
     autoinstall_known_extensions: 'false',

@@ -6,15 +6,15 @@
 
 import { dirname, join, resolve } from 'node:path';
 import pLimit from 'p-limit';
-import { assert } from '../../lib/assert.ts';
+import { assert, present } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Random } from '../../lib/random.ts';
 import type { HistoryPosition } from '../../model/history.ts';
-import type { Destination, Enrolment, Held, Outcome, Prepared, Unit } from '../destination.ts';
+import type { Destination, Enrolment, Held, Prepared, Unit, UnitQueue } from '../destination.ts';
 import type { HistoryLimits, HistoryPage, Outlet, Publication } from '../outlet.ts';
-import { AttachWindow } from './attach-window.ts';
-import { commitUnits, type UnitResult } from './commit-units.ts';
+import { AttachWindow, type WriteWindow } from './attach-window.ts';
+import { commitUnits } from './commit-units.ts';
 import { clearUnfinished } from './compact/unfinished.ts';
 import { Engine } from './engine.ts';
 import { mirrorPath } from './mirror-path.ts';
@@ -81,6 +81,11 @@ export async function openMirror(options: MirrorOptions): Promise<Destination & 
   return new Mirror({ ...options, path }, engine, examiner, copy);
 }
 
+interface Failed {
+  readonly unit: PreparedUnit;
+  readonly error: unknown;
+}
+
 class Mirror implements Destination, Outlet {
   readonly #options: MirrorOptions;
   readonly #engine: Engine;
@@ -126,21 +131,39 @@ class Mirror implements Destination, Outlet {
     return this.#examining(() => prepareUnit(this.#examiner, unit.kind, unit));
   }
 
-  commit(units: readonly Prepared[]): Promise<readonly Outcome[]> {
+  commit(queue: UnitQueue): Promise<void> {
     return this.#inTurn(async () => {
-      if (units.length === 0) return [];
-      const prepared = units.map(ownPrepared);
-      const { clock, signal } = this.#options;
-      const results = await this.#window.write(async (window) => {
-        await window.transaction((engine) => this.#enrollAgain(engine));
-        const context = { window, appliedAt: clock.now(), ...(signal === undefined ? {} : { signal }) };
-        return await commitUnits(context, prepared);
-      });
-      const outcomes: Outcome[] = [];
-      for (const [index, unit] of prepared.entries())
-        outcomes.push(await this.#outcome(unit, results[index]));
-      return outcomes;
+      const first = queue.take();
+      if (first.length === 0) return;
+      const failed = await this.#window.write((window) => this.#commitWhileOpen(window, first, queue));
+      for (const { unit, error } of failed) {
+        const explain = () => unit.explain(this.#examiner, error, this.#options);
+        const { datasetId } = unit.unit;
+        queue.tell(unit, { kind: 'failed', datasetId, error: await this.#examining(explain) });
+      }
     });
+  }
+
+  /** Those that failed: why is looked for once the mirror is let go. */
+  async #commitWhileOpen(
+    window: WriteWindow,
+    first: readonly Prepared[],
+    queue: UnitQueue,
+  ): Promise<readonly Failed[]> {
+    const { clock, signal } = this.#options;
+    const failed: Failed[] = [];
+    await window.transaction((engine) => this.#enrollAgain(engine));
+    for (let units = first; units.length > 0; units = window.isWorthKeeping() ? queue.take() : []) {
+      const prepared = units.map(ownPrepared);
+      const context = { window, appliedAt: clock.now(), ...(signal === undefined ? {} : { signal }) };
+      const results = await commitUnits(context, prepared);
+      for (const [index, unit] of prepared.entries()) {
+        const result = present(results[index], 'every unit has a result');
+        if (result.kind === 'failed') failed.push({ unit, error: result.error });
+        else queue.tell(unit, { ...result, datasetId: unit.unit.datasetId });
+      }
+    }
+    return failed;
   }
 
   progress(): number {
@@ -168,14 +191,6 @@ class Mirror implements Destination, Outlet {
     const { path } = this.#options;
     const isNew = await ensureSchema(engine, path);
     if (isNew && this.#enrolment !== null) await writeEnrolment(engine, path, this.#enrolment);
-  }
-
-  async #outcome(prepared: PreparedUnit, result: UnitResult | undefined): Promise<Outcome> {
-    const { datasetId } = prepared.unit;
-    assert(result !== undefined, 'every unit has a result');
-    if (result.kind !== 'failed') return { ...result, datasetId };
-    const explain = () => prepared.explain(this.#examiner, result.error, this.#options);
-    return { kind: 'failed', datasetId, error: await this.#examining(explain) };
   }
 }
 

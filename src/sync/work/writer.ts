@@ -1,12 +1,12 @@
 /**
- * The one writer of the destination. Units that become ready while a window is open wait for the next one and go
- * into it together, so many small datasets share a window and a large one has its own.
+ * The one writer of the destination. Units that become ready while a window is open go into it together, or into the next
+ * one, so many small datasets share a window and a large one has its own.
  */
 
-import type { Destination, Outcome, Prepared } from '../../destination/destination.ts';
-import { present } from '../../lib/assert.ts';
+import type { Destination, Outcome, Prepared, UnitQueue } from '../../destination/destination.ts';
+import { AssertionError, present } from '../../lib/assert.ts';
 
-/** Units that are handed to the destination for one window. */
+/** Units that are handed to the destination at once. */
 const UNITS_AT_ONCE = 100;
 
 export interface Writer {
@@ -25,7 +25,7 @@ export function startWriter(destination: Destination): Writer {
 
   const work = async (): Promise<void> => {
     working = true;
-    while (queue.length > 0) await commitTogether(destination, queue.splice(0, UNITS_AT_ONCE));
+    while (queue.length > 0) await commitTogether(destination, queue);
     working = false;
   };
 
@@ -39,14 +39,31 @@ export function startWriter(destination: Destination): Writer {
   };
 }
 
-/** Never rejects: what the destination throws is thrown to each that waits. */
-async function commitTogether(destination: Destination, batch: readonly Waiting[]): Promise<void> {
+/** Never rejects: what the destination throws is thrown to each that was taken and of which nothing was told. */
+async function commitTogether(destination: Destination, queue: Waiting[]): Promise<void> {
+  const taken = new Map<Prepared, Waiting['settle']>();
+  let wasAsked = false;
+  const units: UnitQueue = {
+    take() {
+      wasAsked = true;
+      const next = queue.splice(0, UNITS_AT_ONCE);
+      for (const { unit, settle } of next) taken.set(unit, settle);
+      return next.map(({ unit }) => unit);
+    },
+    tell(unit, outcome) {
+      present(taken.get(unit), 'only units that were taken have an outcome').resolve(outcome);
+      taken.delete(unit);
+    },
+  };
+  let untold: unknown = new AssertionError(
+    'A unit that was ready was not committed, and nothing was thrown.',
+  );
   try {
-    const outcomes = await destination.commit(batch.map(({ unit }) => unit));
-    for (const [index, { settle }] of batch.entries()) {
-      settle.resolve(present(outcomes[index], 'every unit has an outcome'));
-    }
+    await destination.commit(units);
   } catch (error) {
-    for (const { settle } of batch) settle.reject(error);
+    untold = error;
   }
+  // One that was never asked for would let the writer go round for ever.
+  if (!wasAsked) units.take();
+  for (const settle of taken.values()) settle.reject(untold);
 }

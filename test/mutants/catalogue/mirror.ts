@@ -65,6 +65,14 @@ export const MIRROR: Area = {
       tests: ['unit/duckdb-load.test.ts'],
     },
     {
+      name: 'a window stays open as long as anything is ready',
+      file: 'src/destination/duckdb/keep-open.ts',
+      text: 'openForMs < Math.min(WORK_FOR_OPENING * openingMs, MAX_KEPT_OPEN_MS)',
+      instead: 'openForMs < openForMs + openingMs + 1',
+      breaks: ['everything has a limit'],
+      tests: ['unit/duckdb-window.test.ts'],
+    },
+    {
       name: 'what was committed is left in the log',
       file: 'src/destination/duckdb/attach-window.ts',
       text: 'if (committed) await this.#checkpoint();',

@@ -10,6 +10,7 @@ import type {
   Outcome,
   Prepared,
   Unit,
+  UnitQueue,
 } from '../../../src/destination/destination.ts';
 import { assert } from '../../../src/lib/assert.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
@@ -73,18 +74,24 @@ export class ModelDestination implements Destination {
     return { unit, content: prepareContent(unit, this.#parts.spool) } as Prepared;
   }
 
-  async commit(units: readonly Prepared[]): Promise<readonly Outcome[]> {
-    if (units.length === 0) return [];
+  /** Its window stays open as long as units are ready. */
+  async commit(queue: UnitQueue): Promise<void> {
+    for (let units = queue.take(); units.length > 0; units = queue.take()) {
+      for (const [unit, outcome] of this.#commitTogether(units)) queue.tell(unit, outcome);
+    }
+  }
+
+  #commitTogether(units: readonly Prepared[]): readonly (readonly [Prepared, Outcome])[] {
     this.#use();
     const { disk, life, machine, clock } = this.#parts;
     life.passCommit('before');
     machine.useDisk('commit');
     let state = disk.mirror ?? EMPTY_MIRROR;
     if (state.service === null && this.#enrolment !== null) state = enrolled(state, this.#enrolment);
-    const outcomes: Outcome[] = [];
+    const outcomes: [Prepared, Outcome][] = [];
     for (const prepared of units) {
       const done = this.#carryOut(state, ownPrepared(prepared), clock.now());
-      outcomes.push(done.outcome);
+      outcomes.push([prepared, done.outcome]);
       state = done.state;
     }
     this.#put(state, units);

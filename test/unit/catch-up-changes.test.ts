@@ -12,6 +12,7 @@ import {
   UnusableChangesError,
 } from '../../src/model/errors.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
+import { MAX_SMALL_BYTES, MAX_SMALL_ROWS } from '../../src/sync/work/carry-out.ts';
 import { notRecorded, recorded } from '../support/small-feed.ts';
 import {
   calm,
@@ -50,8 +51,6 @@ function asked(world: World): readonly string[] {
 function journal(world: World): readonly string[] {
   return world.checkpoint.recentJournal(3).map(({ kind, detail }) => `${kind} ${detail}`);
 }
-
-const BIG_BYTES = 100_000_000;
 
 describe('published changes', () => {
   it('are applied as one, without a download', async () => {
@@ -133,18 +132,21 @@ describe('published changes', () => {
     expect(fetched.indexOf('changes permits 2')).toBeLessThan(25);
   });
 
-  it('beyond what is spooled for one commit are the next one', async () => {
+  it.each([
+    ['500 MB', MAX_SMALL_ROWS, 100_000_000],
+    ['4 MB where few rows are listed', 1, MAX_SMALL_BYTES / 5],
+  ])('beyond what is spooled for one commit are the next one: %s', async (_, changed, bytes) => {
     const world = await caughtUp('parcels');
     for (let number = 2; number <= 21; number++) {
-      const record = publish(world, 'parcels');
+      const record = publish(world, 'parcels', { counts: { added: 0, changed, removed: 0 } });
       world.service.changes.set(`parcels ${number}`, async (request) => ({
         ...(await recorded(request, record)),
-        bytes: BIG_BYTES,
+        bytes,
       }));
     }
-    // Four of the first eight end before 500 MB are spooled, and each lets another one begin.
+    // Four of the first eight end before five versions are spooled, and each lets another one begin.
     expect(commitsOf(await world.catchUp())).toMatchObject([
-      { fromVersion: 1, toVersion: 13, versions: 12, bytes: 12 * BIG_BYTES },
+      { fromVersion: 1, toVersion: 13, versions: 12, bytes: 12 * bytes },
       { fromVersion: 13, toVersion: 21, versions: 8 },
     ]);
     expect(world.applied[1]?.versions[0]?.version).toBe(14);

@@ -16,8 +16,6 @@ import { commitUnit, type Tools, type WorkOutcome } from './work.ts';
 
 /** Versions whose changes are fetched at once, over all datasets: enough to keep a service busy that is far away. */
 export const VERSIONS_AT_ONCE = 8;
-/** Once so much is spooled for a unit, no further version is begun: the path is cut there, and the next plan goes on. */
-const MAX_SPOOLED_BYTES = 500_000_000;
 
 export interface Application {
   readonly held: HeldDataset;
@@ -27,6 +25,8 @@ export interface Application {
   /** What `held` has after the last of them. */
   readonly schema: Schema;
   readonly addsColumns: boolean;
+  /** Once so much is spooled, no further version is begun: the path is cut there, and the next plan goes on. */
+  readonly maxSpooledBytes: number;
 }
 
 /** `unusable` where the service recorded none, where they contradict the version's record, or where they do not prove. */
@@ -61,7 +61,7 @@ interface Ahead {
 }
 
 /** Nothing more is begun once one cannot be used or failed; the first failure is thrown when the others have ended. */
-async function fetchAhead({ versions }: Application, tools: Tools): Promise<Ahead> {
+async function fetchAhead({ versions, maxSpooledBytes }: Application, tools: Tools): Promise<Ahead> {
   const others = new AbortController();
   const signal = AbortSignal.any([tools.signal, others.signal]);
   const fetched = new Map<number, Fetched>();
@@ -69,7 +69,7 @@ async function fetchAhead({ versions }: Application, tools: Tools): Promise<Ahea
   const failures: unknown[] = [];
   let spooledBytes = 0;
   const spool = async (record: Version): Promise<void> => {
-    if (failures.length > 0 || unusable.size > 0 || spooledBytes >= MAX_SPOOLED_BYTES) return;
+    if (failures.length > 0 || unusable.size > 0 || spooledBytes >= maxSpooledBytes) return;
     try {
       const changes = await fetchOne(record, tools, signal);
       const why = whyUnusable(changes, record);

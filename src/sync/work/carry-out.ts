@@ -46,6 +46,7 @@ export function carryOut(work: Work, { known, history, offers }: Ground, tools: 
         versions: work.versions,
         schema: work.schema,
         addsColumns: work.addsColumns,
+        maxSpooledBytes: isLarge(work, { history }) ? MAX_SPOOLED_BYTES : MAX_SMALL_BYTES,
       };
       return applyChanges(application, tools);
     }
@@ -85,12 +86,17 @@ export function extentOf(work: Work, { history }: Pick<Ground, 'history'>): Exte
   }
 }
 
-/** What a small snapshot has at the most: as many of them as are worked on at once stage half a gigabyte. */
+/**
+ * What a small snapshot has at the most, and what is spooled of small changes before no further version is begun: as
+ * many of either as are worked on at once stage half a gigabyte, and the versions that were under way come on top.
+ */
 export const MAX_SMALL_BYTES = 4_000_000;
-/** What small changes list at the most. */
-export const MAX_SMALL_ROWS = 10_000;
+/** What small changes list at the most. How many bytes that is nobody states; rows of a kilobyte or two stay within the above. */
+export const MAX_SMALL_ROWS = 2_000;
+/** What is spooled of large changes before no further version is begun; those that are under way come on top. */
+const MAX_SPOOLED_BYTES = 500_000_000;
 
-/** Whether much is staged for it until it is committed. What is not known counts as much. */
+/** Whether much may be staged for it until it is committed. What is not known counts as much. */
 export function isLarge(work: Work, ground: Pick<Ground, 'history'>): boolean {
   const { bytes, rows } = extentOf(work, ground);
   switch (work.kind) {

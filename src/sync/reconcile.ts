@@ -20,7 +20,7 @@ import type { RetirementVerdict } from './plan/retirement.ts';
 import type { Known } from './plan/state.ts';
 import type { Plan, ReloadChange, WaitReason } from './plan/step.ts';
 import type { Commit, DatasetResult, Ending } from './result.ts';
-import { contentAtFault, descriptionOf, extentOf, type Work } from './work/carry-out.ts';
+import { contentAtFault, type Work } from './work/carry-out.ts';
 import { noteChanges, noteLoad, noteRetirement, noteUnusable } from './work/journal.ts';
 import type { WorkOutcome } from './work/work.ts';
 import type { Workshop } from './work/workshop.ts';
@@ -181,9 +181,7 @@ class Reconciler {
   }
 
   async #work(work: Work): Promise<Ending | null> {
-    const { parts } = this.#run;
     const ground = { known: this.#known, history: this.#history, offers: this.#offers };
-    parts.progress.began(this.#datasetId, descriptionOf(work), extentOf(work, ground));
     try {
       return await this.#settle(await this.#run.workshop.carryOut(work, ground), work);
     } catch (error) {

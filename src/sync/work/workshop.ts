@@ -4,7 +4,7 @@ import pLimit from 'p-limit';
 import type { Parts } from '../parts.ts';
 import type { Known } from '../plan/state.ts';
 import { VERSIONS_AT_ONCE } from './apply-changes.ts';
-import { carryOut, type Ground, isLarge, type Work } from './carry-out.ts';
+import { carryOut, descriptionOf, extentOf, type Ground, isLarge, type Work } from './carry-out.ts';
 import { openStaging } from './staging.ts';
 import type { WorkOutcome } from './work.ts';
 import { startWriter } from './writer.ts';
@@ -36,7 +36,11 @@ export function inEarnest(parts: Parts, signal: AbortSignal): Workshop {
       await enroll(known, parts);
     },
     carryOut(work, ground) {
-      const begin = () => carryOut(work, ground, tools);
+      // Told only now: one that waits for its turn is not under way.
+      const begin = () => {
+        parts.progress.began(ground.known.want.datasetId, descriptionOf(work), extentOf(work, ground));
+        return carryOut(work, ground, tools);
+      };
       return isLarge(work, ground) ? large(begin) : begin();
     },
     discard: (datasetId) => staging.discard(datasetId),

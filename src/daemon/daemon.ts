@@ -60,7 +60,7 @@ export class Daemon implements Observed {
   #wake = (): void => {};
   #isAwake = false;
   #wentRoundMs: number;
-  /** As the mirror tells it. */
+  /** As the mirror and the client of the service tell it. */
   #progress = 0;
   #saidMs = Number.NEGATIVE_INFINITY;
 
@@ -249,7 +249,7 @@ export class Daemon implements Observed {
   #watch(): void {
     const { watchdogs, parts } = this.#session;
     const nowMs = this.#session.nowMs();
-    const progress = parts.destination.progress();
+    const progress = parts.destination.progress() + parts.feed.progress();
     if (progress !== this.#progress) watchdogs.working.moved(nowMs);
     this.#progress = progress;
     const isReadingStill = watchdogs.reading.standsStill(nowMs, !this.#following.isIdle);

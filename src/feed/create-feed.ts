@@ -14,7 +14,7 @@ import type { FeedOptions } from './options.ts';
 import { readVersions } from './versions.ts';
 
 export function createFeed(options: FeedOptions): Feed {
-  const { origin, api, download, close } = wire(options);
+  const { origin, api, download, progress, close } = wire(options);
   const discovery = createDiscovery({
     api,
     log: options.log,
@@ -36,6 +36,7 @@ export function createFeed(options: FeedOptions): Feed {
     manifest: (subscriptionId, signal) => manifests.ofSubscription(subscriptionId, signal),
     manifestEntry: (datasetId, signal) => manifests.ofDataset(datasetId, signal),
     download,
+    progress,
     close,
   };
 }
@@ -50,7 +51,7 @@ function wire(options: FeedOptions) {
     options,
     options.downloads.allowedOrigins,
   );
-  const digests = createDigests(limits.digestApartFromBytes);
+  const digests = createDigests(limits);
   const download = createDownloads({
     source: { http, rules, guard },
     digests,
@@ -66,5 +67,5 @@ function wire(options: FeedOptions) {
   const close = async (): Promise<void> => {
     await Promise.all([dispatchers.close(), digests.close()]);
   };
-  return { origin, api, download, close };
+  return { origin, api, download, progress: () => digests.readBytes, close };
 }

@@ -135,6 +135,22 @@ describe.each([
 });
 
 describe('the thread', () => {
+  it('shows that it gets on with a part that is whole already, of which no byte arrives', async () => {
+    const first = await download(client(1_000));
+    const [file] = first.kind === 'complete' ? first.files : [];
+    const { path, bytes } = present(file, 'there is a file');
+    renameSync(path, `${path}.part`);
+    writeFileSync(`${path}.part.json`, JSON.stringify({ etag: '"any"', totalBytes: bytes }));
+    const feed = client(1_000);
+    let arrivedBytes = 0;
+    const onBytes = (more: number): void => {
+      arrivedBytes += more;
+    };
+    expect(feed.progress()).toBe(0);
+    expect(await download(feed, { onBytes })).toEqual(first);
+    expect({ arrivedBytes, progress: feed.progress() }).toEqual({ arrivedBytes: 0, progress: bytes });
+  });
+
   it('is not waited for by who was interrupted', async () => {
     const feed = client(1_000);
     const stop = new AbortController();

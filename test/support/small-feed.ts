@@ -37,6 +37,8 @@ export interface Service {
   readonly downloads: ((request: DownloadRequest) => Promise<Download>)[];
   /** Outcomes of commits, in order; without one, the unit is committed. */
   readonly outcomes: ((unit: Unit) => Outcome)[];
+  /** What the client has got on with beside what arrives. */
+  progress: number;
 }
 
 export function emptyService(): Service {
@@ -53,6 +55,7 @@ export function emptyService(): Service {
     changes: new Map(),
     downloads: [],
     outcomes: [],
+    progress: 0,
   };
 }
 
@@ -138,6 +141,7 @@ export function feedOf(service: Service, called: (call: string, signal: AbortSig
       const answer = service.downloads.shift();
       return answer === undefined ? complete(request) : answer(request);
     },
+    progress: () => service.progress,
     async close() {},
   };
 }

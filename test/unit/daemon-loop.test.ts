@@ -521,8 +521,8 @@ describe('the end', () => {
     release();
   });
 
-  it('comes where nothing moves for five minutes', async () => {
-    const { world, ended, clock } = await followed('parcels');
+  it('comes where nothing moves for five minutes, to which what is read for a digest belongs', async () => {
+    const { world, daemon, ended, clock } = await followed('parcels');
     publish(world, 'parcels');
     let release = (): void => {};
     let reached = (): void => {};
@@ -538,10 +538,16 @@ describe('the end', () => {
     clock.pass(MINUTE_MS);
     await began;
     throwAt(world, /^events/, OUT_OF_REACH);
-    for (let seconds = 0; seconds < 310; seconds += 1) {
-      clock.pass(SECOND_MS);
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+    const pass = async (lastingSeconds: number, readBytes: number): Promise<void> => {
+      for (let seconds = 0; seconds < lastingSeconds; seconds += 1) {
+        world.service.progress += readBytes;
+        clock.pass(SECOND_MS);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    };
+    await pass(600, 1_000_000);
+    expect(daemon.state().phase).toBe('following');
+    await pass(310, 0);
     release();
     expect(await ended).toEqual({ kind: 'standstill' });
   });

@@ -10,16 +10,18 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
-import { createDigests, type Digests } from '../../src/feed/download/digest.ts';
-import { StorageError } from '../../src/model/errors.ts';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { createDigests, type Digest, type Digests } from '../../src/feed/download/digest.ts';
+import { type WrittenFile, writeBody } from '../../src/feed/download/write-body.ts';
+import { InterruptedError, StorageError } from '../../src/model/errors.ts';
 import { startChild } from '../support/child.ts';
-import { madeThreads } from '../support/made-threads.ts';
+import { evaluatedInThread, madeThreads } from '../support/made-threads.ts';
 
 /** Several pieces of what the thread reads at once. */
 const CHUNK_BYTES = 700_000;
 const CHUNKS = [1, 2, 3, 4].map((number) => Buffer.alloc(CHUNK_BYTES, number));
 const NEVER_APART = Number.MAX_SAFE_INTEGER;
+const MAX_LAG_BYTES = 1_000_000;
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'feed-sync-digest-'));
@@ -28,7 +30,8 @@ function folder(): string {
 }
 
 function started(apartFromBytes: number): Digests {
-  const digests = createDigests(apartFromBytes);
+  const limits = { digestApartFromBytes: apartFromBytes, digestLagBytes: MAX_LAG_BYTES };
+  const digests = createDigests(limits);
   onTestFinished(() => digests.close());
   return digests;
 }
@@ -151,11 +154,139 @@ describe('the thread', () => {
     expect(threads).toHaveLength(2);
   });
 
+  it('has who writes wait while it is further behind than the limit, and no longer', async () => {
+    const path = join(folder(), 'part');
+    writeFileSync(path, Buffer.concat(CHUNKS));
+    const digests = started(0);
+    const digest = await digests.begin(path, 0, null);
+    const [first = Buffer.alloc(0), ...others] = CHUNKS;
+    digest.written(first);
+    expect(digest.room()).toBeNull();
+    for (const chunk of others) digest.written(chunk);
+    const room = digest.room();
+    expect(room).not.toBeNull();
+    await room;
+    expect(digests.readBytes).toBeGreaterThanOrEqual(CHUNK_BYTES * CHUNKS.length - MAX_LAG_BYTES);
+    expect(await digest.end()).toBe(sha256(...CHUNKS));
+    expect(digests.readBytes).toBe(CHUNK_BYTES * CHUNKS.length);
+  });
+
+  it('has nobody wait for what was there before', async () => {
+    const path = join(folder(), 'part');
+    writeFileSync(path, Buffer.concat(CHUNKS));
+    const [, , third = Buffer.alloc(0), fourth = Buffer.alloc(0)] = CHUNKS;
+    const digest = await started(0).begin(path, 2 * CHUNK_BYTES, null);
+    expect(digest.room()).toBeNull();
+    digest.written(third);
+    expect(digest.room()).toBeNull();
+    digest.written(fourth);
+    await digest.room();
+    expect(await digest.end()).toBe(sha256(...CHUNKS));
+  });
+
+  it('has nobody wait once it has ended, or once the file is dropped', async () => {
+    const threads = madeThreads();
+    const path = join(folder(), 'part');
+    writeFileSync(path, 'a beginning');
+    const digests = started(0);
+    const begun = async () => {
+      const digest = await digests.begin(path, 0, null);
+      // More than there is: the thread finds the end of the file, and its trouble is told by the end.
+      digest.written(Buffer.alloc(2 * MAX_LAG_BYTES));
+      return digest;
+    };
+    const [cut, dropped, ended] = [await begun(), await begun(), await begun()];
+    await cut.room();
+    await expect(cut.end()).rejects.toThrow('EOF');
+    const droppedRoom = dropped.room();
+    dropped.drop();
+    await droppedRoom;
+    const endedRoom = ended.room();
+    await threads[0]?.terminate();
+    await endedRoom;
+    expect(ended.room()).toBeNull();
+  });
+
+  it('shows that it gets on while it reads a long part', async () => {
+    const path = join(folder(), 'part');
+    writeFileSync(path, '');
+    truncateSync(path, 64_000_000);
+    const digests = started(0);
+    const digest = await digests.begin(path, 64_000_000, null);
+    const seen = new Set<number>();
+    let isOver = false;
+    const end = digest.end().finally(() => {
+      isOver = true;
+    });
+    while (!isOver) {
+      seen.add(digests.readBytes);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await end;
+    expect(seen.size).toBeGreaterThan(2);
+    expect(digests.readBytes).toBe(64_000_000);
+  });
+
+  it('gets nothing of the process: no environment, in which the key may be, and nothing that was to be loaded', async () => {
+    vi.stubEnv('FEED_SYNC_API_KEY', 'canary-key');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const path = join(folder(), 'part');
+    writeFileSync(path, '');
+    await (await started(0).begin(path, 0, null)).end();
+    expect(await evaluatedInThread('JSON.stringify([process.env, process.execArgv])')).toBe('[{},[]]');
+  });
+
   it('keeps a process alive until a digest is there, and no longer', async () => {
     const path = join(folder(), 'part');
     writeFileSync(path, Buffer.concat(CHUNKS));
     const child = startChild('digest-child.ts', path);
     expect(await child.nextLine()).toBe(sha256(...CHUNKS));
     await expect(child.nextLine()).rejects.toThrow('ended');
+  });
+});
+
+describe('who writes a body', () => {
+  /** `room` is asked for after each piece; `took` hears of each piece that is taken. */
+  function written(
+    room: () => Promise<void> | null,
+    took: (piece: string) => void,
+    signal: AbortSignal,
+  ): Promise<WrittenFile> {
+    const directory = folder();
+    const digest: Digest = { written() {}, room, end: async () => 'digest', drop() {} };
+    const digests: Digests = { begin: async () => digest, readBytes: 0, close: async () => {} };
+    async function* chunks() {
+      for (const piece of ['one', 'two']) {
+        took(piece);
+        yield Buffer.from(piece);
+      }
+    }
+    const parts = { path: join(directory, 'file'), directory, reserveBytes: 0, title: 'the bytes', digests };
+    return writeBody(chunks(), 0, null, { ...parts, expectedBytes: null, onBytes() {}, signal });
+  }
+
+  it('takes no more while the digest is too far behind', async () => {
+    const happened: string[] = [];
+    const room = async () => {
+      happened.push('waits');
+      await new Promise((resolve) => setImmediate(resolve));
+      happened.push('goes on');
+    };
+    const body = written(room, (piece) => void happened.push(piece), new AbortController().signal);
+    expect(await body).toEqual({ bytes: 6, sha256: 'digest' });
+    expect(happened).toEqual(['one', 'waits', 'goes on', 'two', 'waits', 'goes on']);
+  });
+
+  it('ends at once where it is interrupted meanwhile', async () => {
+    const stop = new AbortController();
+    const room = () => {
+      stop.abort();
+      return new Promise<void>(() => {});
+    };
+    const taken: string[] = [];
+    await expect(written(room, (piece) => void taken.push(piece), stop.signal)).rejects.toThrow(
+      InterruptedError,
+    );
+    expect(taken).toEqual(['one']);
   });
 });

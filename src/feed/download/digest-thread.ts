@@ -1,8 +1,9 @@
 /**
  * The thread that reads files for their digests: one for all of them, made when it is first needed.
  *
- * Invariants: it keeps the process alive while a digest is under way, and only then. Whatever becomes of it, each digest
- * that was begun has an end; the next one after the end of a thread makes a new one.
+ * Invariants: who writes is told to wait before the thread has fallen back by more than a limit. It keeps the process alive
+ * while a digest is under way, and only then. Whatever becomes of it, each digest that was begun has an end; the next one
+ * after the end of a thread makes a new one.
  */
 
 import { extname } from 'node:path';
@@ -22,12 +23,27 @@ interface Waiting {
   readonly path: string;
   readonly resolve: (sha256: string) => void;
   readonly reject: (error: unknown) => void;
+  readBytes: number;
+  /** Told whenever more is read, and when nothing more will be. */
+  wake: () => void;
 }
 
 export class DigestThread {
   readonly #waiting = new Map<number, Waiting>();
+  readonly #maxLagBytes: number;
   #worker: Worker | null = null;
   #lastId = 0;
+  #readBytes = 0;
+
+  /** `maxLagBytes`: what may be written of a file beside what the thread has read meanwhile. */
+  constructor(maxLagBytes: number) {
+    this.#maxLagBytes = maxLagBytes;
+  }
+
+  /** Of all files together, since it was made. */
+  get readBytes(): number {
+    return this.#readBytes;
+  }
 
   /** The digest of the file at `path`, of which `fromByte` bytes are there. @throws DatasetStorageError */
   begin(path: string, fromByte: number): Digest {
@@ -37,19 +53,34 @@ export class DigestThread {
     const { promise, resolve, reject } = Promise.withResolvers<string>();
     // Who waits for the end is told; until then nobody listens.
     promise.catch(() => {});
-    this.#waiting.set(id, { path, resolve, reject });
+    const waiting: Waiting = { path, resolve, reject, readBytes: 0, wake() {} };
+    this.#waiting.set(id, waiting);
     worker.ref();
     const tell = (request: DigestRequest): void => worker.postMessage(request);
     tell({ kind: 'begin', id, path, upTo: fromByte });
     let bytes = fromByte;
     let toldBytes = fromByte;
+    const tellWritten = (): void => {
+      toldBytes = bytes;
+      tell({ kind: 'read', id, upTo: bytes });
+    };
+    // What was there is no lag: while it is read, as much may be written, and no connection has to stand still for it.
+    const lagsTooFar = (): boolean =>
+      this.#waiting.has(id) && bytes - fromByte - waiting.readBytes > this.#maxLagBytes;
+    const caughtUp = async (): Promise<void> => {
+      tellWritten();
+      while (lagsTooFar()) {
+        await new Promise<void>((wake) => {
+          waiting.wake = wake;
+        });
+      }
+    };
     return {
       written: ({ length }) => {
         bytes += length;
-        if (bytes - toldBytes < TELL_EVERY_BYTES) return;
-        toldBytes = bytes;
-        tell({ kind: 'read', id, upTo: bytes });
+        if (bytes - toldBytes >= TELL_EVERY_BYTES) tellWritten();
       },
+      room: () => (lagsTooFar() ? caughtUp() : null),
       end: () => {
         tell({ kind: 'end', id, upTo: bytes });
         return onDisk(path, () => promise);
@@ -83,13 +114,19 @@ export class DigestThread {
     });
     worker.on('exit', () => {
       this.#worker = null;
-      for (const { path, reject } of this.#waiting.values()) reject(threadEnded(path, trouble));
-      this.#waiting.clear();
+      for (const [id, { path, reject }] of this.#waiting) {
+        reject(threadEnded(path, trouble));
+        this.#settle(id);
+      }
     });
     return worker;
   }
 
   #take(answer: DigestAnswer): void {
+    if (answer.kind === 'read') {
+      this.#noteRead(answer.id, answer.bytes);
+      return;
+    }
     const waiting = this.#settle(answer.id);
     if (answer.kind === 'digest') {
       waiting?.resolve(answer.sha256);
@@ -99,10 +136,20 @@ export class DigestThread {
     }
   }
 
+  #noteRead(id: number, bytes: number): void {
+    this.#readBytes += bytes;
+    const waiting = this.#waiting.get(id);
+    // It was dropped meanwhile.
+    if (waiting === undefined) return;
+    waiting.readBytes += bytes;
+    waiting.wake();
+  }
+
   /** Null where it was settled before. */
   #settle(id: number): Waiting | null {
     const waiting = this.#waiting.get(id) ?? null;
     this.#waiting.delete(id);
+    waiting?.wake();
     if (this.#waiting.size === 0) this.#worker?.unref();
     return waiting;
   }

@@ -15,8 +15,12 @@ export type DigestRequest =
   | { readonly kind: 'read' | 'end'; readonly id: number; readonly upTo: number }
   | { readonly kind: 'drop'; readonly id: number };
 
-/** `trouble`: what the system's error says, whose code does not get from one thread to another by itself. */
+/**
+ * `read`: so many bytes of the file more. `trouble`: what the system's error says, whose code does not get from one thread to another
+ * by itself.
+ */
 export type DigestAnswer =
+  | { readonly kind: 'read'; readonly id: number; readonly bytes: number }
   | { readonly kind: 'digest'; readonly id: number; readonly sha256: string }
   | { readonly kind: 'trouble'; readonly id: number; readonly code: string; readonly syscall: string };
 
@@ -77,6 +81,7 @@ function readOn(id: number, reading: Reading): void {
     if (bytes === 0) throw Object.assign(new Error('the file was cut'), { code: 'EOF', syscall: 'read' });
     hash.update(piece.subarray(0, bytes));
     reading.readBytes += bytes;
+    tell({ kind: 'read', id, bytes });
   }
   if (!reading.isWritten || reading.readBytes < upTo) return;
   letGo(id);

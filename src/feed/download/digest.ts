@@ -2,17 +2,21 @@
  * The sha256 of a file while it is written: of a small one on this thread, from the bytes as they are given; of a large
  * one on a thread of its own, which reads the file behind its writer, so that more is received meanwhile.
  *
- * Invariant: it covers the file from its first byte, what was there before included.
+ * Invariants: it covers the file from its first byte, what was there before included. However slow it is, more of it is
+ * read all the time, and that can be seen; and no more than a limit is written meanwhile.
  */
 
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import type { FeedLimits } from '../limits.ts';
 import { onDisk } from '../storage.ts';
 import { DigestThread } from './digest-thread.ts';
 
 export interface Digest {
   /** These bytes follow in the file, and can be read there by now. */
   written(bytes: Buffer): void;
+  /** Resolves once more may be written; null where that is so by now. Trouble is told by `end`. */
+  room(): Promise<void> | null;
   /** Of all that was there and all that was written, in hex. @throws StorageError */
   end(): Promise<string>;
   /** Lets go of the file, at any time. */
@@ -25,18 +29,24 @@ export interface Digests {
    * @throws StorageError
    */
   begin(path: string, fromByte: number, expectedBytes: number | null): Promise<Digest>;
+  /** Bytes that the thread has read, ever. */
+  readonly readBytes: number;
   /** Ends the thread, where there is one. */
   close(): Promise<void>;
 }
 
-/** A file of `apartFromBytes` or more, or of unknown length, is left to the thread. */
-export function createDigests(apartFromBytes: number): Digests {
-  const thread = new DigestThread();
+export type DigestLimits = Pick<FeedLimits, 'digestApartFromBytes' | 'digestLagBytes'>;
+
+export function createDigests({ digestApartFromBytes, digestLagBytes }: DigestLimits): Digests {
+  const thread = new DigestThread(digestLagBytes);
   return {
     begin: async (path, fromByte, expectedBytes) =>
-      expectedBytes !== null && expectedBytes < apartFromBytes
+      expectedBytes !== null && expectedBytes < digestApartFromBytes
         ? digestHere(path, fromByte)
         : thread.begin(path, fromByte),
+    get readBytes() {
+      return thread.readBytes;
+    },
     close: () => thread.close(),
   };
 }
@@ -50,6 +60,7 @@ async function digestHere(path: string, fromByte: number): Promise<Digest> {
   }
   return {
     written: (bytes) => void hash.update(bytes),
+    room: () => null,
     end: async () => hash.digest('hex'),
     drop: () => {},
   };

@@ -1,6 +1,6 @@
 /**
  * Writes the body of an answer to the part of a file: while some of it is written, more of it arrives, and what is
- * written is taken into the digest.
+ * written is taken into the digest. No more is taken than the digest can keep up with.
  *
  * Invariant: what is written before a body breaks off is a true beginning of the file, so it can be continued.
  */
@@ -8,7 +8,7 @@
 import { durable } from '../../lib/durable.ts';
 import { unlessStopped } from '../http/stop.ts';
 import { onDisk, requireSpace } from '../storage.ts';
-import type { Digests } from './digest.ts';
+import type { Digest, Digests } from './digest.ts';
 import { openPart, type PartOrigin, partPathOf } from './part-file.ts';
 import { WriteBehind } from './write-behind.ts';
 
@@ -50,7 +50,7 @@ export async function writeBody(
   try {
     const digest = await target.digests.begin(partPath, fromByte, target.expectedBytes);
     try {
-      const bytes = await writeAll(chunks, new WriteBehind(file, partPath, digest.written), target);
+      const bytes = await writeAll(chunks, digest, new WriteBehind(file, partPath, digest.written), target);
       await onDisk(partPath, () => durable('feed.sync-download', () => file.sync()));
       return { bytes: fromByte + bytes, sha256: await unlessStopped(digest.end(), target.signal) };
     } finally {
@@ -64,8 +64,9 @@ export async function writeBody(
 /** How many bytes came. When this ends, in whatever way, nothing is being written any more. */
 async function writeAll(
   chunks: AsyncIterable<Buffer>,
+  digest: Digest,
   behind: WriteBehind,
-  { directory, reserveBytes, title, onBytes }: BodyTarget,
+  { directory, reserveBytes, title, onBytes, signal }: BodyTarget,
 ): Promise<number> {
   let bytes = 0;
   let unlooked = 0;
@@ -79,6 +80,8 @@ async function writeAll(
       await behind.write(chunk);
       bytes += chunk.length;
       onBytes(chunk.length);
+      const room = digest.room();
+      if (room !== null) await unlessStopped(room, signal);
     }
     await behind.flush();
     return bytes;

@@ -129,6 +129,14 @@ export const DAEMON: Area = {
       tests: [DECISIONS],
     },
     {
+      name: 'reading a file for its digest is taken for a standstill',
+      file: 'src/daemon/daemon.ts',
+      text: 'parts.destination.progress() + parts.feed.progress()',
+      instead: 'parts.destination.progress()',
+      breaks: ['nothing is ended that works'],
+      tests: [LOOP],
+    },
+    {
       name: 'idleness is taken for a standstill',
       file: 'src/daemon/watchdog.ts',
       text: 'if (!isUnderWay) this.moved(nowMs);',

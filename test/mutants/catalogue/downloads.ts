@@ -57,6 +57,22 @@ export const DOWNLOADS: Area = {
       tests: ['unit/feed-digest.test.ts'],
     },
     {
+      name: 'a digest may fall back behind its writer without end',
+      file: 'src/feed/download/digest-thread.ts',
+      text: 'waiting.readBytes > this.#maxLagBytes',
+      instead: 'waiting.readBytes > this.#maxLagBytes * 1_000',
+      breaks: ['everything has a limit'],
+      tests: ['unit/feed-digest.test.ts'],
+    },
+    {
+      name: 'the thread for digests gets the environment, and the key in it',
+      file: 'src/feed/download/digest-thread.ts',
+      text: '{ env: {}, execArgv: [] }',
+      instead: '{ execArgv: [] }',
+      breaks: ['F45'],
+      tests: ['unit/feed-digest.test.ts'],
+    },
+    {
       name: 'a download is continued without asking whether it is the same file',
       file: 'src/feed/download/attempt-file.ts',
       text: "headers['if-range'] = resumption.etag;",

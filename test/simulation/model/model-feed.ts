@@ -192,6 +192,10 @@ export class ModelFeed implements Feed {
     return { kind: 'complete', files };
   }
 
+  progress(): number {
+    return 0;
+  }
+
   async close(): Promise<void> {}
 
   #ask<T>(

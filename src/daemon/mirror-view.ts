@@ -31,7 +31,7 @@ export class MirrorView {
       prepare: (unit) => destination.prepare(unit),
       commit: (queue) =>
         destination.commit({
-          take: () => queue.take(),
+          take: (waitMs) => queue.take(waitMs),
           tell: (unit, outcome) => {
             this.#note(outcome);
             queue.tell(unit, outcome);

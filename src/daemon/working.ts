@@ -106,12 +106,25 @@ export class Working {
 
   async ended(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay.values());
+    await this.#shift?.workshop.ended();
   }
 
   #begin(item: Item): void {
-    this.#shift ??= startShift(this.#session);
+    this.#shift ??= this.#startShift();
     const work = this.#work(item, this.#shift).finally(() => this.#underWay.delete(item.datasetId));
     this.#underWay.set(item.datasetId, work);
+  }
+
+  #startShift(): Shift {
+    const { parts, signal } = this.#session;
+    const controller = new AbortController();
+    const both = AbortSignal.any([signal, controller.signal]);
+    const onTrouble = (error: unknown): void => {
+      const troubles = watchTroubles(parts, both, NOBODY);
+      troubles.record(error, null);
+      this.#afterTroubles(troubles.troubles);
+    };
+    return { controller, signal: both, workshop: inEarnest(parts, both, onTrouble) };
   }
 
   /** Never rejects. */
@@ -225,10 +238,4 @@ interface Shift {
   readonly controller: AbortController;
   readonly signal: AbortSignal;
   readonly workshop: Workshop;
-}
-
-function startShift({ parts, signal }: Session): Shift {
-  const controller = new AbortController();
-  const both = AbortSignal.any([signal, controller.signal]);
-  return { controller, signal: both, workshop: inEarnest(parts, both) };
 }

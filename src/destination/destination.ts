@@ -48,9 +48,12 @@ export interface Destination {
 
 /** Where a destination takes its units from while its window is open. */
 export interface UnitQueue {
-  /** The units that are ready, oldest first, as many as fit into one transaction at the most; none where nobody waits. */
-  take(): readonly Prepared[];
-  /** Tells once of each unit that was taken what became of it: at once where it is committed, else when the window has ended. */
+  /** Some of the units that are ready, oldest first. Where none is, the next one is waited for, `waitMs` at the most; then none. */
+  take(waitMs: number): Promise<readonly Prepared[]>;
+  /**
+   * Tells once of each unit that was taken what became of it: of one that failed when the window has ended, of others as soon as
+   * it is certain.
+   */
   tell(unit: Prepared, outcome: Outcome): void;
 }
 

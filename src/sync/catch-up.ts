@@ -115,7 +115,7 @@ async function reconcileAll(
   const verdictOf = judgeRetirements(held, readToHead, parts);
   const known = knownDatasets(parts, held);
   progress.started(known.length);
-  const workshop = makeWorkshop(parts, troubles.signal);
+  const workshop = makeWorkshop(parts, troubles.signal, (error) => troubles.record(error, null));
   await workshop.open(known);
   const run: Reconciliation = {
     parts,
@@ -127,9 +127,11 @@ async function reconcileAll(
     verdictOf,
     record: (error, dataset) => troubles.recordForDataset(error, dataset),
   };
-  return pLimit(DATASETS_AT_ONCE).map(known, async (dataset) => {
+  const results = await pLimit(DATASETS_AT_ONCE).map(known, async (dataset) => {
     const result = await reconcile(dataset, run);
     progress.settled(result);
     return result;
   });
+  await workshop.ended();
+  return results;
 }

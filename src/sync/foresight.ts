@@ -22,6 +22,7 @@ export function foresight(): Foresight {
         return outcome;
       },
       async discard() {},
+      async ended() {},
     }),
   };
 }

@@ -91,7 +91,7 @@ function observed(parts: Parts, { tally }: World): Parts {
       },
       commit: (queue) =>
         destination.commit({
-          take: () => queue.take(),
+          take: (waitMs) => queue.take(waitMs),
           tell(prepared, outcome) {
             const { unit } = prepared;
             tally.add(`unit: ${unit.kind}, ${outcome.kind}`);

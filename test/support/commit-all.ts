@@ -9,7 +9,7 @@ export async function commitAll(
   const outcomes = new Map<Prepared, Outcome>();
   let waiting = units;
   await destination.commit({
-    take() {
+    async take() {
       const taken = waiting;
       waiting = [];
       return taken;

@@ -238,6 +238,27 @@ it('F02 of SQLite after a commit: the version is read from the destination, and 
   expect(world.calls.filter((call) => /^(?:changes|download|versions) /.test(call))).toEqual([]);
 });
 
+it('F07 trouble of the window after every unit was told of its end is told of the run', async () => {
+  const world = await oneSubscription('parcels');
+  const { destination, progress } = world.parts;
+  const error = new StorageError('No room for the checkpoint.');
+  const settled = Promise.withResolvers<void>();
+  const commit: typeof destination.commit = async (queue) => {
+    await destination.commit(queue);
+    await settled.promise;
+    await new Promise(setImmediate);
+    throw error;
+  };
+  Object.assign(world.parts, {
+    destination: { ...destination, commit },
+    progress: { ...progress, settled: () => settled.resolve() },
+  });
+  const result = await world.catchUp();
+  expect(kinds(result)).toEqual({ parcels: 'loaded' });
+  expect(result.troubles).toEqual([{ subscriptionId: null, error }]);
+  expect(exitCodeOfResult(result)).toBe(EXIT_CODES.storageTrouble);
+});
+
 describe('a bug', () => {
   it('fails the dataset it struck, and the others go on', async () => {
     const world = await oneSubscription('parcels', 'permits');

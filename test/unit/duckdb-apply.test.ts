@@ -126,6 +126,11 @@ describe('changes of one version', () => {
       expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
       expect(await world.differences(course)).toEqual([]);
     }
+    const books = () => inMirror(world.folder, 'SELECT rowid, * FROM feed_sync.columns');
+    const before = await books();
+    course.publishRows([]);
+    expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+    expect(await books(), 'what is said already is not written again').toEqual(before);
   });
 });
 

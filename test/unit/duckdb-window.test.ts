@@ -446,7 +446,7 @@ describe('F12 asked to stop', () => {
     const stop = new AbortController();
     let begun = 0;
     const window = {
-      isWorthKeeping: () => true,
+      waitForNext: () => null,
       async transaction(): Promise<never> {
         begun += 1;
         stop.abort();
@@ -454,7 +454,8 @@ describe('F12 asked to stop', () => {
       },
     };
     const context = { window, appliedAt: new Date(0), signal: stop.signal };
-    const results = await commitUnits(context, prepared as PreparedUnit[]);
+    const results = [];
+    for await (const { result } of commitUnits(context, prepared as PreparedUnit[])) results.push(result);
     expect(results).toMatchObject(
       prepared.map(() => ({ kind: 'failed', error: { name: 'InterruptedError' } })),
     );
@@ -524,10 +525,11 @@ const LOG_WRITER = `
 `;
 
 it.each([
-  ['at once, where opening it took no time', 0, 1],
-  ['after four times what opening it took', 1_000, 4],
-  ['after ten seconds, whatever opening it took', 5_000, 2],
-])('takes what became ready meanwhile, and ends %s', async (_, stepMs, unitsTaken) => {
+  ['at once, where opening it took no time', 0, [0]],
+  ['after four times what opening it took', 1_000, [0, 200, 200, 200]],
+  ['after ten seconds, whatever opening it took', 5_000, [0, 1_000]],
+])('takes what became ready meanwhile, and ends %s', async (_, stepMs, waitsMs) => {
+  const unitsTaken = waitsMs.length;
   let nowMs = 0;
   const monotonicMs = () => {
     nowMs += stepMs;
@@ -543,12 +545,52 @@ it.each([
     if (name === 'destination.attach' && moment === 'before') attached.push(name);
   });
   onTestFinished(() => observeDurableEffects(() => {}));
-  await mirror.commit({ take: () => ready.splice(0, 1), tell: (_, outcome) => void told.push(outcome) });
+  const waited: number[] = [];
+  const take = async (waitMs: number) => {
+    waited.push(waitMs);
+    return ready.splice(0, 1);
+  };
+  await mirror.commit({ take, tell: (_, outcome) => void told.push(outcome) });
   expect(attached).toHaveLength(1);
+  expect(waited).toEqual(waitsMs);
   expect(told).toMatchObject(
     ['a', 'b', 'c', 'd'].slice(0, unitsTaken).map((datasetId) => ({ kind: 'committed', datasetId })),
   );
   expect(told).toHaveLength(unitsTaken);
   expect([...(await mirror.has()).datasets.keys()]).toHaveLength(unitsTaken);
   await mirror.close();
+});
+
+it('tells what became of a unit once its transaction is committed, and not only when the window ends', async () => {
+  const mirror = await mirrorIn(folder.path);
+  const unit = await oneRow();
+  const units: Prepared[] = [];
+  // Two of one dataset never share a transaction.
+  for (const datasetId of ['a', 'b', 'a']) units.push(await mirror.prepare({ ...unit, datasetId }));
+  const happened: string[] = [];
+  observeDurableEffects((name, moment) => {
+    if (moment === 'after') happened.push(name.replace('destination.', ''));
+  });
+  onTestFinished(() => observeDurableEffects(() => {}));
+  await mirror.commit({
+    take: async () => units.splice(0),
+    tell: ({ unit: { datasetId } }, { kind }) => void happened.push(`${datasetId} ${kind}`),
+  });
+  expect(happened).toEqual([
+    ...['attach', 'commit', 'commit', 'a committed', 'b committed'],
+    ...['commit', 'a overtaken', 'checkpoint'],
+  ]);
+  await mirror.close();
+});
+
+it.each([
+  ['is that of DuckDB 1.2', null, 'v1.2.0+'],
+  ['is what it was, where somebody has made it a later one', 'v1.5.0', 'v1.5.0+'],
+])('the format of the file %s', async (_, made, format) => {
+  if (made !== null) await duckdb(`ATTACH '${path}' AS made (STORAGE_VERSION '${made}')`, 'DETACH made');
+  const mirror = await mirrorIn(folder.path);
+  expect(await load(mirror, await oneRow())).toMatchObject([{ kind: 'committed' }]);
+  await mirror.close();
+  const tags = "SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = 'written'";
+  expect(await duckdb(`ATTACH '${path}' AS written (READ_ONLY)`, tags)).toEqual([[format]]);
 });

@@ -27,6 +27,7 @@ async function authorizationAt(origin: string): Promise<unknown> {
     apiKey: new Secret('key-of-the-workspace'),
     trustedOrigins: new Set([ORIGIN, ALLOWED]),
     dispatchers: { trusted: agent, guarded: agent, close: () => agent.close() },
+    connections: 1,
     timeoutMs: 1_000,
     clock: systemClock,
     log: silentLog,

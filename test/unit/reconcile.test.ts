@@ -29,7 +29,7 @@ async function reconciled(world: World) {
   if (known === null) throw new Error('parcels are wanted');
   return reconcile(known, {
     parts,
-    workshop: inEarnest(parts, signal),
+    workshop: inEarnest(parts, signal, (error) => troubles.record(error, null)),
     signal,
     bookFor: () => bookOfRead([]),
     isAtHead: () => true,

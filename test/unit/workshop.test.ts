@@ -62,7 +62,7 @@ it('of large loads 32 are under way, of small ones all, and only those are told 
     began: (datasetId: string, step: string) => void told.push(`${datasetId} ${step}`),
   };
   const feed = { ...parts.feed, download };
-  const workshop = inEarnest({ ...parts, feed, progress }, new AbortController().signal);
+  const workshop = inEarnest({ ...parts, feed, progress }, new AbortController().signal, () => {});
   const offers = { manifestOf: () => ({}) };
   const carryOut = (bytes: number, datasetId: string) => {
     const known = { held: table(1), want: want({ datasetId }) };

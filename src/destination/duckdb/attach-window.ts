@@ -11,8 +11,8 @@ import type { Log } from '../../lib/log.ts';
 import { DuckDbError } from './diagnosis.ts';
 import type { Engine } from './engine.ts';
 import { mirrorFailure } from './failures.ts';
-import { isWorthKeepingOpen } from './keep-open.ts';
-import { MIRROR } from './mirror-schema.ts';
+import { waitForNext } from './keep-open.ts';
+import { IN_OUR_FORMAT, MIRROR } from './mirror-schema.ts';
 import { fileState, setAside } from './quarantine.ts';
 import { identifier, text } from './quoting.ts';
 import { interrupted, type WaitOptions, waitForFile } from './wait-for-file.ts';
@@ -50,10 +50,10 @@ export class WindowLostError extends Error {
 
 export interface WriteWindow {
   /**
-   * Whether further work is better done in this window than in one of its own: to open the mirror takes time that grows with
-   * the number of its tables, and so does closing it.
+   * How long further work may be waited for, in milliseconds: as long as it is better done in this window than in one of its
+   * own. Null: it is not.
    */
-  isWorthKeeping(): boolean;
+  waitForNext(): number | null;
 
   /**
    * Runs `work` in a transaction of its own and commits what it did. Afterwards the window can be used again, unless
@@ -125,10 +125,10 @@ export class AttachWindow {
     await this.#leaveToReaders();
     await this.#attach('write');
     const openedMs = clock.monotonicMs();
-    const isWorthKeeping = () => !lost && isWorthKeepingOpen(this.#openingMs, clock.monotonicMs() - openedMs);
+    const waitMs = () => (lost ? null : waitForNext(this.#openingMs, clock.monotonicMs() - openedMs));
     try {
       try {
-        return await work({ transaction, isWorthKeeping });
+        return await work({ transaction, waitForNext: waitMs });
       } finally {
         if (committed) await this.#checkpoint();
       }
@@ -244,7 +244,9 @@ export class AttachWindow {
     const target = `${text(this.#options.path)} AS ${identifier(MIRROR)}`;
     const attach = async () => {
       const beganMs = this.#options.clock.monotonicMs();
-      await this.#engine.finish(mode === 'read' ? `ATTACH ${target} (READ_ONLY)` : `ATTACH ${target}`);
+      await (mode === 'read'
+        ? this.#engine.finish(`ATTACH ${target} (READ_ONLY)`)
+        : this.#attachForWriting(target));
       this.#openingMs = this.#options.clock.monotonicMs() - beganMs;
     };
     try {
@@ -256,6 +258,16 @@ export class AttachWindow {
     } catch (error) {
       if (error instanceof DuckDbError) return error;
       throw error;
+    }
+  }
+
+  async #attachForWriting(target: string): Promise<void> {
+    try {
+      await this.#engine.finish(`ATTACH ${target} ${IN_OUR_FORMAT}`);
+    } catch (error) {
+      if (!(error instanceof DuckDbError) || error.trouble !== 'statement') throw error;
+      // A file that somebody has written anew in a later format stays in that.
+      await this.#engine.finish(`ATTACH ${target}`);
     }
   }
 

@@ -7,6 +7,7 @@
 import type { BookEntry, LiveEntry, RetiredEntry } from './book-entry.ts';
 import { type BookTable, type BookType, book, bookColumns } from './mirror-schema.ts';
 import { integer, json, text, tuple } from './quoting.ts';
+import { recordedColumn } from './recorded-column.ts';
 import type { PlannedColumn } from './snapshot/table-plan.ts';
 
 /** The most characters of the rows that one statement puts in; a row that alone has more is alone. */
@@ -53,13 +54,10 @@ function datasetRow({ datasetId, table }: LiveEntry): BookRow {
 }
 
 function columnRows(datasetId: string, columns: readonly PlannedColumn[]): readonly BookRow[] {
-  return columns.map((planned, index) => [datasetId, index + 1, ...recordedCells(planned)]);
-}
-
-/** What is written of a column beside its place. */
-export function recordedCells({ column, columnName, type, role, crs }: PlannedColumn): readonly Cell[] {
-  const { name, nullable, description, sourceName } = column;
-  return [name, columnName, type, nullable, description, sourceName, role, crs];
+  return columns.map(recordedColumn).map((column, index) => {
+    const { name, columnName, type, isNullable, description, sourceName, role, crs } = column;
+    return [datasetId, index + 1, name, columnName, type, isNullable, description, sourceName, role, crs];
+  });
 }
 
 function replaceReloads(live: readonly LiveEntry[]): readonly string[] {

@@ -28,23 +28,28 @@ export interface CommitContext {
   readonly signal?: AbortSignal;
 }
 
-/** The results in the order of the units. Never throws for a unit. */
-export async function commitUnits(
+export interface CommittedUnit {
+  readonly unit: PreparedUnit;
+  readonly result: UnitResult;
+}
+
+/** The results as soon as they are certain, in the order of the units. Never throws for a unit. */
+export async function* commitUnits(
   context: CommitContext,
   units: readonly PreparedUnit[],
-): Promise<readonly UnitResult[]> {
-  const results: UnitResult[] = [];
+): AsyncGenerator<CommittedUnit> {
   let lost: Error | null = null;
   for (const batch of batches(units, ({ unit }) => unit.datasetId)) {
+    let results: readonly UnitResult[] = [];
     try {
-      if (lost === null) results.push(...(await commitBatch(context, batch)));
+      if (lost === null) results = await commitBatch(context, batch);
     } catch (error) {
       if (!(error instanceof WindowLostError)) throw error;
       lost = error.cause;
     }
-    while (lost !== null && results.length < units.length) results.push({ kind: 'failed', error: lost });
+    for (const [index, unit] of batch.entries())
+      yield { unit, result: results[index] ?? { kind: 'failed', error: lost } };
   }
-  return results;
 }
 
 async function commitBatch(

@@ -13,19 +13,8 @@ import { readHeldDatasets, readRecordedColumns } from './held.ts';
 import { book, selectKinds } from './mirror-schema.ts';
 import { giveNames } from './mirror-state.ts';
 import { text } from './quoting.ts';
+import type { RecordedColumn } from './recorded-column.ts';
 import { booleanAt, textAt } from './rows.ts';
-
-/** Its name, name in the table, type, whether it is nullable, description, name in the source, role, coordinate system. */
-export type RecordedColumn = readonly [
-  name: string,
-  columnName: string,
-  type: string,
-  isNullable: boolean,
-  description: string | null,
-  sourceName: string | null,
-  role: string,
-  crs: string | null,
-];
 
 export interface Current {
   readonly tableName: string;
@@ -65,7 +54,7 @@ export async function readCurrent(
           tableName,
           live: live.get(datasetId) ?? null,
           isKept: named.get(datasetId)?.isKept ?? false,
-          recordedColumns: JSON.parse(recorded.get(datasetId) ?? '[]') as readonly RecordedColumn[],
+          recordedColumns: recorded.get(datasetId) ?? [],
           standing: standing.get(tableName) ?? null,
         },
       ];

@@ -25,12 +25,6 @@ const MAX_INTERRUPTIONS = 200;
 const GIVE_BACK_AFTER_USING = '8MB';
 const GIVE_BACK_AFTER_FREEING = '16MB';
 
-/**
- * Every window ends with a checkpoint. One at a COMMIT within it, which DuckDB does by itself at 16 MB of log, would write what is
- * known of every table once more.
- */
-const CHECKPOINT_BY_ITSELF_FROM = '1GB';
-
 export interface EngineOptions {
   readonly memoryLimitBytes: number;
   readonly threads: number;
@@ -44,6 +38,8 @@ export interface EngineOptions {
   readonly signal?: AbortSignal;
   /** Without it an interruption is not repeated. */
   readonly clock?: Clock;
+  /** From so much in the log of a file on, DuckDB does a checkpoint at COMMIT; from 16 MiB on by default. */
+  readonly maxLogBytes?: number;
   /** What is kept free while much is written; nothing without it. */
   readonly room?: Room;
 }
@@ -200,7 +196,7 @@ function creationOptions(options: EngineOptions): Record<string, string> {
     threads: String(options.threads),
     allocator_flush_threshold: GIVE_BACK_AFTER_USING,
     allocator_bulk_deallocation_flush_threshold: GIVE_BACK_AFTER_FREEING,
-    checkpoint_threshold: CHECKPOINT_BY_ITSELF_FROM,
+    ...(options.maxLogBytes === undefined ? {} : { checkpoint_threshold: `${options.maxLogBytes}B` }),
     temp_directory: options.temporaryDirectory,
     errors_as_json: 'true',
     autoinstall_known_extensions: 'false',

@@ -6,6 +6,7 @@ import type { HeldColumn, HeldDataset } from '../destination.ts';
 import type { Engine } from './engine.ts';
 import { type BookTable, book } from './mirror-schema.ts';
 import { text } from './quoting.ts';
+import type { RecordedColumn } from './recorded-column.ts';
 import { bigintAt, dateAt, dateOrNullAt, numberAt, textAt, textListAt, textOrNullAt } from './rows.ts';
 
 /** By dataset id, in order of id: of those datasets that have a live table, or of all where `datasetIds` is null. */
@@ -75,18 +76,22 @@ async function readColumns(
   return new Map(rows.map((row) => [textAt(row, 0), columnsFrom(textAt(row, 1))]));
 }
 
-/** By dataset id: what is written of the columns of each table, in their order, as JSON. All but their positions. */
+/** By dataset id: what is written of the columns of each table, in their order. As JSON for the same reason. */
 export async function readRecordedColumns(
   engine: Engine,
   datasetIds: readonly string[],
-): Promise<ReadonlyMap<string, string>> {
+): Promise<ReadonlyMap<string, readonly RecordedColumn[]>> {
   if (datasetIds.length === 0) return new Map();
-  const cells = 'name, column_name, type, nullable, description, source_name, role, crs';
   const rows =
-    await engine.rows(`SELECT dataset_id, to_json(list(json_array(${cells}) ORDER BY "position"))::VARCHAR
+    await engine.rows(`SELECT dataset_id, to_json(list(${RECORDED_COLUMN} ORDER BY "position"))::VARCHAR
     FROM ${ofDatasets('columns', datasetIds)} GROUP BY dataset_id`);
-  return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
+  return new Map(
+    rows.map((row) => [textAt(row, 0), JSON.parse(textAt(row, 1)) as readonly RecordedColumn[]]),
+  );
 }
+
+const RECORDED_COLUMN = `{'name': name, 'columnName': column_name, 'type': type, 'isNullable': nullable,
+    'description': description, 'sourceName': source_name, 'role': role, 'crs': crs}`;
 
 /** As the query of `readColumns` writes them: position, name, name in the table, type, role, coordinate system. */
 type ColumnCells = readonly [string, string, string, string, HeldColumn['role'], string | null];

@@ -8,6 +8,13 @@ import { identifier, text } from './quoting.ts';
 /** The name under which the mirror is attached. */
 export const MIRROR = 'mirror';
 
+/**
+ * How a mirror is attached to be written: in the format of DuckDB 1.2, so that every reader since then can open it. By default
+ * DuckDB writes that of 1.0, in which long texts take two and a half times the space; the formats from 1.3 on take up to a fifth
+ * longer to load polygons.
+ */
+export const IN_OUR_FORMAT = "(STORAGE_VERSION 'v1.2.0')";
+
 /** The version of this schema. A mirror of a newer one is refused. */
 export const FORMAT_VERSION = 1;
 

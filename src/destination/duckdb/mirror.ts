@@ -6,7 +6,7 @@
 
 import { dirname, join, resolve } from 'node:path';
 import pLimit from 'p-limit';
-import { assert, present } from '../../lib/assert.ts';
+import { assert } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Random } from '../../lib/random.ts';
@@ -28,6 +28,12 @@ import { NO_HISTORY, readHistory } from './read-history.ts';
 
 /** The most memory for the examination of files, which reads footers and finds single values. */
 const MAX_EXAMINING_BYTES = 512_000_000;
+
+/**
+ * Every window ends with a checkpoint. One at a COMMIT within it, which DuckDB does by itself from 16 MiB of log on, writes what is
+ * known of every table once more: it is left for a log that is as long as this.
+ */
+const MAX_LOG_BYTES = 256_000_000;
 
 export interface MirrorOptions {
   readonly path: string;
@@ -72,7 +78,11 @@ export async function openMirror(options: MirrorOptions): Promise<Destination & 
       : { ...engineOptions, ...publish, target: await publishTarget(publish, place, engineOptions) };
   const { reserveBytes = 0, clock } = options;
   const room = { folders: [dirname(path), dataDirectory], reserveBytes, clock };
-  const engine = await Engine.open({ ...engineOptions, ...(reserveBytes > 0 ? { room } : {}) });
+  const engine = await Engine.open({
+    ...engineOptions,
+    maxLogBytes: MAX_LOG_BYTES,
+    ...(reserveBytes > 0 ? { room } : {}),
+  });
   const examiner = await Engine.open({
     ...engineOptions,
     threads: 1,
@@ -131,34 +141,27 @@ class Mirror implements Destination, Outlet {
     return this.#examining(() => prepareUnit(this.#examiner, unit.kind, unit));
   }
 
-  commit(queue: UnitQueue): Promise<void> {
-    return this.#inTurn(async () => {
-      const first = queue.take();
-      if (first.length === 0) return;
-      const failed = await this.#window.write((window) => this.#commitWhileOpen(window, first, queue));
-      for (const { unit, error } of failed) {
-        const explain = () => unit.explain(this.#examiner, error, this.#options);
-        const { datasetId } = unit.unit;
-        queue.tell(unit, { kind: 'failed', datasetId, error: await this.#examining(explain) });
-      }
-    });
+  async commit(queue: UnitQueue): Promise<void> {
+    const failed = await this.#inTurn(() =>
+      this.#window.write((window) => this.#commitWhileOpen(window, queue)),
+    );
+    for (const { unit, error } of failed) {
+      const explain = () => unit.explain(this.#examiner, error, this.#options);
+      const { datasetId } = unit.unit;
+      queue.tell(unit, { kind: 'failed', datasetId, error: await this.#examining(explain) });
+    }
   }
 
   /** Those that failed: why is looked for once the mirror is let go. */
-  async #commitWhileOpen(
-    window: WriteWindow,
-    first: readonly Prepared[],
-    queue: UnitQueue,
-  ): Promise<readonly Failed[]> {
+  async #commitWhileOpen(window: WriteWindow, queue: UnitQueue): Promise<readonly Failed[]> {
     const { clock, signal } = this.#options;
     const failed: Failed[] = [];
     await window.transaction((engine) => this.#enrollAgain(engine));
-    for (let units = first; units.length > 0; units = window.isWorthKeeping() ? queue.take() : []) {
-      const prepared = units.map(ownPrepared);
+    for (let waitMs: number | null = 0; waitMs !== null; waitMs = window.waitForNext()) {
+      const units = await queue.take(waitMs);
+      if (units.length === 0) break;
       const context = { window, appliedAt: clock.now(), ...(signal === undefined ? {} : { signal }) };
-      const results = await commitUnits(context, prepared);
-      for (const [index, unit] of prepared.entries()) {
-        const result = present(results[index], 'every unit has a result');
+      for await (const { unit, result } of commitUnits(context, units.map(ownPrepared))) {
         if (result.kind === 'failed') failed.push({ unit, error: result.error });
         else queue.tell(unit, { ...result, datasetId: unit.unit.datasetId });
       }

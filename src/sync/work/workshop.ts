@@ -21,13 +21,20 @@ export interface Workshop {
   carryOut(work: Work, ground: Ground): Promise<WorkOutcome>;
   /** What was staged for the dataset is of no use any more. */
   discard(datasetId: string): Promise<void>;
+  /** Resolves once nothing is committed any more: how work ended is known before the destination is let go. */
+  ended(): Promise<void>;
 }
 
-export type MakeWorkshop = (parts: Parts, signal: AbortSignal) => Workshop;
+/** `onTrouble` is told of trouble that struck when all work had ended already. */
+export type MakeWorkshop = (
+  parts: Parts,
+  signal: AbortSignal,
+  onTrouble: (error: unknown) => void,
+) => Workshop;
 
-export function inEarnest(parts: Parts, signal: AbortSignal): Workshop {
+export const inEarnest: MakeWorkshop = (parts, signal, onTrouble) => {
   const staging = openStaging(parts.choices.stagingDirectory);
-  const writer = startWriter(parts.destination);
+  const writer = startWriter({ ...parts, onTrouble });
   const large = pLimit(LARGE_AT_ONCE);
   const tools = { parts, staging, writer, fetching: pLimit(VERSIONS_AT_ONCE), signal };
   return {
@@ -44,8 +51,9 @@ export function inEarnest(parts: Parts, signal: AbortSignal): Workshop {
       return isLarge(work, ground) ? large(begin) : begin();
     },
     discard: (datasetId) => staging.discard(datasetId),
+    ended: () => writer.ended(),
   };
-}
+};
 
 /** Of one that left, neither what was staged is of use, nor a name. */
 function memberIds(known: readonly Known[]): readonly string[] {

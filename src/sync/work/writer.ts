@@ -1,10 +1,11 @@
 /**
- * The one writer of the destination. Units that become ready while a window is open go into it together, or into the next
- * one, so many small datasets share a window and a large one has its own.
+ * The one writer of the destination. Units that become ready while a window is open go into it or into the next one, so many
+ * small datasets share a window.
  */
 
 import type { Destination, Outcome, Prepared, UnitQueue } from '../../destination/destination.ts';
 import { AssertionError, present } from '../../lib/assert.ts';
+import type { Clock } from '../../lib/clock.ts';
 
 /** Units that are handed to the destination at once. */
 const UNITS_AT_ONCE = 100;
@@ -12,6 +13,15 @@ const UNITS_AT_ONCE = 100;
 export interface Writer {
   /** Resolves once the unit is committed, has failed, or was overtaken. */
   commit(unit: Prepared): Promise<Outcome>;
+  /** Resolves once no window is open and nothing waits for one: of how units end is told before. */
+  ended(): Promise<void>;
+}
+
+export interface WriterParts {
+  readonly destination: Pick<Destination, 'commit'>;
+  readonly clock: Pick<Clock, 'sleep'>;
+  /** Told what a window ended with where no unit is left that could be: all were told of their own end before. */
+  readonly onTrouble: (error: unknown) => void;
 }
 
 interface Waiting {
@@ -19,51 +29,65 @@ interface Waiting {
   readonly settle: PromiseWithResolvers<Outcome>;
 }
 
-export function startWriter(destination: Destination): Writer {
+export function startWriter({ destination, clock, onTrouble }: WriterParts): Writer {
   const queue: Waiting[] = [];
-  let working = false;
+  let working: Promise<void> | null = null;
+  let arrived = new AbortController();
+
+  /** Resolves with the next unit, or when the time is up. */
+  const nextUnit = async (waitMs: number): Promise<void> => {
+    arrived = new AbortController();
+    await clock.sleep(waitMs, arrived.signal).catch(() => {});
+  };
+
+  /** Never rejects: what the destination throws is thrown to each that was taken and of which nothing was told. */
+  const commitTogether = async (): Promise<void> => {
+    const taken = new Map<Prepared, Waiting['settle']>();
+    const take = (): readonly Prepared[] => {
+      const next = queue.splice(0, UNITS_AT_ONCE);
+      for (const { unit, settle } of next) taken.set(unit, settle);
+      return next.map(({ unit }) => unit);
+    };
+    let wasAsked = false;
+    const units: UnitQueue = {
+      async take(waitMs) {
+        wasAsked = true;
+        if (queue.length === 0 && waitMs > 0) await nextUnit(waitMs);
+        return take();
+      },
+      tell(unit, outcome) {
+        present(taken.get(unit), 'only units that were taken have an outcome').resolve(outcome);
+        taken.delete(unit);
+      },
+    };
+    let trouble: unknown = null;
+    try {
+      await destination.commit(units);
+    } catch (error) {
+      trouble = error;
+    }
+    // One that is never asked for would let the writer go round for ever.
+    if (!wasAsked) take();
+    if (taken.size === 0 && trouble !== null) onTrouble(trouble);
+    const untold = trouble ?? new AssertionError('A unit was taken, and nobody was told what became of it.');
+    for (const settle of taken.values()) settle.reject(untold);
+  };
 
   const work = async (): Promise<void> => {
-    working = true;
-    while (queue.length > 0) await commitTogether(destination, queue);
-    working = false;
+    while (queue.length > 0) await commitTogether();
+    working = null;
   };
 
   return {
     commit(unit) {
       const settle = Promise.withResolvers<Outcome>();
       queue.push({ unit, settle });
-      if (!working) void work();
+      arrived.abort();
+      working ??= work();
       return settle.promise;
     },
-  };
-}
-
-/** Never rejects: what the destination throws is thrown to each that was taken and of which nothing was told. */
-async function commitTogether(destination: Destination, queue: Waiting[]): Promise<void> {
-  const taken = new Map<Prepared, Waiting['settle']>();
-  let wasAsked = false;
-  const units: UnitQueue = {
-    take() {
-      wasAsked = true;
-      const next = queue.splice(0, UNITS_AT_ONCE);
-      for (const { unit, settle } of next) taken.set(unit, settle);
-      return next.map(({ unit }) => unit);
-    },
-    tell(unit, outcome) {
-      present(taken.get(unit), 'only units that were taken have an outcome').resolve(outcome);
-      taken.delete(unit);
+    async ended() {
+      await working;
     },
   };
-  let untold: unknown = new AssertionError(
-    'A unit that was ready was not committed, and nothing was thrown.',
-  );
-  try {
-    await destination.commit(units);
-  } catch (error) {
-    untold = error;
-  }
-  // One that was never asked for would let the writer go round for ever.
-  if (!wasAsked) units.take();
-  for (const settle of taken.values()) settle.reject(untold);
 }

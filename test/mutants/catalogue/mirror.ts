@@ -67,10 +67,26 @@ export const MIRROR: Area = {
     {
       name: 'a window stays open as long as anything is ready',
       file: 'src/destination/duckdb/keep-open.ts',
-      text: 'openForMs < Math.min(WORK_FOR_OPENING * openingMs, MAX_KEPT_OPEN_MS)',
-      instead: 'openForMs < openForMs + openingMs + 1',
+      text: 'restMs > 0 ?',
+      instead: 'openForMs >= 0 ?',
       breaks: ['everything has a limit'],
       tests: ['unit/duckdb-window.test.ts'],
+    },
+    {
+      name: 'trouble of a window whose units were all told is swallowed',
+      file: 'src/sync/work/writer.ts',
+      text: 'if (taken.size === 0 && trouble !== null) onTrouble(trouble);',
+      instead: '',
+      breaks: ['F07'],
+      tests: ['unit/writer.test.ts', 'unit/catch-up-trouble.test.ts'],
+    },
+    {
+      name: 'a catch-up ends before the window it has work in',
+      file: 'src/sync/catch-up.ts',
+      text: 'await workshop.ended();',
+      instead: '',
+      breaks: ['F07'],
+      tests: ['unit/catch-up-trouble.test.ts'],
     },
     {
       name: 'what was committed is left in the log',

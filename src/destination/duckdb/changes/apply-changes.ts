@@ -1,6 +1,7 @@
 /**
- * Applies changes inside the transaction it is given: guard, alter, write, prove, and what is to be written down. Until the transaction
- * commits nothing of it is seen; whatever is thrown here must undo the whole transaction.
+ * Applies changes inside the transaction it is given. The table is compared with what it was left as, gets its new columns and the net
+ * change, and is proven; what is to be written down is given back. Until the transaction commits nothing of it is seen; whatever is
+ * thrown here must undo the whole transaction.
  */
 
 import { present } from '../../../lib/assert.ts';
@@ -8,15 +9,13 @@ import { formatCount } from '../../../lib/units.ts';
 import { UnusableChangesError } from '../../../model/errors.ts';
 import type { ChangesUnit, HeldDataset } from '../../destination.ts';
 import { entryOfChanges } from '../book-entry.ts';
-import { recordedCells } from '../book-sql.ts';
-import { commentOnColumn, comments } from '../comment-sql.ts';
-import { type Current, isSameTable, type RecordedColumn } from '../current-table.ts';
+import { type Current, isSameTable } from '../current-table.ts';
 import type { Engine } from '../engine.ts';
-import { mirrored } from '../mirror-schema.ts';
 import type { Deed } from '../prepared.ts';
+import { runTogether } from '../run-together.ts';
 import { TYPE_NAMES } from '../snapshot/casts.ts';
-import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import { describeTable } from './apply-sql.ts';
+import { describeColumns } from './describe-columns.ts';
 import type { NetChange } from './net.ts';
 import { type TableAfter, tableAfter } from './table-after.ts';
 import { UnprovenError, type Written, writeNet } from './write-net.ts';
@@ -39,7 +38,8 @@ export async function applyChanges(
   const after = tableAfter(live.columns, net.columns);
   const written = await write(engine, unit, live, net, after);
   proveCount(unit, written.rowCount);
-  const columns = await describeColumns(engine, live, recordedColumns, after);
+  const { statements, columns } = describeColumns(live, recordedColumns, after);
+  await runTogether(engine, statements);
   return {
     done: { kind: 'committed', fromVersion: live.version, net: written.net },
     entry: entryOfChanges(unit, { live, columns, ...written, appliedAt }),
@@ -90,24 +90,6 @@ export function statedRowCount({
     if (rowCount !== null || rows === null || counts === null) return rowCount;
     return rows + counts.added - counts.removed;
   }, plannedFrom.rowCount);
-}
-
-/** Says in comments what the columns are, where it is not said already; null: nor is there anything to write of them. */
-async function describeColumns(
-  engine: Engine,
-  { datasetId, tableName }: HeldDataset,
-  recorded: readonly RecordedColumn[],
-  { columns, alteration }: TableAfter,
-): Promise<readonly PlannedColumn[] | null> {
-  const isRewritten = alteration.kind === 'rewrite';
-  const isSame = JSON.stringify(recorded) === JSON.stringify(columns.map(recordedCells));
-  const descriptions = new Map(recorded.map((row) => [row[1], row[4]]));
-  const renewed = columns
-    .filter(({ column, columnName }) => (descriptions.get(columnName) ?? null) !== column.description)
-    .map(({ column, columnName }) => commentOnColumn(mirrored(tableName), columnName, column.description));
-  const statements = isRewritten ? comments(tableName, datasetId, columns) : renewed;
-  for (const statement of statements) await engine.run(statement);
-  return isSame ? null : columns;
 }
 
 function unusable(unit: ChangesUnit, why: string): UnusableChangesError {

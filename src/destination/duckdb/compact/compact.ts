@@ -20,7 +20,7 @@ import { DuckDbError } from '../diagnosis.ts';
 import { Engine } from '../engine.ts';
 import { mirrorFailure } from '../failures.ts';
 import { mirrorPath } from '../mirror-path.ts';
-import { MIRROR } from '../mirror-schema.ts';
+import { IN_OUR_FORMAT, MIRROR } from '../mirror-schema.ts';
 import { hasSchema, readHeld } from '../mirror-state.ts';
 import { fileState, notADatabase, WAL_SUFFIX } from '../quarantine.ts';
 import { identifier, text } from '../quoting.ts';
@@ -137,7 +137,7 @@ class Compacting {
     await readHeld(engine, path);
     const { usedBytes } = await spaceOf(engine, MIRROR);
     await this.#requireRoom(usedBytes);
-    const create = `ATTACH ${text(this.#unfinished)} AS ${identifier(COMPACTED)}`;
+    const create = `ATTACH ${text(this.#unfinished)} AS ${identifier(COMPACTED)} ${IN_OUR_FORMAT}`;
     await durable('destination.compact-create', () => engine.run(create));
     await copyAllObjects(engine, path);
     await durable('destination.compact-no-log', () => engine.finish(`CHECKPOINT ${identifier(MIRROR)}`));

@@ -12,6 +12,7 @@ import { archived, createArchive, mirrored, selectTableNames } from '../mirror-s
 import type { Deed } from '../prepared.ts';
 import { integer } from '../quoting.ts';
 import { numberAt, textAt } from '../rows.ts';
+import { runTogether } from '../run-together.ts';
 import { copyOf, countRowsOf, dropTable, selectComments } from './retire-sql.ts';
 
 type Retire = (
@@ -62,8 +63,10 @@ async function archive(
   const copy = archived(copyName);
   const columnComments = await engine.rows(selectComments(tableName));
   await engine.run(copyOf(tableName, copy));
-  await engine.run(commentOnTable(copy, datasetId));
-  for (const row of columnComments) await engine.run(commentOnColumn(copy, textAt(row, 0), textAt(row, 1)));
+  await runTogether(engine, [
+    commentOnTable(copy, datasetId),
+    ...columnComments.map((row) => commentOnColumn(copy, textAt(row, 0), textAt(row, 1))),
+  ]);
   await engine.run(dropTable(tableName));
   return { tableName: copyName, removedRows: await countRows(engine, copy) };
 }

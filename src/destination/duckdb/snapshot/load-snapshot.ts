@@ -1,6 +1,7 @@
 /**
- * Loads one snapshot inside the transaction it is given: guard, load, prove, swap, and what is to be written down. Until the transaction
- * commits nothing of it is seen; whatever is thrown here must undo the whole transaction.
+ * Loads one snapshot inside the transaction it is given. The table is loaded beside the live one, proven, and put in its place; what
+ * is to be written down is given back. Until the transaction commits nothing of it is seen; whatever is thrown here must undo the
+ * whole transaction.
  */
 
 import { present } from '../../../lib/assert.ts';
@@ -12,6 +13,7 @@ import { type Current, isPlannedFrom, refuseTakenName } from '../current-table.t
 import type { Engine } from '../engine.ts';
 import type { Deed } from '../prepared.ts';
 import { numberAt, textAt } from '../rows.ts';
+import { runTogether } from '../run-together.ts';
 import { BadKeysError } from './bad-keys.ts';
 import { countKeys, countRows, createLoading, findRepeatedKey, swap } from './load-sql.ts';
 import { refuseOtherCount } from './row-counts.ts';
@@ -35,12 +37,10 @@ export async function loadSnapshot(
 
   await engine.runWithinRoom(createLoading(plan));
   const rowCount = await prove(engine, unit, plan.columns);
-  const statements = [
+  await runTogether(engine, [
     ...swap(tableName, live !== null || isKept),
     ...comments(tableName, unit.datasetId, plan.columns),
-  ];
-  // Handed over at once: they are short, and many.
-  await engine.run(statements.join(';\n'));
+  ]);
   const entry = entryOfSnapshot(unit, { current, columns: plan.columns, rowCount, appliedAt });
   return { done: { kind: 'committed', fromVersion: entry.line.fromVersion, net: null }, entry };
 }

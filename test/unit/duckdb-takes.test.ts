@@ -1,0 +1,170 @@
+/** What a window takes at once and one after another: two units of one dataset, one that fails, an interruption. */
+
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Row } from '../../fixtures/source/content.ts';
+import type { HeldDataset, Outcome, Prepared, Unit } from '../../src/destination/destination.ts';
+import { present } from '../../src/lib/assert.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { observeDurableEffects } from '../../src/lib/durable.ts';
+import { InterruptedError, UnusableChangesError } from '../../src/model/errors.ts';
+import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
+import { inMirror } from '../support/duckdb-mirror.ts';
+import { errorOf, type MirrorAtWork, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
+import { column } from '../support/small-content.ts';
+
+const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+const FIRST: readonly Row[] = [
+  [1, 'one'],
+  [2, 'two'],
+];
+const SECOND: readonly Row[] = [[1, 'ONE'], ...FIRST.slice(1)];
+const THIRD: readonly Row[] = [...SECOND, [3, 'three']];
+
+interface Given {
+  readonly course: PublishedCourse;
+  /** Version 1; the newest is version 2. */
+  readonly held: HeldDataset;
+}
+
+type Plan = (given: Given) => Promise<Unit>;
+
+const load: Plan = ({ course, held }) => course.snapshot(course.newest(), held);
+const loadAnew: Plan = ({ course }) => course.snapshot(course.newest(), null);
+const change: Plan = ({ course, held }) => course.changes(held);
+const retire: Plan = async ({ held }) => retirement(held, 'drop');
+const changeWhatIsLoaded: Plan = async ({ course, held }) => {
+  const { digest } = await course.snapshot(course.newest(), held);
+  course.publishRows(THIRD);
+  return course.changes({ ...held, version: 2, snapshotVersion: 2, snapshotDigest: digest });
+};
+
+type Fate = readonly [Outcome['kind'], Outcome['kind'], version: number | null];
+
+it('two units of each dataset that are taken at once: the second is judged by what the first has left', async () => {
+  const cases: Readonly<Record<string, readonly [Plan, Plan, Fate]>> = {
+    retired_loaded_anew: [retire, loadAnew, ['retired', 'committed', 2]],
+    loaded_changed_from_that: [load, changeWhatIsLoaded, ['committed', 'committed', 3]],
+    loaded_changed: [load, change, ['committed', 'overtaken', 2]],
+    loaded_retired: [load, retire, ['committed', 'overtaken', 2]],
+    changed_loaded: [change, load, ['committed', 'overtaken', 2]],
+    changed_retired: [change, retire, ['committed', 'overtaken', 2]],
+    retired_loaded: [retire, load, ['retired', 'overtaken', null]],
+    retired_changed: [retire, change, ['retired', 'overtaken', null]],
+  };
+  const world = await mirrorAtWork();
+  const ids = Object.keys(cases);
+  const courses = new Map(ids.map((id) => [id, world.published(firstContent(people, FIRST), id)]));
+  const courseOf = (id: string) => present(courses.get(id), 'it is published');
+  await world.carryOut(
+    ...(await Promise.all(ids.map((id) => courseOf(id).snapshot(courseOf(id).newest(), null)))),
+  );
+  const { datasets } = await world.mirror.has();
+  const fates: [string, Fate][] = [];
+  for (const [id, [first, second]] of Object.entries(cases)) {
+    const given = { course: courseOf(id), held: present(datasets.get(id), 'it is loaded') };
+    given.course.publishRows(SECOND);
+    const outcomes = await world.carryOut(await first(given), await second(given));
+    const [firstKind = 'failed', secondKind = 'failed'] = outcomes.map(({ kind }) => kind);
+    const table = (await world.mirror.has()).datasets.get(id);
+    fates.push([id, [firstKind, secondKind, table?.version ?? null]]);
+  }
+  expect(fates).toEqual(Object.entries(cases).map(([id, [, , fate]]) => [id, fate]));
+  const live = fates.filter(([, [, , version]]) => version !== null);
+  expect(await world.differences(...live.map(([id]) => courseOf(id)))).toEqual([]);
+});
+
+describe('what is taken while a window is open', () => {
+  /** By this clock opening the mirror takes a second, and so does every look at it: the window stays open for several takes. */
+  function slowlyOpened() {
+    let nowMs = 0;
+    const monotonicMs = () => {
+      nowMs += 1_000;
+      return nowMs;
+    };
+    return { ...systemClock, monotonicMs };
+  }
+
+  interface Told {
+    readonly takes: number;
+    readonly windows: number;
+    readonly outcomes: readonly Outcome[];
+  }
+
+  function firstLoad(world: MirrorAtWork, datasetId: string): Promise<Unit> {
+    const course = world.published(firstContent(people, FIRST), datasetId);
+    return course.snapshot(course.newest(), null);
+  }
+
+  /** Each list is taken by itself; `onTake` is called with its number, from one on. */
+  async function commitTakes(
+    { mirror }: MirrorAtWork,
+    takes: readonly (readonly Unit[])[],
+    onTake: (take: number) => void = () => {},
+  ): Promise<Told> {
+    const ready: Prepared[][] = [];
+    for (const units of takes) {
+      const prepared: Prepared[] = [];
+      for (const unit of units) prepared.push(await mirror.prepare(unit));
+      ready.push(prepared);
+    }
+    const [outcomes, windows]: [Outcome[], string[]] = [[], []];
+    let taken = 0;
+    observeDurableEffects((name, moment) => {
+      if (name === 'destination.attach' && moment === 'before') windows.push(name);
+    });
+    onTestFinished(() => observeDurableEffects(() => {}));
+    await mirror.commit({
+      async take() {
+        const units = ready.shift() ?? [];
+        if (units.length > 0) onTake(++taken);
+        return units;
+      },
+      tell: (_, outcome) => void outcomes.push(outcome),
+    });
+    return { takes: taken, windows: windows.length, outcomes };
+  }
+
+  it('is committed though one that was taken before fails, which is told when the window has ended', async () => {
+    const world = await mirrorAtWork({ clock: slowlyOpened() });
+    const broken = await world.loaded(firstContent(people, FIRST), 'broken');
+    await world.byHand('DELETE FROM broken WHERE id = 2');
+    broken.publishRows(SECOND);
+    const changes = await broken.changes(await world.held('broken'));
+    const takes = [[changes, await firstLoad(world, 'a')], [await firstLoad(world, 'b')]];
+    const { outcomes, ...told } = await commitTakes(world, takes);
+    expect(told).toEqual({ takes: 2, windows: 1 });
+    expect(outcomes).toMatchObject([
+      { kind: 'committed', datasetId: 'a' },
+      { kind: 'committed', datasetId: 'b' },
+      { kind: 'failed', datasetId: 'broken' },
+    ]);
+    expect(errorOf(outcomes[2] as Outcome)).toBeInstanceOf(UnusableChangesError);
+    const books = 'SELECT dataset_id, version FROM feed_sync.datasets ORDER BY dataset_id';
+    expect(await inMirror(world.folder, books)).toEqual([
+      ['a', '1'],
+      ['b', '1'],
+      ['broken', '1'],
+    ]);
+  });
+
+  it('F12 fails where it is interrupted; what was taken before is committed, and nothing is told twice', async () => {
+    const stop = new AbortController();
+    const world = await mirrorAtWork({ clock: slowlyOpened(), signal: stop.signal });
+    const takes: Unit[][] = [];
+    for (const ids of [['a'], ['b', 'c']]) {
+      const units: Unit[] = [];
+      for (const id of ids) units.push(await firstLoad(world, id));
+      takes.push(units);
+    }
+    const { outcomes, windows } = await commitTakes(world, takes, (take) => {
+      if (take === 2) stop.abort();
+    });
+    expect(windows).toBe(1);
+    expect(outcomes).toMatchObject([
+      { kind: 'committed', datasetId: 'a' },
+      { kind: 'failed', datasetId: 'b', error: { name: InterruptedError.name } },
+      { kind: 'failed', datasetId: 'c', error: { name: InterruptedError.name } },
+    ]);
+    expect(await inMirror(world.folder, 'SELECT dataset_id FROM feed_sync.datasets')).toEqual([['a']]);
+  });
+});

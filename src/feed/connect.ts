@@ -23,6 +23,7 @@ export function connect(options: ConnectionOptions, allowedOrigins: readonly str
     apiKey,
     trustedOrigins,
     dispatchers,
+    connections: options.http.connections,
     timeoutMs,
     clock,
     log,

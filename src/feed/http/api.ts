@@ -131,32 +131,39 @@ function repeated<T>(
 ): Promise<Outcome<T>> {
   const { title } = call.operation;
   let attempts = 0;
+  let waitedMs = 0;
+  const onTurn = (ms: number): void => {
+    waitedMs += ms;
+  };
   const ask = (): Promise<Outcome<T>> => {
     attempts += 1;
-    return attempt(call, attempts, parts, signal, success);
+    return attempt(call, { number: attempts, onTurn }, parts, signal, success);
   };
   const policy = { ...parts.retryPolicy, maxAttempts: call.maxAttempts ?? parts.retryPolicy.maxAttempts };
   const repeat = (once: () => Promise<Outcome<T>>): Promise<Outcome<T>> =>
-    withRetries({ title, attempt: once }, policy, parts.tools, signal);
+    withRetries({ title, attempt: once, waitedMs: () => waitedMs }, policy, parts.tools, signal);
   return call.ifInDoubt === undefined ? repeat(ask) : unlessDone(title, call.ifInDoubt, ask, repeat);
 }
 
 async function attempt<T>(
   call: AnyCall,
-  number: number,
+  { number, onTurn }: { readonly number: number; readonly onTurn: (waitedMs: number) => void },
   parts: ApiParts,
   signal: AbortSignal,
   success: Success<T>,
 ): Promise<Outcome<T>> {
   const { finalStatuses = [], secrets = [] } = call;
-  const answer = await parts.http.send(requestOf(call, parts), signal);
-  if (success.statuses.includes(answer.status)) return { kind: 'done', value: await success.read(answer) };
-  const isRefusing = answer.status >= 400 && !isTransientStatus(answer.status);
-  const error = isRefusing ? await readError(answer, [parts.apiKey, ...secrets]) : null;
-  answer.discard();
-  const refused = { status: answer.status, error };
-  if (isRefusal(refused, finalStatuses)) return { kind: 'refused', answer: refused, attempt: number };
-  throw statusTrouble(answer, parts);
+  const answer = await parts.http.send({ ...requestOf(call, parts), onTurn }, signal);
+  try {
+    if (success.statuses.includes(answer.status)) return { kind: 'done', value: await success.read(answer) };
+    const isRefusing = answer.status >= 400 && !isTransientStatus(answer.status);
+    const error = isRefusing ? await readError(answer, [parts.apiKey, ...secrets]) : null;
+    const refused = { status: answer.status, error };
+    if (isRefusal(refused, finalStatuses)) return { kind: 'refused', answer: refused, attempt: number };
+    throw statusTrouble(answer, parts);
+  } finally {
+    answer.discard();
+  }
 }
 
 function requestOf({ operation, query = {}, body }: AnyCall, parts: ApiParts): HttpRequest {

@@ -2,10 +2,13 @@
  * One request and its answer. Nothing is followed, inflated, repeated or decided here.
  *
  * Invariants: the key goes to the origin of the base URL and nowhere else, and this is the one place that attaches
- * it. Every exchange has a deadline, an idle time-out, and a line in the log without query, headers and body.
+ * it. Every exchange has a deadline, an idle time-out, and a line in the log without query, headers and body. With the
+ * service no more of them are under way than there are connections, so that the deadline of none runs while it waits.
  */
 
 import type { Readable } from 'node:stream';
+import { finished } from 'node:stream/promises';
+import pLimit from 'p-limit';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Secret } from '../../lib/secret.ts';
@@ -17,6 +20,7 @@ import { arrivedChunks } from './arrived.ts';
 import type { OnAsked } from './asked.ts';
 import type { Dispatchers } from './dispatchers.ts';
 import { withoutKey } from './echo.ts';
+import { type Exchange, inTurn } from './in-turn.ts';
 import { throwIfStopped } from './stop.ts';
 import { type LeastThroughput, watchThroughput } from './throughput.ts';
 import { networkTrouble, TransientTrouble } from './trouble.ts';
@@ -33,9 +37,11 @@ export interface HttpRequest {
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** From now to the last byte of the body. */
+  /** From when it is sent to the last byte of the body. */
   readonly deadlineMs: number;
   readonly leastThroughput?: LeastThroughput;
+  /** Told how long it has waited for others before it was sent. */
+  readonly onTurn?: (waitedMs: number) => void;
 }
 
 export interface HttpAnswer {
@@ -62,6 +68,8 @@ export interface HttpParts {
   readonly apiKey: Secret;
   readonly trustedOrigins: ReadonlySet<string>;
   readonly dispatchers: Dispatchers;
+  /** To one origin, of each of the dispatchers. */
+  readonly connections: number;
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly log: Log;
@@ -69,10 +77,25 @@ export interface HttpParts {
 }
 
 export function createHttp(parts: HttpParts): Http {
-  return { send: (request, signal) => send(request, signal, parts) };
+  const places = pLimit(parts.connections);
+  return {
+    async send(request, signal) {
+      const askedMs = parts.clock.monotonicMs();
+      const sendNow = (): Promise<Exchange<HttpAnswer>> => {
+        request.onTurn?.(parts.clock.monotonicMs() - askedMs);
+        return send(request, signal, parts);
+      };
+      // From other places only files come, of which fewer are asked for at once.
+      return request.origin === parts.origin ? inTurn(places, sendNow, signal) : (await sendNow()).answer;
+    },
+  };
 }
 
-async function send(request: HttpRequest, signal: AbortSignal, parts: HttpParts): Promise<HttpAnswer> {
+async function send(
+  request: HttpRequest,
+  signal: AbortSignal,
+  parts: HttpParts,
+): Promise<Exchange<HttpAnswer>> {
   const { origin, path, operation } = request;
   const startedMs = parts.clock.monotonicMs();
   const deadline = AbortSignal.timeout(request.deadlineMs);
@@ -98,7 +121,7 @@ async function send(request: HttpRequest, signal: AbortSignal, parts: HttpParts)
   throwIfStopped(signal);
   const dispatcher = parts.trustedOrigins.has(origin) ? parts.dispatchers.trusted : parts.dispatchers.guarded;
   try {
-    const answer = await dispatcher.request({
+    const { statusCode, headers, body } = await dispatcher.request({
       origin,
       path,
       method: request.method ?? 'GET',
@@ -106,8 +129,9 @@ async function send(request: HttpRequest, signal: AbortSignal, parts: HttpParts)
       body: request.body ?? null,
       signal: AbortSignal.any([signal, deadline]),
     });
-    note({ status: answer.statusCode });
-    return answerOf(answer.statusCode, answer.headers, answer.body, request, parts, troubleOf);
+    const ended = finished(body).catch(() => {});
+    note({ status: statusCode });
+    return { answer: answerOf(statusCode, headers, body, request, parts, troubleOf), ended };
   } catch (error) {
     const trouble = troubleOf(error);
     note({ why: trouble.message });

@@ -23,7 +23,7 @@ const LONG_WAIT_MS = 10_000;
 
 export interface RetryPolicy extends Backoff {
   readonly maxAttempts: number;
-  /** All attempts together, without the waiting that the service asked for. */
+  /** All attempts together, without the waiting that the service asked for, and that for other requests. */
   readonly deadlineMs: number;
   /** All waiting that the service asked for, together. */
   readonly maxRetryAfterMs: number;
@@ -41,6 +41,8 @@ export interface RetriedTask<T> {
   /** What is tried, as the end of "Could not …". */
   readonly title: string;
   attempt(): Promise<T>;
+  /** Of the time so far, what no attempt could be made in, because others were; nobody's trouble. */
+  waitedMs?(): number;
   /** Whether the attempt that failed got so far that earlier failures are forgiven. */
   hasProgressed?(): boolean;
 }
@@ -56,7 +58,7 @@ export async function withRetries<T>(
   signal: AbortSignal,
 ): Promise<T> {
   const startedMs = tools.clock.monotonicMs();
-  const spent: Spent = { attempts: 0, failures: 0, violations: 0, elapsedMs: 0, askedMs: 0 };
+  const spent: Spent = { attempts: 0, failures: 0, violations: 0, elapsedMs: 0, askedMs: 0, waitedMs: 0 };
   for (;;) {
     throwIfStopped(signal);
     try {
@@ -66,7 +68,7 @@ export async function withRetries<T>(
     } catch (error) {
       throwIfStopped(signal);
       if (!isWorthAnotherTry(error, policy.outage)) throw error;
-      noteFailure(spent, error, task.hasProgressed?.() === true);
+      noteFailure(spent, error, task);
       spent.elapsedMs = tools.clock.monotonicMs() - startedMs;
       const wait = nextWait(error, spent, policy, tools.random);
       if (wait === null) throw givenUp(error, task.title, spent, policy.outage);
@@ -95,15 +97,17 @@ interface Spent {
   violations: number;
   elapsedMs: number;
   askedMs: number;
+  waitedMs: number;
 }
 
-function noteFailure(
+function noteFailure<T>(
   spent: Spent,
   error: TransientTrouble | ContractViolationError,
-  hasProgressed: boolean,
+  task: RetriedTask<T>,
 ): void {
   spent.attempts += 1;
-  spent.failures = hasProgressed ? 1 : spent.failures + 1;
+  spent.failures = task.hasProgressed?.() === true ? 1 : spent.failures + 1;
+  spent.waitedMs = task.waitedMs?.() ?? 0;
   if (error instanceof ContractViolationError) spent.violations += 1;
 }
 
@@ -118,7 +122,7 @@ function nextWait(
   const maxAttempts = policy.outage.isLasting && askedMs === null ? 1 : policy.maxAttempts;
   if (spent.failures >= maxAttempts || spent.violations >= MAX_VIOLATIONS) return null;
   const ownMs = backoffDelayMs(policy, spent.failures, random);
-  if (spent.elapsedMs - spent.askedMs + ownMs > policy.deadlineMs) return null;
+  if (spent.elapsedMs - spent.askedMs - spent.waitedMs + ownMs > policy.deadlineMs) return null;
   if (askedMs === null || askedMs <= ownMs) return { ms: ownMs, asked: false };
   const leftMs = policy.maxRetryAfterMs - spent.askedMs;
   return leftMs <= 0 ? null : { ms: Math.min(askedMs, leftMs), asked: true };

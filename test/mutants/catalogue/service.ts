@@ -6,6 +6,7 @@ const HTTP = 'src/feed/http/http.ts';
 const API = 'src/feed/http/api.ts';
 const REFUSAL = 'src/feed/http/refusal.ts';
 const RETRY = 'src/feed/http/retry.ts';
+const TURNS = 'unit/feed-turns.test.ts';
 const CHANGES = 'src/feed/changes.ts';
 
 export const SERVICE: Area = {
@@ -50,6 +51,30 @@ export const SERVICE: Area = {
       instead: 'parts.dispatchers.trusted;',
       breaks: ['F21'],
       tests: ['contract/feed-answers.test.ts'],
+    },
+    {
+      name: 'the deadline of a request runs while others have the connections',
+      file: HTTP,
+      text: 'return request.origin === parts.origin ?',
+      instead: "return request.origin === '' ?",
+      breaks: ['R1'],
+      tests: [TURNS],
+    },
+    {
+      name: 'a request makes room for another before its answer is read',
+      file: 'src/feed/http/in-turn.ts',
+      text: 'await ended;',
+      instead: 'void ended;',
+      breaks: ['R1'],
+      tests: [TURNS],
+    },
+    {
+      name: 'a request that has waited long for others is not tried again',
+      file: RETRY,
+      text: '- spent.askedMs - spent.waitedMs + ownMs',
+      instead: '- spent.askedMs + ownMs',
+      breaks: ['R1'],
+      tests: [TURNS],
     },
     {
       name: 'a refusal that repeats the key is shown with it',

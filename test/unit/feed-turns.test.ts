@@ -1,0 +1,162 @@
+/** Requests wait for a connection without a deadline, and whatever becomes of one, another follows it. */
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { DownloadRequest, Feed } from '../../src/feed/feed.ts';
+import { errorOf, impatientClock, testFeed } from '../support/feed-client.ts';
+import { ownServer } from '../support/own-server.ts';
+
+type Answer = (response: ServerResponse, request: IncomingMessage) => unknown;
+
+const ONCE = { maxAttempts: 1, baseDelayMs: 1, maxDelayMs: 1 };
+const NO_SCHEMAS = JSON.stringify({ schemas: [], nextCursor: null });
+const { signal } = new AbortController();
+
+const answered: Answer = (response) => response.end(NO_SCHEMAS);
+
+/** A client of so many connections to a server that gives these answers one after the other, and after the last what is asked for. */
+async function started(
+  answers: readonly Answer[],
+  connections: number,
+  options: Parameters<typeof testFeed>[1] = {},
+) {
+  const left = [...answers];
+  const server = await ownServer((request, response) => (left.shift() ?? answered)(response, request));
+  const http = { timeoutMs: 60_000, connections, maxJsonBytes: 1_000_000, maxRetryAfterMs: 1 };
+  const { feed } = testFeed(server.url, { clock: impatientClock(), http, retry: ONCE, ...options });
+  onTestFinished(() => feed.close());
+  return { feed, server };
+}
+
+function ask(feed: Feed, by: AbortSignal = signal): Promise<unknown> {
+  return feed.schemas('parcels', by);
+}
+
+/** For the file of a snapshot, into a folder of its own. */
+function requestOf(url: string): DownloadRequest {
+  const directory = mkdtempSync(join(tmpdir(), 'feed-turns-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const files = [{ url, bytes: null, rowCount: null, sha256: null }];
+  const entry = { datasetId: 'parcels', version: 1, schemaVersion: null, rowCount: null, files };
+  return { entry, directory, refresh: async () => null, onBytes() {} };
+}
+
+/** An answer that comes when the test wants it to; `asked` resolves when it was asked for. */
+function held() {
+  const asked = Promise.withResolvers<void>();
+  const release = Promise.withResolvers<void>();
+  const answer: Answer = async (response) => {
+    asked.resolve();
+    await release.promise;
+    response.end(NO_SCHEMAS);
+  };
+  return { answer, asked: asked.promise, release: () => release.resolve() };
+}
+
+describe('a request that waits for a connection', () => {
+  it('has its deadline from when it is sent', async () => {
+    const slow: Answer = async (response) => {
+      response.write(NO_SCHEMAS.slice(0, 1));
+      await pause(70);
+      response.end(NO_SCHEMAS.slice(1));
+    };
+    const { feed } = await started(Array(10).fill(slow), 1, { limits: { jsonDeadlineMs: 600 } });
+    expect(await Promise.all(Array.from({ length: 10 }, () => ask(feed)))).toEqual(Array(10).fill([]));
+  });
+
+  it('is tried again as if it had not waited', async () => {
+    const first = held();
+    const failed: Answer = (response) => response.writeHead(503).end();
+    const retry = { ...ONCE, maxAttempts: 2 };
+    const limits = { operationDeadlineMs: 300 };
+    const { feed } = await started([first.answer, failed], 1, { retry, limits });
+    const both = Promise.all([ask(feed), ask(feed)]);
+    await first.asked;
+    await pause(400);
+    first.release();
+    expect(await both).toEqual([[], []]);
+  });
+
+  it('ends at once where it is interrupted, and is never sent', async () => {
+    const first = held();
+    const { feed, server } = await started([first.answer], 1);
+    const stop = new AbortController();
+    const others = [ask(feed), errorOf(ask(feed, stop.signal)), ask(feed)] as const;
+    await first.asked;
+    stop.abort();
+    expect(await others[1]).toMatchObject({ name: 'InterruptedError' });
+    expect(server.seen).toHaveLength(1);
+    first.release();
+    expect(await Promise.all([others[0], others[2]])).toEqual([[], []]);
+    expect(server.seen).toHaveLength(2);
+  });
+
+  it('has that of a file after its last byte, and another one where there are several', async () => {
+    for (const connections of [1, 2]) {
+      const asked = Promise.withResolvers<ServerResponse>();
+      const file: Answer = (response) => {
+        response.write('PAR1\0\0\0\0');
+        asked.resolve(response);
+      };
+      const { feed, server } = await started([file], connections, { limits: { jsonDeadlineMs: 300 } });
+      const download = feed.download(requestOf('/file'), signal);
+      const response = await asked.promise;
+      const both = Promise.all([ask(feed), ask(feed)]);
+      if (connections === 1) await pause(400);
+      else await both;
+      expect(server.seen).toHaveLength(connections === 1 ? 1 : 3);
+      response.end('PAR1');
+      expect(await both).toEqual([[], []]);
+      expect(await download).toMatchObject({ kind: 'complete' });
+    }
+  });
+});
+
+describe('the place of a request is free again', () => {
+  const KINDS: readonly (readonly [string, Answer])[] = [
+    ['is no answer at all', (response) => response.destroy()],
+    [
+      'breaks off',
+      (response) => {
+        response.writeHead(200, { 'content-length': '100' }).write('{');
+        setImmediate(() => response.destroy());
+      },
+    ],
+    ['is too large', (response) => response.writeHead(200, { 'content-length': '9000000' }).write('{')],
+    ['grows too large', (response) => response.write(' '.repeat(2_000_000))],
+    [
+      'is of an unknown encoding',
+      (response) => response.writeHead(200, { 'content-encoding': 'x' }).write('{'),
+    ],
+    ['is a failure without end', (response) => response.writeHead(503).write('{')],
+    ['is a refusal without end', (response) => response.writeHead(403).write(' '.repeat(100_000))],
+    ['is empty', (response) => response.writeHead(204).end()],
+  ];
+
+  it.each(KINDS)('after an answer that %s', async (_, answer) => {
+    const { feed, server } = await started([answer], 1);
+    const [failed, next] = [errorOf(ask(feed)), ask(feed)];
+    expect(await failed).toBeInstanceOf(Error);
+    expect(await next).toEqual([]);
+    expect(server.seen).toHaveLength(2);
+  });
+
+  it('after an answer that was interrupted', async () => {
+    const stop = new AbortController();
+    const begun = Promise.withResolvers<void>();
+    const endless: Answer = (response) => {
+      response.write('{');
+      begun.resolve();
+    };
+    const { feed } = await started([endless], 1);
+    const [stopped, next] = [errorOf(ask(feed, stop.signal)), ask(feed)];
+    await begun.promise;
+    stop.abort();
+    expect(await stopped).toMatchObject({ name: 'InterruptedError' });
+    expect(await next).toEqual([]);
+  });
+});

@@ -12,6 +12,8 @@ export interface Operation {
   readonly scope: RefusalScope | null;
   /** One of the operations that the scope `feeds` of a key is for: a key without it can do nothing here. */
   readonly needsFeedsScope: boolean;
+  /** It tells what there is to do: such requests do not wait for all that others ask for because of it. */
+  readonly line?: 'leading';
   /** GET where it is left out. */
   readonly method?: 'POST' | 'DELETE';
   /** The path below the base URL, encoded. */
@@ -25,6 +27,7 @@ export const DESCRIBE_SERVICE: Operation = {
   title: 'read the service description',
   scope: WORKSPACE,
   needsFeedsScope: false,
+  line: 'leading',
   path: '/v1/openapi.json',
 };
 
@@ -33,6 +36,7 @@ export const LIST_SUBSCRIPTIONS: Operation = {
   title: 'list subscriptions',
   scope: WORKSPACE,
   needsFeedsScope: true,
+  line: 'leading',
   path: '/v1/subscriptions',
 };
 
@@ -42,6 +46,7 @@ export function readEvents(subscriptionId: string): Operation {
     title: `read events of subscription ${shown(subscriptionId)}`,
     scope: { kind: 'subscription', subscriptionId },
     needsFeedsScope: true,
+    line: 'leading',
     path: `/v1/subscriptions/${segment(subscriptionId)}/events`,
   };
 }
@@ -65,6 +70,7 @@ export function readManifest(template: string, subscriptionId: string): Operatio
     title: `read the manifest of subscription ${shown(subscriptionId)}`,
     scope: { kind: 'subscription', subscriptionId },
     needsFeedsScope: false,
+    line: 'leading',
     path: template.replace('{subscriptionId}', () => segment(subscriptionId)),
   };
 }

@@ -13,10 +13,10 @@ import { ownServer } from '../support/own-server.ts';
 type Answer = (response: ServerResponse, request: IncomingMessage) => unknown;
 
 const ONCE = { maxAttempts: 1, baseDelayMs: 1, maxDelayMs: 1 };
-const NO_SCHEMAS = JSON.stringify({ schemas: [], nextCursor: null });
+const NOTHING = JSON.stringify({ schemas: [], subscriptions: [], nextCursor: null });
 const { signal } = new AbortController();
 
-const answered: Answer = (response) => response.end(NO_SCHEMAS);
+const answered: Answer = (response) => response.end(NOTHING);
 
 /** A client of so many connections to a server that gives these answers one after the other, and after the last what is asked for. */
 async function started(
@@ -52,7 +52,7 @@ function held() {
   const answer: Answer = async (response) => {
     asked.resolve();
     await release.promise;
-    response.end(NO_SCHEMAS);
+    response.end(NOTHING);
   };
   return { answer, asked: asked.promise, release: () => release.resolve() };
 }
@@ -60,9 +60,9 @@ function held() {
 describe('a request that waits for a connection', () => {
   it('has its deadline from when it is sent', async () => {
     const slow: Answer = async (response) => {
-      response.write(NO_SCHEMAS.slice(0, 1));
+      response.write(NOTHING.slice(0, 1));
       await pause(70);
-      response.end(NO_SCHEMAS.slice(1));
+      response.end(NOTHING.slice(1));
     };
     const { feed } = await started(Array(10).fill(slow), 1, { limits: { jsonDeadlineMs: 600 } });
     expect(await Promise.all(Array.from({ length: 10 }, () => ask(feed)))).toEqual(Array(10).fill([]));
@@ -93,6 +93,18 @@ describe('a request that waits for a connection', () => {
     first.release();
     expect(await Promise.all([others[0], others[2]])).toEqual([[], []]);
     expect(server.seen).toHaveLength(2);
+  });
+
+  it('takes turns with those of the other line, in which polls wait', async () => {
+    const first = held();
+    const { feed, server } = await started([first.answer], 1);
+    const asked = [ask(feed), ask(feed), ask(feed), ask(feed)];
+    const listed = [feed.subscriptions(signal), feed.subscriptions(signal)];
+    await first.asked;
+    first.release();
+    await Promise.all([...asked, ...listed]);
+    const lines = server.seen.map(({ path }) => (path.includes('schemas') ? 'schemas' : 'subscriptions'));
+    expect(lines).toEqual(['schemas', 'subscriptions', 'schemas', 'subscriptions', 'schemas', 'schemas']);
   });
 
   it('has that of a file after its last byte, and another one where there are several', async () => {

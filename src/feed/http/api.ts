@@ -169,6 +169,7 @@ async function attempt<T>(
 function requestOf({ operation, query = {}, body }: AnyCall, parts: ApiParts): HttpRequest {
   const common = {
     operation: operation.name,
+    ...(operation.line === undefined ? {} : { line: operation.line }),
     ...(operation.method === undefined ? {} : { method: operation.method }),
     origin: parts.origin,
     path: `${parts.basePath}${operation.path}${queryText(query)}`,

@@ -8,7 +8,6 @@
 
 import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
-import pLimit from 'p-limit';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Secret } from '../../lib/secret.ts';
@@ -20,7 +19,7 @@ import { arrivedChunks } from './arrived.ts';
 import type { OnAsked } from './asked.ts';
 import type { Dispatchers } from './dispatchers.ts';
 import { withoutKey } from './echo.ts';
-import { type Exchange, inTurn } from './in-turn.ts';
+import { type Exchange, inTurn, type Line, Places } from './in-turn.ts';
 import { throwIfStopped } from './stop.ts';
 import { type LeastThroughput, watchThroughput } from './throughput.ts';
 import { networkTrouble, TransientTrouble } from './trouble.ts';
@@ -40,6 +39,8 @@ export interface HttpRequest {
   /** From when it is sent to the last byte of the body. */
   readonly deadlineMs: number;
   readonly leastThroughput?: LeastThroughput;
+  /** Where it waits for its turn; with those that follow where it is left out. */
+  readonly line?: Line;
   /** Told how long it has waited for others before it was sent. */
   readonly onTurn?: (waitedMs: number) => void;
 }
@@ -77,7 +78,7 @@ export interface HttpParts {
 }
 
 export function createHttp(parts: HttpParts): Http {
-  const places = pLimit(parts.connections);
+  const places = new Places(parts.connections);
   return {
     async send(request, signal) {
       const askedMs = parts.clock.monotonicMs();
@@ -86,7 +87,8 @@ export function createHttp(parts: HttpParts): Http {
         return send(request, signal, parts);
       };
       // From other places only files come, of which fewer are asked for at once.
-      return request.origin === parts.origin ? inTurn(places, sendNow, signal) : (await sendNow()).answer;
+      if (request.origin !== parts.origin) return (await sendNow()).answer;
+      return inTurn(places, request.line ?? 'following', sendNow, signal);
     },
   };
 }

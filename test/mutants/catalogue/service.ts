@@ -55,8 +55,8 @@ export const SERVICE: Area = {
     {
       name: 'the deadline of a request runs while others have the connections',
       file: HTTP,
-      text: 'return request.origin === parts.origin ?',
-      instead: "return request.origin === '' ?",
+      text: 'if (request.origin !== parts.origin) return',
+      instead: "if (request.origin !== '') return",
       breaks: ['R1'],
       tests: [TURNS],
     },
@@ -66,6 +66,14 @@ export const SERVICE: Area = {
       text: 'await ended;',
       instead: 'void ended;',
       breaks: ['R1'],
+      tests: [TURNS],
+    },
+    {
+      name: 'polls wait until the histories of all datasets are read',
+      file: 'src/feed/http/in-turn.ts',
+      text: "this.#lastLine === 'following')",
+      instead: "this.#lastLine === 'leading')",
+      breaks: ['nothing is ended that works'],
       tests: [TURNS],
     },
     {

@@ -31,7 +31,8 @@ export class MirrorView {
       prepare: (unit) => destination.prepare(unit),
       commit: (queue) =>
         destination.commit({
-          take: (waitMs) => queue.take(waitMs),
+          take: () => queue.take(),
+          arrival: () => queue.arrival(),
           tell: (unit, outcome) => {
             this.#note(outcome);
             queue.tell(unit, outcome);

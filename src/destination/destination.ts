@@ -48,8 +48,10 @@ export interface Destination {
 
 /** Where a destination takes its units from while its window is open. */
 export interface UnitQueue {
-  /** Some of the units that are ready, oldest first. Where none is, the next one is waited for, `waitMs` at the most; then none. */
-  take(waitMs: number): Promise<readonly Prepared[]>;
+  /** Some of the units that are ready, oldest first; none where none is. */
+  take(): readonly Prepared[];
+  /** Resolves once a unit is ready, which may be never. */
+  arrival(): Promise<void>;
   /**
    * Tells once of each unit that was taken what became of it: of one that failed when the window has ended, of others as soon as
    * it is certain.

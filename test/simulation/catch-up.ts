@@ -91,7 +91,8 @@ function observed(parts: Parts, { tally }: World): Parts {
       },
       commit: (queue) =>
         destination.commit({
-          take: (waitMs) => queue.take(waitMs),
+          take: () => queue.take(),
+          arrival: () => queue.arrival(),
           tell(prepared, outcome) {
             const { unit } = prepared;
             tally.add(`unit: ${unit.kind}, ${outcome.kind}`);

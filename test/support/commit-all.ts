@@ -9,11 +9,12 @@ export async function commitAll(
   const outcomes = new Map<Prepared, Outcome>();
   let waiting = units;
   await destination.commit({
-    async take() {
+    take() {
       const taken = waiting;
       waiting = [];
       return taken;
     },
+    arrival: () => new Promise(() => {}),
     tell(unit, outcome) {
       if (outcomes.has(unit)) throw new Error(`${unit.unit.datasetId} was told twice what became of it`);
       outcomes.set(unit, outcome);

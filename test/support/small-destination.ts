@@ -61,7 +61,7 @@ export function destinationOf(
       return { unit };
     },
     async commit(queue: UnitQueue) {
-      const units = await queue.take(0);
+      const units = queue.take();
       called('commit');
       for (const one of units) queue.tell(one, outcomes.shift()?.(one.unit) ?? commit(one.unit, mirror));
     },

@@ -299,7 +299,7 @@ describe('work', () => {
       destination: {
         ...destination,
         commit: async (queue: UnitQueue) => {
-          const units = await queue.take(0);
+          const units = queue.take();
           begun.push(...units.map(({ unit }) => `${unit.datasetId} ${unit.kind}`));
           await waiting.promise;
           for (const [index, outcome] of (await commitAll(destination, units)).entries())

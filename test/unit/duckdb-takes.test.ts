@@ -114,7 +114,8 @@ describe('what is taken while a window is open', () => {
     });
     onTestFinished(() => observeDurableEffects(() => {}));
     await mirror.commit({
-      async take() {
+      arrival: () => Promise.resolve(),
+      take() {
         const units = ready.shift() ?? [];
         if (units.length > 0) onTake(++taken);
         return units;

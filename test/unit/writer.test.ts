@@ -2,7 +2,6 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Destination, Outcome, Prepared, UnitQueue } from '../../src/destination/destination.ts';
-import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { BusyError, StorageError } from '../../src/model/errors.ts';
 import { startWriter } from '../../src/sync/work/writer.ts';
 import { schema } from '../support/sync-values.ts';
@@ -32,12 +31,8 @@ const refuseTrouble = (error: unknown): never => {
   throw error;
 };
 
-function writerTo(
-  destination: Destination,
-  onTrouble: (error: unknown) => void = refuseTrouble,
-  clock: Pick<Clock, 'sleep'> = systemClock,
-) {
-  return startWriter({ destination, clock, onTrouble });
+function writerTo(destination: Destination, onTrouble: (error: unknown) => void = refuseTrouble) {
+  return startWriter({ destination, onTrouble });
 }
 
 function idsOf(units: readonly Prepared[]): readonly string[] {
@@ -54,7 +49,7 @@ function windows() {
   const commit = async (queue: UnitQueue): Promise<void> => {
     open += 1;
     expect(open).toBe(1);
-    const units = await queue.take(0);
+    const units = queue.take();
     const end = Promise.withResolvers<void>();
     opened.push({ ids: idsOf(units), end });
     await end.promise.finally(() => {
@@ -120,11 +115,11 @@ describe('the writer', () => {
     const goOn = Promise.withResolvers<void>();
     const lost = new BusyError('The mirror is gone.');
     const commit = async (queue: UnitQueue): Promise<void> => {
-      const [first] = await queue.take(0);
+      const [first] = queue.take();
       if (first === undefined) throw new Error('a unit is ready');
       queue.tell(first, overtaken(first));
       await goOn.promise;
-      const [second, ...others] = await queue.take(0);
+      const [second, ...others] = queue.take();
       if (second === undefined) throw new Error('units became ready');
       taken.push(idsOf([first]), idsOf([second, ...others]));
       queue.tell(second, overtaken(second));
@@ -141,7 +136,7 @@ describe('the writer', () => {
   });
 
   it.each([
-    ['is told of none of them', async (queue: UnitQueue) => void (await queue.take(0))],
+    ['is told of none of them', async (queue: UnitQueue) => void queue.take()],
     ['takes none', async () => {}],
   ])('leaves no unit without an answer where the destination %s', async (_, commit) => {
     const { destination } = windows();
@@ -154,7 +149,7 @@ describe('the writer', () => {
     const full = new StorageError('The disk is full.');
     const closing = Promise.withResolvers<void>();
     const commit = async (queue: UnitQueue): Promise<void> => {
-      for (const one of await queue.take(0)) queue.tell(one, overtaken(one));
+      for (const one of queue.take()) queue.tell(one, overtaken(one));
       await closing.promise;
       throw full;
     };
@@ -167,46 +162,31 @@ describe('the writer', () => {
     expect(troubles).toEqual([full]);
   });
 
-  describe('waits for the next unit', () => {
-    function patient(clock: Pick<Clock, 'sleep'>) {
-      const { destination } = windows();
-      const taken: (readonly string[])[] = [];
-      const commit = async (queue: UnitQueue): Promise<void> => {
-        for (const waitMs of [0, 200]) {
-          const units = await queue.take(waitMs);
-          taken.push(idsOf(units));
-          for (const one of units) queue.tell(one, overtaken(one));
+  it('says when a unit is ready', async () => {
+    const { destination } = windows();
+    const seen: string[] = [];
+    const commit = async (queue: UnitQueue): Promise<void> => {
+      await queue.arrival();
+      for (const turns of [1, 2]) {
+        for (const one of queue.take()) {
+          seen.push(`${turns}: ${one.unit.datasetId}`);
+          queue.tell(one, overtaken(one));
         }
-      };
-      return { taken, writer: writerTo({ ...destination, commit }, refuseTrouble, clock) };
-    }
-
-    it('as long as it is told to', async () => {
-      const slept: number[] = [];
-      const { taken, writer } = patient({ sleep: async (durationMs) => void slept.push(durationMs) });
-      await writer.commit(unit('a'));
-      await writer.ended();
-      expect(taken).toEqual([['a'], []]);
-      expect(slept).toEqual([200]);
-    });
-
-    it('and no longer than until it is there', async () => {
-      const untilAborted = (_: number, signal?: AbortSignal) =>
-        new Promise<void>((_resolve, reject) => {
-          signal?.addEventListener('abort', () => reject(signal.reason));
-        });
-      const { taken, writer } = patient({ sleep: untilAborted });
-      await writer.commit(unit('a'));
-      await writer.commit(unit('b'));
-      await writer.ended();
-      expect(taken).toEqual([['a'], ['b']]);
-    });
+        if (turns === 1) await queue.arrival().then(() => seen.push('arrived'));
+      }
+    };
+    const writer = writerTo({ ...destination, commit });
+    await writer.commit(unit('a'));
+    await turn();
+    expect(seen).toEqual(['1: a']);
+    await writer.commit(unit('b'));
+    expect(seen).toEqual(['1: a', 'arrived', '2: b']);
   });
 
   it('takes no outcome of a unit that was not handed over', async () => {
     const { destination } = windows();
     const commit = async (queue: UnitQueue): Promise<void> => {
-      await queue.take(0);
+      queue.take();
       queue.tell(unit('stranger'), overtaken(unit('stranger')));
     };
     const writer = writerTo({ ...destination, commit });

@@ -3,6 +3,8 @@
  * table, and to close it writes that again: with 3,000 tables that takes seconds, with ten nothing. Pure; times in milliseconds.
  */
 
+/** Below it another window costs so little that the file is rather left to readers. */
+const LITTLE_MS = 250;
 /** Work in a window may take so many times what opening it took. */
 const WORK_FOR_OPENING = 4;
 /** The next unit is waited for so much of what opening took. */
@@ -13,5 +15,5 @@ const MAX_KEPT_OPEN_MS = 10_000;
 /** How long the next unit may be waited for; null where the window is to end. `openForMs`: how long ago it was opened. */
 export function waitForNext(openingMs: number, openForMs: number): number | null {
   const restMs = Math.min(WORK_FOR_OPENING * openingMs, MAX_KEPT_OPEN_MS) - openForMs;
-  return restMs > 0 ? Math.min(WAIT_FOR_OPENING * openingMs, restMs) : null;
+  return openingMs >= LITTLE_MS && restMs > 0 ? Math.min(WAIT_FOR_OPENING * openingMs, restMs) : null;
 }

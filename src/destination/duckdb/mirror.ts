@@ -142,8 +142,10 @@ class Mirror implements Destination, Outlet {
   }
 
   async commit(queue: UnitQueue): Promise<void> {
+    const first = queue.take();
+    if (first.length === 0) return;
     const failed = await this.#inTurn(() =>
-      this.#window.write((window) => this.#commitWhileOpen(window, queue)),
+      this.#window.write((window) => this.#commitWhileOpen(window, first, queue)),
     );
     for (const { unit, error } of failed) {
       const explain = () => unit.explain(this.#examiner, error, this.#options);
@@ -153,13 +155,15 @@ class Mirror implements Destination, Outlet {
   }
 
   /** Those that failed: why is looked for once the mirror is let go. */
-  async #commitWhileOpen(window: WriteWindow, queue: UnitQueue): Promise<readonly Failed[]> {
+  async #commitWhileOpen(
+    window: WriteWindow,
+    first: readonly Prepared[],
+    queue: UnitQueue,
+  ): Promise<readonly Failed[]> {
     const { clock, signal } = this.#options;
     const failed: Failed[] = [];
     await window.transaction((engine) => this.#enrollAgain(engine));
-    for (let waitMs: number | null = 0; waitMs !== null; waitMs = window.waitForNext()) {
-      const units = await queue.take(waitMs);
-      if (units.length === 0) break;
+    for (let units = first; units.length > 0; units = await this.#next(window, queue)) {
       const context = { window, appliedAt: clock.now(), ...(signal === undefined ? {} : { signal }) };
       for await (const { unit, result } of commitUnits(context, units.map(ownPrepared))) {
         if (result.kind === 'failed') failed.push({ unit, error: result.error });
@@ -167,6 +171,17 @@ class Mirror implements Destination, Outlet {
       }
     }
     return failed;
+  }
+
+  /** None where the window is to end. */
+  async #next(window: WriteWindow, queue: UnitQueue): Promise<readonly Prepared[]> {
+    const waitMs = window.waitForNext();
+    if (waitMs === null) return [];
+    const hasArrived = new AbortController();
+    const patience = this.#options.clock.sleep(waitMs, hasArrived.signal).catch(() => {});
+    await Promise.race([queue.arrival(), patience]);
+    hasArrived.abort();
+    return queue.take();
   }
 
   progress(): number {

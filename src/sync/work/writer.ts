@@ -5,7 +5,6 @@
 
 import type { Destination, Outcome, Prepared, UnitQueue } from '../../destination/destination.ts';
 import { AssertionError, present } from '../../lib/assert.ts';
-import type { Clock } from '../../lib/clock.ts';
 
 /** Units that are handed to the destination at once. */
 const UNITS_AT_ONCE = 100;
@@ -19,7 +18,6 @@ export interface Writer {
 
 export interface WriterParts {
   readonly destination: Pick<Destination, 'commit'>;
-  readonly clock: Pick<Clock, 'sleep'>;
   /** Told what a window ended with where no unit is left that could be: all were told of their own end before. */
   readonly onTrouble: (error: unknown) => void;
 }
@@ -29,16 +27,10 @@ interface Waiting {
   readonly settle: PromiseWithResolvers<Outcome>;
 }
 
-export function startWriter({ destination, clock, onTrouble }: WriterParts): Writer {
+export function startWriter({ destination, onTrouble }: WriterParts): Writer {
   const queue: Waiting[] = [];
   let working: Promise<void> | null = null;
-  let arrived = new AbortController();
-
-  /** Resolves with the next unit, or when the time is up. */
-  const nextUnit = async (waitMs: number): Promise<void> => {
-    arrived = new AbortController();
-    await clock.sleep(waitMs, arrived.signal).catch(() => {});
-  };
+  let arrival = Promise.withResolvers<void>();
 
   /** Never rejects: what the destination throws is thrown to each that was taken and of which nothing was told. */
   const commitTogether = async (): Promise<void> => {
@@ -50,10 +42,12 @@ export function startWriter({ destination, clock, onTrouble }: WriterParts): Wri
     };
     let wasAsked = false;
     const units: UnitQueue = {
-      async take(waitMs) {
+      take() {
         wasAsked = true;
-        if (queue.length === 0 && waitMs > 0) await nextUnit(waitMs);
         return take();
+      },
+      async arrival() {
+        if (queue.length === 0) await arrival.promise;
       },
       tell(unit, outcome) {
         present(taken.get(unit), 'only units that were taken have an outcome').resolve(outcome);
@@ -82,7 +76,8 @@ export function startWriter({ destination, clock, onTrouble }: WriterParts): Wri
     commit(unit) {
       const settle = Promise.withResolvers<Outcome>();
       queue.push({ unit, settle });
-      arrived.abort();
+      arrival.resolve();
+      arrival = Promise.withResolvers();
       working ??= work();
       return settle.promise;
     },

@@ -67,8 +67,8 @@ export const MIRROR: Area = {
     {
       name: 'a window stays open as long as anything is ready',
       file: 'src/destination/duckdb/keep-open.ts',
-      text: 'restMs > 0 ?',
-      instead: 'openForMs >= 0 ?',
+      text: '&& restMs > 0 ?',
+      instead: '&& openForMs >= 0 ?',
       breaks: ['everything has a limit'],
       tests: ['unit/duckdb-window.test.ts'],
     },

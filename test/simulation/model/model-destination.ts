@@ -76,7 +76,7 @@ export class ModelDestination implements Destination {
 
   /** Its window stays open as long as units are ready. */
   async commit(queue: UnitQueue): Promise<void> {
-    for (let units = await queue.take(0); units.length > 0; units = await queue.take(0)) {
+    for (let units = queue.take(); units.length > 0; units = queue.take()) {
       for (const [unit, outcome] of this.#commitTogether(units)) queue.tell(unit, outcome);
     }
   }

@@ -16,6 +16,9 @@ export const hasSmallDisks =
 
 const HOLD = 'mount -t tmpfs -o size="$1" none "$0" && echo mounted && exec sleep infinity';
 
+/** Attempts to give a disk another size while somebody writes on it. */
+const MAX_RESIZES = 50;
+
 export interface SmallDisk {
   /** Where it is mounted, for those within. */
   readonly path: string;
@@ -40,9 +43,12 @@ export async function smallDisk(bytes: number): Promise<SmallDisk> {
   });
   await once(holder.stdout, 'data');
   const within = ['nsenter', `--target=${holder.pid}`, '--user', '--mount', '--preserve-credentials', '--'];
-  const inside = (...words: readonly string[]): string => {
+  const attempt = (...words: readonly string[]) => {
     const [command = '', ...rest] = [...within, ...words];
-    const { status, stdout, stderr } = spawnSync(command, rest, { encoding: 'utf8' });
+    return spawnSync(command, rest, { encoding: 'utf8' });
+  };
+  const inside = (...words: readonly string[]): string => {
+    const { status, stdout, stderr } = attempt(...words);
     if (status !== 0) throw new Error(`${words.join(' ')}: ${stderr}`);
     return stdout;
   };
@@ -50,8 +56,15 @@ export async function smallDisk(bytes: number): Promise<SmallDisk> {
     path,
     within,
     leave(freeBytes) {
-      const takenBytes = Number(inside('df', '--block-size=1', '--output=used', path).split('\n')[1]);
-      inside('mount', '-o', `remount,size=${takenBytes + freeBytes}`, path);
+      // Who writes meanwhile takes more than was found, and a disk cannot be smaller than what is on it.
+      let why = '';
+      for (let tries = 1; tries <= MAX_RESIZES; tries += 1) {
+        const takenBytes = Number(inside('df', '--block-size=1', '--output=used', path).split('\n')[1]);
+        const { status, stderr } = attempt('mount', '-o', `remount,size=${takenBytes + freeBytes}`, path);
+        if (status === 0) return;
+        why = stderr;
+      }
+      throw new Error(`${path} could not be given another size: ${why}`);
     },
     set: (mode) => void inside('mount', '-o', `remount,${mode}`, path),
     copyTo(folder) {

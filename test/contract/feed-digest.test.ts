@@ -1,6 +1,6 @@
 /** Files whose digest is made by a thread of its own, and those whose digest is not: verified, continued, refused alike. */
 
-import { readdirSync, readFileSync, readlinkSync, renameSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,6 +11,7 @@ import { present } from '../../src/lib/assert.ts';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
 import { CANARY_KEY, errorOf, impatientClock, testFeed } from '../support/feed-client.ts';
 import { madeThreads } from '../support/made-threads.ts';
+import { openFilesIn } from '../support/open-files.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
 
 const signal = new AbortController().signal;
@@ -58,18 +59,6 @@ function fileRequests() {
 function partPath(): string {
   const name = readdirSync(directory).find((each) => each.endsWith('.part'));
   return join(directory, present(name, 'there is a part'));
-}
-
-/** Of the folder, what this process holds open. */
-function heldOpen(): readonly string[] {
-  const links = readdirSync('/proc/self/fd').map((descriptor) => {
-    try {
-      return readlinkSync(`/proc/self/fd/${descriptor}`);
-    } catch {
-      return '';
-    }
-  });
-  return links.filter((path) => path.startsWith(directory));
 }
 
 describe.each([
@@ -130,7 +119,7 @@ describe.each([
     server.faults.add({ match: { operation: 'file' }, act: { kind: 'truncate', afterBytes: 10_000 } });
     const once = client(digestApartFromBytes, { limits: { digestApartFromBytes }, retry: ONCE });
     await errorOf(download(once));
-    await expect.poll(heldOpen).toEqual([]);
+    await expect.poll(() => openFilesIn(directory)).toEqual([]);
   });
 });
 
@@ -167,7 +156,7 @@ describe('the thread', () => {
     };
     expect((await errorOf(feed.download(request, stop.signal))).name).toBe('InterruptedError');
     expect(readFileSync(partPath())).toHaveLength(bytes);
-    await expect.poll(heldOpen).toEqual([]);
+    await expect.poll(() => openFilesIn(directory)).toEqual([]);
     expect(await download(feed)).toMatchObject({ kind: 'complete' });
     expect(fileRequests()).toHaveLength(1);
   });

@@ -1,13 +1,5 @@
 import { createHash } from 'node:crypto';
-import {
-  appendFileSync,
-  mkdtempSync,
-  readdirSync,
-  readlinkSync,
-  rmSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs';
+import { appendFileSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
@@ -16,6 +8,7 @@ import { type WrittenFile, writeBody } from '../../src/feed/download/write-body.
 import { InterruptedError, StorageError } from '../../src/model/errors.ts';
 import { startChild } from '../support/child.ts';
 import { evaluatedInThread, madeThreads } from '../support/made-threads.ts';
+import { openFilesIn } from '../support/open-files.ts';
 
 /** Several pieces of what the thread reads at once. */
 const CHUNK_BYTES = 700_000;
@@ -38,18 +31,6 @@ function started(apartFromBytes: number): Digests {
 
 function sha256(...chunks: readonly Buffer[]): string {
   return createHash('sha256').update(Buffer.concat(chunks)).digest('hex');
-}
-
-/** Of the files in the folder, those that this process holds open. */
-function openIn(directory: string): readonly string[] {
-  const links = readdirSync('/proc/self/fd').map((descriptor) => {
-    try {
-      return readlinkSync(`/proc/self/fd/${descriptor}`);
-    } catch {
-      return '';
-    }
-  });
-  return links.filter((path) => path.startsWith(directory));
 }
 
 describe.each([
@@ -112,7 +93,7 @@ describe('the thread', () => {
     expect(threads).toHaveLength(1);
     await ofSize('another', 1_000, 1_000);
     expect(threads).toHaveLength(1);
-    expect(openIn(directory)).toEqual([]);
+    expect(openFilesIn(directory)).toEqual([]);
   });
 
   it('tells of a file that was cut behind its back, and goes on with others', async () => {
@@ -130,9 +111,9 @@ describe('the thread', () => {
     const path = join(directory, 'part');
     writeFileSync(path, 'a beginning');
     const digest = await started(0).begin(path, 11, null);
-    await expect.poll(() => openIn(directory)).toEqual([path]);
+    await expect.poll(() => openFilesIn(directory)).toEqual([path]);
     digest.drop();
-    await expect.poll(() => openIn(directory)).toEqual([]);
+    await expect.poll(() => openFilesIn(directory)).toEqual([]);
     digest.drop();
   });
 

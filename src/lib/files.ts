@@ -74,6 +74,11 @@ export function openForWriting(name: string, path: string, mode: 'append' | 'tru
   return durable(name, () => open(path, mode === 'append' ? 'a' : 'w', FILE_MODE));
 }
 
+/** Waits until the disk has what was written: `data` leaves out what is only said of the file, such as when it was written. */
+export function syncFile(name: string, file: FileHandle, what: 'all' | 'data'): Promise<void> {
+  return durable(name, () => (what === 'all' ? file.sync() : file.datasync()));
+}
+
 /**
  * Makes `to` a file of its own that shares the content of `from` until one of them is written, which takes no time and no
  * space. False where the file system cannot, or not between the two: then there is no `to`.

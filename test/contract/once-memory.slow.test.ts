@@ -32,7 +32,7 @@ async function watched(installed: Program) {
     try {
       const [, kilobytes] = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${running.pid}/status`, 'utf8')) ?? [];
       seen.peakBytes = Math.max(seen.peakBytes, Number(kilobytes ?? 0) * 1_024);
-      seen.spilled ||= readdirSync(join(installed.dataDirectory, 'duckdb-temporary')).length > 0;
+      seen.spilled ||= readdirSync(join(installed.dataDirectory, 'duckdb-temporary-large')).length > 0;
     } catch {
       // It has ended, or has spilled nothing yet.
     }

@@ -42,6 +42,6 @@ it('F18 a long text that ten million rows repeat: stopped when the reserve is to
   expect(grownBytes).toBeLessThan(MEMORY_LIMIT_BYTES + 2 * ROWS_AT_ONCE * VALUE_BYTES + 200_000_000);
   expect(await inMirror(folder.path, 'SELECT count(*) FROM sound')).toEqual([['3']]);
   expect((await stat(join(folder.path, 'mirror.duckdb'))).size).toBeLessThan(10_000_000);
-  const spilled = await readdir(join(folder.path, 'duckdb-temporary')).catch(() => []);
+  const spilled = await readdir(join(folder.path, 'duckdb-temporary-large')).catch(() => []);
   expect(spilled).toEqual([]);
 }, 60_000);

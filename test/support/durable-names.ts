@@ -4,7 +4,7 @@ import type { SourceFile } from './source-tree.ts';
 
 /** `durable` itself, and everything that takes the name of an effect as its first argument. */
 const NAMED =
-  /\b(?:durable|transaction|makeDirectory|replaceFile|writeScratch|createFile|renameFile|remove|openForWriting|cloneFile|settleFile|giveFile)\(\s*'([^']*)'/g;
+  /\b(?:durable|transaction|makeDirectory|replaceFile|writeScratch|createFile|renameFile|remove|openForWriting|cloneFile|settleFile|syncFile|giveFile)\(\s*'([^']*)'/g;
 
 export interface NamedEffect {
   /** Of the file it stands in. */

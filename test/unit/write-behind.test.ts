@@ -10,6 +10,8 @@ const MANY = 200;
 const CHUNK_BYTES = 65_536;
 /** More than may wait. */
 const TOO_MANY_BYTES = 5_000_000;
+/** From so many on they are put on the disk. */
+const SYNCED_AFTER_BYTES = 16_000_000;
 
 function chunk(number: number): Buffer {
   return Buffer.alloc(CHUNK_BYTES, number);
@@ -92,6 +94,21 @@ describe('bytes that are written behind', () => {
     await file.close();
     expect(readFileSync(path, 'utf8')).toBe('a beginning that g');
     expect(told).toEqual(['a beginning']);
+  });
+
+  it('are put on the disk meanwhile; that it did not take them is told once, and not forgotten', async () => {
+    const { path, file } = await opened();
+    let synced = 0;
+    const datasync = async (): Promise<void> => {
+      synced += 1;
+      throw Object.assign(new Error('EIO'), { code: 'EIO', syscall: 'fdatasync' });
+    };
+    const failing = { writev: (pieces: Buffer[]) => file.writev(pieces), datasync } as unknown as FileHandle;
+    const behind = new WriteBehind(failing, path, () => {});
+    for (let bytes = 0; bytes < 2 * SYNCED_AFTER_BYTES; bytes += CHUNK_BYTES) await behind.write(chunk(1));
+    await expect(behind.flush()).rejects.toThrow(StorageError);
+    expect(synced).toBe(1);
+    await file.close();
   });
 
   it('are not collected without end where they cannot be written', async () => {

@@ -12,15 +12,16 @@ import { DuckDbError } from './diagnosis.ts';
 import type { Engine } from './engine.ts';
 import { mirrorFailure } from './failures.ts';
 import { waitForNext } from './keep-open.ts';
+import type { LeftFree } from './left-free.ts';
 import { IN_OUR_FORMAT, MIRROR } from './mirror-schema.ts';
 import { fileState, setAside } from './quarantine.ts';
 import { identifier, text } from './quoting.ts';
-import { interrupted, type WaitOptions, waitForFile } from './wait-for-file.ts';
+import { type WaitOptions, waitForFile } from './wait-for-file.ts';
 
 export interface WindowOptions extends WaitOptions {
   readonly engine: Engine;
-  /** After a window that writes, the file is left to readers for so long before the next one; at once by default. */
-  readonly leftFreeMs?: number;
+  /** Shared by all windows of the file. */
+  readonly leftFree: LeftFree;
   /** For messages: the numeric id of the user. */
   readonly uid?: number | null;
   readonly log: Log;
@@ -66,8 +67,6 @@ export interface WriteWindow {
 export class AttachWindow {
   readonly #options: WindowOptions;
   readonly #engine: Engine;
-  /** When the last window that writes ended, on the monotonic clock. */
-  #freeSinceMs = Number.NEGATIVE_INFINITY;
   /** What DuckDB took to open the file the last time, without the wait for others. */
   #openingMs = 0;
 
@@ -122,7 +121,7 @@ export class AttachWindow {
       }
     };
     const { clock } = this.#options;
-    await this.#leaveToReaders();
+    await this.#options.leftFree.over();
     await this.#attach('write');
     const openedMs = clock.monotonicMs();
     const waitMs = () => (lost ? null : waitForNext(this.#openingMs, clock.monotonicMs() - openedMs));
@@ -134,18 +133,8 @@ export class AttachWindow {
       }
     } finally {
       await this.#detach();
-      this.#freeSinceMs = this.#options.clock.monotonicMs();
+      this.#options.leftFree.begin();
     }
-  }
-
-  /** Windows that follow each other without a pause would keep a reader out who tries again at times. */
-  async #leaveToReaders(): Promise<void> {
-    const { clock, leftFreeMs = 0, path, signal } = this.#options;
-    const restMs = this.#freeSinceMs + leftFreeMs - clock.monotonicMs();
-    if (restMs <= 0) return;
-    await clock.sleep(restMs, signal).catch((cause: unknown) => {
-      throw interrupted(path, cause);
-    });
   }
 
   async #transaction<T>(body: (engine: Engine) => Promise<T>): Promise<T> {

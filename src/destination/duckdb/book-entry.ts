@@ -5,7 +5,14 @@
 
 import type { HistoryLine } from '../../model/history.ts';
 import type { Counts } from '../../model/version.ts';
-import type { ChangesUnit, HeldDataset, RetirementUnit, SnapshotUnit, Unit } from '../destination.ts';
+import type {
+  ChangesUnit,
+  HeldColumn,
+  HeldDataset,
+  RetirementUnit,
+  SnapshotUnit,
+  Unit,
+} from '../destination.ts';
 import type { Current } from './current-table.ts';
 import type { PlannedColumn } from './snapshot/table-plan.ts';
 
@@ -23,6 +30,29 @@ export interface LiveEntry {
   /** Whether the table is listed among the retired, because it was kept: it no longer is. */
   readonly wasKept: boolean;
   readonly line: LineEntry;
+}
+
+/**
+ * What `has` tells of the table once the entry is written; `live` is what it was before. A service may send halves of characters,
+ * which no database keeps.
+ */
+export function heldAfter(
+  { datasetId, table, columns, newerReloads: newer }: LiveEntry,
+  live: HeldDataset | null,
+): HeldDataset {
+  return {
+    datasetId,
+    ...table,
+    schemaVersion: table.schemaVersion?.toWellFormed() ?? null,
+    keyColumns: table.keyColumns.map((name) => name.toWellFormed()),
+    snapshotDigest: table.snapshotDigest.toWellFormed(),
+    columns: columns?.map(heldColumn) ?? live?.columns ?? [],
+    reloads: new Map([...(live?.reloads ?? []), ...newer]),
+  };
+}
+
+function heldColumn({ column, columnName, type, role, crs }: PlannedColumn): HeldColumn {
+  return { name: column.name.toWellFormed(), columnName, type, role, crs };
 }
 
 /** The dataset has no live table any more. Its name stays its own. */

@@ -3,14 +3,14 @@
  * dataset's trouble stays its own.
  */
 
-import { present } from '../../lib/assert.ts';
+import { assert, present } from '../../lib/assert.ts';
 import { InterruptedError } from '../../model/errors.ts';
 import type { Committed, HeldDataset } from '../destination.ts';
 import { OutcomeUnknownError, WindowLostError, type WriteWindow } from './attach-window.ts';
 import { batches } from './batches.ts';
+import { type BookEntry, heldAfter } from './book-entry.ts';
 import { writeEntries } from './book-sql.ts';
-import { readCurrent } from './current-table.ts';
-import type { Engine } from './engine.ts';
+import { type Current, readCurrent } from './current-table.ts';
 import { findDone } from './find-done.ts';
 import { readHeldDatasets } from './held.ts';
 import type { Deed, Done, PreparedUnit } from './prepared.ts';
@@ -86,49 +86,42 @@ async function commitTogether(
       engine,
       batch.map(({ unit }) => unit),
     );
-    const deeds: (Deed | null)[] = [];
+    const entries: BookEntry[] = [];
+    const results: UnitResult[] = [];
     for (const each of batch) {
       const ofDataset = present(current.get(each.unit.datasetId), 'every dataset of the batch was read');
-      deeds.push(await each.carryOut(engine, ofDataset, appliedAt));
+      const deed = await each.carryOut(engine, ofDataset, appliedAt);
+      if (deed !== null) entries.push(deed.entry);
+      results.push(resultOf(deed, ofDataset));
     }
-    const entries = deeds.flatMap((deed) => deed?.entry ?? []);
     for (const statement of writeEntries(entries)) await engine.run(statement);
-    const done = deeds.map((deed) => deed?.done ?? null);
-    return await resultsOf(engine, batch, done);
+    return results;
   });
 }
 
-/** After a COMMIT that was refused: which of the units the mirror holds nevertheless. By dataset id. */
+/** Null: overtaken. */
+function resultOf(deed: Deed | null, { live }: Current): UnitResult {
+  if (deed === null) return { kind: 'overtaken' };
+  const { done, entry } = deed;
+  if (done.kind === 'retired') return done;
+  assert(entry.kind === 'live', 'what is committed is live');
+  return { kind: 'committed', committed: committedFrom(done, heldAfter(entry, live)) };
+}
+
+/** After a COMMIT that was refused: which of the units the mirror holds nevertheless, as its books tell. By dataset id. */
 async function findCommitted(
   { window, appliedAt }: CommitContext,
   batch: readonly PreparedUnit[],
 ): Promise<ReadonlyMap<string, UnitResult>> {
   return await window.transaction(async (engine) => {
     const found = await findDone(engine, batch, appliedAt);
-    const units = batch.filter(({ unit }) => found.has(unit.datasetId));
-    const done = units.map(({ unit }) => found.get(unit.datasetId) ?? null);
-    const results = await resultsOf(engine, units, done);
-    return new Map(results.map((result, index) => [units[index]?.unit.datasetId ?? '', result]));
-  });
-}
-
-/** What was done, told with the live tables as the bookkeeping of the same transaction has them. Null: overtaken. */
-async function resultsOf(
-  engine: Engine,
-  units: readonly PreparedUnit[],
-  done: readonly (Done | null)[],
-): Promise<readonly UnitResult[]> {
-  const committed = units.filter((_, index) => done[index]?.kind === 'committed');
-  const held = await readHeldDatasets(
-    engine,
-    committed.map(({ unit }) => unit.datasetId),
-  );
-  return done.map((each, index): UnitResult => {
-    if (each === null) return { kind: 'overtaken' };
-    if (each.kind === 'retired') return each;
-    const datasetId = units[index]?.unit.datasetId ?? '';
-    const table = present(held.get(datasetId), 'a table that was committed is live');
-    return { kind: 'committed', committed: committedFrom(each, table) };
+    const held = await readHeldDatasets(engine, [...found.keys()]);
+    const results = [...found].map(([datasetId, done]): [string, UnitResult] => {
+      if (done.kind === 'retired') return [datasetId, done];
+      const table = present(held.get(datasetId), 'a table that was committed is live');
+      return [datasetId, { kind: 'committed', committed: committedFrom(done, table) }];
+    });
+    return new Map(results);
   });
 }
 

@@ -8,8 +8,9 @@
 import { present } from '../../lib/assert.ts';
 import { DatasetStorageError } from '../../model/errors.ts';
 import type { HeldDataset, PlannedFrom, Unit } from '../destination.ts';
+import { type FoundTable, readFoundTables } from './changes/found-table.ts';
 import type { Engine } from './engine.ts';
-import { readHeldDatasets, readRecordedColumns } from './held.ts';
+import { readLiveTables } from './held.ts';
 import { book, selectKinds } from './mirror-schema.ts';
 import { giveNames } from './mirror-state.ts';
 import { text } from './quoting.ts';
@@ -20,11 +21,16 @@ export interface Current {
   readonly tableName: string;
   /** Null where the dataset has no live table. */
   readonly live: HeldDataset | null;
-  /** Whether there is a table of this name that was kept when the dataset was retired. */
+  /** Whether there is a table of this name that was kept when the dataset was retired; not asked for changes. */
   readonly isKept: boolean;
-  /** What is written of the columns of the live table, for changes; empty for others, which need none of it. */
+  /** What is written of the columns of the live table. */
   readonly recordedColumns: readonly RecordedColumn[];
-  /** What the mirror has under this name, whoever made it, as people call it; null where there is nothing. */
+  /** What the live table says of itself, for changes; null for others. */
+  readonly found: FoundTable | null;
+  /**
+   * What the mirror has under this name, whoever made it, as people call it; null where there is nothing, and for changes,
+   * which go into the live table.
+   */
   readonly standing: string | null;
 }
 
@@ -34,27 +40,33 @@ export async function readCurrent(
   units: readonly Unit[],
 ): Promise<ReadonlyMap<string, Current>> {
   const datasetIds = units.map(({ datasetId }) => datasetId);
-  const named = await readNames(engine, datasetIds);
-  const missing = datasetIds.filter((datasetId) => !named.has(datasetId));
+  const live = await readLiveTables(engine, datasetIds);
+  const isChanged = ({ kind, datasetId }: Unit): boolean => kind === 'changes' && live.has(datasetId);
+  const replaced = units.filter((unit) => !isChanged(unit)).map(({ datasetId }) => datasetId);
+  const named = await readNames(engine, replaced);
+  const missing = replaced.filter((datasetId) => !named.has(datasetId));
   const given = missing.length === 0 ? new Map<string, string>() : await giveNames(engine, missing);
-  const live = await readHeldDatasets(engine, datasetIds);
-  const recorded = await readRecordedColumns(
+  const nameOf = (datasetId: string): string => {
+    const tableName = live.get(datasetId)?.held.tableName ?? named.get(datasetId)?.tableName;
+    return present(tableName ?? given.get(datasetId), 'a dataset has a name');
+  };
+  const found = await readFoundTables(
     engine,
-    units.filter(({ kind }) => kind === 'changes').map(({ datasetId }) => datasetId),
+    units.filter(isChanged).map(({ datasetId }) => nameOf(datasetId)),
   );
-  const nameOf = (datasetId: string): string =>
-    present(named.get(datasetId)?.tableName ?? given.get(datasetId), 'a dataset has a name');
-  const standing = await readKinds(engine, datasetIds.map(nameOf));
+  const standing = await readKinds(engine, replaced.map(nameOf));
   return new Map(
     datasetIds.map((datasetId): [string, Current] => {
       const tableName = nameOf(datasetId);
+      const table = live.get(datasetId);
       return [
         datasetId,
         {
           tableName,
-          live: live.get(datasetId) ?? null,
+          live: table?.held ?? null,
           isKept: named.get(datasetId)?.isKept ?? false,
-          recordedColumns: recorded.get(datasetId) ?? [],
+          recordedColumns: table?.recordedColumns ?? [],
+          found: found.get(tableName) ?? null,
           standing: standing.get(tableName) ?? null,
         },
       ];
@@ -66,6 +78,7 @@ async function readNames(
   engine: Engine,
   datasetIds: readonly string[],
 ): Promise<ReadonlyMap<string, Pick<Current, 'tableName' | 'isKept'>>> {
+  if (datasetIds.length === 0) return new Map();
   const rows = await engine.rows(`SELECT n.dataset_id, n.table_name,
       EXISTS (SELECT 1 FROM ${book('archived')} a WHERE a.dataset_id = n.dataset_id AND a.table_name = n.table_name)
     FROM ${book('names')} n WHERE n.dataset_id IN (${datasetIds.map(text).join(', ')})`);
@@ -78,6 +91,7 @@ async function readKinds(
   engine: Engine,
   tableNames: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
+  if (tableNames.length === 0) return new Map();
   const rows = await engine.rows(selectKinds(tableNames));
   return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
 }

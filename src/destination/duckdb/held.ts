@@ -1,7 +1,7 @@
 /** The live tables as the bookkeeping of the mirror tells them. */
 
 import { assert } from '../../lib/assert.ts';
-import { COLUMN_TYPES } from '../../model/column.ts';
+import { COLUMN_TYPES, type ColumnType } from '../../model/column.ts';
 import type { HeldColumn, HeldDataset } from '../destination.ts';
 import type { Engine } from './engine.ts';
 import { type BookTable, book } from './mirror-schema.ts';
@@ -15,8 +15,37 @@ export async function readHeldDatasets(
   datasetIds: readonly string[] | null,
 ): Promise<ReadonlyMap<string, HeldDataset>> {
   if (datasetIds?.length === 0) return new Map();
+  return await readTables(engine, datasetIds, await readColumns(engine, datasetIds));
+}
+
+export interface LiveTable {
+  readonly held: HeldDataset;
+  /** In the order of the table. */
+  readonly recordedColumns: readonly RecordedColumn[];
+}
+
+/** The same of some datasets, with all that is written of their columns. */
+export async function readLiveTables(
+  engine: Engine,
+  datasetIds: readonly string[],
+): Promise<ReadonlyMap<string, LiveTable>> {
+  if (datasetIds.length === 0) return new Map();
+  const recorded = await readRecordedColumns(engine, datasetIds);
+  const columns = new Map([...recorded].map(([datasetId, of]) => [datasetId, of.map(heldColumn)]));
+  const held = await readTables(engine, datasetIds, columns);
+  return new Map(
+    [...held].map(([datasetId, table]) => {
+      return [datasetId, { held: table, recordedColumns: recorded.get(datasetId) ?? [] }];
+    }),
+  );
+}
+
+async function readTables(
+  engine: Engine,
+  datasetIds: readonly string[] | null,
+  columns: ReadonlyMap<string, readonly HeldColumn[]>,
+): Promise<ReadonlyMap<string, HeldDataset>> {
   const reloads = await readReloads(engine, datasetIds);
-  const columns = await readColumns(engine, datasetIds);
   const rows =
     await engine.rows(`SELECT dataset_id, table_name, version, schema_version, row_count, key_columns,
       snapshot_version, snapshot_digest, epoch_ms(published_at), epoch_ms(applied_at)
@@ -77,11 +106,10 @@ async function readColumns(
 }
 
 /** By dataset id: what is written of the columns of each table, in their order. As JSON for the same reason. */
-export async function readRecordedColumns(
+async function readRecordedColumns(
   engine: Engine,
   datasetIds: readonly string[],
 ): Promise<ReadonlyMap<string, readonly RecordedColumn[]>> {
-  if (datasetIds.length === 0) return new Map();
   const rows =
     await engine.rows(`SELECT dataset_id, to_json(list(${RECORDED_COLUMN} ORDER BY "position"))::VARCHAR
     FROM ${ofDatasets('columns', datasetIds)} GROUP BY dataset_id`);
@@ -100,9 +128,21 @@ function columnsFrom(json: string): readonly HeldColumn[] {
   const columns = JSON.parse(json) as readonly ColumnCells[];
   return columns
     .toSorted((left, right) => Number(left[0]) - Number(right[0]))
-    .map(([, name, columnName, stated, role, crs]) => {
-      const type = COLUMN_TYPES.find((known) => known === stated);
-      assert(type !== undefined, `the bookkeeping holds types of columns that are known, not ${stated}`);
-      return { name, columnName, type, role, crs };
-    });
+    .map(([, name, columnName, type, role, crs]) => ({
+      name,
+      columnName,
+      type: knownColumnType(type),
+      role,
+      crs,
+    }));
+}
+
+function heldColumn({ name, columnName, type, role, crs }: RecordedColumn): HeldColumn {
+  return { name, columnName, type: knownColumnType(type), role: role as HeldColumn['role'], crs };
+}
+
+function knownColumnType(stated: string): ColumnType {
+  const type = COLUMN_TYPES.find((known) => known === stated);
+  assert(type !== undefined, `the bookkeeping holds types of columns that are known, not ${stated}`);
+  return type;
 }

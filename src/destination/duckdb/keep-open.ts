@@ -4,9 +4,9 @@
  */
 
 /** Below it another window costs so little that the file is rather left to readers. */
-const LITTLE_MS = 250;
+const LITTLE_MS = 100;
 /** Work in a window may take so many times what opening it took. */
-const WORK_FOR_OPENING = 4;
+const WORK_FOR_OPENING = 20;
 /** The next unit is waited for so much of what opening took. */
 const WAIT_FOR_OPENING = 1 / 5;
 /** Whatever it took: so long nobody else can look at the mirror, and what was taken last comes on top. */

@@ -4,7 +4,7 @@
  * that a hostile one can hurt no commit.
  */
 
-import { dirname, join, resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import pLimit from 'p-limit';
 import { assert } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -13,18 +13,20 @@ import type { Random } from '../../lib/random.ts';
 import type { HistoryPosition } from '../../model/history.ts';
 import type { Destination, Enrolment, Held, Prepared, Unit, UnitQueue } from '../destination.ts';
 import type { HistoryLimits, HistoryPage, Outlet, Publication } from '../outlet.ts';
-import { AttachWindow, type WriteWindow } from './attach-window.ts';
+import type { WriteWindow } from './attach-window.ts';
 import { commitUnits } from './commit-units.ts';
 import { clearUnfinished } from './compact/unfinished.ts';
 import { Engine } from './engine.ts';
+import { Examination } from './examination.ts';
 import { mirrorPath } from './mirror-path.ts';
 import { EMPTY, ensureSchema, isEnrolled, readHeld, writeEnrolment } from './mirror-state.ts';
-import { prepareUnit } from './prepare.ts';
 import type { PreparedUnit } from './prepared.ts';
 import { type CopyPlace, Publisher } from './publish/publish.ts';
 import { type PublishOptions, publishTarget } from './publish/publish-target.ts';
 import { literalPattern } from './quoting.ts';
 import { NO_HISTORY, readHistory } from './read-history.ts';
+import { temporaryDirectories, temporaryDirectory } from './temporary-directory.ts';
+import { sizeOf, type TableSize, Windows } from './windows.ts';
 
 /** The most memory for the examination of files, which reads footers and finds single values. */
 const MAX_EXAMINING_BYTES = 512_000_000;
@@ -65,30 +67,38 @@ export async function openMirror(options: MirrorOptions): Promise<Destination & 
   const engineOptions = {
     threads: options.threads,
     memoryLimitBytes: options.memoryLimitBytes,
-    temporaryDirectory: join(dataDirectory, 'duckdb-temporary'),
     // A reader of files is given patterns, and DuckDB compares those, too, with the folders.
     directories: [dataDirectory, literalPattern(dataDirectory), dirname(path)],
     ...(options.signal === undefined ? {} : { signal: options.signal, clock: options.clock }),
   };
   const { publish = null } = options;
-  const place = { path, uid: options.uid ?? null };
-  const copy =
-    publish === null
-      ? null
-      : { ...engineOptions, ...publish, target: await publishTarget(publish, place, engineOptions) };
+  const copy = publish === null ? null : await copyPlace(options, publish, path);
   const { reserveBytes = 0, clock } = options;
   const room = { folders: [dirname(path), dataDirectory], reserveBytes, clock };
-  const engine = await Engine.open({
-    ...engineOptions,
-    maxLogBytes: MAX_LOG_BYTES,
-    ...(reserveBytes > 0 ? { room } : {}),
-  });
+  const windows = await Windows.open(
+    { ...options, path, dataDirectory },
+    { ...engineOptions, maxLogBytes: MAX_LOG_BYTES, ...(reserveBytes > 0 ? { room } : {}) },
+  );
   const examiner = await Engine.open({
     ...engineOptions,
     threads: 1,
     memoryLimitBytes: Math.min(options.memoryLimitBytes, MAX_EXAMINING_BYTES),
+    temporaryDirectory: temporaryDirectory(dataDirectory, 'examining'),
   });
-  return new Mirror({ ...options, path }, engine, examiner, copy);
+  return new Mirror({ ...options, path }, windows, new Examination(examiner), copy);
+}
+
+async function copyPlace(options: MirrorOptions, publish: PublishOptions, path: string): Promise<CopyPlace> {
+  const { memoryLimitBytes, uid = null, signal } = options;
+  const dataDirectory = resolve(options.dataDirectory);
+  const looking = {
+    memoryLimitBytes,
+    temporaryDirectory: temporaryDirectory(dataDirectory, 'looking'),
+    ...(signal === undefined ? {} : { signal }),
+  };
+  const keptPaths = [...publish.keptPaths, ...temporaryDirectories(dataDirectory)];
+  const target = await publishTarget({ ...publish, keptPaths }, { path, uid }, looking);
+  return { ...looking, ...publish, target };
 }
 
 interface Failed {
@@ -96,30 +106,44 @@ interface Failed {
   readonly error: unknown;
 }
 
+interface Opened {
+  readonly window: WriteWindow;
+  /** Of the tables that are written in it. */
+  readonly size: TableSize;
+  readonly queue: UnitQueue;
+}
+
+interface Ended {
+  /** Why is looked for once the mirror is let go. */
+  readonly failed: readonly Failed[];
+  /** What was taken for the other window. */
+  readonly setAside: readonly PreparedUnit[];
+}
+
 class Mirror implements Destination, Outlet {
   readonly #options: MirrorOptions;
-  readonly #engine: Engine;
-  readonly #examiner: Engine;
-  readonly #window: AttachWindow;
+  readonly #windows: Windows;
+  readonly #examination: Examination;
   readonly #inTurn = pLimit(1);
-  readonly #examining = pLimit(1);
   readonly #publisher: Publisher | null;
   /** What was enrolled last: a mirror that has to be built anew in the middle of a run gets the same names. */
   #enrolment: Enrolment | null = null;
 
-  constructor(options: MirrorOptions, engine: Engine, examiner: Engine, copy: CopyPlace | null) {
+  constructor(options: MirrorOptions, windows: Windows, examination: Examination, copy: CopyPlace | null) {
     const { path } = options;
     this.#options = options;
-    this.#engine = engine;
-    this.#examiner = examiner;
-    this.#window = new AttachWindow({ ...options, engine });
+    this.#windows = windows;
+    this.#examination = examination;
+    const window = windows.of('small');
     const inTurn = <T>(work: () => Promise<T>): Promise<T> => this.#inTurn(work);
-    this.#publisher = copy === null ? null : new Publisher({ ...copy, path, window: this.#window, inTurn });
+    this.#publisher = copy === null ? null : new Publisher({ ...copy, path, window, inTurn });
   }
 
   has(): Promise<Held> {
     const { path } = this.#options;
-    return this.#inTurn(async () => (await this.#window.read((engine) => readHeld(engine, path))) ?? EMPTY);
+    return this.#inTurn(
+      async () => (await this.#windows.of('small').read((engine) => readHeld(engine, path))) ?? EMPTY,
+    );
   }
 
   enroll(enrolment: Enrolment): Promise<void> {
@@ -127,8 +151,8 @@ class Mirror implements Destination, Outlet {
     return this.#inTurn(async () => {
       this.#enrolment = enrolment;
       // A reader may have the file open for long: nothing is written where nothing is new.
-      if (await this.#window.read((engine) => isEnrolled(engine, path, enrolment))) return;
-      await this.#window.write((window) =>
+      if (await this.#windows.of('small').read((engine) => isEnrolled(engine, path, enrolment))) return;
+      await this.#windows.of('small').write((window) =>
         window.transaction(async (engine) => {
           await ensureSchema(engine, path);
           await writeEnrolment(engine, path, enrolment);
@@ -138,59 +162,63 @@ class Mirror implements Destination, Outlet {
   }
 
   prepare(unit: Unit): Promise<Prepared> {
-    return this.#examining(() => prepareUnit(this.#examiner, unit.kind, unit));
+    return this.#examination.examine(unit);
   }
 
   async commit(queue: UnitQueue): Promise<void> {
-    const first = queue.take();
-    if (first.length === 0) return;
-    const failed = await this.#inTurn(() =>
-      this.#window.write((window) => this.#commitWhileOpen(window, first, queue)),
-    );
-    for (const { unit, error } of failed) {
-      const explain = () => unit.explain(this.#examiner, error, this.#options);
-      const { datasetId } = unit.unit;
-      queue.tell(unit, { kind: 'failed', datasetId, error: await this.#examining(explain) });
+    let waiting = queue.take().map(ownPrepared);
+    for (let [first] = waiting; first !== undefined; [first] = waiting) {
+      const size = sizeOf(first.tableRows);
+      const others = waiting.filter(({ tableRows }) => sizeOf(tableRows) !== size);
+      const its = waiting.filter((unit) => !others.includes(unit));
+      const { failed, setAside } = await this.#inTurn(() =>
+        this.#windows.of(size).write((window) => this.#commitWhileOpen({ window, size, queue }, its)),
+      );
+      for (const { unit, error } of failed) {
+        const explained = this.#examination.use((engine) => unit.explain(engine, error, this.#options));
+        queue.tell(unit, { kind: 'failed', datasetId: unit.unit.datasetId, error: await explained });
+      }
+      waiting = [...others, ...setAside];
     }
   }
 
-  /** Those that failed: why is looked for once the mirror is let go. */
-  async #commitWhileOpen(
-    window: WriteWindow,
-    first: readonly Prepared[],
-    queue: UnitQueue,
-  ): Promise<readonly Failed[]> {
+  async #commitWhileOpen({ window, size, queue }: Opened, first: readonly PreparedUnit[]): Promise<Ended> {
     const { clock, signal } = this.#options;
     const failed: Failed[] = [];
+    const setAside: PreparedUnit[] = [];
     await window.transaction((engine) => this.#enrollAgain(engine));
-    for (let units = first; units.length > 0; units = await this.#next(window, queue)) {
+    for (let units = first; units.length > 0; ) {
       const context = { window, appliedAt: clock.now(), ...(signal === undefined ? {} : { signal }) };
-      for await (const { unit, result } of commitUnits(context, units.map(ownPrepared))) {
+      for await (const { unit, result } of commitUnits(context, units)) {
         if (result.kind === 'failed') failed.push({ unit, error: result.error });
         else queue.tell(unit, { ...result, datasetId: unit.unit.datasetId });
       }
+      const next = await this.#next(window, queue);
+      units = next.filter(({ tableRows }) => sizeOf(tableRows) === size);
+      setAside.push(...next.filter((unit) => !units.includes(unit)));
     }
-    return failed;
+    return { failed, setAside };
   }
 
   /** None where the window is to end. */
-  async #next(window: WriteWindow, queue: UnitQueue): Promise<readonly Prepared[]> {
+  async #next(window: WriteWindow, queue: UnitQueue): Promise<readonly PreparedUnit[]> {
     const waitMs = window.waitForNext();
     if (waitMs === null) return [];
     const hasArrived = new AbortController();
     const patience = this.#options.clock.sleep(waitMs, hasArrived.signal).catch(() => {});
     await Promise.race([queue.arrival(), patience]);
     hasArrived.abort();
-    return queue.take();
+    return queue.take().map(ownPrepared);
   }
 
   progress(): number {
-    return this.#engine.progress + this.#examiner.progress + (this.#publisher?.progress ?? 0);
+    return this.#windows.progress + this.#examination.progress + (this.#publisher?.progress ?? 0);
   }
 
   history(after: HistoryPosition | null, limits: HistoryLimits): Promise<HistoryPage> {
     return this.#inTurn(
-      async () => (await this.#window.read((engine) => readHistory(engine, after, limits))) ?? NO_HISTORY,
+      async () =>
+        (await this.#windows.of('small').read((engine) => readHistory(engine, after, limits))) ?? NO_HISTORY,
     );
   }
 
@@ -200,8 +228,8 @@ class Mirror implements Destination, Outlet {
   }
 
   async close(): Promise<void> {
-    await this.#inTurn(() => this.#engine.close());
-    await this.#examining(() => this.#examiner.close());
+    await this.#inTurn(() => this.#windows.close());
+    await this.#examination.close();
   }
 
   /** Whatever became of the mirror since it was enrolled. */

@@ -10,6 +10,8 @@ import type { MirrorPlace } from './failures.ts';
 export interface PreparedUnit extends Prepared {
   /** Rows that the window writes, as far as they are known: which units go into one transaction is measured by them. */
   readonly rowCount: number;
+  /** The most rows of a table that it has to do with. */
+  readonly tableRows: number;
   /** Bytes that the window reads from files. */
   readonly bytes: number;
 

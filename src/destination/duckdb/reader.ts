@@ -66,12 +66,13 @@ export async function openReader(options: ReaderOptions): Promise<MirrorReader |
   // The log of a writer that was ended lies beside the real file. Where there is no file, there is nothing to read.
   const path = await realpath(options.path).catch(() => resolve(options.path));
   if (['absent', 'empty'].includes(await fileState(path))) return null;
+  // Beside the mirror, made and removed by DuckDB itself. Two readers that share it would write over each other's files.
+  const spilled = `${path}.reading-${options.random.next().toString(36).slice(2)}`;
   const open = () =>
     Engine.open({
       memoryLimitBytes: options.memoryLimitBytes,
       threads: options.threads,
-      // What is spilled lies beside the mirror, in a folder that DuckDB makes and removes itself.
-      temporaryDirectory: `${path}.reading`,
+      temporaryDirectory: spilled,
       directories: null,
       readOnlyDatabase: { path, name: MIRROR },
       ...(options.signal === undefined ? {} : { signal: options.signal, clock: options.clock }),

@@ -4,9 +4,9 @@
  * the same (`….json`). All of it may be lost at any time; it is only work saved.
  */
 
-import { readFile, stat } from 'node:fs/promises';
+import { type FileHandle, readFile, stat } from 'node:fs/promises';
 import { z } from 'zod';
-import { openForWriting, remove, renameFile, replaceFile } from '../../lib/files.ts';
+import { openForWriting, remove, renameFile, replaceFile, syncFile } from '../../lib/files.ts';
 import { onDisk } from '../storage.ts';
 
 /** What the service said of the file when its first byte came. */
@@ -46,6 +46,11 @@ export function readPartOrigin(path: string): Promise<PartOrigin | null> {
 
 export function readKept(path: string): Promise<KeptFile | null> {
   return readNote(`${path}.json`, keptFile);
+}
+
+/** Waits until the disk has what was written to the part. @throws StorageError */
+export function syncPart(partPath: string, file: FileHandle, what: 'all' | 'data'): Promise<void> {
+  return onDisk(partPath, () => syncFile('feed.sync-download', file, what));
 }
 
 /** Opens the part for more bytes, or anew; `origin` null: it cannot be resumed by another process. */

@@ -1,14 +1,17 @@
 /**
- * Writes to a file behind who gives the bytes: the next ones are received while those before are written.
+ * Writes to a file behind who gives the bytes: the next ones are received while those before are written, and put on the disk.
  *
  * Invariant: the bytes are written in their order, and those that were given before something broke off are not lost.
  */
 
 import type { FileHandle } from 'node:fs/promises';
 import { onDisk } from '../storage.ts';
+import { syncPart } from './part-file.ts';
 
 /** So many wait at the most while others are written; then they are written at once. */
 const MOST_WAITING_BYTES = 4_000_000;
+/** So many are written before the disk is asked to take them: what it has by the end is not waited for then. */
+const SYNC_EVERY_BYTES = 16_000_000;
 
 export class WriteBehind {
   readonly #file: FileHandle;
@@ -17,6 +20,8 @@ export class WriteBehind {
   #waiting: Buffer[] = [];
   #waitingBytes = 0;
   #writing: Promise<void> | null = null;
+  #unsyncedBytes = 0;
+  #syncing: Promise<void> | null = null;
 
   /** `path` is for messages. `onWritten` is told of all bytes in their order, once they can be read in the file. */
   constructor(file: FileHandle, path: string, onWritten: (bytes: Buffer) => void) {
@@ -33,9 +38,13 @@ export class WriteBehind {
     if (this.#waitingBytes >= MOST_WAITING_BYTES) await this.#writing;
   }
 
-  /** Resolves once all is written. @throws StorageError */
+  /** Resolves once all is written, and nothing more is done with the file. @throws StorageError */
   async flush(): Promise<void> {
-    await this.#writing;
+    try {
+      await this.#writing;
+    } finally {
+      await this.#syncing;
+    }
   }
 
   /** One that fails stays: nothing is written after what is missing. */
@@ -54,8 +63,23 @@ export class WriteBehind {
       this.#waitingBytes = 0;
       await onDisk(this.#path, () => writeWhole(this.#file, pieces, bytes));
       for (const piece of pieces) this.#onWritten(piece);
+      this.#syncBehind(bytes);
     }
     this.#writing = null;
+  }
+
+  /** The system tells only once that the disk did not take something: one that fails stays, too. */
+  #syncBehind(bytes: number): void {
+    this.#unsyncedBytes += bytes;
+    if (this.#unsyncedBytes < SYNC_EVERY_BYTES || this.#syncing !== null) return;
+    this.#unsyncedBytes = 0;
+    this.#syncing = this.#sync();
+    this.#syncing.catch(() => {});
+  }
+
+  async #sync(): Promise<void> {
+    await syncPart(this.#path, this.#file, 'data');
+    this.#syncing = null;
   }
 }
 

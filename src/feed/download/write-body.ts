@@ -5,11 +5,10 @@
  * Invariant: what is written before a body breaks off is a true beginning of the file, so it can be continued.
  */
 
-import { durable } from '../../lib/durable.ts';
 import { unlessStopped } from '../http/stop.ts';
-import { onDisk, requireSpace } from '../storage.ts';
+import { requireSpace } from '../storage.ts';
 import type { Digest, Digests } from './digest.ts';
-import { openPart, type PartOrigin, partPathOf } from './part-file.ts';
+import { openPart, type PartOrigin, partPathOf, syncPart } from './part-file.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /** How often, in bytes received, the free space is looked at where others use the disk too. */
@@ -51,7 +50,7 @@ export async function writeBody(
     const digest = await target.digests.begin(partPath, fromByte, target.expectedBytes);
     try {
       const bytes = await writeAll(chunks, digest, new WriteBehind(file, partPath, digest.written), target);
-      await onDisk(partPath, () => durable('feed.sync-download', () => file.sync()));
+      await syncPart(partPath, file, 'all');
       return { bytes: fromByte + bytes, sha256: await unlessStopped(digest.end(), target.signal) };
     } finally {
       digest.drop();

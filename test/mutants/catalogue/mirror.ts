@@ -73,6 +73,14 @@ export const MIRROR: Area = {
       tests: ['unit/duckdb-window.test.ts'],
     },
     {
+      name: 'a table is forgotten that was taken for the other window',
+      file: 'src/destination/duckdb/mirror.ts',
+      text: 'waiting = [...others, ...setAside];',
+      instead: 'waiting = [...setAside];',
+      breaks: ['P7'],
+      tests: ['unit/duckdb-windows.test.ts'],
+    },
+    {
       name: 'trouble of a window whose units were all told is swallowed',
       file: 'src/sync/work/writer.ts',
       text: 'if (taken.size === 0 && trouble !== null) onTrouble(trouble);',

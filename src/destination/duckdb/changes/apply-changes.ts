@@ -4,6 +4,7 @@
  * thrown here must undo the whole transaction.
  */
 
+import { isDeepStrictEqual } from 'node:util';
 import { present } from '../../../lib/assert.ts';
 import { formatCount } from '../../../lib/units.ts';
 import { UnusableChangesError } from '../../../model/errors.ts';
@@ -14,8 +15,8 @@ import type { Engine } from '../engine.ts';
 import type { Deed } from '../prepared.ts';
 import { runTogether } from '../run-together.ts';
 import { TYPE_NAMES } from '../snapshot/casts.ts';
-import { describeTable } from './apply-sql.ts';
 import { describeColumns } from './describe-columns.ts';
+import type { FoundTable } from './found-table.ts';
 import type { NetChange } from './net.ts';
 import { type TableAfter, tableAfter } from './table-after.ts';
 import { UnprovenError, type Written, writeNet } from './write-net.ts';
@@ -30,13 +31,15 @@ interface Applying {
 /** Null: the mirror is no longer what the unit was planned from, and nothing was done. @throws UnusableChangesError */
 export async function applyChanges(
   engine: Engine,
-  { unit, net, current: { live, recordedColumns }, appliedAt }: Applying,
+  { unit, net, current, appliedAt }: Applying,
 ): Promise<Deed | null> {
+  const { live, recordedColumns } = current;
   if (!isSameTable(live, unit.plannedFrom)) return null;
 
-  await proveColumns(engine, unit, live);
+  const found = present(current.found, 'a live table was looked at');
+  proveColumns(unit, live, found);
   const after = tableAfter(live.columns, net.columns);
-  const written = await write(engine, unit, live, net, after);
+  const written = await write(engine, unit, { tableName: live.tableName, net, found }, after);
   proveCount(unit, written.rowCount);
   const { statements, columns } = describeColumns(live, recordedColumns, after);
   await runTogether(engine, statements);
@@ -47,22 +50,27 @@ export async function applyChanges(
 }
 
 /** A table whose columns somebody changed by hand is not what the changes are for. */
-async function proveColumns(engine: Engine, unit: ChangesUnit, held: HeldDataset): Promise<void> {
-  const found = await engine.rows(describeTable(held.tableName));
+function proveColumns(unit: ChangesUnit, held: HeldDataset, { columns }: FoundTable): void {
   const expected = held.columns.map(({ columnName, type }) => [columnName, TYPE_NAMES[type]]);
-  if (JSON.stringify(found) === JSON.stringify(expected)) return;
+  if (isDeepStrictEqual(columns, expected)) return;
   throw unusable(unit, `the columns of the table ${held.tableName} are not those it was left with`);
+}
+
+interface Writing {
+  readonly tableName: string;
+  readonly net: NetChange;
+  readonly found: FoundTable;
 }
 
 async function write(
   engine: Engine,
   unit: ChangesUnit,
-  { tableName, rowCount }: HeldDataset,
-  net: NetChange,
+  { tableName, net, found }: Writing,
   { columns, alteration }: TableAfter,
 ): Promise<Written> {
+  const before = { found, expectedBefore: unit.plannedFrom.rowCount };
   try {
-    return await writeNet(engine, { tableName, net, columns }, alteration, rowCount);
+    return await writeNet(engine, { tableName, net, columns }, alteration, before);
   } catch (error) {
     if (!(error instanceof UnprovenError)) throw error;
     throw unusable(unit, `the table ${tableName} does not prove: ${error.message}`);

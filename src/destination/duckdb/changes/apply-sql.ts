@@ -4,7 +4,7 @@
  */
 
 import { mirrored } from '../mirror-schema.ts';
-import { identifier, text } from '../quoting.ts';
+import { identifier } from '../quoting.ts';
 import { DUCKDB_TYPES } from '../snapshot/casts.ts';
 import { LOADING } from '../snapshot/load-sql.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
@@ -24,18 +24,8 @@ export interface Target {
   readonly columns: readonly PlannedColumn[];
 }
 
-/** The names and types of the columns of a table as it is, in their order. */
-export function describeTable(tableName: string): string {
-  return `SELECT name, type FROM pragma_table_info(${text(mirrored(tableName))}) ORDER BY cid`;
-}
-
 export function addColumn(tableName: string, { columnName, type }: PlannedColumn): string {
   return `ALTER TABLE ${mirrored(tableName)} ADD COLUMN ${identifier(columnName)} ${DUCKDB_TYPES[type]}`;
-}
-
-/** One row, by one scan: how many rows there are, and the highest address of one; null where there is none. */
-export function selectExtent(tableName: string): string {
-  return `SELECT count(*), max(rowid) FROM ${mirrored(tableName)}`;
 }
 
 export function countRowsOf(tableName: string): string {
@@ -53,12 +43,16 @@ export function dropTouched(): string {
   return `DROP TABLE ${TOUCHED}`;
 }
 
-/** One row: the touched rows, their different keys, and those of the rows that stay. */
-export function countTouched(target: Target): string {
-  return countsOfTouched(target, TOUCHED, '');
+/**
+ * One row, of a table that was edited: the touched rows, their different keys, and those of the rows that stay; the rows that were
+ * put in after the address given, their different keys, and those without a null in it; all rows of the table.
+ */
+export function countEdited(target: Target, afterAddress: string | null): string {
+  return `SELECT * FROM (${countsOfTouched(target, TOUCHED, '')}), (${countInserted(target, afterAddress)}),
+    (${countRowsOf(target.tableName)})`;
 }
 
-/** The same from the table itself, where rows cannot be addressed. */
+/** One row: the same of the touched rows from the table itself, where rows cannot be addressed. */
 export function countTouchedByKey(target: Target): string {
   const joined = `${mirrored(target.tableName)} AS ${TABLE} JOIN ${netRows(target.net)} AS ${NET} ON ${sameKey(target)}`;
   return countsOfTouched(target, joined, `${NET}.`);
@@ -93,13 +87,12 @@ export function createRewritten(target: Target, added: ReadonlySet<PlannedColumn
     ANTI JOIN ${netRows(target.net)} AS ${NET} ON ${sameKey(target)} UNION ALL ${selectPresent(target)}`;
 }
 
-/** One row: the rows that were put in after the address given, their different keys, and those without a null in it. */
-export function countInserted(target: Target, afterAddress: bigint | null): string {
+function countInserted(target: Target, afterAddress: string | null): string {
   const where = afterAddress === null ? '' : ` WHERE ${TABLE}.rowid > ${afterAddress}`;
   return `${selectWritten(target)}${where}`;
 }
 
-/** The same of all rows that have a key of the net change. */
+/** One row: all rows that have a key of the net change, their different keys, and those without a null in it. */
 export function countWritten(target: Target): string {
   return `${selectWritten(target)} SEMI JOIN ${netRows(target.net)} AS ${NET} ON ${sameKey(target)}`;
 }

@@ -4,10 +4,13 @@
  */
 
 import { durable } from '../../../lib/durable.ts';
+import type { Counts } from '../../../model/version.ts';
 import type { ChangesUnit } from '../../destination.ts';
 import { DuckDbError } from '../diagnosis.ts';
 import type { Engine } from '../engine.ts';
 import { numberAt, textAt } from '../rows.ts';
+import { readParquet } from '../snapshot/parquet-file.ts';
+import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import { changesColumns } from './columns.ts';
 import type { Forms } from './geometry.ts';
 import { countPresent, findRepeatedKey, refuseRepeatedKey, writeFolded } from './keys.ts';
@@ -37,7 +40,7 @@ import { findOddGeometry } from './wkb.ts';
  */
 export async function foldChanges(engine: Engine, unit: ChangesUnit): Promise<NetChange> {
   const columns = changesColumns(unit);
-  const pages = await spooledPages(unit);
+  const pages = await spooledPages(unit.versions);
   try {
     return await fold(engine, unit, { pages, columns });
   } catch (error) {
@@ -46,28 +49,38 @@ export async function foldChanges(engine: Engine, unit: ChangesUnit): Promise<Ne
 }
 
 async function fold(engine: Engine, unit: ChangesUnit, decoding: Decoding): Promise<NetChange> {
-  const { pages, columns } = decoding;
-  const decoded = besidePages(pages, 'decoded.parquet');
-  const forms = await durable('destination.decode-changes', () => decode(engine, decoding, decoded));
-  refuseNames(unit, decoding, await engine.rows(findNames(decoded, columns)));
+  const { columns } = decoding;
+  const decoded = besidePages(unit.versions, 'decoded.parquet');
+  const rowsOf = readParquet([decoded]);
+  const forms = await asFile(() => decode(engine, decoding, decoded));
+  refuseNames(unit, decoding, await engine.rows(findNames(rowsOf, columns)));
   if (forms === 'every') await refuseOddGeometries(unit, decoding);
-  const operations = await engine.rows(countOperations(decoded, columns));
+  const oneTable = unit.versions.map(() => 0);
+  const operations = await engine.rows(countOperations(rowsOf, columns, oneTable));
   const counts = listedCounts(unit, operations);
   proveCounts(unit, counts);
   const after = locate(unit, columns, operations);
   if (haveDoubles(operations)) await refuseRounded(engine, unit, decoding);
 
-  if (areKeysDifferent(operations)) {
-    const rows = counts.reduce((sum, { added, changed }) => sum + added + changed, 0);
-    const removals = counts.reduce((sum, { removed }) => sum + removed, 0);
-    return { path: decoded, rows, removals, columns: after };
-  }
+  if (areKeysDifferent(operations)) return netOf(counts, decoded, after);
   const [repeated] = await engine.rows(findRepeatedKey(decoded, columns));
   refuseRepeatedKey(unit, decoding, repeated);
-  const path = besidePages(pages, 'net.parquet');
+  const path = besidePages(unit.versions, 'net.parquet');
   await durable('destination.fold-changes', () => engine.run(writeFolded(decoded, columns, path)));
   const [present = []] = await engine.rows(countPresent(path));
   return { path, rows: numberAt(present, 0), removals: numberAt(present, 1), columns: after };
+}
+
+/** Of changes that have a key each: nothing is to be folded. */
+export function netOf(counts: readonly Counts[], path: string, columns: readonly PlannedColumn[]): NetChange {
+  const rows = counts.reduce((sum, { added, changed }) => sum + added + changed, 0);
+  const removals = counts.reduce((sum, { removed }) => sum + removed, 0);
+  return { path, rows, removals, columns };
+}
+
+/** Writes decoded changes into a file of their unit. */
+export function asFile<T>(write: () => Promise<T>): Promise<T> {
+  return durable('destination.decode-changes', write);
 }
 
 /** Most geometries are written in one way, so that is tried first. */

@@ -5,7 +5,6 @@ import type { ChangesUnit } from '../../destination.ts';
 import type { Row } from '../engine.ts';
 import { textList } from '../quoting.ts';
 import { numberAt, textListAt } from '../rows.ts';
-import { readParquet } from '../snapshot/parquet-file.ts';
 import type { ChangesColumns } from './columns.ts';
 import { PRESENT } from './net.ts';
 import { pageAt } from './pages.ts';
@@ -17,11 +16,11 @@ const MAX_NAME_LISTS = 20;
 
 /**
  * Lists of names that are not what they must be, each with the page and the line where it is first: a name is there
- * twice, or in a row that is there afterwards one is unknown, lacking in the table, or missing.
+ * twice, or in a row that is there afterwards one is unknown, lacking in the table, or missing. `decoded` is what comes after FROM.
  */
 export function findNames(decoded: string, { known, lacking, required }: ChangesColumns): string {
   const lists = `SELECT from_json(names, '["VARCHAR"]') AS names, ${PRESENT}, place FROM (
-    SELECT names, ${PRESENT}, min([page, line]) AS place FROM ${readParquet([decoded])} GROUP BY names, ${PRESENT})`;
+    SELECT names, ${PRESENT}, min([page, line]) AS place FROM ${decoded} GROUP BY names, ${PRESENT})`;
   return `SELECT names, ${PRESENT}, place[1], place[2] FROM (${lists})
     WHERE len(list_distinct(names)) < len(names) OR (${PRESENT} AND (NOT list_has_all(${textList(known)}, names)
       OR list_has_any(names, ${textList(lacking)}) OR NOT list_has_all(names, ${textList(required)})))

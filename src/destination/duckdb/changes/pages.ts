@@ -4,7 +4,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { present } from '../../../lib/assert.ts';
 import { replaceFile } from '../../../lib/files.ts';
-import type { ChangesUnit } from '../../destination.ts';
+import type { VersionChanges } from '../../destination.ts';
 import { splitPage } from './split.ts';
 
 /**
@@ -17,7 +17,7 @@ export const MAX_BYTES_AT_ONCE = 4_000_000;
 export interface Page {
   readonly path: string;
   readonly version: number;
-  /** The position of its version among those of the backlog, from 0. */
+  /** The position of its version among all whose pages are read, from 0. */
   readonly step: number;
   /** From 1, among those of its version. */
   readonly number: number;
@@ -34,7 +34,8 @@ export interface Pages {
   readonly batches: readonly (readonly Page[])[];
 }
 
-export async function spooledPages({ versions }: ChangesUnit): Promise<Pages> {
+/** Of versions in their order. */
+export async function spooledPages(versions: readonly VersionChanges[]): Promise<Pages> {
   const all: Page[] = [];
   const batches: Page[][] = [];
   let bytes = Number.POSITIVE_INFINITY;
@@ -53,6 +54,12 @@ export async function spooledPages({ versions }: ChangesUnit): Promise<Pages> {
     }
   }
   return { all, batches };
+}
+
+/** How many bytes the pages of versions have. */
+export async function spooledBytes(versions: readonly VersionChanges[]): Promise<number> {
+  const sizes = versions.flatMap(({ pages }) => pages.map(async (path) => (await stat(path)).size));
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
 }
 
 interface Part extends Pick<Page, 'path' | 'changesBefore'> {
@@ -78,6 +85,7 @@ export function pageAt({ all }: Pages, position: number): Page {
 }
 
 /** The path of a file of ours beside the first page. */
-export function besidePages({ all }: Pages, name: string): string {
-  return join(dirname(present(all[0], 'recorded changes have at least one page').path), name);
+export function besidePages(versions: readonly Pick<VersionChanges, 'pages'>[], name: string): string {
+  const [first] = versions.flatMap(({ pages }) => pages);
+  return join(dirname(present(first, 'recorded changes have at least one page')), name);
 }

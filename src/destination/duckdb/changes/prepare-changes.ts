@@ -1,6 +1,7 @@
 /** Examines changes off the lock: every value is decoded, checked and folded to the net change of the backlog. */
 
 import { stat } from 'node:fs/promises';
+import { present } from '../../../lib/assert.ts';
 import { UnusableChangesError } from '../../../model/errors.ts';
 import type { ChangesUnit } from '../../destination.ts';
 import { comments } from '../comment-sql.ts';
@@ -12,17 +13,35 @@ import { text } from '../quoting.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import { applyChanges, firstVersion } from './apply-changes.ts';
 import { foldChanges } from './fold.ts';
+import { foldTogether } from './fold-together.ts';
+import type { NetChange } from './net.ts';
 import { tableAfter } from './table-after.ts';
 
 /** @throws BadChangesError, UnknownColumnsError, UnusableChangesError, StorageError */
 export async function prepareChanges(engine: Engine, unit: ChangesUnit): Promise<PreparedUnit> {
-  const net = await foldChanges(engine, unit);
+  return await preparedChanges(unit, await foldChanges(engine, unit));
+}
+
+/** Of units that are `foldedAlike`, in their order. Null: each has to be prepared alone. */
+export async function prepareChangesTogether(
+  engine: Engine,
+  units: readonly ChangesUnit[],
+): Promise<readonly PreparedUnit[] | null> {
+  const nets = await foldTogether(engine, units);
+  if (nets === null) return null;
+  return await Promise.all(
+    units.map((unit, index) => preparedChanges(unit, present(nets[index], 'each was folded'))),
+  );
+}
+
+async function preparedChanges(unit: ChangesUnit, net: NetChange): Promise<PreparedUnit> {
   const { columns, alteration } = tableAfter(unit.plannedFrom.columns, net.columns);
   refuseUnspeakable(unit, columns);
   const rewritten = alteration.kind === 'rewrite' ? unit.plannedFrom.rowCount : 0;
   return {
     unit,
     rowCount: net.rows + net.removals + rewritten,
+    tableRows: unit.plannedFrom.rowCount + net.rows,
     bytes: (await stat(net.path)).size,
     carryOut: (window, current, appliedAt) => applyChanges(window, { unit, net, current, appliedAt }),
     explain: (_examiner, error, place) => explainChanges(unit, error, place),

@@ -7,7 +7,6 @@ import type { Counts } from '../../../model/version.ts';
 import type { ChangesUnit } from '../../destination.ts';
 import type { Row } from '../engine.ts';
 import { numberAt } from '../rows.ts';
-import { readParquet } from '../snapshot/parquet-file.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import type { ChangesColumns } from './columns.ts';
 import { netColumn } from './net.ts';
@@ -19,10 +18,16 @@ const GEOJSON_CRS = 'OGC:CRS84';
 /**
  * For each step and operation: how many changes; the different hashes of the keys of all (as many as changes prove that
  * no key repeats); whether any has numbers that may be rounded; for each column of `elsewhere` whether any is GeoJSON.
+ * `decoded` is what comes after FROM; `tables` says of each step which table it changes, because keys of two of them may be equal.
  */
-export function countOperations(decoded: string, { keys, elsewhere }: ChangesColumns): string {
-  const from = `FROM ${readParquet([decoded])}`;
-  const different = `(SELECT count(DISTINCT hash(${keys.map(netColumn).join(', ')})) ${from})`;
+export function countOperations(
+  decoded: string,
+  { keys, elsewhere }: ChangesColumns,
+  tables: readonly number[],
+): string {
+  const from = `FROM ${decoded}`;
+  const key = [`[${tables.join(', ')}][step + 1]`, ...keys.map(netColumn)];
+  const different = `(SELECT count(DISTINCT hash(${key.join(', ')})) ${from})`;
   const flags = elsewhere.map((position) => `bool_or(${flag(position)})`);
   return `SELECT ${['step', 'op', 'count(*)', different, `bool_or(${DOUBLES})`, ...flags].join(', ')} ${from} GROUP BY step, op`;
 }

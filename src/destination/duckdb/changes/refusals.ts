@@ -37,7 +37,7 @@ export async function refusal(
   if (!(error instanceof DuckDbError)) return error;
   if (engine.invalidated) await engine.reopen();
   if (error.trouble === 'out-of-memory') return needsMemory(unit);
-  if (!BY_CONTENT.has(error.trouble)) return await otherTrouble(unit, decoding, error);
+  if (!BY_CONTENT.has(error.trouble)) return await otherTrouble(unit, error);
   return (
     (await refusedChange(engine, unit, decoding)) ??
     (await refusedPage(unit, decoding.pages.all)) ??
@@ -57,8 +57,7 @@ function unexplained({ datasetId, version }: ChangesUnit, error: DuckDbError): B
 }
 
 async function otherTrouble(
-  { datasetId }: ChangesUnit,
-  { pages }: Decoding,
+  { datasetId, versions }: ChangesUnit,
   error: DuckDbError,
 ): Promise<FeedSyncError> {
   if (error.trouble === 'interrupted') {
@@ -66,7 +65,7 @@ async function otherTrouble(
       cause: error,
     });
   }
-  return await mirrorFailure(error, { path: besidePages(pages, 'decoded.parquet') });
+  return await mirrorFailure(error, { path: besidePages(versions, 'decoded.parquet') });
 }
 
 async function refusedChange(

@@ -23,12 +23,16 @@ export interface Decoding {
 
 const REMOVED = '\'"removed"\'';
 
-/**
- * Writes every change decoded into a file: its place (the page among all and the line in it, from 1), the step of the
- * backlog that it belongs to, its operation, the names it carries, and a column for each of the table. Raises an error
- * where anything is not what it must be.
- */
+/** Writes every change into a file as `selectDecoded` gives it. */
 export function writeDecoded(decoding: Decoding, forms: Forms, path: string): string {
+  return `COPY (${selectDecoded(decoding, forms)}) TO ${text(path)} (FORMAT parquet)`;
+}
+
+/**
+ * Every change decoded: its place (the page among all and the line in it, from 1), the step that it belongs to, its operation,
+ * the names it carries, and a column for each of the table. Raises an error where anything is not what it must be.
+ */
+export function selectDecoded(decoding: Decoding, forms: Forms): string {
   const { columns, keys, elsewhere } = decoding.columns;
   const values = columns.map(
     (column, position) =>
@@ -44,8 +48,7 @@ export function writeDecoded(decoding: Decoding, forms: Forms, path: string): st
     ...flags,
     ...values,
   ];
-  return `COPY (SELECT page, line, step, ${op}, ${rest.join(', ')} FROM (${selectCells(decoding, forms)}))
-    TO ${text(path)} (FORMAT parquet)`;
+  return `SELECT page, line, step, ${op}, ${rest.join(', ')} FROM (${selectCells(decoding, forms)})`;
 }
 
 const IS_CHANGE = `op IN ('"added"', '"changed"', ${REMOVED}) AND NOT bare`;

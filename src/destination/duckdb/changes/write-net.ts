@@ -11,15 +11,15 @@
 
 import { formatCount } from '../../../lib/units.ts';
 import type { Counts } from '../../../model/version.ts';
-import type { Engine } from '../engine.ts';
-import { bigintOrNullAt, numberAt } from '../rows.ts';
+import type { Engine, Row } from '../engine.ts';
+import { numberAt } from '../rows.ts';
+import { runTogether } from '../run-together.ts';
 import { swap } from '../snapshot/load-sql.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import {
   addColumn,
-  countInserted,
+  countEdited,
   countRowsOf,
-  countTouched,
   countTouchedByKey,
   countWritten,
   createRewritten,
@@ -27,9 +27,10 @@ import {
   deleteTouched,
   dropTouched,
   insertPresent,
-  selectExtent,
   type Target,
 } from './apply-sql.ts';
+import type { FoundTable } from './found-table.ts';
+import type { NetChange } from './net.ts';
 import type { TableAfter } from './table-after.ts';
 
 export interface Written {
@@ -44,6 +45,12 @@ export class UnprovenError extends Error {
   override readonly name = 'UnprovenError';
 }
 
+export interface Before {
+  readonly found: FoundTable;
+  /** The rows that the table was left with. */
+  readonly expectedBefore: number;
+}
+
 /** What the table had of the keys of the net change. */
 interface Touched {
   readonly rows: number;
@@ -56,75 +63,72 @@ export async function writeNet(
   engine: Engine,
   target: Target,
   alteration: TableAfter['alteration'],
-  expectedBefore: number,
+  { found, expectedBefore }: Before,
 ): Promise<Written> {
-  const [extent = []] = await engine.rows(selectExtent(target.tableName));
-  const before = numberAt(extent, 0);
-  expect('rows', before, expectedBefore);
-  const touched =
+  expect('rows', found.rowCount, expectedBefore);
+  const { touched, rowCount } =
     alteration.kind === 'rewrite'
       ? await rewrite(engine, target, alteration.added)
-      : await editRows(engine, target, alteration, bigintOrNullAt(extent, 1));
+      : await editRows(engine, target, alteration, found.highestAddress);
   const net = {
     added: target.net.rows - touched.replaced,
     changed: touched.replaced,
     removed: touched.rows - touched.replaced,
   };
-  const rowCount = await countRows(engine, target);
-  expect('rows afterwards', rowCount, before + net.added - net.removed);
+  // As many were taken out as were touched, then: how many came in is proven.
+  expect('rows afterwards', rowCount, found.rowCount + net.added - net.removed);
   return { rowCount, net };
+}
+
+interface Edited {
+  readonly touched: Touched;
+  /** Of the table afterwards. */
+  readonly rowCount: number;
 }
 
 async function editRows(
   engine: Engine,
   target: Target,
   alteration: Exclude<TableAfter['alteration'], { kind: 'rewrite' }>,
-  highestAddress: bigint | null,
-): Promise<Touched> {
-  if (alteration.kind === 'append') {
-    for (const column of alteration.added) await engine.run(addColumn(target.tableName, column));
-  }
-  if (target.net.rows + target.net.removals === 0) return { rows: 0, replaced: 0 };
-  await engine.run(createTouched(target));
-  const touched = await countsOfTouched(engine, countTouched(target));
-  if (touched.rows > 0) {
-    const [deleted = []] = await engine.rows(deleteTouched(target));
-    expect('rows taken out', numberAt(deleted, 0), touched.rows);
-  }
-  if (target.net.rows > 0) {
-    await engine.run(insertPresent(target));
-    await proveWritten(engine, target, countInserted(target, highestAddress));
-  }
+  highestAddress: string | null,
+): Promise<Edited> {
+  const { tableName, net } = target;
+  const added = alteration.kind === 'append' ? alteration.added : [];
+  const additions = added.map((column) => addColumn(tableName, column));
+  await runTogether(engine, [
+    ...additions,
+    createTouched(target),
+    deleteTouched(target),
+    ...(net.rows === 0 ? [] : [insertPresent(target)]),
+  ]);
+  const [row = []] = await engine.rows(countEdited(target, highestAddress));
   await engine.run(dropTouched());
-  return touched;
+  proveWritten(net, row.slice(3));
+  return { touched: touchedFrom(row), rowCount: numberAt(row, 6) };
 }
 
-async function rewrite(engine: Engine, target: Target, added: ReadonlySet<PlannedColumn>): Promise<Touched> {
-  const touched = await countsOfTouched(engine, countTouchedByKey(target));
+async function rewrite(engine: Engine, target: Target, added: ReadonlySet<PlannedColumn>): Promise<Edited> {
+  const [counted = []] = await engine.rows(countTouchedByKey(target));
+  const touched = touchedFrom(counted);
   await engine.run(createRewritten(target, added));
   for (const statement of swap(target.tableName, true)) await engine.run(statement);
-  await proveWritten(engine, target, countWritten(target));
-  return touched;
+  const [written = []] = await engine.rows(countWritten(target));
+  proveWritten(target.net, written);
+  const [all = []] = await engine.rows(countRowsOf(target.tableName));
+  return { touched, rowCount: numberAt(all, 0) };
 }
 
-async function countsOfTouched(engine: Engine, select: string): Promise<Touched> {
-  const [row = []] = await engine.rows(select);
+function touchedFrom(row: Row): Touched {
   const rows = numberAt(row, 0);
   expect('rows of the keys that are changed', rows, numberAt(row, 1));
   return { rows, replaced: numberAt(row, 2) };
 }
 
 /** Each key that is to have a row has one, and no part of it is null. */
-async function proveWritten(engine: Engine, { net }: Target, select: string): Promise<void> {
-  const [row = []] = await engine.rows(select);
+function proveWritten(net: NetChange, row: Row): void {
   expect('new rows', numberAt(row, 0), net.rows);
   expect('keys in the new rows', numberAt(row, 1), net.rows);
   expect('new rows with a whole key', numberAt(row, 2), net.rows);
-}
-
-async function countRows(engine: Engine, { tableName }: Target): Promise<number> {
-  const [row = []] = await engine.rows(countRowsOf(tableName));
-  return numberAt(row, 0);
 }
 
 function expect(what: string, found: number, expected: number): void {

@@ -8,7 +8,7 @@
  */
 
 import { stat } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import type { Clock } from '../../../lib/clock.ts';
 import { durable } from '../../../lib/durable.ts';
 import { freeBytes, giveFile, isThere, renameFile, settleFile } from '../../../lib/files.ts';
@@ -24,6 +24,7 @@ import { IN_OUR_FORMAT, MIRROR } from '../mirror-schema.ts';
 import { hasSchema, readHeld } from '../mirror-state.ts';
 import { fileState, notADatabase, WAL_SUFFIX } from '../quarantine.ts';
 import { identifier, text } from '../quoting.ts';
+import { temporaryDirectory } from '../temporary-directory.ts';
 import { waitForFile } from '../wait-for-file.ts';
 import { spaceOf } from './content.ts';
 import type { CopiedTable } from './content-sql.ts';
@@ -100,7 +101,7 @@ class Compacting {
     const engine = await Engine.open({
       memoryLimitBytes,
       threads,
-      temporaryDirectory: join(resolve(dataDirectory), 'duckdb-temporary'),
+      temporaryDirectory: temporaryDirectory(resolve(dataDirectory), 'compacting'),
       directories: [resolve(dataDirectory), dirname(path)],
       signal,
       clock,

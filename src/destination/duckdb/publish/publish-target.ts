@@ -44,7 +44,7 @@ export async function publishTarget(
   });
   if (target === mirrorPath || target === `${mirrorPath}.wal` || (await isSameFile(target, mirrorPath)))
     throw wrong(path, 'is the mirror itself', 'a file of its own');
-  for (const kept of [...keptPaths, looking.temporaryDirectory]) {
+  for (const kept of keptPaths) {
     const real = await withoutLinks(kept).catch(() => resolve(kept));
     if (target === real || target.startsWith(`${real}${sep}`))
       throw wrong(path, `is ${kept} or in it, which feed-sync needs for itself`, 'another folder');

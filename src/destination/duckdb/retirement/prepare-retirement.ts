@@ -13,6 +13,7 @@ export async function prepareRetirement(_engine: Engine, unit: RetirementUnit): 
   return {
     unit,
     rowCount: unit.how === 'archive' ? unit.plannedFrom.rowCount : 0,
+    tableRows: unit.plannedFrom.rowCount,
     bytes: 0,
     carryOut: (engine, current, appliedAt) => retireTable(engine, unit, current, appliedAt),
     explain: (_examiner, error, place) => mirrorError(error, place),

@@ -37,8 +37,13 @@ export const DECIMAL = /^DECIMAL\(\d+,\d+\)$/;
 export const identity: Cast = { convert: (value) => value, keeps: null, canFail: false };
 
 /** The conversion keeps every value. */
+export function keeping(convert: Cast['convert']): Cast {
+  return { convert, keeps: null, canFail: false };
+}
+
+/** So does DuckDB's own to the type. */
 export function exact(type: string): Cast {
-  return { convert: (value) => `${value}::${type}`, keeps: null, canFail: false };
+  return keeping((value) => `${value}::${type}`);
 }
 
 /** The conversion raises for every value that it would change. */

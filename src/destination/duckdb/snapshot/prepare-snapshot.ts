@@ -25,6 +25,7 @@ export async function prepareSnapshot(engine: Engine, unit: SnapshotUnit): Promi
   return {
     unit,
     rowCount: rowsByFooters(files),
+    tableRows: rowsByFooters(files),
     bytes: unit.files.reduce((sum, file) => sum + file.bytes, 0),
     carryOut: (window, current, appliedAt) => loadSnapshot(window, { unit, plan, current, appliedAt }),
     explain: (examiner, error, place) => explainFailure(examiner, { unit, plan }, error, place),

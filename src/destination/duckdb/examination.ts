@@ -1,0 +1,96 @@
+/**
+ * Units are examined one after another, beside the work on the mirror; those that wait and are examined by the same statements, together.
+ *
+ * Invariant: each ends as it would alone. What is not in order among several is examined again, one by one.
+ */
+
+import pLimit from 'p-limit';
+import { present } from '../../lib/assert.ts';
+import type { ChangesUnit, Unit } from '../destination.ts';
+import { foldedAlike, MAX_UNITS_TOGETHER } from './changes/fold-together.ts';
+import { prepareChangesTogether } from './changes/prepare-changes.ts';
+import type { Engine } from './engine.ts';
+import { prepareUnit } from './prepare.ts';
+import type { PreparedUnit } from './prepared.ts';
+
+interface Waiting {
+  readonly unit: Unit;
+  /** Those with the same are examined together; null: it is examined alone. */
+  readonly alike: string | null;
+  readonly settle: PromiseWithResolvers<PreparedUnit>;
+}
+
+interface WaitingChanges extends Waiting {
+  readonly unit: ChangesUnit;
+}
+
+export class Examination {
+  readonly #engine: Engine;
+  readonly #inTurn = pLimit(1);
+  #waiting: readonly Waiting[] = [];
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  get progress(): number {
+    return this.#engine.progress;
+  }
+
+  /** @throws what `prepareUnit` throws. */
+  async examine(unit: Unit): Promise<PreparedUnit> {
+    const alike = unit.kind === 'changes' ? await foldedAlike(unit).catch(() => null) : null;
+    const settle = Promise.withResolvers<PreparedUnit>();
+    this.#waiting = [...this.#waiting, { unit, alike, settle }];
+    // One turn for each: those that went along with another find nothing left to do in theirs.
+    void this.#inTurn(() => this.#examineNext());
+    return await settle.promise;
+  }
+
+  /** Runs `work` with the engine while nothing is examined. */
+  use<T>(work: (engine: Engine) => Promise<T>): Promise<T> {
+    return this.#inTurn(() => work(this.#engine));
+  }
+
+  /** When nothing is examined any more. */
+  close(): Promise<void> {
+    return this.use(async (engine) => engine.close());
+  }
+
+  /** Never rejects. */
+  async #examineNext(): Promise<void> {
+    const [first] = this.#waiting;
+    if (first === undefined) return;
+    const together = isChanges(first)
+      ? this.#waiting
+          .filter(isChanges)
+          .filter(({ alike }) => alike === first.alike)
+          .slice(0, MAX_UNITS_TOGETHER)
+      : [];
+    const taken = together.length > 1 ? together : [first];
+    this.#waiting = this.#waiting.filter((each) => !taken.includes(each));
+    if (together.length > 1 && (await this.#examineTogether(together))) return;
+    for (const each of taken) await this.#examineAlone(each);
+  }
+
+  async #examineTogether(together: readonly WaitingChanges[]): Promise<boolean> {
+    const units = together.map(({ unit }) => unit);
+    const prepared = await prepareChangesTogether(this.#engine, units).catch(() => null);
+    for (const [index, { settle }] of together.entries()) {
+      if (prepared !== null) settle.resolve(present(prepared[index], 'each was examined'));
+    }
+    return prepared !== null;
+  }
+
+  async #examineAlone({ unit, settle }: Waiting): Promise<void> {
+    try {
+      settle.resolve(await prepareUnit(this.#engine, unit.kind, unit));
+    } catch (error) {
+      settle.reject(error);
+    }
+  }
+}
+
+function isChanges(waiting: Waiting): waiting is WaitingChanges {
+  return waiting.alike !== null && waiting.unit.kind === 'changes';
+}

@@ -1,0 +1,174 @@
+/** Small changes of tables that are alike are taken apart by the same statements, and come to what each comes to alone. */
+
+import { readFile, writeFile } from 'node:fs/promises';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import type { Row } from '../../fixtures/source/content.ts';
+import type { ChangesUnit, Prepared } from '../../src/destination/destination.ts';
+import { MAX_UNITS_TOGETHER } from '../../src/destination/duckdb/changes/fold-together.ts';
+import { Engine } from '../../src/destination/duckdb/engine.ts';
+import { present } from '../../src/lib/assert.ts';
+import { BadChangesError, UnusableChangesError } from '../../src/model/errors.ts';
+import { commitAll } from '../support/commit-all.ts';
+import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
+import { manualClock } from '../support/duckdb-mirror.ts';
+import { type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
+import { column } from '../support/small-content.ts';
+
+const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+const facts = sourceSchema([column('id', 'integer', false), column('fact', 'json')]);
+const pairs = sourceSchema([column('id', 'integer', false), column('name', 'string'), column('n', 'number')]);
+
+/** Which statements the examination began with several tables, and with one. */
+function watched(): { together: number; alone: number } {
+  const count = { together: 0, alone: 0 };
+  const run = vi.spyOn(Engine.prototype, 'run').mockImplementation(async function (this: Engine, sql) {
+    if (sql.startsWith('CREATE OR REPLACE TEMP TABLE')) count.together += 1;
+    if (sql.startsWith('COPY') && sql.includes('read_text')) count.alone += 1;
+    await this.use((connection) => connection.run(sql));
+  });
+  onTestFinished(() => run.mockRestore());
+  return count;
+}
+
+interface Prepares {
+  readonly prepared: readonly Prepared[];
+  readonly errors: readonly unknown[];
+}
+
+/** All at once, so that they wait for each other. */
+async function prepareAtOnce({ mirror }: MirrorAtWork, units: readonly ChangesUnit[]): Promise<Prepares> {
+  const settled = await Promise.allSettled(units.map((unit) => mirror.prepare(unit)));
+  return {
+    prepared: settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : [])),
+    errors: settled.map((each) => (each.status === 'rejected' ? each.reason : null)),
+  };
+}
+
+async function coursesOf(
+  world: MirrorAtWork,
+  names: readonly string[],
+  rowsOf: (index: number) => readonly Row[],
+): Promise<readonly PublishedCourse[]> {
+  const courses = [];
+  for (const [index, name] of names.entries())
+    courses.push(await world.loaded(firstContent(people, rowsOf(index)), name));
+  return courses;
+}
+
+async function unitsOf(world: MirrorAtWork, courses: readonly PublishedCourse[]): Promise<ChangesUnit[]> {
+  const units = [];
+  for (const course of courses) units.push(await course.changes(await world.held(course.datasetId)));
+  return units;
+}
+
+const names = (count: number): readonly string[] => Array.from({ length: count }, (_, index) => `t${index}`);
+
+describe('changes of tables that are alike', () => {
+  it('are taken apart together, equal keys of different tables, removals and several versions among them', async () => {
+    const world = await mirrorAtWork({ clock: manualClock() });
+    const courses = await coursesOf(world, names(6), (index) => [
+      [1, `first of ${index}`],
+      [2, 'two'],
+    ]);
+    for (const [index, course] of courses.entries()) {
+      course.publishRows([
+        [1, `second of ${index}`],
+        [2, 'two'],
+        ...(index % 2 === 0 ? [[3, null] as Row] : []),
+      ]);
+      if (index === 4) course.publishRows([[1, 'second of 4']]);
+    }
+    const watch = watched();
+    const { prepared, errors } = await prepareAtOnce(world, await unitsOf(world, courses));
+    expect(errors).toEqual(courses.map(() => null));
+    expect(watch.together).toBeGreaterThan(0);
+    const outcomes = await commitAll(world.mirror, prepared);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(courses.map(() => 'committed'));
+    expect(await world.differences(...courses)).toEqual([]);
+  });
+
+  it('are never more than the limit at once, and each is done once', async () => {
+    const world = await mirrorAtWork({ clock: manualClock() });
+    const courses = await coursesOf(world, names(MAX_UNITS_TOGETHER + 3), () => [[1, 'one']]);
+    for (const course of courses) course.publishRows([[1, 'ONE']]);
+    const watch = watched();
+    const { prepared } = await prepareAtOnce(world, await unitsOf(world, courses));
+    expect(prepared).toHaveLength(courses.length);
+    expect(watch.together).toBeGreaterThan(1);
+    expect(watch.alone).toBeLessThan(3);
+    await commitAll(world.mirror, prepared);
+    expect(await world.differences(...courses)).toEqual([]);
+  });
+
+  it('that fold to less than was listed are folded alone', async () => {
+    const world = await mirrorAtWork({ clock: manualClock() });
+    const courses = await coursesOf(world, names(4), () => [[1, 'one']]);
+    for (const course of courses) {
+      course.publishRows([[1, 'ONE']]);
+      course.publishRows([[1, 'One']]);
+    }
+    const watch = watched();
+    const { prepared } = await prepareAtOnce(world, await unitsOf(world, courses));
+    expect(watch.alone).toBe(courses.length);
+    await commitAll(world.mirror, prepared);
+    expect(await world.differences(...courses)).toEqual([]);
+  });
+
+  it.each([
+    ['a value that cannot be', '"ONE"', '17', BadChangesError],
+    ['counts that do not add up', '"op":"changed"', '"op":"removed"', UnusableChangesError],
+    ['a page that is none', '"changes"', '"CHANGES"', BadChangesError],
+  ])(
+    'fail alone: %s, in one of them, is told of that one as it would be without the others',
+    async (_, from, to, type) => {
+      const world = await mirrorAtWork({ clock: manualClock() });
+      const courses = await coursesOf(world, names(5), () => [[1, 'one']]);
+      for (const course of courses) course.publishRows([[1, 'ONE']]);
+      const units = await unitsOf(world, courses);
+      const bad = present(units[3], 'there are five');
+      const page = present(bad.versions[0]?.pages[0], 'a version has a page');
+      await writeFile(page, (await readFile(page, 'utf8')).replace(from, to));
+      const alone = await world.mirror.prepare(bad).catch((error: unknown) => error);
+      const watch = watched();
+      const { prepared, errors } = await prepareAtOnce(world, units);
+      expect(watch.together).toBeGreaterThan(0);
+      expect(errors[3]).toBeInstanceOf(type);
+      expect(errors[3]).toEqual(alone);
+      expect(errors.filter((error) => error !== null)).toHaveLength(1);
+      await commitAll(world.mirror, prepared);
+      const sound = courses.filter(({ datasetId }) => datasetId !== bad.datasetId);
+      for (const { datasetId } of sound) expect(await world.held(datasetId)).toMatchObject({ version: 2 });
+      expect(await world.held(bad.datasetId)).toMatchObject({ version: 1 });
+    },
+  );
+
+  it('with a number that would be rounded in one of them: that one is refused', async () => {
+    const world = await mirrorAtWork({ clock: manualClock() });
+    const courses = [];
+    for (const name of names(4))
+      courses.push(await world.loaded(firstContent(facts, [[1, { json: { a: 1 } }]]), name));
+    for (const course of courses) course.publishRows([[1, { json: { a: 1.5 } }]]);
+    const units = await unitsOf(world, courses);
+    const page = present(units[2]?.versions[0]?.pages[0], 'a version has a page');
+    await writeFile(page, (await readFile(page, 'utf8')).replace('1.5', '0.12345678901234567890123'));
+    const { prepared, errors } = await prepareAtOnce(world, units);
+    expect(errors.map((error) => error !== null)).toEqual([false, false, true, false]);
+    expect(errors[2]).toBeInstanceOf(UnusableChangesError);
+    await commitAll(world.mirror, prepared);
+  });
+
+  it('are not mixed with those of other tables', async () => {
+    const world = await mirrorAtWork({ clock: manualClock() });
+    const courses = [];
+    for (const [index, name] of names(8).entries()) {
+      const isPair = index % 2 === 1;
+      const first = isPair ? firstContent(pairs, [[1, 'one', 1]]) : firstContent(people, [[1, 'one']]);
+      const course = await world.loaded(first, name);
+      course.publishRows(isPair ? [[1, 'ONE', 2.5]] : [[1, 'ONE']]);
+      courses.push(course);
+    }
+    const { prepared } = await prepareAtOnce(world, await unitsOf(world, courses));
+    await commitAll(world.mirror, prepared);
+    expect(await world.differences(...courses)).toEqual([]);
+  });
+});

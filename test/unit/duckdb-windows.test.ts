@@ -1,0 +1,107 @@
+/** Which window a table is written by, and what two instances of DuckDB must not share. */
+
+import { mkdir, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import type { Row } from '../../fixtures/source/content.ts';
+import { Engine } from '../../src/destination/duckdb/engine.ts';
+import { openReader } from '../../src/destination/duckdb/reader.ts';
+import { temporaryDirectories } from '../../src/destination/duckdb/temporary-directory.ts';
+import { sizeOf } from '../../src/destination/duckdb/windows.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { observeDurableEffects } from '../../src/lib/durable.ts';
+import { systemRandom } from '../../src/lib/random.ts';
+import { commitAll } from '../support/commit-all.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { manualClock, temporaryFolder } from '../support/duckdb-mirror.ts';
+import { mirrorAtWork } from '../support/mirror-at-work.ts';
+import { column } from '../support/small-content.ts';
+
+const numbers = sourceSchema([column('id', 'integer', false)]);
+const ROW_GROUP_ROWS = 122_880;
+
+const rowsUpTo = (count: number): readonly Row[] => Array.from({ length: count }, (_, index): Row => [index]);
+
+it('a table of one row group is small, and of one row more it is large', () => {
+  expect([sizeOf(0), sizeOf(ROW_GROUP_ROWS), sizeOf(ROW_GROUP_ROWS + 1)]).toEqual([
+    'small',
+    'small',
+    'large',
+  ]);
+});
+
+it.each([
+  ['two threads: small and large tables each in a window of theirs', 2],
+  ['one thread: the same', 1],
+])('%s, and each is told of', async (_, threads) => {
+  const world = await mirrorAtWork({ clock: manualClock(), threads });
+  const courses = ['s1', 'large', 's2'].map((name) =>
+    world.published(firstContent(numbers, rowsUpTo(name === 'large' ? ROW_GROUP_ROWS + 1 : 3)), name),
+  );
+  const prepared = [];
+  for (const course of courses)
+    prepared.push(await world.mirror.prepare(await course.snapshot(course.newest(), null)));
+  const happened: string[] = [];
+  observeDurableEffects((name, moment) => {
+    if (moment === 'before' && name !== 'destination.commit') happened.push(name);
+  });
+  onTestFinished(() => observeDurableEffects(() => {}));
+  const outcomes = await commitAll(world.mirror, prepared);
+  expect(outcomes.map(({ kind }) => kind)).toEqual(['committed', 'committed', 'committed']);
+  expect(happened).toEqual([
+    'destination.attach',
+    'destination.checkpoint',
+    'destination.attach',
+    'destination.checkpoint',
+  ]);
+  expect(await world.differences(...courses)).toEqual([]);
+});
+
+it('no two instances put what does not fit into their memory into one folder', async () => {
+  const folder = await temporaryFolder();
+  onTestFinished(() => folder[Symbol.asyncDispose]());
+  const folders = temporaryDirectories(folder.path);
+  expect(new Set(folders).size).toBe(folders.length);
+  const engines = [];
+  for (const temporaryDirectory of folders.slice(0, 2)) {
+    const options = { memoryLimitBytes: 60_000_000, threads: 1, temporaryDirectory, directories: [] };
+    engines.push(await Engine.open(options));
+  }
+  const tables = (offset: number): string =>
+    `CREATE TABLE t AS SELECT i, md5((i + ${offset})::VARCHAR) AS m, hash(i + ${offset}) AS h FROM range(2000000) AS r(i)`;
+  await Promise.all(engines.map((engine, index) => engine.run(tables(index))));
+  const wrong = (offset: number): string =>
+    `SELECT count(*) FROM t WHERE m <> md5((i + ${offset})::VARCHAR) OR h <> hash(i + ${offset})`;
+  const found = await Promise.all(engines.map((engine, index) => engine.rows(wrong(index))));
+  expect(found).toEqual([[[0n]], [[0n]]]);
+  for (const engine of engines) engine.close();
+});
+
+it('the engines that a mirror opens have folders of their own, made where they are needed only', async () => {
+  const world = await mirrorAtWork({ threads: 2 });
+  await world.loaded(firstContent(numbers, rowsUpTo(3)), 'few');
+  await mkdir(join(world.folder, 'kept'), { recursive: true });
+  for (const folder of temporaryDirectories(world.folder)) {
+    await expect(mkdir(folder)).resolves.toBeUndefined();
+  }
+});
+
+it('two readers of one mirror do not either', async () => {
+  const world = await mirrorAtWork();
+  await world.loaded(firstContent(numbers, rowsUpTo(3)), 'few');
+  const spills = 'SELECT count(*) FROM (SELECT DISTINCT md5(i::VARCHAR) FROM range(2000000) AS r(i))';
+  const read = async (): Promise<readonly (readonly unknown[])[]> => {
+    const options = { path: world.path, waitMs: 0, memoryLimitBytes: 60_000_000, threads: 1 };
+    const reader = await openReader({ ...options, clock: systemClock, random: systemRandom });
+    if (reader === null) throw new Error('there is a mirror');
+    const { rows } = await reader.query(spills);
+    const found = [];
+    for await (const row of rows) found.push(row);
+    await reader.close();
+    return found;
+  };
+  const [one, other] = await Promise.all([read(), read()]);
+  expect(one).toEqual(other);
+  expect((await readdir(world.folder)).filter((name) => name.includes('.reading'))).toEqual([]);
+  expect(String(one[0]?.[0])).toContain('2000000');
+});

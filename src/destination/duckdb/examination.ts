@@ -39,6 +39,7 @@ export class Examination {
 
   /** @throws what `prepareUnit` throws. */
   async examine(unit: Unit): Promise<PreparedUnit> {
+    // What is wrong with one of which this cannot be said comes out when it is examined alone.
     const alike = unit.kind === 'changes' ? await foldedAlike(unit).catch(() => null) : null;
     const settle = Promise.withResolvers<PreparedUnit>();
     this.#waiting = [...this.#waiting, { unit, alike, settle }];

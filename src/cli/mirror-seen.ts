@@ -2,7 +2,7 @@
 
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import type { Held } from '../destination/destination.ts';
-import { openReader } from '../destination/duckdb/reader.ts';
+import { openReader } from '../destination/duckdb/reading/reader.ts';
 import { BusyError, ConfigurationError, StorageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
 

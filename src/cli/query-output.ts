@@ -1,8 +1,8 @@
 /** The rows of a query, written as they come: as a table for people, as JSON lines or CSV for programs. */
 
 import { stringify } from 'csv-stringify/sync';
-import type { QueryResult } from '../destination/duckdb/reader.ts';
-import type { Rendered } from '../destination/duckdb/render-value.ts';
+import type { QueryResult } from '../destination/duckdb/reading/reader.ts';
+import type { Rendered } from '../destination/duckdb/reading/render-value.ts';
 import { formatCount } from '../lib/units.ts';
 import { renderTable, type TableColumn } from './table.ts';
 import { write } from './terminal.ts';

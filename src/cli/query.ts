@@ -1,7 +1,7 @@
 /** `feed-sync query SQL`: reads the mirror. It is opened read-only, so nothing can be changed by accident. */
 
 import type { LocalConfiguration } from '../configuration/configuration.ts';
-import { openReader } from '../destination/duckdb/reader.ts';
+import { openReader } from '../destination/duckdb/reading/reader.ts';
 import { StorageError, UsageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { insertRows } from '../../src/destination/duckdb/book-sql.ts';
-import { createSchema } from '../../src/destination/duckdb/mirror-schema.ts';
+import { insertRows } from '../../src/destination/duckdb/books/book-sql.ts';
+import { createSchema } from '../../src/destination/duckdb/books/mirror-schema.ts';
 import {
   filePath,
   identifier,
@@ -15,7 +15,7 @@ import {
   moment,
   text,
   textList,
-} from '../../src/destination/duckdb/quoting.ts';
+} from '../../src/destination/duckdb/engine/quoting.ts';
 import { shellWord } from '../../src/lib/shell-word.ts';
 import { DataError } from '../../src/model/errors.ts';
 import { temporaryFolder } from '../support/duckdb-mirror.ts';

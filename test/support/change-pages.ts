@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { ChangesUnit, HeldColumn, VersionChanges } from '../../src/destination/destination.ts';
 import { foldChanges } from '../../src/destination/duckdb/changes/fold.ts';
 import { type NetChange, netColumn, netRows, PRESENT } from '../../src/destination/duckdb/changes/net.ts';
-import { Engine } from '../../src/destination/duckdb/engine.ts';
+import { Engine } from '../../src/destination/duckdb/engine/engine.ts';
 import type { Column, ColumnType } from '../../src/model/column.ts';
 import { exactText } from './exact-mirror.ts';
 

@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
 import type { ChangesUnit, Prepared } from '../../src/destination/destination.ts';
 import { MAX_UNITS_TOGETHER } from '../../src/destination/duckdb/changes/fold-together.ts';
-import { Engine } from '../../src/destination/duckdb/engine.ts';
+import { Engine } from '../../src/destination/duckdb/engine/engine.ts';
 import { present } from '../../src/lib/assert.ts';
 import { BadChangesError, UnusableChangesError } from '../../src/model/errors.ts';
 import { commitAll } from '../support/commit-all.ts';

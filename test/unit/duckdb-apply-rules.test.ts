@@ -2,10 +2,10 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ChangesUnit, HeldColumn, HeldDataset } from '../../src/destination/destination.ts';
+import { isSameTable } from '../../src/destination/duckdb/books/current-table.ts';
 import { statedRowCount } from '../../src/destination/duckdb/changes/apply-changes.ts';
 import { proveCounts } from '../../src/destination/duckdb/changes/proof.ts';
 import { tableAfter } from '../../src/destination/duckdb/changes/table-after.ts';
-import { isSameTable } from '../../src/destination/duckdb/current-table.ts';
 import { archivedNameFor } from '../../src/destination/duckdb/retirement/retire-table.ts';
 import type { PlannedColumn } from '../../src/destination/duckdb/snapshot/table-plan.ts';
 import type { ColumnType } from '../../src/model/column.ts';

@@ -3,8 +3,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
 import type { Outcome, SnapshotUnit, Unit } from '../../src/destination/destination.ts';
-import { batches, MAX_BATCH_UNITS } from '../../src/destination/duckdb/batches.ts';
-import { insertRows, MAX_ROWS_CHARACTERS } from '../../src/destination/duckdb/book-sql.ts';
+import { insertRows, MAX_ROWS_CHARACTERS } from '../../src/destination/duckdb/books/book-sql.ts';
+import { batches, MAX_BATCH_UNITS } from '../../src/destination/duckdb/units/batches.ts';
 import { DatasetStorageError, UnusableChangesError } from '../../src/model/errors.ts';
 import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror, manualClock } from '../support/duckdb-mirror.ts';

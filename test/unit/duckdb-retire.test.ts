@@ -3,7 +3,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
 import type { Retirement, RetirementUnit, Unit } from '../../src/destination/destination.ts';
-import { diagnose } from '../../src/destination/duckdb/diagnosis.ts';
+import { diagnose } from '../../src/destination/duckdb/engine/diagnosis.ts';
 import { present } from '../../src/lib/assert.ts';
 import { observeDurableEffects } from '../../src/lib/durable.ts';
 import { DataError, StorageError } from '../../src/model/errors.ts';

@@ -2,7 +2,7 @@
 
 import { tmpdir } from 'node:os';
 import { expect, it } from 'vitest';
-import { type Room, RoomTakenError, withinRoom } from '../../src/destination/duckdb/room.ts';
+import { type Room, RoomTakenError, withinRoom } from '../../src/destination/duckdb/engine/room.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 
 const EVERYTHING = Number.MAX_SAFE_INTEGER;

@@ -6,12 +6,12 @@ import { chmod, copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/pr
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { Outcome, Prepared } from '../../src/destination/destination.ts';
-import { commitUnits } from '../../src/destination/duckdb/commit-units.ts';
-import { diagnose } from '../../src/destination/duckdb/diagnosis.ts';
-import { Engine } from '../../src/destination/duckdb/engine.ts';
-import type { PreparedUnit } from '../../src/destination/duckdb/prepared.ts';
-import { MAX_QUARANTINED } from '../../src/destination/duckdb/quarantine.ts';
+import { diagnose } from '../../src/destination/duckdb/engine/diagnosis.ts';
+import { Engine } from '../../src/destination/duckdb/engine/engine.ts';
 import { unreadableFile } from '../../src/destination/duckdb/snapshot/parquet-file.ts';
+import { commitUnits } from '../../src/destination/duckdb/units/commit-units.ts';
+import type { PreparedUnit } from '../../src/destination/duckdb/units/prepared.ts';
+import { MAX_QUARANTINED } from '../../src/destination/duckdb/window/quarantine.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { observeDurableEffects } from '../../src/lib/durable.ts';

@@ -12,7 +12,7 @@ import {
   verificationOf,
 } from '../../src/cli/verify/view.ts';
 import type { Configuration } from '../../src/configuration/configuration.ts';
-import type { CountedTable } from '../../src/destination/duckdb/count-tables.ts';
+import type { CountedTable } from '../../src/destination/duckdb/reading/count-tables.ts';
 import { UsageError } from '../../src/model/errors.ts';
 import type { Version } from '../../src/model/version.ts';
 import { load as configured } from '../support/configuration.ts';

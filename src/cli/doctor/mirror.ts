@@ -1,8 +1,8 @@
 /** What the mirror says of itself. It is opened read-only for a moment, and waited for only shortly. */
 
 import type { Held } from '../../destination/destination.ts';
-import { FORMAT_VERSION } from '../../destination/duckdb/mirror-schema.ts';
-import { openReader } from '../../destination/duckdb/reader.ts';
+import { FORMAT_VERSION } from '../../destination/duckdb/books/mirror-schema.ts';
+import { openReader } from '../../destination/duckdb/reading/reader.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { BusyError } from '../../model/errors.ts';
 import { EXIT_CODES } from '../exit-codes.ts';

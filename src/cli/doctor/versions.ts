@@ -1,8 +1,8 @@
 /** Which versions are at work: what to say first when asking somebody for help. */
 
 import { CHECKPOINT_FORMAT, sqliteVersion } from '../../checkpoint/sqlite/examine.ts';
-import { duckDbVersion } from '../../destination/duckdb/engine.ts';
-import { FORMAT_VERSION } from '../../destination/duckdb/mirror-schema.ts';
+import { FORMAT_VERSION } from '../../destination/duckdb/books/mirror-schema.ts';
+import { duckDbVersion } from '../../destination/duckdb/engine/engine.ts';
 import type { Runtime } from '../context.ts';
 import type { Check, Checked, Patient } from './check.ts';
 import { type Finding, ok, warning } from './findings.ts';

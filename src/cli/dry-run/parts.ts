@@ -6,7 +6,7 @@
 import { openCheckpointCopy } from '../../checkpoint/sqlite/copy.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
 import type { Destination, Held } from '../../destination/destination.ts';
-import { openReader } from '../../destination/duckdb/reader.ts';
+import { openReader } from '../../destination/duckdb/reading/reader.ts';
 import { createFeed } from '../../feed/create-feed.ts';
 import { AssertionError } from '../../lib/assert.ts';
 import type { Log } from '../../lib/log.ts';

@@ -4,7 +4,11 @@
  */
 
 import type { HeldDataset } from '../../destination/destination.ts';
-import type { CountedDataset, CountedKeys, StrayColumn } from '../../destination/duckdb/count-tables.ts';
+import type {
+  CountedDataset,
+  CountedKeys,
+  StrayColumn,
+} from '../../destination/duckdb/reading/count-tables.ts';
 import { shellWord } from '../../lib/shell-word.ts';
 import { formatCount } from '../../lib/units.ts';
 import type { Version } from '../../model/version.ts';

@@ -4,8 +4,8 @@
  */
 
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
-import type { CountedDataset } from '../../destination/duckdb/count-tables.ts';
-import { type MirrorReader, openReader } from '../../destination/duckdb/reader.ts';
+import type { CountedDataset } from '../../destination/duckdb/reading/count-tables.ts';
+import { type MirrorReader, openReader } from '../../destination/duckdb/reading/reader.ts';
 import { StorageError } from '../../model/errors.ts';
 import type { Context } from '../context.ts';
 

@@ -3,7 +3,7 @@
  */
 
 import type { Hold } from '../../checkpoint/checkpoint.ts';
-import type { CountedDataset } from '../../destination/duckdb/count-tables.ts';
+import type { CountedDataset } from '../../destination/duckdb/reading/count-tables.ts';
 import { FeedSyncError } from '../../model/errors.ts';
 import type { Version } from '../../model/version.ts';
 import { type HoldStatus, holdStatus } from '../../sync/hold-status.ts';

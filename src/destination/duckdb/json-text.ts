@@ -3,7 +3,7 @@
  * last item. Pure.
  */
 
-import { text } from './quoting.ts';
+import { text } from './engine/quoting.ts';
 
 const TEXT = '"(?:[^"\\\\]|\\\\.)*"';
 /** Where a value begins, NaN and Infinity in all their spellings; a comma before the end of a list or an object. */

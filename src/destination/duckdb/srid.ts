@@ -3,7 +3,7 @@
  * it, so it is compared with that of the column before. Pure.
  */
 
-import { text } from './quoting.ts';
+import { text } from './engine/quoting.ts';
 
 /** Names of WGS 84 as writers spell them. GeoParquet has longitude first whatever the authority says. */
 const WGS_84 = new Set([

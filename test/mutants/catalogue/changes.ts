@@ -22,7 +22,7 @@ export const CHANGES: Area = {
     },
     {
       name: 'a table with other reloads is the same table',
-      file: 'src/destination/duckdb/current-table.ts',
+      file: 'src/destination/duckdb/books/current-table.ts',
       text: 'live.reloads.size === planned.reloads.size &&',
       instead: '',
       breaks: ['P1'],
@@ -87,7 +87,7 @@ export const CHANGES: Area = {
     },
     {
       name: 'what is wrong in one of several that are folded together fails all',
-      file: 'src/destination/duckdb/examination.ts',
+      file: 'src/destination/duckdb/units/examination.ts',
       text: 'if (together.length > 1 && (await this.#examineTogether(together))) return;',
       instead:
         "if (together.length > 1) { if (!(await this.#examineTogether(together))) for (const { settle } of together) settle.reject(new Error('one of them')); return; }",
@@ -104,7 +104,7 @@ export const CHANGES: Area = {
     },
     {
       name: 'changes of tables that are not alike are folded together',
-      file: 'src/destination/duckdb/examination.ts',
+      file: 'src/destination/duckdb/units/examination.ts',
       text: '.filter(({ alike }) => alike === first.alike)',
       instead: '',
       breaks: ['P7'],
@@ -256,7 +256,7 @@ export const CHANGES: Area = {
     },
     {
       name: 'timestamps without a zone are taken in the zone of the machine',
-      file: 'src/destination/duckdb/engine.ts',
+      file: 'src/destination/duckdb/engine/engine.ts',
       text: '"SET GLOBAL TimeZone = \'UTC\'",',
       instead: '"SET GLOBAL TimeZone = \'America/Chicago\'",',
       breaks: ['V16', 'C9'],

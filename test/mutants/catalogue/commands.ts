@@ -139,7 +139,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'verify finds a table equal that has a key twice',
-      file: 'src/destination/duckdb/count-tables.ts',
+      file: 'src/destination/duckdb/reading/count-tables.ts',
       text: 'hashes < rowCount\n',
       instead: 'hashes < 0\n',
       breaks: ['P7'],

@@ -218,7 +218,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'the history of another mirror is gone on with',
-      file: 'src/destination/duckdb/read-history.ts',
+      file: 'src/destination/duckdb/books/read-history.ts',
       text: 'after !== null && (await markOf(engine, after.lines)) === after.last;',
       instead: 'after !== null;',
       breaks: ['the command is told at least once'],

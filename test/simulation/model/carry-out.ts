@@ -10,9 +10,9 @@ import type {
   SnapshotUnit,
   Unit,
 } from '../../../src/destination/destination.ts';
+import { isPlannedFrom, isSameTable } from '../../../src/destination/duckdb/books/current-table.ts';
 import { firstVersion, statedRowCount } from '../../../src/destination/duckdb/changes/apply-changes.ts';
 import { tableAfter } from '../../../src/destination/duckdb/changes/table-after.ts';
-import { isPlannedFrom, isSameTable } from '../../../src/destination/duckdb/current-table.ts';
 import { knownType } from '../../../src/destination/duckdb/known-type.ts';
 import { archivedNameFor } from '../../../src/destination/duckdb/retirement/retire-table.ts';
 import { assert, present } from '../../../src/lib/assert.ts';

@@ -3,8 +3,8 @@
  * every column under one of them: what a service names its columns can mean nothing else.
  */
 
-import { mirrored } from '../mirror-schema.ts';
-import { identifier } from '../quoting.ts';
+import { mirrored } from '../books/mirror-schema.ts';
+import { identifier } from '../engine/quoting.ts';
 import { DUCKDB_TYPES } from '../snapshot/casts.ts';
 import { LOADING } from '../snapshot/load-sql.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';

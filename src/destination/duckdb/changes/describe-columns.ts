@@ -2,9 +2,9 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { HeldDataset } from '../../destination.ts';
-import { commentOnColumn, comments } from '../comment-sql.ts';
-import { mirrored } from '../mirror-schema.ts';
-import { type RecordedColumn, recordedColumn } from '../recorded-column.ts';
+import { commentOnColumn, comments } from '../books/comment-sql.ts';
+import { mirrored } from '../books/mirror-schema.ts';
+import { type RecordedColumn, recordedColumn } from '../books/recorded-column.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import type { TableAfter } from './table-after.ts';
 

@@ -8,9 +8,9 @@
 
 import { present } from '../../../lib/assert.ts';
 import type { ChangesUnit } from '../../destination.ts';
-import type { Engine, Row } from '../engine.ts';
-import { identifier, text } from '../quoting.ts';
-import { numberAt } from '../rows.ts';
+import type { Engine, Row } from '../engine/engine.ts';
+import { identifier, text } from '../engine/quoting.ts';
+import { numberAt } from '../engine/rows.ts';
 import { type ChangesColumns, changesColumns } from './columns.ts';
 import { asFile, netOf } from './fold.ts';
 import { findNames } from './names.ts';

@@ -6,9 +6,9 @@
 import { durable } from '../../../lib/durable.ts';
 import type { Counts } from '../../../model/version.ts';
 import type { ChangesUnit } from '../../destination.ts';
-import { DuckDbError } from '../diagnosis.ts';
-import type { Engine } from '../engine.ts';
-import { numberAt, textAt } from '../rows.ts';
+import { DuckDbError } from '../engine/diagnosis.ts';
+import type { Engine } from '../engine/engine.ts';
+import { numberAt, textAt } from '../engine/rows.ts';
 import { readParquet } from '../snapshot/parquet-file.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import { changesColumns } from './columns.ts';

@@ -4,10 +4,10 @@
  */
 
 import { present } from '../../../lib/assert.ts';
-import type { Engine } from '../engine.ts';
-import { mirrored } from '../mirror-schema.ts';
-import { text } from '../quoting.ts';
-import { numberAt, textAt, textOrNullAt } from '../rows.ts';
+import { mirrored } from '../books/mirror-schema.ts';
+import type { Engine } from '../engine/engine.ts';
+import { text } from '../engine/quoting.ts';
+import { numberAt, textAt, textOrNullAt } from '../engine/rows.ts';
 
 export interface FoundTable {
   readonly rowCount: number;

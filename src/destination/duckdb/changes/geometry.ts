@@ -6,7 +6,7 @@
  * takes numbers that are too large for infinite ones, so the shape of every text is compared before or after it is read.
  */
 
-import { text } from '../quoting.ts';
+import { text } from '../engine/quoting.ts';
 import { isInOtherSystem, sridBytes } from '../srid.ts';
 
 /** Collections may hold collections, to this depth: each is one more passage over the text. */

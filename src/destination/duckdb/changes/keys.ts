@@ -1,9 +1,9 @@
 /** Keys that occur in more than one change, and the fold that leaves the last of them. */
 
 import type { ChangesUnit } from '../../destination.ts';
-import type { Row } from '../engine.ts';
-import { text } from '../quoting.ts';
-import { numberAt } from '../rows.ts';
+import type { Row } from '../engine/engine.ts';
+import { text } from '../engine/quoting.ts';
+import { numberAt } from '../engine/rows.ts';
 import { MAX_SHOWN_VALUE } from '../snapshot/load-sql.ts';
 import { readParquet } from '../snapshot/parquet-file.ts';
 import type { ChangesColumns } from './columns.ts';

@@ -2,9 +2,9 @@
 
 import { UnknownColumnsError, UnusableChangesError } from '../../../model/errors.ts';
 import type { ChangesUnit } from '../../destination.ts';
-import type { Row } from '../engine.ts';
-import { textList } from '../quoting.ts';
-import { numberAt, textListAt } from '../rows.ts';
+import type { Row } from '../engine/engine.ts';
+import { textList } from '../engine/quoting.ts';
+import { numberAt, textListAt } from '../engine/rows.ts';
 import type { ChangesColumns } from './columns.ts';
 import { PRESENT } from './net.ts';
 import { pageAt } from './pages.ts';

@@ -11,10 +11,10 @@ import {
   UnusableChangesError,
 } from '../../../model/errors.ts';
 import type { ChangesUnit } from '../../destination.ts';
-import { DuckDbError, type Trouble } from '../diagnosis.ts';
-import type { Engine } from '../engine.ts';
-import { firstLine, mirrorFailure } from '../failures.ts';
-import { numberAt, numberOrNullAt, textAt } from '../rows.ts';
+import { DuckDbError, type Trouble } from '../engine/diagnosis.ts';
+import type { Engine } from '../engine/engine.ts';
+import { firstLine, mirrorFailure } from '../engine/failures.ts';
+import { numberAt, numberOrNullAt, textAt } from '../engine/rows.ts';
 import { MAX_SHOWN_VALUE } from '../snapshot/load-sql.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import { besidePages, type Page, pageAt } from './pages.ts';

@@ -6,7 +6,7 @@
  */
 
 import { readFile } from 'node:fs/promises';
-import { filePath } from '../quoting.ts';
+import { filePath } from '../engine/quoting.ts';
 import { pageCells, valuesIn } from './cells.ts';
 import type { ChangesColumns } from './columns.ts';
 import { netColumn } from './net.ts';

@@ -6,7 +6,7 @@
  * mean something to DuckDB. A cell is the JSON text of its value as DuckDB writes it; a JSON null is a null.
  */
 
-import { filePath, text, textList } from '../quoting.ts';
+import { filePath, text, textList } from '../engine/quoting.ts';
 import { MAX_SHOWN_VALUE } from '../snapshot/load-sql.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import type { ChangesColumns } from './columns.ts';

@@ -11,9 +11,9 @@
 
 import { formatCount } from '../../../lib/units.ts';
 import type { Counts } from '../../../model/version.ts';
-import type { Engine, Row } from '../engine.ts';
-import { numberAt } from '../rows.ts';
-import { runTogether } from '../run-together.ts';
+import type { Engine, Row } from '../engine/engine.ts';
+import { numberAt } from '../engine/rows.ts';
+import { runTogether } from '../engine/run-together.ts';
 import { swap } from '../snapshot/load-sql.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import {

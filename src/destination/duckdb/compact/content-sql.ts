@@ -3,7 +3,7 @@
  * speak of everything that is in it, whoever put it there.
  */
 
-import { identifier, text } from '../quoting.ts';
+import { identifier, text } from '../engine/quoting.ts';
 
 /** A table of an attached database. */
 export interface CopiedTable {

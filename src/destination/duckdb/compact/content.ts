@@ -1,7 +1,7 @@
 /** What an attached database has: its objects, its tables, its rows as a number; and how those of two are told apart. */
 
-import type { Engine } from '../engine.ts';
-import { numberAt, textAt, textListAt, textOrNullAt } from '../rows.ts';
+import type { Engine } from '../engine/engine.ts';
+import { numberAt, textAt, textListAt, textOrNullAt } from '../engine/rows.ts';
 import { type CopiedTable, digestTable, selectObjects, selectSpace, selectTables } from './content-sql.ts';
 
 /** By the kind and the name of each object, everything that is known of it; of several of one name all of it, sorted. */

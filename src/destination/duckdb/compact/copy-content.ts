@@ -7,10 +7,10 @@
 import { durable } from '../../../lib/durable.ts';
 import { formatCount } from '../../../lib/units.ts';
 import { StorageError } from '../../../model/errors.ts';
-import { DuckDbError } from '../diagnosis.ts';
-import type { Engine } from '../engine.ts';
-import { firstLine } from '../failures.ts';
-import { MIRROR } from '../mirror-schema.ts';
+import { MIRROR } from '../books/mirror-schema.ts';
+import { DuckDbError } from '../engine/diagnosis.ts';
+import type { Engine } from '../engine/engine.ts';
+import { firstLine } from '../engine/failures.ts';
 import { differentObjects, digestOf, objectsOf, tablesOf } from './content.ts';
 import { type CopiedTable, copyObjects, copyRows } from './content-sql.ts';
 

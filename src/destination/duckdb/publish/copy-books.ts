@@ -2,13 +2,13 @@
 
 import type { HistoryPosition } from '../../../model/history.ts';
 import type { Held } from '../../destination.ts';
-import { DuckDbError } from '../diagnosis.ts';
-import { Engine } from '../engine.ts';
-import { MIRROR, selectTableNames } from '../mirror-schema.ts';
-import { hasSchema, readHeld } from '../mirror-state.ts';
-import { fileState } from '../quarantine.ts';
-import { readPosition } from '../read-history.ts';
-import { textAt } from '../rows.ts';
+import { MIRROR, selectTableNames } from '../books/mirror-schema.ts';
+import { hasSchema, readHeld } from '../books/mirror-state.ts';
+import { readPosition } from '../books/read-history.ts';
+import { DuckDbError } from '../engine/diagnosis.ts';
+import { Engine } from '../engine/engine.ts';
+import { textAt } from '../engine/rows.ts';
+import { fileState } from '../window/quarantine.ts';
 
 /** The memory for looking at them. */
 const MAX_LOOKING_BYTES = 256_000_000;

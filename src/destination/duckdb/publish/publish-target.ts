@@ -8,9 +8,9 @@ import { dirname, resolve, sep } from 'node:path';
 import { makeDirectory } from '../../../lib/files.ts';
 import { systemCode, systemReason } from '../../../lib/system-code.ts';
 import { ConfigurationError, CopyError } from '../../../model/errors.ts';
-import type { MirrorPlace } from '../failures.ts';
+import type { MirrorPlace } from '../engine/failures.ts';
 import { withoutLinks } from '../mirror-path.ts';
-import { fileState } from '../quarantine.ts';
+import { fileState } from '../window/quarantine.ts';
 import { booksAt, type LookingOptions } from './copy-books.ts';
 
 const SETTING = 'destination.publish (FEED_SYNC_DESTINATION_PUBLISH)';

@@ -13,8 +13,8 @@ import { isThere, remove, renameFile, settleFile } from '../../../lib/files.ts';
 import { systemCode, systemReason } from '../../../lib/system-code.ts';
 import { BusyError, CopyError, FeedSyncError } from '../../../model/errors.ts';
 import type { Publication } from '../../outlet.ts';
-import type { AttachWindow } from '../attach-window.ts';
-import { fileState, WAL_SUFFIX } from '../quarantine.ts';
+import type { AttachWindow } from '../window/attach-window.ts';
+import { fileState, WAL_SUFFIX } from '../window/quarantine.ts';
 import { type Books, booksAt, booksOf, type LookingOptions } from './copy-books.ts';
 import { copyFile } from './copy-file.ts';
 

@@ -1,10 +1,10 @@
 /** A retirement reads no file: all there is to see to off the lock is that what it writes can be written. */
 
 import type { RetirementUnit } from '../../destination.ts';
-import type { Engine } from '../engine.ts';
-import { mirrorError } from '../failures.ts';
-import type { PreparedUnit } from '../prepared.ts';
-import { text } from '../quoting.ts';
+import type { Engine } from '../engine/engine.ts';
+import { mirrorError } from '../engine/failures.ts';
+import { text } from '../engine/quoting.ts';
+import type { PreparedUnit } from '../units/prepared.ts';
 import { retireTable } from './retire-table.ts';
 
 /** @throws DataError where the id or the reason cannot be a part of SQL. */

@@ -1,7 +1,7 @@
 /** The statements that retire a table, as text. */
 
-import { MIRROR, mirrored } from '../mirror-schema.ts';
-import { text } from '../quoting.ts';
+import { MIRROR, mirrored } from '../books/mirror-schema.ts';
+import { text } from '../engine/quoting.ts';
 
 /** `copy` is SQL: the table that becomes the copy. */
 export function copyOf(tableName: string, copy: string): string {

@@ -4,15 +4,15 @@
  */
 
 import type { Retirement, RetirementUnit } from '../../destination.ts';
-import { entryOfRetirement, type RetiredTable } from '../book-entry.ts';
-import { commentOnColumn, commentOnTable } from '../comment-sql.ts';
-import { type Current, isPlannedFrom } from '../current-table.ts';
-import type { Engine } from '../engine.ts';
-import { archived, createArchive, mirrored, selectTableNames } from '../mirror-schema.ts';
-import type { Deed } from '../prepared.ts';
-import { integer } from '../quoting.ts';
-import { numberAt, textAt } from '../rows.ts';
-import { runTogether } from '../run-together.ts';
+import { entryOfRetirement, type RetiredTable } from '../books/book-entry.ts';
+import { commentOnColumn, commentOnTable } from '../books/comment-sql.ts';
+import { type Current, isPlannedFrom } from '../books/current-table.ts';
+import { archived, createArchive, mirrored, selectTableNames } from '../books/mirror-schema.ts';
+import type { Engine } from '../engine/engine.ts';
+import { integer } from '../engine/quoting.ts';
+import { numberAt, textAt } from '../engine/rows.ts';
+import { runTogether } from '../engine/run-together.ts';
+import type { Deed } from '../units/prepared.ts';
 import { copyOf, countRowsOf, dropTable, selectComments } from './retire-sql.ts';
 
 type Retire = (

@@ -4,8 +4,8 @@
  */
 
 import { DataError } from '../../../model/errors.ts';
-import type { Engine } from '../engine.ts';
-import { textAt } from '../rows.ts';
+import type { Engine } from '../engine/engine.ts';
+import { textAt } from '../engine/rows.ts';
 import { findKey } from './load-sql.ts';
 import type { PlannedColumn, TablePlan } from './table-plan.ts';
 

@@ -5,10 +5,10 @@
 
 import { DataError, type FeedSyncError } from '../../../model/errors.ts';
 import type { SnapshotUnit } from '../../destination.ts';
-import { DuckDbError } from '../diagnosis.ts';
-import type { Engine } from '../engine.ts';
-import { firstLine, type MirrorPlace, mirrorError } from '../failures.ts';
-import { textAt } from '../rows.ts';
+import { DuckDbError } from '../engine/diagnosis.ts';
+import type { Engine } from '../engine/engine.ts';
+import { firstLine, type MirrorPlace, mirrorError } from '../engine/failures.ts';
+import { textAt } from '../engine/rows.ts';
 import { BadKeysError, explainBadKeys } from './bad-keys.ts';
 import { findOffender, scan } from './load-sql.ts';
 import { type ParquetFile, unreadableFile } from './parquet-file.ts';

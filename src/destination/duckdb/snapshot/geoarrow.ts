@@ -3,7 +3,7 @@
  * hexadecimal, because DuckDB joins text but no bytes. The bits of every coordinate are those of the file. Pure.
  */
 
-import { text } from '../quoting.ts';
+import { text } from '../engine/quoting.ts';
 
 /** How many lists are around the positions, and the number of the geometry in well-known binary. */
 interface Encoding {

@@ -1,8 +1,8 @@
 /** The statements that load a snapshot, as text. Rows go from the files into the mirror without leaving DuckDB. */
 
 import { present } from '../../../lib/assert.ts';
-import { mirrored } from '../mirror-schema.ts';
-import { identifier, text, tuple } from '../quoting.ts';
+import { mirrored } from '../books/mirror-schema.ts';
+import { identifier, text, tuple } from '../engine/quoting.ts';
 import { offends, strict } from './cast.ts';
 import { DUCKDB_TYPES } from './casts.ts';
 import { type ParquetFile, readParquet } from './parquet-file.ts';

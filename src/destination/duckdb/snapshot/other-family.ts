@@ -5,8 +5,8 @@
 
 import { present } from '../../../lib/assert.ts';
 import { DataError } from '../../../model/errors.ts';
-import type { Engine } from '../engine.ts';
-import { textAt } from '../rows.ts';
+import type { Engine } from '../engine/engine.ts';
+import { textAt } from '../engine/rows.ts';
 import { findAnyValue } from './load-sql.ts';
 import { unreadableFile } from './parquet-file.ts';
 import type { OtherFamilyError } from './table-plan.ts';

@@ -2,11 +2,11 @@
 
 import { DataError, InterruptedError, StorageError } from '../../../model/errors.ts';
 import type { SnapshotFile } from '../../destination.ts';
-import { DuckDbError } from '../diagnosis.ts';
-import type { Engine } from '../engine.ts';
-import { firstLine } from '../failures.ts';
-import { filePath } from '../quoting.ts';
-import { numberAt, textAt, textOrNullAt } from '../rows.ts';
+import { DuckDbError } from '../engine/diagnosis.ts';
+import type { Engine } from '../engine/engine.ts';
+import { firstLine } from '../engine/failures.ts';
+import { filePath } from '../engine/quoting.ts';
+import { numberAt, textAt, textOrNullAt } from '../engine/rows.ts';
 import { type GeoColumn, geometryOf, parseGeoMetadata } from './geo-metadata.ts';
 
 const MORE_MEMORY = 'If the file is sound, raise duckdb.memoryLimit (FEED_SYNC_DUCKDB_MEMORY_LIMIT).';

@@ -1,10 +1,10 @@
 /** Examines a snapshot off the lock: what its files say of themselves must fit the schema and what the service states. */
 
 import type { SnapshotUnit } from '../../destination.ts';
-import { comments } from '../comment-sql.ts';
-import type { Engine } from '../engine.ts';
-import type { PreparedUnit } from '../prepared.ts';
-import { text } from '../quoting.ts';
+import { comments } from '../books/comment-sql.ts';
+import type { Engine } from '../engine/engine.ts';
+import { text } from '../engine/quoting.ts';
+import type { PreparedUnit } from '../units/prepared.ts';
 import { explainFailure } from './explain-failure.ts';
 import { loadSnapshot } from './load-snapshot.ts';
 import { createLoading } from './load-sql.ts';

@@ -5,11 +5,11 @@
  */
 
 import pLimit from 'p-limit';
-import { present } from '../../lib/assert.ts';
-import type { ChangesUnit, Unit } from '../destination.ts';
-import { foldedAlike, MAX_UNITS_TOGETHER } from './changes/fold-together.ts';
-import { prepareChangesTogether } from './changes/prepare-changes.ts';
-import type { Engine } from './engine.ts';
+import { present } from '../../../lib/assert.ts';
+import type { ChangesUnit, Unit } from '../../destination.ts';
+import { foldedAlike, MAX_UNITS_TOGETHER } from '../changes/fold-together.ts';
+import { prepareChangesTogether } from '../changes/prepare-changes.ts';
+import type { Engine } from '../engine/engine.ts';
 import { prepareUnit } from './prepare.ts';
 import type { PreparedUnit } from './prepared.ts';
 

@@ -1,13 +1,21 @@
 /** The live tables as the bookkeeping of the mirror tells them. */
 
-import { assert } from '../../lib/assert.ts';
-import { COLUMN_TYPES, type ColumnType } from '../../model/column.ts';
-import type { HeldColumn, HeldDataset } from '../destination.ts';
-import type { Engine } from './engine.ts';
+import { assert } from '../../../lib/assert.ts';
+import { COLUMN_TYPES, type ColumnType } from '../../../model/column.ts';
+import type { HeldColumn, HeldDataset } from '../../destination.ts';
+import type { Engine } from '../engine/engine.ts';
+import { text } from '../engine/quoting.ts';
+import {
+  bigintAt,
+  dateAt,
+  dateOrNullAt,
+  numberAt,
+  textAt,
+  textListAt,
+  textOrNullAt,
+} from '../engine/rows.ts';
 import { type BookTable, book } from './mirror-schema.ts';
-import { text } from './quoting.ts';
 import type { RecordedColumn } from './recorded-column.ts';
-import { bigintAt, dateAt, dateOrNullAt, numberAt, textAt, textListAt, textOrNullAt } from './rows.ts';
 
 /** By dataset id, in order of id: of those datasets that have a live table, or of all where `datasetIds` is null. */
 export async function readHeldDatasets(

@@ -1,13 +1,13 @@
 /** After a COMMIT with an unknown outcome: which units of a batch the mirror holds, read from its history. */
 
-import type { Unit } from '../destination.ts';
-import { HISTORY_KINDS } from './book-entry.ts';
-import type { Engine, Row } from './engine.ts';
-import { book } from './mirror-schema.ts';
+import type { Unit } from '../../destination.ts';
+import { HISTORY_KINDS } from '../books/book-entry.ts';
+import { book } from '../books/mirror-schema.ts';
+import type { Engine, Row } from '../engine/engine.ts';
+import { moment, text } from '../engine/quoting.ts';
+import { booleanAt, numberAt, numberOrNullAt, textAt, textOrNullAt } from '../engine/rows.ts';
+import { placeOf } from '../retirement/retire-table.ts';
 import type { Done, PreparedUnit } from './prepared.ts';
-import { moment, text } from './quoting.ts';
-import { placeOf } from './retirement/retire-table.ts';
-import { booleanAt, numberAt, numberOrNullAt, textAt, textOrNullAt } from './rows.ts';
 
 /** By dataset id. What is not in it was not done. */
 export async function findDone(

@@ -1,6 +1,6 @@
 /** The time for which the file is left to readers between two windows that write. */
 
-import type { Clock } from '../../lib/clock.ts';
+import type { Clock } from '../../../lib/clock.ts';
 import { interrupted } from './wait-for-file.ts';
 
 export interface LeftFreeOptions {

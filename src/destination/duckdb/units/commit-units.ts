@@ -3,16 +3,16 @@
  * dataset's trouble stays its own.
  */
 
-import { assert, present } from '../../lib/assert.ts';
-import { InterruptedError } from '../../model/errors.ts';
-import type { Committed, HeldDataset } from '../destination.ts';
-import { OutcomeUnknownError, WindowLostError, type WriteWindow } from './attach-window.ts';
+import { assert, present } from '../../../lib/assert.ts';
+import { InterruptedError } from '../../../model/errors.ts';
+import type { Committed, HeldDataset } from '../../destination.ts';
+import { type BookEntry, heldAfter } from '../books/book-entry.ts';
+import { writeEntries } from '../books/book-sql.ts';
+import { type Current, readCurrent } from '../books/current-table.ts';
+import { readHeldDatasets } from '../books/held.ts';
+import { OutcomeUnknownError, WindowLostError, type WriteWindow } from '../window/attach-window.ts';
 import { batches } from './batches.ts';
-import { type BookEntry, heldAfter } from './book-entry.ts';
-import { writeEntries } from './book-sql.ts';
-import { type Current, readCurrent } from './current-table.ts';
 import { findDone } from './find-done.ts';
-import { readHeldDatasets } from './held.ts';
 import type { Deed, Done, PreparedUnit } from './prepared.ts';
 
 /** `failed` carries the error as it came; its cause in the data is looked for once the mirror is let go. */

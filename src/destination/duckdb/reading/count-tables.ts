@@ -3,12 +3,12 @@
  * changed by hand is found. The bookkeeping and the tables are read in one transaction, so they are of one moment.
  */
 
-import type { HeldDataset } from '../destination.ts';
+import type { HeldDataset } from '../../destination.ts';
+import { readHeld } from '../books/mirror-state.ts';
+import type { Engine } from '../engine/engine.ts';
+import { numberAt, textAt, textOrNullAt } from '../engine/rows.ts';
+import { TYPE_NAMES } from '../snapshot/casts.ts';
 import { countRepeatedKeys, countTable, selectColumns } from './count-sql.ts';
-import type { Engine } from './engine.ts';
-import { readHeld } from './mirror-state.ts';
-import { numberAt, textAt, textOrNullAt } from './rows.ts';
-import { TYPE_NAMES } from './snapshot/casts.ts';
 
 /** A dataset as it is written down, and its table as it is. */
 export interface CountedDataset {

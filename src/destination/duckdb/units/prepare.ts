@@ -1,11 +1,11 @@
 /** Examines a unit off the lock, each kind in its own way. */
 
-import type { Unit } from '../destination.ts';
-import { prepareChanges } from './changes/prepare-changes.ts';
-import type { Engine } from './engine.ts';
+import type { Unit } from '../../destination.ts';
+import { prepareChanges } from '../changes/prepare-changes.ts';
+import type { Engine } from '../engine/engine.ts';
+import { prepareRetirement } from '../retirement/prepare-retirement.ts';
+import { prepareSnapshot } from '../snapshot/prepare-snapshot.ts';
 import type { PreparedUnit } from './prepared.ts';
-import { prepareRetirement } from './retirement/prepare-retirement.ts';
-import { prepareSnapshot } from './snapshot/prepare-snapshot.ts';
 
 type UnitOf<Kind extends Unit['kind']> = Extract<Unit, { kind: Kind }>;
 

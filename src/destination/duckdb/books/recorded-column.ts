@@ -1,6 +1,6 @@
 /** What is written of a column of a live table, beside its place. Pure. */
 
-import type { PlannedColumn } from './snapshot/table-plan.ts';
+import type { PlannedColumn } from '../snapshot/table-plan.ts';
 
 export interface RecordedColumn {
   readonly name: string;

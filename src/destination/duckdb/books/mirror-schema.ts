@@ -3,7 +3,7 @@
  * No primary keys, indexes, defaults or NOT NULL: they are DuckDB's weak points, and every transaction proves keys.
  */
 
-import { identifier, text } from './quoting.ts';
+import { identifier, text } from '../engine/quoting.ts';
 
 /** The name under which the mirror is attached. */
 export const MIRROR = 'mirror';

@@ -6,10 +6,10 @@
  * Invariant: whoever uses them does so in turn, so that the file is attached once at most.
  */
 
+import { Engine, type EngineOptions } from '../engine/engine.ts';
+import { temporaryDirectory } from '../engine/temporary-directory.ts';
 import { AttachWindow, type WindowOptions } from './attach-window.ts';
-import { Engine, type EngineOptions } from './engine.ts';
 import { LeftFree, type LeftFreeOptions } from './left-free.ts';
-import { temporaryDirectory } from './temporary-directory.ts';
 
 /** The most rows that a table has in one row group. */
 const ROW_GROUP_ROWS = 122_880;

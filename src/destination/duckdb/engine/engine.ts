@@ -7,8 +7,8 @@
  */
 
 import { type DuckDBConnection, DuckDBInstance, type JS, version } from '@duckdb/node-api';
-import { assert } from '../../lib/assert.ts';
-import type { Clock } from '../../lib/clock.ts';
+import { assert } from '../../../lib/assert.ts';
+import type { Clock } from '../../../lib/clock.ts';
 import { DuckDbError, diagnose } from './diagnosis.ts';
 import { identifier, text, textList } from './quoting.ts';
 import { type Room, RoomTakenError, withinRoom } from './room.ts';

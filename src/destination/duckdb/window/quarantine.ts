@@ -8,10 +8,10 @@
 
 import { open, readdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { isThere, remove, renameFile } from '../../lib/files.ts';
-import type { Log } from '../../lib/log.ts';
-import { systemCode, systemReason } from '../../lib/system-code.ts';
-import { ConfigurationError, StorageError } from '../../model/errors.ts';
+import { isThere, remove, renameFile } from '../../../lib/files.ts';
+import type { Log } from '../../../lib/log.ts';
+import { systemCode, systemReason } from '../../../lib/system-code.ts';
+import { ConfigurationError, StorageError } from '../../../model/errors.ts';
 
 /** The most files set aside beside one mirror. More of them point at the disk, not at the mirror. */
 export const MAX_QUARANTINED = 3;

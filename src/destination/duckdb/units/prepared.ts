@@ -1,11 +1,11 @@
 /** A unit that was found fit: what the window needs to know of it, whatever its kind. */
 
-import type { Counts } from '../../model/version.ts';
-import type { Prepared } from '../destination.ts';
-import type { BookEntry } from './book-entry.ts';
-import type { Current } from './current-table.ts';
-import type { Engine } from './engine.ts';
-import type { MirrorPlace } from './failures.ts';
+import type { Counts } from '../../../model/version.ts';
+import type { Prepared } from '../../destination.ts';
+import type { BookEntry } from '../books/book-entry.ts';
+import type { Current } from '../books/current-table.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { MirrorPlace } from '../engine/failures.ts';
 
 export interface PreparedUnit extends Prepared {
   /** Rows that the window writes, as far as they are known: which units go into one transaction is measured by them. */

@@ -3,9 +3,9 @@
  * a text that stands once in it may be that of a million rows.
  */
 
-import type { Clock } from '../../lib/clock.ts';
-import { freeBytes } from '../../lib/files.ts';
-import { formatBytes } from '../../lib/units.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import { freeBytes } from '../../../lib/files.ts';
+import { formatBytes } from '../../../lib/units.ts';
 
 /** How often the disks are asked. What is written meanwhile is taken of the reserve. */
 const LOOK_AGAIN_MS = 250;

@@ -3,14 +3,14 @@
  * by tells whether a position belongs to this history or to that of a mirror that was replaced.
  */
 
-import { assert } from '../../lib/assert.ts';
-import type { HistoryLine, HistoryPosition } from '../../model/history.ts';
-import type { HistoryLimits, HistoryPage } from '../outlet.ts';
+import { assert } from '../../../lib/assert.ts';
+import type { HistoryLine, HistoryPosition } from '../../../model/history.ts';
+import type { HistoryLimits, HistoryPage } from '../../outlet.ts';
+import type { Engine, Row } from '../engine/engine.ts';
+import { integer } from '../engine/quoting.ts';
+import { dateAt, numberAt, numberOrNullAt, textAt } from '../engine/rows.ts';
 import { HISTORY_KINDS } from './book-entry.ts';
-import type { Engine, Row } from './engine.ts';
 import { book } from './mirror-schema.ts';
-import { integer } from './quoting.ts';
-import { dateAt, numberAt, numberOrNullAt, textAt } from './rows.ts';
 
 const START: HistoryPosition = { lines: 0, last: '' };
 export const NO_HISTORY: HistoryPage = { lines: [], position: START, hasMore: false };

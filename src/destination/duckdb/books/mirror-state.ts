@@ -1,9 +1,11 @@
 /** What the mirror holds, read from its bookkeeping, and the names it has given. */
 
-import { ConfigurationError } from '../../model/errors.ts';
-import { tableNameFor } from '../../model/naming.ts';
-import type { Enrolment, Held } from '../destination.ts';
-import type { Engine } from './engine.ts';
+import { ConfigurationError } from '../../../model/errors.ts';
+import { tableNameFor } from '../../../model/naming.ts';
+import type { Enrolment, Held } from '../../destination.ts';
+import type { Engine } from '../engine/engine.ts';
+import { text, tuple } from '../engine/quoting.ts';
+import { textAt } from '../engine/rows.ts';
 import { readHeldDatasets } from './held.ts';
 import {
   book,
@@ -19,8 +21,6 @@ import {
   selectSchema,
   selectTableNames,
 } from './mirror-schema.ts';
-import { text, tuple } from './quoting.ts';
-import { textAt } from './rows.ts';
 
 export const EMPTY: Held = { service: null, datasets: new Map() };
 

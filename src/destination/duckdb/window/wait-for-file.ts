@@ -1,11 +1,11 @@
 /** Waiting for a file that another process has open. DuckDB itself does not wait: it refuses at once. */
 
-import { backoffDelayMs } from '../../lib/backoff.ts';
-import type { Clock } from '../../lib/clock.ts';
-import type { Random } from '../../lib/random.ts';
-import { InterruptedError } from '../../model/errors.ts';
-import { DuckDbError } from './diagnosis.ts';
-import { busy } from './failures.ts';
+import { backoffDelayMs } from '../../../lib/backoff.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { Random } from '../../../lib/random.ts';
+import { InterruptedError } from '../../../model/errors.ts';
+import { DuckDbError } from '../engine/diagnosis.ts';
+import { busy } from '../engine/failures.ts';
 
 const LOCK_BACKOFF = { baseDelayMs: 20, maxDelayMs: 1_000 };
 

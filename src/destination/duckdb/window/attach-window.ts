@@ -6,16 +6,16 @@
  * it is asked to stop: only the work on rows is interrupted.
  */
 
-import { durable } from '../../lib/durable.ts';
-import type { Log } from '../../lib/log.ts';
-import { DuckDbError } from './diagnosis.ts';
-import type { Engine } from './engine.ts';
-import { mirrorFailure } from './failures.ts';
+import { durable } from '../../../lib/durable.ts';
+import type { Log } from '../../../lib/log.ts';
+import { IN_OUR_FORMAT, MIRROR } from '../books/mirror-schema.ts';
+import { DuckDbError } from '../engine/diagnosis.ts';
+import type { Engine } from '../engine/engine.ts';
+import { mirrorFailure } from '../engine/failures.ts';
+import { identifier, text } from '../engine/quoting.ts';
 import { waitForNext } from './keep-open.ts';
 import type { LeftFree } from './left-free.ts';
-import { IN_OUR_FORMAT, MIRROR } from './mirror-schema.ts';
 import { fileState, setAside } from './quarantine.ts';
-import { identifier, text } from './quoting.ts';
 import { type WaitOptions, waitForFile } from './wait-for-file.ts';
 
 export interface WindowOptions extends WaitOptions {

@@ -1,8 +1,8 @@
 /** The statements that say in comments what a table and its columns are, as text. */
 
+import { identifier, text } from '../engine/quoting.ts';
+import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import { mirrored } from './mirror-schema.ts';
-import { identifier, text } from './quoting.ts';
-import type { PlannedColumn } from './snapshot/table-plan.ts';
 
 /** The comments of a table that has none yet. */
 export function comments(

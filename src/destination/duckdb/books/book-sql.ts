@@ -4,11 +4,11 @@
  * of the time that it takes for as many literals.
  */
 
+import { integer, json, text, tuple } from '../engine/quoting.ts';
+import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import type { BookEntry, LiveEntry, RetiredEntry } from './book-entry.ts';
 import { type BookTable, type BookType, book, bookColumns } from './mirror-schema.ts';
-import { integer, json, text, tuple } from './quoting.ts';
 import { recordedColumn } from './recorded-column.ts';
-import type { PlannedColumn } from './snapshot/table-plan.ts';
 
 /** The most characters of the rows that one statement puts in; a row that alone has more is alone. */
 export const MAX_ROWS_CHARACTERS = 1_000_000;

@@ -1,7 +1,7 @@
 /** The statements that count a table of the mirror and look at its columns, as text. Each reads, and none changes. */
 
-import { MIRROR, mirrored } from './mirror-schema.ts';
-import { identifier, text } from './quoting.ts';
+import { MIRROR, mirrored } from '../books/mirror-schema.ts';
+import { identifier, text } from '../engine/quoting.ts';
 
 /** The longest part of a value of a key that is shown, in characters. */
 const MAX_SHOWN_VALUE = 200;

@@ -3,8 +3,8 @@
  * any of it becomes SQL. Pure.
  */
 
-import type { HistoryLine } from '../../model/history.ts';
-import type { Counts } from '../../model/version.ts';
+import type { HistoryLine } from '../../../model/history.ts';
+import type { Counts } from '../../../model/version.ts';
 import type {
   ChangesUnit,
   HeldColumn,
@@ -12,9 +12,9 @@ import type {
   RetirementUnit,
   SnapshotUnit,
   Unit,
-} from '../destination.ts';
+} from '../../destination.ts';
+import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import type { Current } from './current-table.ts';
-import type { PlannedColumn } from './snapshot/table-plan.ts';
 
 export type BookEntry = LiveEntry | RetiredEntry;
 

@@ -3,8 +3,8 @@
  * nothing that a service names can be executed.
  */
 
-import { assert } from '../../lib/assert.ts';
-import { DataError } from '../../model/errors.ts';
+import { assert } from '../../../lib/assert.ts';
+import { DataError } from '../../../model/errors.ts';
 
 /** How much of a hostile name an error shows. */
 const SHOWN_CHARACTERS = 80;

@@ -5,17 +5,17 @@
  * are. That holds as long as a batch has one unit for a dataset: no other unit touches what a dataset has.
  */
 
-import { present } from '../../lib/assert.ts';
-import { DatasetStorageError } from '../../model/errors.ts';
-import type { HeldDataset, PlannedFrom, Unit } from '../destination.ts';
-import { type FoundTable, readFoundTables } from './changes/found-table.ts';
-import type { Engine } from './engine.ts';
+import { present } from '../../../lib/assert.ts';
+import { DatasetStorageError } from '../../../model/errors.ts';
+import type { HeldDataset, PlannedFrom, Unit } from '../../destination.ts';
+import { type FoundTable, readFoundTables } from '../changes/found-table.ts';
+import type { Engine } from '../engine/engine.ts';
+import { text } from '../engine/quoting.ts';
+import { booleanAt, textAt } from '../engine/rows.ts';
 import { readLiveTables } from './held.ts';
 import { book, selectKinds } from './mirror-schema.ts';
 import { giveNames } from './mirror-state.ts';
-import { text } from './quoting.ts';
 import type { RecordedColumn } from './recorded-column.ts';
-import { booleanAt, textAt } from './rows.ts';
 
 export interface Current {
   readonly tableName: string;

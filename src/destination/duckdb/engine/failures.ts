@@ -1,8 +1,8 @@
 /** Troubles of DuckDB as errors of the model, each with the path and what a person can do about it. */
 
 import { dirname } from 'node:path';
-import { freeBytes } from '../../lib/files.ts';
-import { formatBytes } from '../../lib/units.ts';
+import { freeBytes } from '../../../lib/files.ts';
+import { formatBytes } from '../../../lib/units.ts';
 import {
   BusyError,
   ConfigurationError,
@@ -10,7 +10,7 @@ import {
   InterruptedError,
   NoRoomError,
   StorageError,
-} from '../../model/errors.ts';
+} from '../../../model/errors.ts';
 import { DuckDbError } from './diagnosis.ts';
 
 /** Where the mirror lies, and the numeric id of the user who works on it, where the system has one. */

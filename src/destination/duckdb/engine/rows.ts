@@ -1,6 +1,6 @@
 /** Values of our own bookkeeping as DuckDB gives them to JavaScript. What does not fit is a mirror changed by others. */
 
-import { assert } from '../../lib/assert.ts';
+import { assert } from '../../../lib/assert.ts';
 import type { Row } from './engine.ts';
 
 export function textAt(row: Row, index: number): string {

@@ -6,21 +6,21 @@
 import { realpath } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type DuckDBConnection, type DuckDBResult, type DuckDBType, DuckDBTypeId } from '@duckdb/node-api';
-import type { Clock } from '../../lib/clock.ts';
-import type { Random } from '../../lib/random.ts';
-import { StorageError, UsageError } from '../../model/errors.ts';
-import type { Held } from '../destination.ts';
-import { spaceOf } from './compact/content.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { Random } from '../../../lib/random.ts';
+import { StorageError, UsageError } from '../../../model/errors.ts';
+import type { Held } from '../../destination.ts';
+import { MIRROR } from '../books/mirror-schema.ts';
+import { readHeld } from '../books/mirror-state.ts';
+import { spaceOf } from '../compact/content.ts';
+import { DuckDbError } from '../engine/diagnosis.ts';
+import { Engine } from '../engine/engine.ts';
+import { mirrorFailure } from '../engine/failures.ts';
+import { identifier, text } from '../engine/quoting.ts';
+import { fileState } from '../window/quarantine.ts';
+import { waitForFile } from '../window/wait-for-file.ts';
 import { type CountedDataset, countDatasets } from './count-tables.ts';
-import { DuckDbError } from './diagnosis.ts';
-import { Engine } from './engine.ts';
-import { mirrorFailure } from './failures.ts';
-import { MIRROR } from './mirror-schema.ts';
-import { readHeld } from './mirror-state.ts';
-import { fileState } from './quarantine.ts';
-import { identifier, text } from './quoting.ts';
 import { type Rendered, renderValue } from './render-value.ts';
-import { waitForFile } from './wait-for-file.ts';
 
 export interface ReaderOptions {
   readonly path: string;

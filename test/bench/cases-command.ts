@@ -31,14 +31,21 @@ export const casesCommand = new Command('cases')
 async function bench({ runs, only, quick, json }: Flags): Promise<void> {
   const size = quick ? 'quick' : 'full';
   const cases: CaseResult[] = [];
+  const report = (): Report => ({
+    measuredAt: new Date().toISOString(),
+    size,
+    runs,
+    machine: machine(),
+    cases,
+  });
   for (const benchCase of CASES.filter(({ name }) => only === undefined || name === only)) {
     const { name, what } = benchCase;
     process.stderr.write(`${name}: ${what}\n`);
     cases.push(await runCase(benchCase, { size, runs, onPair: tellPair }));
+    // Each time: whoever ends it early has those that were measured.
+    await writeFile(json, reportJson(report()));
   }
-  const report: Report = { measuredAt: new Date().toISOString(), size, runs, machine: machine(), cases };
-  await writeFile(json, reportJson(report));
-  process.stdout.write(`${reportTable(report)}\nWritten to ${json}.\n`);
+  process.stdout.write(`${reportTable(report())}\nWritten to ${json}.\n`);
 }
 
 function tellPair(number: number, { subject, reference }: Pair): void {

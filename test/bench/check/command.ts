@@ -27,18 +27,26 @@ export const checkCommand = new Command('check')
   .option('--recorded <file>', 'where they are written down', RECORDED)
   .action(check);
 
-async function check({ record, recorded: path }: Flags): Promise<void> {
+async function check({ record, recorded: path }: Flags, command: Command): Promise<void> {
   if (record) {
     await writeFile(path, `${JSON.stringify(await measureAll(), null, 2)}\n`);
     process.stdout.write(`Written to ${path}.\n`);
     return;
   }
-  const recorded: Recorded = JSON.parse(await readFile(path, 'utf8'));
+  const recorded = await readRecorded(path).catch((error: unknown) =>
+    command.error(
+      `The ratios of before cannot be read: ${error}. "npm run bench:check -- --record" writes them down.`,
+    ),
+  );
   for (const checked of CHECKED_CASES) {
     const { isGood, text } = await judgeCase(checked.name, () => ratioOf(checked), recorded);
     process.stdout.write(`${text}\n`);
     if (!isGood) process.exitCode = 1;
   }
+}
+
+async function readRecorded(path: string): Promise<Recorded> {
+  return JSON.parse(await readFile(path, 'utf8'));
 }
 
 async function measureAll(): Promise<Recorded> {

@@ -29,6 +29,7 @@ export class MirrorView {
         this.#service = { origin: enrolment.origin, subscriptionIds };
       },
       prepare: (unit) => destination.prepare(unit),
+      readAhead: (unit) => destination.readAhead(unit),
       commit: (queue) =>
         destination.commit({
           take: () => queue.take(),

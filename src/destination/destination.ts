@@ -29,6 +29,13 @@ export interface Destination {
   prepare(unit: Unit): Promise<Prepared>;
 
   /**
+   * Reads the changes of the first versions of a unit, or of those after what was read ahead already, while those that follow are
+   * still being fetched: a unit of them alone. What it gives goes into the whole unit, which is then prepared sooner. Null where
+   * that does not help; whatever is wrong comes out as the unit is prepared.
+   */
+  readAhead(unit: ChangesUnit): Promise<ReadAhead | null>;
+
+  /**
    * Commits units inside one window in which the database is open for writing: those that are ready as it begins, and those
    * that have become ready meanwhile, as long as a window of their own would cost more. Each is proven first, and each
    * fails alone. Changes that do not prove fail with `UnusableChangesError`.
@@ -138,7 +145,15 @@ export interface ChangesUnit {
   readonly addsColumns: boolean;
   /** From the version after the table's on, oldest first, never empty. */
   readonly versions: readonly VersionChanges[];
+  /** What was read of `versions` before they were all there: from the first one on, without a gap. */
+  readonly ahead?: readonly ReadAhead[];
   readonly plannedFrom: HeldDataset;
+}
+
+/** What `readAhead` read. Opaque to all but the destination that made it. */
+export interface ReadAhead {
+  /** How many versions it holds. */
+  readonly versions: number;
 }
 
 /** The recorded changes of one version, and what the service says of them; null is not checked. */

@@ -89,6 +89,7 @@ function observed(parts: Parts, { tally }: World): Parts {
           throw error;
         }
       },
+      readAhead: (unit) => destination.readAhead(unit),
       commit: (queue) =>
         destination.commit({
           take: () => queue.take(),

@@ -3,7 +3,13 @@
 import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ChangesUnit, HeldColumn, VersionChanges } from '../../src/destination/destination.ts';
+import type {
+  ChangesUnit,
+  HeldColumn,
+  ReadAhead,
+  VersionChanges,
+} from '../../src/destination/destination.ts';
+import { readAhead } from '../../src/destination/duckdb/changes/decoded.ts';
 import { foldChanges } from '../../src/destination/duckdb/changes/fold.ts';
 import { type NetChange, netColumn, netRows, PRESENT } from '../../src/destination/duckdb/changes/net.ts';
 import { Engine } from '../../src/destination/duckdb/engine/engine.ts';
@@ -20,6 +26,10 @@ export interface ChangeFolder {
 }
 
 export interface ChangesTable {
+  /** Of how many versions the parts are that are read before the whole is folded, from the first on; none by default. */
+  readonly ahead?: readonly number[];
+  /** As what the parts are read; as the whole by default. */
+  readonly aheadAs?: Partial<ChangesUnit>;
   readonly columns: readonly Column[];
   readonly keyColumns?: readonly string[];
   readonly envelopeColumns?: readonly Column[];
@@ -65,7 +75,8 @@ export async function changeFolder(
       for (const [index, page] of pages.entries()) await writeFile(paths[index] ?? '', page);
       written.push({ version: step + 2, counts: null, rowCount: null, ...stated, pages: paths });
     }
-    return await foldChanges(engine, changesUnit(table, written));
+    const unit = changesUnit(table, written);
+    return await foldChanges(engine, { ...unit, ahead: await readParts(engine, unit, table) });
   }
   return {
     engine,
@@ -83,6 +94,24 @@ export async function changeFolder(
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** Up to the first part that cannot be read. */
+async function readParts(
+  engine: Engine,
+  unit: ChangesUnit,
+  { ahead = [], aheadAs = {} }: ChangesTable,
+): Promise<readonly ReadAhead[]> {
+  const parts: ReadAhead[] = [];
+  let first = 0;
+  for (const count of ahead) {
+    const versions = unit.versions.slice(first, first + count);
+    const part = versions.length === 0 ? null : await readAhead(engine, { ...unit, ...aheadAs, versions });
+    if (part === null) break;
+    parts.push(part);
+    first += versions.length;
+  }
+  return parts;
 }
 
 /** A page as the service writes it. */

@@ -60,6 +60,7 @@ export function destinationOf(
       if (unit.kind === 'changes') await pagesAreThere(unit);
       return { unit };
     },
+    readAhead: async () => null,
     async commit(queue: UnitQueue) {
       const units = queue.take();
       called('commit');

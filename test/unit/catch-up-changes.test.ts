@@ -1,7 +1,8 @@
 /** Changes in a catch-up: fetched ahead, applied as one, and what gives way to the snapshot instead. */
 
 import { readdir } from 'node:fs/promises';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import type { ReadAhead } from '../../src/destination/destination.ts';
 import type { ChangesRequest } from '../../src/feed/feed.ts';
 import {
   BadChangesError,
@@ -13,6 +14,7 @@ import {
 } from '../../src/model/errors.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { MAX_SMALL_BYTES, MAX_SMALL_ROWS } from '../../src/sync/work/carry-out.ts';
+import { LEAST_BYTES_AHEAD } from '../../src/sync/work/reading-ahead.ts';
 import { notRecorded, recorded } from '../support/small-feed.ts';
 import {
   calm,
@@ -95,6 +97,33 @@ describe('published changes', () => {
     calm(world);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
     expect(asked(world)).toEqual([]);
+  });
+
+  it('are read by the destination while later ones are fetched, where they are large', async () => {
+    const world = await caughtUp('parcels');
+    for (const bytes of [LEAST_BYTES_AHEAD, LEAST_BYTES_AHEAD / 2, LEAST_BYTES_AHEAD / 2]) {
+      const { version: number } = publish(world, 'parcels', {
+        counts: { added: 1, changed: 0, removed: 0 },
+      });
+      world.service.changes.set(`parcels ${number}`, async (request) => ({
+        ...(await recorded(request)),
+        bytes,
+      }));
+    }
+    const read: { readonly versions: readonly number[]; readonly part: ReadAhead }[] = [];
+    const readAhead = vi.spyOn(world.parts.destination, 'readAhead').mockImplementation(async (unit) => {
+      const part = { versions: unit.versions.length };
+      read.push({ versions: unit.versions.map((each) => each.version), part });
+      return part;
+    });
+    onTestFinished(() => readAhead.mockRestore());
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied' });
+    // How many are there before the last is left to chance.
+    const numbers = read.flatMap(({ versions }) => versions);
+    expect(numbers.length).toBeGreaterThan(0);
+    expect(numbers).toEqual([2, 3, 4].slice(0, numbers.length));
+    expect(world.applied).toMatchObject([{ version: 4, ahead: read.map(({ part }) => part) }]);
+    expect(await readdir(world.parts.choices.stagingDirectory)).toEqual([]);
   });
 
   it('F36: of 600 versions are one commit, each in a folder of its own, a few fetched at once', async () => {

@@ -485,6 +485,8 @@ it('nothing outside its folders can be reached by what runs in it', async () => 
     'INSTALL httpfs',
     "SET TimeZone = 'America/Chicago'",
     "SET memory_limit = '100GB'",
+    'SET threads = 64',
+    "SET allowed_configs = ['memory_limit']",
   ];
   for (const sql of attempts) await expect(engine.run(sql), sql).rejects.toThrow();
   expect(await engine.rows("SELECT current_setting('TimeZone')")).toEqual([['UTC']]);

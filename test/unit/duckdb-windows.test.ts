@@ -2,7 +2,7 @@
 
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
 import { Engine } from '../../src/destination/duckdb/engine/engine.ts';
 import { temporaryDirectories } from '../../src/destination/duckdb/engine/temporary-directory.ts';
@@ -104,4 +104,41 @@ it('two readers of one mirror do not either', async () => {
   expect(one).toEqual(other);
   expect((await readdir(world.folder)).filter((name) => name.includes('.reading'))).toEqual([]);
   expect(String(one[0]?.[0])).toContain('2000000');
+});
+
+describe('a statement that is to be done by all threads', () => {
+  async function engineOf(threads: number): Promise<Engine> {
+    const folder = await temporaryFolder();
+    const temporaryDirectory = `${folder.path}/temporary`;
+    const directories = [folder.path];
+    const engine = await Engine.open({
+      memoryLimitBytes: 100_000_000,
+      threads,
+      temporaryDirectory,
+      directories,
+    });
+    onTestFinished(async () => {
+      engine.close();
+      await folder[Symbol.asyncDispose]();
+    });
+    await engine.run(`ATTACH '${folder.path}/m.duckdb' AS m`);
+    await engine.run('CREATE TABLE m.t AS SELECT i, md5(i::VARCHAR) AS v FROM range(300000) AS r(i)');
+    return engine;
+  }
+  const threadsAtWork = "SELECT current_setting('external_threads'), current_setting('threads')";
+
+  it.each([1, 2, 4])('is done, of %i, and those of DuckDB are back', async (threads) => {
+    const engine = await engineOf(threads);
+    await engine.finishWithAll('CHECKPOINT m');
+    expect(await engine.rows(threadsAtWork)).toEqual([[1n, BigInt(threads)]]);
+    expect(await engine.rows('SELECT count(*), count(DISTINCT v) FROM m.t')).toEqual([[300_000n, 300_000n]]);
+    await engine.finish('DETACH m');
+  });
+
+  it('fails with its own error, and the threads are back', async () => {
+    const engine = await engineOf(2);
+    await expect(engine.finishWithAll('CHECKPOINT nothing')).rejects.toThrow('nothing');
+    expect(await engine.rows(threadsAtWork)).toEqual([[1n, 2n]]);
+    expect(await engine.rows('SELECT count(*) FROM m.t')).toEqual([[300_000n]]);
+  });
 });

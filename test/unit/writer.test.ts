@@ -58,7 +58,14 @@ function windows() {
     for (const one of units) queue.tell(one, overtaken(one));
   };
   const unused = () => Promise.reject(new Error('not called here'));
-  const others = { has: unused, enroll: unused, prepare: unused, progress: () => 0, close: unused };
+  const others = {
+    has: unused,
+    enroll: unused,
+    prepare: unused,
+    readAhead: unused,
+    progress: () => 0,
+    close: unused,
+  };
   const destination: Destination = { commit, ...others };
   return { opened, destination };
 }

@@ -52,6 +52,7 @@ function readOnlyMirror(configuration: Configuration, context: Context): Destina
     has: () => readHeld(configuration, context),
     enroll: refuse,
     prepare: refuse,
+    readAhead: refuse,
     commit: refuse,
     progress: () => 0,
     async close() {},

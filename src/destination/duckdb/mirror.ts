@@ -11,10 +11,20 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Random } from '../../lib/random.ts';
 import type { HistoryPosition } from '../../model/history.ts';
-import type { Destination, Enrolment, Held, Prepared, Unit, UnitQueue } from '../destination.ts';
+import type {
+  ChangesUnit,
+  Destination,
+  Enrolment,
+  Held,
+  Prepared,
+  ReadAhead,
+  Unit,
+  UnitQueue,
+} from '../destination.ts';
 import type { HistoryLimits, HistoryPage, Outlet, Publication } from '../outlet.ts';
 import { EMPTY, ensureSchema, isEnrolled, readHeld, writeEnrolment } from './books/mirror-state.ts';
 import { NO_HISTORY, readHistory } from './books/read-history.ts';
+import { readAhead } from './changes/decoded.ts';
 import { clearUnfinished } from './compact/unfinished.ts';
 import { Engine } from './engine/engine.ts';
 import { literalPattern } from './engine/quoting.ts';
@@ -163,6 +173,10 @@ class Mirror implements Destination, Outlet {
 
   prepare(unit: Unit): Promise<Prepared> {
     return this.#examination.examine(unit);
+  }
+
+  readAhead(unit: ChangesUnit): Promise<ReadAhead | null> {
+    return this.#examination.use((engine) => readAhead(engine, unit));
   }
 
   async commit(queue: UnitQueue): Promise<void> {

@@ -3,10 +3,17 @@
  * stack, or become many times as large in memory as it is.
  */
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
+/** What a byte may be. Most are nothing, and those of characters beyond ASCII never look like syntax. */
+const NOTHING = 0;
+const QUOTE = 1;
+const BACKSLASH = 2;
+const SYNTAX = 3;
+const KINDS = new Uint8Array(256);
+KINDS[0x22] = QUOTE;
+KINDS[0x5c] = BACKSLASH;
+for (const byte of '[{]}:') KINDS[byte.charCodeAt(0)] = SYNTAX;
 
-/** What each byte outside of texts does to the depth. Bytes of characters beyond ASCII never look like syntax. */
+/** What each byte outside of texts does to the depth. */
 const STEPS = new Int8Array(256);
 for (const open of '[{') STEPS[open.charCodeAt(0)] = 1;
 for (const close of ']}') STEPS[close.charCodeAt(0)] = -1;
@@ -37,15 +44,17 @@ export class JsonDepth {
     let depth = this.#depth;
     let parts = this.#parts;
     let inText = this.#inText;
-    let escaped = this.#escaped;
     const maxDepth = this.#maxDepth;
-    for (let index = 0; index < chunk.length; index += 1) {
+    const { length } = chunk;
+    let index = Number(this.#escaped);
+    for (; index < length; index += 1) {
       const byte = chunk[index] ?? 0;
-      if (inText) {
-        inText = escaped || byte !== QUOTE;
-        escaped = !escaped && byte === BACKSLASH;
-      } else if (byte === QUOTE) inText = true;
-      else {
+      const kind = KINDS[byte];
+      if (kind === NOTHING) continue;
+      if (kind === QUOTE) inText = !inText;
+      // One outside of a text is no JSON, and a parser stops there.
+      else if (kind === BACKSLASH) index += 1;
+      else if (!inText) {
         depth += STEPS[byte] ?? 0;
         parts += PARTS[byte] ?? 0;
         if (depth > maxDepth) return false;
@@ -54,7 +63,8 @@ export class JsonDepth {
     this.#depth = depth;
     this.#parts = parts;
     this.#inText = inText;
-    this.#escaped = escaped;
+    // What is escaped may be the first byte of the next chunk.
+    this.#escaped = index > length;
     return true;
   }
 }

@@ -1,10 +1,11 @@
 /**
- * Carries out an apply: fetch the changes of the versions ahead, several at once, spool them, and hand them over as
- * one unit. Invariant: when this ends, in whatever way, nothing writes into the folders any more, and they are gone.
+ * Carries out an apply: fetch the changes of the versions ahead, several at once, spool them, let the destination read
+ * those that have come while others follow, and hand them over as one unit. Invariant: when this ends, in whatever way,
+ * nothing writes into the folders any more, and they are gone.
  */
 
 import pLimit from 'p-limit';
-import type { ChangesUnit, HeldDataset, VersionChanges } from '../../destination/destination.ts';
+import type { ChangesUnit, HeldDataset, ReadAhead, VersionChanges } from '../../destination/destination.ts';
 import type { Changes } from '../../feed/feed.ts';
 import { present } from '../../lib/assert.ts';
 import { InterruptedError, UnusableChangesError } from '../../model/errors.ts';
@@ -12,6 +13,7 @@ import type { Schema } from '../../model/schema.ts';
 import type { Version } from '../../model/version.ts';
 import type { History } from '../plan/history.ts';
 import { schemaNamed } from '../plan/schemas.ts';
+import { ReadingAhead } from './reading-ahead.ts';
 import { commitUnit, type Tools, type WorkOutcome } from './work.ts';
 
 /** Versions whose changes are fetched at once, over all datasets: enough to keep a service busy that is far away. */
@@ -35,10 +37,10 @@ export async function applyChanges(application: Application, tools: Tools): Prom
   const { parts, staging } = tools;
   const startedMs = parts.clock.monotonicMs();
   try {
-    const { fetched, unusable } = await fetchAhead(application, tools);
+    const { fetched, unusable, ahead } = await fetchAhead(application, tools);
     if (unusable.size > 0) return { kind: 'unusable', versions: unusable };
     const bytes = fetched.reduce((sum, one) => sum + one.bytes, 0);
-    const unit = changesUnit(application, fetched);
+    const unit = { ...changesUnit(application, fetched, schemaAfter(application, fetched)), ahead };
     return await commitUnit(unit, { versions: fetched.length, bytes, startedMs }, tools);
   } catch (error) {
     if (!(error instanceof UnusableChangesError)) throw error;
@@ -58,17 +60,22 @@ interface Ahead {
   /** From the first version on, without a gap; all of them unless the limit of spooled bytes cut the path. */
   readonly fetched: readonly Fetched[];
   readonly unusable: ReadonlyMap<number, string>;
+  readonly ahead: readonly ReadAhead[];
 }
 
 /** Nothing more is begun once one cannot be used or failed; the first failure is thrown when the others have ended. */
-async function fetchAhead({ versions, maxSpooledBytes }: Application, tools: Tools): Promise<Ahead> {
+async function fetchAhead(application: Application, tools: Tools): Promise<Ahead> {
+  const { versions, maxSpooledBytes } = application;
   const others = new AbortController();
   const signal = AbortSignal.any([tools.signal, others.signal]);
   const fetched = new Map<number, Fetched>();
   const unusable = new Map<number, string>();
   const failures: unknown[] = [];
+  const reading = new ReadingAhead<Fetched>(async (some) =>
+    tools.parts.destination.readAhead(changesUnit(application, some, application.schema)),
+  );
   let spooledBytes = 0;
-  const spool = async (record: Version): Promise<void> => {
+  const spool = async (record: Version, position: number): Promise<void> => {
     if (failures.length > 0 || unusable.size > 0 || spooledBytes >= maxSpooledBytes) return;
     try {
       const changes = await fetchOne(record, tools, signal);
@@ -76,7 +83,9 @@ async function fetchAhead({ versions, maxSpooledBytes }: Application, tools: Too
       if (why !== null) unusable.set(record.version, why);
       else if (changes.recorded) {
         spooledBytes += changes.bytes;
-        fetched.set(record.version, { record, pages: changes.pages, bytes: changes.bytes });
+        const one = { record, pages: changes.pages, bytes: changes.bytes };
+        fetched.set(record.version, one);
+        reading.arrived(position, one);
       }
     } catch (error) {
       failures.push(error);
@@ -84,9 +93,12 @@ async function fetchAhead({ versions, maxSpooledBytes }: Application, tools: Too
     }
   };
   // Only so many wait for their turn at once: a long backlog of one dataset is not fetched before all others.
-  await pLimit(VERSIONS_AT_ONCE).map(versions, (record) => tools.fetching(() => spool(record)));
+  await pLimit(VERSIONS_AT_ONCE).map(versions, (record, position) =>
+    tools.fetching(() => spool(record, position)),
+  );
+  const ahead = await reading.end();
   if (failures.length > 0) throw failures[0];
-  return { fetched: withoutGap(versions, fetched), unusable };
+  return { fetched: withoutGap(versions, fetched), unusable, ahead };
 }
 
 async function fetchOne(
@@ -122,20 +134,29 @@ function withoutGap(versions: readonly Version[], fetched: ReadonlyMap<number, F
   return ahead;
 }
 
-function changesUnit(application: Application, fetched: readonly Fetched[]): ChangesUnit {
-  const { held, versions, history } = application;
-  const { record: last } = present(fetched.at(-1), 'the first version is always fetched');
-  const isWhole = fetched.length === versions.length;
-  const schema = isWhole
-    ? application.schema
-    : schemaNamed(present(last.schemaVersion, 'a walk stops before a version without one'), last, history);
+function schemaAfter({ versions, schema, history }: Application, fetched: readonly Fetched[]): Schema {
+  if (fetched.length === versions.length) return schema;
+  const last = lastOf(fetched);
+  return schemaNamed(present(last.schemaVersion, 'a walk stops before a version without one'), last, history);
+}
+
+function lastOf(fetched: readonly Fetched[]): Version {
+  return present(fetched.at(-1), 'the first version is always fetched').record;
+}
+
+function changesUnit(
+  { held, addsColumns }: Application,
+  fetched: readonly Fetched[],
+  schema: Schema,
+): ChangesUnit {
+  const last = lastOf(fetched);
   return {
     kind: 'changes',
     datasetId: held.datasetId,
     version: last.version,
     publishedAt: last.publishedAt,
     schema,
-    addsColumns: application.addsColumns && schema.schemaVersion !== held.schemaVersion,
+    addsColumns: addsColumns && schema.schemaVersion !== held.schemaVersion,
     versions: fetched.map(
       ({ record: { version, counts, rowCount }, pages }): VersionChanges => ({
         version,

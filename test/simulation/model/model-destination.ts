@@ -74,6 +74,11 @@ export class ModelDestination implements Destination {
     return { unit, content: prepareContent(unit, this.#parts.spool) } as Prepared;
   }
 
+  /** Reads nothing before it is all there. */
+  async readAhead(): Promise<null> {
+    return null;
+  }
+
   /** Its window stays open as long as units are ready. */
   async commit(queue: UnitQueue): Promise<void> {
     for (let units = queue.take(); units.length > 0; units = queue.take()) {

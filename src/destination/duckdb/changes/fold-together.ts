@@ -12,7 +12,8 @@ import type { Engine, Row } from '../engine/engine.ts';
 import { identifier, text } from '../engine/quoting.ts';
 import { numberAt } from '../engine/rows.ts';
 import { type ChangesColumns, changesColumns } from './columns.ts';
-import { asFile, netOf } from './fold.ts';
+import { asFile } from './decoded.ts';
+import { netOf } from './fold.ts';
 import { findNames } from './names.ts';
 import { type NetChange, netColumn, PRESENT } from './net.ts';
 import { besidePages, MAX_BYTES_AT_ONCE, type Pages, spooledBytes, spooledPages } from './pages.ts';
@@ -25,7 +26,7 @@ import {
   proveCounts,
 } from './proof.ts';
 import { findRoundedPages } from './rounded.ts';
-import { selectDecoded } from './sql.ts';
+import { AS_IT_IS, selectDecoded } from './sql.ts';
 
 /** The most units that are folded together: they are in order together, or each has to be looked at. */
 export const MAX_UNITS_TOGETHER = 32;
@@ -110,7 +111,7 @@ async function writeNetOf(
   const values = columns.columns.map((_, position) => netColumn(position));
   await asFile(() =>
     engine.run(`COPY (SELECT ${[...values, PRESENT].join(', ')} FROM ${DECODED}
-      WHERE step >= ${firstStep} AND step < ${end}) TO ${text(path)} (FORMAT parquet)`),
+      WHERE step >= ${firstStep} AND step < ${end}) TO ${text(path)} ${AS_IT_IS}`),
   );
-  return netOf(counts, path, after);
+  return netOf(counts, [path], after);
 }

@@ -6,13 +6,11 @@
 import { durable } from '../../../lib/durable.ts';
 import type { Counts } from '../../../model/version.ts';
 import type { ChangesUnit } from '../../destination.ts';
-import { DuckDbError } from '../engine/diagnosis.ts';
 import type { Engine } from '../engine/engine.ts';
 import { numberAt, textAt } from '../engine/rows.ts';
-import { readParquet } from '../snapshot/parquet-file.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import { changesColumns } from './columns.ts';
-import type { Forms } from './geometry.ts';
+import { decodedRows, decodeVersions, readBefore } from './decoded.ts';
 import { countPresent, findRepeatedKey, refuseRepeatedKey, writeFolded } from './keys.ts';
 import { findNames, refuseNames } from './names.ts';
 import type { NetChange } from './net.ts';
@@ -27,7 +25,7 @@ import {
 } from './proof.ts';
 import { oddGeometry, refusal, roundedNumber } from './refusals.ts';
 import { findRounded, findRoundedPages } from './rounded.ts';
-import { type Decoding, writeDecoded } from './sql.ts';
+import type { Decoding } from './sql.ts';
 import { findOddGeometry } from './wkb.ts';
 
 /**
@@ -50,11 +48,12 @@ export async function foldChanges(engine: Engine, unit: ChangesUnit): Promise<Ne
 
 async function fold(engine: Engine, unit: ChangesUnit, decoding: Decoding): Promise<NetChange> {
   const { columns } = decoding;
-  const decoded = besidePages(unit.versions, 'decoded.parquet');
-  const rowsOf = readParquet([decoded]);
-  const forms = await asFile(() => decode(engine, decoding, decoded));
+  const before = readBefore(unit, columns);
+  const rest = unit.versions.slice(before.reduce((sum, { versions }) => sum + versions, 0));
+  const parts = rest.length === 0 ? before : [...before, await decodeVersions(engine, rest, columns)];
+  const rowsOf = decodedRows(parts);
   refuseNames(unit, decoding, await engine.rows(findNames(rowsOf, columns)));
-  if (forms === 'every') await refuseOddGeometries(unit, decoding);
+  if (parts.some(({ forms }) => forms === 'every')) await refuseOddGeometries(unit, decoding);
   const oneTable = unit.versions.map(() => 0);
   const operations = await engine.rows(countOperations(rowsOf, columns, oneTable));
   const counts = listedCounts(unit, operations);
@@ -62,38 +61,29 @@ async function fold(engine: Engine, unit: ChangesUnit, decoding: Decoding): Prom
   const after = locate(unit, columns, operations);
   if (haveDoubles(operations)) await refuseRounded(engine, unit, decoding);
 
-  if (areKeysDifferent(operations)) return netOf(counts, decoded, after);
-  const [repeated] = await engine.rows(findRepeatedKey(decoded, columns));
+  if (areKeysDifferent(operations))
+    return netOf(
+      counts,
+      parts.map(({ path }) => path),
+      after,
+    );
+  const [repeated] = await engine.rows(findRepeatedKey(rowsOf, columns));
   refuseRepeatedKey(unit, decoding, repeated);
   const path = besidePages(unit.versions, 'net.parquet');
-  await durable('destination.fold-changes', () => engine.run(writeFolded(decoded, columns, path)));
+  await durable('destination.fold-changes', () => engine.run(writeFolded(rowsOf, columns, path)));
   const [present = []] = await engine.rows(countPresent(path));
-  return { path, rows: numberAt(present, 0), removals: numberAt(present, 1), columns: after };
+  return { paths: [path], rows: numberAt(present, 0), removals: numberAt(present, 1), columns: after };
 }
 
 /** Of changes that have a key each: nothing is to be folded. */
-export function netOf(counts: readonly Counts[], path: string, columns: readonly PlannedColumn[]): NetChange {
+export function netOf(
+  counts: readonly Counts[],
+  paths: readonly string[],
+  columns: readonly PlannedColumn[],
+): NetChange {
   const rows = counts.reduce((sum, { added, changed }) => sum + added + changed, 0);
   const removals = counts.reduce((sum, { removed }) => sum + removed, 0);
-  return { path, rows, removals, columns };
-}
-
-/** Writes decoded changes into a file of their unit. */
-export function asFile<T>(write: () => Promise<T>): Promise<T> {
-  return durable('destination.decode-changes', write);
-}
-
-/** Most geometries are written in one way, so that is tried first. */
-async function decode(engine: Engine, decoding: Decoding, path: string): Promise<Forms> {
-  try {
-    await engine.run(writeDecoded(decoding, 'usual', path));
-    return 'usual';
-  } catch (error) {
-    const hasGeometry = decoding.columns.columns.some(({ type }) => type === 'geometry');
-    if (!hasGeometry || !(error instanceof DuckDbError) || error.trouble !== 'statement') throw error;
-    await engine.run(writeDecoded(decoding, 'every', path));
-    return 'every';
-  }
+  return { paths, rows, removals, columns };
 }
 
 async function refuseOddGeometries(unit: ChangesUnit, { pages, columns }: Decoding): Promise<void> {

@@ -10,13 +10,13 @@ import type { ChangesColumns } from './columns.ts';
 import { netColumn, PRESENT } from './net.ts';
 import { pageAt } from './pages.ts';
 import { bad } from './refusals.ts';
-import type { Decoding } from './sql.ts';
+import { AS_IT_IS, type Decoding } from './sql.ts';
 
-/** The first key that is listed twice with a row in one version: its second place, and its values as text. */
+/** The first key listed twice with a row in one version: its second place, its values as text. `decoded` is what comes after FROM. */
 export function findRepeatedKey(decoded: string, columns: ChangesColumns): string {
   const shown = columns.keys.map((position) => `left(${netColumn(position)}::VARCHAR, ${MAX_SHOWN_VALUE})`);
   return `SELECT place[1], place[2], ${shown.join(', ')} FROM (
-    SELECT list_sort(list([page, line]))[2] AS place, ${keyList(columns)} FROM ${readParquet([decoded])}
+    SELECT list_sort(list([page, line]))[2] AS place, ${keyList(columns)} FROM ${decoded}
       WHERE ${PRESENT} GROUP BY step, ${keyList(columns)} HAVING count(*) > 1)
     ORDER BY place LIMIT 1`;
 }
@@ -35,13 +35,16 @@ export function refuseRepeatedKey(
   throw bad(unit, pageAt(pages, numberAt(row, 0)), numberAt(row, 1), why);
 }
 
-/** Writes the last change of each key. In one version that with a row is the last: the key was removed and added. */
+/**
+ * Writes the last change of each key into a file. In one version that with a row is the last: the key was removed and added.
+ * `decoded` is what comes after FROM.
+ */
 export function writeFolded(decoded: string, columns: ChangesColumns, path: string): string {
   const values = columns.columns.map((_, position) => netColumn(position));
-  const last = `SELECT page, line FROM ${readParquet([decoded])}
+  const last = `SELECT page, line FROM ${decoded}
     QUALIFY row_number() OVER (PARTITION BY ${keyList(columns)} ORDER BY step DESC, ${PRESENT} DESC, page, line) = 1`;
-  return `COPY (SELECT ${[...values, PRESENT].join(', ')} FROM ${readParquet([decoded])}
-    SEMI JOIN (${last}) USING (page, line)) TO ${text(path)} (FORMAT parquet)`;
+  return `COPY (SELECT ${[...values, PRESENT].join(', ')} FROM ${decoded}
+    SEMI JOIN (${last}) USING (page, line)) TO ${text(path)} ${AS_IT_IS}`;
 }
 
 /** One row: the keys that have a row, and those that have none. */

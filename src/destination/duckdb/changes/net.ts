@@ -1,16 +1,16 @@
 /**
  * The net change of a backlog: for each key that the versions touch, the row it has afterwards, or that it has none.
- * It is folded off the lock and kept in a Parquet file beside the pages, from which the window reads it in one statement.
+ * It is folded off the lock and kept in Parquet files beside the pages, from which the window reads it in one statement.
  *
- * Invariant of the file: no key is there twice or holds a null, and every value is what the table is to hold, exactly.
+ * Invariant of the files: no key is there twice or holds a null, and every value is what the table is to hold, exactly.
  */
 
 import { readParquet } from '../snapshot/parquet-file.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 
 export interface NetChange {
-  /** The Parquet file. It lies in the folder of the first page and is gone with that folder. */
-  readonly path: string;
+  /** The Parquet files. They lie in the folders of pages and are gone with those. */
+  readonly paths: readonly string[];
   /** Keys that have a row afterwards. */
   readonly rows: number;
   /** Keys that have none afterwards, whether or not the table has one now. */
@@ -34,10 +34,10 @@ export function netColumn(position: number): string {
  * The rows of the net change, for use after FROM and under an alias: the columns `c0`, `c1`, … in the order of
  * `NetChange.columns` and with the types of the mirror, then `present`. Columns that are not asked for cost nothing.
  */
-export function netRows({ path, columns }: Pick<NetChange, 'path' | 'columns'>): string {
+export function netRows({ paths, columns }: Pick<NetChange, 'paths' | 'columns'>): string {
   const values = columns.map(({ type }, position) => {
     const name = netColumn(position);
     return type === 'geometry' ? `ST_GeomFromWKB(${name}) AS ${name}` : name;
   });
-  return `(SELECT ${[...values, PRESENT].join(', ')} FROM ${readParquet([path])})`;
+  return `(SELECT ${[...values, PRESENT].join(', ')} FROM ${readParquet(paths)})`;
 }

@@ -37,12 +37,13 @@ export async function prepareChangesTogether(
 async function preparedChanges(unit: ChangesUnit, net: NetChange): Promise<PreparedUnit> {
   const { columns, alteration } = tableAfter(unit.plannedFrom.columns, net.columns);
   refuseUnspeakable(unit, columns);
+  const sizes = await Promise.all(net.paths.map(async (path) => (await stat(path)).size));
   const rewritten = alteration.kind === 'rewrite' ? unit.plannedFrom.rowCount : 0;
   return {
     unit,
     rowCount: net.rows + net.removals + rewritten,
     tableRows: unit.plannedFrom.rowCount + net.rows,
-    bytes: (await stat(net.path)).size,
+    bytes: sizes.reduce((sum, size) => sum + size, 0),
     carryOut: (window, current, appliedAt) => applyChanges(window, { unit, net, current, appliedAt }),
     explain: (_examiner, error, place) => explainChanges(unit, error, place),
   };

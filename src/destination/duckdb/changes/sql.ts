@@ -23,9 +23,12 @@ export interface Decoding {
 
 const REMOVED = '\'"removed"\'';
 
+/** Of a file that is read once, soon, and then removed: to compress it would take longer than to write it. */
+export const AS_IT_IS = '(FORMAT parquet, COMPRESSION uncompressed)';
+
 /** Writes every change into a file as `selectDecoded` gives it. */
 export function writeDecoded(decoding: Decoding, forms: Forms, path: string): string {
-  return `COPY (${selectDecoded(decoding, forms)}) TO ${text(path)} (FORMAT parquet)`;
+  return `COPY (${selectDecoded(decoding, forms)}) TO ${text(path)} ${AS_IT_IS}`;
 }
 
 /**

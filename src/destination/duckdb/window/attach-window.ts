@@ -184,7 +184,7 @@ export class AttachWindow {
 
   async #checkpoint(): Promise<void> {
     const checkpoint = () =>
-      durable('destination.checkpoint', () => this.#engine.finish(`CHECKPOINT ${identifier(MIRROR)}`));
+      durable('destination.checkpoint', () => this.#engine.finishWithAll(`CHECKPOINT ${identifier(MIRROR)}`));
     try {
       await checkpoint();
     } catch (error) {

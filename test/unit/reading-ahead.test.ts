@@ -1,0 +1,103 @@
+/** Which versions are read while others are being fetched, and when. */
+
+import { describe, expect, it } from 'vitest';
+import type { ReadAhead } from '../../src/destination/destination.ts';
+import { LEAST_BYTES_AHEAD, ReadingAhead } from '../../src/sync/work/reading-ahead.ts';
+
+interface One {
+  readonly position: number;
+  readonly bytes: number;
+}
+
+/** What was asked to be read, each with its end. */
+function readings() {
+  const begun: {
+    readonly positions: readonly number[];
+    readonly end: PromiseWithResolvers<ReadAhead | null>;
+  }[] = [];
+  const reading = new ReadingAhead<One>((some) => {
+    const end = Promise.withResolvers<ReadAhead | null>();
+    begun.push({ positions: some.map(({ position }) => position), end });
+    return end.promise;
+  });
+  const arrived = (position: number, bytes = LEAST_BYTES_AHEAD): void =>
+    reading.arrived(position, { position, bytes });
+  const positions = (): readonly (readonly number[])[] => begun.map((each) => each.positions);
+  const finish = async (index: number): Promise<void> => {
+    begun[index]?.end.resolve({ versions: begun[index]?.positions.length ?? 0 });
+    await turn();
+  };
+  return { reading, begun, arrived, positions, finish };
+}
+
+/** What is ready by now goes on. */
+const turn = () => new Promise(setImmediate);
+
+describe('reading ahead', () => {
+  it('begins once enough is there, and goes on with what came meanwhile', async () => {
+    const { reading, arrived, positions, finish } = readings();
+    arrived(0, LEAST_BYTES_AHEAD - 1);
+    expect(positions()).toEqual([]);
+    arrived(1, 1);
+    arrived(2);
+    arrived(3);
+    expect(positions()).toEqual([[0, 1]]);
+    await finish(0);
+    expect(positions()).toEqual([
+      [0, 1],
+      [2, 3],
+    ]);
+    await finish(1);
+    arrived(4, 1);
+    expect(await reading.end()).toEqual([{ versions: 2 }, { versions: 2 }]);
+    expect(positions()).toHaveLength(2);
+  });
+
+  it('takes them in their order, and waits for one that is late', async () => {
+    const { arrived, positions, finish } = readings();
+    arrived(1);
+    arrived(3);
+    expect(positions()).toEqual([]);
+    arrived(0);
+    expect(positions()).toEqual([[0, 1]]);
+    await finish(0);
+    expect(positions()).toHaveLength(1);
+    arrived(2);
+    expect(positions()).toEqual([
+      [0, 1],
+      [2, 3],
+    ]);
+  });
+
+  it.each([
+    ['cannot be read', (end: PromiseWithResolvers<ReadAhead | null>) => end.resolve(null)],
+    ['throws', (end: PromiseWithResolvers<ReadAhead | null>) => end.reject(new Error('disk'))],
+  ])('ends with a part that %s, so that there is no gap', async (_, fail) => {
+    const { reading, begun, arrived, positions, finish } = readings();
+    arrived(0);
+    await finish(0);
+    arrived(1);
+    arrived(2);
+    fail(begun[1]?.end ?? Promise.withResolvers());
+    await turn();
+    arrived(3);
+    expect(positions()).toEqual([[0], [1]]);
+    expect(await reading.end()).toEqual([{ versions: 1 }]);
+  });
+
+  it('ends when the part that is being read has ended', async () => {
+    const { reading, arrived, positions, finish } = readings();
+    arrived(0);
+    let isOver = false;
+    const over = reading.end().then((parts) => {
+      isOver = true;
+      return parts;
+    });
+    arrived(1);
+    await turn();
+    expect(isOver).toBe(false);
+    await finish(0);
+    expect(await over).toEqual([{ versions: 1 }]);
+    expect(positions()).toEqual([[0]]);
+  });
+});

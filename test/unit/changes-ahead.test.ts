@@ -170,6 +170,28 @@ describe('changes that are read ahead', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
+  it.each([
+    ['two parts at once in two instances', 1_200_000_000],
+    ['with little memory one after the other', 100_000_000],
+  ])('are read by the mirror, %s', async (_, memoryLimitBytes) => {
+    const world = await mirrorAtWork({ memoryLimitBytes });
+    const schema = sourceSchema([sourceColumn('id', 'integer', false), sourceColumn('name', 'string')]);
+    const course = await world.loaded(firstContent(schema, [[1, 'one']]));
+    for (const name of ['two', 'three', 'four', 'five']) {
+      course.publishRows([
+        [1, name],
+        [name.length, name],
+      ]);
+    }
+    const unit = await course.changes(await world.held());
+    const part = (from: number, to: number) =>
+      world.mirror.readAhead({ ...unit, versions: unit.versions.slice(from, to) });
+    const ahead = (await Promise.all([part(0, 1), part(1, 3), part(3, 4)])).filter((each) => each !== null);
+    expect(ahead.map(({ versions }) => versions)).toEqual([1, 2, 1]);
+    expect(await world.carryOut({ ...unit, ahead })).toMatchObject([{ kind: 'committed' }]);
+    expect(await world.differences(course)).toEqual([]);
+  });
+
   it('that cannot be read ahead are no trouble before the whole is prepared', async () => {
     const world = await mirrorAtWork();
     const schema = sourceSchema([sourceColumn('id', 'integer', false), sourceColumn('name', 'string')]);

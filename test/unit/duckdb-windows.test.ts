@@ -2,11 +2,12 @@
 
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
 import { Engine } from '../../src/destination/duckdb/engine/engine.ts';
 import { temporaryDirectories } from '../../src/destination/duckdb/engine/temporary-directory.ts';
 import { openReader } from '../../src/destination/duckdb/reading/reader.ts';
+import { MUCH_WORK_MS } from '../../src/destination/duckdb/window/attach-window.ts';
 import { sizeOf } from '../../src/destination/duckdb/window/windows.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { observeDurableEffects } from '../../src/lib/durable.ts';
@@ -133,6 +134,24 @@ describe('a statement that is to be done by all threads', () => {
     expect(await engine.rows(threadsAtWork)).toEqual([[1n, BigInt(threads)]]);
     expect(await engine.rows('SELECT count(*), count(DISTINCT v) FROM m.t')).toEqual([[300_000n, 300_000n]]);
     await engine.finish('DETACH m');
+  });
+
+  it.each([
+    ['much', 1],
+    ['little', 0],
+  ] as const)('is the checkpoint after a window that did %s: %i', async (_, times) => {
+    let elapsedMs = 0;
+    const monotonicMs = (): number => {
+      elapsedMs += times * MUCH_WORK_MS;
+      return elapsedMs;
+    };
+    const all = vi.spyOn(Engine.prototype, 'finishWithAll');
+    onTestFinished(() => all.mockRestore());
+    const world = await mirrorAtWork({ clock: { ...manualClock(), monotonicMs } });
+    all.mockClear();
+    const course = await world.loaded(firstContent(numbers, rowsUpTo(3)), 'few');
+    expect(all).toHaveBeenCalledTimes(times);
+    expect(await world.differences(course)).toEqual([]);
   });
 
   it('fails with its own error, and the threads are back', async () => {

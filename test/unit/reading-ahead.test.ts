@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ReadAhead } from '../../src/destination/destination.ts';
-import { LEAST_BYTES_AHEAD, ReadingAhead } from '../../src/sync/work/reading-ahead.ts';
+import { BYTES_OF_A_PART, LEAST_BYTES_AHEAD, ReadingAhead } from '../../src/sync/work/reading-ahead.ts';
 
 interface One {
   readonly position: number;
@@ -34,34 +34,36 @@ function readings() {
 const turn = () => new Promise(setImmediate);
 
 describe('reading ahead', () => {
-  it('begins once enough is there, and goes on with what came meanwhile', async () => {
-    const { reading, arrived, positions, finish } = readings();
+  it('begins once enough is there', () => {
+    const { arrived, positions } = readings();
     arrived(0, LEAST_BYTES_AHEAD - 1);
     expect(positions()).toEqual([]);
     arrived(1, 1);
-    arrived(2);
-    arrived(3);
     expect(positions()).toEqual([[0, 1]]);
-    await finish(0);
-    expect(positions()).toEqual([
-      [0, 1],
-      [2, 3],
-    ]);
-    await finish(1);
-    arrived(4, 1);
-    expect(await reading.end()).toEqual([{ versions: 2 }, { versions: 2 }]);
-    expect(positions()).toHaveLength(2);
   });
 
-  it('takes them in their order, and waits for one that is late', async () => {
-    const { arrived, positions, finish } = readings();
+  it('reads two parts at once, none of them larger than it has to be, and goes on when one ends', async () => {
+    const { reading, arrived, positions, finish } = readings();
+    arrived(0, BYTES_OF_A_PART);
+    arrived(1, BYTES_OF_A_PART);
+    for (const position of [2, 3, 4, 5]) arrived(position, BYTES_OF_A_PART / 2);
+    expect(positions()).toEqual([[0], [1]]);
+    await finish(1);
+    expect(positions()).toEqual([[0], [1], [2, 3]]);
+    await finish(0);
+    expect(positions()).toEqual([[0], [1], [2, 3], [4, 5]]);
+    await finish(3);
+    await finish(2);
+    expect(await reading.end()).toEqual([{ versions: 1 }, { versions: 1 }, { versions: 2 }, { versions: 2 }]);
+  });
+
+  it('takes them in their order, and waits for one that is late', () => {
+    const { arrived, positions } = readings();
     arrived(1);
     arrived(3);
     expect(positions()).toEqual([]);
     arrived(0);
     expect(positions()).toEqual([[0, 1]]);
-    await finish(0);
-    expect(positions()).toHaveLength(1);
     arrived(2);
     expect(positions()).toEqual([
       [0, 1],
@@ -81,23 +83,37 @@ describe('reading ahead', () => {
     fail(begun[1]?.end ?? Promise.withResolvers());
     await turn();
     arrived(3);
-    expect(positions()).toEqual([[0], [1]]);
+    expect(positions()).toEqual([[0], [1], [2]]);
+    await finish(2);
     expect(await reading.end()).toEqual([{ versions: 1 }]);
   });
 
-  it('ends when the part that is being read has ended', async () => {
+  it('ends when all is read that is worth it', async () => {
     const { reading, arrived, positions, finish } = readings();
-    arrived(0);
+    for (const position of [0, 1, 2]) arrived(position, BYTES_OF_A_PART);
+    arrived(3, LEAST_BYTES_AHEAD - 1);
     let isOver = false;
     const over = reading.end().then((parts) => {
       isOver = true;
       return parts;
     });
-    arrived(1);
-    await turn();
-    expect(isOver).toBe(false);
     await finish(0);
-    expect(await over).toEqual([{ versions: 1 }]);
-    expect(positions()).toEqual([[0]]);
+    await finish(1);
+    expect(positions()).toEqual([[0], [1], [2]]);
+    expect(isOver).toBe(false);
+    await finish(2);
+    expect(await over).toEqual([{ versions: 1 }, { versions: 1 }, { versions: 1 }]);
+    expect(positions()).toHaveLength(3);
+  });
+
+  it('that is stopped begins nothing more, and waits for what is being read', async () => {
+    const { reading, arrived, positions, finish } = readings();
+    for (const position of [0, 1, 2]) arrived(position, BYTES_OF_A_PART);
+    reading.stop();
+    const over = reading.end();
+    await finish(0);
+    await finish(1);
+    expect(await over).toEqual([{ versions: 1 }, { versions: 1 }]);
+    expect(positions()).toEqual([[0], [1]]);
   });
 });

@@ -24,7 +24,6 @@ import type {
 import type { HistoryLimits, HistoryPage, Outlet, Publication } from '../outlet.ts';
 import { EMPTY, ensureSchema, isEnrolled, readHeld, writeEnrolment } from './books/mirror-state.ts';
 import { NO_HISTORY, readHistory } from './books/read-history.ts';
-import { readAhead } from './changes/decoded.ts';
 import { clearUnfinished } from './compact/unfinished.ts';
 import { Engine } from './engine/engine.ts';
 import { literalPattern } from './engine/quoting.ts';
@@ -89,13 +88,17 @@ export async function openMirror(options: MirrorOptions): Promise<Destination & 
     { ...options, path, dataDirectory },
     { ...engineOptions, maxLogBytes: MAX_LOG_BYTES, ...(reserveBytes > 0 ? { room } : {}) },
   );
-  const examiner = await Engine.open({
-    ...engineOptions,
-    threads: 1,
-    memoryLimitBytes: Math.min(options.memoryLimitBytes, MAX_EXAMINING_BYTES),
-    temporaryDirectory: temporaryDirectory(dataDirectory, 'examining'),
-  });
-  return new Mirror({ ...options, path }, windows, new Examination(examiner), copy);
+  const openExaminer = (purpose: 'examining' | 'reading-ahead'): Promise<Engine> =>
+    Engine.open({
+      ...engineOptions,
+      threads: 1,
+      memoryLimitBytes: Math.min(options.memoryLimitBytes, MAX_EXAMINING_BYTES),
+      temporaryDirectory: temporaryDirectory(dataDirectory, purpose),
+    });
+  const hasRoomForTwo = options.memoryLimitBytes >= 2 * MAX_EXAMINING_BYTES;
+  const openSecond = hasRoomForTwo ? () => openExaminer('reading-ahead') : null;
+  const examination = new Examination(await openExaminer('examining'), openSecond);
+  return new Mirror({ ...options, path }, windows, examination, copy);
 }
 
 async function copyPlace(options: MirrorOptions, publish: PublishOptions, path: string): Promise<CopyPlace> {
@@ -176,7 +179,7 @@ class Mirror implements Destination, Outlet {
   }
 
   readAhead(unit: ChangesUnit): Promise<ReadAhead | null> {
-    return this.#examination.use((engine) => readAhead(engine, unit));
+    return this.#examination.readAhead(unit);
   }
 
   async commit(queue: UnitQueue): Promise<void> {

@@ -96,6 +96,7 @@ async function fetchAhead(application: Application, tools: Tools): Promise<Ahead
   await pLimit(VERSIONS_AT_ONCE).map(versions, (record, position) =>
     tools.fetching(() => spool(record, position)),
   );
+  if (failures.length > 0 || unusable.size > 0) reading.stop();
   const ahead = await reading.end();
   if (failures.length > 0) throw failures[0];
   return { fetched: withoutGap(versions, fetched), unusable, ahead };

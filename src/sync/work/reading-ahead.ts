@@ -1,12 +1,16 @@
 /**
- * Lets the destination read what has come while the rest is still being fetched, one part after another. It is for speed only:
- * what is not read ahead is read once all is there.
+ * Lets the destination read what has come while the rest is still being fetched, in parts. It is for speed only: what is not read
+ * ahead is read once all is there.
  */
 
 import type { ReadAhead } from '../../destination/destination.ts';
 
 /** Less is not worth a statement of its own. */
-export const LEAST_BYTES_AHEAD = 4_000_000;
+export const LEAST_BYTES_AHEAD = 12_000_000;
+/** From so much on a part ends: the last ones are to end at about the same time. */
+export const BYTES_OF_A_PART = 24_000_000;
+/** A destination may have more than one hand free. */
+const PARTS_AT_ONCE = 2;
 
 export class ReadingAhead<T extends { readonly bytes: number }> {
   readonly #read: (some: readonly T[]) => Promise<ReadAhead | null>;
@@ -14,10 +18,10 @@ export class ReadingAhead<T extends { readonly bytes: number }> {
   readonly #early = new Map<number, T>();
   /** Those that are next to be read, and how many came before them. */
   #next: T[] = [];
-  #nextBytes = 0;
   #before = 0;
-  #parts: readonly ReadAhead[] = [];
-  #reading: Promise<void> | null = null;
+  /** In their order. */
+  readonly #parts: Promise<ReadAhead | null>[] = [];
+  #underWay = 0;
   #isOver = false;
 
   /** `read` is given some after one another, from where the part before ended. */
@@ -34,33 +38,54 @@ export class ReadingAhead<T extends { readonly bytes: number }> {
       if (next === undefined) break;
       this.#early.delete(following);
       this.#next.push(next);
-      this.#nextBytes += next.bytes;
     }
-    this.#readNext();
+    this.#readOn();
   }
 
-  /** What was read, from the first on and without a gap, once nothing is being read any more. */
-  async end(): Promise<readonly ReadAhead[]> {
+  /** Nothing more is begun. */
+  stop(): void {
     this.#isOver = true;
-    await this.#reading;
-    return this.#parts;
   }
 
-  #readNext(): void {
-    if (this.#isOver || this.#reading !== null || this.#nextBytes < LEAST_BYTES_AHEAD) return;
-    const next = this.#next;
-    this.#before += next.length;
-    this.#next = [];
-    this.#nextBytes = 0;
-    this.#reading = this.#readPart(next);
+  /** What was read, from the first on and without a gap, once nothing is being read any more, or worth being read. */
+  async end(): Promise<readonly ReadAhead[]> {
+    const read: ReadAhead[] = [];
+    let hasGap = false;
+    // When one ends the next has been begun.
+    for (const reading of this.#parts) {
+      const part = await reading;
+      if (part === null) hasGap = true;
+      else if (!hasGap) read.push(part);
+    }
+    return read;
   }
 
-  async #readPart(next: readonly T[]): Promise<void> {
+  #readOn(): void {
+    while (!this.#isOver && this.#underWay < PARTS_AT_ONCE) {
+      const part = cut(this.#next);
+      if (part.length === 0) return;
+      this.#next = this.#next.slice(part.length);
+      this.#before += part.length;
+      this.#underWay += 1;
+      this.#parts.push(this.#readPart(part));
+    }
+  }
+
+  async #readPart(part: readonly T[]): Promise<ReadAhead | null> {
     // Whatever is wrong comes out when the whole is read.
-    const part = await this.#read(next).catch(() => null);
-    this.#reading = null;
-    if (part === null) this.#isOver = true;
-    else this.#parts = [...this.#parts, part];
-    this.#readNext();
+    const read = await this.#read(part).catch(() => null);
+    this.#underWay -= 1;
+    // What comes after it would leave a gap.
+    if (read === null) this.#isOver = true;
+    this.#readOn();
+    return read;
   }
+}
+
+/** What is to be read first; nothing where that is too little. */
+function cut<T extends { readonly bytes: number }>(some: readonly T[]): readonly T[] {
+  let bytes = 0;
+  let count = 0;
+  for (; count < some.length && bytes < BYTES_OF_A_PART; count += 1) bytes += some[count]?.bytes ?? 0;
+  return bytes < LEAST_BYTES_AHEAD ? [] : some.slice(0, count);
 }

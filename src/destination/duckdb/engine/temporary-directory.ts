@@ -5,7 +5,7 @@
 
 import { join } from 'node:path';
 
-const PURPOSES = ['large', 'small', 'examining', 'looking', 'compacting'] as const;
+const PURPOSES = ['large', 'small', 'examining', 'reading-ahead', 'looking', 'compacting'] as const;
 
 /** What the instance is for. */
 export type Purpose = (typeof PURPOSES)[number];

@@ -2,11 +2,14 @@
  * Units are examined one after another, beside the work on the mirror; those that wait and are examined by the same statements, together.
  *
  * Invariant: each ends as it would alone. What is not in order among several is examined again, one by one.
+ *
+ * Changes are read ahead of their units where those are examined, and, while something is there, in a second instance beside it.
  */
 
 import pLimit from 'p-limit';
 import { present } from '../../../lib/assert.ts';
-import type { ChangesUnit, Unit } from '../../destination.ts';
+import type { ChangesUnit, ReadAhead, Unit } from '../../destination.ts';
+import { readAhead } from '../changes/decoded.ts';
 import { foldedAlike, MAX_UNITS_TOGETHER } from '../changes/fold-together.ts';
 import { prepareChangesTogether } from '../changes/prepare-changes.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -27,14 +30,19 @@ interface WaitingChanges extends Waiting {
 export class Examination {
   readonly #engine: Engine;
   readonly #inTurn = pLimit(1);
+  readonly #openSecond: (() => Promise<Engine>) | null;
+  #second: Engine | null = null;
+  readonly #inTurnBeside = pLimit(1);
   #waiting: readonly Waiting[] = [];
 
-  constructor(engine: Engine) {
+  /** `openSecond`: opens the second instance when it is needed first; null where there is not memory enough for one. */
+  constructor(engine: Engine, openSecond: (() => Promise<Engine>) | null) {
     this.#engine = engine;
+    this.#openSecond = openSecond;
   }
 
   get progress(): number {
-    return this.#engine.progress;
+    return this.#engine.progress + (this.#second?.progress ?? 0);
   }
 
   /** @throws what `prepareUnit` throws. */
@@ -48,14 +56,26 @@ export class Examination {
     return await settle.promise;
   }
 
+  /** Null where it cannot be done. @throws DuckDbError where there is no second instance to be had. */
+  async readAhead(unit: ChangesUnit): Promise<ReadAhead | null> {
+    const isFree = this.#inTurn.activeCount + this.#inTurn.pendingCount === 0;
+    const openSecond = this.#openSecond;
+    if (isFree || openSecond === null) return await this.use((engine) => readAhead(engine, unit));
+    return await this.#inTurnBeside(async () => {
+      this.#second ??= await openSecond();
+      return await readAhead(this.#second, unit);
+    });
+  }
+
   /** Runs `work` with the engine while nothing is examined. */
   use<T>(work: (engine: Engine) => Promise<T>): Promise<T> {
     return this.#inTurn(() => work(this.#engine));
   }
 
   /** When nothing is examined any more. */
-  close(): Promise<void> {
-    return this.use(async (engine) => engine.close());
+  async close(): Promise<void> {
+    await this.#inTurnBeside(async () => this.#second?.close());
+    await this.use(async (engine) => engine.close());
   }
 
   /** Never rejects. */

@@ -18,6 +18,9 @@ import type { LeftFree } from './left-free.ts';
 import { fileState, setAside } from './quarantine.ts';
 import { type WaitOptions, waitForFile } from './wait-for-file.ts';
 
+/** From so much work on, its checkpoint has enough to do for all threads: to send them away and bring them back takes some milliseconds. */
+export const MUCH_WORK_MS = 500;
+
 export interface WindowOptions extends WaitOptions {
   readonly engine: Engine;
   /** Shared by all windows of the file. */
@@ -129,7 +132,7 @@ export class AttachWindow {
       try {
         return await work({ transaction, waitForNext: waitMs });
       } finally {
-        if (committed) await this.#checkpoint();
+        if (committed) await this.#checkpoint(clock.monotonicMs() - openedMs);
       }
     } finally {
       await this.#detach();
@@ -182,9 +185,11 @@ export class AttachWindow {
     }
   }
 
-  async #checkpoint(): Promise<void> {
+  async #checkpoint(workedMs: number): Promise<void> {
+    const finish = (sql: string): Promise<void> =>
+      workedMs < MUCH_WORK_MS ? this.#engine.finish(sql) : this.#engine.finishWithAll(sql);
     const checkpoint = () =>
-      durable('destination.checkpoint', () => this.#engine.finishWithAll(`CHECKPOINT ${identifier(MIRROR)}`));
+      durable('destination.checkpoint', () => finish(`CHECKPOINT ${identifier(MIRROR)}`));
     try {
       await checkpoint();
     } catch (error) {

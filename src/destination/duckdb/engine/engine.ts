@@ -61,8 +61,6 @@ export class Engine {
   readonly #options: EngineOptions;
   #instance: DuckDBInstance | null = null;
   #connection: DuckDBConnection | null = null;
-  /** Has no part in what the other one does. */
-  #beside: DuckDBConnection | null = null;
   #invalidated = false;
   #ended = 0;
 
@@ -100,8 +98,6 @@ export class Engine {
 
   /** Connections first, then the instance: a file stays locked as long as one connection lives. */
   close(): void {
-    this.#beside?.closeSync();
-    this.#beside = null;
     this.#connection?.closeSync();
     this.#connection = null;
     this.#instance?.closeSync();
@@ -152,12 +148,15 @@ export class Engine {
 
   /** A setting of threads is followed when the next statement begins. */
   async #bringBackThreads(): Promise<void> {
-    assert(this.#beside !== null, 'the instance is open');
+    assert(this.#instance !== null, 'the instance is open');
+    const beside = await this.#instance.connect();
     try {
-      await this.#beside.run('SET external_threads = 1');
-      await this.#beside.run('SELECT 1');
+      await beside.run('SET external_threads = 1');
+      await beside.run('SELECT 1');
     } catch (error) {
       throw this.#noted(error);
+    } finally {
+      beside.closeSync();
     }
   }
 
@@ -218,7 +217,6 @@ export class Engine {
     try {
       this.#instance = await DuckDBInstance.create(':memory:', creationOptions(this.#options));
       this.#connection = await this.#instance.connect();
-      this.#beside = await this.#instance.connect();
       for (const statement of lockDown(this.#options)) await this.#connection.run(statement);
     } catch (error) {
       this.close();

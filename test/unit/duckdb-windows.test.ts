@@ -14,7 +14,14 @@ import { observeDurableEffects } from '../../src/lib/durable.ts';
 import { systemRandom } from '../../src/lib/random.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
-import { manualClock, temporaryFolder } from '../support/duckdb-mirror.ts';
+import {
+  inMirror,
+  manualClock,
+  column as mirrorColumn,
+  parquet,
+  snapshot,
+  temporaryFolder,
+} from '../support/duckdb-mirror.ts';
 import { mirrorAtWork } from '../support/mirror-at-work.ts';
 import { column } from '../support/small-content.ts';
 
@@ -56,6 +63,24 @@ it.each([
     'destination.checkpoint',
   ]);
   expect(await world.differences(...courses)).toEqual([]);
+});
+
+it('a large table is written once, though its files do not fill row groups', async () => {
+  const world = await mirrorAtWork({ threads: 2 });
+  const files = [];
+  for (const index of [0, 1, 2, 3, 4, 5]) {
+    const rows = `SELECT i + ${index} * 140000 AS id, md5((i + ${index})::VARCHAR) AS v FROM range(140000) AS r(i)`;
+    files.push(await parquet(world.folder, `part-${index}.parquet`, rows));
+  }
+  const columns = [mirrorColumn('id', 'integer'), mirrorColumn('v', 'string')];
+  const unit = snapshot({ datasetId: 'large', columns, keyColumns: ['id'], files });
+  expect(await world.carryOut(unit)).toMatchObject([{ kind: 'committed', committed: { rowCount: 840_000 } }]);
+  const [sizes = []] = await inMirror(
+    world.folder,
+    'SELECT total_blocks, free_blocks FROM pragma_database_size() LIMIT 1',
+  );
+  const [blocks, free] = sizes.map(Number);
+  expect((free ?? 0) / (blocks ?? 1)).toBeLessThan(0.15);
 });
 
 it('no two instances put what does not fit into their memory into one folder', async () => {

@@ -44,6 +44,11 @@ export interface EngineOptions {
   readonly signal?: AbortSignal;
   /** Without it an interruption is not repeated. */
   readonly clock?: Clock;
+  /**
+   * Whether rows that are written by several threads may be in another order than they are read: to keep it DuckDB leaves a short
+   * row group for the end of each file, and writes all anew to join them.
+   */
+  readonly inAnyOrder?: boolean;
   /** From so much in the log of a file on, DuckDB does a checkpoint at COMMIT; from 16 MiB on by default. */
   readonly maxLogBytes?: number;
   /** What is kept free while much is written; nothing without it. */
@@ -232,6 +237,7 @@ function creationOptions(options: EngineOptions): Record<string, string> {
     allocator_flush_threshold: GIVE_BACK_AFTER_USING,
     allocator_bulk_deallocation_flush_threshold: GIVE_BACK_AFTER_FREEING,
     ...(options.maxLogBytes === undefined ? {} : { checkpoint_threshold: `${options.maxLogBytes}B` }),
+    preserve_insertion_order: String(options.inAnyOrder !== true),
     temp_directory: options.temporaryDirectory,
     errors_as_json: 'true',
     autoinstall_known_extensions: 'false',

@@ -49,6 +49,7 @@ export class Windows {
       Engine.open({
         ...engineOptions,
         threads,
+        inAnyOrder: size === 'large',
         temporaryDirectory: temporaryDirectory(options.dataDirectory, size),
       });
     const small = await openEngine('small', 1);

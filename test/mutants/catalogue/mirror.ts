@@ -99,7 +99,7 @@ export const MIRROR: Area = {
     {
       name: 'what was committed is left in the log',
       file: 'src/destination/duckdb/window/attach-window.ts',
-      text: 'if (committed) await this.#checkpoint();',
+      text: 'if (committed) await this.#checkpoint(clock.monotonicMs() - openedMs);',
       instead: '',
       breaks: ['P2'],
       tests: ['unit/duckdb-window.test.ts'],

@@ -1,29 +1,20 @@
-/** The command line: which commands there are, what each takes, and what its help says. */
+/**
+ * The command line: which commands there are, what each takes, and what its help says. What a command does is loaded when
+ * it is called: the databases, the client and the server take longer to load than most commands take.
+ */
 
 import { Command, CommanderError, Help, type HelpConfiguration, Option } from 'commander';
 import type { Configuration, LocalConfiguration } from '../configuration/configuration.ts';
 import { settingsHelp } from '../configuration/help.ts';
 import { type LoadInput, loadConfiguration, loadLocalConfiguration } from '../configuration/load.ts';
 import { UsageError } from '../model/errors.ts';
-import { compact } from './compact/compact.ts';
 import type { Context } from './context.ts';
-import { doctor } from './doctor/doctor.ts';
-import { dryRun } from './dry-run/dry-run.ts';
 import { EXIT_CODES, EXIT_CODES_HELP, type ExitCode } from './exit-codes.ts';
-import { forget } from './forget.ts';
-import { init } from './init.ts';
-import { once } from './once.ts';
 import { defineOperatorCommands } from './operator/commands.ts';
-import { query } from './query.ts';
-import { QUERY_FORMATS, type QueryFormat } from './query-output.ts';
-import { type ResumeOptions, resume } from './resume.ts';
-import { resync } from './resync.ts';
-import { run } from './run.ts';
+import { QUERY_FORMATS, type QueryFormat } from './query-format.ts';
+import type { ResumeOptions } from './resume.ts';
 import { flagsOf, settingOptions } from './settings.ts';
-import { status } from './status/status.ts';
-import { listSubscriptions } from './subscriptions.ts';
 import { write } from './terminal.ts';
-import { verify } from './verify/verify.ts';
 
 const DESCRIPTION = 'Keeps a local DuckDB database equal to the datasets of a feed service.';
 
@@ -110,7 +101,10 @@ function defineServiceCommands(program: Command, version: string, context: Conte
   program
     .command('run')
     .description('follow the subscriptions until it is stopped')
-    .action(async () => finish(await run(configured, version, context)));
+    .action(async () => {
+      const { run } = await import('./run.ts');
+      finish(await run(configured, version, context));
+    });
   program
     .command('once')
     .description('catch up with everything published so far, print a summary, exit')
@@ -121,9 +115,10 @@ function defineServiceCommands(program: Command, version: string, context: Conte
     .command('subscriptions')
     .description('list what the API key can see')
     .option('--json', 'as JSON, for programs')
-    .action(async ({ json = false }: { json?: boolean }) =>
-      finish(await listSubscriptions(configured(), context, { json })),
-    );
+    .action(async ({ json = false }: { json?: boolean }) => {
+      const { listSubscriptions } = await import('./subscriptions.ts');
+      finish(await listSubscriptions(configured(), context, { json }));
+    });
   program
     .command('verify')
     .description(
@@ -131,9 +126,10 @@ function defineServiceCommands(program: Command, version: string, context: Conte
     )
     .argument('[dataset...]', 'ids of datasets; without any, all of them')
     .option('--json', 'as JSON, for programs')
-    .action(async (datasetIds: readonly string[], { json = false }: { json?: boolean }) =>
-      finish(await verify(configured(), context, { datasetIds, json })),
-    );
+    .action(async (datasetIds: readonly string[], { json = false }: { json?: boolean }) => {
+      const { verify } = await import('./verify/verify.ts');
+      finish(await verify(configured(), context, { datasetIds, json }));
+    });
 }
 
 interface OnceFlags {
@@ -142,13 +138,17 @@ interface OnceFlags {
 }
 
 /** @throws UsageError */
-function catchUpOrTell(
+async function catchUpOrTell(
   { dryRun: isDry = false, json = false }: OnceFlags,
   configuration: Configuration,
   context: Context,
 ): Promise<ExitCode> {
-  if (isDry) return dryRun(configuration, context, { json });
+  if (isDry) {
+    const { dryRun } = await import('./dry-run/dry-run.ts');
+    return dryRun(configuration, context, { json });
+  }
   if (json) throw new UsageError('--json goes with --dry-run.', { hint: 'feed-sync once --help' });
+  const { once } = await import('./once.ts');
   return once(configuration, context);
 }
 
@@ -160,9 +160,10 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
     .command('status')
     .description('show subscriptions, datasets, versions and what is in the way')
     .option('--json', 'as JSON, for programs')
-    .action(async ({ json = false }: { json?: boolean }) =>
-      finish(await status(configured(), context, { json })),
-    );
+    .action(async ({ json = false }: { json?: boolean }) => {
+      const { status } = await import('./status/status.ts');
+      finish(await status(configured(), context, { json }));
+    });
   program
     .command('query')
     .description('read the mirror with SQL')
@@ -170,18 +171,20 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
     .addOption(
       new Option('--format <format>', 'how rows are written').choices(QUERY_FORMATS).default('table'),
     )
-    .action(async (sql: string, options: { format: QueryFormat }) =>
-      finish(await query(sql, configured(), context, options)),
-    );
+    .action(async (sql: string, options: { format: QueryFormat }) => {
+      const { query } = await import('./query.ts');
+      finish(await query(sql, configured(), context, options));
+    });
   program
     .command('compact')
     .description(
       'write the mirror into a new, smaller file, which takes its place; not beside a running instance',
     )
     .option('--json', 'as JSON, for programs')
-    .action(async ({ json = false }: { json?: boolean }) =>
-      finish(await compact(configured(), context, { json })),
-    );
+    .action(async ({ json = false }: { json?: boolean }) => {
+      const { compact } = await import('./compact/compact.ts');
+      finish(await compact(configured(), context, { json }));
+    });
   program
     .command('settings')
     .description('explain every setting: its key, variable, flag and default')
@@ -190,7 +193,10 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
     .command('init')
     .description('write a commented configuration file')
     .argument('[file]', 'where to', 'feed-sync.yaml')
-    .action(async (file: string) => finish(await init(file, context)));
+    .action(async (file: string) => {
+      const { init } = await import('./init.ts');
+      finish(await init(file, context));
+    });
 }
 
 /** It is given what the configuration is made from, and not the configuration, which may be what is wrong. */
@@ -201,9 +207,10 @@ function defineDoctor(program: Command, version: string, context: Context, finis
       'look at configuration, disk, locks, stores, connection and key; say what to do about what is wrong',
     )
     .option('--json', 'as JSON, for programs')
-    .action(async ({ json = false }: { json?: boolean }) =>
-      finish(await doctor(loadInput(program, context), context, { version, json })),
-    );
+    .action(async ({ json = false }: { json?: boolean }) => {
+      const { doctor } = await import('./doctor/doctor.ts');
+      finish(await doctor(loadInput(program, context), context, { version, json }));
+    });
 }
 
 /** What a person decides. It is written down; `run` acts on it within a second, else the next catch-up does. */
@@ -215,9 +222,10 @@ function definePersonCommands(program: Command, context: Context, finish: Finish
     .description('load the snapshots of datasets again')
     .argument('[dataset...]', 'ids of datasets')
     .option('--all', 'every dataset that a subscription holds')
-    .action(async (datasetIds: readonly string[], { all = false }: { all?: boolean }) =>
-      finish(await resync(configured(), context, { datasetIds, all })),
-    );
+    .action(async (datasetIds: readonly string[], { all = false }: { all?: boolean }) => {
+      const { resync } = await import('./resync.ts');
+      finish(await resync(configured(), context, { datasetIds, all }));
+    });
   program
     .command('resume')
     .description('go on with what is held or failed, after a person has acted on it')
@@ -226,16 +234,18 @@ function definePersonCommands(program: Command, context: Context, finish: Finish
     .option('--workspace', 'the API key')
     .option('--retire', 'agree to the retirement of every dataset that no subscription holds')
     .option('--all', 'everything that is held or failed; retirements wait for --retire all the same')
-    .action(async (flags: Partial<ResumeOptions>) =>
-      finish(await resume(configured(), context, { ...NOTHING_TO_RESUME, ...flags })),
-    );
+    .action(async (flags: Partial<ResumeOptions>) => {
+      const { resume } = await import('./resume.ts');
+      finish(await resume(configured(), context, { ...NOTHING_TO_RESUME, ...flags }));
+    });
   program
     .command('forget')
     .description('give up subscriptions that are held as missing, and retire what only they hold')
     .option('--subscription <id>', 'a subscription (repeatable)', collect)
-    .action(async ({ subscription = [] }: { subscription?: readonly string[] }) =>
-      finish(await forget(configured(), context, { subscription })),
-    );
+    .action(async ({ subscription = [] }: { subscription?: readonly string[] }) => {
+      const { forget } = await import('./forget.ts');
+      finish(await forget(configured(), context, { subscription }));
+    });
 }
 
 const NOTHING_TO_RESUME: ResumeOptions = {

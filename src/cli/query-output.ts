@@ -4,11 +4,9 @@ import { stringify } from 'csv-stringify/sync';
 import type { QueryResult } from '../destination/duckdb/reading/reader.ts';
 import type { Rendered } from '../destination/duckdb/reading/render-value.ts';
 import { formatCount } from '../lib/units.ts';
+import type { QueryFormat } from './query-format.ts';
 import { renderTable, type TableColumn } from './table.ts';
 import { write } from './terminal.ts';
-
-export const QUERY_FORMATS = ['table', 'json', 'csv'] as const;
-export type QueryFormat = (typeof QUERY_FORMATS)[number];
 
 /** A table is laid out as a whole, so it must end somewhere; the other formats have no end of their own. */
 const MAX_TABLE_ROWS = 1_000;

@@ -5,7 +5,8 @@ import { openReader } from '../destination/duckdb/reading/reader.ts';
 import { StorageError, UsageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
-import { type QueryFormat, writeRows } from './query-output.ts';
+import type { QueryFormat } from './query-format.ts';
+import { writeRows } from './query-output.ts';
 
 export interface QueryOptions {
   readonly format: QueryFormat;

@@ -8,6 +8,13 @@ import { expectMirrored } from '../support/expect-mirrored.ts';
 import { program } from '../support/program.ts';
 import { projectRoot } from '../support/source-tree.ts';
 
+/** Tells as the process ends whether it has loaded what only some commands need. */
+const TELL_LOADED = `process.on("exit", () => {
+  const { sharedObjects } = process.report.getReport();
+  const isLoaded = (name) => sharedObjects.some((path) => path.includes(name));
+  process.stderr.write(JSON.stringify(["duckdb", "better_sqlite3"].filter(isLoaded)));
+})`;
+
 const COMMANDS = 'once status subscriptions verify query resync resume forget settings init'.split(' ');
 
 describe('help', () => {
@@ -39,6 +46,19 @@ describe('help', () => {
       stdout: `${version}\n`,
       stderr: '',
     });
+  });
+
+  it.for([
+    { words: ['--help'], loaded: [] },
+    { words: ['once', '--help'], loaded: [] },
+    { words: ['--version'], loaded: [] },
+    { words: ['settings'], loaded: [] },
+    { words: ['query', 'SELECT 1'], loaded: ['duckdb'] },
+  ])('$words loads of the databases: $loaded', async ({ words, loaded }) => {
+    const installed = await program();
+    const preload = `data:text/javascript,${encodeURIComponent(TELL_LOADED)}`;
+    const { stderr } = await installed.runWith({ NODE_OPTIONS: `--import=${preload}` }, ...words);
+    expect(JSON.parse(stderr.split('\n').at(-1) ?? '')).toEqual(loaded);
   });
 
   it('settings names every setting with its variable', async () => {

@@ -14,6 +14,8 @@ export interface FeedLimits {
   readonly forgivingProgressBytes: number;
   /** A file of so many bytes, or of unknown length, is read for its digest by a thread of its own. */
   readonly digestApartFromBytes: number;
+  /** So many such threads share the files. */
+  readonly digestThreads: number;
   /** So many bytes more than that thread has read meanwhile are written of a file; then the service waits. */
   readonly digestLagBytes: number;
 }
@@ -26,6 +28,7 @@ export const DEFAULT_LIMITS: FeedLimits = {
   slowestOverMs: 60_000,
   forgivingProgressBytes: 1_000_000,
   digestApartFromBytes: 16_000_000,
+  digestThreads: 2,
   digestLagBytes: 256_000_000,
 };
 

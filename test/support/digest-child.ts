@@ -8,9 +8,9 @@ import process from 'node:process';
 import { createDigests } from '../../src/feed/download/digest.ts';
 
 const [, , path = ''] = process.argv;
-const digest = await createDigests({ digestApartFromBytes: 0, digestLagBytes: 1_000_000 }).begin(
-  path,
-  statSync(path).size,
-  null,
-);
+const digest = await createDigests({
+  digestApartFromBytes: 0,
+  digestThreads: 1,
+  digestLagBytes: 1_000_000,
+}).begin(path, statSync(path).size, null);
 process.stdout.write(`${await digest.end()}\n`);

@@ -22,8 +22,8 @@ function folder(): string {
   return path;
 }
 
-function started(apartFromBytes: number): Digests {
-  const limits = { digestApartFromBytes: apartFromBytes, digestLagBytes: MAX_LAG_BYTES };
+function started(apartFromBytes: number, digestThreads = 1): Digests {
+  const limits = { digestApartFromBytes: apartFromBytes, digestThreads, digestLagBytes: MAX_LAG_BYTES };
   const digests = createDigests(limits);
   onTestFinished(() => digests.close());
   return digests;
@@ -72,7 +72,7 @@ describe.each([
 });
 
 describe('the thread', () => {
-  it('is made for large files and those of unknown length, and is one for all of them', async () => {
+  it('is made for large files and those of unknown length, and serves all of them', async () => {
     const threads = madeThreads();
     const directory = folder();
     const digests = started(1_000);
@@ -94,6 +94,23 @@ describe('the thread', () => {
     await ofSize('another', 1_000, 1_000);
     expect(threads).toHaveLength(1);
     expect(openFilesIn(directory)).toEqual([]);
+  });
+
+  it('shares the files that are under way with as many others as there may be', async () => {
+    const threads = madeThreads();
+    const path = join(folder(), 'part');
+    writeFileSync(path, 'a beginning');
+    const digests = started(0, 2);
+    const alone = await digests.begin(path, 11, null);
+    expect(await alone.end()).toBe(sha256(Buffer.from('a beginning')));
+    expect(threads).toHaveLength(1);
+    const underWay = [];
+    for (const bytes of [1, 11, 1]) underWay.push(await digests.begin(path, bytes, null));
+    expect(threads).toHaveLength(2);
+    expect(await Promise.all(underWay.map((digest) => digest.end()))).toEqual(
+      ['a', 'a beginning', 'a'].map((text) => sha256(Buffer.from(text))),
+    );
+    expect(digests.readBytes).toBe(11 + 1 + 11 + 1);
   });
 
   it('tells of a file that was cut behind its back, and goes on with others', async () => {

@@ -1,5 +1,5 @@
 /**
- * The thread that reads files for their digests: one for all of them, made when it is first needed.
+ * A thread that reads files for their digests, made when it is first needed.
  *
  * Invariants: who writes is told to wait before the thread has fallen back by more than a limit. It keeps the process alive
  * while a digest is under way, and only then. Whatever becomes of it, each digest that was begun has an end; the next one
@@ -38,6 +38,11 @@ export class DigestThread {
   /** `maxLagBytes`: what may be written of a file beside what the thread has read meanwhile. */
   constructor(maxLagBytes: number) {
     this.#maxLagBytes = maxLagBytes;
+  }
+
+  /** Whose digests are under way. */
+  get files(): number {
+    return this.#waiting.size;
   }
 
   /** Of all files together, since it was made. */

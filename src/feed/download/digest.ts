@@ -1,6 +1,7 @@
 /**
  * The sha256 of a file while it is written: of a small one on this thread, from the bytes as they are given; of a large
- * one on a thread of its own, which reads the file behind its writer, so that more is received meanwhile.
+ * one on another thread, which reads the file behind its writer, so that more is received meanwhile. A few of these share the
+ * files: where a processor has no instructions for it, a digest takes longer than a fast line brings a file.
  *
  * Invariants: it covers the file from its first byte, what was there before included. However slow it is, more of it is
  * read all the time, and that can be seen; and no more than a limit is written meanwhile.
@@ -8,6 +9,7 @@
 
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import { present } from '../../lib/assert.ts';
 import type { FeedLimits } from '../limits.ts';
 import { onDisk } from '../storage.ts';
 import { DigestThread } from './digest-thread.ts';
@@ -29,26 +31,34 @@ export interface Digests {
    * @throws StorageError
    */
   begin(path: string, fromByte: number, expectedBytes: number | null): Promise<Digest>;
-  /** Bytes that the thread has read, ever. */
+  /** Bytes that the threads have read, ever. */
   readonly readBytes: number;
-  /** Ends the thread, where there is one. */
+  /** Ends the threads, where there are any. */
   close(): Promise<void>;
 }
 
-export type DigestLimits = Pick<FeedLimits, 'digestApartFromBytes' | 'digestLagBytes'>;
+export type DigestLimits = Pick<FeedLimits, 'digestApartFromBytes' | 'digestThreads' | 'digestLagBytes'>;
 
-export function createDigests({ digestApartFromBytes, digestLagBytes }: DigestLimits): Digests {
-  const thread = new DigestThread(digestLagBytes);
+export function createDigests(limits: DigestLimits): Digests {
+  const { digestApartFromBytes, digestThreads, digestLagBytes } = limits;
+  const threads = Array.from({ length: digestThreads }, () => new DigestThread(digestLagBytes));
   return {
     begin: async (path, fromByte, expectedBytes) =>
       expectedBytes !== null && expectedBytes < digestApartFromBytes
         ? digestHere(path, fromByte)
-        : thread.begin(path, fromByte),
+        : leastBusy(threads).begin(path, fromByte),
     get readBytes() {
-      return thread.readBytes;
+      return threads.reduce((bytes, { readBytes }) => bytes + readBytes, 0);
     },
-    close: () => thread.close(),
+    close: async () => {
+      await Promise.all(threads.map((thread) => thread.close()));
+    },
   };
+}
+
+function leastBusy(threads: readonly DigestThread[]): DigestThread {
+  const [first] = threads.toSorted((left, right) => left.files - right.files);
+  return present(first, 'there is a thread');
 }
 
 async function digestHere(path: string, fromByte: number): Promise<Digest> {

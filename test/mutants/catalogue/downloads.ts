@@ -65,6 +65,14 @@ export const DOWNLOADS: Area = {
       tests: ['unit/feed-digest.test.ts'],
     },
     {
+      name: 'all files that are under way are read for their digests by one thread',
+      file: 'src/feed/download/digest.ts',
+      text: 'left.files - right.files',
+      instead: 'right.files - left.files',
+      breaks: ['threads share the files'],
+      tests: ['unit/feed-digest.test.ts'],
+    },
+    {
       name: 'the thread for digests gets the environment, and the key in it',
       file: 'src/feed/download/digest-thread.ts',
       text: '{ env: {}, execArgv: [] }',

@@ -154,14 +154,15 @@ export class Engine {
   /** A setting of threads is followed when the next statement begins. */
   async #bringBackThreads(): Promise<void> {
     assert(this.#instance !== null, 'the instance is open');
-    const beside = await this.#instance.connect();
+    let beside: DuckDBConnection | null = null;
     try {
+      beside = await this.#instance.connect();
       await beside.run('SET external_threads = 1');
       await beside.run('SELECT 1');
     } catch (error) {
       throw this.#noted(error);
     } finally {
-      beside.closeSync();
+      beside?.closeSync();
     }
   }
 

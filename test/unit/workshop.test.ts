@@ -1,8 +1,21 @@
-/** How many steps are carried out at once: as many small ones as there are, and of those for which much is staged only some. */
+/**
+ * How many steps are carried out at once: as many small ones as there are, and of those for which much is staged only some. And when
+ * what was staged goes.
+ */
 
-import { describe, expect, it } from 'vitest';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { UnitQueue } from '../../src/destination/destination.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
-import { isLarge, MAX_SMALL_BYTES, MAX_SMALL_ROWS, type Work } from '../../src/sync/work/carry-out.ts';
+import {
+  type Ground,
+  isLarge,
+  MAX_SMALL_BYTES,
+  MAX_SMALL_ROWS,
+  type Work,
+} from '../../src/sync/work/carry-out.ts';
 import { inEarnest } from '../../src/sync/work/workshop.ts';
 import { oneSubscription } from '../support/small-world.ts';
 import { history, offer, schema, table, version, want } from '../support/sync-values.ts';
@@ -31,6 +44,13 @@ function apply(...rows: readonly (number | null)[]): Work {
     }),
   );
   return { kind: 'apply', versions, schema: schema('parcels'), addsColumns: false };
+}
+
+/** What a load of version 2 needs. */
+function groundOf(datasetId: string): Ground {
+  const known = { held: table(1), want: want({ datasetId }) };
+  const offers = { manifestOf: () => ({}) };
+  return { known, history: history([version(datasetId, 2)]), offers } as unknown as Ground;
 }
 
 describe('much is staged', () => {
@@ -63,14 +83,8 @@ it('of large loads 32 are under way, of small ones all, and only those are told 
   };
   const feed = { ...parts.feed, download };
   const workshop = inEarnest({ ...parts, feed, progress }, new AbortController().signal, () => {});
-  const offers = { manifestOf: () => ({}) };
-  const carryOut = (bytes: number, datasetId: string) => {
-    const known = { held: table(1), want: want({ datasetId }) };
-    const ground = { known, history: history([]), offers } as unknown as Parameters<
-      typeof workshop.carryOut
-    >[1];
-    void workshop.carryOut(load(bytes, datasetId), ground);
-  };
+  const carryOut = (bytes: number, datasetId: string) =>
+    void workshop.carryOut(load(bytes, datasetId), groundOf(datasetId));
   for (let index = 0; index < 100; index++) {
     carryOut(MAX_SMALL_BYTES + 1, `large-${index}`);
     carryOut(1, `small-${index}`);
@@ -83,3 +97,55 @@ it('of large loads 32 are under way, of small ones all, and only those are told 
   await expect.poll(() => begun.at(-1)).toBe('large-32');
   expect(told.toSorted()).toEqual(toldOf(begun));
 });
+
+it('what was staged for a small load goes at once, for a large one when the destination is let go of', async () => {
+  const { workshop, carryOut, isThere, letGo } = await workshopAtWork();
+  await carryOut(MAX_SMALL_BYTES + 1, 'large');
+  await carryOut(1, 'small');
+  await carryOut(1, 'another small');
+  const discarded = workshop.discard('large');
+  // What is begun later and has ended shows that there was time for it.
+  for (const datasetId of ['small', 'another small']) {
+    await workshop.discard(datasetId);
+    expect([isThere(datasetId), isThere('large')]).toEqual([false, true]);
+  }
+  letGo();
+  await discarded;
+  expect(isThere('large')).toBe(false);
+});
+
+/** One whose destination stays open until three units were handed to it and it is told to let go. */
+async function workshopAtWork() {
+  const stagingDirectory = mkdtempSync(join(tmpdir(), 'feed-sync-workshop-'));
+  onTestFinished(() => rmSync(stagingDirectory, { recursive: true }));
+  const { parts } = await oneSubscription('parcels');
+  const folders = new Map<string, string>();
+  const download: typeof parts.feed.download = async ({ entry: { datasetId }, directory }) => {
+    folders.set(datasetId, directory);
+    return { kind: 'complete', files: [{ path: '', name: '', bytes: 1, sha256: '0', rowCount: null }] };
+  };
+  const closing = Promise.withResolvers<void>();
+  const commit = async (queue: UnitQueue): Promise<void> => {
+    for (let units = 0; units < 3; ) {
+      await queue.arrival();
+      for (const one of queue.take()) {
+        units += 1;
+        queue.tell(one, { kind: 'overtaken', datasetId: one.unit.datasetId });
+      }
+    }
+    await closing.promise;
+  };
+  const feed = { ...parts.feed, download };
+  const destination = { ...parts.destination, commit };
+  const choices = { ...parts.choices, stagingDirectory };
+  const { signal } = new AbortController();
+  const workshop = inEarnest({ ...parts, feed, destination, choices }, signal, () => {});
+  return {
+    workshop,
+    letGo: closing.resolve,
+    isThere: (datasetId: string): boolean => existsSync(folders.get(datasetId) ?? ''),
+    async carryOut(bytes: number, datasetId: string): Promise<void> {
+      await workshop.carryOut(load(bytes, datasetId), groundOf(datasetId));
+    },
+  };
+}

@@ -169,6 +169,27 @@ describe('the writer', () => {
     expect(troubles).toEqual([full]);
   });
 
+  it('says when the destination is let go of, whatever waits for it next', async () => {
+    const { opened, destination } = windows();
+    const writer = writerTo(destination);
+    await writer.letGo();
+    const commits = ['a', 'b'].map((datasetId) => writer.commit(unit(datasetId)));
+    await turn();
+    let isLetGo = false;
+    const letGo = writer.letGo().then(() => {
+      isLetGo = true;
+    });
+    await turn();
+    expect(isLetGo).toBe(false);
+    opened[0]?.end.resolve();
+    await letGo;
+    await turn();
+    opened[1]?.end.resolve();
+    await Promise.all(commits);
+    await writer.ended();
+    await writer.letGo();
+  });
+
   it('says when a unit is ready', async () => {
     const { destination } = windows();
     const seen: string[] = [];

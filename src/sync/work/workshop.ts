@@ -36,6 +36,7 @@ export const inEarnest: MakeWorkshop = (parts, signal, onTrouble) => {
   const staging = openStaging(parts.choices.stagingDirectory);
   const writer = startWriter({ ...parts, onTrouble });
   const large = pLimit(LARGE_AT_ONCE);
+  const withLargeFiles = new Set<string>();
   const tools = { parts, staging, writer, fetching: pLimit(VERSIONS_AT_ONCE), signal };
   return {
     async open(known, underWay = []) {
@@ -43,14 +44,21 @@ export const inEarnest: MakeWorkshop = (parts, signal, onTrouble) => {
       await enroll(known, parts);
     },
     carryOut(work, ground) {
+      const { datasetId } = ground.known.want;
       // Told only now: one that waits for its turn is not under way.
       const begin = () => {
-        parts.progress.began(ground.known.want.datasetId, descriptionOf(work), extentOf(work, ground));
+        parts.progress.began(datasetId, descriptionOf(work), extentOf(work, ground));
         return carryOut(work, ground, tools);
       };
-      return isLarge(work, ground) ? large(begin) : begin();
+      if (!isLarge(work, ground)) return begin();
+      if (work.kind === 'load') withLargeFiles.add(datasetId);
+      return large(begin);
     },
-    discard: (datasetId) => staging.discard(datasetId),
+    async discard(datasetId) {
+      // To remove large files can keep a disk busy for as long as a load, and who waits for it with the mirror open keeps readers waiting.
+      if (withLargeFiles.delete(datasetId)) await writer.letGo();
+      await staging.discard(datasetId);
+    },
     ended: () => writer.ended(),
   };
 };

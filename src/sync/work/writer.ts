@@ -12,6 +12,8 @@ const UNITS_AT_ONCE = 100;
 export interface Writer {
   /** Resolves once the unit is committed, has failed, or was overtaken. */
   commit(unit: Prepared): Promise<Outcome>;
+  /** Resolves once what is being committed by now is on the disk, and the destination is let go of. */
+  letGo(): Promise<void>;
   /** Resolves once no window is open and nothing waits for one: of how units end is told before. */
   ended(): Promise<void>;
 }
@@ -30,6 +32,7 @@ interface Waiting {
 export function startWriter({ destination, onTrouble }: WriterParts): Writer {
   const queue: Waiting[] = [];
   let working: Promise<void> | null = null;
+  let committing = Promise.resolve();
   let arrival = Promise.withResolvers<void>();
 
   /** Never rejects: what the destination throws is thrown to each that was taken and of which nothing was told. */
@@ -68,7 +71,10 @@ export function startWriter({ destination, onTrouble }: WriterParts): Writer {
   };
 
   const work = async (): Promise<void> => {
-    while (queue.length > 0) await commitTogether();
+    while (queue.length > 0) {
+      committing = commitTogether();
+      await committing;
+    }
     working = null;
   };
 
@@ -81,6 +87,7 @@ export function startWriter({ destination, onTrouble }: WriterParts): Writer {
       working ??= work();
       return settle.promise;
     },
+    letGo: () => committing,
     async ended() {
       await working;
     },

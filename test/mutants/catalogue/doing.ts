@@ -177,6 +177,22 @@ export const DOING: Area = {
       tests: ['unit/catch-up.test.ts'],
     },
     {
+      name: 'large files of a load go while the mirror is held',
+      file: 'src/sync/work/workshop.ts',
+      text: 'if (withLargeFiles.delete(datasetId)) await writer.letGo();',
+      instead: '',
+      breaks: ['readers are let in soon'],
+      tests: ['unit/workshop.test.ts'],
+    },
+    {
+      name: 'what waits for the mirror to be let go of waits for all that is still to be committed',
+      file: 'src/sync/work/writer.ts',
+      text: 'letGo: () => committing,',
+      instead: 'letGo: async () => void (await working),',
+      breaks: ['space is given back soon'],
+      tests: ['unit/writer.test.ts'],
+    },
+    {
       name: 'a subscription that was given up is forgotten before the mirror names it no more',
       file: 'src/sync/work/workshop.ts',
       text: 'const forgottenSubscriptionIds = checkpoint.forgotten();',

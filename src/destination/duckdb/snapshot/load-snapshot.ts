@@ -48,7 +48,7 @@ export async function loadSnapshot(
 /** The count of the rows, once it and the keys are what they have to be. @throws DataError, BadKeysError where they are not. */
 async function prove(engine: Engine, unit: SnapshotUnit, columns: readonly PlannedColumn[]): Promise<number> {
   const keyColumns = columns.filter((column) => unit.schema.keyColumns.includes(column.column.name));
-  const counts = present((await engine.rows(countRows(keyColumns)))[0], 'a count has a row');
+  const counts = present((await engine.rows(countRows(keyColumns, engine.threads)))[0], 'a count has a row');
   const rowCount = numberAt(counts, 0);
   refuseOtherCount(unit, rowCount);
   for (const [index, planned] of keyColumns.entries()) {

@@ -14,6 +14,9 @@ export const LOADING = mirrored('feed-sync: loading');
 /** The longest part of an offending value that an error shows, in characters. */
 export const MAX_SHOWN_VALUE = 200;
 
+/** Each of them reads all keys: with more of them that takes longer than the counting. */
+const MAX_SCANS_OF_KEYS = 8;
+
 const FILE_COLUMN = 'feed-sync: file';
 
 export function createLoading({ columns, groups }: TablePlan): string {
@@ -46,13 +49,24 @@ function physical(position: number): string {
 
 /**
  * One row: the count of the rows, that of the different hashes of their keys, and for each key column the count of
- * the rows where it is not null. As many hashes as rows prove the keys unique, in one scan and without keeping the
- * keys; fewer prove nothing, because hashes may collide.
+ * the rows where it is not null. As many hashes as rows prove the keys unique, without keeping the keys; fewer prove nothing,
+ * because hashes may collide. DuckDB scans what is not committed yet by one thread: for `threads` to take part, each has a
+ * scan of its own, and counts a part of the hashes.
  */
-export function countRows(keyColumns: readonly PlannedColumn[]): string {
-  const hashes = keyColumns.length === 0 ? 'count(*)' : `count(DISTINCT hash(${keyList(keyColumns)}))`;
-  const present = keyColumns.map(({ columnName }) => `count(${identifier(columnName)})`);
-  return `SELECT ${['count(*)', hashes, ...present].join(', ')} FROM ${LOADING}`;
+export function countRows(keyColumns: readonly PlannedColumn[], threads: number): string {
+  if (keyColumns.length === 0) return `SELECT count(*), count(*) FROM ${LOADING}`;
+  const keys = keyColumns.map((_, index) => `k${index}`);
+  const hashed = `SELECT hash(${keyList(keyColumns)}), ${keyList(keyColumns)} FROM ${LOADING}`;
+  const counts = ['count(*)', 'count(DISTINCT h)', ...keys.map((key) => `count(${key})`)];
+  const scans = Math.min(threads, MAX_SCANS_OF_KEYS);
+  const parts = Array.from(
+    { length: scans },
+    (_, part) =>
+      `SELECT ${counts.join(', ')} FROM (${hashed}) AS hashed${tuple(['h', ...keys])} WHERE h % ${scans} = ${part}`,
+  );
+  const names = counts.map((_, index) => `c${index}`);
+  const sums = names.map((name) => `sum(${name})::BIGINT`);
+  return `SELECT ${sums.join(', ')} FROM (${parts.join(' UNION ALL ')}) AS parts${tuple(names)}`;
 }
 
 export function countKeys(keyColumns: readonly PlannedColumn[]): string {

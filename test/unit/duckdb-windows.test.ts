@@ -2,6 +2,7 @@
 
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
 import { Engine } from '../../src/destination/duckdb/engine/engine.ts';
@@ -9,7 +10,7 @@ import { temporaryDirectories } from '../../src/destination/duckdb/engine/tempor
 import { openReader } from '../../src/destination/duckdb/reading/reader.ts';
 import { MUCH_WORK_MS } from '../../src/destination/duckdb/window/attach-window.ts';
 import { sizeOf } from '../../src/destination/duckdb/window/windows.ts';
-import { systemClock } from '../../src/lib/clock.ts';
+import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { observeDurableEffects } from '../../src/lib/durable.ts';
 import { systemRandom } from '../../src/lib/random.ts';
 import { commitAll } from '../support/commit-all.ts';
@@ -137,7 +138,7 @@ it('two readers of one mirror do not either', async () => {
 });
 
 describe('a statement that is to be done by all threads', () => {
-  async function engineOf(threads: number): Promise<Engine> {
+  async function engineOf(threads: number, clock?: Clock): Promise<Engine> {
     const folder = await temporaryFolder();
     const temporaryDirectory = `${folder.path}/temporary`;
     const directories = [folder.path];
@@ -146,6 +147,7 @@ describe('a statement that is to be done by all threads', () => {
       threads,
       temporaryDirectory,
       directories,
+      ...(clock === undefined ? {} : { clock }),
     });
     onTestFinished(async () => {
       engine.close();
@@ -181,6 +183,32 @@ describe('a statement that is to be done by all threads', () => {
     const course = await world.loaded(firstContent(numbers, rowsUpTo(3)), 'few');
     expect(all).toHaveBeenCalledTimes(times);
     expect(await world.differences(course)).toEqual([]);
+  });
+
+  it.each([
+    ['when it had time to begin', () => Promise.resolve(), 'is under way'],
+    ['when it has ended, if that is sooner', () => new Promise<void>(() => {}), 'has ended'],
+  ] as const)('has the threads of DuckDB back %s', async (_, sleep, expected) => {
+    const engine = await engineOf(2, { ...systemClock, sleep });
+    const statement = 'CHECKPOINT m';
+    let state = 'is under way';
+    const finish = engine.finish.bind(engine);
+    vi.spyOn(engine, 'finish').mockImplementation(async (sql) => {
+      await finish(sql);
+      if (sql === statement) state = 'has ended';
+    });
+    const states: string[] = [];
+    const { connect } = DuckDBInstance.prototype;
+    const connecting = vi.spyOn(DuckDBInstance.prototype, 'connect').mockImplementation(function (
+      this: DuckDBInstance,
+    ) {
+      states.push(state);
+      return connect.call(this);
+    });
+    onTestFinished(() => connecting.mockRestore());
+    await engine.finishWithAll(statement);
+    expect(states).toEqual([expected]);
+    expect(await engine.rows(threadsAtWork)).toEqual([[1n, 2n]]);
   });
 
   it('fails with its own error, and the threads are back', async () => {

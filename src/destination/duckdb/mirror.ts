@@ -78,7 +78,8 @@ export async function openMirror(options: MirrorOptions): Promise<Destination & 
     memoryLimitBytes: options.memoryLimitBytes,
     // A reader of files is given patterns, and DuckDB compares those, too, with the folders.
     directories: [dataDirectory, literalPattern(dataDirectory), dirname(path)],
-    ...(options.signal === undefined ? {} : { signal: options.signal, clock: options.clock }),
+    clock: options.clock,
+    ...(options.signal === undefined ? {} : { signal: options.signal }),
   };
   const { publish = null } = options;
   const copy = publish === null ? null : await copyPlace(options, publish, path);

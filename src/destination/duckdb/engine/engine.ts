@@ -17,6 +17,9 @@ import { type Room, RoomTakenError, withinRoom } from './room.ts';
 const INTERRUPT_AGAIN_MS = 50;
 const MAX_INTERRUPTIONS = 200;
 
+/** So long after it was called a statement has begun its first task: without that wait another thread took it as often as not. */
+const BEGUN_AFTER_MS = 5;
+
 /**
  * Memory that was freed goes back to the system as soon as a task of DuckDB has used so much, or freed so much. By its own
  * defaults (128 MB and 512 MB) a process with a small limit stays far above it: loading 12 million polygons with 512 MB took
@@ -48,7 +51,7 @@ export interface EngineOptions {
   readonly readOnlyDatabase?: { readonly path: string; readonly name: string };
   /** Interrupts the running statement when aborted, but for one that is to finish, and then each that takes long. */
   readonly signal?: AbortSignal;
-  /** Without it an interruption is not repeated. */
+  /** Without it an interruption is not repeated, and `finishWithAll` leaves it to chance who takes the first task. */
   readonly clock?: Clock;
   /**
    * Whether rows that are written by several threads may be in another order than they are read: to keep it DuckDB leaves a short
@@ -156,7 +159,12 @@ export class Engine {
   async finishWithAll(sql: string): Promise<void> {
     if (this.threads === 1) return await this.finish(sql);
     await this.finish(`SET external_threads = ${this.threads}`);
-    const [finished, back] = await Promise.allSettled([this.finish(sql), this.#bringBackThreads()]);
+    const finishing = this.finish(sql);
+    const begun = Promise.race([finishing.catch(() => {}), this.#options.clock?.sleep(BEGUN_AFTER_MS)]);
+    const [finished, back] = await Promise.allSettled([
+      finishing,
+      begun.then(() => this.#bringBackThreads()),
+    ]);
     if (finished.status === 'rejected') throw finished.reason;
     if (back.status === 'rejected') throw back.reason;
   }

@@ -256,5 +256,21 @@ export const MIRROR: Area = {
       breaks: ['the size of the mirror'],
       tests: ['unit/duckdb-windows.test.ts'],
     },
+    {
+      name: 'of the keys of a large table a part is counted for all',
+      file: 'src/destination/duckdb/snapshot/load-sql.ts',
+      text: 'WHERE h % ${scans} = ${part}`',
+      instead: 'WHERE h % ${scans} = 0`',
+      breaks: ['V8'],
+      tests: ['unit/duckdb-load-large.test.ts'],
+    },
+    {
+      name: 'the threads of DuckDB are back before a checkpoint has begun',
+      file: 'src/destination/duckdb/engine/engine.ts',
+      text: 'begun.then(() => this.#bringBackThreads()),',
+      instead: 'this.#bringBackThreads(),',
+      breaks: ['the time of a checkpoint'],
+      tests: ['unit/duckdb-windows.test.ts'],
+    },
   ],
 };

@@ -1,0 +1,33 @@
+/** What several threads load is proven no less than what one loads: each of them counts a part of the keys. */
+
+import { describe, expect, it } from 'vitest';
+import { manualClock, column as mirrorColumn, parquet, snapshot } from '../support/duckdb-mirror.ts';
+import { mirrorAtWork } from '../support/mirror-at-work.ts';
+
+const ROWS = 200_000;
+
+describe.each([1, 2, 3])('a large table, loaded by %i threads', (threads) => {
+  it.each([
+    ['V8 with keys that differ', 'i', null],
+    ['V8 with keys that differ in a part', 'i // 2', null],
+    ['V8 with a repeated key', 'if(i = 199999, 7, i)', 'is there 2 times'],
+    ['V8 with a null in a key', 'if(i = 150000, NULL, i)', 'is null in 1 of 200,000 rows'],
+  ])('%s', async (_, id, refusal) => {
+    const world = await mirrorAtWork({ clock: manualClock(), threads });
+    const path = await parquet(
+      world.folder,
+      'large.parquet',
+      `SELECT ${id} AS id, i % 2 AS part FROM range(${ROWS}) AS r(i)`,
+    );
+    const columns = ['id', 'part'].map((name) => mirrorColumn(name, 'integer'));
+    const keyColumns = id === 'i' ? ['id'] : ['id', 'part'];
+    const unit = snapshot({ datasetId: 'large', columns, keyColumns, files: [path] });
+    const [outcome] = await world.carryOut(unit);
+    if (refusal === null) {
+      expect(outcome).toMatchObject({ kind: 'committed', committed: { rowCount: ROWS } });
+    } else {
+      expect(outcome).toMatchObject({ kind: 'failed' });
+      expect(String(outcome?.kind === 'failed' ? outcome.error : '')).toContain(refusal);
+    }
+  });
+});

@@ -12,9 +12,9 @@ export interface FeedLimits {
   readonly slowestOverMs: number;
   /** Bytes of a file after which earlier failures are forgiven: a large file may outlive many cuts. */
   readonly forgivingProgressBytes: number;
-  /** A file of so many bytes, or of unknown length, is read for its digest by a thread of its own. */
+  /** A file of so many bytes, or of unknown length, is read for its digest by another thread. */
   readonly digestApartFromBytes: number;
-  /** So many such threads share the files. */
+  /** So many such threads share these files. */
   readonly digestThreads: number;
   /** So many bytes more than that thread has read meanwhile are written of a file; then the service waits. */
   readonly digestLagBytes: number;

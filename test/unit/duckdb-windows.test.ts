@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
-import { Engine } from '../../src/destination/duckdb/engine/engine.ts';
+import { BEGUN_AFTER_MS, Engine } from '../../src/destination/duckdb/engine/engine.ts';
 import { temporaryDirectories } from '../../src/destination/duckdb/engine/temporary-directory.ts';
 import { openReader } from '../../src/destination/duckdb/reading/reader.ts';
 import { MUCH_WORK_MS } from '../../src/destination/duckdb/window/attach-window.ts';
@@ -178,17 +178,20 @@ describe('a statement that is to be done by all threads', () => {
     };
     const all = vi.spyOn(Engine.prototype, 'finishWithAll');
     onTestFinished(() => all.mockRestore());
-    const world = await mirrorAtWork({ clock: { ...manualClock(), monotonicMs } });
+    const clock = manualClock();
+    const world = await mirrorAtWork({ clock: { ...clock, monotonicMs }, threads: 2 });
     all.mockClear();
-    const course = await world.loaded(firstContent(numbers, rowsUpTo(3)), 'few');
+    const course = await world.loaded(firstContent(numbers, rowsUpTo(ROW_GROUP_ROWS + 1)), 'many');
     expect(all).toHaveBeenCalledTimes(times);
+    expect(clock.slept.filter((durationMs) => durationMs === BEGUN_AFTER_MS)).toHaveLength(times);
     expect(await world.differences(course)).toEqual([]);
   });
 
   it.each([
-    ['when it had time to begin', () => Promise.resolve(), 'is under way'],
-    ['when it has ended, if that is sooner', () => new Promise<void>(() => {}), 'has ended'],
-  ] as const)('has the threads of DuckDB back %s', async (_, sleep, expected) => {
+    ['when it had time to begin', Promise.resolve(), 'is under way'],
+    ['when it has ended, if that is sooner', new Promise<void>(() => {}), 'has ended'],
+  ] as const)('has the threads of DuckDB back %s', async (_, slept, expected) => {
+    const sleep = vi.fn<Clock['sleep']>(() => slept);
     const engine = await engineOf(2, { ...systemClock, sleep });
     const statement = 'CHECKPOINT m';
     let state = 'is under way';
@@ -208,6 +211,7 @@ describe('a statement that is to be done by all threads', () => {
     onTestFinished(() => connecting.mockRestore());
     await engine.finishWithAll(statement);
     expect(states).toEqual([expected]);
+    expect(sleep.mock.calls).toEqual([[BEGUN_AFTER_MS]]);
     expect(await engine.rows(threadsAtWork)).toEqual([[1n, 2n]]);
   });
 

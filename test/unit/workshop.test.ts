@@ -98,7 +98,7 @@ it('of large loads 32 are under way, of small ones all, and only those are told 
   expect(told.toSorted()).toEqual(toldOf(begun));
 });
 
-it('what was staged for a small load goes at once, for a large one when the destination is let go of', async () => {
+it('what was staged for a small load goes at once, for the last large one when the destination is let go of', async () => {
   const { workshop, carryOut, isThere, letGo } = await workshopAtWork();
   await carryOut(MAX_SMALL_BYTES + 1, 'large');
   await carryOut(1, 'small');
@@ -114,14 +114,24 @@ it('what was staged for a small load goes at once, for a large one when the dest
   expect(isThere('large')).toBe(false);
 });
 
-/** One whose destination stays open until three units were handed to it and it is told to let go. */
-async function workshopAtWork() {
+it('what was staged for a large load goes at once while another is under way, which needs the room', async () => {
+  const { workshop, carryOut, isThere } = await workshopAtWork('endless');
+  await carryOut(MAX_SMALL_BYTES + 1, 'large');
+  void carryOut(MAX_SMALL_BYTES + 1, 'endless');
+  await expect.poll(() => isThere('endless')).toBe(true);
+  await workshop.discard('large');
+  expect(isThere('large')).toBe(false);
+});
+
+/** One whose destination stays open until three units were handed to it and it is told to let go. The download of `endless` does not end. */
+async function workshopAtWork(endless?: string) {
   const stagingDirectory = mkdtempSync(join(tmpdir(), 'feed-sync-workshop-'));
   onTestFinished(() => rmSync(stagingDirectory, { recursive: true }));
   const { parts } = await oneSubscription('parcels');
   const folders = new Map<string, string>();
   const download: typeof parts.feed.download = async ({ entry: { datasetId }, directory }) => {
     folders.set(datasetId, directory);
+    if (datasetId === endless) await new Promise(() => {});
     return { kind: 'complete', files: [{ path: '', name: '', bytes: 1, sha256: '0', rowCount: null }] };
   };
   const closing = Promise.withResolvers<void>();

@@ -37,6 +37,7 @@ export const inEarnest: MakeWorkshop = (parts, signal, onTrouble) => {
   const writer = startWriter({ ...parts, onTrouble });
   const large = pLimit(LARGE_AT_ONCE);
   const withLargeFiles = new Set<string>();
+  const isLargeUnderWay = () => large.activeCount + large.pendingCount > 0;
   const tools = { parts, staging, writer, fetching: pLimit(VERSIONS_AT_ONCE), signal };
   return {
     async open(known, underWay = []) {
@@ -55,8 +56,9 @@ export const inEarnest: MakeWorkshop = (parts, signal, onTrouble) => {
       return large(begin);
     },
     async discard(datasetId) {
-      // To remove large files can keep a disk busy for as long as a load, and who waits for it with the mirror open keeps readers waiting.
-      if (withLargeFiles.delete(datasetId)) await writer.letGo();
+      // To remove large files can keep a disk busy for as long as a load, and a checkpoint that waits for the disk keeps readers out. While
+      // other large ones are under way these need the room at once; what the last one had can wait.
+      if (withLargeFiles.delete(datasetId) && !isLargeUnderWay()) await writer.letGo();
       await staging.discard(datasetId);
     },
     ended: () => writer.ended(),

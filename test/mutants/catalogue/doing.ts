@@ -179,9 +179,17 @@ export const DOING: Area = {
     {
       name: 'large files of a load go while the mirror is held',
       file: 'src/sync/work/workshop.ts',
-      text: 'if (withLargeFiles.delete(datasetId)) await writer.letGo();',
+      text: 'if (withLargeFiles.delete(datasetId) && !isLargeUnderWay()) await writer.letGo();',
       instead: '',
       breaks: ['readers are let in soon'],
+      tests: ['unit/workshop.test.ts'],
+    },
+    {
+      name: 'large files of a load stay while other large loads need the room',
+      file: 'src/sync/work/workshop.ts',
+      text: 'if (withLargeFiles.delete(datasetId) && !isLargeUnderWay()) await',
+      instead: 'if (withLargeFiles.delete(datasetId)) await',
+      breaks: ['the room on the disk'],
       tests: ['unit/workshop.test.ts'],
     },
     {

@@ -17,8 +17,8 @@ import { type Room, RoomTakenError, withinRoom } from './room.ts';
 const INTERRUPT_AGAIN_MS = 50;
 const MAX_INTERRUPTIONS = 200;
 
-/** So long after it was called a statement has begun its first task: without that wait another thread took it as often as not. */
-const BEGUN_AFTER_MS = 5;
+/** By so long after its call a statement has nearly always begun its first task: without that wait another thread took it as often as not. */
+export const BEGUN_AFTER_MS = 5;
 
 /**
  * Memory that was freed goes back to the system as soon as a task of DuckDB has used so much, or freed so much. By its own
@@ -30,7 +30,7 @@ const GIVE_BACK_AFTER_FREEING = '16MB';
 
 /**
  * So many row groups are gathered by a thread, and then written. By DuckDB's own five a load ends with one thread that writes those it has
- * left while the others wait: 2 million polygons took 3.0 s instead of 2.5, and 250 MB more.
+ * left while the others wait: 2 million polygons took 3.0 s instead of 2.5, and 300 MB more.
  */
 const ROW_GROUPS_GATHERED = 1;
 
@@ -152,8 +152,8 @@ export class Engine {
 
   /**
    * `finish` for a statement whose first task makes all others, as CHECKPOINT does. Where a thread of DuckDB's own takes that one,
-   * the calling thread only waits for it, at full speed, and nobody is left to take the others: it lasts twice as long, and
-   * costs four times as much. So they go until it has begun, and come back to take the others.
+   * the calling thread only waits for it, at full speed, and nobody is left to take the others: it lasts up to twice as
+   * long, and costs up to three times as much. So they go, and come back when it had time to begin, to take the others.
    * @throws DuckDbError
    */
   async finishWithAll(sql: string): Promise<void> {

@@ -17,7 +17,7 @@ import { type Room, RoomTakenError, withinRoom } from './room.ts';
 const INTERRUPT_AGAIN_MS = 50;
 const MAX_INTERRUPTIONS = 200;
 
-/** By so long after its call a statement has nearly always begun its first task: without the wait another thread took it as often as not. */
+/** By so long after its call a statement has nearly always begun its first task. Without the wait another thread often took it. */
 export const BEGUN_AFTER_MS = 5;
 
 /**

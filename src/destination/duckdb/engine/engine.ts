@@ -18,7 +18,7 @@ const INTERRUPT_AGAIN_MS = 50;
 const MAX_INTERRUPTIONS = 200;
 
 /** By so long after its call a statement has nearly always begun its first task. Without the wait another thread often took it. */
-export const BEGUN_AFTER_MS = 5;
+export const BEGUN_AFTER_MS = 40;
 
 /**
  * Memory that was freed goes back to the system as soon as a task of DuckDB has used so much, or freed so much. By its own

@@ -2,33 +2,43 @@ import { defineConfig } from 'vitest/config';
 import { TallyReporter } from './test/simulation/tally-reporter.ts';
 import { RepeatReporter } from './test/support/repeat-reporter.ts';
 
-/** Every test is deterministic and waits on events, so a time-out means a hang and may be generous. */
-const FAST_TIMEOUT_MS = 60_000;
-const SLOW_TIMEOUT_MS = 20 * 60_000;
+/** Every test is deterministic and waits on events, so a time-out means a hang: more than PATIENCE_MS of patience.ts. */
+const FAST_TIMEOUT_MS = 10 * 60_000;
+const SLOW_TIMEOUT_MS = 30 * 60_000;
+
+const FAST = 'test/**/*.test.ts';
+const SLOW = 'test/**/*.slow.test.ts';
+
+/** Files that take much memory or much of the disk, or measure: one at a time, when all others have ended. */
+const FAST_ALONE = [
+  'test/unit/duckdb-load-large.test.ts',
+  'test/unit/duckdb-parquet-bombs.test.ts',
+  'test/unit/duckdb-windows.test.ts',
+];
+const SLOW_ALONE = [
+  'test/contract/file-size.slow.test.ts',
+  'test/contract/once-large.slow.test.ts',
+  'test/contract/once-memory.slow.test.ts',
+  'test/contract/run-reader.slow.test.ts',
+  'test/security/bombs.slow.test.ts',
+  'test/security/parquet-bombs.slow.test.ts',
+  'test/unit/bench.slow.test.ts',
+];
+
+const limits = (timeoutMs: number) => ({ testTimeout: timeoutMs, hookTimeout: timeoutMs });
+const ALONE = { maxWorkers: 1, sequence: { groupOrder: 1 } };
 
 export default defineConfig({
   test: {
     // Most tests wait for processes and files, so a core that is not used by a test file is wasted.
     maxWorkers: '100%',
+    teardownTimeout: FAST_TIMEOUT_MS,
     reporters: ['default', new TallyReporter(), new RepeatReporter()],
     projects: [
-      {
-        test: {
-          name: 'fast',
-          include: ['test/**/*.test.ts'],
-          exclude: ['test/**/*.slow.test.ts'],
-          testTimeout: FAST_TIMEOUT_MS,
-          hookTimeout: FAST_TIMEOUT_MS,
-        },
-      },
-      {
-        test: {
-          name: 'slow',
-          include: ['test/**/*.slow.test.ts'],
-          testTimeout: SLOW_TIMEOUT_MS,
-          hookTimeout: SLOW_TIMEOUT_MS,
-        },
-      },
+      { test: { name: 'fast', include: [FAST], exclude: [SLOW, ...FAST_ALONE], ...limits(FAST_TIMEOUT_MS) } },
+      { test: { name: 'fast-alone', include: FAST_ALONE, ...ALONE, ...limits(FAST_TIMEOUT_MS) } },
+      { test: { name: 'slow', include: [SLOW], exclude: SLOW_ALONE, ...limits(SLOW_TIMEOUT_MS) } },
+      { test: { name: 'slow-alone', include: SLOW_ALONE, ...ALONE, ...limits(SLOW_TIMEOUT_MS) } },
     ],
   },
 });

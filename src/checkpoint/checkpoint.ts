@@ -5,11 +5,12 @@
  * Calls are synchronous and durable when they return. Every call may throw `StorageError`.
  */
 
+import type { Absence, AbsenceSubject } from '../model/absence.ts';
 import type { RememberedContract } from '../model/contract.ts';
 import type { Refusal, RefusalScope } from '../model/errors.ts';
 import type { EventId } from '../model/event.ts';
 import type { HistoryPosition } from '../model/history.ts';
-import type { FollowStep, Want } from '../model/want.ts';
+import type { FollowStep, Reload, Want } from '../model/want.ts';
 
 /** What can be read of a checkpoint. */
 export interface CheckpointReader {
@@ -22,6 +23,9 @@ export interface CheckpointReader {
   wants(): ReadonlyMap<string, Want>;
   /** Null where nothing is wanted of the dataset. */
   want(datasetId: string): Want | null;
+
+  /** What is absent without an event that says so. */
+  absences(): readonly Absence[];
 
   /** Subscriptions that a person gave up and that the destination still names. */
   forgotten(): readonly string[];
@@ -64,6 +68,30 @@ export interface Checkpoint extends CheckpointReader {
    */
   commitFollowStep(step: FollowStep): void;
 
+  /** Several steps as one: what is taken over from the destination after the checkpoint was lost, or an older one restored. */
+  adopt(steps: readonly FollowStep[]): void;
+
+  /** The record of the subscription names its newest event: should it name none one day, the log has begun anew. */
+  noteStatedLastEvent(subscriptionId: string): void;
+
+  /** The manifest of the subscription was compared with what is wanted, at this service time. */
+  noteAudited(subscriptionId: string, at: Date): void;
+
+  /** `absent` from now on or still, `present` again or confirmed to be gone: of these nothing is remembered. */
+  noteAbsences(absent: readonly Absence[], present: readonly AbsenceSubject[]): void;
+
+  /** A list of versions was read that ends with `newest`: for reloads that wait for the first one after them. */
+  noteListed(datasetId: string, newest: number): void;
+
+  /** Versions above this one were announced and are withdrawn. */
+  voidAnnounced(datasetId: string, above: number): void;
+
+  /** The table is retired: it owes nothing any more, and of its versions none is absent. */
+  dropReloads(datasetId: string): void;
+
+  /** The table satisfies these reloads; of each subscription the newest stays, for a destination that is restored. */
+  markAnswered(datasetId: string, isSatisfied: (reload: Reload) => boolean): void;
+
   /** The looks asked for up to `looksAsked` are done: versions and schemas were read and the table is at their head. */
   markLooked(datasetId: string, looksAsked: number): void;
 
@@ -73,8 +101,6 @@ export interface Checkpoint extends CheckpointReader {
    * @returns the datasets that will be loaded.
    */
   askResync(datasetIds: readonly string[]): readonly string[];
-  /** The resyncs asked for up to `resyncsAsked` are done. */
-  markResynced(datasetId: string, resyncsAsked: number): void;
 
   /**
    * A person agrees that everything is retired that no subscription holds now, and lifts the hold of retirements.
@@ -121,19 +147,32 @@ export interface Checkpoint extends CheckpointReader {
 export interface Followed {
   readonly subscriptionId: string;
   readonly name: string | null;
+  /** Counts the logs that the service has begun for the subscription, from 1. */
+  readonly logNumber: number;
   /** Null: the log is read from its start. */
   readonly cursor: EventId | null;
-  /** When the cursor last moved or was taken. */
+  /** When the event at the cursor was created; null: not known. */
+  readonly cursorCreatedAt: Date | null;
+  /** When the cursor last moved or was taken, in service time. */
   readonly cursorAt: Date;
-  /** When the log was last read from its start because it is quiet (`FollowStep.isQuiet`); null: it is read after the cursor. */
+  /**
+   * When the log was last read from its start because it is quiet (`LogPosition.isQuiet`), in service time; null: it is read after
+   * the cursor.
+   */
   readonly quietReadAt: Date | null;
+  /** Events created up to then are reflected by the manifest that the tables were taken from; null: that says nothing of time. */
+  readonly coveredUntil: Date | null;
+  /** Its record has named its newest event before. */
+  readonly statesLastEvent: boolean;
+  /** When its manifest was last compared with what is wanted, in service time; null: it never was. */
+  readonly auditedAt: Date | null;
 }
 
 /** A refusal that stands until a person has acted. */
 export interface Hold {
   readonly refusal: Refusal;
   readonly heldAt: Date;
-  /** A hash of the API key that was refused; another key lifts a hold of the workspace. */
+  /** Hashes of the API key that was refused and of the base URL; another of either lifts a hold of the workspace. */
   readonly keyHash: string;
 }
 
@@ -146,8 +185,19 @@ export interface Failure {
   readonly hint: string | null;
   /** The identities of what was found bad: none of it is fetched again before `retryAt`. Empty: it was no content. */
   readonly contents: readonly string[];
+  /** Beside them, what differed from what the service states of it; the newest first. */
+  readonly differing: readonly DifferingContent[];
   /** Consecutive failures. */
   readonly attempts: number;
+  readonly failedAt: Date;
+  readonly retryAt: Date;
+}
+
+/** Content that is not fetched again before a time of its own. */
+export interface DifferingContent {
+  /** Its identity. */
+  readonly content: string;
+  /** When it last differed. */
   readonly failedAt: Date;
   readonly retryAt: Date;
 }

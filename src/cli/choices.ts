@@ -12,6 +12,7 @@ export function choicesOf(configuration: Configuration): Choices {
     schemaChanges: configuration.schemaChanges,
     removedDatasets: configuration.removedDatasets,
     stagingDirectory: join(configuration.dataDirectory, 'staging'),
-    keyHash: keyHashOf(configuration.service.apiKey),
+    manifestLagMs: configuration.service.contract.manifestLagMs,
+    keyHash: keyHashOf(configuration.service),
   };
 }

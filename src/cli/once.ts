@@ -1,7 +1,11 @@
 /** `feed-sync once`: catch up with everything published so far, print a summary, exit. */
 
 import type { Configuration } from '../configuration/configuration.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
 import { catchUp } from '../sync/catch-up.ts';
+import type { Parts } from '../sync/parts.ts';
+import type { CatchUpResult } from '../sync/result.ts';
 import type { Context } from './context.ts';
 import { type ExitCode, mostUrgent } from './exit-codes.ts';
 import { readersOf, serveReaders } from './for-readers.ts';
@@ -13,8 +17,20 @@ import { progressLog } from './progress-log.ts';
 import { exitCodeOfResult, summarize } from './summary.ts';
 import { write } from './terminal.ts';
 
+/** More than service time, in whole seconds, can be behind. */
+const BEYOND_MS = 1_000;
+
+export interface OnceOptions {
+  /** Where a rule waits for time to pass: how long to stay for it. */
+  readonly waitMs: number;
+}
+
 /** @throws FeedSyncError when it cannot even begin. */
-export async function once(configuration: Configuration, context: Context): Promise<ExitCode> {
+export async function once(
+  configuration: Configuration,
+  context: Context,
+  { waitMs }: OnceOptions,
+): Promise<ExitCode> {
   const { terminal, clock, signal } = context;
   const screen = screenFor(configuration, terminal, clock);
   const log = logFor(configuration, terminal, screen);
@@ -24,12 +40,37 @@ export async function once(configuration: Configuration, context: Context): Prom
   try {
     const look = () => ({ work, glance: null });
     const view = screen === null ? null : new LiveView(screen, terminal, clock, look);
-    const result = await catchUp(opened.parts, signal).finally(() => view?.end());
+    const staying = { waitMs, clock, signal, log };
+    const result = await catchUpStaying(opened.parts, staying).finally(() => view?.end());
     const readers = readersOf({ ...opened, configuration, context, signal });
     const served = await serveReaders(readers, signal);
     await write(terminal.stdout, `${[summarize(result), ...served.told].join('\n')}\n`);
     return mostUrgent([exitCodeOfResult(result), ...served.codes]);
   } finally {
     await opened.close();
+  }
+}
+
+interface Staying extends OnceOptions {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly log: Log;
+}
+
+/** Catches up again as often as that helps within the time to stay. The result is that of the last one. */
+async function catchUpStaying(parts: Parts, { waitMs, clock, signal, log }: Staying): Promise<CatchUpResult> {
+  const untilMs = clock.monotonicMs() + waitMs;
+  for (;;) {
+    const result = await catchUp(parts, signal);
+    const { again } = result;
+    if (again === null || signal.aborted) return result;
+    const pauseMs = again.inMs + BEYOND_MS;
+    if (clock.monotonicMs() + pauseMs > untilMs) return result;
+    log.info({ until: again.at.toISOString() }, 'Staying until it helps to catch up again.');
+    const isOver = await clock.sleep(pauseMs, signal).then(
+      () => true,
+      () => false,
+    );
+    if (!isOver) return result;
   }
 }

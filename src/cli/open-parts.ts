@@ -14,6 +14,7 @@ import type { Progress } from '../sync/progress.ts';
 import { choicesOf } from './choices.ts';
 import type { Context } from './context.ts';
 import { feedOptions } from './feed-options.ts';
+import { isKnownOrigin } from './known-origin.ts';
 
 export interface OpenOptions {
   readonly configuration: Configuration;
@@ -82,6 +83,7 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   const feed = createFeed({
     ...feedOptions(configuration, context, options.feedLog ?? log),
     ...(options.onAsked === undefined ? {} : { onAsked: options.onAsked }),
+    isKnownOrigin: async () => isKnownOrigin(configuration, await destination.has()),
     remembered: checkpoint.rememberedContract(),
     onContractLearned: (contract) => checkpoint.rememberContract(contract),
   });

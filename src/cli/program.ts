@@ -7,12 +7,13 @@ import { Command, CommanderError, Help, type HelpConfiguration, Option } from 'c
 import type { Configuration, LocalConfiguration } from '../configuration/configuration.ts';
 import { settingsHelp } from '../configuration/help.ts';
 import { type LoadInput, loadConfiguration, loadLocalConfiguration } from '../configuration/load.ts';
+import { parseDurationMs } from '../lib/units.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
+import { defineDecisionCommands } from './decision-commands.ts';
 import { EXIT_CODES, EXIT_CODES_HELP, type ExitCode } from './exit-codes.ts';
 import { defineOperatorCommands } from './operator/commands.ts';
 import { QUERY_FORMATS, type QueryFormat } from './query-format.ts';
-import type { ResumeOptions } from './resume.ts';
 import { flagsOf, settingOptions } from './settings.ts';
 import { write } from './terminal.ts';
 
@@ -69,14 +70,12 @@ function defineProgram(version: string, context: Context, finish: Finish): Comma
   defineLocalCommands(program, context, finish);
   defineDoctor(program, version, context, finish);
   program.commandsGroup('Decide:');
-  definePersonCommands(program, context, finish);
+  const configured = (): Configuration => loadConfiguration(loadInput(program, context)).configuration;
+  const configuredLocally = (): LocalConfiguration =>
+    loadLocalConfiguration(loadInput(program, context)).configuration;
+  defineDecisionCommands(program, { configured, configuredLocally }, context, finish);
   program.commandsGroup('Ask of the service:');
-  defineOperatorCommands(
-    program,
-    () => loadConfiguration(loadInput(program, context)).configuration,
-    context,
-    finish,
-  );
+  defineOperatorCommands(program, configured, context, finish);
   return program;
 }
 
@@ -109,6 +108,7 @@ function defineServiceCommands(program: Command, version: string, context: Conte
     .command('once')
     .description('catch up with everything published so far, print a summary, exit')
     .option('--dry-run', 'tell what would be done, with bytes, rows and disk, and change nothing')
+    .option('--wait <duration>', 'where a rule waits for time to pass, stay so long for it: 20m')
     .option('--json', 'what a dry run tells as JSON, for programs')
     .action(async (flags: OnceFlags) => finish(await catchUpOrTell(flags, configured(), context)));
   program
@@ -135,21 +135,35 @@ function defineServiceCommands(program: Command, version: string, context: Conte
 interface OnceFlags {
   readonly dryRun?: boolean;
   readonly json?: boolean;
+  readonly wait?: string;
 }
 
 /** @throws UsageError */
 async function catchUpOrTell(
-  { dryRun: isDry = false, json = false }: OnceFlags,
+  { dryRun: isDry = false, json = false, wait }: OnceFlags,
   configuration: Configuration,
   context: Context,
 ): Promise<ExitCode> {
+  const waitMs = wait === undefined ? 0 : stayMs(wait);
+  if (isDry && wait !== undefined) {
+    throw new UsageError('--wait does not go with --dry-run, which changes nothing.', {
+      hint: 'feed-sync once --help',
+    });
+  }
   if (isDry) {
     const { dryRun } = await import('./dry-run/dry-run.ts');
     return dryRun(configuration, context, { json });
   }
   if (json) throw new UsageError('--json goes with --dry-run.', { hint: 'feed-sync once --help' });
   const { once } = await import('./once.ts');
-  return once(configuration, context);
+  return once(configuration, context, { waitMs });
+}
+
+/** @throws UsageError */
+function stayMs(text: string): number {
+  const ms = parseDurationMs(text);
+  if (ms !== null) return ms;
+  throw new UsageError(`--wait is '${text}', which is not a duration; for example 20m.`);
 }
 
 function defineLocalCommands(program: Command, context: Context, finish: Finish): void {
@@ -213,49 +227,6 @@ function defineDoctor(program: Command, version: string, context: Context, finis
     });
 }
 
-/** What a person decides. It is written down; `run` acts on it within a second, else the next catch-up does. */
-function definePersonCommands(program: Command, context: Context, finish: Finish): void {
-  const configured = (): LocalConfiguration =>
-    loadLocalConfiguration(loadInput(program, context)).configuration;
-  program
-    .command('resync')
-    .description('load the snapshots of datasets again')
-    .argument('[dataset...]', 'ids of datasets')
-    .option('--all', 'every dataset that a subscription holds')
-    .action(async (datasetIds: readonly string[], { all = false }: { all?: boolean }) => {
-      const { resync } = await import('./resync.ts');
-      finish(await resync(configured(), context, { datasetIds, all }));
-    });
-  program
-    .command('resume')
-    .description('go on with what is held or failed, after a person has acted on it')
-    .option('--dataset <id>', 'a dataset, held or failed (repeatable)', collect)
-    .option('--subscription <id>', 'a subscription, refused or missing (repeatable)', collect)
-    .option('--workspace', 'the API key')
-    .option('--retire', 'agree to the retirement of every dataset that no subscription holds')
-    .option('--all', 'everything that is held or failed; retirements wait for --retire all the same')
-    .action(async (flags: Partial<ResumeOptions>) => {
-      const { resume } = await import('./resume.ts');
-      finish(await resume(configured(), context, { ...NOTHING_TO_RESUME, ...flags }));
-    });
-  program
-    .command('forget')
-    .description('give up subscriptions that are held as missing, and retire what only they hold')
-    .option('--subscription <id>', 'a subscription (repeatable)', collect)
-    .action(async ({ subscription = [] }: { subscription?: readonly string[] }) => {
-      const { forget } = await import('./forget.ts');
-      finish(await forget(configured(), context, { subscription }));
-    });
-}
-
-const NOTHING_TO_RESUME: ResumeOptions = {
-  dataset: [],
-  subscription: [],
-  workspace: false,
-  retire: false,
-  all: false,
-};
-
 function loadInput(
   program: Command,
   { environment, workingDirectory, machine, terminal, readFile }: Context,
@@ -268,10 +239,6 @@ function loadInput(
     stderrIsTerminal: terminal.isWatched,
     readFile,
   };
-}
-
-function collect(value: string, values: readonly string[] = []): readonly string[] {
-  return [...values, value];
 }
 
 /** The command to run for help with these words: that of the command they name, if they name one. */

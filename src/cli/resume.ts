@@ -76,7 +76,7 @@ function carryOut(checkpoint: Checkpoint, options: ResumeOptions): Resumed {
 function refuseNothing({ dataset, subscription, workspace, retire, all }: ResumeOptions): void {
   if (dataset.length + subscription.length > 0 || workspace || retire || all) return;
   throw new UsageError('resume needs to know what: nothing was named.', {
-    hint: 'Give --dataset ID, --subscription ID, --workspace, --retire or --all; feed-sync status lists what is held.',
+    hint: 'Give --dataset ID, --subscription ID, --workspace, --retire, --all or --service-moved; feed-sync status lists what is held.',
   });
 }
 

@@ -26,7 +26,7 @@ export async function listSubscriptions(
   const { stdout, width } = terminal;
   const feed = createFeed(feedOptions(configuration, context, logFor(configuration, terminal)));
   try {
-    const subscriptions = await feed.subscriptions(signal);
+    const { subscriptions } = await feed.subscriptions(signal);
     await write(
       stdout,
       json ? jsonText({ subscriptions: subscriptions.map(asJson) }) : asTable(subscriptions, width),

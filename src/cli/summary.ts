@@ -3,6 +3,7 @@
 import type { Failure } from '../checkpoint/checkpoint.ts';
 import { printable } from '../lib/printable.ts';
 import { formatBytes, formatCount, formatDuration } from '../lib/units.ts';
+import { isOfContent } from '../sync/plan/content.ts';
 import type { CatchUpResult, Commit, DatasetResult } from '../sync/result.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from './exit-codes.ts';
 import { tellMoment } from './moments.ts';
@@ -27,6 +28,7 @@ export function summarize(result: CatchUpResult): string {
       ...(failure === null ? [] : [tellRetry(failure)]),
     ]),
     ...section('Waiting for the next catch-up', ofKind(datasets, 'waiting'), ({ why }) => [why]),
+    ...tellAgain(result),
   ].join('\n');
 }
 
@@ -65,6 +67,18 @@ function headline({ datasets, subscriptions, troubles, holds, durationMs }: Catc
   const commits = datasets.flatMap((result) => result.commits);
   const done = [...tellLoads(commits), ...tellChanges(commits), formatDuration(durationMs)];
   return `${scope}: ${counted.flat().join(', ')}. ${done.join('. ')}.`;
+}
+
+/** Where a rule waits for time to pass. */
+function tellAgain({ again }: CatchUpResult): readonly string[] {
+  if (again === null) return [];
+  const { at, inMs } = again;
+  const stay = `${Math.ceil(inMs / 60_000) + 1}m`;
+  return [
+    '',
+    `Running it again helps from ${tellMoment(at.toISOString())} on, in ${formatDuration(inMs)}.`,
+    `→ feed-sync once --wait ${stay} stays for it.`,
+  ];
 }
 
 interface Counted {
@@ -123,10 +137,11 @@ function isHeldItself({ hold }: Extract<DatasetResult, { kind: 'held' }>): boole
   return hold.refusal.scope.kind === 'dataset';
 }
 
-function tellRetry({ datasetId, contents, retryAt }: Failure): string {
-  return contents.length === 0
-    ? '→ The next catch-up tries it again.'
-    : tellRetryOfContent(datasetId, tellMoment(retryAt.toISOString()));
+function tellRetry(failure: Failure): string {
+  const { datasetId, retryAt } = failure;
+  return isOfContent(failure)
+    ? tellRetryOfContent(datasetId, tellMoment(retryAt.toISOString()))
+    : '→ The next catch-up tries it again.';
 }
 
 /** What was committed all the same, before it ended otherwise. */

@@ -39,6 +39,8 @@ export interface ServiceConfiguration {
     readonly contract: {
       readonly manifestPath: string | null;
       readonly newerThanParameter: string | null;
+      /** How long a manifest that does not say how far it goes may lag. */
+      readonly manifestLagMs: number;
     };
   };
   /** Ids or names; null: all. */

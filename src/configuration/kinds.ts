@@ -47,6 +47,8 @@ interface Range {
   /** Smallest and largest value, both allowed, as a person writes them. */
   readonly min: string;
   readonly max: string;
+  /** Why less is refused, as a clause, where the number does not say so by itself. */
+  readonly whyMin?: string;
 }
 
 /** Milliseconds. */
@@ -73,14 +75,18 @@ interface MeasureOptions extends Range {
   readonly acceptsNumbers?: boolean;
 }
 
-function measure({ noun, advice, parse, min, max, acceptsNumbers = false }: MeasureOptions): Kind<number> {
+function measure(options: MeasureOptions): Kind<number> {
+  const { noun, advice, parse, min, max, whyMin, acceptsNumbers = false } = options;
   const readText = (text: string): Reading<number> => {
     const value = parse(text);
     if (value === null) {
       const fault = /^\d+$/.test(text) && !acceptsNumbers ? 'has no unit' : `is not a ${noun}`;
       return { trouble: `is ${quoted(text)}, which ${fault}; write ${advice}` };
     }
-    if (value < (parse(min) ?? Number.NaN)) return { trouble: `is ${quoted(text)}, and the least is ${min}` };
+    if (value < (parse(min) ?? Number.NaN)) {
+      const why = whyMin === undefined ? '' : `: ${whyMin}`;
+      return { trouble: `is ${quoted(text)}, and the least is ${min}${why}` };
+    }
     if (value > (parse(max) ?? Number.NaN)) return { trouble: `is ${quoted(text)}, and the most is ${max}` };
     return { value };
   };

@@ -144,6 +144,7 @@ export function servicePart(resolution: Resolution, apiKey: Secret): ServiceConf
       contract: {
         manifestPath: resolvedValue(resolution, 'service.contract.manifestPath'),
         newerThanParameter: resolvedValue(resolution, 'service.contract.newerThanParameter'),
+        manifestLagMs: resolvedValue(resolution, 'service.contract.manifestLag'),
       },
     },
     subscriptions: resolvedValue(resolution, 'subscriptions'),

@@ -34,6 +34,11 @@ export const serviceSettings = {
     default: absent('discovered', null, 'since'),
     description: 'The parameter that asks for versions newer than a given one, if it cannot be discovered.',
   },
+  'service.contract.manifestLag': {
+    kind: duration({ min: '0s', max: '1d' }),
+    default: written('15m'),
+    description: 'How long a manifest that names no lastEventId may be behind the log.',
+  },
   subscriptions: {
     kind: list(identifier, 'not empty'),
     default: absent('all', null, '["sub_1", "Texas parcels"]'),
@@ -79,9 +84,14 @@ export const serviceSettings = {
     description: 'The longest silence of a connection to the service.',
   },
   'http.connections': {
-    kind: count({ min: '1', max: '64' }),
+    kind: count({
+      min: '2',
+      max: '64',
+      whyMin: 'one is kept for polls while files are downloaded from the service',
+    }),
     default: written('8'),
-    description: 'How many connections to one origin are open at most.',
+    description:
+      'How many connections to one origin are open at most, from 2 to 64. Downloads leave one to polls.',
   },
   'http.maxJsonBytes': {
     kind: size({ min: '64KB', max: '400MB' }),

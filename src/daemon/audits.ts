@@ -12,6 +12,7 @@ import { connect } from '../sync/follow/connect.ts';
 import { follow } from '../sync/follow/follow.ts';
 import { type Holds, standingHolds } from '../sync/holds.ts';
 import { isBehind, knownDatasets } from '../sync/known-datasets.ts';
+import { isOfContent } from '../sync/plan/content.ts';
 import type { Known } from '../sync/plan/state.ts';
 import { Followee } from './followee.ts';
 import type { Reader } from './reader.ts';
@@ -46,6 +47,7 @@ export class Audits {
   #askedBeganMs = Number.NEGATIVE_INFINITY;
   #isRunning = false;
   #listedMs = Number.NEGATIVE_INFINITY;
+  #listedAt = new Date(0);
   #lastAt: Date | null = null;
 
   constructor(options: AuditsOptions) {
@@ -67,6 +69,11 @@ export class Audits {
   /** When the listing of the subscriptions that was read last began, on the monotonic clock. */
   get listedMs(): number {
     return this.#listedMs;
+  }
+
+  /** When the subscriptions were listed last, in service time. */
+  get listedAt(): Date {
+    return this.#listedAt;
   }
 
   /** On the monotonic clock. */
@@ -126,7 +133,8 @@ export class Audits {
   async #connect(): Promise<readonly Subscription[]> {
     const { parts, mirror, signal, random } = this.#session;
     const { followees, isMirrorIdle } = this.#options;
-    const { subscriptions } = await connect(parts, () => mirror.look(isMirrorIdle()), signal);
+    const { subscriptions, readAt } = await connect(parts, () => mirror.look(isMirrorIdle()), signal);
+    this.#listedAt = readAt;
     this.#session.over('service');
     this.#session.over('mirror');
     const listed = new Set(subscriptions.map(({ id }) => id));
@@ -157,7 +165,8 @@ export class Audits {
 
   async #audit(followee: Followee, startedMs: number): Promise<void> {
     const { parts, mirror, manifests, signal } = this.#session;
-    const offers = await follow(followee.record, mirror.held, parts, signal);
+    const listed = { record: followee.record, readAt: this.#listedAt };
+    const offers = await follow(listed, mirror.held, parts, signal);
     manifests.keep(offers, startedMs);
     followee.owesAudit = false;
     followee.isLost = false;
@@ -177,7 +186,22 @@ export class Audits {
       if (waitMs === null) agenda.ask(datasetId, nowMs, startedMs);
       else agenda.askLater(datasetId, known.failure?.message ?? '', nowMs, waitMs);
     }
+    this.#askForAbsent();
     this.#session.tell({ kind: 'audit', durationMs: nowMs - startedMs });
+  }
+
+  /** What is absent, and not confirmed to be gone yet, is read again with every poll. Versions are read with their datasets. */
+  #askForAbsent(): void {
+    const absent = this.#session.parts.checkpoint
+      .absences()
+      .flatMap(({ subject }) => (subject.kind === 'version' ? [] : [subject]));
+    if (absent.length === 0) return;
+    for (const subject of absent) {
+      if (subject.kind !== 'member' && subject.kind !== 'log') continue;
+      const followee = this.#options.followees.get(subject.subscriptionId);
+      if (followee !== undefined) followee.owesAudit = true;
+    }
+    this.#owedDueMs = Math.min(this.#owedDueMs, this.#session.nextPollMs());
   }
 }
 
@@ -186,7 +210,7 @@ export class Audits {
  * every audit: nothing is fetched where that is still the same.
  */
 function retryInMs({ failure }: Known, now: Date): number | null {
-  if (failure === null || failure.contents.length > 0 || failure.failedAt > now) return null;
+  if (failure === null || isOfContent(failure) || failure.failedAt > now) return null;
   const waitMs = failure.retryAt.getTime() - now.getTime();
   return waitMs > 0 ? waitMs : null;
 }

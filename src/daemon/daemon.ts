@@ -22,6 +22,7 @@ import { type Glance, glanceAt } from './glance.ts';
 import { HoldLog } from './hold-log.ts';
 import type { Notifier } from './notify.ts';
 import { PersonWatch } from './person-watch.ts';
+import { ProgressKeeper } from './progress-keeper.ts';
 import { Session, type SessionOptions } from './session.ts';
 import type { DaemonState, Happening, Observed, Observer, SubscriptionState } from './state.ts';
 import { stateOfDaemon, type Watched } from './state-of.ts';
@@ -55,6 +56,7 @@ export class Daemon implements Observed {
   readonly #notifier: Notifier;
   readonly #behind: Behind;
   readonly #personWatch: PersonWatch;
+  readonly #progressKeeper: ProgressKeeper;
   readonly #stoodSince = new Map<string, Pick<SubscriptionState, 'standing' | 'standingSince'>>();
   #end: End | null = null;
   #wake = (): void => {};
@@ -73,6 +75,7 @@ export class Daemon implements Observed {
     this.#expiryWarnings = new ExpiryWarnings(this.#session);
     this.#behind = new Behind(this.#session);
     this.#personWatch = new PersonWatch(parts.checkpoint);
+    this.#progressKeeper = new ProgressKeeper(this.#session);
     this.#wentRoundMs = this.#session.nowMs();
     this.#following = new Following({
       session: this.#session,
@@ -124,7 +127,12 @@ export class Daemon implements Observed {
   /** Resolves when nothing is under way. */
   async settled(): Promise<void> {
     const afterCommit = this.#session.afterCommit?.ended();
-    await Promise.all([this.#working.ended(), this.#following.ended(), afterCommit]);
+    await Promise.all([
+      this.#working.ended(),
+      this.#following.ended(),
+      this.#progressKeeper.ended(),
+      afterCommit,
+    ]);
   }
 
   /** The service was asked something; it answered with `status`, or not at all. */
@@ -169,7 +177,9 @@ export class Daemon implements Observed {
       this.#following.begin(holds);
       this.#working.fill();
       this.#session.afterCommit?.begin();
-      this.#behind.look(this.#working.isIdle && this.#following.audits.lastAt !== null);
+      const isSettled = this.#working.isIdle && this.#following.audits.lastAt !== null;
+      this.#behind.look(isSettled);
+      this.#progressKeeper.look(isSettled);
       this.#expiryWarnings.look();
       this.#session.over('loop');
     } catch (error) {
@@ -238,7 +248,7 @@ export class Daemon implements Observed {
   #noteSettled(result: DatasetResult): void {
     const { parts, mirror } = this.#session;
     const known = knownDataset(result.datasetId, mirror.held, parts);
-    for (const subscriptionId of known?.want.members ?? []) {
+    for (const subscriptionId of known?.want.members.keys() ?? []) {
       const followee = this.#following.followees.get(subscriptionId);
       if (followee !== undefined && result.commits.length > 0) followee.movedMs = this.#session.nowMs();
     }

@@ -134,7 +134,12 @@ export class Following {
   #poll(followee: Followee): Promise<boolean> {
     const { parts, signal } = this.#session;
     return this.reader.read(followee, async (startedMs) => {
-      const { end, datasetIds } = await readLog(followee, parts, signal);
+      const { end, datasetIds } = await readLog(
+        followee,
+        (id) => this.#session.mirror.table(id),
+        parts,
+        signal,
+      );
       this.#noteNews(followee, datasetIds, startedMs);
       if (end === 'expired') {
         followee.isLost = true;
@@ -173,7 +178,9 @@ export class Following {
       ({ headAtMs }) => areListed && headAtMs !== null && headAtMs >= this.#leftMs,
     );
     const ids = new Set(readToHead.map(({ id }) => id));
-    this.#verdict = { madeMs: this.#session.nowMs(), of: judgeRetirements(mirror.held, ids, parts) };
+    const records = [...this.#followees.values()].map(({ record }) => record);
+    const judging = { held: mirror.held, records, readToHead: ids, readAt: this.audits.listedAt };
+    this.#verdict = { madeMs: this.#session.nowMs(), of: judgeRetirements(judging, parts) };
     return this.#verdict;
   }
 }

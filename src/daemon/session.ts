@@ -5,12 +5,13 @@
 
 import type { Cadence } from '../configuration/configuration.ts';
 import type { Random } from '../lib/random.ts';
+import { MirrorView } from '../sync/mirror-view.ts';
 import { KeptManifests } from '../sync/offer-book.ts';
 import type { Parts } from '../sync/parts.ts';
+import { progressToStore } from '../sync/stored-progress.ts';
 import { Activity } from './activity.ts';
 import { AfterCommit, type Readers } from './after-commit.ts';
 import { Agenda } from './agenda.ts';
-import { MirrorView } from './mirror-view.ts';
 import { untilNextPollMs } from './next-poll.ts';
 import type { Happening, Observer } from './state.ts';
 import { Counts } from './tally.ts';
@@ -61,7 +62,7 @@ export class Session {
     this.random = random;
     this.timing = timing;
     this.startedAt = clock.now();
-    this.mirror = new MirrorView(parts.destination);
+    this.mirror = new MirrorView(parts.destination, (held) => progressToStore(held, parts, 'with-commits'));
     this.agenda = new Agenda(random);
     this.manifests = new KeptManifests(parts);
     this.troubles = new TroubleLog(log);

@@ -3,7 +3,7 @@
 import type { Failure } from '../checkpoint/checkpoint.ts';
 import type { HeldDataset } from '../destination/destination.ts';
 import { silentLog } from '../lib/log.ts';
-import type { Want } from '../model/want.ts';
+import { announcedVersion, type Want } from '../model/want.ts';
 import { expiryOf, positionAgeMs } from '../sync/follow/position-age.ts';
 import { type Holds, standingHolds } from '../sync/holds.ts';
 import { isBehind, knownDatasets } from '../sync/known-datasets.ts';
@@ -132,7 +132,7 @@ function datasetState(
     datasetId,
     tableName: held?.tableName ?? null,
     version: held?.version ?? null,
-    wantedVersion: want.atLeastVersion,
+    wantedVersion: announcedVersion(want),
     rowCount: held?.rowCount ?? null,
     publishedAt: held?.publishedAt ?? null,
     appliedAt: held?.appliedAt ?? null,

@@ -7,10 +7,14 @@
  */
 
 import { InterruptedError, ServiceUnavailableError } from '../model/errors.ts';
+import type { Want } from '../model/want.ts';
 import { DATASETS_AT_ONCE } from '../sync/catch-up.ts';
 import { failureOf } from '../sync/failures.ts';
+import { askReload } from '../sync/follow/ask-reload.ts';
+import { readLogsOf } from '../sync/follow/read-logs.ts';
 import { standingHolds } from '../sync/holds.ts';
 import { isBehind, knownAgain, knownDataset, knownDatasets } from '../sync/known-datasets.ts';
+import { asksTheSame } from '../sync/plan/need.ts';
 import type { RetirementVerdict } from '../sync/plan/retirement.ts';
 import type { Known } from '../sync/plan/state.ts';
 import { type Reconciliation, reconcile } from '../sync/reconcile.ts';
@@ -24,6 +28,8 @@ import { ofDataset, RUN } from './trouble-log.ts';
 
 /** A bug is told by the trouble log like other trouble. */
 const NOBODY = (): void => {};
+
+const UNSETTLED = 'what the lists of versions and schemas say is to be confirmed by a later reading';
 
 export interface WorkingOptions {
   readonly session: Session;
@@ -141,7 +147,7 @@ export class Working {
       const run = this.#reconciliation(item, shift, (error, dataset) =>
         troubles.recordForDataset(error, dataset),
       );
-      this.#settle(item, await reconcile(known, run), troubles.troubles);
+      this.#settle(item, known.want, await reconcile(known, run), troubles.troubles);
     } catch (error) {
       troubles.record(error, null);
       this.#session.agenda.postpone(item, 'the run is in trouble', this.#session.nowMs());
@@ -160,6 +166,8 @@ export class Working {
       signal,
       bookFor: () => manifests.book(item.sinceMs, isAsked),
       isAtHead,
+      askReload: (request) => askReload(request, (id) => mirror.table(id), parts, signal),
+      readLogs: (datasetId) => readLogsOf(datasetId, (id) => mirror.table(id), parts, signal),
       lookAgain: (known) => knownAgain(known, mirror.held, parts),
       verdictOf,
       record,
@@ -182,20 +190,21 @@ export class Working {
     for (const { want } of known) this.#enrolled.add(want.datasetId);
   }
 
-  #settle(item: Item, result: DatasetResult, troubles: readonly Trouble[]): void {
+  #settle(item: Item, before: Want, result: DatasetResult, troubles: readonly Trouble[]): void {
     this.#session.watchdogs.working.moved(this.#session.nowMs());
     this.#afterTroubles(troubles);
     if (result.commits.length > 0) this.#clock.succeeded();
     if (result.commits.length > 0 && troubles.length === 0) this.#session.over(RUN);
     this.#session.activity.settled(result);
-    this.#scheduleAgain(item, result);
+    this.#scheduleAgain(item, before, result);
     if (standingHolds(this.#session.parts).workspace !== null) {
       this.halt(new InterruptedError('The workspace is refused.'));
     }
     this.#options.onSettled(result);
   }
 
-  #scheduleAgain(item: Item, result: DatasetResult): void {
+  /** `before`: what was wanted when the work began. */
+  #scheduleAgain(item: Item, before: Want, result: DatasetResult): void {
     const { agenda, parts } = this.#session;
     const of = ofDataset(item.datasetId);
     const nowMs = this.#session.nowMs();
@@ -220,8 +229,12 @@ export class Working {
       default: {
         this.#session.over(of);
         const known = knownDataset(item.datasetId, this.#session.mirror.held, parts);
-        // Something may have been asked for after the last plan was made.
-        if (known !== null && isBehind(known)) agenda.ask(item.datasetId, nowMs);
+        if (known === null || !isBehind(known)) return;
+        // Something may have been asked for after the last plan was made. Where nothing was, and nothing could be done, the
+        // lists do not settle it yet: they are read again with the next poll.
+        const isUnsettled = result.commits.length === 0 && asksTheSame(before, known.want);
+        if (!isUnsettled) agenda.ask(item.datasetId, nowMs);
+        else agenda.askLater(item.datasetId, UNSETTLED, nowMs, this.#session.nextPollMs() - nowMs);
       }
     }
   }
@@ -229,7 +242,9 @@ export class Working {
   #afterTroubles(troubles: readonly Trouble[]): void {
     const ofTheRun = troubles.filter(({ error }) => !(error instanceof InterruptedError));
     for (const { error } of ofTheRun) this.#session.met(RUN, error);
-    if (ofTheRun.length > 0) this.#clock.failed(this.#session.nowMs());
+    const nowMs = this.#session.nowMs();
+    // Whatever was under way beside it meets the same trouble: however many they are, that is one attempt in vain.
+    if (ofTheRun.length > 0 && nowMs >= this.#clock.dueMs) this.#clock.failed(nowMs);
   }
 }
 

@@ -7,8 +7,10 @@
  */
 
 import type { ColumnType } from '../model/column.ts';
+import type { ReloadMark } from '../model/reload-mark.ts';
 import type { Schema } from '../model/schema.ts';
 import type { Counts } from '../model/version.ts';
+import type { StoredProgress } from './stored-progress.ts';
 
 export interface Destination {
   /** What the destination has, read in one moment. */
@@ -45,6 +47,20 @@ export interface Destination {
   commit(queue: UnitQueue): Promise<void>;
 
   /**
+   * Stores, in one transaction, how far the destination has followed the service, in place of what was
+   * stored before. Only what differs is written; where nothing differs, the destination is not opened for
+   * writing. Resolves to whether the destination holds `progress` now. False where there is no destination
+   * yet, and where it was lost and made anew since `has` was called: progress is stored only beside the
+   * tables that it describes.
+   *
+   * `wait` waits for readers as commits do, and throws `BusyError` as they do. `if-free` resolves to false at
+   * once where a reader holds the destination, or where other work on the destination is under way or waits.
+   *
+   * Rows about an id that no database can keep (an id with a NUL) are left out.
+   */
+  storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean>;
+
+  /**
    * Another number as long as what it was asked to do gets on: statements end, or the one that runs reads rows. Costs next
    * to nothing to ask for.
    */
@@ -64,6 +80,17 @@ export interface UnitQueue {
    * it is certain.
    */
   tell(unit: Prepared, outcome: Outcome): void;
+  /**
+   * The progress to store in the window that is about to end, so that the destination need not be opened
+   * once more; null where the tables are not caught up yet. Called when no unit is ready, and only where every
+   * unit that was taken was told of. The destination waits for the answer while its window is open: the answer
+   * must come soon, and must not depend on the end of `commit`.
+   *
+   * The progress is stored in a transaction of its own, after those of the units: a destination that holds it
+   * holds everything that was told as committed. A failure to store it is logged and does not fail the commit;
+   * the earlier progress then stays.
+   */
+  progressToStore?(): Promise<StoredProgress | null>;
 }
 
 export interface Held {
@@ -71,6 +98,24 @@ export interface Held {
   readonly service: { readonly origin: string; readonly subscriptionIds: readonly string[] } | null;
   /** By dataset id. */
   readonly datasets: ReadonlyMap<string, HeldDataset>;
+  /** Null in a destination that never stored any, as a new one has not. */
+  readonly progress: StoredProgress | null;
+  /** The retirements of the last days, newest first; of a dataset that came back since, too. */
+  readonly retired: readonly RetiredTable[];
+}
+
+/**
+ * - `stated`: made of the digests that the manifest states.
+ * - `computed`: made of the files that were downloaded, because the manifest does not state every digest.
+ */
+export type DigestKind = 'stated' | 'computed';
+
+export interface RetiredTable {
+  readonly datasetId: string;
+  /** In service time. */
+  readonly retiredAt: Date;
+  /** An operator has agreed. */
+  readonly isApproved: boolean;
 }
 
 /** A live table: a row of `feed_sync.datasets`, with its reloads. */
@@ -84,12 +129,18 @@ export interface HeldDataset {
   /** The version and the digest of the snapshot the table was last loaded from. */
   readonly snapshotVersion: number;
   readonly snapshotDigest: string;
+  /** Null where it is not known: in a mirror that an earlier format recorded. */
+  readonly digestKind: DigestKind | null;
+  /** The subscription whose manifest named that snapshot; null: the dataset's own manifest, or not known. */
+  readonly loadedThrough: string | null;
+  /** The service time of that manifest; null where it is not known. */
+  readonly loadedAt: Date | null;
   readonly publishedAt: Date | null;
   readonly appliedAt: Date;
   /** In the order of the table. */
   readonly columns: readonly HeldColumn[];
-  /** By subscription id: the number of the newest reload event that the table satisfies. */
-  readonly reloads: ReadonlyMap<string, bigint>;
+  /** By subscription id: the newest reload event that the table satisfies. */
+  readonly reloads: ReadonlyMap<string, ReloadMark>;
 }
 
 /** A column of a live table: a row of `feed_sync.columns`. */
@@ -107,7 +158,10 @@ export interface HeldColumn {
 export interface Enrolment {
   readonly origin: string;
   readonly subscriptionIds: readonly string[];
-  /** Subscriptions that a person gave up: the destination belongs to them no more. */
+  /**
+   * Subscriptions that a person gave up: the destination belongs to them no more, and forgets their progress
+   * and reloads.
+   */
   readonly forgottenSubscriptionIds: readonly string[];
   readonly datasetIds: readonly string[];
 }
@@ -124,10 +178,18 @@ export interface SnapshotUnit {
   readonly schema: Schema;
   readonly files: readonly SnapshotFile[];
   readonly digest: string;
+  readonly digestKind: DigestKind;
+  /** The subscription whose manifest names the files; null: the dataset's own manifest. */
+  readonly loadedThrough: string | null;
+  /** The service time of that manifest; null where it is not known. */
+  readonly loadedAt: Date | null;
   /** Every number the service gave for the rows of this version (version record, manifest); each is checked. */
   readonly expectedRowCounts: readonly ExpectedRowCount[];
-  /** The reload events that this snapshot satisfies, by subscription id. */
-  readonly reloads: ReadonlyMap<string, bigint>;
+  /**
+   * By subscription id, the newest reload event that this snapshot satisfies. One that is older than what the
+   * table satisfies already changes nothing.
+   */
+  readonly reloads: ReadonlyMap<string, ReloadMark>;
   /** What the unit was planned from. If the destination has something else by then, the outcome is `overtaken`. */
   readonly plannedFrom: PlannedFrom | null;
 }
@@ -166,13 +228,21 @@ export interface VersionChanges {
   readonly rowCount: number | null;
 }
 
-/** The table leaves the mirrored data; its name stays the dataset's, should it come back. */
+/**
+ * The table leaves the mirrored data; its name stays the dataset's, should it come back. The reloads that the
+ * table satisfies or owes go with it, and so do the rows of stored progress that say which subscriptions
+ * contained the dataset.
+ */
 export interface RetirementUnit {
   readonly kind: 'retirement';
   readonly datasetId: string;
   readonly how: Retirement;
   /** For people: why. */
   readonly reason: string;
+  /** When it was judged, in service time. */
+  readonly retiredAt: Date;
+  /** An operator has agreed to it. */
+  readonly isApproved: boolean;
   readonly plannedFrom: HeldDataset;
 }
 

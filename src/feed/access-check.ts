@@ -14,7 +14,7 @@ import { createDiscovery, isGuess } from './discovery.ts';
 import type { Api, Query } from './http/api.ts';
 import { refusalOfLog } from './http/refusal.ts';
 import { MAX_CHANGES_DEPTH, MAX_JSON_DEPTH } from './limits.ts';
-import { readSubscriptions } from './lists.ts';
+import { createSubscriptions } from './lists.ts';
 import {
   listChanges,
   listSchemas,
@@ -66,10 +66,15 @@ export function createAccessCheck(options: FeedOptions): AccessCheck {
     remembered,
     onContractLearned,
   });
+  const readSubscriptions = createSubscriptions(
+    api,
+    options.baseUrl,
+    options.isKnownOrigin ?? (async () => false),
+  );
   const finalAt = (path: ContractName) => (isGuess(path) ? [NOT_FOUND] : []);
   return {
     origin,
-    subscriptions: (signal) => readSubscriptions(api, signal),
+    subscriptions: async (signal) => (await readSubscriptions(signal)).subscriptions,
     async events(subscriptionId, signal) {
       const operation = readEvents(subscriptionId);
       const decode = (json: unknown) => decodeEventPage(json, operation.title);

@@ -8,7 +8,7 @@ import { createDownloads, FILES_AT_ONCE } from './download/download.ts';
 import { readEventPage } from './events.ts';
 import type { Feed } from './feed.ts';
 import { noOutage } from './http/outage.ts';
-import { readSchemas, readSubscriptions } from './lists.ts';
+import { createSubscriptions, readSchemas } from './lists.ts';
 import { createManifests } from './manifests.ts';
 import type { FeedOptions } from './options.ts';
 import { readVersions } from './versions.ts';
@@ -26,7 +26,7 @@ export function createFeed(options: FeedOptions): Feed {
   return {
     origin,
     discover: (signal) => discovery.discover(signal),
-    subscriptions: (signal) => readSubscriptions(api, signal),
+    subscriptions: createSubscriptions(api, options.baseUrl, options.isKnownOrigin ?? (async () => false)),
     events: (subscriptionId, after, signal) => readEventPage(api, subscriptionId, after, signal),
     versions: (datasetId, newerThan, signal) => readVersions(api, discovery, datasetId, newerThan, signal),
     schemas: (datasetId, signal) => readSchemas(api, datasetId, signal),

@@ -25,8 +25,8 @@ const NOT_FOUND = 404;
 export function createOperator(options: ConnectionOptions): Operator {
   const { api, dispatchers } = connect(options, []);
   return {
-    coverage: (signal) => readList(api, LIST_COVERAGE, decodeCounties, signal),
-    watches: (signal) => readList(api, LIST_WATCHES, decodeWatches, signal),
+    coverage: async (signal) => (await readList(api, LIST_COVERAGE, decodeCounties, signal)).items,
+    watches: async (signal) => (await readList(api, LIST_WATCHES, decodeWatches, signal)).items,
     watch: (datasetId, signal) => api.command({ operation: watchDataset(datasetId) }, signal),
     unwatch: (datasetId, signal) =>
       api.command(

@@ -25,8 +25,8 @@ export function readEventPage(
       operation,
       query: { after: after?.text ?? null, limit: EVENTS_LIMIT },
       maxDepth: MAX_JSON_DEPTH,
-      decode({ json }) {
-        const page = decodeEventPage(json, operation.title);
+      decode({ json, readAt }) {
+        const page = { ...decodeEventPage(json, operation.title), readAt };
         if (!page.hasMore || page.events.length > 0) return page;
         throw violation(operation.title, 'hasMore', 'promises more, but the page is empty');
       },

@@ -4,6 +4,9 @@
  *
  * Every operation may throw `ServiceUnavailableError` (retries are already spent), `RefusalError`,
  * `ContractViolationError` and `InterruptedError` (the signal was aborted). Others are named at the operation.
+ *
+ * `readAt` is service time: the `Date` of the answer, or the local clock at its receipt where the answer has none. Of a
+ * list it is that of the first page.
  */
 
 import type { Contract } from '../model/contract.ts';
@@ -20,8 +23,11 @@ export interface Feed {
   /** Reads the service's description of itself and settles the names that the interface leaves open. Never fails for its absence. */
   discover(signal: AbortSignal): Promise<Contract>;
 
-  /** GET /v1/subscriptions, all pages. */
-  subscriptions(signal: AbortSignal): Promise<readonly Subscription[]>;
+  /**
+   * GET /v1/subscriptions, all pages.
+   * @throws ConfigurationError where there is no such list, and no call at the origin ever succeeded.
+   */
+  subscriptions(signal: AbortSignal): Promise<SubscriptionList>;
 
   /**
    * GET /v1/subscriptions/{subscriptionId}/events, one page.
@@ -30,7 +36,7 @@ export interface Feed {
   events(subscriptionId: string, after: EventId | null, signal: AbortSignal): Promise<EventPage>;
 
   /** GET /v1/datasets/{datasetId}/versions: those newer than `newerThan`, newest first; whether or not the service honours the filter. */
-  versions(datasetId: string, newerThan: number | null, signal: AbortSignal): Promise<readonly Version[]>;
+  versions(datasetId: string, newerThan: number | null, signal: AbortSignal): Promise<VersionList>;
 
   /** GET /v1/datasets/{datasetId}/schemas, all pages, newest first. */
   schemas(datasetId: string, signal: AbortSignal): Promise<readonly Schema[]>;
@@ -49,11 +55,12 @@ export interface Feed {
   manifest(subscriptionId: string, signal: AbortSignal): Promise<Manifest>;
 
   /** The manifest entry of one dataset. Only where the shape is `dataset`. */
-  manifestEntry(datasetId: string, signal: AbortSignal): Promise<ManifestEntry>;
+  manifestEntry(datasetId: string, signal: AbortSignal): Promise<DatasetManifest>;
 
   /**
    * Downloads the files of a snapshot into `directory`, several at a time, verified and resumable.
-   * @throws DataError when a file keeps differing from its stated length or digest.
+   * @throws ContentMismatchError when a file keeps differing from its stated length or digest.
+   * @throws DataError when a file without a stated digest keeps being no Parquet file, or its link is not allowed.
    * @throws StorageError when the disk is full or not writable.
    */
   download(request: DownloadRequest, signal: AbortSignal): Promise<Download>;
@@ -67,10 +74,28 @@ export interface Feed {
   close(): Promise<void>;
 }
 
+export interface SubscriptionList {
+  readonly subscriptions: readonly Subscription[];
+  readonly readAt: Date;
+}
+
+export interface VersionList {
+  /** Newest first. */
+  readonly versions: readonly Version[];
+  readonly readAt: Date;
+}
+
+/** The manifest of one dataset. */
+export interface DatasetManifest {
+  readonly entry: ManifestEntry;
+  readonly readAt: Date;
+}
+
 export interface EventPage {
   /** In the order of the page. */
   readonly events: readonly (FeedEvent | UnreadableEvent)[];
   readonly hasMore: boolean;
+  readonly readAt: Date;
 }
 
 export interface ChangesRequest {
@@ -97,7 +122,7 @@ export type Changes =
 
 export interface DownloadRequest {
   readonly entry: ManifestEntry;
-  /** An existing folder. Files in it are named by content, so that what is there is kept and what is cut is resumed. */
+  /** An existing folder. What is there of a file is used only where a digest or an entity tag says that it is the same. */
   readonly directory: string;
   /** Reads the manifest again, for fresh URLs; null where it no longer lists the dataset. */
   readonly refresh: () => Promise<ManifestEntry | null>;
@@ -106,8 +131,16 @@ export interface DownloadRequest {
 }
 
 export type Download =
-  | { readonly kind: 'complete'; readonly files: readonly DownloadedFile[] }
-  /** The manifest named other content meanwhile; files that both share stay in the folder. Null: the dataset is gone. */
+  | {
+      readonly kind: 'complete';
+      readonly files: readonly DownloadedFile[];
+      /** Whether the entry stated the digests of all files, or some were computed while the files arrived. */
+      readonly digestKind: 'stated' | 'computed';
+    }
+  /**
+   * The manifest named other content meanwhile, or the content was replaced under its links; files that both share stay in
+   * the folder. Null: the dataset is gone.
+   */
   | { readonly kind: 'superseded'; readonly entry: ManifestEntry | null };
 
 export interface DownloadedFile {

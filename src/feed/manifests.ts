@@ -6,12 +6,13 @@
 import type { ContractName } from '../model/contract.ts';
 import { ConfigurationError, RefusalError, ServiceUnavailableError } from '../model/errors.ts';
 import { type EventId, earlierEvent } from '../model/event.ts';
-import type { Manifest, ManifestEntry } from '../model/manifest.ts';
+import type { Manifest } from '../model/manifest.ts';
 import { type Discovery, isGuess } from './discovery.ts';
+import type { DatasetManifest } from './feed.ts';
 import type { Api } from './http/api.ts';
 import { MAX_JSON_DEPTH } from './limits.ts';
 import { readManifest, readManifestEntry } from './operations.ts';
-import { LIST_LIMIT, readPages } from './paging.ts';
+import { LIST_LIMIT, readAtOf, readPages } from './paging.ts';
 import { decodeManifestEntry, decodeManifestPage, type ManifestPage } from './wire/manifest.ts';
 
 const NOT_FOUND = 404;
@@ -21,7 +22,7 @@ export interface Manifests {
   /** @throws ConfigurationError when nobody knows where the manifest is. */
   ofSubscription(subscriptionId: string, signal: AbortSignal): Promise<Manifest>;
   /** @throws ConfigurationError when nobody knows where the manifest is. */
-  ofDataset(datasetId: string, signal: AbortSignal): Promise<ManifestEntry>;
+  ofDataset(datasetId: string, signal: AbortSignal): Promise<DatasetManifest>;
 }
 
 export function createManifests(api: Api, discovery: Discovery): Manifests {
@@ -63,7 +64,7 @@ async function readWhole(
   signal: AbortSignal,
 ): Promise<Manifest> {
   const operation = readManifest(template, subscriptionId);
-  const pages = await readPages<ManifestPage>({
+  const pages = await readPages<ManifestPage & { readonly readAt: Date }>({
     title: operation.title,
     read: (cursor) =>
       api.call(
@@ -72,7 +73,10 @@ async function readWhole(
           query: { limit: LIST_LIMIT, cursor },
           maxDepth: MAX_JSON_DEPTH,
           finalStatuses: cursor === null ? finalStatuses : [],
-          decode: ({ json }) => decodeManifestPage(json, subscriptionId, operation.title),
+          decode: ({ json, readAt }) => ({
+            ...decodeManifestPage(json, subscriptionId, operation.title),
+            readAt,
+          }),
         },
         signal,
       ),
@@ -81,6 +85,7 @@ async function readWhole(
     subscriptionId,
     lastEventId: reflectedByAll(pages),
     datasets: pages.flatMap(({ datasets }) => datasets),
+    readAt: readAtOf(pages),
   };
 }
 
@@ -97,14 +102,17 @@ function readEntry(
   datasetId: string,
   finalStatuses: readonly number[],
   signal: AbortSignal,
-): Promise<ManifestEntry> {
+): Promise<DatasetManifest> {
   const operation = readManifestEntry(template, datasetId);
   return api.call(
     {
       operation,
       maxDepth: MAX_JSON_DEPTH,
       finalStatuses,
-      decode: ({ json }) => decodeManifestEntry(json, datasetId, operation.title),
+      decode: ({ json, readAt }) => ({
+        entry: decodeManifestEntry(json, datasetId, operation.title),
+        readAt,
+      }),
     },
     signal,
   );

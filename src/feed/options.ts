@@ -22,6 +22,11 @@ export interface ConnectionOptions {
   /** Told of every exchange with the service; nobody by default. */
   readonly onAsked?: OnAsked;
   readonly limits?: Partial<FeedLimits>;
+  /**
+   * Whether a call at the origin of the base URL succeeded in an earlier process; it is not known to have by default.
+   * Asked only where the list of subscriptions is not there.
+   */
+  readonly isKnownOrigin?: () => Promise<boolean>;
   /** How names become addresses; the system's way by default. */
   readonly resolveName?: ResolveName;
 }
@@ -45,7 +50,7 @@ export interface FeedOptions extends ConnectionOptions {
 export interface HttpOptions {
   /** Longest silence of a connection. */
   readonly timeoutMs: number;
-  /** Connections to one origin. */
+  /** Connections to one origin, at least 2: files from there leave one to all else. */
   readonly connections: number;
   /** Largest JSON answer, counted after inflating. */
   readonly maxJsonBytes: number;

@@ -5,6 +5,7 @@
  * read is begun anew a limited number of times.
  */
 
+import { present } from '../lib/assert.ts';
 import { formatCount } from '../lib/units.ts';
 import { CommandRefusedError, RefusalError } from '../model/errors.ts';
 import { isAboutKey } from './http/refusal.ts';
@@ -23,6 +24,11 @@ export interface PagedList<Page> {
   readonly read: (cursor: string | null) => Promise<Page>;
   /** Whether the pages after this one are not needed. */
   readonly isEnough?: (page: Page) => boolean;
+}
+
+/** Service time of a list that was read page by page: that of its first page. */
+export function readAtOf(pages: readonly { readonly readAt: Date }[]): Date {
+  return present(pages[0], 'a list has a first page').readAt;
 }
 
 /** All pages in order. @throws ContractViolationError when the list makes no progress. */

@@ -6,10 +6,11 @@
 import { RefusalError } from '../model/errors.ts';
 import type { Version } from '../model/version.ts';
 import { type Discovery, isGuess } from './discovery.ts';
+import type { VersionList } from './feed.ts';
 import type { Api } from './http/api.ts';
 import { MAX_JSON_DEPTH } from './limits.ts';
 import { listVersions } from './operations.ts';
-import { LIST_LIMIT, readPages } from './paging.ts';
+import { LIST_LIMIT, readAtOf, readPages } from './paging.ts';
 import { decodeVersions, type ListPage } from './wire/records.ts';
 
 /** What a service answers to a parameter that it does not know. */
@@ -22,7 +23,7 @@ export async function readVersions(
   datasetId: string,
   newerThan: number | null,
   signal: AbortSignal,
-): Promise<readonly Version[]> {
+): Promise<VersionList> {
   const read = () => readNewer(api, discovery, datasetId, newerThan, signal);
   const parameter = discovery.contract().newerThanParameter;
   try {
@@ -42,14 +43,14 @@ async function readNewer(
   datasetId: string,
   newerThan: number | null,
   signal: AbortSignal,
-): Promise<readonly Version[]> {
+): Promise<VersionList> {
   const operation = listVersions(datasetId);
   const parameter = discovery.contract().newerThanParameter;
   // The interface gives the parameter a minimum of 0; below that it would filter nothing.
   const filter =
     parameter === null || newerThan === null || newerThan < 0 ? {} : { [parameter.value]: newerThan };
   const isNewer = ({ version }: Version): boolean => newerThan === null || version > newerThan;
-  const pages = await readPages<ListPage<Version>>({
+  const pages = await readPages<ListPage<Version> & { readonly readAt: Date }>({
     title: operation.title,
     read: (cursor) =>
       api.call(
@@ -58,11 +59,12 @@ async function readNewer(
           query: { ...filter, limit: LIST_LIMIT, cursor },
           maxDepth: MAX_JSON_DEPTH,
           finalStatuses: parameter !== null && isGuess(parameter) ? [UNKNOWN_PARAMETER_STATUS] : [],
-          decode: ({ json }) => decodeVersions(json, datasetId, operation.title),
+          decode: ({ json, readAt }) => ({ ...decodeVersions(json, datasetId, operation.title), readAt }),
         },
         signal,
       ),
     isEnough: ({ items }) => !items.every(isNewer),
   });
-  return pages.flatMap(({ items }) => items).filter(isNewer);
+  const versions = pages.flatMap(({ items }) => items).filter(isNewer);
+  return { versions, readAt: readAtOf(pages) };
 }

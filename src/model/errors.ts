@@ -121,6 +121,13 @@ function refusalSentence({ operation, status, code, message }: RefusalWords): st
 /** The cursor is past the retention of the log (the interface, Events: 410). */
 export class CursorExpiredError extends FeedSyncError {
   readonly disposition = 'reload';
+  /** Service time of the answer that said so; null where it is not known. */
+  readonly readAt: Date | null;
+
+  constructor(message: string, readAt: Date | null = null) {
+    super(message);
+    this.readAt = readAt;
+  }
 }
 
 /** An answer that does not fit the interface; `path` is the offending field. Never applied in part. */
@@ -138,6 +145,12 @@ export class ContractViolationError extends FeedSyncError {
 export class DataError extends FeedSyncError {
   readonly disposition = 'stop';
 }
+
+/**
+ * A file that is not what the service states of it: another digest or another length. Its content was not read, and the
+ * statement or the transfer may be at fault, so it is tried again sooner than content that was found wrong.
+ */
+export class ContentMismatchError extends DataError {}
 
 /** Changes of one version that do not say what they must: a value that would have to be bent, a key that is null or repeated. */
 export class BadChangesError extends DataError {

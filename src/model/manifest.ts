@@ -26,6 +26,8 @@ export interface Manifest {
   /** Every event up to this one is reflected in the manifest. */
   readonly lastEventId: EventId | null;
   readonly datasets: readonly ManifestEntry[];
+  /** Service time of its first page. */
+  readonly readAt: Date;
 }
 
 /**

@@ -6,21 +6,24 @@
 
 import pLimit from 'p-limit';
 import type { Hold } from '../checkpoint/checkpoint.ts';
-import type { Held } from '../destination/destination.ts';
+import { confirmedAt } from '../model/absence.ts';
 import type { Subscription } from '../model/subscription.ts';
+import { askReload } from './follow/ask-reload.ts';
 import { type Connected, connect } from './follow/connect.ts';
 import { follow } from './follow/follow.ts';
 import { warnOfOldPosition } from './follow/position-age.ts';
+import { readLogsOf } from './follow/read-logs.ts';
 import { standingHolds } from './holds.ts';
 import { judgeRetirements } from './judge-retirements.ts';
 import { knownDatasets } from './known-datasets.ts';
-import { bookOfRead } from './offer-book.ts';
-import type { Offers } from './offers.ts';
+import { MirrorView } from './mirror-view.ts';
+import { KeptManifests } from './offer-book.ts';
 import type { Parts } from './parts.ts';
 import { type Reconciliation, reconcile } from './reconcile.ts';
 import type { CatchUpResult, DatasetResult } from './result.ts';
+import { isSameProgress, progressToStore } from './stored-progress.ts';
 import { type Troubles, watchTroubles } from './trouble.ts';
-import { inEarnest, type MakeWorkshop } from './work/workshop.ts';
+import { inEarnest, type MakeWorkshop, type Workshop } from './work/workshop.ts';
 
 /**
  * Datasets reconciled side by side: so many that small ones fill the windows they share, of which each costs the more the
@@ -28,20 +31,34 @@ import { inEarnest, type MakeWorkshop } from './work/workshop.ts';
  */
 export const DATASETS_AT_ONCE = 128;
 
+/**
+ * Times that all subscriptions are read at the most: where one has dropped a dataset, what was read of the others before
+ * may not know yet that it has come back there.
+ */
+const MAX_ROUNDS = 3;
+
 /** `signal` is aborted with an `InterruptedError` to stop it early; what was committed by then is kept. */
 export async function catchUp(
-  parts: Parts,
+  given: Parts,
   signal: AbortSignal,
   makeWorkshop: MakeWorkshop = inEarnest,
 ): Promise<CatchUpResult> {
-  const startedMs = parts.clock.monotonicMs();
+  const startedMs = given.clock.monotonicMs();
+  const mirror = new MirrorView(given.destination, (held) => progressToStore(held, given, 'with-commits'));
+  const parts = { ...given, destination: mirror.destination };
   const troubles = watchTroubles(parts, signal);
-  const { subscriptions, datasets } = await carryOut(parts, troubles, makeWorkshop);
+  const { subscriptions, datasets, readAt } = await new CatchUp(
+    parts,
+    mirror,
+    troubles,
+    makeWorkshop,
+  ).carryOut();
   return {
     subscriptions: subscriptions.length,
     datasets,
     holds: holdsAtTheEnd(parts, troubles),
     troubles: troubles.troubles,
+    again: attempt(troubles, () => againAfter(datasets, parts, readAt)),
     durationMs: parts.clock.monotonicMs() - startedMs,
   };
 }
@@ -49,89 +66,180 @@ export async function catchUp(
 interface Work {
   readonly subscriptions: readonly Subscription[];
   readonly datasets: readonly DatasetResult[];
+  /** When the subscriptions were listed last, in service time; null: they were not. */
+  readonly readAt: Date | null;
 }
 
-const NO_WORK: Work = { subscriptions: [], datasets: [] };
-
 /**
- * Each step records its own trouble; trouble of the run as a whole ends it where it is. Where the workspace is refused,
- * not one call is made.
+ * When running again helps at the earliest, as far as a rule says so. What passed before the subscriptions were listed was
+ * waited for in vain, or is not all that is waited for.
  */
-async function carryOut(parts: Parts, troubles: Troubles, makeWorkshop: MakeWorkshop): Promise<Work> {
-  let subscriptions: readonly Subscription[] = [];
-  try {
-    if (standingHolds(parts).workspace !== null) return NO_WORK;
-    const connected = await connect(parts, () => parts.destination.has(), troubles.signal);
-    subscriptions = connected.subscriptions;
-    const followed = await followAll(connected, parts, troubles);
-    const datasets = await reconcileAll(connected.held, followed, parts, troubles, makeWorkshop);
-    return { subscriptions, datasets };
-  } catch (error) {
-    troubles.record(error, null);
-    return { subscriptions, datasets: [] };
-  }
+function againAfter(
+  datasets: readonly DatasetResult[],
+  { checkpoint }: Parts,
+  readAt: Date | null,
+): CatchUpResult['again'] {
+  if (readAt === null) return null;
+  const ofDatasets = datasets.flatMap((result) => {
+    if (result.kind === 'waiting') return result.until ?? [];
+    return 'recheckAt' in result ? (result.recheckAt ?? []) : [];
+  });
+  const times = [...ofDatasets, ...checkpoint.absences().map(confirmedAt)]
+    .map((moment) => moment.getTime())
+    .filter((time) => time > readAt.getTime());
+  if (times.length === 0) return null;
+  const at = new Date(Math.min(...times));
+  return { at, inMs: at.getTime() - readAt.getTime() };
 }
 
 /** But for those of single datasets. */
 function holdsAtTheEnd(parts: Parts, troubles: Troubles): readonly Hold[] {
-  try {
+  const holds = attempt(troubles, () => {
     const { workspace, subscriptions, retirement } = standingHolds(parts);
     return [workspace, ...subscriptions.values(), retirement].filter((hold) => hold !== null);
+  });
+  return holds ?? [];
+}
+
+/** What a store says at the end is trouble of the run. */
+function attempt<T>(troubles: Troubles, read: () => T): T | null {
+  try {
+    return read();
   } catch (error) {
     troubles.record(error, null);
-    return [];
+    return null;
   }
 }
 
-async function followAll(
-  { subscriptions, held }: Connected,
-  parts: Parts,
-  troubles: Troubles,
-): Promise<readonly Offers[]> {
-  const offers: Offers[] = [];
-  for (const subscription of subscriptions) {
-    if (standingHolds(parts).ofSubscription(subscription.id) !== null) continue;
+class CatchUp {
+  readonly #parts: Parts;
+  readonly #mirror: MirrorView;
+  readonly #troubles: Troubles;
+  readonly #makeWorkshop: MakeWorkshop;
+  readonly #manifests: KeptManifests;
+  /** The subscriptions whose logs and manifests were read in the last round. */
+  #readToHead: ReadonlySet<string> = new Set();
+  /** As they were listed for it, and when that was, in service time. */
+  #records: readonly Subscription[] = [];
+  #readAt = new Date(0);
+
+  constructor(parts: Parts, mirror: MirrorView, troubles: Troubles, makeWorkshop: MakeWorkshop) {
+    this.#parts = parts;
+    this.#mirror = mirror;
+    this.#troubles = troubles;
+    this.#makeWorkshop = makeWorkshop;
+    this.#manifests = new KeptManifests(parts);
+  }
+
+  /**
+   * Each step records its own trouble; trouble of the run as a whole ends it where it is. Where the workspace is refused,
+   * not one call is made.
+   */
+  async carryOut(): Promise<Work> {
+    let subscriptions: readonly Subscription[] = [];
     try {
-      offers.push(await follow(subscription, held, parts, troubles.signal));
-      warnOfOldPosition(subscription.id, parts);
+      if (standingHolds(this.#parts).workspace !== null) return { subscriptions, datasets: [], readAt: null };
+      const connected = await connect(this.#parts, () => this.#mirror.look(true), this.#troubles.signal);
+      subscriptions = connected.subscriptions;
+      await this.#followRounds(connected);
+      const datasets = await this.#reconcileAll();
+      return { subscriptions, datasets, readAt: this.#readAt };
     } catch (error) {
-      troubles.record(error, subscription.id);
+      this.#troubles.record(error, null);
+      return { subscriptions, datasets: [], readAt: null };
     }
-    troubles.signal.throwIfAborted();
   }
-  return offers;
-}
 
-/** `offers`: of every subscription whose log was read to its head. */
-async function reconcileAll(
-  held: Held,
-  offers: readonly Offers[],
-  parts: Parts,
-  troubles: Troubles,
-  makeWorkshop: MakeWorkshop,
-): Promise<readonly DatasetResult[]> {
-  const { progress } = parts;
-  const readToHead = new Set(offers.map(({ subscriptionId }) => subscriptionId));
-  const verdictOf = judgeRetirements(held, readToHead, parts);
-  const known = knownDatasets(parts, held);
-  progress.started(known.length);
-  const workshop = makeWorkshop(parts, troubles.signal, (error) => troubles.record(error, null));
-  await workshop.open(known);
-  const run: Reconciliation = {
-    parts,
-    workshop,
-    signal: troubles.signal,
-    bookFor: () => bookOfRead(offers),
-    isAtHead: (subscriptionId) => readToHead.has(subscriptionId),
-    lookAgain: (dataset) => dataset,
-    verdictOf,
-    record: (error, dataset) => troubles.recordForDataset(error, dataset),
-  };
-  const results = await pLimit(DATASETS_AT_ONCE).map(known, async (dataset) => {
-    const result = await reconcile(dataset, run);
-    progress.settled(result);
-    return result;
-  });
-  await workshop.ended();
-  return results;
+  /** A drop that was read counts once everything was read after it. */
+  async #followRounds(connected: Connected): Promise<void> {
+    let round = connected;
+    for (let rounds = 1; ; rounds += 1) {
+      const before = this.#leaving();
+      await this.#followAll(round);
+      const isNew = this.#leaving().some((datasetId) => !before.includes(datasetId));
+      if (!isNew) return;
+      if (rounds === MAX_ROUNDS) {
+        // What was dropped in the last round waits for the next catch-up.
+        this.#readToHead = new Set();
+        return;
+      }
+      round = await connect(this.#parts, async () => this.#mirror.held, this.#troubles.signal);
+    }
+  }
+
+  /** Tables of datasets that no subscription contains. */
+  #leaving(): readonly string[] {
+    const wants = this.#parts.checkpoint.wants();
+    return [...this.#mirror.held.datasets.keys()].filter(
+      (datasetId) => wants.get(datasetId)?.members.size === 0,
+    );
+  }
+
+  async #followAll({ subscriptions, readAt }: Connected): Promise<void> {
+    const parts = this.#parts;
+    const read = new Set<string>();
+    this.#records = subscriptions;
+    this.#readAt = readAt;
+    for (const record of subscriptions) {
+      if (standingHolds(parts).ofSubscription(record.id) !== null) continue;
+      const startedMs = parts.clock.monotonicMs();
+      try {
+        const offers = await follow({ record, readAt }, this.#mirror.held, parts, this.#troubles.signal);
+        this.#manifests.keep(offers, startedMs);
+        read.add(record.id);
+        warnOfOldPosition(record.id, readAt, parts);
+      } catch (error) {
+        this.#troubles.record(error, record.id);
+      }
+      this.#troubles.signal.throwIfAborted();
+    }
+    this.#readToHead = read;
+  }
+
+  /** What no commit has taken along. That the mirror is not free is no trouble: the next catch-up stores it. */
+  async #storeProgress(workshop: Workshop): Promise<void> {
+    const { held } = this.#mirror;
+    const progress = progressToStore(held, this.#parts, 'alone');
+    if (progress === null || isSameProgress(held.progress, progress)) return;
+    await workshop.storeProgress(progress);
+  }
+
+  async #reconcileAll(): Promise<readonly DatasetResult[]> {
+    const parts = this.#parts;
+    const { signal } = this.#troubles;
+    const { held } = this.#mirror;
+    const readToHead = this.#readToHead;
+    const judging = { held, records: this.#records, readToHead, readAt: this.#readAt };
+    const verdictOf = judgeRetirements(judging, parts);
+    const known = knownDatasets(parts, held);
+    parts.progress.started(known.length);
+    const workshop = this.#makeWorkshop(parts, signal, (error) => this.#troubles.record(error, null));
+    await workshop.open(known);
+    const run: Reconciliation = {
+      parts,
+      workshop,
+      signal,
+      bookFor: () =>
+        this.#manifests.book(
+          Number.NEGATIVE_INFINITY,
+          (subscriptionId) => readToHead.has(subscriptionId),
+          true,
+        ),
+      isAtHead: (subscriptionId) => readToHead.has(subscriptionId),
+      askReload: (request) =>
+        askReload(request, (datasetId) => held.datasets.get(datasetId) ?? null, parts, signal),
+      readLogs: (datasetId) => readLogsOf(datasetId, (id) => held.datasets.get(id) ?? null, parts, signal),
+      lookAgain: (dataset) => dataset,
+      verdictOf,
+      record: (error, dataset) => this.#troubles.recordForDataset(error, dataset),
+    };
+    const results = await pLimit(DATASETS_AT_ONCE).map(known, async (dataset) => {
+      const result = await reconcile(dataset, run);
+      parts.progress.settled(result);
+      return result;
+    });
+    await workshop.ended();
+    await this.#storeProgress(workshop);
+    return results;
+  }
 }

@@ -1,15 +1,20 @@
 /** What is remembered of something that failed, and when it is tried again. Pure. */
 
-import type { Failure } from '../checkpoint/checkpoint.ts';
-import { DataError, FeedSyncError } from '../model/errors.ts';
-import { isStanding } from './plan/content.ts';
+import type { DifferingContent, Failure } from '../checkpoint/checkpoint.ts';
+import { ContentMismatchError, DataError, FeedSyncError } from '../model/errors.ts';
+import { isOfContent, isStanding, standingContents } from './plan/content.ts';
 
 /** The same bad content is not fetched again for a day, unless the service names other content or a person asks. */
 export const SAME_CONTENT_AGAIN_AFTER_MS = 24 * 3_600_000;
+/** Content that differs from what is stated of it may be right the next time; the wait doubles, to that day. */
+export const DIFFERING_CONTENT_AGAIN_AFTER_MS = 15 * 60_000;
 const FIRST_RETRY_AFTER_MS = 60_000;
 const LAST_RETRY_AFTER_MS = 3_600_000;
 /** Bad contents of one dataset that are remembered; the oldest are fetched again first. */
 export const MAX_BAD_CONTENTS = 50;
+
+/** Which content is not to be fetched again, and when the dataset is tried again. */
+type Consequences = Pick<Failure, 'contents' | 'differing' | 'retryAt'>;
 
 /**
  * `contents` are the identities of what was being loaded, the newest first; they count only where the content itself is
@@ -23,30 +28,70 @@ export function failureOf(
   now: Date,
 ): Failure {
   const attempts = (previous?.attempts ?? 0) + 1;
-  const standing = previous !== null && isStanding(previous, now) ? previous : null;
-  const contentAtFault = error instanceof DataError && contents.length > 0;
-  const waitMs = contentAtFault
-    ? SAME_CONTENT_AGAIN_AFTER_MS
-    : Math.min(LAST_RETRY_AFTER_MS, FIRST_RETRY_AFTER_MS * 2 ** (attempts - 1));
   return {
     datasetId,
     error: error.name,
     message: error.message,
     hint: error instanceof FeedSyncError ? error.hint : null,
-    contents: contentAtFault ? newest([...contents, ...(standing?.contents ?? [])]) : [],
+    ...consequencesOf(error, contents, attempts, previous, now),
     attempts,
     failedAt: now,
-    retryAt: new Date(now.getTime() + waitMs),
   };
+}
+
+function consequencesOf(
+  error: Error,
+  contents: readonly string[],
+  attempts: number,
+  previous: Failure | null,
+  now: Date,
+): Consequences {
+  const after = (waitMs: number): Date => new Date(now.getTime() + waitMs);
+  const differing = previous?.differing ?? [];
+  if (!(error instanceof DataError) || contents.length === 0) {
+    const waitMs = Math.min(LAST_RETRY_AFTER_MS, FIRST_RETRY_AFTER_MS * 2 ** (attempts - 1));
+    return { contents: [], differing, retryAt: after(waitMs) };
+  }
+  const standing = previous !== null && isStanding(previous, now) ? previous : null;
+  const stillBad = standing?.contents ?? [];
+  if (!(error instanceof ContentMismatchError)) {
+    return {
+      contents: newestContents([...contents, ...stillBad]),
+      differing: differing.filter(({ content }) => !contents.includes(content)),
+      retryAt: after(SAME_CONTENT_AGAIN_AFTER_MS),
+    };
+  }
+  const differingNow = differingAgain(contents, differing, now);
+  const isOtherStillBad = standing !== null && stillBad.length > 0;
+  const retryAt = isOtherStillBad ? standing.retryAt : differingNow[0]?.retryAt;
+  return { contents: stillBad, differing: differingNow, retryAt: retryAt ?? now };
+}
+
+/** All of `contents` wait as long as the first: they were being fetched together. */
+function differingAgain(
+  contents: readonly string[],
+  before: readonly DifferingContent[],
+  now: Date,
+): readonly DifferingContent[] {
+  const last = before.find(({ content }) => content === contents[0]);
+  const lastWaitMs = last === undefined ? null : last.retryAt.getTime() - last.failedAt.getTime();
+  const waitMs =
+    lastWaitMs === null
+      ? DIFFERING_CONTENT_AGAIN_AFTER_MS
+      : Math.min(SAME_CONTENT_AGAIN_AFTER_MS, 2 * lastWaitMs);
+  const retryAt = new Date(now.getTime() + waitMs);
+  const others = before.filter(({ content }) => !contents.includes(content));
+  const again = contents.map((content) => ({ content, failedAt: now, retryAt }));
+  return [...again, ...others].slice(0, MAX_BAD_CONTENTS);
 }
 
 /** What is stored of a failure: other trouble does not make bad content forgotten that still stands. */
 export function toRemember(failure: Failure, previous: Failure | null): Failure {
-  const isOfContent = failure.contents.length > 0;
-  if (isOfContent || previous === null || previous.contents.length === 0) return failure;
-  return isStanding(previous, failure.failedAt) ? previous : failure;
+  if (isOfContent(failure) || previous === null) return failure;
+  return standingContents(previous, failure.failedAt).length > 0 ? previous : failure;
 }
 
-function newest(contents: readonly string[]): readonly string[] {
+/** Each once, and no more than are remembered. */
+export function newestContents(contents: readonly string[]): readonly string[] {
   return [...new Set(contents)].slice(0, MAX_BAD_CONTENTS);
 }

@@ -13,6 +13,7 @@ import { recordOf, schemaOfSnapshot } from './plan/schemas.ts';
 import type { Plan } from './plan/step.ts';
 import type { Commit } from './result.ts';
 import type { Ground, Work } from './work/carry-out.ts';
+import { originOf } from './work/load-snapshot.ts';
 import type { WorkOutcome } from './work/work.ts';
 
 /** A step that would be carried out. */
@@ -143,12 +144,13 @@ function committed(step: ForeseenLoad | ForeseenChanges, held: HeldDataset, vers
 
 /** The table as the snapshot would make it. */
 function loaded(
-  { offer: { entry }, reloads }: Extract<Plan, { kind: 'load' }>,
+  { offer, reloads }: Extract<Plan, { kind: 'load' }>,
   schema: Schema,
   rows: number | null,
   before: HeldDataset | null,
   now: Date,
 ): HeldDataset {
+  const { entry } = offer;
   return {
     ...tableOf(schema),
     datasetId: entry.datasetId,
@@ -158,6 +160,7 @@ function loaded(
     snapshotVersion: entry.version,
     // Where the service leaves the digests of files out, the content is known only after it was downloaded.
     snapshotDigest: snapshotDigest(entry.files) ?? '',
+    ...originOf(offer),
     publishedAt: null,
     appliedAt: now,
     reloads: new Map([...(before?.reloads ?? []), ...reloads]),

@@ -23,6 +23,7 @@ export function foresight(): Foresight {
       },
       async discard() {},
       async ended() {},
+      async storeProgress() {},
     }),
   };
 }

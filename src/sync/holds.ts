@@ -17,7 +17,7 @@ export interface Holds {
   ofDataset(datasetId: string): Hold | null;
 }
 
-/** Reads the holds that stand. One of the workspace is lifted where the API key is another than the refused one. */
+/** Reads the holds that stand. One of the workspace is lifted where the API key or the base URL is another than the refused one. */
 export function standingHolds({ checkpoint, choices: { keyHash } }: Parts): Holds {
   let workspace: Hold | null = null;
   let retirement: Hold | null = null;
@@ -50,15 +50,21 @@ export function storeHold({ checkpoint, choices: { keyHash }, clock }: Parts, re
  * or null. `members`: the subscriptions that hold the dataset.
  */
 export function holdOfEveryMember(
-  members: ReadonlySet<string>,
+  members: Iterable<string>,
   holdOf: (subscriptionId: string) => Hold | null,
 ): Hold | null {
   const ofMembers = [...members].map(holdOf);
   return ofMembers.every((hold) => hold !== null) ? (ofMembers[0] ?? null) : null;
 }
 
+/** Whether the hold is of this key at this base URL. An earlier version stored nothing of the base URL: there the key decides. */
+export function isOfKey(hold: Hold, keyHash: string): boolean {
+  const ofKeyAlone = !hold.keyHash.includes('/');
+  return hold.keyHash === (ofKeyAlone ? keyHash.split('/', 1)[0] : keyHash);
+}
+
 function isLiftedByKey(checkpoint: Checkpoint, hold: Hold, keyHash: string): boolean {
-  if (hold.keyHash === keyHash) return false;
+  if (isOfKey(hold, keyHash)) return false;
   checkpoint.lift(hold.refusal.scope);
   return true;
 }

@@ -1,17 +1,21 @@
 /**
- * Which tables that no subscription holds may go: judged once in a catch-up, when the logs were read. Where a person has
+ * Which tables that no subscription contains may go: judged once in a catch-up, when the logs were read. Where an operator has
  * to agree, that is stored as a hold; where nobody has to any more, the hold is lifted.
  */
 
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import type { Held } from '../destination/destination.ts';
 import type { Refusal } from '../model/errors.ts';
+import type { Subscription } from '../model/subscription.ts';
+import type { WantChange } from '../model/want.ts';
+import { covers, watermarkOf } from '../model/watermark.ts';
+import { noteAbsences } from './follow/absences.ts';
 import { isChosenDataset } from './follow/selection.ts';
 import { wantUnasked } from './follow/want-unasked.ts';
 import { standingHolds, storeHold } from './holds.ts';
 import type { Parts } from './parts.ts';
 import {
-  orphanChanges,
+  MASS_RETIREMENT_WITHIN_MS,
   orphansOf,
   type RetirementInput,
   type RetirementVerdict,
@@ -20,32 +24,48 @@ import {
 
 const UNREAD: RetirementVerdict = { kind: 'logs-unread' };
 
-/** `readToHead`: the subscriptions whose logs were read to their heads in this catch-up. */
-export function judgeRetirements(
-  held: Held,
-  readToHead: ReadonlySet<string>,
-  parts: Parts,
-): (datasetId: string) => RetirementVerdict {
-  adopt(orphansOf(inputOf(held, readToHead, parts)), readToHead, parts);
-  const { verdicts, refusal } = retirementVerdicts(inputOf(held, readToHead, parts));
+export interface Judging {
+  readonly held: Held;
+  /** As they were listed last. */
+  readonly records: readonly Subscription[];
+  /** The subscriptions whose logs were read to their heads in this catch-up. */
+  readonly readToHead: ReadonlySet<string>;
+  /** When that was, in service time. */
+  readonly readAt: Date;
+}
+
+export function judgeRetirements(judging: Judging, parts: Parts): (datasetId: string) => RetirementVerdict {
+  adoptOrphans(judging, parts);
+  forgetAbsences(judging.held, parts);
+  const { verdicts, refusal } = retirementVerdicts(inputOf(judging, parts));
   const isAllRead = ![...verdicts.values()].includes('logs-unread');
   if (refusal === null && isAllRead) release(parts);
   const hold = refusal === null ? null : holdBack(refusal, parts);
   return (datasetId) => {
     const verdict = verdicts.get(datasetId);
     if (verdict === 'needs-approval' && hold !== null) return { kind: 'needs-approval', hold };
-    return verdict === 'allowed' ? { kind: 'allowed' } : UNREAD;
+    return verdict === 'allowed' ? { kind: 'allowed', judgedAt: judging.readAt } : UNREAD;
   };
 }
 
 /** What the user did not choose is left alone: it neither goes nor counts. */
-function inputOf(held: Held, readToHead: ReadonlySet<string>, parts: Parts): RetirementInput {
+function inputOf(judging: Judging, parts: Parts): RetirementInput {
+  const { held, readToHead, readAt } = judging;
   const { checkpoint, choices } = parts;
+  const isChosen = (datasetId: string): boolean =>
+    isChosenDataset(datasetId, choices.include, choices.exclude);
   const chosen = <T>(all: ReadonlyMap<string, T>): ReadonlyMap<string, T> =>
-    new Map([...all].filter(([datasetId]) => isChosenDataset(datasetId, choices.include, choices.exclude)));
+    new Map([...all].filter(([datasetId]) => isChosen(datasetId)));
+  const since = readAt.getTime() - MASS_RETIREMENT_WITHIN_MS;
+  const retiredLately = held.retired.filter(
+    ({ datasetId, retiredAt, isApproved }) =>
+      !isApproved && isChosen(datasetId) && retiredAt.getTime() > since && !held.datasets.has(datasetId),
+  );
   return {
     wants: chosen(checkpoint.wants()),
     held: { ...held, datasets: chosen(held.datasets) },
+    named: namedByRecords(judging, parts),
+    retiredLately: new Set(retiredLately.map(({ datasetId }) => datasetId)).size,
     followed: new Set(checkpoint.followed().keys()),
     heldSubscriptions: new Set(standingHolds(parts).subscriptions.keys()),
     readToHead,
@@ -53,12 +73,69 @@ function inputOf(held: Held, readToHead: ReadonlySet<string>, parts: Parts): Ret
   };
 }
 
-/** Tables that nobody knows of become known as dropped, by one subscription for all: none of them lists these. */
-function adopt(orphans: readonly string[], readToHead: ReadonlySet<string>, parts: Parts): void {
+/**
+ * The datasets that a subscription contains by its record, though its manifest may not list them yet. A record that may be from
+ * before the subscription's own drop of a dataset says nothing of it. One that does not say how far it goes may be from after
+ * the drop: it is waited for until that is sure.
+ */
+function namedByRecords(
+  { records, readAt }: Judging,
+  { checkpoint, choices: { manifestLagMs } }: Parts,
+): ReadonlySet<string> {
+  const wants = checkpoint.wants();
+  return new Set(
+    records.flatMap(({ id, datasetIds, lastEventId }) => {
+      const watermark = watermarkOf({ lastEventId, readAt, manifestLagMs });
+      return datasetIds.filter((datasetId) => {
+        const drop = wants.get(datasetId)?.formerMembers.get(id);
+        if (drop === undefined || watermark.kind === 'time') return true;
+        return covers(watermark, { eventNumber: drop.eventNumber, createdAt: drop.at });
+      });
+    }),
+  );
+}
+
+/**
+ * Tables that nobody knows of become known as dropped once it is confirmed that no subscription contains them, by one of those
+ * that were read for all: from then on they are retired like any other.
+ */
+function adoptOrphans(judging: Judging, parts: Parts): void {
+  const { readToHead, readAt } = judging;
+  const orphans = orphansOf(inputOf(judging, parts));
   const [subscriptionId] = readToHead;
-  if (orphans.length === 0 || subscriptionId === undefined) return;
-  parts.log.warn({ datasets: orphans.length }, 'The mirror has tables that no subscription lists.');
-  wantUnasked(subscriptionId, orphanChanges(orphans), parts);
+  if (orphans === null || subscriptionId === undefined) return;
+  const noted = parts.checkpoint
+    .absences()
+    .flatMap(({ subject }) => (subject.kind === 'table' ? [subject] : []));
+  const ids = new Set(orphans.map((subject) => ('datasetId' in subject ? subject.datasetId : '')));
+  const shown = noted.filter(({ datasetId }) => !ids.has(datasetId));
+  const gone = noteAbsences(orphans, shown, readAt, parts);
+  if (gone.length === 0) return;
+  parts.log.warn({ datasets: gone.length }, 'The mirror has tables that no subscription lists.');
+  const changes = gone.flatMap((subject): readonly WantChange[] =>
+    subject.kind === 'table'
+      ? [
+          {
+            kind: 'no-member',
+            datasetId: subject.datasetId,
+            eventNumber: null,
+            at: readAt,
+            reason: 'not listed any more',
+          },
+        ]
+      : [],
+  );
+  wantUnasked(subscriptionId, changes, parts);
+}
+
+/** Nobody expects a version of a dataset that has no table and is in no subscription, so none is absent. */
+function forgetAbsences({ datasets }: Held, { checkpoint }: Parts): void {
+  const wants = checkpoint.wants();
+  const over = checkpoint.absences().flatMap(({ subject }) => {
+    if (subject.kind !== 'version' || datasets.has(subject.datasetId)) return [];
+    return (wants.get(subject.datasetId)?.members.size ?? 0) === 0 ? [subject] : [];
+  });
+  if (over.length > 0) checkpoint.noteAbsences([], over);
 }
 
 /** A hold that says the same already stands since it was first said. */
@@ -67,7 +144,7 @@ function holdBack(refusal: Refusal, parts: Parts): Hold {
   return standing?.refusal.message === refusal.message ? standing : storeHold(parts, refusal);
 }
 
-/** Nothing waits for a person any more. */
+/** Nothing waits for an operator any more. */
 function release(parts: Parts): void {
   if (standingHolds(parts).retirement !== null) parts.checkpoint.lift({ kind: 'retirement' });
 }

@@ -25,7 +25,7 @@ export function knownAgain({ want: before }: Known, held: Held, parts: Parts): K
   return {
     want,
     held: held.datasets.get(datasetId) ?? null,
-    hold: holds.ofDataset(datasetId) ?? holdOfEveryMember(want.members, holds.ofSubscription),
+    hold: holds.ofDataset(datasetId) ?? holdOfEveryMember(want.members.keys(), holds.ofSubscription),
     failure: checkpoint.failure(datasetId),
   };
 }
@@ -62,7 +62,7 @@ export function knownDatasets(parts: Parts, held: Held): readonly Known[] {
     .map((want) => ({
       want,
       held: held.datasets.get(want.datasetId) ?? null,
-      hold: holds.ofDataset(want.datasetId) ?? holdOfEveryMember(want.members, holds.ofSubscription),
+      hold: holds.ofDataset(want.datasetId) ?? holdOfEveryMember(want.members.keys(), holds.ofSubscription),
       failure: failures.get(want.datasetId) ?? null,
     }));
 }

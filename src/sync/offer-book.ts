@@ -6,18 +6,18 @@
  */
 
 import pLimit from 'p-limit';
-import type { Feed } from '../feed/feed.ts';
 import { present } from '../lib/assert.ts';
-import type { Clock } from '../lib/clock.ts';
 import type { Want } from '../model/want.ts';
 import { type Offers, offersOfEntries, offersOfManifest } from './offers.ts';
+import type { Parts } from './parts.ts';
 import type { Offer } from './plan/step.ts';
+import { readManifest } from './read-manifest.ts';
 
 /** Manifests that are read at once where plans ask for them. */
 const MANIFESTS_AT_ONCE = 4;
 
 export interface OfferBook {
-  /** Of the subscriptions that hold the dataset; null: to be read first. @throws what the reading of an entry threw. */
+  /** Of the subscriptions that contain the dataset; null: to be read first. @throws what the reading of an entry threw. */
   of(want: Want): readonly Offer[] | null;
   /** Reads what `of` then gives. */
   read(want: Want, signal: AbortSignal): Promise<void>;
@@ -27,58 +27,41 @@ export interface OfferBook {
   manifestOf(offer: Offer): Offers;
 }
 
-/** `offers`: of every subscription whose manifest could be read. */
-export function bookOfRead(offers: readonly Offers[]): OfferBook {
-  return {
-    of: ({ datasetId, members }) =>
-      offers
-        .filter(({ subscriptionId }) => members.has(subscriptionId))
-        .flatMap((each) => each.of(datasetId) ?? []),
-    async read() {},
-    renew() {},
-    manifestOf: ({ subscriptionId }) =>
-      present(
-        offers.find((each) => each.subscriptionId === subscriptionId),
-        'an offer comes from a manifest that was read',
-      ),
-  };
-}
-
 /** Manifests as they were last read, each with when its reading began. */
 export class KeptManifests {
-  readonly #feed: Feed;
-  readonly #clock: Clock;
+  readonly #parts: Parts;
   readonly #kept = new Map<string, Kept>();
-  readonly #reading = new Map<string, { readonly startedMs: number; readonly done: Promise<void> }>();
+  readonly #reading = new Map<string, Reading & { readonly done: Promise<void> }>();
   readonly #atOnce = pLimit(MANIFESTS_AT_ONCE);
+  #readings = 0;
 
-  constructor({ feed, clock }: { readonly feed: Feed; readonly clock: Clock }) {
-    this.#feed = feed;
-    this.#clock = clock;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   /** `startedMs`: when the reading began, on the monotonic clock. */
   keep(offers: Offers, startedMs: number): void {
-    this.#kept.set(offers.subscriptionId, { offers, startedMs });
+    this.#readings += 1;
+    this.#kept.set(offers.subscriptionId, { offers, startedMs, number: this.#readings });
   }
 
   /**
-   * A book of the manifests whose reading began at `sinceMs` or later. `isAsked` says of a subscription whether the
-   * service may be asked for its manifest.
+   * A book of the manifests whose reading began at `sinceMs` or later; where each dataset has its own, of those that were kept
+   * only with `withEntries`. `isAsked` says of a subscription whether the service may be asked for its manifest.
    */
-  book(sinceMs: number, isAsked: (subscriptionId: string) => boolean): OfferBook {
-    return this.#feed.manifestShape() === 'dataset'
-      ? bookOfEntries(this.#feed, isAsked)
-      : this.#bookOfLists(sinceMs, isAsked);
+  book(sinceMs: number, isAsked: (subscriptionId: string) => boolean, withEntries = false): OfferBook {
+    if (this.#parts.feed.manifestShape() !== 'dataset') return this.#bookOfLists(sinceMs, isAsked);
+    const kept = [...this.#kept.values()].map(({ offers }) => offers);
+    return bookOfEntries(this.#parts, isAsked, withEntries ? kept : null);
   }
 
   #bookOfLists(beginsMs: number, isAsked: (subscriptionId: string) => boolean): OfferBook {
-    let sinceMs = beginsMs;
+    let since: Reading = { startedMs: beginsMs, number: 0 };
     const fresh = (subscriptionId: string): Offers | null => {
       const kept = this.#kept.get(subscriptionId);
-      return kept === undefined || kept.startedMs < sinceMs ? null : kept.offers;
+      return kept === undefined || !isSince(kept, since) ? null : kept.offers;
     };
-    const asked = ({ members }: Want): readonly string[] => [...members].filter(isAsked);
+    const asked = ({ members }: Want): readonly string[] => [...members.keys()].filter(isAsked);
     return {
       of(want) {
         const manifests = asked(want).map(fresh);
@@ -87,10 +70,10 @@ export class KeptManifests {
       },
       read: async (want, signal) => {
         const missing = asked(want).filter((subscriptionId) => fresh(subscriptionId) === null);
-        await Promise.all(missing.map((subscriptionId) => this.#read(subscriptionId, sinceMs, signal)));
+        await Promise.all(missing.map((subscriptionId) => this.#read(subscriptionId, since, signal)));
       },
       renew: () => {
-        sinceMs = this.#clock.monotonicMs();
+        since = { startedMs: this.#parts.clock.monotonicMs(), number: this.#readings + 1 };
       },
       manifestOf: ({ subscriptionId }) =>
         present(this.#kept.get(subscriptionId), 'an offer comes from a manifest that was read').offers,
@@ -98,15 +81,16 @@ export class KeptManifests {
   }
 
   /** One reading serves all who may use it. */
-  async #read(subscriptionId: string, sinceMs: number, signal: AbortSignal): Promise<void> {
+  async #read(subscriptionId: string, since: Reading, signal: AbortSignal): Promise<void> {
     const running = this.#reading.get(subscriptionId);
-    if (running !== undefined && running.startedMs >= sinceMs) return running.done;
-    const startedMs = this.#clock.monotonicMs();
+    if (running !== undefined && isSince(running, since)) return running.done;
+    this.#readings += 1;
+    const begun: Reading = { startedMs: this.#parts.clock.monotonicMs(), number: this.#readings };
     const done = this.#atOnce(async () => {
-      const manifest = await this.#feed.manifest(subscriptionId, signal);
-      this.keep(offersOfManifest(this.#feed, manifest), startedMs);
+      const read = await readManifest(subscriptionId, false, this.#parts, signal);
+      this.#kept.set(subscriptionId, { offers: offersOfManifest(read, this.#parts), ...begun });
     });
-    const reading = { startedMs, done };
+    const reading = { ...begun, done };
     this.#reading.set(subscriptionId, reading);
     try {
       await done;
@@ -116,29 +100,39 @@ export class KeptManifests {
   }
 }
 
-interface Kept {
-  readonly offers: Offers;
+/** When a reading began: on the monotonic clock, and as which of all. */
+interface Reading {
   readonly startedMs: number;
+  readonly number: number;
 }
 
-/** Every dataset has a manifest of its own, which says the same to all subscriptions that hold it. */
-function bookOfEntries(feed: Feed, isAsked: (subscriptionId: string) => boolean): OfferBook {
-  let read: ReadonlyMap<string, Offers> | null = null;
+interface Kept extends Reading {
+  readonly offers: Offers;
+}
+
+function isSince(reading: Reading, since: Reading): boolean {
+  return reading.startedMs >= since.startedMs && reading.number >= since.number;
+}
+
+/** Every dataset has a manifest of its own, which says the same to all subscriptions that contain it. */
+function bookOfEntries(
+  parts: Parts,
+  isAsked: (subscriptionId: string) => boolean,
+  kept: readonly Offers[] | null,
+): OfferBook {
+  const byId = (offers: readonly Offers[]): ReadonlyMap<string, Offers> =>
+    new Map(offers.map((each) => [each.subscriptionId, each]));
+  let read: ReadonlyMap<string, Offers> | null = kept === null ? null : byId(kept);
   return {
     of({ datasetId, members }) {
       if (read === null) return null;
       const manifests = read;
-      return [...members].flatMap((subscriptionId) => manifests.get(subscriptionId)?.of(datasetId) ?? []);
+      return [...members.keys()].flatMap((id) => manifests.get(id)?.of(datasetId) ?? []);
     },
     async read({ datasetId, members }, signal) {
-      const entry = await feed.manifestEntry(datasetId, signal);
-      const holders = [...members].filter(isAsked);
-      read = new Map(
-        holders.map((subscriptionId) => [
-          subscriptionId,
-          offersOfEntries(feed, subscriptionId, new Map([[datasetId, entry]])),
-        ]),
-      );
+      const manifest = await parts.feed.manifestEntry(datasetId, signal);
+      const entries = new Map([[datasetId, manifest]]);
+      read = byId([...members.keys()].filter(isAsked).map((id) => offersOfEntries(id, entries, parts)));
     },
     renew() {
       read = null;

@@ -29,6 +29,8 @@ export interface Choices {
   readonly removedDatasets: Retirement;
   /** Where downloads are kept until they are committed. */
   readonly stagingDirectory: string;
-  /** A hash of the API key: a hold of the workspace is lifted by another key. */
+  /** How long a manifest that does not say how far it goes may lag. */
+  readonly manifestLagMs: number;
+  /** Hashes of the API key and the base URL: a hold of the workspace is lifted by another of either. */
   readonly keyHash: string;
 }

@@ -4,22 +4,24 @@
  * it is recorded, told, and holds up no other.
  */
 
-import type { Followed } from '../checkpoint/checkpoint.ts';
 import type { HeldDataset } from '../destination/destination.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
-import { DataError, UnknownColumnsError } from '../model/errors.ts';
-import { failureOf, toRemember } from './failures.ts';
+import { BadChangesError, ContentMismatchError, DataError, UnknownColumnsError } from '../model/errors.ts';
+import { failureOf, newestContents, toRemember } from './failures.ts';
+import type { ReloadRequest } from './follow/ask-reload.ts';
 import { onlyTold, wantUnasked } from './follow/want-unasked.ts';
 import type { OfferBook } from './offer-book.ts';
 import type { Parts } from './parts.ts';
 import { unusableContentOf } from './plan/content.ts';
 import { type History, readHistory } from './plan/history.ts';
-import { asksTheSame, owesLook, owesResync, pendingReloads } from './plan/need.ts';
+import { asksTheSame, isAnnounced, isSatisfied, owesLook } from './plan/need.ts';
 import { plan } from './plan/plan.ts';
 import type { RetirementVerdict } from './plan/retirement.ts';
 import type { Known } from './plan/state.ts';
-import type { Plan, ReloadChange, WaitReason } from './plan/step.ts';
+import type { Plan, WaitReason } from './plan/step.ts';
+import { headOf } from './plan/walk.ts';
 import type { Commit, DatasetResult, Ending } from './result.ts';
+import { VersionAbsences } from './version-absences.ts';
 import { contentAtFault, type Work } from './work/carry-out.ts';
 import { noteChanges, noteLoad, noteRetirement, noteUnusable } from './work/journal.ts';
 import type { WorkOutcome } from './work/work.ts';
@@ -37,6 +39,10 @@ export interface Reconciliation {
   readonly bookFor: (datasetId: string) => OfferBook;
   /** Whether the log of a subscription was just read to its head. */
   readonly isAtHead: (subscriptionId: string) => boolean;
+  /** Asks for a reload at this moment; false where no subscription that contains the dataset can be asked now. */
+  readonly askReload: (request: ReloadRequest) => Promise<boolean>;
+  /** Reads the logs of the subscriptions that contain the dataset; false where they cannot be read to their heads now. */
+  readonly readLogs: (datasetId: string) => Promise<boolean>;
   /** The dataset as both stores know it now, where that may have changed while it was worked on. */
   readonly lookAgain: (known: Known) => Known;
   /** Whether the table of a dataset that no subscription holds may go. */
@@ -55,9 +61,14 @@ class Reconciler {
   readonly #run: Reconciliation;
   readonly #datasetId: string;
   readonly #offers: OfferBook;
+  readonly #absences: VersionAbsences;
   #known: Known;
   /** Null: to be read, or to be read again. */
   #history: History | null = null;
+  /** The metadata refreshes that reading the history does; null: some log was not read to its head before. */
+  #refreshes: number | null = null;
+  /** The logs were read to their heads after the history was. */
+  #areLogsRead = false;
   /** Versions whose changes cannot be used, with why. */
   readonly #unusable = new Map<number, string>();
   readonly #commits: Commit[] = [];
@@ -69,6 +80,7 @@ class Reconciler {
     this.#known = known;
     this.#datasetId = known.want.datasetId;
     this.#offers = run.bookFor(this.#datasetId);
+    this.#absences = new VersionAbsences(this.#datasetId, run.parts);
   }
 
   async reconcile(): Promise<DatasetResult> {
@@ -84,20 +96,26 @@ class Reconciler {
       if (ending !== null) return ending;
       if (this.#overtaken === MAX_OVERTAKEN) throw changesTooFast(this.#datasetId);
     }
-    return { kind: 'waiting', why: 'there is more to do than one catch-up does; the next goes on' };
+    return {
+      kind: 'waiting',
+      why: 'there is more to do than one catch-up does; the next goes on',
+      until: null,
+    };
   }
 
   #next(): Plan {
     const { parts, verdictOf } = this.#run;
+    const { schemaChanges, manifestLagMs } = parts.choices;
     this.#lookAgain();
     return plan({
       ...this.#known,
       offers: this.#offers.of(this.#known.want),
-      cursors: cursorsOf(parts.checkpoint.followed()),
+      absentSince: this.#history === null ? new Map() : this.#absences.since(),
       history: this.#history,
       unusable: this.#unusable,
       retirement: verdictOf(this.#datasetId),
-      schemaChanges: parts.choices.schemaChanges,
+      schemaChanges,
+      manifestLagMs,
       now: parts.clock.now(),
     });
   }
@@ -117,30 +135,42 @@ class Reconciler {
     const { parts, signal } = this.#run;
     switch (step.kind) {
       case 'read-history':
-        this.#history = await readHistory(parts.feed, this.#datasetId, step.newerThan, signal);
+        await this.#readHistory(step.newerThan);
         return null;
       case 'read-offers':
         await this.#offers.read(this.#known.want, signal);
         return null;
-      case 'want-reload':
-        return this.#wantReload(step.reloads);
-      case 'load':
+      case 'ask-reload':
+        return this.#askReload(step.isWithdrawal, step.why);
+      case 'void-announced':
+        parts.checkpoint.voidAnnounced(this.#datasetId, step.above);
+        // Where the same number is announced again, its absence is measured anew.
+        this.#absences.forgetAnnounced(this.#known);
+        parts.log.warn(
+          { dataset: this.#datasetId, newest: step.above },
+          'Versions that were announced are not in the list of versions for an hour: they are taken for withdrawn.',
+        );
+        this.#renewWant();
+        return null;
       case 'apply':
+        return this.#apply(step);
+      case 'load':
       case 'retire':
         return this.#work(step);
       case 'keep':
         return this.#keep();
       case 'wait':
-        return { kind: 'waiting', why: WAITING_FOR[step.why] };
+        return { kind: 'waiting', why: WAITING_FOR[step.why], until: step.until };
       case 'report-hold':
         return { kind: 'held', hold: step.hold };
       case 'report-failure': {
         const failure = present(this.#known.failure, 'what failed before has a failure');
+        this.#rememberUnusable();
         const details = failure.hint === null ? {} : { hint: failure.hint };
         return { kind: 'failed', error: new DataError(failure.message, details), failure };
       }
       case 'leave':
-        return { kind: 'current' };
+        return { kind: 'current', recheckAt: null };
       default:
         return unreachable(step);
     }
@@ -149,35 +179,83 @@ class Reconciler {
   /** What was only told by the history that was read, and could not be had, is wanted from now on. */
   async #remember(ending: Ending): Promise<Ending> {
     const { parts, isAtHead } = this.#run;
-    const read = [...this.#known.want.members].find(isAtHead);
+    const read = [...this.#known.want.members.keys()].find(isAtHead);
     if (this.#history !== null && read !== undefined) {
       wantUnasked(read, onlyTold(this.#history, this.#known), parts);
     }
     return ending;
   }
 
-  async #wantReload(reloads: readonly ReloadChange[]): Promise<Ending | null> {
-    const { parts, isAtHead } = this.#run;
-    const datasetId = this.#datasetId;
-    for (const { subscriptionId, ...reload } of reloads) {
-      if (isAtHead(subscriptionId))
-        wantUnasked(subscriptionId, [{ kind: 'reload', datasetId, ...reload }], parts);
+  async #readHistory(newerThan: number | null): Promise<void> {
+    const { parts, signal, isAtHead } = this.#run;
+    const { want } = this.#known;
+    const entries = (this.#offers.of(want) ?? []).map(({ entry }) => entry);
+    const isRead = [...want.members.keys()].every(isAtHead);
+    this.#refreshes = isRead ? want.looksAsked : null;
+    const unlisted = this.#unlistedReloads();
+    this.#areLogsRead = false;
+    const history = await readHistory(parts.feed, this.#datasetId, newerThan, new Set(entries), signal);
+    this.#history = history;
+    // A reload that was asked for while the list was read waits for the next one: this one may be older than it.
+    if (unlisted > 0 && this.#unlistedReloads() === unlisted) {
+      parts.checkpoint.noteListed(this.#datasetId, headOf(history)?.version ?? newerThan ?? 0);
     }
-    const want = present(parts.checkpoint.want(datasetId), 'what is worked on is wanted');
+    this.#absences.note(this.#known, history);
+  }
+
+  /** Reloads that wait for the first list of versions after them. */
+  #unlistedReloads(): number {
+    const reloads = this.#run.parts.checkpoint.want(this.#datasetId)?.reloads ?? [];
+    return reloads.filter(({ listedVersion }) => listedVersion === null).length;
+  }
+
+  async #askReload(isWithdrawal: boolean, why: string): Promise<Ending | null> {
+    const { parts, askReload } = this.#run;
+    const isAsked = await askReload({ datasetId: this.#datasetId, isWithdrawal });
+    if (!isAsked) return { kind: 'waiting', why: WAITING_FOR['logs-unread'], until: null };
+    parts.log.warn({ dataset: this.#datasetId, why }, 'The table is to be loaded again.');
+    this.#renewWant();
+    return null;
+  }
+
+  /** What was read for what was wanted before may not know of what is wanted now. */
+  #renewWant(): void {
+    const want = present(this.#run.parts.checkpoint.want(this.#datasetId), 'what is worked on is wanted');
     this.#known = { ...this.#known, want };
-    return pendingReloads(this.#known.held, want).size > 0 ? null : this.#keep();
+    this.#history = null;
+    this.#offers.renew();
   }
 
   /** The table is where it should be. */
   async #keep(): Promise<Ending> {
     const { want } = this.#known;
     this.#clearFailure();
-    if (this.#history !== null && owesLook(want)) {
-      this.#run.parts.checkpoint.markLooked(this.#datasetId, want.looksAsked);
+    this.#absences.forgetUnexpected(this.#known);
+    const recheckAt = this.#history === null ? null : this.#absences.recheckAt(this.#known, this.#history);
+    if (this.#history !== null && owesLook(want) && recheckAt === null) {
+      if (this.#refreshes === null) return { kind: 'waiting', why: LOG_UNREAD, until: null };
+      this.#run.parts.checkpoint.markLooked(this.#datasetId, this.#refreshes);
     }
     // A process that was ended just after its commit has left the files of it.
     await this.#run.workshop.discard(this.#datasetId);
-    return { kind: this.#commits.length > 0 ? 'updated' : 'current' };
+    return { kind: this.#commits.length > 0 ? 'updated' : 'current', recheckAt };
+  }
+
+  /**
+   * What the list names and no log has told yet may follow on content that was replaced before it was published: the logs
+   * tell that.
+   */
+  async #apply(work: Extract<Work, { kind: 'apply' }>): Promise<Ending | null> {
+    const { parts, readLogs } = this.#run;
+    const { want } = this.#known;
+    const last = present(work.versions.at(-1), 'a path has versions');
+    if (this.#areLogsRead || isAnnounced(want, last.version)) return this.#work(work);
+    if (!(await readLogs(this.#datasetId))) return { kind: 'waiting', why: LOG_UNREAD, until: null };
+    this.#areLogsRead = true;
+    const now = parts.checkpoint.want(this.#datasetId) ?? want;
+    if (asksTheSame(now, want)) return this.#work(work);
+    this.#renewWant();
+    return null;
   }
 
   async #work(work: Work): Promise<Ending | null> {
@@ -191,7 +269,10 @@ class Reconciler {
         this.#history = null;
         return null;
       }
-      if (error instanceof DataError) return this.#fail(error, contentAtFault(work, error));
+      if (error instanceof DataError) {
+        const ending = await this.#fail(error, contentAtFault(work, error));
+        return error instanceof BadChangesError ? this.#goOnBefore(ending) : ending;
+      }
       throw error;
     }
   }
@@ -205,6 +286,7 @@ class Reconciler {
       case 'retired':
         assert(work.kind === 'retire', 'only a retirement retires');
         noteRetirement(this.#datasetId, work.reason, outcome.table, parts);
+        parts.checkpoint.dropReloads(this.#datasetId);
         this.#clearFailure();
         await this.#run.workshop.discard(this.#datasetId);
         return { kind: 'retired', table: outcome.table };
@@ -236,15 +318,18 @@ class Reconciler {
     noteLoad(this.#datasetId, commit, work.why, parts);
     // Whatever was at fault is replaced as a whole.
     this.#clearFailure();
-    this.#markResynced();
+    this.#absences.forgetAll();
+    if (this.#known.want.reloads.length > 0) {
+      parts.checkpoint.markAnswered(this.#datasetId, (reload) => isSatisfied(reload, held));
+    }
     await workshop.discard(this.#datasetId);
   }
 
-  #markResynced(): void {
-    const { want } = this.#known;
-    if (!owesResync(want)) return;
-    this.#run.parts.checkpoint.markResynced(this.#datasetId, want.resyncsAsked);
-    this.#known = { ...this.#known, want: { ...want, resyncsDone: want.resyncsAsked } };
+  /** Changes that cannot be mirrored hold up none of the versions before them: the plan goes on up to there. */
+  #goOnBefore(ending: Ending): Ending | null {
+    if (ending.kind !== 'failed' || ending.failure === null) return ending;
+    this.#known = { ...this.#known, failure: ending.failure };
+    return null;
   }
 
   #clearFailure(): void {
@@ -254,30 +339,44 @@ class Reconciler {
   }
 
   /**
-   * Bad content is of no use to a later attempt, so what was staged of it goes. Changes that gave way to a snapshot that
-   * is bad are not to be fetched again with it.
+   * Bad content is of no use to a later attempt, so what was staged of it goes; where one file alone differed from what is
+   * stated, the others stay. Changes that gave way to a snapshot that is bad are not to be fetched again with it.
    */
   async #fail(error: DataError, content: string | null): Promise<Ending> {
     const { parts, workshop } = this.#run;
-    const gaveWay = (this.#history?.versions ?? []).filter(({ version }) => this.#unusable.has(version));
-    const contents = content === null ? [] : [content, ...gaveWay.map(unusableContentOf)];
+    const contents = content === null ? [] : [content, ...this.#gaveWay()];
     const failure = failureOf(this.#datasetId, error, contents, this.#known.failure, parts.clock.now());
     parts.checkpoint.fail(toRemember(failure, this.#known.failure));
-    await workshop.discard(this.#datasetId);
+    if (!(error instanceof ContentMismatchError)) await workshop.discard(this.#datasetId);
     return { kind: 'failed', error, failure };
+  }
+
+  /** The identities of the changes that gave way to a snapshot. */
+  #gaveWay(): readonly string[] {
+    const versions = this.#history?.versions ?? [];
+    return versions.filter(({ version }) => this.#unusable.has(version)).map(unusableContentOf);
+  }
+
+  /** Changes that gave way to a snapshot that was known to be bad are not fetched again with it, either. */
+  #rememberUnusable(): void {
+    const { failure } = this.#known;
+    const [latest, ...others] = failure?.contents ?? [];
+    const unknown = this.#gaveWay().filter((content) => content !== latest && !others.includes(content));
+    if (failure === null || latest === undefined || unknown.length === 0) return;
+    const contents = newestContents([latest, ...unknown, ...others]);
+    this.#run.parts.checkpoint.fail({ ...failure, contents });
   }
 }
 
+const LOG_UNREAD = 'a log that may say more of it was not read to its end';
+
 const WAITING_FOR: Readonly<Record<WaitReason, string>> = {
   'not-offered': 'no manifest that was read lists it',
-  'offer-lags': 'the manifest is older than what the service has announced',
+  'offer-lags': 'the manifest is older than what the service has announced, or may be',
+  'offer-unlisted': 'the list of versions does not name the version that the manifest offers',
   'list-lags': 'the list of versions ends before what the service has announced',
   'logs-unread': 'no subscription holds it any more; its table stays until every log was read to its end',
 };
-
-function cursorsOf(followed: ReadonlyMap<string, Followed>): ReadonlyMap<string, bigint> {
-  return new Map([...followed].flatMap(([id, { cursor }]) => (cursor === null ? [] : [[id, cursor.number]])));
-}
 
 function changesTooFast(datasetId: string): DataError {
   return new DataError(

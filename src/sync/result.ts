@@ -8,16 +8,22 @@ export type DatasetResult = { readonly datasetId: string; readonly commits: read
 
 export type Ending =
   /** Something was committed, and nothing more is to be done. */
-  | { readonly kind: 'updated' }
+  | ({ readonly kind: 'updated' } & Recheck)
   /** There was nothing to do. */
-  | { readonly kind: 'current' }
+  | ({ readonly kind: 'current' } & Recheck)
   /** No subscription holds it any more. `table` is where the rows are now; null where they are gone. */
   | { readonly kind: 'retired'; readonly table: string | null }
   /** The feed is not there yet; the next catch-up tries again. */
-  | { readonly kind: 'waiting'; readonly why: string }
+  /** `until`: when trying again helps at the earliest, in service time; null: nobody knows. */
+  | { readonly kind: 'waiting'; readonly why: string; readonly until: Date | null }
   | { readonly kind: 'held'; readonly hold: Hold }
   /** Failed now, or failed before with content that the service still offers. */
   | { readonly kind: 'failed'; readonly error: Error; readonly failure: Failure | null };
+
+export interface Recheck {
+  /** What is absent without an event that says so can be confirmed from then on, in service time; null: nothing is. */
+  readonly recheckAt: Date | null;
+}
 
 /** One transaction of the destination that brought a table to a version. */
 export interface Commit {
@@ -51,5 +57,10 @@ export interface CatchUpResult {
   readonly troubles: readonly Trouble[];
   /** Holds of the workspace, of subscriptions and of retirements; those of single datasets are in `datasets`. */
   readonly holds: readonly Hold[];
+  /**
+   * When running again helps at the earliest, where a rule waits for time to pass: in service time, and how long after the
+   * subscriptions were listed that is. Null: no rule does.
+   */
+  readonly again: { readonly at: Date; readonly inMs: number } | null;
   readonly durationMs: number;
 }

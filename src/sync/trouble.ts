@@ -75,11 +75,11 @@ export function watchTroubles(
   const resultOf = (error: Error, { want: { datasetId }, failure: previous }: Known): Ending => {
     if (error instanceof InterruptedError || concernsTheRun(error)) {
       add(error, null);
-      return { kind: 'waiting', why: STOPPED };
+      return { kind: 'waiting', why: STOPPED, until: null };
     }
     if (error instanceof RefusalError) {
       const stored = hold(error);
-      if (error.refusal.scope.kind !== 'dataset') return { kind: 'waiting', why: REFUSED_ABOVE };
+      if (error.refusal.scope.kind !== 'dataset') return { kind: 'waiting', why: REFUSED_ABOVE, until: null };
       if (stored === null) return { kind: 'failed', error, failure: null };
       return { kind: 'held', hold: stored };
     }

@@ -4,7 +4,7 @@
  */
 
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, readdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -56,7 +56,11 @@ export async function keptFiles(
   await mkdir(parent, { recursive: true });
   const unfinished = await mkdtemp(join(parent, 'unfinished-'));
   await writeFile(join(unfinished, 'list.json'), JSON.stringify(await write(unfinished)));
-  await rename(unfinished, folder);
+  await rename(unfinished, folder).catch(async (error: unknown) => {
+    // Another bench on this machine has written the same meanwhile.
+    if ((await readList(folder)) === null) throw error;
+    await rm(unfinished, { recursive: true });
+  });
   return (await readList(folder)) ?? [];
 }
 

@@ -33,6 +33,11 @@ export class LockWatch implements Disposable {
     void this.#watch();
   }
 
+  /** As of the last look. */
+  get isHeld(): boolean {
+    return this.#since !== null;
+  }
+
   /** What was held and is free again, since the last call, and how long nobody looked at the most. */
   take(): { readonly held: readonly Held[]; readonly longestGapMs: number } {
     const taken = { held: this.#held, longestGapMs: this.#longestGapMs };

@@ -21,6 +21,8 @@ const UPDATES: Readonly<Record<Size, number>> = { full: 20, quick: 3 };
 const RUNS = 3;
 /** The mirror was free for so long after an update: no further window belongs to it. */
 const OVER_AFTER_MS = 250;
+/** Updates that may come and go while nobody looks. */
+const MAX_UNSEEN = 25;
 
 export const updateSmall: BenchCase = {
   name: 'update-small',
@@ -46,17 +48,22 @@ interface Update {
 async function daemonContest(recipe: Recipe, updates: number, workspace: string): Promise<Contest> {
   const { feed, datasets, data } = await mirrored(recipe, workspace);
   const versions = RUNS * (WARM_UPS + updates);
-  await feed.plan(recipe, { versions, changedRows: CHANGED_ROWS });
+  await feed.plan(recipe, { versions: versions + MAX_UNSEEN, changedRows: CHANGED_ROWS });
   let version = 1;
+  let unseen = 0;
   return {
     subject: () =>
       inFolder(workspace, async (folder) => {
         await using program = await startProgram(feed, data, folder);
         using locks = new LockWatch(program.pid, mirrorIn(data));
         const seen: Update[] = [];
-        for (let number = 0; number < WARM_UPS + updates; number += 1) {
+        while (seen.length < WARM_UPS + updates) {
           version += 1;
-          seen.push(await oneUpdate(feed, program, locks, version));
+          const update = await oneUpdate(feed, program, locks, version);
+          if (update === null) unseen += 1;
+          else seen.push(update);
+          if (unseen > MAX_UNSEEN)
+            throw new WrongResultError('Nobody sees how versions come into the mirror.');
         }
         const whole = await program.stop();
         await checkMirror(mirrorIn(data), datasets);
@@ -68,12 +75,13 @@ async function daemonContest(recipe: Recipe, updates: number, workspace: string)
   };
 }
 
+/** Null: the machine was busy with something else than looking, and nobody saw how it came into the mirror. */
 async function oneUpdate(
   feed: FeedProcess,
   program: RunningProgram,
   locks: LockWatch,
   version: number,
-): Promise<Update> {
+): Promise<Update | null> {
   await locks.free(OVER_AFTER_MS);
   await feed.publish(1);
   await feed.requests();
@@ -85,9 +93,7 @@ async function oneUpdate(
   const { held, longestGapMs } = locks.take();
   const poll = (await feed.requests()).find(({ operation }) => operation === 'events');
   const last = held.at(-1);
-  if (poll === undefined || last === undefined) {
-    throw new WrongResultError(`Nobody saw how version ${version} came into the mirror.`);
-  }
+  if (poll === undefined || last === undefined) return null;
   return {
     totalMs: last.untilMs - poll.atMs,
     lockMs: held.reduce((sum, { fromMs, untilMs }: Held) => sum + untilMs - fromMs, 0),

@@ -9,6 +9,7 @@ import { withRealMirror } from '../support/served-world.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
 import { elapse, kinds } from '../support/small-world.ts';
 
+const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const TWO = numberedRows(2);
 const THREE = numberedRows(3);
@@ -34,8 +35,22 @@ const withDamagedFiles = ({ feed }: BadWorld) =>
     act: { kind: 'flipBit', atByte: 100 },
   });
 
+/** A manifest that states another number of rows than the record of the version is waited for; one that states none is not. */
+const withoutRowCounts = ({ feed }: BadWorld) =>
+  feed.faults.add({
+    match: { operation: 'manifest', times: 'always' },
+    act: {
+      kind: 'rewrite',
+      rewrite: (body) => {
+        for (const entry of Object(body).datasets) Object.assign(entry, { rowCount: null });
+        return body;
+      },
+    },
+  });
+
 it('F31 V11 changes and the snapshot they give way to: neither, until a day has passed', async () => {
   const world = await mirroring();
+  withoutRowCounts(world);
   world.feed.publisher.publish('permits', smallContent(THREE), { claims: { rowCount: 7 } });
   expect(await caughtUp(world)).toEqual(['failed', 'changes', 'file']);
   expect(await caughtUp(world)).toEqual(['failed']);
@@ -43,6 +58,13 @@ it('F31 V11 changes and the snapshot they give way to: neither, until a day has 
   expect(await caughtUp(world)).toEqual(['failed']);
   elapse(world, HOUR_MS);
   expect(await caughtUp(world)).toEqual(['failed', 'changes', 'file']);
+});
+
+it('a snapshot of which manifest and record state different numbers of rows is of another time: it is waited for', async () => {
+  const world = await mirroring();
+  world.feed.publisher.publish('permits', smallContent(THREE), { claims: { rowCount: 7 } });
+  expect(await caughtUp(world)).toEqual(['waiting', 'changes']);
+  expect(await caughtUp(world)).toEqual(['waiting', 'changes']);
 });
 
 it('V11 not recorded changes are not asked for again beside a snapshot that is bad', async () => {
@@ -57,15 +79,33 @@ it('V11 not recorded changes are not asked for again beside a snapshot that is b
   expect(await caughtUp(world)).toEqual(['loaded', 'file']);
 });
 
+it('V11 a file that differs from what is stated is fetched again after 15 minutes, and those beside it are not', async () => {
+  const world = await withRealMirror(
+    { files: { filesPerSnapshot: 2 } },
+    { downloads: { allowedOrigins: [], concurrency: 1 } },
+  );
+  world.feed.publisher.publish('permits', smallContent(numberedRows(4)));
+  const match = { operation: 'file', datasetId: 'permits', nth: 2, times: 3 } as const;
+  world.feed.faults.add({ match, act: { kind: 'flipBit', atByte: 100 } });
+  expect(await caughtUp(world)).toEqual(['failed', 'file', 'file', 'file', 'file']);
+  elapse(world, 14 * MINUTE_MS);
+  expect(await caughtUp(world)).toEqual(['failed']);
+  elapse(world, MINUTE_MS);
+  expect(await caughtUp(world)).toEqual(['loaded', 'file']);
+});
+
 it('V11 bad changes, also once their snapshot is bad, too: neither is fetched in turn with the other', async () => {
   const world = await mirroring();
+  withoutRowCounts(world);
   publishChanges(world.feed, 'permits', ['{"op":"added","row":{"id":"b","amount":1.5}}']);
   expect(await caughtUp(world)).toEqual(['failed', 'changes']);
   expect(await caughtUp(world)).toEqual(['failed']);
   withDamagedFiles(world);
   world.checkpoint.askResync(['permits']);
   expect(await caughtUp(world)).toEqual(['failed', 'file', 'file', 'file']);
-  expect(await caughtUp(world)).toEqual(['failed']);
+  // What the person asked for stops no changes, and is a reason to try these once more, too.
+  expect(await caughtUp(world)).toEqual(['failed', 'changes']);
+  for (let times = 0; times < 3; times += 1) expect(await caughtUp(world)).toEqual(['failed']);
 });
 
 it('V11 other trouble in between makes nothing forgotten', async () => {
@@ -86,11 +126,14 @@ it('V11 other trouble in between makes nothing forgotten', async () => {
 it('V11 is fetched at once where the service names other content, or a person asks', async () => {
   const world = await mirroring();
   const { feed, checkpoint } = world;
+  withoutRowCounts(world);
   feed.publisher.publish('permits', smallContent(THREE, null), { claims: { rowCount: 7 } });
   expect(await caughtUp(world)).toEqual(['failed', 'changes', 'file']);
   checkpoint.askResync(['permits']);
   expect(await caughtUp(world)).toEqual(['failed', 'file']);
-  expect(await caughtUp(world)).toEqual(['failed']);
+  // What the person asked for stops no changes, and is a reason to try these once more, too.
+  expect(await caughtUp(world)).toEqual(['failed', 'changes']);
+  for (let times = 0; times < 3; times += 1) expect(await caughtUp(world)).toEqual(['failed']);
 
   const dataset = feed.store.dataset('permits');
   const wrong = dataset.versions.at(-1);

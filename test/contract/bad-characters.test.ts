@@ -24,7 +24,8 @@ it.each(UNUSABLE)('F38 %j in an event: it is told, and the log goes on', async (
     ...first,
     data: { ...Object(first['data']), datasetId },
   }));
-  const match = { operation: 'events', subscriptionId: 'sub_2' } as const;
+  // The first request asks for the event at the position alone.
+  const match = { operation: 'events', subscriptionId: 'sub_2', nth: 2 } as const;
   world.feed.faults.add({ match, act: { kind: 'rewrite', rewrite } });
   const result = await world.catchUp();
   expect(kinds(result)).toMatchObject({ roads: 'applied' });

@@ -21,12 +21,12 @@ function filesAsked({ requests }: ServedWorld['feed']): readonly string[] {
 }
 
 it.each([
-  ['bytes', 1, 'stated 1 bytes, found'],
-  ['rowCount', 7, 'has 3 rows, but the manifest states 7.'],
-  ['sha256', '0'.repeat(64), `stated sha256 ${'0'.repeat(64)}, found`],
+  ['bytes', 1, 'stated 1 bytes, found', 'ContentMismatchError'],
+  ['rowCount', 7, 'has 3 rows, but the manifest states 7.', 'DataError'],
+  ['sha256', '0'.repeat(64), `stated sha256 ${'0'.repeat(64)}, found`, 'ContentMismatchError'],
 ])(
   'M4 a file without %s is loaded, from a relative address too; one with another is not',
-  async (name, wrong, told) => {
+  async (name, wrong, told, error) => {
     const world = await withRealMirror({ files: { [name]: false } });
     const { feed } = world;
     const rewrite = (body: unknown): unknown => {
@@ -47,7 +47,7 @@ it.each([
     expect(await world.catchUp()).toMatchObject({
       datasets: [
         { kind: 'current' },
-        { kind: 'failed', error: { name: 'DataError', message: expect.stringContaining(told) } },
+        { kind: 'failed', error: { name: error, message: expect.stringContaining(told) } },
         { kind: 'current' },
       ],
     });

@@ -10,14 +10,21 @@ import { kinds, versions } from '../support/small-world.ts';
 
 const BY_DATASET = { contract: { manifest: 'dataset' } } as const;
 
-/** What a catch-up asks for, in this order, where one dataset of two subscriptions is behind. */
+/**
+ * What a catch-up asks for, in this order, where one dataset of two subscriptions is behind. Before a log is read on, the event at
+ * its position is looked at, and after each manifest the subscriptions are listed again.
+ */
 const IN_ORDER: readonly Operation[] = [
   'subscriptions',
   'openapi',
   'events',
-  'manifest',
   'events',
   'manifest',
+  'subscriptions',
+  'events',
+  'events',
+  'manifest',
+  'subscriptions',
   'versions',
   'schemas',
   'changes',
@@ -212,11 +219,14 @@ describe('a dataset', () => {
     const { feed, checkpoint } = world;
     publishNext(feed, 'permits');
     await world.catchUp();
-    expect(checkpoint.wants().get('permits')).toMatchObject({ atLeastVersion: 3, reloadAfter: new Map() });
+    expect(checkpoint.want('permits')?.members.get('sub_1')?.announced).toBe(3);
+    expect(checkpoint.want('permits')?.reloads).toEqual([]);
     feed.publisher.resync('permits', 'subscription_changed');
     expect(kinds(await world.catchUp())).toMatchObject({ permits: 'held' });
     const newest = checkpoint.followed().get('sub_1')?.cursor?.number;
-    expect(checkpoint.wants().get('permits')?.reloadAfter).toEqual(new Map([['sub_1', newest]]));
+    expect(checkpoint.want('permits')?.reloads).toMatchObject([
+      { subscriptionId: 'sub_1', eventNumber: newest },
+    ]);
     expect(checkpoint.holds()).toMatchObject([{ refusal: { scope } }]);
     expect(requestsAbout(feed, 'permits')).toEqual([]);
     checkpoint.lift(scope);

@@ -1,13 +1,12 @@
 /** `feed-sync compact` as a process: beside readers and instances, stopped by a signal, and what comes after it. */
 
 import { readdirSync, statSync } from 'node:fs';
-import { expect, it, onTestFinished, vi } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { startChild } from '../support/child.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { expectMirrored, once } from '../support/expect-mirrored.ts';
+import { eventually } from '../support/patience.ts';
 import { program } from '../support/program.ts';
-
-const PATIENCE = { timeout: 20_000, interval: 50 };
 
 it('F12 waits for a reader, refuses others meanwhile, ends with 75 when asked to; without the reader it is done', async () => {
   const { feed, datasetIds, publishNext } = await countyFeed({ rowsPerDataset: 50 });
@@ -19,10 +18,10 @@ it('F12 waits for a reader, refuses others meanwhile, ends with 75 when asked to
   expect(await reader.nextLine()).toBe('held');
 
   const waiting = installed.start('compact');
-  await vi.waitFor(async () => {
+  await eventually(async () => {
     const { runningInstance } = JSON.parse((await installed.run('status', '--json')).stdout);
     expect(runningInstance).toMatchObject({ pid: waiting.pid, command: 'compact' });
-  }, PATIENCE);
+  });
   const refused = await installed.run('once');
   expect(refused, refused.stderr).toMatchObject({ exitCode: 75 });
   expect(refused.stderr).toContain(`${waiting.pid}`);

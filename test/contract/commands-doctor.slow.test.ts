@@ -2,10 +2,10 @@
 
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
 import { once } from '../support/expect-mirrored.ts';
+import { until } from '../support/patience.ts';
 import { program } from '../support/program.ts';
 
 /** What lies in a folder, but for the index that SQLite shares between processes in memory. */
@@ -21,7 +21,7 @@ function contentOf(folder: string): readonly string[] {
 
 it('beside a first once, which it does not disturb, and which it names', async () => {
   const { feed } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 100 });
-  const match = { operation: 'file', times: 1 } as const;
+  const match = { operation: 'file', times: 'always' } as const;
   let open = (): void => {};
   const opened = new Promise<void>((resolve) => {
     open = resolve;
@@ -29,7 +29,7 @@ it('beside a first once, which it does not disturb, and which it names', async (
   feed.faults.add({ match, act: { kind: 'wait', until: () => opened } });
   const installed = await program({ feed });
   const running = installed.start('once');
-  while (feed.requests.entries('file').length === 0) await sleep(10);
+  await until('a download', () => feed.requests.entries('file').length > 0);
   const { exitCode, stdout } = await installed.run('doctor');
   expect(exitCode, stdout).toBe(0);
   expect(stdout).toMatch(new RegExp(`ok +instance +process ${running.pid} on .* runs \`once\` since 20`));
@@ -48,7 +48,7 @@ it('after a kill it tells both stores, and leaves all as it was', async () => {
     act: { kind: 'delay', delayMs: 600_000 },
   });
   const running = installed.start('once');
-  while (feed.requests.entries('changes').length === 0) await sleep(10);
+  await until('a request for changes', () => feed.requests.entries('changes').length > 0);
   running.kill('SIGKILL');
   await running.ended;
   feed.faults.clear();

@@ -9,7 +9,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
-import { commit, failureOf, holdOf, NOON, openAt } from '../support/checkpoint-files.ts';
+import { commit, dropped, failureOf, holdOf, joined, NOON, openAt } from '../support/checkpoint-files.ts';
 import { type Program, program } from '../support/program.ts';
 
 /** An installation in which an instance runs, as far as its checkpoint and its lock are concerned, and its checkpoint. */
@@ -31,7 +31,7 @@ async function installedWith(
 
 /** What the subscription holds. */
 function holding(checkpoint: Checkpoint, subscriptionId: string, ...datasetIds: readonly string[]): void {
-  commit(checkpoint, subscriptionId, ...datasetIds.map((id) => ({ kind: 'member' as const, datasetId: id })));
+  commit(checkpoint, subscriptionId, ...datasetIds.map((id) => joined(id)));
 }
 
 function missing(checkpoint: Checkpoint, subscriptionId: string): void {
@@ -46,9 +46,7 @@ function heldScopes(checkpoint: Checkpoint): readonly RefusalScope[] {
 /** The datasets for which a resync is owed. */
 function owed(checkpoint: Checkpoint): readonly string[] {
   const wants = [...checkpoint.wants().values()];
-  return wants
-    .filter(({ resyncsAsked, resyncsDone }) => resyncsDone < resyncsAsked)
-    .map(({ datasetId }) => datasetId);
+  return wants.filter(({ resyncNumber }) => resyncNumber > 0).map(({ datasetId }) => datasetId);
 }
 
 it.for([
@@ -83,7 +81,7 @@ describe('resync', () => {
   it('--all asks for what subscriptions hold, and for nothing else', async () => {
     const [installed, checkpoint] = await installedWith((filled) => {
       holding(filled, 'sub_1', 'parcels', 'permits');
-      commit(filled, 'sub_1', { kind: 'no-member', datasetId: 'dropped' });
+      commit(filled, 'sub_1', dropped('dropped'));
     });
     expect(await installed.run('resync', '--all')).toMatchObject({
       exitCode: 0,
@@ -132,7 +130,7 @@ describe('resume', () => {
 
   function fillEverything(checkpoint: Checkpoint): void {
     holding(checkpoint, 'sub_1', 'parcels', 'permits');
-    commit(checkpoint, 'sub_1', { kind: 'no-member', datasetId: 'dropped' });
+    commit(checkpoint, 'sub_1', dropped('dropped'));
     for (const scope of EVERYTHING) checkpoint.hold(holdOf(scope));
     checkpoint.fail(failureOf('permits'));
   }

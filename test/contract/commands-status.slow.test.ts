@@ -1,10 +1,10 @@
 /** `feed-sync status` and `feed-sync subscriptions`: what they tell, and the exact shape of it for programs. */
 
 import { writeFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
 import { once } from '../support/expect-mirrored.ts';
+import { until } from '../support/patience.ts';
 import { type Program, program } from '../support/program.ts';
 import { tableNameOf } from '../support/published.ts';
 
@@ -59,10 +59,14 @@ describe('status', () => {
   it('while a first once runs names it, and what is wanted', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 100 });
     const permits = datasetOf('permits');
-    feed.faults.add({ match: { operation: 'file' }, act: { kind: 'drip', bytes: 500, everyMs: 500 } });
+    const looked = Promise.withResolvers<void>();
+    feed.faults.add({
+      match: { operation: 'file', times: 'always' },
+      act: { kind: 'wait', until: () => looked.promise },
+    });
     const installed = await program({ feed });
     const running = installed.start('once');
-    while (feed.requests.entries('file').length === 0) await sleep(10);
+    await until('a download', () => feed.requests.entries('file').length > 0);
     const status = await statusOf(installed);
     expect(status).toMatchObject({
       runningInstance: { pid: running.pid, host: expect.any(String), command: 'once' },
@@ -72,8 +76,8 @@ describe('status', () => {
       ],
     });
     expect((await installed.run('status')).stdout).toContain(`Instance ${running.pid} on `);
-    running.kill('SIGTERM');
-    await running.ended;
+    looked.resolve();
+    expect(await running.ended).toMatchObject({ exitCode: 0 });
   });
 
   it('afterwards, with something held and something failed, has this exact shape', async () => {

@@ -67,7 +67,7 @@ it('tells how large the mirror was and is; and that there is none', async () => 
   expectGolden('compact/compacted', { ...compaction, bytesBefore: 12_600_000, bytesAfter: 4_200_000 });
   expect((await view<Status>('status')).mirror.freeBytes).toBeLessThan((before.freeBytes ?? 0) / 2);
   expect(told((await installed.run('compact')).stdout)).toMatch(
-    /^The mirror \{data\}\/mirror\.duckdb is compacted: [\d.]+ KB before, [\d.]+ KB now\. All 8 tables were compared\.\n$/,
+    /^The mirror \{data\}\/mirror\.duckdb is compacted: [\d.]+ KB before, [\d.]+ KB now\. All 11 tables were compared\.\n$/,
   );
 });
 
@@ -102,7 +102,7 @@ it('shows on a screen how far it is, in one line that fits', () => {
 });
 
 it('is what status and doctor lead to, once it is worth it', () => {
-  const held = { service: null, datasets: new Map(), freeBytes: 700_000_000 };
+  const held = { service: null, progress: null, retired: [], datasets: new Map(), freeBytes: 700_000_000 };
   const status = statusOf({
     dataDirectory: '/data',
     mirrorPath: '/data/mirror.duckdb',
@@ -121,7 +121,11 @@ it('is what status and doctor lead to, once it is worth it', () => {
       '→ 700.0 MB of it hold nothing. To give them back, while no instance is running: feed-sync compact',
     ].join('\n'),
   );
-  const findings = judgeMirror('/data/mirror.duckdb', { bytes: 1.2e9, freeBytes: 7e8 }, held, null);
+  const findings = judgeMirror(
+    { path: '/data/mirror.duckdb', bytes: 1.2e9, freeBytes: 7e8, format: 2 },
+    held,
+    null,
+  );
   expect(findings.map(({ about, state }) => `${about}: ${state}`)).toEqual([
     'file: ok',
     'space: warning',

@@ -20,7 +20,7 @@ const MIRROR = [
     (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 7, NULL),
     (9223372036854775807, 'Łódź "A", first' || chr(13) || chr(10) || 'second', 0.3, true, '2024-02-29',
       '2024-03-10 07:30:00.123456+00', '{"a":[1,null]}', 1.5, -2.25, 'POINT (-2.25 1.5)'),
-    (2, '', CAST('-0.0' AS DOUBLE), false, '0001-01-01', '1969-12-31 23:59:59.999999+00', 'null', 0, 0, 'POINT (0 0)'),
+    (2, '', CAST('-0.0' AS DOUBLE), false, '0001-01-01', '1969-12-31 23:59:59.999999+00', NULL, 0, 0, 'POINT (0 0)'),
     (-9223372036854775808, '  padded ', 5e-324, true, '2024-01-01', '2023-12-31 10:00:00+00', '"x"',
       -33.333333333333336, 151.2, 'POINT (151.2 -33.333333333333336)')`,
   `CREATE TABLE us_xx_areas (county VARCHAR, number BIGINT, "a/b ~ ""c""" VARCHAR, shape GEOMETRY)`,
@@ -143,9 +143,23 @@ const DIFFERENCES: readonly (readonly [string, string, readonly string[]])[] = [
     ['  file    1969-12-31 23:59:59.999999+00', '  mirror  1970-01-01 00:00:00+00'],
   ],
   [
-    "JSON's null in the place of no value",
+    "F78 JSON's null in the place of no value",
     `UPDATE stations SET notes = 'null' WHERE id = 3`,
     ['column "notes": 1 cell different, first at id = 3', '  file    null', '  mirror  "null"'],
+  ],
+  [
+    "F78 JSON's null where the file has it, too, which is no value",
+    `UPDATE stations SET notes = 'null' WHERE id = 2`,
+    ['column "notes": 1 cell different, first at id = 2', '  file    null', '  mirror  "null"'],
+  ],
+  [
+    'F78 a JSON text with a blank that means nothing',
+    `UPDATE stations SET notes = '{"a": [1,null]}' WHERE id = 9223372036854775807`,
+    [
+      'column "notes": 1 cell different, first at id = 9223372036854775807',
+      String.raw`  file    "{\"a\":[1,null]}"`,
+      String.raw`  mirror  "{\"a\": [1,null]}"`,
+    ],
   ],
   [
     'a coordinate',

@@ -5,7 +5,16 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
-import { commit, failureOf, holdOf, NOON, openAt } from '../support/checkpoint-files.ts';
+import {
+  commit,
+  event,
+  failureOf,
+  holdOf,
+  joined,
+  NOON,
+  openAt,
+  position,
+} from '../support/checkpoint-files.ts';
 import { type Child, startChild } from '../support/child.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { writeMirror } from '../support/mirror-file.ts';
@@ -69,7 +78,7 @@ describe('before anything is there', () => {
     expect(told).toMatch(/\n2 troubles, (?:\d warnings?, )?6 not looked at\.\n$/);
     expect(told).toContain('1.2.3 on Node 24.0.0, Linux 6.0 x64');
     expect(look.of('versions')[1]?.found).toMatch(
-      /^DuckDB 1\.\d+\.\d+, SQLite 3\.[\d.]+; formats: checkpoint \d+, mirror 1$/,
+      /^DuckDB 1\.\d+\.\d+, SQLite 3\.[\d.]+; formats: checkpoint \d+, mirror 2$/,
     );
   });
 });
@@ -301,10 +310,13 @@ describe('the checkpoint', () => {
     const now = () => new Date(NOON.getTime() + 80 * DAY_MS);
     const one = patient({ feed: NOWHERE, context: { clock: { ...systemClock, now } } });
     const checkpoint = await openAt(one.checkpointPath);
-    const cursor = { text: 'evt_7', number: 7n };
-    const step = { subscriptionId: 'sub_1', subscriptionName: null, cursor, isQuiet: false, changes: [] };
-    checkpoint.commitFollowStep(step);
-    commit(checkpoint, 'sub_2', { kind: 'member', datasetId: 'parcels' });
+    checkpoint.commitFollowStep({
+      subscriptionId: 'sub_1',
+      subscriptionName: null,
+      position: position(event(7n)),
+      changes: [],
+    });
+    commit(checkpoint, 'sub_2', joined('parcels'));
     checkpoint.hold(holdOf({ kind: 'dataset', datasetId: 'parcels' }, 'The county is not covered.'));
     checkpoint.fail(failureOf('parcels'));
     const look = await one.look();

@@ -146,7 +146,7 @@ describe('what is held', () => {
   it('F23 the workspace: nothing is asked at all, until a person has resumed it; that of another key does not stand', async () => {
     const { feed, one } = await fresh();
     const checkpoint = await openAt(one.checkpointPath);
-    const keyHash = keyHashOf(new Secret(KEY));
+    const keyHash = keyHashOf({ apiKey: new Secret(KEY), baseUrl: feed.baseUrl });
     checkpoint.hold({ ...holdOf({ kind: 'workspace' }, 'No credits.'), keyHash });
     const held = await one.look();
     expect(held.exitCode).toBe(77);
@@ -197,7 +197,7 @@ describe('the service', () => {
     );
     const nameless = patient({ feed: { baseUrl: 'https://feed.invalid', apiKey: KEY } });
     expect((await nameless.look()).all('trouble')).toEqual(['connection name']);
-    const { feed, one } = await fresh({}, { environment: { FEED_SYNC_HTTP_TIMEOUT: '100ms' } });
+    const { feed, one } = await fresh({}, { environment: { FEED_SYNC_HTTP_TIMEOUT: '2s' } });
     feed.faults.add({ match: { times: 'always' }, act: { kind: 'delay', delayMs: 60_000 } });
     expect((await one.look()).of('connection')[0]?.found).toContain('no answer from 127.0.0.1');
   });

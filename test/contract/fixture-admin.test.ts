@@ -60,6 +60,34 @@ describe('the admin surface', () => {
     expect([more.status, more.body.error.message]).toEqual([400, 'a has no further versions']);
   });
 
+  it('withdraws a version, and publishes the next one under its number with the right changes', async () => {
+    const { feed, act } = await started();
+    const versions = async () => (await call(feed, '/v1/datasets/a/versions')).body.versions;
+    await act('/publish', { datasetId: 'a' });
+    const [withdrawn] = await versions();
+    const state = await act('/withdraw', { datasetId: 'a' });
+    expect(state.body.datasets).toMatchObject([{ datasetId: 'a', version: 1 }]);
+    await act('/publish', { datasetId: 'a' });
+    const [newest] = await versions();
+    expect(newest).toMatchObject({ version: 2, rowCount: 3, counts: { added: 2, changed: 0, removed: 0 } });
+    expect(newest.publishedAt).not.toBe(withdrawn.publishedAt);
+    const { body } = await call(feed, '/v1/datasets/a/changes?version=2');
+    expect(body.changes).toMatchObject([{ row: { id: 'r00001' } }, { row: { id: 'r00002' } }]);
+    await act('/withdraw', { datasetId: 'a' });
+    expect((await act('/withdraw', { datasetId: 'a' })).status).toBe(400);
+  });
+
+  it('issues a version anew, and lets versions begin again', async () => {
+    const { feed, act } = await started();
+    const replaced = await act('/replace', { datasetId: 'a', announce: false, keepsRowCount: true });
+    expect(replaced.body.datasets).toMatchObject([{ version: 1, rowCount: 1 }]);
+    const { body } = await call(feed, '/v1/subscriptions/sub_1/manifest');
+    expect(body.datasets).toMatchObject([{ version: 1, rowCount: 2 }]);
+    const restarted = await act('/restart', { datasetId: 'a', version: 4, announce: 'removed+added' });
+    expect(restarted.body.datasets).toMatchObject([{ version: 4, rowCount: 3 }]);
+    expect(await eventTypes(feed)).toEqual(['dataset.added', 'dataset.removed', 'dataset.added']);
+  });
+
   it('removes, restores and asks for a resync', async () => {
     const { feed, act } = await started();
     await act('/remove', { datasetId: 'a', reason: 'source_retired' });
@@ -76,6 +104,23 @@ describe('the admin surface', () => {
     const restored = await act('/restore', { datasetId: 'a', announce: false });
     expect(restored.body.datasets).toMatchObject([{ datasetId: 'a', subscriptions: 1 }]);
     expect(await eventTypes(feed)).toEqual(['dataset.added']);
+  });
+
+  it('moves a dataset without its record, freezes the record, and omits from lists', async () => {
+    const { feed, act } = await started();
+    const subscriptions = async () => (await call(feed, '/v1/subscriptions')).body.subscriptions;
+    await act('/remove', { datasetId: 'a', subscriptionId: 'sub_1', record: false });
+    expect(await subscriptions()).toMatchObject([{ datasetIds: ['a'], lastEventId: 'evt_2' }]);
+    await act('/record', { subscriptionId: 'sub_1', frozen: true });
+    await act('/restore', { datasetId: 'a', subscriptionId: 'sub_1' });
+    expect(await subscriptions()).toMatchObject([{ lastEventId: 'evt_2' }]);
+    await act('/record', { subscriptionId: 'sub_1', frozen: false });
+    expect(await subscriptions()).toMatchObject([{ lastEventId: 'evt_3' }]);
+    const omission = { list: 'subscriptions', subscriptionId: 'sub_1' };
+    const state = await act('/omit', { ...omission, reads: 2 });
+    expect(state.body.omissions).toEqual([{ omission, readsLeft: 2 }]);
+    const counts = [await subscriptions(), await subscriptions(), await subscriptions()];
+    expect(counts.map(({ length }) => length)).toEqual([0, 0, 1]);
   });
 
   it('lets positions expire', async () => {
@@ -114,6 +159,78 @@ describe('the admin surface', () => {
     expect(body.datasets).toMatchObject([{ version: 1 }]);
   });
 
+  it('freezes and thaws one manifest, or one entry', async () => {
+    const { feed, act } = await started();
+    const version = async () =>
+      (await call(feed, '/v1/subscriptions/sub_1/manifest')).body.datasets[0].version;
+    await act('/manifest', { frozen: true, subscriptionId: 'sub_1' });
+    await act('/publish', { datasetId: 'a' });
+    expect(await version()).toBe(1);
+    await act('/manifest', { frozen: false, subscriptionId: 'sub_1' });
+    await act('/manifest', { frozen: true, datasetId: 'a' });
+    await act('/publish', { datasetId: 'a' });
+    expect(await version()).toBe(2);
+    await act('/manifest', { frozen: false });
+    expect(await version()).toBe(3);
+  });
+
+  it('does an action at the nth request, before it is answered', async () => {
+    const { feed, act } = await started();
+    const match = { operation: 'versions', nth: 2 };
+    const added = await act('/at', { match, action: 'publish', request: { datasetId: 'a', times: 2 } });
+    expect(added.body).toMatchObject({ id: 1, match, fired: 0 });
+    const newest = async () => (await call(feed, '/v1/datasets/a/versions')).body.versions[0].version;
+    expect([await newest(), await newest(), await newest()]).toEqual([1, 3, 3]);
+    await act('/at', { match: {}, action: 'expire' });
+    expect((await call(feed, `${EVENTS}?after=evt_1`)).status).toBe(410);
+  });
+
+  it('adds and ends a subscription', async () => {
+    const { feed, act } = await started();
+    const state = await act('/subscribe', { subscriptionId: 'sub_2', datasetIds: ['a'] });
+    expect(state.body.subscriptions).toMatchObject([{}, { subscriptionId: 'sub_2', datasets: 1 }]);
+    await act('/unsubscribe', { subscriptionId: 'sub_1' });
+    expect((await call(feed, EVENTS)).status).toBe(404);
+    expect((await act('/unsubscribe', { subscriptionId: 'sub_1' })).status).toBe(400);
+  });
+
+  it('lets the log of a subscription begin anew', async () => {
+    const { feed, act } = await started();
+    const state = await act('/restartLog', { subscriptionId: 'sub_1', firstNumber: 30, announce: true });
+    expect(state.body.subscriptions).toMatchObject([{ lastEventId: 'evt_30' }]);
+    expect((await call(feed, `${EVENTS}?after=evt_1`)).status).toBe(400);
+    await act('/settings', { answers: { unknownPosition: 'taken' } });
+    expect((await call(feed, `${EVENTS}?after=evt_1`)).body.events).toMatchObject([{ id: 'evt_30' }]);
+  });
+
+  it('changes settings while the feed runs', async () => {
+    const { feed, act } = await started();
+    await act('/settings', {
+      answers: { date: 'none' },
+      contract: { openapi: false, manifestLastEventId: false },
+      files: { sha256: false, bytes: false },
+      defaultLimit: 1,
+    });
+    const { headers, body } = await call(feed, '/v1/subscriptions/sub_1/manifest');
+    expect([headers.has('date'), Object.keys(body), Object.keys(body.datasets[0].files[0])]).toEqual([
+      false,
+      ['subscriptionId', 'datasets', 'nextCursor'],
+      ['url', 'rowCount'],
+    ]);
+    expect((await call(feed, '/v1/openapi.json')).status).toBe(404);
+    expect(feed.settings.defaultLimit).toBe(1);
+    await act('/settings', { contract: { lastEventIdOf: { sub_1: { manifest: true } } } });
+    await act('/settings', { answers: { leftOut: { version: ['publishedAt'] } } });
+    await act('/settings', { answers: { leftOut: { entry: ['rowCount'] } } });
+    const manifest = (await call(feed, '/v1/subscriptions/sub_1/manifest')).body;
+    expect(manifest.lastEventId).toBe('evt_1');
+    expect(manifest.datasets[0]).not.toHaveProperty('rowCount');
+    const { versions } = (await call(feed, '/v1/datasets/a/versions')).body;
+    expect(versions[0]).not.toHaveProperty('publishedAt');
+    expect((await act('/settings', { contract: { manifest: 'dataset' } })).status).toBe(400);
+    expect((await act('/settings', { answers: { leftOut: { event: ['id'] } } })).status).toBe(400);
+  });
+
   it.each([
     ['/break', { match: { operation: 'dance' }, act: { kind: 'reset' } }],
     ['/break', { match: {}, act: { kind: 'explode' } }],
@@ -121,6 +238,13 @@ describe('the admin surface', () => {
     ['/remove', { datasetId: 'a', reason: 'boredom' }],
     ['/remove', {}],
     ['/publish', { datasetId: 'unknown' }],
+    ['/manifest', { frozen: true, subscriptionId: 'unknown' }],
+    ['/manifest', { frozen: true, subscriptionId: 'sub_1', datasetId: 'a' }],
+    ['/at', { match: {}, action: 'dance' }],
+    ['/at', { match: {}, action: 'expire', request: { weeks: 2 } }],
+    ['/omit', { list: 'manifest', subscriptionId: 'sub_1' }],
+    ['/restart', { datasetId: 'a', announce: true }],
+    ['/replace', { datasetId: 'unknown' }],
     ['/mend', { id: 7 }],
     ['/expire', { weeks: 2 }],
   ])('does not take %s %j', async (path, body) => {

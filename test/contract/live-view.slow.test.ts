@@ -6,9 +6,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { builtProgram } from '../support/built-program.ts';
 import { countyFeed } from '../support/county-feed.ts';
+import { eventually } from '../support/patience.ts';
 import { TerminalScreen } from '../support/terminal-screen.ts';
 
 const MAIN = builtProgram();
@@ -16,13 +17,34 @@ const SIZE = { width: 80, height: 24 };
 /** Of util-linux: gives a program a terminal. */
 const hasScript = spawnSync('script', ['--version']).status === 0;
 
-/** A catch-up whose downloads take a second or two, or a daemon, in a terminal. */
-async function inTerminal(command: string, environment: Readonly<Record<string, string>> = {}) {
-  const { feed, datasetIds } = await countyFeed();
+type Feed = Awaited<ReturnType<typeof countyFeed>>['feed'];
+
+/** Downloads take a second or two. */
+function slowly(feed: Feed): void {
   feed.faults.add({
     match: { operation: 'file', times: 'always' },
     act: { kind: 'drip', bytes: 15_000, everyMs: 100 },
   });
+}
+
+/** Downloads begin, break off, and go on when the test says so. */
+function stopping(feed: Feed): () => void {
+  const goesOn = Promise.withResolvers<void>();
+  for (const datasetId of feed.store.datasets.keys()) {
+    const match = { operation: 'file', datasetId } as const;
+    feed.faults.add({ match, act: { kind: 'truncate', afterBytes: 2_000 } });
+    const act = { kind: 'wait', until: () => goesOn.promise } as const;
+    feed.faults.add({ match: { ...match, nth: 2, times: 'always' }, act });
+  }
+  return goesOn.resolve;
+}
+
+/** A catch-up or a daemon in a terminal. */
+async function inTerminal(
+  { feed }: Pick<Awaited<ReturnType<typeof countyFeed>>, 'feed'>,
+  command: string,
+  environment: Readonly<Record<string, string>> = {},
+) {
   const dataDirectory = mkdtempSync(join(tmpdir(), 'feed-sync-terminal-'));
   const words = `stty cols ${SIZE.width} rows ${SIZE.height}; exec ${process.execPath} ${MAIN} ${command}`;
   const child = spawn('script', ['-qec', words, '/dev/null'], {
@@ -51,14 +73,18 @@ async function inTerminal(command: string, environment: Readonly<Record<string, 
     screen.write(text);
   });
   const shows = (text: RegExp): Promise<void> =>
-    vi.waitFor(() => expect(screen.lines.join('\n')).toMatch(text), { timeout: 20_000, interval: 20 });
-  return { feed, datasetIds, screen, seen, shows, ended, press: (key: string) => child.stdin.write(key) };
+    eventually(() => expect(screen.lines.join('\n')).toMatch(text));
+  return { screen, seen, shows, ended, press: (key: string) => child.stdin.write(key) };
 }
 
 describe.skipIf(!hasScript)('on a terminal', () => {
   it('once shows what it does, and leaves nothing but its summary', async () => {
-    const { datasetIds, screen, seen, shows, ended } = await inTerminal('once');
+    const county = await countyFeed();
+    const { datasetIds } = county;
+    const goOn = stopping(county.feed);
+    const { screen, seen, shows, ended } = await inTerminal(county, 'once');
     await shows(/Catching up: \d of \d+ datasets.*\n.* loading version 1 +[\d.]+ of [\d.]+ KB/);
+    goOn();
     expect(await ended).toEqual([0, null]);
     expect(screen.lines.join('\n')).toMatch(
       new RegExp(
@@ -69,7 +95,10 @@ describe.skipIf(!hasScript)('on a terminal', () => {
   });
 
   it('run is quiet when it is idle, and ends with Ctrl-C and a clean screen', async () => {
-    const { datasetIds, screen, shows, ended, press } = await inTerminal('run');
+    const county = await countyFeed();
+    const { datasetIds } = county;
+    slowly(county.feed);
+    const { screen, shows, ended, press } = await inTerminal(county, 'run');
     await shows(
       new RegExp(`Idle: ${datasetIds.length} tables · last poll \\d+ s ago · next poll in \\d+ (?:s|m)\\n?$`),
     );
@@ -86,7 +115,9 @@ describe.skipIf(!hasScript)('on a terminal', () => {
     ['writes no control sequence to a terminal that is dumb', { TERM: 'dumb' }, '\u001b'],
     ['draws nothing beside JSON lines', { FEED_SYNC_LOG_FORMAT: 'json' }, '\u001b'],
   ])('%s', async (_, environment, unwanted) => {
-    const { seen, ended } = await inTerminal('once', environment);
+    const county = await countyFeed();
+    slowly(county.feed);
+    const { seen, ended } = await inTerminal(county, 'once', environment);
     expect(await ended).toEqual([0, null]);
     expect(seen.text).toContain('loaded');
     expect(seen.text).not.toContain(unwanted);

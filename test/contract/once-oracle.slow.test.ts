@@ -139,7 +139,7 @@ const CHANGES: readonly { readonly what: string; readonly sql: string; readonly 
   { what: 'a history with a gap', sql: 'UPDATE feed_sync.history SET from_version = 7', seen: /history/ },
   {
     what: 'a reload nobody asked for',
-    sql: "INSERT INTO feed_sync.reloads VALUES ('nobody', 'sub_1', 1)",
+    sql: "INSERT INTO feed_sync.reloads VALUES ('nobody', 'sub_1', 1, 1, NULL)",
     seen: /reloads/,
   },
   {

@@ -2,19 +2,19 @@
 
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { startChild } from '../support/child.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { duckdb } from '../support/duckdb-mirror.ts';
 import { expectMirrored, once } from '../support/expect-mirrored.ts';
 import { hookProgram, notedBy, notedLines, notingProgram } from '../support/hook-program.ts';
+import { logged } from '../support/logged.ts';
 import { mirrorDifferences } from '../support/mirror-comparison.ts';
-import { program, type Running } from '../support/program.ts';
+import { eventually } from '../support/patience.ts';
+import { program } from '../support/program.ts';
 import { everythingPublished } from '../support/published.ts';
 import { sourceFiles } from '../support/source-tree.ts';
 import { steered } from '../support/steered-process.ts';
-
-const PATIENCE = { timeout: 20_000, interval: 50 };
 
 async function installation(command: (noted: string) => readonly string[] = notingProgram) {
   const made = await countyFeed({ kinds: ['zoning'], rowsPerDataset: 20 });
@@ -49,13 +49,6 @@ async function stepsOfOutlet(): Promise<readonly string[]> {
   return [...new Set(names)].filter(
     (name) => !['destination.publish-discard', 'checkpoint.hook-failed'].includes(name),
   );
-}
-
-function logged(run: Running, message: string, times = 1): Promise<void> {
-  return vi.waitFor(() => {
-    const found = run.stderr().split(`"msg":"${message}`).length - 1;
-    expect(found, run.stderr()).toBeGreaterThanOrEqual(times);
-  }, PATIENCE);
 }
 
 describe('once', () => {
@@ -116,7 +109,7 @@ describe('run', () => {
     await logged(run, 'Trouble; it is tried again.');
     publish();
     await logged(run, 'Applied changes.');
-    await vi.waitFor(async () => expect(await copyDifferences()).toEqual([]), PATIENCE);
+    await eventually(async () => expect(await copyDifferences()).toEqual([]));
     const { afterCommit, publishedCopy } = JSON.parse((await installed.run('status', '--json')).stdout);
     expect(afterCommit).toMatchObject({
       toldAt: null,
@@ -134,11 +127,15 @@ describe('run', () => {
   it('asked to end while the command runs, it ends that too, and tells it again at the next start', async () => {
     const { installed, noted, configure } = await installation((path) =>
       hookProgram(
-        `fs.writeFileSync(${JSON.stringify(path)}, String(process.pid)); setInterval(() => {}, 1000);`,
+        `fs.writeFileSync(${JSON.stringify(path)}, process.pid + ';'); setInterval(() => {}, 1000);`,
       ),
     );
     const run = installed.start('run');
-    const pid = await vi.waitFor(() => Number(readFileSync(noted, 'utf8')), PATIENCE);
+    const pid = await eventually(() => {
+      const text = readFileSync(noted, 'utf8');
+      expect(text).toMatch(/^\d+;$/);
+      return Number.parseInt(text, 10);
+    });
     run.kill('SIGTERM');
     expect(await run.ended).toMatchObject({ exitCode: 0 });
     expect(() => process.kill(pid, 0)).toThrow('ESRCH');

@@ -30,7 +30,7 @@ it('F34 sees every dataset at exactly one published version, however it is appli
   });
   const published = new Publications(county);
   const wrong: Sight[] = [];
-  const reader = new MirrorReader(installed.mirrorPath, (sight) => {
+  const reader = new MirrorReader(installed.mirrorPath, ({ sight }) => {
     if (!published.hasAll(sight)) wrong.push(sight);
   });
   onTestFinished(() => reader.stop());

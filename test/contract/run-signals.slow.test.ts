@@ -3,17 +3,20 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { scriptPath } from '../support/child.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { expectMirrored, once } from '../support/expect-mirrored.ts';
-import { LastingDaemon, PATIENCE } from '../support/lasting-daemon.ts';
+import { LastingDaemon } from '../support/lasting-daemon.ts';
+import { eventually } from '../support/patience.ts';
 import { program } from '../support/program.ts';
 import { ask } from '../support/status-server.ts';
 
 const QUICKLY = { FEED_SYNC_POLL_EVERY: '1s', FEED_SYNC_DISK_RESERVE: '0MB' };
+/** The time of the process: what is under way when it is asked to end may take minutes of ours. */
+const SLOWER = 5;
 /** Signals that come closer together may be one that arrived twice. */
-const APART_MS = 300;
+const APART_MS = SLOWER * 300;
 
 describe('a second signal', () => {
   it.for([
@@ -21,15 +24,17 @@ describe('a second signal', () => {
     ['SIGINT', 130],
   ] as const)('F12 %s ends the process at once, whatever is under way', async ([signal, exitCode]) => {
     const { feed } = await countyFeed();
-    const stuck = { NODE_OPTIONS: `--import ${scriptPath('stuck-mirror-child.ts')}`, STUCK_FASTER: '1' };
+    const stuck = {
+      NODE_OPTIONS: `--import ${scriptPath('stuck-mirror-child.ts')}`,
+      STUCK_FASTER: String(1 / SLOWER),
+    };
     const installed = await program({ feed, environment: QUICKLY });
     const daemon = new LastingDaemon(installed, { ...stuck, STUCK: 'for ever' });
     await daemon.logged('stuck');
     const listens = daemon.lines().find(({ msg }) => msg === 'The status server listens.');
     daemon.signal(signal);
-    await vi.waitFor(
-      async () => expect((await ask(`${String(listens?.['url'])}/healthz`)).text).toContain('draining'),
-      PATIENCE,
+    await eventually(async () =>
+      expect((await ask(`${String(listens?.['url'])}/healthz`)).text).toContain('draining'),
     );
     await sleep(APART_MS);
     daemon.signal(signal);

@@ -2,17 +2,22 @@
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
+import { WAKE_PAUSE_MS } from '../../src/daemon/server/limits.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { expectMirrored } from '../support/expect-mirrored.ts';
 import { CANARY_KEY } from '../support/feed-client.ts';
-import { program, type Running } from '../support/program.ts';
+import { logged } from '../support/logged.ts';
+import { eventually, until } from '../support/patience.ts';
+import { type Program, program } from '../support/program.ts';
 import { secretsInText } from '../support/secret-search.ts';
 import { ask } from '../support/status-server.ts';
 
 const SELDOM = { FEED_SYNC_POLL_EVERY: '1h', FEED_SYNC_DISK_RESERVE: '0MB' };
-/** What is waited for here comes within a second or two; a machine that is busy may take longer. */
-const PATIENCE = { timeout: 20_000, interval: 20 };
+/** The fastest of so many is what the program needs; the others have met whatever else the machine does. */
+const ROUNDS = 5;
+/** A delivery is received, verified and remembered before it wakes the loop, which a signal does at once. */
+const TIMES_A_SIGNAL = 20;
 
 /** A daemon that polls once an hour and receives webhooks, once everything is loaded. */
 async function receiving() {
@@ -25,21 +30,15 @@ async function receiving() {
   const { url } = JSON.parse(listening) as { readonly url: string };
   const { webhookId, secrets } = feed.webhooks.add(`${url}/webhook`, null);
   writeFileSync(secretFile, `${secrets.join('\n')}\n`);
-  await vi.waitFor(async () => expect((await ask(`${url}/readyz`)).status).toBe(200), PATIENCE);
+  await eventually(async () => expect((await ask(`${url}/readyz`)).status).toBe(200));
   await logged(run, 'Loaded a snapshot.', datasetIds.length);
   return { ...made, installed, run, url, webhookId, secret: secrets[0] ?? '' };
 }
 
-/** The last such line, once there are so many. */
-function logged(run: Running, message: string, times = 1): Promise<string> {
-  return vi.waitFor(() => {
-    const found = run
-      .stderr()
-      .split('\n')
-      .filter((line) => line.includes(`"msg":"${message}`));
-    expect(found.length, run.stderr()).toBeGreaterThanOrEqual(times);
-    return found.at(-1) ?? '';
-  }, PATIENCE);
+/** Whether the installation answers there: somebody else may have been given a port that is free again. */
+async function answersAt(url: string, { dataDirectory }: Program): Promise<boolean> {
+  const answer = await ask(`${url}/status`).catch(() => null);
+  return answer?.text.includes(dataDirectory) ?? false;
 }
 
 /** Our own metrics by name and labels. */
@@ -68,12 +67,12 @@ it('answers every question exactly, tells no secret, and ends in order', async (
   });
   const version = publishNext(datasetOf('permits'));
   await logged(run, 'Applied changes.');
-  await vi.waitFor(async () => {
+  await eventually(async () => {
     const { reasons } = JSON.parse((await ask(`${url}/healthz`)).text);
     expect(reasons).toEqual([]);
     const { datasets } = JSON.parse((await ask(`${url}/healthz`)).text);
     expect(datasets).toEqual({ total: datasetIds.length, behind: 0, working: 0, failed: 0 });
-  }, PATIENCE);
+  });
   const { counts } = version;
   if (counts === null) throw new Error('a later version has counts');
   const applied = await metricsOf(url);
@@ -119,21 +118,28 @@ it('answers every question exactly, tells no secret, and ends in order', async (
   expect(run.stderr()).not.toContain(secret);
   run.kill('SIGTERM');
   expect(await run.ended).toMatchObject({ exitCode: 0, signal: null });
-  await expect(ask(`${url}/livez`)).rejects.toThrow('ECONNREFUSED');
+  expect(await answersAt(url, installed)).toBe(false);
   await expectMirrored(installed, feed);
 });
 
 it('is woken by a webhook within a second, instead of after an hour', async () => {
   const { feed, datasetOf, publishNext, installed, run } = await receiving();
-  for (let round = 0; round < 3; round += 1) {
+  /** Until the service is asked what is new. */
+  const askedAfterMs = async (act: () => void): Promise<number> => {
     feed.requests.clear();
-    const publishedMs = Date.now();
-    publishNext(datasetOf('permits'));
-    await vi.waitFor(() => expect(feed.requests.entries('events')).not.toEqual([]), PATIENCE);
-    const [first] = feed.requests.entries('events');
-    expect((first?.at.getTime() ?? 0) - publishedMs).toBeLessThan(1_000);
-    await logged(run, 'Applied changes.', round + 1);
+    const fromMs = performance.now();
+    act();
+    await until('a poll', () => feed.requests.entries('events').length > 0);
+    return performance.now() - fromMs;
+  };
+  const [signalled, pushed]: [number[], number[]] = [[], []];
+  for (let round = 1; round <= ROUNDS; round += 1) {
+    signalled.push(await askedAfterMs(() => run.kill('SIGUSR2')));
+    pushed.push(await askedAfterMs(() => void publishNext(datasetOf('permits'))));
+    await logged(run, 'Applied changes.', round);
   }
+  const atOnceMs = Math.max(WAKE_PAUSE_MS, TIMES_A_SIGNAL * Math.min(...signalled));
+  expect(Math.min(...pushed)).toBeLessThan(WAKE_PAUSE_MS + atOnceMs);
   run.kill('SIGTERM');
   expect(await run.ended).toMatchObject({ exitCode: 0 });
   await expectMirrored(installed, feed);
@@ -153,18 +159,18 @@ it('listens where the configuration says after SIGHUP, or where it did before if
   run.kill('SIGHUP');
   const second = await listening(2);
   expect(new URL(second).hostname).toBe('[::1]');
-  expect((await ask(`${second}/livez`)).status).toBe(200);
-  await expect(ask(`${first}/livez`)).rejects.toThrow('ECONNREFUSED');
+  expect(await answersAt(second, installed)).toBe(true);
+  expect(await answersAt(first, installed)).toBe(false);
   listenOn(new URL(feed.baseUrl).host);
   run.kill('SIGHUP');
   await logged(run, 'The new configuration cannot be used');
   const third = await listening(3);
   expect(new URL(third).hostname).toBe('[::1]');
-  expect((await ask(`${third}/livez`)).status).toBe(200);
+  expect(await answersAt(third, installed)).toBe(true);
   listenOn('off');
   run.kill('SIGHUP');
   await logged(run, 'Following the subscriptions.', 4);
-  await expect(ask(`${third}/livez`)).rejects.toThrow('ECONNREFUSED');
+  expect(await answersAt(third, installed)).toBe(false);
   run.kill('SIGTERM');
   expect(await run.ended).toMatchObject({ exitCode: 0 });
 });

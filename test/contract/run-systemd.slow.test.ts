@@ -1,11 +1,10 @@
 /** What systemd is told by `feed-sync run` as a process. */
 
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
+import { eventually } from '../support/patience.ts';
 import { program } from '../support/program.ts';
 import { recordingSystemdNotify } from '../support/recording-systemd-notify.ts';
-
-const PATIENCE = { timeout: 20_000, interval: 50 };
 
 it('that it is ready, how it is doing, that it goes on, and that it stops; without a variable of ours', async () => {
   const { feed } = await countyFeed();
@@ -21,8 +20,7 @@ it('that it is ready, how it is doing, that it goes on, and that it stops; witho
     },
   });
   const run = installed.start('run');
-  const says = (words: string) =>
-    vi.waitFor(() => expect(told().join('\n'), run.stderr()).toContain(words), PATIENCE);
+  const says = (words: string) => eventually(() => expect(told().join('\n'), run.stderr()).toContain(words));
   await says('READY=1|');
   await says('WATCHDOG=1|');
   await says('STATUS=Idle');

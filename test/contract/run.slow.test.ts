@@ -2,10 +2,13 @@
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { caughtUp } from '../support/caught-up.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { troubleWithLine } from '../support/documented-lines.ts';
 import { downloadsOf, expectMirrored, operationsOf } from '../support/expect-mirrored.ts';
+import { logged } from '../support/logged.ts';
+import { until } from '../support/patience.ts';
 import { program, type Running } from '../support/program.ts';
 
 const QUICKLY = {
@@ -15,8 +18,6 @@ const QUICKLY = {
   FEED_SYNC_DISK_RESERVE: '0MB',
 };
 const SELDOM = { FEED_SYNC_POLL_EVERY: '1h' };
-/** What is waited for here comes within a second or two; a machine that is busy may take longer. */
-const PATIENCE = { timeout: 20_000, interval: 50 };
 
 /** An installation that runs, and has loaded everything. */
 async function running(environment: Readonly<Record<string, string>> = {}) {
@@ -26,14 +27,6 @@ async function running(environment: Readonly<Record<string, string>> = {}) {
   const run = installed.start('run');
   await logged(run, 'Loaded a snapshot.', made.datasetIds.length);
   return { ...made, installed, run };
-}
-
-function logged(run: Running, message: string, times = 1): Promise<void> {
-  return vi.waitFor(() => {
-    const lines = run.stderr().split('\n');
-    const found = lines.filter((line) => line.includes(`"msg":"${message}`));
-    expect(found.length, run.stderr()).toBeGreaterThanOrEqual(times);
-  }, PATIENCE);
 }
 
 async function stopped(run: Running, signal: 'SIGTERM' | 'SIGINT' = 'SIGTERM'): Promise<void> {
@@ -142,7 +135,12 @@ describe('beside a daemon', () => {
     publishNext(datasetOf('permits'));
     await logged(run, 'Held: a person has to act.');
     feed.requests.clear();
-    await new Promise((resolve) => setTimeout(resolve, 2_500));
+    // Each start has everything due at once.
+    for (const starts of [2, 3]) {
+      run.kill('SIGHUP');
+      await logged(run, 'Held: a person has to act.', starts);
+      run.kill('SIGUSR2');
+    }
     expect(feed.requests.entries()).toEqual([]);
     feed.keys.get(feed.apiKey).revoked = false;
     expect(await installed.run('resume', '--workspace')).toMatchObject({ exitCode: 0 });
@@ -176,14 +174,12 @@ describe('a daemon ends', () => {
     feed.faults.add({ match: { operation: 'file' }, act: { kind: 'drip', bytes: 10, everyMs: 100 } });
     const installed = await program({ feed, environment: QUICKLY });
     const run = installed.start('run');
-    await vi.waitFor(
-      () => expect(downloadsOf(feed).length).toBeGreaterThanOrEqual(datasetIds.length),
-      PATIENCE,
-    );
+    await until('a download of every dataset', () => downloadsOf(feed).length >= datasetIds.length);
     await stopped(run);
     const again = installed.start('run');
-    await vi.waitFor(() => expectMirrored(installed, feed), PATIENCE);
+    await caughtUp(again, feed);
     await stopped(again);
+    await expectMirrored(installed, feed);
   });
 });
 
@@ -199,8 +195,9 @@ describe('a statement of the mirror that never ends', () => {
     const run = installed.start('run');
     await logged(run, 'Nothing moves any more: what is under way is interrupted.');
     await logged(run, 'Following the subscriptions.', 2);
-    await vi.waitFor(() => expectMirrored(installed, feed), PATIENCE);
+    await caughtUp(run, feed);
     await stopped(run);
+    await expectMirrored(installed, feed);
   });
 
   it('ends the process with 70 where it cannot be interrupted', async () => {

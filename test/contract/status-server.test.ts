@@ -10,7 +10,9 @@ import {
 } from '../../src/daemon/server/limits.ts';
 import { ConfigurationError, StorageError } from '../../src/model/errors.ts';
 import { daemonState, datasetState, secondsAgo, trouble } from '../support/daemon-state.ts';
+import { eventually } from '../support/patience.ts';
 import { ask, converse, serve } from '../support/status-server.ts';
+import { SteppedClock } from '../support/stepped-clock.ts';
 import { failure, hold, refusal } from '../support/sync-values.ts';
 
 const LOOKING = ['/livez', '/readyz', '/healthz', '/status', '/metrics'];
@@ -216,7 +218,7 @@ describe('what is refused', () => {
     await Promise.all(sockets.map((socket) => new Promise((resolve) => socket.once('connect', resolve))));
     expect(await converse(url, 'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n').catch(() => '')).toBe('');
     sockets.pop()?.destroy();
-    await expect.poll(async () => (await ask(`${url}/livez`).catch(() => null))?.status).toBe(200);
+    await eventually(async () => expect((await ask(`${url}/livez`)).status).toBe(200));
   });
 });
 
@@ -286,6 +288,8 @@ describe('the end', () => {
     const answering = Promise.withResolvers<unknown>();
     const asked = Promise.withResolvers<void>();
     const { server, url, observed } = await serve({
+      // However long it takes here, it is not too long.
+      clock: new SteppedClock(),
       status: () => {
         asked.resolve();
         return answering.promise;

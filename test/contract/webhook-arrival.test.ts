@@ -8,6 +8,7 @@ import { judge } from '../../src/daemon/server/delivery.ts';
 import { MAX_BODY_BYTES, MAX_SIGNATURES } from '../../src/daemon/server/limits.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
+import { breakableLink } from '../support/breakable-link.ts';
 import { openAt, temporaryPath } from '../support/checkpoint-files.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
 import { publishSmall, startedFeed } from '../support/started-feed.ts';
@@ -73,19 +74,18 @@ describe('a delivery of the service', () => {
     const first = receiver('', (id, at) => before.rememberDelivery(id, at));
     // The service may try the connection first that the server ended with.
     const under = await pushed(first, 2);
-    under.feed.webhooks.ping(under.webhookId);
+    const link = await breakableLink(under.url);
+    const { webhookId, secrets } = under.feed.webhooks.add(`${link.baseUrl}/webhook`, null);
+    first.setFile(secrets.join('\n'));
+    under.feed.webhooks.ping(webhookId);
     await under.feed.webhooks.idle();
+    await under.server.close();
     before.close();
     const after = await openAt(path);
-    const second = receiver(under.secret, (id, at) => after.rememberDelivery(id, at));
-    const again = await serve({
-      clock: NO_PAUSE,
-      webhook: second.parts,
-      listen: await freed(under),
-    });
-    expect(again.url).toBe(under.url);
-    under.feed.webhooks.repeat(under.webhookId);
-    under.feed.webhooks.ping(under.webhookId);
+    const second = receiver(secrets.join('\n'), (id, at) => after.rememberDelivery(id, at));
+    link.leadTo((await serve({ clock: NO_PAUSE, webhook: second.parts })).url);
+    under.feed.webhooks.repeat(webhookId);
+    under.feed.webhooks.ping(webhookId);
     expect(await answers(under)).toEqual([204, 204, 204]);
     expect([first.woken(), second.woken()]).toEqual([1, 1]);
   });
@@ -277,10 +277,3 @@ describe('the file of secrets', () => {
     expect(under.logged.join()).not.toContain('canary');
   });
 });
-
-/** The address of a server that is ended. */
-async function freed({ server, url }: Pushed) {
-  await server.close();
-  const { hostname, port } = new URL(url);
-  return { host: hostname, port: Number(port) };
-}

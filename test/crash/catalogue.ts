@@ -11,6 +11,10 @@ export interface CatalogueEntry {
 }
 
 export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
+  'checkpoint.adopt': {
+    what: 'what the mirror knows and an older checkpoint does not',
+    killedIn: 'checkpoint set aside',
+  },
   'checkpoint.approve-retirements': {
     what: 'a person agrees to retirements',
     killedIn: 'agree to retirements',
@@ -34,6 +38,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'checkpoint.create-lock': {
     what: 'the empty file of the instance lock',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
+  },
+  'checkpoint.drop-reloads': {
+    what: 'what is owed of a table that is no more',
+    killedIn: 'retire (archive)*, retire (drop)*, retire (keep)*',
   },
   'checkpoint.fail': {
     what: 'a dataset that failed',
@@ -80,21 +88,37 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'the folder of the instance lock',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
   },
+  'checkpoint.mark-answered': {
+    what: 'reloads that were asked for are done',
+    killedIn: 'reload, resync*, 410*',
+  },
   'checkpoint.mark-looked': {
     what: 'a look that was asked for is done',
-    killedIn: 'alter*, reload*',
-  },
-  'checkpoint.mark-resynced': {
-    what: 'a resync that a person asked for is done',
-    killedIn: 'asked resync*',
+    killedIn: 'alter*, reload*, 410*',
   },
   'checkpoint.migrate': {
     what: 'a step to the next format of the checkpoint',
     killedIn: 'load*, migrate*',
   },
+  'checkpoint.note-absences': {
+    what: 'what a complete read lacked, or showed again',
+    killedIn: 'withdrawn*',
+  },
+  'checkpoint.note-audited': {
+    what: 'when the datasets of a subscription were compared with the service',
+    killedIn: 'load*, apply, alter, resync, 410*, retire (archive)*, publish',
+  },
+  'checkpoint.note-listed': {
+    what: 'the first list of versions after a reload was asked for',
+    killedIn: 'reload, resync*, 410*',
+  },
+  'checkpoint.note-stated': {
+    what: 'that the service states the last event of a subscription',
+    killedIn: 'load*',
+  },
   'checkpoint.remember-contract': {
     what: 'what was discovered of the interface',
-    killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
+    killedIn: 'load, apply, alter, resync, 410, retire (archive)*, publish',
   },
   'checkpoint.remember-delivery': {
     what: 'a delivery of a webhook',
@@ -111,6 +135,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'checkpoint.set-aside-log-index': {
     what: 'and the index of that',
     killedIn: 'checkpoint set aside',
+  },
+  'checkpoint.void-announced': {
+    what: 'announced versions that are taken for withdrawn',
+    killedIn: 'withdrawn*',
   },
   'checkpoint.write-lock-holder': {
     what: 'who holds the lock, for people',
@@ -244,6 +272,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'destination.split-page': {
     what: 'a part of a page that is too large',
     killedIn: 'large pages*',
+  },
+  'destination.store-progress': {
+    what: 'COMMIT in the mirror: how far it has followed the service',
+    killedIn: 'load, apply, alter, resync, 410, retire (archive)*, publish',
   },
   'feed.drop-finished-origin': {
     what: 'the note of the part goes',

@@ -76,14 +76,25 @@ export async function historyOf(mirrorPath: string): Promise<History> {
  * what is still owed.
  */
 const QUERIES: readonly (readonly [what: string, sql: string])[] = [
-  ['subscriptions', 'SELECT subscription_id, name, cursor_text FROM subscriptions'],
+  [
+    'subscriptions',
+    'SELECT subscription_id, name, cursor_text, log_number, states_last_event FROM subscriptions',
+  ],
   [
     'wants',
-    `SELECT dataset_id, at_least_version, looks_asked > looks_done AS is_look_owed,
-       resyncs_asked > resyncs_done AS is_resync_owed, retirement_approved FROM wants`,
+    `SELECT dataset_id, looks_asked > looks_done AS is_look_owed, resync_number, retirement_approved
+       FROM wants`,
   ],
-  ['members', 'SELECT dataset_id, subscription_id, is_member, event_number, reason FROM want_members'],
-  ['reloads', 'SELECT dataset_id, subscription_id, event_number FROM want_reloads'],
+  [
+    'members',
+    'SELECT dataset_id, subscription_id, is_member, event_number, announced, reason FROM want_members',
+  ],
+  [
+    'reloads',
+    `SELECT dataset_id, subscription_id, log_number, event_number, known_version, listed_version, is_withdrawal
+       FROM want_reloads`,
+  ],
+  ['absences', 'SELECT subject FROM absences'],
   ['forgotten', 'SELECT subscription_id FROM forgotten'],
   ['holds', 'SELECT scope_kind, scope_id, operation, status, code FROM holds'],
   ['failures', 'SELECT dataset_id, error, content FROM failures'],
@@ -91,6 +102,9 @@ const QUERIES: readonly (readonly [what: string, sql: string])[] = [
   ['deliveries', 'SELECT delivery_id FROM deliveries'],
   ['hook', 'SELECT told_lines, message FROM hook'],
 ];
+
+/** As part of a text. */
+const MOMENT = /\d{4}-\d\d-\d\dT[\d:.]+Z/g;
 
 export function checkpointOf({ checkpointPath }: Program): Readonly<Record<string, unknown>> {
   if (!existsSync(checkpointPath)) return {};
@@ -103,5 +117,5 @@ export function checkpointOf({ checkpointPath }: Program): Readonly<Record<strin
 }
 
 function inOrder(rows: readonly unknown[]): readonly string[] {
-  return rows.map((row) => JSON.stringify(row)).toSorted();
+  return rows.map((row) => JSON.stringify(row).replaceAll(MOMENT, 'a moment')).toSorted();
 }

@@ -9,6 +9,19 @@ export function momentsIn(record: string): ReadonlyMap<Moment, number> {
   return new Map([...Map.groupBy(lines, (line) => line)].map(([moment, all]) => [moment, all.length]));
 }
 
+/** Of two records of the same: what comes at the least, for commits that come at once become one. */
+export function fewest(
+  one: ReadonlyMap<Moment, number>,
+  other: ReadonlyMap<Moment, number>,
+): ReadonlyMap<Moment, number> {
+  return new Map(
+    [...one, ...other].map(([moment]) => [
+      moment,
+      Math.min(one.get(moment) ?? Number.POSITIVE_INFINITY, other.get(moment) ?? Number.POSITIVE_INFINITY),
+    ]),
+  );
+}
+
 export function nameOf(moment: Moment): string {
   return moment.replace(/^(?:before|after) /, '');
 }

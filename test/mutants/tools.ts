@@ -8,6 +8,8 @@ import { type FedEnd, feedProgram } from '../../src/lib/run-program.ts';
 import type { ScratchCopy } from './scratch-copy.ts';
 
 const COMPILER_LIMIT_MS = 120_000;
+/** Of one test: what hangs because something is broken is told by its name, long before all others would be late. */
+const TEST_LIMIT_MS = 60_000;
 
 export interface Tools {
   readonly copy: ScratchCopy;
@@ -41,7 +43,8 @@ export async function runTests(
   const report = join(tools.copy.temporaryPath, 'report.json');
   await rm(report, { force: true });
   const paths = files.map((file) => `test/${file}`);
-  const args = ['run', ...paths, `--bail=${bail}`, '--reporter=json', `--outputFile=${report}`];
+  const limits = [`--bail=${bail}`, `--testTimeout=${TEST_LIMIT_MS}`];
+  const args = ['run', ...paths, ...limits, '--reporter=json', `--outputFile=${report}`];
   const end = await run('vitest', args, limitMs, tools);
   if (end.kind === 'done') return { kind: 'passed' };
   if (end.kind === 'late') return { kind: 'late' };

@@ -234,10 +234,7 @@ class Writer {
       const inKey = this.#schema.keyColumns.indexOf(each.name);
       if (inKey >= 0) return this.#keys[key]?.[inKey]?.cell ?? null;
       const cell = cells[index];
-      if (cell === undefined) return null;
-      if (cell.how === 'value') return cell.value.cell;
-      const isWritten = cell.how === 'null' || this.#isEnvelope(each);
-      return isWritten && each.type === 'json' ? { json: null } : null;
+      return cell?.how === 'value' ? cell.value.cell : null;
     });
   }
 

@@ -84,7 +84,7 @@ function written(value: JsonValue): WrittenValue {
 }
 
 /** Every character as its escape. */
-function escaped(text: string): string {
+export function escaped(text: string): string {
   const digits = Array.from({ length: text.length }, (_, at) =>
     text.charCodeAt(at).toString(16).padStart(4, '0'),
   );

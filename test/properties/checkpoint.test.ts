@@ -5,9 +5,10 @@ import { afterAll, beforeAll, describe, expect } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { MAX_ID_CHARACTERS, MAX_LINKS, MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/limits.ts';
 import { openCheckpoint } from '../../src/checkpoint/sqlite/open.ts';
+import { present } from '../../src/lib/assert.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { ContractViolationError } from '../../src/model/errors.ts';
-import { NOON_CLOCK } from '../support/checkpoint-files.ts';
+import { NOON_CLOCK, position } from '../support/checkpoint-files.ts';
 import { temporaryFolder } from '../support/duckdb-mirror.ts';
 import { property } from './property.ts';
 
@@ -76,32 +77,71 @@ describe('what is followed and wanted', () => {
     'is read as it was stored',
     30,
     fc.property(
-      fc.record({ subscriptionId: id, datasetId: id, name: text, event: number, version, reason: text }),
+      fc.record({
+        subscriptionId: id,
+        datasetId: id,
+        name: text,
+        logNumber: fc.integer({ min: 1, max: 2 ** 31 }),
+        event: number,
+        cursorCreatedAt: fc.option(moment),
+        at: moment,
+        quietReadAt: fc.option(moment),
+        coveredUntil: fc.option(moment),
+        version: fc.option(version),
+        knownVersion: fc.option(version),
+        isWithdrawal: fc.boolean(),
+        reason: text,
+      }),
       (step) => {
         const { subscriptionId, datasetId, event: eventNumber } = step;
         const cursor = { text: `evt_${eventNumber}`, number: eventNumber };
-        const common = { subscriptionId, subscriptionName: step.name, cursor, isQuiet: false };
+        const { logNumber, at, quietReadAt, coveredUntil, knownVersion, isWithdrawal } = step;
+        const common = {
+          subscriptionId,
+          subscriptionName: step.name,
+          position: {
+            logNumber,
+            cursor,
+            cursorCreatedAt: step.cursorCreatedAt,
+            isQuiet: quietReadAt !== null,
+            coveredUntil,
+            readAt: quietReadAt ?? at,
+          },
+        };
+        const asked = { logNumber, eventNumber, createdAt: at, readAt: at, knownVersion, isWithdrawal };
         checkpoint.commitFollowStep({
           ...common,
           changes: [
-            { kind: 'member', datasetId, eventNumber },
-            { kind: 'at-least', datasetId, version: step.version, eventNumber },
+            { kind: 'member', datasetId, eventNumber, at, version: step.version },
+            { kind: 'reload', datasetId, version: null, ...asked },
           ],
         });
-        const followed = checkpoint.followed().get(subscriptionId);
-        expect(followed?.cursor).toEqual(cursor);
-        expectKept(followed?.name, step.name);
+        const { name, ...followed } = present(checkpoint.followed().get(subscriptionId), 'it is followed');
+        expect(followed).toEqual({
+          subscriptionId,
+          logNumber,
+          cursor,
+          cursorCreatedAt: step.cursorCreatedAt,
+          cursorAt: quietReadAt ?? at,
+          quietReadAt,
+          coveredUntil,
+          statesLastEvent: false,
+          auditedAt: null,
+        });
+        expectKept(name, step.name);
         const want = checkpoint.want(datasetId);
-        expect(want?.members).toContain(subscriptionId);
-        expect(want?.atLeastVersion).toBeGreaterThanOrEqual(step.version);
+        expect(want?.members.get(subscriptionId)).toEqual({
+          eventNumber,
+          since: at,
+          announced: step.version,
+        });
+        expect(want?.reloads).toEqual([{ subscriptionId, listedVersion: null, ...asked }]);
         expect(checkpoint.wants().get(datasetId)).toEqual(want);
 
-        checkpoint.commitFollowStep({
-          ...common,
-          changes: [{ kind: 'no-member', datasetId, reason: step.reason }],
-        });
+        const drop = { kind: 'no-member' as const, datasetId, eventNumber: null, at, reason: step.reason };
+        checkpoint.commitFollowStep({ ...common, changes: [drop] });
         expect(checkpoint.want(datasetId)?.members).not.toContain(subscriptionId);
-        expectKept(checkpoint.want(datasetId)?.removalReasons.get(subscriptionId), step.reason);
+        expectKept(checkpoint.want(datasetId)?.formerMembers.get(subscriptionId)?.reason, step.reason);
         // What one case leaves is not in the way of the next.
         checkpoint.forget(subscriptionId);
       },
@@ -113,7 +153,7 @@ describe('what is followed and wanted', () => {
     30,
     fc.property(fc.constantFrom('\ud800', `a\udfff`, 'x'.repeat(MAX_ID_CHARACTERS + 1)), id, (unfit, fit) => {
       const [before, followed] = [checkpoint.wants(), checkpoint.followed()];
-      const common = { subscriptionName: null, cursor: null, isQuiet: false };
+      const common = { subscriptionName: null, position: position(null) };
       const look = (datasetId: string) => ({ kind: 'look' as const, datasetId });
       const steps = [
         { ...common, subscriptionId: fit, changes: [look(fit), look(unfit)] },
@@ -137,6 +177,14 @@ describe('what went wrong', () => {
         hint: fc.option(text),
         contents: fc.array(
           fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: 8, maxLength: 32 }),
+          { maxLength: 3 },
+        ),
+        differing: fc.array(
+          fc.record({
+            content: fc.constantFrom('version 3 (ab)', 'version 4 (cd)'),
+            failedAt: moment,
+            retryAt: moment,
+          }),
           { maxLength: 3 },
         ),
         attempts: fc.nat(),

@@ -4,7 +4,8 @@ import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { decodeEventPage } from '../../src/feed/wire/events.ts';
 import { EVENT_TYPES, type EventId, earlierEvent, laterEvent, parseEventId } from '../../src/model/event.ts';
-import { cursorAfter, foldEvents } from '../../src/sync/follow/fold.ts';
+import { cursorAfter, type FoldContext, foldEvents } from '../../src/sync/follow/fold.ts';
+import { NOW, want } from '../support/sync-values.ts';
 import { property } from './property.ts';
 
 const LARGEST = 2n ** 63n - 1n;
@@ -91,6 +92,16 @@ describe('an event id', () => {
   );
 });
 
+/** Of a subscription that contains every dataset, and a mirror that has a table of each. */
+const CONTAINING: FoldContext = {
+  subscriptionId: 'sub_1',
+  logNumber: 1,
+  readAt: NOW,
+  coveredUntil: null,
+  wantOf: (datasetId) => want({ datasetId }),
+  tableOf: () => ({ version: 1 }),
+};
+
 describe('a page', () => {
   const happening = fc.record({
     id,
@@ -117,9 +128,9 @@ describe('a page', () => {
         );
         expect(cursorAfter(read(list), cursor)?.number).toBe(highest);
         expect(cursorAfter(read(shuffled), cursor)?.number).toBe(highest);
-        const wanted = foldEvents(read(list), 'sub_1', new Map());
-        expect(foldEvents(read(shuffled), 'sub_1', new Map())).toEqual(wanted);
-        expect(new Set(wanted.map(({ datasetId }) => datasetId))).toEqual(
+        const asked = foldEvents(read(list), CONTAINING);
+        expect(foldEvents(read(shuffled), CONTAINING)).toEqual(asked);
+        expect(new Set(asked.map(({ datasetId }) => datasetId))).toEqual(
           new Set(list.map(({ data }) => data.datasetId)),
         );
       },

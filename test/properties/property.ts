@@ -6,10 +6,11 @@
 import { relative } from 'node:path';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { PATIENCE_MS } from '../support/patience.ts';
 import { SEED } from '../support/seed.ts';
 
-const TIMEOUT_MS = 60_000;
-const SPARE_MS = 10_000;
+/** For what is told when the time of the runs is over. */
+const SPARE_MS = 60_000;
 
 const { PROPERTY_SEED = `${SEED}`, PROPERTY_RUNS = '1' } = process.env;
 const seed = Number(PROPERTY_SEED);
@@ -30,7 +31,7 @@ export function property<Values>(
         numRuns: Math.ceil(numRuns * times),
         examples,
         // What fails slowly is told with the smallest example that was found by then.
-        interruptAfterTimeLimit: (TIMEOUT_MS - SPARE_MS) * Math.max(1, times),
+        interruptAfterTimeLimit: PATIENCE_MS * Math.max(1, times),
         markInterruptAsFailure: true,
       });
       if (!details.failed) return;
@@ -38,7 +39,7 @@ export function property<Values>(
         cause: details.errorInstance,
       });
     },
-    TIMEOUT_MS * Math.max(1, times),
+    PATIENCE_MS * Math.max(1, times) + SPARE_MS,
   );
 }
 

@@ -7,16 +7,18 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { expect, it, onTestFinished, vi } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import type { Act } from '../../fixtures/feed/faults.ts';
 import type { Operation } from '../../fixtures/feed/operations.ts';
+import { caughtUp } from '../support/caught-up.ts';
 import { dumpOf } from '../support/checkpoint-dump.ts';
 import { commandLine } from '../support/command-line.ts';
 import { type CountyFeed, countyFeed } from '../support/county-feed.ts';
 import { expectMirrored } from '../support/expect-mirrored.ts';
 import { CANARY_KEY } from '../support/feed-client.ts';
+import { logged } from '../support/logged.ts';
 import { mirrorDump } from '../support/mirror-dump.ts';
-import { program, type Running } from '../support/program.ts';
+import { program } from '../support/program.ts';
 import { recordingSystemdNotify } from '../support/recording-systemd-notify.ts';
 import { refuseSecret, secretsInText } from '../support/secret-search.ts';
 import { ask } from '../support/status-server.ts';
@@ -25,7 +27,6 @@ import { READ_OPERATIONS } from './read-operations.ts';
 
 const PROXY_PASSWORD = 'proxy/password+that=stays';
 const HEADER_VALUE = 'header-value+that/stays=secret';
-const PATIENCE = { timeout: 30_000, interval: 50 };
 const FEED_OPERATIONS: readonly Operation[] = [...READ_OPERATIONS, 'file'];
 const LOUD = {
   FEED_SYNC_LOG_LEVEL: 'trace',
@@ -172,9 +173,9 @@ it('F45 run, its children, its status server, its webhooks and its copy tell no 
     }),
   );
   const daemon = installed.startWith({ FEED_SYNC_API_KEY: '' }, 'run');
-  const { url } = JSON.parse(await lineOf(daemon, 'The status server listens.')) as { readonly url: string };
+  const { url } = JSON.parse(await logged(daemon, 'The status server listens.')) as { readonly url: string };
   expect(secretsInText(CANARY_KEY, readFileSync(`/proc/${daemon.pid}/environ`, 'latin1'))).toEqual([]);
-  await lineOf(daemon, 'The command after commits was told what changed.');
+  await logged(daemon, 'The command after commits was told what changed.');
 
   const header = ['--header-name', 'X-Receiver', '--header-value-file', valueFile];
   const added = await installed.run('webhook', 'add', `${url}/webhook`, ...header);
@@ -194,10 +195,11 @@ it('F45 run, its children, its status server, its webhooks and its copy tell no 
   }
   feed.faults.clear();
   await installed.run('resume', '--all');
-  await vi.waitFor(() => expectMirrored(installed, feed), PATIENCE);
+  await caughtUp(daemon, feed);
   daemon.kill('SIGTERM');
   const ended = await daemon.ended;
   expect(ended).toMatchObject({ exitCode: 0 });
+  await expectMirrored(installed, feed);
   expect(ended.stderr, 'the signatures of links').not.toContain('X-Signature');
   expect(ended.stderr).toContain('"operation":"download a file"');
 
@@ -212,14 +214,3 @@ it('F45 run, its children, its status server, its webhooks and its copy tell no 
   refuseSecret(PROXY_PASSWORD, { texts, folders: [] });
   await refuseInStores(installed.mirrorPath, CANARY_KEY, secret, PROXY_PASSWORD, HEADER_VALUE);
 });
-
-function lineOf(run: Running, message: string): Promise<string> {
-  return vi.waitFor(() => {
-    const line = run
-      .stderr()
-      .split('\n')
-      .find((one) => one.includes(`"msg":"${message}`));
-    expect(line, run.stderr()).toBeDefined();
-    return line ?? '';
-  }, PATIENCE);
-}

@@ -14,13 +14,13 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
-import { expect, it, onTestFinished, vi } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { builtProgram } from '../support/built-program.ts';
 import { type CountyFeed, countyFeed } from '../support/county-feed.ts';
 import { notingProgram } from '../support/hook-program.ts';
+import { eventually } from '../support/patience.ts';
 
 const MAIN = builtProgram();
-const PATIENCE = { timeout: 30_000, interval: 50 };
 
 /** The program under that umask, in a folder with a configuration that has it make all that it can make. */
 function installation({ feed }: CountyFeed, umask: string) {
@@ -97,10 +97,10 @@ it.each(['000', '022'])('under the umask %s', async (umask) => {
   for (let round = 0; round < 3; round += 1) {
     made.publishNext(made.datasetOf('permits'));
     const told = round + 2;
-    await vi.waitFor(() => {
+    await eventually(() => {
       expectPrivate(home);
       expect(readFileSync(join(home, 'noted'), 'utf8').split('\n').length).toBeGreaterThan(told);
-    }, PATIENCE);
+    });
   }
   daemon.child.kill('SIGKILL');
   await daemon.ended;

@@ -8,6 +8,7 @@ import { FeedSyncError } from '../../src/model/errors.ts';
 import { temporaryFolder } from '../support/duckdb-mirror.ts';
 import { CANARY_KEY, errorOf, impatientClock, testFeed } from '../support/feed-client.ts';
 import { ownServer } from '../support/own-server.ts';
+import { PATIENCE_MS } from '../support/patience.ts';
 import { SEED } from '../support/seed.ts';
 
 const signal = new AbortController().signal;
@@ -22,7 +23,7 @@ async function fetchFrom(
   const { feed } = testFeed(baseUrl, {
     clock: impatientClock(),
     retry: { maxAttempts: 1, baseDelayMs: 1, maxDelayMs: 1 },
-    http: { timeoutMs: 500, connections: 2, maxJsonBytes: 1_000_000, maxRetryAfterMs: 1 },
+    http: { timeoutMs: PATIENCE_MS, connections: 2, maxJsonBytes: 1_000_000, maxRetryAfterMs: 1 },
     resolveName: async (name) => {
       looked.push(name);
       return names(name).map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
@@ -160,7 +161,7 @@ it('F21 a cursor that is an address, or ends a header, stays a value', async () 
   });
   const { feed } = testFeed(base.url, { clock: impatientClock() });
   onTestFinished(() => feed.close());
-  expect(await feed.subscriptions(signal)).toEqual([]);
+  expect((await feed.subscriptions(signal)).subscriptions).toEqual([]);
   const asked = base.seen.map(({ path }) => new URL(path, base.url));
   expect(asked.map(({ pathname }) => pathname)).toEqual(Array(cursors.length + 1).fill('/v1/subscriptions'));
   expect(asked.map(({ searchParams }) => searchParams.get('cursor'))).toEqual([null, ...cursors]);

@@ -1,9 +1,13 @@
 /**
  * How much may be asked of the service. The bound of a catch-up follows from what ends its loops (src/sync/README.md):
  *
- * - once each: the subscriptions, the description of the service;
- * - of a subscription: its log, page by page, from its start at the worst, and three requests that a position has
- *   expired; its manifest twice where it is taken anew, twice in the audit, and again for links that have expired;
+ * - up to three rounds, where one saw that a dataset was dropped; in each of them:
+ * - the subscriptions, the description of the service; and the subscriptions once more after each manifest;
+ * - of a subscription: its log, page by page, from its start at the worst, once more for the time of its newest event, and once
+ *   more for a reload that is asked for; three requests that a position has expired, and one for the event at the position; its
+ *   manifest once where it is taken anew and once in the audit, both twice where its log has begun anew;
+ * - beside the rounds: manifests, and the subscriptions after them, again for links that have expired, and for each dataset
+ *   of which a reload is asked for;
  * - of a dataset with a manifest of its own: that, twice for each subscription that may hold it, and again for links;
  * - of a dataset that is behind: versions and schemas once, once more where they do not reach back far enough, where
  *   columns are unknown, and after each step that was overtaken; the changes of a version once, and once more for each
@@ -20,8 +24,11 @@ const ATTEMPTS = 3;
 const EXPIRED_POSITIONS = 3;
 const MANIFESTS = 4;
 const ENTRIES_FOR_EACH_SUBSCRIPTION = 2;
+const ROUNDS = 3;
+/** Of one dataset in one catch-up: it is withdrawn, and a subscription that asked for a reload has left. */
+const RELOADS_ASKED = 2;
 const OVERTAKEN = 4;
-const HISTORIES = 3 + OVERTAKEN;
+const HISTORIES = 4 + RELOADS_ASKED + OVERTAKEN;
 const ATTEMPTS_AT_A_FILE = ATTEMPTS + 4 + 3;
 
 /** What a catch-up did with a dataset, as far as the bound depends on it. */
@@ -65,11 +72,12 @@ export async function refuseCallsInIdleness(
   });
   const isShared = world.settings.manifest === 'subscription';
   const manifests = subscriptions.map(({ members }) => (isShared ? 1 : members.size));
-  refuseMore('polls', requests.filter(isPoll), (polls + audits) * total(pages));
+  const probes = audits * subscriptions.length;
+  refuseMore('polls', requests.filter(isPoll), (polls + audits) * total(pages) + probes);
   refuseMore(
     'other requests',
     requests.filter((request) => !isPoll(request)),
-    audits * (2 + total(manifests)),
+    audits * (2 + total(manifests) + (isShared ? manifests.length : 0)),
   );
 }
 
@@ -100,14 +108,20 @@ function mostOf(
 ): number {
   const { commits, gaveWay } = efforts.get(datasetId ?? '') ?? { commits: 0, gaveWay: 0 };
   const files = requests.filter((request) => request.operation === 'file');
+  const asked = RELOADS_ASKED * world.feed.store.datasets.size;
+  const subscriptions = Math.max(1, world.feed.store.subscriptions.size);
   switch (operation) {
-    case 'events':
-      return ATTEMPTS * (pagesOf(subscriptionId ?? '', world) + EXPIRED_POSITIONS);
+    case 'subscriptions':
+      return ATTEMPTS * (ROUNDS * (1 + MANIFESTS * subscriptions) + asked + files.length);
+    case 'events': {
+      const pages = pagesOf(subscriptionId ?? '', world);
+      return ATTEMPTS * (ROUNDS * (3 * pages + EXPIRED_POSITIONS + 2) + asked * pages);
+    }
     case 'manifest': {
-      if (datasetId === null) return ATTEMPTS * (MANIFESTS + files.length);
+      if (datasetId === null) return ATTEMPTS * (ROUNDS * MANIFESTS + asked + files.length);
       const links = files.filter((file) => file.datasetId === datasetId).length;
       const holders = world.feed.store.subscriptions.size;
-      return ATTEMPTS * (ENTRIES_FOR_EACH_SUBSCRIPTION * holders + links);
+      return ATTEMPTS * (ROUNDS * ENTRIES_FOR_EACH_SUBSCRIPTION * holders + RELOADS_ASKED + links);
     }
     case 'versions':
     case 'schemas':

@@ -15,14 +15,15 @@ import type { World } from './world.ts';
 
 /**
  * The most catch-ups until the mirror is equal: one that reads everything, one after a person has acted on what it
- * found held, one after the wait below, and one more where what came of that is held.
+ * found held, one after the wait below, one that confirms what the one before saw to be absent, one after the wait for what
+ * that asked for, and one more where what came of that is held.
  */
-const MAX_ROUNDS = 4;
+const MAX_ROUNDS = 6;
 /**
- * A manifest without a position is believed 15 minutes after what it cannot be seen to answer was asked for, and of what it
- * lacks 15 minutes after the log last told something.
+ * A manifest without a position is believed 15 minutes after what it cannot be seen to answer was asked for. What is absent
+ * is believed to be gone after ten minutes, and a version after an hour.
  */
-const LONGEST_WAIT_MS = 16 * 60_000;
+const LONGEST_WAIT_MS = 61 * 60_000;
 
 /** @throws BrokenRule where the mirror is not equal after the last round. */
 export async function expectCalm(world: World): Promise<void> {
@@ -38,12 +39,15 @@ export async function expectCalm(world: World): Promise<void> {
       feed.clock.advance(LONGEST_WAIT_MS);
       continue;
     }
-    if (isSettled(result, world)) {
+    const { checkpoint } = await world.installation.parts();
+    const isAbsent = checkpoint.absences().length > 0;
+    if (!isAbsent && isSettled(result, world)) {
       tally.add(`calm: equal after ${round}`);
       break;
     }
     if (round === MAX_ROUNDS)
       throw new BrokenRule('calm', `Not calm after ${round} catch-ups: ${describe(result)}`);
+    feed.clock.advance(LONGEST_WAIT_MS);
     const acted = await settleHolds(world);
     if (acted > 0) continue;
     if (result.troubles.some(({ error }) => error instanceof ConfigurationError)) {
@@ -51,7 +55,6 @@ export async function expectCalm(world: World): Promise<void> {
       continue;
     }
     tally.add('calm: waited');
-    feed.clock.advance(LONGEST_WAIT_MS);
   }
   const differences = await differencesFromTheNewest(world);
   if (differences.length > 0) throw new BrokenRule('calm', differences.join('\n'));
@@ -77,6 +80,7 @@ function calmTheFeed(world: World): void {
   const { feed, logs, stage } = world;
   stage.machine?.recover();
   feed.faults.clear();
+  feed.omissions.clear();
   logs.settle();
   logs.install();
   world.show();

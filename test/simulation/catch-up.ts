@@ -20,7 +20,7 @@ export async function catchUp(world: World): Promise<CatchUpResult> {
   const parts = await installation.parts();
   const heldBefore = parts.checkpoint.holds();
   noteUnreadable(world, parts);
-  const startedAt = feed.clock.now();
+  const startedAt = parts.clock.now();
   feed.requests.clear();
   const result = await catchUpParts(observed(parts, world), new AbortController().signal);
   world.told.push(`  caught up: ${describe(result)}`);
@@ -103,7 +103,9 @@ function observed(parts: Parts, { tally }: World): Parts {
             }
             queue.tell(prepared, outcome);
           },
+          progressToStore: async () => (await queue.progressToStore?.()) ?? null,
         }),
+      storeProgress: (progress, mode) => destination.storeProgress(progress, mode),
       progress: () => destination.progress(),
       close: () => destination.close(),
     },

@@ -51,6 +51,11 @@ export class EventLogs {
     return result;
   }
 
+  /** The log begins anew: what was lost of the old one says nothing of the numbers of the new one. */
+  begunAnew(subscriptionId: string): void {
+    for (const lost of this.#lost) if (lost.startsWith(`${subscriptionId} `)) this.#lost.delete(lost);
+  }
+
   /** The next page of the subscription that is not empty arrives as `change` makes it. */
   changeNextPage(change: ChangePage, subscriptionId: string): void {
     this.#next.set(subscriptionId, [...(this.#next.get(subscriptionId) ?? []), change]);

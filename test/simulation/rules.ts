@@ -3,7 +3,7 @@
 import type { JournalEntry } from '../../fixtures/feed/request-journal.ts';
 import type { Hold } from '../../src/checkpoint/checkpoint.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
-import { everythingPublished, type PublishedDataset } from '../support/published.ts';
+import { type Expectation, everythingPublished, type PublishedDataset } from '../support/published.ts';
 import type { MirrorView, TableChange } from './stage.ts';
 import type { World } from './world.ts';
 
@@ -103,7 +103,7 @@ export function refuseBroken({ broken }: World): void {
  * dataset is at exactly one of the versions that were ever published, and its books agree with it.
  */
 export async function differencesFromSomeVersions(world: World): Promise<readonly string[]> {
-  const { feed, published, stage } = world;
+  const { published, stage } = world;
   const differences = await world.installation.readMirror(
     async ({ subscriptionIds, seen, differencesFrom }) => {
       // A number may stand for several contents, and one content may have been published twice under a number.
@@ -117,7 +117,7 @@ export async function differencesFromSomeVersions(world: World): Promise<readonl
           const version = versions[index] ?? versions.at(-1);
           return version === undefined ? [] : [{ datasetId, version }];
         });
-        return differencesFrom({ ...everythingPublished(feed), subscriptionIds, datasets });
+        return differencesFrom({ ...expectedNow(world), subscriptionIds, datasets });
       };
       const most = Math.max(1, ...candidates.map(({ versions }) => versions.length));
       for (let index = 0; index < most; index += 1) {
@@ -130,9 +130,13 @@ export async function differencesFromSomeVersions(world: World): Promise<readonl
   return differences ?? [];
 }
 
+function expectedNow({ feed, formerSubscriptionIds }: World): Expectation {
+  return { ...everythingPublished(feed), formerSubscriptionIds: [...formerSubscriptionIds] };
+}
+
 /** What differs between the mirror and the newest of everything, and what in its history must not be. */
 export async function differencesFromTheNewest(world: World): Promise<readonly string[]> {
-  const expected = everythingPublished(world.feed);
+  const expected = expectedNow(world);
   const differences = await world.installation.readMirror(async (mirror) => [
     ...(await mirror.differencesFrom(expected)),
     ...stepsBack(mirror, world),

@@ -9,6 +9,12 @@ export interface Settings {
   readonly manifest: 'subscription' | 'dataset';
   /** Whether a manifest says how far it goes; one of a single dataset never does. */
   readonly manifestLastEventId: boolean;
+  /** Whether a subscription's record names its newest event. */
+  readonly recordLastEventId: boolean;
+  /** Whether manifests state the digests of files. */
+  readonly sha256: boolean;
+  /** How a position that the log does not have is answered. */
+  readonly unknownPosition: 'taken' | 'expired';
   /** Events in a page of a log. */
   readonly eventsPerPage: number;
   readonly subscriptions: 1 | 2;
@@ -64,6 +70,9 @@ export function settingsOf(random: Random, { rowsPerDataset }: Extent): Settings
     kinds: isLarge ? ['parcels', 'permits'] : random.pick(isExtreme ? EXTREME_KINDS : ORDINARY_KINDS),
     rowsPerDataset: isLarge ? 3 : rowsPerDataset,
     emptySnapshot: !isLarge && WITHOUT_ENVELOPE.includes(county) ? 'no-files' : 'one-file',
+    recordLastEventId: random.chance(0.8),
+    sha256: random.chance(0.8),
+    unknownPosition: random.pick(['taken', 'expired']),
   };
 }
 
@@ -76,6 +85,11 @@ const CHOICES: Readonly<Record<string, (settings: Settings) => boolean>> = {
   'settings: removedDatasets keep': ({ removedDatasets }) => removedDatasets === 'keep',
   'settings: a manifest per dataset': ({ manifest }) => manifest === 'dataset',
   'settings: a manifest per subscription': ({ manifest }) => manifest === 'subscription',
+  'settings: a manifest that says how far it goes': (settings) => settings.manifestLastEventId,
+  'settings: records that name no newest event': ({ recordLastEventId }) => !recordLastEventId,
+  'settings: manifests without digests': ({ sha256 }) => !sha256,
+  'settings: an unknown position is taken': ({ unknownPosition }) => unknownPosition === 'taken',
+  'settings: an unknown position has expired': ({ unknownPosition }) => unknownPosition === 'expired',
   'settings: one subscription': ({ subscriptions }) => subscriptions === 1,
   'settings: two subscriptions': ({ subscriptions }) => subscriptions === 2,
   'settings: many datasets': ({ counties }) => counties === MANY_COUNTIES,
@@ -90,10 +104,14 @@ export function choicesIn(settings: Settings): readonly string[] {
 export function describeSettings(settings: Settings): string {
   const { schemaChanges, removedDatasets, manifest, manifestLastEventId, eventsPerPage } = settings;
   const { subscriptions, counties, kinds, rowsPerDataset } = settings;
+  const { recordLastEventId, sha256, unknownPosition } = settings;
   return [
     `schemaChanges ${schemaChanges}`,
     `removedDatasets ${removedDatasets}`,
     `a manifest per ${manifest}${manifestLastEventId ? ' with lastEventId' : ''}`,
+    ...(recordLastEventId ? [] : ['records without lastEventId']),
+    ...(sha256 ? [] : ['no digests']),
+    `unknown positions ${unknownPosition}`,
     `${eventsPerPage} events a page`,
     `${subscriptions} subscriptions`,
     `${kinds.join(' and ')} of counties ${counties.join(' ')}, ${rowsPerDataset} rows`,

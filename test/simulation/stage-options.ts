@@ -6,10 +6,13 @@ import type { Settings } from './settings.ts';
 /** When a history begins. */
 export const START = '2026-01-01T00:00:00Z';
 
-export function feedOptionsOf({ manifest, manifestLastEventId, emptySnapshot }: Settings) {
+export function feedOptionsOf(settings: Settings) {
+  const { manifest, manifestLastEventId, recordLastEventId, emptySnapshot, sha256, unknownPosition } =
+    settings;
   return {
     apiKey: CANARY_KEY,
-    contract: { manifest, manifestLastEventId },
-    files: { emptySnapshot },
+    contract: { manifest, manifestLastEventId, recordLastEventId },
+    files: { emptySnapshot, sha256 },
+    answers: { unknownPosition },
   };
 }

@@ -24,6 +24,9 @@ export type FeedSide = Pick<
   | 'publisher'
   | 'access'
   | 'manifest'
+  | 'records'
+  | 'omissions'
+  | 'onRequest'
   | 'faults'
   | 'requests'
   | 'settings'
@@ -68,7 +71,9 @@ export interface Machine {
   holdMirror(times: number): void;
   /** So many writings of that kind find the disk full. */
   fillDisk(what: DiskUse, times: number): void;
-  /** All of it is over. */
+  /** Somebody sets the clock of the machine. */
+  setClock(byMs: number): void;
+  /** All of it is over; the clock stays as it was set. */
   recover(): void;
 }
 

@@ -19,6 +19,8 @@ export class TableLine {
   readonly source: GeneratedDataset;
   #table: Content;
   #keep: (index: number) => boolean;
+  /** The whole table that a version was made of. */
+  readonly #tableOf = new WeakMap<Content, Content>();
 
   constructor(source: GeneratedDataset) {
     this.source = source;
@@ -46,13 +48,20 @@ export class TableLine {
     this.#keep = keepMost(random);
   }
 
+  /** What came after this version was taken back: the schema is that of then. */
+  goBackTo(content: Content): void {
+    this.#table = this.#tableOf.get(content) ?? this.#table;
+  }
+
   /** What is published next; `previous` is what was published last. */
   next(previous: Content | null, rows: Rows, random: Random): Content {
     if (rows !== 'the same') {
       this.#table = this.source.next(this.#table, seedOf(random));
       this.#keep = rows === 'none' ? () => false : keepMost(random);
     }
-    return this.#content(previous);
+    const content = this.#content(previous);
+    this.#tableOf.set(content, this.#table);
+    return content;
   }
 
   #content(previous: Content | null): Content {

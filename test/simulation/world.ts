@@ -3,8 +3,9 @@
  * every version that was ever published, because a mirror may be at any of them until it has caught up.
  */
 
+import type { FreezeTarget } from '../../fixtures/feed/manifest-view.ts';
 import type { DatasetVersion } from '../../fixtures/feed/model.ts';
-import type { PublishOptions } from '../../fixtures/feed/publish.ts';
+import type { PublishOptions, RestartOptions } from '../../fixtures/feed/publish.ts';
 import { currentVersion, type NewSubscription } from '../../fixtures/feed/store.ts';
 import type { Content } from '../../fixtures/source/content.ts';
 import { type GeneratedDataset, generateDatasets } from '../../fixtures/source/generate.ts';
@@ -19,6 +20,8 @@ import type { Tally } from './tally.ts';
 const FIRST = 'sub_1';
 /** Between two catch-ups. */
 const MOMENT_MS = 1_000;
+/** Less than a manifest is trusted to lag, by what catch-ups take. */
+const LONGEST_LAG_MS = 10 * 60_000;
 
 export class World {
   readonly seed: number;
@@ -46,6 +49,8 @@ export class World {
   hasLostTrack = false;
   /** Datasets that a manifest from before may bring back to an old version, because it is all that is known. */
   readonly mayGoBack = new Set<string>();
+  /** Subscriptions that a person gave up. */
+  readonly formerSubscriptionIds = new Set<string>();
   /** What is in no subscription, or was not since the last calm: its table may go. */
   readonly mayLeave = new Set<string>();
   /** Datasets of which a file was damaged: only other content helps. */
@@ -62,6 +67,7 @@ export class World {
   /** Stores that were lost since a subscription was listed no more. */
   readonly #lost = new Set<Store>();
   #subscriptions = 1;
+  #frozenAt = new Date(0);
 
   constructor(seed: number, settings: Settings, stage: Stage, tally: Tally) {
     this.seed = seed;
@@ -130,6 +136,85 @@ export class World {
     return `${datasetId} v${version.version}${content === undefined ? '' : ` of ${content.rowCount} rows`}`;
   }
 
+  /** Of members, those with a version before the newest. */
+  get withdrawable(): readonly string[] {
+    return this.members.filter((datasetId) => this.feed.store.dataset(datasetId).versions.length > 1);
+  }
+
+  /** The newest version is taken back; what has it goes back. */
+  withdraw(datasetId: string): string {
+    const { version } = this.feed.publisher.withdraw(datasetId);
+    this.wentBack.add(datasetId);
+    this.line(datasetId).goBackTo(this.current(datasetId).content);
+    return `${datasetId} v${version} is withdrawn`;
+  }
+
+  /** Its versions begin again at 1 or 2. */
+  restart(datasetId: string, announce: Exclude<RestartOptions['announce'], undefined>): string {
+    const { random } = this;
+    this.line(datasetId).startAgain(random);
+    const content = this.line(datasetId).next(null, 'most', random);
+    const version = random.integer(1, 2);
+    this.wentBack.add(datasetId);
+    const published = this.feed.publisher.restart(datasetId, content, { announce, version });
+    if (announce === false || announce === 'updated') this.#keepReused(datasetId, published);
+    else this.#keep(datasetId, published);
+    if (announce === 'removed+added') this.noteMove(datasetId);
+    return `${datasetId} v${version}, ${content.rowCount} rows`;
+  }
+
+  /** Which dataset may join which subscription. */
+  get joinable(): readonly { readonly datasetId: string; readonly subscriptionId: string }[] {
+    return [...this.feed.store.subscriptions.values()].flatMap(({ subscriptionId, members }) =>
+      this.datasetIds.filter((id) => !members.has(id)).map((datasetId) => ({ datasetId, subscriptionId })),
+    );
+  }
+
+  join(announce: boolean): string {
+    const { datasetId, subscriptionId } = this.random.pick(this.joinable);
+    this.feed.publisher.restore(datasetId, { subscriptionId, announce });
+    this.noteMove(datasetId);
+    return `${datasetId} joins ${subscriptionId}`;
+  }
+
+  /** The dataset leaves one subscription, and no event tells. */
+  leaveSilently(datasetId: string): string {
+    const { subscriptionId } = this.random.pick(this.feed.store.holders(datasetId));
+    this.feed.publisher.remove(datasetId, 'left_coverage', { subscriptionId, announce: false });
+    this.noteMove(datasetId);
+    return `${datasetId} leaves ${subscriptionId}`;
+  }
+
+  /** It joins one and leaves the other, so that some subscription contains it at every moment. */
+  moveOver(): string {
+    const { store, publisher } = this.feed;
+    const moving = this.joinable.filter(({ datasetId }) => store.holders(datasetId).length > 0);
+    const { datasetId, subscriptionId } = this.random.pick(moving);
+    const from = this.random.pick(store.holders(datasetId)).subscriptionId;
+    publisher.restore(datasetId, { subscriptionId, announce: this.random.chance(0.5) });
+    this.tick();
+    publisher.remove(datasetId, 'left_coverage', { subscriptionId: from });
+    this.noteMove(datasetId);
+    return `${datasetId} from ${from} to ${subscriptionId}`;
+  }
+
+  /**
+   * Where records do not name the newest event, only the time of the event at the position tells of a log that has begun anew. The
+   * mirror does not store it, so that in one history either logs begin anew or checkpoints are lost.
+   */
+  get mayRestartLogs(): boolean {
+    return this.settings.recordLastEventId || this.seed % 2 === 0;
+  }
+
+  get mayLoseCheckpoints(): boolean {
+    return this.settings.recordLastEventId || this.seed % 2 !== 0;
+  }
+
+  restartLog(subscriptionId: string, firstNumber: number, announce: boolean): void {
+    this.logs.begunAnew(subscriptionId);
+    this.feed.publisher.restartLog(subscriptionId, { firstNumber, announce });
+  }
+
   /** A subscription that was never there, to some of the datasets by id. */
   subscribeToSome(): string {
     this.#subscriptions += 1;
@@ -179,6 +264,7 @@ export class World {
 
   /** A person has given it up. */
   forget(subscriptionId: string): void {
+    this.formerSubscriptionIds.add(subscriptionId);
     this.#unlisted.delete(subscriptionId);
     this.noteLeavers();
   }
@@ -226,12 +312,21 @@ export class World {
     this.#unlisted.set(subscriptionId, isFollowed ? members.filter(isKnown) : members);
   }
 
-  freeze(): void {
+  /** Of those that are frozen, one that does not say how far it goes lags no longer than a manifest may. */
+  freeze(target?: FreezeTarget): void {
     this.isFrozen = true;
+    this.#frozenAt = this.feed.clock.now();
     if (this.hasLostTrack) this.noteLostTrack();
     const word = this.settings.manifestLastEventId ? 'says how far it goes' : 'does not';
     this.tally.add(`seen: a manifest that lags, and ${word}`);
-    this.feed.manifest.freeze();
+    this.feed.manifest.freeze(target);
+  }
+
+  /** Time passes, as long as manifests may lag. */
+  pass(durationMs: number): void {
+    const lagMs = this.feed.clock.now().getTime() + durationMs - this.#frozenAt.getTime();
+    if (this.isFrozen && lagMs >= LONGEST_LAG_MS && !this.settings.manifestLastEventId) this.thaw();
+    this.feed.clock.advance(durationMs);
   }
 
   thaw(): void {
@@ -266,9 +361,19 @@ export class World {
     previous: DatasetVersion | null,
   ): string {
     const version = this.feed.publisher.publish(datasetId, content, options);
-    this.#keep(datasetId, version);
+    this.#keepReused(datasetId, version);
     const from = previous === null ? '' : `v${previous.version}→`;
     return `${datasetId} ${from}v${version.version}, schema ${version.schemaVersion}, ${content.rowCount} rows`;
+  }
+
+  /**
+   * A manifest of before, under a number that is used again and that no reload tells of, cannot be told from one of now: it
+   * lags no more.
+   */
+  #keepReused(datasetId: string, version: DatasetVersion): void {
+    const numbers = (this.published.get(datasetId) ?? []).map((known) => known.version);
+    if (this.isFrozen && numbers.includes(version.version)) this.thaw();
+    this.#keep(datasetId, version);
   }
 
   #keep(datasetId: string, version: DatasetVersion): void {

@@ -1,7 +1,10 @@
-/** A way to the feed that can be taken away: while it is, connections are refused and those that stood are broken. */
+/**
+ * A way to the feed that can be taken away: while it is, connections are broken, new ones as soon as they are made. Its
+ * port stays its own all the time: one that is given back may be somebody else's by the time it is wanted again.
+ */
 
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
 export interface BreakableLink {
@@ -9,18 +12,25 @@ export interface BreakableLink {
   readonly baseUrl: string;
   /** Bytes that went through it, both ways. */
   readonly bytes: number;
-  /** Resolves once connections are refused. */
-  refuse(): Promise<void>;
-  /** Resolves once they are accepted again, at the same address. */
-  accept(): Promise<void>;
+  /** From now on there is no way through. */
+  refuse(): void;
+  /** From now on there is one again. */
+  accept(): void;
+  /** From now on it leads there. */
+  leadTo(url: string): void;
 }
 
 /** Gone when the test has finished. */
 export async function breakableLink(feedUrl: string): Promise<BreakableLink> {
-  const target = Number(new URL(feedUrl).port);
+  let target = Number(new URL(feedUrl).port);
+  let isRefused = false;
   const sockets = new Set<Socket>();
   let bytes = 0;
   const forward = (client: Socket): void => {
+    if (isRefused) {
+      client.resetAndDestroy();
+      return;
+    }
     const service = connect(target, '127.0.0.1');
     for (const [from, to] of [
       [client, service],
@@ -35,32 +45,32 @@ export async function breakableLink(feedUrl: string): Promise<BreakableLink> {
       from.pipe(to);
     }
   };
-  let server = createServer(forward);
-  const refuse = async (): Promise<void> => {
+  const server = createServer(forward);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const breakAll = (): void => {
+    for (const socket of sockets) socket.destroy();
+  };
+  onTestFinished(async () => {
     const closed = once(server, 'close');
     server.close();
-    for (const socket of sockets) socket.destroy();
+    breakAll();
     await closed;
-  };
-  const port = await listening(server, 0);
-  onTestFinished(async () => {
-    if (server.listening) await refuse();
   });
   return {
-    baseUrl: `http://127.0.0.1:${port}`,
+    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     get bytes() {
       return bytes;
     },
-    refuse,
-    async accept() {
-      server = createServer(forward);
-      await listening(server, port);
+    refuse() {
+      isRefused = true;
+      breakAll();
+    },
+    accept() {
+      isRefused = false;
+    },
+    leadTo(url) {
+      target = Number(new URL(url).port);
     },
   };
-}
-
-async function listening(server: Server, port: number): Promise<number> {
-  server.listen(port, '127.0.0.1');
-  await once(server, 'listening');
-  return (server.address() as AddressInfo).port;
 }

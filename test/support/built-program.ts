@@ -9,15 +9,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import Database from 'better-sqlite3';
+import { PATIENCE_MS } from './patience.ts';
 import { projectRoot } from './source-tree.ts';
-
-const LONGEST_BUILD_MS = 120_000;
 
 /** The path of the built `main.js`. @throws Error with what the compiler said where it cannot be built. */
 export function builtProgram(): string {
   const uid = process.getuid?.() ?? 0;
   const lock = new Database(join(tmpdir(), `feed-sync-test-build-${uid}.sqlite`), {
-    timeout: LONGEST_BUILD_MS,
+    timeout: PATIENCE_MS,
   });
   try {
     lock.exec('BEGIN EXCLUSIVE');

@@ -20,7 +20,7 @@ export function textOfCell(type: ColumnType, cell: Cell): string | null {
         .toString('hex')
         .toUpperCase();
     case 'json':
-      return textOfJson((cell as Json).json);
+      return (cell as Json).json === null ? null : textOfJson((cell as Json).json);
     default:
       return String(cell);
   }

@@ -163,6 +163,9 @@ function changesUnit(table: ChangesTable, versions: readonly VersionChanges[]): 
       keyColumns,
       snapshotVersion: 1,
       snapshotDigest: 'digest',
+      digestKind: 'stated',
+      loadedThrough: null,
+      loadedAt: null,
       publishedAt: null,
       appliedAt: new Date(0),
       columns: [...columns.map(held('data')), ...envelopeColumns.map(held('envelope'))].filter(

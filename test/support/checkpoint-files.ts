@@ -4,13 +4,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import type { Checkpoint, Failure, Hold } from '../../src/checkpoint/checkpoint.ts';
+import type { Checkpoint, Failure, Followed, Hold } from '../../src/checkpoint/checkpoint.ts';
 import { openCheckpoint } from '../../src/checkpoint/sqlite/open.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
 import type { EventId } from '../../src/model/event.ts';
-import type { WantChange } from '../../src/model/want.ts';
+import type { LogPosition, WantChange } from '../../src/model/want.ts';
+import { LONG_AGO } from './sync-values.ts';
 
 export const NOON = new Date('2026-03-01T12:00:00.000Z');
 export const NOON_CLOCK: Clock = { ...systemClock, now: () => NOON };
@@ -37,14 +38,77 @@ export function event(number: bigint): EventId {
   return { text: `evt_${number}`, number };
 }
 
+export function position(cursor: EventId | null, changed: Partial<LogPosition> = {}): LogPosition {
+  return {
+    logNumber: 1,
+    cursor,
+    cursorCreatedAt: null,
+    isQuiet: false,
+    coveredUntil: null,
+    readAt: NOON,
+    ...changed,
+  };
+}
+
 export function commit(checkpoint: Checkpoint, subscriptionId: string, ...changes: WantChange[]): void {
   checkpoint.commitFollowStep({
     subscriptionId,
     subscriptionName: null,
-    cursor: null,
-    isQuiet: false,
+    position: position(null),
     changes,
   });
+}
+
+type ChangeOf<Kind extends WantChange['kind']> = Extract<WantChange, { readonly kind: Kind }>;
+
+/** The subscription contains the dataset, long since; no event says so. */
+export function joined(datasetId: string, changed: Partial<ChangeOf<'member'>> = {}): ChangeOf<'member'> {
+  return { kind: 'member', datasetId, eventNumber: null, at: LONG_AGO, version: null, ...changed };
+}
+
+/** The subscription contains it no more; no event says so. */
+export function dropped(
+  datasetId: string,
+  changed: Partial<ChangeOf<'no-member'>> = {},
+): ChangeOf<'no-member'> {
+  return { kind: 'no-member', datasetId, eventNumber: null, at: LONG_AGO, reason: null, ...changed };
+}
+
+/** The event of this number asked for a reload, long ago. */
+export function reloadAsked(
+  datasetId: string,
+  eventNumber: bigint,
+  changed: Partial<ChangeOf<'reload'>> = {},
+): ChangeOf<'reload'> {
+  return {
+    kind: 'reload',
+    datasetId,
+    version: null,
+    logNumber: 1,
+    eventNumber,
+    createdAt: LONG_AGO,
+    readAt: LONG_AGO,
+    knownVersion: null,
+    isWithdrawal: false,
+    ...changed,
+  };
+}
+
+/** Where the log of a subscription is read on, as the checkpoint tells it. */
+export function followedAt(cursor: EventId | null, changed: Partial<Followed> = {}): Followed {
+  return {
+    subscriptionId: 's',
+    name: null,
+    logNumber: 1,
+    cursor,
+    cursorCreatedAt: null,
+    cursorAt: NOON,
+    quietReadAt: null,
+    coveredUntil: null,
+    statesLastEvent: false,
+    auditedAt: null,
+    ...changed,
+  };
 }
 
 export function holdOf(scope: RefusalScope, message = 'no'): Hold {
@@ -67,6 +131,7 @@ export function failureOf(datasetId: string, changed: Partial<Failure> = {}): Fa
     message: 'row 3 has no key',
     hint: null,
     contents: ['digest'],
+    differing: [],
     attempts: 1,
     failedAt: NOON,
     retryAt: new Date(NOON.getTime() + 60_000),

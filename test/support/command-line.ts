@@ -23,6 +23,8 @@ export interface CommandLineOptions {
   readonly feed: { readonly baseUrl: string; readonly apiKey: string };
   /** Time stands still but for this; waits pass at once. */
   readonly now: () => Date;
+  /** Told of each wait before it passes, in milliseconds; with it, waits take their time by the clock that never goes back. */
+  readonly onWait?: (durationMs: number) => void;
   /** Beside the three of a run. */
   readonly environment?: Readonly<Record<string, string>>;
   readonly standardInput?: string;
@@ -46,6 +48,7 @@ export const IDENTITY = { pid: 4_711, host: 'mirror-1', uid: 1_000 };
 export function commandLine({
   feed,
   now,
+  onWait,
   environment = {},
   standardInput = '',
 }: CommandLineOptions): CommandLine {
@@ -62,7 +65,7 @@ export function commandLine({
     const [stdout, stderr] = [collector(), collector()];
     const terminal = { stdout, stderr, width, isWatched: false, hasColor: false, height: null };
     const exitCode = await start(words, '1.2.3', {
-      ...contextOf(terminal, home, variables, now),
+      ...contextOf(terminal, home, variables, waitingClock(now, onWait)),
       readStandardInput: async () => standardInput,
     });
     const said = { exitCode, stdout: stdout.text(), stderr: stderr.text() };
@@ -84,19 +87,26 @@ export function commandLine({
   };
 }
 
+function waitingClock(now: () => Date, onWait: CommandLineOptions['onWait']): Clock {
+  let waitedMs = 0;
+  return {
+    now,
+    monotonicMs: () => waitedMs,
+    async sleep(durationMs, signal) {
+      signal?.throwIfAborted();
+      if (onWait === undefined) return;
+      waitedMs += durationMs;
+      onWait(durationMs);
+    },
+  };
+}
+
 function contextOf(
   terminal: Context['terminal'],
   workingDirectory: string,
   environment: Context['environment'],
-  now: () => Date,
+  clock: Clock,
 ): Omit<Context, 'readStandardInput'> {
-  const clock: Clock = {
-    now,
-    monotonicMs: () => 0,
-    async sleep(_durationMs, signal) {
-      signal?.throwIfAborted();
-    },
-  };
   return {
     terminal,
     environment,

@@ -112,6 +112,9 @@ async function snapshotUnit(
     // A table without rows is published without files.
     files: version.rowCount === 0 ? [] : [{ path, name, bytes, rowCount: version.rowCount }],
     digest: createHash('sha256').update(sha256).digest('hex'),
+    digestKind: 'stated',
+    loadedThrough: null,
+    loadedAt: null,
     expectedRowCounts: [{ rowCount: version.rowCount, statedBy: 'the version record' }],
     reloads: new Map(),
     plannedFrom,

@@ -8,6 +8,7 @@ import type { Log, LogFields } from '../../src/lib/log.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import type { RememberedContract } from '../../src/model/contract.ts';
 import { FeedSyncError } from '../../src/model/errors.ts';
+import { PATIENCE_MS } from './patience.ts';
 
 /** With characters that addresses and JSON write in other ways. */
 export const CANARY_KEY = 'canary+key/that=must&stay~secret';
@@ -70,7 +71,7 @@ export function testFeed(
     contract: { manifestPath: null, newerThanParameter: null },
     remembered: { manifestPath: null, newerThanParameter: null },
     onContractLearned: (remembered) => learned.push(remembered),
-    http: { timeoutMs: 5_000, connections: 8, maxJsonBytes: 1_000_000, maxRetryAfterMs: 900_000 },
+    http: { timeoutMs: PATIENCE_MS, connections: 8, maxJsonBytes: 1_000_000, maxRetryAfterMs: 900_000 },
     retry: { maxAttempts: 3, baseDelayMs: 500, maxDelayMs: 30_000 },
     downloads: { allowedOrigins: [] },
     diskReserveBytes: 0,

@@ -6,18 +6,22 @@
 import process from 'node:process';
 import { onTestFinished } from 'vitest';
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
+import { randomFrom } from '../../fixtures/source/random.ts';
 import { openParts } from '../../src/cli/open-parts.ts';
 import { loadConfiguration } from '../../src/configuration/load.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
 import { silentNotifier } from '../../src/daemon/notify.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import type { Log, LogFields } from '../../src/lib/log.ts';
-import { systemRandom } from '../../src/lib/random.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
 import { inputOf } from './configuration.ts';
 import { IDLE_PROCESS } from './idle-process.ts';
 import type { Program } from './program.ts';
+import { SEED } from './seed.ts';
 import { SteppedClock } from './stepped-clock.ts';
+
+/** The same waits in every run. */
+const random = randomFrom(SEED);
 
 export interface FixtureDaemon {
   readonly daemon: Daemon;
@@ -37,7 +41,7 @@ export async function fixtureDaemon(installed: Program, feed: FixtureFeed): Prom
   const { poll, audit } = configurationOf(installed, feed);
   const daemon = new Daemon({
     parts: { ...opened.parts, clock },
-    random: systemRandom,
+    random: { next: random.fraction },
     timing: { poll, auditEveryMs: audit.everyMs },
     notifier: silentNotifier,
     ending,
@@ -92,7 +96,7 @@ function optionsOf(installed: Program, feed: FixtureFeed, log: Log, signal: Abor
     readFile: () => '',
     readStandardInput: async () => '',
     clock: systemClock,
-    random: systemRandom,
+    random: { next: random.fraction },
     signal,
     ...IDLE_PROCESS,
   };

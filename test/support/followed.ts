@@ -18,13 +18,13 @@ import type { Choices } from '../../src/sync/parts.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
 import { NOON, NOON_CLOCK, openAt, temporaryPath } from './checkpoint-files.ts';
 import { destinationOf, emptyMirror } from './small-destination.ts';
-import { emptyService, feedOf, type Service } from './small-feed.ts';
+import { asOfItsLog, emptyService, feedOf, type Service } from './small-feed.ts';
 import { entry, event, id, subscription } from './sync-values.ts';
 
 export interface Followed {
   readonly service: Service;
   readonly checkpoint: Checkpoint;
-  /** What the subscription record says. */
+  /** What the subscription record says; as newest event it names that of the log where this is newer. */
   record: Subscription;
   /** What the service keeps of the log. */
   log: (FeedEvent | UnreadableEvent)[];
@@ -56,6 +56,7 @@ const CHOICES: Choices = {
   schemaChanges: 'reload',
   removedDatasets: 'archive',
   stagingDirectory: '/nowhere',
+  manifestLagMs: 15 * 60_000,
   keyHash: 'key-1',
 };
 
@@ -68,16 +69,21 @@ export async function followed(...others: string[]): Promise<Followed> {
   for (const datasetId of datasetIds) service.snapshots.set(datasetId, entry(datasetId, 1));
   const clock = { ...NOON_CLOCK, now: () => made.now };
   const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'), silentLog, clock);
-  const feed = feedOf(service, (call) => called(call));
+  const feed = feedOf(
+    service,
+    (call) => called(call),
+    () => made.now,
+  );
   const called = (call: string): void => {
     made.calls.push(call);
     made.onCall(call, made.calls.filter((one) => one === call).length);
   };
   const warn = (_: LogFields, message: string) => made.warnings.push(message);
+  const listed = () => asOfItsLog(made.record, made.log);
   const offers = () =>
     follow(
-      made.record,
-      { service: null, datasets: made.tables },
+      { record: listed(), readAt: made.now },
+      { service: null, progress: null, datasets: made.tables, retired: [] },
       {
         destination: destinationOf(emptyMirror(), [], () => {}),
         progress: silentProgress,
@@ -85,7 +91,14 @@ export async function followed(...others: string[]): Promise<Followed> {
         checkpoint,
         clock,
         log: { ...silentLog, warn },
-        feed: { ...feed, events: async (_, after) => pageOf(made, after, called) },
+        feed: {
+          ...feed,
+          subscriptions: async () => {
+            called('subscriptions');
+            return { subscriptions: [listed()], readAt: made.now };
+          },
+          events: async (_, after) => pageOf(made, after, called),
+        },
       },
       new AbortController().signal,
     );
@@ -126,15 +139,15 @@ export function newestIs(one: Followed, newest: EventId | null): void {
 }
 
 function pageOf(
-  { log, keptFrom, expired, pageSize }: Followed,
+  { log, keptFrom, expired, pageSize, now }: Followed,
   after: EventId | null,
   called: (call: string) => void,
 ): EventPage {
   called(`events ${after?.text ?? 'start'}`);
   if (after !== null && (after.number < keptFrom || expired.has(after.number))) {
-    throw new CursorExpiredError(`The position ${after.text} is past retention.`);
+    throw new CursorExpiredError(`The position ${after.text} is past retention.`, now);
   }
   const kept = log.filter((one) => one.id === null || one.id.number >= keptFrom);
   const following = kept.filter((one) => after === null || one.id === null || one.id.number > after.number);
-  return { events: following.slice(0, pageSize), hasMore: following.length > pageSize };
+  return { events: following.slice(0, pageSize), hasMore: following.length > pageSize, readAt: now };
 }

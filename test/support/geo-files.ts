@@ -1,4 +1,4 @@
-/** Parquet files that say what is in their column `geometry`, as other writers do it. */
+/** Parquet files that say what is in a geometry column, as other writers do it. */
 
 import { parquet } from './duckdb-mirror.ts';
 
@@ -11,8 +11,9 @@ export function geoParquet(
   name: string,
   select: string,
   stated: StatedGeometry,
+  column = 'geometry',
 ): Promise<string> {
-  const geo = { version: '1.1.0', primary_column: 'geometry', columns: { geometry: stated } };
+  const geo = { version: '1.1.0', primary_column: column, columns: { [column]: stated } };
   const text = JSON.stringify(geo).replaceAll("'", "''");
   return parquet(folder, name, select, `, KV_METADATA {geo: '${text}'}`);
 }

@@ -1,10 +1,8 @@
 /** `feed-sync run` as it goes on over restarts: one installation, one process at a time, and all that they logged. */
 
-import { expect, vi } from 'vitest';
+import { expect } from 'vitest';
+import { eventually } from './patience.ts';
 import type { Ended, Program, Running } from './program.ts';
-
-/** What is waited for comes within a second or two; a machine that is busy may take longer. */
-export const PATIENCE = { timeout: 30_000, interval: 20 };
 
 export interface LogLine {
   readonly level: string;
@@ -54,12 +52,7 @@ export class LastingDaemon {
   lines(): readonly LogLine[] {
     const texts = [...this.#past.map(({ stderr }) => stderr), this.#run.stderr()];
     const unique = new Set(texts);
-    return [...unique].flatMap((text) =>
-      text
-        .split('\n')
-        .slice(0, -1)
-        .flatMap((line) => (line.startsWith('{') ? [JSON.parse(line) as LogLine] : [])),
-    );
+    return [...unique].flatMap(linesOf);
   }
 
   /** Lines whose message begins so. */
@@ -67,8 +60,23 @@ export class LastingDaemon {
     return this.lines().filter(({ msg }) => msg.startsWith(message)).length;
   }
 
+  /** What the process that runs now has trouble with at this moment, as the log names it: `subscription sub_1`. */
+  troubles(): ReadonlySet<string> {
+    const troubles = new Set<string>();
+    for (const { msg, of } of linesOf(this.#run.stderr())) {
+      if (msg.startsWith('Trouble;')) troubles.add(String(of));
+      if (msg === 'The trouble is over.') troubles.delete(String(of));
+    }
+    return troubles;
+  }
+
   /** Resolves when it has been logged so many times. */
   async logged(message: string, times = 1): Promise<void> {
-    await vi.waitFor(() => expect(this.count(message), message).toBeGreaterThanOrEqual(times), PATIENCE);
+    await eventually(() => expect(this.count(message), message).toBeGreaterThanOrEqual(times));
   }
+}
+
+function linesOf(text: string): readonly LogLine[] {
+  const lines = text.split('\n').slice(0, -1);
+  return lines.flatMap((line) => (line.startsWith('{') ? [JSON.parse(line) as LogLine] : []));
 }

@@ -110,7 +110,8 @@ export async function mirrorAtWork(options: Partial<MirrorOptions> = {}): Promis
 
 export function retirement(held: HeldDataset, how: Retirement): RetirementUnit {
   const reason = 'left subscription sub_1: left_coverage';
-  return { kind: 'retirement', datasetId: held.datasetId, how, reason, plannedFrom: held };
+  const judged = { retiredAt: new Date('2026-03-01T12:00:00.000Z'), isApproved: false };
+  return { kind: 'retirement', datasetId: held.datasetId, how, reason, ...judged, plannedFrom: held };
 }
 
 /** The error of a unit that failed. */

@@ -27,6 +27,7 @@ export async function bookDifferences(
     ...(await historyDifferences(expected, lines, archived, (name) => countCopied(mirror, name))),
     ...(await names(mirror)),
     ...(await reloads(mirror, expected)),
+    ...(await progress(mirror)),
     ...(await meta(mirror, expected)),
   ];
 }
@@ -138,16 +139,27 @@ async function names(mirror: ExactMirror): Promise<readonly string[]> {
   return [...sameText('names given twice', repeated, []), ...sameText('without a name', nameless, [])];
 }
 
-/** At most one for each dataset and subscription, of a dataset that is there. */
+/** At most one for each dataset and subscription, of a dataset that is there. An operator's has no subscription. */
 async function reloads(mirror: ExactMirror, expected: Expectation): Promise<readonly string[]> {
   const rows = await mirror.rows(`SELECT dataset_id, subscription_id, count(*)::VARCHAR
     FROM feed_sync.reloads GROUP BY ALL ORDER BY ALL`);
   const ids = new Set(expected.datasets.map(({ datasetId }) => datasetId));
+  const askers = ['', ...expected.subscriptionIds, ...(expected.formerSubscriptionIds ?? [])];
   const wrong = rows.filter(
     ([dataset, subscription, count]) =>
-      !ids.has(dataset ?? '') || !expected.subscriptionIds.includes(subscription ?? '') || count !== '1',
+      !ids.has(dataset ?? '') || !askers.includes(subscription ?? '') || count !== '1',
   );
   return sameText('feed_sync.reloads', wrong, []);
+}
+
+/** One row for each subscription, one for each of its datasets, and nothing owed twice. */
+async function progress(mirror: ExactMirror): Promise<readonly string[]> {
+  const repeated =
+    await mirror.rows(`SELECT subscription_id FROM feed_sync.subscriptions GROUP BY ALL HAVING count(*) > 1
+    UNION ALL SELECT dataset_id FROM feed_sync.members GROUP BY subscription_id, dataset_id HAVING count(*) > 1
+    UNION ALL SELECT dataset_id FROM (SELECT dataset_id, count(*) AS n FROM feed_sync.owed
+      GROUP BY dataset_id, subscription_id, log_number, event_number) WHERE n > 1`);
+  return sameText('progress stored twice', repeated, []);
 }
 
 async function meta(
@@ -158,7 +170,7 @@ async function meta(
     'SELECT "key", value FROM feed_sync.meta ORDER BY encode("key"), encode(value)',
   );
   const wanted = [
-    ['format_version', '1'],
+    ['format_version', '2'],
     ['service_origin', origin],
     ...subscriptionIds.toSorted().map((id) => ['subscription_id', id]),
   ];

@@ -6,11 +6,17 @@ import type { Seen } from './table-digest.ts';
 /** What one opening of the mirror showed, by dataset id. */
 export type Sight = Readonly<Record<string, Seen>>;
 
+/** By the clock of the machine. */
+export interface Span {
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
 /** One opening of the mirror. */
 export interface Opening {
   readonly sight: Sight;
-  /** From the first attempt to the one that got in, by the clock of the machine. */
-  readonly waited: { readonly fromMs: number; readonly toMs: number };
+  /** The attempts before it that did not get in. */
+  readonly refused: readonly Span[];
 }
 
 interface Expected {
@@ -26,7 +32,7 @@ export class MirrorReader {
   /** Rejects where the reader ended by itself: something was not as a reader may rely on. */
   readonly ended: Promise<void>;
 
-  constructor(mirrorPath: string, note: (sight: Sight, waited: Opening['waited']) => void) {
+  constructor(mirrorPath: string, note: (opening: Opening) => void) {
     this.#child = startChild('mirror-reader-child.ts', mirrorPath);
     this.ended = this.#read(note);
   }
@@ -48,13 +54,14 @@ export class MirrorReader {
     await this.#child.kill();
   }
 
-  async #read(note: (sight: Sight, waited: Opening['waited']) => void): Promise<void> {
+  async #read(note: (opening: Opening) => void): Promise<void> {
     try {
       for (;;) {
         const line = await this.#child.nextLine();
-        const { sight, waited }: Opening = JSON.parse(line);
+        const opening: Opening = JSON.parse(line);
+        const { sight } = opening;
         this.#distinct.add(JSON.stringify(sight));
-        note(sight, waited);
+        note(opening);
         const seen = this.#expected.filter(({ isSeen }) => isSeen(sight));
         this.#expected = this.#expected.filter((expected) => !seen.includes(expected));
         for (const { resolve } of seen) resolve();

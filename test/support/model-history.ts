@@ -1,27 +1,25 @@
 /**
- * A dataset's past as it truly was, beside what the service says of it, and a catch-up that carries plans out on a
- * model of a table. What is true is known here without asking the planner, so that a step which is not right is seen.
+ * A dataset's past as it truly was, beside what the service says of it. What is true is known here without asking the planner:
+ * what each manifest shows, which events it reflects, and what the rows of a table are.
  */
 
-import { expect } from 'vitest';
-import type { HeldDataset } from '../../src/destination/destination.ts';
-import { ContractViolationError } from '../../src/model/errors.ts';
-import { snapshotDigest } from '../../src/model/manifest.ts';
+import { present } from '../../src/lib/assert.ts';
+import type { ManifestEntry } from '../../src/model/manifest.ts';
 import type { Schema } from '../../src/model/schema.ts';
 import type { Version } from '../../src/model/version.ts';
-import { changesContentOf, contentOf } from '../../src/sync/plan/content.ts';
-import { pendingReloads } from '../../src/sync/plan/need.ts';
-import { plan } from '../../src/sync/plan/plan.ts';
-import { schemaOfSnapshot } from '../../src/sync/plan/schemas.ts';
-import type { Plan, PlanInput } from '../../src/sync/plan/step.ts';
-import { heldColumn, table } from './sync-values.ts';
+import type { Reload } from '../../src/model/want.ts';
+import type { Watermark } from '../../src/model/watermark.ts';
+import type { History } from '../../src/sync/plan/history.ts';
+import type { Offer } from '../../src/sync/plan/step.ts';
+import { LAG_MS } from './planning.ts';
+import { entry, reload } from './sync-values.ts';
 
 /** A version as it was published. */
 export interface Published {
   /** As the service lists it; what it says may be less than the truth, or another. */
   readonly record: Version;
   readonly isListed: boolean;
-  /** The version that its changes start from; null: they start from none. */
+  /** The one that its changes start from, by its place in the past; null: they start from none. */
   readonly follows: number | null;
   readonly isRecorded: boolean;
   /** A value of its changes is bad. */
@@ -31,186 +29,183 @@ export interface Published {
   readonly keepsColumns: boolean;
 }
 
+/** What the service did. */
+export type Move =
+  /** A version was published: the newest from then on. An event announces it. */
+  | { readonly kind: 'publish'; readonly at: Date; readonly place: number }
+  /** The content of the newest was replaced under its version. An event asks for a reload. */
+  | { readonly kind: 'replace'; readonly at: Date }
+  /** The newest was withdrawn, so that the one before it is the newest again. No event says so. */
+  | { readonly kind: 'withdraw'; readonly at: Date }
+  /** The versions began anew with this one, of other content. An event asks for a reload, or none. */
+  | { readonly kind: 'restart'; readonly at: Date; readonly place: number; readonly isTold: boolean };
+
 export interface ModelHistory {
-  /** Oldest first. */
+  /** Everything that was ever published, oldest first. */
   readonly published: readonly Published[];
+  /** In order; the first publishes. */
+  readonly moves: readonly Move[];
   /** Newest first. */
   readonly schemas: readonly Schema[];
   /** Contents of snapshots that cannot be loaded. */
   readonly badContents: ReadonlySet<string>;
+  /** Moves that the list of versions does not show yet. */
+  readonly listLag: number;
 }
 
-export interface Course {
-  readonly steps: readonly Plan[];
-  /** How it ended: the last plan, or what kept it from being carried out. */
-  readonly end: Plan['kind'] | 'failed' | 'violation';
-  readonly input: PlanInput;
+/** What rows are. */
+export interface Content {
+  /** The version, by its place in the past. */
+  readonly place: number;
+  /** How often content was replaced before. */
+  readonly generation: number;
 }
 
-/** A live table that was loaded at this version. */
-export function tableAt({ record, schema }: Published, changed: Partial<HeldDataset> = {}): HeldDataset {
-  return table(record.version, { ...shapeOf(schema), ...changed });
+/** The service after one of its moves. */
+export interface State {
+  /** The places of the versions that it has, oldest first. */
+  readonly places: readonly number[];
+  readonly content: Content;
 }
 
-/**
- * Plans and carries out, until nothing is left to do or something fails. Every step is checked to be right.
- * @throws where it takes more than `maxSteps`.
- */
-export function carryOut(
-  given: PlanInput,
+export function stateAfter(move: number, { moves }: Pick<ModelHistory, 'moves'>): State {
+  let places: readonly number[] = [];
+  let generation = 0;
+  for (const made of moves.slice(0, move + 1)) {
+    if (made.kind === 'publish') places = [...places, made.place];
+    else if (made.kind === 'withdraw') places = places.slice(0, -1);
+    else generation += 1;
+    if (made.kind === 'restart') places = [made.place];
+  }
+  const place = present(places.at(-1), 'the service has a version');
+  return { places, content: { place, generation } };
+}
+
+export function stateNow(model: Pick<ModelHistory, 'moves'>): State {
+  return stateAfter(model.moves.length - 1, model);
+}
+
+/** What the list of versions shows. */
+export function stateListed(model: Pick<ModelHistory, 'moves' | 'listLag'>): State {
+  return stateAfter(model.moves.length - 1 - model.listLag, model);
+}
+
+/** The last move that was made by then; -1: none. */
+export function lastMoveBy(at: Date, { moves }: Pick<ModelHistory, 'moves'>): number {
+  return moves.findLastIndex((move) => move.at <= at);
+}
+
+/** Whether the log tells of a move. */
+export function isTold(move: Move): boolean {
+  return move.kind === 'restart' ? move.isTold : move.kind !== 'withdraw';
+}
+
+/** Numbers of one log say nothing of the other. */
+export function eventNumber(subscriptionId: string, move: number): bigint {
+  return BigInt((subscriptionId === 'sub_2' ? 7_000 : 100) + move);
+}
+
+/** Each subscription is told a moment after the one before it. */
+export function toldAt(subscriptionId: string, { at }: Move): Date {
+  return new Date(at.getTime() + (subscriptionId === 'sub_2' ? 500 : 0));
+}
+
+/** The number of the newest event by then. */
+export function newestEvent(
+  subscriptionId: string,
+  move: number,
+  { moves }: Pick<ModelHistory, 'moves'>,
+): bigint {
+  const last = moves.slice(0, move + 1).findLastIndex(isTold);
+  return eventNumber(subscriptionId, last);
+}
+
+/** The moves that ask for a reload. */
+export function asksForReload(move: Move): boolean {
+  return move.kind === 'replace' || (move.kind === 'restart' && move.isTold);
+}
+
+/** The reload that a move asks for in the log of a subscription. */
+export function reloadOf(
+  subscriptionId: string,
+  move: number,
+  { moves }: Pick<ModelHistory, 'moves'>,
+  changed: Partial<Reload>,
+): Reload {
+  const createdAt = toldAt(subscriptionId, present(moves[move], 'the move was made'));
+  const number = eventNumber(subscriptionId, move);
+  return reload(number, { subscriptionId, createdAt, readAt: createdAt, ...changed });
+}
+
+/** An entry of a manifest, and the last move that it shows. */
+export interface Shown {
+  readonly offer: Offer;
+  readonly move: number;
+}
+
+export interface ShownBy {
+  readonly subscriptionId: string;
+  /** The last move that it shows at least; it lags no longer than it may. */
+  readonly move: number;
+  readonly readAt: Date;
+  /** It does not say how far it goes. */
+  readonly isByTime: boolean;
+  /** Each file states a digest. */
+  readonly hasDigest: boolean;
+  readonly changed?: Partial<ManifestEntry>;
+}
+
+/** What no event tells is shown with the event before it: numbers could not tell the two apart. */
+export function shownBy(how: ShownBy, model: ModelHistory): Shown {
+  const { subscriptionId, readAt, isByTime, hasDigest, changed } = how;
+  const through = new Date(readAt.getTime() - LAG_MS);
+  const least = isByTime ? Math.max(how.move, lastMoveBy(through, model)) : how.move;
+  const next = model.moves.findIndex((move, index) => index > least && isTold(move));
+  const move = isByTime ? least : (next === -1 ? model.moves.length : next) - 1;
+  const { content } = stateAfter(move, model);
+  const { record } = publishedAt(content.place, model);
+  const watermark: Watermark = isByTime
+    ? { kind: 'time', through }
+    : { kind: 'number', through: newestEvent(subscriptionId, move, model) };
+  const snapshot = entry(record.datasetId, record.version, hasDigest ? textOf(content) : null);
+  const { rowCount } = record;
+  const offer: Offer = {
+    subscriptionId,
+    logNumber: 1,
+    through: subscriptionId,
+    watermark,
+    readAt,
+    entry: { ...snapshot, rowCount, ...changed },
+  };
+  return { offer, move };
+}
+
+/** What a digest is made of. */
+export function textOf({ place, generation }: Content): string {
+  return `content ${place}.${generation}`;
+}
+
+export function publishedAt(place: number, { published }: Pick<ModelHistory, 'published'>): Published {
+  return present(published[place], 'it was published');
+}
+
+/** The place of a version, by its record: numbers come again. */
+export function placeOf(record: Version, { published }: Pick<ModelHistory, 'published'>): number {
+  const place = published.findIndex((one) => one.record === record);
+  if (place === -1) throw new Error(`Version ${record.version} was never published.`);
+  return place;
+}
+
+/** The list of versions, as the service gives it. */
+export function historyNow(
+  newerThan: number | null,
   model: ModelHistory,
-  maxSteps: number,
-  { areOffersUnread = false }: { readonly areOffersUnread?: boolean } = {},
-): Course {
-  const steps: Plan[] = [];
-  let input = areOffersUnread ? { ...given, offers: null } : given;
-  const ended = (end: Course['end']): Course => ({ steps, end, input });
-  while (steps.length < maxSteps) {
-    const decided = decide(input);
-    if (decided === null) return ended('violation');
-    steps.push(decided);
-    switch (decided.kind) {
-      case 'read-history':
-        input = { ...input, history: historyFrom(decided.newerThan, model) };
-        break;
-      case 'read-offers':
-        expect(input.offers).toBeNull();
-        input = { ...input, offers: given.offers };
-        break;
-      case 'want-reload':
-        input = afterWanting(decided, input);
-        break;
-      case 'load':
-        expectRightLoad(decided, input);
-        if (model.badContents.has(contentOf(decided.offer.entry))) return ended('failed');
-        input = afterLoad(decided, input);
-        break;
-      case 'apply': {
-        const unrecorded = decided.versions.find(({ version }) => !publishedAs(version, model).isRecorded);
-        if (unrecorded !== undefined) {
-          expect(input.unusable.has(unrecorded.version)).toBe(false);
-          input = { ...input, unusable: new Map([...input.unusable, [unrecorded.version, 'not recorded']]) };
-          break;
-        }
-        expectRightApply(decided, input, model);
-        if (decided.versions.some(({ version }) => publishedAs(version, model).isBad)) return ended('failed');
-        input = afterApply(decided, input);
-        break;
-      }
-      default:
-        return ended(decided.kind);
-    }
-  }
-  throw new Error(`not done after ${maxSteps} steps: ${steps.map(({ kind }) => kind).join(' ')}`);
-}
-
-/** As the checkpoint would store it. */
-function afterWanting({ reloads }: Plan & { kind: 'want-reload' }, input: PlanInput): PlanInput {
-  const { want, held, now } = input;
-  const reloadAfter = new Map(want.reloadAfter);
-  const reloadAskedAt = new Map(want.reloadAskedAt);
-  for (const { subscriptionId, eventNumber } of reloads) {
-    expect(want.members).toContain(subscriptionId);
-    expect(eventNumber).toBeGreaterThan(reloadAfter.get(subscriptionId) ?? -1n);
-    reloadAfter.set(subscriptionId, eventNumber);
-    reloadAskedAt.set(subscriptionId, now);
-  }
-  for (const { version } of reloads) expect(version).toBeLessThan(held?.version ?? 0);
-  const atLeastVersion = reloads.at(-1)?.version ?? null;
-  return { ...input, want: { ...want, reloadAfter, reloadAskedAt, atLeastVersion }, history: null };
-}
-
-function decide(input: PlanInput): Plan | null {
-  try {
-    return plan(input);
-  } catch (error) {
-    if (error instanceof ContractViolationError) return null;
-    throw error;
-  }
-}
-
-function historyFrom(newerThan: number | null, { published, schemas }: ModelHistory): PlanInput['history'] {
-  const versions = published
-    .filter(({ record, isListed }) => isListed && record.version > (newerThan ?? -1))
-    .map(({ record }) => record);
-  return { newerThan, versions: versions.toReversed(), schemas };
-}
-
-/**
- * A version goes back only by a reload, which is then satisfied; what failed is not loaded again. Where there was no table,
- * the reload of one that offers nothing stays wanted.
- */
-function expectRightLoad({ offer, reloads }: Plan & { kind: 'load' }, input: PlanInput): void {
-  const { held, want, offers } = input;
-  expect(offers).toContain(offer);
-  const pending = pendingReloads(held, want);
-  if (pending.size === 0 && held !== null) {
-    expect(offer.entry.version).toBeGreaterThanOrEqual(held.version);
-  }
-  for (const [subscriptionId, eventNumber] of pending) {
-    const isOffered = offers?.some((each) => each.subscriptionId === subscriptionId) === true;
-    if (held === null && want.members.has(subscriptionId) && !isOffered) continue;
-    expect(reloads.get(subscriptionId)).toBeGreaterThanOrEqual(eventNumber);
-  }
-  expect(standingContents(input)).not.toContain(contentOf(offer.entry));
-}
-
-/** Every version follows the one before it, says so, and adds columns at the most: and that only where it may. */
-function expectRightApply(
-  { versions, schema, addsColumns }: Plan & { kind: 'apply' },
-  input: PlanInput,
-  model: ModelHistory,
-): void {
-  const { held, want, schemaChanges } = input;
-  expect(pendingReloads(held, want).size + want.resyncsAsked - want.resyncsDone).toBe(0);
-  expect(held?.keyColumns).not.toEqual([]);
-  let at = held?.version ?? null;
-  for (const version of versions) {
-    const { record, follows, keepsColumns, schema: truly } = publishedAs(version.version, model);
-    expect(follows).toBe(at);
-    expect(record).toMatchObject({
-      resyncRequired: false,
-      previousVersion: at,
-      schemaVersion: truly.schemaVersion,
-    });
-    const changesSchema = truly.schemaVersion !== held?.schemaVersion;
-    if (changesSchema) expect(schemaChanges).toBe('alter');
-    expect(keepsColumns || !changesSchema).toBe(true);
-    expect(standingContents(input)).not.toContain(changesContentOf(version));
-    at = version.version;
-  }
-  expect(schema.schemaVersion).toBe(versions.at(-1)?.schemaVersion);
-  expect(addsColumns).toBe(schema.schemaVersion !== held?.schemaVersion);
-}
-
-function afterLoad({ offer: { entry }, reloads }: Plan & { kind: 'load' }, input: PlanInput): PlanInput {
-  const { history, want } = input;
-  if (history === null) throw new Error('A load is planned with the history.');
-  const shape = shapeOf(schemaOfSnapshot(entry, history));
-  const snapshotDigestOf = snapshotDigest(entry.files) ?? 'as downloaded';
-  const held = table(entry.version, { ...shape, reloads, snapshotDigest: snapshotDigestOf });
-  return { ...input, held, want: { ...want, resyncsDone: want.resyncsAsked } };
-}
-
-function afterApply({ versions, schema }: Plan & { kind: 'apply' }, input: PlanInput): PlanInput {
-  const version = versions.at(-1)?.version ?? -1;
-  expect(version).toBeGreaterThan(input.held?.version ?? -1);
-  return input.held === null ? input : { ...input, held: { ...input.held, ...shapeOf(schema), version } };
-}
-
-function shapeOf({ schemaVersion, keyColumns, columns, envelopeColumns }: Schema) {
-  const named = [...columns, ...envelopeColumns].map(({ name, type }) =>
-    heldColumn(name, typeof type === 'string' ? { type } : {}),
-  );
-  return { schemaVersion, keyColumns, columns: named };
-}
-
-function publishedAs(version: number, { published }: ModelHistory): Published {
-  const found = published.find(({ record }) => record.version === version);
-  if (found === undefined) throw new Error(`Version ${version} was never published.`);
-  return found;
-}
-
-function standingContents({ failure, now }: PlanInput): readonly string[] {
-  return failure !== null && failure.failedAt <= now && now < failure.retryAt ? failure.contents : [];
+  readAt: Date,
+  entriesBefore: History['entriesBefore'],
+): History {
+  const listed = stateListed(model)
+    .places.map((place) => publishedAt(place, model))
+    .filter(({ record, isListed }) => isListed && record.version > (newerThan ?? -1));
+  const versions = listed.map(({ record }) => record).toReversed();
+  return { newerThan, versions, schemas: model.schemas, readAt, entriesBefore };
 }

@@ -5,6 +5,7 @@ import type { Operator } from '../../src/feed/operator.ts';
 import type { ConnectionOptions } from '../../src/feed/options.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { CANARY_KEY, type InstantClock, instantClock, recordingLog } from './feed-client.ts';
+import { PATIENCE_MS } from './patience.ts';
 
 export interface TestOperator {
   readonly operator: Operator;
@@ -25,7 +26,7 @@ export function testOperator(
     // Full jitter at its ceiling, so that waits can be foreseen.
     random: { next: () => 1 },
     log: recordingLog(logged),
-    http: { timeoutMs: 5_000, connections: 8, maxJsonBytes: 1_000_000, maxRetryAfterMs: 900_000 },
+    http: { timeoutMs: PATIENCE_MS, connections: 8, maxJsonBytes: 1_000_000, maxRetryAfterMs: 900_000 },
     retry: { maxAttempts: 3, baseDelayMs: 500, maxDelayMs: 30_000 },
     proxy: { httpProxy: null, httpsProxy: null, noProxy: null },
     ...options,

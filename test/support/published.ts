@@ -12,6 +12,8 @@ export interface PublishedDataset {
 export interface Expectation {
   readonly origin: string;
   readonly subscriptionIds: readonly string[];
+  /** Given up: tables go on to say which of the reloads that they asked for they satisfy. */
+  readonly formerSubscriptionIds?: readonly string[];
   readonly datasets: readonly PublishedDataset[];
   /** Whether a snapshot of no rows comes as a file, which names columns and coordinate systems, or as none at all. */
   readonly emptySnapshot: FileSettings['emptySnapshot'];

@@ -5,6 +5,7 @@ import { Daemon } from '../../src/daemon/daemon.ts';
 import type { End } from '../../src/daemon/end.ts';
 import { silentNotifier } from '../../src/daemon/notify.ts';
 import type { Timing } from '../../src/daemon/session.ts';
+import { NOON } from './checkpoint-files.ts';
 import { documentedLog } from './documented-lines.ts';
 import type { World } from './small-world.ts';
 import { SteppedClock } from './stepped-clock.ts';
@@ -25,13 +26,19 @@ export interface SmallDaemon {
 
 const EVERY_MINUTE: Timing = { poll: { kind: 'every', everyMs: 60_000 }, auditEveryMs: 3_600_000 };
 
-/** Without jitter, unless a test brings chance of its own. */
+/**
+ * Without jitter, unless a test brings chance of its own. The time of the service passes with that of the test, however the
+ * clock of the machine is set.
+ */
 export function smallDaemon(
   { parts }: World,
   timing: Timing = EVERY_MINUTE,
   random = { next: () => 0.5 },
 ): SmallDaemon {
   const clock = new SteppedClock();
+  Object.assign(parts, {
+    clock: { ...parts.clock, now: () => new Date(NOON.getTime() + clock.monotonicMs()) },
+  });
   const daemon = new Daemon({
     parts: { ...parts, clock, log: documentedLog(parts.log) },
     random,

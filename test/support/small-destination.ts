@@ -16,6 +16,7 @@ import type {
   Unit,
   UnitQueue,
 } from '../../src/destination/destination.ts';
+import type { StoredProgress } from '../../src/destination/stored-progress.ts';
 import type { Column } from '../../src/model/column.ts';
 import type { Schema } from '../../src/model/schema.ts';
 import type { Counts } from '../../src/model/version.ts';
@@ -31,10 +32,11 @@ export interface Mirror {
   /** Units of changes that were committed, in order. */
   readonly applied: ChangesUnit[];
   readonly enrolments: Enrolment[];
+  progress: StoredProgress | null;
 }
 
 export function emptyMirror(): Mirror {
-  return { tables: new Map(), retired: [], applied: [], enrolments: [] };
+  return { tables: new Map(), retired: [], applied: [], enrolments: [], progress: null };
 }
 
 /**
@@ -49,7 +51,9 @@ export function destinationOf(
   return {
     async has() {
       called('has');
-      return { service: serviceOf(mirror.enrolments), datasets: new Map(mirror.tables) };
+      const { enrolments, tables, progress, retired } = mirror;
+      const newestFirst = retired.toReversed();
+      return { service: serviceOf(enrolments), datasets: new Map(tables), progress, retired: newestFirst };
     },
     async enroll(enrolment) {
       called('enroll');
@@ -65,6 +69,12 @@ export function destinationOf(
       const units = queue.take();
       called('commit');
       for (const one of units) queue.tell(one, outcomes.shift()?.(one.unit) ?? commit(one.unit, mirror));
+      mirror.progress = (await queue.progressToStore?.()) ?? mirror.progress;
+    },
+    async storeProgress(progress) {
+      called('store progress');
+      mirror.progress = progress;
+      return true;
     },
     progress: () => 0,
     async close() {},
@@ -94,7 +104,7 @@ function commit(unit: Unit, mirror: Mirror): Outcome {
   if (!isAsPlanned) return { kind: 'overtaken', datasetId };
   switch (unit.kind) {
     case 'snapshot':
-      return committed(unit, loaded(unit), before, null, mirror);
+      return committed(unit, loaded(unit, before), before, null, mirror);
     case 'changes':
       mirror.applied.push(unit);
       return committed(unit, changed(unit), before, netOf(unit), mirror);
@@ -122,15 +132,9 @@ function committed(
   };
 }
 
-function loaded({
-  datasetId,
-  version,
-  schema,
-  digest,
-  reloads,
-  publishedAt,
-  expectedRowCounts,
-}: SnapshotUnit): HeldDataset {
+function loaded(unit: SnapshotUnit, before: HeldDataset | null): HeldDataset {
+  const { datasetId, version, schema, digest, digestKind, expectedRowCounts } = unit;
+  const { loadedThrough, loadedAt, reloads, publishedAt } = unit;
   return {
     datasetId,
     tableName: datasetId,
@@ -140,21 +144,25 @@ function loaded({
     keyColumns: schema.keyColumns,
     snapshotVersion: version,
     snapshotDigest: digest,
+    digestKind,
+    loadedThrough,
+    loadedAt,
     publishedAt,
     appliedAt: NOW,
     columns: columnsOf(schema),
-    reloads,
+    reloads: new Map([...(before?.reloads ?? []), ...reloads]),
   };
 }
 
+/** Where the service states the number of rows, the table has as many: nothing is committed that does not prove. */
 function changed(unit: ChangesUnit): HeldDataset {
-  const { plannedFrom, version, schema, addsColumns, publishedAt } = unit;
+  const { plannedFrom, version, schema, addsColumns, publishedAt, versions } = unit;
   const { added, removed } = netOf(unit);
   return {
     ...plannedFrom,
     version,
     schemaVersion: schema.schemaVersion,
-    rowCount: plannedFrom.rowCount + added - removed,
+    rowCount: versions.at(-1)?.rowCount ?? plannedFrom.rowCount + added - removed,
     columns: addsColumns ? columnsOf(schema) : plannedFrom.columns,
     publishedAt,
     appliedAt: NOW,

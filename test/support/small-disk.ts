@@ -14,7 +14,8 @@ import { onTestFinished } from 'vitest';
 export const hasSmallDisks =
   spawnSync('unshare', ['--map-root-user', '--mount', 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0;
 
-const HOLD = 'mount -t tmpfs -o size="$1" none "$0" && echo mounted && exec sleep infinity';
+/** Until nobody writes to it any more: it does not outlive the test, however that ends. */
+const HOLD = 'mount -t tmpfs -o size="$1" none "$0" && echo mounted && exec cat';
 
 /** Attempts to give a disk another size while somebody writes on it. */
 const MAX_RESIZES = 50;
@@ -36,7 +37,7 @@ export interface SmallDisk {
 export async function smallDisk(bytes: number): Promise<SmallDisk> {
   const path = mkdtempSync(join(tmpdir(), 'feed-sync-disk-'));
   const arguments_ = ['--map-root-user', '--mount', 'sh', '-c', HOLD, path, String(bytes)];
-  const holder = spawn('unshare', arguments_, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const holder = spawn('unshare', arguments_, { stdio: ['pipe', 'pipe', 'inherit'] });
   onTestFinished(() => {
     holder.kill('SIGKILL');
     rmSync(path, { recursive: true });

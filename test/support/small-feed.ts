@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Outcome, Unit } from '../../src/destination/destination.ts';
 import type { Changes, ChangesRequest, Download, DownloadRequest, Feed } from '../../src/feed/feed.ts';
 import { CursorExpiredError } from '../../src/model/errors.ts';
-import type { EventId, FeedEvent, UnreadableEvent } from '../../src/model/event.ts';
+import { type EventId, type FeedEvent, laterEvent, type UnreadableEvent } from '../../src/model/event.ts';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
 import type { Schema } from '../../src/model/schema.ts';
 import type { Subscription } from '../../src/model/subscription.ts';
@@ -16,10 +16,11 @@ const EVENTS_PER_PAGE = 2;
 
 export interface Service {
   shape: 'subscription' | 'dataset';
+  /** A record that names its newest event names that of its log where this is newer. */
   subscriptions: Subscription[];
   /** By subscription id. */
   readonly logs: Map<string, (FeedEvent | UnreadableEvent)[]>;
-  /** Positions before this one are past retention. */
+  /** Positions and events before this one are past retention. */
   keepsEventsFrom: bigint;
   /** By subscription id: the datasets it lists. */
   readonly members: Map<string, string[]>;
@@ -82,8 +83,12 @@ export async function notRecorded(): Promise<Changes> {
   return { recorded: false, why: 'the service says that it has not recorded them' };
 }
 
-/** `called` is told of each call, and throws what the call shall throw. */
-export function feedOf(service: Service, called: (call: string, signal: AbortSignal) => void): Feed {
+/** `called` is told of each call, and throws what the call shall throw. `now` is service time. */
+export function feedOf(
+  service: Service,
+  called: (call: string, signal: AbortSignal) => void,
+  now: () => Date,
+): Feed {
   const snapshot = (datasetId: string): ManifestEntry[] => {
     const listed = service.snapshots.get(datasetId);
     return listed === undefined ? [] : [listed];
@@ -98,15 +103,19 @@ export function feedOf(service: Service, called: (call: string, signal: AbortSig
     },
     async subscriptions(signal) {
       called('subscriptions', signal);
-      return service.subscriptions;
+      const subscriptions = service.subscriptions.map((record) =>
+        asOfItsLog(record, service.logs.get(record.id) ?? []),
+      );
+      return { subscriptions, readAt: now() };
     },
     async events(subscriptionId, after, signal) {
       called(`events ${subscriptionId}`, signal);
-      return eventPage(service, subscriptionId, after);
+      return { ...eventPage(service, subscriptionId, after), readAt: now() };
     },
     async versions(datasetId, newerThan, signal) {
       called(`versions ${datasetId}`, signal);
-      return versionsOf(datasetId).filter((one) => one.version > (newerThan ?? -1));
+      const versions = versionsOf(datasetId).filter((one) => one.version > (newerThan ?? -1));
+      return { versions, readAt: now() };
     },
     async schemas(datasetId, signal) {
       called(`schemas ${datasetId}`, signal);
@@ -128,13 +137,14 @@ export function feedOf(service: Service, called: (call: string, signal: AbortSig
         subscriptionId,
         lastEventId: service.reflects.get(subscriptionId) ?? null,
         datasets: (service.members.get(subscriptionId) ?? []).flatMap(snapshot),
+        readAt: now(),
       };
     },
     async manifestEntry(datasetId, signal) {
       called(`entry ${datasetId}`, signal);
       const [listed] = snapshot(datasetId);
       if (listed === undefined) throw new Error(`no snapshot of ${datasetId}`);
-      return listed;
+      return { entry: listed, readAt: now() };
     },
     async download(request, signal) {
       called(`download ${request.entry.datasetId}`, signal);
@@ -146,12 +156,26 @@ export function feedOf(service: Service, called: (call: string, signal: AbortSig
   };
 }
 
+/** The record once its log has these events. */
+export function asOfItsLog(
+  record: Subscription,
+  log: readonly Pick<FeedEvent | UnreadableEvent, 'id'>[],
+): Subscription {
+  if (record.lastEventId === null) return record;
+  const lastEventId = log.reduce<EventId | null>(
+    (newest, { id }) => laterEvent(newest, id),
+    record.lastEventId,
+  );
+  return { ...record, lastEventId };
+}
+
 function eventPage(service: Service, subscriptionId: string, after: EventId | null) {
   if (after !== null && after.number < service.keepsEventsFrom) {
     throw new CursorExpiredError(`The position ${after.text} is past retention.`);
   }
   const log = service.logs.get(subscriptionId) ?? [];
-  const following = log.filter(({ id }) => after === null || id === null || id.number > after.number);
+  const kept = log.filter(({ id }) => id === null || id.number >= service.keepsEventsFrom);
+  const following = kept.filter(({ id }) => after === null || id === null || id.number > after.number);
   return { events: following.slice(0, EVENTS_PER_PAGE), hasMore: following.length > EVENTS_PER_PAGE };
 }
 
@@ -159,6 +183,7 @@ function eventPage(service: Service, subscriptionId: string, after: EventId | nu
 function complete({ entry: { files, version: number } }: DownloadRequest): Download {
   return {
     kind: 'complete',
+    digestKind: files.every(({ sha256 }) => sha256 !== null) ? 'stated' : 'computed',
     files: files.map((file, index) => ({
       path: `/nowhere/${index}`,
       name: `part-${index}.parquet`,

@@ -53,6 +53,7 @@ export async function smallWorld(...datasetIds: string[]): Promise<World> {
     schemaChanges: 'reload',
     removedDatasets: 'archive',
     stagingDirectory,
+    manifestLagMs: 15 * 60_000,
     keyHash: 'key-1',
   };
   const world: Omit<World, 'parts' | 'catchUp'> = {
@@ -65,11 +66,15 @@ export async function smallWorld(...datasetIds: string[]): Promise<World> {
     intervene: () => {},
   };
   const parts: Parts = {
-    feed: feedOf(service, (call, signal) => {
-      signal.throwIfAborted();
-      world.calls.push(call);
-      world.intervene(call);
-    }),
+    feed: feedOf(
+      service,
+      (call, signal) => {
+        signal.throwIfAborted();
+        world.calls.push(call);
+        world.intervene(call);
+      },
+      () => parts.clock.now(),
+    ),
     destination: destinationOf(world, service.outcomes, (call) => world.intervene(call)),
     checkpoint: intervened(world, stored),
     clock: NOON_CLOCK,

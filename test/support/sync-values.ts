@@ -10,11 +10,13 @@ import { type ManifestEntry, snapshotDigest } from '../../src/model/manifest.ts'
 import type { Schema } from '../../src/model/schema.ts';
 import type { Subscription } from '../../src/model/subscription.ts';
 import type { Version } from '../../src/model/version.ts';
-import type { Want } from '../../src/model/want.ts';
+import type { FormerMember, Member, Reload, Want } from '../../src/model/want.ts';
 import type { History } from '../../src/sync/plan/history.ts';
 import type { Offer } from '../../src/sync/plan/step.ts';
 
 export const NOW = new Date('2026-03-01T12:00:00.000Z');
+/** Before anything that a manifest may lag behind. */
+export const LONG_AGO = new Date('2026-02-01T12:00:00.000Z');
 
 export function id(number: bigint | number): EventId {
   return { text: `evt_${number}`, number: BigInt(number) };
@@ -40,23 +42,56 @@ export function offer(version: number, changed: Partial<Offer> & { content?: str
   const { content, ...rest } = changed;
   return {
     subscriptionId: 'sub_1',
-    reflects: 100n,
+    logNumber: 1,
+    through: 'sub_1',
+    watermark: { kind: 'number', through: 100n },
+    readAt: NOW,
     entry: entry('parcels', version, content === undefined ? `v${version}` : content),
     ...rest,
+  };
+}
+
+/** Since long ago, and nothing was announced. */
+export function membersAt(...ids: string[]): ReadonlyMap<string, Member> {
+  return new Map(ids.map((one) => [one, member()]));
+}
+
+/** Members of which each has announced the version: a part of a want. */
+export function announcing(version: number, ...ids: string[]): Pick<Want, 'members'> {
+  const named = ids.length === 0 ? ['sub_1'] : ids;
+  return { members: new Map(named.map((one) => [one, member({ announced: version })])) };
+}
+
+export function member(changed: Partial<Member> = {}): Member {
+  return { eventNumber: null, since: LONG_AGO, announced: null, ...changed };
+}
+
+export function formerMember(changed: Partial<FormerMember> = {}): FormerMember {
+  return { eventNumber: null, at: LONG_AGO, reason: null, ...changed };
+}
+
+/** A reload that the event of this number of `sub_1` asked for, long ago. */
+export function reload(number: bigint | number, changed: Partial<Reload> = {}): Reload {
+  return {
+    subscriptionId: 'sub_1',
+    logNumber: 1,
+    eventNumber: BigInt(number),
+    createdAt: LONG_AGO,
+    readAt: LONG_AGO,
+    knownVersion: null,
+    listedVersion: null,
+    isWithdrawal: false,
+    ...changed,
   };
 }
 
 export function want(changed: Partial<Want> = {}): Want {
   return {
     datasetId: 'parcels',
-    members: new Set(['sub_1']),
+    members: membersAt('sub_1'),
     formerMembers: new Map(),
-    removalReasons: new Map(),
-    atLeastVersion: null,
-    reloadAfter: new Map(),
-    reloadAskedAt: new Map(),
-    resyncsAsked: 0,
-    resyncsDone: 0,
+    reloads: [],
+    resyncNumber: 0,
     looksAsked: 0,
     looksDone: 0,
     retirementApproved: false,
@@ -75,6 +110,9 @@ export function table(version: number, changed: Partial<HeldDataset> = {}): Held
     keyColumns: ['id'],
     snapshotVersion: version,
     snapshotDigest: snapshotDigest(entry('parcels', version).files) ?? '',
+    digestKind: 'stated',
+    loadedThrough: null,
+    loadedAt: null,
     publishedAt: null,
     appliedAt: NOW,
     columns: [heldColumn('id', { role: 'key' })],
@@ -95,6 +133,7 @@ export function failure(changed: Partial<Failure> = {}): Failure {
     message: 'The file is broken.',
     hint: null,
     contents: [],
+    differing: [],
     attempts: 1,
     failedAt: NOW,
     retryAt: new Date(NOW.getTime() + 60_000),
@@ -160,13 +199,18 @@ export function column(name: string, changed: Partial<Column> = {}): Column {
   return { name, type: 'string', nullable: true, description: null, sourceName: null, ...changed };
 }
 
+/** The list of versions was read after every manifest. */
+export const EVERY_ENTRY: ReadonlySet<ManifestEntry> = Object.assign(new Set<ManifestEntry>(), {
+  has: () => true,
+});
+
 /** What the service says of a dataset's past, all of it: `versions` in any order, one schema if none is given. */
 export function history(
   versions: readonly Version[],
   schemas: readonly Schema[] = [schema('parcels')],
 ): History {
   const newestFirst = versions.toSorted((left, right) => right.version - left.version);
-  return { newerThan: null, versions: newestFirst, schemas };
+  return { newerThan: null, versions: newestFirst, schemas, readAt: NOW, entriesBefore: EVERY_ENTRY };
 }
 
 export function schema(datasetId: string, changed: Partial<Schema> = {}): Schema {

@@ -1,6 +1,6 @@
 /**
  * Imported into the program before it starts (`--import`): prints a line to standard error for each time it has had the
- * mirror open for writing, from when to when, by the clock of the machine.
+ * mirror open for writing, from when to when, by the clock of the machine as it was when the process began.
  */
 
 import process from 'node:process';
@@ -11,12 +11,16 @@ let sinceMs: number | null = null;
 
 DuckDBConnection.prototype.run = async function (this: DuckDBConnection, sql, ...rest) {
   const isAttaching = sql.startsWith('ATTACH') && !sql.endsWith('(READ_ONLY)');
-  const fromMs = Date.now();
+  const fromMs = nowMs();
   const result = await run.call(this, sql, ...rest);
   if (isAttaching) sinceMs = fromMs;
   if (sql.startsWith('DETACH') && sinceMs !== null) {
-    process.stderr.write(`${JSON.stringify({ msg: 'window', fromMs: sinceMs, toMs: Date.now() })}\n`);
+    process.stderr.write(`${JSON.stringify({ msg: 'window', fromMs: sinceMs, toMs: nowMs() })}\n`);
     sinceMs = null;
   }
   return result;
 };
+
+function nowMs(): number {
+  return performance.timeOrigin + performance.now();
+}

@@ -21,6 +21,8 @@ export interface ToldWorld {
 }
 
 const HOUR_MS = 3_600_000;
+/** What no event says to be gone is believed to be gone once it was absent for this long. */
+const CONFIRMED_AFTER_MS = 600_000;
 const START = '2025-11-20T08:00:00Z';
 const TRAVIS = [
   'parcels',
@@ -34,6 +36,9 @@ const TRAVIS = [
   'bridges',
   'drafts',
 ];
+/** Of its second version the service claims more rows than it has. */
+const ZONING = 'us-tx-travis-zoning';
+const CLAIMED_ROWS = 7_000;
 /** Of these the service leaves out all that it may leave out. */
 const SCARCE = ['us-tx-waco-parcels', 'us-tx-travis-creeks'];
 const SUBSCRIPTIONS = {
@@ -69,9 +74,11 @@ export async function toldWorld(): Promise<ToldWorld> {
   onTestFinished(() => installed.remove());
   const world = { feed, installed, logged: [] };
   await catchUp(world);
-  clock.advance(HOUR_MS);
-  publishNext(feed, 'us-tx-travis-zoning', { claims: { rowCount: 7_000 } });
+  clock.advance(HOUR_MS - CONFIRMED_AFTER_MS);
   feed.publisher.unsubscribe('sub_5');
+  await catchUp(world);
+  clock.advance(CONFIRMED_AFTER_MS);
+  publishNext(feed, ZONING, { claims: { rowCount: CLAIMED_ROWS } });
   await catchUp(world);
   return world;
 }
@@ -84,9 +91,13 @@ export async function catchUp({ installed, logged }: ToldWorld): Promise<string>
 }
 
 /** What a catch-up has to do, to wait for, and cannot do. */
-export async function comesToWork({ feed, installed }: ToldWorld): Promise<void> {
-  const { publisher, clock, faults, access, manifest } = feed;
+export async function comesToWork(world: ToldWorld): Promise<void> {
+  const { feed, installed } = world;
+  const { publisher, clock, faults, access, manifest, omissions } = feed;
   clock.advance(HOUR_MS);
+  // One that a list skips is not gone yet: it is where a later list lacks it, too.
+  omissions.add({ list: 'subscriptions', subscriptionId: 'sub_3' });
+  await catchUp(world);
   publishNext(feed, 'us-tx-travis-parcels');
   publishNext(feed, 'us-tx-travis-parcels');
   publishNext(feed, 'us-tx-waco-parcels', { announce: false });
@@ -119,9 +130,14 @@ export async function comesToWork({ feed, installed }: ToldWorld): Promise<void>
   await installed.run('resync', 'us-tx-travis-bridges');
 }
 
-/** One subscription is refused, one gone. */
+/**
+ * One subscription is refused, one gone that a list has lacked before; the record of another one names its newest event no more,
+ * and a list lacks a version.
+ */
 export function comesToTrouble({ feed }: ToldWorld): void {
   feed.clock.advance(HOUR_MS);
+  rewriteRecords(feed, 'sub_6', (record) => ({ ...record, lastEventId: null }));
+  feed.omissions.add({ list: 'versions', datasetId: 'us-tx-travis-roads', version: 2 });
   const refused = { kind: 'subscription', subscriptionId: 'sub_2' } as const;
   feed.access.refuse(refused, { code: 'not_found', message: 'This subscription was closed.' });
   feed.publisher.unsubscribe('sub_3');
@@ -177,31 +193,24 @@ function publishNext(feed: FixtureFeed, datasetId: string, options: PublishOptio
   feed.publisher.publish(datasetId, smallContent(rows, added), options);
 }
 
-/** Of some the service leaves out all that it may leave out. */
-function saysLittle({ faults }: FixtureFeed): void {
-  const alter = (
-    operation: 'subscriptions' | 'manifest' | 'versions',
-    rewrite: (body: Body) => unknown,
-  ): void => {
+/** Of some the service leaves out all that it may leave out, and of one the manifest claims what the list of versions does. */
+function saysLittle(feed: FixtureFeed): void {
+  const alter = (operation: 'manifest' | 'versions', rewrite: (body: Body) => unknown): void => {
     const match = { operation, times: 'always' as const };
-    faults.add({ match, act: { kind: 'rewrite', rewrite: (body) => rewrite(body as Body) } });
+    feed.faults.add({ match, act: { kind: 'rewrite', rewrite: (body) => rewrite(body as Body) } });
   };
+  const isClaimed = (record: Fields): boolean => record['datasetId'] === ZONING && record['version'] === 2;
   const isScarce = (record: Fields): boolean => SCARCE.includes(String(record['datasetId']));
-  alter('subscriptions', (body) => ({
-    ...body,
-    subscriptions: body.subscriptions?.map((one) =>
-      one['id'] === 'sub_4'
-        ? { id: 'sub_4', datasetIds: one['datasetIds'], lastEventId: one['lastEventId'] }
-        : one,
-    ),
-  }));
+  rewriteRecords(feed, 'sub_4', ({ id, datasetIds, lastEventId }) => ({ id, datasetIds, lastEventId }));
+  // Its log keeps no events any more.
+  rewriteRecords(feed, 'sub_6', (record) => ({ ...record, lastEventId: 'evt_1' }));
   alter('manifest', (body) => ({
     ...body,
-    datasets: body.datasets?.map((one) =>
-      isScarce(one)
-        ? { ...one, rowCount: null, files: filesOf(one).map(({ url, sha256 }) => ({ url, sha256 })) }
-        : one,
-    ),
+    datasets: body.datasets?.map((one) => {
+      if (isClaimed(one)) return { ...one, rowCount: CLAIMED_ROWS };
+      if (!isScarce(one)) return one;
+      return { ...one, rowCount: null, files: filesOf(one).map(({ url, sha256 }) => ({ url, sha256 })) };
+    }),
   }));
   alter('versions', (body) => ({
     ...body,
@@ -209,6 +218,21 @@ function saysLittle({ faults }: FixtureFeed): void {
       isScarce(one) ? { ...one, rowCount: null, counts: null, publishedAt: null } : one,
     ),
   }));
+}
+
+function rewriteRecords(
+  { faults }: FixtureFeed,
+  subscriptionId: string,
+  rewrite: (record: Fields) => unknown,
+): void {
+  const ofBody = (body: Body): unknown => ({
+    ...body,
+    subscriptions: body.subscriptions?.map((one) => (one['id'] === subscriptionId ? rewrite(one) : one)),
+  });
+  faults.add({
+    match: { operation: 'subscriptions', times: 'always' },
+    act: { kind: 'rewrite', rewrite: (body) => ofBody(body as Body) },
+  });
 }
 
 function withBadValue(body: unknown): unknown {

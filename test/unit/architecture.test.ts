@@ -17,7 +17,7 @@ import {
 } from '../support/source-tree.ts';
 
 const MAX_LINE_LENGTH = 140;
-const MAX_FILE_LINES = 300;
+const MAX_FILE_LINES = 500;
 
 const src = await sourceFiles('src');
 const fixtures = await sourceFiles('fixtures');
@@ -35,7 +35,12 @@ const FLOORS: readonly (readonly string[])[] = [
   ['main.ts'],
 ];
 
-const PORTS = ['src/feed/feed.ts', 'src/destination/destination.ts', 'src/checkpoint/checkpoint.ts'];
+const PORTS = [
+  'src/feed/feed.ts',
+  'src/destination/destination.ts',
+  'src/destination/stored-progress.ts',
+  'src/checkpoint/checkpoint.ts',
+];
 
 function floorOf(path: string): number {
   const folder = path.split('/')[1] ?? '';
@@ -158,7 +163,7 @@ describe('sizes', () => {
       'src/lib/x.ts',
       `${'x'.repeat(MAX_LINE_LENGTH + 1)}\n${'\n'.repeat(MAX_FILE_LINES)}`,
     );
-    expect(tooLong(wide)).toEqual(['line 1: 141 characters', '302 lines']);
+    expect(tooLong(wide)).toEqual(['line 1: 141 characters', `${MAX_FILE_LINES + 2} lines`]);
   });
 });
 

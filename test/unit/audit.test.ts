@@ -1,338 +1,310 @@
-/** What a manifest says that no event has told. Where it matters what the wants then are, a real checkpoint keeps them. */
+/** What a manifest or a record says that no event has told, and what each manifest entry says of its table. */
 
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import type { Held, HeldDataset } from '../../src/destination/destination.ts';
-import type { EventId } from '../../src/model/event.ts';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
-import type { Want, WantChange } from '../../src/model/want.ts';
-import { auditChanges, membersLackedBy } from '../../src/sync/follow/audit.ts';
-import { cursorAfter, foldEvents } from '../../src/sync/follow/fold.ts';
-import { LONGEST_LAG_MS } from '../../src/sync/plan/offer-rules.ts';
-import { openNew } from '../support/checkpoint-files.ts';
-import { SEED } from '../support/seed.ts';
-import { digestOf, entry, event, id, NOW, table, want } from '../support/sync-values.ts';
+import type { Want } from '../../src/model/want.ts';
+import type { Watermark } from '../../src/model/watermark.ts';
+import { auditEntries, auditMembers, isCompleteRecord, type Listing } from '../../src/sync/follow/audit.ts';
+import { reloadAt } from '../../src/sync/follow/moment.ts';
+import { reloadMarks } from '../support/reload-marks.ts';
+import {
+  digestOf,
+  entry,
+  formerMember,
+  LONG_AGO,
+  member,
+  membersAt,
+  NOW,
+  reload,
+  subscription,
+  table,
+  want,
+} from '../support/sync-values.ts';
 
 const datasetId = 'parcels';
-const atLeast = (version: number, eventNumber?: bigint) => ({
-  kind: 'at-least',
-  datasetId,
-  version,
-  ...(eventNumber === undefined ? {} : { eventNumber }),
-});
-const member = { kind: 'member', datasetId };
-const look = { kind: 'look', datasetId };
-const reload = (eventNumber: bigint) => ({ kind: 'reload', datasetId, eventNumber, version: 4 });
+const MINUTE_MS = 60_000;
+const ago = (minutes: number): Date => new Date(NOW.getTime() - minutes * MINUTE_MS);
+const through = (number: bigint): Watermark => ({ kind: 'number', through: number });
+/** The manifest does not say how far it goes: it surely reflects what is older than a quarter of an hour. */
+const BY_TIME: Watermark = { kind: 'time', through: ago(15) };
 
 interface Given {
-  /** Every event up to this one is reflected; null: the manifest does not say. */
-  readonly reflects: EventId | null;
-  /** Up to where the log was read. */
-  readonly cursor?: EventId | null;
   readonly want?: Want | null;
   readonly table?: HeldDataset | null;
-  readonly listed?: readonly ManifestEntry[];
-  readonly lacked?: readonly string[];
-  readonly now?: Date;
-  /** When the log last told something. */
-  readonly cursorAt?: Date | null;
 }
 
-/** Of a log that tells nothing any more. */
-const QUIET_SINCE = new Date(NOW.getTime() - LONGEST_LAG_MS);
-
-const manifestOf = ({ reflects, listed = [entry(datasetId, 4)] }: Given) => ({
-  subscriptionId: 'sub_1',
-  lastEventId: reflects,
-  datasets: listed,
-});
-
-function auditedOf({
-  want: wanted = null,
-  table: held = null,
-  cursor = id(9),
-  cursorAt = QUIET_SINCE,
-  now = NOW,
-}: Given) {
-  const datasets = new Map(held === null ? [] : [[datasetId, held]]);
-  const destination: Held = { service: null, datasets };
-  const wants = new Map(wanted === null ? [] : [[datasetId, wanted]]);
-  return { cursor, cursorAt, wants, held: destination, now };
-}
-
-function audit(given: Given): readonly WantChange[] {
-  return auditChanges(manifestOf(given), given.lacked ?? [], auditedOf(given));
-}
-
-const former = (removal: bigint | null, changed: Partial<Want> = {}) =>
-  want({ members: new Set(), formerMembers: new Map([['sub_1', removal]]), atLeastVersion: 4, ...changed });
-
-describe('a dataset that the manifest lists', () => {
-  it.each([
-    ['as it is wanted', want({ atLeastVersion: 4 })],
-    ['older than it is wanted', want({ atLeastVersion: 5 })],
-  ])('%s asks for nothing', (_, wanted) => {
-    expect(audit({ reflects: id(9), want: wanted })).toEqual([]);
-    expect(audit({ reflects: null, want: wanted })).toEqual([]);
-  });
-
-  it('and no event has named is a member', () => {
-    expect(audit({ reflects: id(9) })).toEqual([member, atLeast(4, 9n)]);
-    expect(audit({ reflects: null })).toEqual([member, atLeast(4)]);
-  });
-
-  it('is a member at the place of a manifest that is older than the log', () => {
-    expect(audit({ reflects: id(8) })).toEqual([{ ...member, eventNumber: 8n }, atLeast(4, 8n)]);
-  });
-
-  it('newer than it is wanted is wanted at that version, at its place among the reloads', () => {
-    expect(audit({ reflects: id(9), want: want({ atLeastVersion: 3 }) })).toEqual([atLeast(4, 9n)]);
-    expect(audit({ reflects: null, want: want() })).toEqual([atLeast(4)]);
-  });
-
-  it('raises no version under a reload, where the manifest does not say how far it goes', () => {
-    const wanted = want({ atLeastVersion: 2, reloadAfter: new Map([['sub_1', 7n]]) });
-    expect(audit({ reflects: null, want: wanted, table: table(9) })).toEqual([]);
-    const satisfied = table(2, { reloads: new Map([['sub_1', 7n]]) });
-    expect(audit({ reflects: null, want: wanted, table: satisfied })).toEqual([atLeast(4)]);
-    expect(audit({ reflects: id(9), want: wanted })).toEqual([atLeast(4, 9n)]);
-  });
-});
-
-describe('a dataset of another schema than its table', () => {
-  const wanted = want({ atLeastVersion: 4 });
-  const listed = [{ ...entry(datasetId, 4), schemaVersion: '2' }];
-
-  it('W23 at the same version is looked at', () => {
-    expect(audit({ reflects: id(9), want: wanted, table: table(4), listed })).toEqual([look]);
-    expect(audit({ reflects: null, want: wanted, table: table(4), listed })).toEqual([look]);
-  });
-
-  it.each([
-    ['where there is no table yet', wanted, null, listed],
-    ['at another version', wanted, table(3), listed],
-    ['where the manifest does not say', wanted, table(4), [{ ...entry(datasetId, 4), schemaVersion: null }]],
-    ['where the table does not say', wanted, table(4, { schemaVersion: null }), listed],
-    ['where a look is owed already', { ...wanted, looksAsked: 1 }, table(4), listed],
-  ])('is not looked at %s', (_, given, held, entries) => {
-    expect(audit({ reflects: id(9), want: given, table: held, listed: entries })).toEqual([]);
-  });
-});
-
-describe('a dataset at a lower version than its table', () => {
-  const lower = { want: want({ atLeastVersion: 6 }), table: table(6) };
-  const later = (durationMs: number) => new Date(NOW.getTime() + durationMs);
-
-  it('W32 is looked at, where the manifest is no older than the table', () => {
-    expect(audit({ reflects: id(9), ...lower })).toEqual([look]);
-    const now = later(LONGEST_LAG_MS);
-    expect(audit({ reflects: null, ...lower, now })).toEqual([look]);
-    expect(audit({ reflects: null, ...lower, now: later(-LONGEST_LAG_MS) })).toEqual([look]);
-  });
-
-  it('W32 is looked at as it enters a subscription, too', () => {
-    const other = want({ atLeastVersion: 6, members: new Set(['sub_2']) });
-    expect(audit({ reflects: id(9), ...lower, want: other })).toEqual([member, look]);
-  });
-
-  it.each([
-    ['where the manifest is older than the log', { reflects: id(8), ...lower }],
-    ['where it may lag, for all that it says', { reflects: null, ...lower, now: later(LONGEST_LAG_MS - 1) }],
-    [
-      'where a reload is waited for',
-      { reflects: id(9), ...lower, want: want({ atLeastVersion: 4, reloadAfter: new Map([['sub_1', 9n]]) }) },
-    ],
-    ['where a look is owed already', { reflects: id(9), ...lower, want: { ...lower.want, looksAsked: 1 } }],
-    ['at the same version', { reflects: id(9), ...lower, table: table(4) }],
-  ])('is not looked at %s', (_, given: Given) => {
-    expect(audit(given)).toEqual([]);
-  });
-});
-
-describe('a dataset that was removed and is listed', () => {
-  it.each([
-    ['is back where the manifest reflects the removal and all else', id(9), former(7n), [member]],
-    ['is back where the manifest reflects just the removal', id(9), former(9n), [member]],
-    [
-      'stands at its place in a manifest older than the log',
-      id(8),
-      former(7n),
-      [{ ...member, eventNumber: 8n }],
-    ],
-    ['is not back in a manifest from before the removal', id(6), former(7n), []],
-    ['is back in one that does not say how far it goes, once the log is quiet', null, former(7n), [member]],
-    ['is back in one that does not say, where an audit had decided', null, former(null), [member]],
-    ['is back where an audit had decided', id(9), former(null), [member]],
-  ])('%s', (_, reflects, wanted, changes) => {
-    expect(audit({ reflects, want: wanted })).toEqual(changes);
-  });
-
-  it('is not back in one that does not say how far it goes, against an event that may be newer', () => {
-    const cursorAt = new Date(QUIET_SINCE.getTime() + 1);
-    expect(audit({ reflects: null, want: former(7n), cursorAt })).toEqual([]);
-    expect(audit({ reflects: id(9), want: former(7n), cursorAt })).toEqual([member]);
-  });
-
-  it.each([
-    ['as of the manifest', id(9), reload(9n)],
-    ['as of the position, where the manifest does not say', null, reload(9n)],
-  ])('loads again what is left of its table, %s', (_, reflects, asked) => {
-    const left = { want: former(null), table: table(6) };
-    expect(audit({ reflects, ...left })).toEqual([member, asked]);
-    expect(audit({ reflects: null, cursor: null, ...left })).toEqual([member, reload(0n)]);
-  });
-
-  it('keeps its table where that is the very snapshot, or where another subscription has kept it', () => {
-    expect(audit({ reflects: id(9), want: former(7n), table: table(4) })).toEqual([member]);
-    const shared = former(7n, { members: new Set(['sub_2']) });
-    expect(audit({ reflects: id(9), want: shared, table: table(6) })).toEqual([member, look]);
-  });
-
-  it('is a member still where it was removed from another subscription', () => {
-    const wanted = want({ atLeastVersion: 4, formerMembers: new Map([['sub_2', 9n]]) });
-    expect(audit({ reflects: id(9), want: wanted })).toEqual([]);
-  });
-});
-
-describe('a member that the manifest lacks', () => {
-  const lackedBy = (given: Given) => membersLackedBy(manifestOf(given), auditedOf(given));
-
-  it('is found', () => {
-    expect(lackedBy({ reflects: id(9), want: want(), listed: [] })).toEqual([datasetId]);
-    expect(lackedBy({ reflects: id(9), want: want(), listed: [entry('permits', 1)] })).toEqual([datasetId]);
-    expect(lackedBy({ reflects: null, want: want(), listed: [] })).toEqual([datasetId]);
-  });
-
-  it.each([
-    ['is listed', { reflects: id(9), want: want() }],
-    ['is no member any more', { reflects: id(9), want: former(7n), listed: [] }],
-    ['is a member of another', { reflects: id(9), want: want({ members: new Set(['sub_2']) }), listed: [] }],
-  ])('is not one that %s', (_, given) => {
-    expect(lackedBy(given)).toEqual([]);
-  });
-
-  it('is not one that may just have been added, for all that a silent manifest and the log say', () => {
-    const silent = { reflects: null, want: want(), table: table(4), listed: [] };
-    const recently = new Date(QUIET_SINCE.getTime() + 1);
-    expect(lackedBy({ ...silent, cursorAt: recently })).toEqual([]);
-    expect(lackedBy({ ...silent, cursorAt: null })).toEqual([datasetId]);
-    expect(lackedBy({ ...silent, reflects: id(9), cursorAt: recently })).toEqual([datasetId]);
-  });
-
-  it('is one no more, at the place of the manifest among the events', () => {
-    const lacked = { want: want(), listed: [], lacked: [datasetId] };
-    const noMember = { kind: 'no-member', datasetId };
-    expect(audit({ reflects: id(9), ...lacked })).toEqual([noMember]);
-    expect(audit({ reflects: id(10), ...lacked })).toEqual([noMember]);
-    expect(audit({ reflects: null, ...lacked })).toEqual([noMember]);
-    expect(audit({ reflects: id(8), ...lacked })).toEqual([{ ...noMember, eventNumber: 8n }]);
-    expect(audit({ reflects: id(8), cursor: null, ...lacked })).toEqual([noMember]);
-  });
-});
-
-describe('one audit after another', () => {
-  it.each([
-    ['decided at the newest event', id(9), false],
-    ['decided before a manifest that lags', id(8), false],
-    ['decided after what the manifest reflects', id(6), true],
-    ['for all that the manifest says', null, false],
-  ])('drops a member whose membership was %s: %s', async (_, reflects, staysMember) => {
-    const checkpoint = await openNew();
-    const step = (changes: readonly WantChange[]) =>
-      checkpoint.commitFollowStep({
-        subscriptionId: 'sub_1',
-        subscriptionName: null,
-        cursor: id(9),
-        isQuiet: false,
-        changes,
-      });
-    step([{ kind: 'member', datasetId, eventNumber: reflects?.number === 9n ? 9n : 7n }]);
-    const held = { service: null, datasets: new Map([[datasetId, table(4)]]) };
-    const auditOnce = (listed: readonly ManifestEntry[]) => {
-      const manifest = { subscriptionId: 'sub_1', lastEventId: reflects, datasets: listed };
-      const audited = { cursor: id(9), cursorAt: QUIET_SINCE, wants: checkpoint.wants(), held, now: NOW };
-      step(auditChanges(manifest, membersLackedBy(manifest, audited), audited));
-      return checkpoint.wants().get(datasetId)?.members.has('sub_1');
-    };
-    expect(auditOnce([])).toBe(staysMember);
-    expect(auditOnce([])).toBe(staysMember);
-    // The same manifest that lists it again undoes what an audit alone had decided.
-    const undone = reflects?.number !== 8n;
-    expect(auditOnce([entry(datasetId, 4, digestOf('anew'))])).toBe(undone);
-  });
-});
-
-describe('after any events, told or lost', () => {
-  /** What happened to which dataset, in order, and whether the log has told it. */
-  const pasts = fc.array(
-    fc.record({
-      dataset: fc.constantFrom('parcels', 'permits', 'zoning'),
-      enters: fc.boolean(),
-      isTold: fc.boolean(),
-    }),
-    { minLength: 1, maxLength: 12 },
-  );
-  type Past = readonly { readonly dataset: string; readonly enters: boolean; readonly isTold: boolean }[];
-
-  const membersAfter = (past: Past): ReadonlySet<string> => {
-    const members = new Set<string>();
-    for (const { dataset, enters } of past) {
-      if (enters) members.add(dataset);
-      else members.delete(dataset);
-    }
-    return members;
+function auditedOf({ want: wanted = null, table: held = null }: Given) {
+  const destination: Held = {
+    service: null,
+    progress: null,
+    datasets: new Map(held === null ? [] : [[datasetId, held]]),
+    retired: [],
   };
+  return { wants: new Map(wanted === null ? [] : [[datasetId, wanted]]), held: destination };
+}
 
-  /** Reads what was told of the past, then audits by a manifest that is right as of event `reflects`. Gives the members. */
-  function follow(checkpoint: Checkpoint, run: number, past: Past, reflects: number) {
-    const subscriptionId = `sub_${run}`;
-    const named = (dataset: string) => `${run} ${dataset}`;
-    const events = past.flatMap(({ dataset, enters, isTold }, index) =>
-      isTold
-        ? [event(index + 1, enters ? 'dataset.added' : 'dataset.removed', { datasetId: named(dataset) })]
-        : [],
-    );
-    const cursor = cursorAfter(events, null);
-    const step = { subscriptionId, subscriptionName: null, cursor, isQuiet: false };
-    checkpoint.commitFollowStep({ ...step, changes: foldEvents(events, subscriptionId, checkpoint.wants()) });
-    const listed = [...membersAfter(past.slice(0, reflects))].map((dataset) => entry(named(dataset), 4));
-    const manifest = { subscriptionId, lastEventId: id(reflects), datasets: listed };
-    const tables = past.map(
-      ({ dataset }) => [named(dataset), table(4, { datasetId: named(dataset) })] as const,
-    );
-    const wants = checkpoint.wants();
-    const tableOf = { service: null, datasets: new Map(tables) };
-    const audited = { cursor, cursorAt: QUIET_SINCE, wants, held: tableOf, now: NOW };
-    const lacked = membersLackedBy(manifest, audited);
-    checkpoint.commitFollowStep({ ...step, changes: auditChanges(manifest, lacked, audited) });
-    const members = [...checkpoint.wants().values()].filter((one) => one.members.has(subscriptionId));
-    return new Set(members.map((one) => one.datasetId.slice(`${run} `.length)));
-  }
+/** Lists the dataset as of event 9, unless the test says otherwise. */
+function members(given: Given, changed: Partial<Listing> = {}) {
+  const listing = {
+    subscriptionId: 'sub_1',
+    watermark: through(9n),
+    readAt: NOW,
+    datasetIds: [datasetId],
+    isComplete: true,
+    ...changed,
+  };
+  return auditMembers(listing, auditedOf(given));
+}
 
-  it('the members are those of a manifest that reflects them all', async () => {
-    const checkpoint = await openNew();
-    let run = 0;
-    fc.assert(
-      fc.property(pasts, (past) => {
-        run += 1;
-        expect(follow(checkpoint, run, past, past.length)).toEqual(membersAfter(past));
-      }),
-      { seed: SEED, numRuns: 60 },
-    );
+const subject = { kind: 'member', subscriptionId: 'sub_1', datasetId };
+const joined = (eventNumber: bigint | null, at = NOW) => ({
+  kind: 'member',
+  datasetId,
+  eventNumber,
+  at,
+  version: null,
+});
+const former = (eventNumber: bigint | null, at = LONG_AGO, others: readonly string[] = []): Want =>
+  want({
+    members: new Map(others.map((id) => [id, member()])),
+    formerMembers: new Map([['sub_1', formerMember({ eventNumber, at })]]),
+  });
+const since = (eventNumber: bigint | null, at = LONG_AGO): Want =>
+  want({ members: new Map([['sub_1', member({ eventNumber, since: at })]]) });
+
+describe('a dataset that a listing shows', () => {
+  it.each<readonly [string, Want | null]>([
+    ['that no event has named', null],
+    ['that only another subscription contains', want({ members: new Map([['sub_2', member()]]) })],
+    ['that an earlier audit had found gone', former(null)],
+  ])('%s is a member, as of what the listing surely reflects', (_, wanted) => {
+    expect(members({ want: wanted })).toEqual({
+      changes: [joined(9n)],
+      reloads: [],
+      absent: [],
+      present: [],
+    });
+    expect(members({ want: wanted }, { watermark: BY_TIME }).changes).toEqual([joined(null, ago(15))]);
   });
 
-  it('the members are right as of the log, whatever a manifest from before it says', async () => {
-    const checkpoint = await openNew();
-    let run = 0;
-    fc.assert(
-      fc.property(pasts, fc.nat(12), (past, reflects) => {
-        run += 1;
-        const told = past.map((one) => ({ ...one, isTold: true }));
-        const asOf = Math.min(reflects, told.length);
-        expect(follow(checkpoint, run, told, asOf)).toEqual(membersAfter(told));
-      }),
-      { seed: SEED, numRuns: 60 },
-    );
+  it.each<readonly [string, Want | null]>([
+    ['no event has named', null],
+    ['an event had removed before', former(7n)],
+    ['another subscription contains', former(7n, LONG_AGO, ['sub_2'])],
+  ])('W45 and brings back, and that %s, is a reload where its table exists', (_, wanted) => {
+    expect(members({ want: wanted, table: table(4) }).reloads).toEqual([datasetId]);
+    expect(members({ want: wanted }).reloads).toEqual([]);
+  });
+
+  it.each<readonly [string, Want, Partial<Listing>]>([
+    ['number that is past it', former(8n), { watermark: through(9n) }],
+    ['number of that very event', former(9n), { watermark: through(9n) }],
+    ['time that is past it', former(9n, ago(16)), { watermark: BY_TIME }],
+    ['time of that very event', former(9n, ago(15)), { watermark: BY_TIME }],
+  ])('is back after a drop that the listing covers by a %s', (_, wanted, listing) => {
+    expect(members({ want: wanted }, listing).changes).toHaveLength(1);
+  });
+
+  it.each<readonly [string, Want, Partial<Listing>]>([
+    ['number', former(10n), { watermark: through(9n) }],
+    ['time', former(9n, ago(14)), { watermark: BY_TIME }],
+  ])('is not back after a drop that the listing may not know of yet, by its %s', (_, wanted, listing) => {
+    const nothing = { changes: [], reloads: [], absent: [], present: [] };
+    expect(members({ want: wanted, table: table(4) }, listing)).toEqual(nothing);
+  });
+
+  it('is a member that is there, where it was one', () => {
+    const shown = { changes: [], reloads: [], absent: [], present: [subject] };
+    expect(members({ want: want(), table: table(4) })).toEqual(shown);
+    expect(members({ want: want() }, { watermark: BY_TIME })).toEqual(shown);
+    expect(members({ want: want() }, { isComplete: false })).toEqual(shown);
+  });
+
+  it('is a member still where it was dropped by another subscription', () => {
+    const wanted = want({ formerMembers: new Map([['sub_2', formerMember({ eventNumber: 9n })]]) });
+    expect(members({ want: wanted }).changes).toEqual([]);
+  });
+});
+
+describe('a member that a listing lacks', () => {
+  const lacking = { datasetIds: ['permits'] };
+
+  it.each<readonly [string, Want, Partial<Listing>]>([
+    ['where the event that added it is covered by number', since(9n), {}],
+    ['where the event that added it is covered by time', since(12n, ago(15)), { watermark: BY_TIME }],
+    ['where no event added it', since(null), {}],
+  ])('is absent %s', (_, wanted, listing) => {
+    expect(members({ want: wanted }, { ...lacking, ...listing })).toMatchObject({
+      absent: [subject],
+      present: [],
+    });
+  });
+
+  it.each<readonly [string, Want, Partial<Listing>]>([
+    ['where the event that added it may not be reflected, by its number', since(10n), {}],
+    [
+      'where the event that added it may not be reflected, by its time',
+      since(9n, ago(14)),
+      { watermark: BY_TIME },
+    ],
+    ['where the record is not complete', since(9n), { isComplete: false }],
+    ['where it is no member any more', former(7n), {}],
+    ['where it is a member of another', want({ members: new Map([['sub_2', member()]]) }), {}],
+  ])('is not absent %s', (_, wanted, listing) => {
+    expect(members({ want: wanted }, { ...lacking, ...listing })).toMatchObject({ absent: [], present: [] });
+  });
+});
+
+describe('a record', () => {
+  it.each([
+    ['counts as many datasets as it lists', 2, ['parcels', 'permits'], true],
+    ['lists one twice and counts it once', 1, ['parcels', 'parcels'], true],
+    ['counts none and lists none', 0, [], true],
+    ['counts more than it lists', 3, ['parcels', 'permits'], false],
+    ['counts fewer than it lists', 1, ['parcels', 'permits'], false],
+    ['does not count', null, ['parcels', 'permits'], false],
+  ])('that %s', (_, datasetCount, datasetIds, isComplete) => {
+    expect(isCompleteRecord(subscription({ datasetCount, datasetIds }))).toBe(isComplete);
+  });
+});
+
+describe('an entry of the manifest', () => {
+  const look = { kind: 'look', datasetId };
+  const nothing = { changes: [], reloads: [] };
+  const inEntry = (given: Given, listed: ManifestEntry, ofManifest: string | null = 'sub_1') =>
+    auditEntries([listed], 'sub_1', ofManifest, auditedOf(given));
+  const loaded = { want: want(), table: table(4, { loadedThrough: 'sub_1' }) };
+
+  it('that says what the table has asks for nothing', () => {
+    expect(inEntry(loaded, entry(datasetId, 4))).toEqual(nothing);
+  });
+
+  it.each<readonly [string, ManifestEntry]>([
+    ['W23 of another schema at the same version', { ...entry(datasetId, 4), schemaVersion: '2' }],
+    ['W32 of a lower version', entry(datasetId, 3)],
+    ['of a higher version', entry(datasetId, 5)],
+    ['of another number of rows', { ...entry(datasetId, 4), rowCount: 11 }],
+  ])('%s is a reason to read the versions: what happened is theirs to say', (_, listed) => {
+    expect(inEntry(loaded, listed)).toEqual({ changes: [look], reloads: [] });
+    expect(inEntry(loaded, listed, null)).toEqual({ changes: [look], reloads: [] });
+  });
+
+  it.each<readonly [string, Given, ManifestEntry]>([
+    ['where there is no table yet', { want: want() }, entry(datasetId, 5)],
+    ['where the dataset is no member', { ...loaded, want: former(7n) }, entry(datasetId, 5)],
+    ['where nobody has said anything of the dataset', { ...loaded, want: null }, entry(datasetId, 5)],
+    ['where the entry does not say the schema', loaded, { ...entry(datasetId, 4), schemaVersion: null }],
+    ['where the entry does not say the rows', loaded, { ...entry(datasetId, 4), rowCount: null }],
+    [
+      'where the table does not know its schema',
+      { ...loaded, table: table(4, { schemaVersion: null }) },
+      { ...entry(datasetId, 4), schemaVersion: '2' },
+    ],
+    [
+      'where a metadata refresh is owed already',
+      { ...loaded, want: want({ looksAsked: 1 }) },
+      entry(datasetId, 5),
+    ],
+    [
+      'where the versions are read anyway, for one that was announced',
+      { ...loaded, want: want({ members: new Map([['sub_1', member({ announced: 5 })]]) }) },
+      entry(datasetId, 5),
+    ],
+  ])('asks for nothing %s', (_, given, listed) => {
+    expect(inEntry(given, listed)).toEqual(nothing);
+  });
+
+  describe('with another stated digest', () => {
+    const other = entry(datasetId, 4, 'anew');
+
+    it('for the very version that the table was loaded from, in the manifest it was loaded through, is a reload', () => {
+      expect(inEntry(loaded, other)).toEqual({ changes: [], reloads: [datasetId] });
+      const byDataset = { ...loaded, table: table(4, { loadedThrough: null }) };
+      expect(inEntry(byDataset, other, null)).toEqual({ changes: [], reloads: [datasetId] });
+    });
+
+    it('is one, too, where changes have led on from that version', () => {
+      const ledOn = { ...loaded, table: { ...loaded.table, version: 6 } };
+      expect(inEntry(ledOn, other).reloads).toEqual([datasetId]);
+    });
+
+    it.each<readonly [string, Given]>([
+      [
+        'in another manifest than it was loaded through',
+        { ...loaded, table: table(4, { loadedThrough: 'sub_2' }) },
+      ],
+      ['where a reload is owed already', { ...loaded, want: want({ reloads: [reload(9)] }) }],
+    ])('is only a reason to read the versions %s', (_, given) => {
+      expect(inEntry(given, other)).toEqual({ changes: [look], reloads: [] });
+    });
+
+    it.each<readonly [string, Given, ManifestEntry]>([
+      [
+        'than one that was only computed',
+        { ...loaded, table: table(4, { loadedThrough: 'sub_1', digestKind: 'computed' }) },
+        other,
+      ],
+      ['where it states none', loaded, entry(datasetId, 4, null)],
+      [
+        'for another version than the table was loaded from',
+        {
+          ...loaded,
+          table: table(4, { loadedThrough: 'sub_1', snapshotVersion: 3, snapshotDigest: digestOf('v3') }),
+        },
+        entry(datasetId, 4),
+      ],
+    ])('says nothing %s', (_, given, listed) => {
+      expect(inEntry(given, listed)).toEqual(nothing);
+    });
+  });
+});
+
+describe('a reload that is asked for at a moment', () => {
+  const moment = { subscriptionId: 'sub_1', logNumber: 1, newest: 9n, readAt: NOW };
+  /** Service time has whole seconds: what happened in that one may be as late as its end. */
+  const END_OF_SECOND = new Date(NOW.getTime() + 1_000);
+
+  it('W40 counts as asked for by the newest event, at the end of that second, above every version that is known', () => {
+    const announced = want({ members: new Map([['sub_2', member({ announced: 7 })]]) });
+    expect(reloadAt(moment, announced, table(4))).toEqual({
+      kind: 'reload',
+      datasetId,
+      version: null,
+      logNumber: 1,
+      eventNumber: 9n,
+      createdAt: END_OF_SECOND,
+      readAt: NOW,
+      knownVersion: 7,
+      isWithdrawal: false,
+    });
+    expect(reloadAt(moment, want(), table(4), true)).toMatchObject({ knownVersion: 4, isWithdrawal: true });
+  });
+
+  it('counts as asked for before the first event, where the log has none', () => {
+    expect(reloadAt({ ...moment, newest: null }, want(), null)).toMatchObject({ eventNumber: 0n });
+  });
+
+  it('comes after whatever the table satisfies, and whatever was asked for before, in the same log', () => {
+    const later = new Date(NOW.getTime() + 5_000);
+    const satisfied = table(4, {
+      reloads: new Map([['sub_1', { logNumber: 1, eventNumber: 12n, createdAt: later }]]),
+    });
+    const next = { eventNumber: 12n, createdAt: new Date(later.getTime() + 1) };
+    expect(reloadAt(moment, want(), satisfied)).toMatchObject(next);
+    const owed = want({ reloads: [reload(12, { createdAt: later })] });
+    expect(reloadAt(moment, owed, table(4))).toMatchObject(next);
+  });
+
+  it.each([
+    ['of another log', { logNumber: 2 }],
+    ['of another subscription', { subscriptionId: 'sub_2' }],
+  ])('does not come after one %s', (_, changed) => {
+    const later = reload(12, { createdAt: new Date(NOW.getTime() + 5_000), ...changed });
+    const owed = want({ members: membersAt('sub_1', 'sub_2'), reloads: [later] });
+    expect(reloadAt(moment, owed, table(4, { reloads: reloadMarks([['sub_2', 20n]]) }))).toMatchObject({
+      eventNumber: 9n,
+      createdAt: END_OF_SECOND,
+    });
   });
 });

@@ -22,6 +22,7 @@ import { type Report, reportJson, reportTable } from '../bench/report.ts';
 import { runCase } from '../bench/run-case.ts';
 import { judge, median, spread, summarize } from '../bench/statistics.ts';
 import { checkRawTables } from '../bench/table-counts.ts';
+import { until } from '../support/patience.ts';
 import { projectRoot } from '../support/source-tree.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'bench-test-'));
@@ -184,6 +185,7 @@ it('sees from outside how long a process has a database open, and never disturbs
   using locks = new LockWatch(process.pid, path);
   for (const heldMs of [120, 60]) {
     const instance = await DuckDBInstance.create(path);
+    await until('a look that finds it held', () => locks.isHeld);
     await sleep(heldMs);
     instance.closeSync();
     await locks.free(50);
@@ -264,12 +266,14 @@ describe('npm run bench:check', () => {
     expect(judgeRatio('new', 1, recorded).isGood).toBe(false);
   });
 
-  it('measures a second time what fails the first time', async () => {
+  it('measures again what fails, up to three times in all', async () => {
     const measuring = (...ratios: number[]) => vi.fn(async () => ratios.shift() ?? Number.NaN);
     const disturbed = measuring(9, 1.4);
     expect((await judgeCase('known', disturbed, recorded)).isGood).toBe(true);
     expect(disturbed).toHaveBeenCalledTimes(2);
-    expect((await judgeCase('known', measuring(9, 8), recorded)).isGood).toBe(false);
+    const worse = measuring(9, 8, 7, 1.4);
+    expect((await judgeCase('known', worse, recorded)).isGood).toBe(false);
+    expect(worse).toHaveBeenCalledTimes(3);
     const good = measuring(1);
     await judgeCase('known', good, recorded);
     expect(good).toHaveBeenCalledTimes(1);

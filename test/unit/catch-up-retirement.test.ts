@@ -5,9 +5,11 @@ import { describe, expect, it } from 'vitest';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
 import { exitCodeOfResult } from '../../src/cli/summary.ts';
 import { BusyError, ServiceUnavailableError } from '../../src/model/errors.ts';
+import type { CatchUpResult } from '../../src/sync/result.ts';
 import { openStaging } from '../../src/sync/work/staging.ts';
 import {
   calm,
+  elapse,
   kinds,
   oneSubscription,
   subscribe,
@@ -17,11 +19,20 @@ import {
 } from '../support/small-world.ts';
 import { entry, event, id, subscription, table } from '../support/sync-values.ts';
 
+const MINUTE_MS = 60_000;
+
 async function caughtUp(...datasetIds: string[]): Promise<World> {
   const world = await oneSubscription(...datasetIds);
   await world.catchUp();
   calm(world);
   return world;
+}
+
+/** Two catch-ups ten minutes apart, which confirm what both of them lack. Gives how the second one ended. */
+async function missedForTenMinutes(world: World): Promise<CatchUpResult> {
+  await world.catchUp();
+  elapse(world, 10 * MINUTE_MS);
+  return await world.catchUp();
 }
 
 /** The datasets leave the subscription: its log says so, and its manifest lists them no more. */
@@ -33,8 +44,9 @@ function remove(
 ): void {
   const { logs, members, reflects } = world.service;
   const log = logs.get(subscriptionId) ?? [];
+  const createdAt = world.parts.clock.now();
   for (const datasetId of datasetIds) {
-    log.push(event(101 + log.length, 'dataset.removed', { datasetId, reason }));
+    log.push(event(101 + log.length, 'dataset.removed', { datasetId, reason, createdAt }));
   }
   const stay = (members.get(subscriptionId) ?? []).filter((datasetId) => !datasetIds.includes(datasetId));
   members.set(subscriptionId, stay);
@@ -103,6 +115,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     const world = await oneSubscription('parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
     await world.catchUp();
+    elapse(world, MINUTE_MS);
     remove(world, ['parcels']);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
     remove(world, ['parcels'], 'sub_2');
@@ -197,14 +210,24 @@ describe('F35 a subscription that is gone', () => {
   }
 
   it.each([
-    ['the service no longer lists it', (world: World) => world.service.subscriptions.pop()],
+    [
+      'the service no longer lists it, ten minutes long',
+      async (world: World) => {
+        world.service.subscriptions.pop();
+        const result = await world.catchUp();
+        expect(result.holds).toEqual([]);
+        expect(exitCodeOfResult(result)).toBe(EXIT_CODES.caughtUp);
+        calm(world);
+        elapse(world, 10 * MINUTE_MS);
+      },
+    ],
     [
       'it is selected no more',
-      (world: World) => Object.assign(world.parts.choices, { subscriptions: ['Travis'] }),
+      async (world: World) => Object.assign(world.parts.choices, { subscriptions: ['Travis'] }),
     ],
   ])('W27 is held, and its datasets stay and cost no call: %s', async (_, disappear) => {
     const world = await twoSubscriptions();
-    disappear(world);
+    await disappear(world);
     const result = await world.catchUp();
     expect(result).toMatchObject({
       subscriptions: 1,
@@ -219,7 +242,8 @@ describe('F35 a subscription that is gone', () => {
   it('W28 is given up: what only it held is retired, and the destination names it no more', async () => {
     const world = await twoSubscriptions();
     world.service.subscriptions.pop();
-    await world.catchUp();
+    await missedForTenMinutes(world);
+    expect(world.checkpoint.holds()).toHaveLength(1);
     expect(world.checkpoint.forget('sub_2')).toEqual(['permits']);
     const result = await world.catchUp();
     expect(kinds(result)).toEqual({ parcels: 'current', permits: 'retired' });
@@ -249,7 +273,34 @@ describe('F35 a subscription that is gone', () => {
     world.service.members.set('sub_2', ['parcels', 'permits']);
     await world.catchUp();
     world.service.subscriptions.pop();
-    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'held' });
+    expect(kinds(await missedForTenMinutes(world))).toEqual({ parcels: 'current', permits: 'held' });
+  });
+
+  it('F55 that one reading of the list skipped is neither held nor are its datasets retired', async () => {
+    const world = await twoSubscriptions();
+    const listed = [...world.service.subscriptions];
+    for (let times = 0; times < 3; times += 1) {
+      world.service.subscriptions = listed.slice(0, 1);
+      const skipped = await world.catchUp();
+      expect(skipped.holds).toEqual([]);
+      expect(kinds(skipped)).toEqual({ parcels: 'current', permits: 'current' });
+      elapse(world, 9 * MINUTE_MS);
+      world.service.subscriptions = [...listed];
+      expect((await world.catchUp()).holds).toEqual([]);
+      elapse(world, 9 * MINUTE_MS);
+    }
+    expect(world.retired).toEqual([]);
+    expect(world.checkpoint.absences()).toEqual([]);
+  });
+
+  it('F55 that is not listed yet to be gone holds up every retirement: its log was not read', async () => {
+    const world = await twoSubscriptions();
+    remove(world, ['parcels']);
+    world.service.subscriptions.pop();
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting', permits: 'current' });
+    elapse(world, 10 * MINUTE_MS);
+    // From then on only what it contains waits for it.
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired', permits: 'held' });
   });
 });
 
@@ -267,6 +318,9 @@ describe('a table that no checkpoint knows', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
     expect(world.tables.has('permits')).toBe(true);
     world.checkpoint.forget('sub_2');
+    // Ten minutes long nobody lists it.
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
+    elapse(world, 10 * MINUTE_MS);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'retired' });
     expect(world.retired).toMatchObject([{ reason: 'left subscription sub_1: not listed any more' }]);
   });

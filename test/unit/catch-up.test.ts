@@ -13,6 +13,7 @@ import {
   UnknownColumnsError,
 } from '../../src/model/errors.ts';
 import { openStaging } from '../../src/sync/work/staging.ts';
+import { reloadMarks } from '../support/reload-marks.ts';
 import {
   calm,
   elapse,
@@ -52,12 +53,14 @@ describe('a first start', () => {
         datasetIds: ['parcels', 'permits'],
       },
     ]);
-    expect(world.calls.slice(0, 5)).toEqual([
+    expect(world.calls.slice(0, 7)).toEqual([
       'subscriptions',
       'discover',
       'manifest sub_1',
+      'subscriptions',
       'events sub_1',
       'manifest sub_1',
+      'subscriptions',
     ]);
     expect(world.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(100));
     expect(await readdir(world.parts.choices.stagingDirectory)).toEqual([]);
@@ -70,7 +73,7 @@ describe('a first start', () => {
       datasets: [
         {
           kind: 'waiting',
-          why: 'the manifest is older than what the service has announced',
+          why: 'the manifest is older than what the service has announced, or may be',
           commits: [{ kind: 'snapshot', toVersion: 1 }],
         },
       ],
@@ -86,12 +89,19 @@ describe('a first start', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'loaded' });
   });
 
-  it('without a position in the manifest looks at every dataset, once', async () => {
-    const world = await oneSubscription('parcels');
+  it('W19 without a position in the manifest takes from the log what the manifest may not reflect', async () => {
+    const world = await oneSubscription('parcels', 'permits');
     world.service.reflects.delete('sub_1');
     world.tables.set('parcels', table(1));
-    await world.catchUp();
+    world.tables.set('permits', table(1, { datasetId: 'permits', tableName: 'permits' }));
+    const ago = (minutes: number) => new Date(NOW.getTime() - minutes * 60_000);
+    world.service.logs.set('sub_1', [
+      event(99, 'dataset.schema_changed', { datasetId: 'permits', createdAt: ago(15) }),
+      event(100, 'dataset.schema_changed', { createdAt: ago(14) }),
+    ]);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'current' });
     expect(world.calls).toContain('versions parcels');
+    expect(world.calls).not.toContain('versions permits');
     calm(world);
     await world.catchUp();
     expect(world.calls).not.toContain('versions parcels');
@@ -162,7 +172,14 @@ describe('a later catch-up', () => {
     await world.catchUp();
     calm(world);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
-    expect(world.calls).toEqual(['subscriptions', 'discover', 'events sub_1', 'manifest sub_1']);
+    expect(world.calls).toEqual([
+      'subscriptions',
+      'discover',
+      'events sub_1',
+      'events sub_1',
+      'manifest sub_1',
+      'subscriptions',
+    ]);
   });
 
   it('removes what an ended process left staged of a dataset that is committed, and nothing else', async () => {
@@ -194,7 +211,8 @@ describe('a later catch-up', () => {
     world.service.reflects.set('sub_1', id(105));
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'loaded' });
     expect(world.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(105));
-    expect(world.tables.get('permits')?.reloads).toEqual(new Map([['sub_1', 105n]]));
+    const answered = { logNumber: 1, eventNumber: 104n, createdAt: NOW };
+    expect(world.tables.get('permits')?.reloads).toEqual(new Map([['sub_1', answered]]));
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'current' });
   });
 
@@ -272,12 +290,10 @@ describe('a later catch-up', () => {
     subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
     expect(world.calls.filter((call) => call === 'download parcels')).toHaveLength(1);
-    expect(world.tables.get('parcels')?.reloads).toEqual(
-      new Map([
-        ['sub_1', 100n],
-        ['sub_2', 100n],
-      ]),
-    );
+    expect(world.checkpoint.wants().get('parcels')?.members.size).toBe(2);
+    calm(world);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
+    expect(world.calls).not.toContain('download parcels');
   });
 
   it('touches only the chosen datasets', async () => {
@@ -296,11 +312,14 @@ describe('a lost position', () => {
     world.service.reflects.set('sub_1', id(205));
     world.service.snapshots.set('parcels', entry('parcels', 7));
     world.service.logs.set('sub_1', [event(207, 'dataset.updated', { version: 7 })]);
+    // What the events that are lost asked for may be as new as the newest one.
+    expect(await world.catchUp()).toMatchObject({ troubles: [], datasets: [{ kind: 'waiting' }] });
+    expect(world.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(207));
+    world.service.reflects.set('sub_1', id(210));
     expect(await world.catchUp()).toMatchObject({
       troubles: [],
       datasets: [{ kind: 'updated', commits: [{ toVersion: 7 }] }],
     });
-    expect(world.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(207));
   });
 
   it('F26 of a log that was quiet for longer than it is kept ends no run, and reloads nothing', async () => {
@@ -309,7 +328,7 @@ describe('a lost position', () => {
     world.service.keepsEventsFrom = 200n;
     calm(world);
     expect(await world.catchUp()).toMatchObject({ troubles: [], datasets: [{ kind: 'current' }] });
-    expect(world.calls.filter((call) => call.startsWith('events'))).toHaveLength(2);
+    expect(world.calls.filter((call) => call.startsWith('events'))).toHaveLength(3);
   });
 
   it('right at the first start is no trouble', async () => {
@@ -344,10 +363,15 @@ describe('a manifest for each dataset', () => {
 
   it("M13 mirrors the subscription's own datasets and what its log adds and does not remove", async () => {
     const world = await byDataset('parcels', 'permits');
-    world.service.logs.set('sub_1', [
-      event(1, 'dataset.added', { datasetId: 'zoning', version: 1 }),
-      event(2, 'dataset.removed', { datasetId: 'permits' }),
-    ]);
+    world.intervene = (call) => {
+      // It happens after the record was read.
+      if (call !== 'events sub_1' || world.service.logs.get('sub_1')?.length !== 0) return;
+      world.service.logs.set('sub_1', [
+        event(101, 'dataset.added', { datasetId: 'zoning', version: 1 }),
+        event(102, 'dataset.removed', { datasetId: 'permits' }),
+      ]);
+      world.service.subscriptions = [subscription({ datasetIds: ['parcels', 'zoning'] })];
+    };
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', zoning: 'loaded' });
     expect(world.calls).not.toContain('entry permits');
     calm(world);
@@ -453,7 +477,7 @@ describe('a world that moves meanwhile', () => {
   it('a unit that was overtaken is planned anew from what the mirror has by then', async () => {
     const world = await oneSubscription('parcels');
     world.service.outcomes.push(({ datasetId }) => {
-      world.tables.set(datasetId, table(1, { reloads: new Map([['sub_1', 100n]]) }));
+      world.tables.set(datasetId, table(1, { reloads: reloadMarks([['sub_1', 100n]]) }));
       return { kind: 'overtaken', datasetId };
     });
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });

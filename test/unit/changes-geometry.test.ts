@@ -264,11 +264,19 @@ describe('F42 what is no geometry', () => {
 describe('the coordinate system of the table', () => {
   const geoJson = '{"type":"Point","coordinates":[1,2]}';
   const changes = [{ changes: [[rowOf(1, 'null')]] }, { changes: [[rowOf(2, geoJson)]] }] as const;
-  it.each(['EPSG:2277', 'NAD83 / Texas Central', null])('%s takes no GeoJSON', async (crs) => {
+  it.each(['EPSG:2277', 'NAD83 / Texas Central'])('%s takes no GeoJSON', async (crs) => {
     const error = await folder.refusal({ columns, crs }, ...changes);
     expect(error).toBeInstanceOf(UnusableChangesError);
     expect(error).toMatchObject({ version: 3 });
-    expect(error.message).toContain(crs ?? 'an unknown coordinate system');
+    expect(error.message).toContain(crs);
+  });
+  it('F48 becomes known by GeoJSON where it is not known and the table holds no geometry, which the table tells', async () => {
+    const { net } = await folder.fold({ columns, crs: null }, ...changes);
+    expect(net.columns[1]?.crs).toBe('OGC:CRS84');
+    const [first, ...others] = net.firstValues;
+    expect(others).toEqual([]);
+    expect(first).toMatchObject({ columnName: 'g', refusal: { version: 3 } });
+    expect(first?.refusal.message).toContain('an unknown coordinate system');
   });
   it.each(['EPSG:2277', null])('%s takes WKT as it is', async (crs) => {
     const { net } = await folder.fold({ columns, crs }, { changes: [[rowOf(1, '"POINT (1 2)"')]] });
@@ -282,7 +290,19 @@ describe('the coordinate system of the table', () => {
     },
   );
   it('becomes known by GeoJSON where the table is empty', async () => {
-    const { net } = await folder.fold({ columns, crs: null, rowCount: 0 }, ...changes);
+    for (const crs of [null, 'EPSG:2277']) {
+      const { net } = await folder.fold({ columns, crs, rowCount: 0 }, ...changes);
+      expect(net).toMatchObject({ columns: [{}, { crs: 'OGC:CRS84' }], firstValues: [] });
+    }
+  });
+  it('F48 is not that of GeoJSON where a geometry of another form came before it', async () => {
+    const wkt = { changes: [[rowOf(3, '"POINT (3000000 1)"')]] };
+    for (const table of [{ rowCount: 0 }, {}, { lacks: ['g'], unit: { addsColumns: true } }]) {
+      const error = await folder.refusal({ columns, crs: null, ...table }, wkt, ...changes);
+      expect(error).toBeInstanceOf(UnusableChangesError);
+      expect(error).toMatchObject({ version: 4 });
+    }
+    const { net } = await folder.fold({ columns, crs: null, rowCount: 0 }, ...changes, wkt);
     expect(net.columns[1]?.crs).toBe('OGC:CRS84');
   });
   it('becomes known by GeoJSON where the column is added', async () => {

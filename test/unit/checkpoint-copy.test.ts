@@ -8,7 +8,7 @@ import { openCheckpointCopy } from '../../src/checkpoint/sqlite/copy.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';
 import { ConfigurationError } from '../../src/model/errors.ts';
 import { restore } from '../support/checkpoint-dump.ts';
-import { commit, NOON_CLOCK, openAt, temporaryPath } from '../support/checkpoint-files.ts';
+import { commit, joined, NOON_CLOCK, openAt, temporaryPath } from '../support/checkpoint-files.ts';
 
 const FORMAT_1 = new URL('checkpoint-formats/format-1.sql', import.meta.url);
 
@@ -21,11 +21,11 @@ function copyOf(path: string, log: Log = silentLog) {
 it('holds what is stored, also what an open checkpoint has in its log only, and changes nothing of it', async () => {
   const path = temporaryPath('checkpoint.sqlite');
   const original = await openAt(path);
-  commit(original, 's', { kind: 'member', datasetId: 'd' });
+  commit(original, 's', joined('d'));
   const copy = copyOf(path);
   expect(copy.wants()).toEqual(original.wants());
-  commit(copy, 's', { kind: 'member', datasetId: 'e' });
-  commit(original, 's', { kind: 'member', datasetId: 'f' });
+  commit(copy, 's', joined('e'));
+  commit(original, 's', joined('f'));
   expect([...copy.wants().keys()]).toEqual(['d', 'e']);
   expect([...original.wants().keys()]).toEqual(['d', 'f']);
 });
@@ -33,11 +33,11 @@ it('holds what is stored, also what an open checkpoint has in its log only, and 
 it('of a closed one leaves the file as it is to the byte', async () => {
   const path = temporaryPath('checkpoint.sqlite');
   const original = await openAt(path);
-  commit(original, 's', { kind: 'member', datasetId: 'd' });
+  commit(original, 's', joined('d'));
   original.close();
   const before = readFileSync(path);
   const copy = copyOf(path);
-  commit(copy, 's', { kind: 'member', datasetId: 'e' });
+  commit(copy, 's', joined('e'));
   expect([...copy.wants().keys()]).toEqual(['d', 'e']);
   expect(readFileSync(path)).toEqual(before);
 });
@@ -45,7 +45,7 @@ it('of a closed one leaves the file as it is to the byte', async () => {
 it('is empty where there is none, and makes none', () => {
   const path = join(dirname(temporaryPath('x')), 'nowhere', 'checkpoint.sqlite');
   const copy = copyOf(path);
-  commit(copy, 's', { kind: 'member', datasetId: 'd' });
+  commit(copy, 's', joined('d'));
   expect(copy.wants().size).toBe(1);
   expect(existsSync(dirname(path))).toBe(false);
 });

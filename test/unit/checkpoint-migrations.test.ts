@@ -11,14 +11,23 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint, CheckpointReader } from '../../src/checkpoint/checkpoint.ts';
 import { CURRENT_FORMAT } from '../../src/checkpoint/sqlite/migrations.ts';
+import type { Clock } from '../../src/lib/clock.ts';
+import { silentLog } from '../../src/lib/log.ts';
+import type { AbsenceSubject } from '../../src/model/absence.ts';
+import { emptyWant } from '../../src/model/want.ts';
 import { dumpOf, restore, schemaOf } from '../support/checkpoint-dump.ts';
 import {
   commit,
+  dropped,
   event,
   failureOf,
   holdOf,
+  joined,
   NOON,
+  NOON_CLOCK,
   openAt,
+  position,
+  reloadAsked,
   temporaryPath,
 } from '../support/checkpoint-files.ts';
 
@@ -38,10 +47,17 @@ const FILLS: readonly ((checkpoint: Checkpoint) => void)[] = [
   fillFormat2,
   fillFormat3,
   fillFormat4,
+  fillFormat5,
 ];
 
-/** A reload that a file of format 1 holds does not say when it was asked for. */
+/**
+ * What an older file does not say the time of counts as of long ago: who is a member, up to format 4, and when a reload was asked
+ * for, in format 1.
+ */
 const LONG_AGO = new Date(0);
+
+/** A resync that was asked for up to format 4 has the lowest number: it was asked for before any other. */
+const EARLY_CLOCK: Clock = { ...NOON_CLOCK, now: () => new Date(1) };
 
 function fill(checkpoint: Checkpoint, format: number): void {
   for (const fillFormat of FILLS.slice(0, format)) fillFormat(checkpoint);
@@ -49,15 +65,16 @@ function fill(checkpoint: Checkpoint, format: number): void {
 
 function fillFormat1(checkpoint: Checkpoint): void {
   checkpoint.rememberContract({ manifestPath: '/v1/{datasetId}/manifest', newerThanParameter: "o'ther" });
-  const step = { subscriptionId: 's', subscriptionName: 'Parcels', cursor: event(LARGEST), isQuiet: false };
   checkpoint.commitFollowStep({
-    ...step,
+    subscriptionId: 's',
+    subscriptionName: 'Parcels',
+    position: position(event(LARGEST)),
     changes: [
-      { kind: 'member', datasetId: 'd', eventNumber: 3n },
-      { kind: 'reload', datasetId: 'd', eventNumber: LARGEST, version: 7 },
+      joined('d', { eventNumber: 3n, at: LONG_AGO }),
+      reloadAsked('d', LARGEST, { createdAt: NOON, readAt: NOON, version: 7 }),
       { kind: 'look', datasetId: 'd' },
       { kind: 'look', datasetId: 'd' },
-      { kind: 'no-member', datasetId: 'e' },
+      dropped('e', { at: LONG_AGO }),
     ],
   });
   commit(checkpoint, 't');
@@ -68,18 +85,17 @@ function fillFormat1(checkpoint: Checkpoint): void {
 }
 
 function fillFormat2(checkpoint: Checkpoint): void {
-  const step = { subscriptionId: 'u', subscriptionName: 'Quiet', cursor: event(9n), isQuiet: true };
   checkpoint.commitFollowStep({
-    ...step,
+    subscriptionId: 'u',
+    subscriptionName: 'Quiet',
+    position: position(event(9n), { isQuiet: true }),
     changes: [
-      { kind: 'member', datasetId: 'f', eventNumber: 1n },
-      { kind: 'reload', datasetId: 'f', eventNumber: 8n, version: null },
-      { kind: 'no-member', datasetId: 'g', eventNumber: 7n, reason: "it's left" },
+      joined('f', { eventNumber: 1n, at: LONG_AGO }),
+      reloadAsked('f', 8n, { createdAt: NOON, readAt: NOON }),
+      dropped('g', { eventNumber: 7n, at: LONG_AGO, reason: "it's left" }),
     ],
   });
   checkpoint.askResync(['f']);
-  checkpoint.askResync(['f']);
-  checkpoint.markResynced('f', 1);
   checkpoint.approveRetirements();
   commit(checkpoint, 'gone');
   checkpoint.forget('gone');
@@ -97,11 +113,40 @@ function fillFormat4(checkpoint: Checkpoint): void {
   checkpoint.hookFailed("it ended with 1: can't", NOON);
 }
 
+function fillFormat5(checkpoint: Checkpoint): void {
+  checkpoint.commitFollowStep({
+    subscriptionId: 'v',
+    subscriptionName: 'Anew',
+    position: position(event(6n), { logNumber: 2, cursorCreatedAt: NOON, coveredUntil: NOON }),
+    changes: [
+      joined('h', { eventNumber: 2n, at: NOON, version: Number.MAX_SAFE_INTEGER }),
+      reloadAsked('h', 3n, { logNumber: 2, createdAt: NOON, readAt: NOON, knownVersion: 4 }),
+      dropped('i', { eventNumber: 4n, at: NOON, reason: "it's left" }),
+    ],
+  });
+  checkpoint.noteListed('h', 5);
+  const withdrawn = reloadAsked('h', 3n, { logNumber: 2, createdAt: NOON, readAt: NOON, isWithdrawal: true });
+  commit(checkpoint, 'w', joined('h', { version: 2 }), reloadAsked('h', LARGEST), withdrawn);
+  checkpoint.noteStatedLastEvent('v');
+  const subjects: readonly AbsenceSubject[] = [
+    { kind: 'member', subscriptionId: 'v', datasetId: "h's" },
+    { kind: 'subscription', subscriptionId: 'v' },
+    { kind: 'log', subscriptionId: 'v' },
+    { kind: 'version', datasetId: 'h', version: Number.MAX_SAFE_INTEGER },
+    { kind: 'table', datasetId: 'j' },
+  ];
+  checkpoint.noteAbsences(
+    subjects.map((subject) => ({ subject, since: NOON })),
+    [],
+  );
+}
+
 function contentOf(checkpoint: CheckpointReader) {
   return {
     contract: checkpoint.rememberedContract(),
     followed: checkpoint.followed(),
     wants: checkpoint.wants(),
+    absences: checkpoint.absences(),
     forgotten: checkpoint.forgotten(),
     holds: checkpoint.holds(),
     failures: checkpoint.failures(),
@@ -113,10 +158,8 @@ function contentOf(checkpoint: CheckpointReader) {
 
 function withReloadsOfLongAgo(content: ReturnType<typeof contentOf>): ReturnType<typeof contentOf> {
   const wants = [...content.wants].map(([id, want]) => {
-    const reloadAskedAt = new Map(
-      [...want.reloadAfter.keys()].map((subscriptionId) => [subscriptionId, LONG_AGO]),
-    );
-    return [id, { ...want, reloadAskedAt }] as const;
+    const reloads = want.reloads.map((reload) => ({ ...reload, createdAt: LONG_AGO, readAt: LONG_AGO }));
+    return [id, { ...want, reloads }] as const;
   });
   return { ...content, wants: new Map(wants) };
 }
@@ -128,7 +171,7 @@ function dumpPath(format: number): string {
 /** A new checkpoint with the content of the format. */
 async function freshPath(format: number): Promise<string> {
   const path = temporaryPath('checkpoint.sqlite');
-  const checkpoint = await openAt(path);
+  const checkpoint = await openAt(path, silentLog, EARLY_CLOCK);
   fill(checkpoint, format);
   checkpoint.close();
   return path;
@@ -161,5 +204,39 @@ describe.each(FORMATS)('format %i', (format) => {
     const fresh = await openAt(await freshPath(format));
     const expected = format === 1 ? withReloadsOfLongAgo(contentOf(fresh)) : contentOf(fresh);
     expect(contentOf(await openAt(path))).toEqual(expected);
+  });
+});
+
+describe('what a file of format 4 says', () => {
+  /** The dump of format 4 and what `sql` adds to it, brought to the current format. */
+  async function migrated(sql: string): Promise<Checkpoint> {
+    const path = temporaryPath('checkpoint.sqlite');
+    restore(path, readFileSync(dumpPath(4), 'utf8') + sql);
+    return openAt(path);
+  }
+
+  it('F46 of announced versions is kept for every subscription that contains the dataset, and for none that has dropped it', async () => {
+    const checkpoint = await migrated(`
+      INSERT INTO wants (dataset_id, at_least_version) VALUES ('shared', 9), ('left', 8);
+      INSERT INTO want_members (dataset_id, subscription_id, is_member, event_number)
+      VALUES ('shared', 's', 1, 3), ('shared', 't', 1, NULL), ('shared', 'u', 0, 4), ('left', 's', 0, 5);`);
+    expect(checkpoint.want('shared')).toEqual({
+      ...emptyWant('shared'),
+      members: new Map([
+        ['s', { eventNumber: 3n, since: LONG_AGO, announced: 9 }],
+        ['t', { eventNumber: null, since: LONG_AGO, announced: 9 }],
+      ]),
+      formerMembers: new Map([['u', { eventNumber: 4n, at: LONG_AGO, reason: null }]]),
+    });
+    const back = joined('left', { eventNumber: 6n, at: NOON });
+    commit(checkpoint, 's', back);
+    expect(checkpoint.want('left')?.members.get('s')?.announced).toBeNull();
+  });
+
+  it('of a resync is kept where it is owed, and not where it was done', async () => {
+    const checkpoint = await migrated(`
+      INSERT INTO wants (dataset_id, resyncs_asked, resyncs_done) VALUES ('owed', 5, 4), ('done', 5, 5);`);
+    const numbers = ['owed', 'done'].map((id) => checkpoint.want(id)?.resyncNumber);
+    expect(numbers).toEqual([1, 0]);
   });
 });

@@ -19,7 +19,16 @@ import { openCheckpointReader } from '../../src/checkpoint/sqlite/open.ts';
 import { type Place, withTrouble } from '../../src/checkpoint/sqlite/trouble.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';
 import { BusyError, ConfigurationError, StorageError } from '../../src/model/errors.ts';
-import { commit, event, NOON, NOON_CLOCK, openAt, temporaryPath } from '../support/checkpoint-files.ts';
+import {
+  commit,
+  event,
+  joined,
+  NOON,
+  NOON_CLOCK,
+  openAt,
+  position,
+  temporaryPath,
+} from '../support/checkpoint-files.ts';
 
 const NOON_COPY = 'checkpoint.sqlite.corrupt-20260301T120000.000Z';
 
@@ -31,7 +40,7 @@ function namesBeside(path: string): readonly string[] {
 async function filledPath(): Promise<string> {
   const path = temporaryPath('checkpoint.sqlite');
   const checkpoint = await openAt(path);
-  commit(checkpoint, 's', { kind: 'member', datasetId: 'd' });
+  commit(checkpoint, 's', joined('d'));
   checkpoint.close();
   return path;
 }
@@ -65,7 +74,7 @@ describe('a new checkpoint', () => {
   it('does not take up the log of a file that is gone', async () => {
     const path = await filledPath();
     const checkpoint = await openAt(path);
-    commit(checkpoint, 's', { kind: 'member', datasetId: 'e' });
+    commit(checkpoint, 's', joined('e'));
     const log = readFileSync(`${path}-wal`);
     const other = temporaryPath('checkpoint.sqlite');
     writeFileSync(`${other}-wal`, log);
@@ -96,7 +105,7 @@ describe('F03 a damaged checkpoint', () => {
     const log: Log = { ...silentLog, error: (fields) => errors.push(fields) };
     const checkpoint = await openAt(path, log);
     expect(checkpoint.wants().size).toBe(0);
-    commit(checkpoint, 's', { kind: 'member', datasetId: 'd' });
+    commit(checkpoint, 's', joined('d'));
     expect(checkpoint.wants().size).toBe(1);
     const aside = join(dirname(path), NOON_COPY);
     expect(errors).toEqual([{ path, quarantinedAs: aside }]);
@@ -110,7 +119,7 @@ describe('F03 a damaged checkpoint', () => {
     reader.exec('PRAGMA user_version = 1');
     truncateSync(path, 4_096);
     const checkpoint = await openAt(path);
-    commit(checkpoint, 's', { kind: 'member', datasetId: 'new' });
+    commit(checkpoint, 's', joined('new'));
     checkpoint.close();
     expect(namesBeside(path)).toEqual([basename(path), NOON_COPY, `${NOON_COPY}-shm`, `${NOON_COPY}-wal`]);
     expect([...(await openAt(path)).wants().keys()]).toEqual(['new']);
@@ -252,8 +261,12 @@ describe('the reader', () => {
     const checkpoint = await openAt(path);
     const reader = openCheckpointReader({ path, uid: null });
     expect(reader?.wants().size).toBe(1);
-    const step = { subscriptionId: 's', subscriptionName: null, cursor: event(2n), isQuiet: false };
-    checkpoint.commitFollowStep({ ...step, changes: [{ kind: 'member', datasetId: 'e' }] });
+    checkpoint.commitFollowStep({
+      subscriptionId: 's',
+      subscriptionName: null,
+      position: position(event(2n)),
+      changes: [joined('e')],
+    });
     expect(reader?.wants().size).toBe(1);
     expect(reader?.followed().get('s')?.cursor).toBeNull();
     reader?.close();

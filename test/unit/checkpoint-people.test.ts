@@ -3,7 +3,21 @@
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
-import { commit, failureOf, holdOf, openNew } from '../support/checkpoint-files.ts';
+import { emptyWant } from '../../src/model/want.ts';
+import {
+  commit,
+  dropped,
+  failureOf,
+  holdOf,
+  joined,
+  NOON,
+  NOON_CLOCK,
+  openAt,
+  openNew,
+  reloadAsked,
+  temporaryPath,
+} from '../support/checkpoint-files.ts';
+import { member, reload } from '../support/sync-values.ts';
 
 const RETIREMENT: RefusalScope = { kind: 'retirement' };
 
@@ -20,31 +34,53 @@ function heldScopes(checkpoint: Checkpoint): readonly RefusalScope[] {
 }
 
 describe('a resync', () => {
-  it('is counted for what a subscription holds, and ends its failure', async () => {
+  it('is numbered for what a subscription contains, and ends its failure', async () => {
     const checkpoint = await openNew();
-    commit(checkpoint, 's', { kind: 'member', datasetId: 'a' }, { kind: 'member', datasetId: 'b' });
-    commit(checkpoint, 's', { kind: 'no-member', datasetId: 'dropped' });
+    commit(checkpoint, 's', joined('a'), joined('b'));
+    commit(checkpoint, 's', dropped('dropped'));
     for (const id of ['a', 'b', 'dropped']) checkpoint.fail(failureOf(id));
     expect(checkpoint.askResync(['dropped', 'a', 'unknown', 'a'])).toEqual(['a']);
-    expect(checkpoint.wants().get('a')).toMatchObject({ resyncsAsked: 1, resyncsDone: 0 });
-    expect(checkpoint.wants().get('b')).toMatchObject({ resyncsAsked: 0 });
-    expect(checkpoint.wants().get('dropped')).toMatchObject({ resyncsAsked: 0 });
-    expect(checkpoint.wants().has('unknown')).toBe(false);
+    expect(checkpoint.want('a')).toMatchObject({ resyncNumber: NOON.getTime() });
+    expect(checkpoint.want('b')).toMatchObject({ resyncNumber: 0 });
+    expect(checkpoint.want('dropped')).toMatchObject({ resyncNumber: 0 });
+    expect(checkpoint.want('unknown')).toBeNull();
     expect([...checkpoint.failures().keys()]).toEqual(['b', 'dropped']);
   });
 
-  it('is done up to those that were seen, and never before it is asked for', async () => {
-    const checkpoint = await openNew();
-    commit(checkpoint, 's', { kind: 'member', datasetId: 'a' });
-    checkpoint.markResynced('a', 3);
-    checkpoint.askResync(['a']);
-    checkpoint.askResync(['a']);
-    expect(checkpoint.wants().get('a')).toMatchObject({ resyncsAsked: 2, resyncsDone: 0 });
-    checkpoint.markResynced('a', 1);
-    expect(checkpoint.wants().get('a')).toMatchObject({ resyncsAsked: 2, resyncsDone: 1 });
-    checkpoint.markResynced('a', 2);
-    checkpoint.markResynced('a', 1);
-    expect(checkpoint.wants().get('a')).toMatchObject({ resyncsAsked: 2, resyncsDone: 2 });
+  it('has a higher number each time, also where the clock stands still or goes back', async () => {
+    let now = NOON;
+    const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'), undefined, {
+      ...NOON_CLOCK,
+      now: () => now,
+    });
+    commit(checkpoint, 's', joined('a'));
+    const numbers = [0, 0, -3_600_000, 60_000].map((passed) => {
+      now = new Date(NOON.getTime() + passed);
+      checkpoint.askResync(['a']);
+      return (checkpoint.want('a')?.resyncNumber ?? 0) - NOON.getTime();
+    });
+    expect(numbers).toEqual([0, 1, 2, 60_000]);
+  });
+
+  it('is higher than those of a checkpoint that was lost, so that no table that was loaded for them satisfies it', async () => {
+    const later = { ...NOON_CLOCK, now: () => new Date(NOON.getTime() + 1) };
+    const numberAt = async (clock: typeof NOON_CLOCK): Promise<number> => {
+      const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'), undefined, clock);
+      commit(checkpoint, 's', joined('a'));
+      checkpoint.askResync(['a']);
+      return checkpoint.want('a')?.resyncNumber ?? 0;
+    };
+    expect(await numberAt(later)).toBeGreaterThan(await numberAt(NOON_CLOCK));
+  });
+
+  it('is asked for in another process than the one that follows, and neither undoes what the other has stored', async () => {
+    const path = temporaryPath('checkpoint.sqlite');
+    const [daemon, command] = [await openAt(path), await openAt(path)];
+    commit(daemon, 's', joined('a'));
+    command.askResync(['a']);
+    commit(daemon, 's', reloadAsked('a', 5n), { kind: 'look', datasetId: 'a' });
+    expect(command.want('a')).toMatchObject({ resyncNumber: NOON.getTime(), looksAsked: 1 });
+    expect(command.want('a')?.reloads).toHaveLength(1);
   });
 });
 
@@ -53,23 +89,23 @@ describe('approved retirements', () => {
     const checkpoint = await openNew();
     checkpoint.hold(holdOf(RETIREMENT));
     checkpoint.hold(holdOf(datasetScope('b')));
-    commit(checkpoint, 's', ...(['b', 'a', 'c'] as const).map((id) => drop(id)));
-    commit(checkpoint, 't', { kind: 'member', datasetId: 'c' });
+    commit(checkpoint, 's', ...['b', 'a', 'c'].map((id) => dropped(id)));
+    commit(checkpoint, 't', joined('c'));
     expect(checkpoint.approveRetirements()).toEqual(['a', 'b']);
     expect(heldScopes(checkpoint)).toEqual([datasetScope('b')]);
     const approved = [...checkpoint.wants().values()].filter((want) => want.retirementApproved);
     expect(approved.map((want) => want.datasetId).sort()).toEqual(['a', 'b']);
-    commit(checkpoint, 't', drop('c'));
+    commit(checkpoint, 't', dropped('c'));
     expect(checkpoint.wants().get('c')?.retirementApproved).toBe(false);
   });
 
   it('are over once any subscription holds the dataset', async () => {
     const checkpoint = await openNew();
-    commit(checkpoint, 's', drop('a', 5n));
+    commit(checkpoint, 's', dropped('a', { eventNumber: 5n }));
     checkpoint.approveRetirements();
-    commit(checkpoint, 's', { kind: 'member', datasetId: 'a', eventNumber: 4n });
+    commit(checkpoint, 's', joined('a', { eventNumber: 4n }));
     expect(checkpoint.wants().get('a')?.retirementApproved).toBe(true);
-    commit(checkpoint, 'new', { kind: 'member', datasetId: 'a' });
+    commit(checkpoint, 'new', joined('a'));
     expect(checkpoint.wants().get('a')?.retirementApproved).toBe(false);
   });
 });
@@ -78,26 +114,26 @@ describe('a hold of a dataset', () => {
   it('is over when the dataset was dropped and is held again, also within one step', async () => {
     const checkpoint = await openNew();
     for (const id of ['a', 'b']) checkpoint.hold(holdOf(datasetScope(id)));
-    commit(checkpoint, 's', { kind: 'member', datasetId: 'a' }, drop('a', 5n));
+    commit(checkpoint, 's', joined('a'), dropped('a', { eventNumber: 5n }));
     expect(heldScopes(checkpoint)).toEqual([datasetScope('a'), datasetScope('b')]);
-    commit(checkpoint, 's', { kind: 'member', datasetId: 'a', eventNumber: 6n });
+    commit(checkpoint, 's', joined('a', { eventNumber: 6n }));
     expect(heldScopes(checkpoint)).toEqual([datasetScope('b')]);
-    commit(checkpoint, 's', drop('b', 7n), { kind: 'member', datasetId: 'b', eventNumber: 8n });
+    commit(checkpoint, 's', dropped('b', { eventNumber: 7n }), joined('b', { eventNumber: 8n }));
     expect(heldScopes(checkpoint)).toEqual([]);
   });
 
   it('stands when the events of its return come again, and whatever else is said of it', async () => {
     const checkpoint = await openNew();
-    const events = [drop('a', 5n), { kind: 'member', datasetId: 'a', eventNumber: 6n }] as const;
+    const events = [dropped('a', { eventNumber: 5n }), joined('a', { eventNumber: 6n })] as const;
     commit(checkpoint, 's', ...events);
     checkpoint.hold(holdOf(datasetScope('a')));
-    commit(checkpoint, 's', ...events, { kind: 'member', datasetId: 'a' });
-    commit(checkpoint, 't', { kind: 'member', datasetId: 'a' });
+    commit(checkpoint, 's', ...events, joined('a'));
+    commit(checkpoint, 't', joined('a'));
     commit(
       checkpoint,
       's',
-      { kind: 'at-least', datasetId: 'a', version: 9 },
-      { kind: 'reload', datasetId: 'a', version: 9, eventNumber: 7n },
+      { kind: 'at-least', datasetId: 'a', version: 9, eventNumber: 7n },
+      reloadAsked('a', 7n, { version: 9 }),
       { kind: 'look', datasetId: 'a' },
     );
     expect(heldScopes(checkpoint)).toEqual([datasetScope('a')]);
@@ -105,45 +141,33 @@ describe('a hold of a dataset', () => {
 });
 
 describe('a forgotten subscription', () => {
-  it('leaves nothing behind but its id and what others want', async () => {
+  it('F82 leaves nothing behind but its id, what others want, and reloads that tables of others owe', async () => {
     const checkpoint = await openNew();
-    commit(
-      checkpoint,
-      'gone',
-      { kind: 'member', datasetId: 'b' },
-      { kind: 'member', datasetId: 'a' },
-      drop('c'),
-    );
-    commit(checkpoint, 'gone', { kind: 'reload', datasetId: 'a', eventNumber: 7n, version: 3 });
-    commit(checkpoint, 'gone', { kind: 'at-least', datasetId: 'a', version: 9 });
-    commit(checkpoint, 'stays', { kind: 'member', datasetId: 'a' });
+    commit(checkpoint, 'gone', joined('b'), joined('a'), dropped('c'));
+    commit(checkpoint, 'gone', reloadAsked('a', 7n, { version: 3 }), reloadAsked('c', 7n));
+    commit(checkpoint, 'gone', { kind: 'at-least', datasetId: 'a', version: 9, eventNumber: 8n });
+    commit(checkpoint, 'stays', joined('a', { version: 4 }), reloadAsked('a', 2n));
     for (const id of ['gone', 'stays']) checkpoint.hold(holdOf(subscriptionScope(id)));
     expect(checkpoint.forget('gone')).toEqual(['a', 'b']);
     expect([...checkpoint.followed().keys()]).toEqual(['stays']);
     expect(heldScopes(checkpoint)).toEqual([subscriptionScope('stays')]);
     expect(checkpoint.forgotten()).toEqual(['gone']);
     expect(checkpoint.wants().get('a')).toMatchObject({
-      members: new Set(['stays']),
-      reloadAfter: new Map(),
-      // Nobody knows who had announced it: the lists of versions are asked.
-      atLeastVersion: null,
+      members: new Map([['stays', member({ announced: 4 })]]),
+      reloads: [reload(2, { subscriptionId: 'stays' }), reload(7, { subscriptionId: 'gone' })],
+      // What it had said of a dataset that others contain is looked up.
       looksAsked: 1,
     });
     for (const id of ['b', 'c']) {
-      expect(checkpoint.wants().get(id)).toMatchObject({ members: new Set(), formerMembers: new Map() });
+      expect(checkpoint.wants().get(id)).toEqual({ ...emptyWant(id), retirementApproved: id === 'b' });
     }
   });
 
   it('takes what only it held with it, with the agreement of the person', async () => {
     const checkpoint = await openNew();
-    commit(
-      checkpoint,
-      'gone',
-      { kind: 'member', datasetId: 'only' },
-      { kind: 'member', datasetId: 'shared' },
-    );
-    commit(checkpoint, 'gone', drop('dropped'));
-    commit(checkpoint, 'stays', { kind: 'member', datasetId: 'shared' });
+    commit(checkpoint, 'gone', joined('only'), joined('shared'));
+    commit(checkpoint, 'gone', dropped('dropped'));
+    commit(checkpoint, 'stays', joined('shared'));
     checkpoint.forget('gone');
     const approved = [...checkpoint.wants().values()].filter((want) => want.retirementApproved);
     expect(approved.map((want) => want.datasetId)).toEqual(['only']);
@@ -151,7 +175,7 @@ describe('a forgotten subscription', () => {
 
   it('goes together with others, or none of them goes', async () => {
     const checkpoint = await openNew();
-    for (const id of ['s', 't']) commit(checkpoint, id, { kind: 'member', datasetId: `only ${id}` });
+    for (const id of ['s', 't']) commit(checkpoint, id, joined(`only ${id}`));
     expect(() => checkpoint.forget('s', 'half a character: \ud83d')).toThrow();
     expect([...checkpoint.followed().keys()]).toEqual(['s', 't']);
     expect(checkpoint.forgotten()).toEqual([]);
@@ -174,7 +198,3 @@ describe('a forgotten subscription', () => {
     expect(checkpoint.forgotten()).toEqual(['t']);
   });
 });
-
-function drop(datasetId: string, eventNumber?: bigint) {
-  return { kind: 'no-member' as const, datasetId, ...(eventNumber === undefined ? {} : { eventNumber }) };
-}

@@ -6,12 +6,16 @@ import { MAX_JOURNAL_LINES, MAX_LINKS, MAX_TEXT_CHARACTERS } from '../../src/che
 import type { RefusalScope } from '../../src/model/errors.ts';
 import {
   commit,
+  dropped,
   event,
   failureOf,
   holdOf,
+  joined,
   NOON,
   openAt,
   openNew,
+  position,
+  reloadAsked,
   temporaryPath,
 } from '../support/checkpoint-files.ts';
 
@@ -112,6 +116,23 @@ describe('failures', () => {
     expect([...checkpoint.failures().keys()]).toEqual(['b']);
   });
 
+  it('keep the content that differed, with its own times, as far as there is room', async () => {
+    const checkpoint = await openNew();
+    const retryAt = new Date(NOON.getTime() + 900_000);
+    const differing = Array.from({ length: MAX_TEXT_CHARACTERS / 100 + 1 }, (_, index) => ({
+      content: `version ${index} (${'0123456789abcdef'.repeat(2)})`,
+      failedAt: NOON,
+      retryAt,
+    }));
+    checkpoint.fail(failureOf('a', { differing: differing.slice(0, 2) }));
+    expect(checkpoint.failure('a')).toEqual(failureOf('a', { differing: differing.slice(0, 2) }));
+    checkpoint.fail(failureOf('a', { contents: [], differing }));
+    const kept = checkpoint.failure('a')?.differing ?? [];
+    expect(kept.length).toBeLessThan(differing.length);
+    expect(kept.slice(0, -1)).toEqual(differing.slice(0, kept.length - 1));
+    checkpoint.fail(failureOf('a', { contents: [], differing: kept }));
+  });
+
   it('cut long messages', async () => {
     const checkpoint = await openNew();
     checkpoint.fail(failureOf('a', { message: 'x'.repeat(MAX_TEXT_CHARACTERS + 1) }));
@@ -150,9 +171,21 @@ it('is all there after a restart', async () => {
   const path = temporaryPath('checkpoint.sqlite');
   const checkpoint = await openAt(path);
   checkpoint.rememberContract({ manifestPath: '/m', newerThanParameter: 'since' });
-  commit(checkpoint, 's', { kind: 'member', datasetId: 'd' }, { kind: 'look', datasetId: 'd' });
-  const quiet = { subscriptionId: 't', subscriptionName: 'T', cursor: event(8n), isQuiet: true };
-  checkpoint.commitFollowStep({ ...quiet, changes: [{ kind: 'no-member', datasetId: 'e', reason: 'left' }] });
+  commit(
+    checkpoint,
+    's',
+    joined('d', { version: 3 }),
+    { kind: 'look', datasetId: 'd' },
+    reloadAsked('d', 4n),
+  );
+  checkpoint.commitFollowStep({
+    subscriptionId: 't',
+    subscriptionName: 'T',
+    position: position(event(8n), { logNumber: 2, cursorCreatedAt: NOON, isQuiet: true, coveredUntil: NOON }),
+    changes: [dropped('e', { eventNumber: 8n, at: NOON, reason: 'left' })],
+  });
+  checkpoint.noteStatedLastEvent('t');
+  checkpoint.noteAbsences([{ subject: { kind: 'table', datasetId: 'f' }, since: NOON }], []);
   checkpoint.askResync(['d']);
   checkpoint.approveRetirements();
   checkpoint.forget('u');
@@ -163,6 +196,7 @@ it('is all there after a restart', async () => {
     from.rememberedContract(),
     from.followed(),
     from.wants(),
+    from.absences(),
     from.forgotten(),
     from.holds(),
     from.failures(),
@@ -179,7 +213,7 @@ it('is shared by two that have it open, each seeing what the other stored', asyn
   daemon.hold(holdOf(DATASET));
   expect(command.lift(DATASET)).toBe(true);
   expect(daemon.holds()).toEqual([]);
-  commit(daemon, 's', { kind: 'look', datasetId: 'd' });
+  commit(daemon, 's', joined('d'), { kind: 'look', datasetId: 'd' });
   expect(command.wants().get('d')?.looksAsked).toBe(1);
 });
 

@@ -1,275 +1,182 @@
-/** How the changes of a step make wants grow, and that a change that comes again changes nothing. */
+/**
+ * What is wanted is stored with the step that says so, and read as it was stored. By which rules it grows is tested beside the
+ * rules (want-changes.test.ts); here, that they are asked and that what they decide is kept.
+ */
 
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { MAX_ID_CHARACTERS, MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/limits.ts';
 import { ContractViolationError } from '../../src/model/errors.ts';
-import type { Want, WantChange } from '../../src/model/want.ts';
+import { emptyWant, type FollowStep, type Want, type WantChange } from '../../src/model/want.ts';
 import {
   commit,
+  dropped,
   event,
+  followedAt,
+  joined,
   NOON,
-  NOON_CLOCK,
   openAt,
   openNew,
+  position,
+  reloadAsked,
   temporaryPath,
 } from '../support/checkpoint-files.ts';
+import { formerMember, LONG_AGO, member, reload } from '../support/sync-values.ts';
 
-const NEW_WANT: Want = {
-  datasetId: 'd',
-  members: new Set(),
-  formerMembers: new Map(),
-  removalReasons: new Map(),
-  atLeastVersion: null,
-  reloadAfter: new Map(),
-  reloadAskedAt: new Map(),
-  resyncsAsked: 0,
-  resyncsDone: 0,
-  looksAsked: 0,
-  looksDone: 0,
-  retirementApproved: false,
-};
-
-const member: WantChange = { kind: 'member', datasetId: 'd' };
-const noMember: WantChange = { kind: 'no-member', datasetId: 'd' };
+const LARGEST = 2n ** 63n - 1n;
 const look: WantChange = { kind: 'look', datasetId: 'd' };
-
-function atLeast(version: number, eventNumber?: bigint): WantChange {
-  return { kind: 'at-least', datasetId: 'd', version, ...(eventNumber === undefined ? {} : { eventNumber }) };
-}
-
-function reload(eventNumber: bigint, version: number | null): WantChange {
-  return { kind: 'reload', datasetId: 'd', eventNumber, version };
-}
 
 function later(minutes: number): Date {
   return new Date(NOON.getTime() + minutes * 60_000);
 }
 
-/** The want after the changes, all made by one subscription in one step. */
-async function wantAfter(...changes: WantChange[]): Promise<Want | undefined> {
-  const checkpoint = await openNew();
-  commit(checkpoint, 's', ...changes);
-  return checkpoint.wants().get('d');
+function atLeast(version: number, eventNumber: bigint): WantChange {
+  return { kind: 'at-least', datasetId: 'd', version, eventNumber };
 }
 
-function wanted(checkpoint: Checkpoint): Want | undefined {
-  return checkpoint.wants().get('d');
+function wanted(checkpoint: Checkpoint): Want | null {
+  return checkpoint.want('d');
 }
 
-describe('members', () => {
-  it('are counted per subscription', async () => {
-    const checkpoint = await openNew();
-    commit(checkpoint, 's', member);
-    commit(checkpoint, 't', member);
-    expect(wanted(checkpoint)).toEqual({ ...NEW_WANT, members: new Set(['s', 't']) });
+describe('what is wanted', () => {
+  it('is read as it was stored, in full, also by another process', async () => {
+    const path = temporaryPath('checkpoint.sqlite');
+    const checkpoint = await openAt(path);
+    commit(
+      checkpoint,
+      's',
+      joined('d', { eventNumber: LARGEST - 1n, at: NOON, version: Number.MAX_SAFE_INTEGER }),
+      reloadAsked('d', LARGEST, {
+        logNumber: 3,
+        createdAt: later(1),
+        readAt: later(2),
+        knownVersion: Number.MAX_SAFE_INTEGER,
+        isWithdrawal: true,
+      }),
+      look,
+    );
+    commit(checkpoint, 't', joined('d'), reloadAsked('d', 9n), reloadAsked('d', 7n), reloadAsked('d', 8n));
+    commit(checkpoint, 'u', dropped('d', { eventNumber: 5n, at: NOON, reason: "it's left" }));
+    checkpoint.askResync(['d']);
+    const expected: Want = {
+      ...emptyWant('d'),
+      members: new Map([
+        ['s', { eventNumber: LARGEST - 1n, since: NOON, announced: Number.MAX_SAFE_INTEGER }],
+        ['t', member()],
+      ]),
+      formerMembers: new Map([['u', { eventNumber: 5n, at: NOON, reason: "it's left" }]]),
+      reloads: [
+        ...[7, 8, 9].map((number) => reload(number, { subscriptionId: 't' })),
+        {
+          subscriptionId: 's',
+          logNumber: 3,
+          eventNumber: LARGEST,
+          createdAt: later(1),
+          readAt: later(2),
+          knownVersion: Number.MAX_SAFE_INTEGER,
+          listedVersion: null,
+          isWithdrawal: true,
+        },
+      ],
+      resyncNumber: NOON.getTime(),
+      looksAsked: 1,
+    };
+    expect(wanted(checkpoint)).toEqual(expected);
+    expect(wanted(await openAt(path))).toEqual(expected);
+    expect(checkpoint.wants()).toEqual(new Map([['d', expected]]));
   });
 
-  it('become former ones, and members again', async () => {
+  it('of one dataset is nothing of another', async () => {
     const checkpoint = await openNew();
-    commit(checkpoint, 's', member, noMember);
-    expect(wanted(checkpoint)).toEqual({ ...NEW_WANT, formerMembers: new Map([['s', null]]) });
-    commit(checkpoint, 's', member);
-    expect(wanted(checkpoint)).toEqual({ ...NEW_WANT, members: new Set(['s']) });
+    commit(checkpoint, 's', joined('d'), joined('e'), reloadAsked('e', 3n), dropped('f'));
+    expect(checkpoint.want('d')).toEqual({ ...emptyWant('d'), members: new Map([['s', member()]]) });
+    expect(checkpoint.want('f')?.formerMembers).toEqual(new Map([['s', formerMember()]]));
+    expect(checkpoint.want('g')).toBeNull();
+    expect([...checkpoint.wants().keys()]).toEqual(['d', 'e', 'f']);
   });
 
-  it('stay as the latest event decided when an earlier one comes again', async () => {
+  it('has reasons that are cut to their limit', async () => {
     const checkpoint = await openNew();
-    const added: WantChange = { ...member, eventNumber: 9n };
-    const removed: WantChange = { ...noMember, eventNumber: 10n };
-    commit(checkpoint, 's', added, removed);
-    commit(checkpoint, 's', added);
-    expect(wanted(checkpoint)?.formerMembers).toEqual(new Map([['s', 10n]]));
-    commit(checkpoint, 's', { ...member, eventNumber: 11n }, removed);
-    expect(wanted(checkpoint)?.members).toEqual(new Set(['s']));
+    commit(checkpoint, 's', dropped('d', { reason: 'x'.repeat(MAX_TEXT_CHARACTERS + 1) }));
+    expect(wanted(checkpoint)?.formerMembers.get('s')?.reason).toHaveLength(MAX_TEXT_CHARACTERS);
   });
 
-  it('compare events within one subscription only', async () => {
+  it('is nothing where what is said concerns no member: a table that no subscription is known to contain stays unknown', async () => {
     const checkpoint = await openNew();
-    commit(checkpoint, 's', { ...member, eventNumber: 100n });
-    commit(checkpoint, 't', { ...member, eventNumber: 5n }, { ...noMember, eventNumber: 6n });
-    expect(wanted(checkpoint)).toMatchObject({
-      members: new Set(['s']),
-      formerMembers: new Map([['t', 6n]]),
-    });
-  });
-
-  it('follow the manifest whatever event came before, and events after it', async () => {
-    const checkpoint = await openNew();
-    commit(checkpoint, 's', { ...noMember, eventNumber: 10n }, member, { ...noMember, eventNumber: 10n });
-    expect(wanted(checkpoint)?.members).toEqual(new Set(['s']));
-    commit(checkpoint, 's', { ...noMember, eventNumber: 12n });
-    expect(wanted(checkpoint)?.members).toEqual(new Set());
-  });
-
-  it('that no event took away are told from those that one did, whatever event had added them', async () => {
-    const checkpoint = await openNew();
-    commit(checkpoint, 's', { ...member, eventNumber: 9n }, noMember);
-    expect(wanted(checkpoint)?.formerMembers).toEqual(new Map([['s', null]]));
-    commit(checkpoint, 's', member, { ...noMember, eventNumber: 10n });
-    expect(wanted(checkpoint)?.formerMembers).toEqual(new Map([['s', 10n]]));
+    commit(checkpoint, 's', look, atLeast(3, 1n), reloadAsked('d', 2n));
+    checkpoint.noteListed('d', 3);
+    checkpoint.voidAnnounced('d', 3);
+    checkpoint.dropReloads('d');
+    checkpoint.markAnswered('d', () => true);
+    checkpoint.markLooked('d', 1);
+    expect(checkpoint.wants().size).toBe(0);
   });
 });
 
-describe('removals', () => {
-  const dropped = (eventNumber: bigint, reason?: string): WantChange => ({
-    ...noMember,
-    eventNumber,
-    ...(reason === undefined ? {} : { reason }),
-  });
-
-  it('say why, by subscription, until the dataset is held again', async () => {
+describe('what becomes known of what was asked for', () => {
+  async function asked(): Promise<Checkpoint> {
     const checkpoint = await openNew();
-    commit(checkpoint, 's', member, dropped(3n, 'left_coverage'));
-    commit(checkpoint, 't', dropped(9n, 'withdrawn'));
-    const reasons = new Map([
-      ['s', 'left_coverage'],
-      ['t', 'withdrawn'],
+    commit(checkpoint, 's', joined('d', { version: 9 }), reloadAsked('d', 5n), reloadAsked('d', 6n));
+    commit(checkpoint, 't', joined('d', { version: 4 }), reloadAsked('d', 2n));
+    return checkpoint;
+  }
+
+  it('is the newest version of the first list that was read after it', async () => {
+    const checkpoint = await asked();
+    checkpoint.noteListed('d', 7);
+    commit(checkpoint, 's', reloadAsked('d', 8n));
+    checkpoint.noteListed('d', 9);
+    const listed = wanted(checkpoint)?.reloads.map(({ eventNumber, listedVersion }) => [
+      eventNumber,
+      listedVersion,
     ]);
-    expect(wanted(checkpoint)?.removalReasons).toEqual(reasons);
-    commit(checkpoint, 's', member);
-    expect(wanted(checkpoint)?.removalReasons).toEqual(new Map([['t', 'withdrawn']]));
+    expect(listed).toEqual([
+      [2n, 7],
+      [5n, 7],
+      [6n, 7],
+      [8n, 9],
+    ]);
   });
 
-  it('keep the reason when they are told again without one, and take a newer one', async () => {
-    const checkpoint = await openNew();
-    const reason = () => wanted(checkpoint)?.removalReasons.get('s');
-    commit(checkpoint, 's', dropped(3n, 'left_coverage'), noMember, dropped(4n));
-    expect(reason()).toBe('left_coverage');
-    commit(checkpoint, 's', dropped(4n, 'repeated'));
-    expect(reason()).toBe('left_coverage');
-    commit(checkpoint, 's', dropped(5n, 'x'.repeat(MAX_TEXT_CHARACTERS + 1)));
-    expect(reason()).toHaveLength(MAX_TEXT_CHARACTERS);
-  });
-});
-
-describe('versions', () => {
-  it('only rise', async () => {
-    expect(await wantAfter(atLeast(3), atLeast(7), atLeast(5))).toEqual({ ...NEW_WANT, atLeastVersion: 7 });
-  });
-
-  it('are exact up to the largest safe number', async () => {
-    expect((await wantAfter(atLeast(Number.MAX_SAFE_INTEGER)))?.atLeastVersion).toBe(Number.MAX_SAFE_INTEGER);
-  });
-
-  it('fall to that of a reload', async () => {
-    expect(await wantAfter(atLeast(9), reload(5n, 3))).toEqual({
-      ...NEW_WANT,
-      atLeastVersion: 3,
-      reloadAfter: new Map([['s', 5n]]),
-      reloadAskedAt: new Map([['s', NOON]]),
-    });
-  });
-
-  it('are unknown after a reload that names none', async () => {
-    expect((await wantAfter(atLeast(9), reload(5n, null)))?.atLeastVersion).toBeNull();
-  });
-
-  it('rise again after a reload', async () => {
-    expect((await wantAfter(reload(5n, 3), atLeast(4, 6n)))?.atLeastVersion).toBe(4);
-  });
-
-  it('are not raised by an event from before the reload of the same subscription', async () => {
-    const checkpoint = await openNew();
-    commit(checkpoint, 's', reload(5n, 3), atLeast(9, 4n));
-    expect(wanted(checkpoint)?.atLeastVersion).toBe(3);
-    commit(checkpoint, 't', atLeast(9, 4n));
-    expect(wanted(checkpoint)?.atLeastVersion).toBe(9);
-  });
-});
-
-describe('the versions of what is held no more', () => {
-  it('say nothing of what comes in its place', async () => {
-    const checkpoint = await openNew();
-    commit(checkpoint, 's', member, atLeast(7, 3n));
-    commit(checkpoint, 't', member, noMember);
-    expect(wanted(checkpoint)?.atLeastVersion).toBe(7);
-    commit(checkpoint, 's', { ...noMember, eventNumber: 5n });
-    expect(wanted(checkpoint)?.atLeastVersion).toBeNull();
-    commit(checkpoint, 't', member, atLeast(2));
-    expect(wanted(checkpoint)?.atLeastVersion).toBe(2);
-  });
-
-  it('are not raised by an event from before the removal', async () => {
-    const checkpoint = await openNew();
-    commit(checkpoint, 's', member, atLeast(7, 3n), { ...noMember, eventNumber: 5n }, atLeast(7, 3n));
-    expect(wanted(checkpoint)?.atLeastVersion).toBeNull();
-    commit(checkpoint, 's', { ...member, eventNumber: 6n }, atLeast(2, 6n));
-    expect(wanted(checkpoint)?.atLeastVersion).toBe(2);
-  });
-});
-
-describe('the versions of what a manifest lacked', () => {
-  it('are not raised by an event that comes again', async () => {
-    const checkpoint = await openNew();
-    commit(checkpoint, 's', member, atLeast(7, 3n), noMember, atLeast(7, 3n));
-    expect(wanted(checkpoint)?.atLeastVersion).toBeNull();
-    commit(checkpoint, 's', member, atLeast(2));
-    expect(wanted(checkpoint)?.atLeastVersion).toBe(2);
-  });
-});
-
-describe('the version that a position was taken with', () => {
-  it('replaces what was announced before, whatever it was', async () => {
-    const announced: WantChange = { kind: 'announced', datasetId: 'd', version: 2 };
-    expect(await wantAfter(member, atLeast(7), announced)).toMatchObject({ atLeastVersion: 2 });
-    expect(await wantAfter(member, announced, atLeast(3, 9n))).toMatchObject({ atLeastVersion: 3 });
-  });
-});
-
-describe('reloads', () => {
-  it('keep the newest event of each subscription', async () => {
-    const checkpoint = await openNew();
-    commit(checkpoint, 's', reload(10n, 4), reload(9n, 8));
-    commit(checkpoint, 't', reload(2n, 4));
-    expect(wanted(checkpoint)).toEqual({
-      ...NEW_WANT,
-      atLeastVersion: 4,
-      reloadAfter: new Map([
-        ['s', 10n],
-        ['t', 2n],
+  it('F50 is that what was announced above a version is void: that one is wanted', async () => {
+    const checkpoint = await asked();
+    checkpoint.voidAnnounced('d', 4);
+    expect(wanted(checkpoint)?.members).toEqual(
+      new Map([
+        ['s', member({ announced: 4 })],
+        ['t', member({ announced: 4 })],
       ]),
-      reloadAskedAt: new Map([
-        ['s', NOON],
-        ['t', NOON],
+    );
+  });
+
+  it('is which reloads the table satisfies: the newest of each subscription is kept', async () => {
+    const checkpoint = await asked();
+    checkpoint.markAnswered('d', () => true);
+    expect(wanted(checkpoint)?.reloads).toEqual([
+      reload(2, { subscriptionId: 't' }),
+      reload(6, { subscriptionId: 's' }),
+    ]);
+  });
+
+  it('is that a table which is retired owes nothing; who dropped the dataset is still known', async () => {
+    const checkpoint = await asked();
+    for (const id of ['s', 't']) commit(checkpoint, id, dropped('d'));
+    expect(wanted(checkpoint)?.reloads).toHaveLength(3);
+    checkpoint.dropReloads('d');
+    expect(wanted(checkpoint)).toMatchObject({
+      reloads: [],
+      formerMembers: new Map([
+        ['s', formerMember()],
+        ['t', formerMember()],
       ]),
     });
   });
-
-  it('change nothing when they come again', async () => {
-    expect((await wantAfter(reload(5n, 3), atLeast(8, 6n), reload(5n, 3)))?.atLeastVersion).toBe(8);
-  });
-
-  it('remember when their event was first read', async () => {
-    let now = NOON;
-    const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'), undefined, {
-      ...NOON_CLOCK,
-      now: () => now,
-    });
-    const askedAt = () => wanted(checkpoint)?.reloadAskedAt.get('s');
-    commit(checkpoint, 's', reload(5n, 3));
-    now = later(1);
-    commit(checkpoint, 's', reload(5n, 3), reload(4n, 3));
-    expect(askedAt()).toEqual(NOON);
-    commit(checkpoint, 't', reload(6n, 3));
-    expect(askedAt()).toEqual(NOON);
-    commit(checkpoint, 's', reload(6n, 3));
-    expect(askedAt()).toEqual(later(1));
-  });
-
-  it('hold 64-bit numbers exactly', async () => {
-    const largest = 2n ** 63n - 1n;
-    const checkpoint = await openNew();
-    commit(checkpoint, 's', reload(largest - 1n, 1));
-    commit(checkpoint, 's', reload(largest, 2));
-    expect(wanted(checkpoint)).toMatchObject({ atLeastVersion: 2, reloadAfter: new Map([['s', largest]]) });
-  });
 });
 
-describe('looks', () => {
+describe('metadata refreshes', () => {
   it('are owed each time one is asked for, and done up to those that were seen', async () => {
     const checkpoint = await openNew();
-    commit(checkpoint, 's', look, look);
+    commit(checkpoint, 's', joined('d'), look, look);
     checkpoint.markLooked('d', 1);
     expect(wanted(checkpoint)).toMatchObject({ looksAsked: 2, looksDone: 1 });
     checkpoint.markLooked('d', 2);
@@ -280,7 +187,7 @@ describe('looks', () => {
   it('cannot be done before they are asked for', async () => {
     const checkpoint = await openNew();
     checkpoint.markLooked('d', 5);
-    commit(checkpoint, 's', look);
+    commit(checkpoint, 's', joined('d'), look);
     checkpoint.markLooked('d', 5);
     expect(wanted(checkpoint)).toMatchObject({ looksAsked: 1, looksDone: 1 });
   });
@@ -288,25 +195,23 @@ describe('looks', () => {
 
 describe('a step', () => {
   const changes: readonly WantChange[] = [
-    { ...member, eventNumber: 1n },
+    joined('d', { eventNumber: 1n }),
     atLeast(9, 2n),
-    { ...noMember, eventNumber: 3n },
-    { ...member, eventNumber: 4n },
-    reload(4n, 2),
+    dropped('d', { eventNumber: 3n }),
+    joined('d', { eventNumber: 4n, version: 2 }),
+    reloadAsked('d', 4n, { version: 2 }),
     atLeast(3, 5n),
     look,
   ];
 
-  it('changes nothing but looks when it comes again, as a whole or an event at a time', async () => {
+  it('changes nothing but refreshes when it comes again, as a whole or an event at a time', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', ...changes);
     const once = wanted(checkpoint);
     expect(once).toEqual({
-      ...NEW_WANT,
-      members: new Set(['s']),
-      atLeastVersion: 3,
-      reloadAfter: new Map([['s', 4n]]),
-      reloadAskedAt: new Map([['s', NOON]]),
+      ...emptyWant('d'),
+      members: new Map([['s', member({ eventNumber: 4n, announced: 3 })]]),
+      reloads: [reload(4, { subscriptionId: 's' })],
       looksAsked: 1,
     });
     commit(checkpoint, 's', ...changes);
@@ -314,42 +219,105 @@ describe('a step', () => {
     expect(wanted(checkpoint)).toEqual({ ...once, looksAsked: 3 });
   });
 
-  it('stores the cursor as it is, and the moment it moved', async () => {
-    const path = temporaryPath('checkpoint.sqlite');
-    let now = new Date('2026-01-01T00:00:00Z');
-    const checkpoint = await openAt(path, undefined, { ...NOON_CLOCK, now: () => now });
-    const step = { subscriptionId: 's', subscriptionName: 'Parcels', isQuiet: false, changes: [] };
-    const largest = event(2n ** 63n - 1n);
-    checkpoint.commitFollowStep({ ...step, cursor: largest });
-    const moved = { subscriptionId: 's', name: 'Parcels', cursor: largest, cursorAt: now, quietReadAt: null };
+  const step: FollowStep = {
+    subscriptionId: 's',
+    subscriptionName: 'Parcels',
+    position: position(event(LARGEST)),
+    changes: [],
+  };
+
+  it('stores the position as it is, and the service time at which it moved', async () => {
+    const checkpoint = await openNew();
+    const at = position(event(LARGEST), {
+      logNumber: 2,
+      cursorCreatedAt: LONG_AGO,
+      coveredUntil: later(-15),
+    });
+    checkpoint.commitFollowStep({ ...step, position: at });
+    const moved = followedAt(event(LARGEST), {
+      name: 'Parcels',
+      logNumber: 2,
+      cursorCreatedAt: LONG_AGO,
+      coveredUntil: later(-15),
+    });
     expect(checkpoint.followed()).toEqual(new Map([['s', moved]]));
 
-    now = new Date('2026-01-02T00:00:00Z');
-    checkpoint.commitFollowStep({ ...step, cursor: largest, subscriptionName: null });
+    checkpoint.commitFollowStep({ ...step, subscriptionName: null, position: { ...at, readAt: later(1) } });
     expect(checkpoint.followed().get('s')).toEqual({ ...moved, name: null });
-    checkpoint.commitFollowStep({ ...step, cursor: { text: 'evt_007', number: 7n } });
-    expect(checkpoint.followed().get('s')).toMatchObject({
-      cursor: { text: 'evt_007', number: 7n },
-      cursorAt: now,
-    });
-    checkpoint.commitFollowStep({ ...step, cursor: null });
+    const padded = { text: 'evt_007', number: 7n };
+    checkpoint.commitFollowStep({ ...step, position: position(padded, { readAt: later(2) }) });
+    expect(checkpoint.followed().get('s')).toEqual(
+      followedAt(padded, { name: 'Parcels', cursorAt: later(2) }),
+    );
+    checkpoint.commitFollowStep({ ...step, position: position(null) });
     expect(checkpoint.followed().get('s')?.cursor).toBeNull();
   });
 
-  it('says since when a log is read from its start because it is quiet', async () => {
-    let now = NOON;
-    const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'), undefined, {
-      ...NOON_CLOCK,
-      now: () => now,
+  it('F81 moves also where the log was begun anew and its position is the same number', async () => {
+    const checkpoint = await openNew();
+    checkpoint.commitFollowStep({ ...step, position: position(event(5n)) });
+    checkpoint.commitFollowStep({
+      ...step,
+      position: position(event(5n), { logNumber: 2, readAt: later(9) }),
     });
-    const step = { subscriptionId: 's', subscriptionName: null, cursor: event(8n), changes: [] };
+    expect(checkpoint.followed().get('s')).toMatchObject({ logNumber: 2, cursorAt: later(9) });
+  });
+
+  it('says since when a log is read from its start because it is quiet', async () => {
+    const checkpoint = await openNew();
     const followed = () => checkpoint.followed().get('s');
-    checkpoint.commitFollowStep({ ...step, isQuiet: true });
-    now = later(1);
-    checkpoint.commitFollowStep({ ...step, isQuiet: true });
+    const quiet = (minutes: number, isQuiet: boolean) =>
+      checkpoint.commitFollowStep({
+        ...step,
+        position: position(event(8n), { isQuiet, readAt: later(minutes) }),
+      });
+    quiet(0, true);
+    quiet(1, true);
     expect(followed()).toMatchObject({ cursorAt: NOON, quietReadAt: later(1) });
-    checkpoint.commitFollowStep({ ...step, isQuiet: false });
+    quiet(2, false);
     expect(followed()).toMatchObject({ cursorAt: NOON, quietReadAt: null });
+  });
+
+  it('leaves what is known of the record: that it has named its newest event', async () => {
+    const checkpoint = await openNew();
+    checkpoint.noteStatedLastEvent('unknown');
+    checkpoint.commitFollowStep(step);
+    checkpoint.noteStatedLastEvent('s');
+    checkpoint.commitFollowStep({ ...step, position: position(event(3n)) });
+    expect([...checkpoint.followed().values()]).toMatchObject([
+      { subscriptionId: 's', statesLastEvent: true },
+    ]);
+  });
+
+  it('F81 of a new log voids the numbers of the old one before it says anything', async () => {
+    const checkpoint = await openNew();
+    commit(checkpoint, 's', joined('d', { eventNumber: 90n, version: 9 }), reloadAsked('d', 91n));
+    commit(
+      checkpoint,
+      's',
+      joined('e', { eventNumber: 92n }),
+      dropped('f', { eventNumber: 93n, reason: 'left' }),
+    );
+    commit(checkpoint, 't', joined('d', { eventNumber: 50n, version: 4 }), reloadAsked('d', 51n));
+    checkpoint.commitFollowStep({
+      ...step,
+      voids: 'numbers',
+      position: position(event(2n), { logNumber: 2, readAt: later(1) }),
+      changes: [
+        joined('d', { eventNumber: 2n, at: later(1), version: 1 }),
+        reloadAsked('d', 2n, { logNumber: 2 }),
+      ],
+    });
+    expect(wanted(checkpoint)).toEqual({
+      ...emptyWant('d'),
+      members: new Map([
+        ['s', { eventNumber: 2n, since: later(1), announced: 1 }],
+        ['t', member({ eventNumber: 50n, announced: 4 })],
+      ]),
+      reloads: [reload(2, { subscriptionId: 's', logNumber: 2 }), reload(51, { subscriptionId: 't' })],
+    });
+    expect(checkpoint.want('e')?.members).toEqual(new Map([['s', member()]]));
+    expect(checkpoint.want('f')?.formerMembers).toEqual(new Map([['s', formerMember({ reason: 'left' })]]));
   });
 
   it.each([
@@ -357,12 +325,46 @@ describe('a step', () => {
     ['half a character', 'd\ud800'],
   ])('stores nothing of itself where an id is %s', async (_, datasetId) => {
     const checkpoint = await openNew();
-    expect(() => commit(checkpoint, 's', member, { kind: 'look', datasetId })).toThrow(
-      ContractViolationError,
-    );
-    expect(() => commit(checkpoint, datasetId, member)).toThrow(ContractViolationError);
+    for (const change of [joined(datasetId), { kind: 'look', datasetId } as const]) {
+      expect(() => commit(checkpoint, 's', joined('d'), change)).toThrow(ContractViolationError);
+    }
+    expect(() => commit(checkpoint, datasetId, joined('d'))).toThrow(ContractViolationError);
     expect(checkpoint.wants().size).toBe(0);
     expect(checkpoint.followed().size).toBe(0);
+  });
+});
+
+describe('W43 what is taken over from the mirror', () => {
+  it('replaces all that the subscriptions have said, and of others nothing, as one', async () => {
+    const checkpoint = await openNew();
+    for (const id of ['s', 't'])
+      commit(checkpoint, id, joined('old', { version: 9 }), reloadAsked('old', 5n));
+    const taken = (subscriptionId: string, ...changes: WantChange[]): FollowStep => ({
+      subscriptionId,
+      subscriptionName: null,
+      voids: 'everything',
+      position: position(event(7n)),
+      changes,
+    });
+    checkpoint.adopt([taken('s', joined('d'), reloadAsked('d', 7n)), taken('u', joined('d'))]);
+    expect(checkpoint.want('old')).toEqual({
+      ...emptyWant('old'),
+      members: new Map([['t', member({ announced: 9 })]]),
+      reloads: [reload(5, { subscriptionId: 't' })],
+    });
+    expect(wanted(checkpoint)).toEqual({
+      ...emptyWant('d'),
+      members: new Map([
+        ['s', member()],
+        ['u', member()],
+      ]),
+      reloads: [reload(7, { subscriptionId: 's' })],
+    });
+    expect(checkpoint.followed().get('s')?.cursor).toEqual(event(7n));
+    expect(() => checkpoint.adopt([taken('v', joined('d')), taken('w', joined('\ud800'))])).toThrow(
+      ContractViolationError,
+    );
+    expect([...checkpoint.followed().keys()]).toEqual(['s', 't', 'u']);
   });
 });
 
@@ -389,15 +391,15 @@ it('keeps hostile ids apart and whole', async () => {
     'x'.repeat(MAX_ID_CHARACTERS),
   ];
   const checkpoint = await openAt(path);
-  for (const id of ids) {
-    const change = { datasetId: id, eventNumber: 1n } as const;
-    commit(checkpoint, id, { ...change, kind: 'member' }, { ...change, kind: 'reload', version: 1 });
-  }
+  for (const id of ids) commit(checkpoint, id, joined(id), reloadAsked(id, 1n));
   checkpoint.close();
   const again = await openAt(path);
   expect([...again.wants().keys()].sort()).toEqual([...ids].sort());
   expect([...again.followed().keys()].sort()).toEqual([...ids].sort());
   for (const id of ids) {
-    expect(again.wants().get(id)).toMatchObject({ members: new Set([id]), reloadAfter: new Map([[id, 1n]]) });
+    expect(again.want(id)).toMatchObject({
+      members: new Map([[id, member()]]),
+      reloads: [reload(1, { subscriptionId: id })],
+    });
   }
 });

@@ -21,7 +21,7 @@ describe('the defaults', () => {
       service: {
         baseUrl: 'https://feed.example.com',
         apiKey: expect.anything(),
-        contract: { manifestPath: null, newerThanParameter: null },
+        contract: { manifestPath: null, newerThanParameter: null, manifestLagMs: 900_000 },
       },
       subscriptions: null,
       datasets: { include: ['*'], exclude: [] },
@@ -160,6 +160,7 @@ describe('every source', () => {
       'http.connections': { value: '4', source: `file ${FILE}:2` },
       'datasets.exclude': { value: 'none', source: `file ${FILE}:4` },
       'service.contract.manifestPath': { value: 'discovered', source: 'default' },
+      'service.contract.manifestLag': { value: '15m', source: 'default' },
     });
   });
 

@@ -38,6 +38,14 @@ describe('durations, sizes and counts', () => {
   });
 
   it.each([
+    ['0s', 0],
+    ['90s', 90_000],
+    ['1d', 86_400_000],
+  ])('reads how long a manifest may lag, from none to a day: %s', (text, lagMs) => {
+    expect(read('--manifest-lag', text, ({ service }) => service.contract.manifestLagMs)).toBe(lagMs);
+  });
+
+  it.each([
     ['64KB', 64_000],
     ['1.5mb', 1_500_000],
   ])('reads the size %s', (text, bytes) => {
@@ -49,6 +57,12 @@ describe('durations, sizes and counts', () => {
     ['--http-timeout', '30', "http.timeout is '30', which has no unit; write for example 30s or 5m"],
     ['--http-timeout', '99ms', "http.timeout is '99ms', and the least is 100ms"],
     ['--http-timeout', '1h', "http.timeout is '1h', and the most is 10m"],
+    ['--manifest-lag', '2d', "service.contract.manifestLag is '2d', and the most is 1d"],
+    [
+      '--manifest-lag',
+      '15',
+      "service.contract.manifestLag is '15', which has no unit; write for example 30s or 5m",
+    ],
     [
       '--disk-reserve',
       '5 apples',
@@ -61,11 +75,16 @@ describe('durations, sizes and counts', () => {
       '1.5',
       "duckdb.threads is '1.5', which is not a whole number; write a number from 1 to 1024",
     ],
+    [
+      '--http-connections',
+      '1',
+      "http.connections is '1', and the least is 2: one is kept for polls while files are downloaded from the service",
+    ],
     ['--http-connections', '65', "http.connections is '65', and the most is 64"],
     [
       '--http-connections',
       '-1',
-      "http.connections is '-1', which is not a whole number; write a number from 1 to 64",
+      "http.connections is '-1', which is not a whole number; write a number from 2 to 64",
     ],
   ])('refuses %s %s', (flag, text, trouble) => {
     expect(troubleOfFlag(flag, text)).toBe(trouble);
@@ -89,9 +108,9 @@ describe('wrong types in the file', () => {
     ['disk:\n  reserve: 1000000', 'disk.reserve is the number 1000000; write for example 64MB or 4GB'],
     [
       'http:\n  connections: 4.5',
-      "http.connections is '4.5', which is not a whole number; write a number from 1 to 64",
+      "http.connections is '4.5', which is not a whole number; write a number from 2 to 64",
     ],
-    ['http:\n  connections: false', 'http.connections is false; write a number from 1 to 64'],
+    ['http:\n  connections: false', 'http.connections is false; write a number from 2 to 64'],
     ['log:\n  level: 3', 'log.level is the number 3; write one of trace, debug, info, warn, error, silent'],
     ['dataDir: 7', 'dataDir is the number 7; write the path of a folder, in quotes'],
     ['subscriptions: sub_1', 'subscriptions is the text \'sub_1\'; write a list, for example ["one", "two"]'],

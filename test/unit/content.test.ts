@@ -58,3 +58,16 @@ describe('changes that failed', () => {
     expect([bad.changes(named), bad.unusable(named)]).toEqual([false, false]);
   });
 });
+
+describe('a snapshot that differs from what is stated', () => {
+  const content = contentOf(snapshot);
+  const differing = [{ content, failedAt: NOW, retryAt: new Date(NOW.getTime() + 900_000) }];
+  const isBadAt = (waitMs: number): boolean =>
+    failedBefore(failure({ differing }), new Date(NOW.getTime() + waitMs)).snapshot(snapshot);
+
+  it('is not fetched again before its own time', () => {
+    expect([isBadAt(0), isBadAt(899_999), isBadAt(900_000)]).toEqual([true, true, false]);
+  });
+
+  it('is not kept away by a clock that was wrong', () => expect(isBadAt(-1)).toBe(false));
+});

@@ -36,5 +36,7 @@ it('W17 a position that expires soon after the start is taken anew at once; one 
   expect(versions(world)).toEqual({ parcels: 3 });
   await pass(10 * SECOND_MS);
   expect(versions(world)).toEqual({ parcels: 5 });
-  expect(world.calls.filter((call) => call === 'subscriptions')).toHaveLength(2);
+  // Each audit lists the subscriptions once, and once after each of the two manifests that it reads.
+  expect(world.calls.filter((call) => call === 'discover')).toHaveLength(2);
+  expect(world.calls.filter((call) => call === 'subscriptions')).toHaveLength(6);
 });

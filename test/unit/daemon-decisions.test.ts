@@ -1,6 +1,6 @@
 /** What the daemon decides by time: when it polls, tries again, warns, and how things stand. */
 
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { Agenda } from '../../src/daemon/agenda.ts';
 import {
   dueExpiryWarningMs,
@@ -20,6 +20,8 @@ const NOON = new Date('2026-03-01T12:00:00Z');
 const always = (value: number) => ({ next: () => value });
 
 describe('the next poll', () => {
+  afterEach(() => vi.unstubAllEnvs());
+
   it('comes after the interval, up to a tenth sooner or later', () => {
     const every = { kind: 'every', everyMs: 60_000 } as const;
     expect([0, 0.5, 0.999].map((value) => untilNextPollMs(every, NOON, always(value)))).toEqual([
@@ -27,9 +29,12 @@ describe('the next poll', () => {
     ]);
   });
 
-  it('comes when the schedule says so, and never at once again', () => {
+  it('comes when the schedule says so in the time zone of the process, and never at once again', () => {
     const hourly = { kind: 'schedule', schedule: '0 * * * *' } as const;
     const at = (time: string) => untilNextPollMs(hourly, new Date(time), always(0.5));
+    vi.stubEnv('TZ', 'Asia/Kolkata');
+    expect(at('2026-03-01T12:45:00Z')).toBe(45 * 60_000);
+    vi.stubEnv('TZ', 'UTC');
     expect(at('2026-03-01T12:45:00Z')).toBe(15 * 60_000);
     expect(at('2026-03-01T13:00:00Z')).toBe(60 * 60_000);
     expect(at('2026-03-01T12:59:59.900Z')).toBe(100);

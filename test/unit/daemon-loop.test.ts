@@ -1,13 +1,20 @@
 /** The daemon as a whole, on a service and a mirror in memory and a real checkpoint, with time that the test lets pass. */
 
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { openCheckpointBeside } from '../../src/checkpoint/sqlite/open.ts';
 import type { UnitQueue } from '../../src/destination/destination.ts';
 import { present } from '../../src/lib/assert.ts';
-import { BusyError, ConfigurationError, ServiceUnavailableError } from '../../src/model/errors.ts';
+import {
+  BusyError,
+  ConfigurationError,
+  NoRoomError,
+  ServiceUnavailableError,
+  StorageError,
+} from '../../src/model/errors.ts';
 import { NOON_CLOCK } from '../support/checkpoint-files.ts';
 import { commitAll } from '../support/commit-all.ts';
+import { until } from '../support/patience.ts';
 import { smallDaemon } from '../support/small-daemon.ts';
 import {
   calm,
@@ -106,7 +113,8 @@ describe('a poll', () => {
     const { world, pass } = await followed('parcels');
     await pass(3 * HOUR_MS + MINUTE_MS, 10 * SECOND_MS);
     expect(world.calls.filter((call) => call === 'manifest sub_1')).toHaveLength(3);
-    expect(world.calls.filter((call) => call === 'subscriptions')).toHaveLength(3);
+    // Before the logs are read, and after each manifest.
+    expect(world.calls.filter((call) => call === 'subscriptions')).toHaveLength(6);
   });
 
   it('with news has those datasets moved on, and reads no manifest for changes that lead there', async () => {
@@ -243,7 +251,7 @@ describe('trouble', () => {
     expect(tries).toBeLessThan(12);
     expect(daemon.state().datasets.get('parcels')).toMatchObject({
       version: 1,
-      waitsFor: 'the manifest is older than what the service has announced',
+      waitsFor: 'the manifest is older than what the service has announced, or may be',
       retryAt: expect.any(Date),
       behindSince: expect.any(Date),
     });
@@ -272,6 +280,33 @@ describe('trouble', () => {
     await pass(16 * MINUTE_MS, 5 * SECOND_MS);
     expect(versions(world)).toEqual({ parcels: 2 });
     expect(daemon.state().troubles).toEqual([]);
+  });
+
+  it('F07 of a full disk that many datasets meet at once is one attempt in vain, and soon over once there is room', async () => {
+    const datasetIds = Array.from({ length: 40 }, (_, index) => `dataset-${index}`);
+    const { world, daemon, pass } = await followed(...datasetIds);
+    for (const datasetId of datasetIds) publish(world, datasetId);
+    throwAt(world, /^changes/, new StorageError('The disk is full.'));
+    await pass(MINUTE_MS + SECOND_MS);
+    expect(daemon.state().troubles).toMatchObject([{ of: 'run', error: 'StorageError' }]);
+    calm(world);
+    await pass(15 * SECOND_MS);
+    expect(versions(world)).toEqual(Object.fromEntries(datasetIds.map((datasetId) => [datasetId, 2])));
+    expect(daemon.state().troubles).toEqual([]);
+  });
+
+  it('F07 of a dataset for which there is no room holds up no other, and passes by itself once there is', async () => {
+    const { world, daemon, pass } = await followed('parcels', 'permits');
+    for (const datasetId of ['parcels', 'permits'])
+      publishWithSnapshot(world, datasetId, { resyncRequired: true });
+    throwAt(world, /^download parcels/, new NoRoomError('The files of dataset parcels need 3 GB.'));
+    await pass(2 * MINUTE_MS);
+    expect(versions(world)).toEqual({ parcels: 1, permits: 2 });
+    expect(daemon.state().datasets.get('parcels')?.failure?.error).toBe('NoRoomError');
+    calm(world);
+    await pass(3 * MINUTE_MS, 5 * SECOND_MS);
+    expect(versions(world)).toEqual({ parcels: 2, permits: 2 });
+    expect(daemon.state().datasets.get('parcels')?.failure).toBeNull();
   });
 
   it('of one dataset holds up no other, and its retry clock is its own', async () => {
@@ -323,12 +358,12 @@ describe('work', () => {
     };
     await pass(MINUTE_MS);
     try {
-      await vi.waitFor(() => expect(begun).toHaveLength(1));
+      await until('a commit that is under way', () => begun.length === 1);
       publishWithSnapshot(world, 'parcels', { resyncRequired: true });
       publishWithSnapshot(world, 'permits');
       await pass(2 * HOUR_MS + 10 * MINUTE_MS);
       expect(world.calls.filter((call) => call === 'events sub_1').length).toBeGreaterThan(110);
-      expect(world.calls.filter((call) => call === 'subscriptions').length).toBe(3);
+      expect(world.calls.filter((call) => call === 'discover').length).toBe(3);
       expect(world.checkpoint.followed().get('sub_1')?.cursor?.number).toBe(102n);
       expect(daemon.state().datasets.get('parcels')?.work?.step).toBe('loading version 1');
       expect(begun).toEqual(['parcels snapshot']);
@@ -473,6 +508,8 @@ describe('a person', () => {
     await pass(SECOND_MS);
     world.service.subscriptions.pop();
     await pass(HOUR_MS + MINUTE_MS, 10 * SECOND_MS);
+    expect(world.checkpoint.holds()).toEqual([]);
+    await pass(11 * MINUTE_MS, 10 * SECOND_MS);
     expect(world.checkpoint.holds()).toMatchObject([{ refusal: { code: 'subscription_missing' } }]);
     expect(world.tables.has('zoning')).toBe(true);
     beside(world, (checkpoint) => checkpoint.forget('sub_2'));

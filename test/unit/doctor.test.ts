@@ -22,8 +22,9 @@ import { diagnosisOf } from '../../src/cli/doctor/view.ts';
 import { type InspectedSetting, inspectConfiguration } from '../../src/configuration/inspect.ts';
 import type { ConnectionCheck } from '../../src/feed/connection-check.ts';
 import { InterruptedError, ServiceUnavailableError } from '../../src/model/errors.ts';
+import { followedAt } from '../support/checkpoint-files.ts';
 import { inputOf, load } from '../support/configuration.ts';
-import { failure, hold, NOW, subscription, want } from '../support/sync-values.ts';
+import { failure, hold, id, NOW, subscription, want } from '../support/sync-values.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -260,18 +261,17 @@ describe('locks on the mirror', () => {
 });
 
 describe('the content of the checkpoint', () => {
-  const followed = (subscriptionId: string, daysAgo: number, changed = {}) => ({
-    subscriptionId,
-    name: null,
-    cursor: { text: 'evt_1', number: 1n },
-    cursorAt: new Date(NOW.getTime() - daysAgo * DAY_MS),
-    quietReadAt: null,
-    ...changed,
-  });
+  const followed = (subscriptionId: string, daysAgo: number, changed = {}) =>
+    followedAt(id(1), {
+      subscriptionId,
+      cursorAt: new Date(NOW.getTime() - daysAgo * DAY_MS),
+      ...changed,
+    });
   const content = (...subscriptions: readonly ReturnType<typeof followed>[]) => ({
     followed: new Map(subscriptions.map((one) => [one.subscriptionId, one])),
     forgotten: [],
     wants: new Map([['parcels', want()]]),
+    absences: [],
     holds: [],
     failures: new Map(),
     contract: { manifestPath: null, newerThanParameter: null },
@@ -315,14 +315,10 @@ describe('subscriptions', () => {
       },
     }).configuration;
   const remembered = (...ids: readonly string[]): NonNullable<Learned['checkpoint']> => ({
-    followed: new Map(
-      ids.map((id) => [
-        id,
-        { subscriptionId: id, name: null, cursor: null, cursorAt: NOW, quietReadAt: null },
-      ]),
-    ),
+    followed: new Map(ids.map((subscriptionId) => [subscriptionId, followedAt(null, { subscriptionId })])),
     forgotten: [],
     wants: new Map(),
+    absences: [],
     holds: [],
     failures: new Map(),
     contract: { manifestPath: null, newerThanParameter: null },
@@ -355,6 +351,8 @@ describe('subscriptions', () => {
     const mirror = {
       service: { origin: 'https://feed.example', subscriptionIds: ['sub_7'] },
       datasets: new Map(),
+      progress: null,
+      retired: [],
     };
     const found = judgeSubscriptions([subscription({ id: 'sub_1' })], configuration(undefined), {
       checkpoint: null,

@@ -38,7 +38,15 @@ function foretold(
   datasets: readonly DatasetResult[],
   changed: Partial<CatchUpResult> = {},
 ): Foretold {
-  const result = { subscriptions: 1, datasets, troubles: [], holds: [], durationMs: 1, ...changed };
+  const result = {
+    subscriptions: 1,
+    datasets,
+    troubles: [],
+    holds: [],
+    again: null,
+    durationMs: 1,
+    ...changed,
+  };
   const disk = { freeBytes: 4_000_000_000, reserveBytes: 1_000_000_000 };
   return { result, steps: new Map(Object.entries(steps)), disk };
 }
@@ -47,8 +55,18 @@ function textOf(told: Foretold): string {
   return renderDryRun(dryRunOf(told), told, 200);
 }
 
-const current = (datasetId: string): DatasetResult => ({ datasetId, commits: [], kind: 'current' });
-const updated = (datasetId: string): DatasetResult => ({ datasetId, commits: [], kind: 'updated' });
+const current = (datasetId: string): DatasetResult => ({
+  datasetId,
+  commits: [],
+  kind: 'current',
+  recheckAt: null,
+});
+const updated = (datasetId: string): DatasetResult => ({
+  datasetId,
+  commits: [],
+  kind: 'updated',
+  recheckAt: null,
+});
 
 it('of work of every kind', () => {
   const unknown = { ...LOAD, fromVersion: null, rows: null, bytes: null, why: 'there is no table yet' };
@@ -56,7 +74,13 @@ it('of work of every kind', () => {
     updated('parcels'),
     { datasetId: 'permits', commits: [], kind: 'retired', table: null },
     updated('roads'),
-    { datasetId: 'sewers', commits: [], kind: 'waiting', why: 'no manifest that was read lists it' },
+    {
+      datasetId: 'sewers',
+      commits: [],
+      kind: 'waiting',
+      why: 'no manifest that was read lists it',
+      until: null,
+    },
     current('zoning'),
   ]);
   expect(textOf(told)).toBe(

@@ -12,6 +12,7 @@ import type { ColumnType } from '../../src/model/column.ts';
 import { UnusableChangesError } from '../../src/model/errors.ts';
 import type { Counts } from '../../src/model/version.ts';
 import { column } from '../support/duckdb-mirror.ts';
+import { reloadMarks } from '../support/reload-marks.ts';
 import { table } from '../support/sync-values.ts';
 
 describe('the operations that a version lists', () => {
@@ -61,7 +62,7 @@ describe('the rows that the service states after the last version', () => {
 });
 
 describe('the table that changes build on', () => {
-  const planned = table(3, { reloads: new Map([['sub_1', 5n]]) });
+  const planned = table(3, { reloads: reloadMarks([['sub_1', 5n]]) });
 
   it('is the one that they were planned from', () => {
     expect(isSameTable({ ...planned }, planned)).toBe(true);
@@ -72,11 +73,15 @@ describe('the table that changes build on', () => {
     ['version', { version: 4 }],
     ['snapshot', { snapshotDigest: 'other' }],
     ['number of rows', { rowCount: 11 }],
-    ['reload of the same subscription', { reloads: new Map([['sub_1', 6n]]) }],
+    [
+      'reload of another log',
+      { reloads: new Map([['sub_1', { logNumber: 2, eventNumber: 5n, createdAt: null }]]) },
+    ],
+    ['reload of the same subscription', { reloads: reloadMarks([['sub_1', 6n]]) }],
     [
       'reload of another one besides',
       {
-        reloads: new Map([
+        reloads: reloadMarks([
           ['sub_1', 5n],
           ['sub_2', 1n],
         ]),

@@ -10,6 +10,7 @@ import type { Counts } from '../../src/model/version.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
 import { errorOf, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
+import { reloadMarks } from '../support/reload-marks.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
@@ -202,6 +203,28 @@ describe('changes of a backlog', () => {
   });
 });
 
+it('changes keep what is known of the snapshot that the table was loaded from, and the reloads', async () => {
+  const world = await mirrorAtWork();
+  const course = world.published(firstContent(people, FIRST));
+  const loaded = {
+    digestKind: 'computed' as const,
+    loadedThrough: 'sub_1',
+    loadedAt: new Date('2026-01-02T03:04:05.678Z'),
+    reloads: new Map([
+      ['sub_1', { logNumber: 2, eventNumber: 7n, createdAt: new Date('2026-01-02T03:00:00.001Z') }],
+    ]),
+  };
+  const unit = await course.snapshot(course.newest(), null);
+  await world.carryOut({ ...unit, ...loaded });
+  course.publishRows(FIRST.slice(1));
+  const before = await world.held();
+  const outcome = await world.apply(course);
+  const { snapshotVersion, snapshotDigest } = before;
+  const held = await world.held();
+  expect(held).toMatchObject({ ...loaded, version: 2, snapshotVersion, snapshotDigest });
+  expect(outcome).toMatchObject({ kind: 'committed', committed: { held } });
+});
+
 describe('the guard', () => {
   it('does nothing where the table is not the one that was planned from', async () => {
     const { world, course } = await threePeople();
@@ -211,7 +234,7 @@ describe('the guard', () => {
       { version: 2 },
       { snapshotDigest: 'other' },
       { rowCount: 4 },
-      { reloads: new Map([['sub_1', 1n]]) },
+      { reloads: reloadMarks([['sub_1', 1n]]) },
     ];
     const before = await world.dump();
     const unit = await course.changes(held);

@@ -9,6 +9,7 @@ import { DatasetStorageError, UnusableChangesError } from '../../src/model/error
 import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror, manualClock } from '../support/duckdb-mirror.ts';
 import { errorOf, type MirrorAtWork, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
+import { reloadMarks } from '../support/reload-marks.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
@@ -50,7 +51,7 @@ async function prepared(): Promise<{ world: MirrorAtWork; units: readonly Unit[]
     await course('broken').changes(await world.held('broken')),
     retirement(await world.held('leaving'), 'archive'),
     await snapshot('back', false),
-    { ...(await snapshot('again', true)), reloads: new Map([['sub_1', 2n ** 62n]]) },
+    { ...(await snapshot('again', true)), reloads: reloadMarks([['sub_1', 2n ** 62n]]) },
     { ...described, schema: { ...described.schema, columns }, digest: HOSTILE },
     await snapshot('taken', false),
     await snapshot('fresh', false),
@@ -100,7 +101,7 @@ describe('a batch', () => {
       if (outcome.kind === 'committed')
         expect(outcome.committed.held).toEqual(datasets.get(outcome.datasetId));
     }
-    expect(datasets.get('again')?.reloads).toEqual(new Map([['sub_1', 2n ** 62n]]));
+    expect(datasets.get('again')?.reloads).toEqual(reloadMarks([['sub_1', 2n ** 62n]]));
     const written = HOSTILE.toWellFormed();
     expect(datasets.get('described')?.snapshotDigest).toBe(written);
     const books = `SELECT DISTINCT description, source_name FROM feed_sync.columns WHERE dataset_id = 'described'`;

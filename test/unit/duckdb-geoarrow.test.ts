@@ -230,25 +230,34 @@ describe('F42 what is refused', () => {
     );
   });
 
-  it.each<[string, StatedGeometry, string]>([
-    ['an encoding that is not known', { encoding: 'geoarrow.box' }, XY],
-    ['lists of another depth', { encoding: 'polygon' }, `${XY}[]`],
-    ['structs under the name of WKB', { encoding: 'WKB' }, `${XY}[]`],
-    ['bytes under the name of GeoArrow', { encoding: 'point' }, 'BLOB'],
-    ['fields that are no coordinates', { encoding: 'point' }, 'STRUCT(lon DOUBLE, lat DOUBLE)'],
-    ['coordinates of less precision', { encoding: 'point' }, 'STRUCT(x FLOAT, y FLOAT)'],
+  const POINT = "{'x': 1.0, 'y': 2.0}";
+  it.each<[string, StatedGeometry, string, string, string]>([
+    ['an encoding that is not known', { encoding: 'geoarrow.box' }, XY, POINT, POINT],
+    ['lists of another depth', { encoding: 'polygon' }, `${XY}[]`, '[]', '[]'],
+    ['structs under the name of WKB', { encoding: 'WKB' }, `${XY}[]`, `[${POINT}]`, `[${POINT}]`],
+    ['bytes under the name of GeoArrow', { encoding: 'point' }, 'BLOB', "'a'", 'a'],
+    [
+      'fields that are no coordinates',
+      { encoding: 'point' },
+      'STRUCT(lon DOUBLE, lat DOUBLE)',
+      "{'lon': 1.0, 'lat': 2.0}",
+      "{'lon': 1.0, 'lat': 2.0}",
+    ],
+    ['coordinates of less precision', { encoding: 'point' }, 'STRUCT(x FLOAT, y FLOAT)', POINT, POINT],
     [
       'interleaved positions of several dimensions',
       { encoding: 'point', geometry_types: ['Point', 'Point Z'] },
       'DOUBLE[]',
+      '[1, 2]',
+      '[1.0, 2.0]',
     ],
-  ])('%s', async (_, stated, type) => {
-    const path = await written(type, stated, ['NULL']);
+  ])('%s', async (_, stated, type, value, shown) => {
+    const path = await written(type, stated, ['NULL', value]);
     const error = await loadError(mirror, snapshot({ datasetId: 'bad', columns, files: [path] }));
     expect(error).toBeInstanceOf(DataError);
     expect(error.message).toBe(
-      `The file geometry-${files}.parquet of bad holds in the column "geometry" nothing but nulls of type ${type} ` +
-        `in the encoding "${stated.encoding}", which is another family of types than geometry.`,
+      `The file geometry-${files}.parquet of bad holds in the column "geometry" the value ${JSON.stringify(shown)} of type ` +
+        `${type} in the encoding "${stated.encoding}", which is another family of types than geometry.`,
     );
   });
 });

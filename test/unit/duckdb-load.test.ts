@@ -19,6 +19,7 @@ import {
   snapshot,
   temporaryFolder,
 } from '../support/duckdb-mirror.ts';
+import { reloadMarks } from '../support/reload-marks.ts';
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>;
 let mirror: Destination;
@@ -67,7 +68,10 @@ describe('what is written down', () => {
       keyColumns: ['id'],
       envelopeColumns: [column('_v', 'integer'), column('_absent', 'string')],
       files: [path],
-      reloads: new Map([['sub_1', 12n]]),
+      digestKind: 'computed',
+      loadedThrough: 'sub_1',
+      loadedAt: new Date('2026-01-02T04:00:00.001Z'),
+      reloads: reloadMarks([['sub_1', 12n]]),
     });
     await mirror.enroll({
       origin: 'https://feed.example',
@@ -98,8 +102,11 @@ describe('what is written down', () => {
       keyColumns: ['id'],
       snapshotVersion: 7,
       snapshotDigest: 'digest-1',
+      digestKind: 'computed',
+      loadedThrough: 'sub_1',
+      loadedAt: new Date('2026-01-02T04:00:00.001Z'),
       publishedAt: new Date('2026-01-02T03:04:05.678Z'),
-      reloads: new Map([['sub_1', 12n]]),
+      reloads: reloadMarks([['sub_1', 12n]]),
       columns: [
         { name: 'id', columnName: 'id', type: 'integer', role: 'key', crs: null },
         { name: 'title', columnName: 'title', type: 'string', role: 'data', crs: null },
@@ -132,7 +139,7 @@ describe('what is written down', () => {
 
   it('keeps the newest reload of each subscription', async () => {
     const first = await people('a.parquet', "(1::BIGINT, 'a')", {
-      reloads: new Map([
+      reloads: reloadMarks([
         ['sub_1', 5n],
         ['sub_2', 5n],
       ]),
@@ -142,17 +149,46 @@ describe('what is written down', () => {
     await load(mirror, {
       ...first,
       plannedFrom,
-      reloads: new Map([
+      reloads: reloadMarks([
         ['sub_1', 3n],
         ['sub_2', 8n],
       ]),
     });
     expect((await mirror.has()).datasets.get('parcels')?.reloads).toEqual(
-      new Map([
+      reloadMarks([
         ['sub_1', 5n],
         ['sub_2', 8n],
       ]),
     );
+  });
+
+  it('keeps the reload of the newest log, whatever the numbers of events', async () => {
+    const createdAt = new Date('2026-01-02T03:04:05.678Z');
+    const marks = (logNumber: number, eventNumber: bigint) =>
+      new Map([['sub_1', { logNumber, eventNumber, createdAt }]]);
+    const plannedFrom = { version: 1, snapshotDigest: 'digest-1' };
+    const reloads = async () => (await mirror.has()).datasets.get('parcels')?.reloads;
+    const first = await people('a.parquet', "(1::BIGINT, 'a')", { reloads: marks(1, 100n) });
+    await load(mirror, first);
+    expect(await reloads()).toEqual(marks(1, 100n));
+    await load(mirror, { ...first, plannedFrom, reloads: marks(2, 3n) });
+    expect(await reloads()).toEqual(marks(2, 3n));
+    await load(mirror, { ...first, plannedFrom, reloads: marks(1, 200n) });
+    expect(await reloads()).toEqual(marks(2, 3n));
+  });
+
+  it('keeps the reload of the later moment, where two have the number of one event', async () => {
+    const at = (second: number) => new Date(Date.UTC(2026, 0, 2, 3, 4, second));
+    const marks = (second: number) =>
+      new Map([['sub_1', { logNumber: 1, eventNumber: 100n, createdAt: at(second) }]]);
+    const plannedFrom = { version: 1, snapshotDigest: 'digest-1' };
+    const reloads = async () => (await mirror.has()).datasets.get('parcels')?.reloads;
+    const first = await people('a.parquet', "(1::BIGINT, 'a')", { reloads: marks(5) });
+    await load(mirror, first);
+    await load(mirror, { ...first, plannedFrom, reloads: marks(6) });
+    expect(await reloads()).toEqual(marks(6));
+    await load(mirror, { ...first, plannedFrom, reloads: marks(4) });
+    expect(await reloads()).toEqual(marks(6));
   });
 
   it('F33 no files make an empty table', async () => {

@@ -11,6 +11,7 @@ import { commitAll } from '../support/commit-all.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror, manualClock } from '../support/duckdb-mirror.ts';
 import { errorOf, type MirrorAtWork, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
+import { reloadMarks } from '../support/reload-marks.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([
@@ -31,7 +32,7 @@ async function twoPeople(options: Parameters<typeof mirrorAtWork>[0] = {}) {
 async function tableForEveryWay() {
   const world = await mirrorAtWork();
   const courses = EVERY_WAY.map((how) => world.published(firstContent(people, FIRST), how));
-  const reloads = new Map([['sub_1', 7n]]);
+  const reloads = reloadMarks([['sub_1', 7n]]);
   const loads = courses.map(async (course) => ({
     ...(await course.snapshot(course.newest(), null)),
     reloads,
@@ -295,7 +296,7 @@ describe('a subscription that was given up', () => {
   it('is forgotten, with its reloads', async () => {
     const { world, course } = await twoPeople();
     await world.mirror.enroll({ ...enrolment, subscriptionIds: ['sub_1', 'sub_2'] });
-    const reloads = new Map([
+    const reloads = reloadMarks([
       ['sub_1', 7n],
       ['sub_2', 8n],
     ]);
@@ -307,7 +308,7 @@ describe('a subscription that was given up', () => {
     });
     const { service, datasets } = await world.mirror.has();
     expect(service?.subscriptionIds).toEqual(['sub_1']);
-    expect(datasets.get('parcels')?.reloads).toEqual(new Map([['sub_1', 7n]]));
+    expect(datasets.get('parcels')?.reloads).toEqual(reloadMarks([['sub_1', 7n]]));
   });
 
   it('and is followed nevertheless stays', async () => {

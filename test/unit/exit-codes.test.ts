@@ -17,6 +17,7 @@ const WORDS = {
 const CODES: readonly (readonly [Error, number])[] = [
   [new errors.UsageError('x'), 64],
   [new errors.DataError('x'), 65],
+  [new errors.ContentMismatchError('x'), 65],
   [new errors.UnknownColumnsError('parcels', ['x'], 'The file'), 65],
   [new errors.BadChangesError('parcels', 2, 'x'), 65],
   [new errors.UnusableChangesError('parcels', 2, 'x'), 65],

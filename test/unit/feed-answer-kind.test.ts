@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { kindOfAnswer } from '../../src/feed/download/answer-kind.ts';
 
 const NOW = new Date('2026-03-01T12:00:00.000Z');
-const PART = { etag: '"v1"', totalBytes: 30_000, fromByte: 10_000 };
+const PART = { etag: '"v1"', totalBytes: 30_000, fromByte: 10_000, hasDigest: true };
 
 function kindOf(status: number, headers: Readonly<Record<string, string>>, part: typeof PART | null = null) {
   return kindOfAnswer({ status, header: (name) => headers[name] ?? null }, part, NOW);

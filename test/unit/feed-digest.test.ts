@@ -15,6 +15,7 @@ const CHUNK_BYTES = 700_000;
 const CHUNKS = [1, 2, 3, 4].map((number) => Buffer.alloc(CHUNK_BYTES, number));
 const NEVER_APART = Number.MAX_SAFE_INTEGER;
 const MAX_LAG_BYTES = 1_000_000;
+const MOST_READ = 20;
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'feed-sync-digest-'));
@@ -210,19 +211,23 @@ describe('the thread', () => {
     writeFileSync(path, '');
     truncateSync(path, 64_000_000);
     const digests = started(0);
-    const digest = await digests.begin(path, 64_000_000, null);
     const seen = new Set<number>();
-    let isOver = false;
-    const end = digest.end().finally(() => {
-      isOver = true;
-    });
-    while (!isOver) {
-      seen.add(digests.readBytes);
-      await new Promise((resolve) => setImmediate(resolve));
+    // Where the machine lets nobody look meanwhile, another one is read.
+    for (let read = 1; read <= MOST_READ && seen.size <= 2; read += 1) {
+      const digest = await digests.begin(path, 64_000_000, null);
+      seen.clear();
+      let isOver = false;
+      const end = digest.end().finally(() => {
+        isOver = true;
+      });
+      while (!isOver) {
+        seen.add(digests.readBytes);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      await end;
+      expect(digests.readBytes).toBe(read * 64_000_000);
     }
-    await end;
     expect(seen.size).toBeGreaterThan(2);
-    expect(digests.readBytes).toBe(64_000_000);
   });
 
   it('gets nothing of the process: no environment, in which the key may be, and nothing that was to be loaded', async () => {

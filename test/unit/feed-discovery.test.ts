@@ -175,7 +175,7 @@ describe('discovering', () => {
     expect(feed.manifestShape()).toBe('subscription');
     await feed.discover(signal);
     expect(feed.manifestShape()).toBe('dataset');
-    expect(await feed.manifestEntry('parcels', signal)).toMatchObject(ENTRY);
+    expect(await feed.manifestEntry('parcels', signal)).toMatchObject({ entry: ENTRY });
     await feed.versions('parcels', 4, signal);
     expect(versions).toEqual(['/v1/datasets/parcels/versions?laterThan=4&limit=200']);
     expect(tested.learned).toEqual([
@@ -230,7 +230,7 @@ describe('a guess that is wrong', () => {
     answer(NEW_PATH, [200, emptyManifest]);
     const feed = start();
     await feed.discover(signal);
-    expect(await feed.manifest('sub_1', signal)).toEqual({
+    expect(await feed.manifest('sub_1', signal)).toMatchObject({
       subscriptionId: 'sub_1',
       lastEventId: null,
       datasets: [],

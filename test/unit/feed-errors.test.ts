@@ -106,7 +106,8 @@ function startFor({ path }: Case): Feed {
   const manifestPath = ofDataset
     ? '/v1/datasets/{datasetId}/manifest'
     : '/v1/subscriptions/{subscriptionId}/manifest';
-  return start({ contract: { manifestPath, newerThanParameter: 'since' } });
+  const contract = { manifestPath, newerThanParameter: 'since' };
+  return start({ contract, isKnownOrigin: async () => true });
 }
 
 function answers(path: string, status: number, body: nock.Body, headers: Record<string, string> = {}) {
@@ -267,6 +268,39 @@ describe('what is particular', () => {
   );
 
   it.each([
+    ['in the Error shape', errorBody('not_found', 'No such page.'), 'No such page.'],
+    ['of a web page', '<h1>Not Found</h1>', 'The service answered 404.'],
+    ['without a body', '', 'The service answered 404.'],
+  ])('a 404 %s on the list of subscriptions, where none ever came, is a wrong address', async (...row) => {
+    const [, body, message] = row;
+    const server = answers('/v1/subscriptions', 404, body);
+    const error = await errorOf(start().subscriptions(signal));
+    expect(error.name).toBe('ConfigurationError');
+    expect(error.message).toBe(
+      `There is no list of subscriptions at ${BASE}: check service.baseUrl. The answer was 404: ${message}`,
+    );
+    expect(server.asked()).toBe(1);
+  });
+
+  it('a 404 on the list of subscriptions is what it was before, once the list has come', async () => {
+    nock(BASE).get('/v1/subscriptions').query(true).reply(200, { subscriptions: [], nextCursor: null });
+    const feed = start();
+    await feed.subscriptions(signal);
+    nock(BASE).get('/v1/subscriptions').query(true).reply(404, errorBody('not_found'));
+    expect(await refusalOf(feed.subscriptions(signal))).toMatchObject({ scope: workspace, status: 404 });
+    const server = answers('/v1/subscriptions', 404, '<h1>Not Found</h1>');
+    expect((await errorOf(feed.subscriptions(signal))).name).toBe('ServiceUnavailableError');
+    expect(server.asked()).toBe(3);
+  });
+
+  it('a 404 of any shape at an origin that is known passes by itself', async () => {
+    const server = answers('/v1/subscriptions', 404, '<h1>Not Found</h1>');
+    const error = await errorOf(start({ isKnownOrigin: async () => true }).subscriptions(signal));
+    expect(error.name).toBe('ServiceUnavailableError');
+    expect(server.asked()).toBe(1 + 3);
+  });
+
+  it.each([
     [410, 'gone'],
     [410, 'cursor_expired'],
     [400, 'cursor_expired'],
@@ -359,7 +393,8 @@ describe('F15 Retry-After', () => {
   ])('R1 %s', async (_name, header, waitMs) => {
     nock(BASE).get('/v1/subscriptions').query(true).reply(503, '', { 'retry-after': header });
     nock(BASE).get('/v1/subscriptions').query(true).reply(200, '{"subscriptions":[],"nextCursor":null}');
-    expect(await start({ clock: instantClock() }).subscriptions(signal)).toEqual([]);
+    const { subscriptions } = await start({ clock: instantClock() }).subscriptions(signal);
+    expect(subscriptions).toEqual([]);
     expect(tested.clock.sleptMs).toEqual([waitMs]);
   });
 

@@ -6,6 +6,7 @@ import { createHttp } from '../../src/feed/http/http.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { Secret } from '../../src/lib/secret.ts';
+import { PATIENCE_MS } from '../support/patience.ts';
 
 const ORIGIN = 'https://feed.example';
 const ALLOWED = 'https://files.example';
@@ -28,12 +29,12 @@ async function authorizationAt(origin: string): Promise<unknown> {
     trustedOrigins: new Set([ORIGIN, ALLOWED]),
     dispatchers: { trusted: agent, guarded: agent, close: () => agent.close() },
     connections: 1,
-    timeoutMs: 1_000,
+    timeoutMs: PATIENCE_MS,
     clock: systemClock,
     log: silentLog,
     onAsked: () => {},
   });
-  const request = { operation: 'download a file', origin, path: '/', deadlineMs: 1_000 };
+  const request = { operation: 'download a file', origin, path: '/', deadlineMs: PATIENCE_MS };
   (await http.send(request, new AbortController().signal)).discard();
   await agent.close();
   return sent;

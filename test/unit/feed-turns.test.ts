@@ -4,11 +4,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { DownloadRequest, Feed } from '../../src/feed/feed.ts';
-import { errorOf, impatientClock, testFeed } from '../support/feed-client.ts';
+import { errorOf, impatientClock, instantClock, testFeed } from '../support/feed-client.ts';
 import { ownServer } from '../support/own-server.ts';
+import { steeredDeadlines } from '../support/steered-deadlines.ts';
 
 type Answer = (response: ServerResponse, request: IncomingMessage) => unknown;
 
@@ -37,12 +38,12 @@ function ask(feed: Feed, by: AbortSignal = signal): Promise<unknown> {
 }
 
 /** For the file of a snapshot, into a folder of its own. */
-function requestOf(url: string): DownloadRequest {
+function requestOf(url: string, onBytes: () => void): DownloadRequest {
   const directory = mkdtempSync(join(tmpdir(), 'feed-turns-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
   const files = [{ url, bytes: null, rowCount: null, sha256: null }];
   const entry = { datasetId: 'parcels', version: 1, schemaVersion: null, rowCount: null, files };
-  return { entry, directory, refresh: async () => null, onBytes() {} };
+  return { entry, directory, refresh: async () => null, onBytes };
 }
 
 /** An answer that comes when the test wants it to; `asked` resolves when it was asked for. */
@@ -59,13 +60,20 @@ function held() {
 
 describe('a request that waits for a connection', () => {
   it('has its deadline from when it is sent', async () => {
-    const slow: Answer = async (response) => {
-      response.write(NOTHING.slice(0, 1));
-      await pause(70);
-      response.end(NOTHING.slice(1));
-    };
-    const { feed } = await started(Array(10).fill(slow), 1, { limits: { jsonDeadlineMs: 600 } });
-    expect(await Promise.all(Array.from({ length: 10 }, () => ask(feed)))).toEqual(Array(10).fill([]));
+    const deadlines = steeredDeadlines();
+    const answers = [held(), held(), held()];
+    const { feed } = await started(
+      answers.map(({ answer }) => answer),
+      1,
+      { limits: { jsonDeadlineMs: 600 } },
+    );
+    const all = Promise.all(answers.map(() => ask(feed)));
+    for (const [index, { asked, release }] of answers.entries()) {
+      await asked;
+      expect(deadlines.map(({ afterMs }) => afterMs)).toEqual(Array(index + 1).fill(600));
+      release();
+    }
+    expect(await all).toEqual([[], [], []]);
   });
 
   it('is tried again as if it had not waited', async () => {
@@ -73,10 +81,12 @@ describe('a request that waits for a connection', () => {
     const failed: Answer = (response) => response.writeHead(503).end();
     const retry = { ...ONCE, maxAttempts: 2 };
     const limits = { operationDeadlineMs: 300 };
-    const { feed } = await started([first.answer, failed], 1, { retry, limits });
+    let nowMs = 0;
+    const clock = { ...instantClock(), monotonicMs: () => nowMs };
+    const { feed } = await started([first.answer, failed], 1, { clock, retry, limits });
     const both = Promise.all([ask(feed), ask(feed)]);
     await first.asked;
-    await pause(400);
+    nowMs += 400;
     first.release();
     expect(await both).toEqual([[], []]);
   });
@@ -109,22 +119,57 @@ describe('a request that waits for a connection', () => {
 
   it('has that of a file after its last byte, and another one where there are several', async () => {
     for (const connections of [1, 2]) {
+      const deadlines = steeredDeadlines();
       const asked = Promise.withResolvers<ServerResponse>();
+      const arrived = Promise.withResolvers<void>();
       const file: Answer = (response) => {
         response.write('PAR1\0\0\0\0');
         asked.resolve(response);
       };
-      const { feed, server } = await started([file], connections, { limits: { jsonDeadlineMs: 300 } });
-      const download = feed.download(requestOf('/file'), signal);
+      const { feed, server } = await started([file], connections);
+      const download = feed.download(requestOf('/file', arrived.resolve), signal);
       const response = await asked.promise;
       const both = Promise.all([ask(feed), ask(feed)]);
-      if (connections === 1) await pause(400);
+      await arrived.promise;
+      if (connections === 1) for (let turn = 0; turn < 5; turn += 1) await nextTurn();
       else await both;
       expect(server.seen).toHaveLength(connections === 1 ? 1 : 3);
+      expect(deadlines).toHaveLength(connections === 1 ? 1 : 3);
       response.end('PAR1');
       expect(await both).toEqual([[], []]);
       expect(await download).toMatchObject({ kind: 'complete' });
     }
+  });
+});
+
+describe('with two connections', () => {
+  it('a poll never waits for files from the origin of the service, however many are downloaded', async () => {
+    const begun = Promise.withResolvers<void>();
+    const release = Promise.withResolvers<void>();
+    const endless: Answer = async (response) => {
+      response.write('PAR1\0\0\0\0');
+      begun.resolve();
+      await release.promise;
+      response.end('PAR1');
+    };
+    const answers: Answer = (response, request) =>
+      (request.url?.startsWith('/file') === true ? endless : answered)(response, request);
+    const { feed, server } = await started(Array(50).fill(answers), 2);
+    const downloads = ['/file-1', '/file-2', '/file-3'].map((url) =>
+      feed.download(
+        requestOf(url, () => {}),
+        signal,
+      ),
+    );
+    await begun.promise;
+    const others = Promise.all(Array.from({ length: 5 }, () => ask(feed)));
+    for (let polls = 0; polls < 5; polls += 1) await feed.subscriptions(signal);
+    await others;
+    const files = (): number => server.seen.filter(({ path }) => path.startsWith('/file')).length;
+    expect(files()).toBe(1);
+    release.resolve();
+    for (const one of await Promise.all(downloads)) expect(one).toMatchObject({ kind: 'complete' });
+    expect(files()).toBe(3);
   });
 });
 

@@ -1,22 +1,58 @@
 /** Following one subscription: which calls that makes, and what is wanted then. */
 
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CursorExpiredError } from '../../src/model/errors.ts';
+import { announcedVersion, type Want } from '../../src/model/want.ts';
+import { pendingReloads } from '../../src/sync/plan/need.ts';
 import { type Followed, followed, newestIs } from '../support/followed.ts';
+import { reloadMarks } from '../support/reload-marks.ts';
+import { SEED } from '../support/seed.ts';
 import { entry, event, id, refusal, table, unreadable } from '../support/sync-values.ts';
 
-const DAY_MS = 86_400_000;
+const MINUTE_MS = 60_000;
+const DAY_MS = 1_440 * MINUTE_MS;
+
+/** What every catch-up ends with: the manifest, and the record after it. */
+const MANIFEST = ['manifest sub_1', 'subscriptions'];
+
+/** The event at the position is looked at first, where it is known when that was created. */
+const readOn = (position: number): readonly string[] => [
+  `events evt_${position - 1}`,
+  `events evt_${position}`,
+];
+
+/** The members among these datasets. */
+function membersOf(one: Followed, ...datasetIds: readonly string[]): readonly string[] {
+  return datasetIds.filter((datasetId) => one.want(datasetId)?.members.has('sub_1'));
+}
+
+/** The numbers of the events that asked for reloads which the table owes still. */
+function owed(one: Followed, datasetId = 'parcels'): readonly bigint[] {
+  const wanted = one.want(datasetId);
+  const pending = wanted === undefined ? [] : pendingReloads(one.tables.get(datasetId) ?? null, wanted);
+  return pending.map(({ eventNumber }) => eventNumber);
+}
+
+function announced(one: Followed, datasetId = 'parcels'): number | null {
+  const wanted: Want | undefined = one.want(datasetId);
+  return wanted === undefined ? null : announcedVersion(wanted);
+}
 
 /** Has followed its subscription once, and its table is at version 2, to which changes have led it. */
 async function ledOn(...others: string[]): Promise<Followed> {
   const one = await followed(...others);
+  await leadOn(one);
+  return one;
+}
+
+async function leadOn(one: Followed): Promise<void> {
   await one.follow();
   one.log.push(event(101, 'dataset.updated', { version: 2 }));
   one.service.snapshots.set('parcels', entry('parcels', 2));
-  newestIs(one, id(101));
+  one.service.reflects.set('sub_1', id(101));
   await one.follow();
-  one.tables.set('parcels', table(2, { snapshotVersion: 1, reloads: new Map([['sub_1', 100n]]) }));
-  return one;
+  one.tables.set('parcels', table(2, { snapshotVersion: 1, reloads: reloadMarks([['sub_1', 100n]]) }));
 }
 
 /** The same, after no event has come for longer than events are kept. */
@@ -30,35 +66,40 @@ async function quiet(...others: string[]): Promise<Followed> {
 describe('a first start', () => {
   it('takes the position from the manifest, reads the log on from there, and the manifest after it', async () => {
     const one = await followed();
-    expect(await one.follow()).toEqual(['manifest sub_1', 'events evt_100', 'manifest sub_1']);
+    expect(await one.follow()).toEqual([...MANIFEST, 'events evt_100', ...MANIFEST]);
     expect(one.cursor()).toEqual(id(100));
     expect(one.isQuiet()).toBe(false);
-    expect(one.want()).toMatchObject({ members: new Set(['sub_1']), atLeastVersion: 1, looksAsked: 0 });
+    expect(membersOf(one, 'parcels')).toEqual(['parcels']);
+    expect(one.want()).toMatchObject({ reloads: [], looksAsked: 0 });
   });
 
-  it('W19 reads the log from its start where nobody names a position, and has all datasets looked at', async () => {
-    const one = await followed();
-    newestIs(one, null);
-    expect(await one.follow()).toEqual(['manifest sub_1', 'events start', 'manifest sub_1']);
+  it('W19 reads the log from its start where the manifest names no position, and counts what it may not reflect', async () => {
+    const one = await followed('permits');
+    one.service.reflects.delete('sub_1');
+    const created = (minutes: number) => new Date(one.now.getTime() - minutes * MINUTE_MS);
+    one.log = [
+      event(97, 'dataset.updated', { version: 8, createdAt: created(16) }),
+      event(98, 'dataset.removed', { datasetId: 'permits', createdAt: created(15) }),
+      event(99, 'dataset.added', { datasetId: 'zoning', createdAt: created(15) }),
+      event(100, 'dataset.updated', { version: 1, createdAt: created(14) }),
+    ];
+    expect(await one.follow()).toEqual([...MANIFEST, 'events start', ...MANIFEST]);
     expect(one.cursor()).toEqual(id(100));
-    expect(one.want()).toMatchObject({ looksAsked: 1 });
-    expect(await one.follow()).toEqual(['events evt_100', 'manifest sub_1']);
+    expect(announced(one)).toBe(1);
+    // The manifest lists permits and not zoning, and it surely reflects what was told of both.
+    expect(membersOf(one, 'permits', 'zoning')).toEqual(['permits', 'zoning']);
+    expect(await one.follow()).toEqual([...readOn(100), ...MANIFEST]);
   });
 
   it('F26 with a position that is past retention reads the log from its start', async () => {
     const one = await followed();
     one.keptFrom = 101n;
-    expect(await one.follow()).toEqual([
-      'manifest sub_1',
-      'events evt_100',
-      'events start',
-      'manifest sub_1',
-    ]);
-    expect(await one.follow()).toEqual(['events start', 'manifest sub_1']);
+    expect(await one.follow()).toEqual([...MANIFEST, 'events evt_100', 'events start', ...MANIFEST]);
+    expect(await one.follow()).toEqual(['events start', ...MANIFEST]);
     one.log.push(event(101, 'dataset.updated', { version: 5 }));
-    expect(await one.follow()).toEqual(['events start', 'manifest sub_1']);
-    expect(one.want()).toMatchObject({ atLeastVersion: 5 });
-    expect(await one.follow()).toEqual(['events evt_101', 'manifest sub_1']);
+    expect(await one.follow()).toEqual(['events start', ...MANIFEST]);
+    expect(announced(one)).toBe(5);
+    expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST]);
   });
 
   it('F32 from a manifest older than the log reads on from what the manifest reflects', async () => {
@@ -66,22 +107,22 @@ describe('a first start', () => {
     one.log = [98, 99, 100].map((number) => event(number, 'dataset.updated', { version: number }));
     one.service.reflects.set('sub_1', id(98));
     await one.follow();
-    expect(one.calls[1]).toBe('events evt_98');
+    expect(one.calls[2]).toBe('events evt_98');
     expect(one.cursor()).toEqual(id(100));
-    expect(one.want()).toMatchObject({ atLeastVersion: 100 });
+    expect(announced(one)).toBe(100);
   });
 });
 
 describe('F26 a quiet log', () => {
   it('W22 leads to one start from the manifest, and is then read from its start each time', async () => {
     const one = await quiet();
-    const first = ['events evt_101', 'manifest sub_1', 'events start', 'manifest sub_1'];
-    expect(await one.follow()).toEqual(first);
-    expect(one.want()).toMatchObject({ reloadAfter: new Map([['sub_1', 101n]]), atLeastVersion: 2 });
+    expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST, 'events start', ...MANIFEST]);
+    expect(owed(one)).toEqual([101n]);
+    expect(announced(one)).toBeNull();
     const asked = one.want();
     for (let days = 0; days < 100; days += 25) {
       one.pass(25 * DAY_MS);
-      expect(await one.follow()).toEqual(['events start', 'manifest sub_1']);
+      expect(await one.follow()).toEqual(['events start', ...MANIFEST]);
     }
     expect(one.want()).toEqual(asked);
     expect(one.cursor()).toEqual(id(101));
@@ -92,19 +133,21 @@ describe('F26 a quiet log', () => {
     const one = await quiet();
     one.tables.set('parcels', table(2));
     await one.follow();
-    expect(one.want()).toMatchObject({ reloadAfter: new Map() });
+    expect(owed(one)).toEqual([]);
   });
 
   it('W22 is read on from its position once something newer has come', async () => {
     const one = await quiet();
     await one.follow();
+    const before = one.want()?.looksAsked ?? 0;
     one.log.push(event(102, 'dataset.updated', { version: 3 }), event(103, 'dataset.schema_changed'));
     newestIs(one, id(103));
     one.pageSize = 1;
-    expect(await one.follow()).toEqual(['events start', 'events evt_102', 'manifest sub_1']);
+    expect(await one.follow()).toEqual(['events start', 'events evt_102', ...MANIFEST]);
     expect(one.isQuiet()).toBe(false);
-    expect(await one.follow()).toEqual(['events evt_103', 'manifest sub_1']);
-    expect(one.want()).toMatchObject({ atLeastVersion: 3, looksAsked: 1 });
+    expect(await one.follow()).toEqual([...readOn(103), ...MANIFEST]);
+    expect(announced(one)).toBe(3);
+    expect(one.want()).toMatchObject({ looksAsked: before + 1 });
   });
 
   it('W22 may list what was read before, over pages, and it is skipped', async () => {
@@ -120,8 +163,9 @@ describe('F26 a quiet log', () => {
     ];
     one.pageSize = 2;
     const before = one.want();
-    expect(await one.follow()).toEqual(['events start', 'events evt_100', 'manifest sub_1']);
-    expect(one.want()).toEqual({ ...before, atLeastVersion: 3 });
+    expect(await one.follow()).toEqual(['events start', 'events evt_100', ...MANIFEST]);
+    expect(one.want()).toEqual({ ...before, members: one.want()?.members });
+    expect(announced(one)).toBe(3);
     expect(one.cursor()).toEqual(id(102));
   });
 
@@ -144,26 +188,66 @@ describe('F26 a quiet log', () => {
   });
 
   it.each([
-    ['was not read for longer than a part of what the service keeps', 31],
-    ['was read in the future, by a clock that was wrong', -31],
-  ])('that %s is taken from the manifest again', async (_, days) => {
+    ['was not read for as long as the service keeps events', 90],
+    ['was read in the future by as much, by a clock that was wrong', -90],
+  ])('F83 that %s is taken from the manifest again', async (_, days) => {
     const one = await quiet();
     await one.follow();
     one.pass(days * DAY_MS);
     newestIs(one, id(150));
     one.keptFrom = 140n;
     one.log = [event(150, 'dataset.updated', { version: 9 })];
-    expect(await one.follow()).toEqual(['manifest sub_1', 'events evt_150', 'manifest sub_1']);
-    expect(one.want()).toMatchObject({ reloadAfter: new Map([['sub_1', 150n]]) });
+    expect(await one.follow()).toEqual([...MANIFEST, 'events evt_150', ...MANIFEST]);
+    expect(owed(one)).toEqual([101n, 150n]);
   });
+
+  it('F83 that was not read for a little less is read from its start, and nothing of it is lost', async () => {
+    const one = await quiet();
+    await one.follow();
+    one.pass(90 * DAY_MS - 1);
+    newestIs(one, id(150));
+    one.log = [event(150, 'dataset.resync_required', { createdAt: one.now })];
+    expect(await one.follow()).toEqual(['events start', ...MANIFEST]);
+    expect(owed(one)).toEqual([101n, 150n]);
+  });
+
+  it.each([
+    ['names no newest event', null],
+    ['names one that is not newer', id(100)],
+  ])(
+    'F83 of a subscription whose record %s costs one reading of the manifest, and what comes is read',
+    async (_, lastEventId) => {
+      const one = await followed();
+      one.record = { ...one.record, lastEventId };
+      await leadOn(one);
+      one.service.reflects.delete('sub_1');
+      one.pass(91 * DAY_MS);
+      one.keptFrom = 102n;
+      await one.follow();
+      expect(owed(one)).toEqual([101n]);
+      for (let times = 0; times < 3; times += 1) {
+        one.pass(10 * MINUTE_MS);
+        expect(await one.follow()).toEqual(['events start', ...MANIFEST]);
+      }
+      one.log.push(event(102, 'dataset.resync_required', { createdAt: one.now }));
+      expect(await one.follow()).toEqual(['events start', ...MANIFEST]);
+      expect(owed(one)).toEqual([101n, 102n]);
+      // And once more: the position that it has now expires, too.
+      one.pass(91 * DAY_MS);
+      one.keptFrom = 103n;
+      await one.follow();
+      expect(owed(one)).toEqual([101n, 102n, 102n]);
+      expect(await one.follow()).toEqual(['events start', ...MANIFEST]);
+    },
+  );
 
   it('F13 goes on as it was when the clock jumps by a day either way', async () => {
     const one = await quiet();
     await one.follow();
     one.pass(DAY_MS);
-    expect(await one.follow()).toEqual(['events start', 'manifest sub_1']);
+    expect(await one.follow()).toEqual(['events start', ...MANIFEST]);
     one.pass(-2 * DAY_MS);
-    expect(await one.follow()).toEqual(['events start', 'manifest sub_1']);
+    expect(await one.follow()).toEqual(['events start', ...MANIFEST]);
   });
 });
 
@@ -175,14 +259,10 @@ describe('F26 a lost position', () => {
     one.record = { ...one.record, lastEventId: id(150) };
     one.service.reflects.set('sub_1', id(145));
     one.service.snapshots.set('parcels', entry('parcels', 8));
-    expect(await one.follow()).toEqual([
-      'events evt_101',
-      'manifest sub_1',
-      'events evt_145',
-      'manifest sub_1',
-    ]);
+    expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST, 'events evt_145', ...MANIFEST]);
     expect(one.cursor()).toEqual(id(150));
-    expect(one.want()).toMatchObject({ reloadAfter: new Map([['sub_1', 145n]]), atLeastVersion: 9 });
+    expect(owed(one)).toEqual([150n]);
+    expect(announced(one)).toBe(9);
     expect(one.isQuiet()).toBe(false);
   });
 
@@ -196,13 +276,14 @@ describe('F26 a lost position', () => {
     one.expired.add(102n);
     newestIs(one, id(103));
     expect(await one.follow()).toEqual([
-      'events evt_101',
+      ...readOn(101),
       'events evt_102',
-      'manifest sub_1',
+      ...MANIFEST,
       'events evt_103',
-      'manifest sub_1',
+      ...MANIFEST,
     ]);
-    expect(one.want()).toMatchObject({ atLeastVersion: 2, reloadAfter: new Map([['sub_1', 103n]]) });
+    expect(announced(one)).toBeNull();
+    expect(owed(one)).toEqual([103n]);
   });
 
   it('again right after starting anew makes the log be read from its start, and no loop', async () => {
@@ -210,13 +291,13 @@ describe('F26 a lost position', () => {
     one.keptFrom = 200n;
     newestIs(one, id(150));
     expect(await one.follow()).toEqual([
-      'events evt_101',
-      'manifest sub_1',
+      ...readOn(101),
+      ...MANIFEST,
       'events evt_150',
       'events start',
-      'manifest sub_1',
+      ...MANIFEST,
     ]);
-    expect(await one.follow()).toEqual(['events start', 'manifest sub_1']);
+    expect(await one.follow()).toEqual(['events start', ...MANIFEST]);
     expect(one.cursor()).toEqual(id(150));
   });
 
@@ -235,12 +316,7 @@ describe('F26 a lost position', () => {
     one.onCall = (call) => {
       if (call === 'events start') throw new CursorExpiredError('past retention');
     };
-    expect(await one.follow()).toEqual([
-      'events evt_101',
-      'manifest sub_1',
-      'events start',
-      'manifest sub_1',
-    ]);
+    expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST, 'events start', ...MANIFEST]);
     expect(one.isQuiet()).toBe(true);
   });
 
@@ -250,28 +326,33 @@ describe('F26 a lost position', () => {
     one.service.snapshots.set('parcels', entry('parcels', 1));
     await one.follow();
     expect(one.cursor()).toEqual(id(101));
-    expect(one.want()).toMatchObject({ reloadAfter: new Map([['sub_1', 101n]]), atLeastVersion: null });
+    expect(owed(one)).toEqual([101n]);
+    expect(announced(one)).toBeNull();
   });
 
-  it('W21 drops the members that two complete reads of the manifest lack', async () => {
-    const one = await quiet('permits', 'zoning');
-    one.service.members.set('sub_1', ['parcels', 'zoning']);
-    one.onCall = (call, nth) => {
-      if (call === 'manifest sub_1' && nth === 2) one.service.members.set('sub_1', ['parcels']);
-      if (call === 'manifest sub_1' && nth === 3) one.service.members.set('sub_1', ['parcels', 'zoning']);
-    };
-    expect(await one.follow()).toEqual([
-      'events evt_101',
-      'manifest sub_1',
-      'manifest sub_1',
-      'events start',
-      'manifest sub_1',
-    ]);
-    expect(one.want('permits')).toMatchObject({
-      members: new Set(),
-      formerMembers: new Map([['sub_1', null]]),
-    });
-    expect(one.want('zoning')).toMatchObject({ members: new Set(['sub_1']) });
+  it('F87 has a member loaded whose entry the reading lacked, once a later one names it', async () => {
+    const one = await quiet('permits');
+    one.tables.set('permits', table(1, { datasetId: 'permits' }));
+    one.service.members.set('sub_1', ['parcels']);
+    await one.follow();
+    expect(membersOf(one, 'permits')).toEqual(['permits']);
+    expect(owed(one, 'permits')).toEqual([101n]);
+    one.service.members.set('sub_1', ['parcels', 'permits']);
+    one.log = [event(102, 'dataset.resync_required', { datasetId: 'permits', createdAt: one.now })];
+    newestIs(one, id(102));
+    await one.follow();
+    expect(owed(one, 'permits')).toEqual([101n, 102n]);
+    expect((await one.offers()).of('permits')).toMatchObject({ watermark: { through: 102n } });
+  });
+
+  it('W21 leaves it to the audit which members are gone: two readings ten minutes apart', async () => {
+    const one = await quiet('permits');
+    one.service.members.set('sub_1', ['parcels']);
+    await one.follow();
+    expect(membersOf(one, 'permits')).toEqual(['permits']);
+    one.pass(10 * MINUTE_MS);
+    await one.follow();
+    expect(membersOf(one, 'permits')).toEqual([]);
   });
 
   it('W3 F35 loads a dataset again that left before the manifest it is taken from, and came back after it', async () => {
@@ -282,20 +363,19 @@ describe('F26 a lost position', () => {
     one.service.reflects.set('sub_1', id(104));
     one.record = { ...one.record, lastEventId: id(105) };
     await one.follow();
-    expect(one.want('permits')).toMatchObject({
-      members: new Set(['sub_1']),
-      reloadAfter: new Map([['sub_1', 105n]]),
-      atLeastVersion: 1,
-    });
+    expect(membersOf(one, 'permits')).toEqual(['permits']);
+    expect(owed(one, 'permits')).toEqual([105n, 105n]);
+    expect(announced(one, 'permits')).toBe(1);
   });
 });
 
 describe('the audit of every catch-up', () => {
-  it('costs one reading of the manifest where nothing differs, and stores nothing', async () => {
+  it('costs the manifest, the record after it and the event at the position, where nothing differs, and stores nothing', async () => {
     const one = await ledOn();
     const before = one.want();
-    expect(await one.follow()).toEqual(['events evt_101', 'manifest sub_1']);
+    expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST]);
     expect(one.want()).toEqual(before);
+    expect(one.checkpoint.absences()).toEqual([]);
   });
 
   it('W23 F28 makes good a lost addition, update, schema change and removal', async () => {
@@ -306,33 +386,54 @@ describe('the audit of every catch-up', () => {
     one.service.snapshots.set('zoning', entry('zoning', 4));
     await one.follow();
     expect(one.want('parcels')).toMatchObject({ looksAsked: 1 });
-    expect(one.want('zoning')).toMatchObject({ members: new Set(['sub_1']), atLeastVersion: 4 });
-    expect(one.want('permits')).toMatchObject({ members: new Set() });
+    expect(one.want('zoning')).toMatchObject({ reloads: [] });
+    expect(membersOf(one, 'permits', 'zoning')).toEqual(['permits', 'zoning']);
+    one.checkpoint.markLooked('parcels', 1);
     one.service.snapshots.set('parcels', entry('parcels', 3));
+    one.pass(10 * MINUTE_MS);
     await one.follow();
-    expect(one.want('parcels')).toMatchObject({ atLeastVersion: 3 });
+    expect(one.want('parcels')).toMatchObject({ looksAsked: 2 });
+    expect(membersOf(one, 'permits', 'zoning')).toEqual(['zoning']);
   });
 
   it('lists a dataset again that an earlier one had dropped, and loads again what is left of it', async () => {
     const one = await ledOn('permits');
-    one.tables.set('permits', table(3, { datasetId: 'permits', reloads: new Map([['sub_1', 100n]]) }));
+    one.tables.set('permits', table(3, { datasetId: 'permits', reloads: reloadMarks([['sub_1', 100n]]) }));
     one.service.members.set('sub_1', ['parcels']);
     await one.follow();
-    expect(one.want('permits')).toMatchObject({ members: new Set() });
-    one.service.members.set('sub_1', ['parcels', 'permits']);
+    one.pass(10 * MINUTE_MS);
     await one.follow();
-    expect(one.want('permits')).toMatchObject({
-      members: new Set(['sub_1']),
-      reloadAfter: new Map([['sub_1', 101n]]),
-      atLeastVersion: 1,
-    });
+    expect(membersOf(one, 'permits')).toEqual([]);
+    // No event has come since: it is the same number that decides.
+    one.service.members.set('sub_1', ['parcels', 'permits']);
+    one.pass(MINUTE_MS);
+    await one.follow();
+    expect(membersOf(one, 'permits')).toEqual(['permits']);
+    expect(owed(one, 'permits')).toEqual([101n]);
+    expect(announced(one, 'permits')).toBeNull();
+  });
+
+  it('asks for the reload that it finds once, also where the record does not name the newest event', async () => {
+    for (const lastEventId of [id(101), null]) {
+      const one = await ledOn();
+      one.record = { ...one.record, lastEventId };
+      const satisfied = { logNumber: 1, eventNumber: 101n, createdAt: one.now };
+      const reloads = new Map([['sub_1', satisfied]]);
+      one.tables.set('parcels', table(2, { loadedThrough: 'sub_1', reloads }));
+      one.service.snapshots.set('parcels', entry('parcels', 2, 'anew'));
+      const readAgain = lastEventId === null ? ['events evt_101'] : [];
+      expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST, ...readAgain]);
+      expect(owed(one)).toEqual([101n]);
+      expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST]);
+      expect(owed(one)).toEqual([101n]);
+    }
   });
 
   it('offers what the later of two manifests lists', async () => {
     const one = await ledOn('permits');
     one.service.members.set('sub_1', ['parcels']);
     one.onCall = (call, nth) => {
-      if (call === 'manifest sub_1' && nth === 2) one.service.snapshots.set('parcels', entry('parcels', 3));
+      if (call === 'manifest sub_1' && nth === 1) one.service.snapshots.set('parcels', entry('parcels', 3));
     };
     one.calls.length = 0;
     expect((await one.offers()).of('parcels')).toMatchObject({ entry: { version: 3 } });
@@ -344,8 +445,327 @@ describe('the audit of every catch-up', () => {
     one.service.members.set('sub_1', ['parcels', 'zoning']);
     one.service.snapshots.set('zoning', entry('zoning', 4));
     await one.follow();
-    expect(one.want('zoning')).toMatchObject({ members: new Set(['sub_1']) });
+    expect(membersOf(one, 'zoning')).toEqual(['zoning']);
     expect(one.isQuiet()).toBe(true);
+  });
+});
+
+describe('a member that the manifest lacks', () => {
+  const absences = (one: Followed) =>
+    one.checkpoint.absences().map(({ subject, since }) => ({ ...subject, since }));
+  const permits = { kind: 'member', subscriptionId: 'sub_1', datasetId: 'permits' };
+
+  async function lacking(): Promise<Followed> {
+    const one = await ledOn('permits');
+    one.service.members.set('sub_1', ['parcels']);
+    return one;
+  }
+
+  it('F51 F55 stays until a second complete reading, ten minutes after the first, lacks it, too', async () => {
+    const one = await lacking();
+    const since = one.now;
+    await one.follow();
+    expect(absences(one)).toEqual([{ ...permits, since }]);
+    one.pass(10 * MINUTE_MS - 1);
+    await one.follow();
+    expect(absences(one)).toEqual([{ ...permits, since }]);
+    expect(membersOf(one, 'permits')).toEqual(['permits']);
+    one.pass(1);
+    await one.follow();
+    expect(membersOf(one, 'permits')).toEqual([]);
+    expect(one.want('permits')?.formerMembers.get('sub_1')).toEqual({
+      eventNumber: 101n,
+      at: one.now,
+      reason: 'not listed any more',
+    });
+    expect(absences(one)).toEqual([]);
+  });
+
+  it('F55 is measured anew where a reading in between shows it', async () => {
+    const one = await lacking();
+    await one.follow();
+    one.pass(9 * MINUTE_MS);
+    one.service.members.set('sub_1', ['parcels', 'permits']);
+    await one.follow();
+    expect(absences(one)).toEqual([]);
+    one.service.members.set('sub_1', ['parcels']);
+    one.pass(9 * MINUTE_MS);
+    await one.follow();
+    expect(absences(one)).toEqual([{ ...permits, since: one.now }]);
+    expect(membersOf(one, 'permits')).toEqual(['permits']);
+  });
+
+  it('F52 is measured anew where the first reading was in the future, by service time', async () => {
+    const one = await lacking();
+    await one.follow();
+    one.pass(-60 * MINUTE_MS);
+    await one.follow();
+    expect(absences(one)).toEqual([{ ...permits, since: one.now }]);
+    one.pass(10 * MINUTE_MS);
+    await one.follow();
+    expect(membersOf(one, 'permits')).toEqual([]);
+  });
+
+  it('is not taken for absent by a manifest that may be from before the event that added it', async () => {
+    const one = await ledOn();
+    one.log.push(event(102, 'dataset.added', { datasetId: 'zoning', version: 1, createdAt: one.now }));
+    one.service.snapshots.set('zoning', entry('zoning', 1));
+    for (let times = 0; times < 3; times += 1) {
+      await one.follow();
+      one.pass(10 * MINUTE_MS);
+      expect(absences(one)).toEqual([]);
+    }
+    one.service.reflects.delete('sub_1');
+    await one.follow();
+    // Half an hour after the event, a manifest that does not say how far it goes surely reflects it.
+    expect(absences(one)).toMatchObject([{ datasetId: 'zoning' }]);
+  });
+
+  it('is dropped also where no event was ever read, and where what listed it reflects more than was read', async () => {
+    const never = await followed('permits');
+    never.log = [];
+    newestIs(never, null);
+    await never.follow();
+    never.pass(15 * MINUTE_MS);
+    const ahead = await ledOn('permits');
+    newestIs(ahead, id(105));
+    ahead.service.members.set('sub_1', ['parcels', 'permits', 'zoning']);
+    ahead.service.snapshots.set('zoning', entry('zoning', 1));
+    await ahead.follow();
+    expect(membersOf(ahead, 'zoning')).toEqual(['zoning']);
+    for (const one of [never, ahead]) {
+      one.service.members.set('sub_1', ['parcels']);
+      await one.follow();
+      one.pass(10 * MINUTE_MS);
+      await one.follow();
+      expect(membersOf(one, 'parcels', 'permits', 'zoning')).toEqual(['parcels']);
+    }
+  });
+});
+
+describe('after any events, told or lost', () => {
+  /** What happened to which dataset, in order, and whether the log has told it. */
+  const pasts = fc.array(
+    fc.record({
+      dataset: fc.constantFrom('parcels', 'permits', 'zoning'),
+      enters: fc.boolean(),
+      isTold: fc.boolean(),
+    }),
+    { minLength: 1, maxLength: 12 },
+  );
+  type Past = readonly { readonly dataset: string; readonly enters: boolean; readonly isTold: boolean }[];
+
+  const membersAfter = (past: Past): readonly string[] => {
+    const members = new Set<string>();
+    for (const { dataset, enters } of past) {
+      if (enters) members.add(dataset);
+      else members.delete(dataset);
+    }
+    return [...members].sort();
+  };
+
+  /** Reads what was told of the past, beside a manifest that is right as of event `reflects`, twice ten minutes apart. */
+  async function followedThrough(past: Past, reflects: number): Promise<readonly string[]> {
+    const one = await followed('permits', 'zoning');
+    await one.follow();
+    one.log = past.flatMap(({ dataset, enters, isTold }, index) =>
+      isTold
+        ? [event(101 + index, enters ? 'dataset.added' : 'dataset.removed', { datasetId: dataset })]
+        : [],
+    );
+    one.record = { ...one.record, lastEventId: id(100 + past.length) };
+    const before = ['parcels', 'permits', 'zoning'].map((dataset) => ({
+      dataset,
+      enters: true,
+      isTold: true,
+    }));
+    one.service.reflects.set('sub_1', id(100 + reflects));
+    one.service.members.set('sub_1', [...membersAfter([...before, ...past.slice(0, reflects)])]);
+    await one.follow();
+    one.pass(10 * MINUTE_MS);
+    await one.follow();
+    return membersOf(one, 'parcels', 'permits', 'zoning');
+  }
+  const all = ['parcels', 'permits', 'zoning'].map((dataset) => ({ dataset, enters: true, isTold: true }));
+
+  it('the members are those of a manifest that reflects them all', async () => {
+    await fc.assert(
+      fc.asyncProperty(pasts, async (past) => {
+        expect(await followedThrough(past, past.length)).toEqual(membersAfter([...all, ...past]));
+      }),
+      { seed: SEED, numRuns: 25 },
+    );
+  });
+
+  it('the members are right as of the log, whatever a manifest from before it says', async () => {
+    await fc.assert(
+      fc.asyncProperty(pasts, fc.nat(12), async (past, reflects) => {
+        const told = past.map((one) => ({ ...one, isTold: true }));
+        const asOf = Math.min(reflects, told.length);
+        expect(await followedThrough(told, asOf)).toEqual(membersAfter([...all, ...told]));
+      }),
+      { seed: SEED, numRuns: 25 },
+    );
+  });
+});
+
+describe('F54 F81 a log that the service has begun anew', () => {
+  const RESTARTED = 'The service has begun the log of the subscription anew: starting from the manifest.';
+  const logNumber = (one: Followed) => one.checkpoint.followed().get('sub_1')?.logNumber;
+
+  /** The table is at version 2, loaded again as event 101 asked; then the numbers begin again. */
+  async function begunAnew(...log: Followed['log']): Promise<Followed> {
+    const one = await ledOn('permits');
+    one.tables.set('parcels', table(2, { reloads: reloadMarks([['sub_1', 101n]]) }));
+    one.log = [...log];
+    newestIs(one, log.at(-1)?.id ?? id(0));
+    one.service.snapshots.set('parcels', entry('parcels', 3));
+    return one;
+  }
+
+  it('W42 below the position is believed of two records ten minutes apart, and then as a 410', async () => {
+    const one = await begunAnew(event(2, 'dataset.updated', { version: 3 }));
+    expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST]);
+    expect(logNumber(one)).toBe(1);
+    expect(one.cursor()).toEqual(id(101));
+    one.pass(10 * MINUTE_MS);
+    expect(await one.follow()).toEqual([
+      ...readOn(101),
+      ...MANIFEST,
+      ...MANIFEST,
+      'events evt_2',
+      ...MANIFEST,
+    ]);
+    expect(one.warnings).toEqual([RESTARTED]);
+    expect(logNumber(one)).toBe(2);
+    expect(one.cursor()).toEqual(id(2));
+    expect(one.want()?.reloads).toMatchObject([{ logNumber: 2, eventNumber: 2n }]);
+    expect(owed(one)).toEqual([2n]);
+    // It is over: what the table satisfied by numbers of the old log counts no more.
+    one.tables.set(
+      'parcels',
+      table(3, { reloads: new Map([['sub_1', { logNumber: 2, eventNumber: 2n, createdAt: null }]]) }),
+    );
+    one.pass(10 * MINUTE_MS);
+    expect(await one.follow()).toEqual([...readOn(2), ...MANIFEST]);
+    expect(one.warnings).toHaveLength(1);
+  });
+
+  it('is not believed where a record in between names as new an event as was read', async () => {
+    const one = await begunAnew();
+    newestIs(one, id(100));
+    await one.follow();
+    one.pass(9 * MINUTE_MS);
+    newestIs(one, id(101));
+    await one.follow();
+    newestIs(one, id(100));
+    one.pass(9 * MINUTE_MS);
+    await one.follow();
+    expect(logNumber(one)).toBe(1);
+    expect(one.warnings).toEqual([]);
+  });
+
+  it.each<readonly [string, (one: Followed) => void]>([
+    [
+      'owed',
+      (one) => {
+        one.log.push(event(150, 'dataset.resync_required'));
+        one.record = { ...one.record, lastEventId: id(150) };
+      },
+    ],
+    ['satisfied', (one) => one.tables.set('parcels', table(2, { reloads: reloadMarks([['sub_1', 150n]]) }))],
+  ])('is noticed by the number of a reload that is %s, too', async (_, happen) => {
+    const one = await ledOn();
+    happen(one);
+    await one.follow();
+    // Numbers of the new log have passed the position already.
+    one.log = [event(120, 'dataset.updated', { version: 3 })];
+    newestIs(one, id(120));
+    await one.follow();
+    one.pass(10 * MINUTE_MS);
+    await one.follow();
+    expect(one.warnings).toEqual([RESTARTED]);
+    expect(logNumber(one)).toBe(2);
+  });
+
+  it('is noticed where the record that named the newest event names none any more, once', async () => {
+    const one = await ledOn();
+    one.log = [];
+    newestIs(one, null);
+    await one.follow();
+    expect(logNumber(one)).toBe(1);
+    one.pass(10 * MINUTE_MS);
+    await one.follow();
+    expect(logNumber(one)).toBe(2);
+    expect(one.cursor()).toBeNull();
+    for (let times = 0; times < 3; times += 1) {
+      one.pass(10 * MINUTE_MS);
+      await one.follow();
+    }
+    expect(logNumber(one)).toBe(2);
+    expect(one.warnings).toEqual([RESTARTED]);
+  });
+
+  it('is not noticed by a record that has never named one', async () => {
+    const one = await followed();
+    newestIs(one, null);
+    for (let times = 0; times < 3; times += 1) {
+      await one.follow();
+      one.pass(10 * MINUTE_MS);
+    }
+    expect(logNumber(one)).toBe(1);
+  });
+
+  it('is noticed at once by another event at the position', async () => {
+    const one = await ledOn();
+    const later = new Date(one.now.getTime() + MINUTE_MS);
+    one.log = [
+      event(101, 'dataset.updated', { version: 7, createdAt: later }),
+      event(102, 'dataset.updated', { version: 8, createdAt: later }),
+    ];
+    newestIs(one, id(102));
+    await one.follow();
+    expect(logNumber(one)).toBe(2);
+    expect(one.warnings).toEqual([RESTARTED]);
+  });
+
+  it('is not noticed where nothing is at the position any more, or where it says no time', async () => {
+    for (const log of [[], [event(101, 'dataset.updated', { createdAt: null })]]) {
+      const one = await ledOn();
+      one.log = log;
+      await one.follow();
+      expect(logNumber(one)).toBe(1);
+    }
+  });
+
+  it('voids what is owed under its old numbers: a number of the new one below them is owed and answered', async () => {
+    const one = await ledOn();
+    one.log.push(event(150, 'dataset.resync_required'));
+    newestIs(one, id(150));
+    await one.follow();
+    expect(owed(one)).toEqual([150n]);
+    one.log = [event(1, 'dataset.resync_required', { createdAt: one.now })];
+    newestIs(one, id(1));
+    await one.follow();
+    one.pass(10 * MINUTE_MS);
+    await one.follow();
+    expect(one.want()?.reloads).toMatchObject([{ logNumber: 2, eventNumber: 1n }]);
+  });
+
+  it('M22 leaves nothing of a manifest that belongs to the old one: it is not offered, and excepts no table', async () => {
+    const one = await begunAnew(event(2, 'dataset.updated', { version: 3 }));
+    one.tables.set('parcels', table(3));
+    // The manifest is that of the old log still.
+    one.service.reflects.set('sub_1', id(101));
+    await one.follow();
+    one.pass(10 * MINUTE_MS);
+    expect((await one.offers()).of('parcels')).toBeNull();
+    expect(logNumber(one)).toBe(2);
+    expect(owed(one)).toEqual([2n]);
+    expect(membersOf(one, 'parcels', 'permits')).toEqual(['parcels', 'permits']);
+    expect(one.checkpoint.absences()).toEqual([]);
+    one.service.reflects.set('sub_1', id(2));
+    expect((await one.offers()).of('parcels')).toMatchObject({ logNumber: 2, watermark: { through: 2n } });
   });
 });
 
@@ -359,7 +779,8 @@ describe('events', () => {
     );
     await one.follow();
     expect(one.cursor()).toEqual(id(103));
-    expect(one.want()).toMatchObject({ atLeastVersion: 3, looksAsked: 2 });
+    expect(announced(one)).toBe(3);
+    expect(one.want()).toMatchObject({ looksAsked: 2 });
     expect(one.warnings).toEqual([expect.stringContaining('could not be read')]);
   });
 
@@ -369,8 +790,9 @@ describe('events', () => {
     for (let number = 102; number <= 601; number++) {
       one.log.push(event(number, 'dataset.updated', { version: number }));
     }
-    expect(await one.follow()).toEqual(['events evt_101', 'manifest sub_1']);
-    expect(one.want()).toMatchObject({ atLeastVersion: 601, looksAsked: 0 });
+    expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST]);
+    expect(announced(one)).toBe(601);
+    expect(one.want()).toMatchObject({ looksAsked: 0 });
   });
 
   it.each([
@@ -395,31 +817,29 @@ describe('a manifest for each dataset', () => {
     const one = await byDataset('permits');
     expect(await one.follow()).toEqual(['events start', 'entry parcels', 'entry permits']);
     expect(one.cursor()).toEqual(id(100));
-    expect(one.want()).toMatchObject({ looksAsked: 1, reloadAfter: new Map() });
-    expect(await one.follow()).toEqual(['events evt_100', 'entry parcels', 'entry permits']);
-    expect(one.want()).toMatchObject({ looksAsked: 1 });
+    expect(one.want()).toMatchObject({ looksAsked: 0, reloads: [] });
+    expect(await one.follow()).toEqual([...readOn(100), 'entry parcels', 'entry permits']);
   });
 
-  it('F26 after a lost position has every member looked at, and loaded again where its entry differs', async () => {
+  it('F26 after a lost position has every member loaded again whose table is not its entry', async () => {
     const one = await byDataset('permits');
     await one.follow();
-    one.tables.set('parcels', table(1, { snapshotVersion: 0, reloads: new Map([['sub_1', 100n]]) }));
+    one.tables.set('parcels', table(1, { snapshotVersion: 0, reloads: reloadMarks([['sub_1', 100n]]) }));
     one.tables.set('permits', table(1, { datasetId: 'permits' }));
     one.keptFrom = 150n;
     one.log = [event(150, 'dataset.updated', { version: 1 })];
-    one.record = { ...one.record, lastEventId: id(150) };
     expect(await one.follow()).toEqual([
-      'events evt_100',
+      ...readOn(100),
       'entry parcels',
       'entry permits',
+      'events start',
       'events start',
       'entry parcels',
       'entry permits',
     ]);
-    expect(one.want('parcels')).toMatchObject({ looksAsked: 2, reloadAfter: new Map([['sub_1', 150n]]) });
-    expect(one.want('permits')).toMatchObject({ looksAsked: 2, reloadAfter: new Map() });
-    expect(await one.follow()).toEqual(['events evt_150', 'entry parcels', 'entry permits']);
-    expect(one.want('parcels')).toMatchObject({ looksAsked: 2 });
+    expect(owed(one, 'parcels')).toEqual([150n]);
+    expect(owed(one, 'permits')).toEqual([]);
+    expect(await one.follow()).toEqual([...readOn(150), 'entry parcels', 'entry permits']);
   });
 
   it('F26 of a quiet log asks for one reload, and no more however long it is quiet', async () => {
@@ -429,10 +849,27 @@ describe('a manifest for each dataset', () => {
     one.keptFrom = 150n;
     await one.follow();
     const asked = one.want();
-    expect(asked).toMatchObject({ looksAsked: 2, reloadAfter: new Map([['sub_1', 100n]]) });
+    expect(owed(one)).toEqual([100n]);
     one.pass(20 * DAY_MS);
     expect(await one.follow()).toEqual(['events start', 'entry parcels']);
-    expect(one.want()).toEqual(asked);
+    // Its list of versions is read once a day.
+    expect(one.want()).toEqual({ ...asked, looksAsked: (asked?.looksAsked ?? 0) + 1 });
+  });
+
+  it('F26 asks for the reload as of when the newest event was created, and long ago where the log has none any more', async () => {
+    for (const log of [
+      [],
+      [event(150, 'dataset.updated', { version: 1, createdAt: new Date('2026-02-20') })],
+    ]) {
+      const one = await byDataset();
+      await one.follow();
+      one.tables.set('parcels', table(1, { snapshotVersion: 0 }));
+      one.keptFrom = 150n;
+      one.log = log;
+      await one.follow();
+      const createdAt = log[0]?.createdAt ?? new Date(0);
+      expect(one.want()?.reloads).toMatchObject([{ createdAt }]);
+    }
   });
 
   it('F29 has a dataset loaded again whose entry cannot be read just then', async () => {
@@ -444,7 +881,7 @@ describe('a manifest for each dataset', () => {
       if (call === 'entry parcels' && nth === 1) throw refusal({ kind: 'dataset', datasetId: 'parcels' });
     };
     await one.follow();
-    expect(one.want()).toMatchObject({ reloadAfter: new Map([['sub_1', 100n]]), atLeastVersion: 1 });
+    expect(owed(one)).toEqual([100n]);
   });
 
   it('W23 takes a dataset that the subscription record lists and nobody wants yet', async () => {
@@ -453,7 +890,7 @@ describe('a manifest for each dataset', () => {
     one.service.snapshots.set('zoning', entry('zoning', 4));
     one.record = { ...one.record, datasetIds: ['parcels', 'zoning'] };
     await one.follow();
-    expect(one.want('zoning')).toMatchObject({ members: new Set(['sub_1']), atLeastVersion: 4 });
+    expect(membersOf(one, 'zoning')).toEqual(['zoning']);
   });
 
   it('M14 tells of a subscription that counts other datasets', async () => {
@@ -464,5 +901,85 @@ describe('a manifest for each dataset', () => {
     one.record = { ...one.record, datasetCount: 2 };
     await one.follow();
     expect(one.warnings).toEqual([expect.stringContaining('The subscription is incomplete')]);
+  });
+
+  it('M13 follows what the log adds, and drops what it removes after the record was read', async () => {
+    const one = await byDataset('permits');
+    one.service.snapshots.set('zoning', entry('zoning', 1));
+    one.onCall = (call, nth) => {
+      if (call !== 'events start' || nth > 1) return;
+      one.log.push(
+        event(101, 'dataset.added', { datasetId: 'zoning', version: 1 }),
+        event(102, 'dataset.removed', { datasetId: 'permits' }),
+      );
+    };
+    await one.follow();
+    expect(membersOf(one, 'parcels', 'permits', 'zoning')).toEqual(['parcels', 'zoning']);
+    expect(one.calls).not.toContain('entry permits');
+  });
+
+  it('F51 drops a member that two complete records lack ten minutes apart, before and after a 410', async () => {
+    for (const keptFrom of [0n, 150n]) {
+      const one = await byDataset('permits');
+      one.record = { ...one.record, datasetCount: 2 };
+      await one.follow();
+      one.keptFrom = keptFrom;
+      one.record = { ...one.record, datasetIds: ['parcels'], datasetCount: 1 };
+      await one.follow();
+      expect(membersOf(one, 'permits')).toEqual(['permits']);
+      one.pass(10 * MINUTE_MS);
+      await one.follow();
+      expect(membersOf(one, 'permits')).toEqual([]);
+    }
+  });
+
+  it('F51 keeps a member that a record lacks which does not count as many datasets as it lists', async () => {
+    const one = await byDataset('permits');
+    await one.follow();
+    one.record = { ...one.record, datasetIds: ['parcels'], datasetCount: 2 };
+    for (let times = 0; times < 3; times += 1) {
+      await one.follow();
+      one.pass(10 * MINUTE_MS);
+    }
+    expect(membersOf(one, 'permits')).toEqual(['permits']);
+    expect(one.checkpoint.absences()).toEqual([]);
+  });
+
+  it('F51 keeps a member that a record may not know of yet: its event is newer than the newest that the record names', async () => {
+    const one = await byDataset();
+    one.record = { ...one.record, datasetCount: 1 };
+    await one.follow();
+    one.service.snapshots.set('zoning', entry('zoning', 1));
+    one.onCall = (call) => {
+      if (call !== 'events evt_100' || one.log.length > 1) return;
+      one.log.push(event(101, 'dataset.added', { datasetId: 'zoning', version: 1 }));
+    };
+    await one.follow();
+    expect(membersOf(one, 'zoning')).toEqual(['zoning']);
+    expect(one.checkpoint.absences().filter(({ subject }) => subject.kind === 'member')).toEqual([]);
+  });
+
+  it('F54 tells a log that has begun anew from one that has grown since the record was read', async () => {
+    const one = await byDataset();
+    await one.follow();
+    for (let number = 101; number <= 104; number += 1) {
+      // Each time an event comes between the record and the log.
+      one.onCall = (call) => {
+        if (call === `events evt_${number - 1}` && one.log.length < number - 99) {
+          one.log.push(event(number, 'dataset.updated', { version: 1 }));
+        }
+      };
+      one.pass(10 * MINUTE_MS);
+      await one.follow();
+    }
+    expect(one.cursor()).toEqual(id(104));
+    expect(one.warnings).toEqual([]);
+    one.onCall = () => {};
+    one.log = [event(1, 'dataset.updated', { version: 1 })];
+    newestIs(one, id(1));
+    await one.follow();
+    one.pass(10 * MINUTE_MS);
+    await one.follow();
+    expect(one.warnings).toEqual([expect.stringContaining('has begun the log of the subscription anew')]);
   });
 });

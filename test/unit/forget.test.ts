@@ -4,12 +4,11 @@ import { expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { giveUp } from '../../src/cli/forget.ts';
 import { UsageError } from '../../src/model/errors.ts';
-import { commit, holdOf, openNew } from '../support/checkpoint-files.ts';
+import { commit, holdOf, joined, openNew } from '../support/checkpoint-files.ts';
 
 async function filled(): Promise<Checkpoint> {
   const checkpoint = await openNew();
-  for (const id of ['there', 'refused', 'gone'])
-    commit(checkpoint, id, { kind: 'member', datasetId: 'parcels' });
+  for (const id of ['there', 'refused', 'gone']) commit(checkpoint, id, joined('parcels'));
   checkpoint.hold(holdOf({ kind: 'subscription', subscriptionId: 'refused' }));
   for (const subscriptionId of ['gone', 'never-followed']) {
     const { refusal, ...hold } = holdOf({ kind: 'subscription', subscriptionId });

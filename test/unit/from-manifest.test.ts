@@ -1,206 +1,401 @@
-/** Where a subscription is taken from, and what is wanted then: at a first start, and when its position is lost. */
+/** Where a subscription is taken from, and what is wanted then: at a first start, when its position is lost, when its log is new. */
 
 import { describe, expect, it } from 'vitest';
+import type { Followed } from '../../src/checkpoint/checkpoint.ts';
 import type { Held, HeldDataset } from '../../src/destination/destination.ts';
 import type { EventId } from '../../src/model/event.ts';
 import { snapshotDigest } from '../../src/model/manifest.ts';
-import type { Want } from '../../src/model/want.ts';
+import { emptyWant, type Want, type WantChange } from '../../src/model/want.ts';
+import { changedWant, withoutLog } from '../../src/model/want-changes.ts';
 import {
+  type Before,
   isLoadedFrom,
-  membersOf,
+  type Source,
   stepFromManifest,
-  stepFromMembers,
 } from '../../src/sync/follow/from-manifest.ts';
-import { digestOf, entry, id, subscription, table, want } from '../support/sync-values.ts';
+import { pendingReloads } from '../../src/sync/plan/need.ts';
+import {
+  digestOf,
+  entry,
+  formerMember,
+  id,
+  LONG_AGO,
+  member,
+  NOW,
+  reload,
+  subscription,
+  table,
+  want,
+} from '../support/sync-values.ts';
 
 const datasetId = 'parcels';
+const MINUTE_MS = 60_000;
+/** Up to then a manifest that does not say how far it goes surely reflects what happened. */
+const COVERED = new Date(NOW.getTime() - 15 * MINUTE_MS);
+/** The newest event of the log was created then. */
+const NEWEST_AT = new Date(NOW.getTime() - 5 * MINUTE_MS);
+
+interface Given {
+  readonly ofRecord: EventId | null;
+  readonly ofManifest: EventId | null;
+  readonly source?: Partial<Source>;
+  readonly before?: Partial<Before>;
+}
 
 function holding(...tables: HeldDataset[]): Held {
-  return { service: null, datasets: new Map(tables.map((held) => [held.datasetId, held])) };
+  const datasets = new Map(tables.map((held) => [held.datasetId, held]));
+  return { service: null, progress: null, datasets, retired: [] };
 }
 
-function stepOf(
-  ofSubscription: EventId | null,
-  ofManifest: EventId | null,
-  held = holding(),
-  lost: EventId | null = null,
-  lacked: readonly string[] = [],
-) {
-  const manifest = { subscriptionId: 'sub_1', lastEventId: ofManifest, datasets: [entry(datasetId, 4)] };
-  return stepFromManifest(subscription({ lastEventId: ofSubscription }), { manifest, lacked }, lost, held);
+/** From a manifest of the subscription, that lists the dataset at version 4. */
+function stepOf({ ofRecord, ofManifest, source = {}, before = {} }: Given) {
+  return stepFromManifest(
+    {
+      record: subscription({ lastEventId: ofRecord }),
+      recordReadAt: NOW,
+      reflects: ofManifest,
+      coveredUntil: ofManifest === null ? COVERED : null,
+      entries: [entry(datasetId, 4)],
+      members: [datasetId],
+      membersReflect: ofManifest,
+      newestCreatedAt: NEWEST_AT,
+      ...source,
+    },
+    { followed: null, isNewLog: false, wants: new Map(), held: holding(), ...before },
+  );
 }
 
-const loaded = [
-  { kind: 'member', datasetId },
-  { kind: 'announced', datasetId, version: 4 },
-];
+/** As it was followed up to there. */
+function upTo(cursor: EventId | null, changed: Partial<Followed> = {}): Followed {
+  return {
+    subscriptionId: 'sub_1',
+    name: 'Travis',
+    logNumber: 1,
+    cursor,
+    cursorCreatedAt: LONG_AGO,
+    cursorAt: LONG_AGO,
+    quietReadAt: null,
+    coveredUntil: null,
+    statesLastEvent: true,
+    auditedAt: null,
+    ...changed,
+  };
+}
+
+/** What is wanted of the dataset after the step. */
+function wantAfter(changes: readonly WantChange[], before: Want = emptyWant(datasetId)): Want {
+  return changes
+    .filter((change) => change.datasetId === before.datasetId)
+    .reduce((changed, change) => changedWant(changed, 'sub_1', change), before);
+}
+
+const joined = (eventNumber: bigint | null, at = NOW, of = datasetId) => ({
+  kind: 'member',
+  datasetId: of,
+  eventNumber,
+  at,
+  version: null,
+});
+const nothingAnnounced = (of = datasetId) => ({ kind: 'nothing-announced', datasetId: of });
+const asked = (eventNumber: bigint, knownVersion: number, of = datasetId) => ({
+  kind: 'reload',
+  datasetId: of,
+  version: null,
+  logNumber: 1,
+  eventNumber,
+  createdAt: NEWEST_AT,
+  readAt: NOW,
+  knownVersion,
+  isWithdrawal: false,
+});
 
 describe('the position of a first start', () => {
   it.each([
     ['the smaller of the two, as numbers', id(10), id(9), id(9)],
     ['the smaller of the two, the other way round', id(9), id(10), id(9)],
     ["the manifest's where the subscription names none", null, id(9), id(9)],
-    ["the subscription's where the manifest names none", id(10), null, id(10)],
-    ['the start of the log where neither names one', null, null, null],
-  ])('W18 is %s', (_, ofSubscription, ofManifest, cursor) => {
-    expect(stepOf(ofSubscription, ofManifest).cursor).toEqual(cursor);
+  ])('W18 is %s, and the log is read on from there', (_, ofRecord, ofManifest, cursor) => {
+    const { position } = stepOf({ ofRecord, ofManifest });
+    expect(position).toEqual({
+      logNumber: 1,
+      cursor,
+      cursorCreatedAt: null,
+      isQuiet: false,
+      coveredUntil: null,
+      readAt: NOW,
+    });
+  });
+
+  it.each([
+    ['and the subscription names one', id(10)],
+    ['and the subscription names none', null],
+  ])('W19 is the start of the log where the manifest names none %s', (_, ofRecord) => {
+    const { position } = stepOf({ ofRecord, ofManifest: null });
+    expect(position).toMatchObject({ cursor: null, isQuiet: true, coveredUntil: COVERED });
   });
 });
 
 describe('what a first start wants', () => {
-  it('is every dataset of the manifest', () => {
-    expect(stepOf(id(9), id(9))).toMatchObject({
+  it('is every dataset of the manifest, as of what the manifest reflects', () => {
+    expect(stepOf({ ofRecord: id(9), ofManifest: id(8) })).toMatchObject({
       subscriptionId: 'sub_1',
       subscriptionName: 'Travis',
-      changes: loaded,
+      changes: [joined(8n), nothingAnnounced()],
     });
   });
 
-  it('W19 is a look too, where the manifest does not say how far it goes', () => {
-    const unknown = { kind: 'announced', datasetId, version: null };
-    const look = { kind: 'look', datasetId };
-    expect(stepOf(id(9), null).changes).toEqual([{ kind: 'member', datasetId }, unknown, look]);
+  it('is every dataset of the manifest, as of the time that it surely reflects, where it does not say how far it goes', () => {
+    const { changes } = stepOf({ ofRecord: id(9), ofManifest: null });
+    expect(changes).toEqual([joined(null, COVERED), nothingAnnounced()]);
+    const wanted = wantAfter(changes);
+    const drop = { kind: 'no-member', datasetId, eventNumber: 5n, reason: null } as const;
+    // Its word stands among the events by time: an older event undoes it as little as a newer one is undone by it.
+    const isMemberAfter = (at: Date) => changedWant(wanted, 'sub_1', { ...drop, at }).members.has('sub_1');
+    expect(isMemberAfter(new Date(COVERED.getTime() - 1))).toBe(true);
+    expect(isMemberAfter(new Date(COVERED.getTime() + 1))).toBe(false);
   });
 
-  it('W20 is nothing more where the table is this very snapshot', () => {
-    expect(stepOf(id(9), id(9), holding(table(4))).changes).toEqual(loaded);
+  it('W20 is no load where the table is this very snapshot', () => {
+    const before = { held: holding(table(4)) };
+    expect(stepOf({ ofRecord: id(9), ofManifest: id(9), before }).changes).toEqual([
+      joined(9n),
+      nothingAnnounced(),
+    ]);
   });
 
-  it.each([
-    ['another version', table(3)],
-    ['other content of the same version', table(4, { snapshotDigest: 'other' })],
-    ['the same snapshot with changes applied', table(4, { snapshotVersion: 3 })],
-    ['that very snapshot, moved on by changes to a later version', { ...table(4), version: 5 }],
-  ])('W20 is a reload where the table is %s', (_, held) => {
-    const reload = { kind: 'reload', datasetId, eventNumber: 9n, version: 4 };
-    expect(stepOf(id(9), id(10), holding(held)).changes).toEqual([...loaded, reload]);
+  it.each<readonly [string, HeldDataset, number]>([
+    ['another version', table(3), 4],
+    ['other content of the same version', table(4, { snapshotDigest: 'other' }), 4],
+    ['the same snapshot with changes applied', table(4, { snapshotVersion: 3 }), 4],
+    ['that very snapshot, moved on by changes to a later version', { ...table(4), version: 5 }, 5],
+  ])('W20 is a reload where the table is %s, as if by the newest event of the subscription', (_, held) => {
+    const before = { held: holding(held) };
+    expect(stepOf({ ofRecord: id(10), ofManifest: id(9), before }).changes).toEqual([
+      joined(9n),
+      nothingAnnounced(),
+      asked(10n, held.version),
+    ]);
   });
 
   it('is a reload too where nobody knows a position', () => {
-    const reload = { kind: 'reload', datasetId, eventNumber: 0n, version: 4 };
-    expect(stepOf(null, null, holding(table(3))).changes).toContainEqual(reload);
+    const before = { held: holding(table(3)) };
+    expect(stepOf({ ofRecord: null, ofManifest: null, before }).changes).toContainEqual(asked(0n, 3));
+  });
+
+  it('is a load of an entry that states no digest: it may be other content', () => {
+    const before = { held: holding(table(4)) };
+    const source = { entries: [entry(datasetId, 4, null)] };
+    expect(stepOf({ ofRecord: id(9), ofManifest: id(9), source, before }).changes).toContainEqual(
+      asked(9n, 4),
+    );
   });
 });
 
 describe('a lost position', () => {
+  const followed = upTo(id(9));
   const behind = holding(table(4, { snapshotVersion: 3 }));
-  const reload = (eventNumber: bigint, version: number | null) => ({
-    kind: 'reload',
-    datasetId,
-    eventNumber,
-    version,
-  });
 
   it.each([
     ['leads to the smaller of the two newer ones', id(20), id(21), id(20), false],
     ['leads to what the manifest reflects, where the subscription names none', null, id(21), id(21), false],
-    ["leads to the subscription's, where the manifest says nothing", id(20), null, id(20), false],
+    [
+      'stays, quiet, where the manifest says nothing: the log is read from its start',
+      id(20),
+      null,
+      id(9),
+      true,
+    ],
     ['stays, quiet, where nothing newer has come', id(9), id(9), id(9), true],
     ['stays, quiet, where the manifest reflects nothing newer', id(20), id(9), id(9), true],
     ['stays, quiet, where nobody names one', null, null, id(9), true],
     ['never goes back, not to a manifest from before it', id(9), id(5), id(9), true],
     ['never goes back, not to a service that counts anew', id(2), id(2), id(9), true],
-  ])('F26 %s', (_, ofSubscription, ofManifest, cursor, isQuiet) => {
-    expect(stepOf(ofSubscription, ofManifest, holding(), id(9))).toMatchObject({ cursor, isQuiet });
+  ])('F26 F83 %s', (_, ofRecord, ofManifest, cursor, isQuiet) => {
+    const { position } = stepOf({ ofRecord, ofManifest, before: { followed } });
+    expect(position).toMatchObject({ logNumber: 1, cursor, isQuiet });
+    expect(position.cursorCreatedAt).toEqual(isQuiet ? LONG_AGO : null);
   });
 
-  it('F26 W14 is no reason to believe the versions of a manifest from before it: they may have begun anew since', () => {
-    const announced = (version: number | null) => ({ kind: 'announced', datasetId, version });
-    const look = { kind: 'look', datasetId };
-    const ofOlder = stepOf(id(20), id(5), holding(), id(9)).changes;
-    expect(ofOlder).toContainEqual(announced(null));
-    expect(ofOlder).toContainEqual(look);
-    const ofNewer = stepOf(id(20), id(21), holding(), id(9)).changes;
-    expect(ofNewer).toContainEqual(announced(4));
-    expect(ofNewer).not.toContainEqual(look);
-  });
-
-  it('F26 is no quiet log at a first start, unless there is no position at all', () => {
-    expect(stepOf(id(9), id(9)).isQuiet).toBe(false);
-    expect(stepOf(null, null)).toMatchObject({ cursor: null, isQuiet: true });
+  it('makes what was announced unknown: the versions may have begun anew since', () => {
+    const wants = new Map([[datasetId, want({ members: new Map([['sub_1', member({ announced: 9 })]]) })]]);
+    const { changes } = stepOf({ ofRecord: id(20), ofManifest: id(21), before: { followed, wants } });
+    expect(wantAfter(changes, wants.get(datasetId)).members.get('sub_1')?.announced).toBeNull();
   });
 
   it.each([
-    ['of the new position', id(20), id(21), reload(20n, 4)],
-    ['of the lost one, where nothing newer has come', id(9), id(9), reload(9n, 4)],
-    ['of the lost one at an unknown version, for a manifest from before it', id(9), id(5), reload(9n, null)],
-    ['of the position, where the manifest does not say how far it goes', id(20), null, reload(20n, 4)],
-  ])('asks for reloads by the number %s', (_, ofSubscription, ofManifest, asked) => {
-    expect(stepOf(ofSubscription, ofManifest, behind, id(9)).changes).toContainEqual(asked);
-  });
-
-  it.each([
-    ['by then', id(20), id(20), {}],
-    ['by what the manifest reflects, where that is older', id(9), id(5), { eventNumber: 5n }],
-  ])('W21 tells that what the manifest lacks has left %s', (_, ofSubscription, ofManifest, standing) => {
-    expect(stepOf(ofSubscription, ofManifest, holding(), id(9), ['zoning']).changes).toContainEqual({
-      kind: 'no-member',
-      datasetId: 'zoning',
-      ...standing,
-    });
+    ["the subscription's newest", id(22), id(21), 22n],
+    ['the one that the manifest reflects, where the record was read before that', id(20), id(21), 21n],
+    ['the lost one, where nothing newer has come', id(9), id(9), 9n],
+    ['the lost one, where the record is older', id(5), id(5), 9n],
+    ["the subscription's newest, where the manifest does not say how far it goes", id(20), null, 20n],
+  ])('asks for reloads as if by the event %s', (_, ofRecord, ofManifest, number) => {
+    const wants = new Map([[datasetId, want()]]);
+    const { changes } = stepOf({ ofRecord, ofManifest, before: { followed, held: behind, wants } });
+    expect(changes).toContainEqual(asked(number, 4));
+    // It is owed: none of what the same step says of the members is later.
+    expect(pendingReloads(table(4), wantAfter(changes, want()))).toHaveLength(1);
   });
 
   it('does not let a manifest from before it bring back what was removed meanwhile', () => {
-    expect(stepOf(id(9), id(5), holding(), id(9)).changes).toContainEqual({
-      kind: 'member',
-      datasetId,
-      eventNumber: 5n,
+    const dropped = want({
+      members: new Map(),
+      formerMembers: new Map([['sub_1', formerMember({ eventNumber: 7n })]]),
     });
+    const { changes } = stepOf({ ofRecord: id(9), ofManifest: id(5), before: { followed, held: behind } });
+    expect(wantAfter(changes, dropped)).toEqual(dropped);
+  });
+
+  it('brings back what was removed before what the manifest reflects, or by that very event', () => {
+    for (const number of [4n, 5n]) {
+      const dropped = want({
+        members: new Map(),
+        formerMembers: new Map([['sub_1', formerMember({ eventNumber: number })]]),
+      });
+      const { changes } = stepOf({ ofRecord: id(9), ofManifest: id(5), before: { followed } });
+      expect(wantAfter(changes, dropped).members.has('sub_1')).toBe(true);
+    }
+  });
+
+  it('F87 asks for the load of a member whose entry this reading lacks, which a later one may name', () => {
+    const wants = new Map([['zoning', want({ datasetId: 'zoning' })]]);
+    const held = holding(table(4), table(2, { datasetId: 'zoning' }));
+    const { changes } = stepOf({ ofRecord: id(20), ofManifest: id(21), before: { followed, wants, held } });
+    expect(changes).toEqual([
+      joined(21n),
+      nothingAnnounced(),
+      nothingAnnounced('zoning'),
+      asked(21n, 2, 'zoning'),
+    ]);
+    // What it says of the members is for the audit to confirm.
+    expect(wantAfter(changes, want({ datasetId: 'zoning' })).members.has('sub_1')).toBe(true);
+  });
+
+  it('leaves what only others contain alone', () => {
+    const wants = new Map([
+      ['roads', want({ datasetId: 'roads', members: new Map([['sub_2', member()]]) })],
+      [
+        'plats',
+        want({ datasetId: 'plats', members: new Map(), formerMembers: new Map([['sub_1', formerMember()]]) }),
+      ],
+    ]);
+    const held = holding(table(2, { datasetId: 'roads' }), table(2, { datasetId: 'plats' }));
+    const { changes } = stepOf({ ofRecord: id(20), ofManifest: id(21), before: { followed, wants, held } });
+    expect(changes.map((change) => change.datasetId)).toEqual([datasetId, datasetId]);
+  });
+});
+
+describe('a log that the service has begun anew', () => {
+  const followed = upTo(id(100), { logNumber: 3 });
+  const owed = want({
+    members: new Map([['sub_1', member({ eventNumber: 90n, announced: 9 })]]),
+    reloads: [reload(95, { logNumber: 3 }), reload(4, { subscriptionId: 'sub_2' })],
+  });
+  const wants = new Map([[datasetId, owed]]);
+
+  it('F54 F81 is counted, and its position is none of the old one', () => {
+    const step = stepOf({ ofRecord: id(3), ofManifest: id(2), before: { followed, isNewLog: true, wants } });
+    expect(step).toMatchObject({
+      voids: 'numbers',
+      position: { logNumber: 4, cursor: id(2), cursorCreatedAt: null, isQuiet: false },
+    });
+    const without = stepOf({
+      ofRecord: id(3),
+      ofManifest: null,
+      before: { followed, isNewLog: true, wants },
+    });
+    expect(without.position).toMatchObject({
+      logNumber: 4,
+      cursor: null,
+      isQuiet: true,
+      coveredUntil: COVERED,
+    });
+  });
+
+  it('F81 voids every number of the old log, and has every table loaded again by a number of the new one', () => {
+    const held = holding(table(4, { snapshotDigest: 'other' }));
+    const { changes } = stepOf({
+      ofRecord: id(3),
+      ofManifest: id(2),
+      before: { followed, isNewLog: true, wants, held },
+    });
+    const wanted = wantAfter(changes, withoutLog(owed, 'sub_1'));
+    expect(wanted.members.get('sub_1')).toEqual({ eventNumber: 2n, since: NOW, announced: null });
+    expect(wanted.reloads).toMatchObject([
+      { subscriptionId: 'sub_2', eventNumber: 4n },
+      { subscriptionId: 'sub_1', logNumber: 4, eventNumber: 3n },
+    ]);
+  });
+
+  it('F81 takes nothing from a manifest of the old one: it excepts no table from being loaded', () => {
+    const source = { reflects: null, coveredUntil: null, entries: [], members: [], membersReflect: null };
+    const { position, changes } = stepOf({
+      ofRecord: id(3),
+      ofManifest: null,
+      source,
+      before: { followed, isNewLog: true, wants, held: holding(table(4)) },
+    });
+    expect(position).toMatchObject({ cursor: null, isQuiet: true, coveredUntil: null });
+    expect(changes).toEqual([nothingAnnounced(), { ...asked(3n, 9), logNumber: 4 }]);
   });
 });
 
 describe('a subscription without a manifest of its own', () => {
   const record = subscription({ datasetIds: ['parcels', 'permits'], lastEventId: id(9) });
-  const wants = new Map<string, Want>([
-    ['permits', want({ datasetId: 'permits', members: new Set(), formerMembers: new Map([['sub_1', 7n]]) })],
-    ['zoning', want({ datasetId: 'zoning', atLeastVersion: 6 })],
-    ['roads', want({ datasetId: 'roads', members: new Set(['sub_2']) })],
-  ]);
-  const wanted = [
-    { kind: 'member', datasetId: 'parcels' },
-    { kind: 'look', datasetId: 'parcels' },
-    { kind: 'member', datasetId: 'zoning' },
-    { kind: 'look', datasetId: 'zoning' },
-  ];
-
-  it('has the members of its record and of its log, without those its log has removed', () => {
-    expect(membersOf(record, wants)).toEqual(['parcels', 'zoning']);
-  });
-
-  it('has them all looked at, and its log read from the start', () => {
-    expect(stepFromMembers(record, [], null, wants, holding())).toEqual({
-      subscriptionId: 'sub_1',
-      subscriptionName: 'Travis',
-      cursor: null,
-      isQuiet: true,
-      changes: wanted,
+  const wants = new Map<string, Want>([['zoning', want({ datasetId: 'zoning' })]]);
+  const ofRecord = (source: Partial<Source> = {}, before: Partial<Before> = {}) =>
+    stepOf({
+      ofRecord: id(9),
+      ofManifest: null,
+      source: {
+        record,
+        entries: [],
+        members: record.datasetIds,
+        membersReflect: record.lastEventId,
+        ...source,
+      },
+      before: { wants, ...before },
     });
+
+  it('M12 M13 has the members of its record, as of the event that this names, and those that its log added', () => {
+    expect(ofRecord().changes).toEqual([
+      joined(9n, COVERED, 'parcels'),
+      nothingAnnounced('parcels'),
+      joined(9n, COVERED, 'permits'),
+      nothingAnnounced('permits'),
+      nothingAnnounced('zoning'),
+    ]);
+    expect(ofRecord().position).toMatchObject({ cursor: null, isQuiet: true, coveredUntil: COVERED });
   });
 
   it('keeps its lost position, from which on events count', () => {
-    expect(stepFromMembers(record, [], id(5), wants, holding())).toMatchObject({
-      cursor: id(5),
-      isQuiet: true,
-    });
+    expect(ofRecord({}, { followed: upTo(id(5)) }).position).toMatchObject({ cursor: id(5), isQuiet: true });
   });
 
   it.each([
     ['the newest event', id(9), id(5), 9n],
     ['the lost position, where the newest event is not known', null, id(5), 5n],
     ['nothing, where neither is known', null, null, 0n],
-  ])('has a table loaded again that is not its entry, as of %s', (_, lastEventId, lost, eventNumber) => {
+  ])('has a table loaded again that is not its entry, as of %s', (_, lastEventId, lost, number) => {
     const held = holding(table(4), table(4, { datasetId: 'zoning', snapshotVersion: 3 }));
-    const entries = [entry('parcels', 4), entry('zoning', 5)];
-    const { changes } = stepFromMembers({ ...record, lastEventId }, entries, lost, wants, held);
-    expect(changes).toEqual([...wanted, { kind: 'reload', datasetId: 'zoning', eventNumber, version: 5 }]);
+    const { changes } = ofRecord(
+      {
+        record: { ...record, lastEventId },
+        entries: [entry('parcels', 4), entry('zoning', 5)],
+        membersReflect: lastEventId,
+      },
+      { held, followed: lost === null ? null : upTo(lost) },
+    );
+    expect(changes.filter(({ kind }) => kind === 'reload')).toEqual([asked(number, 4, 'zoning')]);
   });
 
-  it('has a table loaded again whose entry could not be read, at the version it is wanted at', () => {
+  it('has a table loaded again whose entry could not be read, above the version that was announced', () => {
+    const announced = want({ datasetId: 'zoning', members: new Map([['sub_1', member({ announced: 6 })]]) });
     const held = holding(table(4), table(4, { datasetId: 'zoning' }));
-    expect(stepFromMembers(record, [entry('parcels', 4)], null, wants, held).changes).toEqual([
-      ...wanted,
-      { kind: 'reload', datasetId: 'zoning', eventNumber: 9n, version: 6 },
-    ]);
+    const { changes } = ofRecord(
+      { entries: [entry('parcels', 4)] },
+      { held, wants: new Map([['zoning', announced]]) },
+    );
+    expect(changes.filter(({ kind }) => kind === 'reload')).toEqual([asked(9n, 6, 'zoning')]);
   });
 });
 

@@ -1,8 +1,7 @@
 /** The command after commits: what it is told, how it may fail, and that nothing is kept from it. */
 
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { Outlet } from '../../src/destination/outlet.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
@@ -18,13 +17,24 @@ import { manualClock } from '../support/duckdb-mirror.ts';
 import { expectGolden, withPlaceholders } from '../support/golden.ts';
 import { hookProgram, notedBy, notedLines, notingProgram } from '../support/hook-program.ts';
 import { mirrorAtWork } from '../support/mirror-at-work.ts';
+import { until } from '../support/patience.ts';
 import { column } from '../support/small-content.ts';
 
-/** On which everything takes a tenth of its time. */
-const hurried: Clock = {
-  ...systemClock,
-  sleep: (durationMs, signal) => systemClock.sleep(durationMs / 10, signal),
-};
+/** What the command after commits writes once it runs. */
+function isWritten(path: string): boolean {
+  return existsSync(path) && readFileSync(path, 'utf8').endsWith(';');
+}
+
+/** On which the time of a command is over once it runs, and everything else takes a tenth of its time. */
+function hurried(limitMs: number, noted: string): Clock {
+  return {
+    ...systemClock,
+    async sleep(durationMs, signal) {
+      if (durationMs === limitMs) await until('what a command writes that runs', () => isWritten(noted));
+      else await systemClock.sleep(durationMs / 10, signal);
+    },
+  };
+}
 
 /** A history of so many lines, in memory. */
 function historyOf(count: number): Outlet {
@@ -148,20 +158,24 @@ describe('it fails', () => {
     const script = `
       process.on('SIGTERM', () => {});
       const child = require('node:child_process').spawn('sleep', ['600']);
-      fs.writeFileSync(${JSON.stringify(noted)}, String(child.pid));
+      fs.writeFileSync(${JSON.stringify(noted)}, child.pid + ';');
       setInterval(() => {}, 1000);`;
-    const { hook } = await hookOf(hookProgram(script), { timeoutMs: 10_000, clock: hurried });
+    const clock = hurried(10_000, noted);
+    const { hook } = await hookOf(hookProgram(script), { timeoutMs: 10_000, clock });
     const error = await errorOf(hook.tell(null));
     expect(error).toBeInstanceOf(HookError);
     expect(error.message).toContain('took longer than 10.0 s and was ended, and wrote nothing.');
-    expect(isRunning(Number(readFileSync(noted, 'utf8')))).toBe(false);
+    const startedPid = Number.parseInt(readFileSync(noted, 'utf8'), 10);
+    await until('the end of what it has started', () => !isRunning(startedPid));
   });
 
   it('stopped, it is no failure of its own', async () => {
     const controller = new AbortController();
-    const { hook, checkpoint } = await hookOf(['sleep', '600'], { signal: controller.signal });
+    const noted = temporaryPath('noted');
+    const script = `fs.writeFileSync(${JSON.stringify(noted)}, ';'); setInterval(() => {}, 1000);`;
+    const { hook, checkpoint } = await hookOf(hookProgram(script), { signal: controller.signal });
     const telling = errorOf(hook.tell(null));
-    await sleep(100);
+    await until('a command that runs', () => isWritten(noted));
     controller.abort(new InterruptedError('enough'));
     expect(await telling).toBeInstanceOf(InterruptedError);
     expect(checkpoint.hook()).toEqual({ told: null, toldAt: null, failure: null });

@@ -14,8 +14,9 @@ import { type Child, startChild } from '../support/child.ts';
 
 const HOLDER = { pid: 4_321, host: "o'host", startedAt: NOON, command: 'once' };
 
-/** The most that a refused start may take. */
+/** The most that a refused start may take; on a machine on which everything takes longer, so many times a good one. */
 const AT_ONCE_MS = 2_000;
+const TIMES_A_GOOD_ONE = 50;
 
 async function acquire(path: string, holder = HOLDER): Promise<InstanceLock> {
   const lock = await acquireInstanceLock({ path, uid: 1000, holder });
@@ -47,10 +48,12 @@ describe('F09 the instance lock', () => {
 
   it('says at once who has it', async () => {
     const path = temporaryPath('lock.sqlite');
+    const beganMs = performance.now();
     await acquire(path);
     const startedMs = performance.now();
     const error: unknown = await acquire(path, { ...HOLDER, pid: 5 }).catch((thrown: unknown) => thrown);
-    expect(performance.now() - startedMs).toBeLessThan(AT_ONCE_MS);
+    const atOnceMs = Math.max(AT_ONCE_MS, TIMES_A_GOOD_ONE * (startedMs - beganMs));
+    expect(performance.now() - startedMs).toBeLessThan(atOnceMs);
     expect(error).toBeInstanceOf(BusyError);
     expect(error).toHaveProperty(
       'message',

@@ -46,7 +46,7 @@ function atWork() {
   work.downloaded(1_000, 'us-tx-travis-zoning');
   work.arrived('us-tx-travis-zoning');
   work.committed('us-tx-travis-water', COMMIT);
-  work.settled({ kind: 'updated', datasetId: 'us-tx-travis-water', commits: [COMMIT] });
+  work.settled({ kind: 'updated', datasetId: 'us-tx-travis-water', commits: [COMMIT], recheckAt: null });
   work.settled({ kind: 'held', datasetId: 'us-tx-travis-bridges', commits: [], hold: hold() });
   return { clock, work };
 }
@@ -283,10 +283,11 @@ describe('elsewhere', () => {
       (progress) => progress.started(3),
       (progress) => progress.committed('parcels', COMMIT),
       (progress) => progress.committed('parcels', { ...applied, net: { added: 2, changed: 1, removed: 0 } }),
-      (progress) => progress.settled({ kind: 'updated', datasetId: 'parcels', commits: [] }),
+      (progress) => progress.settled({ kind: 'updated', datasetId: 'parcels', commits: [], recheckAt: null }),
       (progress) => progress.settled({ kind: 'retired', datasetId: 'permits', commits: [], table: null }),
       (progress) => progress.settled({ kind: 'held', datasetId: 'zoning', commits: [], hold: hold() }),
-      (progress) => progress.settled({ kind: 'waiting', datasetId: 'water', commits: [], why: 'it lags' }),
+      (progress) =>
+        progress.settled({ kind: 'waiting', datasetId: 'water', commits: [], why: 'it lags', until: null }),
     );
     const counted = { rows: 1_000, bytes: 9_100, durationMs: 12 };
     const changed = { added: 2, changed: 1, removed: 0 };

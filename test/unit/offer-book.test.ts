@@ -5,14 +5,14 @@ import { KeptManifests } from '../../src/sync/offer-book.ts';
 import { offersOfManifest } from '../../src/sync/offers.ts';
 import { oneSubscription, subscribe } from '../support/small-world.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
-import { entry, subscription, want } from '../support/sync-values.ts';
+import { entry, membersAt, NOW, subscription, want } from '../support/sync-values.ts';
 
 const NOBODY = new AbortController().signal;
 
 async function kept(...datasetIds: string[]) {
   const world = await oneSubscription(...datasetIds);
   const clock = new SteppedClock();
-  const manifests = new KeptManifests({ feed: world.parts.feed, clock });
+  const manifests = new KeptManifests({ ...world.parts, clock });
   const asked = () => world.calls.filter((call) => call.startsWith('manifest') || call.startsWith('entry'));
   return { world, clock, manifests, asked };
 }
@@ -22,7 +22,7 @@ describe('a book of offers', () => {
     const { world, manifests, asked } = await kept('parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
     const book = manifests.book(0, () => true);
-    const wanted = want({ members: new Set(['sub_1', 'sub_2']) });
+    const wanted = want({ members: membersAt('sub_1', 'sub_2') });
     expect(book.of(wanted)).toBeNull();
     await book.read(wanted, NOBODY);
     expect(book.of(wanted)?.map(({ subscriptionId }) => subscriptionId)).toEqual(['sub_1', 'sub_2']);
@@ -65,7 +65,7 @@ describe('a book of offers', () => {
     const { world, manifests, asked } = await kept('parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
     const book = manifests.book(0, (subscriptionId) => subscriptionId !== 'sub_1');
-    const wanted = want({ members: new Set(['sub_1', 'sub_2']) });
+    const wanted = want({ members: membersAt('sub_1', 'sub_2') });
     await book.read(wanted, NOBODY);
     expect(book.of(wanted)?.map(({ subscriptionId }) => subscriptionId)).toEqual(['sub_2']);
     expect(asked()).toEqual(['manifest sub_2']);
@@ -73,8 +73,15 @@ describe('a book of offers', () => {
 
   it('takes what an audit has read', async () => {
     const { world, manifests, asked } = await kept('parcels');
-    const manifest = { subscriptionId: 'sub_1', lastEventId: null, datasets: [entry('parcels', 7)] };
-    manifests.keep(offersOfManifest(world.parts.feed, manifest), 10);
+    const manifest = {
+      subscriptionId: 'sub_1',
+      lastEventId: null,
+      datasets: [entry('parcels', 7)],
+      readAt: NOW,
+    };
+    const watermark = { kind: 'time', through: NOW } as const;
+    const reading = { manifest, logNumber: 1, watermark, listedAfter: null };
+    manifests.keep(offersOfManifest(reading, world.parts), 10);
     expect(manifests.book(10, () => true).of(want())?.[0]?.entry.version).toBe(7);
     expect(asked()).toEqual([]);
   });
@@ -83,7 +90,7 @@ describe('a book of offers', () => {
     const { world, manifests, asked } = await kept('parcels', 'permits');
     world.service.shape = 'dataset';
     const book = manifests.book(0, () => true);
-    const wanted = want({ members: new Set(['sub_1', 'sub_2']) });
+    const wanted = want({ members: membersAt('sub_1', 'sub_2') });
     expect(book.of(wanted)).toBeNull();
     await book.read(wanted, NOBODY);
     expect(book.of(wanted)).toHaveLength(2);

@@ -5,24 +5,27 @@ import { present } from '../../src/lib/assert.ts';
 import type { Manifest } from '../../src/model/manifest.ts';
 import { offersOfManifest } from '../../src/sync/offers.ts';
 import { smallWorld } from '../support/small-world.ts';
-import { entry, id } from '../support/sync-values.ts';
+import { entry, id, NOW } from '../support/sync-values.ts';
 
 const IDS = Array.from({ length: 40 }, (_, index) => `dataset-${index}`);
 
 /** Offers of a manifest whose every reading signs all links anew. */
 async function offers() {
-  const { feed } = (await smallWorld()).parts;
+  const { parts } = await smallWorld();
   let readings = 0;
   const read = (): Manifest => ({
     subscriptionId: 'sub_1',
     lastEventId: id(100),
     datasets: IDS.map((datasetId) => entry(datasetId, 1)),
+    readAt: NOW,
   });
   const manifest = async (): Promise<Manifest> => {
     readings += 1;
     return read();
   };
-  const made = offersOfManifest({ ...feed, manifest }, read());
+  const watermark = { kind: 'number', through: 100n } as const;
+  const reading = { manifest: read(), logNumber: 1, watermark, listedAfter: null };
+  const made = offersOfManifest(reading, { ...parts, feed: { ...parts.feed, manifest } });
   const entryOf = (datasetId: string) => present(made.of(datasetId), 'it is listed').entry;
   return { made, entryOf, readings: () => readings };
 }

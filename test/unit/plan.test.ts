@@ -6,84 +6,53 @@ import { ContractViolationError } from '../../src/model/errors.ts';
 import type { Schema } from '../../src/model/schema.ts';
 import type { Version } from '../../src/model/version.ts';
 import { changesContentOf, contentOf, unusableContentOf } from '../../src/sync/plan/content.ts';
-import { LONGEST_LAG_MS } from '../../src/sync/plan/offer-rules.ts';
-import { plan } from '../../src/sync/plan/plan.ts';
 import type { Offer, Plan, PlanInput } from '../../src/sync/plan/step.ts';
 import { MAX_VERSIONS_AT_ONCE } from '../../src/sync/plan/walk.ts';
+import { ago, chain, HOUR_MS, planOf, told } from '../support/planning.ts';
 import { SEED } from '../support/seed.ts';
 import {
+  announcing,
   column,
   entry,
   failure,
+  formerMember,
   history,
   hold,
+  membersAt,
   NOW,
   offer,
+  reload,
   schema,
   table,
   version,
   want,
 } from '../support/sync-values.ts';
 
-function input(changed: Partial<PlanInput> = {}): PlanInput {
-  return {
-    want: want(),
-    held: null,
-    hold: null,
-    failure: null,
-    offers: [],
-    cursors: new Map([['sub_1', 100n]]),
-    history: null,
-    unusable: new Map(),
-    retirement: { kind: 'allowed' },
-    schemaChanges: 'reload',
-    now: NOW,
-    ...changed,
-  };
-}
-
-function planOf(changed: Partial<PlanInput>): Plan {
-  return plan(input(changed));
-}
-
 function kindOf(changed: Partial<PlanInput>): Plan['kind'] {
   return planOf(changed).kind;
-}
-
-/** The versions from `first` to `last`, each following the one before it. */
-function chain(first: number, last: number, changed: Partial<Version> = {}): readonly Version[] {
-  const length = last - first + 1;
-  return Array.from({ length }, (_, index) => version('parcels', first + index, changed));
-}
-
-/** The kind of a plan, with the versions that it applies or loads. */
-function told(decided: Plan): string {
-  if (decided.kind === 'apply') return `apply ${decided.versions.map((one) => one.version).join(',')}`;
-  if (decided.kind === 'load') return `load ${decided.offer.entry.version}`;
-  return decided.kind === 'wait' ? `wait: ${decided.why}` : decided.kind;
 }
 
 const FAILED_SNAPSHOT = failure({ contents: [contentOf(offer(6).entry)] });
 const FAILED_CHANGES = failure({ contents: [changesContentOf(version('parcels', 6))] });
 const UNRECORDED = new Map([[6, 'they were not recorded']]);
 const MANY_ROWS = { added: 0, changed: 5_000, removed: 0 };
-const BEHIND = { want: want({ atLeastVersion: 6 }), history: history(chain(5, 6)) };
+const BEHIND = { want: want(announcing(6)), history: history(chain(5, 6)) };
 
 /** What makes a live table be in each situation, and what is then done. */
 const OF_A_TABLE = {
-  'nothing needed': [{ want: want({ atLeastVersion: 5 }), offers: [offer(5)] }, 'keep'],
+  'nothing needed': [{ want: want(announcing(5)), offers: [offer(5)] }, 'keep'],
   'nothing needed, as the history says': [
     { want: want({ looksAsked: 1 }), history: history(chain(4, 5)) },
     'keep',
   ],
   'history unread, where a look is owed': [{ want: want({ looksAsked: 1 }) }, 'read-history'],
-  'history unread, where a version was announced': [{ want: want({ atLeastVersion: 6 }) }, 'read-history'],
+  'history unread, where a version was announced': [{ want: want(announcing(6)) }, 'read-history'],
   'history unread, where a reload is offered': [
-    { want: want({ reloadAfter: new Map([['sub_1', 50n]]) }), offers: [offer(5)] },
+    { want: want({ reloads: [reload(50)] }), offers: [offer(5)] },
     'read-history',
   ],
   'offers unread, where a reload was asked for': [
-    { want: want({ reloadAfter: new Map([['sub_1', 50n]]) }), offers: null },
+    { want: want({ reloads: [reload(50)] }), offers: null },
     'read-offers',
   ],
   'offers unread, and changes do not lead on': [
@@ -91,7 +60,7 @@ const OF_A_TABLE = {
     'read-offers',
   ],
   'offers unread, and the list lags': [
-    { want: want({ atLeastVersion: 6 }), history: history(chain(4, 5)), offers: null },
+    { want: want(announcing(6)), history: history(chain(4, 5)), offers: null },
     'read-offers',
   ],
   'offers unread, and changes may be more work than a snapshot': [
@@ -102,35 +71,44 @@ const OF_A_TABLE = {
     { ...BEHIND, offers: null },
     'apply 6',
   ],
-  'offers unread, and nothing needed': [{ want: want({ atLeastVersion: 5 }), offers: null }, 'keep'],
+  'offers unread, and nothing needed': [{ want: want(announcing(5)), offers: null }, 'keep'],
   'offers unread, and a look is owed': [{ want: want({ looksAsked: 1 }), offers: null }, 'read-history'],
-  'begun anew': [
-    { want: want({ looksAsked: 1 }), history: history(chain(1, 2)), offers: [offer(2), offer(4)] },
-    'want-reload',
+  'history unread since an entry was offered': [
+    { ...BEHIND, history: { ...BEHIND.history, entriesBefore: new Set() }, offers: [offer(6)] },
+    'read-history',
   ],
-  'begun anew for all the list of versions says, and offers unread': [
-    { want: want({ looksAsked: 1 }), history: history(chain(1, 2)), offers: null },
-    'read-offers',
+  'history unread before the version of the table, which may be absent': [
+    { want: want({ looksAsked: 1 }), history: { ...history(chain(4, 4)), newerThan: 3 } },
+    'read-history',
   ],
-  'begun anew for all the list of versions says, and offered still': [
-    { want: want({ looksAsked: 1 }), history: history(chain(1, 2)), offers: [offer(2), offer(5)] },
-    'keep',
+  'reload unasked, where the version of the table was withdrawn': [
+    {
+      want: want({ looksAsked: 1 }),
+      history: history(chain(1, 4)),
+      absentSince: new Map([[5, ago(HOUR_MS)]]),
+    },
+    'ask-reload',
   ],
-  'begun anew for all the list of versions says, and not offered': [
-    { want: want({ looksAsked: 1 }), history: history(chain(1, 2)), offers: [] },
-    'keep',
+  'reload unasked, where the version of the table was published anew': [
+    { held: table(5, { publishedAt: ago(1) }), want: want({ looksAsked: 1 }), history: history(chain(4, 5)) },
+    'ask-reload',
   ],
-  'begun anew for all the list of versions says, and no look is owed': [
-    { want: want(), history: history(chain(1, 2)), offers: [offer(2)] },
-    'keep',
+  'reload unasked, where a subscription that left asked for one': [
+    { want: want({ reloads: [reload(50, { subscriptionId: 'sub_9' })] }) },
+    'ask-reload',
+  ],
+  'announced version withdrawn': [
+    { want: want(announcing(6)), history: history(chain(4, 5)), absentSince: new Map([[6, ago(HOUR_MS)]]) },
+    'void-announced',
   ],
   'lower offers of a table that is listed': [
     { want: want({ looksAsked: 1 }), history: history(chain(4, 5)), offers: [offer(4)] },
     'keep',
   ],
-  'not offered': [{ want: want({ reloadAfter: new Map([['sub_1', 50n]]) }) }, 'wait: not-offered'],
+  'not offered': [{ want: want({ reloads: [reload(50)] }) }, 'wait: not-offered'],
   'not offered, and changes do not lead on': [{ ...BEHIND, unusable: UNRECORDED }, 'wait: not-offered'],
   'offer lags': [{ ...BEHIND, unusable: UNRECORDED, offers: [offer(5)] }, 'wait: offer-lags'],
+  'offer unlisted': [{ ...BEHIND, unusable: UNRECORDED, offers: [offer(7)] }, 'wait: offer-unlisted'],
   'offer answers': [{ ...BEHIND, unusable: UNRECORDED, offers: [offer(6)] }, 'load 6'],
   'offer failed before': [
     { ...BEHIND, unusable: UNRECORDED, offers: [offer(6)], failure: FAILED_SNAPSHOT },
@@ -150,18 +128,19 @@ const OF_A_TABLE = {
     { ...BEHIND, history: history(chain(5, 7)), failure: FAILED_CHANGES, offers: [offer(6), offer(7)] },
     'load 7',
   ],
-  'list lags': [{ want: want({ atLeastVersion: 6 }), history: history(chain(4, 5)) }, 'wait: list-lags'],
+  'list lags': [{ want: want(announcing(6)), history: history(chain(4, 5)) }, 'wait: list-lags'],
 } satisfies Record<string, readonly [Partial<PlanInput>, string]>;
 
 /** The same where there is no table yet. */
 const WITHOUT_A_TABLE = {
   'offers unread': [{ offers: null }, 'read-offers'],
   'history unread': [{ offers: [offer(6)] }, 'read-history'],
-  'not offered': [{ want: want({ atLeastVersion: 6 }) }, 'wait: not-offered'],
+  'not offered': [{ want: want(announcing(6)) }, 'wait: not-offered'],
   'offer lags': [
-    { want: want({ reloadAfter: new Map([['sub_1', 101n]]) }), history: history([]), offers: [offer(6)] },
+    { want: want({ reloads: [reload(101)] }), history: history(chain(6, 6)), offers: [offer(6)] },
     'wait: offer-lags',
   ],
+  'offer unlisted': [{ history: history(chain(5, 5)), offers: [offer(6)] }, 'wait: offer-unlisted'],
   'offer answers': [{ history: history(chain(6, 6)), offers: [offer(6)] }, 'load 6'],
   'offer failed before': [
     { history: history(chain(6, 6)), offers: [offer(6)], failure: FAILED_SNAPSHOT },
@@ -191,15 +170,24 @@ describe('every state in every situation', () => {
 
   describe('retired', () => {
     const left = want({
-      members: new Set(),
-      formerMembers: new Map([['sub_1', 7n]]),
-      removalReasons: new Map([['sub_1', 'left_coverage']]),
+      members: new Map(),
+      formerMembers: new Map([['sub_1', formerMember({ eventNumber: 7n, reason: 'left_coverage' })]]),
     });
     const approval = hold({ kind: 'retirement' });
+    const ALLOWED = { kind: 'allowed', judgedAt: NOW } as const;
 
     it.each([
-      ['allowed', { kind: 'allowed' }, { kind: 'retire', reason: 'left subscription sub_1: left_coverage' }],
-      ['logs unread', { kind: 'logs-unread' }, { kind: 'wait', why: 'logs-unread' }],
+      [
+        'allowed',
+        ALLOWED,
+        {
+          kind: 'retire',
+          reason: 'left subscription sub_1: left_coverage',
+          isApproved: false,
+          judgedAt: NOW,
+        },
+      ],
+      ['logs unread', { kind: 'logs-unread' }, { kind: 'wait', why: 'logs-unread', until: null }],
       ['needs approval', { kind: 'needs-approval', hold: approval }, { kind: 'report-hold', hold: approval }],
     ] as const)('with a table, %s', (_, retirement, expected) => {
       const retired = { want: left, held: table(5), retirement, offers: [offer(6)] };
@@ -208,9 +196,17 @@ describe('every state in every situation', () => {
       expect(planOf({ ...retired, hold: hold(), failure: other })).toEqual(expected);
     });
 
-    it.each(['allowed', 'logs-unread'] as const)('without a table, %s: left alone', (kind) => {
-      expect(kindOf({ want: left, retirement: { kind } })).toBe('leave');
+    it('tells the destination where a person has agreed: such a retirement counts no more', () => {
+      const agreed = { ...left, retirementApproved: true };
+      expect(planOf({ want: agreed, held: table(5) })).toMatchObject({ kind: 'retire', isApproved: true });
     });
+
+    it.each([ALLOWED, { kind: 'logs-unread' } as const])(
+      'without a table, $kind: left alone',
+      (retirement) => {
+        expect(kindOf({ want: left, retirement })).toBe('leave');
+      },
+    );
   });
 });
 
@@ -224,20 +220,36 @@ describe('the history', () => {
   it('and from that of the oldest snapshot that may be loaded', () => {
     const offers = [offer(3), offer(7, { subscriptionId: 'sub_2' })];
     expect(planOf({ offers })).toEqual({ kind: 'read-history', newerThan: 2 });
-    const reloading = { held: table(5), want: want({ reloadAfter: new Map([['sub_1', 50n]]) }) };
+    const reloading = { held: table(5), want: want({ reloads: [reload(50)] }) };
     expect(planOf({ ...reloading, offers })).toEqual({ kind: 'read-history', newerThan: 2 });
   });
 
   it('that does not reach back far enough is read again', () => {
     const late = { ...history(chain(5, 6)), newerThan: 4 };
-    const given = { held: table(5), want: want({ atLeastVersion: 6 }), history: late };
+    const given = { held: table(5), want: want(announcing(6)), history: late };
     expect(told(planOf(given))).toBe('apply 6');
     expect(planOf({ ...given, held: table(4) })).toEqual({ kind: 'read-history', newerThan: 3 });
   });
 
+  it('is read as a whole where the list may lack the version of the table: none that follow it are named', () => {
+    const looking = { held: table(5), want: want({ looksAsked: 1 }) };
+    const none = { ...history([]), newerThan: 4 };
+    expect(planOf({ ...looking, history: none })).toEqual({ kind: 'read-history', newerThan: null });
+    const later = { ...history(chain(7, 8)), newerThan: 4 };
+    expect(kindOf({ ...looking, history: later })).not.toBe('read-history');
+  });
+
+  it('is read after every entry that may be loaded: of others the list of versions says nothing', () => {
+    const [read, unread] = [offer(6), offer(6, { subscriptionId: 'sub_2' })];
+    const known = { ...history(chain(5, 6)), entriesBefore: new Set([read.entry]) };
+    const given = { ...BEHIND, unusable: UNRECORDED, held: table(5), history: known };
+    expect(told(planOf({ ...given, offers: [read] }))).toBe('load 6');
+    expect(planOf({ ...given, offers: [read, unread] })).toEqual({ kind: 'read-history', newerThan: 4 });
+  });
+
   it('costs nothing where nothing is needed, nor where only a snapshot helps and none is offered', () => {
     expect(kindOf({ held: table(5) })).toBe('keep');
-    expect(kindOf({ held: table(5), want: want({ resyncsAsked: 1 }) })).toBe('wait');
+    expect(kindOf({ held: table(5), want: want({ resyncNumber: 1 }) })).toBe('wait');
     expect(kindOf({})).toBe('wait');
   });
 });
@@ -245,7 +257,7 @@ describe('the history', () => {
 describe('the way to a version', () => {
   const behind = (held: number, last: number, changed: Partial<PlanInput> = {}): Partial<PlanInput> => ({
     held: table(held),
-    want: want({ atLeastVersion: last }),
+    want: want(announcing(last)),
     history: history(chain(held, last)),
     ...changed,
   });
@@ -262,7 +274,7 @@ describe('the way to a version', () => {
   it('leads to the head, past what was announced', () => {
     const looking = { ...behind(8, 12), want: want({ looksAsked: 1 }) };
     expect(told(planOf(looking))).toBe('apply 9,10,11,12');
-    expect(told(planOf({ ...looking, want: want({ atLeastVersion: 10 }) }))).toBe('apply 9,10,11,12');
+    expect(told(planOf({ ...looking, want: want(announcing(10)) }))).toBe('apply 9,10,11,12');
   });
 
   it('is gone in steps of a limited number of versions', () => {
@@ -273,6 +285,9 @@ describe('the way to a version', () => {
     );
   });
 
+  /** They do not say how many rows they have. */
+  const uncounted = (first: number, last: number, changed: Partial<Version> = {}): readonly Version[] =>
+    chain(first, last, { rowCount: null, ...changed });
   const later = (changed: Partial<Schema>): Partial<PlanInput> => {
     const change = { kind: 'additive', previousSchemaVersion: '1', keyColumnsChanged: false } as const;
     const next = schema('parcels', {
@@ -281,11 +296,11 @@ describe('the way to a version', () => {
       changeFromPrevious: change,
       ...changed,
     });
-    const versions = [...chain(8, 10), ...chain(11, 12, { schemaVersion: '2' })];
+    const versions = [...uncounted(8, 10), ...uncounted(11, 12, { schemaVersion: '2' })];
     return { schemaChanges: 'alter', history: history(versions, [next, schema('parcels')]) };
   };
   const eleventh = (changed: Partial<Version>): Partial<PlanInput> => ({
-    history: history([...chain(8, 10), version('parcels', 11, changed), ...chain(12, 12)]),
+    history: history([...uncounted(8, 10), ...uncounted(11, 11, changed), ...uncounted(12, 12)]),
   });
   const breaking = { kind: 'breaking', previousSchemaVersion: '1', keyColumnsChanged: false } as const;
   const otherKeys = { keyColumns: ['county'], columns: [column('id'), column('county')] };
@@ -303,7 +318,7 @@ describe('the way to a version', () => {
     ],
     [
       'changes that are not recorded',
-      { unusable: new Map([[11, 'they were not recorded']]) },
+      { ...eleventh({}), unusable: new Map([[11, 'they were not recorded']]) },
       'the changes of version 11 cannot be used: they were not recorded',
     ],
     [
@@ -349,70 +364,33 @@ describe('the way to a version', () => {
     expect(told(planOf(loaded))).toBe('apply 12');
   });
 
-  it('ends before what was announced where the list does, and a manifest may know more', () => {
-    const announced = behind(8, 12, { want: want({ atLeastVersion: 13 }) });
+  it('ends before what was announced where the list does, also where a manifest knows more: it does not count', () => {
+    const announced = behind(8, 12, { want: want(announcing(13)) });
     expect(told(planOf(announced))).toBe('apply 9,10,11,12');
-    expect(told(planOf({ ...announced, held: table(12), offers: [offer(12)] }))).toBe('wait: list-lags');
-    expect(planOf({ ...announced, offers: [offer(13)] })).toMatchObject({
-      kind: 'load',
-      why: 'the list of versions does not reach version 13 yet',
-    });
+    expect(told(planOf({ ...announced, offers: [offer(13)] }))).toBe('apply 9,10,11,12');
+    const there = { ...announced, held: table(12) };
+    expect(told(planOf({ ...there, offers: [offer(12)] }))).toBe('wait: list-lags');
+    expect(told(planOf({ ...there, offers: [offer(13)] }))).toBe('wait: list-lags');
   });
 
   it('is the snapshot of the subscription that leads furthest', () => {
-    const members = new Set(['sub_1', 'sub_2']);
     const offers = [offer(9), offer(12, { subscriptionId: 'sub_2' })];
     const unusable = new Map([
       [9, 'they were not recorded'],
       [11, 'they were not recorded'],
     ]);
-    const asked = behind(8, 12, { want: want({ members, atLeastVersion: 12 }), offers, unusable });
+    const asked = behind(8, 12, { want: want(announcing(12, 'sub_1', 'sub_2')), offers, unusable });
     expect(told(planOf(asked))).toBe('load 12');
     expect(told(planOf({ ...asked, offers: offers.slice(0, 1) }))).toBe('load 9');
   });
 
   it('W14 never leads back: a table ahead of the list and of a manifest that may lag stays', () => {
-    const asked = want({ looksAsked: 1, atLeastVersion: 3 });
+    const asked = want({ ...announcing(3), looksAsked: 1 });
     const ahead = { held: table(12), history: history(chain(1, 3)), want: asked };
-    expect(kindOf({ ...ahead, offers: [offer(3, { reflects: 99n })] })).toBe('keep');
-    expect(kindOf({ ...ahead, offers: [offer(3, { reflects: null })] })).toBe('keep');
-  });
-
-  it('W32 wants a reload, as of the manifest or of the log, where versions have begun anew', () => {
-    const left = { history: history(chain(1, 3)), want: want({ looksAsked: 1 }) };
-    const wanted = (eventNumber: bigint) => ({
-      kind: 'want-reload',
-      reloads: [{ subscriptionId: 'sub_1', eventNumber, version: 3 }],
-    });
-    expect(planOf({ ...left, held: table(12), offers: [offer(3)] })).toEqual(wanted(100n));
-    expect(planOf({ ...left, held: table(12), offers: [offer(3, { reflects: 101n })] })).toEqual(
-      wanted(101n),
+    expect(kindOf({ ...ahead, offers: [offer(3)] })).toBe('keep');
+    expect(kindOf({ ...ahead, offers: [offer(3, { watermark: { kind: 'time', through: NOW } })] })).toBe(
+      'keep',
     );
-    const appliedAt = new Date(NOW.getTime() - LONGEST_LAG_MS);
-    const silent = { ...left, offers: [offer(3, { reflects: null })] };
-    expect(planOf({ ...silent, held: table(12, { appliedAt }) })).toEqual(wanted(100n));
-    const loadedSo = table(12, { reloads: new Map([['sub_1', 100n]]) });
-    expect(kindOf({ ...left, held: loadedSo, offers: [offer(3)] })).toBe('keep');
-    const other = offer(2, { subscriptionId: 'sub_2', reflects: 7n });
-    expect(planOf({ ...left, held: loadedSo, offers: [offer(3), other] })).toEqual({
-      kind: 'want-reload',
-      reloads: [{ subscriptionId: 'sub_2', eventNumber: 7n, version: 2 }],
-    });
-  });
-
-  it('W32 wants a reload, where the list names another version under the number of the table', () => {
-    const publishedAt = new Date(NOW.getTime() - 1);
-    const anew = {
-      history: history(chain(4, 5)),
-      want: want({ looksAsked: 1 }),
-      held: table(5, { publishedAt }),
-    };
-    const reloads = [{ subscriptionId: 'sub_1', eventNumber: 100n, version: 5 }];
-    expect(planOf({ ...anew, offers: [offer(5)] })).toEqual({ kind: 'want-reload', reloads });
-    expect(kindOf({ ...anew, want: want(), offers: [offer(5)] })).toBe('keep');
-    expect(kindOf({ ...anew, held: table(5), offers: [offer(5)] })).toBe('keep');
-    const older = offer(5, { reflects: 99n });
-    expect(kindOf({ ...anew, offers: [older] })).toBe('keep');
   });
 
   it('over a version whose schema the service does not list is its fault, once there is no other', () => {
@@ -435,8 +413,8 @@ describe('where changes and a snapshot lead as far', () => {
   };
   const behind = (rows: number, offered: Offer): Partial<PlanInput> => ({
     held: table(8),
-    want: want({ atLeastVersion: 12 }),
-    history: history(chain(8, 12, { counts: { added: 0, changed: rows, removed: 0 } })),
+    want: want(announcing(12)),
+    history: history(chain(8, 12, { rowCount: null, counts: { added: 0, changed: rows, removed: 0 } })),
     offers: [offered],
   });
 
@@ -450,12 +428,14 @@ describe('where changes and a snapshot lead as far', () => {
 
   it('a snapshot that does not say how many rows it has is taken to have as many as its version, or the table', () => {
     const silent = { ...offer(12), entry: { ...entry('parcels', 12), rowCount: null } };
+    const counts = { added: 0, changed: 200, removed: 0 };
     const versions = (rowCount: number | null): PlanInput['history'] =>
-      history(chain(8, 12, { rowCount, counts: { added: 0, changed: 200, removed: 0 } }));
+      history([...chain(8, 8), ...chain(9, 12, { rowCount, counts })]);
     const given = { ...behind(200, silent), history: versions(100_000) };
     expect(told(planOf(given))).toBe('apply 9,10,11,12');
     expect(told(planOf({ ...given, history: versions(null) }))).toBe('load 12');
-    expect(told(planOf({ ...given, history: versions(null), held: table(8, { rowCount: 100_000 }) }))).toBe(
+    const uncounted = history(chain(8, 12, { rowCount: null, counts }));
+    expect(told(planOf({ ...given, history: uncounted, held: table(8, { rowCount: 100_000 }) }))).toBe(
       'apply 9,10,11,12',
     );
   });
@@ -467,34 +447,16 @@ describe('where changes and a snapshot lead as far', () => {
 });
 
 describe('a table that is absent', () => {
-  it('is loaded from the newest offer, and satisfies the events that its manifest reflects', () => {
-    const newest = offer(7, { subscriptionId: 'sub_2', reflects: 40n });
-    const members = new Set(['sub_1', 'sub_2']);
+  it('is loaded from the newest offer', () => {
+    const newest = offer(7, { subscriptionId: 'sub_2' });
+    const members = membersAt('sub_1', 'sub_2');
     expect(
       planOf({ want: want({ members }), history: history(chain(6, 7)), offers: [offer(6), newest] }),
-    ).toEqual({
-      kind: 'load',
-      offer: newest,
-      reloads: new Map([['sub_2', 40n]]),
-      why: 'there is no table yet',
-    });
-  });
-
-  it('satisfies what another manifest reflects only where that lists the very same snapshot', () => {
-    const same = offer(7, { subscriptionId: 'sub_2', reflects: 40n });
-    const other = offer(7, { subscriptionId: 'sub_3', reflects: 90n, content: 'republished' });
-    const offers = [offer(7), same, other];
-    expect(planOf({ history: history(chain(7, 7)), offers })).toMatchObject({
-      kind: 'load',
-      reloads: new Map([
-        ['sub_1', 100n],
-        ['sub_2', 40n],
-      ]),
-    });
+    ).toEqual({ kind: 'load', offer: newest, reloads: new Map(), why: 'there is no table yet' });
   });
 
   it('is loaded from what there is, though more was announced: changes lead on from it, or it is waited for', () => {
-    const asked = { want: want({ atLeastVersion: 9 }), offers: [offer(8)] };
+    const asked = { want: want(announcing(9)), offers: [offer(8)] };
     expect(told(planOf({ ...asked, history: history(chain(8, 9)) }))).toBe('load 8');
     expect(told(planOf({ ...asked, history: history(chain(8, 8)) }))).toBe('load 8');
     const loaded = { ...asked, held: table(8) };
@@ -506,174 +468,6 @@ describe('a table that is absent', () => {
     const offers = [offer(6), offer(5, { subscriptionId: 'sub_2' })];
     const given = { offers, history: history(chain(5, 6)), failure: FAILED_SNAPSHOT };
     expect(told(planOf(given))).toBe('load 5');
-  });
-});
-
-describe('a reload', () => {
-  const asked = {
-    held: table(12),
-    want: want({ reloadAfter: new Map([['sub_1', 50n]]) }),
-    history: history(chain(1, 12)),
-  };
-
-  it('M17 F32 is answered by a manifest that reflects its event', () => {
-    expect(kindOf({ ...asked, offers: [offer(12, { reflects: 49n })] })).toBe('wait');
-    expect(planOf({ ...asked, offers: [offer(12, { reflects: 50n })] })).toMatchObject({
-      kind: 'load',
-      reloads: new Map([['sub_1', 50n]]),
-      why: 'the service asked for it (sub_1 at event 50)',
-    });
-  });
-
-  it('W14 may bring a lower version', () => {
-    const decided = planOf({ ...asked, offers: [offer(3)] });
-    expect(decided).toMatchObject({ kind: 'load', offer: { entry: { version: 3 } } });
-  });
-
-  it('but not from the manifest of another, where who asked has left', () => {
-    const left = { ...asked, want: { ...asked.want, members: new Set(['sub_2']) } };
-    const ofOther = (version: number) => offer(version, { subscriptionId: 'sub_2', reflects: 7n });
-    expect(told(planOf({ ...left, offers: [ofOther(3)] }))).toBe('wait: offer-lags');
-    expect(told(planOf({ ...left, offers: [ofOther(12)] }))).toBe('load 12');
-    expect(told(planOf({ ...left, history: history(chain(1, 3)), offers: [ofOther(3)] }))).toBe('load 3');
-  });
-
-  it('but not a lower one than its event named, unless changes lead there', () => {
-    const named = { ...asked, want: { ...asked.want, atLeastVersion: 4 }, offers: [offer(3)] };
-    expect(kindOf({ ...named, history: history(chain(1, 3)) })).toBe('wait');
-    expect(told(planOf({ ...named, history: history(chain(1, 4)) }))).toBe('load 3');
-  });
-
-  it('lets no changes be applied while it is waited for: the table is not trusted', () => {
-    const newer = { ...asked, want: { ...asked.want, atLeastVersion: 13 }, history: history(chain(1, 13)) };
-    expect(told(planOf({ ...newer, offers: [offer(13, { reflects: 49n })] }))).toBe('wait: offer-lags');
-    expect(told(planOf(newer))).toBe('wait: not-offered');
-  });
-
-  it('is over once the table satisfies its event', () => {
-    const held = table(12, { reloads: new Map([['sub_1', 50n]]) });
-    expect(kindOf({ ...asked, held, offers: [offer(12)] })).toBe('keep');
-  });
-
-  describe('where the manifest does not say how far it goes', () => {
-    const silent = (number: number, content?: string | null): readonly Offer[] => [
-      offer(number, { reflects: null, ...(content === undefined ? {} : { content }) }),
-    ];
-    const askedAt = (ageMs: number): PlanInput['want'] => ({
-      ...asked.want,
-      atLeastVersion: 11,
-      reloadAskedAt: new Map([['sub_1', new Date(NOW.getTime() - ageMs)]]),
-    });
-
-    it('M18 is answered by other content', () => {
-      expect(kindOf({ ...asked, offers: silent(12) })).toBe('wait');
-      expect(kindOf({ ...asked, offers: silent(12, 'other') })).toBe('load');
-      expect(kindOf({ ...asked, offers: silent(12, null) })).toBe('load');
-    });
-
-    it('M18 but not by a lower version than the table has or its event named', () => {
-      expect(kindOf({ ...asked, offers: silent(11, 'other') })).toBe('wait');
-      const named = { ...asked, want: { ...asked.want, atLeastVersion: 13 } };
-      expect(kindOf({ ...named, offers: silent(12, 'other') })).toBe('wait');
-      expect(kindOf({ ...named, offers: silent(13, 'other') })).toBe('load');
-    });
-
-    it('M19 is taken to be answered by anything at least as new as its event, 15 minutes after it was asked for', () => {
-      const waited = { ...asked, want: askedAt(LONGEST_LAG_MS) };
-      expect(LONGEST_LAG_MS).toBe(15 * 60_000);
-      expect(kindOf({ ...waited, want: askedAt(LONGEST_LAG_MS - 1), offers: silent(12) })).toBe('wait');
-      expect(kindOf({ ...waited, offers: silent(12) })).toBe('load');
-    });
-
-    it('M19 F32 though a lower version than the table has only where versions have begun anew', () => {
-      const waited = { ...asked, want: askedAt(LONGEST_LAG_MS), offers: silent(11) };
-      expect(told(planOf({ ...waited, history: history(chain(1, 12)) }))).toBe('wait: offer-lags');
-      const begunAnew = { ...waited, history: history(chain(1, 11)) };
-      expect(told(planOf(begunAnew))).toBe('load 11');
-      expect(kindOf({ ...begunAnew, offers: silent(10) })).toBe('wait');
-    });
-
-    it('F13 is not waited for longer because a clock was wrong when it was asked for', () => {
-      expect(kindOf({ ...asked, want: askedAt(-60_000), offers: silent(12) })).toBe('wait');
-      expect(kindOf({ ...asked, want: askedAt(-86_400_000), offers: silent(12) })).toBe('load');
-    });
-
-    it('though never where the manifest says that it goes less far', () => {
-      const waited = { ...asked, want: askedAt(86_400_000) };
-      expect(kindOf({ ...waited, offers: [offer(12, { reflects: 49n })] })).toBe('wait');
-    });
-  });
-
-  describe('of a dataset in two subscriptions', () => {
-    const members = new Set(['sub_1', 'sub_2']);
-    const ofSecond = {
-      held: table(12),
-      want: want({ members, reloadAfter: new Map([['sub_2', 50n]]) }),
-      history: history(chain(3, 12)),
-    };
-    const stale = offer(12, { subscriptionId: 'sub_1', reflects: 30n });
-    const reset = offer(3, { subscriptionId: 'sub_2', reflects: 60n });
-
-    it('is answered by the manifest of who asked, not by a higher version of the other', () => {
-      const decided = planOf({ ...ofSecond, offers: [stale, reset] });
-      expect(decided).toMatchObject({ kind: 'load', offer: reset, reloads: new Map([['sub_2', 60n]]) });
-    });
-
-    it('waits while the manifest of who asked cannot be had', () => {
-      expect(told(planOf({ ...ofSecond, offers: [stale] }))).toBe('wait: not-offered');
-    });
-
-    it('waits for both where both asked', () => {
-      const reloadAfter = new Map([
-        ['sub_1', 31n],
-        ['sub_2', 50n],
-      ]);
-      const both = { ...ofSecond, want: want({ members, reloadAfter }) };
-      expect(kindOf({ ...both, offers: [stale, reset] })).toBe('wait');
-      expect(kindOf({ ...both, offers: [reset] })).toBe('wait');
-      expect(kindOf({ ...both, offers: [{ ...stale, reflects: 31n }, reset] })).toBe('load');
-    });
-
-    it('of which one has left needs no word of that one', () => {
-      const left = {
-        ...ofSecond.want,
-        members: new Set(['sub_1']),
-        formerMembers: new Map([['sub_2', 40n]]),
-      };
-      expect(kindOf({ ...ofSecond, want: left, offers: [stale] })).toBe('load');
-    });
-  });
-});
-
-describe('a resync that a person asked for', () => {
-  const asked = { held: table(12), want: want({ resyncsAsked: 2, resyncsDone: 1 }) };
-
-  it('is answered by any offer as new as the table and as what is wanted, also of the same content', () => {
-    expect(planOf({ ...asked, history: history(chain(12, 12)), offers: [offer(12)] })).toMatchObject({
-      kind: 'load',
-      why: 'a person asked for it',
-    });
-    expect(told(planOf({ ...asked, history: history(chain(12, 13)), offers: [offer(11)] }))).toBe(
-      'wait: offer-lags',
-    );
-    const wanted = { ...asked, want: { ...asked.want, atLeastVersion: 13 } };
-    expect(told(planOf({ ...wanted, history: history(chain(12, 12)), offers: [offer(12)] }))).toBe(
-      'wait: offer-lags',
-    );
-  });
-
-  it('also where changes lead from the offer to what is wanted', () => {
-    const wanted = { ...asked, want: { ...asked.want, atLeastVersion: 13 } };
-    expect(told(planOf({ ...wanted, history: history(chain(12, 13)), offers: [offer(12)] }))).toBe('load 12');
-  });
-
-  it('lets no changes be applied while it is waited for: it would be for ever behind a manifest that lags', () => {
-    const newer = { ...asked, history: history(chain(11, 13)), offers: [offer(11)] };
-    expect(told(planOf(newer))).toBe('wait: offer-lags');
-  });
-
-  it('is over once it was done', () => {
-    expect(kindOf({ ...asked, want: want({ resyncsAsked: 2, resyncsDone: 2 }) })).toBe('keep');
   });
 });
 
@@ -698,7 +492,7 @@ describe('the schema of the version that the table has', () => {
     });
     expect(kindOf({ ...given, offers: offering(null) })).toBe('load');
     expect(told(planOf({ ...given, offers: offering('1') }))).toBe('wait: offer-lags');
-    expect(told(planOf({ ...given, offers: [offer(13)] }))).toBe('load 13');
+    expect(told(planOf({ ...given, offers: [offer(13)] }))).toBe('wait: offer-unlisted');
     expect(told(planOf(given))).toBe('wait: not-offered');
     expect(kindOf({ ...given, held: table(12, { schemaVersion: '2' }) })).toBe('keep');
   });
@@ -738,7 +532,7 @@ describe('content that failed', () => {
   const failed = failure({ contents: [contentOf(failing.entry)] });
   const behind = {
     held: table(5),
-    want: want({ atLeastVersion: 6 }),
+    want: want(announcing(6)),
     failure: failed,
     history: history(chain(5, 7)),
     unusable: UNRECORDED,
@@ -780,7 +574,9 @@ describe('content that failed', () => {
 
 describe('changes that failed', () => {
   const failed = failure({ contents: [changesContentOf(version('parcels', 6))] });
-  const behind = { held: table(5), want: want(), failure: failed, history: history(chain(5, 7)) };
+  const seventh = version('parcels', 7, { rowCount: null, counts: MANY_ROWS });
+  const known = history([...chain(5, 6), seventh]);
+  const behind = { held: table(5), want: want(), failure: failed, history: known };
   const offered = (rowCount: number): readonly Offer[] => [
     { ...offer(7), entry: { ...offer(7).entry, rowCount } },
   ];
@@ -794,12 +590,20 @@ describe('changes that failed', () => {
   it('give way to the snapshot of their own version only where that would be loaded anyway', () => {
     const last = {
       ...behind,
-      failure: failure({ contents: [changesContentOf(version('parcels', 7, { previousVersion: 6 }))] }),
+      held: table(6),
+      failure: failure({ contents: [changesContentOf(seventh)] }),
     };
     expect(kindOf({ ...last, offers: offered(1_000_000) })).toBe('report-failure');
     expect(told(planOf({ ...last, offers: offered(1) }))).toBe('load 7');
-    const resync = want({ resyncsAsked: 1 });
+    const resync = want({ resyncNumber: 1 });
     expect(told(planOf({ ...last, want: resync, offers: offered(1_000_000) }))).toBe('load 7');
+  });
+
+  it('F57 hold up none of the versions before them: the table moves up to there, and stops', () => {
+    const given = { ...behind, held: table(3), history: history(chain(3, 7)) };
+    expect(told(planOf(given))).toBe('apply 4,5');
+    expect(told(planOf({ ...given, offers: [offer(4)] }))).toBe('apply 4,5');
+    expect(kindOf({ ...given, held: table(5) })).toBe('report-failure');
   });
 
   it('C13 are led around by the snapshot of a later version, which is other content', () => {
@@ -844,7 +648,7 @@ describe('a hold', () => {
       failure: fc.option(fc.constant(failure())),
       history: fc.option(fc.constant(history(chain(5, 9)))),
       offers: fc.subarray([offer(4), offer(9)]),
-      want: fc.constantFrom(want(), want({ atLeastVersion: 9 }), want({ resyncsAsked: 1 })),
+      want: fc.constantFrom(want(), want(announcing(9)), want({ resyncNumber: 1 })),
     });
     const property = fc.property(anything, (given) => {
       expect(planOf({ ...given, hold: hold() })).toEqual({ kind: 'report-hold', hold: hold() });

@@ -1,41 +1,68 @@
 /** A dataset is planned anew with what is wanted by then, however long it was worked on. */
 
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { present } from '../../src/lib/assert.ts';
+import { announcedVersion, type Want } from '../../src/model/want.ts';
+import type { ReloadRequest } from '../../src/sync/follow/ask-reload.ts';
 import { knownAgain, knownDataset } from '../../src/sync/known-datasets.ts';
-import { bookOfRead } from '../../src/sync/offer-book.ts';
-import { reconcile } from '../../src/sync/reconcile.ts';
+import { KeptManifests } from '../../src/sync/offer-book.ts';
+import type { Known } from '../../src/sync/plan/state.ts';
+import { type Reconciliation, reconcile } from '../../src/sync/reconcile.ts';
 import { watchTroubles } from '../../src/sync/trouble.ts';
 import { inEarnest } from '../../src/sync/work/workshop.ts';
+import { commit } from '../support/checkpoint-files.ts';
 import { oneSubscription, publish, versions, type World } from '../support/small-world.ts';
-import { id } from '../support/sync-values.ts';
+import { NOW, version } from '../support/sync-values.ts';
 
 /** An event that names the newest version was read. */
 function announce({ checkpoint }: World, version: number): void {
-  checkpoint.commitFollowStep({
-    subscriptionId: 'sub_1',
-    subscriptionName: null,
-    cursor: id(100 + version),
-    isQuiet: false,
-    changes: [{ kind: 'at-least', datasetId: 'parcels', version, eventNumber: BigInt(100 + version) }],
+  commit(checkpoint, 'sub_1', {
+    kind: 'at-least',
+    datasetId: 'parcels',
+    version,
+    eventNumber: BigInt(100 + version),
   });
 }
 
-async function reconciled(world: World) {
+async function reconciled(world: World, changed: Partial<Reconciliation> = {}) {
   const { parts } = world;
   const { signal } = new AbortController();
   const troubles = watchTroubles(parts, signal);
   const has = await parts.destination.has();
   const known = knownDataset('parcels', has, parts);
   if (known === null) throw new Error('parcels are wanted');
+  const manifests = new KeptManifests(parts);
   return reconcile(known, {
     parts,
     workshop: inEarnest(parts, signal, (error) => troubles.record(error, null)),
     signal,
-    bookFor: () => bookOfRead([]),
+    bookFor: () => manifests.book(0, () => true),
     isAtHead: () => true,
+    askReload: async () => false,
+    readLogs: async () => true,
     lookAgain: (before) => ({ ...knownAgain(before, has, parts), held: before.held }),
     verdictOf: () => ({ kind: 'logs-unread' }),
     record: (error, dataset) => troubles.recordForDataset(error, dataset),
+    ...changed,
+  });
+}
+
+function wantOf({ checkpoint }: World): Want {
+  return present(checkpoint.want('parcels'), 'parcels are wanted');
+}
+
+/** An event of this number that asks for a reload was read. */
+function askReload({ checkpoint }: World, eventNumber: number): void {
+  commit(checkpoint, 'sub_1', {
+    kind: 'reload',
+    datasetId: 'parcels',
+    version: null,
+    logNumber: 1,
+    eventNumber: BigInt(eventNumber),
+    createdAt: NOW,
+    readAt: NOW,
+    knownVersion: 1,
+    isWithdrawal: false,
   });
 }
 
@@ -46,7 +73,7 @@ it('W2 W9 what was read before more was wanted is read again', async () => {
   announce(world, 2);
   world.intervene = (call) => {
     // The list of versions was read, and says nothing yet of the third.
-    if (call !== 'schemas parcels' || world.checkpoint.want('parcels')?.atLeastVersion === 3) return;
+    if (call !== 'schemas parcels' || announcedVersion(wantOf(world)) === 3) return;
     publish(world, 'parcels');
     announce(world, 3);
   };
@@ -56,4 +83,80 @@ it('W2 W9 what was read before more was wanted is read again', async () => {
   });
   expect(versions(world)).toEqual({ parcels: 3 });
   expect(world.calls.filter((call) => call === 'versions parcels')).toHaveLength(3);
+});
+
+describe('the first list of versions after a reload', () => {
+  const listedOf = (world: World) => wantOf(world).reloads.map(({ listedVersion }) => listedVersion);
+
+  it('is noted with its newest version, for the reload to be above', async () => {
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    askReload(world, 101);
+    expect(listedOf(world)).toEqual([null]);
+    expect(await reconciled(world)).toMatchObject({ kind: 'waiting' });
+    expect(listedOf(world)).toEqual([1]);
+    publish(world, 'parcels');
+    await reconciled(world);
+    expect(listedOf(world)).toEqual([1]);
+  });
+
+  it('is none that was being read while the reload was asked for: it may be from before it', async () => {
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    askReload(world, 101);
+    world.intervene = (call) => {
+      if (call === 'versions parcels' && wantOf(world).reloads.length === 1) askReload(world, 102);
+    };
+    const once = { lookAgain: (known: Known) => known };
+    expect(await reconciled(world, once)).toMatchObject({ kind: 'waiting' });
+    expect(listedOf(world)).toEqual([null, null]);
+    await reconciled(world, once);
+    expect(listedOf(world)).toEqual([1, 1]);
+  });
+});
+
+describe('changes that no log has told of', () => {
+  it('wait where the logs cannot be read: they may follow on content that was replaced', async () => {
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    publish(world, 'parcels');
+    commit(world.checkpoint, 'sub_1', { kind: 'look', datasetId: 'parcels' });
+    const unread = { readLogs: async () => false };
+    expect(await reconciled(world, unread)).toMatchObject({ kind: 'waiting', until: null });
+    expect(versions(world)).toEqual({ parcels: 1 });
+    expect(await reconciled(world)).toMatchObject({ kind: 'updated' });
+    expect(versions(world)).toEqual({ parcels: 2 });
+  });
+
+  it('give way to a reload that the logs tell of', async () => {
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    publish(world, 'parcels');
+    commit(world.checkpoint, 'sub_1', { kind: 'look', datasetId: 'parcels' });
+    const telling = async () => {
+      askReload(world, 101);
+      return true;
+    };
+    expect(await reconciled(world, { readLogs: telling })).toMatchObject({ kind: 'waiting' });
+    expect(versions(world)).toEqual({ parcels: 1 });
+  });
+});
+
+describe('F79 a table whose version is withdrawn', () => {
+  it('waits where no subscription that contains it can be asked for a reload now', async () => {
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    world.service.versions.set('parcels', [version('parcels', 1, { publishedAt: new Date(0) })]);
+    commit(world.checkpoint, 'sub_1', { kind: 'look', datasetId: 'parcels' });
+    const requests: ReloadRequest[] = [];
+    const refused = {
+      askReload: async (request: ReloadRequest) => {
+        requests.push(request);
+        return false;
+      },
+    };
+    expect(await reconciled(world, refused)).toMatchObject({ kind: 'waiting', until: null });
+    expect(requests).toEqual([{ datasetId: 'parcels', isWithdrawal: true }]);
+    expect(world.checkpoint.want('parcels')?.reloads).toEqual([]);
+  });
 });

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
-import { commit, holdOf, openAt } from '../support/checkpoint-files.ts';
+import { commit, dropped, holdOf, joined, openAt } from '../support/checkpoint-files.ts';
 import { commandLine } from '../support/command-line.ts';
 import { CANARY_KEY } from '../support/feed-client.ts';
 
@@ -13,12 +13,7 @@ async function held() {
   const { dataDirectory, run, remove } = commandLine({ feed, now: () => new Date('2026-03-01T12:00:00Z') });
   onTestFinished(remove);
   const checkpoint = await openAt(join(dataDirectory, 'checkpoint.sqlite'));
-  commit(
-    checkpoint,
-    'sub_1',
-    { kind: 'member', datasetId: 'dropped' },
-    { kind: 'no-member', datasetId: 'dropped' },
-  );
+  commit(checkpoint, 'sub_1', joined('dropped'), dropped('dropped'));
   checkpoint.hold(holdOf({ kind: 'workspace' }));
   checkpoint.hold(holdOf({ kind: 'retirement' }));
   return { checkpoint, run };

@@ -5,16 +5,18 @@ import { describe, expect, it } from 'vitest';
 import type { Want } from '../../src/model/want.ts';
 import {
   MASS_RETIREMENT_TABLES,
-  orphanChanges,
   orphansOf,
   type RetirementInput,
   retirementReason,
   retirementVerdicts,
 } from '../../src/sync/plan/retirement.ts';
 import { SEED } from '../support/seed.ts';
-import { table, want } from '../support/sync-values.ts';
+import { formerMember, table, want } from '../support/sync-values.ts';
 
-const DROPPED: Partial<Want> = { members: new Set(), formerMembers: new Map([['sub_1', 7n]]) };
+const DROPPED: Partial<Want> = {
+  members: new Map(),
+  formerMembers: new Map([['sub_1', formerMember({ eventNumber: 7n })]]),
+};
 
 /** Tables by their ids; those named in `wants` are wanted so, `unknown` by nobody, the rest by sub_1. */
 function input(
@@ -29,7 +31,11 @@ function input(
     held: {
       service: { origin: 'https://feed.example', subscriptionIds: ['sub_1', 'sub_2'] },
       datasets: new Map(ids.map((datasetId) => [datasetId, table(1, { datasetId })])),
+      progress: null,
+      retired: [],
     },
+    named: new Set(),
+    retiredLately: 0,
     followed: new Set(['sub_1', 'sub_2']),
     heldSubscriptions: new Set(),
     readToHead: new Set(['sub_1', 'sub_2']),
@@ -98,7 +104,7 @@ describe('a table that no subscription holds', () => {
     expect(verdictsOf(input(['b'], { b: DROPPED }, givenUp))).toEqual({
       b: 'allowed',
     });
-    const forgotten = { members: new Set<string>(), formerMembers: new Map() };
+    const forgotten = { members: new Map(), formerMembers: new Map() };
     expect(verdictsOf(input(['b'], { b: forgotten }, givenUp))).toEqual({
       b: 'allowed',
     });
@@ -135,6 +141,44 @@ describe('many at once', () => {
     });
   });
 
+  it.each([
+    ['nine leave after nine, of twenty tables: wait', 9, 2, 9, 'needs-approval'],
+    ['one leaves after nine, of ten: waits', 1, 0, 9, 'needs-approval'],
+    ['one leaves after nine, of twenty: goes', 1, 10, 9, 'allowed'],
+    ['one leaves after eight, of nine: goes', 1, 0, 8, 'allowed'],
+  ])('F56 count those that went within a day: %s', (_, going, staying, retiredLately, expected) => {
+    const ids = names(going);
+    const given = input([...ids, ...names(staying, 's')], dropped(ids), { retiredLately });
+    expect(new Set(Object.values(verdictsOf(given)))).toEqual(new Set([expected]));
+  });
+
+  it('W26 F56 count against all tables, also those that the record of a subscription names', () => {
+    const [ids, staying] = [names(10), names(10, 's')];
+    const given = input([...ids, ...staying], dropped(ids), { named: new Set(staying) });
+    expect(new Set(Object.values(verdictsOf(given)))).toEqual(new Set(['allowed']));
+  });
+
+  it('F84 are not judged where the record of a subscription still names them', () => {
+    const ids = names(2);
+    const given = input([...ids, 'of nobody'], dropped(ids), {
+      named: new Set([...ids, 'of nobody']),
+      unknown: ['of nobody'],
+    });
+    expect(verdictsOf(given)).toEqual({});
+    expect(orphansOf(given)).toEqual([]);
+  });
+
+  it('F56 are held with a message that tells of those that went before', () => {
+    const ids = names(9);
+    const { refusal } = retirementVerdicts(
+      input([...ids, ...names(2, 's')], dropped(ids), { retiredLately: 9 }),
+    );
+    expect(refusal?.message).toBe(
+      '9 of 11 tables are held by no subscription any more: d000, d001, d002, d003, d004 and 4 more. ' +
+        '9 more went within the last 24 hours. They stay until a person agrees.',
+    );
+  });
+
   it('go once a person has agreed, and those that leave later are counted anew', () => {
     const agreed = dropped(leaving, { retirementApproved: true });
     expect(retirementVerdicts(input(leaving, agreed)).refusal).toBeNull();
@@ -144,7 +188,7 @@ describe('many at once', () => {
   });
 
   it('are counted without those that wait for a log', () => {
-    const unread = dropped(['x'], { formerMembers: new Map([['sub_3', 7n]]) });
+    const unread = dropped(['x'], { formerMembers: new Map([['sub_3', formerMember()]]) });
     const given = input([...leaving.slice(1), 'x'], { ...dropped(leaving.slice(1)), ...unread });
     const followed = new Set(['sub_1', 'sub_2', 'sub_3']);
     const { verdicts, refusal } = retirementVerdicts({
@@ -171,8 +215,10 @@ describe('many at once', () => {
 });
 
 describe('an orphan', () => {
+  const table = (datasetId: string) => ({ kind: 'table', datasetId });
+
   it('W31 is a table that no want knows, once all that the destination has seen was read', () => {
-    expect(orphansOf(input(['a', 'c', 'b'], {}, { unknown: ['c', 'b'] }))).toEqual(['b', 'c']);
+    expect(orphansOf(input(['a', 'c', 'b'], {}, { unknown: ['c', 'b'] }))).toEqual([table('b'), table('c')]);
     expect(orphansOf(input(['a'], { a: DROPPED }))).toEqual([]);
   });
 
@@ -184,31 +230,24 @@ describe('an orphan', () => {
     ],
     ['one that is followed was not read', { followed: new Set(['sub_1', 'sub_2', 'sub_3']) }],
     ['none was read', { readToHead: new Set(), followed: new Set(), forgotten: new Set(['sub_1', 'sub_2']) }],
-  ])('W31 is none as long as %s', (_, changed) => {
-    expect(orphansOf(input(['a', 'b'], {}, { unknown: ['b'], ...changed }))).toEqual([]);
+  ])('W31 is not known as long as %s: what was noted before stands', (_, changed) => {
+    expect(orphansOf(input(['a', 'b'], {}, { unknown: ['b'], ...changed }))).toBeNull();
   });
 
   it('W31 does not wait for a subscription that was given up', () => {
     const rest = new Set(['sub_1']);
     const given = { unknown: ['b'], followed: rest, readToHead: rest, forgotten: new Set(['sub_2']) };
-    expect(orphansOf(input(['a', 'b'], {}, given))).toEqual(['b']);
-  });
-
-  it('is made known as dropped, and then retired like any other', () => {
-    expect(orphanChanges(['b'])).toEqual([
-      { kind: 'no-member', datasetId: 'b', reason: 'not listed any more' },
-    ]);
+    expect(orphansOf(input(['a', 'b'], {}, given))).toEqual([table('b')]);
   });
 });
 
 describe('the reason', () => {
   it('names every subscription that has dropped the dataset, with its word for why', () => {
     const formerMembers = new Map([
-      ['sub_2', null],
-      ['sub_1', 7n],
+      ['sub_2', formerMember()],
+      ['sub_1', formerMember({ eventNumber: 7n, reason: 'left_coverage' })],
     ]);
-    const removalReasons = new Map([['sub_1', 'left_coverage']]);
-    expect(retirementReason(want({ formerMembers, removalReasons }))).toBe(
+    expect(retirementReason(want({ formerMembers }))).toBe(
       'left subscription sub_1: left_coverage, left subscription sub_2',
     );
     expect(retirementReason(want())).toBe('no subscription holds it');

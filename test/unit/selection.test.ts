@@ -77,11 +77,15 @@ describe('a mirror', () => {
   const mirrorOf = (origin: string, ...subscriptionIds: string[]): Held => ({
     service: { origin, subscriptionIds },
     datasets: new Map(),
+    progress: null,
+    retired: [],
   });
   const here = 'https://feed.example';
 
   it('that is new belongs to nobody', () => {
-    expect(() => refuseForeignMirror({ service: null, datasets: new Map() }, here, [], [])).not.toThrow();
+    expect(() =>
+      refuseForeignMirror({ service: null, progress: null, datasets: new Map(), retired: [] }, here, [], []),
+    ).not.toThrow();
   });
 
   it('is used where one of its subscriptions is seen', () => {

@@ -1,7 +1,7 @@
 /** `status`: what it makes of both stores, and the exact text of it. */
 
 import { describe, expect, it } from 'vitest';
-import type { Hold } from '../../src/checkpoint/checkpoint.ts';
+import type { Followed, Hold } from '../../src/checkpoint/checkpoint.ts';
 import type { MirrorSeen } from '../../src/cli/mirror-seen.ts';
 import type { CheckpointContent } from '../../src/cli/status/checkpoint-content.ts';
 import { renderStatus } from '../../src/cli/status/text.ts';
@@ -11,12 +11,32 @@ import type { HeldDataset } from '../../src/destination/destination.ts';
 import { BusyError, type RefusalScope } from '../../src/model/errors.ts';
 import type { Want } from '../../src/model/want.ts';
 import { holdStatus } from '../../src/sync/hold-status.ts';
-import { failure, hold, id, NOW, refusal, table, want } from '../support/sync-values.ts';
+import { OPERATOR } from '../../src/sync/plan/need.ts';
+import { followedAt } from '../support/checkpoint-files.ts';
+import {
+  failure,
+  formerMember,
+  hold,
+  id,
+  member,
+  membersAt,
+  NOW,
+  refusal,
+  reload,
+  table,
+  want,
+} from '../support/sync-values.ts';
 
 const EARLIER = new Date('2026-02-28T12:00:00.000Z');
 
 function mirrorOf(...tables: readonly HeldDataset[]): MirrorSeen {
-  return { datasets: new Map(tables.map((held) => [held.datasetId, held])), service: null, freeBytes: 0 };
+  return {
+    datasets: new Map(tables.map((held) => [held.datasetId, held])),
+    service: null,
+    progress: null,
+    retired: [],
+    freeBytes: 0,
+  };
 }
 
 function held(datasetId: string, changed: Partial<HeldDataset> = {}): HeldDataset {
@@ -30,6 +50,7 @@ function content({
   return {
     followed: new Map(),
     forgotten: [],
+    absences: [],
     holds: [],
     failures: new Map(),
     wants: new Map(wants.map((one) => [one.datasetId, one])),
@@ -69,25 +90,38 @@ function ours(scope: RefusalScope, code: string): Hold {
 }
 
 const DROPPED = {
-  members: new Set<string>(),
+  members: new Map(),
   formerMembers: new Map([
-    ['sub_1', 7n],
-    ['sub_2', null],
+    ['sub_1', formerMember({ eventNumber: 7n, reason: 'left_coverage' })],
+    ['sub_2', formerMember()],
   ]),
-  removalReasons: new Map([['sub_1', 'left_coverage']]),
 };
+
+/** A want of a subscription that has announced the version. */
+function announcing(announced: number, changed: Partial<Want>): Want {
+  return want({ members: new Map([['sub_1', member({ announced })]]), ...changed });
+}
+
+/** The table was loaded for the resync of this number. */
+function resynced(number: bigint): HeldDataset['reloads'] {
+  return new Map([[OPERATOR, { logNumber: 1, eventNumber: number, createdAt: null }]]);
+}
 
 describe('the state of a dataset', () => {
   it('says what is most pressing', () => {
     const wants = [
       want({ datasetId: 'a-absent' }),
-      want({ datasetId: 'b-reload', reloadAfter: new Map([['sub_1', 9n]]), resyncsAsked: 1 }),
-      want({ datasetId: 'c-resync', resyncsAsked: 2, resyncsDone: 1, atLeastVersion: 9 }),
-      want({ datasetId: 'd-version', atLeastVersion: 4, looksAsked: 1 }),
-      want({ datasetId: 'e-look', atLeastVersion: 3, looksAsked: 1 }),
-      want({ datasetId: 'f-current', atLeastVersion: 3, resyncsAsked: 1, resyncsDone: 1 }),
+      want({ datasetId: 'b-reload', reloads: [reload(9)], resyncNumber: 8 }),
+      announcing(9, { datasetId: 'c-resync', resyncNumber: 9 }),
+      announcing(4, { datasetId: 'd-version', looksAsked: 1 }),
+      announcing(3, { datasetId: 'e-look', looksAsked: 1 }),
+      announcing(3, { datasetId: 'f-current', resyncNumber: 8 }),
     ];
-    const mirror = mirrorOf(...wants.slice(1).map(({ datasetId }) => held(datasetId)), held('g-unknown'));
+    const tables = wants.slice(1).map(({ datasetId }) => held(datasetId));
+    const loaded = tables.map((one) =>
+      one.datasetId === 'b-reload' ? one : { ...one, reloads: resynced(8n) },
+    );
+    const mirror = mirrorOf(...loaded, held('g-unknown'));
     expect(states(mirror, content({ wants }))).toEqual({
       'a-absent': 'to be loaded',
       'b-reload': 'behind: the service asked to load it again',
@@ -101,10 +135,14 @@ describe('the state of a dataset', () => {
     expect(seen.filter((one) => one.isReloadPending).map((one) => one.id)).toEqual(['b-reload']);
     expect(seen.filter((one) => one.isResyncPending).map((one) => one.id)).toEqual(['b-reload', 'c-resync']);
     expect(seen.filter((one) => one.isLookPending).map((one) => one.id)).toEqual(['d-version', 'e-look']);
+    const unread = view('busy', content({ wants })).datasets;
+    expect(unread.map((one) => [one.isReloadPending, one.isResyncPending])).toEqual(
+      wants.map(() => [null, null]),
+    );
   });
 
   it('that is held or failed says what is to be done besides', () => {
-    const wants = [want({ datasetId: 'failed', atLeastVersion: 4 }), want({ datasetId: 'held' })];
+    const wants = [announcing(4, { datasetId: 'failed' }), want({ datasetId: 'held' })];
     const checkpoint = content({
       wants,
       holds: [hold({ kind: 'dataset', datasetId: 'held' })],
@@ -118,7 +156,7 @@ describe('the state of a dataset', () => {
 
   it('that no subscription holds: to be retired while it has a table, and then no more', () => {
     const wants = [
-      want({ ...DROPPED, datasetId: 'left', resyncsAsked: 1, looksAsked: 1, atLeastVersion: 9 }),
+      want({ ...DROPPED, datasetId: 'left', reloads: [reload(9)], resyncNumber: 1, looksAsked: 1 }),
     ];
     const checkpoint = content({ wants });
     const reason = 'left subscription sub_1: left_coverage, left subscription sub_2';
@@ -139,7 +177,7 @@ describe('the state of a dataset', () => {
   });
 
   it('that is left out by the settings says so where it has a table, and is counted where it has none', () => {
-    const wants = [want({ datasetId: 'left-out', atLeastVersion: 9 })];
+    const wants = [announcing(9, { datasetId: 'left-out' })];
     const words = 'left out by the settings; its table stays as it is';
     expect(states(mirrorOf(held('left-out')), content({ wants }))).toEqual({ 'left-out': words });
     expect(view(mirrorOf(), content({ wants })).datasets).toMatchObject([{ isChosen: false, need: null }]);
@@ -149,7 +187,7 @@ describe('the state of a dataset', () => {
   });
 
   it('that only held subscriptions hold is held with them', () => {
-    const wants = [want({ datasetId: 'a', members: new Set(['sub_1', 'sub_2']) }), want({ datasetId: 'b' })];
+    const wants = [want({ datasetId: 'a', members: membersAt('sub_1', 'sub_2') }), want({ datasetId: 'b' })];
     const holds = [hold({ kind: 'subscription', subscriptionId: 'sub_1' })];
     expect(states(mirrorOf(held('a'), held('b')), content({ wants, holds }))).toEqual({
       a: 'up to date',
@@ -173,7 +211,11 @@ describe('the state of a dataset', () => {
 });
 
 it('the text of all that can be in the way', () => {
-  const subscription = { subscriptionId: 'sub_1', name: 'Parcels', cursor: id(7), cursorAt: EARLIER };
+  const followed = (subscriptionId: string, changed: Partial<Followed> = {}) =>
+    [
+      subscriptionId,
+      followedAt(id(7), { subscriptionId, name: 'Parcels', cursorAt: EARLIER, ...changed }),
+    ] as const;
   const retryAt = new Date(NOW.getTime() + 24 * 3_600_000);
   const broken = failure({
     datasetId: 'roads',
@@ -184,12 +226,12 @@ it('the text of all that can be in the way', () => {
   });
   const checkpoint = content({
     followed: new Map([
-      ['sub_1', { ...subscription, quietReadAt: null }],
-      ['sub_2', { ...subscription, subscriptionId: 'sub_2', name: null, quietReadAt: NOW }],
-      ['sub_3', { ...subscription, subscriptionId: 'sub_3', cursor: null, quietReadAt: null }],
+      followed('sub_1'),
+      followed('sub_2', { name: null, quietReadAt: NOW }),
+      followed('sub_3', { cursor: null }),
     ]),
     forgotten: ['sub_4'],
-    wants: [want({ atLeastVersion: 4 }), want({ datasetId: 'roads', atLeastVersion: 3 })],
+    wants: [announcing(4, {}), announcing(3, { datasetId: 'roads' })],
     holds: [
       ours({ kind: 'subscription', subscriptionId: 'sub_3' }, 'subscription_missing'),
       ours({ kind: 'retirement' }, 'mass_retirement'),
@@ -242,9 +284,49 @@ it('the text of all that can be in the way', () => {
   );
 });
 
+describe('F55 what is absent without an event that says so', () => {
+  const since = NOW;
+  const absences: CheckpointContent['absences'] = [
+    { subject: { kind: 'version', datasetId: 'roads', version: 4 }, since },
+    { subject: { kind: 'table', datasetId: 'zoning' }, since },
+    { subject: { kind: 'subscription', subscriptionId: 'sub_3' }, since },
+    { subject: { kind: 'member', subscriptionId: 'sub_1', datasetId: 'par\u001bcels' }, since },
+    { subject: { kind: 'log', subscriptionId: 'sub_2' }, since },
+  ];
+
+  it('is told with since when it is, and after when that is confirmed', () => {
+    const text = renderStatus(view(mirrorOf(), content({ absences })), { now: NOW, width: 80 });
+    const [, told] = text.split('\n\n');
+    expect(told).toBe(
+      [
+        'The newest event that was read is absent from the log of subscription sub_2 since 2026-03-01 12:00 UTC, confirmed after 2026-03-01 12:10 UTC.',
+        'Dataset par\\u001bcels is absent from subscription sub_1 since 2026-03-01 12:00 UTC, confirmed after 2026-03-01 12:10 UTC.',
+        'Subscription sub_3 is absent from the list of subscriptions since 2026-03-01 12:00 UTC, confirmed after 2026-03-01 12:10 UTC.',
+        'Dataset zoning, which has a table, is absent from every subscription since 2026-03-01 12:00 UTC, confirmed after 2026-03-01 12:10 UTC.',
+        'Version 4 of dataset roads is absent from the list of versions since 2026-03-01 12:00 UTC, confirmed after 2026-03-01 13:00 UTC.',
+      ].join('\n'),
+    );
+    expect(renderStatus(view(mirrorOf(), content()), { now: NOW, width: 80 })).not.toContain('absent');
+  });
+
+  it('is told to programs with all that names it, and changes nothing of how datasets stand', () => {
+    const wants = [want({ datasetId: 'roads' })];
+    const seen = view(mirrorOf(held('roads')), content({ wants, absences }));
+    expect(seen.absences.at(-1)).toEqual({
+      kind: 'version',
+      subscriptionId: null,
+      datasetId: 'roads',
+      version: 4,
+      since: '2026-03-01T12:00:00.000Z',
+      confirmedAfter: '2026-03-01T13:00:00.000Z',
+    });
+    expect(seen.datasets).toEqual(view(mirrorOf(held('roads')), content({ wants })).datasets);
+  });
+});
+
 it('a refusal of the workspace holds every subscription', () => {
-  const followed = { subscriptionId: 's', name: null, cursor: null, cursorAt: NOW, quietReadAt: null };
-  const checkpoint = content({ followed: new Map([['s', followed]]), holds: [hold({ kind: 'workspace' })] });
+  const followed = new Map([['s', followedAt(null)]]);
+  const checkpoint = content({ followed, holds: [hold({ kind: 'workspace' })] });
   expect(view(null, checkpoint).subscriptions).toMatchObject([{ id: 's', isHeld: true }]);
 });
 

@@ -12,7 +12,15 @@ import type { CatchUpResult, Commit, DatasetResult } from '../../src/sync/result
 import { failure, hold, refusal } from '../support/sync-values.ts';
 
 function result(changed: Partial<CatchUpResult> = {}): CatchUpResult {
-  return { subscriptions: 1, datasets: [], troubles: [], holds: [], durationMs: 2_449, ...changed };
+  return {
+    subscriptions: 1,
+    datasets: [],
+    troubles: [],
+    holds: [],
+    again: null,
+    durationMs: 2_449,
+    ...changed,
+  };
 }
 
 function commit(changed: Partial<Commit> = {}): Commit {
@@ -41,7 +49,7 @@ const CHANGES: Partial<Commit> = {
 };
 
 function loaded(datasetId: string, rowCount = 1_000_000): DatasetResult {
-  return { kind: 'updated', datasetId, commits: [commit({ rowCount })] };
+  return { kind: 'updated', datasetId, commits: [commit({ rowCount })], recheckAt: null };
 }
 
 const broken = new DataError('The file part-0.parquet is cut.', { hint: 'Tell the service.' });
@@ -57,6 +65,7 @@ const waiting: DatasetResult = {
   datasetId: 'roads',
   commits: [],
   why: 'the manifest lags',
+  until: null,
 };
 const held: DatasetResult = { kind: 'held', datasetId: 'parcels', commits: [], hold: hold() };
 
@@ -69,14 +78,24 @@ describe('the summary', () => {
 
   it('of nothing to do', () => {
     expect(
-      summarize(result({ datasets: [{ kind: 'current', datasetId: 'a', commits: [] }], durationMs: 12 })),
+      summarize(
+        result({
+          datasets: [{ kind: 'current', datasetId: 'a', commits: [], recheckAt: null }],
+          durationMs: 12,
+        }),
+      ),
     ).toBe('1 dataset in 1 subscription: 0 loaded, 1 already up to date. 12 ms.');
   });
 
   it('of changes and retirements', () => {
     const datasets: DatasetResult[] = [
-      { kind: 'updated', datasetId: 'a', commits: [commit(CHANGES)] },
-      { kind: 'updated', datasetId: 'b', commits: [commit({ rowCount: 7 }), commit(CHANGES)] },
+      { kind: 'updated', datasetId: 'a', commits: [commit(CHANGES)], recheckAt: null },
+      {
+        kind: 'updated',
+        datasetId: 'b',
+        commits: [commit({ rowCount: 7 }), commit(CHANGES)],
+        recheckAt: null,
+      },
       { kind: 'retired', datasetId: 'c', commits: [], table: null },
     ];
     expect(summarize(result({ datasets }))).toBe(
@@ -101,6 +120,22 @@ describe('the summary', () => {
     expect(text).not.toContain('Held:');
     expect(text.match(/The county is not covered/g)).toHaveLength(2);
     expect(exitCodeOfResult(result({ datasets }))).toBe(77);
+  });
+
+  it('of what waits for time to pass: when running it again helps, and how to stay for it', () => {
+    const at = new Date('2026-03-01T12:10:30.000Z');
+    const told = (inMs: number) => summarize(result({ datasets: [waiting], again: { at, inMs } }));
+    expect(
+      told(9 * 60_000 + 30_000)
+        .split('\n')
+        .slice(-3),
+    ).toEqual([
+      '',
+      'Running it again helps from 2026-03-01 12:10 UTC on, in 9 m 30 s.',
+      '→ feed-sync once --wait 11m stays for it.',
+    ]);
+    expect(told(1)).toContain('--wait 2m stays');
+    expect(summarize(result({ datasets: [waiting] }))).not.toContain('again helps');
   });
 
   it('of all that can go wrong', () => {

@@ -2,39 +2,60 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { DataError, ServiceUnavailableError } from '../../src/model/errors.ts';
+import type { Failure } from '../../src/checkpoint/checkpoint.ts';
+import { ContentMismatchError, DataError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import {
   failureOf,
   MAX_BAD_CONTENTS,
   SAME_CONTENT_AGAIN_AFTER_MS,
   toRemember,
 } from '../../src/sync/failures.ts';
-import { needOf, pendingReloads } from '../../src/sync/plan/need.ts';
+import { isOfContent, standingContents } from '../../src/sync/plan/content.ts';
+import { needOf, OPERATOR, pendingReloads } from '../../src/sync/plan/need.ts';
 import { schemaOfSnapshot } from '../../src/sync/plan/schemas.ts';
 import { stateOf } from '../../src/sync/plan/state.ts';
+import { reloadMarks } from '../support/reload-marks.ts';
 import { SEED } from '../support/seed.ts';
-import { entry, failure, history, hold, NOW, schema, table, version, want } from '../support/sync-values.ts';
+import {
+  announcing,
+  entry,
+  failure,
+  history,
+  hold,
+  NOW,
+  reload,
+  schema,
+  table,
+  version,
+  want,
+} from '../support/sync-values.ts';
 
 describe('what a dataset needs', () => {
   it.each([
-    [
-      'a table, before all else',
-      null,
-      want({ looksAsked: 1, reloadAfter: new Map([['sub_1', 1n]]) }),
-      'table',
-    ],
-    ['a reload', table(5), want({ atLeastVersion: 6, reloadAfter: new Map([['sub_1', 1n]]) }), 'reload'],
+    ['a table, before all else', null, want({ looksAsked: 1, reloads: [reload(1)] }), 'table'],
+    ['a reload', table(5), want({ ...announcing(6), reloads: [reload(1)] }), 'reload'],
     [
       'a reload, before what a person asked for',
       table(5),
-      want({ resyncsAsked: 1, reloadAfter: new Map([['sub_1', 1n]]) }),
+      want({ resyncNumber: 1, reloads: [reload(1)] }),
       'reload',
     ],
-    ['a resync', table(5), want({ atLeastVersion: 6, resyncsAsked: 2, resyncsDone: 1 }), 'resync'],
-    ['a version', table(5), want({ atLeastVersion: 6, looksAsked: 1 }), 'version'],
-    ['a look', table(5), want({ atLeastVersion: 5, looksAsked: 3, looksDone: 2 }), 'look'],
-    ['nothing', table(5), want({ atLeastVersion: 5, looksAsked: 3, looksDone: 3 }), 'nothing'],
-    ['nothing, where it is ahead', table(7), want({ atLeastVersion: 5 }), 'nothing'],
+    [
+      'a resync',
+      table(5, { reloads: reloadMarks([[OPERATOR, 1n]]) }),
+      want({ ...announcing(6), resyncNumber: 2 }),
+      'resync',
+    ],
+    [
+      'nothing, where the table satisfies the resync',
+      table(5, { reloads: reloadMarks([[OPERATOR, 2n]]) }),
+      want({ resyncNumber: 2 }),
+      'nothing',
+    ],
+    ['a version', table(5), want({ ...announcing(6), looksAsked: 1 }), 'version'],
+    ['a look', table(5), want({ ...announcing(5), looksAsked: 3, looksDone: 2 }), 'look'],
+    ['nothing', table(5), want({ ...announcing(5), looksAsked: 3, looksDone: 3 }), 'nothing'],
+    ['nothing, where it is ahead', table(7), want(announcing(5)), 'nothing'],
   ])('%s', (_, held, wanted, need) => {
     expect(needOf(held, wanted)).toBe(need);
   });
@@ -53,11 +74,11 @@ describe('what a dataset needs', () => {
 
     it.each([
       ['a version that was published, though none was announced', table(5), want(), at(5, 6), 'version'],
-      ['a version newer than the announced one', table(5), want({ atLeastVersion: 5 }), at(5, 6), 'version'],
+      ['a version newer than the announced one', table(5), want(announcing(5)), at(5, 6), 'version'],
       [
         'a version that was announced, though it is not listed',
         table(5),
-        want({ atLeastVersion: 6 }),
+        want(announcing(6)),
         at(5),
         'version',
       ],
@@ -91,21 +112,44 @@ describe('what a dataset needs', () => {
 
   it('counts a reload as pending until the table satisfies its event, in its own subscription', () => {
     const wanted = want({
-      reloadAfter: new Map([
-        ['sub_1', 9n],
-        ['sub_2', 10n],
-        ['sub_3', 9_223_372_036_854_775_807n],
-      ]),
+      reloads: [
+        reload(9),
+        reload(10, { subscriptionId: 'sub_2' }),
+        reload(9_223_372_036_854_775_807n, { subscriptionId: 'sub_3' }),
+      ],
     });
     const held = table(5, {
-      reloads: new Map([
+      reloads: reloadMarks([
         ['sub_1', 9n],
         ['sub_2', 9n],
         ['sub_3', 9_223_372_036_854_775_806n],
       ]),
     });
-    expect([...pendingReloads(held, wanted).keys()]).toEqual(['sub_2', 'sub_3']);
-    expect(pendingReloads(null, wanted)).toEqual(wanted.reloadAfter);
+    expect(pendingReloads(held, wanted).map(({ subscriptionId }) => subscriptionId)).toEqual([
+      'sub_2',
+      'sub_3',
+    ]);
+    expect(pendingReloads(null, wanted)).toEqual(wanted.reloads);
+  });
+
+  it('compares the numbers of reloads within one log only: a later log makes those of the one before void', () => {
+    const satisfying = (logNumber: number, eventNumber: bigint) =>
+      table(5, { reloads: new Map([['sub_1', { logNumber, eventNumber, createdAt: null }]]) });
+    const ofSecondLog = want({ reloads: [reload(3, { logNumber: 2 })] });
+    expect(pendingReloads(satisfying(1, 900n), ofSecondLog)).toHaveLength(1);
+    expect(pendingReloads(satisfying(2, 3n), ofSecondLog)).toEqual([]);
+    const ofFirstLog = want({ reloads: [reload(900)] });
+    expect(pendingReloads(satisfying(2, 0n), ofFirstLog)).toEqual([]);
+  });
+
+  it('tells reloads at one event apart by their moments', () => {
+    const before = new Date(NOW.getTime() - 1);
+    const held = table(5, {
+      reloads: new Map([['sub_1', { logNumber: 1, eventNumber: 9n, createdAt: before }]]),
+    });
+    const wanted = want({ reloads: [reload(9, { createdAt: before }), reload(9, { createdAt: NOW })] });
+    expect(pendingReloads(held, wanted)).toEqual([wanted.reloads[1]]);
+    expect(pendingReloads(table(5, { reloads: reloadMarks([['sub_1', 9n]]) }), wanted)).toEqual([]);
   });
 });
 
@@ -140,7 +184,7 @@ describe('the schema of a snapshot', () => {
 describe('the state of a dataset', () => {
   const known = { want: want(), held: table(5), hold: hold(), failure: failure() };
   it.each([
-    ['retired', { ...known, want: want({ members: new Set() }) }],
+    ['retired', { ...known, want: want({ members: new Map() }) }],
     ['held', known],
     ['failed', { ...known, hold: null }],
     ['live', { ...known, hold: null, failure: null }],
@@ -161,6 +205,7 @@ describe('a failure', () => {
       message: 'The file is broken.',
       hint: 'Tell the service.',
       contents: ['version 3'],
+      differing: [],
       attempts: 1,
       failedAt: NOW,
       retryAt: new Date(NOW.getTime() + SAME_CONTENT_AGAIN_AFTER_MS),
@@ -191,6 +236,58 @@ describe('a failure', () => {
     expect(failureOf('parcels', bad, ['version 4'], before, before.retryAt)).toMatchObject({
       contents: ['version 4'],
     });
+  });
+
+  const differs = new ContentMismatchError('The file differs from what its manifest states.');
+  const MINUTE_MS = 60_000;
+  const later = (waitMs: number, from = NOW): Date => new Date(from.getTime() + waitMs);
+
+  it('of content that differs from what is stated is tried again after 15 minutes, doubling to a day', () => {
+    const waits: number[] = [];
+    let before: Failure | null = null;
+    let now = NOW;
+    for (let times = 0; times < 9; times += 1) {
+      const failed: Failure = failureOf('parcels', differs, ['version 3'], before, now);
+      waits.push((failed.retryAt.getTime() - now.getTime()) / MINUTE_MS);
+      expect(standingContents(failed, later(-1, failed.retryAt))).toEqual(['version 3']);
+      expect(standingContents(failed, failed.retryAt)).toEqual([]);
+      now = failed.retryAt;
+      // Other trouble in between makes the next wait no shorter.
+      const other = failureOf('parcels', unreachable, [], failed, now);
+      before = toRemember(other, failed);
+      expect(before).toBe(other);
+      expect(isOfContent(other)).toBe(false);
+    }
+    expect(waits).toEqual([15, 30, 60, 120, 240, 480, 960, 1_440, 1_440]);
+  });
+
+  it('of other content that differs is tried again after 15 minutes, too', () => {
+    const before = failureOf('parcels', differs, ['version 3'], null, NOW);
+    const { retryAt } = failureOf('parcels', differs, ['version 4'], before, later(MINUTE_MS));
+    expect(retryAt).toEqual(later(16 * MINUTE_MS));
+  });
+
+  it('of content that differs beside content that was found wrong makes each wait its own time', () => {
+    const wrong = failureOf('parcels', bad, ['changes of version 3'], null, NOW);
+    const both = failureOf('parcels', differs, ['version 3'], wrong, later(MINUTE_MS));
+    const standing = (waitMs: number) => standingContents(both, later(waitMs));
+    expect(standing(15 * MINUTE_MS)).toEqual(['changes of version 3', 'version 3']);
+    expect(standing(16 * MINUTE_MS)).toEqual(['changes of version 3']);
+    expect(standing(SAME_CONTENT_AGAIN_AFTER_MS - 1)).toEqual(['changes of version 3']);
+    expect(standing(SAME_CONTENT_AGAIN_AFTER_MS)).toEqual([]);
+    const [twice, other] = ['version 3', 'version 4'].map((content) => {
+      const found = failureOf('parcels', bad, [content], both, later(20 * MINUTE_MS));
+      return failureOf('parcels', differs, ['version 3'], found, later(25 * MINUTE_MS));
+    });
+    expect(twice?.differing[0]?.retryAt).toEqual(later(40 * MINUTE_MS));
+    expect(other?.differing[0]?.retryAt).toEqual(later(55 * MINUTE_MS));
+  });
+
+  it('of content that differs is not made forgotten by other trouble', () => {
+    const before = failureOf('parcels', differs, ['version 3'], null, NOW);
+    expect(isOfContent(before)).toBe(true);
+    const other = failureOf('parcels', unreachable, [], before, later(14 * MINUTE_MS));
+    expect(toRemember(other, before)).toBe(before);
   });
 
   it('keeps the newest of many bad contents', () => {

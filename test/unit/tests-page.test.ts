@@ -4,7 +4,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { projectRoot, sourceFiles } from '../support/source-tree.ts';
-import { nameOnPage, type PageInput, titlesIn, untruths } from '../support/tests-page.ts';
+import { FAULTS, nameOnPage, type PageInput, titlesIn, untruths } from '../support/tests-page.ts';
 
 /** By the heading of its table on the page: the README, and the heading of the list in it. */
 const PRINCIPLES = {
@@ -45,17 +45,17 @@ describe('test/README.md', () => {
 
 describe('what is said of a page that lies', () => {
   // By themselves, so that these are not taken for the numbers of tests of faults.
-  const [ONE, LAST, NONE] = ['F07', 'F45', 'F46'] as const;
-  const all = Array.from({ length: 45 }, (_, index) => `F${String(index + 1).padStart(2, '0')}`);
+  const [ONE, NONE] = ['F07', 'F99'] as const;
+  const LAST = String(FAULTS.at(-1));
   const row = (fault: string): string => `| ${fault} | it breaks | it is mended | \`unit/fold\` |`;
   const PROMISE = '| nothing is lost | `unit/fold` "keeps all" |';
   const POINT = '| One writer commits | `unit/fold` "keeps all", `crash` |';
-  const lines = [...all.map(row), '## Which promise is tested where', '| promise | tests |', PROMISE];
+  const lines = [...FAULTS.map(row), '## Which promise is tested where', '| promise | tests |', PROMISE];
   const TRUE: PageInput = {
     page: [...lines, '### The daemon', '| invariant | tests |', POINT, '## More', '`support/page.ts`'].join(
       '\n',
     ),
-    tests: [{ name: 'unit/fold', titles: [`${all.join(' ')} all of them`, 'keeps all'] }],
+    tests: [{ name: 'unit/fold', titles: [`${FAULTS.join(' ')} all of them`, 'keeps all'] }],
     paths: ['crash', 'unit', 'unit/fold.test.ts', 'support/page.ts'],
     principles: new Map([['The daemon', ['One writer commits, and no other.']]]),
   };
@@ -78,7 +78,7 @@ describe('what is said of a page that lies', () => {
     ],
     [
       'a file that has no test of the fault',
-      { tests: [{ name: 'unit/fold', titles: [`${all.slice(0, -1).join(' ')} but one`, 'keeps all'] }] },
+      { tests: [{ name: 'unit/fold', titles: [`${FAULTS.slice(0, -1).join(' ')} but one`, 'keeps all'] }] },
       `${LAST} is in no test of \`unit/fold\``,
     ],
     ['a promise without a test', without('"keeps all" |\n'), '“nothing is lost” names no test'],

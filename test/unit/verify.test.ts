@@ -25,7 +25,7 @@ import {
   snapshot,
   temporaryFolder,
 } from '../support/duckdb-mirror.ts';
-import { hold, refusal, table, version, want } from '../support/sync-values.ts';
+import { hold, membersAt, refusal, table, version, want } from '../support/sync-values.ts';
 
 const SOUND: CountedTable = {
   rowCount: 10,
@@ -173,13 +173,18 @@ describe('which datasets, and how they stand', () => {
     wants: new Map([
       ['parcels', want()],
       ['zoning', want({ datasetId: 'zoning' })],
-      ['roads', want({ datasetId: 'roads', members: new Set() })],
+      ['roads', want({ datasetId: 'roads', members: new Map() })],
     ]),
     holds: [hold({ kind: 'dataset', datasetId: 'zoning' })],
     forgotten: [],
     contract: { manifestPath: null, newerThanParameter: null },
   };
-  const held = { service: null, datasets: new Map([['roads', table(1, { datasetId: 'roads' })]]) };
+  const held = {
+    service: null,
+    progress: null,
+    retired: [],
+    datasets: new Map([['roads', table(1, { datasetId: 'roads' })]]),
+  };
 
   it('all are those in the mirror and those wanted and chosen', () => {
     expect(chooseDatasets([], held, stored, settings('none'))).toEqual(['parcels', 'roads', 'zoning']);
@@ -189,7 +194,7 @@ describe('which datasets, and how they stand', () => {
   });
 
   it('is told by what is stored of them', () => {
-    const shared = want({ datasetId: 'zoning', members: new Set(['sub_1', 'sub_2']) });
+    const shared = want({ datasetId: 'zoning', members: membersAt('sub_1', 'sub_2') });
     const kindOf = (id: string, store: Stored) => standingOf(id, store, settings('p*')).kind;
     expect(['parcels', 'roads', 'zoning', 'rivers'].map((id) => kindOf(id, stored))).toEqual([
       'left-out',

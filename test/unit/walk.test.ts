@@ -115,6 +115,22 @@ describe('a walk', () => {
     );
   });
 
+  it.each(['json', 'number', 'geometry'] as const)(
+    'V13 is none of a table with a key column of type %s',
+    (type) => {
+      const terrain = {
+        history: history([version('parcels', 10)]),
+        unusable: new Map(),
+        schemaChanges: 'alter',
+      } as const;
+      const columns = [heldColumn('id', { role: 'key' }), heldColumn('shape', { role: 'key', type })];
+      expect(walk({ ...TABLE, columns, keyColumns: ['id', 'shape'] }, terrain).stop?.why).toBe(
+        `the table has the key column "shape" of type ${type}, so it cannot take changes`,
+      );
+      expect(pathOf(walk({ ...TABLE, columns }, terrain))).toEqual([10]);
+    },
+  );
+
   it('stops before other key columns, though the schema has the same name', () => {
     const rekeyed = [schema('parcels', { keyColumns: ['id', 'county'] })];
     const versions = [version('parcels', 10)];

@@ -18,7 +18,7 @@ import {
 } from '../../src/sync/work/carry-out.ts';
 import { inEarnest } from '../../src/sync/work/workshop.ts';
 import { oneSubscription } from '../support/small-world.ts';
-import { history, offer, schema, table, version, want } from '../support/sync-values.ts';
+import { history, NOW, offer, schema, table, version, want } from '../support/sync-values.ts';
 
 /** Of two files. */
 function load(bytes: number | null, datasetId = 'parcels'): Work {
@@ -61,7 +61,11 @@ describe('much is staged', () => {
     ['not for small changes', apply(MAX_SMALL_ROWS - 1, 1), false],
     ['for large ones', apply(MAX_SMALL_ROWS, 1), true],
     ['for those that nobody counted', apply(1, null), true],
-    ['never for what is retired', { kind: 'retire', reason: 'left' }, false],
+    [
+      'never for what is retired',
+      { kind: 'retire', reason: 'left', isApproved: false, judgedAt: NOW },
+      false,
+    ],
   ])('%s', (_, work, expected) => {
     expect(isLarge(work, { history: history([]) })).toBe(expected);
   });
@@ -132,7 +136,8 @@ async function workshopAtWork(endless?: string) {
   const download: typeof parts.feed.download = async ({ entry: { datasetId }, directory }) => {
     folders.set(datasetId, directory);
     if (datasetId === endless) await new Promise(() => {});
-    return { kind: 'complete', files: [{ path: '', name: '', bytes: 1, sha256: '0', rowCount: null }] };
+    const file = { path: '', name: '', bytes: 1, sha256: '0', rowCount: null };
+    return { kind: 'complete', files: [file], digestKind: 'stated' };
   };
   const closing = Promise.withResolvers<void>();
   const commit = async (queue: UnitQueue): Promise<void> => {

@@ -16,6 +16,9 @@ function unit(datasetId: string): Prepared {
       schema: schema(datasetId),
       files: [],
       digest: '',
+      digestKind: 'stated',
+      loadedThrough: null,
+      loadedAt: null,
       expectedRowCounts: [],
       reloads: new Map(),
       plannedFrom: null,
@@ -63,6 +66,7 @@ function windows() {
     enroll: unused,
     prepare: unused,
     readAhead: unused,
+    storeProgress: unused,
     progress: () => 0,
     close: unused,
   };

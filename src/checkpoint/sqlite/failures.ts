@@ -1,7 +1,7 @@
 /** Datasets that are not where they should be, though nothing is refused: at most one row for each. */
 
 import type Database from 'better-sqlite3';
-import type { Failure } from '../checkpoint.ts';
+import type { DifferingContent, Failure } from '../checkpoint.ts';
 import { cut, cutOrNull, whole } from './text.ts';
 
 const SELECT = `
@@ -22,8 +22,8 @@ const REPLACE = `
 
 const DELETE = 'DELETE FROM failures WHERE dataset_id = ?';
 
-interface Row extends Omit<Failure, 'contents' | 'failedAt' | 'retryAt'> {
-  /** A line for each identity. */
+interface Row extends Omit<Failure, 'contents' | 'differing' | 'failedAt' | 'retryAt'> {
+  /** A line for each identity; before that of differing content stand a word and its two times. */
   readonly content: string | null;
   readonly failedAt: string;
   readonly retryAt: string;
@@ -63,7 +63,7 @@ function toRow(failure: Failure): Row {
     error: cut(failure.error),
     message: cut(failure.message),
     hint: cutOrNull(failure.hint),
-    content: failure.contents.length === 0 ? null : cut(failure.contents.join('\n')),
+    content: cutOrNull(linesOf(failure)),
     attempts: failure.attempts,
     failedAt: failure.failedAt.toISOString(),
     retryAt: failure.retryAt.toISOString(),
@@ -71,6 +71,30 @@ function toRow(failure: Failure): Row {
 }
 
 function fromRow({ content, failedAt, retryAt, ...row }: Row): Failure {
-  const contents = content === null ? [] : content.split('\n');
-  return { ...row, contents, failedAt: new Date(failedAt), retryAt: new Date(retryAt) };
+  const lines = content === null ? [] : content.split('\n');
+  return {
+    ...row,
+    contents: lines.filter((line) => !line.startsWith(DIFFERS)),
+    differing: lines.filter((line) => line.startsWith(DIFFERS)).flatMap(differingOf),
+    failedAt: new Date(failedAt),
+    retryAt: new Date(retryAt),
+  };
+}
+
+const DIFFERS = 'differs ';
+
+function linesOf({ contents, differing }: Failure): string | null {
+  const lines = differing.map(
+    ({ content, failedAt, retryAt }) =>
+      `${DIFFERS}${failedAt.toISOString()} ${retryAt.toISOString()} ${content}`,
+  );
+  return contents.length + lines.length === 0 ? null : [...contents, ...lines].join('\n');
+}
+
+/** Nothing where the line was cut. */
+function differingOf(line: string): readonly DifferingContent[] {
+  const [failedAt = '', retryAt = '', ...content] = line.slice(DIFFERS.length).split(' ');
+  const times = [new Date(failedAt), new Date(retryAt)] as const;
+  if (times.some((time) => Number.isNaN(time.getTime()))) return [];
+  return [{ content: content.join(' '), failedAt: times[0], retryAt: times[1] }];
 }

@@ -146,8 +146,71 @@ const FORMAT_4 = `
   ) STRICT;
 `;
 
+/**
+ * What a subscription announced is kept for that subscription: what was announced before is taken for announced by every
+ * one that contains the dataset. Of a reload is kept what decides which manifest answers it: of one from before it is not
+ * known which versions were known. Of a resync, the moment at which it was asked for.
+ */
+const FORMAT_5 = `
+  ALTER TABLE subscriptions ADD COLUMN log_number INTEGER NOT NULL DEFAULT 1;
+  ALTER TABLE subscriptions ADD COLUMN cursor_created_at TEXT;
+  ALTER TABLE subscriptions ADD COLUMN covered_until TEXT;
+  ALTER TABLE subscriptions ADD COLUMN states_last_event INTEGER NOT NULL DEFAULT 0 CHECK (states_last_event IN (0, 1));
+  ALTER TABLE subscriptions ADD COLUMN audited_at TEXT;
+
+  ALTER TABLE want_members RENAME TO want_members_of_format_4;
+  CREATE TABLE want_members (
+    dataset_id TEXT NOT NULL REFERENCES wants ON DELETE CASCADE,
+    subscription_id TEXT NOT NULL,
+    is_member INTEGER NOT NULL CHECK (is_member IN (0, 1)),
+    event_number INTEGER,
+    decided_at TEXT NOT NULL,
+    announced INTEGER,
+    reason TEXT,
+    PRIMARY KEY (dataset_id, subscription_id)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO want_members
+    SELECT dataset_id, subscription_id, is_member, event_number, '1970-01-01T00:00:00.000Z',
+      iif(is_member, at_least_version, NULL), reason
+    FROM want_members_of_format_4 JOIN wants USING (dataset_id);
+  DROP TABLE want_members_of_format_4;
+
+  ALTER TABLE want_reloads RENAME TO want_reloads_of_format_4;
+  CREATE TABLE want_reloads (
+    dataset_id TEXT NOT NULL REFERENCES wants ON DELETE CASCADE,
+    subscription_id TEXT NOT NULL,
+    log_number INTEGER NOT NULL,
+    event_number INTEGER NOT NULL,
+    created_at TEXT NOT NULL,
+    read_at TEXT NOT NULL,
+    known_version INTEGER,
+    listed_version INTEGER,
+    is_withdrawal INTEGER NOT NULL CHECK (is_withdrawal IN (0, 1)),
+    PRIMARY KEY (dataset_id, subscription_id, event_number, created_at, is_withdrawal)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO want_reloads
+    SELECT dataset_id, subscription_id, 1, event_number, asked_at, asked_at, NULL, NULL, 0
+    FROM want_reloads_of_format_4;
+  DROP TABLE want_reloads_of_format_4;
+
+  ALTER TABLE wants DROP COLUMN at_least_version;
+  ALTER TABLE wants ADD COLUMN resync_number INTEGER NOT NULL DEFAULT 0;
+  UPDATE wants SET resync_number = 1 WHERE resyncs_done < resyncs_asked;
+  ALTER TABLE wants DROP COLUMN resyncs_done;
+  ALTER TABLE wants DROP COLUMN resyncs_asked;
+
+  CREATE TABLE absences (
+    subject TEXT PRIMARY KEY,
+    kind TEXT NOT NULL CHECK (kind IN ('member', 'subscription', 'log', 'version', 'table')),
+    subscription_id TEXT,
+    dataset_id TEXT,
+    version INTEGER,
+    since TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+`;
+
 /** Entry n leads from format n to format n + 1. Format 0 is an empty file. */
-const MIGRATIONS: readonly string[] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4];
+const MIGRATIONS: readonly string[] = [FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5];
 
 export const CURRENT_FORMAT = MIGRATIONS.length;
 

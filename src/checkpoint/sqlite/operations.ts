@@ -3,7 +3,16 @@
 import type { Clock } from '../../lib/clock.ts';
 import { durable } from '../../lib/durable.ts';
 import type { FollowStep } from '../../model/want.ts';
+import {
+  changedWant,
+  withListed,
+  withoutAnnouncedAbove,
+  withoutAnswered,
+  withoutLog,
+  withoutSubscription,
+} from '../../model/want-changes.ts';
 import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
+import { type AbsencesTable, absencesTable } from './absences.ts';
 import type { Connection } from './connection.ts';
 import { type ContractTable, contractTable } from './contract.ts';
 import { type DeliveriesTable, deliveriesTable } from './deliveries.ts';
@@ -21,6 +30,7 @@ export interface Tables {
   readonly contract: ContractTable;
   readonly subscriptions: SubscriptionsTable;
   readonly wants: WantsTable;
+  readonly absences: AbsencesTable;
   readonly forgotten: ForgottenTable;
   readonly holds: HoldsTable;
   readonly failures: FailuresTable;
@@ -36,6 +46,7 @@ export function tablesOf({ database }: Connection): Tables {
     contract: contractTable(database),
     subscriptions: subscriptionsTable(database),
     wants: wantsTable(database),
+    absences: absencesTable(database),
     forgotten: forgottenTable(database),
     holds: holdsTable(database),
     failures: failuresTable(database),
@@ -52,6 +63,7 @@ export function readingOperations(connection: Connection, tables: Tables): Check
     followed: () => connection.read(() => tables.subscriptions.all()),
     wants: () => connection.read(() => tables.wants.all()),
     want: (datasetId) => connection.read(() => tables.wants.one(datasetId)),
+    absences: () => connection.read(() => tables.absences.all()),
     forgotten: () => connection.read(() => tables.forgotten.all()),
     holds: () => connection.read(() => tables.holds.all()),
     failures: () => connection.read(() => tables.failures.all()),
@@ -67,35 +79,93 @@ export function readingOperations(connection: Connection, tables: Tables): Check
 export function allOperations(connection: Connection, tables: Tables, clock: Clock): Checkpoint {
   return {
     ...readingOperations(connection, tables),
-    ...operationsOfTheProgram(connection, tables, clock),
-    ...operationsOfPeople(connection, tables),
+    ...operationsOnWants(connection, tables),
+    ...operationsOfTheProgram(connection, tables),
+    ...operationsOfPeople(connection, tables, clock),
   };
 }
 
 type OfPeople = 'askResync' | 'approveRetirements' | 'forget' | 'lift' | 'keepWebhook';
 
+type OnWants =
+  | 'commitFollowStep'
+  | 'adopt'
+  | 'noteStatedLastEvent'
+  | 'noteAudited'
+  | 'noteAbsences'
+  | 'noteListed'
+  | 'voidAnnounced'
+  | 'dropReloads'
+  | 'markAnswered'
+  | 'markLooked';
+
+/** What is wanted, and what becomes known of it. */
+function operationsOnWants({ transaction }: Connection, tables: Tables): Pick<Checkpoint, OnWants> {
+  const { wants, subscriptions, absences } = tables;
+  return {
+    commitFollowStep(step) {
+      durable('checkpoint.follow-step', () => transaction(() => applyStep(tables, step)));
+    },
+    adopt(steps) {
+      durable('checkpoint.adopt', () =>
+        transaction(() => steps.forEach((step) => void applyStep(tables, step))),
+      );
+    },
+    noteStatedLastEvent(subscriptionId) {
+      durable('checkpoint.note-stated', () =>
+        transaction(() => subscriptions.noteStatedLastEvent(subscriptionId)),
+      );
+    },
+    noteAudited(subscriptionId, at) {
+      durable('checkpoint.note-audited', () =>
+        transaction(() => subscriptions.noteAudited(subscriptionId, at)),
+      );
+    },
+    noteAbsences(absent, present) {
+      if (absent.length + present.length === 0) return;
+      durable('checkpoint.note-absences', () =>
+        transaction(() => {
+          for (const absence of absent) absences.put(absence);
+          for (const subject of present) absences.remove(subject);
+        }),
+      );
+    },
+    noteListed(datasetId, newest) {
+      durable('checkpoint.note-listed', () =>
+        transaction(() => wants.update(datasetId, (want) => withListed(want, newest))),
+      );
+    },
+    voidAnnounced(datasetId, above) {
+      durable('checkpoint.void-announced', () =>
+        transaction(() => wants.update(datasetId, (want) => withoutAnnouncedAbove(want, above))),
+      );
+    },
+    dropReloads(datasetId) {
+      durable('checkpoint.drop-reloads', () =>
+        transaction(() => {
+          wants.update(datasetId, (want) => (want.reloads.length === 0 ? want : { ...want, reloads: [] }));
+          absences.removeOfTable(datasetId);
+        }),
+      );
+    },
+    markAnswered(datasetId, isSatisfied) {
+      durable('checkpoint.mark-answered', () =>
+        transaction(() => wants.update(datasetId, (want) => withoutAnswered(want, isSatisfied))),
+      );
+    },
+    markLooked(datasetId, looksAsked) {
+      durable('checkpoint.mark-looked', () => transaction(() => wants.markLooked(datasetId, looksAsked)));
+    },
+  };
+}
+
 function operationsOfTheProgram(
   { transaction }: Connection,
   tables: Tables,
-  clock: Clock,
-): Omit<Checkpoint, keyof CheckpointReader | OfPeople> {
+): Omit<Checkpoint, keyof CheckpointReader | OfPeople | OnWants> {
   return {
     rememberContract(contract) {
       durable('checkpoint.remember-contract', () => transaction(() => tables.contract.put(contract)));
-    },
-    commitFollowStep(step) {
-      const now = clock.now();
-      durable('checkpoint.follow-step', () => transaction(() => applyStep(tables, step, now)));
-    },
-    markLooked(datasetId, looksAsked) {
-      durable('checkpoint.mark-looked', () =>
-        transaction(() => tables.wants.markLooked(datasetId, looksAsked)),
-      );
-    },
-    markResynced(datasetId, resyncsAsked) {
-      durable('checkpoint.mark-resynced', () =>
-        transaction(() => tables.wants.markResynced(datasetId, resyncsAsked)),
-      );
     },
     clearForgotten(subscriptionIds) {
       durable('checkpoint.clear-forgotten', () =>
@@ -125,10 +195,14 @@ function operationsOfTheProgram(
   };
 }
 
-function operationsOfPeople({ transaction }: Connection, tables: Tables): Pick<Checkpoint, OfPeople> {
+function operationsOfPeople(
+  { transaction }: Connection,
+  tables: Tables,
+  clock: Clock,
+): Pick<Checkpoint, OfPeople> {
   return {
     askResync: (datasetIds) =>
-      durable('checkpoint.ask-resync', () => transaction(() => askResync(tables, datasetIds))),
+      durable('checkpoint.ask-resync', () => transaction(() => askResync(tables, datasetIds, clock.now()))),
     approveRetirements: () =>
       durable('checkpoint.approve-retirements', () => transaction(() => approveRetirements(tables))),
     forget: (...subscriptionIds) =>
@@ -142,25 +216,43 @@ function operationsOfPeople({ transaction }: Connection, tables: Tables): Pick<C
 }
 
 /** A subscription that is followed again is forgotten no more, and a dataset that has returned is refused no more. */
-function applyStep(tables: Tables, step: FollowStep, now: Date): void {
-  const { subscriptionName: name, cursor, isQuiet } = step;
+function applyStep(tables: Tables, step: FollowStep): void {
+  const { subscriptionName: name, position, voids = null } = step;
+  const { logNumber, cursor, cursorCreatedAt, isQuiet, coveredUntil, readAt } = position;
   const subscriptionId = whole(step.subscriptionId, 'subscriptionId');
+  if (voids !== null) {
+    const without = voids === 'numbers' ? withoutLog : withoutSubscription;
+    for (const id of tables.wants.idsOf(subscriptionId)) {
+      tables.wants.update(id, (want) => without(want, subscriptionId));
+    }
+  }
   for (const change of step.changes) {
-    const effect = tables.wants.apply(subscriptionId, change, now);
-    if (effect === 'returned') tables.holds.remove({ kind: 'dataset', datasetId: change.datasetId });
+    const { datasetId } = change;
+    const { before, after } = tables.wants.update(datasetId, (want) =>
+      changedWant(want, subscriptionId, change),
+    );
+    const hasReturned = before.formerMembers.has(subscriptionId) && after.members.has(subscriptionId);
+    if (hasReturned) tables.holds.remove({ kind: 'dataset', datasetId });
+    // An absence that was noted before the dataset joined or left says nothing of what comes after.
+    const isOfMember = change.kind === 'member' || change.kind === 'no-member';
+    if (isOfMember && after !== before) tables.absences.remove({ kind: 'member', subscriptionId, datasetId });
   }
   tables.subscriptions.put({
     subscriptionId,
     name,
+    logNumber,
     cursor,
-    cursorAt: now,
-    quietReadAt: isQuiet ? now : null,
+    cursorCreatedAt,
+    cursorAt: readAt,
+    quietReadAt: isQuiet ? readAt : null,
+    coveredUntil,
   });
   tables.forgotten.remove(subscriptionId);
 }
 
-function askResync(tables: Tables, datasetIds: readonly string[]): readonly string[] {
-  const asked = [...new Set(datasetIds)].filter((id) => tables.wants.askResync(id));
+/** Milliseconds make a number that grows also where the checkpoint was lost and the mirror satisfies earlier ones. */
+function askResync(tables: Tables, datasetIds: readonly string[], now: Date): readonly string[] {
+  const asked = [...new Set(datasetIds)].filter((id) => tables.wants.askResync(id, now.getTime()));
   for (const id of asked) tables.failures.remove(id);
   return asked;
 }
@@ -173,6 +265,7 @@ function approveRetirements(tables: Tables): readonly string[] {
 function forget(tables: Tables, subscriptionId: string): readonly string[] {
   tables.subscriptions.remove(subscriptionId);
   tables.holds.remove({ kind: 'subscription', subscriptionId });
+  tables.absences.removeOfSubscription(subscriptionId);
   tables.forgotten.add(whole(subscriptionId, 'subscriptionId'));
   return tables.wants.forget(subscriptionId);
 }

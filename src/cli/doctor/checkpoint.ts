@@ -49,6 +49,7 @@ function contentOf(reader: CheckpointReader): Remembered {
       followed: reader.followed(),
       forgotten: reader.forgotten(),
       wants: reader.wants(),
+      absences: reader.absences(),
       holds: reader.holds(),
       failures: reader.failures(),
       contract: reader.rememberedContract(),

@@ -8,6 +8,7 @@
  */
 
 import { createAccessCheck } from '../../feed/access-check.ts';
+import { isKnownOrigin } from '../known-origin.ts';
 import type { Check, Checked, Learned, Patient } from './check.ts';
 import { counted } from './counted.ts';
 import { ok, skipped } from './findings.ts';
@@ -21,7 +22,10 @@ async function checkKey(patient: Patient, learned: Learned, signal: AbortSignal)
   const { configuration } = patient.inspection;
   const why = whyNotAsked(configuration, learned);
   if (why !== null || configuration === null) return { findings: [skipped('key', why ?? '')] };
-  const access = createAccessCheck(inquiryOptions(configuration, patient.context, learned.checkpoint));
+  const access = createAccessCheck({
+    ...inquiryOptions(configuration, patient.context, learned.checkpoint),
+    isKnownOrigin: async () => learned.mirror !== null && isKnownOrigin(configuration, learned.mirror),
+  });
   try {
     const subscriptions = await access.subscriptions(signal);
     const found = `accepted; it sees ${counted(subscriptions.length, 'subscription')}`;

@@ -1,7 +1,6 @@
 /** What the mirror says of itself. It is opened read-only for a moment, and waited for only shortly. */
 
 import type { Held } from '../../destination/destination.ts';
-import { FORMAT_VERSION } from '../../destination/duckdb/books/mirror-schema.ts';
 import { openReader } from '../../destination/duckdb/reading/reader.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { BusyError } from '../../model/errors.ts';
@@ -28,9 +27,9 @@ async function checkMirror(patient: Patient, learned: Learned, signal: AbortSign
     const seen = await readMirror(path, patient, signal);
     if (seen === null)
       return { findings: [ok('file', `none yet at ${path}: feed-sync once makes it`), ...aside] };
-    const { held, freeBytes } = seen;
-    const size = { bytes: mirrorBytes(path), freeBytes };
-    const findings = judgeMirror(path, size, held, patient.inspection.known('service.baseUrl'));
+    const { held, freeBytes, format } = seen;
+    const file = { path, bytes: mirrorBytes(path), freeBytes, format };
+    const findings = judgeMirror(file, held, patient.inspection.known('service.baseUrl'));
     const copy = await copyFindings(patient);
     return { findings: [...findings, ...copy, ...aside], learned: { mirror: held } };
   } catch (error) {
@@ -38,11 +37,18 @@ async function checkMirror(patient: Patient, learned: Learned, signal: AbortSign
   }
 }
 
+interface SeenMirror {
+  readonly held: Held;
+  readonly freeBytes: number;
+  /** Null where nothing was written yet. */
+  readonly format: number | null;
+}
+
 async function readMirror(
   path: string,
   { inspection, context }: Patient,
   signal: AbortSignal,
-): Promise<{ readonly held: Held; readonly freeBytes: number } | null> {
+): Promise<SeenMirror | null> {
   const { clock, random } = context;
   const memoryLimitBytes = inspection.known('duckdb.memoryLimit') ?? 0;
   const threads = inspection.known('duckdb.threads') ?? 1;
@@ -51,7 +57,11 @@ async function readMirror(
   const reader = await openReader(options);
   if (reader === null) return null;
   try {
-    return { held: await reader.held(), freeBytes: await reader.freeBytes() };
+    return {
+      held: await reader.held(),
+      freeBytes: await reader.freeBytes(),
+      format: await reader.format(),
+    };
   } finally {
     await reader.close();
   }
@@ -71,19 +81,26 @@ async function copyFindings({ inspection, context }: Patient): Promise<readonly 
   return [ok('published copy', `${path} (${formatBytes(copy.bytes)}), published at ${at}`)];
 }
 
+interface MirrorFile extends MirrorSize, Pick<SeenMirror, 'format'> {
+  readonly path: string;
+}
+
 /** What is to be said of a mirror that can be read. Pure. */
 export function judgeMirror(
-  path: string,
-  size: MirrorSize,
+  file: MirrorFile,
   { service, datasets }: Held,
   baseUrl: string | null,
 ): readonly Finding[] {
+  const { path, bytes, format } = file;
   const rows = [...datasets.values()].reduce((sum, { rowCount }) => sum + rowCount, 0);
   const origin = baseUrl === null ? null : new URL(baseUrl).origin;
   const isForeign = service !== null && origin !== null && service.origin !== origin;
   return [
-    ok('file', `${path} (${formatBytes(size.bytes)}, format ${FORMAT_VERSION}), readable`),
-    ...spaceFindings(size),
+    ok(
+      'file',
+      `${path} (${formatBytes(bytes)}, ${format === null ? 'empty' : `format ${format}`}), readable`,
+    ),
+    ...spaceFindings(file),
     ok('content', `${counted(datasets.size, 'table')}, ${counted(rows, 'row')}`),
     ...(isForeign
       ? [
@@ -91,6 +108,7 @@ export function judgeMirror(
             'service',
             `The mirror belongs to the service at ${service.origin}, not to ${origin}.`,
             EXIT_CODES.wrongConfiguration,
+            'If the service has moved there: feed-sync resume --service-moved',
             'Give this configuration a data directory of its own (dataDir), or correct service.baseUrl.',
           ),
         ]

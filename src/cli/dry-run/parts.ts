@@ -15,6 +15,7 @@ import { silentProgress } from '../../sync/progress.ts';
 import { choicesOf } from '../choices.ts';
 import type { Context } from '../context.ts';
 import { feedOptions } from '../feed-options.ts';
+import { isKnownOrigin } from '../known-origin.ts';
 
 /**
  * @throws StorageError when the checkpoint cannot be read.
@@ -28,12 +29,13 @@ export function openDryRunParts(
   const { clock, identity } = context;
   const { path } = configuration.checkpoint;
   const checkpoint = openCheckpointCopy({ path, uid: identity.uid, clock, log });
+  const destination = readOnlyMirror(configuration, context);
   const feed = createFeed({
     ...feedOptions(configuration, context, log),
+    isKnownOrigin: async () => isKnownOrigin(configuration, await destination.has()),
     remembered: checkpoint.rememberedContract(),
     onContractLearned: (contract) => checkpoint.rememberContract(contract),
   });
-  const destination = readOnlyMirror(configuration, context);
   const choices = choicesOf(configuration);
   return {
     parts: { feed, destination, checkpoint, clock, log, progress: silentProgress, choices },
@@ -54,6 +56,7 @@ function readOnlyMirror(configuration: Configuration, context: Context): Destina
     prepare: refuse,
     readAhead: refuse,
     commit: refuse,
+    storeProgress: refuse,
     progress: () => 0,
     async close() {},
   };
@@ -64,7 +67,7 @@ async function readHeld(
   { clock, random, signal }: Context,
 ): Promise<Held> {
   const reader = await openReader({ path, waitMs: lock.waitMs, ...duckdb, clock, random, signal });
-  if (reader === null) return { service: null, datasets: new Map() };
+  if (reader === null) return { service: null, datasets: new Map(), progress: null, retired: [] };
   try {
     return await reader.held();
   } finally {

@@ -2,7 +2,7 @@
 
 import type { Hold } from '../../checkpoint/checkpoint.ts';
 import type { HeldDataset } from '../../destination/destination.ts';
-import type { Want } from '../../model/want.ts';
+import { announcedVersion, type Want } from '../../model/want.ts';
 import { holdStatus } from '../../sync/hold-status.ts';
 import { holdOfEveryMember } from '../../sync/holds.ts';
 import { needOf, owesResync, pendingReloads } from '../../sync/plan/need.ts';
@@ -51,7 +51,7 @@ function datasetOf(id: string, { tables, checkpoint, isChosen }: DatasetsInput):
 
 /** What holds it together with others: its subscriptions, all of them, or the workspace. */
 function holdAbove({ members }: Want, holds: readonly Hold[]): Hold | null {
-  return holdOfEveryMember(members, (subscriptionId) => holdOfSubscription(subscriptionId, holds));
+  return holdOfEveryMember(members.keys(), (subscriptionId) => holdOfSubscription(subscriptionId, holds));
 }
 
 type WantedStatus = Omit<
@@ -88,10 +88,10 @@ function wantedStatus(known: Known, isMirrorKnown: boolean, holds: readonly Hold
   return {
     state,
     need: isMirrorKnown && !isRetired ? needOf(held, want) : null,
-    subscriptions: [...want.members].sort(),
-    wantedVersion: want.atLeastVersion,
-    isReloadPending: isMirrorKnown ? !isRetired && pendingReloads(held, want).size > 0 : null,
-    isResyncPending: !isRetired && owesResync(want),
+    subscriptions: [...want.members.keys()].sort(),
+    wantedVersion: announcedVersion(want),
+    isReloadPending: isMirrorKnown ? !isRetired && pendingReloads(held, want).length > 0 : null,
+    isResyncPending: isMirrorKnown ? !isRetired && owesResync(held, want) : null,
     isLookPending: !isRetired && want.looksDone < want.looksAsked,
     retirement: isRetired ? retirementStatus(want, holds) : null,
   };

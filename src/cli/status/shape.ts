@@ -1,5 +1,6 @@
 /** The shape of `status --json`, which programs rely on. */
 
+import type { AbsenceSubject } from '../../model/absence.ts';
 import type { HoldStatus } from '../../sync/hold-status.ts';
 import type { Need } from '../../sync/plan/need.ts';
 import type { DatasetStateKind } from '../../sync/plan/state.ts';
@@ -17,6 +18,8 @@ export interface Status {
   /** Ids of subscriptions that a person gave up and that the next catch-up takes out of the mirror. */
   readonly forgottenSubscriptions: readonly string[];
   readonly datasets: readonly DatasetStatus[];
+  /** What complete reads lack without an event that says so. Nothing changes before a later read confirms that it is gone. */
+  readonly absences: readonly AbsenceStatus[];
   /** Of the workspace, of subscriptions and of retirements; those of datasets are with the datasets. */
   readonly holds: readonly HoldStatus[];
 }
@@ -86,8 +89,8 @@ export interface DatasetStatus {
   readonly appliedAt: string | null;
   /** The service asked that it be loaded again; null where the mirror could not be read. */
   readonly isReloadPending: boolean | null;
-  /** A person asked that it be loaded again. */
-  readonly isResyncPending: boolean;
+  /** A person asked that it be loaded again; null where the mirror, which says whether it was, could not be read. */
+  readonly isResyncPending: boolean | null;
   /** Its versions and schemas are to be read. */
   readonly isLookPending: boolean;
   /** Its table is to leave the mirror; null where it stays. */
@@ -95,6 +98,20 @@ export interface DatasetStatus {
   /** Its own. What is held with its subscriptions or the workspace has the state `held` and no hold of its own. */
   readonly hold: HoldStatus | null;
   readonly failure: FailureStatus | null;
+}
+
+export interface AbsenceStatus {
+  readonly kind: AbsenceSubject['kind'];
+  /** Null for a version and for a table. */
+  readonly subscriptionId: string | null;
+  /** Null for a subscription and for a log. */
+  readonly datasetId: string | null;
+  /** Null for all but a version. */
+  readonly version: number | null;
+  /** In service time, as the next one. */
+  readonly since: string;
+  /** A read that lacks it from then on confirms that it is gone. */
+  readonly confirmedAfter: string;
 }
 
 export interface RetirementStatus {

@@ -96,6 +96,7 @@ function contentOf(checkpoint: CheckpointReader): CheckpointContent {
     followed: checkpoint.followed(),
     forgotten: checkpoint.forgotten(),
     wants: checkpoint.wants(),
+    absences: checkpoint.absences(),
     holds: checkpoint.holds(),
     failures: checkpoint.failures(),
   };

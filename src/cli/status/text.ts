@@ -4,13 +4,14 @@ import { printable } from '../../lib/printable.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
 import { tellMomentFrom } from '../moments.ts';
 import { listed, tellHold, tellRetryOfContent } from '../person.ts';
+import { absencesText } from './absences.ts';
 import { readersText } from './readers.ts';
 import type { DatasetStatus, MirrorStatus, Status } from './shape.ts';
 import { datasetTable, leftOutLine, type ShownTo, standingLine, subscriptionTable } from './tables.ts';
 import { type FailureStatus, holdOf } from './troubles.ts';
 
 export function renderStatus(status: Status, shownTo: ShownTo): string {
-  const { forgottenSubscriptions, datasets } = status;
+  const { forgottenSubscriptions, datasets, absences } = status;
   const paragraphs = [
     headlines(status),
     readersText(status, shownTo.now),
@@ -20,6 +21,7 @@ export function renderStatus(status: Status, shownTo: ShownTo): string {
       : `Forgotten at the next catch-up: ${listed(forgottenSubscriptions)}.`,
     datasetTable(datasets, shownTo),
     leftOutLine(datasets),
+    absencesText(absences),
     ...troubleTexts(status, shownTo),
     datasets.length === 0 ? null : [standingLine(datasets), ...nextCommand(status)].join('\n'),
   ];

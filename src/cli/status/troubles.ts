@@ -3,6 +3,7 @@
 import type { Failure, Hold } from '../../checkpoint/checkpoint.ts';
 import type { RefusalScope } from '../../model/errors.ts';
 import type { HoldStatus } from '../../sync/hold-status.ts';
+import { isOfContent } from '../../sync/plan/content.ts';
 
 export interface FailureStatus {
   readonly error: string;
@@ -46,9 +47,9 @@ export function holdOf({
 }
 
 export function failureStatus(failure: Failure): FailureStatus {
-  const { error, message, hint, attempts, contents } = failure;
+  const { error, message, hint, attempts } = failure;
   const [failedAt, retryAt] = [failure.failedAt.toISOString(), failure.retryAt.toISOString()];
-  return { error, message, hint, attempts, failedAt, retryAt, isOfContent: contents.length > 0 };
+  return { error, message, hint, attempts, failedAt, retryAt, isOfContent: isOfContent(failure) };
 }
 
 function scopeOf(kind: RefusalScope['kind'], id: string): RefusalScope {

@@ -5,6 +5,7 @@ import { BusyError } from '../../model/errors.ts';
 import { holdStatus } from '../../sync/hold-status.ts';
 import { type MirrorHeld, type MirrorSeen, tablesOf } from '../mirror-seen.ts';
 import { isWorthCompacting } from '../mirror-size.ts';
+import { absencesStatus } from './absences.ts';
 import { type CheckpointContent, NO_CHECKPOINT } from './checkpoint-content.ts';
 import { datasetsOf } from './datasets.ts';
 import { type ReadersSeen, readersStatus } from './readers.ts';
@@ -41,6 +42,7 @@ export function statusOf(input: StatusInput): Status {
     ),
     forgottenSubscriptions: checkpoint.forgotten,
     datasets: datasetsOf({ tables: tablesOf(mirror), checkpoint, isChosen: input.isChosen }),
+    absences: absencesStatus(checkpoint.absences),
     holds: checkpoint.holds.filter(({ refusal }) => refusal.scope.kind !== 'dataset').map(holdStatus),
   };
 }

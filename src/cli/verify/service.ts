@@ -41,7 +41,7 @@ export async function askService(
   let trouble: FeedSyncError | null = null;
   try {
     // Listed first: a service that cannot be reached, or refuses the key, costs this one call.
-    const seen = await feed.subscriptions(signal);
+    const { subscriptions: seen } = await feed.subscriptions(signal);
     await feed.discover(signal);
     refuseForeignMirror(held, feed.origin, seen, forgotten);
   } catch (error) {
@@ -50,7 +50,8 @@ export async function askService(
   await pLimit(DATASETS_AT_ONCE).map(tables, async ({ datasetId, version }) => {
     if (trouble !== null) return;
     try {
-      ofDatasets.set(datasetId, await feed.versions(datasetId, version - 1, signal));
+      const { versions } = await feed.versions(datasetId, version - 1, signal);
+      ofDatasets.set(datasetId, versions);
     } catch (error) {
       const answer = told(error);
       if (isOfTheWorkspace(answer)) trouble = answer;

@@ -7,7 +7,7 @@ import type { RememberedContract } from '../../model/contract.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { Want } from '../../model/want.ts';
 import { isChosenDataset } from '../../sync/follow/selection.ts';
-import { holdOfEveryMember } from '../../sync/holds.ts';
+import { holdOfEveryMember, isOfKey } from '../../sync/holds.ts';
 import { keyHashOf } from '../key-hash.ts';
 import { tellUnknown } from '../unknown-ids.ts';
 import type { Standing } from './view.ts';
@@ -54,8 +54,8 @@ export function standingOf(
   { wants, holds }: Stored,
   configuration: Configuration,
 ): Standing {
-  const members = wants?.get(datasetId)?.members ?? new Set();
-  if (wants !== null && members.size === 0) {
+  const members = [...(wants?.get(datasetId)?.members.keys() ?? [])];
+  if (wants !== null && members.length === 0) {
     const isApprovalAwaited = holds.some(({ refusal }) => refusal.scope.kind === 'retirement');
     return { kind: 'not-wanted', isApprovalAwaited };
   }
@@ -76,10 +76,10 @@ function holdOfSubscription(subscriptionId: string, holds: readonly Hold[]): Hol
   return holds.find(isOfIt) ?? null;
 }
 
-/** That of another key stands no more. */
+/** That of another key or base URL stands no more. */
 export function workspaceHoldOf({ holds }: Stored, { service }: Configuration): Hold | null {
-  const keyHash = keyHashOf(service.apiKey);
-  return holds.find((hold) => hold.refusal.scope.kind === 'workspace' && hold.keyHash === keyHash) ?? null;
+  const keyHash = keyHashOf(service);
+  return holds.find((hold) => hold.refusal.scope.kind === 'workspace' && isOfKey(hold, keyHash)) ?? null;
 }
 
 function isChosen(datasetId: string, { datasets }: Configuration): boolean {

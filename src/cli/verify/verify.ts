@@ -13,6 +13,7 @@ import type { Context } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
 import { feedOptions } from '../feed-options.ts';
 import { jsonText } from '../json.ts';
+import { isKnownOrigin } from '../known-origin.ts';
 import { logFor } from '../log-for.ts';
 import { write } from '../terminal.ts';
 import { countMirror, readingMirror } from './mirror.ts';
@@ -97,7 +98,11 @@ async function ask(
   context: Context,
 ): Promise<Answers> {
   const options = feedOptions(configuration, context, logFor(configuration, context.terminal));
-  const feed = createFeed({ ...options, remembered });
+  const feed = createFeed({
+    ...options,
+    remembered,
+    isKnownOrigin: async () => isKnownOrigin(configuration, ownership.held),
+  });
   try {
     return await askService(feed, ownership, tables, context.signal);
   } finally {

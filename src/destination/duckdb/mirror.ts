@@ -10,6 +10,7 @@ import { assert } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Random } from '../../lib/random.ts';
+import { BusyError } from '../../model/errors.ts';
 import type { HistoryPosition } from '../../model/history.ts';
 import type {
   ChangesUnit,
@@ -22,6 +23,7 @@ import type {
   UnitQueue,
 } from '../destination.ts';
 import type { HistoryLimits, HistoryPage, Outlet, Publication } from '../outlet.ts';
+import type { StoredProgress } from '../stored-progress.ts';
 import { EMPTY, ensureSchema, isEnrolled, readHeld, writeEnrolment } from './books/mirror-state.ts';
 import { NO_HISTORY, readHistory } from './books/read-history.ts';
 import { clearUnfinished } from './compact/unfinished.ts';
@@ -29,12 +31,13 @@ import { Engine } from './engine/engine.ts';
 import { literalPattern } from './engine/quoting.ts';
 import { temporaryDirectories, temporaryDirectory } from './engine/temporary-directory.ts';
 import { mirrorPath } from './mirror-path.ts';
+import { storeBesideCommits, storeProgress } from './progress/store-progress.ts';
 import { type CopyPlace, Publisher } from './publish/publish.ts';
 import { type PublishOptions, publishTarget } from './publish/publish-target.ts';
 import { commitUnits } from './units/commit-units.ts';
 import { Examination } from './units/examination.ts';
 import type { PreparedUnit } from './units/prepared.ts';
-import type { WriteWindow } from './window/attach-window.ts';
+import type { WaitForReaders, WriteWindow } from './window/attach-window.ts';
 import { sizeOf, type TableSize, Windows } from './window/windows.ts';
 
 /** The most memory for the examination of files, which reads footers and finds single values. */
@@ -125,6 +128,8 @@ interface Opened {
   /** Of the tables that are written in it. */
   readonly size: TableSize;
   readonly queue: UnitQueue;
+  /** Whether units that were taken are left for a window after this one. */
+  readonly isNotLast: boolean;
 }
 
 interface Ended {
@@ -142,6 +147,8 @@ class Mirror implements Destination, Outlet {
   readonly #publisher: Publisher | null;
   /** What was enrolled last: a mirror that has to be built anew in the middle of a run gets the same names. */
   #enrolment: Enrolment | null = null;
+  /** The mirror was made anew since `has` was called: progress that was known until then describes lost tables. */
+  #isMadeAnew = false;
 
   constructor(options: MirrorOptions, windows: Windows, examination: Examination, copy: CopyPlace | null) {
     const { path } = options;
@@ -155,9 +162,11 @@ class Mirror implements Destination, Outlet {
 
   has(): Promise<Held> {
     const { path } = this.#options;
-    return this.#inTurn(
-      async () => (await this.#windows.of('small').read((engine) => readHeld(engine, path))) ?? EMPTY,
-    );
+    return this.#inTurn(async () => {
+      const held = (await this.#windows.of('small').read((engine) => readHeld(engine, path))) ?? EMPTY;
+      this.#isMadeAnew = false;
+      return held;
+    });
   }
 
   enroll(enrolment: Enrolment): Promise<void> {
@@ -190,7 +199,11 @@ class Mirror implements Destination, Outlet {
       const others = waiting.filter(({ tableRows }) => sizeOf(tableRows) !== size);
       const its = waiting.filter((unit) => !others.includes(unit));
       const { failed, setAside } = await this.#inTurn(() =>
-        this.#windows.of(size).write((window) => this.#commitWhileOpen({ window, size, queue }, its)),
+        this.#windows
+          .of(size)
+          .write((window) =>
+            this.#commitWhileOpen({ window, size, queue, isNotLast: others.length > 0 }, its),
+          ),
       );
       for (const { unit, error } of failed) {
         const explained = this.#examination.use((engine) => unit.explain(engine, error, this.#options));
@@ -200,11 +213,12 @@ class Mirror implements Destination, Outlet {
     }
   }
 
-  async #commitWhileOpen({ window, size, queue }: Opened, first: readonly PreparedUnit[]): Promise<Ended> {
+  async #commitWhileOpen(opened: Opened, first: readonly PreparedUnit[]): Promise<Ended> {
+    const { window, size, queue, isNotLast } = opened;
     const { clock, signal } = this.#options;
     const failed: Failed[] = [];
     const setAside: PreparedUnit[] = [];
-    await window.transaction((engine) => this.#enrollAgain(engine));
+    if (await window.transaction((engine) => this.#enrollAgain(engine))) this.#isMadeAnew = true;
     for (let units = first; units.length > 0; ) {
       const context = { window, appliedAt: clock.now(), ...(signal === undefined ? {} : { signal }) };
       for await (const { unit, result } of commitUnits(context, units)) {
@@ -215,7 +229,25 @@ class Mirror implements Destination, Outlet {
       units = next.filter(({ tableRows }) => sizeOf(tableRows) === size);
       setAside.push(...next.filter((unit) => !units.includes(unit)));
     }
+    const isTold = !this.#isMadeAnew && !isNotLast && failed.length === 0 && setAside.length === 0;
+    if (isTold) await storeBesideCommits(window, queue, this.#options);
     return { failed, setAside };
+  }
+
+  async storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean> {
+    if (mode === 'wait') return await this.#inTurn(() => this.#storeProgress(progress, {}));
+    if (this.#inTurn.activeCount + this.#inTurn.pendingCount > 0) return false;
+    try {
+      return await this.#inTurn(() => this.#storeProgress(progress, { lockWaitMs: 0 }));
+    } catch (error) {
+      if (error instanceof BusyError) return false;
+      throw error;
+    }
+  }
+
+  async #storeProgress(progress: StoredProgress, wait: WaitForReaders): Promise<boolean> {
+    if (this.#isMadeAnew) return false;
+    return await storeProgress(this.#windows.of('small'), this.#options.path, progress, wait);
   }
 
   /** None where the window is to end. */
@@ -250,11 +282,12 @@ class Mirror implements Destination, Outlet {
     await this.#examination.close();
   }
 
-  /** Whatever became of the mirror since it was enrolled. */
-  async #enrollAgain(engine: Engine): Promise<void> {
+  /** Whatever became of the mirror since it was enrolled. Resolves to whether it is a new one. */
+  async #enrollAgain(engine: Engine): Promise<boolean> {
     const { path } = this.#options;
     const isNew = await ensureSchema(engine, path);
     if (isNew && this.#enrolment !== null) await writeEnrolment(engine, path, this.#enrolment);
+    return isNew;
   }
 }
 

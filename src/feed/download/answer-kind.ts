@@ -8,6 +8,8 @@ import type { PartOrigin } from './part-file.ts';
 export interface Resumption extends PartOrigin {
   /** Bytes that are there; the first one asked for has this number. */
   readonly fromByte: number;
+  /** Whether a stated digest tells in the end that the bytes belong together; else the answer has to name the tag. */
+  readonly hasDigest: boolean;
 }
 
 export type AnswerKind =
@@ -17,8 +19,8 @@ export type AnswerKind =
   | { readonly kind: 'rest' }
   /** What is there does not belong to what would come: ask for the whole. */
   | { readonly kind: 'start-over' }
-  /** The file that was kept is still the same. */
-  | { readonly kind: 'unchanged' }
+  /** The file of the tag that was sent is still the same; null: the answer does not name the tag. */
+  | { readonly kind: 'unchanged'; readonly etag: string | null }
   /** The link no longer opens. */
   | { readonly kind: 'expired'; readonly status: number };
 
@@ -34,7 +36,7 @@ export interface AnswerHead {
 export function kindOfAnswer(answer: AnswerHead, resumption: Resumption | null, now: Date): AnswerKind {
   const { status } = answer;
   if (EXPIRED.includes(status)) return { kind: 'expired', status };
-  if (status === 304) return { kind: 'unchanged' };
+  if (status === 304) return { kind: 'unchanged', etag: answer.header('etag') };
   if (status === 416 && resumption !== null) return { kind: 'start-over' };
   const encoding = answer.header('content-encoding');
   if (status < 300 && encoding !== null && encoding !== 'identity') {
@@ -53,9 +55,10 @@ export function kindOfAnswer(answer: AnswerHead, resumption: Resumption | null, 
 
 /** Only a part with the exact start, up to the end of the same total, and under the same tag may be appended. */
 function continues(answer: AnswerHead, resumption: Resumption): boolean {
-  const { fromByte, totalBytes, etag } = resumption;
+  const { fromByte, totalBytes, etag, hasDigest } = resumption;
   const tag = answer.header('etag');
   if (tag !== null && tag !== etag) return false;
+  if (tag === null && !hasDigest) return false;
   return answer.header('content-range') === `bytes ${fromByte}-${totalBytes - 1}/${totalBytes}`;
 }
 

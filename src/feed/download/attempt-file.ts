@@ -11,9 +11,15 @@ import { type AnswerKind, kindOfAnswer } from './answer-kind.ts';
 import { describeJob, type FileJob } from './file-job.ts';
 import { type FileStart, NOTHING_THERE, startOf } from './file-start.ts';
 import { type FileSource, openFile } from './open-file.ts';
-import { nothingMore, type ReceivingParts, receiveRest, receiveWhole } from './receive-file.ts';
+import type { KeptFile } from './part-file.ts';
+import {
+  type FetchedFile,
+  nothingMore,
+  type ReceivingParts,
+  receiveRest,
+  receiveWhole,
+} from './receive-file.ts';
 import { RefusedLinkError } from './refused-link.ts';
-import type { WrittenFile } from './write-body.ts';
 
 /** The link answered as one that has expired. */
 export class LinkExpired extends Error {
@@ -39,7 +45,7 @@ export async function attemptFile(
   parts: AttemptParts,
   onBytes: (bytes: number) => void,
   signal: AbortSignal,
-): Promise<WrittenFile> {
+): Promise<FetchedFile> {
   const started = await startOf(job, parts.begunHere);
   const { resumption } = started;
   if (resumption !== null && resumption.fromByte === resumption.totalBytes) {
@@ -59,7 +65,7 @@ async function take(
   parts: AttemptParts,
   onBytes: (bytes: number) => void,
   signal: AbortSignal,
-): Promise<WrittenFile> {
+): Promise<FetchedFile> {
   try {
     if (kind.kind === 'whole') return await receiveWhole(job, answer, kind, parts, onBytes, signal);
     if (kind.kind === 'rest' && resumption !== null) {
@@ -69,8 +75,15 @@ async function take(
     answer.discard();
   }
   if (kind.kind === 'expired') throw new LinkExpired(kind.status);
-  if (kind.kind === 'unchanged' && kept !== null) return { bytes: kept.bytes, sha256: kept.sha256 };
+  if (kind.kind === 'unchanged' && kept !== null && isTagOf(kept, kind.etag)) {
+    return { ...kept, isUnchanged: true };
+  }
   throw new TransientTrouble(`the place of the file answered ${answer.status}, which was not asked for`);
+}
+
+/** A 304 may name the tag as a weak one, but no other. */
+function isTagOf({ etag }: KeptFile, named: string | null): boolean {
+  return named === null || named.replace(/^W\//, '') === etag;
 }
 
 interface Answered {

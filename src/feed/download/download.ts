@@ -11,11 +11,11 @@ import type { Download, DownloadRequest } from '../feed.ts';
 import { throwIfStopped } from '../http/stop.ts';
 import { shown } from '../shown.ts';
 import { requireSpace } from '../storage.ts';
-import { type FetchParts, fetchFile } from './fetch-file.ts';
-import { type FileJob, fileJobs } from './file-job.ts';
+import { type Fetched, type FetchParts, fetchFile } from './fetch-file.ts';
+import { type FileJob, fileJobs, statesDigests } from './file-job.ts';
 import { FreshLinks, Superseded } from './fresh-links.ts';
+import { type FetchedFiles, refuseMixture } from './one-content.ts';
 import { partPathOf, sizeOf } from './part-file.ts';
-import type { WrittenFile } from './write-body.ts';
 
 /** Files downloaded at once over all datasets: enough for a fast line, few enough for a small service. */
 export const FILES_AT_ONCE = 4;
@@ -44,14 +44,17 @@ async function download(
   // Two files of the same content are one file on disk.
   const distinct = [...new Map(jobs.map((job) => [job.path, job])).values()];
   await requireSpaceFor(distinct, request, parts.reserveBytes);
+  const links = new FreshLinks(request.entry, request.refresh);
+  const fetch = (some: readonly FileJob[]) => fetchAll(some, links, request, parts, limit, signal);
   try {
-    const fetched = await fetchAll(distinct, request, parts, limit, signal);
-    const files = jobs.flatMap((job) => {
-      const written = fetched.get(job.path);
-      const { path, name, file } = job;
-      return written === undefined ? [] : [{ path, name, ...written, rowCount: file.rowCount }];
+    const fetched = await fetch(distinct);
+    await refuseMixture(distinct, fetched, links, fetch);
+    const files = jobs.flatMap(({ path, name, file }) => {
+      const found = fetched.get(path);
+      if (found === undefined) return [];
+      return [{ path, name, bytes: found.bytes, sha256: found.sha256, rowCount: file.rowCount }];
     });
-    return { kind: 'complete', files };
+    return { kind: 'complete', files, digestKind: statesDigests(request.entry) ? 'stated' : 'computed' };
   } catch (error) {
     if (error instanceof Superseded) return { kind: 'superseded', entry: error.entry };
     throw error;
@@ -61,20 +64,20 @@ async function download(
 /** The first failure stops the others, and is thrown once they have stopped. */
 async function fetchAll(
   jobs: readonly FileJob[],
-  request: DownloadRequest,
+  links: FreshLinks,
+  { onBytes }: DownloadRequest,
   parts: FetchParts,
   limit: LimitFunction,
   signal: AbortSignal,
-): Promise<ReadonlyMap<string, WrittenFile>> {
-  const links = new FreshLinks(request.entry, request.refresh);
+): Promise<FetchedFiles> {
   const others = new AbortController();
   const either = AbortSignal.any([signal, others.signal]);
-  const fetched = new Map<string, WrittenFile>();
+  const fetched = new Map<string, Fetched>();
   const failures: unknown[] = [];
   const fetchOne = async (job: FileJob): Promise<void> => {
     try {
       throwIfStopped(either);
-      fetched.set(job.path, await fetchFile(job, links, parts, request.onBytes, either));
+      fetched.set(job.path, await fetchFile(job, links, parts, onBytes, either));
     } catch (error) {
       failures.push(error);
       others.abort(new InterruptedError('Another file of the snapshot failed.'));

@@ -5,16 +5,16 @@
 
 import { backoffDelayMs } from '../../lib/backoff.ts';
 import { formatDuration } from '../../lib/units.ts';
-import { DataError, ServiceUnavailableError } from '../../model/errors.ts';
+import { ContentMismatchError, DataError, ServiceUnavailableError } from '../../model/errors.ts';
 import { type RetryPolicy, type RetryTools, withRetries } from '../http/retry.ts';
 import { sleepUnlessStopped } from '../http/stop.ts';
 import type { FeedLimits } from '../limits.ts';
 import { type AttemptParts, attemptFile, LinkExpired } from './attempt-file.ts';
 import { describeJob, type FileJob } from './file-job.ts';
+import { keptOf } from './file-start.ts';
 import type { FreshLinks } from './fresh-links.ts';
 import { sizeOf } from './part-file.ts';
-import { ContentDiffers } from './receive-file.ts';
-import type { WrittenFile } from './write-body.ts';
+import { ContentDiffers, type FetchedFile } from './receive-file.ts';
 
 /** Downloads of one file whose content is not what the manifest states. */
 const MAX_WRONG_CONTENTS = 3;
@@ -27,6 +27,11 @@ export interface FetchParts extends AttemptParts {
   readonly limits: FeedLimits;
 }
 
+export interface Fetched extends FetchedFile {
+  /** How often the links had been replaced when the one was taken that the file came from. */
+  readonly renewals: number;
+}
+
 /** @throws DataError, ServiceUnavailableError, StorageError, InterruptedError, Superseded */
 export async function fetchFile(
   job: FileJob,
@@ -34,9 +39,9 @@ export async function fetchFile(
   parts: FetchParts,
   onBytes: (bytes: number) => void,
   signal: AbortSignal,
-): Promise<WrittenFile> {
+): Promise<Fetched> {
   const verified = await alreadyVerified(job);
-  if (verified !== null) return verified;
+  if (verified !== null) return { ...verified, renewals: links.renewals };
   const spent: Spent = { startedMs: parts.tools.clock.monotonicMs(), wrongContents: 0, expiredLinks: 0 };
   const countBytes = (bytes: number): void => {
     spent.expiredLinks = 0;
@@ -44,8 +49,9 @@ export async function fetchFile(
   };
   for (;;) {
     const link = links.of(job.position);
+    const { renewals } = links;
     try {
-      return await fetchByLink(job, link, parts, countBytes, signal);
+      return { ...(await fetchByLink(job, link, parts, countBytes, signal)), renewals };
     } catch (error) {
       if (error instanceof ContentDiffers) await fetchAnew(job, error, spent, parts, signal);
       else if (error instanceof LinkExpired)
@@ -94,12 +100,16 @@ async function takeFreshLink(
   await links.replace(job.position, link);
 }
 
-/** A file whose name is its digest was verified before it got the name. */
-async function alreadyVerified({ file, path }: FileJob): Promise<WrittenFile | null> {
-  if (file.sha256 === null) return null;
+/**
+ * A file whose name is its digest was verified before it got the name. Where others of the entry have no digest, its tag has
+ * to say that it still belongs to them.
+ */
+async function alreadyVerified(job: FileJob): Promise<FetchedFile | null> {
+  const { file, path } = job;
+  if (file.sha256 === null || (await keptOf(job)) !== null) return null;
   const bytes = await sizeOf(path);
   if (bytes === null || (file.bytes !== null && file.bytes !== bytes)) return null;
-  return { bytes, sha256: file.sha256 };
+  return { bytes, sha256: file.sha256, etag: null, isUnchanged: true };
 }
 
 function fetchByLink(
@@ -108,7 +118,7 @@ function fetchByLink(
   parts: FetchParts,
   onBytes: (bytes: number) => void,
   signal: AbortSignal,
-): Promise<WrittenFile> {
+): Promise<FetchedFile> {
   let arrivedBytes = 0;
   const task = {
     title: `download ${describeJob(job)}`,
@@ -135,11 +145,11 @@ function pause(retry: number, { retryPolicy, tools }: FetchParts, signal: AbortS
   return sleepUnlessStopped(tools.clock, backoffDelayMs(retryPolicy, retry, tools.random), signal);
 }
 
-function wrongContent(job: FileJob, { stated, found }: ContentDiffers): DataError {
+function wrongContent(job: FileJob, { stated, found, isStated }: ContentDiffers): DataError {
   const difference = `stated ${stated}, found ${found}, in each of ${MAX_WRONG_CONTENTS} downloads`;
-  return new DataError(`The ${describeJob(job)} differs from what its manifest states: ${difference}.`, {
-    hint: 'The service has to publish the file or its manifest anew. Tell it the name of the file.',
-  });
+  const message = `The ${describeJob(job)} differs from what its manifest states: ${difference}.`;
+  const hint = 'The service has to publish the file or its manifest anew. Tell it the name of the file.';
+  return isStated ? new ContentMismatchError(message, { hint }) : new DataError(message, { hint });
 }
 
 function noLinkOpens(job: FileJob, { status }: LinkExpired): ServiceUnavailableError {

@@ -11,6 +11,11 @@ export interface FileJob {
   /** Its place among the files of the snapshot. */
   readonly position: number;
   readonly file: ManifestFile;
+  /**
+   * Whether the entry states the digest of every file: then digests say which files belong together. Else only entity tags
+   * can.
+   */
+  readonly belongsByDigest: boolean;
   /** Where it ends up. Named by content, so that a file that is there is the right one. */
   readonly path: string;
   /** What a person knows it by: the last part of its URL's path. */
@@ -18,14 +23,20 @@ export interface FileJob {
 }
 
 export function fileJobs(entry: ManifestEntry, directory: string): readonly FileJob[] {
+  const belongsByDigest = statesDigests(entry);
   return entry.files.map((file, position) => ({
     datasetId: entry.datasetId,
     version: entry.version,
     position,
     file,
+    belongsByDigest,
     path: join(directory, `${contentName(entry, file, position)}.parquet`),
     name: nameOf(file.url, position),
   }));
+}
+
+export function statesDigests({ files }: ManifestEntry): boolean {
+  return files.every(({ sha256 }) => sha256 !== null);
 }
 
 /** As the object of a sentence: `file part-0.parquet of dataset us-tx-travis-parcels, version 12`. */
@@ -45,6 +56,7 @@ function nameOf(url: string, position: number): string {
   return last === '' ? `number ${position + 1}` : shown(last);
 }
 
-function pathOf(url: string): string {
+/** Where the file is, without the query, which is signed anew each time. */
+export function pathOf(url: string): string {
   return url.split(/[?#]/, 1)[0] ?? '';
 }

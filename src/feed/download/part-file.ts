@@ -1,6 +1,6 @@
 /**
  * A file on its way: the bytes that have arrived (`….part`) and what is needed to ask for the rest (`….part.json`).
- * Beside a finished file whose digest the service does not state stands what is needed to ask whether it still is
+ * Beside a finished file of an entry that does not state all digests stands what is needed to ask whether it still is
  * the same (`….json`). All of it may be lost at any time; it is only work saved.
  */
 
@@ -77,14 +77,17 @@ export function dropPart(path: string): Promise<void> {
 }
 
 /**
- * Gives a whole, synced and verified part its final name. `kept` null: its name alone says what it holds. At no moment
- * does a note stand beside a file that it does not describe.
+ * Gives a whole, synced and verified part its final name. `kept` is the note of what it holds: null where nothing could tell
+ * later that the file is still the same, `by-name` where its name says what it holds. At no moment does a note stand beside a
+ * file that it does not describe.
  */
-export function finishPart(path: string, kept: KeptFile | null): Promise<void> {
+export function finishPart(path: string, kept: KeptFile | 'by-name' | null): Promise<void> {
   return onDisk(path, async () => {
-    if (kept !== null) await remove('feed.forget-finished-file', `${path}.json`);
+    if (kept !== 'by-name') await remove('feed.forget-finished-file', `${path}.json`);
     await renameFile('feed.finish-file', partPathOf(path), path);
-    if (kept !== null) await replaceFile('feed.note-finished-file', `${path}.json`, JSON.stringify(kept));
+    if (kept !== null && kept !== 'by-name') {
+      await replaceFile('feed.note-finished-file', `${path}.json`, JSON.stringify(kept));
+    }
     await remove('feed.drop-finished-origin', `${partPathOf(path)}.json`);
   });
 }

@@ -15,16 +15,26 @@ import { hasParquetShape } from './parquet-shape.ts';
 import { dropPart, finishPart, partPathOf } from './part-file.ts';
 import { type WrittenFile, writeBody } from './write-body.ts';
 
-/** The content is not what the manifest states. */
+/** The content is not what the manifest states, or, where it states no digest, no Parquet file. */
 export class ContentDiffers extends Error {
   readonly stated: string;
   readonly found: string;
+  /** Whether the service stated it. */
+  readonly isStated: boolean;
 
-  constructor(stated: string, found: string) {
+  constructor(stated: string, found: string, isStated: boolean) {
     super(`stated ${stated}, found ${found}`);
     this.stated = stated;
     this.found = found;
+    this.isStated = isStated;
   }
+}
+
+export interface FetchedFile extends WrittenFile {
+  /** The strong entity tag of the whole; null where the service gave none with a length, or was not asked. */
+  readonly etag: string | null;
+  /** Whether nothing was received: the service says that the file that was there is the same. */
+  readonly isUnchanged: boolean;
 }
 
 export interface ReceivingParts {
@@ -44,7 +54,7 @@ export async function receiveWhole(
   parts: ReceivingParts,
   onBytes: (bytes: number) => void,
   signal: AbortSignal,
-): Promise<WrittenFile> {
+): Promise<FetchedFile> {
   if (totalBytes !== null) {
     refuseOtherLength(job, totalBytes);
     await requireSpace(parts.directory, totalBytes, parts.reserveBytes, `the bytes of ${describeJob(job)}`);
@@ -68,7 +78,7 @@ export async function receiveRest(
   parts: ReceivingParts,
   onBytes: (bytes: number) => void,
   signal: AbortSignal,
-): Promise<WrittenFile> {
+): Promise<FetchedFile> {
   const { path, file } = job;
   const { directory, reserveBytes, digests } = parts;
   const origin = etag === null || totalBytes === null ? null : { etag, totalBytes };
@@ -96,7 +106,7 @@ async function* upTo(
   }
 }
 
-async function finish(job: FileJob, written: WrittenFile, etag: string | null): Promise<WrittenFile> {
+async function finish(job: FileJob, written: WrittenFile, etag: string | null): Promise<FetchedFile> {
   try {
     refuseOtherLength(job, written.bytes);
     await refuseOtherContent(job, written);
@@ -104,24 +114,24 @@ async function finish(job: FileJob, written: WrittenFile, etag: string | null): 
     await dropPart(job.path);
     throw error;
   }
-  const kept = job.file.sha256 === null && etag !== null ? { etag, ...written } : null;
-  await finishPart(job.path, kept);
-  return written;
+  const note = etag === null ? null : { etag, ...written };
+  await finishPart(job.path, job.belongsByDigest ? 'by-name' : note);
+  return { ...written, etag, isUnchanged: false };
 }
 
 /** Where no digest is stated, it must at least look like Parquet. @throws ContentDiffers */
 async function refuseOtherContent({ file: { sha256 }, path }: FileJob, written: WrittenFile): Promise<void> {
   if (sha256 !== null) {
     if (sha256 === written.sha256) return;
-    throw new ContentDiffers(`sha256 ${sha256}`, `sha256 ${written.sha256}`);
+    throw new ContentDiffers(`sha256 ${sha256}`, `sha256 ${written.sha256}`, true);
   }
   const partPath = partPathOf(path);
   if (await onDisk(partPath, () => hasParquetShape(partPath, written.bytes))) return;
-  throw new ContentDiffers('a Parquet file', `${formatCount(written.bytes)} bytes that are none`);
+  throw new ContentDiffers('a Parquet file', `${formatCount(written.bytes)} bytes that are none`, false);
 }
 
 /** @throws ContentDiffers */
 function refuseOtherLength({ file }: FileJob, foundBytes: number): void {
   if (file.bytes === null || file.bytes === foundBytes) return;
-  throw new ContentDiffers(`${file.bytes} bytes`, `${foundBytes} bytes`);
+  throw new ContentDiffers(`${file.bytes} bytes`, `${foundBytes} bytes`, true);
 }

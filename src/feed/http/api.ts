@@ -158,7 +158,7 @@ async function attempt<T>(
     if (success.statuses.includes(answer.status)) return { kind: 'done', value: await success.read(answer) };
     const isRefusing = answer.status >= 400 && !isTransientStatus(answer.status);
     const error = isRefusing ? await readError(answer, [parts.apiKey, ...secrets]) : null;
-    const refused = { status: answer.status, error };
+    const refused = { status: answer.status, error, readAt: answer.readAt };
     if (isRefusal(refused, finalStatuses)) return { kind: 'refused', answer: refused, attempt: number };
     throw statusTrouble(answer, parts);
   } finally {

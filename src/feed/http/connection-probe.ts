@@ -12,6 +12,7 @@ import { type PeerCertificate, TLSSocket } from 'node:tls';
 import type { Clock } from '../../lib/clock.ts';
 import type { HttpOptions, ProxyOptions } from '../options.ts';
 import { agent } from './dispatchers.ts';
+import { httpDate } from './http-date.ts';
 import { throwIfStopped } from './stop.ts';
 import { networkTrouble } from './trouble.ts';
 
@@ -89,10 +90,9 @@ async function ask(
   });
   body.on('error', () => {}).destroy();
   const tookMs = clock.monotonicMs() - startedMs;
-  const moment = new Date(String(headers['date'] ?? ''));
   return {
     status: statusCode,
-    serviceTime: Number.isNaN(moment.getTime()) ? null : moment,
+    serviceTime: httpDate(String(headers['date'] ?? '')),
     ourTime: new Date(startedAt.getTime() + tookMs / 2),
     tookMs,
   };

@@ -19,6 +19,7 @@ import { arrivedChunks } from './arrived.ts';
 import type { OnAsked } from './asked.ts';
 import type { Dispatchers } from './dispatchers.ts';
 import { withoutKey } from './echo.ts';
+import { serviceTime } from './http-date.ts';
 import { type Exchange, inTurn, type Line, Places } from './in-turn.ts';
 import { throwIfStopped } from './stop.ts';
 import { type LeastThroughput, watchThroughput } from './throughput.ts';
@@ -47,6 +48,8 @@ export interface HttpRequest {
 
 export interface HttpAnswer {
   readonly status: number;
+  /** Service time. */
+  readonly readAt: Date;
   header(name: string): string | null;
   /**
    * The body as it comes, once.
@@ -157,13 +160,15 @@ function answerOf(
   troubleOf: (error: unknown) => Error,
 ): HttpAnswer {
   const arrived = arrivedChunks(body);
+  const header = (name: string): string | null => {
+    const value = headers[name];
+    const text = Array.isArray(value) ? value[0] : value;
+    return text === undefined ? null : struckOut(text, [apiKey.reveal()]);
+  };
   return {
     status,
-    header(name) {
-      const value = headers[name];
-      const text = Array.isArray(value) ? value[0] : value;
-      return text === undefined ? null : struckOut(text, [apiKey.reveal()]);
-    },
+    readAt: serviceTime(header('date'), clock.now()),
+    header,
     async *chunks() {
       try {
         const { leastThroughput, operation } = request;

@@ -23,6 +23,8 @@ export interface JsonBody {
   readonly bytes: Buffer;
   readonly text: string;
   readonly json: unknown;
+  /** Service time of the answer. */
+  readonly readAt: Date;
 }
 
 /** Lists, objects and members of objects in a body; more in one that may be larger than so many parts of so many bytes. */
@@ -70,10 +72,10 @@ export async function readJsonBody(answer: HttpAnswer, limits: JsonLimits, title
     chunks.push(chunk);
   }
   const bytes = Buffer.concat(chunks);
-  return { bytes, ...parsed(bytes) };
+  return { bytes, ...parsed(bytes), readAt: answer.readAt };
 }
 
-function parsed(bytes: Buffer): Omit<JsonBody, 'bytes'> {
+function parsed(bytes: Buffer): Pick<JsonBody, 'text' | 'json'> {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     return { text, json: JSON.parse(text) };

@@ -16,6 +16,8 @@ export interface RefusedAnswer {
   readonly status: number;
   /** Null where the body has not the Error shape. */
   readonly error: ErrorBody | null;
+  /** Service time. */
+  readonly readAt: Date;
 }
 
 /** Statuses that pass by themselves, whatever the body says. */
@@ -27,7 +29,10 @@ export function isTransientStatus(status: number): boolean {
  * A refusal is a 401, or a 4xx in the Error shape. `finalStatuses` are those that mean something to the operation
  * without that shape too; every other 4xx may come from anything between here and the service, and passes.
  */
-export function isRefusal({ status, error }: RefusedAnswer, finalStatuses: readonly number[]): boolean {
+export function isRefusal(
+  { status, error }: Omit<RefusedAnswer, 'readAt'>,
+  finalStatuses: readonly number[],
+): boolean {
   if (status < 400 || isTransientStatus(status)) return false;
   return status === 401 || error !== null || finalStatuses.includes(status);
 }
@@ -56,6 +61,7 @@ export function refusalOfLog(operation: Operation, answer: RefusedAnswer): Error
   if (!isExpired || answer.status === 401) return refusalError(operation, answer);
   return new CursorExpiredError(
     `Could not ${operation.title}: the position in the log is past what the service keeps.`,
+    answer.readAt,
   );
 }
 

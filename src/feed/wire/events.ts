@@ -35,7 +35,7 @@ const remnant = z.object({
 });
 
 /** @throws ContractViolationError where the page itself does not fit. */
-export function decodeEventPage(json: unknown, title: string): EventPage {
+export function decodeEventPage(json: unknown, title: string): Omit<EventPage, 'readAt'> {
   const page = decode(eventsPage, json, title);
   return { events: page.events.map(decodeEvent), hasMore: page.hasMore };
 }

@@ -1,133 +1,137 @@
 /**
  * Makes good what no event told: members, versions and schemas in which the manifest and what is wanted differ. Pure.
  *
- * A manifest may be older than the log. So it never undoes an event that it does not reflect: where it says how far it
- * goes, its word stands at that place among the events; where it does not, neither what it lists nor what it lacks is
- * believed against an event until the log has told nothing for longer than a manifest lags.
+ * A manifest may be older than the log, so it undoes no event that its watermark does not cover. What it lists is a reason to
+ * look at the versions; they are the authority.
  */
 
 import type { Held, HeldDataset } from '../../destination/destination.ts';
-import type { EventId } from '../../model/event.ts';
-import type { Manifest, ManifestEntry } from '../../model/manifest.ts';
-import type { Want, WantChange } from '../../model/want.ts';
+import type { AbsenceSubject } from '../../model/absence.ts';
+import { type ManifestEntry, snapshotDigest } from '../../model/manifest.ts';
+import type { Subscription } from '../../model/subscription.ts';
+import { announcedVersion, type Want, type WantChange } from '../../model/want.ts';
+import { covers, type Watermark } from '../../model/watermark.ts';
 import { owesLook, pendingReloads } from '../plan/need.ts';
-import { isLongAgo, isSurelyLower } from '../plan/offer-rules.ts';
-import { isLoadedFrom, reloadAt, standingAt } from './from-manifest.ts';
 
-/** What is known without the manifest. */
+/** What a subscription contains, by its manifest or by its complete record. */
+export interface Listing {
+  readonly subscriptionId: string;
+  readonly watermark: Watermark;
+  /** When it was read, in service time. */
+  readonly readAt: Date;
+  readonly datasetIds: readonly string[];
+  /** Whether what it does not list is absent. */
+  readonly isComplete: boolean;
+}
+
 export interface Audited {
-  /** Up to which event the log was read. */
-  readonly cursor: EventId | null;
-  /** When the log last told something; null: nothing was read of it yet. */
-  readonly cursorAt: Date | null;
   readonly wants: ReadonlyMap<string, Want>;
   readonly held: Held;
-  readonly now: Date;
 }
 
-/**
- * The members that `manifest` does not list. A manifest that does not say how far it goes may not list yet what was just added:
- * of such a one the lack counts only once the log has told nothing for longer than it lags.
- */
-export function membersLackedBy(
-  { subscriptionId, lastEventId, datasets }: Manifest,
-  { cursorAt, wants, now }: Audited,
-): readonly string[] {
-  if (lastEventId === null && !isOfQuietLog({ cursorAt, now })) return [];
-  const listed = new Set(datasets.map(({ datasetId }) => datasetId));
-  return [...wants.values()]
-    .filter(({ datasetId, members }) => members.has(subscriptionId) && !listed.has(datasetId))
-    .map(({ datasetId }) => datasetId);
+export interface Findings {
+  readonly changes: readonly WantChange[];
+  /** Datasets of which a reload is to be asked for at this moment. */
+  readonly reloads: readonly string[];
+  /** Members that the listing lacks, and members that it shows. */
+  readonly absent: readonly AbsenceSubject[];
+  readonly present: readonly AbsenceSubject[];
 }
 
-/** `lacked`: the members that neither `manifest` lists nor the complete read of it before. */
-export function auditChanges(
-  manifest: Manifest,
-  lacked: readonly string[],
-  audited: Audited,
-): readonly WantChange[] {
-  const at = standingAt(manifest.lastEventId, audited.cursor);
-  return [
-    ...manifest.datasets.flatMap((entry) => changesOf(entry, manifest, audited)),
-    ...lacked.map((datasetId) => ({ kind: 'no-member' as const, datasetId, ...at })),
-  ];
+/** A dataset that only a listing brings back is loaded again where its table exists: it may have begun anew. */
+export function auditMembers(listing: Listing, { wants, held }: Audited): Findings {
+  const { subscriptionId, watermark, readAt, datasetIds, isComplete } = listing;
+  const listed = new Set(datasetIds);
+  const told = toldBy(watermark, readAt);
+  const joining = datasetIds.filter((datasetId) => {
+    const want = wants.get(datasetId);
+    if (want?.members.has(subscriptionId) === true) return false;
+    const former = want?.formerMembers.get(subscriptionId);
+    return (
+      former === undefined || covers(watermark, { eventNumber: former.eventNumber, createdAt: former.at })
+    );
+  });
+  const members = [...wants.values()].flatMap(({ datasetId, members: of }) => {
+    const member = of.get(subscriptionId);
+    return member === undefined ? [] : [{ datasetId, member }];
+  });
+  const lacked = members.filter(
+    ({ datasetId, member: { eventNumber, since } }) =>
+      isComplete && !listed.has(datasetId) && covers(watermark, { eventNumber, createdAt: since }),
+  );
+  const subjectOf = (datasetId: string): AbsenceSubject => ({ kind: 'member', subscriptionId, datasetId });
+  return {
+    changes: joining.map((datasetId) => ({ kind: 'member', datasetId, ...told, version: null })),
+    reloads: joining.filter((datasetId) => held.datasets.has(datasetId)),
+    absent: lacked.map(({ datasetId }) => subjectOf(datasetId)),
+    present: members
+      .filter(({ datasetId }) => listed.has(datasetId))
+      .map(({ datasetId }) => subjectOf(datasetId)),
+  };
 }
 
-function changesOf(entry: ManifestEntry, manifest: Manifest, audited: Audited): readonly WantChange[] {
-  const { datasetId } = entry;
-  const want = audited.wants.get(datasetId) ?? null;
-  const table = audited.held.datasets.get(datasetId) ?? null;
-  if (want === null || !want.members.has(manifest.subscriptionId)) {
-    return entering(entry, want, table, manifest, audited);
+/** Where the word of a listing stands among the events of its log. */
+export function toldBy(
+  watermark: Watermark,
+  readAt: Date,
+): { readonly eventNumber: bigint | null; readonly at: Date } {
+  return watermark.kind === 'number'
+    ? { eventNumber: watermark.through, at: readAt }
+    : { eventNumber: null, at: watermark.through };
+}
+
+/** `through`: the manifest that the entries come from; null: each dataset has its own. */
+export function auditEntries(
+  entries: readonly ManifestEntry[],
+  subscriptionId: string,
+  through: string | null,
+  { wants, held }: Audited,
+): Pick<Findings, 'changes' | 'reloads'> {
+  const changes: WantChange[] = [];
+  const reloads: string[] = [];
+  for (const entry of entries) {
+    const { datasetId } = entry;
+    const want = wants.get(datasetId);
+    const table = held.datasets.get(datasetId);
+    if (want === undefined || table === undefined || !want.members.has(subscriptionId)) continue;
+    if (isOtherContent(entry, through, want, table)) reloads.push(datasetId);
+    else if (isOpen(entry, table) && !isLookedAt(want, table)) changes.push({ kind: 'look', datasetId });
   }
-  const isOpen = differsInSchema(entry, table) || mayHaveBegunAnew(entry, want, table, manifest, audited);
-  return [
-    ...newerVersion(entry, want, table, manifest),
-    ...(isOpen && !owesLook(want) ? [{ kind: 'look' as const, datasetId }] : []),
-  ];
+  return { changes, reloads };
 }
 
-/** A manifest that does not say how far it goes reflects all that the log has told, once that is longer ago than it lags. */
-function isOfQuietLog({ cursorAt, now }: Pick<Audited, 'cursorAt' | 'now'>): boolean {
-  return cursorAt === null || isLongAgo(cursorAt, now);
-}
-
-/** A dataset that comes back may have begun anew at a lower version: what is left of it is loaded again. */
-function entering(
+/** The manifest that the table was loaded through states other content for the very version it was loaded from. */
+function isOtherContent(
   entry: ManifestEntry,
-  want: Want | null,
-  table: HeldDataset | null,
-  manifest: Manifest,
-  audited: Audited,
-): readonly WantChange[] {
-  const { cursor } = audited;
-  const { subscriptionId, lastEventId: reflects } = manifest;
-  const { datasetId } = entry;
-  const removal = want?.formerMembers.get(subscriptionId) ?? null;
-  const isBefore = reflects === null ? !isOfQuietLog(audited) : removal !== null && reflects.number < removal;
-  if (removal !== null && isBefore) return [];
-  const isBack = want?.formerMembers.has(subscriptionId) === true && want.members.size === 0;
-  const isLeftOver = isBack && table !== null && !isLoadedFrom(entry, table);
-  const isOpen = !isLeftOver && mayHaveBegunAnew(entry, want, table, manifest, audited);
-  return [
-    { kind: 'member', datasetId, ...standingAt(reflects, cursor) },
-    ...newerVersion(entry, want, table, manifest),
-    ...(isLeftOver ? [reloadAt(entry, (reflects ?? cursor)?.number ?? null)] : []),
-    ...(isOpen ? [{ kind: 'look' as const, datasetId }] : []),
-  ];
-}
-
-/** Under a reload the version may be lower than before; a manifest that does not say how far it goes may be from before. */
-function newerVersion(
-  { datasetId, version }: ManifestEntry,
-  want: Want | null,
-  table: HeldDataset | null,
-  { subscriptionId, lastEventId: reflects }: Manifest,
-): readonly WantChange[] {
-  if (version <= (want?.atLeastVersion ?? -1)) return [];
-  if (reflects !== null) return [{ kind: 'at-least', datasetId, version, eventNumber: reflects.number }];
-  const isReloading = want !== null && pendingReloads(table, want).has(subscriptionId);
-  return isReloading ? [] : [{ kind: 'at-least', datasetId, version }];
-}
-
-/**
- * The versions may have begun anew where no event told of it, in a subscription that never held them: whether they have
- * is for the list of versions to say.
- */
-function mayHaveBegunAnew(
-  entry: ManifestEntry,
-  want: Want | null,
-  table: HeldDataset | null,
-  { lastEventId }: Manifest,
-  { cursor, now }: Audited,
+  through: string | null,
+  want: Want,
+  table: HeldDataset,
 ): boolean {
-  if (table === null || (want !== null && pendingReloads(table, want).size > 0)) return false;
-  const reflects = lastEventId?.number ?? null;
-  return isSurelyLower({ entry, reflects }, table, { cursor: cursor?.number ?? null, now });
+  if (table.loadedThrough !== through || table.digestKind !== 'stated') return false;
+  return differsInContent(entry, table) && pendingReloads(table, want).length === 0;
 }
 
-/** What neither of them says is no difference. */
-function differsInSchema({ version, schemaVersion }: ManifestEntry, table: HeldDataset | null): boolean {
-  if (table === null || table.version !== version) return false;
-  return schemaVersion !== null && table.schemaVersion !== null && schemaVersion !== table.schemaVersion;
+/** Whether the versions are read anyway. */
+function isLookedAt(want: Want, table: HeldDataset): boolean {
+  return owesLook(want) || (announcedVersion(want) ?? -1) > table.version;
+}
+
+/** Whether the list of versions is to say what happened. What neither of them says is no difference. */
+function isOpen(entry: ManifestEntry, table: HeldDataset): boolean {
+  const { version, schemaVersion, rowCount } = entry;
+  if (version !== table.version) return true;
+  const isOtherSchema =
+    schemaVersion !== null && table.schemaVersion !== null && schemaVersion !== table.schemaVersion;
+  const isOtherCount = rowCount !== null && rowCount !== table.rowCount;
+  return isOtherSchema || isOtherCount || (table.digestKind === 'stated' && differsInContent(entry, table));
+}
+
+function differsInContent({ version, files }: ManifestEntry, table: HeldDataset): boolean {
+  const digest = snapshotDigest(files);
+  return table.snapshotVersion === version && digest !== null && digest !== table.snapshotDigest;
+}
+
+/** The datasets of the record; complete where it counts as many. */
+export function isCompleteRecord({ datasetIds, datasetCount }: Subscription): boolean {
+  return datasetCount !== null && datasetCount === new Set(datasetIds).size;
 }

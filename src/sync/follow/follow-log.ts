@@ -6,56 +6,55 @@
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
 import { ServiceUnavailableError } from '../../model/errors.ts';
-import type { EventId } from '../../model/event.ts';
 import type { Subscription } from '../../model/subscription.ts';
 import type { FollowStep } from '../../model/want.ts';
 import type { Parts } from '../parts.ts';
-import { MAX_PAGES, readLog } from './read-log.ts';
+import { EVENTS_KEPT_MS } from './position-age.ts';
+import { MAX_PAGES, readLog, type TableOf } from './read-log.ts';
 
-const DAY_MS = 86_400_000;
+export interface LogOptions {
+  readonly subscription: Subscription;
+  /** When its record was read, in service time. */
+  readonly recordReadAt: Date;
+  readonly tableOf: TableOf;
+  /** Makes the step that takes the subscription anew. */
+  readonly takeAnew: () => Promise<FollowStep>;
+}
 
 /**
- * A quiet log that was not read for longer is taken from the manifest again: the service keeps events for 90 days, so
- * one may have come and gone meanwhile. Far less than that, because clocks may be wrong.
+ * Resolves to whether the log, which is quiet, turned out to be another one than that of the position.
+ * @throws ServiceUnavailableError where the log cannot be read to its head now.
  */
-const MAX_QUIET_MS = 30 * DAY_MS;
-
-/** Makes the step that takes the subscription anew; `lost` is the position it had, null where it had none. */
-export type StartAnew = (lost: EventId | null) => Promise<FollowStep>;
-
-/** @throws ServiceUnavailableError where the log cannot be read to its head now. */
-export async function followLog(
-  subscription: Subscription,
-  startAnew: StartAnew,
-  parts: Parts,
-  signal: AbortSignal,
-): Promise<void> {
-  const { checkpoint, clock, log } = parts;
+export async function followLog(options: LogOptions, parts: Parts, signal: AbortSignal): Promise<boolean> {
+  const { subscription, recordReadAt, tableOf } = options;
+  const { checkpoint, log } = parts;
   const about = { subscription: subscription.id };
-  const followed = (): Followed | undefined => checkpoint.followed().get(subscription.id);
+  const followed = (): Followed | null => checkpoint.followed().get(subscription.id) ?? null;
+  let isNewLog = false;
   const isAtHead = async (): Promise<boolean> => {
-    const { end } = await readLog(subscription, parts, signal);
+    const reading = await readLog(subscription, tableOf, parts, signal);
+    const { end } = reading;
+    isNewLog = reading.isNewLog;
     if (end === 'more') throw goesOn(subscription);
     return end === 'head';
   };
-  const takeAnew = async (): Promise<void> =>
-    checkpoint.commitFollowStep(await startAnew(followed()?.cursor ?? null));
+  const takeAnew = async (): Promise<void> => checkpoint.commitFollowStep(await options.takeAnew());
 
   const known = followed();
-  const isTaken = known === undefined || wasQuietTooLong(known, clock.now());
+  const isTaken = known === null || wasQuietTooLong(known, recordReadAt);
   if (isTaken) await takeAnew();
-  if (await isAtHead()) return;
+  if (await isAtHead()) return isNewLog;
   if (!isTaken) {
     log.warn(about, 'The position in the log has expired: starting from the manifest.');
     await takeAnew();
-    if (await isAtHead()) return;
+    if (await isAtHead()) return isNewLog;
   }
   log.info(
     about,
     'The newest position has expired, too: the log is read from its start until something newer comes.',
   );
-  checkpoint.commitFollowStep(quietStep(subscription, followed()?.cursor ?? null));
-  if (await isAtHead()) return;
+  checkpoint.commitFollowStep(quietStep(subscription, followed(), recordReadAt));
+  if (await isAtHead()) return isNewLog;
   throw new ServiceUnavailableError(
     `The log of subscription ${subscription.id} cannot be read on: a position that it has just given has expired already.`,
     { hint: 'It is read again at the next catch-up. If it stays so, tell the service.' },
@@ -68,11 +67,17 @@ function goesOn({ id }: Subscription): ServiceUnavailableError {
   });
 }
 
-/** A moment in the future was written down by a clock that was wrong: nobody knows how long ago it is. */
+/** An event may have come and gone meanwhile. A moment in the future was stored by another time of the service. */
 function wasQuietTooLong({ quietReadAt }: Followed, now: Date): boolean {
-  return quietReadAt !== null && Math.abs(now.getTime() - quietReadAt.getTime()) > MAX_QUIET_MS;
+  return quietReadAt !== null && Math.abs(now.getTime() - quietReadAt.getTime()) >= EVENTS_KEPT_MS;
 }
 
-function quietStep({ id, name }: Subscription, cursor: EventId | null): FollowStep {
-  return { subscriptionId: id, subscriptionName: name, cursor, isQuiet: true, changes: [] };
+function quietStep({ id, name }: Subscription, followed: Followed | null, readAt: Date): FollowStep {
+  const { logNumber = 1, cursor = null, cursorCreatedAt = null, coveredUntil = null } = followed ?? {};
+  return {
+    subscriptionId: id,
+    subscriptionName: name,
+    position: { logNumber, cursor, cursorCreatedAt, isQuiet: true, coveredUntil, readAt },
+    changes: [],
+  };
 }

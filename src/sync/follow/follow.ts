@@ -1,133 +1,286 @@
 /**
- * Brings what is wanted up to what one subscription says: its manifest at the first start and where the position is
- * lost, then its log to the head, then what the manifest has beyond the log. The manifest that snapshots are loaded
- * from is read after the log, so it can answer all that the log asks for.
+ * Brings what is wanted of a subscription up to its log and its manifest. The manifest that snapshots are loaded from is read
+ * after the log, so it can answer all that the log asks for; the record is read after the manifest, so it tells a manifest
+ * of a log that has begun anew.
  */
 
+import type { Followed } from '../../checkpoint/checkpoint.ts';
 import type { Held } from '../../destination/destination.ts';
-import type { ManifestEntry } from '../../model/manifest.ts';
-import type { Subscription } from '../../model/subscription.ts';
-import { standingHolds } from '../holds.ts';
+import type { SubscriptionList } from '../../feed/feed.ts';
+import { present } from '../../lib/assert.ts';
+import type { AbsenceSubject } from '../../model/absence.ts';
+import { laterEvent } from '../../model/event.ts';
+import { emptyWant, type FollowStep, type WantChange } from '../../model/want.ts';
+import { watermarkOf } from '../../model/watermark.ts';
 import { type Offers, offersOfEntries, offersOfManifest, readEntries } from '../offers.ts';
 import type { Parts } from '../parts.ts';
-import { type Audited, auditChanges, membersLackedBy } from './audit.ts';
+import { owesLook } from '../plan/need.ts';
+import { isOfOldLog, readManifest } from '../read-manifest.ts';
+import { noteAbsences } from './absences.ts';
+import { type Audited, auditEntries, auditMembers, type Findings, isCompleteRecord } from './audit.ts';
+import { isListDue } from './daily-lists.ts';
 import { followLog } from './follow-log.ts';
-import { type Listing, membersOf, stepFromManifest, stepFromMembers } from './from-manifest.ts';
-import { isChosenDataset } from './selection.ts';
+import { stepFromManifest } from './from-manifest.ts';
+import { type AtPosition, eventAtPosition, lacksKnownEvents } from './log-restart.ts';
+import { reloadAt } from './moment.ts';
+import { readLog } from './read-log.ts';
+import { askable, type Listed, readable, readSource } from './sources.ts';
 import { wantUnasked } from './want-unasked.ts';
 
-/**
- * Brings the wants of `subscription` up to its log and its manifest, and gives what the manifest offers. Resolves only
- * where the log was read to its head.
- */
-export async function follow(
-  subscription: Subscription,
-  held: Held,
-  parts: Parts,
-  signal: AbortSignal,
-): Promise<Offers> {
-  return parts.feed.manifestShape() === 'dataset'
-    ? followByMembers(subscription, held, parts, signal)
-    : followByManifest(subscription, held, parts, signal);
+/** Gives what the manifest offers. Resolves only where the log was read to its head. */
+export async function follow(listed: Listed, held: Held, parts: Parts, signal: AbortSignal): Promise<Offers> {
+  return await new Follower(listed, held, parts, signal).follow();
 }
 
-async function followByManifest(
-  subscription: Subscription,
-  held: Held,
-  parts: Parts,
-  signal: AbortSignal,
-): Promise<Offers> {
-  await followLog(
-    subscription,
-    async (lost) => {
-      const listing = await readManifest(subscription, auditedNow(subscription, held, parts), parts, signal);
-      return stepFromManifest(subscription, listing, lost, held);
-    },
-    parts,
-    signal,
-  );
-  const audited = auditedNow(subscription, held, parts);
-  const { manifest, lacked } = await readManifest(subscription, audited, parts, signal);
-  wantUnasked(subscription.id, auditChanges(manifest, lacked, audited), parts);
-  return offersOfManifest(parts.feed, manifest);
-}
+class Follower {
+  readonly #id: string;
+  readonly #held: Held;
+  readonly #parts: Parts;
+  readonly #signal: AbortSignal;
+  /** As it was listed last. */
+  #listed: Listed;
+  /** To its head. */
+  #isLogRead = false;
+  #isListedAfterLog = false;
+  #isNewLogTaken = false;
+  /** The log has no event at the position, though it keeps those of its age: it counts where the record names no newest event. */
+  #isEventGone = false;
 
-/** What a manifest lacks is believed of two complete reads: the first may have met it while it was being made. */
-async function readManifest(
-  { id }: Subscription,
-  audited: Audited,
-  { feed, log }: Parts,
-  signal: AbortSignal,
-): Promise<Listing> {
-  const first = await feed.manifest(id, signal);
-  const lackedByFirst = membersLackedBy(first, audited);
-  if (lackedByFirst.length === 0) return { manifest: first, lacked: [] };
-  const second = await feed.manifest(id, signal);
-  const lackedBySecond = new Set(membersLackedBy(second, audited));
-  const lacked = lackedByFirst.filter((datasetId) => lackedBySecond.has(datasetId));
-  log.info(
-    { subscription: id, datasets: lacked.length },
-    'The manifest lacks datasets that were in the subscription.',
-  );
-  return { manifest: second, lacked };
-}
+  constructor(listed: Listed, held: Held, parts: Parts, signal: AbortSignal) {
+    this.#id = listed.record.id;
+    this.#listed = listed;
+    this.#held = held;
+    this.#parts = parts;
+    this.#signal = signal;
+  }
 
-/** A manifest of each dataset lists no members: they are the subscription's own and what its log has added since. */
-async function followByMembers(
-  subscription: Subscription,
-  held: Held,
-  parts: Parts,
-  signal: AbortSignal,
-): Promise<Offers> {
-  const { feed, checkpoint } = parts;
-  await followLog(
-    subscription,
-    async (lost) => {
-      const wants = checkpoint.wants();
-      const mirrored = membersOf(subscription, wants).filter((datasetId) => held.datasets.has(datasetId));
-      const read = await readEntries(feed, askedFor(mirrored, parts), signal);
-      return stepFromMembers(subscription, readable(read), lost, wants, held);
-    },
-    parts,
-    signal,
-  );
-  const wants = checkpoint.wants();
-  const members = membersOf(subscription, wants);
-  reportIncomplete(subscription, members.length, parts);
-  const unheardOf = members.filter((datasetId) => !wants.get(datasetId)?.members.has(subscription.id));
-  wantUnasked(
-    subscription.id,
-    unheardOf.map((datasetId) => ({ kind: 'member', datasetId })),
-    parts,
-  );
-  const read = await readEntries(feed, askedFor(members, parts), signal);
-  const manifest = { subscriptionId: subscription.id, lastEventId: null, datasets: readable(read) };
-  wantUnasked(subscription.id, auditChanges(manifest, [], auditedNow(subscription, held, parts)), parts);
-  return offersOfEntries(feed, subscription.id, read);
-}
+  /** The event at the position is looked at before anything moves that. */
+  async follow(): Promise<Offers> {
+    const there = await this.#eventAtPosition();
+    this.#isEventGone = there === 'gone';
+    if (there === 'other') await this.#takeNewLog();
+    if ((await this.#followLog()) && !this.#isNewLogTaken) {
+      await this.#takeNewLog();
+      await this.#followLog();
+    }
+    const offers = await this.#audit();
+    if (!(await this.#isLogGone())) return offers;
+    await this.#takeNewLog();
+    await this.#followLog();
+    return await this.#audit();
+  }
 
-function auditedNow({ id }: Subscription, held: Held, { checkpoint, clock }: Parts): Audited {
-  const { cursor = null, cursorAt = null } = checkpoint.followed().get(id) ?? {};
-  return { cursor, cursorAt, wants: checkpoint.wants(), held, now: clock.now() };
-}
+  async #takeNewLog(): Promise<void> {
+    this.#parts.log.warn(
+      { subscription: this.#id },
+      'The service has begun the log of the subscription anew: starting from the manifest.',
+    );
+    this.#parts.checkpoint.commitFollowStep(await this.#takeAnew(true));
+  }
 
-function readable(read: ReadonlyMap<string, ManifestEntry | Error>): readonly ManifestEntry[] {
-  return [...read.values()].filter((entry): entry is ManifestEntry => !(entry instanceof Error));
-}
+  async #followLog(): Promise<boolean> {
+    const { record, readAt } = this.#listed;
+    const isNewLog = await followLog(
+      {
+        subscription: record,
+        recordReadAt: readAt,
+        tableOf: (datasetId) => this.#held.datasets.get(datasetId) ?? null,
+        takeAnew: () => this.#takeAnew(false),
+      },
+      this.#parts,
+      this.#signal,
+    );
+    this.#isLogRead = true;
+    return isNewLog;
+  }
 
-/** Nothing is asked of the service for what it refused or the user did not choose. */
-function askedFor(members: readonly string[], parts: Parts): readonly string[] {
-  const { include, exclude } = parts.choices;
-  const holds = standingHolds(parts);
-  return members.filter(
-    (datasetId) => holds.ofDataset(datasetId) === null && isChosenDataset(datasetId, include, exclude),
-  );
-}
+  #audited(): Audited {
+    return { wants: this.#parts.checkpoint.wants(), held: this.#held };
+  }
 
-function reportIncomplete({ id, datasetCount }: Subscription, members: number, { log }: Parts): void {
-  if (datasetCount === null || datasetCount === members) return;
-  log.warn(
-    { subscription: id, datasetCount, members },
-    'The subscription is incomplete: the service counts other datasets than it lists and its log has added.',
-  );
+  async #audit(): Promise<Offers> {
+    const isByDataset = this.#parts.feed.manifestShape() === 'dataset';
+    const offers = await (isByDataset ? this.#auditEntries() : this.#auditManifest());
+    this.#wantDailyLists();
+    return offers;
+  }
+
+  #wantDailyLists(): void {
+    const { checkpoint } = this.#parts;
+    const { readAt } = this.#listed;
+    const before = present(this.#followed(), 'a log that was read is followed').auditedAt;
+    const due = [...checkpoint.wants().values()].filter(
+      (want) =>
+        want.members.has(this.#id) &&
+        this.#held.datasets.has(want.datasetId) &&
+        !owesLook(want) &&
+        isListDue(want.datasetId, before, readAt),
+    );
+    wantUnasked(
+      this.#id,
+      due.map(({ datasetId }) => ({ kind: 'look', datasetId })),
+      this.#parts,
+    );
+    checkpoint.noteAudited(this.#id, readAt);
+  }
+
+  async #auditManifest(): Promise<Offers> {
+    const reading = await readManifest(this.#id, true, this.#parts, this.#signal);
+    this.#noteListed(reading.listedAfter);
+    if (!isOfOldLog(reading)) {
+      const { manifest, watermark } = reading;
+      const { readAt, datasets } = manifest;
+      const datasetIds = datasets.map(({ datasetId }) => datasetId);
+      await this.#settle(
+        readAt,
+        auditMembers(
+          { subscriptionId: this.#id, watermark, readAt, datasetIds, isComplete: true },
+          this.#audited(),
+        ),
+        () => auditEntries(datasets, this.#id, this.#id, this.#audited()),
+      );
+    }
+    return offersOfManifest(reading, this.#parts);
+  }
+
+  /** A manifest of each dataset lists no members: they are the subscription's own and what its log has added since. */
+  async #auditEntries(): Promise<Offers> {
+    const { checkpoint, feed, choices } = this.#parts;
+    const { record, readAt } = this.#listed;
+    const { lastEventId, datasetIds } = record;
+    const isComplete = isCompleteRecord(record);
+    const watermark = watermarkOf({ lastEventId, readAt, manifestLagMs: choices.manifestLagMs });
+    const listing = { subscriptionId: this.#id, watermark, readAt, datasetIds, isComplete };
+    await this.#settle(readAt, auditMembers(listing, this.#audited()), () => ({ changes: [], reloads: [] }));
+    const members = [...checkpoint.wants().values()]
+      .filter(({ members: of }) => of.has(this.#id))
+      .map(({ datasetId }) => datasetId);
+    if (!isComplete) this.#reportIncomplete(members.length);
+    const read = await readEntries(feed, askable(members, this.#parts), this.#signal);
+    await this.#settle(readAt, { changes: [], reloads: [], absent: [], present: [] }, () =>
+      auditEntries(readable(read), this.#id, null, this.#audited()),
+    );
+    return offersOfEntries(this.#id, read, this.#parts);
+  }
+
+  /** Members first: what a listing brings back is compared with the mirror as a member. */
+  async #settle(
+    readAt: Date,
+    { changes, reloads, absent, present: shown }: Findings,
+    entries: () => Pick<Findings, 'changes' | 'reloads'>,
+  ): Promise<void> {
+    const isOver = [...shown, ...this.#expectedNoMore()];
+    const gone = noteAbsences(absent, isOver, readAt, this.#parts).flatMap((subject) =>
+      subject.kind === 'member' ? [subject.datasetId] : [],
+    );
+    const leaving = gone.map(
+      (datasetId): WantChange => ({
+        kind: 'no-member',
+        datasetId,
+        eventNumber: this.#newestToldOf(datasetId),
+        at: readAt,
+        reason: 'not listed any more',
+      }),
+    );
+    wantUnasked(this.#id, [...changes, ...leaving], this.#parts);
+    const found = entries();
+    wantUnasked(this.#id, found.changes, this.#parts);
+    await this.#askReloads([...new Set([...reloads, ...found.reloads])]);
+  }
+
+  /** What is confirmed by two reads stands at the newest event that was read, or that a listing of the member reflected. */
+  #newestToldOf(datasetId: string): bigint | null {
+    const read = this.#followed()?.cursor?.number ?? null;
+    const reflected = this.#parts.checkpoint.want(datasetId)?.members.get(this.#id)?.eventNumber ?? null;
+    if (read === null || reflected === null) return read ?? reflected;
+    return read > reflected ? read : reflected;
+  }
+
+  /** Members that were absent, and that an event has removed since. */
+  #expectedNoMore(): readonly AbsenceSubject[] {
+    const { checkpoint } = this.#parts;
+    return checkpoint
+      .absences()
+      .map(({ subject }) => subject)
+      .filter((subject) => subject.kind === 'member' && subject.subscriptionId === this.#id)
+      .filter(
+        (subject) => 'datasetId' in subject && !checkpoint.want(subject.datasetId)?.members.has(this.#id),
+      );
+  }
+
+  async #askReloads(datasetIds: readonly string[]): Promise<void> {
+    if (datasetIds.length === 0) return;
+    const { checkpoint } = this.#parts;
+    const { record, readAt } = this.#listed;
+    // Where the record does not say it, the log tells the newest event, read to its head once more.
+    if (record.lastEventId === null) {
+      const tableOf = (datasetId: string) => this.#held.datasets.get(datasetId) ?? null;
+      await readLog(record, tableOf, this.#parts, this.#signal);
+    }
+    const { logNumber, cursor } = present(this.#followed(), 'a log that was read is followed');
+    const newest = laterEvent(record.lastEventId, cursor)?.number ?? null;
+    const moment = { subscriptionId: this.#id, logNumber, newest, readAt };
+    const reloads = datasetIds.map((datasetId) =>
+      reloadAt(
+        moment,
+        checkpoint.want(datasetId) ?? emptyWant(datasetId),
+        this.#held.datasets.get(datasetId) ?? null,
+      ),
+    );
+    wantUnasked(this.#id, reloads, this.#parts);
+  }
+
+  async #eventAtPosition(): Promise<AtPosition> {
+    const followed = this.#followed();
+    return followed === null ? 'unknown' : await eventAtPosition(followed, this.#parts, this.#signal);
+  }
+
+  /**
+   * What has just begun anew is not begun anew again. A record from before the log was read may name an older event than that:
+   * only a later one tells.
+   */
+  async #isLogGone(): Promise<boolean> {
+    const { checkpoint, feed } = this.#parts;
+    const followed = present(this.#followed(), 'a log that was read is followed');
+    const isStated = this.#listed.record.lastEventId !== null;
+    if (isStated && !followed.statesLastEvent) checkpoint.noteStatedLastEvent(this.#id);
+    if (this.#isNewLogTaken) return false;
+    const isLacking = (): boolean =>
+      (this.#isEventGone && this.#listed.record.lastEventId === null) ||
+      lacksKnownEvents(this.#listed.record, followed, checkpoint.wants(), this.#held);
+    if (isLacking() && !this.#isListedAfterLog) {
+      this.#noteListed(await feed.subscriptions(this.#signal));
+      if (!this.#isListedAfterLog) return false;
+    }
+    const subject = { kind: 'log', subscriptionId: this.#id } as const;
+    const [absent, shown] = isLacking() ? [[subject], []] : [[], [subject]];
+    return noteAbsences(absent, shown, this.#listed.readAt, this.#parts).length > 0;
+  }
+
+  #followed(): Followed | null {
+    return this.#parts.checkpoint.followed().get(this.#id) ?? null;
+  }
+
+  async #takeAnew(isNewLog: boolean): Promise<FollowStep> {
+    const { source, listedAfter } = await readSource(this.#listed, this.#held, this.#parts, this.#signal);
+    this.#noteListed(listedAfter);
+    this.#isNewLogTaken ||= isNewLog;
+    return stepFromManifest(source, { followed: this.#followed(), isNewLog, ...this.#audited() });
+  }
+
+  #noteListed(list: SubscriptionList | null): void {
+    const record = list?.subscriptions.find(({ id }) => id === this.#id);
+    if (list === null || record === undefined) return;
+    this.#listed = { record, readAt: list.readAt };
+    this.#isListedAfterLog = this.#isLogRead;
+  }
+
+  #reportIncomplete(members: number): void {
+    const { datasetCount } = this.#listed.record;
+    if (datasetCount === null || datasetCount === members) return;
+    this.#parts.log.warn(
+      { subscription: this.#id, datasetCount, members },
+      'The subscription is incomplete: the service counts other datasets than it lists and its log has added.',
+    );
+  }
 }

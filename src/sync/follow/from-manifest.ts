@@ -1,107 +1,146 @@
 /**
- * A subscription taken anew: at the first start, and whenever its position in the log is lost. The position is taken
- * before the manifest is read and is never later than what the manifest reflects, so no event falls between the two.
- * It never goes back behind what was read before it was lost: those events are wanted already, and the service keeps
- * them no more.
+ * A subscription taken anew: at the first start, whenever its position in the log is lost, and where the service has begun
+ * the log anew. The position is taken before the manifest is read and is never later than what the manifest reflects, so no
+ * event falls between the two. It never goes back behind what was read before it was lost. Pure.
  */
 
+import type { Followed } from '../../checkpoint/checkpoint.ts';
 import type { Held, HeldDataset } from '../../destination/destination.ts';
 import { type EventId, earlierEvent, laterEvent } from '../../model/event.ts';
-import { type Manifest, type ManifestEntry, snapshotDigest } from '../../model/manifest.ts';
+import { type ManifestEntry, snapshotDigest } from '../../model/manifest.ts';
 import type { Subscription } from '../../model/subscription.ts';
-import type { FollowStep, Want, WantChange } from '../../model/want.ts';
+import {
+  announcedVersion,
+  emptyWant,
+  type FollowStep,
+  type Want,
+  type WantChange,
+} from '../../model/want.ts';
 
-/** A manifest that was read completely. */
-export interface Listing {
-  readonly manifest: Manifest;
-  /** The members that neither it lists nor the complete read of it before. */
-  readonly lacked: readonly string[];
+/** What a subscription is taken from. */
+export interface Source {
+  /** As it was before the manifest was read, and when that was, in service time. */
+  readonly record: Subscription;
+  readonly recordReadAt: Date;
+  /** The newest event that the manifest reflects; null: it does not say. */
+  readonly reflects: EventId | null;
+  /** Without a number: events created up to then are reflected; null: none surely is. Service time. */
+  readonly coveredUntil: Date | null;
+  /** What the manifest lists, or those of the single datasets. */
+  readonly entries: readonly ManifestEntry[];
+  /** The datasets that the subscription contains by this: all that are listed, or the record's own. */
+  readonly members: readonly string[];
+  /** The newest event that `members` reflect; null: only time tells. */
+  readonly membersReflect: EventId | null;
+  /** When the newest event of the log was created; the beginning of time where the log has none any more. */
+  readonly newestCreatedAt: Date;
 }
 
-/**
- * The step that takes `subscription` from its manifest; `subscription` was read before the manifest. `lost` is the
- * position that the log cannot be read on from; null at the first start. What is lacked has left before the new position:
- * where the log adds it again from there on, it may have begun anew.
- */
-export function stepFromManifest(
-  subscription: Subscription,
-  { manifest, lacked }: Listing,
-  lost: EventId | null,
-  held: Held,
-): FollowStep {
-  const { lastEventId: reflects } = manifest;
-  const cursor = laterEvent(positionOf(subscription.lastEventId, reflects), lost);
-  const isQuiet = cursor === null || (lost !== null && cursor.number === lost.number);
-  const standing = standingAt(reflects, cursor);
-  const listed = manifest.datasets.flatMap((entry): readonly WantChange[] => {
-    const { datasetId, version } = entry;
-    const table = held.datasets.get(datasetId) ?? null;
-    // Versions may have begun anew since: what was announced before, and what an older manifest lists, may be gone.
-    const announced = reflects === null || isOlder(reflects, cursor) ? null : version;
-    return [
-      { kind: 'member', datasetId, ...standing },
-      { kind: 'announced', datasetId, version: announced },
-      ...(table === null || isLoadedFrom(entry, table)
-        ? []
-        : [
-            reloadAt(
-              { datasetId, version: isOlder(reflects, cursor) ? null : version },
-              cursor?.number ?? null,
-            ),
-          ]),
-      ...(announced === null ? [{ kind: 'look' as const, datasetId }] : []),
-    ];
-  });
-  const left = lacked.map((datasetId) => ({ kind: 'no-member' as const, datasetId, ...standing }));
-  const changes = [...listed, ...left];
-  return { subscriptionId: subscription.id, subscriptionName: subscription.name, cursor, isQuiet, changes };
+/** What is known without it. */
+export interface Before {
+  /** The subscription as it was followed so far; null: it was not. */
+  readonly followed: Followed | null;
+  /** The service has begun the log anew, so that the position is none of its own. */
+  readonly isNewLog: boolean;
+  readonly wants: ReadonlyMap<string, Want>;
+  readonly held: Held;
 }
 
-/**
- * The step that takes `subscription` anew where every dataset has a manifest of its own: its log is read from the
- * start, and its datasets are looked at, because the log need not reach back to their last change. `entries` are
- * those of the datasets that have a table, as far as they could be read; a table without one is loaded again, too.
- */
-export function stepFromMembers(
-  subscription: Subscription,
-  entries: readonly ManifestEntry[],
-  lost: EventId | null,
-  wants: ReadonlyMap<string, Want>,
-  held: Held,
-): FollowStep {
-  const newest = laterEvent(subscription.lastEventId, lost);
-  const byId = new Map(entries.map((entry) => [entry.datasetId, entry]));
-  const changes = membersOf(subscription, wants).flatMap((datasetId): readonly WantChange[] => {
-    const table = held.datasets.get(datasetId) ?? null;
-    const entry = byId.get(datasetId) ?? null;
-    const isRight = table === null || (entry !== null && isLoadedFrom(entry, table));
-    const version = entry?.version ?? wants.get(datasetId)?.atLeastVersion ?? null;
-    return [
-      { kind: 'member', datasetId },
-      { kind: 'look', datasetId },
-      ...(isRight ? [] : [reloadAt({ datasetId, version }, newest?.number ?? null)]),
-    ];
-  });
+export function stepFromManifest(source: Source, before: Before): FollowStep {
+  const { record, recordReadAt, reflects, coveredUntil } = source;
+  const { followed, isNewLog } = before;
+  const lost = isNewLog ? null : (followed?.cursor ?? null);
+  const taken = reflects === null ? null : positionOf(record.lastEventId, reflects);
+  const cursor = laterEvent(taken, lost);
+  const isMoved = cursor !== null && cursor.number !== lost?.number;
+  const logNumber = logNumberOf(record.id, before);
   return {
-    subscriptionId: subscription.id,
-    subscriptionName: subscription.name,
-    cursor: lost,
-    isQuiet: true,
-    changes,
+    subscriptionId: record.id,
+    subscriptionName: record.name,
+    ...(isNewLog ? { voids: 'numbers' as const } : {}),
+    position: {
+      logNumber,
+      cursor,
+      cursorCreatedAt: isMoved ? null : (followed?.cursorCreatedAt ?? null),
+      isQuiet: !isMoved,
+      coveredUntil: reflects === null ? coveredUntil : null,
+      readAt: recordReadAt,
+    },
+    changes: changesOf(source, before, { logNumber, cursor }),
   };
 }
 
-/** The datasets of the subscription record and those that its log has added, without those that it has removed. */
-export function membersOf(
-  { id, datasetIds }: Subscription,
-  wants: ReadonlyMap<string, Want>,
-): readonly string[] {
-  const added = [...wants.values()].filter(({ members }) => members.has(id));
-  const own = datasetIds.filter((datasetId) => !wants.get(datasetId)?.formerMembers.has(id));
-  return [...new Set([...own, ...added.map(({ datasetId }) => datasetId)])];
+/**
+ * The log of a subscription that was not followed is counted after all that the tables know of: theirs may be older ones, from
+ * before the checkpoint was lost, and what they have satisfied of these says nothing of this one.
+ */
+function logNumberOf(subscriptionId: string, { followed, isNewLog, held }: Before): number {
+  if (followed !== null) return followed.logNumber + (isNewLog ? 1 : 0);
+  const known = [...held.datasets.values()].map(({ reloads }) => reloads.get(subscriptionId)?.logNumber ?? 0);
+  return Math.max(0, ...known) + 1;
 }
 
-/** True where the table is this very snapshot: same version, same content, nothing applied since. */
+interface Taken {
+  readonly logNumber: number;
+  readonly cursor: EventId | null;
+}
+
+/** Every dataset of the subscription is loaded, also one whose entry this reading lacks, once a later one names it. */
+function changesOf(source: Source, before: Before, taken: Taken): readonly WantChange[] {
+  const { record, recordReadAt, membersReflect, coveredUntil, members } = source;
+  const entries = new Map(source.entries.map((entry) => [entry.datasetId, entry]));
+  const known = [...before.wants.values()].filter((want) => want.members.has(record.id));
+  const listed = new Set(members);
+  const others = known.map(({ datasetId }) => datasetId).filter((datasetId) => !listed.has(datasetId));
+  const told = {
+    eventNumber: membersReflect?.number ?? null,
+    at: coveredUntil ?? recordReadAt,
+  };
+  const reloadOf = (datasetId: string): readonly WantChange[] => {
+    const want = before.wants.get(datasetId) ?? emptyWant(datasetId);
+    const table = before.held.datasets.get(datasetId) ?? null;
+    const entry = entries.get(datasetId);
+    if (table === null || (entry !== undefined && isLoadedFrom(entry, table))) return [];
+    return [lastReload(source, want, table, taken)];
+  };
+  return [
+    ...members.flatMap((datasetId): readonly WantChange[] => [
+      { kind: 'member', datasetId, ...told, version: null },
+      { kind: 'nothing-announced', datasetId },
+      ...reloadOf(datasetId),
+    ]),
+    ...others.flatMap((datasetId): readonly WantChange[] => [
+      { kind: 'nothing-announced', datasetId },
+      ...reloadOf(datasetId),
+    ]),
+  ];
+}
+
+/**
+ * As if by the newest event that is known, or that may have been lost. It is one that has happened: a number of the future
+ * would swallow the reload of the event that gets it. Nor is it older than what the members reflect: that would be one from
+ * before they joined.
+ */
+function lastReload(
+  { record, recordReadAt, membersReflect, newestCreatedAt }: Source,
+  want: Want,
+  table: HeldDataset,
+  { logNumber, cursor }: Taken,
+): WantChange {
+  return {
+    kind: 'reload',
+    datasetId: want.datasetId,
+    version: null,
+    logNumber,
+    eventNumber: laterEvent(laterEvent(record.lastEventId, membersReflect), cursor)?.number ?? 0n,
+    createdAt: newestCreatedAt,
+    readAt: recordReadAt,
+    knownVersion: Math.max(table.version, announcedVersion(want) ?? 0),
+    isWithdrawal: false,
+  };
+}
+
+/** True where the table is this very snapshot: same version, same stated content, nothing applied since. */
 export function isLoadedFrom(entry: ManifestEntry, held: HeldDataset): boolean {
   return (
     held.version === entry.version &&
@@ -110,35 +149,7 @@ export function isLoadedFrom(entry: ManifestEntry, held: HeldDataset): boolean {
   );
 }
 
-/**
- * Where the word of a manifest stands among the events read up to `cursor`. One that is older than some of them stands
- * at its own place, so that it undoes no later event. One that reflects them all, or does not say, is believed.
- */
-export function standingAt(
-  reflects: EventId | null,
-  cursor: EventId | null,
-): { readonly eventNumber?: bigint } {
-  return reflects !== null && isOlder(reflects, cursor) ? { eventNumber: reflects.number } : {};
-}
-
-function isOlder(reflects: EventId | null, cursor: EventId | null): boolean {
-  return reflects !== null && cursor !== null && reflects.number < cursor.number;
-}
-
-/** The smaller of the two; where only one is known, that one; null: the log is read from its start. */
-function positionOf(ofSubscription: EventId | null, ofManifest: EventId | null): EventId | null {
-  if (ofSubscription === null || ofManifest === null) return ofSubscription ?? ofManifest;
-  return earlierEvent(ofSubscription, ofManifest);
-}
-
-/**
- * A reload that no event asked for, as if by the newest that is known, or that may have been lost. It is one that has
- * happened: a number of the future would swallow the reload of the event that gets it. A table whose snapshot reflects
- * that event is in need of none.
- */
-export function reloadAt(
-  { datasetId, version }: { readonly datasetId: string; readonly version: number | null },
-  newest: bigint | null,
-): WantChange {
-  return { kind: 'reload', datasetId, eventNumber: newest ?? 0n, version };
+/** The smaller of the two; where only the manifest's is known, that one. */
+function positionOf(ofRecord: EventId | null, ofManifest: EventId): EventId {
+  return ofRecord === null ? ofManifest : earlierEvent(ofRecord, ofManifest);
 }

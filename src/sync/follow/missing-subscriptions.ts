@@ -1,14 +1,16 @@
 /**
  * Subscriptions that were there and are gone: the service no longer lists them, or the configuration no longer selects
- * them. Neither is a reason to retire what they hold: they are held, and their datasets stay, until a person has
- * them looked for again or gives them up.
+ * them. Neither is a reason to retire what they contain: they are held, and their datasets stay, until an operator has
+ * them looked for again or gives them up. One that a list lacks is believed to be gone once a second one confirms it.
  */
 
 import type { Held } from '../../destination/destination.ts';
+import type { SubscriptionList } from '../../feed/feed.ts';
 import type { Refusal } from '../../model/errors.ts';
 import type { Subscription } from '../../model/subscription.ts';
 import { standingHolds, storeHold } from '../holds.ts';
 import type { Parts } from '../parts.ts';
+import { noteAbsences } from './absences.ts';
 
 /** The code of the hold of such a subscription. The service has no such code. */
 export const SUBSCRIPTION_MISSING = 'subscription_missing';
@@ -36,39 +38,42 @@ export function subscriptionsBefore(
  * held as missing stays so, also when it is back.
  */
 export function holdMissing(
-  seen: readonly Subscription[],
+  { subscriptions: seen, readAt }: SubscriptionList,
   chosen: readonly Subscription[],
   held: Held,
   parts: Parts,
 ): void {
   const holds = standingHolds(parts);
-  for (const refusal of missing(seen, chosen, subscriptionsBefore(held, parts))) {
-    const standing = holds.ofSubscription(refusal.scope.subscriptionId);
-    const isHeldAsMissing = standing?.refusal.status === null;
-    if (!isHeldAsMissing) storeHold(parts, refusal);
+  const seenIds = new Set(seen.map(({ id }) => id));
+  const chosenIds = new Set(chosen.map(({ id }) => id));
+  const isHeldAsMissing = (id: string): boolean => holds.ofSubscription(id)?.refusal.status === null;
+  const before = [...subscriptionsBefore(held, parts).keys()];
+  const watched = before.filter((id) => !isHeldAsMissing(id));
+  const subjectOf = (subscriptionId: string) => ({ kind: 'subscription', subscriptionId }) as const;
+  const unlisted = watched.filter((id) => !seenIds.has(id));
+  const gone = new Set(
+    noteAbsences(
+      unlisted.map(subjectOf),
+      before.filter((id) => seenIds.has(id)).map(subjectOf),
+      readAt,
+      parts,
+    ).map((subject) => ('subscriptionId' in subject ? subject.subscriptionId : '')),
+  );
+  for (const id of watched) {
+    if (gone.has(id)) storeHold(parts, missing(id, 'The service no longer lists it.'));
+    else if (seenIds.has(id) && !chosenIds.has(id)) {
+      storeHold(parts, missing(id, 'The setting subscriptions no longer selects it.'));
+    }
   }
 }
 
-type Missing = Refusal & {
-  readonly scope: { readonly kind: 'subscription'; readonly subscriptionId: string };
-};
-
-function missing(
-  seen: readonly Subscription[],
-  chosen: readonly Subscription[],
-  before: ReadonlyMap<string, string | null>,
-): readonly Missing[] {
-  const seenIds = new Set(seen.map(({ id }) => id));
-  const chosenIds = new Set(chosen.map(({ id }) => id));
-  const gone = [...before.keys()].filter((subscriptionId) => !chosenIds.has(subscriptionId));
-  return gone.map((subscriptionId) => ({
+function missing(subscriptionId: string, message: string): Refusal {
+  return {
     scope: { kind: 'subscription', subscriptionId },
     operation: 'list subscriptions',
     status: null,
     code: SUBSCRIPTION_MISSING,
-    message: seenIds.has(subscriptionId)
-      ? 'The setting subscriptions no longer selects it.'
-      : 'The service no longer lists it.',
+    message,
     links: new Map(),
-  }));
+  };
 }

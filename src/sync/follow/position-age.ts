@@ -29,9 +29,10 @@ export function positionAgeMs(position: Position, now: Date): number {
   return Math.max(0, now.getTime() - position.cursorAt.getTime());
 }
 
-export function warnOfOldPosition(subscriptionId: string, { checkpoint, clock, log }: Parts): void {
+/** `now`: in service time. */
+export function warnOfOldPosition(subscriptionId: string, now: Date, { checkpoint, log }: Parts): void {
   const followed = checkpoint.followed().get(subscriptionId);
-  if (followed === undefined || positionAgeMs(followed, clock.now()) < OLD_POSITION_MS) return;
+  if (followed === undefined || positionAgeMs(followed, now) < OLD_POSITION_MS) return;
   tellOldPosition(followed, log);
 }
 

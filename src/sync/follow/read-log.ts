@@ -6,12 +6,15 @@
  * than the position was read before and is skipped. The first newer event moves the position, and ends that.
  */
 
+import type { Followed } from '../../checkpoint/checkpoint.ts';
+import type { HeldDataset } from '../../destination/destination.ts';
 import type { EventPage } from '../../feed/feed.ts';
 import { CursorExpiredError, ServiceUnavailableError } from '../../model/errors.ts';
 import type { EventId, FeedEvent, UnreadableEvent } from '../../model/event.ts';
 import type { Subscription } from '../../model/subscription.ts';
 import type { Parts } from '../parts.ts';
 import { cursorAfter, foldEvents } from './fold.ts';
+import { areOfNewLog } from './log-restart.ts';
 
 /** Pages of the log read in one go, after which somebody else may have a turn. */
 export const MAX_PAGES = 500;
@@ -28,34 +31,50 @@ export interface LogReading {
   readonly end: 'head' | 'more' | 'expired';
   /** What the events that were read are about. */
   readonly datasetIds: ReadonlySet<string>;
+  /** The log, which is quiet, is another one than that of the position. */
+  readonly isNewLog: boolean;
 }
 
 /** Whose log is read; the rest of its record does not matter here. */
 export type Reader = Pick<Subscription, 'id' | 'name'>;
 
+/** What the destination has of a dataset by now. */
+export type TableOf = (datasetId: string) => HeldDataset | null;
+
 /** @throws ServiceUnavailableError when the log makes no progress. */
-export async function readLog(subscription: Reader, parts: Parts, signal: AbortSignal): Promise<LogReading> {
+export async function readLog(
+  subscription: Reader,
+  tableOf: TableOf,
+  parts: Parts,
+  signal: AbortSignal,
+): Promise<LogReading> {
   const datasetIds = new Set<string>();
   let position = startOf(subscription, parts);
+  const { readBefore, cursorCreatedAt } = position;
+  let isNewLog = false;
   for (let pages = 0; pages < MAX_PAGES; pages++) {
     const page = await pageAfter(position.after, subscription, parts, signal);
-    if (page === 'expired') return { end: 'expired', datasetIds };
+    if (page === 'expired') return { end: 'expired', datasetIds, isNewLog };
+    isNewLog ||= areOfNewLog(page.events, { cursor: readBefore, cursorCreatedAt });
     const next = positionAfter(page, position);
-    for (const { datasetId } of commitPage(subscription, page, position, next, parts)) {
+    for (const { datasetId } of commitPage(subscription, page, position, next, { parts, tableOf })) {
       if (datasetId !== null) datasetIds.add(datasetId);
     }
-    if (!page.hasMore) return { end: 'head', datasetIds };
+    if (!page.hasMore) return { end: 'head', datasetIds, isNewLog };
     refuseStandstill(subscription, position, next);
     position = next;
   }
-  return { end: 'more', datasetIds };
+  return { end: 'more', datasetIds, isNewLog };
 }
 
 interface Position {
+  readonly logNumber: number;
+  readonly coveredUntil: Date | null;
   /** The last event of the page before; null: the start of the log. */
   readonly after: EventId | null;
   /** The position to store. While the log is quiet it is ahead of `after`. */
   readonly cursor: EventId | null;
+  readonly cursorCreatedAt: Date | null;
   /** What is not newer was read before; null: nothing of it is known to have been. */
   readonly readBefore: EventId | null;
   /** Nothing newer has come since the log is read from its start. */
@@ -65,13 +84,16 @@ interface Position {
 }
 
 function startOf({ id }: Reader, { checkpoint }: Parts): Position {
-  const followed = checkpoint.followed().get(id);
+  const followed: Followed | null = checkpoint.followed().get(id) ?? null;
   const cursor = followed?.cursor ?? null;
   const quietNotedAt = followed?.quietReadAt ?? null;
   const isQuiet = cursor === null || quietNotedAt !== null;
   return {
+    logNumber: followed?.logNumber ?? 1,
+    coveredUntil: followed?.coveredUntil ?? null,
     after: isQuiet ? null : cursor,
     cursor,
+    cursorCreatedAt: followed?.cursorCreatedAt ?? null,
     readBefore: isQuiet ? cursor : null,
     isQuiet,
     quietNotedAt,
@@ -80,22 +102,34 @@ function startOf({ id }: Reader, { checkpoint }: Parts): Position {
 
 function positionAfter({ events }: EventPage, position: Position): Position {
   const cursor = cursorAfter(events, position.cursor);
-  const isQuiet = position.isQuiet && cursor?.number === position.cursor?.number;
-  return { ...position, after: cursorAfter(events, position.after), cursor, isQuiet };
+  const isMoved = cursor?.number !== position.cursor?.number;
+  return {
+    ...position,
+    after: cursorAfter(events, position.after),
+    cursor,
+    cursorCreatedAt: isMoved ? createdAtOf(cursor, events) : position.cursorCreatedAt,
+    isQuiet: position.isQuiet && !isMoved,
+  };
+}
+
+function createdAtOf(cursor: EventId | null, events: EventPage['events']): Date | null {
+  const event = events.find(({ id }) => id !== null && id.number === cursor?.number);
+  return event?.kind === 'event' ? event.createdAt : null;
 }
 
 /** A log that is refused from its very start has nothing in it. */
 async function pageAfter(
   after: EventId | null,
   { id }: Reader,
-  { feed }: Parts,
+  { feed, clock }: Parts,
   signal: AbortSignal,
 ): Promise<EventPage | 'expired'> {
   try {
     return await feed.events(id, after, signal);
   } catch (error) {
     if (!(error instanceof CursorExpiredError)) throw error;
-    return after === null ? { events: [], hasMore: false } : 'expired';
+    if (after !== null) return 'expired';
+    return { events: [], hasMore: false, readAt: error.readAt ?? clock.now() };
   }
 }
 
@@ -103,31 +137,37 @@ async function pageAfter(
 function commitPage(
   subscription: Reader,
   page: EventPage,
-  { readBefore }: Position,
+  { readBefore, cursor: readUntil }: Position,
   next: Position,
-  parts: Parts,
+  { parts, tableOf }: { readonly parts: Parts; readonly tableOf: TableOf },
 ): readonly (FeedEvent | UnreadableEvent)[] {
   const { checkpoint, log, progress } = parts;
-  const { cursor, isQuiet } = next;
+  const { logNumber, cursor, cursorCreatedAt, isQuiet, coveredUntil } = next;
+  const { readAt } = page;
   const events = page.events.filter(({ id }) => !wasRead(id, readBefore));
-  if (events.length === 0 && !(isQuiet && !page.hasMore && isToBeNoted(next, parts))) return events;
+  if (events.length === 0 && !(isQuiet && !page.hasMore && isToBeNoted(next, readAt))) return events;
   checkpoint.commitFollowStep({
     subscriptionId: subscription.id,
     subscriptionName: subscription.name,
-    cursor,
-    isQuiet,
-    changes: foldEvents(events, subscription.id, checkpoint.wants()),
+    position: { logNumber, cursor, cursorCreatedAt, isQuiet, coveredUntil, readAt },
+    changes: foldEvents(events, {
+      subscriptionId: subscription.id,
+      logNumber,
+      readAt,
+      coveredUntil,
+      readUntil: readUntil?.number ?? null,
+      wantOf: (datasetId) => checkpoint.want(datasetId),
+      tableOf,
+    }),
   });
   warnOfUnreadable(subscription, events, log);
   progress.read(subscription.id, events);
   return events;
 }
 
-/** A moment in the future was written down by a clock that was wrong. */
-function isToBeNoted({ quietNotedAt }: Position, { clock }: Parts): boolean {
-  return (
-    quietNotedAt === null || Math.abs(clock.now().getTime() - quietNotedAt.getTime()) >= QUIET_NOTED_EVERY_MS
-  );
+/** A moment in the future was stored by another time of the service. */
+function isToBeNoted({ quietNotedAt }: Position, readAt: Date): boolean {
+  return quietNotedAt === null || Math.abs(readAt.getTime() - quietNotedAt.getTime()) >= QUIET_NOTED_EVERY_MS;
 }
 
 /** One without a readable id may be new. */

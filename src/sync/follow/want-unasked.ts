@@ -9,9 +9,8 @@ import type { Want, WantChange } from '../../model/want.ts';
 import type { Parts } from '../parts.ts';
 import type { History } from '../plan/history.ts';
 import { needOf } from '../plan/need.ts';
-import { headOf } from '../plan/walk.ts';
 
-/** `subscriptionId`: one whose log was read to its head just now, because a quiet log is taken for read by this. */
+/** The position of the subscription stays as it is. */
 export function wantUnasked(
   subscriptionId: string,
   changes: readonly WantChange[],
@@ -19,12 +18,26 @@ export function wantUnasked(
 ): void {
   if (changes.length === 0) return;
   const followed = present(checkpoint.followed().get(subscriptionId), 'a log that was read is followed');
-  const { name: subscriptionName, cursor, quietReadAt } = followed;
+  const {
+    name: subscriptionName,
+    logNumber,
+    cursor,
+    cursorCreatedAt,
+    cursorAt,
+    quietReadAt,
+    coveredUntil,
+  } = followed;
   checkpoint.commitFollowStep({
     subscriptionId,
     subscriptionName,
-    cursor,
-    isQuiet: quietReadAt !== null,
+    position: {
+      logNumber,
+      cursor,
+      cursorCreatedAt,
+      isQuiet: quietReadAt !== null,
+      coveredUntil,
+      readAt: quietReadAt ?? cursorAt,
+    },
     changes,
   });
 }
@@ -40,7 +53,5 @@ export function onlyTold(
   if (needOf(held, want) !== 'nothing') return [];
   const { datasetId } = want;
   const need = needOf(held, want, by);
-  if (need === 'schema') return [{ kind: 'look', datasetId }];
-  const head = headOf(by);
-  return need === 'version' && head !== null ? [{ kind: 'at-least', datasetId, version: head.version }] : [];
+  return need === 'schema' || need === 'version' ? [{ kind: 'look', datasetId }] : [];
 }

@@ -42,15 +42,26 @@ function digestOf(stated: readonly unknown[]): string {
 }
 
 /** What failed in the future was written down by a clock that was wrong: its word would hold for as long. */
-export function isStanding({ failedAt, retryAt }: Failure, now: Date): boolean {
+export function isStanding({ failedAt, retryAt }: Pick<Failure, 'failedAt' | 'retryAt'>, now: Date): boolean {
   return failedAt <= now && now < retryAt;
 }
 
+/** Whether content is at fault, so that the same is not fetched again at once. What differed earlier may be remembered, too. */
+export function isOfContent({ contents, differing, failedAt }: Failure): boolean {
+  return contents.length > 0 || differing.some((one) => one.failedAt.getTime() === failedAt.getTime());
+}
+
 export function failedBefore(failure: Failure | null, now: Date): FailedBefore {
-  const contents = new Set(failure !== null && isStanding(failure, now) ? failure.contents : []);
+  const contents = new Set(failure === null ? [] : standingContents(failure, now));
   return {
     snapshot: (entry) => contents.has(contentOf(entry)),
     changes: (version) => contents.has(changesContentOf(version)),
     unusable: (version) => contents.has(unusableContentOf(version)),
   };
+}
+
+/** What is not fetched again yet. */
+export function standingContents(failure: Failure, now: Date): readonly string[] {
+  const differing = failure.differing.filter((one) => isStanding(one, now)).map(({ content }) => content);
+  return isStanding(failure, now) ? [...failure.contents, ...differing] : differing;
 }

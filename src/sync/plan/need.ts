@@ -1,7 +1,8 @@
 /** Whether a dataset is behind, computed anew each time from what is wanted and what the destination has. Pure. */
 
 import type { HeldDataset } from '../../destination/destination.ts';
-import type { Want } from '../../model/want.ts';
+import { isLaterMark } from '../../model/reload-mark.ts';
+import { announcedVersion, type Reload, type Want } from '../../model/want.ts';
 import type { History } from './history.ts';
 import { schemaVersionAt } from './schemas.ts';
 import { headOf } from './walk.ts';
@@ -9,9 +10,9 @@ import { headOf } from './walk.ts';
 export type Need =
   /** There is no table. */
   | 'table'
-  /** A reload event is not satisfied yet. */
+  /** A reload that was asked for is not answered yet. */
   | 'reload'
-  /** A person asked that the snapshot be loaded again. */
+  /** An operator asked that the snapshot be loaded again. */
   | 'resync'
   /** A newer version is wanted, or was published. */
   | 'version'
@@ -21,50 +22,79 @@ export type Need =
   | 'look'
   | 'nothing';
 
+/** The key of the resync that the table satisfies, among the reloads of subscriptions: no subscription has this id. */
+export const OPERATOR = '';
+
 /**
  * The most pressing need: the ones above make the ones below them moot. Without the history only what was announced is
  * known; with it, what was published.
  */
 export function needOf(held: HeldDataset | null, want: Want, history: History | null = null): Need {
   if (held === null) return 'table';
-  if (pendingReloads(held, want).size > 0) return 'reload';
-  if (owesResync(want)) return 'resync';
+  if (pendingReloads(held, want).length > 0) return 'reload';
+  if (owesResync(held, want)) return 'resync';
+  return needOfChanges(held, want, history);
+}
+
+/** What is needed of a table beside the reloads that are owed. */
+export function needOfChanges(
+  held: HeldDataset,
+  want: Want,
+  history: History | null,
+): 'version' | 'schema' | 'look' | 'nothing' {
   if (held.version < targetOf(want, history)) return 'version';
   if (history === null) return owesLook(want) ? 'look' : 'nothing';
   return hasSchemaOfItsVersion(held, history) ? 'nothing' : 'schema';
 }
 
-/** By subscription id: the reload events that the table does not satisfy yet. */
-export function pendingReloads(held: HeldDataset | null, want: Want): ReadonlyMap<string, bigint> {
-  return new Map(
-    [...want.reloadAfter].filter(([subscriptionId, eventNumber]) => {
-      const satisfied = held?.reloads.get(subscriptionId);
-      return satisfied === undefined || satisfied < eventNumber;
-    }),
-  );
+/** The reloads that the table does not satisfy yet. */
+export function pendingReloads(held: HeldDataset | null, { reloads }: Want): readonly Reload[] {
+  return reloads.filter((reload) => !isSatisfied(reload, held));
+}
+
+/** Numbers of another log than the one that the reload is of are void. */
+export function isSatisfied(reload: Reload, held: HeldDataset | null): boolean {
+  const mark = held?.reloads.get(reload.subscriptionId);
+  return mark !== undefined && !isLaterMark(reload, mark);
 }
 
 export function owesLook({ looksAsked, looksDone }: Want): boolean {
   return looksDone < looksAsked;
 }
 
-export function owesResync({ resyncsAsked, resyncsDone }: Want): boolean {
-  return resyncsDone < resyncsAsked;
+export function owesResync(held: HeldDataset | null, { resyncNumber }: Want): boolean {
+  if (resyncNumber === 0) return false;
+  return (held?.reloads.get(OPERATOR)?.eventNumber ?? 0n) < BigInt(resyncNumber);
 }
 
 /** Whether what was read for one serves the other, too: nothing was asked for that the service may not have known of yet. */
 export function asksTheSame(left: Want, right: Want): boolean {
-  return left === right || (saidOf(left) === saidOf(right) && owesResync(left) === owesResync(right));
+  return left === right || saidOf(left) === saidOf(right);
 }
 
-function saidOf({ members, atLeastVersion, reloadAfter, looksAsked }: Want): string {
-  return [[...members].join(' '), atLeastVersion, [...reloadAfter].join(' '), looksAsked].join('; ');
+function saidOf({ members, reloads, looksAsked, resyncNumber }: Want): string {
+  const ofMembers = [...members].map(([id, { eventNumber, announced }]) => [
+    id,
+    String(eventNumber),
+    announced,
+  ]);
+  const ofReloads = reloads.map(({ subscriptionId, eventNumber, createdAt }) => [
+    subscriptionId,
+    String(eventNumber),
+    createdAt.getTime(),
+  ]);
+  return JSON.stringify([ofMembers, ofReloads, looksAsked, resyncNumber]);
+}
+
+/** Whether every subscription that contains the dataset has told of this version, and so of all that happened before it. */
+export function isAnnounced({ members }: Want, version: number): boolean {
+  return [...members.values()].every(({ announced }) => (announced ?? -1) >= version);
 }
 
 /** The version to get to: the newest published one, but at least what was announced. Less than any version where nothing is known. */
-export function targetOf({ atLeastVersion }: Want, history: History | null): number {
+export function targetOf(want: Want, history: History | null): number {
   const head = history === null ? null : headOf(history);
-  return Math.max(atLeastVersion ?? -1, head?.version ?? -1);
+  return Math.max(announcedVersion(want) ?? -1, head?.version ?? -1);
 }
 
 /** A table ahead of the list, or one of whose schema the service says nothing, has no other to have. */

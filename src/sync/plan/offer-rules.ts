@@ -1,181 +1,184 @@
 /**
- * Which entries of manifests answer what is needed. A manifest may lag: what it offers is loaded only where that meets
- * the need. An older version never replaces a newer one but by a reload. Pure.
+ * Which entries of manifests answer what is needed. A manifest may lag: what it offers is loaded only where it surely meets
+ * the need. An older version never replaces a newer one that the service still lists. Pure.
  */
 
 import type { HeldDataset } from '../../destination/destination.ts';
 import { snapshotDigest } from '../../model/manifest.ts';
-import type { Want } from '../../model/want.ts';
+import { isLaterMark, type ReloadMark } from '../../model/reload-mark.ts';
+import type { Reload, Want } from '../../model/want.ts';
+import { covers } from '../../model/watermark.ts';
 import type { History } from './history.ts';
-import { type Need, pendingReloads } from './need.ts';
-import { recordOf, schemaVersionAt } from './schemas.ts';
-import type { Offer, ReloadChange } from './step.ts';
-import { isListed } from './walk.ts';
-
-/**
- * A manifest that does not say how far it goes lags no longer than this: what it lists then is taken for the answer to a
- * reload that was asked for, because where the content stays the same, it has no other way to show it.
- */
-export const LONGEST_LAG_MS = 15 * 60_000;
+import { isSatisfied, OPERATOR, owesResync, pendingReloads } from './need.ts';
+import { schemaVersionAt } from './schemas.ts';
+import type { Offer } from './step.ts';
+import { namingOf, standingOfOffer } from './versions.ts';
 
 export interface Asking {
   readonly want: Want;
   readonly held: HeldDataset | null;
-  /** Of the subscriptions that hold the dataset. */
-  readonly offers: readonly Offer[];
-  readonly now: Date;
+  readonly history: History;
 }
 
-/**
- * Those that may answer at all. A reload is answered by the manifest of who asked for it: another's may list what came before.
- * Where there is no table, and none of who asked lists it, what another lists is better than nothing until then.
- */
-export function askedOffers({ held, want, offers }: Asking): readonly Offer[] {
-  const asking = [...pendingReloads(held, want).keys()].filter((id) => want.members.has(id));
-  if (asking.length === 0) return offers;
-  const asked = offers.filter(({ subscriptionId }) => asking.includes(subscriptionId));
-  return held === null && asked.length === 0 ? offers : asked;
-}
+/** What is needed of a table, so that a snapshot may be loaded for it. */
+export type Wanting = 'table' | 'reload' | 'resync' | 'version' | 'schema';
 
-/** Those that meet the need. `reachOf` is the version that a snapshot and the changes after it lead to. */
-export function answeringOffers(
-  need: Exclude<Need, 'look' | 'nothing'>,
-  asking: Asking,
-  history: History,
-  reachOf: (offer: Offer) => number,
-): readonly Offer[] {
-  const asked = askedOffers(asking);
-  const tableVersion = asking.held?.version ?? -1;
-  const leadsFarEnough = (offer: Offer): boolean => reachOf(offer) >= (asking.want.atLeastVersion ?? -1);
-  // Where who asked has left, another's manifest may list what came before; unless the versions have begun anew.
-  const pending = pendingReloads(asking.held, asking.want);
-  const isGone = asking.held === null || !isListed(asking.held, history);
-  const mayReplace = ({ subscriptionId, entry }: Offer): boolean =>
-    pending.has(subscriptionId) || entry.version >= tableVersion || isGone;
+/** Whether loading `offer` meets the need, now that its version is known to be listed. */
+export function isAnswering(need: Wanting, offer: Offer, asking: Asking): boolean {
+  if (!mayBeLoaded(offer, asking)) return false;
+  const { held, history } = asking;
+  const { version, schemaVersion } = offer.entry;
+  const tableVersion = held?.version ?? -1;
   switch (need) {
     case 'table':
-      return isReloadAnswered(asking, history) ? asked : [];
-    case 'reload':
-      return isReloadAnswered(asking, history) ? asked.filter(leadsFarEnough).filter(mayReplace) : [];
     case 'resync':
-      return asked.filter((offer) => offer.entry.version >= tableVersion && leadsFarEnough(offer));
+      return true;
+    case 'reload':
+      return answeredBy(offer, asking).length > 0;
     case 'version':
-      return asked.filter(({ entry }) => entry.version > tableVersion);
+      return version > tableVersion;
     case 'schema': {
       const wanted = schemaVersionAt(tableVersion, history);
-      return asked.filter(
-        ({ entry: { version, schemaVersion } }) =>
-          version > tableVersion ||
-          (version === tableVersion && (schemaVersion === null || schemaVersion === wanted)),
-      );
+      return version > tableVersion || schemaVersion === null || schemaVersion === wanted;
     }
   }
 }
 
 /**
- * Whether every subscription that asked for a reload offers what it asked for. One that has left is not waited for, and
- * where there is no table, one that lists nothing is not either: its reload stays wanted.
+ * Whether the offer may be loaded for anything: the list of versions names it; it reflects what its own subscription asked
+ * for before; where that is owed a reload, it answers one; and it brings no lower version than one that is still listed.
  */
-function isReloadAnswered(asking: Asking, history: History): boolean {
-  const { held, want, offers } = asking;
-  return [...pendingReloads(held, want)].every(([subscriptionId, eventNumber]) => {
-    const offer = offers.find((candidate) => candidate.subscriptionId === subscriptionId);
-    if (offer === undefined) return held === null || !want.members.has(subscriptionId);
-    return offer.reflects === null ? isTakenToReflect(offer, asking, history) : offer.reflects >= eventNumber;
-  });
+function mayBeLoaded(offer: Offer, asking: Asking): boolean {
+  const { held, history } = asking;
+  if (standingOfOffer(offer, history) !== 'named') return false;
+  if (held === null) return ownPending(offer, asking).length === 0 || answeredBy(offer, asking).length > 0;
+  if (lacksSatisfied(offer, held)) return false;
+  if (ownPending(offer, asking).length > 0 && answeredBy(offer, asking).length === 0) return false;
+  return offer.entry.version >= held.version || mayLower(asking, held);
+}
+
+/** Whether the offer may be from before what the table satisfies of its own subscription. A mark of an earlier log is void. */
+function lacksSatisfied(offer: Offer, held: HeldDataset): boolean {
+  const satisfied = held.reloads.get(offer.subscriptionId);
+  return satisfied !== undefined && satisfied.logNumber >= offer.logNumber && !reflects(offer, satisfied);
+}
+
+/** Whether the manifest surely reflects the event. Numbers of another log tell nothing. */
+function reflects({ watermark, logNumber }: Offer, mark: ReloadMark): boolean {
+  return covers(watermark, mark) && (watermark.kind === 'time' || mark.logNumber === logNumber);
+}
+
+/** A version that the list names still is never gone back from. */
+function mayLower({ want, history }: Asking, held: HeldDataset): boolean {
+  const naming = namingOf(held, history);
+  if (naming === 'named') return false;
+  return naming === 'another' || naming === 'absent' || owesWithdrawal(held, want);
+}
+
+/** What the table holds was withdrawn or restarted, as far as is known, and nothing else has come in its place yet. */
+export function owesWithdrawal(held: HeldDataset | null, want: Want): boolean {
+  return pendingReloads(held, want).some(({ isWithdrawal }) => isWithdrawal);
 }
 
 /**
- * Without word of the manifest on how far it goes, other content than the table's is taken for the asked one, and after
- * a while whatever it lists. A version lower than the table's is only taken where versions have begun anew: as long as
- * the service lists the table's own, a manifest that does not is older than the table.
+ * The reloads that loading the offer answers: those of its own subscription that it surely reflects, and with them all of
+ * whichever subscription that were created no later than the newest of these.
  */
-function isTakenToReflect({ subscriptionId, entry }: Offer, asking: Asking, history: History): boolean {
-  const { held, want, now } = asking;
-  if (entry.version < (want.atLeastVersion ?? -1)) return false;
-  if (held === null) return true;
-  const isOtherContent = entry.version >= held.version && snapshotDigest(entry.files) !== held.snapshotDigest;
-  if (isOtherContent) return true;
-  const askedAt = want.reloadAskedAt.get(subscriptionId);
-  const hasWaited = askedAt !== undefined && isLongAgo(askedAt, now);
-  return hasWaited && (entry.version >= held.version || recordOf(held.version, history) === null);
+export function answeredBy(offer: Offer, asking: Asking): readonly Reload[] {
+  const reflected = ownPending(offer, asking).filter((reload) => isReflected(reload, offer, asking));
+  if (reflected.length === 0) return [];
+  const newest = Math.max(...reflected.map(({ createdAt }) => createdAt.getTime()));
+  const pending = pendingReloads(asking.held, asking.want);
+  return pending.filter((reload) => reflected.includes(reload) || reload.createdAt.getTime() <= newest);
 }
 
-/** What is known of a manifest's age beside its own word. */
-export interface Age {
-  /** Up to which event the log of its subscription was read. */
-  readonly cursor: bigint | null;
-  readonly now: Date;
+function ownPending({ subscriptionId }: Offer, { held, want }: Asking): readonly Reload[] {
+  return pendingReloads(held, want).filter((reload) => reload.subscriptionId === subscriptionId);
+}
+
+function isReflected(reload: Reload, offer: Offer, asking: Asking): boolean {
+  return reflects(offer, reload) || isAboveKnown(reload, offer, asking) || isOther(reload, offer, asking);
+}
+
+/** A version above every one that was known when the reload was asked for was published after it. */
+function isAboveKnown(reload: Reload, { entry }: Offer, { held, history }: Asking): boolean {
+  const { knownVersion, listedVersion } = reload;
+  if (knownVersion === null || listedVersion === null) return false;
+  if (entry.version <= Math.max(knownVersion, listedVersion)) return false;
+  return held !== null && namingOf(held, history) === 'named';
 }
 
 /**
- * Whether a manifest that is no older than the table lists a lower version than the table has. One that does not say how
- * far it goes may lag, but not for so long.
+ * The manifest that the table was loaded through states other content for the very version it was loaded from, and only
+ * this reload was asked for since. One from before that is owed still could be what the other content answers.
  */
-export function isSurelyLower(
-  offer: Pick<Offer, 'entry' | 'reflects'>,
-  held: HeldDataset,
-  age: Age,
-): boolean {
-  return offer.entry.version < held.version && isNoOlder(offer, held, age);
+function isOther(reload: Reload, { entry, through }: Offer, { held, want, history }: Asking): boolean {
+  if (held === null || held.loadedAt === null || held.digestKind !== 'stated') return false;
+  const loadedAt = held.loadedAt;
+  const digest = snapshotDigest(entry.files);
+  const isOtherContent =
+    held.loadedThrough === through &&
+    held.snapshotVersion === entry.version &&
+    digest !== null &&
+    digest !== held.snapshotDigest;
+  if (!isOtherContent || loadedAt >= reload.readAt || namingOf(held, history) !== 'named') return false;
+  const isOpen = (other: Reload): boolean => other.readAt >= loadedAt || !isSatisfied(other, held);
+  return want.reloads.every((other) => other === reload || !isOpen(other));
 }
 
-function isNoOlder({ reflects }: Pick<Offer, 'reflects'>, held: HeldDataset, { cursor, now }: Age): boolean {
-  if (reflects !== null) return cursor === null || reflects >= cursor;
-  return isLongAgo(held.appliedAt, now);
-}
-
-/**
- * The reloads to want of a table that the list of versions does not name, or names another under its number: none where
- * some manifest lists it still, or where the table was loaded by the very word of those that do not.
- */
-export function reloadsOfAnew(asking: Asking & Anew): readonly ReloadChange[] {
-  const { held, history, offers, cursors, now } = asking;
-  const isAnotherListed = recordOf(held.version, history) !== null;
-  const lowest = isAnotherListed ? held.version + 1 : held.version;
-  if (offers.some(({ entry }) => entry.version >= lowest)) return [];
-  return offers.flatMap((offer) => {
-    const { subscriptionId, reflects, entry } = offer;
-    const cursor = cursors.get(subscriptionId) ?? null;
-    const eventNumber = reflects ?? cursor ?? 0n;
-    const satisfied = held.reloads.get(subscriptionId) ?? -1n;
-    const isTold = isNoOlder(offer, held, { cursor, now }) && satisfied < eventNumber;
-    return isTold ? [{ subscriptionId, eventNumber, version: entry.version }] : [];
-  });
-}
-
-interface Anew {
-  readonly held: HeldDataset;
-  readonly history: History;
-  readonly cursors: ReadonlyMap<string, bigint>;
-}
-
-/** Longer ago than a manifest lags. A moment in the future was written down by a clock that was wrong: nobody knows how long ago it is. */
-export function isLongAgo(moment: Date, now: Date): boolean {
-  return Math.abs(now.getTime() - moment.getTime()) >= LONGEST_LAG_MS;
-}
-
-/**
- * Each subscription's newest reload event that the loaded snapshot satisfies: those asked for, and those that a
- * manifest which lists this very snapshot reflects.
- */
-export function reloadsSatisfiedBy(loaded: Offer, { want, offers }: Asking): ReadonlyMap<string, bigint> {
-  const isOffered = (id: string): boolean => offers.some(({ subscriptionId }) => subscriptionId === id);
-  const satisfied = new Map([...want.reloadAfter].filter(([id]) => isOffered(id) || !want.members.has(id)));
-  for (const offer of offers) {
-    if (offer.reflects === null || !isSameSnapshot(offer, loaded)) continue;
-    const asked = satisfied.get(offer.subscriptionId);
-    if (asked === undefined || asked < offer.reflects) satisfied.set(offer.subscriptionId, offer.reflects);
+/** The newest reload of each subscription that the table satisfies once the offer is loaded. */
+export function satisfiedAfter(offer: Offer, asking: Asking): ReadonlyMap<string, ReloadMark> {
+  const { held, want } = asking;
+  const satisfied = new Map<string, ReloadMark>();
+  const add = (id: string, mark: ReloadMark): void => {
+    const before = satisfied.get(id) ?? held?.reloads.get(id);
+    if (before === undefined || isLaterMark(mark, before)) satisfied.set(id, mark);
+  };
+  // Where there is no table, nothing is owed to subscriptions that dropped the dataset.
+  const ofFormer =
+    held === null ? want.reloads.filter(({ subscriptionId }) => !want.members.has(subscriptionId)) : [];
+  for (const { subscriptionId, logNumber, eventNumber, createdAt } of [
+    ...answeredBy(offer, asking),
+    ...ofFormer,
+  ]) {
+    add(subscriptionId, { logNumber, eventNumber, createdAt });
+  }
+  const { resyncNumber } = want;
+  if (resyncNumber > 0 && owesResync(held, want)) {
+    add(OPERATOR, { logNumber: 1, eventNumber: BigInt(resyncNumber), createdAt: null });
   }
   return satisfied;
 }
 
-function isSameSnapshot(left: Offer, right: Offer): boolean {
-  if (left.subscriptionId === right.subscriptionId) return true;
-  const digest = snapshotDigest(left.entry.files);
-  return (
-    left.entry.version === right.entry.version &&
-    digest !== null &&
-    digest === snapshotDigest(right.entry.files)
+/**
+ * When the earliest of the manifests that do not say how far they go reflects one more of what its own subscription asked for,
+ * in service time; null: no time is known.
+ */
+export function answeredAt(asking: Asking, offers: readonly Offer[], manifestLagMs: number): Date | null {
+  const byTime = offers.filter(({ watermark }) => watermark.kind === 'time');
+  const times = byTime.flatMap((offer) =>
+    [...ownPending(offer, asking), ...satisfiedOf(offer, asking)]
+      .filter((mark) => !reflects(offer, mark))
+      .flatMap(({ createdAt }) => (createdAt === null ? [] : createdAt.getTime() + manifestLagMs)),
+  );
+  return times.length === 0 ? null : new Date(Math.min(...times));
+}
+
+function satisfiedOf({ subscriptionId }: Offer, { held }: Asking): readonly ReloadMark[] {
+  const mark = held?.reloads.get(subscriptionId);
+  return mark === undefined ? [] : [mark];
+}
+
+/**
+ * Reloads that the table owes to subscriptions that dropped the dataset since. Any subscription that contains it answers
+ * them, as if it had asked for a reload itself since: those of which none has yet.
+ */
+export function orphanReloads(held: HeldDataset | null, want: Want): readonly Reload[] {
+  if (held === null || want.members.size === 0) return [];
+  const pending = pendingReloads(held, want);
+  return pending.filter(
+    (orphan) =>
+      !want.members.has(orphan.subscriptionId) &&
+      !pending.some((other) => want.members.has(other.subscriptionId) && other.createdAt >= orphan.createdAt),
   );
 }

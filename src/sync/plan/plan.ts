@@ -27,7 +27,9 @@ type Situation<Kind extends keyof Situations> = {
 
 type Row<Kind extends keyof Situations> = { readonly [Each in Kind]: (data: Situations[Each]) => Plan };
 
-const wait = (why: WaitReason) => (): Plan => ({ kind: 'wait', why });
+const wait =
+  (why: WaitReason) =>
+  (until: Date | null): Plan => ({ kind: 'wait', why, until });
 const reportFailure = (): Plan => ({ kind: 'report-failure' });
 const reportHold = (hold: Hold): Plan => ({ kind: 'report-hold', hold });
 
@@ -36,9 +38,11 @@ const AT_WORK: Row<keyof SituationsAtWork> = {
   'nothing-needed': () => ({ kind: 'keep' }),
   'history-unread': (data) => ({ kind: 'read-history', ...data }),
   'offers-unread': () => ({ kind: 'read-offers' }),
-  'begun-anew': (data) => ({ kind: 'want-reload', ...data }),
+  'reload-unasked': (data) => ({ kind: 'ask-reload', ...data }),
+  'announced-withdrawn': (data) => ({ kind: 'void-announced', ...data }),
   'not-offered': wait('not-offered'),
   'offer-lags': wait('offer-lags'),
+  'offer-unlisted': wait('offer-unlisted'),
   'offer-answers': (data) => ({ kind: 'load', ...data }),
   'offer-failed-before': reportFailure,
   'changes-lead-on': (data) => ({ kind: 'apply', ...data }),
@@ -98,6 +102,13 @@ function situationOfRetired({
     case 'needs-approval':
       return { kind: 'needs-approval', data: retirement.hold };
     case 'allowed':
-      return { kind: 'may-be-retired', data: { reason: retirementReason(want) } };
+      return {
+        kind: 'may-be-retired',
+        data: {
+          reason: retirementReason(want),
+          isApproved: want.retirementApproved,
+          judgedAt: retirement.judgedAt,
+        },
+      };
   }
 }

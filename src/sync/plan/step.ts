@@ -2,32 +2,33 @@
 
 import type { Hold } from '../../checkpoint/checkpoint.ts';
 import type { ManifestEntry } from '../../model/manifest.ts';
+import type { ReloadMark } from '../../model/reload-mark.ts';
 import type { Schema } from '../../model/schema.ts';
 import type { Version } from '../../model/version.ts';
+import type { Watermark } from '../../model/watermark.ts';
 import type { History } from './history.ts';
 import type { RetirementVerdict } from './retirement.ts';
 import type { Known } from './state.ts';
 
-/** A dataset as the manifest of one subscription lists it. */
+/** A dataset as the manifest of one subscription, or its own, lists it for that subscription. */
 export interface Offer {
   readonly subscriptionId: string;
-  /** Every event of that subscription up to this number is reflected; null where the manifest does not say. */
-  readonly reflects: bigint | null;
+  /** The log of the subscription that the manifest belongs to, counted as reloads are. */
+  readonly logNumber: number;
+  /** The manifest it comes from: that of a subscription; null: the dataset's own. */
+  readonly through: string | null;
+  /** The events of the subscription that it surely reflects. */
+  readonly watermark: Watermark;
+  /** When the manifest was read, in service time. */
+  readonly readAt: Date;
   readonly entry: ManifestEntry;
-}
-
-/** A reload that no event asked for, wanted by one subscription. */
-export interface ReloadChange {
-  readonly subscriptionId: string;
-  readonly eventNumber: bigint;
-  readonly version: number;
 }
 
 export interface PlanInput extends Known {
   /** Of the subscriptions that hold the dataset. Null: not read yet. */
   readonly offers: readonly Offer[] | null;
-  /** By subscription id: up to which event its log was read. */
-  readonly cursors: ReadonlyMap<string, bigint>;
+  /** By version: since when the list of versions does not name it, while it names lower ones as newest. */
+  readonly absentSince: ReadonlyMap<number, Date>;
   /** Null: not read yet. */
   readonly history: History | null;
   /** Versions whose changes cannot be used, learned on the way, with why: a clause (`they were not recorded`). */
@@ -35,6 +36,8 @@ export interface PlanInput extends Known {
   /** Whether a table that no subscription holds may go now; without meaning for the others. */
   readonly retirement: RetirementVerdict;
   readonly schemaChanges: 'reload' | 'alter';
+  /** How long a manifest that does not say how far it goes may lag. */
+  readonly manifestLagMs: number;
   readonly now: Date;
 }
 
@@ -50,16 +53,18 @@ export type Plan =
   /** Read what the manifests offer, and plan again with it: a snapshot is needed, or could be less work. */
   | { readonly kind: 'read-offers' }
   /**
-   * Want these reloads, and plan again: the versions of the dataset have begun anew. They could not be wanted where a
-   * log was not read to its head; then the next audit sees the same.
+   * Ask for a reload at this moment, in the name of every subscription that contains the dataset, and plan again.
+   * `isWithdrawal`: the table holds what was withdrawn or restarted, and takes no changes until it is answered.
    */
-  | { readonly kind: 'want-reload'; readonly reloads: readonly ReloadChange[] }
-  /** Load the snapshot. Once it is committed, the resyncs that were asked for when it was planned are done. */
+  | { readonly kind: 'ask-reload'; readonly isWithdrawal: boolean; readonly why: string }
+  /** Forget that versions above this one were announced, and plan again: they are surely withdrawn. */
+  | { readonly kind: 'void-announced'; readonly above: number }
+  /** Load the snapshot. */
   | {
       readonly kind: 'load';
       readonly offer: Offer;
-      /** The reload events that the snapshot satisfies, by subscription id. */
-      readonly reloads: ReadonlyMap<string, bigint>;
+      /** The newest reload of each subscription that the table satisfies afterwards, as far as the load answers any. */
+      readonly reloads: ReadonlyMap<string, ReloadMark>;
       /** Why it is the snapshot, for people: `the changes of version 12 are not recorded`. */
       readonly why: string;
     }
@@ -71,8 +76,16 @@ export type Plan =
       /** The schema is another than the table's: columns of it that the table lacks are added. */
       readonly addsColumns: boolean;
     }
-  | { readonly kind: 'retire'; readonly reason: string }
-  | { readonly kind: 'wait'; readonly why: WaitReason }
+  | {
+      readonly kind: 'retire';
+      readonly reason: string;
+      /** An operator has agreed to it. */
+      readonly isApproved: boolean;
+      /** In service time. */
+      readonly judgedAt: Date;
+    }
+  /** `until`: when trying again helps at the earliest, in service time; null: nobody knows. */
+  | { readonly kind: 'wait'; readonly why: WaitReason; readonly until: Date | null }
   | { readonly kind: 'report-hold'; readonly hold: Hold }
   /** What would be fetched failed before and is the same still. */
   | { readonly kind: 'report-failure' }
@@ -81,8 +94,10 @@ export type Plan =
 export type WaitReason =
   /** No manifest that may answer lists the dataset. */
   | 'not-offered'
-  /** What is offered is older than what is needed. */
+  /** What is offered is older than what is needed, or may be. */
   | 'offer-lags'
+  /** The list of versions does not name the version that a manifest offers. */
+  | 'offer-unlisted'
   /** The list of versions ends before what was announced. */
   | 'list-lags'
   /** The table of a dataset that nobody holds any more stays until all logs are read. */

@@ -6,6 +6,7 @@
  */
 
 import type { HeldColumn } from '../../destination/destination.ts';
+import type { ColumnType } from '../../model/column.ts';
 import type { ContractViolationError } from '../../model/errors.ts';
 import type { Schema } from '../../model/schema.ts';
 import type { Version } from '../../model/version.ts';
@@ -17,6 +18,9 @@ import { absentSchema, findSchema, recordOf } from './schemas.ts';
 export const MAX_VERSIONS_AT_ONCE = 1_000;
 /** Rows that the versions of one step list in all, by their counts. A version that lists more is a step of its own. */
 export const MAX_ROWS_AT_ONCE = 2_000_000;
+
+/** Types of which one value can be written as several, or several as one: a change would miss its row, or replace another. */
+const INEXACT_KEYS: ReadonlySet<unknown> = new Set<ColumnType>(['json', 'number', 'geometry']);
 
 /** What a walk starts from: a live table (`HeldDataset` is one), or what a snapshot would become. */
 export interface WalkStart {
@@ -93,11 +97,6 @@ export function headOf({ versions }: History): Version | null {
   );
 }
 
-/** Whether the list names this very version, and no other under its number. */
-export function isListed(start: Published, history: History): boolean {
-  return recordOf(start.version, history) !== null && !isAnother(start, history);
-}
-
 type Published = Pick<WalkStart, 'version' | 'publishedAt'>;
 
 /** Whether the list names another version under the number of `start`: its changes would be applied to what they are not of. */
@@ -119,7 +118,8 @@ function hop(at: WalkStart, version: Version, terrain: Terrain): WalkStart | Sto
   const { previousVersion, schemaVersion } = version;
   const name = `version ${version.version}`;
   const stop = (why: string): Stop => ({ version: version.version, why, violation: null });
-  if (at.keyColumns.length === 0) return stop('the table has no key columns, so it cannot take changes');
+  const keyless = whyKeyless(at);
+  if (keyless !== null) return stop(`${keyless}, so it cannot take changes`);
   if (version.resyncRequired) return stop(`${name} asks for the snapshot`);
   if (previousVersion === null) return stop(`${name} does not say which version it follows`);
   if (previousVersion !== at.version) {
@@ -136,6 +136,14 @@ function hop(at: WalkStart, version: Version, terrain: Terrain): WalkStart | Sto
   const trouble = troubleOfSchema(at, schema, terrain);
   if (trouble !== null) return stop(`${name} ${trouble}`);
   return { ...columnsOf(schema), version: version.version, publishedAt: version.publishedAt };
+}
+
+/** Null where a row can be found by the key of a change. */
+function whyKeyless({ keyColumns, columns }: WalkStart): string | null {
+  if (keyColumns.length === 0) return 'the table has no key columns';
+  const inexact = columns.find(({ name, type }) => keyColumns.includes(name) && INEXACT_KEYS.has(type));
+  if (inexact === undefined) return null;
+  return `the table has the key column ${JSON.stringify(inexact.name)} of type ${inexact.type}`;
 }
 
 /** What a table of this schema is, as far as the schema tells: columns that no file has are left out of tables. */

@@ -51,7 +51,7 @@ export function carryOut(work: Work, { known, history, offers }: Ground, tools: 
       return applyChanges(application, tools);
     }
     case 'retire':
-      return retire(present(held, 'what is retired has a table'), work.reason, tools);
+      return retire(present(held, 'what is retired has a table'), work, tools);
     default:
       return unreachable(work);
   }

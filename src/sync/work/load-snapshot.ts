@@ -4,6 +4,7 @@ import type { HeldDataset, SnapshotUnit } from '../../destination/destination.ts
 import type { DownloadedFile } from '../../feed/feed.ts';
 import { assert } from '../../lib/assert.ts';
 import { type ManifestEntry, snapshotDigest } from '../../model/manifest.ts';
+import type { ReloadMark } from '../../model/reload-mark.ts';
 import type { Offers } from '../offers.ts';
 import type { History } from '../plan/history.ts';
 import { recordOf, schemaOfSnapshot } from '../plan/schemas.ts';
@@ -17,7 +18,7 @@ export interface Load {
   readonly offer: Offer;
   /** Those that the offer comes from. */
   readonly offers: Offers;
-  readonly reloads: ReadonlyMap<string, bigint>;
+  readonly reloads: ReadonlyMap<string, ReloadMark>;
 }
 
 /**
@@ -47,9 +48,10 @@ export async function loadSnapshot(load: Load, tools: Tools): Promise<WorkOutcom
 }
 
 function snapshotUnit(
-  { held, history, offer: { entry }, reloads }: Load,
+  { held, history, offer, reloads }: Load,
   files: readonly DownloadedFile[],
 ): SnapshotUnit {
+  const { entry } = offer;
   const digest = snapshotDigest(files);
   assert(digest !== null, 'downloaded files have digests');
   const record = recordOf(entry.version, history);
@@ -65,10 +67,21 @@ function snapshotUnit(
     schema: schemaOfSnapshot(entry, history),
     files,
     digest,
+    ...originOf(offer),
     expectedRowCounts: stated.flatMap(({ rowCount, statedBy }) =>
       rowCount === null ? [] : [{ rowCount, statedBy }],
     ),
     reloads,
     plannedFrom: held === null ? null : { version: held.version, snapshotDigest: held.snapshotDigest },
   };
+}
+
+/** What is known of where a snapshot comes from, beside its version and digest. */
+export function originOf({
+  entry,
+  through,
+  readAt,
+}: Offer): Pick<SnapshotUnit, 'digestKind' | 'loadedThrough' | 'loadedAt'> {
+  const digestKind = snapshotDigest(entry.files) === null ? 'computed' : 'stated';
+  return { digestKind, loadedThrough: through, loadedAt: readAt };
 }

@@ -1,6 +1,7 @@
 /** Where planned work is done: in earnest here, only foreseen in foresee.ts. Nothing else in a catch-up tells them apart. */
 
 import pLimit from 'p-limit';
+import type { StoredProgress } from '../../destination/stored-progress.ts';
 import type { Parts } from '../parts.ts';
 import type { Known } from '../plan/state.ts';
 import { VERSIONS_AT_ONCE } from './apply-changes.ts';
@@ -23,6 +24,8 @@ export interface Workshop {
   discard(datasetId: string): Promise<void>;
   /** Resolves once nothing is committed any more: how work ended is known before the destination is let go. */
   ended(): Promise<void>;
+  /** Stores how far the service was followed, where the destination is free. */
+  storeProgress(progress: StoredProgress): Promise<void>;
 }
 
 /** `onTrouble` is told of trouble that struck when all work had ended already. */
@@ -62,6 +65,9 @@ export const inEarnest: MakeWorkshop = (parts, signal, onTrouble) => {
       await staging.discard(datasetId);
     },
     ended: () => writer.ended(),
+    async storeProgress(progress) {
+      await parts.destination.storeProgress(progress, 'if-free');
+    },
   };
 };
 

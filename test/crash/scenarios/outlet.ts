@@ -2,18 +2,15 @@
 
 import { readdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { once } from '../../support/expect-mirrored.ts';
 import { hookProgram, notedLines, notingProgram } from '../../support/hook-program.ts';
 import { mirrorDifferences } from '../../support/mirror-comparison.ts';
+import { until } from '../../support/patience.ts';
 import type { Program, Running } from '../../support/program.ts';
 import { everythingPublished } from '../../support/published.ts';
 import { sameText } from '../../support/same-text.ts';
 import type { Act, Scenario, Stage } from '../scenario.ts';
 
-const POLL_MS = 20;
-const LATE_MS = 700;
-const PATIENCE_MS = 180_000;
 const TOLD = '"msg":"The command after commits was told';
 
 export const OUTLET: readonly Scenario[] = [
@@ -85,31 +82,36 @@ export const OUTLET: readonly Scenario[] = [
   },
 ];
 
-/** The first copy is of what is there at the start; what is new comes late enough for a second one. */
+/** The first copy is of what is there at the start; what is new comes once the command was told of that. */
 async function publishAgain({ county, installed }: Stage): Promise<Act> {
   await once(installed);
   const { copy, noted } = configured(installed);
   for (const datasetId of county.datasetIds) county.publishNext(datasetId);
+  let isNew = Promise.withResolvers<void>();
   county.feed.faults.add({
     match: { operation: 'events', times: 'always' },
-    act: { kind: 'delay', delayMs: LATE_MS },
+    act: { kind: 'wait', until: () => isNew.promise },
   });
   return {
     words: ['run'],
+    before() {
+      isNew = Promise.withResolvers();
+    },
     environment: { FEED_SYNC_DESTINATION_PUBLISH_EVERY: '1s' },
-    untilDone: toldTwice,
+    async untilDone(running, ended) {
+      await told(running, 1, ended);
+      isNew.resolve();
+      await told(running, 2, ended);
+    },
     again: () => ({ words: ['once'] }),
     copy,
     wrongAtTheEnd: async () => wronglyTold(noted),
   };
 }
 
-async function toldTwice(running: Running, ended: AbortSignal): Promise<void> {
-  const deadlineMs = performance.now() + PATIENCE_MS;
-  while (!ended.aborted && running.stderr().split(TOLD).length - 1 < 2) {
-    if (performance.now() > deadlineMs) throw new Error(`It was not told twice:\n${running.stderr()}`);
-    await sleep(POLL_MS);
-  }
+function told(running: Running, times: number, ended: AbortSignal): Promise<void> {
+  const isTold = (): boolean => running.stderr().split(TOLD).length > times;
+  return until(`being told, ${times} in all`, () => ended.aborted || isTold());
 }
 
 /** An installation that publishes a copy and has a command. */

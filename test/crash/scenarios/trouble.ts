@@ -6,6 +6,8 @@ import { once } from '../../support/expect-mirrored.ts';
 import { everythingPublished } from '../../support/published.ts';
 import type { Scenario, Stage } from '../scenario.ts';
 
+const HOUR_MS = 60 * 60_000;
+
 export const TROUBLE: readonly Scenario[] = [
   {
     name: 'refuse',
@@ -41,6 +43,21 @@ export const TROUBLE: readonly Scenario[] = [
       await once(stage.installed, 65);
       stage.county.feed.faults.clear();
       for (const datasetId of stage.county.datasetIds) unrecorded(stage.county, datasetId);
+      return {};
+    },
+  },
+  {
+    name: 'withdrawn',
+    what: 'versions that were announced are not in the list of versions for an hour',
+    killedAt: 'its own names',
+    async prepare({ county, installed }) {
+      await once(installed);
+      for (const datasetId of county.datasetIds) {
+        county.publishNext(datasetId);
+        county.feed.publisher.withdraw(datasetId);
+      }
+      await once(installed, 75);
+      county.feed.clock.advance(HOUR_MS);
       return {};
     },
   },

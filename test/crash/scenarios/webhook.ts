@@ -3,15 +3,14 @@
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { headersOf } from '../../../fixtures/feed/webhook-delivery.ts';
 import { once } from '../../support/expect-mirrored.ts';
+import { until } from '../../support/patience.ts';
 import type { Running } from '../../support/program.ts';
 import type { Scenario } from '../scenario.ts';
 
 const SECRET = `whsec_${randomBytes(24).toString('base64')}`;
 const BODY = '{"type":"ping","data":{}}';
-const POLL_MS = 20;
 
 export const WEBHOOK: readonly Scenario[] = [
   {
@@ -36,11 +35,9 @@ export const WEBHOOK: readonly Scenario[] = [
 
 /** Of its status server, once it listens. */
 async function addressOf(running: Running, ended: AbortSignal): Promise<string> {
-  for (;;) {
-    const [, url] = /"url":"(http:[^"]+)"/.exec(running.stderr()) ?? [];
-    if (url !== undefined || ended.aborted) return url ?? '';
-    await sleep(POLL_MS);
-  }
+  const url = (): string => /"url":"(http:[^"]+)"/.exec(running.stderr())?.[1] ?? '';
+  await until('an address', () => url() !== '' || ended.aborted);
+  return url();
 }
 
 /** Where the process ends meanwhile there is no answer. */

@@ -11,7 +11,7 @@ export const DOING: Area = {
     {
       name: 'a refused workspace is asked again',
       file: 'src/sync/catch-up.ts',
-      text: 'if (standingHolds(parts).workspace !== null) return NO_WORK;',
+      text: 'if (standingHolds(this.#parts).workspace !== null) return { subscriptions, datasets: [], readAt: null };',
       instead: '',
       breaks: ['R16', 'R3'],
       tests: ['unit/catch-up-trouble.test.ts'],
@@ -19,7 +19,7 @@ export const DOING: Area = {
     {
       name: 'a refused subscription is asked again',
       file: 'src/sync/catch-up.ts',
-      text: 'if (standingHolds(parts).ofSubscription(subscription.id) !== null) continue;',
+      text: 'if (standingHolds(parts).ofSubscription(record.id) !== null) continue;',
       instead: '',
       breaks: ['R16', 'R4'],
       tests: ['unit/catch-up-trouble.test.ts'],
@@ -27,7 +27,7 @@ export const DOING: Area = {
     {
       name: 'trouble of one subscription ends the catch-up of all',
       file: 'src/sync/catch-up.ts',
-      text: 'troubles.record(error, subscription.id);',
+      text: 'this.#troubles.record(error, record.id);',
       instead: 'throw error;',
       breaks: ['P5'],
       tests: ['unit/catch-up-trouble.test.ts'],
@@ -35,7 +35,7 @@ export const DOING: Area = {
     {
       name: 'another API key lifts no refusal',
       file: 'src/sync/holds.ts',
-      text: 'if (hold.keyHash === keyHash) return false;',
+      text: 'if (isOfKey(hold, keyHash)) return false;',
       instead: "if (keyHash !== '') return false;",
       breaks: ['R14'],
       tests: ['unit/catch-up-trouble.test.ts'],
@@ -114,16 +114,16 @@ export const DOING: Area = {
     },
     {
       name: 'a resync that is done is done again',
-      file: RECONCILE,
-      text: 'this.#markResynced();',
-      instead: '',
+      file: 'src/sync/plan/offer-rules.ts',
+      text: 'add(OPERATOR, { logNumber: 1, eventNumber: BigInt(resyncNumber), createdAt: null });',
+      instead: 'add(OPERATOR, { logNumber: 1, eventNumber: 0n, createdAt: null });',
       breaks: ['a person is obeyed once'],
-      tests: ['unit/catch-up-changes.test.ts'],
+      tests: ['unit/plan-reloads.test.ts', 'unit/catch-up-changes.test.ts'],
     },
     {
       name: 'changes that gave way to a bad snapshot are fetched again with it',
       file: RECONCILE,
-      text: '[content, ...gaveWay.map(unusableContentOf)]',
+      text: '[content, ...this.#gaveWay()]',
       instead: '[content]',
       breaks: ['V11'],
       tests: ['contract/bad-again.test.ts'],
@@ -212,7 +212,7 @@ export const DOING: Area = {
     {
       name: 'a link that expired makes the manifest be read by every dataset for itself',
       file: 'src/sync/offers.ts',
-      text: 'if (latest.entries.get(datasetId) === expired) {',
+      text: 'if (latest.get(datasetId)?.entry === expired) {',
       instead: "if (datasetId !== '') {",
       breaks: ['M8', 'F22'],
       tests: ['unit/offers.test.ts'],
@@ -220,7 +220,7 @@ export const DOING: Area = {
     {
       name: 'a manifest that was read before the event is planned by',
       file: 'src/sync/offer-book.ts',
-      text: 'return kept === undefined || kept.startedMs < sinceMs ? null : kept.offers;',
+      text: 'return kept === undefined || !isSince(kept, since) ? null : kept.offers;',
       instead: 'return kept === undefined ? null : kept.offers;',
       breaks: ['M17', 'F32'],
       tests: ['unit/offer-book.test.ts'],

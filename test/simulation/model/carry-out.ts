@@ -18,9 +18,10 @@ import { archivedNameFor } from '../../../src/destination/duckdb/retirement/reti
 import { assert, present } from '../../../src/lib/assert.ts';
 import { UnusableChangesError } from '../../../src/model/errors.ts';
 import { columnNames } from '../../../src/model/naming.ts';
+import { isLaterMark, type ReloadMark } from '../../../src/model/reload-mark.ts';
 import type { Counts } from '../../../src/model/version.ts';
 import type { Line } from '../../support/mirror-history.ts';
-import { type MirrorState, type Table, withLine } from './mirror-state.ts';
+import { type MirrorState, progressWithout, type Table, withLine } from './mirror-state.ts';
 import type { PreparedContent } from './prepare-content.ts';
 import type { Rows, TextRow } from './texts.ts';
 
@@ -92,13 +93,15 @@ function lineOf(kind: string, from: number | null, to: number, net: Counts | nul
 }
 
 function loaded(
-  { datasetId, version, publishedAt, schema, digest, reloads }: SnapshotUnit,
+  unit: SnapshotUnit,
   rowCount: number,
   hasFiles: boolean,
   before: Table | null,
   { names }: MirrorState,
   at: Date,
 ): HeldDataset {
+  const { datasetId, version, publishedAt, schema, digest, reloads } = unit;
+  const { digestKind, loadedThrough, loadedAt } = unit;
   const all = [...schema.columns, ...schema.envelopeColumns];
   const given = columnNames(all.map(({ name }) => name));
   const columns = all.map((column, index): HeldColumn => {
@@ -121,6 +124,9 @@ function loaded(
     keyColumns: schema.keyColumns,
     snapshotVersion: version,
     snapshotDigest: digest,
+    digestKind,
+    loadedThrough,
+    loadedAt,
     publishedAt,
     appliedAt: at,
     columns,
@@ -128,15 +134,15 @@ function loaded(
   };
 }
 
-/** An event number only grows. */
+/** An event number only grows within a log, and so does the number of the log. */
 function laterReloads(
-  before: ReadonlyMap<string, bigint>,
-  reloads: ReadonlyMap<string, bigint>,
-): ReadonlyMap<string, bigint> {
+  before: ReadonlyMap<string, ReloadMark>,
+  reloads: ReadonlyMap<string, ReloadMark>,
+): ReadonlyMap<string, ReloadMark> {
   const later = new Map(before);
-  for (const [id, number] of reloads) {
+  for (const [id, mark] of reloads) {
     const known = later.get(id);
-    if (known === undefined || known < number) later.set(id, number);
+    if (known === undefined || isLaterMark(mark, known)) later.set(id, mark);
   }
   return later;
 }
@@ -147,7 +153,7 @@ function changed(
   { held, rows: before }: Table,
   at: Date,
 ): { readonly table: Table; readonly net: Counts } {
-  const after = located(unit, tableAfter(held.columns, columns.columns).columns, held, net);
+  const after = located(unit, tableAfter(held.columns, columns.columns).columns, { held, rows: before }, net);
   const positions = after.map(({ name }) => held.columns.findIndex((column) => column.name === name));
   const rows = new Map<string, TextRow>();
   for (const [key, row] of before)
@@ -190,19 +196,20 @@ function proveRows(unit: ChangesUnit, { size }: Rows): void {
 
 type Planned = ReturnType<typeof tableAfter>['columns'];
 
-/** GeoJSON comes only into a column that is in its system, or that is new or empty and gets it. */
+/** GeoJSON comes only into a column that is in its system, or that holds no value and gets it. */
 function located(
   unit: ChangesUnit,
   planned: Planned,
-  { rowCount, columns }: HeldDataset,
+  { held: { columns }, rows }: Table,
   net: ReadonlyMap<string, TextRow | null>,
 ): readonly HeldColumn[] {
   return planned.map(({ column: { name }, columnName, type, role, crs }, index) => {
     const there = { name, columnName, type, role, crs };
     const isFilled = type === 'geometry' && [...net.values()].some((row) => (row?.[index] ?? null) !== null);
     if (!isFilled || crs === WGS84) return there;
-    const isFree = crs === null && (rowCount === 0 || !columns.some((column) => column.name === name));
-    if (isFree) return { ...there, crs: WGS84 };
+    const position = columns.findIndex((column) => column.name === name);
+    const isHeld = [...rows.values()].some((row) => (row[position] ?? null) !== null);
+    if (crs === null && !isHeld) return { ...there, crs: WGS84 };
     throw new UnusableChangesError(unit.datasetId, unit.version, `${name} is in another system`);
   });
 }
@@ -225,7 +232,8 @@ function retire(state: MirrorState, unit: RetirementUnit, { held, rows }: Table,
   const tables = new Map(state.tables);
   tables.delete(datasetId);
   const net = { added: 0, changed: 0, removed: how === 'keep' ? 0 : rows.size };
-  const after = { ...state, tables, retired: [...state.retired, line] };
+  const progress = progressWithout(state.progress, (row) => row.datasetId === datasetId);
+  const after = { ...state, tables, retired: [...state.retired, line], progress };
   const table = left === null ? null : `${how === 'keep' ? 'main' : 'archived'}.${left}`;
   return {
     state: withLine(after, datasetId, lineOf('retired', version, version, net, at)),

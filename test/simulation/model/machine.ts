@@ -5,6 +5,7 @@ import type { DiskUse, Machine } from '../stage.ts';
 
 export class ModelMachine implements Machine {
   #held = 0;
+  #clockSetByMs = 0;
   readonly #full = new Map<DiskUse, number>();
 
   holdMirror(times: number): void {
@@ -13,6 +14,15 @@ export class ModelMachine implements Machine {
 
   fillDisk(what: DiskUse, times: number): void {
     this.#full.set(what, times);
+  }
+
+  setClock(byMs: number): void {
+    this.#clockSetByMs += byMs;
+  }
+
+  /** What the clock of the machine shows at that time. */
+  shown(time: Date): Date {
+    return new Date(time.getTime() + this.#clockSetByMs);
   }
 
   recover(): void {

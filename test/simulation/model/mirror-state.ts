@@ -5,6 +5,7 @@
 
 import { createHash } from 'node:crypto';
 import type { Held, HeldDataset } from '../../../src/destination/destination.ts';
+import type { StoredProgress } from '../../../src/destination/stored-progress.ts';
 import type { Line } from '../../support/mirror-history.ts';
 import type { Seen } from '../../support/table-digest.ts';
 import { digestOfTable, type Rows } from './texts.ts';
@@ -36,6 +37,7 @@ export interface MirrorState {
   readonly retired: readonly Retired[];
   /** By dataset id, in their order. */
   readonly lines: ReadonlyMap<string, readonly Line[]>;
+  readonly progress: StoredProgress | null;
 }
 
 export const EMPTY_MIRROR: MirrorState = {
@@ -44,6 +46,7 @@ export const EMPTY_MIRROR: MirrorState = {
   tables: new Map(),
   retired: [],
   lines: new Map(),
+  progress: null,
 };
 
 const known = new WeakMap<Table, Seen>();
@@ -62,6 +65,29 @@ export function seenOf(table: Table): Seen {
 export function withLine(state: MirrorState, datasetId: string, line: Line): MirrorState {
   const own = state.lines.get(datasetId) ?? [];
   return { ...state, lines: new Map(state.lines).set(datasetId, [...own, line]) };
+}
+
+/** Rows of progress: about a subscription, about a dataset, or about both. */
+interface ProgressRow {
+  readonly subscriptionId: string;
+  readonly datasetId?: string;
+}
+
+/** The progress without some rows; null where none are left. */
+export function progressWithout(
+  progress: StoredProgress | null,
+  isGone: (row: ProgressRow) => boolean,
+): StoredProgress | null {
+  if (progress === null) return null;
+  const left = <Row extends ProgressRow>(rows: readonly Row[]) => rows.filter((row) => !isGone(row));
+  const { subscriptions, members, owed } = progress;
+  return withAnyRow({ subscriptions: left(subscriptions), members: left(members), owed: left(owed) });
+}
+
+/** Null for progress that says nothing: a mirror does not tell it from none. */
+export function withAnyRow(progress: StoredProgress): StoredProgress | null {
+  const { subscriptions, members, owed } = progress;
+  return subscriptions.length + members.length + owed.length === 0 ? null : progress;
 }
 
 export function shortDigest(text: string): string {

@@ -3,6 +3,7 @@
  * state outlives the process (`Disk`); the instance does not.
  */
 
+import { isDeepStrictEqual } from 'node:util';
 import type {
   Destination,
   Enrolment,
@@ -12,14 +13,16 @@ import type {
   Unit,
   UnitQueue,
 } from '../../../src/destination/destination.ts';
+import type { StoredProgress } from '../../../src/destination/stored-progress.ts';
 import { assert } from '../../../src/lib/assert.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
+import { BusyError } from '../../../src/model/errors.ts';
 import { tableNameFor } from '../../../src/model/naming.ts';
 import type { TableChange } from '../stage.ts';
 import { carryOut } from './carry-out.ts';
 import type { Life } from './life.ts';
 import type { ModelMachine } from './machine.ts';
-import { EMPTY_MIRROR, type MirrorState, seenOf } from './mirror-state.ts';
+import { EMPTY_MIRROR, type MirrorState, progressWithout, seenOf, withAnyRow } from './mirror-state.ts';
 import { type PreparedContent, prepareContent } from './prepare-content.ts';
 import type { Spool } from './spool.ts';
 
@@ -53,8 +56,9 @@ export class ModelDestination implements Destination {
 
   async has(): Promise<Held> {
     this.#use();
-    const { service, tables } = this.#parts.disk.mirror ?? EMPTY_MIRROR;
-    return { service, datasets: new Map([...tables].map(([datasetId, { held }]) => [datasetId, held])) };
+    const { service, tables, progress } = this.#parts.disk.mirror ?? EMPTY_MIRROR;
+    const datasets = new Map([...tables].map(([datasetId, { held }]) => [datasetId, held]));
+    return { service, datasets, progress, retired: [] };
   }
 
   async enroll(enrolment: Enrolment): Promise<void> {
@@ -84,6 +88,30 @@ export class ModelDestination implements Destination {
     for (let units = queue.take(); units.length > 0; units = queue.take()) {
       for (const [unit, outcome] of this.#commitTogether(units)) queue.tell(unit, outcome);
     }
+    const progress = (await queue.progressToStore?.()) ?? null;
+    if (progress !== null) this.#storeProgress(progress);
+  }
+
+  async storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean> {
+    try {
+      this.#use();
+      return this.#storeProgress(progress);
+    } catch (error) {
+      if (mode === 'if-free' && error instanceof BusyError) return false;
+      throw error;
+    }
+  }
+
+  /** False where there is no mirror. */
+  #storeProgress(progress: StoredProgress): boolean {
+    const { disk, life } = this.#parts;
+    const before = disk.mirror;
+    if (before === null) return false;
+    if (isDeepStrictEqual(before.progress, progress)) return true;
+    life.passMoment('destination.store-progress');
+    disk.mirror = { ...before, progress: withAnyRow(progress) };
+    life.passMoment('destination.store-progress');
+    return true;
   }
 
   #commitTogether(units: readonly Prepared[]): readonly (readonly [Prepared, Outcome])[] {
@@ -163,17 +191,18 @@ function enrolled(state: MirrorState, enrolment: Enrolment): MirrorState {
     [...seen].join('\n') === state.service.subscriptionIds.join('\n') &&
     names.size === state.names.size;
   if (isSame) return state;
-  return { ...withoutReloads(state, given), service: { origin, subscriptionIds: [...seen] }, names };
+  return { ...withoutTraceOf(state, given), service: { origin, subscriptionIds: [...seen] }, names };
 }
 
-/** What a subscription that was given up asked for counts no more. */
-function withoutReloads(state: MirrorState, subscriptionIds: readonly string[]): MirrorState {
+/** What a subscription that was given up asked for counts no more, and its progress is gone. */
+function withoutTraceOf(state: MirrorState, subscriptionIds: readonly string[]): MirrorState {
   if (subscriptionIds.length === 0) return state;
   const tables = [...state.tables].map(([datasetId, { held, rows }]) => {
     const reloads = [...held.reloads].filter(([id]) => !subscriptionIds.includes(id));
     return [datasetId, { held: { ...held, reloads: new Map(reloads) }, rows }] as const;
   });
-  return { ...state, tables: new Map(tables) };
+  const progress = progressWithout(state.progress, (row) => subscriptionIds.includes(row.subscriptionId));
+  return { ...state, tables: new Map(tables), progress };
 }
 
 function ownPrepared(prepared: Prepared): PreparedUnit {

@@ -5,26 +5,26 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { shownEvent } from '../../../fixtures/feed/left-out.ts';
+import type { EntryView } from '../../../fixtures/feed/manifest-view.ts';
 import type { DatasetVersion, SchemaRecord } from '../../../fixtures/feed/model.ts';
 import type { Operation as AskedOperation } from '../../../fixtures/feed/operations.ts';
 import { cursorExpired, invalidCursor, notFound } from '../../../fixtures/feed/refusal.ts';
 import { notRecorded } from '../../../fixtures/feed/routes/changes.ts';
-import {
-  eventId,
-  eventRecord,
-  schemaRecord,
-  subscriptionRecord,
-  versionRecord,
-} from '../../../fixtures/feed/wire-records.ts';
+import { statesLastEventId } from '../../../fixtures/feed/settings.ts';
+import { eventId, eventRecord, schemaRecord, versionRecord } from '../../../fixtures/feed/wire-records.ts';
 import { whyNotRecorded } from '../../../src/feed/changes.ts';
 import type {
   Changes,
   ChangesRequest,
+  DatasetManifest,
   Download,
   DownloadedFile,
   DownloadRequest,
   EventPage,
   Feed,
+  SubscriptionList,
+  VersionList,
 } from '../../../src/feed/feed.ts';
 import { refusalOfLog } from '../../../src/feed/http/refusal.ts';
 import {
@@ -47,13 +47,13 @@ import { DataError, RefusalError, ServiceUnavailableError } from '../../../src/m
 import { type EventId, parseEventId } from '../../../src/model/event.ts';
 import type { Manifest, ManifestEntry } from '../../../src/model/manifest.ts';
 import type { Schema } from '../../../src/model/schema.ts';
-import type { Subscription } from '../../../src/model/subscription.ts';
 import type { Version } from '../../../src/model/version.ts';
 import type { FeedSide } from '../stage.ts';
 import type { ModelMachine } from './machine.ts';
 import type { FileAnswer, Requests } from './requests.ts';
 import type { Snapshots } from './snapshots.ts';
 import type { Spool } from './spool.ts';
+import { textsOf } from './texts.ts';
 
 const EVENTS_PER_REQUEST = 500;
 /** As the client has them. */
@@ -94,14 +94,15 @@ export class ModelFeed implements Feed {
     return { manifestPath: { value, source: 'openapi' }, newerThanParameter: null };
   }
 
-  async subscriptions(signal: AbortSignal): Promise<readonly Subscription[]> {
-    const { store } = this.#parts.feed;
+  async subscriptions(signal: AbortSignal): Promise<SubscriptionList> {
+    const { records } = this.#parts.feed;
     const list = (): unknown => ({
-      subscriptions: [...store.subscriptions.values()].map(subscriptionRecord),
+      subscriptions: records.listed(true).map(({ record }) => record()),
       nextCursor: null,
     });
     const body = await this.#ask('subscriptions', {}, LIST_SUBSCRIPTIONS, list, signal);
-    return decodeSubscriptions(body, LIST_SUBSCRIPTIONS.title).items;
+    const { items } = decodeSubscriptions(body, LIST_SUBSCRIPTIONS.title);
+    return { subscriptions: items, readAt: this.#now() };
   }
 
   async events(subscriptionId: string, after: EventId | null, signal: AbortSignal): Promise<EventPage> {
@@ -115,21 +116,24 @@ export class ModelFeed implements Feed {
     } as const;
     const answer = (): unknown => this.#pageOfLog(subscriptionId, after);
     const asked = { facts, operation, scope: 'feeds', answer, refused: refusalOfLog } as const;
-    return decodeEventPage(await requests.ask(asked, signal), operation.title);
+    const body = await requests.ask(asked, signal);
+    return { ...decodeEventPage(body, operation.title), readAt: this.#now() };
   }
 
-  async versions(
-    datasetId: string,
-    newerThan: number | null,
-    signal: AbortSignal,
-  ): Promise<readonly Version[]> {
+  async versions(datasetId: string, newerThan: number | null, signal: AbortSignal): Promise<VersionList> {
     const operation = listVersions(datasetId);
-    const list = (): readonly DatasetVersion[] => this.#parts.feed.access.dataset(datasetId).versions;
+    const { access, omissions } = this.#parts.feed;
+    const list = (): readonly DatasetVersion[] => {
+      const { versions } = access.dataset(datasetId);
+      const missing = omissions.missingFrom({ list: 'versions', datasetId }, true);
+      return versions.filter(({ version }) => !missing.has(String(version)));
+    };
     const versions = await this.#ask('versions', { datasetId }, operation, list, signal);
-    return versions
-      .filter(({ version }) => version > (newerThan ?? -1))
-      .map((version) => decodedVersion(datasetId, version))
-      .reverse();
+    const newer = versions.filter(({ version }) => version > (newerThan ?? -1));
+    return {
+      versions: newer.map((version) => decodedVersion(datasetId, version)).reverse(),
+      readAt: this.#now(),
+    };
   }
 
   async schemas(datasetId: string, signal: AbortSignal): Promise<readonly Schema[]> {
@@ -164,14 +168,14 @@ export class ModelFeed implements Feed {
     return this.#ask('manifest', { subscriptionId }, operation, list, signal);
   }
 
-  async manifestEntry(datasetId: string, signal: AbortSignal): Promise<ManifestEntry> {
-    const { access, settings } = this.#parts.feed;
+  async manifestEntry(datasetId: string, signal: AbortSignal): Promise<DatasetManifest> {
+    const { access, manifest, settings } = this.#parts.feed;
     const operation = readManifestEntry(settings.contract.manifestPath, datasetId);
-    const list = (): ManifestEntry => {
+    const list = (): DatasetManifest => {
       access.dataset(datasetId);
-      const [entry] = this.#entriesOf([datasetId]);
-      if (entry === undefined) throw notFound('manifest of this dataset');
-      return entry;
+      const version = manifest.versionOf(datasetId);
+      if (version === null) throw notFound('manifest of this dataset');
+      return { entry: this.#entryOf({ datasetId, version }), readAt: this.#now() };
     };
     return this.#ask('manifest', { datasetId }, operation, list, signal);
   }
@@ -179,17 +183,20 @@ export class ModelFeed implements Feed {
   async download(request: DownloadRequest, signal: AbortSignal): Promise<Download> {
     const files: DownloadedFile[] = [];
     let latest = request.entry;
-    for (const [position, { sha256, bytes, rowCount }] of request.entry.files.entries()) {
-      const digest = present(sha256, 'a model feed tells the digest of every file');
-      const path = join(request.directory, digest);
-      if (!existsSync(path)) {
+    for (const [position, { sha256: stated, bytes, rowCount }] of request.entry.files.entries()) {
+      const path = join(request.directory, stated ?? `part-${position}`);
+      let digest = stated ?? '';
+      // What was staged without a digest may be another content's.
+      if (stated === null || !existsSync(path)) {
         const fetched = await this.#fetchFile({ ...request, entry: latest }, position, path, signal);
         if (fetched.kind === 'superseded') return fetched;
         latest = fetched.entry;
+        digest = stated ?? fetched.digest;
       }
       files.push({ path, name: `part-${position}.parquet`, bytes: bytes ?? 0, sha256: digest, rowCount });
     }
-    return { kind: 'complete', files };
+    const isStated = request.entry.files.every(({ sha256 }) => sha256 !== null);
+    return { kind: 'complete', files, digestKind: isStated ? 'stated' : 'computed' };
   }
 
   progress(): number {
@@ -211,39 +218,49 @@ export class ModelFeed implements Feed {
 
   /** @throws Refusal */
   #pageOfLog(subscriptionId: string, after: EventId | null): unknown {
-    const { access, baseUrl, clock } = this.#parts.feed;
+    const { access, baseUrl, clock, settings } = this.#parts.feed;
     const query = {
       after: after === null ? null : Number(after.number),
       types: null,
       limit: EVENTS_PER_REQUEST,
       now: clock.now(),
+      takesUnknown: settings.answers.unknownPosition === 'taken',
     };
     const page = access.subscription(subscriptionId).log.read(query);
     if (page.kind === 'expired') throw cursorExpired('{base_url}/manifest');
-    if (page.kind === 'unknown') throw invalidCursor('after');
+    if (page.kind === 'unknown') {
+      throw settings.answers.unknownPosition === 'expired' ? cursorExpired('') : invalidCursor('after');
+    }
     const links = { baseUrl, newerThanParameter: 'since' };
-    const events = page.events.map((event) => eventRecord(event, subscriptionId, links));
+    const events = page.events.map((event) =>
+      shownEvent(eventRecord(event, subscriptionId, links), settings.answers.leftOut),
+    );
     return { events, hasMore: page.hasMore };
   }
 
   #manifestOf(subscriptionId: string): Manifest {
-    const { access, manifest, settings } = this.#parts.feed;
-    const { datasetIds, lastEventNumber } = manifest.ofSubscription(access.subscription(subscriptionId));
-    const tellsPosition = settings.contract.manifestLastEventId && lastEventNumber !== null;
+    const { access, manifest, omissions, settings } = this.#parts.feed;
+    const { entries, lastEventNumber } = manifest.ofSubscription(access.subscription(subscriptionId));
+    const missing = omissions.missingFrom({ list: 'manifest', subscriptionId }, true);
+    const isStated = statesLastEventId(settings, subscriptionId, 'manifest') && lastEventNumber !== null;
     return {
       subscriptionId,
-      lastEventId: tellsPosition ? parseEventId(eventId(lastEventNumber)) : null,
-      datasets: this.#entriesOf(datasetIds),
+      lastEventId: isStated ? parseEventId(eventId(lastEventNumber)) : null,
+      datasets: entries
+        .filter(({ datasetId }) => !missing.has(datasetId))
+        .map((entry) => this.#entryOf(entry)),
+      readAt: this.#now(),
     };
   }
 
-  #entriesOf(datasetIds: readonly string[]): readonly ManifestEntry[] {
+  #now(): Date {
+    return this.#parts.feed.clock.now();
+  }
+
+  #entryOf({ datasetId, version }: EntryView): ManifestEntry {
     const { feed, snapshots } = this.#parts;
     const expiresMs = feed.clock.now().getTime() + feed.settings.files.urlLifetimeMs;
-    return datasetIds.flatMap((datasetId) => {
-      const version = feed.manifest.versionOf(datasetId);
-      return version === null ? [] : [snapshots.entryOf(datasetId, version, expiresMs)];
-    });
+    return snapshots.entryOf(datasetId, version, expiresMs);
   }
 
   /** @throws Refusal */
@@ -277,7 +294,8 @@ export class ModelFeed implements Feed {
     path: string,
     signal: AbortSignal,
   ): Promise<
-    { readonly kind: 'fetched'; readonly entry: ManifestEntry } | (Download & { kind: 'superseded' })
+    | { readonly kind: 'fetched'; readonly entry: ManifestEntry; readonly digest: string }
+    | (Download & { kind: 'superseded' })
   > {
     const { machine, spool } = this.#parts;
     let latest = entry;
@@ -294,7 +312,7 @@ export class ModelFeed implements Feed {
         const handle = Buffer.from(spool.handleOf({ kind: 'snapshot', content: found.content }));
         await writeScratch('feed.place-download', path, handle);
         onBytes(entry.files[position]?.bytes ?? 0);
-        return { kind: 'fetched', entry: latest };
+        return { kind: 'fetched', entry: latest, digest: textsOf(found.content).digest };
       }
     }
   }
@@ -324,7 +342,9 @@ function refuseTooMany(
     throw new ServiceUnavailableError(`No link to the file ${path} opens.`);
 }
 
+/** Where no digest tells, a renewed entry is other content. */
 function isSameContent(left: ManifestEntry, right: ManifestEntry): boolean {
+  if (right.files.some(({ sha256 }) => sha256 === null)) return false;
   const digests = ({ files }: ManifestEntry): string => files.map(({ sha256 }) => sha256).join(' ');
   return left.version === right.version && digests(left) === digests(right);
 }

@@ -8,10 +8,13 @@ import { stillClock } from '../../../fixtures/feed/clock.ts';
 import { FaultScript } from '../../../fixtures/feed/faults.ts';
 import { KeyRing } from '../../../fixtures/feed/keys.ts';
 import { ManifestView } from '../../../fixtures/feed/manifest-view.ts';
+import { Omissions } from '../../../fixtures/feed/omissions.ts';
 import { Publisher } from '../../../fixtures/feed/publish.ts';
 import { RequestJournal } from '../../../fixtures/feed/request-journal.ts';
+import { RequestListeners } from '../../../fixtures/feed/request-listeners.ts';
 import { settingsOf } from '../../../fixtures/feed/settings.ts';
 import { Store as FeedStore } from '../../../fixtures/feed/store.ts';
+import { SubscriptionRecords } from '../../../fixtures/feed/subscription-records.ts';
 import { randomFrom } from '../../../fixtures/source/random.ts';
 import type { Checkpoint } from '../../../src/checkpoint/checkpoint.ts';
 import { openCheckpoint } from '../../../src/checkpoint/sqlite/open.ts';
@@ -42,12 +45,14 @@ const ENOUGH_MEMORY_BYTES = 2e8;
 
 export async function modelStage(seed: number, settings: Settings): Promise<Stage> {
   const restoreFiles = changeFilesAtOnce();
-  const feed = modelFeedSide(settings);
+  const listeners = new RequestListeners();
+  const feed = modelFeedSide(settings, listeners);
   const machine = new ModelMachine();
-  const clock = virtualClock(feed);
+  const clock = virtualClock(feed, machine);
   const watchers: ((change: TableChange) => void)[] = [];
   const installation = new ModelInstallation({
     feed,
+    listeners,
     machine,
     clock,
     settings,
@@ -73,12 +78,14 @@ export async function modelStage(seed: number, settings: Settings): Promise<Stag
   };
 }
 
-function modelFeedSide(settings: Settings): FeedSide {
+function modelFeedSide(settings: Settings, listeners: RequestListeners): FeedSide {
   const clock = stillClock(START);
   const store = new FeedStore();
   const keys = new KeyRing();
   const options = feedOptionsOf(settings);
   const { secret } = keys.add(options.apiKey);
+  const feedSettings = settingsOf(options);
+  const omissions = new Omissions();
   return {
     baseUrl: 'https://feed.example',
     apiKey: secret,
@@ -88,17 +95,23 @@ function modelFeedSide(settings: Settings): FeedSide {
     publisher: new Publisher(store, clock),
     access: new Access(store),
     manifest: new ManifestView(store),
+    records: new SubscriptionRecords(store, feedSettings, omissions),
+    omissions,
+    onRequest: (listener) => listeners.add(listener),
     faults: new FaultScript(),
     requests: new RequestJournal(),
-    settings: settingsOf(options),
+    settings: feedSettings,
   };
 }
 
-/** The feed's time, on which nobody waits. No moment comes twice: what is before another thing is told from what is after it. */
-function virtualClock({ clock }: FeedSide): Clock {
+/**
+ * The feed's time, as the clock of the machine shows it, on which nobody waits. No moment comes twice: what is before another
+ * thing is told from what is after it.
+ */
+function virtualClock({ clock }: FeedSide, machine: ModelMachine): Clock {
   let readings = 0;
   return {
-    now: clock.now,
+    now: () => machine.shown(clock.now()),
     monotonicMs() {
       readings += 1;
       return clock.now().getTime() + readings / 1e6;
@@ -112,6 +125,7 @@ function virtualClock({ clock }: FeedSide): Clock {
 
 interface ModelInstallationParts {
   readonly feed: FeedSide;
+  readonly listeners: RequestListeners;
   readonly machine: ModelMachine;
   readonly clock: Clock;
   readonly settings: Settings;
@@ -216,7 +230,7 @@ class ModelInstallation implements Installation {
   }
 
   async #open() {
-    const { feed, machine, clock, settings, seed, onCommit } = this.#parts;
+    const { feed, listeners, machine, clock, settings, seed, onCommit } = this.#parts;
     this.#lives += 1;
     const life = new Life();
     observeDurableEffects((name, moment) => {
@@ -230,7 +244,7 @@ class ModelInstallation implements Installation {
       log: silentLog,
     });
     const random = randomFrom(seed, 5, this.#lives);
-    const requests = new Requests({ feed, life, random });
+    const requests = new Requests({ feed, listeners, life, random });
     const snapshots = this.#snapshots;
     const spool = this.#spool;
     const parts: Parts = {
@@ -250,6 +264,7 @@ class ModelInstallation implements Installation {
         schemaChanges: settings.schemaChanges,
         removedDatasets: settings.removedDatasets,
         stagingDirectory: join(this.#directory, 'staging'),
+        manifestLagMs: 15 * 60_000,
         keyHash: 'of the one key',
       },
     };

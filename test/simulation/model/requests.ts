@@ -7,6 +7,7 @@ import type { Act, FaultScript } from '../../../fixtures/feed/faults.ts';
 import type { Scope } from '../../../fixtures/feed/keys.ts';
 import type { RequestFacts } from '../../../fixtures/feed/operations.ts';
 import { cursorExpired, Refusal } from '../../../fixtures/feed/refusal.ts';
+import type { RequestListeners } from '../../../fixtures/feed/request-listeners.ts';
 import type { Random } from '../../../fixtures/source/random.ts';
 import { isTransientStatus, type RefusedAnswer, refusalError } from '../../../src/feed/http/refusal.ts';
 import type { Operation } from '../../../src/feed/operations.ts';
@@ -38,6 +39,7 @@ export type FileAnswer<T> = T | 'expired' | 'wrong';
 
 export interface RequestsParts {
   readonly feed: FeedSide;
+  readonly listeners: RequestListeners;
   readonly life: Life;
   readonly random: Random;
 }
@@ -74,12 +76,13 @@ export class Requests {
     signal: AbortSignal,
     answer: (acts: readonly Act[]) => T,
   ): Promise<T> {
-    const { feed, life } = this.#parts;
+    const { feed, listeners, life } = this.#parts;
     const { operation, facts, refused = refusalError } = request;
     for (let attempt = 1; ; attempt += 1) {
       signal.throwIfAborted();
       await this.#travel();
       const entry = journaled(request, feed);
+      listeners.arrived(facts);
       life.passRequest(facts.operation);
       try {
         const acts = await arriving(feed.faults, facts);
@@ -90,7 +93,7 @@ export class Requests {
       } catch (error) {
         if (error instanceof Refusal) {
           entry.status = error.status;
-          throw refused(operation, answerOf(error));
+          throw refused(operation, answerOf(error, feed.clock.now()));
         }
         if (!(error instanceof Trouble)) throw error;
         if (attempt === MAX_ATTEMPTS) throw unavailable(operation, error);
@@ -154,8 +157,8 @@ function journaled({ facts, operation, query = {}, scope }: Request<unknown>, { 
   return entry;
 }
 
-function answerOf({ status, code, message, links }: Refusal): RefusedAnswer {
-  return { status, error: { code, message, links: new Map(Object.entries(links)) } };
+function answerOf({ status, code, message, links }: Refusal, readAt: Date): RefusedAnswer {
+  return { status, error: { code, message, links: new Map(Object.entries(links)) }, readAt };
 }
 
 function unavailable({ title }: Operation, { message }: Trouble): ServiceUnavailableError {

@@ -31,7 +31,7 @@ export class Snapshots {
       url: linkTo(fileId ?? '', expiresMs),
       bytes: BYTES_OF_A_ROW * (rowCount + 1),
       rowCount,
-      sha256: textsOf(version.content).digest,
+      sha256: this.#settings.sha256 ? textsOf(version.content).digest : null,
     };
     return {
       datasetId,

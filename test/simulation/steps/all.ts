@@ -5,6 +5,7 @@ import { contentSteps } from './content.ts';
 import { eventSteps } from './events.ts';
 import { machineSteps } from './machine.ts';
 import { memberSteps } from './members.ts';
+import { movingSteps } from './moving.ts';
 import { publishSteps } from './publish.ts';
 import { refusalSteps } from './refusals.ts';
 import { schemaSteps } from './schema.ts';
@@ -21,4 +22,5 @@ export const steps: readonly Step[] = [
   ...contentSteps,
   ...storeSteps,
   ...machineSteps,
+  ...movingSteps,
 ];

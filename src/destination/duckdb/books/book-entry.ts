@@ -4,6 +4,7 @@
  */
 
 import type { HistoryLine } from '../../../model/history.ts';
+import { isLaterMark, type ReloadMark } from '../../../model/reload-mark.ts';
 import type { Counts } from '../../../model/version.ts';
 import type {
   ChangesUnit,
@@ -26,7 +27,7 @@ export interface LiveEntry {
   /** In the place of what is written of its columns; null: that stays. */
   readonly columns: readonly PlannedColumn[] | null;
   /** In the place of what is written of these subscriptions. */
-  readonly newerReloads: ReadonlyMap<string, bigint>;
+  readonly newerReloads: ReadonlyMap<string, ReloadMark>;
   /** Whether the table is listed among the retired, because it was kept: it no longer is. */
   readonly wasKept: boolean;
   readonly line: LineEntry;
@@ -46,6 +47,7 @@ export function heldAfter(
     schemaVersion: table.schemaVersion?.toWellFormed() ?? null,
     keyColumns: table.keyColumns.map((name) => name.toWellFormed()),
     snapshotDigest: table.snapshotDigest.toWellFormed(),
+    loadedThrough: table.loadedThrough?.toWellFormed() ?? null,
     columns: columns?.map(heldColumn) ?? live?.columns ?? [],
     reloads: new Map([...(live?.reloads ?? []), ...newer]),
   };
@@ -72,6 +74,8 @@ export interface LineEntry {
   readonly kind: HistoryLine['kind'];
   readonly net: Counts | null;
   readonly appliedAt: Date;
+  /** Of a retirement; null: it is none. */
+  readonly retirement?: { readonly judgedAt: Date; readonly isApproved: boolean };
 }
 
 /** How a line of the history tells of each kind of unit. Complete by its type. */
@@ -99,6 +103,9 @@ export function entryOfSnapshot(unit: SnapshotUnit, loaded: LoadedTable): LiveEn
       tableName,
       snapshotVersion: unit.version,
       snapshotDigest: unit.digest,
+      digestKind: unit.digestKind,
+      loadedThrough: unit.loadedThrough,
+      loadedAt: unit.loadedAt,
     },
     columns,
     newerReloads: newerReloads(unit.reloads, live?.reloads ?? new Map()),
@@ -126,11 +133,12 @@ export interface ChangedTable {
 /** The snapshot that the table was last loaded from stays what it was. */
 export function entryOfChanges(unit: ChangesUnit, changed: ChangedTable): LiveEntry {
   const { live, columns, rowCount, net, appliedAt } = changed;
-  const { tableName, snapshotVersion, snapshotDigest } = live;
+  const { tableName, snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt } = live;
+  const loaded = { snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt };
   return {
     kind: 'live',
     datasetId: unit.datasetId,
-    table: { ...tableOf(unit, rowCount, appliedAt), tableName, snapshotVersion, snapshotDigest },
+    table: { ...tableOf(unit, rowCount, appliedAt), tableName, ...loaded },
     columns,
     newerReloads: new Map(),
     wasKept: false,
@@ -152,7 +160,7 @@ export interface RetiredTable {
 }
 
 export function entryOfRetirement(
-  { datasetId, reason, plannedFrom: { version } }: RetirementUnit,
+  { datasetId, reason, retiredAt: judgedAt, isApproved, plannedFrom: { version } }: RetirementUnit,
   { tableName, removedRows }: RetiredTable,
   appliedAt: Date,
 ): RetiredEntry {
@@ -167,6 +175,7 @@ export function entryOfRetirement(
       kind: HISTORY_KINDS.retirement,
       net: { added: 0, changed: 0, removed: removedRows },
       appliedAt,
+      retirement: { judgedAt, isApproved },
     },
   };
 }
@@ -179,15 +188,15 @@ function tableOf(
   return { version, schemaVersion, rowCount, keyColumns, publishedAt, appliedAt };
 }
 
-/** An event number only grows: a snapshot that was asked for earlier does not undo a later one. */
+/** What a table satisfies only grows: a snapshot that was asked for earlier does not undo a later one. */
 function newerReloads(
-  reloads: ReadonlyMap<string, bigint>,
-  written: ReadonlyMap<string, bigint>,
-): ReadonlyMap<string, bigint> {
+  reloads: ReadonlyMap<string, ReloadMark>,
+  written: ReadonlyMap<string, ReloadMark>,
+): ReadonlyMap<string, ReloadMark> {
   return new Map(
-    [...reloads].filter(([subscriptionId, event]) => {
+    [...reloads].filter(([subscriptionId, mark]) => {
       const known = written.get(subscriptionId);
-      return known === undefined || event > known;
+      return known === undefined || isLaterMark(mark, known);
     }),
   );
 }

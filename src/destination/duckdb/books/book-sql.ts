@@ -4,7 +4,7 @@
  * of the time that it takes for as many literals.
  */
 
-import { integer, json, text, tuple } from '../engine/quoting.ts';
+import { identifier, integer, json, text, tuple } from '../engine/quoting.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import type { BookEntry, LiveEntry, RetiredEntry } from './book-entry.ts';
 import { type BookTable, type BookType, book, bookColumns } from './mirror-schema.ts';
@@ -13,9 +13,12 @@ import { recordedColumn } from './recorded-column.ts';
 /** The most characters of the rows that one statement puts in; a row that alone has more is alone. */
 export const MAX_ROWS_CHARACTERS = 1_000_000;
 
-type Cell = string | number | bigint | boolean | Date | readonly string[] | null;
+export type Cell = string | number | bigint | boolean | Date | readonly string[] | null;
 /** In the order of the columns of its table. */
-type BookRow = readonly Cell[];
+export type BookRow = readonly Cell[];
+
+/** What is known of a live table, or why it is one: it goes with the table. */
+const OF_RETIRED = ['reloads', 'members', 'owed'] as const;
 
 /** The entries are of different datasets. Their lines of the history, and what was retired, come in their order. */
 export function writeEntries(entries: readonly BookEntry[]): readonly string[] {
@@ -30,7 +33,7 @@ export function writeEntries(entries: readonly BookEntry[]): readonly string[] {
       'columns',
       described.flatMap(({ datasetId, columns }) => columnRows(datasetId, columns ?? [])),
     ),
-    ...deleteOf('reloads', retired),
+    ...OF_RETIRED.flatMap((table) => deleteOf(table, retired)),
     ...replaceReloads(live),
     ...deleteReturned(live.filter(({ wasKept }) => wasKept)),
     ...insertRows('archived', retired.map(archivedRow)),
@@ -48,6 +51,9 @@ function datasetRow({ datasetId, table }: LiveEntry): BookRow {
     table.keyColumns,
     table.snapshotVersion,
     table.snapshotDigest,
+    table.digestKind,
+    table.loadedThrough,
+    table.loadedAt,
     table.publishedAt,
     table.appliedAt,
   ];
@@ -62,7 +68,9 @@ function columnRows(datasetId: string, columns: readonly PlannedColumn[]): reado
 
 function replaceReloads(live: readonly LiveEntry[]): readonly string[] {
   const rows = live.flatMap(({ datasetId, newerReloads }) =>
-    [...newerReloads].map(([subscriptionId, event]) => [datasetId, subscriptionId, event] as const),
+    [...newerReloads].map(([subscriptionId, { logNumber, eventNumber, createdAt }]) => {
+      return [datasetId, subscriptionId, logNumber, eventNumber, createdAt] as const;
+    }),
   );
   const same = rows.map(([datasetId, subscriptionId]) => tuple([text(datasetId), text(subscriptionId)]));
   return [...deleteWhere('reloads', '(dataset_id, subscription_id)', same), ...insertRows('reloads', rows)];
@@ -79,9 +87,10 @@ function archivedRow({ datasetId, tableName, reason, line }: RetiredEntry): Book
 }
 
 function historyRow({ datasetId, line }: BookEntry): BookRow {
-  const { fromVersion, toVersion, kind, net, appliedAt } = line;
+  const { fromVersion, toVersion, kind, net, appliedAt, retirement = null } = line;
   const counts = [net?.added ?? null, net?.changed ?? null, net?.removed ?? null];
-  return [datasetId, fromVersion, toVersion, kind, ...counts, appliedAt];
+  const judged = [retirement?.judgedAt ?? null, retirement?.isApproved ?? null];
+  return [datasetId, fromVersion, toVersion, kind, ...counts, appliedAt, ...judged];
 }
 
 function deleteOf(table: BookTable, entries: readonly BookEntry[]): readonly string[] {
@@ -99,14 +108,30 @@ function deleteWhere(table: BookTable, what: string, values: readonly string[]):
 
 /** Puts rows into a table of the books, in their order. */
 export function insertRows(table: BookTable, rows: readonly BookRow[]): readonly string[] {
-  const columns = bookColumns(table).map(([, type], index) =>
-    FROM_JSON[type](`"row"->${index}`, `"row"->>${index}`),
-  );
-  const cells = rows.map((row) => json(row.map(jsonCell)));
-  return together(cells).map(
-    (some) => `INSERT INTO ${book(table)} SELECT ${columns.join(', ')}
+  return selectRows(table, rows).map((select) => `INSERT INTO ${book(table)} ${select}`);
+}
+
+/** Deletes the rows of a table whose first columns have these values, none of which is null. */
+export function deleteRows(table: BookTable, keys: readonly BookRow[]): readonly string[] {
+  const columns = bookColumns(table).slice(0, keys[0]?.length);
+  const same = columns.map(([name]) => identifier(name)).join(', ');
+  return selectRows(table, keys).map((select) => `DELETE FROM ${book(table)} WHERE (${same}) IN (${select})`);
+}
+
+/** Queries that give the rows, which have a value for each of the first columns of the table. */
+function selectRows(table: BookTable, rows: readonly BookRow[]): readonly string[] {
+  const columns = bookColumns(table)
+    .slice(0, rows[0]?.length)
+    .map(([, type], index) => FROM_JSON[type](`"row"->${index}`, `"row"->>${index}`));
+  return together(rows.map(jsonRow)).map(
+    (some) => `SELECT ${columns.join(', ')}
       FROM (SELECT unnest(from_json(${text(`[${some}]`)}, '["JSON"]')) AS "row")`,
   );
+}
+
+/** The same text for what the database keeps as the same row. @throws DataError where a text holds a NUL character. */
+export function jsonRow(row: BookRow): string {
+  return json(row.map(jsonCell));
 }
 
 /** How a cell is made of its JSON, which is given as it is and as its text. Complete by its type. */

@@ -7,6 +7,7 @@
 
 import { present } from '../../../lib/assert.ts';
 import { DatasetStorageError } from '../../../model/errors.ts';
+import type { ReloadMark } from '../../../model/reload-mark.ts';
 import type { HeldDataset, PlannedFrom, Unit } from '../../destination.ts';
 import { type FoundTable, readFoundTables } from '../changes/found-table.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -125,6 +126,10 @@ export function isSameTable(live: HeldDataset | null, planned: HeldDataset): liv
     isPlannedFrom(live, planned) &&
     live.rowCount === planned.rowCount &&
     live.reloads.size === planned.reloads.size &&
-    [...planned.reloads].every(([subscriptionId, event]) => live.reloads.get(subscriptionId) === event)
+    [...planned.reloads].every(([subscriptionId, mark]) => isSameMark(live.reloads.get(subscriptionId), mark))
   );
+}
+
+function isSameMark(mark: ReloadMark | undefined, other: ReloadMark): boolean {
+  return mark?.logNumber === other.logNumber && mark.eventNumber === other.eventNumber;
 }

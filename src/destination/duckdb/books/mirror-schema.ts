@@ -15,8 +15,8 @@ export const MIRROR = 'mirror';
  */
 export const IN_OUR_FORMAT = "(STORAGE_VERSION 'v1.2.0')";
 
-/** The version of this schema. A mirror of a newer one is refused. */
-export const FORMAT_VERSION = 1;
+/** The version of this schema. A mirror of a newer one is refused; `formats.ts` knows the earlier ones. */
+export const FORMAT_VERSION = 2;
 
 export const META_FORMAT_VERSION = 'format_version';
 export const META_SERVICE_ORIGIN = 'service_origin';
@@ -39,11 +39,42 @@ const TABLES = {
     key_columns: 'VARCHAR[]',
     snapshot_version: 'BIGINT',
     snapshot_digest: 'VARCHAR',
+    digest_kind: 'VARCHAR',
+    loaded_through: 'VARCHAR',
+    loaded_at: 'TIMESTAMPTZ',
     published_at: 'TIMESTAMPTZ',
     applied_at: 'TIMESTAMPTZ',
   },
   /** The newest reload of each subscription that the table satisfies. */
-  reloads: { dataset_id: 'VARCHAR', subscription_id: 'VARCHAR', event_number: 'BIGINT' },
+  reloads: {
+    dataset_id: 'VARCHAR',
+    subscription_id: 'VARCHAR',
+    log_number: 'BIGINT',
+    event_number: 'BIGINT',
+    created_at: 'TIMESTAMPTZ',
+  },
+  /** Stored progress: the position in the log of each subscription. */
+  subscriptions: {
+    subscription_id: 'VARCHAR',
+    name: 'VARCHAR',
+    log_number: 'BIGINT',
+    event_number: 'BIGINT',
+  },
+  /** Stored progress: which datasets each subscription contains, and dropped while the table is not retired. */
+  members: {
+    subscription_id: 'VARCHAR',
+    dataset_id: 'VARCHAR',
+    added_event: 'BIGINT',
+    dropped_event: 'BIGINT',
+  },
+  /** Stored progress: the reloads that the tables do not satisfy yet. */
+  owed: {
+    dataset_id: 'VARCHAR',
+    subscription_id: 'VARCHAR',
+    log_number: 'BIGINT',
+    event_number: 'BIGINT',
+    created_at: 'TIMESTAMPTZ',
+  },
   /** The columns of the live tables. */
   columns: {
     dataset_id: 'VARCHAR',
@@ -67,6 +98,9 @@ const TABLES = {
     changed: 'BIGINT',
     removed: 'BIGINT',
     applied_at: 'TIMESTAMPTZ',
+    /** Of a retirement: when it was judged, in service time, and whether an operator has agreed to it. */
+    service_time: 'TIMESTAMPTZ',
+    approved: 'BOOLEAN',
   },
   archived: {
     dataset_id: 'VARCHAR',
@@ -116,7 +150,7 @@ export function createSchema(): readonly string[] {
   ];
 }
 
-function createBook(table: BookTable): string {
+export function createBook(table: BookTable): string {
   const columns = bookColumns(table).map(([name, type]) => `${identifier(name)} ${type}`);
   return `CREATE TABLE ${book(table)} (${columns.join(', ')})`;
 }
@@ -129,12 +163,15 @@ export function deleteMeta(key: string): string {
   return `DELETE FROM ${book('meta')} WHERE "key" = ${text(key)}`;
 }
 
-/** The mirror belongs to the subscription no more, and what was loaded again for it counts no more. */
+/** What is known of a subscription beside `meta`. */
+const OF_SUBSCRIPTIONS = ['reloads', 'subscriptions', 'members', 'owed'] as const;
+
+/** The mirror belongs to the subscription no more: its progress goes, and what was loaded again for it counts no more. */
 export function forgetSubscription(subscriptionId: string): readonly string[] {
   const id = text(subscriptionId);
   return [
     `DELETE FROM ${book('meta')} WHERE "key" = ${text(META_SUBSCRIPTION_ID)} AND value = ${id}`,
-    `DELETE FROM ${book('reloads')} WHERE subscription_id = ${id}`,
+    ...OF_SUBSCRIPTIONS.map((table) => `DELETE FROM ${book(table)} WHERE subscription_id = ${id}`),
   ];
 }
 

@@ -6,6 +6,8 @@ import type { Enrolment, Held } from '../../destination.ts';
 import type { Engine } from '../engine/engine.ts';
 import { text, tuple } from '../engine/quoting.ts';
 import { textAt } from '../engine/rows.ts';
+import { readProgress } from '../progress/read-progress.ts';
+import { isKnownFormat, migrate, storesProgress } from './formats.ts';
 import { readHeldDatasets } from './held.ts';
 import {
   book,
@@ -21,20 +23,31 @@ import {
   selectSchema,
   selectTableNames,
 } from './mirror-schema.ts';
+import { readRetired } from './read-retired.ts';
 
-export const EMPTY: Held = { service: null, datasets: new Map() };
+export const EMPTY: Held = { service: null, datasets: new Map(), progress: null, retired: [] };
 
 /** What is held by the attached mirror. @throws ConfigurationError where a newer program made it. */
 export async function readHeld(engine: Engine, path: string): Promise<Held> {
   if (!(await hasSchema(engine))) return EMPTY;
-  const meta = await readMeta(engine, path);
-  return { service: meta.service, datasets: await readHeldDatasets(engine, null) };
+  const { service, format } = await readMeta(engine, path);
+  return {
+    service,
+    datasets: await readHeldDatasets(engine, null, format),
+    progress: storesProgress(format) ? await readProgress(engine) : null,
+    retired: await readRetired(engine, format),
+  };
 }
 
-/** Makes the bookkeeping in a new mirror; whether it is one. @throws ConfigurationError where a newer program made it. */
+/**
+ * Makes the catalog in a new mirror, and migrates that of an earlier format: called before anything else is
+ * written to the catalog. Resolves to whether the mirror is new.
+ * @throws ConfigurationError where a newer program made it.
+ */
 export async function ensureSchema(engine: Engine, path: string): Promise<boolean> {
   if (await hasSchema(engine)) {
-    await readMeta(engine, path);
+    const { format } = await readMeta(engine, path);
+    for (const statement of migrate(format)) await engine.run(statement);
     return false;
   }
   for (const statement of createSchema()) await engine.run(statement);
@@ -108,19 +121,29 @@ export async function hasSchema(engine: Engine): Promise<boolean> {
   return (await engine.rows(selectSchema())).length > 0;
 }
 
-async function readMeta(engine: Engine, path: string): Promise<{ readonly service: Held['service'] }> {
+/** Null where the attached database is no mirror yet. @throws ConfigurationError where a newer program made it. */
+export async function readFormat(engine: Engine, path: string): Promise<number | null> {
+  return (await hasSchema(engine)) ? (await readMeta(engine, path)).format : null;
+}
+
+interface Meta {
+  readonly format: number;
+  readonly service: Held['service'];
+}
+
+async function readMeta(engine: Engine, path: string): Promise<Meta> {
   const entries = (await engine.rows(selectMeta())).map((row) => [textAt(row, 0), textAt(row, 1)] as const);
   const all = (key: string) => entries.filter((entry) => entry[0] === key).map((entry) => entry[1]);
   const format = Number(all(META_FORMAT_VERSION)[0] ?? Number.NaN);
-  if (format !== FORMAT_VERSION) {
+  if (!isKnownFormat(format)) {
     throw new ConfigurationError(
       `The mirror ${path} has the format ${format}; this program knows the format ${FORMAT_VERSION} and none that is newer.`,
       { hint: 'Use the newer version of feed-sync that wrote it, or set destination.path to another file.' },
     );
   }
   const origin = all(META_SERVICE_ORIGIN)[0];
-  if (origin === undefined) return { service: null };
-  return { service: { origin, subscriptionIds: all(META_SUBSCRIPTION_ID) } };
+  if (origin === undefined) return { format, service: null };
+  return { format, service: { origin, subscriptionIds: all(META_SUBSCRIPTION_ID) } };
 }
 
 /** A NUL ends a name for DuckDB: such a dataset gets no name, and fails when it is prepared. */

@@ -15,6 +15,7 @@ import type { Engine } from '../engine/engine.ts';
 import { runTogether } from '../engine/run-together.ts';
 import { TYPE_NAMES } from '../snapshot/casts.ts';
 import type { Deed } from '../units/prepared.ts';
+import { findFilled } from './apply-sql.ts';
 import { describeColumns } from './describe-columns.ts';
 import type { FoundTable } from './found-table.ts';
 import type { NetChange } from './net.ts';
@@ -38,6 +39,7 @@ export async function applyChanges(
 
   const found = present(current.found, 'a live table was looked at');
   proveColumns(unit, live, found);
+  await proveFirstValues(engine, live.tableName, net);
   const after = tableAfter(live.columns, net.columns);
   const written = await write(engine, unit, { tableName: live.tableName, net, found }, after);
   proveCount(unit, written.rowCount);
@@ -54,6 +56,17 @@ function proveColumns(unit: ChangesUnit, held: HeldDataset, { columns }: FoundTa
   const expected = held.columns.map(({ columnName, type }) => [columnName, TYPE_NAMES[type]]);
   if (isDeepStrictEqual(columns, expected)) return;
   throw unusable(unit, `the columns of the table ${held.tableName} are not those it was left with`);
+}
+
+/** A coordinate system is that of the first value, so there must be none before. */
+async function proveFirstValues(
+  engine: Engine,
+  tableName: string,
+  { firstValues }: NetChange,
+): Promise<void> {
+  for (const { columnName, refusal } of firstValues) {
+    if ((await engine.rows(findFilled(tableName, columnName))).length > 0) throw refusal;
+  }
 }
 
 interface Writing {

@@ -32,6 +32,11 @@ export function countRowsOf(tableName: string): string {
   return `SELECT count(*) FROM ${mirrored(tableName)}`;
 }
 
+/** Selects one row if the column of the table holds a value, else none. */
+export function findFilled(tableName: string, columnName: string): string {
+  return `SELECT 1 FROM ${mirrored(tableName)} AS ${TABLE} WHERE ${TABLE}.${identifier(columnName)} IS NOT NULL LIMIT 1`;
+}
+
 /** By a single scan of the key columns; what comes after it goes to the rows by their addresses. */
 export function createTouched(target: Target): string {
   const keys = keyPositions(target).map((position) => `${NET}.${netColumn(position)}`);

@@ -106,12 +106,12 @@ async function writeNetOf(
   });
   const counts = listedCounts(unit, own);
   proveCounts(unit, counts);
-  const after = locate(unit, columns, own);
+  const located = locate(unit, columns, own);
   const path = besidePages(unit.versions, 'net.parquet');
   const values = columns.columns.map((_, position) => netColumn(position));
   await asFile(() =>
     engine.run(`COPY (SELECT ${[...values, PRESENT].join(', ')} FROM ${DECODED}
       WHERE step >= ${firstStep} AND step < ${end}) TO ${text(path)} ${AS_IT_IS}`),
   );
-  return netOf(counts, [path], after);
+  return netOf(counts, [path], located);
 }

@@ -8,7 +8,6 @@ import type { Counts } from '../../../model/version.ts';
 import type { ChangesUnit } from '../../destination.ts';
 import type { Engine } from '../engine/engine.ts';
 import { numberAt, textAt } from '../engine/rows.ts';
-import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import { changesColumns } from './columns.ts';
 import { decodedRows, decodeVersions, readBefore } from './decoded.ts';
 import { countPresent, findRepeatedKey, refuseRepeatedKey, writeFolded } from './keys.ts';
@@ -19,6 +18,7 @@ import {
   areKeysDifferent,
   countOperations,
   haveDoubles,
+  type Located,
   listedCounts,
   locate,
   proveCounts,
@@ -58,32 +58,28 @@ async function fold(engine: Engine, unit: ChangesUnit, decoding: Decoding): Prom
   const operations = await engine.rows(countOperations(rowsOf, columns, oneTable));
   const counts = listedCounts(unit, operations);
   proveCounts(unit, counts);
-  const after = locate(unit, columns, operations);
+  const located = locate(unit, columns, operations);
   if (haveDoubles(operations)) await refuseRounded(engine, unit, decoding);
 
   if (areKeysDifferent(operations))
     return netOf(
       counts,
       parts.map(({ path }) => path),
-      after,
+      located,
     );
   const [repeated] = await engine.rows(findRepeatedKey(rowsOf, columns));
   refuseRepeatedKey(unit, decoding, repeated);
   const path = besidePages(unit.versions, 'net.parquet');
   await durable('destination.fold-changes', () => engine.run(writeFolded(rowsOf, columns, path)));
   const [present = []] = await engine.rows(countPresent(path));
-  return { paths: [path], rows: numberAt(present, 0), removals: numberAt(present, 1), columns: after };
+  return { ...located, paths: [path], rows: numberAt(present, 0), removals: numberAt(present, 1) };
 }
 
 /** Of changes that have a key each: nothing is to be folded. */
-export function netOf(
-  counts: readonly Counts[],
-  paths: readonly string[],
-  columns: readonly PlannedColumn[],
-): NetChange {
+export function netOf(counts: readonly Counts[], paths: readonly string[], located: Located): NetChange {
   const rows = counts.reduce((sum, { added, changed }) => sum + added + changed, 0);
   const removals = counts.reduce((sum, { removed }) => sum + removed, 0);
-  return { paths, rows, removals, columns };
+  return { ...located, paths, rows, removals };
 }
 
 async function refuseOddGeometries(unit: ChangesUnit, { pages, columns }: Decoding): Promise<void> {

@@ -5,6 +5,7 @@
  * Invariant of the files: no key is there twice or holds a null, and every value is what the table is to hold, exactly.
  */
 
+import type { UnusableChangesError } from '../../../model/errors.ts';
 import { readParquet } from '../snapshot/parquet-file.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 
@@ -20,6 +21,15 @@ export interface NetChange {
    * would give it. They are the table's own unless the unit adds columns.
    */
   readonly columns: readonly PlannedColumn[];
+  /** Columns that take the coordinate system of the changes, where the table holds no value in them. */
+  readonly firstValues: readonly FirstValues[];
+}
+
+/** The first GeoJSON for a geometry column of the table whose coordinate system is not known. */
+export interface FirstValues {
+  readonly columnName: string;
+  /** What is wrong where the table holds a value in the column already. */
+  readonly refusal: UnusableChangesError;
 }
 
 /** In the rows of the net change: true where the key has a row afterwards, false where only its key is given. */

@@ -9,15 +9,16 @@ import type { Row } from '../engine/engine.ts';
 import { numberAt } from '../engine/rows.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import type { ChangesColumns } from './columns.ts';
-import { netColumn } from './net.ts';
-import { DOUBLES, flag } from './sql.ts';
+import { type FirstValues, type NetChange, netColumn } from './net.ts';
+import { DOUBLES, geoJsonFlag, otherFlag } from './sql.ts';
 
 /** The coordinate system of GeoJSON, as the mirror writes it down. */
 const GEOJSON_CRS = 'OGC:CRS84';
 
 /**
  * For each step and operation: how many changes; the different hashes of the keys of all (as many as changes prove that
- * no key repeats); whether any has numbers that may be rounded; for each column of `elsewhere` whether any is GeoJSON.
+ * no key repeats); whether any has numbers that may be rounded; for each column of `elsewhere` whether any is GeoJSON, and whether any is
+ * a geometry of another form.
  * `decoded` is what comes after FROM; `tables` says of each step which table it changes, because keys of two of them may be equal.
  */
 export function countOperations(
@@ -28,7 +29,9 @@ export function countOperations(
   const from = `FROM ${decoded}`;
   const key = [`[${tables.join(', ')}][step + 1]`, ...keys.map(netColumn)];
   const different = `(SELECT count(DISTINCT hash(${key.join(', ')})) ${from})`;
-  const flags = elsewhere.map((position) => `bool_or(${flag(position)})`);
+  const flags = elsewhere.flatMap((position) =>
+    [geoJsonFlag(position), otherFlag(position)].map((flag) => `bool_or(${flag})`),
+  );
   return `SELECT ${['step', 'op', 'count(*)', different, `bool_or(${DOUBLES})`, ...flags].join(', ')} ${from} GROUP BY step, op`;
 }
 
@@ -79,35 +82,64 @@ export function proveCounts(unit: ChangesUnit, listed: readonly Counts[]): void 
   }, unit.plannedFrom.rowCount);
 }
 
+/** The columns of the net change, and what has to be true of the table for their coordinate systems. */
+export type Located = Pick<NetChange, 'columns' | 'firstValues'>;
+
 /**
- * The columns with their coordinate systems afterwards: an empty table, and a column that is added, take that of the
- * GeoJSON which comes into them. `rows` are those of `countOperations`.
+ * The columns with their coordinate systems afterwards: one that holds no value takes that of the GeoJSON which comes into it.
+ * An empty table holds none, nor does a column that is added; of any other whose system is not known the table itself tells.
+ * `rows` are those of `countOperations`.
  *
- * @throws UnusableChangesError where GeoJSON comes into a column that is in another system, or in an unknown one.
+ * @throws UnusableChangesError where GeoJSON comes into a column that is in another system.
  */
 export function locate(
   unit: ChangesUnit,
   { columns, elsewhere }: ChangesColumns,
   rows: readonly Row[],
-): readonly PlannedColumn[] {
-  const held = new Set(unit.plannedFrom.columns.map(({ name }) => name));
-  return columns.map((planned, position) => {
-    const index = elsewhere.indexOf(position);
-    const steps =
-      index < 0 ? [] : rows.filter((row) => row[index + 5] === true).map((row) => numberAt(row, 0));
-    if (steps.length === 0) return planned;
-    const isFree =
-      planned.crs === null && (unit.plannedFrom.rowCount === 0 || !held.has(planned.column.name));
-    if (isFree) return { ...planned, crs: GEOJSON_CRS };
-    const first = present(unit.versions[Math.min(...steps)], 'a step is that of a version');
-    const there =
-      planned.crs === null ? 'an unknown coordinate system' : `the coordinate system ${planned.crs}`;
-    throw unusable(
-      unit,
-      first.version,
-      `they hold GeoJSON, which is in WGS 84, and the column ${JSON.stringify(planned.column.name)} is in ${there}`,
-    );
+): Located {
+  const { rowCount, columns: before } = unit.plannedFrom;
+  const held = new Map(before.map(({ name, columnName }) => [name, columnName]));
+  const firstValues: FirstValues[] = [];
+  const after = columns.map((planned, position) => {
+    const { geoJson, other } = firstSteps(elsewhere.indexOf(position), rows);
+    if (geoJson === null) return planned;
+    const refusal = inOtherSystem(unit, geoJson, planned);
+    if (other !== null && other < geoJson) throw refusal;
+    const columnName = held.get(planned.column.name);
+    if (rowCount > 0 && columnName !== undefined) {
+      if (planned.crs !== null) throw refusal;
+      firstValues.push({ columnName, refusal });
+    }
+    return { ...planned, crs: GEOJSON_CRS };
   });
+  return { columns: after, firstValues };
+}
+
+/** The first steps with GeoJSON, and with a geometry of another form, in the column at `index` of `elsewhere`. */
+function firstSteps(
+  index: number,
+  rows: readonly Row[],
+): { readonly geoJson: number | null; readonly other: number | null } {
+  const first = (flag: number): number | null => {
+    const steps = rows.filter((row) => row[flag] === true).map((row) => numberAt(row, 0));
+    return index < 0 || steps.length === 0 ? null : Math.min(...steps);
+  };
+  return { geoJson: first(5 + 2 * index), other: first(6 + 2 * index) };
+}
+
+function inOtherSystem(
+  unit: ChangesUnit,
+  step: number,
+  { column, crs }: PlannedColumn,
+): UnusableChangesError {
+  const { version } = present(unit.versions[step], 'a step is that of a version');
+  const there = crs === null ? 'an unknown coordinate system' : `the coordinate system ${crs}`;
+  const name = JSON.stringify(column.name);
+  return unusable(
+    unit,
+    version,
+    `they hold GeoJSON, which is in WGS 84, and the column ${name} is in ${there}`,
+  );
 }
 
 function areSame(left: Counts, right: Counts): boolean {

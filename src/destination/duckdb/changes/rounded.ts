@@ -7,15 +7,14 @@
 
 import { readFile } from 'node:fs/promises';
 import { filePath } from '../engine/quoting.ts';
-import { pageCells, valuesIn } from './cells.ts';
+import { MAX_DIGITS } from '../json-text.ts';
 import type { ChangesColumns } from './columns.ts';
 import { netColumn } from './net.ts';
+import { writtenNumbers } from './numbers.ts';
 import type { Page } from './pages.ts';
 
 /** With fewer digits and larger exponents, a decimal number comes out of a double as it went in. */
 const MAY_BE_ROUNDED = '[0-9][0-9.]{15}|[eE]-[0-9]{3}';
-/** The most digits that JavaScript writes of a double. */
-const MAX_DIGITS = 100;
 
 /** Whether any cell of a row was read as a double and must not be: for most rows, and then nothing more is asked. */
 export function hasDoubles({ columns }: ChangesColumns): string {
@@ -45,41 +44,30 @@ export interface RoundedNumber {
 /** The first number in the page that is not what was written any more; null where there is none. */
 export async function findRounded(page: Page, { columns }: ChangesColumns): Promise<RoundedNumber | null> {
   const types = new Map(columns.map(({ column, type }) => [column.name, type]));
-  for (const { line, column, cell } of pageCells(parseMarking(await readFile(page.path, 'utf8')))) {
+  for (const { line, column, written } of writtenNumbers(await readFile(page.path, 'utf8'), isRounded)) {
     const type = types.get(column);
-    if (type !== 'integer' && type !== 'json') continue;
-    for (const value of valuesIn(cell)) {
-      if (value instanceof Rounded) return { line, column, type, number: value.written };
-    }
+    if (type === 'integer' || type === 'json') return { line, column, type, number: written };
   }
   return null;
 }
 
-class Rounded {
-  readonly written: string;
-
-  constructor(written: string) {
-    this.written = written;
-  }
-}
-
-type Reviver = (key: string, value: unknown, context: { readonly source?: string }) => unknown;
-
-/** The compiler's library does not know yet that JSON.parse tells what a value was read from. */
-const parse = JSON.parse as unknown as (text: string, reviver: Reviver) => unknown;
-
-function parseMarking(text: string): unknown {
-  return parse(text, (_key, value, { source = '' }) =>
-    typeof value === 'number' && isRounded(value, source) ? new Rounded(source) : value,
-  );
-}
-
-/** A number without fraction and exponent, and one that no double can hold, DuckDB keeps as text. */
-function isRounded(number: number, written: string): boolean {
+/**
+ * Whether a double does not hold the number to its last digit; json-text.ts asks the same of numbers in files. A number without
+ * fraction and exponent, and one that is too large for a double, DuckDB keeps as text.
+ */
+export function isRounded(written: string): boolean {
+  const number = Number(written);
   if (!/[.eE]/.test(written) || !Number.isFinite(number)) return false;
   const digits = digitsOf(written);
-  if (digits.length > MAX_DIGITS) return true;
-  return digits !== '' && digitsOf(number.toPrecision(digits.length)) !== digits;
+  if (digits === '' || digits === digitsOf(String(number))) return false;
+  if (digits.length >= MAX_DIGITS) return true;
+  return digitsOf(number.toPrecision(digits.length)) !== digits || isHalfway(number, digits);
+}
+
+/** Of a double that lies halfway between two numbers of as many digits, other programs write the other one. */
+function isHalfway(number: number, { length }: string): boolean {
+  const all = digitsOf(number.toPrecision(MAX_DIGITS));
+  return all.length === length + 1 && all.endsWith('5');
 }
 
 /** The digits of a decimal number without the zeros before and after them. */

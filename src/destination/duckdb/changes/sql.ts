@@ -41,9 +41,10 @@ export function selectDecoded(decoding: Decoding, forms: Forms): string {
     (column, position) =>
       `${valueAt(column, position, keys.includes(position), forms)} AS ${netColumn(position)}`,
   );
-  const flags = elsewhere.map(
-    (position) => `coalesce(${isGeoJson(netColumn(position))}, FALSE) AS ${flag(position)}`,
-  );
+  const flags = elsewhere.flatMap((position) => [
+    `coalesce(${isGeoJson(netColumn(position))}, FALSE) AS ${geoJsonFlag(position)}`,
+    `coalesce(NOT ${isGeoJson(netColumn(position))}, FALSE) AS ${otherFlag(position)}`,
+  ]);
   const op = `CASE WHEN ${IS_CHANGE} THEN op->>'$' ELSE error('no change') END AS op`;
   const rest = [
     `to_json(names)::VARCHAR AS names, op <> ${REMOVED} AS ${PRESENT}`,
@@ -60,18 +61,21 @@ const IS_CHANGE = `op IN ('"added"', '"changed"', ${REMOVED}) AND NOT bare`;
 export const DOUBLES = 'doubles';
 
 /** Whether a geometry was GeoJSON. */
-export function flag(position: number): string {
+export function geoJsonFlag(position: number): string {
   return `geojson_${position}`;
+}
+
+/** Whether there was a geometry that was not. */
+export function otherFlag(position: number): string {
+  return `not_geojson_${position}`;
 }
 
 function valueAt(column: PlannedColumn, position: number, isKey: boolean, forms: Forms): string {
   const cell = netColumn(position);
   const value = decoded(column, cell, forms);
-  if (isKey) return `CASE WHEN ${cell} IS NULL THEN error('no key') ELSE ${value} END`;
-  if (column.type !== 'json') return `CASE WHEN ${cell} IS NOT NULL THEN ${value} END`;
-  // A null that is written is a value of JSON; the absence of one is not.
-  const written = `op <> ${REMOVED} AND list_contains(names, ${text(column.column.name)})`;
-  return `CASE WHEN ${cell} IS NOT NULL THEN ${value} WHEN ${written} THEN 'null'::JSON END`;
+  return isKey
+    ? `CASE WHEN ${cell} IS NULL THEN error('no key') ELSE ${value} END`
+    : `CASE WHEN ${cell} IS NOT NULL THEN ${value} END`;
 }
 
 function decoded({ type, crs }: PlannedColumn, cell: string, forms: Forms, refused = REFUSED): string {

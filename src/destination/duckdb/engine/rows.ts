@@ -22,6 +22,10 @@ export function bigintAt(row: Row, index: number): bigint {
   return BigInt(value);
 }
 
+export function bigintOrNullAt(row: Row, index: number): bigint | null {
+  return (row[index] ?? null) === null ? null : bigintAt(row, index);
+}
+
 export function numberAt(row: Row, index: number): number {
   const value = Number(bigintAt(row, index));
   assert(Number.isSafeInteger(value), `column ${index} of the bookkeeping holds a number below 2^53`);

@@ -82,7 +82,7 @@ export class Publisher {
     const books = await window.read((engine) => booksOf(engine, path));
     if (books === null) return { kind: 'absent' };
     const published = await booksAt(target, this.#options);
-    if (isDeepStrictEqual(published, books)) return { kind: 'current', lines: books.position.lines };
+    if (hasSameContent(published, books)) return { kind: 'current', lines: books.position.lines };
     return { books, ...(await this.#copy()) };
   }
 
@@ -140,6 +140,16 @@ export class Publisher {
       cause: error,
     });
   }
+}
+
+/**
+ * Whether readers find the same in both. Newer progress alone is worth no copy: a copy with older progress only
+ * starts further back in the logs, should it ever become the mirror.
+ */
+function hasSameContent(published: Awaited<ReturnType<typeof booksAt>>, books: Books): boolean {
+  if (typeof published === 'string') return false;
+  const withoutProgress = (one: Books): Books => ({ ...one, held: { ...one.held, progress: null } });
+  return isDeepStrictEqual(withoutProgress(published), withoutProgress(books));
 }
 
 /** Another one once somebody has written the file, or put another in its place. */

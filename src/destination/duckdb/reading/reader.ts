@@ -11,7 +11,7 @@ import type { Random } from '../../../lib/random.ts';
 import { StorageError, UsageError } from '../../../model/errors.ts';
 import type { Held } from '../../destination.ts';
 import { MIRROR } from '../books/mirror-schema.ts';
-import { readHeld } from '../books/mirror-state.ts';
+import { readFormat, readHeld } from '../books/mirror-state.ts';
 import { spaceOf } from '../compact/content.ts';
 import { DuckDbError } from '../engine/diagnosis.ts';
 import { Engine } from '../engine/engine.ts';
@@ -45,6 +45,8 @@ export interface QueryResult {
 export interface MirrorReader {
   /** What the mirror holds. */
   held(): Promise<Held>;
+  /** The format of its catalog; null where it has none yet. */
+  format(): Promise<number | null>;
   /** How many bytes of its file hold nothing: they are used again by what is written, and given back by nobody but `compactMirror`. */
   freeBytes(): Promise<number>;
   /**
@@ -95,6 +97,10 @@ class Reader implements MirrorReader {
 
   held(): Promise<Held> {
     return this.#reading(readHeld(this.#engine, this.#path));
+  }
+
+  format(): Promise<number | null> {
+    return this.#reading(readFormat(this.#engine, this.#path));
   }
 
   async freeBytes(): Promise<number> {

@@ -10,6 +10,10 @@ export interface Cast {
   readonly convert: (value: string) => string;
   /** True for the values that `convert` keeps as they are; null where it changes none without raising. */
   readonly keeps: ((value: string) => string) | null;
+  /** A cheaper test that most values pass, and the conversion of those. `keeps` and `convert` decide about the others. */
+  readonly usual?: { readonly is: (value: string) => string; readonly convert: (value: string) => string };
+  /** True for the values that `convert` turns into null; absent where it never does. */
+  readonly vanishes?: (value: string) => string;
   /** Whether there can be values that are not converted. */
   readonly canFail: boolean;
   /** What a value must do or be, for an error about one that does not show it. */
@@ -63,13 +67,16 @@ export function from(types: readonly string[], cast: Cast): Rule {
 
 /** The value as SQL that raises an error rather than to change it. Null stays null. */
 export function strict(cast: Cast, value: string): string {
-  if (cast.keeps === null) return cast.convert(value);
-  return `CASE WHEN ${value} IS NULL THEN NULL WHEN ${cast.keeps(value)} THEN ${cast.convert(value)}
+  const { keeps, usual } = cast;
+  if (keeps === null) return cast.convert(value);
+  const first = usual === undefined ? '' : `WHEN ${usual.is(value)} THEN ${usual.convert(value)}`;
+  return `CASE WHEN ${value} IS NULL THEN NULL ${first} WHEN ${keeps(value)} THEN ${cast.convert(value)}
     ELSE error('a value would be changed') END`;
 }
 
 /** True for the values that `strict` raises on. */
 export function offends(cast: Cast, value: string): string {
   const kept = cast.keeps === null ? 'TRUE' : `coalesce(TRY(${cast.keeps(value)}), FALSE)`;
-  return `${value} IS NOT NULL AND (NOT ${kept} OR TRY(${cast.convert(value)}) IS NULL)`;
+  const vanishes = cast.vanishes === undefined ? 'FALSE' : cast.vanishes(value);
+  return `${value} IS NOT NULL AND (NOT ${kept} OR (TRY(${cast.convert(value)}) IS NULL AND NOT ${vanishes}))`;
 }

@@ -98,6 +98,15 @@ const RULES: Readonly<Record<ColumnType, readonly Rule[]>> = {
   json: JSON_RULES,
 };
 
+/** The cast of a column that holds no value, whatever its physical type. */
+export function castOfNothing(type: ColumnType): Cast {
+  return guarded(
+    () => `NULL::${DUCKDB_TYPES[type]}`,
+    () => 'FALSE',
+    'be null, as the file says that all of the column is',
+  );
+}
+
 /** The cast from a physical column to a type of the service; null where there is none. */
 export function castFor(physical: Physical, type: ColumnType): Cast | null {
   for (const rule of RULES[type]) {

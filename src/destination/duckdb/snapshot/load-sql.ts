@@ -102,6 +102,12 @@ export function findAnyValue(group: Pick<FileGroup, 'files' | 'width'>, position
   return findValue(group, position, `${physical(position)} IS NOT NULL`);
 }
 
+/** Selects one row if the column holds a value in the file, else none. */
+export function findFilled({ file, columns }: ParquetFile, position: number): string {
+  return `SELECT 1 FROM ${readParquet([file.path])} AS ${aliases({ width: columns.length })}
+    WHERE ${physical(position)} IS NOT NULL LIMIT 1`;
+}
+
 /** One row with that key: the path of its file. A cell is the text of a value in the column of that index in the plan. */
 export function findKey(
   group: FileGroup,

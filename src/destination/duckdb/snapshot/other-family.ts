@@ -20,12 +20,12 @@ export async function refuseOtherFamily(
   const first = present(place.files[0], 'a column of files has a file');
   try {
     const [row] = await engine.rows(findAnyValue(place, place.position));
-    const path = row === undefined ? first.file.path : textAt(row, 0);
+    const found = present(row, 'a column without a value is of no family');
+    const path = textAt(found, 0);
     const { file } = place.files.find((one) => one.file.path === path) ?? first;
-    const held = row === undefined ? 'nothing but nulls' : `the value ${JSON.stringify(row[1])}`;
     return new DataError(
-      `The file ${file.name} of ${datasetId} holds in the column ${JSON.stringify(column.name)} ${held} of type ` +
-        `${physicalType}, which is another family of types than ${type}.`,
+      `The file ${file.name} of ${datasetId} holds in the column ${JSON.stringify(column.name)} ` +
+        `the value ${JSON.stringify(found[1])} of type ${physicalType}, which is another family of types than ${type}.`,
     );
   } catch (error) {
     return await unreadableFile(engine, first, error);

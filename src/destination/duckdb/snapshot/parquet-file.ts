@@ -32,6 +32,8 @@ export interface ParquetColumn {
   readonly leaves: readonly string[];
   /** What the file says of the geometry in it; null where it says that there is none. */
   readonly geometry: GeoColumn | null;
+  /** False where the column is known to be without a value in the file, and means nothing there (valueless.ts). */
+  readonly holdsValue: boolean;
 }
 
 /** How every file is read: what its path looks like must not add columns. */
@@ -63,6 +65,7 @@ export async function examine(engine: Engine, file: SnapshotFile, datasetId: str
       inexact: inexactness(logicalType, storedAs),
       leaves,
       geometry: geometryOf(geo.columns.get(name), logicalType, properties),
+      holdsValue: rowCount > 0,
     }));
     return { datasetId, file, rowCount, columns, coverings: geo.coverings };
   } catch (error) {

@@ -12,6 +12,7 @@ import { refuseOtherFamily } from './other-family.ts';
 import { examine, type ParquetFile } from './parquet-file.ts';
 import { refuseOtherFooters, rowsByFooters } from './row-counts.ts';
 import { OtherFamilyError, planTable, type TablePlan } from './table-plan.ts';
+import { markValueless } from './valueless.ts';
 
 /** @throws DataError, StorageError */
 export async function prepareSnapshot(engine: Engine, unit: SnapshotUnit): Promise<PreparedUnit> {
@@ -20,7 +21,7 @@ export async function prepareSnapshot(engine: Engine, unit: SnapshotUnit): Promi
     files.push(await examine(engine, file, unit.datasetId));
   }
   refuseOtherFooters(unit, files);
-  const plan = await tablePlan(engine, unit, files);
+  const plan = await tablePlan(engine, unit, await markValueless(engine, unit, files));
   refuseUnspeakable(unit, plan);
   return {
     unit,

@@ -9,8 +9,9 @@ import { DataError, UnknownColumnsError } from '../../../model/errors.ts';
 import { columnNames } from '../../../model/naming.ts';
 import type { SnapshotUnit } from '../../destination.ts';
 import { knownType } from '../known-type.ts';
+import { isWgs84 } from '../srid.ts';
 import type { Cast } from './cast.ts';
-import { castFor } from './casts.ts';
+import { castFor, castOfNothing } from './casts.ts';
 import type { ParquetColumn, ParquetFile } from './parquet-file.ts';
 
 /** The longest part of the name of a type or an encoding that an error shows, in characters. */
@@ -98,8 +99,12 @@ function groupFiles(
   columns: readonly PlannedColumn[],
   files: readonly ParquetFile[],
 ): readonly FileGroup[] {
-  const byLayout = Map.groupBy(files, (file) =>
-    JSON.stringify(file.columns.map(({ name, type, geometry }) => [name, type, geometry])),
+  // A file without rows may lack columns, and gives none.
+  const filled = files.filter(({ rowCount }) => rowCount > 0);
+  const byLayout = Map.groupBy(filled, (file) =>
+    JSON.stringify(
+      file.columns.map(({ name, type, geometry, holdsValue }) => [name, type, geometry, holdsValue]),
+    ),
   );
   return [...byLayout.values()].map((group) => ({
     files: group,
@@ -116,8 +121,8 @@ function sourceOf(datasetId: string, planned: PlannedColumn, group: readonly Par
   if (first === undefined || physical === undefined) {
     throw new DataError(`The column ${quoted(column.name)} of ${datasetId} is missing in ${namesOf(group)}.`);
   }
-  for (const file of group) refuseInexact(file, physical);
-  const cast = castFor(physical, type);
+  if (physical.holdsValue) for (const file of group) refuseInexact(file, physical);
+  const cast = castFor(physical, type) ?? (physical.holdsValue ? null : castOfNothing(type));
   if (cast === null)
     throw new OtherFamilyError(planned, formOf(physical), {
       files: group,
@@ -147,17 +152,22 @@ function formOf({ type, geometry }: ParquetColumn): string {
     : `${shownType} in the encoding ${quoted(encoding.slice(0, MAX_SHOWN_FORM))}`;
 }
 
+/**
+ * Where no file holds a value, WGS 84 is believed: GeoJSON, the first value that names a system, is in that, too. Any other would
+ * keep GeoJSON out.
+ */
 function commonCrs(datasetId: string, column: Column, files: readonly ParquetFile[]): string | null {
-  const stated = new Set(files.map((file) => crsIn(file, column.name)));
-  if (stated.size <= 1) return [...stated][0] ?? null;
+  const places = files.flatMap(({ columns }) => columns.filter(({ name }) => name === column.name));
+  const statedIn = (some: readonly ParquetColumn[]) =>
+    new Set(some.map(({ geometry }) => geometry?.crs ?? null));
+  const filled = places.filter(({ holdsValue }) => holdsValue);
+  if (filled.length === 0) return [...statedIn(places)].find(isWgs84) ?? null;
+  const stated = statedIn(filled);
+  if (stated.size === 1) return [...stated][0] ?? null;
   const list = [...stated].map((crs) => crs ?? 'an unknown one').join(', ');
   throw new DataError(
     `The files of ${datasetId} hold ${quoted(column.name)} in several coordinate systems: ${list}.`,
   );
-}
-
-function crsIn(file: ParquetFile, name: string): string | null {
-  return file.columns.find((column) => column.name === name)?.geometry?.crs ?? null;
 }
 
 function refuseRepeatedColumns(datasetId: string, files: readonly ParquetFile[]): void {

@@ -52,6 +52,14 @@ export class WindowLostError extends Error {
   }
 }
 
+export interface WaitForReaders {
+  /** How long to wait for whoever else has the file open, instead of what the options of the window say. */
+  readonly lockWaitMs?: number;
+}
+
+/** What a transaction writes beside the catalog: its COMMIT is an effect of its own. */
+export type Purpose = 'units' | 'progress';
+
 export interface WriteWindow {
   /**
    * How long further work may be waited for, in milliseconds: as long as it is better done in this window than in one of its
@@ -64,7 +72,7 @@ export interface WriteWindow {
    * it was lost.
    * @throws what `work` throws, after ROLLBACK; OutcomeUnknownError where COMMIT failed; WindowLostError.
    */
-  transaction<T>(work: (engine: Engine) => Promise<T>): Promise<T>;
+  transaction<T>(work: (engine: Engine) => Promise<T>, purpose?: Purpose): Promise<T>;
 }
 
 export class AttachWindow {
@@ -82,9 +90,9 @@ export class AttachWindow {
    * Runs `work` with the mirror attached for reading, in one transaction. Null where there is no mirror; none is made.
    * A mirror that turns out to be unreadable is set aside.
    */
-  async read<T>(work: (engine: Engine) => Promise<T>): Promise<T | null> {
+  async read<T>(work: (engine: Engine) => Promise<T>, wait: WaitForReaders = {}): Promise<T | null> {
     if ((await fileState(this.#options.path)) === 'absent') return null;
-    if (!(await this.#attach('read'))) return null;
+    if (!(await this.#attach('read', wait))) return null;
     let unreadable: DuckDbError;
     try {
       await this.#engine.run('BEGIN');
@@ -102,20 +110,20 @@ export class AttachWindow {
   }
 
   /** Runs `work` with the mirror attached for writing; it is created where it is missing. */
-  async write<T>(work: (window: WriteWindow) => Promise<T>): Promise<T> {
+  async write<T>(work: (window: WriteWindow) => Promise<T>, wait: WaitForReaders = {}): Promise<T> {
     try {
-      return await this.#attachedForWriting(work);
+      return await this.#attachedForWriting(work, wait);
     } catch (error) {
       throw await this.#translated(error);
     }
   }
 
-  async #attachedForWriting<T>(work: (window: WriteWindow) => Promise<T>): Promise<T> {
+  async #attachedForWriting<T>(work: (window: WriteWindow) => Promise<T>, wait: WaitForReaders): Promise<T> {
     let committed = false;
     let lost = false;
-    const transaction: WriteWindow['transaction'] = async (body) => {
+    const transaction: WriteWindow['transaction'] = async (body, purpose = 'units') => {
       try {
-        const result = await this.#transaction(body);
+        const result = await this.#transaction(body, purpose);
         committed = true;
         return result;
       } catch (error) {
@@ -125,7 +133,7 @@ export class AttachWindow {
     };
     const { clock } = this.#options;
     await this.#options.leftFree.over();
-    await this.#attach('write');
+    await this.#attach('write', wait);
     const openedMs = clock.monotonicMs();
     const waitMs = () => (lost ? null : waitForNext(this.#openingMs, clock.monotonicMs() - openedMs));
     try {
@@ -140,7 +148,7 @@ export class AttachWindow {
     }
   }
 
-  async #transaction<T>(body: (engine: Engine) => Promise<T>): Promise<T> {
+  async #transaction<T>(body: (engine: Engine) => Promise<T>, purpose: Purpose): Promise<T> {
     let result: T;
     try {
       await this.#engine.run('BEGIN');
@@ -150,7 +158,7 @@ export class AttachWindow {
       throw error;
     }
     try {
-      await durable('destination.commit', () => this.#engine.finish('COMMIT'));
+      await this.#commit(purpose);
     } catch (error) {
       // A checkpoint that DuckDB does within COMMIT may have failed: the file then has to be attached again.
       await this.#detach();
@@ -158,6 +166,15 @@ export class AttachWindow {
       throw error instanceof DuckDbError ? new OutcomeUnknownError(error) : error;
     }
     return result;
+  }
+
+  #commit(purpose: Purpose): Promise<void> {
+    switch (purpose) {
+      case 'units':
+        return durable('destination.commit', () => this.#engine.finish('COMMIT'));
+      case 'progress':
+        return durable('destination.store-progress', () => this.#engine.finish('COMMIT'));
+    }
   }
 
   /** Makes the window usable again after a failure inside a transaction. */
@@ -221,9 +238,9 @@ export class AttachWindow {
   }
 
   /** False: what was there could not be read and is set aside (for reading only; for writing a new one is made). */
-  async #attach(mode: 'read' | 'write'): Promise<boolean> {
+  async #attach(mode: 'read' | 'write', wait: WaitForReaders = {}): Promise<boolean> {
     for (let attempt = 1; ; attempt += 1) {
-      const error = await this.#tryAttach(mode);
+      const error = await this.#tryAttach(mode, wait);
       if (error === null) return true;
       // An instance may give up for another reason once; when it does so again, the file is the reason.
       if (error.trouble === 'gave-up' && attempt === 1) continue;
@@ -233,7 +250,7 @@ export class AttachWindow {
     }
   }
 
-  async #tryAttach(mode: 'read' | 'write'): Promise<DuckDbError | null> {
+  async #tryAttach(mode: 'read' | 'write', wait: WaitForReaders): Promise<DuckDbError | null> {
     if (this.#engine.invalidated) await this.#engine.reopen();
     const target = `${text(this.#options.path)} AS ${identifier(MIRROR)}`;
     const attach = async () => {
@@ -245,7 +262,7 @@ export class AttachWindow {
     };
     try {
       await waitForFile(
-        this.#options,
+        { ...this.#options, ...wait },
         mode === 'read' ? attach : () => durable('destination.attach', attach),
       );
       return null;

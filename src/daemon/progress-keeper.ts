@@ -1,0 +1,46 @@
+/**
+ * Stores with the mirror how far the service was followed, where no commit has taken it along: once an hour, when nobody
+ * works, something has changed, and the mirror is free.
+ */
+
+import { isSameProgress, progressToStore } from '../sync/stored-progress.ts';
+import type { Session } from './session.ts';
+
+const EVERY_MS = 3_600_000;
+/** The mirror was not free. */
+const AGAIN_MS = 60_000;
+
+export class ProgressKeeper {
+  readonly #session: Session;
+  #dueMs: number;
+  #storing: Promise<void> | null = null;
+
+  constructor(session: Session) {
+    this.#session = session;
+    this.#dueMs = session.nowMs() + EVERY_MS;
+  }
+
+  /** `isSettled`: all was read, and nothing is worked on. */
+  look(isSettled: boolean): void {
+    const nowMs = this.#session.nowMs();
+    if (!isSettled || this.#storing !== null || nowMs < this.#dueMs) return;
+    const { mirror, parts } = this.#session;
+    this.#dueMs = nowMs + EVERY_MS;
+    const progress = progressToStore(mirror.held, parts, 'alone');
+    if (progress === null || isSameProgress(mirror.held.progress, progress)) return;
+    this.#storing = parts.destination
+      .storeProgress(progress, 'if-free')
+      .then((isStored) => {
+        if (!isStored) this.#dueMs = nowMs + AGAIN_MS;
+        this.#session.over('progress');
+      })
+      .catch((error: unknown) => this.#session.met('progress', error))
+      .finally(() => {
+        this.#storing = null;
+      });
+  }
+
+  async ended(): Promise<void> {
+    await this.#storing;
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * Whether the service has begun the log of a subscription anew: then numbers of the old log mean nothing in the new one.
+ * It is seen by a newest event that is older than one that was read, or by another event at the position or none.
+ */
+
+import type { Followed } from '../../checkpoint/checkpoint.ts';
+import type { Held } from '../../destination/destination.ts';
+import type { EventPage } from '../../feed/feed.ts';
+import { CursorExpiredError, RefusalError } from '../../model/errors.ts';
+import type { EventId } from '../../model/event.ts';
+import type { Subscription } from '../../model/subscription.ts';
+import type { Want } from '../../model/want.ts';
+import { momentOf } from '../../model/watermark.ts';
+import type { Parts } from '../parts.ts';
+import { EVENTS_KEPT_MS } from './position-age.ts';
+
+/** Whether the record names a newest event that the log as it was followed cannot have. Pure. */
+export function lacksKnownEvents(
+  { lastEventId }: Subscription,
+  followed: Followed,
+  wants: ReadonlyMap<string, Want>,
+  held: Held,
+): boolean {
+  if (lastEventId === null) return followed.statesLastEvent;
+  return lastEventId.number < highestNumber(followed, wants, held);
+}
+
+/** Of the position, of reloads, and of what was told of members. */
+function highestNumber(
+  { subscriptionId, logNumber, cursor }: Followed,
+  wants: ReadonlyMap<string, Want>,
+  held: Held,
+): bigint {
+  const owed = [...wants.values()]
+    .flatMap(({ reloads }) => reloads)
+    .filter((reload) => reload.subscriptionId === subscriptionId);
+  const satisfied = [...held.datasets.values()].flatMap(({ reloads }) => reloads.get(subscriptionId) ?? []);
+  const numbers = [...owed, ...satisfied]
+    .filter((mark) => mark.logNumber === logNumber)
+    .map(({ eventNumber }) => eventNumber);
+  const told = [...wants.values()].flatMap(({ members, formerMembers }) => {
+    const decided = members.get(subscriptionId) ?? formerMembers.get(subscriptionId);
+    return decided?.eventNumber ?? [];
+  });
+  return [...numbers, ...told].reduce(
+    (highest, number) => (number > highest ? number : highest),
+    cursor?.number ?? 0n,
+  );
+}
+
+/** Later by less, an event may be of a service whose machines have clocks that differ. */
+const LATER_MS = 60_000;
+/** Events of this age are kept, however the service rounds. */
+const SURELY_KEPT_MS = EVENTS_KEPT_MS - 86_400_000;
+
+/** What the log has at the position. `gone`: it keeps events of that age, and has none there. `unknown`: it does not say. */
+export type AtPosition = 'same' | 'other' | 'gone' | 'unknown';
+
+/**
+ * Reads the log from one number before the position: another event there, under the same number, is one of another log. Where
+ * the position was taken from a manifest, so is one that was created later than that. What cannot be read there says nothing.
+ */
+export async function eventAtPosition(
+  followed: Followed,
+  { feed }: Parts,
+  signal: AbortSignal,
+): Promise<AtPosition> {
+  const { subscriptionId, cursor, quietReadAt } = followed;
+  if (cursor === null || quietReadAt !== null) return 'unknown';
+  const before = cursor.number - 1n;
+  const after = before <= 0n ? null : { text: `evt_${before}`, number: before };
+  try {
+    return judged(await feed.events(subscriptionId, after, signal), cursor, followed);
+  } catch (error) {
+    const isOfThisPosition =
+      error instanceof CursorExpiredError ||
+      (error instanceof RefusalError && error.refusal.scope.kind === 'subscription');
+    if (!isOfThisPosition) throw error;
+    return 'unknown';
+  }
+}
+
+function judged({ events, readAt }: EventPage, { number }: EventId, followed: Followed): AtPosition {
+  const { cursorCreatedAt, cursorAt } = followed;
+  const there = events.find(({ id }) => id?.number === number);
+  if (there === undefined) {
+    const isKept = cursorCreatedAt !== null && readAt.getTime() - cursorCreatedAt.getTime() < SURELY_KEPT_MS;
+    return isKept ? 'gone' : 'unknown';
+  }
+  if (there.kind !== 'event' || there.createdAt === null) return 'unknown';
+  const isOther =
+    cursorCreatedAt === null
+      ? there.createdAt >= momentOf(cursorAt)
+      : there.createdAt.getTime() !== cursorCreatedAt.getTime();
+  return isOther ? 'other' : 'same';
+}
+
+/**
+ * Whether events of a quiet log, which is read from its start, are of another log: one with a lower number than the position
+ * that was created after it. Pure.
+ */
+export function areOfNewLog(
+  events: EventPage['events'],
+  { cursor, cursorCreatedAt }: Pick<Followed, 'cursor' | 'cursorCreatedAt'>,
+): boolean {
+  if (cursor === null || cursorCreatedAt === null) return false;
+  const latestMs = cursorCreatedAt.getTime() + LATER_MS;
+  return events.some(
+    (event) =>
+      event.kind === 'event' &&
+      event.id.number < cursor.number &&
+      (event.createdAt?.getTime() ?? 0) > latestMs,
+  );
+}

@@ -1,0 +1,92 @@
+/**
+ * Versions of one dataset that the list of versions lacks while it names lower ones as newest: remembered until they are
+ * shown, expected no more, or confirmed to be gone.
+ */
+
+import { type Absence, type AbsenceSubject, absenceKey, confirmedAt } from '../model/absence.ts';
+import { announcedVersions } from '../model/want.ts';
+import { noteAbsences } from './follow/absences.ts';
+import type { Parts } from './parts.ts';
+import type { History } from './plan/history.ts';
+import type { Known } from './plan/state.ts';
+import { absentVersions } from './plan/versions.ts';
+import { headOf } from './plan/walk.ts';
+
+type Expecting = Pick<Known, 'want' | 'held'>;
+
+export class VersionAbsences {
+  readonly #datasetId: string;
+  readonly #parts: Pick<Parts, 'checkpoint'>;
+
+  constructor(datasetId: string, parts: Pick<Parts, 'checkpoint'>) {
+    this.#datasetId = datasetId;
+    this.#parts = parts;
+  }
+
+  /** A list of versions was read. */
+  note({ want, held }: Expecting, history: History): void {
+    const absent = absentVersions(held, want, history);
+    noteAbsences(absent, this.#shown({ want, held }, history), history.readAt, this.#parts, 'keep');
+  }
+
+  /** By version: since when it is absent. */
+  since(): ReadonlyMap<number, Date> {
+    return new Map(
+      this.#noted().flatMap(({ subject, since }) =>
+        subject.kind === 'version' ? [[subject.version, since] as const] : [],
+      ),
+    );
+  }
+
+  /** When the first of those that the list lacks can be confirmed, in service time; null: it lacks none. */
+  recheckAt({ want, held }: Expecting, history: History): Date | null {
+    const absent = new Set(absentVersions(held, want, history).map(absenceKey));
+    const noted = this.#noted().filter(({ subject }) => absent.has(absenceKey(subject)));
+    const times = noted.map((absence) => confirmedAt(absence).getTime());
+    return times.length === 0 ? null : new Date(Math.min(...times));
+  }
+
+  /** Nothing is remembered of versions that nobody expects any more. */
+  forgetUnexpected({ want, held }: Expecting): void {
+    const expected = expectedBy({ want, held });
+    this.#forget((version) => !expected.has(version));
+  }
+
+  /** What was announced is void: only the table's own version is expected still. */
+  forgetAnnounced({ held }: Pick<Known, 'held'>): void {
+    this.#forget((version) => version !== held?.version);
+  }
+
+  /** The table was replaced. */
+  forgetAll(): void {
+    this.#forget(() => true);
+  }
+
+  #forget(isOver: (version: number) => boolean): void {
+    const over = this.#noted()
+      .map(({ subject }) => subject)
+      .filter((subject) => subject.kind === 'version' && isOver(subject.version));
+    this.#parts.checkpoint.noteAbsences([], over);
+  }
+
+  /** A list that was read so far back only that it names none says nothing of those that are expected. */
+  #shown(expecting: Expecting, history: History): readonly AbsenceSubject[] {
+    const expected = expectedBy(expecting);
+    const newest = headOf(history)?.version ?? null;
+    return this.#noted()
+      .map(({ subject }) => subject)
+      .filter((subject) => {
+        if (subject.kind !== 'version' || !expected.has(subject.version)) return true;
+        return newest !== null && newest >= subject.version;
+      });
+  }
+
+  #noted(): readonly Absence[] {
+    const noted = this.#parts.checkpoint.absences();
+    return noted.filter(({ subject }) => subject.kind === 'version' && subject.datasetId === this.#datasetId);
+  }
+}
+
+function expectedBy({ want, held }: Expecting): ReadonlySet<number> {
+  return new Set([...(held === null ? [] : [held.version]), ...announcedVersions(want)]);
+}

@@ -1,0 +1,224 @@
+/** Datasets and subscriptions that move while they are read, with and without events: nothing goes that somebody contains. */
+
+import { expect, it } from 'vitest';
+import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
+import { type HostileFeed, hostileFeed, MINUTE_MS } from '../support/hostile-feed.ts';
+
+const LEFT = 'left_coverage';
+const DAY_MS = 24 * 60 * MINUTE_MS;
+const NO_NUMBERS = { manifestLastEventId: false };
+const KINDS: readonly (readonly [string, FixtureFeedOptions])[] = [
+  ['with lastEventId', {}],
+  ['without lastEventId', { contract: NO_NUMBERS }],
+  ['of each dataset', { contract: { manifest: 'dataset' } }],
+];
+
+/** `x` joins sub_1, with or without an event, and leaves sub_2. */
+function move({ feed }: HostileFeed, announce = true): void {
+  feed.publisher.restore('x', { subscriptionId: 'sub_1', announce });
+  feed.clock.advance(1_000);
+  feed.publisher.remove('x', LEFT, { subscriptionId: 'sub_2' });
+}
+
+async function liveTables({ world }: HostileFeed): Promise<readonly string[]> {
+  return [...(await world.parts.destination.has()).datasets.keys()].toSorted();
+}
+
+for (const [kind, options] of KINDS) {
+  it(`F49 a dataset that moves from one subscription to the other at any request is never retired, manifest ${kind}`, async () => {
+    const quiet = await hostileFeed({ subscriptions: { sub_1: ['y'], sub_2: ['x'] }, ...options });
+    await quiet.once();
+    quiet.feed.requests.clear();
+    await quiet.once();
+    const requests = quiet.feed.requests.entries().length;
+    expect(requests).toBeGreaterThan(4);
+    for (let nth = 1; nth <= requests; nth += 1) {
+      const one = await hostileFeed({ subscriptions: { sub_1: ['y'], sub_2: ['x'] }, ...options });
+      await one.once();
+      one.pass(MINUTE_MS);
+      let seen = 0;
+      const end = one.feed.onRequest(() => {
+        seen += 1;
+        if (seen === nth) move(one);
+      });
+      // Where a manifest tells of it before the log does, it is loaded again.
+      expect(['current', 'loaded', 'waiting']).toContain((await one.once()).kinds['x']);
+      end();
+      await one.expectRightInTheEnd();
+      expect(await liveTables(one)).toEqual(['x', 'y']);
+    }
+  });
+
+  it(`F82 a reload stays owed by the table where the subscription that asked for it drops the dataset, manifest ${kind}`, async () => {
+    for (const isReadBetween of [false, true]) {
+      const one = await hostileFeed({ subscriptions: { sub_1: ['y'], sub_2: ['x'] }, ...options });
+      await one.once();
+      one.feed.manifest.freeze({ subscriptionId: 'sub_2' });
+      if (kind === 'of each dataset') one.feed.manifest.freeze({ datasetId: 'x' });
+      one.pass(MINUTE_MS);
+      one.replace('x');
+      if (isReadBetween) expect(await one.once()).toMatchObject({ kinds: { x: 'waiting' } });
+      one.pass(MINUTE_MS);
+      move(one);
+      await one.once();
+      one.feed.manifest.thaw();
+      await one.expectRightInTheEnd();
+    }
+  });
+
+  it(`F82 a dataset that leaves, changes and joins another subscription within one run is loaded, manifest ${kind}`, async () => {
+    const one = await hostileFeed({ subscriptions: { sub_1: ['y'], sub_2: ['x'] }, ...options });
+    await one.once();
+    one.pass(MINUTE_MS);
+    one.feed.publisher.remove('x', LEFT, { subscriptionId: 'sub_2' });
+    one.pass(MINUTE_MS);
+    one.replace('x');
+    one.feed.publisher.restore('x', { subscriptionId: 'sub_1' });
+    await one.once();
+    await one.expectRightInTheEnd();
+  });
+
+  it(`F82 a dataset that leaves, changes and returns without an event is loaded, manifest ${kind}`, async () => {
+    for (const isRetiredBetween of [false, true]) {
+      const one = await hostileFeed({ subscriptions: { sub_1: ['x', 'y'] }, ...options });
+      await one.once();
+      one.pass(MINUTE_MS);
+      one.feed.publisher.remove('x', LEFT, { announce: false });
+      // The feed refuses the manifest of a dataset that is in no subscription: a refusal waits for a person.
+      if (kind !== 'of each dataset' || isRetiredBetween) await one.once();
+      if (isRetiredBetween) await one.expectRightInTheEnd();
+      expect(await liveTables(one)).toEqual(isRetiredBetween ? ['y'] : ['x', 'y']);
+      one.pass(MINUTE_MS);
+      one.replace('x');
+      one.feed.publisher.restore('x', { announce: false });
+      await one.once();
+      await one.expectRightInTheEnd();
+      expect(await liveTables(one)).toEqual(['x', 'y']);
+    }
+  });
+
+  it(`F84 a dataset that joins a subscription without an event, whose manifest lags, and leaves the other is never retired, manifest ${kind}`, async () => {
+    const one = await hostileFeed({ subscriptions: { sub_1: ['y'], sub_2: ['x'] }, ...options });
+    await one.once();
+    one.feed.manifest.freeze({ subscriptionId: 'sub_1' });
+    one.pass(MINUTE_MS);
+    move(one, false);
+    for (let times = 0; times < 3; times += 1) {
+      expect((await one.once()).kinds).not.toMatchObject({ x: 'retired' });
+      one.pass(4 * MINUTE_MS);
+    }
+    one.feed.manifest.thaw();
+    await one.expectRightInTheEnd();
+    expect(await liveTables(one)).toEqual(['x', 'y']);
+  });
+
+  it(`F55 a subscription that one reading of the list skips, at any reading, is not held, manifest ${kind}`, async () => {
+    for (const reads of [1, 2, 3]) {
+      const one = await hostileFeed({ subscriptions: { sub_1: ['x'], sub_2: ['y'] }, ...options });
+      await one.once();
+      one.pass(MINUTE_MS);
+      one.publish('x');
+      one.feed.omissions.add({ list: 'subscriptions', subscriptionId: 'sub_2' }, reads);
+      for (let times = 0; times < 2; times += 1) {
+        const { exitCode, result } = await one.once();
+        expect({ exitCode, holds: result.holds }).toEqual({ exitCode: 0, holds: [] });
+      }
+      one.feed.omissions.clear();
+      one.pass(20 * MINUTE_MS);
+      expect(await one.once()).toMatchObject({ exitCode: 0, kinds: { x: 'current', y: 'current' } });
+      await one.expectRightInTheEnd();
+      expect(await liveTables(one)).toEqual(['x', 'y']);
+    }
+  });
+
+  it(`F55 a dataset that one reading of a list skips is not retired, also where a later reading skips it again, manifest ${kind}`, async () => {
+    const one = await hostileFeed({ subscriptions: { sub_1: ['x', 'y'] }, ...options });
+    await one.once();
+    for (let times = 0; times < 3; times += 1) {
+      one.pass(20 * MINUTE_MS);
+      for (const list of ['manifest', 'record'] as const) {
+        one.feed.omissions.add({ list, subscriptionId: 'sub_1', datasetId: 'x' }, 1);
+      }
+      expect(await one.once()).toMatchObject({ exitCode: 0, kinds: { x: 'current', y: 'current' } });
+      one.feed.omissions.clear();
+      one.pass(20 * MINUTE_MS);
+      expect(await one.once()).toMatchObject({ exitCode: 0, kinds: { x: 'current', y: 'current' } });
+    }
+    await one.expectRightInTheEnd();
+    expect(await liveTables(one)).toEqual(['x', 'y']);
+  });
+}
+
+for (const isExpired of [false, true]) {
+  const when = isExpired ? 'after the position in the log was lost' : 'that no event told';
+  it(`F51 with a manifest of each dataset, a removal ${when} is made good after ten minutes`, async () => {
+    const one = await hostileFeed({
+      subscriptions: { sub_1: ['x', 'y'] },
+      contract: { manifest: 'dataset' },
+    });
+    await one.once();
+    if (isExpired) one.pass(91 * DAY_MS);
+    one.feed.publisher.remove('x', LEFT, { announce: false });
+    // The feed refuses the manifest of a dataset that is in no subscription, which is told as long as it may be one.
+    for (const minutes of [1, 9]) {
+      one.pass(minutes * MINUTE_MS);
+      expect(await one.once()).toMatchObject({ exitCode: 77, kinds: { x: 'held', y: 'current' } });
+    }
+    one.pass(MINUTE_MS);
+    expect(await one.once()).toMatchObject({ exitCode: 0, kinds: { x: 'retired' } });
+    await one.expectRightInTheEnd();
+  });
+}
+
+it('F51 with a manifest of each dataset, a dataset that is gone from the service without an event is retired', async () => {
+  const one = await hostileFeed({ subscriptions: { sub_1: ['x', 'y'] }, contract: { manifest: 'dataset' } });
+  await one.once();
+  one.feed.publisher.remove('x', LEFT, { announce: false });
+  one.feed.access.refuse({ kind: 'dataset', datasetId: 'x' }, { code: 'not_found' });
+  await one.once();
+  one.pass(11 * MINUTE_MS);
+  expect(await one.once()).toMatchObject({ exitCode: 0, kinds: { x: 'retired' } });
+  await one.expectRightInTheEnd();
+});
+
+const twenty = Array.from({ length: 20 }, (_, index) => `d${String(index).padStart(2, '0')}`);
+
+it('F56 nine of twenty datasets that leave go, and nine more within a day wait for a person', async () => {
+  const one = await hostileFeed({ subscriptions: { sub_1: twenty } });
+  await one.once();
+  for (const datasetId of twenty.slice(0, 9)) one.feed.publisher.remove(datasetId, LEFT);
+  expect(await one.once()).toMatchObject({ exitCode: 0 });
+  expect(await liveTables(one)).toEqual(twenty.slice(9));
+  one.pass(23 * 60 * MINUTE_MS);
+  for (const datasetId of twenty.slice(9, 18)) one.feed.publisher.remove(datasetId, LEFT);
+  const { exitCode, result } = await one.once();
+  expect(exitCode).toBe(77);
+  expect(result.holds).toHaveLength(1);
+  expect(await liveTables(one)).toEqual(twenty.slice(9));
+  one.world.checkpoint.approveRetirements();
+  await one.once();
+  expect(await liveTables(one)).toEqual(twenty.slice(18));
+  await one.expectRightInTheEnd();
+});
+
+for (const [kind, options] of KINDS) {
+  it(`F56 lists that are empty twice within seconds retire nothing, manifest ${kind}`, async () => {
+    const one = await hostileFeed({ subscriptions: { sub_1: ['x', 'y', 'z'] }, ...options });
+    await one.once();
+    for (let times = 0; times < 2; times += 1) {
+      for (const datasetId of ['x', 'y', 'z']) {
+        for (const list of ['manifest', 'record'] as const) {
+          one.feed.omissions.add({ list, subscriptionId: 'sub_1', datasetId }, 4);
+        }
+      }
+      one.pass(2_000);
+      expect(await one.once()).toMatchObject({
+        exitCode: 0,
+        kinds: { x: 'current', y: 'current', z: 'current' },
+      });
+    }
+    one.feed.omissions.clear();
+    await one.expectRightInTheEnd();
+    expect(await liveTables(one)).toEqual(['x', 'y', 'z']);
+  });
+}

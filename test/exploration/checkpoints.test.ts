@@ -1,0 +1,34 @@
+/** The checkpoint in memory is as good as the real one: a sample of histories goes the same way on both. */
+
+import { expect, it } from 'vitest';
+import { openNew } from '../support/checkpoint-files.ts';
+import { historyText, parseHistory } from './history.ts';
+import { play } from './play.ts';
+import { ALL_SETTINGS, settingText } from './setting.ts';
+
+/** What is stored is never lost in these: losing it is the business of the model alone. */
+const STEPS = [
+  'P@events1 R@manifest1',
+  'W@manifest1 . P@list1',
+  'N@list1 . n@versions1',
+  'L(A)@events1 . J(A)@events1',
+  'X@list1 R@list1',
+  'F(A)@list1 R@list1 . T@list1',
+];
+
+const HISTORIES = ALL_SETTINGS.map((setting, index) =>
+  historyText(parseHistory(`${settingText(setting)}: ${STEPS[index % STEPS.length]}`)),
+);
+
+it.each(HISTORIES)('%s goes the same way on the checkpoint of the program', async (text) => {
+  const onModel: string[] = [];
+  const onReal: string[] = [];
+  const history = parseHistory(text);
+  const model = await play(history, { tell: (line) => void onModel.push(line) });
+  const real = await play(history, {
+    checkpoint: await openNew(),
+    tell: (line) => void onReal.push(line),
+  });
+  expect(onReal).toEqual(onModel);
+  expect(real).toEqual(model);
+});

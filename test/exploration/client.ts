@@ -1,0 +1,165 @@
+/** The program in memory: the real catch-up on a model of the service, of the mirror and of the checkpoint. */
+
+import pLimit from 'p-limit';
+import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
+import type { Unit } from '../../src/destination/destination.ts';
+import type { Clock } from '../../src/lib/clock.ts';
+import type { Log } from '../../src/lib/log.ts';
+import { InterruptedError } from '../../src/model/errors.ts';
+import { catchUp } from '../../src/sync/catch-up.ts';
+import type { Choices, Parts } from '../../src/sync/parts.ts';
+import { silentProgress } from '../../src/sync/progress.ts';
+import type { CatchUpResult } from '../../src/sync/result.ts';
+import { carryOut } from '../../src/sync/work/carry-out.ts';
+import type { Staging } from '../../src/sync/work/staging.ts';
+import type { MakeWorkshop } from '../../src/sync/work/workshop.ts';
+import { startWriter } from '../../src/sync/work/writer.ts';
+import type { RequestKind } from './history.ts';
+import { copyOf, emptyStored, modelCheckpoint, type Stored } from './model-checkpoint.ts';
+import { modelFeed } from './model-feed.ts';
+import { type MirrorState, ModelMirror, type Table } from './model-mirror.ts';
+import { MINUTE_MS, type Service } from './service.ts';
+
+const CHOICES: Choices = {
+  subscriptions: null,
+  include: [],
+  exclude: [],
+  schemaChanges: 'reload',
+  removedDatasets: 'drop',
+  stagingDirectory: '',
+  manifestLagMs: 15 * MINUTE_MS,
+  keyHash: 'key',
+};
+
+const ignore = (): void => {};
+const SILENT: Log = { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore };
+
+/** Nothing is staged: contents are texts. */
+const STAGING: Staging = {
+  folderOf: async () => '',
+  folderOfChanges: async () => '',
+  discardChanges: async () => {},
+  discard: async () => {},
+  keepOnly: async () => {},
+};
+
+/** What the program has stored. */
+export interface Stores {
+  readonly checkpoint: Stored;
+  readonly mirror: MirrorState;
+}
+
+export interface Watcher {
+  /** Before a request is answered. */
+  readonly asked: (request: RequestKind) => void;
+  readonly committed: (unit: Unit, before: Table | null, after: Table | null) => void;
+}
+
+export class Client {
+  readonly service: Service;
+  readonly #watcher: Watcher;
+  readonly #mirror: ModelMirror;
+  #stored: Stored = emptyStored();
+  /** In place of the one in memory. */
+  readonly #checkpoint: Checkpoint | null;
+  #killed: { readonly stores: Stores; readonly controller: AbortController } | null = null;
+  #controller = new AbortController();
+
+  constructor(service: Service, watcher: Watcher, checkpoint: Checkpoint | null = null) {
+    this.service = service;
+    this.#watcher = watcher;
+    this.#checkpoint = checkpoint;
+    this.#mirror = new ModelMirror((...commit) => {
+      if (this.#killed === null) watcher.committed(...commit);
+    });
+  }
+
+  get table(): Table | null {
+    return this.#mirror.state.table;
+  }
+
+  get checkpoint(): Checkpoint {
+    return this.#checkpoint ?? modelCheckpoint(this.#stored);
+  }
+
+  /** What is stored now. */
+  stores(): Stores {
+    return { checkpoint: copyOf(this.#stored), mirror: this.#mirror.state };
+  }
+
+  loseCheckpoint(): void {
+    this.#stored = emptyStored();
+  }
+
+  restoreCheckpoint({ checkpoint }: Stores): void {
+    this.#stored = copyOf(checkpoint);
+  }
+
+  restoreMirror({ mirror }: Stores): void {
+    this.#mirror.state = mirror;
+  }
+
+  /** Nothing that the catch-up does from now on has an effect. */
+  kill(): void {
+    this.#killed ??= { stores: this.stores(), controller: this.#controller };
+    this.#controller.abort(new InterruptedError('The program was killed.'));
+  }
+
+  /** One `once`. Null: it was killed. */
+  async catchUp(): Promise<CatchUpResult | null> {
+    this.#controller = new AbortController();
+    const parts = this.#parts();
+    const result = await catchUp(parts, this.#controller.signal, makeWorkshop);
+    if (this.#killed !== null) {
+      const { stores } = this.#killed;
+      this.#killed = null;
+      this.restoreCheckpoint(stores);
+      this.restoreMirror(stores);
+      return null;
+    }
+    return result;
+  }
+
+  #parts(): Parts {
+    const clock: Clock = {
+      now: () => new Date(this.service.nowMs),
+      monotonicMs: () => this.service.nowMs,
+      sleep: async () => {},
+    };
+    const feed = modelFeed(this.service, (request) => {
+      this.#controller.signal.throwIfAborted();
+      this.#watcher.asked(request);
+      this.#controller.signal.throwIfAborted();
+    });
+    return {
+      feed,
+      destination: this.#mirror.destination,
+      checkpoint: this.checkpoint,
+      clock,
+      log: SILENT,
+      progress: silentProgress,
+      choices: CHOICES,
+    };
+  }
+}
+
+const makeWorkshop: MakeWorkshop = (parts, signal, onTrouble) => {
+  const writer = startWriter({ ...parts, onTrouble });
+  const tools = { parts, staging: STAGING, writer, fetching: pLimit(1), signal };
+  return {
+    async open(known) {
+      await parts.destination.enroll({
+        origin: parts.feed.origin,
+        subscriptionIds: [...parts.checkpoint.followed().keys()],
+        forgottenSubscriptionIds: [],
+        datasetIds: known.map(({ want }) => want.datasetId),
+      });
+    },
+    carryOut: (work, ground) => carryOut(work, ground, tools),
+    async discard() {},
+    ended: () => writer.ended(),
+    async storeProgress(progress) {
+      await parts.destination.storeProgress(progress, 'if-free');
+    },
+  };
+};

@@ -1,0 +1,116 @@
+/** Every history of up to two steps, and random ones of more. */
+
+type Random = () => number;
+
+import { type History, historyText, type Placed, type Point, type Step } from './history.ts';
+import { Wrong } from './judge.ts';
+import { type Played, play } from './play.ts';
+import type { Setting } from './setting.ts';
+import { isEnd, isSeenBy, stepsOf } from './steps.ts';
+
+export interface Found {
+  readonly history: string;
+  readonly wrong: string;
+}
+
+export interface Explored {
+  histories: number;
+  requests: number;
+  catchUpsOfCalm: number;
+  readonly met: Set<string>;
+  readonly found: Found[];
+}
+
+export function nothingExplored(): Explored {
+  return { histories: 0, requests: 0, catchUpsOfCalm: 0, met: new Set(), found: [] };
+}
+
+/**
+ * All histories of `depth` steps or fewer (at most two): the first anywhere in the first catch-up, the second after it there or
+ * anywhere in the next. `isChosen` leaves out some.
+ */
+export async function exploreAll(
+  setting: Setting,
+  depth: number,
+  explored: Explored,
+  isChosen: (history: number) => boolean = () => true,
+): Promise<void> {
+  const still = await tryOne({ setting, catchUps: [[]] }, explored);
+  if (still === null || depth === 0) return;
+  let count = 0;
+  for (const first of placements(stepsOf(setting), still.points[0] ?? [])) {
+    const played = await tryOne({ setting, catchUps: [[first], []] }, explored);
+    if (played === null || depth === 1) continue;
+    const [during = [], after = []] = played.points;
+    const rest = isEnd(first.step) ? [] : during.slice(indexOf(first.at, during));
+    const seconds = [
+      ...placements(stepsOf(setting), rest).map((second) => [[first, second], []]),
+      ...placements(stepsOf(setting), after).map((second) => [[first], [second]]),
+    ];
+    for (const catchUps of seconds) {
+      count += 1;
+      if (isChosen(count)) await tryOne({ setting, catchUps }, explored);
+    }
+  }
+}
+
+/** A history of `steps` steps, over as many catch-ups as chance will have it; each of its beginnings is played, too. */
+export async function exploreRandom(
+  setting: Setting,
+  steps: number,
+  random: Random,
+  explored: Explored,
+): Promise<void> {
+  let catchUps: readonly (readonly Placed[])[] = [[]];
+  for (let step = 0; step <= steps; step += 1) {
+    const played = await tryOne({ setting, catchUps }, explored);
+    if (played === null || step === steps) return;
+    let possible = possibleNext(setting, catchUps, played);
+    if (possible.length === 0 || random() < 0.3) {
+      catchUps = [...catchUps, []];
+      const longer = await tryOne({ setting, catchUps }, explored);
+      if (longer === null) return;
+      possible = possibleNext(setting, catchUps, longer);
+    }
+    const next = possible[Math.floor(random() * possible.length)];
+    if (next === undefined) return;
+    catchUps = [...catchUps.slice(0, -1), [...(catchUps.at(-1) ?? []), next]];
+  }
+}
+
+/** In the last catch-up. */
+function possibleNext(
+  setting: Setting,
+  catchUps: readonly (readonly Placed[])[],
+  { points }: Played,
+): readonly Placed[] {
+  const last = catchUps.at(-1)?.at(-1);
+  const during = points.at(-1) ?? [];
+  if (last === undefined) return placements(stepsOf(setting), during);
+  return isEnd(last.step) ? [] : placements(stepsOf(setting), during.slice(indexOf(last.at, during)));
+}
+
+function placements(steps: readonly Step[], points: readonly Point[]): readonly Placed[] {
+  return steps.flatMap((step) =>
+    points.filter(({ request }) => isSeenBy(step, request)).map((at) => ({ step, at })),
+  );
+}
+
+function indexOf(at: Point, points: readonly Point[]): number {
+  return points.findIndex(({ request, number }) => request === at.request && number === at.number);
+}
+
+/** Null where something does not hold, which is noted. */
+async function tryOne(history: History, explored: Explored): Promise<Played | null> {
+  explored.histories += 1;
+  try {
+    const played = await play(history, { met: explored.met });
+    explored.requests += played.requests;
+    explored.catchUpsOfCalm = Math.max(explored.catchUpsOfCalm, played.calmCatchUps ?? 0);
+    return played;
+  } catch (error) {
+    if (!(error instanceof Wrong)) throw error;
+    explored.found.push({ history: historyText(history), wrong: error.message });
+    return null;
+  }
+}

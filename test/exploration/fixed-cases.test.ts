@@ -1,0 +1,176 @@
+/** What explorations have found, each history as short as it gets. `npm run explore -- HISTORY` tells all that happens in one. */
+
+import { describe, expect, it } from 'vitest';
+import { parseHistory } from './history.ts';
+import { play } from './play.ts';
+
+/** The number of the fault, what it is, and histories that show it. */
+const CASES: readonly (readonly [string, readonly string[]])[] = [
+  [
+    'F46 an announcement of a subscription that has dropped the dataset is void',
+    [
+      'two: P@list1 P@list1 L(A)@list1 L(B)@list1 N@list1 J(A)@list1',
+      'two/time: P@list1 P@list1 L(A)@list1 L(B)@list1 n@list1 J(A)@list1',
+      'two/dataset: P@list1 L(A)@list1 L(B)@list1 n@list1 J(A)@events1',
+    ],
+  ],
+  [
+    'F47 a manifest that lags never answers a reload with the old content',
+    [
+      'one/time/nodigest: F(A)@list1 R@list1',
+      'one/time: P@list1 . F(A)@list1 R@list1 . P@list1',
+      'one/dataset/noid/nodigest: P@list1 . F@list1 R@list1 . P@list1',
+      'one/time/nodigest: F(A)@list1 N@list1 . P@list1',
+    ],
+  ],
+  [
+    'F49 a table that some subscription contained at every moment stays',
+    [
+      'half: J(B)@events1 L(A)@events1',
+      'half: J(B)@manifest1 L(A)@manifest1',
+      'half: J(B)@events3 L(A)@manifest2',
+    ],
+  ],
+  [
+    'F50 a version that is announced and withdrawn becomes void, and the table follows on',
+    [
+      'one: P@list1 W@versions1',
+      'one/time: P@list1 W@versions1 R@versions1',
+      'one/dataset: P@list1 W@list1 . R@list1 . P@list1',
+    ],
+  ],
+  [
+    'F51 a removal without an event is made good by the complete record',
+    ['one/dataset: l(A)@list1', 'one/dataset: l(A)@list1 X@list1', 'two/dataset: l(A)@list1 . l(B)@list1'],
+  ],
+  [
+    'F54 a log whose numbers begin again below the position is taken anew',
+    [
+      'one: A(A)@list1 P@list1',
+      'one/time: P@list1 . A(A)@list1 . P@list1',
+      'one/dataset: P@list1 . A(A)@list1 R@list1',
+    ],
+  ],
+  [
+    'F79 what a table took and the service withdrew or restarted is noticed',
+    ['one: W@list1', 'one/time: W@list1 P@list1', 'one/dataset/nodigest: W@list1 P@list1', 'one: n@list1'],
+  ],
+  [
+    'F80 the old content never answers, whichever manifest has it',
+    [
+      'two/time: F(A)@list1 R@list1',
+      'two/time/nodigest: F(A)@list1 R@list1 . R@list1',
+      'one/time: R@list1 F(A)@list1 R@list1',
+    ],
+  ],
+  [
+    'F81 numbers of an old log are void',
+    [
+      'one: R@events2 A(A)@events2',
+      'one/time: R@list1 A(A)@list1 R@list1',
+      'one: F(A)@list1 A(A)@list1 R@list1',
+    ],
+  ],
+  [
+    'F82 a reload stays owed by the table when the subscription that asked for it drops the dataset',
+    [
+      'half/time: F(B)@list1 R@list1 J(B)@list1 L(A)@list1',
+      'half: R@list1 J(B)@list1 L(A)@list1',
+      'one/time: L(A)@list1 R@list1 J(A)@list1',
+      'one: l(A)@list1 R@list1 . j(A)@list1',
+    ],
+  ],
+  [
+    'F83 ninety days without a newest event in the record lead to one reading, and no reload is lost',
+    [
+      'one/noid: X@list1',
+      'one/noid: X@list1 R@list1 X@list1',
+      'one/time/noid: X@list1 . R@list1 X@list1',
+      'one: X@list1 . R@list1',
+    ],
+  ],
+  [
+    'F84 a table that joins another subscription without an event is never retired',
+    ['half/time: F(B)@list1 j(B)@list1 L(A)@list1', 'half/dataset: j(B)@list1 L(A)@list1'],
+  ],
+  [
+    'F85 no old snapshot counts as above what the versions restarted at',
+    [
+      'one/time/first: N@manifest1 P@manifest1',
+      'one/nodigest/first: N@list3 P@versions1',
+      'one/first: N@list2 n@versions1',
+    ],
+  ],
+  [
+    'F86 an older version never takes the place of a newer one',
+    [
+      'two/first: F(B)@list1 Q@list1',
+      'two/time: R@list1 F(A)@list1 P@list1',
+      'two/first: F(A)@list1 Q@list1 P@list1',
+    ],
+  ],
+  [
+    'F87 an entry that is missing from the reading after a 410 is loaded when a later one names it',
+    ['one: X@list1 E(A)@manifest1 R@manifest1', 'one/time: X@list1 E(A)@manifest1 . R@list1'],
+  ],
+  [
+    'F88 reloads ten minutes apart are answered as their time comes',
+    [
+      'one/time: R@list1 . R@list1 . R@list1 . R@list1 . R@list1 . R@list1',
+      'one/dataset/nodigest: R@list1 . R@list1 . R@list1 . R@list1',
+    ],
+  ],
+  [
+    'the absence of a version counts from when it was seen first',
+    ['one: W@manifest1', 'one/dataset: n@entry1'],
+  ],
+  [
+    'an absence is over when an event has removed what was absent',
+    ['two: L(A)@manifest1', 'two/dataset: L(A)@list1'],
+  ],
+  [
+    'changes that no log has told of never go on top of content that was replaced',
+    ['one/time/first: R@list3 P@list3', 'one: R@manifest1 P@manifest1', 'half/time/first: R@list3 P@list4'],
+  ],
+  [
+    'a snapshot read before a version was published is none of that version',
+    ['one/nodigest/first: N@list2 n@versions1', 'one/time/nodigest/first: W@versions1 P@versions1'],
+  ],
+  [
+    'F50 a version that is withdrawn leaves the one before it wanted',
+    ['half/time/noid/first: Q@list4 T@manifest4 P@events3 W@versions3'],
+  ],
+  [
+    'F85 at a first start no version is surely above those of before',
+    ['one/dataset/nodigest/first: F@entry1 N@versions1 . W@entry1 . Q@events2'],
+  ],
+  [
+    'versions that restart under the number of the table are noticed within a day',
+    ['one/nodigest: N@list1 . n@manifest1', 'one/dataset/nodigest: W@entry1 . n@entry1'],
+  ],
+  [
+    'a log that restarts below what was told of members is noticed',
+    ['one/dataset/nodigest/first: X@events1 K@events1 . K@download1 . A(A)@events1 . l(A)@list1'],
+  ],
+  [
+    'changes wait while a log is doubted',
+    ['half/nodigest: J(A)@events2 R@manifest1 l(B)@manifest1 P@events3 . A(A)@events2'],
+  ],
+  [
+    'a lost checkpoint knows what the tables satisfy, should an older mirror be restored',
+    ['two/time/noid: R@list1 . P@events4 . C@manifest2 . M@manifest2'],
+  ],
+  [
+    'a position taken from a manifest is none in a log that began anew since',
+    ['one/nodigest: A(A)@list2 . R@list2', 'one/nodigest/first: A(A)@list3 R@list3'],
+  ],
+];
+
+describe('what explorations have found', () => {
+  describe.each(CASES)('%s', (_title, histories) => {
+    it.each(histories)('%s', async (text) => {
+      const history = parseHistory(text);
+      await expect(play(history)).resolves.toMatchObject({ unreached: [] });
+    });
+  });
+});

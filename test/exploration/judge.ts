@@ -1,0 +1,105 @@
+/**
+ * What must hold of every history, at every commit and after every catch-up:
+ *
+ * 1. A table never holds rows that were never published, nor older rows in place of newer ones while the list of versions names
+ *    the table's version; it is never retired while some subscription contained the dataset at every moment.
+ * 2. What a catch-up calls up to date is no older than the changes that a log told before it began.
+ */
+
+import type { Unit } from '../../src/destination/destination.ts';
+import type { CatchUpResult } from '../../src/sync/result.ts';
+import type { Table } from './model-mirror.ts';
+import { DATASET, type Service } from './service.ts';
+
+export class Wrong extends Error {}
+
+/** @throws Wrong. `tableSinceMs`: when the table was made. */
+export function judgeCommit(
+  service: Service,
+  startedMs: number,
+  tableSinceMs: number,
+  unit: Unit,
+  before: Table | null,
+  after: Table | null,
+): void {
+  if (after === null) {
+    const wasContained = service.isContained && service.uncontainedMs < Math.min(tableSinceMs, startedMs);
+    if (wasContained) throw new Wrong('it is retired, though a subscription contained it at every moment');
+    return;
+  }
+  const { content } = after;
+  const orderOf = (text: string): number => service.past.findIndex((past) => past.content === text);
+  if (orderOf(content) < 0) throw new Wrong(`${unit.kind} makes ${content}, which was never published`);
+  if (before === null || orderOf(content) >= orderOf(before.content)) return;
+  const { version, publishedAt } = before.held;
+  const isNamed = service.versions.some(
+    (one) => one.version === version && one.publishedMs === publishedAt?.getTime(),
+  );
+  const wasNamed = isNamed && service.listChangedMs < startedMs;
+  if (wasNamed)
+    throw new Wrong(`${unit.kind} puts ${content} in place of ${before.content}, which is newer and listed`);
+}
+
+/** Whether the catch-up says of all it knows that it is up to date. */
+export function isClaimed(result: CatchUpResult, absences: number): boolean {
+  return (
+    result.troubles.length === 0 &&
+    absences === 0 &&
+    result.datasets.every(
+      (one) =>
+        one.kind === 'retired' ||
+        ((one.kind === 'current' || one.kind === 'updated') && one.recheckAt === null),
+    )
+  );
+}
+
+/** @throws Wrong where the catch-up that began at `startedMs` calls up to date what is not. */
+export function judgeResult(
+  service: Service,
+  startedMs: number,
+  result: CatchUpResult,
+  absences: number,
+  table: Table | null,
+): void {
+  // What expires while it is read is noticed by the next catch-up.
+  if (!isClaimed(result, absences) || service.expiredMs >= startedMs) return;
+  const { addedMs } = service;
+  if (table === null) {
+    if (addedMs !== null && addedMs <= startedMs && !service.hasLacked)
+      throw new Wrong('it has no table, and is called up to date');
+    return;
+  }
+  if (!result.datasets.some(({ datasetId }) => datasetId === DATASET) || !service.isContained) return;
+  const told = service.told.filter((one) => one.atMs <= startedMs && service.isStillTold(one)).at(-1);
+  if (told === undefined) return;
+  const newest = service.past.findLastIndex(({ sinceMs }) => sinceMs <= told.atMs);
+  if (service.past.slice(newest).some(({ content }) => content === table.content)) return;
+  const due = service.past[newest]?.content;
+  throw new Wrong(`${table.content} is called up to date, and ${due} was told before the catch-up began`);
+}
+
+/** Null where everything is as it should be now that the service is calm. */
+export function whatIsLeft(
+  service: Service,
+  result: CatchUpResult,
+  absences: number,
+  table: Table | null,
+): string | null {
+  const [dataset] = result.datasets;
+  const ending = dataset === undefined ? 'nothing' : textOf(dataset);
+  const trouble = result.troubles.map(({ error }) => `${error.message}`).join(' ');
+  if (trouble !== '') return `trouble: ${trouble}`;
+  if (result.holds.length > 0) return `held: ${result.holds[0]?.refusal.message}`;
+  if (!service.isContained) return table === null ? null : `${table.content} is not retired: ${ending}`;
+  const { version, content } = service.newest;
+  if (table === null) return `there is no table of ${content}: ${ending}`;
+  if (table.content !== content || table.held.version !== version) {
+    return `it has ${table.content} v${table.held.version}, not ${content} v${version}: ${ending}`;
+  }
+  return isClaimed(result, absences) ? null : `it is not called up to date: ${ending}, ${absences} absences`;
+}
+
+function textOf(dataset: CatchUpResult['datasets'][number]): string {
+  if (dataset.kind === 'waiting') return `waiting: ${dataset.why}`;
+  return dataset.kind === 'failed' ? `failed: ${dataset.error.message}` : dataset.kind;
+}

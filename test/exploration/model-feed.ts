@@ -1,0 +1,166 @@
+/** The port of the service model. Every request is told before it is answered, so that something may happen just then. */
+
+import type { Feed } from '../../src/feed/feed.ts';
+import { CursorExpiredError } from '../../src/model/errors.ts';
+import type { EventId, FeedEvent } from '../../src/model/event.ts';
+import type { ManifestEntry } from '../../src/model/manifest.ts';
+import type { Schema } from '../../src/model/schema.ts';
+import type { Subscription } from '../../src/model/subscription.ts';
+import type { Version } from '../../src/model/version.ts';
+import { digestOf } from '../support/sync-values.ts';
+import type { RequestKind } from './history.ts';
+import { DATASET, type ListedVersion, type LogEvent, type Service } from './service.ts';
+import { type SubscriptionId, subscriptionsOf } from './setting.ts';
+
+const EVENTS_PER_PAGE = 2;
+const ROWS = 10;
+export const ORIGIN = 'https://feed.example';
+
+const SCHEMA: Schema = {
+  datasetId: DATASET,
+  schemaVersion: '1',
+  firstVersion: 1,
+  columns: [{ name: 'id', type: 'string', nullable: false, description: null, sourceName: null }],
+  keyColumns: ['id'],
+  envelopeColumns: [],
+  changeFromPrevious: null,
+};
+
+/** Whatever the service says is given as a whole: a read is of one moment. `asked` throws where the program is killed. */
+export function modelFeed(service: Service, asked: (request: RequestKind) => void): Feed {
+  const readAt = (): Date => new Date(service.nowMs);
+  return {
+    origin: ORIGIN,
+    async discover() {
+      return { manifestPath: { value: '/manifest', source: 'default' }, newerThanParameter: null };
+    },
+    async subscriptions() {
+      asked('list');
+      const subscriptions = subscriptionsOf(service.setting).map((id) => recordOf(id, service));
+      return { subscriptions, readAt: readAt() };
+    },
+    async events(subscriptionId, after) {
+      asked('events');
+      return { ...pageOf(subscriptionOf(subscriptionId), after, service), readAt: readAt() };
+    },
+    async versions(_datasetId, newerThan) {
+      asked('versions');
+      const newer = service.versions.filter(({ version }) => version > (newerThan ?? 0));
+      return { versions: newer.map(versionOf).reverse(), readAt: readAt() };
+    },
+    async schemas() {
+      return [SCHEMA];
+    },
+    async changes({ version }) {
+      asked('changes');
+      const listed = service.versions.find((one) => one.version === version);
+      if (listed === undefined || listed.changes === null)
+        return { recorded: false, why: 'they were not recorded' };
+      const { previousVersion, changes } = listed;
+      return { recorded: true, previousVersion, schemaVersion: '1', pages: [changes], bytes: 1 };
+    },
+    manifestShape: () => (service.setting.manifest === 'dataset' ? 'dataset' : 'subscription'),
+    async manifest(subscriptionId) {
+      asked('manifest');
+      const { lastNumber, entry } = service.manifestOf(subscriptionOf(subscriptionId));
+      const datasets = entry === null ? [] : [entryOf(entry, service)];
+      return { subscriptionId, lastEventId: eventId(lastNumber), datasets, readAt: readAt() };
+    },
+    async manifestEntry() {
+      asked('entry');
+      const { entry } = service.manifestOf(null);
+      return { entry: entryOf(entry ?? service.newest, service), readAt: readAt() };
+    },
+    async download({ entry: { files } }) {
+      asked('download');
+      const isStated = files.every(({ sha256 }) => sha256 !== null);
+      return {
+        kind: 'complete',
+        digestKind: isStated ? 'stated' : 'computed',
+        files: files.map(({ url, rowCount }) => {
+          return { path: url, name: url, bytes: 1, sha256: digestOf(url), rowCount };
+        }),
+      };
+    },
+    progress: () => 0,
+    async close() {},
+  };
+}
+
+function subscriptionOf(id: string): SubscriptionId {
+  if (id !== 'A' && id !== 'B') throw new Error(`There is no subscription ${id}.`);
+  return id;
+}
+
+function recordOf(id: SubscriptionId, service: Service): Subscription {
+  const datasetIds = service.contains(id) ? [DATASET] : [];
+  const lastNumber = service.setting.record === 'id' ? service.lastNumberOf(id) : null;
+  return {
+    id,
+    name: null,
+    places: [],
+    topics: [],
+    datasetIds,
+    datasetCount: datasetIds.length,
+    lastEventId: eventId(lastNumber),
+  };
+}
+
+function pageOf(id: SubscriptionId, after: EventId | null, service: Service) {
+  const expired = service.expiredUpTo(id);
+  if (after !== null && after.number <= BigInt(expired)) {
+    throw new CursorExpiredError(`The position ${after.text} is past retention.`);
+  }
+  const { events } = service.logOf(id);
+  const following = events.filter(
+    ({ number }) => number > expired && (after === null || BigInt(number) > after.number),
+  );
+  return {
+    events: following.slice(0, EVENTS_PER_PAGE).map(feedEventOf),
+    hasMore: following.length > EVENTS_PER_PAGE,
+  };
+}
+
+function feedEventOf({ number, type, version, createdMs }: LogEvent): FeedEvent {
+  return {
+    kind: 'event',
+    id: { text: `evt_${number}`, number: BigInt(number) },
+    type,
+    datasetId: DATASET,
+    version,
+    previousVersion: null,
+    schemaVersion: null,
+    counts: null,
+    reason: null,
+    createdAt: new Date(createdMs),
+  };
+}
+
+function eventId(number: number | null): EventId | null {
+  return number === null ? null : { text: `evt_${number}`, number: BigInt(number) };
+}
+
+function versionOf({ version, previousVersion, publishedMs }: ListedVersion): Version {
+  return {
+    datasetId: DATASET,
+    version,
+    previousVersion,
+    schemaVersion: '1',
+    rowCount: ROWS,
+    counts: { added: 0, changed: 1, removed: 0 },
+    resyncRequired: false,
+    publishedAt: new Date(publishedMs),
+  };
+}
+
+/** The address of a file is its content: what it names is never overwritten. */
+function entryOf({ version, content }: ListedVersion, { setting }: Service): ManifestEntry {
+  const sha256 = setting.digests === 'digest' ? digestOf(content) : null;
+  return {
+    datasetId: DATASET,
+    version,
+    schemaVersion: '1',
+    rowCount: ROWS,
+    files: [{ url: content, bytes: null, rowCount: null, sha256 }],
+  };
+}

@@ -1,0 +1,196 @@
+/** Plays one history: the first load, the catch-ups in which the steps happen, and then calm until nothing is left to do. */
+
+import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
+import { Client, type Stores } from './client.ts';
+import type { History, Placed, Point, RequestKind, Step } from './history.ts';
+import { pointText, stepText } from './history.ts';
+import { judgeCommit, judgeResult, Wrong, whatIsLeft } from './judge.ts';
+import { MINUTE_MS, Service } from './service.ts';
+import { stateDigest } from './state.ts';
+
+const CATCH_UP_MS = MINUTE_MS;
+const BETWEEN_MS = 5 * MINUTE_MS;
+const CALM_MS = 61 * MINUTE_MS;
+/** After so many catch-ups of calm everything must be up to date. */
+export const CALM_CATCH_UPS = 6;
+/** What no event tells may be noticed a day later only. */
+const DAY_MS = 24 * 60 * MINUTE_MS;
+
+export interface Played {
+  /** The requests of each catch-up in which steps could happen. */
+  readonly points: readonly (readonly Point[])[];
+  /** Requests in all. */
+  readonly requests: number;
+  /** Catch-ups of calm until everything was up to date; null: the state was met before. */
+  readonly calmCatchUps: number | null;
+  /** Steps that never happened, because the request never came. */
+  readonly unreached: readonly Placed[];
+}
+
+export interface Options {
+  /** Where everything ended well from the same state before, it need not be played again. */
+  readonly met?: Set<string>;
+  /** In place of the checkpoint in memory. */
+  readonly checkpoint?: Checkpoint;
+  /** Told of all that happens, for people. */
+  readonly tell?: (line: string) => void;
+}
+
+/** @throws Wrong with what does not hold. */
+export async function play(history: History, options: Options = {}): Promise<Played> {
+  return await new Play(history, options).play();
+}
+
+class Play {
+  readonly #history: History;
+  readonly #service: Service;
+  readonly #client: Client;
+  readonly #met: Set<string> | null;
+  readonly #tell: (line: string) => void;
+  #initial: Stores;
+  #startedMs = 0;
+  #tableSinceMs = 0;
+  #counts = new Map<RequestKind, number>();
+  #waiting: readonly Placed[] = [];
+  #points: Point[] = [];
+  #requests = 0;
+  #losses: Step[] = [];
+  #commits = 0;
+  #fetched = 0;
+  #wrong: Wrong | null = null;
+
+  constructor(history: History, { met, checkpoint, tell }: Options) {
+    this.#history = history;
+    this.#met = met ?? null;
+    this.#tell = tell ?? (() => {});
+    this.#service = new Service(history.setting);
+    this.#client = new Client(
+      this.#service,
+      {
+        asked: (request) => this.#asked(request),
+        committed: (...commit) => this.#committed(...commit),
+      },
+      checkpoint ?? null,
+    );
+    this.#initial = this.#client.stores();
+  }
+
+  async play(): Promise<Played> {
+    if (this.#history.setting.start === 'later') {
+      await this.#catchUp([]);
+      this.#pass(CALM_MS);
+      this.#initial = this.#client.stores();
+    }
+    const points: (readonly Point[])[] = [];
+    const unreached: Placed[] = [];
+    for (const placed of this.#history.catchUps) {
+      unreached.push(...(await this.#catchUp(placed)));
+      points.push(this.#points);
+      this.#pass(BETWEEN_MS);
+    }
+    return { points, unreached, calmCatchUps: await this.#calm(), requests: this.#requests };
+  }
+
+  async #calm(): Promise<number | null> {
+    const digest = this.#met === null ? null : stateDigest(this.#service, this.#client.stores());
+    if (digest !== null && this.#met?.has(digest)) return null;
+    let left: string | null = 'nothing was tried';
+    let catchUps = 0;
+    for (; left !== null && catchUps < CALM_CATCH_UPS; catchUps += 1) {
+      this.#pass(catchUps === CALM_CATCH_UPS / 2 ? DAY_MS : CALM_MS);
+      await this.#catchUp([]);
+      left = this.#left;
+    }
+    if (left !== null) throw new Wrong(`after ${catchUps} catch-ups of calm ${left}`);
+    this.#pass(CALM_MS);
+    const before = this.#commits + this.#fetched;
+    await this.#catchUp([]);
+    if (this.#left !== null) throw new Wrong(`once it was up to date, ${this.#left}`);
+    if (this.#commits + this.#fetched > before) throw new Wrong('once it was up to date, it is loaded again');
+    if (digest !== null) this.#met?.add(digest);
+    return catchUps;
+  }
+
+  #left: string | null = null;
+
+  /** Gives the steps that did not happen. */
+  async #catchUp(placed: readonly Placed[]): Promise<readonly Placed[]> {
+    this.#counts = new Map();
+    this.#waiting = placed;
+    this.#points = [];
+    this.#startedMs = this.#service.nowMs;
+    this.#tell(`catch-up at ${this.#time()}`);
+    const endMs = this.#startedMs + CATCH_UP_MS;
+    const result = await this.#client.catchUp();
+    if (this.#wrong !== null) throw this.#wrong;
+    if (result !== null) {
+      const absences = this.#client.checkpoint.absences().length;
+      for (const dataset of result.datasets)
+        this.#tell(`  ${JSON.stringify({ ...dataset, commits: dataset.commits.length })}`);
+      for (const { error } of result.troubles) this.#tell(`  ${error.stack}`);
+      this.#tell(
+        `  has ${this.#client.table?.content ?? 'no table'}, ${JSON.stringify(this.#client.checkpoint.absences())}`,
+      );
+      judgeResult(this.#service, this.#startedMs, result, absences, this.#client.table);
+      this.#left = whatIsLeft(this.#service, result, absences, this.#client.table);
+    }
+    for (const loss of this.#losses) this.#lose(loss);
+    this.#losses = [];
+    this.#service.nowMs = Math.max(this.#service.nowMs, endMs);
+    return this.#waiting;
+  }
+
+  #asked(request: RequestKind): void {
+    const number = (this.#counts.get(request) ?? 0) + 1;
+    this.#counts.set(request, number);
+    this.#points.push({ request, number });
+    this.#requests += 1;
+    if (request === 'changes' || request === 'download') this.#fetched += 1;
+    const [next] = this.#waiting;
+    if (next?.at.request === request && next.at.number === number) this.#takeSteps(next.at);
+    this.#tell(`  ${pointText({ request, number })}`);
+  }
+
+  /** The steps of a point, in the order in which they are written. */
+  #takeSteps(at: Point): void {
+    for (const { step, at: each } of this.#waiting) {
+      if (each.request !== at.request || each.number !== at.number) break;
+      this.#waiting = this.#waiting.slice(1);
+      this.#tell(`  ${stepText(step)} at ${this.#time()}`);
+      if (!'KCOM'.includes(step.kind)) {
+        this.#service.take(step);
+        continue;
+      }
+      this.#client.kill();
+      this.#losses.push(step);
+    }
+  }
+
+  #lose({ kind }: Step): void {
+    if (kind === 'C') this.#client.loseCheckpoint();
+    if (kind === 'O') this.#client.restoreCheckpoint(this.#initial);
+    if (kind === 'M') this.#client.restoreMirror(this.#initial);
+  }
+
+  #committed(
+    ...[unit, before, after]: Parameters<ConstructorParameters<typeof Client>[1]['committed']>
+  ): void {
+    this.#commits += 1;
+    this.#tell(`  ${unit.kind}: ${before?.content ?? 'none'} becomes ${after?.content ?? 'none'}`);
+    try {
+      judgeCommit(this.#service, this.#startedMs, this.#tableSinceMs, unit, before, after);
+    } catch (error) {
+      if (!(error instanceof Wrong)) throw error;
+      this.#wrong ??= error;
+    }
+    if (before === null) this.#tableSinceMs = this.#service.nowMs;
+  }
+
+  #pass(ms: number): void {
+    this.#service.nowMs += ms;
+  }
+
+  #time(): string {
+    return new Date(this.#service.nowMs).toISOString();
+  }
+}

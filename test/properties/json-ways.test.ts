@@ -1,0 +1,106 @@
+/** What a table holds of a JSON value does not depend on the way it came: in a file, as text or as JSON, or in a change. */
+
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { isRounded } from '../../src/destination/duckdb/changes/rounded.ts';
+import { strict } from '../../src/destination/duckdb/snapshot/cast.ts';
+import { castFor } from '../../src/destination/duckdb/snapshot/casts.ts';
+import { added, type ChangeFolder, changeFolder } from '../support/change-pages.ts';
+import { column } from '../support/duckdb-mirror.ts';
+import { anyNumber, jsonText, keptNumber } from './json-texts.ts';
+import { property } from './property.ts';
+
+const TEXTS_AT_ONCE = 60;
+const NUMBERS_AT_ONCE = 300;
+
+let folder: ChangeFolder;
+beforeAll(async () => {
+  folder = await changeFolder();
+});
+afterAll(() => folder.close());
+
+const columns = [column('id', 'integer'), column('v', 'json')];
+
+/** What a load makes of the texts in a column of this physical type. */
+async function inFile(texts: readonly string[], type: string): Promise<readonly (string | null)[]> {
+  const cast = castFor({ type, leaves: [type], geometry: null }, 'json');
+  if (cast === null) throw new Error(`${type} can be JSON`);
+  const rows = texts.map((text, id) => `(${id}, '${text.replaceAll("'", "''")}'::${type})`);
+  const cells = await folder.engine.rows(
+    `SELECT hex(encode((${strict(cast, 'v')})::VARCHAR)) FROM (VALUES ${rows.join()}) AS file(id, v) ORDER BY id`,
+  );
+  return cells.map(([cell]) => (cell === null ? null : Buffer.from(String(cell), 'hex').toString('utf8')));
+}
+
+async function inChanges(texts: readonly string[]): Promise<readonly (string | null)[]> {
+  const changes = texts.map((text, id) => added(`{"id":${id},"v":${text}}`));
+  const { rows } = await folder.fold({ columns }, { changes: [changes] });
+  const byId = new Map(rows.map(([, id, cell]) => [Number(id), cell as string | null]));
+  return texts.map((_, id) => byId.get(id) ?? null);
+}
+
+/** Two numbers of 17 digits that lie as far from the double: most programs write the first, and some the second. */
+const HALFWAY = ['1125899906842624.2', '1125899906842624.3'];
+
+const meaningOf = (text: string): string => JSON.stringify(JSON.parse(text));
+
+describe('F78 a JSON value', () => {
+  const deep = ['['.repeat(2_000) + ']'.repeat(2_000), `${'{"a": '.repeat(500)}null${'}'.repeat(500)}`];
+  property(
+    'has one text, whichever way it came, and is the value that was written',
+    12,
+    fc.asyncProperty(
+      fc.array(jsonText, { minLength: TEXTS_AT_ONCE, maxLength: TEXTS_AT_ONCE, size: 'max' }),
+      async (texts) => {
+        const held = await inFile(texts, 'VARCHAR');
+        expect(await inFile(texts, 'JSON')).toEqual(held);
+        expect(await inChanges(texts)).toEqual(held);
+        expect(held.map((text) => meaningOf(text ?? 'null'))).toEqual(texts.map(meaningOf));
+        expect(held).not.toContain('null');
+        // What is canonical stays as it is.
+        const canonical = held.filter((text) => text !== null);
+        expect(await inFile(canonical, 'VARCHAR')).toEqual(canonical);
+      },
+    ),
+    [[[...deep, ...deep.map((text) => ` ${text}`), 'null', ' null\n', '"null"']]],
+  );
+
+  property(
+    'that is a number is the same by both ways, or keeps in a file the digits that a change would lose',
+    10,
+    fc.asyncProperty(
+      fc.array(fc.oneof(anyNumber, keptNumber), {
+        minLength: NUMBERS_AT_ONCE,
+        maxLength: NUMBERS_AT_ONCE,
+        size: 'max',
+      }),
+      async (numbers) => {
+        const held = await inFile(
+          numbers.map((number) => `[${number}]`),
+          'VARCHAR',
+        );
+        const kept = numbers.filter((number) => !isRounded(number));
+        const changed = new Map(
+          (await inChanges(kept.map((number) => `[${number}]`))).map((text, index) => [kept[index], text]),
+        );
+        const expected = numbers.map((number) => changed.get(number) ?? `[${number}]`);
+        expect(held).toEqual(expected);
+      },
+    ),
+    [
+      [
+        [
+          '0.1000000000000000055511151231257827',
+          '4.9e-324',
+          '1e-400',
+          '9007199254740993.0',
+          '1.7976931348623157e308',
+        ],
+      ],
+    ],
+  );
+
+  it('that is a number halfway between two is applied as a change where it is the one that most programs write', () => {
+    expect(HALFWAY.map(isRounded)).toEqual([false, true]);
+  });
+});

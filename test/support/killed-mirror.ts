@@ -1,0 +1,30 @@
+/** A mirror as a process leaves it that is killed at an effect: the file and its log, copied in that very moment. */
+
+import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { observeDurableEffects } from '../../src/lib/durable.ts';
+
+/** By the moment (`before commit`), in order: the folder with what was left. A moment that comes again counts when it comes last. */
+export async function leftAtEffects(
+  mirrorPath: string,
+  work: () => Promise<unknown>,
+): Promise<ReadonlyMap<string, string>> {
+  const left = new Map<string, string>();
+  const stop = () => observeDurableEffects(() => {});
+  onTestFinished(stop);
+  observeDurableEffects((name, moment) => {
+    const what = `${moment} ${name.replace('destination.', '')}`;
+    const folder = join(dirname(mirrorPath), `left ${what}`);
+    mkdirSync(folder, { recursive: true });
+    for (const suffix of ['', '.wal']) {
+      if (existsSync(mirrorPath + suffix)) {
+        copyFileSync(mirrorPath + suffix, join(folder, `mirror.duckdb${suffix}`));
+      }
+    }
+    left.set(what, folder);
+  });
+  await work();
+  stop();
+  return left;
+}

@@ -1,0 +1,55 @@
+/** What plans are made of, for the tests of the rules: each builder gives an ordinary case, and takes what a test changes. */
+
+import type { Version } from '../../src/model/version.ts';
+import { plan } from '../../src/sync/plan/plan.ts';
+import type { Plan, PlanInput } from '../../src/sync/plan/step.ts';
+import { NOW, version, want } from './sync-values.ts';
+
+export const MINUTE_MS = 60_000;
+export const HOUR_MS = 60 * MINUTE_MS;
+/** How long a manifest that does not say how far it goes may lag. */
+export const LAG_MS = 15 * MINUTE_MS;
+
+/** So long before `NOW`. */
+export function ago(durationMs: number): Date {
+  return new Date(NOW.getTime() - durationMs);
+}
+
+export function planInput(changed: Partial<PlanInput> = {}): PlanInput {
+  return {
+    want: want(),
+    held: null,
+    hold: null,
+    failure: null,
+    offers: [],
+    absentSince: new Map(),
+    history: null,
+    unusable: new Map(),
+    retirement: { kind: 'allowed', judgedAt: NOW },
+    schemaChanges: 'reload',
+    manifestLagMs: LAG_MS,
+    now: NOW,
+    ...changed,
+  };
+}
+
+export function planOf(changed: Partial<PlanInput>): Plan {
+  return plan(planInput(changed));
+}
+
+/** The versions from `first` to `last`, each following the one before it. */
+export function chain(first: number, last: number, changed: Partial<Version> = {}): readonly Version[] {
+  const length = last - first + 1;
+  return Array.from({ length }, (_, index) => version('parcels', first + index, changed));
+}
+
+/** The kind of a plan, with the versions that it applies or loads. */
+export function told(decided: Plan): string {
+  if (decided.kind === 'apply') return `apply ${decided.versions.map((one) => one.version).join(',')}`;
+  if (decided.kind === 'load') return `load ${decided.offer.entry.version}`;
+  return decided.kind === 'wait' ? `wait: ${decided.why}` : decided.kind;
+}
+
+export function toldOf(changed: Partial<PlanInput>): string {
+  return told(planOf(changed));
+}

@@ -1,0 +1,265 @@
+/** A checkpoint that was lost, or an older one that was restored, beside a mirror that says how far it was followed. */
+
+import { describe, expect, it } from 'vitest';
+import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import { exitCodeOfResult } from '../../src/cli/summary.ts';
+import type { StoredProgress } from '../../src/destination/stored-progress.ts';
+import { present } from '../../src/lib/assert.ts';
+import { ServiceUnavailableError } from '../../src/model/errors.ts';
+import { isBehind } from '../../src/sync/follow/adopt-progress.ts';
+import { isSameProgress, progressToStore } from '../../src/sync/stored-progress.ts';
+import { openNew } from '../support/checkpoint-files.ts';
+import {
+  calm,
+  elapse,
+  kinds,
+  oneSubscription,
+  publish,
+  subscribe,
+  throwAt,
+  versions,
+  type World,
+} from '../support/small-world.ts';
+import { entry, event, id, LONG_AGO, subscription } from '../support/sync-values.ts';
+
+async function heldOf({ parts }: World) {
+  return await parts.destination.has();
+}
+
+/** The mirror stores how far it was followed, as it is now. */
+async function store(world: World): Promise<StoredProgress> {
+  const progress = present(progressToStore(await heldOf(world), world.parts, 'alone'), 'nothing is lacked');
+  world.progress = progress;
+  return progress;
+}
+
+/** A table that changes have led on, beside one that was loaded; `sub_2` has dropped a dataset that `sub_1` contains. */
+async function ledOn(): Promise<World> {
+  const world = await oneSubscription('parcels', 'permits');
+  subscribe(world, subscription({ id: 'sub_2', name: 'Hays' }), 'permits', 'zoning');
+  await world.catchUp();
+  publish(world, 'parcels');
+  elapse(world, 60_000);
+  const createdAt = world.parts.clock.now();
+  world.service.logs.get('sub_2')?.push(event(101, 'dataset.removed', { datasetId: 'permits', createdAt }));
+  world.service.members.set('sub_2', ['zoning']);
+  world.service.reflects.set('sub_2', id(101));
+  expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied', permits: 'current', zoning: 'current' });
+  calm(world);
+  return world;
+}
+
+/** The same service and the same mirror, with a new checkpoint. */
+async function withoutCheckpoint(world: World): Promise<void> {
+  Object.assign(world.parts, { checkpoint: await openNew() });
+  calm(world);
+}
+
+const warnings = ({ logged }: World) =>
+  logged.filter(([level]) => level === 'warn').map(([, fields, message]) => [message, fields]);
+
+const ADOPTED =
+  'The checkpoint is older than the mirror: positions, members and owed reloads are taken from the mirror.';
+
+describe('a checkpoint that is lost', () => {
+  it('W43 costs one reading of the logs, and no table is loaded again, though changes led it on', async () => {
+    const world = await ledOn();
+    await store(world);
+    await withoutCheckpoint(world);
+    const result = await world.catchUp();
+    expect(exitCodeOfResult(result)).toBe(EXIT_CODES.caughtUp);
+    expect(kinds(result)).toEqual({ parcels: 'current', permits: 'current', zoning: 'current' });
+    expect(world.calls.filter((call) => /^(download|changes) /.test(call))).toEqual([]);
+    // From the stored position on, and not from the manifest.
+    const [, , ...followed] = world.calls.slice(0, world.calls.indexOf('manifest sub_1'));
+    expect(new Set(followed)).toEqual(new Set(['events sub_1']));
+    expect(warnings(world)).toEqual([[ADOPTED, { subscriptions: ['sub_1', 'sub_2'] }]]);
+    expect(world.parts.checkpoint.followed().get('sub_1')).toMatchObject({
+      name: 'Travis',
+      cursor: id(101),
+      logNumber: 1,
+    });
+  });
+
+  it('knows the members that are stored: none is brought back, and none that was dropped is missed', async () => {
+    const world = await ledOn();
+    const before = world.parts.checkpoint.wants();
+    await store(world);
+    await withoutCheckpoint(world);
+    await world.catchUp();
+    const after = world.parts.checkpoint.wants();
+    expect([...after.keys()].sort()).toEqual([...before.keys()].sort());
+    for (const [datasetId, want] of before) {
+      const again = present(after.get(datasetId), 'it is known');
+      expect([...again.members.keys()]).toEqual([...want.members.keys()]);
+      expect([...again.formerMembers.keys()]).toEqual([...want.formerMembers.keys()]);
+      expect(again.reloads).toEqual([]);
+    }
+  });
+
+  it('reads on what has happened since', async () => {
+    const world = await ledOn();
+    await store(world);
+    publish(world, 'parcels');
+    await withoutCheckpoint(world);
+    expect(kinds(await world.catchUp())).toMatchObject({ parcels: 'applied' });
+    expect(versions(world)).toMatchObject({ parcels: 3 });
+  });
+
+  it('owes the reloads that are stored, until a manifest answers them', async () => {
+    const world = await ledOn();
+    elapse(world, 60_000);
+    const createdAt = world.parts.clock.now();
+    world.service.logs
+      .get('sub_1')
+      ?.push(event(102, 'dataset.resync_required', { datasetId: 'permits', createdAt }));
+    await world.catchUp();
+    expect((await store(world)).owed).toEqual([
+      { datasetId: 'permits', subscriptionId: 'sub_1', logNumber: 1, eventNumber: 102n, createdAt },
+    ]);
+    await withoutCheckpoint(world);
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: 'waiting' });
+    expect(world.calls).not.toContain('download permits');
+    world.service.snapshots.set('permits', entry('permits', 1, 'anew'));
+    world.service.reflects.set('sub_1', id(102));
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: 'loaded' });
+  });
+
+  it('owes a reload, too, that a subscription has asked for which has dropped the dataset since', async () => {
+    const world = await ledOn();
+    const progress = await store(world);
+    const dropped = { subscriptionId: 'sub_2', datasetId: 'zoning', addedEvent: null, droppedEvent: 105n };
+    const owed = {
+      datasetId: 'zoning',
+      subscriptionId: 'sub_2',
+      logNumber: 1,
+      eventNumber: 104n,
+      createdAt: LONG_AGO,
+    };
+    const others = progress.members.filter(({ datasetId }) => datasetId !== 'zoning');
+    world.progress = { ...progress, members: [...others, dropped], owed: [owed] };
+    await withoutCheckpoint(world);
+    // Its table is not retired as long as another log cannot be read.
+    throwAt(world, /^events sub_1/, new ServiceUnavailableError('unreachable'));
+    await world.catchUp();
+    const want = present(world.parts.checkpoint.want('zoning'), 'it is known');
+    expect(
+      want.reloads.map(({ subscriptionId, eventNumber }) => [subscriptionId, eventNumber]),
+    ).toContainEqual(['sub_2', 104n]);
+  });
+
+  it('starts from the manifest where the mirror has stored nothing, and keeps what is its snapshot', async () => {
+    const world = await ledOn();
+    world.progress = null;
+    await withoutCheckpoint(world);
+    const result = await world.catchUp();
+    expect(kinds(result)).toMatchObject({ permits: 'current', zoning: 'current' });
+    expect(world.calls.slice(0, 4)).toEqual(['subscriptions', 'discover', 'manifest sub_1', 'subscriptions']);
+    expect(world.parts.checkpoint.want('parcels')?.reloads).toHaveLength(1);
+  });
+
+  it('reads a log from its start of which no event was ever read', async () => {
+    const world = await oneSubscription('parcels');
+    world.service.subscriptions = [subscription({ lastEventId: null })];
+    world.service.reflects.delete('sub_1');
+    await world.catchUp();
+    expect((await store(world)).subscriptions).toMatchObject([{ eventNumber: null }]);
+    world.service.logs.set('sub_1', [event(1, 'dataset.updated', { version: 2 })]);
+    await withoutCheckpoint(world);
+    await world.catchUp();
+    expect(world.parts.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(1));
+    expect(world.parts.checkpoint.want('parcels')?.members.get('sub_1')?.announced).toBe(2);
+  });
+});
+
+describe('a checkpoint that is older than the mirror', () => {
+  it('starts from the mirror; one that is as new is kept', async () => {
+    const world = await ledOn();
+    const progress = await store(world);
+    await world.catchUp();
+    expect(warnings(world)).toEqual([]);
+    const newer = progress.subscriptions.map((one) => ({ ...one, eventNumber: 150n }));
+    world.progress = { ...progress, subscriptions: newer };
+    world.service.logs
+      .get('sub_1')
+      ?.push(event(150, 'dataset.schema_changed'), event(151, 'dataset.updated', { version: 2 }));
+    world.service.logs.get('sub_2')?.push(event(150, 'dataset.schema_changed', { datasetId: 'zoning' }));
+    const result = await world.catchUp();
+    expect(warnings(world)).toEqual([[ADOPTED, { subscriptions: ['sub_1', 'sub_2'] }]]);
+    expect(kinds(result)).toEqual({ parcels: 'current', permits: 'current', zoning: 'current' });
+    expect(world.parts.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(151));
+  });
+
+  it('is left alone where it is older in a subscription that an operator gave up', async () => {
+    const world = await ledOn();
+    await store(world);
+    await withoutCheckpoint(world);
+    world.parts.checkpoint.forget('sub_2');
+    world.service.subscriptions.pop();
+    await world.catchUp();
+    expect(warnings(world)[0]).toEqual([ADOPTED, { subscriptions: ['sub_1'] }]);
+    expect([...world.parts.checkpoint.followed().keys()]).toEqual(['sub_1']);
+  });
+
+  const followed = (logNumber: number, number: bigint | null) => ({
+    logNumber,
+    cursor: number === null ? null : id(number),
+  });
+
+  it.each([
+    ['where it has no such subscription', undefined, 1, null, true],
+    ['where the mirror was followed further', followed(1, 9n), 1, 10n, true],
+    ['where it has read nothing and the mirror has', followed(1, null), 1, 0n, true],
+    ['where the mirror has a newer log, whatever the numbers', followed(1, 90n), 2, 3n, true],
+  ])('is so %s', (_, one, logNumber, eventNumber, expected) => {
+    expect(isBehind(one, { logNumber, eventNumber })).toBe(expected);
+  });
+
+  it.each([
+    ['where both are as far', followed(1, 9n), 1, 9n],
+    ['where it is further', followed(1, 10n), 1, 9n],
+    ['where neither has read anything', followed(1, null), 1, null],
+    ['where it has a newer log, whatever the numbers', followed(2, 3n), 1, 90n],
+  ])('is not %s', (_, one, logNumber, eventNumber) => {
+    expect(isBehind(one, { logNumber, eventNumber })).toBe(false);
+  });
+});
+
+describe('what is stored with the mirror', () => {
+  it('is nothing while a table lacks what only the logs have told', async () => {
+    const world = await ledOn();
+    const before = await store(world);
+    publish(world, 'parcels');
+    world.intervene = (call) => {
+      if (call.startsWith('versions')) throw new Error('unreachable');
+    };
+    await world.catchUp();
+    expect(world.parts.checkpoint.failure('parcels')).not.toBeNull();
+    // What has failed is found again by an audit; what waits is not.
+    world.parts.checkpoint.clearFailure('parcels');
+    expect(progressToStore(await heldOf(world), world.parts, 'alone')).toBeNull();
+    calm(world);
+    await world.catchUp();
+    const after = present(progressToStore(await heldOf(world), world.parts, 'alone'), 'nothing is lacked');
+    expect(isSameProgress(before, after)).toBe(false);
+    expect(after.subscriptions).toContainEqual({
+      subscriptionId: 'sub_1',
+      name: 'Travis',
+      logNumber: 1,
+      eventNumber: 102n,
+    });
+  });
+
+  it('names the members of every subscription, and those that dropped a dataset while its table is there', async () => {
+    const world = await ledOn();
+    const { members } = await store(world);
+    const rows = members.map((one) => [one.subscriptionId, one.datasetId, one.addedEvent, one.droppedEvent]);
+    expect(rows.toSorted()).toEqual([
+      ['sub_1', 'parcels', 100n, null],
+      ['sub_1', 'permits', 100n, null],
+      ['sub_2', 'permits', null, 101n],
+      ['sub_2', 'zoning', 100n, null],
+    ]);
+    expect(isSameProgress(await store(world), await store(world))).toBe(true);
+  });
+});

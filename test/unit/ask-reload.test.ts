@@ -1,0 +1,96 @@
+/** A reload that is asked for at a moment: by which event and at which time it counts, so that nothing from before it answers. */
+
+import { describe, expect, it } from 'vitest';
+import { present } from '../../src/lib/assert.ts';
+import { changedWant } from '../../src/model/want-changes.ts';
+import { askReload } from '../../src/sync/follow/ask-reload.ts';
+import { reloadAt } from '../../src/sync/follow/moment.ts';
+import { orphanReloads } from '../../src/sync/plan/offer-rules.ts';
+import { MINUTE_MS } from '../support/planning.ts';
+import { oneSubscription, subscribe, type World } from '../support/small-world.ts';
+import { event, hold, id, member, NOW, reload, subscription, table, want } from '../support/sync-values.ts';
+
+/** The end of the second that `NOW` names. */
+const SECOND_LATER = new Date(NOW.getTime() + 1_000);
+const MOMENT = { subscriptionId: 'sub_1', logNumber: 1, newest: 100n, readAt: NOW };
+
+describe('a reload at a moment', () => {
+  it('comes after the event by which the dataset joined: one from before it would ask for nothing', () => {
+    const joined = want({
+      members: new Map([['sub_1', member({ eventNumber: 104n, since: SECOND_LATER })]]),
+    });
+    const asked = changedWant(joined, 'sub_1', reloadAt(MOMENT, joined, table(5)));
+    expect(asked.reloads).toMatchObject([{ eventNumber: 104n }]);
+  });
+
+  it('F82 is no earlier than what is owed to a subscription that has left, though the service said a later time of that', () => {
+    const orphan = reload(7, { subscriptionId: 'sub_9', createdAt: new Date(NOW.getTime() + MINUTE_MS) });
+    const owing = want({ reloads: [orphan] });
+    expect(orphanReloads(table(5), owing)).toEqual([orphan]);
+    const asked = changedWant(owing, 'sub_1', reloadAt(MOMENT, owing, table(5)));
+    expect(orphanReloads(table(5), asked)).toEqual([]);
+  });
+});
+
+describe('asking for a reload now', () => {
+  const { signal } = new AbortController();
+  const request = { datasetId: 'parcels', isWithdrawal: false };
+
+  async function caughtUp(): Promise<World> {
+    const world = await oneSubscription('parcels');
+    subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
+    await world.catchUp();
+    return world;
+  }
+
+  function ask(world: World): Promise<boolean> {
+    return askReload(request, (datasetId) => world.tables.get(datasetId) ?? null, world.parts, signal);
+  }
+
+  function asked({ checkpoint }: World) {
+    const { reloads } = present(checkpoint.want('parcels'), 'parcels are wanted');
+    return new Map(reloads.map(({ subscriptionId, eventNumber }) => [subscriptionId, eventNumber]));
+  }
+
+  it('asks every subscription that contains the dataset, by the newest event that its record names', async () => {
+    const world = await caughtUp();
+    world.service.subscriptions = [subscription({ lastEventId: id(107) }), subscription({ id: 'sub_2' })];
+    expect(await ask(world)).toBe(true);
+    expect(asked(world)).toEqual(
+      new Map([
+        ['sub_1', 107n],
+        ['sub_2', 100n],
+      ]),
+    );
+  });
+
+  it('asks by the newest event of the log, read to its head, where the record names none', async () => {
+    const world = await caughtUp();
+    const silent = ['sub_1', 'sub_2'].map((one) => subscription({ id: one, lastEventId: null }));
+    world.service.subscriptions = silent;
+    world.service.logs.set('sub_1', [event(105, 'dataset.updated', { version: 1 })]);
+    expect(await ask(world)).toBe(true);
+    expect(asked(world)).toEqual(
+      new Map([
+        ['sub_1', 105n],
+        ['sub_2', 100n],
+      ]),
+    );
+  });
+
+  it('never asks by an event before the position: the record may be older than what was read of the log', async () => {
+    const world = await caughtUp();
+    world.service.subscriptions = [subscription({ lastEventId: id(60) })];
+    expect(await ask(world)).toBe(true);
+    expect(asked(world)).toEqual(new Map([['sub_1', 100n]]));
+  });
+
+  it('asks none that is held or not listed, and says so where it could ask nobody', async () => {
+    const world = await caughtUp();
+    world.checkpoint.hold(hold({ kind: 'subscription', subscriptionId: 'sub_2' }));
+    expect(await ask(world)).toBe(true);
+    expect(asked(world)).toEqual(new Map([['sub_1', 100n]]));
+    world.service.subscriptions = [subscription({ id: 'sub_2' })];
+    expect(await ask(world)).toBe(false);
+  });
+});

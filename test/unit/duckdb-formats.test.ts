@@ -1,0 +1,191 @@
+/**
+ * Mirrors of earlier formats: read as they are, migrated when they are first written.
+ *
+ * `mirror-formats/format-<n>.sql` is the dump of a mirror of format n. A new format comes with the dump of the one before it.
+ */
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import type { Held, HeldDataset } from '../../src/destination/destination.ts';
+import type { MirrorOptions } from '../../src/destination/duckdb/mirror.ts';
+import { openReader } from '../../src/destination/duckdb/reading/reader.ts';
+import { present } from '../../src/lib/assert.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { compactAt } from '../support/compacting.ts';
+import {
+  column,
+  fullJitter,
+  inMirror,
+  load,
+  mirrorIn,
+  parquet,
+  snapshot,
+  temporaryFolder,
+} from '../support/duckdb-mirror.ts';
+import { leftAtEffects } from '../support/killed-mirror.ts';
+import { mirrorDump } from '../support/mirror-dump.ts';
+import { writeMirror } from '../support/mirror-file.ts';
+import { reloadMarks } from '../support/reload-marks.ts';
+
+const FORMAT_1 = readFileSync(new URL('mirror-formats/format-1.sql', import.meta.url), 'utf8');
+
+const ENROLMENT = {
+  origin: 'https://feed.example',
+  subscriptionIds: ['sub_1', 'sub_2'],
+  forgottenSubscriptionIds: [],
+  datasetIds: ['parcels', 'zoning'],
+};
+
+/** What the dump says of the live table; what format 1 did not record is not known. */
+const PARCELS: HeldDataset = {
+  datasetId: 'parcels',
+  tableName: 'parcels',
+  version: 4,
+  schemaVersion: '1',
+  rowCount: 2,
+  keyColumns: ['id'],
+  snapshotVersion: 3,
+  snapshotDigest: 'digest-3',
+  digestKind: null,
+  loadedThrough: null,
+  loadedAt: null,
+  publishedAt: new Date('2026-01-02T03:04:05Z'),
+  appliedAt: new Date('2026-01-02T03:05:00Z'),
+  columns: [
+    { name: 'id', columnName: 'id', type: 'integer', role: 'key', crs: null },
+    { name: 'owner', columnName: 'owner', type: 'string', role: 'data', crs: null },
+  ],
+  reloads: reloadMarks([
+    ['sub_1', 9_223_372_036_854_775_807n],
+    ['sub_2', 7n],
+  ]),
+};
+
+const HELD: Held = {
+  service: { origin: 'https://feed.example', subscriptionIds: ['sub_1', 'sub_2'] },
+  datasets: new Map([['parcels', PARCELS]]),
+  progress: null,
+  retired: [],
+};
+
+async function mirrorOfFormat1(options: Partial<MirrorOptions> = {}) {
+  const folder = await temporaryFolder();
+  const path = join(folder.path, 'mirror.duckdb');
+  await writeMirror(path, FORMAT_1);
+  const mirror = await mirrorIn(folder.path, options);
+  onTestFinished(async () => {
+    await mirror.close();
+    await folder[Symbol.asyncDispose]();
+  });
+  return { folder: folder.path, path, mirror };
+}
+
+async function formatOf(folder: string): Promise<unknown> {
+  const [row] = await inMirror(folder, `SELECT value FROM feed_sync.meta WHERE "key" = 'format_version'`);
+  return row?.[0];
+}
+
+const COLUMNS = `SELECT table_name, column_name, data_type FROM duckdb_columns()
+  WHERE schema_name = 'feed_sync' ORDER BY table_name, column_index`;
+
+it('reads a mirror of format 1 as it is, without a change to the file', async () => {
+  const { folder, path, mirror } = await mirrorOfFormat1();
+  expect(await mirror.has()).toEqual(HELD);
+  const options = {
+    path,
+    waitMs: 0,
+    memoryLimitBytes: 1e9,
+    threads: 1,
+    clock: systemClock,
+    random: fullJitter,
+  };
+  const reader = present(await openReader(options), 'the mirror is there');
+  expect(await reader.held()).toEqual(HELD);
+  expect(await reader.count(['parcels'], () => false)).toMatchObject([
+    { held: PARCELS, table: { rowCount: 2 } },
+  ]);
+  await reader.close();
+  await mirror.enroll(ENROLMENT);
+  expect(await formatOf(folder)).toBe('1');
+});
+
+it('migrates a mirror of format 1 when it is first written, and keeps everything that it says', async () => {
+  const { folder, mirror } = await mirrorOfFormat1();
+  const before = await inMirror(folder, 'FROM feed_sync.history');
+  await mirror.enroll({ ...ENROLMENT, datasetIds: ['roads'] });
+  expect(await mirror.has()).toEqual(HELD);
+  expect(await formatOf(folder)).toBe('2');
+  // Of earlier lines nobody knows when they were judged.
+  const kept = before.map((line) => [...line, null, null]);
+  expect(await inMirror(folder, 'FROM feed_sync.history')).toEqual(kept);
+  const another = await temporaryFolder();
+  const made = await mirrorIn(another.path);
+  await made.enroll(ENROLMENT);
+  expect(await inMirror(folder, COLUMNS)).toEqual(await inMirror(another.path, COLUMNS));
+  await made.close();
+  await another[Symbol.asyncDispose]();
+});
+
+it('loads into a mirror of format 1, and retires from it', async () => {
+  const { folder, mirror } = await mirrorOfFormat1();
+  const file = await parquet(folder, 'a.parquet', 'SELECT 5::BIGINT AS id');
+  const unit = snapshot({
+    columns: [column('id', 'integer')],
+    keyColumns: ['id'],
+    files: [file],
+    datasetId: 'zoning',
+  });
+  const [loaded] = await load(mirror, unit);
+  expect(loaded).toMatchObject({ kind: 'committed' });
+  expect(await formatOf(folder)).toBe('2');
+  expect((await mirror.has()).datasets.get('parcels')).toEqual(PARCELS);
+  expect(await inMirror(folder, 'FROM feed_sync.archived')).toEqual([]);
+});
+
+it('stores progress in a mirror of format 1', async () => {
+  const { folder, mirror } = await mirrorOfFormat1();
+  const subscription = { subscriptionId: 'sub_1', name: null, logNumber: 1, eventNumber: 9n };
+  const progress = { subscriptions: [subscription], members: [], owed: [] };
+  expect(await mirror.storeProgress(progress, 'if-free')).toBe(true);
+  expect(await formatOf(folder)).toBe('2');
+  expect(await mirror.has()).toEqual({ ...HELD, progress });
+});
+
+it('compacts a mirror of format 1, and publishes it', async () => {
+  const copy = await temporaryFolder();
+  const target = join(copy.path, 'copy.duckdb');
+  const publish = { path: target, keptPaths: [], reserveBytes: 0 };
+  const { path, mirror } = await mirrorOfFormat1({ publish });
+  const before = await mirrorDump(path);
+  expect(await mirror.publish()).toMatchObject({ kind: 'published', lines: 4 });
+  expect(await mirror.publish()).toMatchObject({ kind: 'current' });
+  expect(await mirrorDump(target)).toEqual(before);
+  await compactAt(path);
+  expect(await mirrorDump(path)).toEqual(before);
+  await copy[Symbol.asyncDispose]();
+});
+
+it('F01 a process that is killed while it migrates a mirror leaves it in the one format or the other, whole', async () => {
+  const { path, mirror } = await mirrorOfFormat1();
+  const left = await leftAtEffects(path, () => mirror.enroll({ ...ENROLMENT, datasetIds: ['roads'] }));
+  const formats = [];
+  for (const [moment, folder] of left) {
+    const reopened = await mirrorIn(folder);
+    // Reading puts a log into the memory of the reader alone.
+    expect(await reopened.has()).toEqual(HELD);
+    formats.push([moment, await formatOf(folder)]);
+    await reopened.enroll({ ...ENROLMENT, datasetIds: ['lakes'] });
+    expect(await reopened.has()).toEqual(HELD);
+    expect(await formatOf(folder)).toBe('2');
+    await reopened.close();
+  }
+  expect(formats).toEqual([
+    ['before attach', '1'],
+    ['after attach', '1'],
+    ['before commit', '1'],
+    ['after commit', '2'],
+    ['before checkpoint', '2'],
+    ['after checkpoint', '2'],
+  ]);
+});

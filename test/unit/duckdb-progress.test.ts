@@ -1,0 +1,447 @@
+/** How far the mirror has followed the service, stored beside the tables: by itself, and in the window of a commit (F01, F10). */
+
+import { existsSync, statSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Outcome, Prepared, UnitQueue } from '../../src/destination/destination.ts';
+import { replaceProgress } from '../../src/destination/duckdb/progress/progress-sql.ts';
+import type { StoredProgress } from '../../src/destination/stored-progress.ts';
+import { observeDurableEffects } from '../../src/lib/durable.ts';
+import { silentLog } from '../../src/lib/log.ts';
+import { BusyError, StorageError } from '../../src/model/errors.ts';
+import { type Child, startChild } from '../support/child.ts';
+import { compactAt } from '../support/compacting.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { inMirror, manualClock, mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
+import { leftAtEffects } from '../support/killed-mirror.ts';
+import { type MirrorAtWork, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
+import { column } from '../support/small-content.ts';
+
+const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+
+const ENROLMENT = {
+  origin: 'https://feed.example',
+  subscriptionIds: ['sub_1'],
+  forgottenSubscriptionIds: [],
+  datasetIds: [],
+};
+
+const ROW_GROUP_ROWS = 122_880;
+
+const NONE: StoredProgress = { subscriptions: [], members: [], owed: [] };
+
+/** In the order in which it is read. */
+const PROGRESS: StoredProgress = {
+  subscriptions: [
+    { subscriptionId: 'sub_1', name: 'Travis', logNumber: 1, eventNumber: 12n },
+    { subscriptionId: 'sub_2', name: null, logNumber: 3, eventNumber: null },
+  ],
+  members: [
+    { subscriptionId: 'sub_1', datasetId: 'parcels', addedEvent: 4n, droppedEvent: null },
+    { subscriptionId: 'sub_1', datasetId: 'roads', addedEvent: null, droppedEvent: null },
+    { subscriptionId: 'sub_2', datasetId: 'parcels', addedEvent: 2n ** 62n, droppedEvent: 2n ** 63n - 1n },
+  ],
+  owed: [
+    {
+      datasetId: 'parcels',
+      subscriptionId: 'sub_1',
+      logNumber: 1,
+      eventNumber: 9n,
+      createdAt: new Date('2026-01-02T03:04:05.678Z'),
+    },
+    { datasetId: 'parcels', subscriptionId: 'sub_1', logNumber: 1, eventNumber: 11n, createdAt: null },
+    { datasetId: 'roads', subscriptionId: 'sub_2', logNumber: 3, eventNumber: 1n, createdAt: null },
+  ],
+};
+
+function at(eventNumber: bigint): StoredProgress {
+  const [first, ...others] = PROGRESS.subscriptions;
+  if (first === undefined) throw new Error('the progress has a subscription');
+  return { ...PROGRESS, subscriptions: [{ ...first, eventNumber }, ...others] };
+}
+
+/** The effects that begin from now on, in order. */
+function effects(): string[] {
+  const begun: string[] = [];
+  observeDurableEffects((name, moment) => {
+    if (moment === 'before') begun.push(name.replace('destination.', ''));
+  });
+  onTestFinished(() => observeDurableEffects(() => {}));
+  return begun;
+}
+
+async function holdMirror(path: string): Promise<Child> {
+  const child = startChild('duckdb-holder-child.ts', path);
+  onTestFinished(() => child.kill());
+  expect(await child.nextLine()).toBe('held');
+  return child;
+}
+
+/** A queue of these units; `progress` is what it gives at the end. */
+function queueOf(units: readonly Prepared[], progress: StoredProgress | null) {
+  const said: string[] = [];
+  const outcomes: Outcome[] = [];
+  let waiting = units;
+  const queue: UnitQueue = {
+    take() {
+      const taken = waiting;
+      waiting = [];
+      return taken;
+    },
+    arrival: () => new Promise(() => {}),
+    tell(unit, outcome) {
+      said.push(`${unit.unit.datasetId} ${outcome.kind}`);
+      outcomes.push(outcome);
+    },
+    async progressToStore() {
+      said.push('asked');
+      return progress;
+    },
+  };
+  return { queue, said };
+}
+
+async function preparedLoad({ mirror, published }: MirrorAtWork, datasetId: string): Promise<Prepared> {
+  const course = published(firstContent(people, [[1, 'Ann']]), datasetId);
+  return await mirror.prepare(await course.snapshot(course.newest(), null));
+}
+
+async function progressOf({ mirror }: Pick<MirrorAtWork, 'mirror'>): Promise<StoredProgress | null> {
+  return (await mirror.has()).progress;
+}
+
+describe('stored progress', () => {
+  it('is read back as it was stored, and replaced as a whole', async () => {
+    const world = await mirrorAtWork();
+    expect(await progressOf(world)).toBeNull();
+    expect(await world.mirror.storeProgress(PROGRESS, 'wait')).toBe(true);
+    expect(await progressOf(world)).toEqual(PROGRESS);
+    const [first] = PROGRESS.members;
+    const other = {
+      ...at(13n),
+      members: first === undefined ? [] : [{ ...first, droppedEvent: 13n }],
+      owed: [],
+    };
+    expect(await world.mirror.storeProgress(other, 'if-free')).toBe(true);
+    expect(await progressOf(world)).toEqual(other);
+    expect(await world.mirror.storeProgress(NONE, 'wait')).toBe(true);
+    expect(await progressOf(world)).toBeNull();
+  });
+
+  it('is not written again where nothing differs: the file is not even opened for writing', async () => {
+    const world = await mirrorAtWork();
+    await world.mirror.storeProgress(PROGRESS, 'wait');
+    const before = statSync(world.path).mtimeMs;
+    const begun = effects();
+    const inAnotherOrder = {
+      subscriptions: PROGRESS.subscriptions.toReversed(),
+      members: PROGRESS.members.toReversed(),
+      owed: PROGRESS.owed.toReversed(),
+    };
+    for (const same of [PROGRESS, inAnotherOrder]) {
+      expect(await world.mirror.storeProgress(same, 'wait')).toBe(true);
+      expect(await world.mirror.storeProgress(same, 'if-free')).toBe(true);
+    }
+    expect(begun).toEqual([]);
+    expect(statSync(world.path).mtimeMs).toBe(before);
+  });
+
+  it('makes no mirror where there is none', async () => {
+    const folder = await temporaryFolder();
+    const mirror = await mirrorIn(folder.path);
+    expect(await mirror.storeProgress(PROGRESS, 'wait')).toBe(false);
+    expect(existsSync(join(folder.path, 'mirror.duckdb'))).toBe(false);
+    await mirror.close();
+    await folder[Symbol.asyncDispose]();
+  });
+
+  it('leaves out ids that no database can keep, and is the same again for ids that are no Unicode', async () => {
+    const world = await mirrorAtWork();
+    const [member] = PROGRESS.members;
+    if (member === undefined) throw new Error('there is a member');
+    const odd = {
+      subscriptions: [{ subscriptionId: 'sub_1', name: "it's\0odd", logNumber: 1, eventNumber: 1n }],
+      members: [
+        { ...member, datasetId: 'half \ud800' },
+        { ...member, datasetId: 'nul \0' },
+      ],
+      owed: [],
+    };
+    expect(await world.mirror.storeProgress(odd, 'wait')).toBe(true);
+    expect(await progressOf(world)).toEqual({
+      subscriptions: [{ ...odd.subscriptions[0], name: "it's\ufffdodd" }],
+      members: [{ ...member, datasetId: 'half \ufffd' }],
+      owed: [],
+    });
+    const begun = effects();
+    expect(await world.mirror.storeProgress(odd, 'wait')).toBe(true);
+    expect(begun).toEqual([]);
+  });
+
+  it('is lost with its subscription, and with a table that is retired in any way', async () => {
+    const world = await mirrorAtWork();
+    await world.mirror.enroll({ ...ENROLMENT, subscriptionIds: ['sub_1', 'sub_2'] });
+    for (const how of ['archive', 'drop', 'keep'] as const) {
+      await world.loaded(firstContent(people, [[1, 'Ann']]));
+      await world.mirror.storeProgress(PROGRESS, 'wait');
+      await world.carryOut(retirement(await world.held(), how));
+      expect(await progressOf(world)).toEqual({
+        subscriptions: PROGRESS.subscriptions,
+        members: PROGRESS.members.filter(({ datasetId }) => datasetId !== 'parcels'),
+        owed: PROGRESS.owed.filter(({ datasetId }) => datasetId !== 'parcels'),
+      });
+    }
+    await world.mirror.storeProgress(PROGRESS, 'wait');
+    await world.mirror.enroll({ ...ENROLMENT, forgottenSubscriptionIds: ['sub_2'] });
+    const ofFirst = ({ subscriptionId }: { readonly subscriptionId: string }) => subscriptionId === 'sub_1';
+    expect(await progressOf(world)).toEqual({
+      subscriptions: PROGRESS.subscriptions.filter(ofFirst),
+      members: PROGRESS.members.filter(ofFirst),
+      owed: PROGRESS.owed.filter(ofFirst),
+    });
+  });
+
+  it('is kept by a load, by changes and by a compaction', async () => {
+    const world = await mirrorAtWork();
+    await world.mirror.storeProgress(PROGRESS, 'wait');
+    const course = await world.loaded(firstContent(people, [[1, 'Ann']]));
+    course.publishRows([[1, 'Bob']]);
+    await world.apply(course);
+    expect(await progressOf(world)).toEqual(PROGRESS);
+    await compactAt(world.path);
+    expect(await progressOf(world)).toEqual(PROGRESS);
+    expect(await world.differences(course)).toEqual([]);
+  });
+
+  it('is in the published copy, and is alone no reason for another one', async () => {
+    const folder = await temporaryFolder();
+    onTestFinished(() => folder[Symbol.asyncDispose]());
+    const copy = join(folder.path, 'mirror.duckdb');
+    const world = await mirrorAtWork({ publish: { path: copy, keptPaths: [], reserveBytes: 0 } });
+    const course = await world.loaded(firstContent(people, [[1, 'Ann']]));
+    await world.mirror.storeProgress(PROGRESS, 'wait');
+    expect(await world.mirror.publish()).toMatchObject({ kind: 'published' });
+    expect(
+      await inMirror(folder.path, 'SELECT event_number FROM feed_sync.subscriptions ORDER BY ALL'),
+    ).toEqual([['12'], [null]]);
+    await world.mirror.storeProgress(at(13n), 'wait');
+    expect(await world.mirror.publish()).toMatchObject({ kind: 'current' });
+    await world.load(course);
+    expect(await world.mirror.publish()).toMatchObject({ kind: 'published' });
+    const restored = await mirrorIn(folder.path);
+    expect(await progressOf({ mirror: restored })).toEqual(at(13n));
+    await restored.close();
+  });
+});
+
+describe('F10 while a reader holds the mirror, progress', () => {
+  it('that differs is given up at once where the mirror is to be free', async () => {
+    const clock = manualClock();
+    const world = await mirrorAtWork({ clock, lockWaitMs: 10_000 });
+    await world.mirror.storeProgress(PROGRESS, 'wait');
+    await holdMirror(world.path);
+    expect(await world.mirror.storeProgress(PROGRESS, 'if-free')).toBe(true);
+    expect(await world.mirror.storeProgress(at(13n), 'if-free')).toBe(false);
+    expect(clock.slept).toEqual([]);
+    expect(await progressOf(world)).toEqual(PROGRESS);
+  });
+
+  it('that may wait is stored once the reader has gone, and refused after the wait', async () => {
+    const children: Child[] = [];
+    let goes = false;
+    const clock = manualClock(async () => {
+      if (goes) for (const child of children) await child.kill();
+    });
+    const world = await mirrorAtWork({ clock, lockWaitMs: 10_000 });
+    children.push(await holdMirror(world.path));
+    await expect(world.mirror.storeProgress(PROGRESS, 'wait')).rejects.toThrow(BusyError);
+    goes = true;
+    expect(await world.mirror.storeProgress(PROGRESS, 'wait')).toBe(true);
+    expect(await progressOf(world)).toEqual(PROGRESS);
+  });
+
+  it('is given up, too, while other work on the mirror waits for the reader', async () => {
+    const asleep = Promise.withResolvers<void>();
+    const children: Child[] = [];
+    const tries = Promise.withResolvers<void>();
+    const clock = manualClock(async () => {
+      asleep.resolve();
+      await tries.promise;
+      for (const child of children) await child.kill();
+    });
+    const world = await mirrorAtWork({ clock, lockWaitMs: 10_000 });
+    children.push(await holdMirror(world.path));
+    const loading = world.loaded(firstContent(people, [[1, 'Ann']]));
+    await asleep.promise;
+    expect(await world.mirror.storeProgress(PROGRESS, 'if-free')).toBe(false);
+    tries.resolve();
+    await loading;
+    expect(await world.mirror.storeProgress(PROGRESS, 'if-free')).toBe(true);
+  });
+});
+
+describe('in the window of a commit, progress', () => {
+  it('is asked for once every unit was told of, and stored before the mirror is closed', async () => {
+    const world = await mirrorAtWork();
+    const units = [await preparedLoad(world, 'parcels'), await preparedLoad(world, 'roads')];
+    const { queue, said } = queueOf(units, PROGRESS);
+    const begun = effects();
+    await world.mirror.commit(queue);
+    expect(said).toEqual(['parcels committed', 'roads committed', 'asked']);
+    // The first COMMIT is that of the catalog, which is looked after whatever became of the mirror.
+    expect(begun).toEqual(['attach', 'commit', 'commit', 'store-progress', 'checkpoint']);
+    expect(await progressOf(world)).toEqual(PROGRESS);
+  });
+
+  it('is asked for in the last window alone, where large and small tables have one each', async () => {
+    const world = await mirrorAtWork();
+    const rows = Array.from({ length: ROW_GROUP_ROWS + 1 }, (_, index) => [index, null] as const);
+    const large = world.published(firstContent(people, rows), 'large');
+    const units = [
+      await preparedLoad(world, 'parcels'),
+      await world.mirror.prepare(await large.snapshot(large.newest(), null)),
+    ];
+    const { queue, said } = queueOf(units, PROGRESS);
+    await world.mirror.commit(queue);
+    expect(said).toEqual(['parcels committed', 'large committed', 'asked']);
+    expect(await progressOf(world)).toEqual(PROGRESS);
+  });
+
+  it('that is not there yet leaves what was stored before', async () => {
+    const world = await mirrorAtWork();
+    await world.mirror.storeProgress(PROGRESS, 'wait');
+    const { queue, said } = queueOf([await preparedLoad(world, 'parcels')], null);
+    await world.mirror.commit(queue);
+    expect(said).toEqual(['parcels committed', 'asked']);
+    expect(await progressOf(world)).toEqual(PROGRESS);
+  });
+
+  it('is not asked for where a unit failed, of which is told only afterwards', async () => {
+    const world = await mirrorAtWork();
+    const good = await preparedLoad(world, 'parcels');
+    const bad = await preparedLoad(world, 'roads');
+    await world.mirror.enroll({ ...ENROLMENT, datasetIds: ['roads'] });
+    await world.byHand('CREATE TABLE roads (mine INTEGER)');
+    const { queue, said } = queueOf([good, bad], PROGRESS);
+    await world.mirror.commit(queue);
+    expect(said).toEqual(['parcels committed', 'roads failed']);
+    expect(await progressOf(world)).toBeNull();
+  });
+
+  it('that cannot be stored is logged, and fails nothing', async () => {
+    const lines: string[] = [];
+    const note = (_: object, message: string): void => void lines.push(message);
+    const log = { ...silentLog, warn: note };
+    const world = await mirrorAtWork({ log });
+    observeDurableEffects((name, moment) => {
+      if (name === 'destination.store-progress' && moment === 'before')
+        throw new StorageError('The disk is full.');
+    });
+    onTestFinished(() => observeDurableEffects(() => {}));
+    const { queue, said } = queueOf([await preparedLoad(world, 'parcels')], PROGRESS);
+    await world.mirror.commit(queue);
+    expect(said).toEqual(['parcels committed', 'asked']);
+    expect(lines).toContain('The progress was not stored in the mirror; its tables are committed.');
+    expect([...(await world.mirror.has()).datasets.keys()]).toEqual(['parcels']);
+    expect(await progressOf(world)).toBeNull();
+  });
+
+  it('is not stored in a mirror that was lost and made anew meanwhile', async () => {
+    const world = await mirrorAtWork();
+    await world.loaded(firstContent(people, [[1, 'Ann']]));
+    await rm(world.path);
+    const { queue, said } = queueOf([await preparedLoad(world, 'roads')], PROGRESS);
+    await world.mirror.commit(queue);
+    expect(said).toEqual(['roads committed']);
+    expect(await world.mirror.storeProgress(PROGRESS, 'wait')).toBe(false);
+    expect(await progressOf(world)).toBeNull();
+    // Whoever has asked what the mirror has since then knows that a table is gone.
+    expect(await world.mirror.storeProgress(PROGRESS, 'wait')).toBe(true);
+  });
+});
+
+describe('F01 a process that is killed', () => {
+  /** What the mirror has that was left in the folder; its log is put into the file by whoever writes it first. */
+  async function foundIn(folder: string) {
+    const mirror = await mirrorIn(folder);
+    await mirror.enroll({ ...ENROLMENT, datasetIds: ['another'] });
+    const { datasets, progress } = await mirror.has();
+    await mirror.close();
+    return { tables: [...datasets.keys()], progress };
+  }
+
+  it('while it stores progress leaves that of before or the new one, whole', async () => {
+    const world = await mirrorAtWork();
+    await world.mirror.storeProgress(PROGRESS, 'wait');
+    const next = { ...at(13n), members: PROGRESS.members.slice(1), owed: [] };
+    const left = await leftAtEffects(world.path, () => world.mirror.storeProgress(next, 'wait'));
+    const found = [];
+    for (const [moment, folder] of left) found.push([moment, (await foundIn(folder)).progress]);
+    expect(found).toEqual([
+      ['before attach', PROGRESS],
+      ['after attach', PROGRESS],
+      ['before store-progress', PROGRESS],
+      ['after store-progress', next],
+      ['before checkpoint', next],
+      ['after checkpoint', next],
+    ]);
+  });
+
+  it('in the window of a commit leaves no progress without the tables that it describes', async () => {
+    const world = await mirrorAtWork();
+    const { queue } = queueOf([await preparedLoad(world, 'parcels')], PROGRESS);
+    const left = await leftAtEffects(world.path, () => world.mirror.commit(queue));
+    const found = [];
+    for (const [moment, folder] of left) found.push([moment, await foundIn(folder)]);
+    const before = { tables: [], progress: null };
+    const committed = { tables: ['parcels'], progress: null };
+    const stored = { tables: ['parcels'], progress: PROGRESS };
+    expect(found).toEqual([
+      ['before attach', before],
+      ['after attach', before],
+      ['before commit', before],
+      ['after commit', committed],
+      ['before store-progress', committed],
+      ['after store-progress', stored],
+      ['before checkpoint', stored],
+      ['after checkpoint', stored],
+    ]);
+  });
+});
+
+describe('what is written of progress', () => {
+  const many = 3_000;
+  const large: StoredProgress = {
+    ...PROGRESS,
+    members: Array.from({ length: many }, (_, index) => {
+      return {
+        subscriptionId: 'sub_1',
+        datasetId: `dataset-${index}`,
+        addedEvent: BigInt(index),
+        droppedEvent: null,
+      };
+    }),
+  };
+
+  it('is nothing of what is stored already, however much that is', () => {
+    expect(replaceProgress(large, large)).toEqual([]);
+    expect(replaceProgress(null, NONE)).toEqual([]);
+  });
+
+  it('is only what differs', () => {
+    const members = large.members.map((member) =>
+      member.datasetId === 'dataset-7' ? { ...member, droppedEvent: 99n } : member,
+    );
+    const statements = replaceProgress(large, { ...large, members });
+    expect(statements.map((sql) => sql.slice(0, 6))).toEqual(['DELETE', 'INSERT']);
+    expect(statements.join().match(/dataset-\d+/g)).toEqual(['dataset-7', 'dataset-7']);
+  });
+
+  it('is of one dataset and subscription all that is owed, where any of it differs', () => {
+    const owed = PROGRESS.owed.slice(1);
+    const statements = replaceProgress(PROGRESS, { ...PROGRESS, owed }).join();
+    expect(statements.match(/parcels/g)?.length).toBe(2);
+    expect(statements).not.toContain('roads');
+  });
+});

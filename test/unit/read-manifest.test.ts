@@ -1,0 +1,114 @@
+/** What a manifest is read with: how far it goes, by its own word or by service time, and of which log it is. */
+
+import { describe, expect, it } from 'vitest';
+import { offersOfEntries, offersOfManifest } from '../../src/sync/offers.ts';
+import { isOfOldLog, readManifest } from '../../src/sync/read-manifest.ts';
+import { commit, position } from '../support/checkpoint-files.ts';
+import { LAG_MS } from '../support/planning.ts';
+import { oneSubscription, type World } from '../support/small-world.ts';
+import { entry, id, NOW, subscription } from '../support/sync-values.ts';
+
+const { signal } = new AbortController();
+
+function read({ parts }: World, isListed = false) {
+  return readManifest('sub_1', isListed, parts, signal);
+}
+
+describe('a manifest', () => {
+  it('goes as far as it says, and is of the log that is followed when it is read', async () => {
+    const world = await oneSubscription('parcels');
+    expect(await read(world)).toMatchObject({
+      logNumber: 1,
+      watermark: { kind: 'number', through: 100n },
+    });
+    const step = { subscriptionId: 'sub_1', subscriptionName: null, changes: [] };
+    world.checkpoint.commitFollowStep({ ...step, position: position(id(100), { logNumber: 2 }) });
+    const reading = await read(world);
+    expect(reading.logNumber).toBe(2);
+    expect(offersOfManifest(reading, world.parts).of('parcels')).toMatchObject({
+      subscriptionId: 'sub_1',
+      logNumber: 2,
+      through: 'sub_1',
+      watermark: { kind: 'number', through: 100n },
+      readAt: reading.manifest.readAt,
+    });
+  });
+
+  it('F47 that does not say how far it goes reflects what was created fifteen minutes before it was read', async () => {
+    const world = await oneSubscription('parcels');
+    world.service.reflects.delete('sub_1');
+    const { watermark, manifest, listedAfter } = await read(world);
+    expect(watermark).toEqual({ kind: 'time', through: new Date(manifest.readAt.getTime() - LAG_MS) });
+    expect(listedAfter).toBeNull();
+    expect(world.calls).toEqual(['manifest sub_1']);
+  });
+
+  it('lags by the time that the configuration names', async () => {
+    const world = await oneSubscription('parcels');
+    world.service.reflects.delete('sub_1');
+    Object.assign(world.parts.choices, { manifestLagMs: 1 });
+    const { watermark, manifest } = await read(world);
+    expect(watermark).toEqual({ kind: 'time', through: new Date(manifest.readAt.getTime() - 1) });
+  });
+
+  it('F81 that goes further than the record that is read after it is of an old log: it has no entries and covers no event', async () => {
+    const world = await oneSubscription('parcels');
+    world.service.subscriptions = [subscription({ lastEventId: id(5) })];
+    const reading = await read(world);
+    expect(isOfOldLog(reading)).toBe(true);
+    expect(reading).toMatchObject({
+      manifest: { datasets: [] },
+      watermark: { kind: 'number', through: -1n },
+    });
+    expect(offersOfManifest(reading, world.parts).of('parcels')).toBeNull();
+    expect(world.calls).toEqual(['manifest sub_1', 'subscriptions']);
+  });
+
+  it.each([
+    ['names the same event', [subscription({ lastEventId: id(100) })]],
+    ['names none', [subscription({ lastEventId: null })]],
+    ['is not listed', []],
+  ])('F81 is of the log where the record %s', async (_, subscriptions) => {
+    const world = await oneSubscription('parcels');
+    world.service.subscriptions = subscriptions;
+    const reading = await read(world);
+    expect(isOfOldLog(reading)).toBe(false);
+    expect(offersOfManifest(reading, world.parts).of('parcels')).not.toBeNull();
+  });
+
+  it('is followed by the list of subscriptions also where only its reader asks for that', async () => {
+    const world = await oneSubscription('parcels');
+    world.service.reflects.delete('sub_1');
+    const { listedAfter } = await read(world, true);
+    expect(listedAfter?.subscriptions.map((one) => one.id)).toEqual(['sub_1']);
+  });
+
+  it('that is read again for a link that has expired goes as far as it says then', async () => {
+    const world = await oneSubscription('parcels');
+    const offers = offersOfManifest(await read(world), world.parts);
+    const [before] = [offers.of('parcels')];
+    world.service.snapshots.set('parcels', entry('parcels', 2));
+    world.service.logs.set('sub_1', []);
+    world.service.subscriptions = [subscription({ lastEventId: id(107) })];
+    world.service.reflects.set('sub_1', id(107));
+    await offers.refresh(before?.entry ?? entry('parcels', 1), signal);
+    expect(offers.of('parcels')).toMatchObject({
+      entry: { version: 2 },
+      watermark: { kind: 'number', through: 107n },
+    });
+  });
+});
+
+it('the manifest of a dataset says nothing of the log: it reflects what was created fifteen minutes before it was read', async () => {
+  const world = await oneSubscription('parcels');
+  commit(world.checkpoint, 'sub_1');
+  const read = new Map([['parcels', { entry: entry('parcels', 3), readAt: NOW }]]);
+  expect(offersOfEntries('sub_1', read, world.parts).of('parcels')).toEqual({
+    subscriptionId: 'sub_1',
+    logNumber: 1,
+    through: null,
+    watermark: { kind: 'time', through: new Date(NOW.getTime() - LAG_MS) },
+    readAt: NOW,
+    entry: entry('parcels', 3),
+  });
+});

@@ -1,0 +1,464 @@
+/** How wants grow: what each change makes of them, that one which comes again changes nothing, and what becomes void. */
+
+import { describe, expect, it } from 'vitest';
+import {
+  announcedVersion,
+  emptyWant,
+  type Member,
+  type Reload,
+  type Want,
+  type WantChange,
+} from '../../src/model/want.ts';
+import {
+  changedWant,
+  MAX_RELOADS_KEPT,
+  withListed,
+  withoutAnnouncedAbove,
+  withoutAnswered,
+  withoutLog,
+  withoutSubscription,
+} from '../../src/model/want-changes.ts';
+import { dropped, joined, reloadAsked } from '../support/checkpoint-files.ts';
+import { formerMember, member, NOW, reload, want } from '../support/sync-values.ts';
+
+const D = 'parcels';
+const look: WantChange = { kind: 'look', datasetId: D };
+const nothingAnnounced: WantChange = { kind: 'nothing-announced', datasetId: D };
+
+/** So many minutes after noon. */
+function at(minutes: number): Date {
+  return new Date(NOW.getTime() + minutes * 60_000);
+}
+
+function atLeast(version: number, eventNumber: bigint): WantChange {
+  return { kind: 'at-least', datasetId: D, version, eventNumber };
+}
+
+/** What the subscription's changes make of a dataset that nobody has said anything of. */
+function grown(changes: readonly WantChange[], before: Want = emptyWant(D), subscriptionId = 's'): Want {
+  return changes.reduce((changed, change) => changedWant(changed, subscriptionId, change), before);
+}
+
+function memberOf(changed: Want, subscriptionId = 's'): Member | undefined {
+  return changed.members.get(subscriptionId);
+}
+
+function numbersOf({ reloads }: Want, subscriptionId = 's'): readonly number[] {
+  return reloads
+    .filter((one) => one.subscriptionId === subscriptionId)
+    .map(({ eventNumber }) => Number(eventNumber));
+}
+
+describe('a dataset that joins a subscription', () => {
+  it('is a member of that subscription, with the event and the moment that said so', () => {
+    const one = joined(D, { eventNumber: 9n, at: NOW, version: 3 });
+    expect(grown([one])).toEqual({
+      ...emptyWant(D),
+      members: new Map([['s', { eventNumber: 9n, since: NOW, announced: 3 }]]),
+    });
+  });
+
+  it('is a member of each subscription on its own', () => {
+    const ofOne = grown([joined(D, { eventNumber: 900n, version: 3 })]);
+    const ofBoth = grown([joined(D, { eventNumber: 2n, version: 5 })], ofOne, 't');
+    expect(memberOf(ofBoth, 's')).toMatchObject({ eventNumber: 900n, announced: 3 });
+    expect(memberOf(ofBoth, 't')).toMatchObject({ eventNumber: 2n, announced: 5 });
+  });
+
+  it('that is a member already takes what a later event says of it', () => {
+    const before = grown([joined(D, { eventNumber: 9n, version: 5 })]);
+    expect(memberOf(grown([joined(D, { eventNumber: 12n, at: NOW, version: 1 })], before))).toEqual({
+      eventNumber: 12n,
+      since: NOW,
+      announced: 1,
+    });
+  });
+
+  it('ends the agreement to its retirement where it was a member of none or of others', () => {
+    const agreed = want({ members: new Map(), retirementApproved: true });
+    expect(grown([joined(D)], agreed).retirementApproved).toBe(false);
+    const old = want({
+      members: new Map(),
+      formerMembers: new Map([['s', formerMember({ eventNumber: 5n })]]),
+      retirementApproved: true,
+    });
+    expect(grown([joined(D, { eventNumber: 4n })], old)).toBe(old);
+  });
+});
+
+describe('a dataset that leaves a subscription', () => {
+  it('is a former member of it, with the reason that was given', () => {
+    const left = grown([
+      joined(D, { eventNumber: 3n }),
+      dropped(D, { eventNumber: 5n, at: NOW, reason: 'left_coverage' }),
+    ]);
+    expect(left).toEqual({
+      ...emptyWant(D),
+      formerMembers: new Map([['s', { eventNumber: 5n, at: NOW, reason: 'left_coverage' }]]),
+    });
+  });
+
+  it('is a former member also where nothing said that it had joined', () => {
+    expect(grown([dropped(D, { eventNumber: 5n })]).formerMembers.get('s')).toMatchObject({
+      eventNumber: 5n,
+    });
+  });
+
+  it('leaves the other subscriptions as they are', () => {
+    const both = grown([joined(D, { version: 7 })], grown([joined(D, { version: 2 })]), 't');
+    const left = grown([dropped(D, { eventNumber: 5n })], both);
+    expect([...left.members]).toEqual([['t', expect.objectContaining({ announced: 7 })]]);
+  });
+
+  it('keeps the reason when it leaves again without one, and takes a newer one', () => {
+    const reasonAfter = (...changes: WantChange[]) => grown(changes).formerMembers.get('s')?.reason;
+    const first = dropped(D, { eventNumber: 3n, reason: 'left_coverage' });
+    expect(reasonAfter(first, dropped(D, { eventNumber: 4n }))).toBe('left_coverage');
+    expect(reasonAfter(first, dropped(D, { eventNumber: 3n, reason: 'repeated' }))).toBe('left_coverage');
+    expect(reasonAfter(first, dropped(D, { eventNumber: 4n, reason: 'newer' }))).toBe('newer');
+  });
+
+  it('has no reason of before once it joined and leaves anew', () => {
+    const again = [
+      dropped(D, { eventNumber: 3n, reason: 'left_coverage' }),
+      joined(D, { eventNumber: 4n }),
+      dropped(D, { eventNumber: 5n }),
+    ];
+    expect(grown(again).formerMembers.get('s')?.reason).toBeNull();
+  });
+});
+
+describe('what decides who is a member', () => {
+  const isMemberAfter = (...changes: WantChange[]): boolean => grown(changes).members.has('s');
+
+  it('is the higher number of the log, whatever came first and whatever the times say', () => {
+    const added = joined(D, { eventNumber: 9n, at: at(60) });
+    const removed = dropped(D, { eventNumber: 10n, at: NOW });
+    expect(isMemberAfter(added, removed)).toBe(false);
+    expect(isMemberAfter(removed, added)).toBe(false);
+    expect(isMemberAfter(removed, joined(D, { eventNumber: 11n, at: at(-60) }))).toBe(true);
+  });
+
+  it('is the later moment where one of the two has no number', () => {
+    const listed = joined(D, { at: NOW });
+    expect(isMemberAfter(dropped(D, { eventNumber: 10n, at: at(-1) }), listed)).toBe(true);
+    expect(isMemberAfter(dropped(D, { eventNumber: 10n, at: at(1) }), listed)).toBe(false);
+    expect(isMemberAfter(listed, dropped(D, { eventNumber: 10n, at: at(1) }))).toBe(false);
+    expect(isMemberAfter(listed, dropped(D, { eventNumber: 10n, at: at(-1) }))).toBe(true);
+  });
+
+  it('is what is told last where neither has a number and both are of one moment', () => {
+    expect(isMemberAfter(dropped(D), joined(D))).toBe(true);
+    expect(isMemberAfter(joined(D), dropped(D))).toBe(false);
+  });
+
+  it('F51 is the later moment where a listing speaks as of the very event that said the opposite', () => {
+    const added = joined(D, { eventNumber: 10n, at: NOW });
+    const absent = dropped(D, { eventNumber: 10n, at: at(10) });
+    expect(isMemberAfter(added, absent)).toBe(false);
+    expect(isMemberAfter(added, absent, added)).toBe(false);
+    expect(isMemberAfter(added, absent, joined(D, { eventNumber: 10n, at: at(20) }))).toBe(true);
+  });
+});
+
+describe('a version that is announced', () => {
+  const isMember = joined(D, { eventNumber: 2n });
+
+  it('only rises', () => {
+    expect(announcedVersion(grown([isMember, atLeast(3, 3n), atLeast(7, 4n), atLeast(5, 5n)]))).toBe(7);
+  });
+
+  it('is kept for the subscription that announced it; the highest counts', () => {
+    const both = grown([isMember, atLeast(3, 3n)], grown([isMember, atLeast(9, 8n)]), 't');
+    expect([memberOf(both, 's')?.announced, memberOf(both, 't')?.announced]).toEqual([9, 3]);
+    expect(announcedVersion(both)).toBe(9);
+  });
+
+  it('F46 is void with the drop of the subscription that announced it, in whatever order the logs are read', () => {
+    const ofOne = [
+      joined(D, { eventNumber: 1n, version: 4 }),
+      atLeast(5, 2n),
+      dropped(D, { eventNumber: 3n }),
+    ];
+    const returned = [...ofOne, joined(D, { eventNumber: 4n, version: 1 })];
+    const ofOther = [
+      joined(D, { eventNumber: 70n, version: 4 }),
+      atLeast(5, 71n),
+      dropped(D, { eventNumber: 72n }),
+    ];
+    expect(announcedVersion(grown(ofOther, grown(returned, emptyWant(D), 's'), 't'))).toBe(1);
+    expect(announcedVersion(grown(returned, grown(ofOther, emptyWant(D), 't'), 's'))).toBe(1);
+    expect(announcedVersion(grown(ofOther.slice(0, 2), grown(returned), 't'))).toBe(5);
+  });
+
+  it('is nothing to a dataset that is no member', () => {
+    const left = grown([dropped(D, { eventNumber: 5n })]);
+    expect(grown([atLeast(9, 6n)], left)).toBe(left);
+  });
+
+  it('is not raised by an event from before the dataset joined', () => {
+    const before = grown([joined(D, { eventNumber: 6n, version: 2 })]);
+    expect(grown([atLeast(7, 5n)], before)).toBe(before);
+    expect(announcedVersion(grown([atLeast(7, 7n)], before))).toBe(7);
+  });
+
+  it('is not raised by an event from before the newest reload of its subscription', () => {
+    const reloading = grown([isMember, reloadAsked(D, 5n, { version: 3 })]);
+    expect(announcedVersion(grown([atLeast(9, 4n)], reloading))).toBe(3);
+    expect(announcedVersion(grown([atLeast(9, 6n)], reloading))).toBe(9);
+    expect(announcedVersion(grown([isMember, atLeast(9, 4n)], reloading, 't'))).toBe(9);
+  });
+
+  it('is exact up to the largest safe number', () => {
+    expect(announcedVersion(grown([isMember, atLeast(Number.MAX_SAFE_INTEGER, 3n)]))).toBe(
+      Number.MAX_SAFE_INTEGER,
+    );
+  });
+
+  it('is not known any more where the position in the log was lost, and rises anew', () => {
+    const both = grown([isMember, atLeast(4, 8n)], grown([isMember, atLeast(9, 3n)]), 't');
+    const lost = grown([nothingAnnounced], both);
+    expect([memberOf(lost, 's')?.announced, memberOf(lost, 't')?.announced]).toEqual([null, 4]);
+    expect(memberOf(grown([atLeast(2, 9n)], lost))?.announced).toBe(2);
+  });
+
+  it('F50 is void above what the list of versions names, which is wanted instead, for every subscription, and below it stays', () => {
+    const three = want({
+      members: new Map([
+        ['s', member({ announced: 9 })],
+        ['t', member({ announced: 4 })],
+        ['u', member()],
+      ]),
+    });
+    const voided = withoutAnnouncedAbove(three, 4);
+    expect([...voided.members.values()].map(({ announced }) => announced)).toEqual([4, 4, null]);
+    expect(withoutAnnouncedAbove(voided, 4)).toBe(voided);
+    expect(withoutAnnouncedAbove(three, 9)).toBe(three);
+  });
+});
+
+describe('a reload', () => {
+  const isMember = joined(D, { eventNumber: 2n });
+
+  it('is kept with all that decides which manifest answers it', () => {
+    const asked = reloadAsked(D, 5n, {
+      logNumber: 3,
+      createdAt: at(1),
+      readAt: at(2),
+      knownVersion: 7,
+      isWithdrawal: true,
+    });
+    expect(grown([isMember, asked]).reloads).toEqual<Reload[]>([
+      {
+        subscriptionId: 's',
+        logNumber: 3,
+        eventNumber: 5n,
+        createdAt: at(1),
+        readAt: at(2),
+        knownVersion: 7,
+        listedVersion: null,
+        isWithdrawal: true,
+      },
+    ]);
+  });
+
+  it('is kept beside others, oldest first within each subscription', () => {
+    const ofOne = grown([isMember, ...[10n, 7n, 8n].map((number) => reloadAsked(D, number))]);
+    const ofBoth = grown([isMember, reloadAsked(D, 9n)], ofOne, 't');
+    expect([numbersOf(ofBoth, 's'), numbersOf(ofBoth, 't')]).toEqual([[7, 8, 10], [9]]);
+  });
+
+  it('of another moment at one number is another one, and the later moment comes after the earlier', () => {
+    const both = grown([
+      isMember,
+      reloadAsked(D, 5n, { createdAt: at(1) }),
+      reloadAsked(D, 5n, { createdAt: NOW }),
+    ]);
+    expect(both.reloads.map(({ createdAt }) => createdAt)).toEqual([NOW, at(1)]);
+  });
+
+  it('that finds something withdrawn is another one than that of the event at its number', () => {
+    const both = grown([isMember, reloadAsked(D, 5n), reloadAsked(D, 5n, { isWithdrawal: true })]);
+    expect(both.reloads.map(({ isWithdrawal }) => isWithdrawal)).toEqual([false, true]);
+  });
+
+  it('replaces what its subscription announced where it names a version, and nothing another one announced', () => {
+    const both = grown([isMember, atLeast(8, 3n)], grown([isMember, atLeast(9, 3n)]), 't');
+    const reloading = grown([reloadAsked(D, 5n, { version: 3 })], both);
+    expect([memberOf(reloading, 's')?.announced, memberOf(reloading, 't')?.announced]).toEqual([3, 8]);
+    expect(memberOf(grown([reloadAsked(D, 5n)], both))?.announced).toBe(9);
+  });
+
+  it('of before another one says nothing of the version', () => {
+    const reloading = grown([
+      isMember,
+      reloadAsked(D, 9n, { version: 4 }),
+      reloadAsked(D, 7n, { version: 8 }),
+    ]);
+    expect([announcedVersion(reloading), numbersOf(reloading)]).toEqual([4, [7, 9]]);
+  });
+
+  it('is asked for by a member only, and not by an event from before the dataset joined', () => {
+    const left = grown([dropped(D, { eventNumber: 5n })]);
+    expect(grown([reloadAsked(D, 6n)], left)).toBe(left);
+    const rejoined = grown([joined(D, { eventNumber: 7n })], left);
+    expect(grown([reloadAsked(D, 6n)], rejoined)).toBe(rejoined);
+    expect(numbersOf(grown([reloadAsked(D, 7n)], rejoined))).toEqual([7]);
+  });
+
+  it('F82 stays owed where the subscription that asked for it drops the dataset', () => {
+    const left = grown([isMember, reloadAsked(D, 5n), dropped(D, { eventNumber: 6n })]);
+    expect(numbersOf(left)).toEqual([5]);
+  });
+
+  it(`F88 is kept up to ${MAX_RELOADS_KEPT} of one subscription: the oldest as their time comes, and always the newest`, () => {
+    const asked = (count: number) =>
+      Array.from({ length: count }, (_, nth) => reloadAsked(D, BigInt(100 + nth)));
+    expect(numbersOf(grown([isMember, ...asked(MAX_RELOADS_KEPT)]))).toHaveLength(MAX_RELOADS_KEPT);
+    const most = MAX_RELOADS_KEPT + 20;
+    const kept = numbersOf(grown([isMember, ...asked(most)]));
+    const oldest = Array.from({ length: MAX_RELOADS_KEPT - 1 }, (_, nth) => 100 + nth);
+    expect(kept).toEqual([...oldest, 100 + most - 1]);
+    const others = grown([isMember, reloadAsked(D, 1_000n)], grown([isMember, ...asked(most)]), 't');
+    expect([numbersOf(others, 's').length, numbersOf(others, 't')]).toEqual([MAX_RELOADS_KEPT, [1_000]]);
+  });
+});
+
+describe('the first list of versions after reloads', () => {
+  it('is what they remember; later lists change nothing', () => {
+    const asked = want({ reloads: [reload(5), reload(6, { listedVersion: 3 })] });
+    const listed = withListed(asked, 7);
+    expect(listed.reloads.map(({ listedVersion }) => listedVersion)).toEqual([7, 3]);
+    expect(withListed(listed, 9)).toBe(listed);
+  });
+});
+
+describe('reloads that the table satisfies', () => {
+  const all = want({
+    reloads: [
+      reload(5),
+      reload(6),
+      reload(9),
+      reload(70, { subscriptionId: 'sub_2' }),
+      reload(71, { subscriptionId: 'sub_2' }),
+    ],
+  });
+
+  it('are forgotten but for the newest of each subscription, for a table that is restored', () => {
+    const answered = withoutAnswered(all, ({ eventNumber }) => eventNumber !== 9n);
+    expect(numbersOf(answered, 'sub_1')).toEqual([6, 9]);
+    expect(numbersOf(answered, 'sub_2')).toEqual([71]);
+    expect(withoutAnswered(answered, ({ eventNumber }) => eventNumber !== 9n)).toBe(answered);
+  });
+
+  it('leave those that are owed as they are', () => {
+    expect(withoutAnswered(all, () => false)).toBe(all);
+  });
+});
+
+describe('a metadata refresh', () => {
+  it('is counted each time it is asked for: one too many costs a request, one too few an event', () => {
+    expect(grown([joined(D), look, look])).toMatchObject({ looksAsked: 2, looksDone: 0 });
+  });
+
+  it('is asked for by a member only', () => {
+    const empty = emptyWant(D);
+    expect(grown([look], empty)).toBe(empty);
+  });
+});
+
+describe('changes that come again', () => {
+  const changes: readonly WantChange[] = [
+    joined(D, { eventNumber: 1n, at: NOW, version: 8 }),
+    atLeast(9, 2n),
+    reloadAsked(D, 3n, { version: 4 }),
+    dropped(D, { eventNumber: 4n, at: at(1), reason: 'left_coverage' }),
+    joined(D, { eventNumber: 5n, at: at(2), version: 1 }),
+    reloadAsked(D, 5n, { version: 1 }),
+    atLeast(2, 6n),
+    reloadAsked(D, 7n),
+    atLeast(3, 8n),
+  ];
+
+  it('change nothing, one by one or all of them, with or without those after them', () => {
+    const once = grown(changes);
+    for (const change of changes) expect(changedWant(once, 's', change)).toBe(once);
+    for (let from = 0; from < changes.length; from += 1) {
+      for (let to = from + 1; to <= changes.length; to += 1) {
+        expect(grown(changes.slice(from, to), once)).toBe(once);
+      }
+    }
+  });
+
+  it('change nothing where no number is known', () => {
+    for (const change of [
+      joined(D, { at: NOW, version: 3 }),
+      dropped(D, { at: NOW, reason: 'left_coverage' }),
+    ]) {
+      const once = grown([change]);
+      expect(grown([change], once)).toBe(once);
+    }
+    const raised = grown([joined(D, { at: NOW }), atLeast(5, 2n)]);
+    expect(grown([joined(D, { at: NOW })], raised)).toBe(raised);
+  });
+});
+
+describe('F81 a log that the service has begun anew', () => {
+  const before = want({
+    members: new Map([
+      ['s', member({ eventNumber: 9n, announced: 7 })],
+      ['t', member({ eventNumber: 8n, announced: 6 })],
+    ]),
+    formerMembers: new Map([['u', formerMember({ eventNumber: 5n, reason: 'left_coverage' })]]),
+    reloads: [
+      reload(9, { subscriptionId: 's' }),
+      reload(8, { subscriptionId: 't' }),
+      reload(4, { subscriptionId: 'u' }),
+    ],
+  });
+
+  it('makes its numbers void: of members, of what was announced, and of reloads', () => {
+    expect(withoutLog(before, 's')).toEqual({
+      ...before,
+      members: new Map([
+        ['s', member()],
+        ['t', member({ eventNumber: 8n, announced: 6 })],
+      ]),
+      reloads: before.reloads.slice(1),
+    });
+  });
+
+  it('leaves who has dropped the dataset, and why, without a number', () => {
+    const { formerMembers, reloads } = withoutLog(before, 'u');
+    expect(formerMembers.get('u')).toEqual(formerMember({ reason: 'left_coverage' }));
+    expect(reloads).toEqual(before.reloads.slice(0, 2));
+  });
+
+  it('counts from small numbers again, by the times of its events', () => {
+    const restarted = withoutLog(before, 's');
+    expect(grown([dropped(D, { eventNumber: 1n, at: NOW })], restarted).members.has('s')).toBe(false);
+    expect(grown([dropped(D, { eventNumber: 1n, at: at(-60 * 24 * 60) })], restarted).members.has('s')).toBe(
+      true,
+    );
+    expect(memberOf(grown([atLeast(2, 1n)], restarted))?.announced).toBe(2);
+    expect(numbersOf(grown([reloadAsked(D, 1n, { logNumber: 2 })], restarted))).toEqual([1]);
+  });
+});
+
+it('a subscription that is given up has said nothing any more', () => {
+  const before = want({
+    members: new Map([
+      ['s', member({ eventNumber: 9n })],
+      ['t', member()],
+    ]),
+    formerMembers: new Map([['u', formerMember()]]),
+    reloads: [reload(9, { subscriptionId: 's' }), reload(8, { subscriptionId: 't' })],
+    looksAsked: 2,
+  });
+  expect(withoutSubscription(before, 's')).toEqual({
+    ...before,
+    members: new Map([['t', member()]]),
+    reloads: before.reloads.slice(1),
+  });
+  expect(withoutSubscription(before, 'u')).toEqual({ ...before, formerMembers: new Map() });
+});

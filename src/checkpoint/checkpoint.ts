@@ -114,8 +114,14 @@ export interface Checkpoint extends CheckpointReader {
    * @returns the datasets they held, one that several held as often.
    */
   forget(...subscriptionIds: readonly string[]): readonly string[];
-  /** The destination names these subscriptions no more. */
-  clearForgotten(subscriptionIds: readonly string[]): void;
+  /**
+   * The destination names these subscriptions no more, nor which of their reloads its tables satisfy: those that
+   * `isSatisfied` names are owed by nobody.
+   */
+  clearForgotten(
+    subscriptionIds: readonly string[],
+    isSatisfied: (reload: Reload, datasetId: string) => boolean,
+  ): void;
 
   /** Stores a refusal. One that stands already for the same scope is replaced. */
   hold(hold: Hold): void;

@@ -167,9 +167,14 @@ function operationsOfTheProgram(
     rememberContract(contract) {
       durable('checkpoint.remember-contract', () => transaction(() => tables.contract.put(contract)));
     },
-    clearForgotten(subscriptionIds) {
+    clearForgotten(subscriptionIds, isSatisfied) {
       durable('checkpoint.clear-forgotten', () =>
-        transaction(() => subscriptionIds.forEach((id) => void tables.forgotten.remove(id))),
+        transaction(() => {
+          for (const subscriptionId of subscriptionIds) {
+            tables.forgotten.remove(subscriptionId);
+            tables.wants.clearForgotten(subscriptionId, isSatisfied);
+          }
+        }),
       );
     },
     hold(hold) {

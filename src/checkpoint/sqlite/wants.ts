@@ -113,6 +113,11 @@ export interface WantsTable {
    * datasets that it contained, in order.
    */
   forget(subscriptionId: string): readonly string[];
+  /** Of what the subscription asked for before it was forgotten, what is answered. */
+  clearForgotten(
+    subscriptionId: string,
+    isSatisfied: (reload: Reload, datasetId: string) => boolean,
+  ): void;
 }
 
 export function wantsTable(database: Database.Database): WantsTable {
@@ -152,6 +157,17 @@ export function wantsTable(database: Database.Database): WantsTable {
         approveRetirement.run(datasetId);
       }
       return contained;
+    },
+    clearForgotten(subscriptionId, isSatisfied) {
+      for (const datasetId of idsOf(subscriptionId)) {
+        const isOver = (reload: Reload): boolean =>
+          reload.subscriptionId === subscriptionId && isSatisfied(reload, datasetId);
+        update(datasetId, (want) =>
+          want.reloads.some(isOver)
+            ? { ...want, reloads: want.reloads.filter((reload) => !isOver(reload)) }
+            : want,
+        );
+      }
     },
   };
 }

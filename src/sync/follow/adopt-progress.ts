@@ -16,7 +16,9 @@ export function adoptProgress({ progress, datasets }: Held, readAt: Date, { chec
   const forgotten = new Set(checkpoint.forgotten());
   const behind = progress.subscriptions.filter(
     (stored) =>
-      !forgotten.has(stored.subscriptionId) && isBehind(followed.get(stored.subscriptionId), stored),
+      !forgotten.has(stored.subscriptionId) &&
+      !isOfOldLog(stored, datasets) &&
+      isBehind(followed.get(stored.subscriptionId), stored),
   );
   if (behind.length === 0) return;
   checkpoint.adopt(behind.map((stored) => stepFrom(stored, progress, datasets, readAt)));
@@ -34,6 +36,13 @@ export function isBehind(
   if (followed === undefined) return true;
   if (followed.logNumber !== logNumber) return followed.logNumber < logNumber;
   return (followed.cursor?.number ?? -1n) < (eventNumber ?? -1n);
+}
+
+/** The tables know of a later log: a position in an earlier one is void, and the subscription is taken from the manifest. */
+function isOfOldLog({ subscriptionId, logNumber }: StoredSubscription, datasets: Held['datasets']): boolean {
+  return [...datasets.values()].some(
+    ({ reloads }) => (reloads.get(subscriptionId)?.logNumber ?? 0) > logNumber,
+  );
 }
 
 /** When what is stored happened is not known: long ago. */

@@ -232,7 +232,7 @@ class Follower {
 
   async #eventAtPosition(): Promise<AtPosition> {
     const followed = this.#followed();
-    return followed === null ? 'unknown' : await eventAtPosition(followed, this.#parts, this.#signal);
+    return followed === null ? 'unknown' : await eventAtPosition(followed, this.#listed.readAt, this.#parts, this.#signal);
   }
 
   /**

@@ -58,19 +58,25 @@ export type AtPosition = 'same' | 'other' | 'gone' | 'unknown';
 
 /**
  * Reads the log from one number before the position: another event there, under the same number, is one of another log. Where
- * the position was taken from a manifest, so is one that was created later than that. What cannot be read there says nothing.
+ * the position was taken from a manifest, so is one that was created later than that. A log that need not keep the event any
+ * more is read from its start. What cannot be read there says nothing. `now`: in service time.
  */
 export async function eventAtPosition(
   followed: Followed,
+  now: Date,
   { feed }: Parts,
   signal: AbortSignal,
 ): Promise<AtPosition> {
-  const { subscriptionId, cursor, quietReadAt } = followed;
+  const { subscriptionId, cursor, cursorCreatedAt, cursorAt, quietReadAt } = followed;
   if (cursor === null || quietReadAt !== null) return 'unknown';
-  const before = cursor.number - 1n;
+  const createdAt = cursorCreatedAt ?? cursorAt;
+  const before = isSurelyKept(createdAt, now) ? cursor.number - 1n : 0n;
   const after = before <= 0n ? null : { text: `evt_${before}`, number: before };
   try {
-    return judged(await feed.events(subscriptionId, after, signal), cursor, followed);
+    const page = await feed.events(subscriptionId, after, signal);
+    return areOfNewLog(page.events, { cursor, cursorCreatedAt: createdAt })
+      ? 'other'
+      : judged(page, cursor, followed);
   } catch (error) {
     const isOfThisPosition =
       error instanceof CursorExpiredError ||
@@ -80,12 +86,15 @@ export async function eventAtPosition(
   }
 }
 
+function isSurelyKept(createdAt: Date, now: Date): boolean {
+  return now.getTime() - createdAt.getTime() < SURELY_KEPT_MS;
+}
+
 function judged({ events, readAt }: EventPage, { number }: EventId, followed: Followed): AtPosition {
   const { cursorCreatedAt, cursorAt } = followed;
   const there = events.find(({ id }) => id?.number === number);
   if (there === undefined) {
-    const isKept = cursorCreatedAt !== null && readAt.getTime() - cursorCreatedAt.getTime() < SURELY_KEPT_MS;
-    return isKept ? 'gone' : 'unknown';
+    return cursorCreatedAt !== null && isSurelyKept(cursorCreatedAt, readAt) ? 'gone' : 'unknown';
   }
   if (there.kind !== 'event' || there.createdAt === null) return 'unknown';
   const isOther =
@@ -95,10 +104,7 @@ function judged({ events, readAt }: EventPage, { number }: EventId, followed: Fo
   return isOther ? 'other' : 'same';
 }
 
-/**
- * Whether events of a quiet log, which is read from its start, are of another log: one with a lower number than the position
- * that was created after it. Pure.
- */
+/** Whether events of a log that is read from its start are of another one: lower than the position, and created after it. Pure. */
 export function areOfNewLog(
   events: EventPage['events'],
   { cursor, cursorCreatedAt }: Pick<Followed, 'cursor' | 'cursorCreatedAt'>,

@@ -3,6 +3,7 @@
 import pLimit from 'p-limit';
 import type { StoredProgress } from '../../destination/stored-progress.ts';
 import type { Parts } from '../parts.ts';
+import { isSatisfied } from '../plan/need.ts';
 import type { Known } from '../plan/state.ts';
 import { VERSIONS_AT_ONCE } from './apply-changes.ts';
 import { carryOut, descriptionOf, extentOf, type Ground, isLarge, type Work } from './carry-out.ts';
@@ -85,5 +86,9 @@ async function enroll(known: readonly Known[], { feed, destination, checkpoint }
     forgottenSubscriptionIds,
     datasetIds: memberIds(known),
   });
-  if (forgottenSubscriptionIds.length > 0) checkpoint.clearForgotten(forgottenSubscriptionIds);
+  if (forgottenSubscriptionIds.length === 0) return;
+  const heldBefore = new Map(known.map(({ want, held }) => [want.datasetId, held]));
+  checkpoint.clearForgotten(forgottenSubscriptionIds, (reload, datasetId) =>
+    isSatisfied(reload, heldBefore.get(datasetId) ?? null),
+  );
 }

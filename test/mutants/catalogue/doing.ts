@@ -205,7 +205,7 @@ export const DOING: Area = {
       file: 'src/sync/work/workshop.ts',
       text: 'const forgottenSubscriptionIds = checkpoint.forgotten();',
       instead:
-        'const forgottenSubscriptionIds = checkpoint.forgotten();\n  checkpoint.clearForgotten(forgottenSubscriptionIds);',
+        'const forgottenSubscriptionIds = checkpoint.forgotten();\n  checkpoint.clearForgotten(forgottenSubscriptionIds, () => false);',
       breaks: ['W28', 'W29'],
       tests: ['unit/catch-up-retirement.test.ts'],
     },

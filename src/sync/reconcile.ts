@@ -9,6 +9,7 @@ import { assert, present, unreachable } from '../lib/assert.ts';
 import { BadChangesError, ContentMismatchError, DataError, UnknownColumnsError } from '../model/errors.ts';
 import { failureOf, newestContents, toRemember } from './failures.ts';
 import type { ReloadRequest } from './follow/ask-reload.ts';
+import { isAnyLogDoubted } from './follow/read-logs.ts';
 import { onlyTold, wantUnasked } from './follow/want-unasked.ts';
 import type { OfferBook } from './offer-book.ts';
 import type { Parts } from './parts.ts';
@@ -243,13 +244,14 @@ class Reconciler {
 
   /**
    * What the list names and no log has told yet may follow on content that was replaced before it was published: the logs
-   * tell that.
+   * tell that. One that may have begun anew has told nothing.
    */
   async #apply(work: Extract<Work, { kind: 'apply' }>): Promise<Ending | null> {
     const { parts, readLogs } = this.#run;
     const { want } = this.#known;
     const last = present(work.versions.at(-1), 'a path has versions');
-    if (this.#areLogsRead || isAnnounced(want, last.version)) return this.#work(work);
+    const isTold = isAnnounced(want, last.version) && !isAnyLogDoubted(want.members.keys(), parts);
+    if (this.#areLogsRead || isTold) return this.#work(work);
     if (!(await readLogs(this.#datasetId))) return { kind: 'waiting', why: LOG_UNREAD, until: null };
     this.#areLogsRead = true;
     const now = parts.checkpoint.want(this.#datasetId) ?? want;

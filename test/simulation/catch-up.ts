@@ -24,7 +24,6 @@ export async function catchUp(world: World): Promise<CatchUpResult> {
   feed.requests.clear();
   const result = await catchUpParts(observed(parts, world), new AbortController().signal);
   world.told.push(`  caught up: ${describe(result)}`);
-  if (process.env['SIM_TRACE']) await trace(world);
   refuseBugs(result);
   refuseBroken(world);
   refuseCallsAboutHeld(heldBefore, parts.checkpoint.holds(), feed.requests.entries());
@@ -144,18 +143,4 @@ export function describe({ datasets, troubles, holds }: CatchUpResult): string {
     ...troubles.map(({ subscriptionId, error }) => `trouble of ${subscriptionId}: ${error.message}`),
     ...holds.map(({ refusal }) => `held: ${JSON.stringify(refusal.scope)} ${refusal.code}`),
   ].join('; ');
-}
-
-async function trace(world: World): Promise<void> {
-  const parts = await world.installation.parts();
-  const show = (value: unknown) => JSON.stringify(value, (_k, v) => typeof v === 'bigint' ? `${v}n` : v instanceof Map ? Object.fromEntries(v) : v);
-  world.told.push(`    at ${parts.clock.now().toISOString()} feed ${world.feed.clock.now().toISOString()}`);
-  for (const e of world.feed.requests.entries()) world.told.push(`    > ${e.method} ${e.operation} ${e.subscriptionId ?? ''} ${e.datasetId ?? ''} ${JSON.stringify(e.query)} ${e.status}`);
-  for (const [id, want] of parts.checkpoint.wants()) world.told.push(`    want ${id} ${show(want)}`);
-  for (const [id, f] of parts.checkpoint.followed()) world.told.push(`    followed ${id} ${show(f)}`);
-  for (const a of parts.checkpoint.absences()) world.told.push(`    absence ${show(a)}`);
-  for (const l of parts.checkpoint.recentJournal(8)) world.told.push(`    journal ${show(l)}`);
-  const held = await parts.destination.has();
-  for (const h of (held as any).datasets?.values?.() ?? []) { const { columns, ...rest } = h; world.told.push(`    held ${show(rest)}`); }
-  world.told.push(`    stored ${show((held as any).progress)}`);
 }

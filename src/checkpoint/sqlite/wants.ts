@@ -114,10 +114,7 @@ export interface WantsTable {
    */
   forget(subscriptionId: string): readonly string[];
   /** Of what the subscription asked for before it was forgotten, what is answered. */
-  clearForgotten(
-    subscriptionId: string,
-    isSatisfied: (reload: Reload, datasetId: string) => boolean,
-  ): void;
+  clearForgotten(subscriptionId: string, isSatisfied: (reload: Reload, datasetId: string) => boolean): void;
 }
 
 export function wantsTable(database: Database.Database): WantsTable {

@@ -9,6 +9,7 @@ import { ServiceUnavailableError } from '../../model/errors.ts';
 import type { Subscription } from '../../model/subscription.ts';
 import type { FollowStep } from '../../model/want.ts';
 import type { Parts } from '../parts.ts';
+import type { AtPosition } from './log-restart.ts';
 import { EVENTS_KEPT_MS } from './position-age.ts';
 import { MAX_PAGES, readLog, type TableOf } from './read-log.ts';
 
@@ -22,19 +23,19 @@ export interface LogOptions {
 }
 
 /**
- * Resolves to whether the log, which is quiet, turned out to be another one than that of the position.
+ * Resolves to what the log has at the position, where it is quiet.
  * @throws ServiceUnavailableError where the log cannot be read to its head now.
  */
-export async function followLog(options: LogOptions, parts: Parts, signal: AbortSignal): Promise<boolean> {
+export async function followLog(options: LogOptions, parts: Parts, signal: AbortSignal): Promise<AtPosition> {
   const { subscription, recordReadAt, tableOf } = options;
   const { checkpoint, log } = parts;
   const about = { subscription: subscription.id };
   const followed = (): Followed | null => checkpoint.followed().get(subscription.id) ?? null;
-  let isNewLog = false;
+  let there: AtPosition = 'unknown';
   const isAtHead = async (): Promise<boolean> => {
     const reading = await readLog(subscription, tableOf, parts, signal);
     const { end } = reading;
-    isNewLog = reading.isNewLog;
+    there = reading.there;
     if (end === 'more') throw goesOn(subscription);
     return end === 'head';
   };
@@ -43,18 +44,18 @@ export async function followLog(options: LogOptions, parts: Parts, signal: Abort
   const known = followed();
   const isTaken = known === null || wasQuietTooLong(known, recordReadAt);
   if (isTaken) await takeAnew();
-  if (await isAtHead()) return isNewLog;
+  if (await isAtHead()) return there;
   if (!isTaken) {
     log.warn(about, 'The position in the log has expired: starting from the manifest.');
     await takeAnew();
-    if (await isAtHead()) return isNewLog;
+    if (await isAtHead()) return there;
   }
   log.info(
     about,
     'The newest position has expired, too: the log is read from its start until something newer comes.',
   );
   checkpoint.commitFollowStep(quietStep(subscription, followed(), recordReadAt));
-  if (await isAtHead()) return isNewLog;
+  if (await isAtHead()) return there;
   throw new ServiceUnavailableError(
     `The log of subscription ${subscription.id} cannot be read on: a position that it has just given has expired already.`,
     { hint: 'It is read again at the next catch-up. If it stays so, tell the service.' },

@@ -21,7 +21,7 @@ import { type Audited, auditEntries, auditMembers, type Findings, isCompleteReco
 import { isListDue } from './daily-lists.ts';
 import { followLog } from './follow-log.ts';
 import { stepFromManifest } from './from-manifest.ts';
-import { type AtPosition, eventAtPosition, lacksKnownEvents } from './log-restart.ts';
+import { type AtPosition, eventAtPosition, lacksKnownEvents, together } from './log-restart.ts';
 import { reloadAt } from './moment.ts';
 import { readLog } from './read-log.ts';
 import { askable, type Listed, readable, readSource } from './sources.ts';
@@ -43,8 +43,8 @@ class Follower {
   #isLogRead = false;
   #isListedAfterLog = false;
   #isNewLogTaken = false;
-  /** The log has no event at the position, though it keeps those of its age: it counts where the record names no newest event. */
-  #isEventGone = false;
+  /** What the log has at the position, as far as it was looked at. */
+  #there: AtPosition = 'unknown';
 
   constructor(listed: Listed, held: Held, parts: Parts, signal: AbortSignal) {
     this.#id = listed.record.id;
@@ -56,10 +56,10 @@ class Follower {
 
   /** The event at the position is looked at before anything moves that. */
   async follow(): Promise<Offers> {
-    const there = await this.#eventAtPosition();
-    this.#isEventGone = there === 'gone';
-    if (there === 'other') await this.#takeNewLog();
-    if ((await this.#followLog()) && !this.#isNewLogTaken) {
+    this.#there = await this.#eventAtPosition();
+    if (this.#there === 'other') await this.#takeNewLog();
+    await this.#followLog();
+    if (this.#there === 'other' && !this.#isNewLogTaken) {
       await this.#takeNewLog();
       await this.#followLog();
     }
@@ -78,9 +78,9 @@ class Follower {
     this.#parts.checkpoint.commitFollowStep(await this.#takeAnew(true));
   }
 
-  async #followLog(): Promise<boolean> {
+  async #followLog(): Promise<void> {
     const { record, readAt } = this.#listed;
-    const isNewLog = await followLog(
+    const there = await followLog(
       {
         subscription: record,
         recordReadAt: readAt,
@@ -90,8 +90,8 @@ class Follower {
       this.#parts,
       this.#signal,
     );
+    this.#there = together(this.#there, there);
     this.#isLogRead = true;
-    return isNewLog;
   }
 
   #audited(): Audited {
@@ -232,7 +232,9 @@ class Follower {
 
   async #eventAtPosition(): Promise<AtPosition> {
     const followed = this.#followed();
-    return followed === null ? 'unknown' : await eventAtPosition(followed, this.#listed.readAt, this.#parts, this.#signal);
+    return followed === null
+      ? 'unknown'
+      : await eventAtPosition(followed, this.#listed.readAt, this.#parts, this.#signal);
   }
 
   /**
@@ -245,15 +247,20 @@ class Follower {
     const isStated = this.#listed.record.lastEventId !== null;
     if (isStated && !followed.statesLastEvent) checkpoint.noteStatedLastEvent(this.#id);
     if (this.#isNewLogTaken) return false;
-    const isLacking = (): boolean =>
-      (this.#isEventGone && this.#listed.record.lastEventId === null) ||
-      lacksKnownEvents(this.#listed.record, followed, checkpoint.wants(), this.#held);
-    if (isLacking() && !this.#isListedAfterLog) {
+    const isLacking = (): boolean | null => {
+      const { record } = this.#listed;
+      if (lacksKnownEvents(record, followed, checkpoint.wants(), this.#held)) return true;
+      if (record.lastEventId !== null) return false;
+      return this.#there === 'unknown' ? null : this.#there === 'gone';
+    };
+    if (isLacking() === true && !this.#isListedAfterLog) {
       this.#noteListed(await feed.subscriptions(this.#signal));
       if (!this.#isListedAfterLog) return false;
     }
     const subject = { kind: 'log', subscriptionId: this.#id } as const;
-    const [absent, shown] = isLacking() ? [[subject], []] : [[], [subject]];
+    const isAbsent = isLacking();
+    const absent = isAbsent === true ? [subject] : [];
+    const shown = isAbsent === false ? [subject] : [];
     return noteAbsences(absent, shown, this.#listed.readAt, this.#parts).length > 0;
   }
 

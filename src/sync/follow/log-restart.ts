@@ -53,8 +53,14 @@ const LATER_MS = 60_000;
 /** Events of this age are kept, however the service rounds. */
 const SURELY_KEPT_MS = EVENTS_KEPT_MS - 86_400_000;
 
-/** What the log has at the position. `gone`: it keeps events of that age, and has none there. `unknown`: it does not say. */
+/**
+ * What the log has at the position. `same`: nothing speaks against its being the log that was read. `other`: it is another one.
+ * `gone`: it keeps events of that age, and has none there. `unknown`: it was not looked at, or says nothing.
+ */
 export type AtPosition = 'same' | 'other' | 'gone' | 'unknown';
+
+/** The position as it was stored, and what is known of its event. */
+type Position = Pick<Followed, 'cursor' | 'cursorCreatedAt' | 'cursorAt'>;
 
 /**
  * Reads the log from one number before the position: another event there, under the same number, is one of another log. Where
@@ -69,14 +75,10 @@ export async function eventAtPosition(
 ): Promise<AtPosition> {
   const { subscriptionId, cursor, cursorCreatedAt, cursorAt, quietReadAt } = followed;
   if (cursor === null || quietReadAt !== null) return 'unknown';
-  const createdAt = cursorCreatedAt ?? cursorAt;
-  const before = isSurelyKept(createdAt, now) ? cursor.number - 1n : 0n;
+  const before = isSurelyKept(cursorCreatedAt ?? cursorAt, now) ? cursor.number - 1n : 0n;
   const after = before <= 0n ? null : { text: `evt_${before}`, number: before };
   try {
-    const page = await feed.events(subscriptionId, after, signal);
-    return areOfNewLog(page.events, { cursor, cursorCreatedAt: createdAt })
-      ? 'other'
-      : judged(page, cursor, followed);
+    return positionIn(await feed.events(subscriptionId, after, signal), followed);
   } catch (error) {
     const isOfThisPosition =
       error instanceof CursorExpiredError ||
@@ -86,17 +88,16 @@ export async function eventAtPosition(
   }
 }
 
-function isSurelyKept(createdAt: Date, now: Date): boolean {
-  return now.getTime() - createdAt.getTime() < SURELY_KEPT_MS;
-}
-
-function judged({ events, readAt }: EventPage, { number }: EventId, followed: Followed): AtPosition {
-  const { cursorCreatedAt, cursorAt } = followed;
-  const there = events.find(({ id }) => id?.number === number);
+/** What a page of the log says that begins before the position. Pure. */
+export function positionIn({ events, readAt }: EventPage, position: Position): AtPosition {
+  const { cursor, cursorCreatedAt, cursorAt } = position;
+  if (cursor === null) return 'unknown';
+  if (haveLaterBelow(events, cursor, cursorCreatedAt ?? cursorAt)) return 'other';
+  const there = events.find(({ id }) => id?.number === cursor.number);
   if (there === undefined) {
-    return cursorCreatedAt !== null && isSurelyKept(cursorCreatedAt, readAt) ? 'gone' : 'unknown';
+    return cursorCreatedAt !== null && isSurelyKept(cursorCreatedAt, readAt) ? 'gone' : 'same';
   }
-  if (there.kind !== 'event' || there.createdAt === null) return 'unknown';
+  if (there.kind !== 'event' || there.createdAt === null) return 'same';
   const isOther =
     cursorCreatedAt === null
       ? there.createdAt >= momentOf(cursorAt)
@@ -104,17 +105,22 @@ function judged({ events, readAt }: EventPage, { number }: EventId, followed: Fo
   return isOther ? 'other' : 'same';
 }
 
-/** Whether events of a log that is read from its start are of another one: lower than the position, and created after it. Pure. */
-export function areOfNewLog(
-  events: EventPage['events'],
-  { cursor, cursorCreatedAt }: Pick<Followed, 'cursor' | 'cursorCreatedAt'>,
-): boolean {
-  if (cursor === null || cursorCreatedAt === null) return false;
-  const latestMs = cursorCreatedAt.getTime() + LATER_MS;
+const LEAST_TELLING_FIRST: readonly AtPosition[] = ['unknown', 'gone', 'same', 'other'];
+
+/** What two pages of one log say together. Pure. */
+export function together(left: AtPosition, right: AtPosition): AtPosition {
+  return LEAST_TELLING_FIRST.indexOf(left) > LEAST_TELLING_FIRST.indexOf(right) ? left : right;
+}
+
+function isSurelyKept(createdAt: Date, now: Date): boolean {
+  return now.getTime() - createdAt.getTime() < SURELY_KEPT_MS;
+}
+
+/** Numbers of one log grow with time. */
+function haveLaterBelow(events: EventPage['events'], { number }: EventId, createdAt: Date): boolean {
+  const latestMs = createdAt.getTime() + LATER_MS;
   return events.some(
     (event) =>
-      event.kind === 'event' &&
-      event.id.number < cursor.number &&
-      (event.createdAt?.getTime() ?? 0) > latestMs,
+      event.kind === 'event' && event.id.number < number && (event.createdAt?.getTime() ?? 0) > latestMs,
   );
 }

@@ -14,7 +14,7 @@ import type { EventId, FeedEvent, UnreadableEvent } from '../../model/event.ts';
 import type { Subscription } from '../../model/subscription.ts';
 import type { Parts } from '../parts.ts';
 import { cursorAfter, foldEvents } from './fold.ts';
-import { areOfNewLog } from './log-restart.ts';
+import { type AtPosition, positionIn, together } from './log-restart.ts';
 
 /** Pages of the log read in one go, after which somebody else may have a turn. */
 export const MAX_PAGES = 500;
@@ -31,8 +31,8 @@ export interface LogReading {
   readonly end: 'head' | 'more' | 'expired';
   /** What the events that were read are about. */
   readonly datasetIds: ReadonlySet<string>;
-  /** The log, which is quiet, is another one than that of the position. */
-  readonly isNewLog: boolean;
+  /** What a quiet log has at the position. */
+  readonly there: AtPosition;
 }
 
 /** Whose log is read; the rest of its record does not matter here. */
@@ -50,21 +50,21 @@ export async function readLog(
 ): Promise<LogReading> {
   const datasetIds = new Set<string>();
   let position = startOf(subscription, parts);
-  const { readBefore, cursorCreatedAt } = position;
-  let isNewLog = false;
+  const quiet = quietPosition(subscription, parts);
+  let there: AtPosition = 'unknown';
   for (let pages = 0; pages < MAX_PAGES; pages++) {
     const page = await pageAfter(position.after, subscription, parts, signal);
-    if (page === 'expired') return { end: 'expired', datasetIds, isNewLog };
-    isNewLog ||= areOfNewLog(page.events, { cursor: readBefore, cursorCreatedAt });
+    if (page === 'expired') return { end: 'expired', datasetIds, there };
+    if (quiet !== null) there = together(there, positionIn(page, quiet));
     const next = positionAfter(page, position);
     for (const { datasetId } of commitPage(subscription, page, position, next, { parts, tableOf })) {
       if (datasetId !== null) datasetIds.add(datasetId);
     }
-    if (!page.hasMore) return { end: 'head', datasetIds, isNewLog };
+    if (!page.hasMore) return { end: 'head', datasetIds, there };
     refuseStandstill(subscription, position, next);
     position = next;
   }
-  return { end: 'more', datasetIds, isNewLog };
+  return { end: 'more', datasetIds, there };
 }
 
 interface Position {
@@ -81,6 +81,12 @@ interface Position {
   readonly isQuiet: boolean;
   /** When that was last noted; null: it was not. */
   readonly quietNotedAt: Date | null;
+}
+
+/** Where a log was read to that is read from its start; null: this one is read on from there. */
+function quietPosition({ id }: Reader, { checkpoint }: Parts): Followed | null {
+  const followed = checkpoint.followed().get(id) ?? null;
+  return followed?.quietReadAt == null ? null : followed;
 }
 
 function startOf({ id }: Reader, { checkpoint }: Parts): Position {

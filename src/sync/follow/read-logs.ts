@@ -19,15 +19,17 @@ export async function readLogsOf(
   const members = checkpoint.want(datasetId)?.members.keys() ?? [];
   for (const id of [...members].filter((each) => holds.ofSubscription(each) === null)) {
     const followed = checkpoint.followed().get(id);
-    if (followed === undefined || isDoubted(id, parts)) return false;
+    if (followed === undefined || isAnyLogDoubted([id], parts)) return false;
     const { end } = await readLog({ id, name: followed.name }, tableOf, parts, signal);
     if (end !== 'head') return false;
   }
   return true;
 }
 
-function isDoubted(subscriptionId: string, { checkpoint }: Parts): boolean {
-  return checkpoint
+/** Whether the service may have begun one of the logs anew, which is not confirmed yet. */
+export function isAnyLogDoubted(subscriptionIds: Iterable<string>, { checkpoint }: Parts): boolean {
+  const doubted = checkpoint
     .absences()
-    .some(({ subject }) => subject.kind === 'log' && subject.subscriptionId === subscriptionId);
+    .flatMap(({ subject }) => (subject.kind === 'log' ? [subject.subscriptionId] : []));
+  return [...subscriptionIds].some((id) => doubted.includes(id));
 }

@@ -9,7 +9,7 @@ import { assert, present, unreachable } from '../lib/assert.ts';
 import { BadChangesError, ContentMismatchError, DataError, UnknownColumnsError } from '../model/errors.ts';
 import { failureOf, newestContents, toRemember } from './failures.ts';
 import type { ReloadRequest } from './follow/ask-reload.ts';
-import { isAnyLogDoubted } from './follow/read-logs.ts';
+import { isAnyLogDoubted } from './follow/log-restart.ts';
 import { onlyTold, wantUnasked } from './follow/want-unasked.ts';
 import type { OfferBook } from './offer-book.ts';
 import type { Parts } from './parts.ts';

@@ -769,15 +769,19 @@ describe('F54 F81 a log that the service has begun anew', () => {
     one.log = [];
     await one.follow();
     one.pass(9 * MINUTE_MS);
-    one.onCall = (call, times) => {
-      if (call === 'events evt_100' && times === 1) throw new CursorExpiredError('past retention');
+    one.onCall = (call) => {
+      if (call === 'events evt_100' || call === 'events start') throw new CursorExpiredError('past retention');
     };
+    expect(await one.follow()).toEqual(['events evt_100', 'events start', 'events evt_101', ...MANIFEST]);
+    expect(isDoubted(one)).toBe(true);
+    one.onCall = (call) => {
+      if (call === 'events evt_100') throw new CursorExpiredError('past retention');
+    };
+    one.pageSize = 1;
+    one.log = [event(50, 'dataset.updated'), ...before];
     await one.follow();
     expect(isDoubted(one)).toBe(true);
-    one.log = before;
-    await one.follow();
-    expect(isDoubted(one)).toBe(true);
-    one.onCall = () => {};
+    one.pageSize = 10;
     await one.follow();
     expect([isDoubted(one), logNumber(one)]).toEqual([false, 1]);
   });

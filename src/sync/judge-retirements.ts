@@ -10,6 +10,7 @@ import type { Subscription } from '../model/subscription.ts';
 import type { WantChange } from '../model/want.ts';
 import { covers, watermarkOf } from '../model/watermark.ts';
 import { noteAbsences } from './follow/absences.ts';
+import { isAnyLogDoubted } from './follow/log-restart.ts';
 import { isChosenDataset } from './follow/selection.ts';
 import { wantUnasked } from './follow/want-unasked.ts';
 import { standingHolds, storeHold } from './holds.ts';
@@ -68,7 +69,8 @@ function inputOf(judging: Judging, parts: Parts): RetirementInput {
     retiredLately: new Set(retiredLately.map(({ datasetId }) => datasetId)).size,
     followed: new Set(checkpoint.followed().keys()),
     heldSubscriptions: new Set(standingHolds(parts).subscriptions.keys()),
-    readToHead,
+    // A log that may have begun anew does not tell what the service has said since.
+    readToHead: new Set([...readToHead].filter((id) => !isAnyLogDoubted([id], parts))),
     forgotten: new Set(checkpoint.forgotten()),
   };
 }

@@ -20,6 +20,7 @@ import { plan } from './plan/plan.ts';
 import type { RetirementVerdict } from './plan/retirement.ts';
 import type { Known } from './plan/state.ts';
 import type { Plan, WaitReason } from './plan/step.ts';
+import { isAnyReplaced } from './plan/versions.ts';
 import { headOf } from './plan/walk.ts';
 import type { Commit, DatasetResult, Ending } from './result.ts';
 import { VersionAbsences } from './version-absences.ts';
@@ -66,6 +67,8 @@ class Reconciler {
   #known: Known;
   /** Null: to be read, or to be read again. */
   #history: History | null = null;
+  /** As it was read last, whatever was wanted then. */
+  #lastHistory: History | null = null;
   /** The metadata refreshes that reading the history does; null: some log was not read to its head before. */
   #refreshes: number | null = null;
   /** The logs were read to their heads after the history was. */
@@ -196,7 +199,12 @@ class Reconciler {
     const unlisted = this.#unlistedReloads();
     this.#areLogsRead = false;
     const history = await readHistory(parts.feed, this.#datasetId, newerThan, new Set(entries), signal);
+    if (this.#lastHistory !== null && isAnyReplaced(entries, this.#lastHistory, history)) {
+      this.#offers.renew();
+      this.#overtaken += 1;
+    }
     this.#history = history;
+    this.#lastHistory = history;
     // A reload that was asked for while the list was read waits for the next one: this one may be older than it.
     if (unlisted > 0 && this.#unlistedReloads() === unlisted) {
       parts.checkpoint.noteListed(this.#datasetId, headOf(history)?.version ?? newerThan ?? 0);

@@ -770,7 +770,8 @@ describe('F54 F81 a log that the service has begun anew', () => {
     await one.follow();
     one.pass(9 * MINUTE_MS);
     one.onCall = (call) => {
-      if (call === 'events evt_100' || call === 'events start') throw new CursorExpiredError('past retention');
+      if (call === 'events evt_100' || call === 'events start')
+        throw new CursorExpiredError('past retention');
     };
     expect(await one.follow()).toEqual(['events evt_100', 'events start', 'events evt_101', ...MANIFEST]);
     expect(isDoubted(one)).toBe(true);

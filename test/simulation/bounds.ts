@@ -72,7 +72,10 @@ export async function refuseCallsInIdleness(
   });
   const isShared = world.settings.manifest === 'subscription';
   const manifests = subscriptions.map(({ members }) => (isShared ? 1 : members.size));
-  const probes = audits * subscriptions.length;
+  // The event at the position is looked for from the start of the log, too, where it was never seen.
+  const isSeen = ({ subscriptionId }: { readonly subscriptionId: string }): boolean =>
+    (followed.get(subscriptionId)?.cursorCreatedAt ?? null) !== null;
+  const probes = audits * total(subscriptions.map((one) => (isSeen(one) ? 1 : 2)));
   refuseMore('polls', requests.filter(isPoll), (polls + audits) * total(pages) + probes);
   refuseMore(
     'other requests',

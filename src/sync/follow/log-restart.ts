@@ -62,29 +62,54 @@ export type AtPosition = 'same' | 'other' | 'gone' | 'unknown';
 /** The position as it was stored, and what is known of its event. */
 type Position = Pick<Followed, 'cursor' | 'cursorCreatedAt' | 'cursorAt'>;
 
+/** What is at the position, and when it was created; null: not known. */
+export interface Looked {
+  readonly there: AtPosition;
+  readonly createdAt: Date | null;
+}
+
 /**
  * Reads the log from one number before the position: another event there, under the same number, is one of another log. Where
  * the position was taken from a manifest, so is one that was created later than that. A log that need not keep the event any
- * more is read from its start; so is one that is doubted already, where it cannot be read from that number on. What cannot be
- * read says nothing. `now`: in service time.
+ * more is read from its start instead; and so is, after it, one that does not have the number of a manifest, or is doubted
+ * already. What cannot be read says nothing. `now`: in service time.
  */
 export async function eventAtPosition(
   followed: Followed,
   now: Date,
   parts: Parts,
   signal: AbortSignal,
-): Promise<AtPosition> {
-  const { subscriptionId, cursor, cursorCreatedAt, cursorAt, quietReadAt } = followed;
-  if (cursor === null || quietReadAt !== null) return 'unknown';
-  const before = isSurelyKept(cursorCreatedAt ?? cursorAt, now) ? cursor.number - 1n : 0n;
-  const after = before <= 0n ? null : { text: `evt_${before}`, number: before };
+): Promise<Looked> {
+  const { subscriptionId, cursor, cursorCreatedAt, quietReadAt } = followed;
+  if (cursor === null || quietReadAt !== null) return UNKNOWN;
+  const number = cursor.number - 1n;
+  const isOld = cursorCreatedAt !== null && !isSurelyKept(cursorCreatedAt, now);
+  if (isOld || number <= 0n) return await lookedFromStart(followed, parts, signal);
+  const after = { text: `evt_${number}`, number };
   const page = await pageOrNone(subscriptionId, after, parts, signal);
-  if (page !== null) return positionIn(page, followed);
-  if (after === null || !isAnyLogDoubted([subscriptionId], parts)) return 'unknown';
-  const first = await pageOrNone(subscriptionId, null, parts, signal);
-  if (first === null) return 'unknown';
-  const there = positionIn(first, followed);
-  return there === 'gone' && first.hasMore ? 'unknown' : there;
+  const near = page === null ? UNKNOWN : looked(page, followed);
+  const isSeen = near.createdAt !== null || near.there === 'other';
+  const isDoubted = near.there === 'unknown' && isAnyLogDoubted([subscriptionId], parts);
+  const isToRead = isDoubted || (cursorCreatedAt === null && !isSeen);
+  return isToRead ? await lookedFromStart(followed, parts, signal) : near;
+}
+
+const UNKNOWN: Looked = { there: 'unknown', createdAt: null };
+
+/** One page of it: where the log goes on, the event may be in a later one. */
+async function lookedFromStart(followed: Followed, parts: Parts, signal: AbortSignal): Promise<Looked> {
+  const page = await pageOrNone(followed.subscriptionId, null, parts, signal);
+  if (page === null) return UNKNOWN;
+  const first = looked(page, followed);
+  return page.hasMore && first.createdAt === null && first.there !== 'other' ? UNKNOWN : first;
+}
+
+function looked(page: EventPage, followed: Followed): Looked {
+  const event = page.events.find(({ id }) => id?.number === followed.cursor?.number);
+  return {
+    there: positionIn(page, followed),
+    createdAt: event?.kind === 'event' ? event.createdAt : null,
+  };
 }
 
 /** Null: the service does not give what follows there. */
@@ -112,7 +137,10 @@ export function positionIn({ events, readAt }: EventPage, position: Position): A
   if (haveLaterBelow(events, cursor, cursorCreatedAt ?? cursorAt)) return 'other';
   const there = events.find(({ id }) => id?.number === cursor.number);
   if (there === undefined) {
-    return cursorCreatedAt !== null && isSurelyKept(cursorCreatedAt, readAt) ? 'gone' : 'same';
+    // A number that a manifest named need not be that of an event.
+    if (cursorCreatedAt === null) return 'same';
+    const isOlderKept = events.some(({ id }) => id !== null && id.number < cursor.number);
+    return isOlderKept || isSurelyKept(cursorCreatedAt, readAt) ? 'gone' : 'same';
   }
   if (there.kind !== 'event' || there.createdAt === null) return 'same';
   const isOther =

@@ -62,6 +62,8 @@ export class Daemon implements Observed {
   #wake = (): void => {};
   #isAwake = false;
   #wentRoundMs: number;
+  /** While the mirror is looked at again, nothing new is begun. */
+  #seeing: Promise<void> | null = null;
   /** As the mirror and the client of the service tell it. */
   #progress = 0;
   #saidMs = Number.NEGATIVE_INFINITY;
@@ -128,6 +130,7 @@ export class Daemon implements Observed {
   async settled(): Promise<void> {
     const afterCommit = this.#session.afterCommit?.ended();
     await Promise.all([
+      this.#seeing,
       this.#working.ended(),
       this.#following.ended(),
       this.#progressKeeper.ended(),
@@ -174,8 +177,10 @@ export class Daemon implements Observed {
       if (holds.workspace !== null && this.#hasNoMirror()) {
         this.#finish({ kind: 'refused', holds: [holds.workspace] });
       }
-      this.#following.begin(holds);
-      this.#working.fill();
+      if (this.#seeing === null) {
+        this.#following.begin(holds);
+        this.#working.fill();
+      }
       this.#session.afterCommit?.begin();
       const isSettled = this.#working.isIdle && this.#following.audits.lastAt !== null;
       this.#behind.look(isSettled);
@@ -233,16 +238,30 @@ export class Daemon implements Observed {
 
   /** What a person has decided is acted on at once. A mirror that was not looked at yet waits for the first audit. */
   #seePerson(holds: readonly Hold[]): void {
-    const { parts, agenda, mirror } = this.#session;
+    const { parts, mirror } = this.#session;
     const { isStored, isLifted } = this.#personWatch.look(holds);
     if (!isStored || !mirror.isRead) return;
-    const nowMs = this.#session.nowMs();
-    for (const known of knownDatasets(parts, mirror.held)) {
-      if (isBehind(known)) agenda.ask(known.want.datasetId, nowMs);
-    }
+    this.#seeing = this.#seeWhatOthersDid().finally(() => {
+      this.#seeing = null;
+      this.#wakeUp();
+    });
     if (!isLifted && parts.checkpoint.forgotten().length === 0) return;
     this.#working.enrollAgain();
     this.#following.audits.askForAll();
+  }
+
+  /** Who has stored something may have worked on the mirror, too, while this process was stopped. */
+  async #seeWhatOthersDid(): Promise<void> {
+    const { parts, agenda, mirror } = this.#session;
+    if (this.#working.isIdle) await this.#seeMirror();
+    try {
+      const nowMs = this.#session.nowMs();
+      for (const known of knownDatasets(parts, mirror.held)) {
+        if (isBehind(known)) agenda.ask(known.want.datasetId, nowMs);
+      }
+    } catch (error) {
+      this.#session.met('loop', error);
+    }
   }
 
   #noteSettled(result: DatasetResult): void {

@@ -10,6 +10,7 @@ import type { Subscription } from '../model/subscription.ts';
 import type { WantChange } from '../model/want.ts';
 import { covers, watermarkOf } from '../model/watermark.ts';
 import { noteAbsences } from './follow/absences.ts';
+import { doubtedLogs } from './follow/log-restart.ts';
 import { isChosenDataset } from './follow/selection.ts';
 import { wantUnasked } from './follow/want-unasked.ts';
 import { standingHolds, storeHold } from './holds.ts';
@@ -80,6 +81,7 @@ function inputOf(judging: Judging, parts: Parts): RetirementInput {
     followed: new Set(checkpoint.followed().keys()),
     heldSubscriptions: standingHolds(parts).subscriptions,
     readToHead,
+    doubted: doubtedLogs(checkpoint.absences()),
     forgotten: new Set(checkpoint.forgotten()),
   };
 }

@@ -9,7 +9,7 @@ import { assert, present, unreachable } from '../lib/assert.ts';
 import { BadChangesError, ContentMismatchError, DataError, UnknownColumnsError } from '../model/errors.ts';
 import { failureOf, newestContents, toRemember } from './failures.ts';
 import type { ReloadRequest } from './follow/ask-reload.ts';
-import { isAnyLogDoubted } from './follow/read-logs.ts';
+import { isAnyLogDoubted } from './follow/log-restart.ts';
 import { onlyTold, wantUnasked } from './follow/want-unasked.ts';
 import type { OfferBook } from './offer-book.ts';
 import type { Parts } from './parts.ts';
@@ -20,6 +20,7 @@ import { plan } from './plan/plan.ts';
 import type { VerdictOf } from './plan/retirement.ts';
 import type { Known } from './plan/state.ts';
 import type { Plan, WaitReason } from './plan/step.ts';
+import { isAnyReplaced } from './plan/versions.ts';
 import { headOf } from './plan/walk.ts';
 import { type Commit, type DatasetResult, type Ending, waiting } from './result.ts';
 import { retirementWaits } from './retirement-waits.ts';
@@ -67,6 +68,8 @@ class Reconciler {
   #known: Known;
   /** Null: to be read, or to be read again. */
   #history: History | null = null;
+  /** As it was read last, whatever was wanted then. */
+  #lastHistory: History | null = null;
   /** The metadata refreshes that reading the history does; null: some log was not read to its head before. */
   #refreshes: number | null = null;
   /** The logs were read to their heads after the history was. */
@@ -195,7 +198,12 @@ class Reconciler {
     const unlisted = this.#unlistedReloads();
     this.#areLogsRead = false;
     const history = await readHistory(parts.feed, this.#datasetId, newerThan, new Set(entries), signal);
+    if (this.#lastHistory !== null && isAnyReplaced(entries, this.#lastHistory, history)) {
+      this.#offers.renew();
+      this.#overtaken += 1;
+    }
     this.#history = history;
+    this.#lastHistory = history;
     // A reload that was asked for while the list was read waits for the next one: this one may be older than it.
     if (unlisted > 0 && this.#unlistedReloads() === unlisted) {
       parts.checkpoint.noteListed(this.#datasetId, headOf(history)?.version ?? newerThan ?? 0);

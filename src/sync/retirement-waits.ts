@@ -17,12 +17,13 @@ const WORDS: Readonly<Record<Reason, { readonly one: string; readonly several: s
     one: 'whose log was not read to its end since the dataset left',
     several: 'whose logs were not read to their ends since the dataset left',
   },
+  'log-in-doubt': { one: 'whose log may have begun anew', several: 'whose logs may have begun anew' },
   'record-names-dataset': {
     one: 'whose record still names the dataset',
     several: 'whose records still name the dataset',
   },
 };
-const REASONS: readonly Reason[] = ['suspended', 'log-unread', 'record-names-dataset'];
+const REASONS: readonly Reason[] = ['suspended', 'log-unread', 'log-in-doubt', 'record-names-dataset'];
 
 /** `awaited` must not be empty. */
 export function retirementWaits(awaited: readonly AwaitedSubscription[]): Waiting {

@@ -17,6 +17,7 @@ const LINES_OF_A_CATCH_UP = 200;
 export async function catchUp(world: World): Promise<CatchUpResult> {
   const { feed, installation, tally } = world;
   world.tick();
+  world.catchUps += 1;
   const parts = await installation.parts();
   const heldBefore = parts.checkpoint.holds();
   noteUnreadable(world, parts);

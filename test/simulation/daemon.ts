@@ -3,6 +3,7 @@
  * It sleeps in between, and what others have done meanwhile it finds out like any other change.
  */
 
+import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
 import { silentNotifier } from '../../src/daemon/notify.ts';
 import type { Clock } from '../../src/lib/clock.ts';
@@ -30,10 +31,11 @@ export async function followOn(world: World, followedMs = FOLLOWED_MS): Promise<
   const parts = await installation.parts();
   const heldBefore = parts.checkpoint.holds();
   feed.requests.clear();
-  const woken = wake(parts, world.clock);
+  const woken = wake(parts, world);
   const { daemon, clock } = woken;
   for (let passedMs = 0; passedMs < followedMs && !woken.isEnded; passedMs += STEP_MS) {
     clock.pass(STEP_MS);
+    world.pass(STEP_MS);
     for (let turns = 0; turns < 3; turns += 1) {
       await new Promise((resolve) => setImmediate(resolve));
       await daemon.settled();
@@ -46,12 +48,16 @@ export async function followOn(world: World, followedMs = FOLLOWED_MS): Promise<
   tally.add('followed by a daemon');
 }
 
-function wake(parts: Parts, world: Clock): Asleep {
+function wake(parts: Parts, world: World): Asleep {
   const before = asleep.get(parts);
   if (before !== undefined && !before.isEnded) return before;
   const clock = new SteppedClock();
   const daemon = new Daemon({
-    parts: { ...parts, clock: { now: () => world.now(), ...monotonic(clock) } },
+    parts: {
+      ...parts,
+      checkpoint: seenByOne(parts.checkpoint, world),
+      clock: { now: () => world.clock.now(), ...monotonic(clock) },
+    },
     random: { next: () => 0.5 },
     timing: { poll: { kind: 'every', everyMs: 60_000 }, auditEveryMs: 3_600_000 },
     notifier: silentNotifier,
@@ -63,6 +69,16 @@ function wake(parts: Parts, world: Clock): Asleep {
   });
   asleep.set(parts, made);
   return made;
+}
+
+/** The processes of a history share one connection to the checkpoint: what the others store in it counts as stored by others. */
+function seenByOne(checkpoint: Checkpoint, world: World): Checkpoint {
+  return new Proxy(checkpoint, {
+    get: (target, name) =>
+      name === 'othersStored'
+        ? () => target.othersStored() + world.catchUps
+        : Reflect.get(target, name, target),
+  });
 }
 
 function monotonic(clock: SteppedClock): Pick<Clock, 'monotonicMs' | 'sleep'> {

@@ -58,6 +58,9 @@ export class World {
   /** What broke a rule while nobody could be told. */
   readonly broken: Error[] = [];
 
+  /** Catch-ups of processes other than a daemon that sleeps. */
+  catchUps = 0;
+
   /** Datasets that left or came back, of which the copy of the checkpoint may not know. */
   readonly movedSinceCopy = new Set<string>();
 

@@ -158,7 +158,7 @@ async function progress(mirror: ExactMirror): Promise<readonly string[]> {
     await mirror.rows(`SELECT subscription_id FROM feed_sync.subscriptions GROUP BY ALL HAVING count(*) > 1
     UNION ALL SELECT dataset_id FROM feed_sync.members GROUP BY subscription_id, dataset_id HAVING count(*) > 1
     UNION ALL SELECT dataset_id FROM (SELECT dataset_id, count(*) AS n FROM feed_sync.owed
-      GROUP BY dataset_id, subscription_id, log_number, event_number) WHERE n > 1`);
+      GROUP BY dataset_id, subscription_id, log_number, event_number, created_at) WHERE n > 1`);
   return sameText('progress stored twice', repeated, []);
 }
 

@@ -174,16 +174,39 @@ describe.each(ORDERS)('read %s', (_, order) => {
 });
 
 describe('F84 a record and a manifest', () => {
-  it('from before the drop of their own subscription say nothing of the dataset', async () => {
+  /** The manifest lists `parcels` still, and is from before the drop; so is the record, as long as it is `old`. */
+  async function droppedBeside(): Promise<{ world: World; record: { isOld: boolean } }> {
     const world = await two({ sub_1: ['parcels'], sub_2: [] });
     const [own = subscription(), other = subscription()] = world.service.subscriptions;
-    const before = [{ ...own, datasetIds: ['parcels'] }, other];
+    const record = { isOld: true };
+    const told = happens(world, 'dataset.removed');
     Object.assign(world.parts.feed, {
-      subscriptions: async () => ({ subscriptions: before, readAt: world.parts.clock.now() }),
+      subscriptions: async () => ({
+        subscriptions: [
+          record.isOld ? { ...own, datasetIds: ['parcels'] } : { ...own, lastEventId: told.id },
+          other,
+        ],
+        readAt: world.parts.clock.now(),
+      }),
     });
-    happens(world, 'dataset.removed');
+    return { world, record };
+  }
+
+  it('from before the drop of their own subscription say nothing of the dataset', async () => {
+    const { world, record } = await droppedBeside();
+    record.isOld = false;
     expect(kinds(await catchUpTo(world, EXIT_CODES.caughtUp))).toEqual({ parcels: 'retired' });
     expect(kinds(await catchUpTo(world, EXIT_CODES.caughtUp))).toEqual({});
+  });
+
+  it('F54 of which the record is older than the log are waited for: the log may have begun anew', async () => {
+    const { world, record } = await droppedBeside();
+    for (let times = 0; times < 3; times += 1) {
+      expect(kinds(await catchUpTo(world, EXIT_CODES.tryAgainLater))).toEqual({ parcels: 'waiting' });
+      elapse(world, 2 * MINUTE_MS);
+    }
+    record.isOld = false;
+    expect(kinds(await catchUpTo(world, EXIT_CODES.caughtUp))).toEqual({ parcels: 'retired' });
   });
 });
 

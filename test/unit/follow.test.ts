@@ -22,6 +22,9 @@ const readOn = (position: number): readonly string[] => [
   `events evt_${position}`,
 ];
 
+/** A log that need not keep the event at position 101 any more is read from its start first. */
+const PAST_RETENTION = ['events start', 'events evt_101'];
+
 /** The members among these datasets. */
 function membersOf(one: Followed, ...datasetIds: readonly string[]): readonly string[] {
   return datasetIds.filter((datasetId) => one.want(datasetId)?.members.has('sub_1'));
@@ -116,7 +119,7 @@ describe('a first start', () => {
 describe('F26 a quiet log', () => {
   it('W22 leads to one start from the manifest, and is then read from its start each time', async () => {
     const one = await quiet();
-    expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST, 'events start', ...MANIFEST]);
+    expect(await one.follow()).toEqual([...PAST_RETENTION, ...MANIFEST, 'events start', ...MANIFEST]);
     expect(owed(one)).toEqual([101n]);
     expect(announced(one)).toBeNull();
     const asked = one.want();
@@ -140,7 +143,11 @@ describe('F26 a quiet log', () => {
     const one = await quiet();
     await one.follow();
     const before = one.want()?.looksAsked ?? 0;
-    one.log.push(event(102, 'dataset.updated', { version: 3 }), event(103, 'dataset.schema_changed'));
+    const createdAt = one.now;
+    one.log.push(
+      event(102, 'dataset.updated', { version: 3, createdAt }),
+      event(103, 'dataset.schema_changed', { createdAt }),
+    );
     newestIs(one, id(103));
     one.pageSize = 1;
     expect(await one.follow()).toEqual(['events start', 'events evt_102', ...MANIFEST]);
@@ -316,7 +323,7 @@ describe('F26 a lost position', () => {
     one.onCall = (call) => {
       if (call === 'events start') throw new CursorExpiredError('past retention');
     };
-    expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST, 'events start', ...MANIFEST]);
+    expect(await one.follow()).toEqual([...PAST_RETENTION, ...MANIFEST, 'events start', ...MANIFEST]);
     expect(one.isQuiet()).toBe(true);
   });
 
@@ -727,6 +734,80 @@ describe('F54 F81 a log that the service has begun anew', () => {
     await one.follow();
     expect(logNumber(one)).toBe(2);
     expect(one.warnings).toEqual([RESTARTED]);
+  });
+
+  /** Its record has never named a newest event. */
+  async function unstated(): Promise<Followed> {
+    const one = await followed();
+    newestIs(one, null);
+    one.service.reflects.set('sub_1', id(100));
+    await one.follow();
+    one.log.push(event(101, 'dataset.updated', { version: 2, createdAt: one.now }));
+    await one.follow();
+    one.tables.set('parcels', table(2, { snapshotVersion: 1 }));
+    one.service.reflects.set('sub_1', id(1));
+    return one;
+  }
+  const isDoubted = (one: Followed) =>
+    one.checkpoint.absences().some(({ subject }) => subject.kind === 'log');
+
+  it('is noticed where nothing is at the position, of an event that is kept, confirmed', async () => {
+    const one = await unstated();
+    one.log = [event(1, 'dataset.resync_required', { createdAt: one.now })];
+    await one.follow();
+    expect([isDoubted(one), logNumber(one)]).toEqual([true, 1]);
+    one.pass(10 * MINUTE_MS);
+    await one.follow();
+    expect([isDoubted(one), logNumber(one)]).toEqual([false, 2]);
+    expect(one.warnings).toEqual([RESTARTED]);
+    expect(one.cursor()).toEqual(id(1));
+  });
+
+  it('stays doubted where the position cannot be looked at meanwhile, and no more once its event is there', async () => {
+    const one = await unstated();
+    const before = one.log;
+    one.log = [];
+    await one.follow();
+    one.pass(9 * MINUTE_MS);
+    one.onCall = (call) => {
+      if (call === 'events evt_100' || call === 'events start')
+        throw new CursorExpiredError('past retention');
+    };
+    expect(await one.follow()).toEqual(['events evt_100', 'events start', 'events evt_101', ...MANIFEST]);
+    expect(isDoubted(one)).toBe(true);
+    one.onCall = (call) => {
+      if (call === 'events evt_100') throw new CursorExpiredError('past retention');
+    };
+    one.pageSize = 1;
+    one.log = [event(50, 'dataset.updated'), ...before];
+    await one.follow();
+    expect(isDoubted(one)).toBe(true);
+    one.pageSize = 10;
+    await one.follow();
+    expect([isDoubted(one), logNumber(one)]).toEqual([false, 1]);
+  });
+
+  it('is noticed in a log that is quiet, as soon as that is read from its start', async () => {
+    const one = await unstated();
+    const [first] = one.log;
+    one.expired.add(100n).add(101n);
+    one.log = [event(1, 'dataset.updated', { version: 1, createdAt: one.now })];
+    one.service.reflects.delete('sub_1');
+    await one.follow();
+    expect([one.isQuiet(), isDoubted(one), logNumber(one)]).toEqual([true, true, 1]);
+    one.pass(10 * MINUTE_MS);
+    await one.follow();
+    expect([logNumber(one), one.cursor()]).toEqual([2, id(1)]);
+    expect(first?.id).toEqual(id(100));
+  });
+
+  it('is noticed by later events below a position that is past retention, and taken though it is unknown', async () => {
+    const one = await unstated();
+    one.pass(89 * DAY_MS);
+    one.log = [event(1, 'dataset.resync_required', { createdAt: one.now })];
+    await one.follow();
+    expect(one.warnings).toEqual([RESTARTED]);
+    expect(logNumber(one)).toBe(2);
   });
 
   it('is not noticed where nothing is at the position any more, or where it says no time', async () => {

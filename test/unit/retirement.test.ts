@@ -39,6 +39,7 @@ function input(
     followed: new Set(['sub_1', 'sub_2']),
     heldSubscriptions: new Map(),
     readToHead: new Set(['sub_1', 'sub_2']),
+    doubted: new Set(),
     forgotten: new Set(),
     ...rest,
   };
@@ -173,6 +174,11 @@ describe('what the retirement of a table waits for', () => {
       'no subscription that was given up',
       { followed: new Set(['sub_1']), readToHead: new Set(['sub_1']), forgotten: new Set(['sub_2']) },
       [],
+    ],
+    [
+      'a subscription whose log was read, and may have begun anew',
+      { doubted: new Set(['sub_2']) },
+      [{ subscriptionId: 'sub_2', reason: 'log-in-doubt' }],
     ],
     [
       'a subscription whose record still names the dataset',
@@ -330,6 +336,7 @@ describe('an orphan', () => {
       'one that it has seen is held',
       { readToHead: new Set(['sub_1']), heldSubscriptions: suspended('sub_2') },
     ],
+    ['the log of one that it has seen may have begun anew', { doubted: new Set(['sub_2']) }],
     ['one that is followed was not read', { followed: new Set(['sub_1', 'sub_2', 'sub_3']) }],
     ['none was read', { readToHead: new Set(), followed: new Set(), forgotten: new Set(['sub_1', 'sub_2']) }],
   ])('W31 is not known as long as %s: what was noted before stands', (_, changed) => {

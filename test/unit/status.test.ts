@@ -250,13 +250,21 @@ describe('the state of a dataset', () => {
       ]);
     });
 
-    it('W16 names a subscription that the service did not list: the next catch-up may be able to read it', () => {
-      const subject = { kind: 'subscription', subscriptionId: 'sub_2' } as const;
-      const checkpoint = content({ wants: [left], followed, absences: [{ subject, since: NOW }] });
-      const mirror = seenBy('sub_1', 'sub_2');
-      expect(waitsFor(mirror, checkpoint)).toEqual([[{ subscriptionId: 'sub_2', reason: 'log-unread' }]]);
-      expect(renderStatus(view(mirror, checkpoint), { now: NOW, width: 400 })).toContain('→ feed-sync once');
-    });
+    it.each([
+      ['that the service did not list', 'subscription', 'log-unread'],
+      ['whose log may have begun anew', 'log', 'log-in-doubt'],
+    ] as const)(
+      'W16 names a subscription %s: the next catch-up may be able to read it',
+      (_, kind, reason) => {
+        const subject = { kind, subscriptionId: 'sub_2' } as const;
+        const checkpoint = content({ wants: [left], followed, absences: [{ subject, since: NOW }] });
+        const mirror = seenBy('sub_1', 'sub_2');
+        expect(waitsFor(mirror, checkpoint)).toEqual([[{ subscriptionId: 'sub_2', reason }]]);
+        expect(renderStatus(view(mirror, checkpoint), { now: NOW, width: 400 })).toContain(
+          '→ feed-sync once',
+        );
+      },
+    );
 
     it('W16 is not among those that an operator is asked to agree to', () => {
       const holds = [suspension, ours({ kind: 'retirement' }, 'mass_retirement')];

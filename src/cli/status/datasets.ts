@@ -3,6 +3,7 @@
 import type { Hold } from '../../checkpoint/checkpoint.ts';
 import type { Held, HeldDataset } from '../../destination/destination.ts';
 import { announcedVersion, type Want } from '../../model/want.ts';
+import { doubtedLogs } from '../../sync/follow/log-restart.ts';
 import { holdStatus } from '../../sync/hold-status.ts';
 import { holdOfEveryMember } from '../../sync/holds.ts';
 import { needOf, owesResync, pendingReloads } from '../../sync/plan/need.ts';
@@ -53,6 +54,7 @@ function readingsOf({ service, checkpoint }: DatasetsInput): Readings {
     followed,
     heldSubscriptions,
     readToHead: new Set([...followed].filter((id) => !heldSubscriptions.has(id) && !unlisted.includes(id))),
+    doubted: doubtedLogs(checkpoint.absences),
     forgotten: new Set(checkpoint.forgotten),
   };
 }

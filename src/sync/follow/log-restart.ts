@@ -6,6 +6,7 @@
 import type { Followed } from '../../checkpoint/checkpoint.ts';
 import type { Held } from '../../destination/destination.ts';
 import type { EventPage } from '../../feed/feed.ts';
+import type { Absence } from '../../model/absence.ts';
 import { CursorExpiredError, RefusalError } from '../../model/errors.ts';
 import type { EventId } from '../../model/event.ts';
 import type { Subscription } from '../../model/subscription.ts';
@@ -65,26 +66,43 @@ type Position = Pick<Followed, 'cursor' | 'cursorCreatedAt' | 'cursorAt'>;
 /**
  * Reads the log from one number before the position: another event there, under the same number, is one of another log. Where
  * the position was taken from a manifest, so is one that was created later than that. A log that need not keep the event any
- * more is read from its start. What cannot be read there says nothing. `now`: in service time.
+ * more is read from its start; so is one that is doubted already, where it cannot be read from that number on. What cannot be
+ * read says nothing. `now`: in service time.
  */
 export async function eventAtPosition(
   followed: Followed,
   now: Date,
-  { feed }: Parts,
+  parts: Parts,
   signal: AbortSignal,
 ): Promise<AtPosition> {
   const { subscriptionId, cursor, cursorCreatedAt, cursorAt, quietReadAt } = followed;
   if (cursor === null || quietReadAt !== null) return 'unknown';
   const before = isSurelyKept(cursorCreatedAt ?? cursorAt, now) ? cursor.number - 1n : 0n;
   const after = before <= 0n ? null : { text: `evt_${before}`, number: before };
+  const page = await pageOrNone(subscriptionId, after, parts, signal);
+  if (page !== null) return positionIn(page, followed);
+  if (after === null || !isAnyLogDoubted([subscriptionId], parts)) return 'unknown';
+  const first = await pageOrNone(subscriptionId, null, parts, signal);
+  if (first === null) return 'unknown';
+  const there = positionIn(first, followed);
+  return there === 'gone' && first.hasMore ? 'unknown' : there;
+}
+
+/** Null: the service does not give what follows there. */
+async function pageOrNone(
+  subscriptionId: string,
+  after: EventId | null,
+  { feed }: Parts,
+  signal: AbortSignal,
+): Promise<EventPage | null> {
   try {
-    return positionIn(await feed.events(subscriptionId, after, signal), followed);
+    return await feed.events(subscriptionId, after, signal);
   } catch (error) {
     const isOfThisPosition =
       error instanceof CursorExpiredError ||
       (error instanceof RefusalError && error.refusal.scope.kind === 'subscription');
     if (!isOfThisPosition) throw error;
-    return 'unknown';
+    return null;
   }
 }
 
@@ -110,6 +128,17 @@ const LEAST_TELLING_FIRST: readonly AtPosition[] = ['unknown', 'gone', 'same', '
 /** What two pages of one log say together. Pure. */
 export function together(left: AtPosition, right: AtPosition): AtPosition {
   return LEAST_TELLING_FIRST.indexOf(left) > LEAST_TELLING_FIRST.indexOf(right) ? left : right;
+}
+
+/** Whether the service may have begun one of the logs anew, which is not confirmed yet. */
+export function isAnyLogDoubted(subscriptionIds: Iterable<string>, { checkpoint }: Parts): boolean {
+  const doubted = doubtedLogs(checkpoint.absences());
+  return [...subscriptionIds].some((id) => doubted.has(id));
+}
+
+/** The ids of the subscriptions whose logs the service may have begun anew, which is not confirmed yet. Pure. */
+export function doubtedLogs(absences: readonly Absence[]): ReadonlySet<string> {
+  return new Set(absences.flatMap(({ subject }) => (subject.kind === 'log' ? [subject.subscriptionId] : [])));
 }
 
 function isSurelyKept(createdAt: Date, now: Date): boolean {

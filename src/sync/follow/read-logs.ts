@@ -2,6 +2,7 @@
 
 import { standingHolds } from '../holds.ts';
 import type { Parts } from '../parts.ts';
+import { isAnyLogDoubted } from './log-restart.ts';
 import { readLog, type TableOf } from './read-log.ts';
 
 /**
@@ -24,12 +25,4 @@ export async function readLogsOf(
     if (end !== 'head') return false;
   }
   return true;
-}
-
-/** Whether the service may have begun one of the logs anew, which is not confirmed yet. */
-export function isAnyLogDoubted(subscriptionIds: Iterable<string>, { checkpoint }: Parts): boolean {
-  const doubted = checkpoint
-    .absences()
-    .flatMap(({ subject }) => (subject.kind === 'log' ? [subject.subscriptionId] : []));
-  return [...subscriptionIds].some((id) => doubted.includes(id));
 }

@@ -81,15 +81,18 @@ export function owesWithdrawal(held: HeldDataset | null, want: Want): boolean {
 }
 
 /**
- * The reloads that loading the offer answers: those of its own subscription that it surely reflects, and with them all of
- * whichever subscription that were created no later than the newest of these.
+ * The reloads that loading the offer answers: those of its own subscription that it surely reflects, and those before them in
+ * its log; and with them all of other subscriptions that were created no later than the newest of these.
  */
 export function answeredBy(offer: Offer, asking: Asking): readonly Reload[] {
-  const reflected = ownPending(offer, asking).filter((reload) => isReflected(reload, offer, asking));
+  const own = ownPending(offer, asking);
+  const reflected = own.filter((reload) => isReflected(reload, offer, asking));
   if (reflected.length === 0) return [];
   const newest = Math.max(...reflected.map(({ createdAt }) => createdAt.getTime()));
-  const pending = pendingReloads(asking.held, asking.want);
-  return pending.filter((reload) => reflected.includes(reload) || reload.createdAt.getTime() <= newest);
+  const isBeforeReflected = (reload: Reload): boolean => reflected.some((one) => !isLaterMark(reload, one));
+  return pendingReloads(asking.held, asking.want).filter((reload) =>
+    own.includes(reload) ? isBeforeReflected(reload) : reload.createdAt.getTime() <= newest,
+  );
 }
 
 function ownPending({ subscriptionId }: Offer, { held, want }: Asking): readonly Reload[] {

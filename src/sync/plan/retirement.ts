@@ -37,6 +37,8 @@ export type AwaitedSubscription = { readonly subscriptionId: string } & (
   | { readonly reason: 'suspended'; readonly suspension: Hold }
   /** It was not read to the head of its log after the dataset had left the last subscription. */
   | { readonly reason: 'log-unread' }
+  /** Its log may have begun anew: it does not tell what the service has said since. */
+  | { readonly reason: 'log-in-doubt' }
   | { readonly reason: 'record-names-dataset' }
 );
 
@@ -52,6 +54,8 @@ export interface Readings {
   readonly heldSubscriptions: ReadonlyMap<string, Hold>;
   /** Those whose logs and manifests were read after the last drop was. */
   readonly readToHead: ReadonlySet<string>;
+  /** Those whose logs may have begun anew, which is not confirmed yet: they count as unread. */
+  readonly doubted: ReadonlySet<string>;
   /** Those that an operator gave up. */
   readonly forgotten: ReadonlySet<string>;
 }
@@ -105,7 +109,7 @@ export function retirementVerdicts(input: RetirementInput): Retirements {
 export function orphansOf(input: RetirementInput): readonly AbsenceSubject[] | null {
   const { wants, held, named, readToHead } = input;
   const isAllRead =
-    namedSubscriptions(input).every((id) => readToHead.has(id)) && unreadOfFollowed(input).length === 0;
+    namedSubscriptions(input).every((id) => isRead(id, input)) && unreadOfFollowed(input).length === 0;
   if (readToHead.size === 0 || !isAllRead) return null;
   const isOrphan = (datasetId: string): boolean => !wants.has(datasetId) && !named.has(datasetId);
   const orphans = [...held.datasets.keys()].filter(isOrphan).sort();
@@ -134,18 +138,23 @@ export function awaitedSubscriptions(
   { datasetId, formerMembers }: Pick<Want, 'datasetId' | 'formerMembers'>,
   input: Readings,
 ): readonly AwaitedSubscription[] {
-  const { followed, readToHead, heldSubscriptions, named } = input;
+  const { followed, heldSubscriptions, named, doubted } = input;
   const former = [...formerMembers.keys()].filter((id) => followed.has(id));
   const unknown = [...namedSubscriptions(input), ...heldSubscriptions.keys()].filter(
     (id) => !followed.has(id),
   );
-  const unread = new Set([...former, ...unknown].filter((id) => !readToHead.has(id)));
+  const unread = new Set([...former, ...unknown].filter((id) => !isRead(id, input)));
   for (const id of unreadOfFollowed(input)) unread.add(id);
   return [...new Set([...unread, ...(named.get(datasetId) ?? [])])].sort().map((subscriptionId) => {
     const suspension = heldSubscriptions.get(subscriptionId);
     if (suspension !== undefined) return { subscriptionId, reason: 'suspended', suspension };
-    return { subscriptionId, reason: unread.has(subscriptionId) ? 'log-unread' : 'record-names-dataset' };
+    if (!unread.has(subscriptionId)) return { subscriptionId, reason: 'record-names-dataset' };
+    return { subscriptionId, reason: doubted.has(subscriptionId) ? 'log-in-doubt' : 'log-unread' };
   });
+}
+
+function isRead(subscriptionId: string, { readToHead, doubted }: Readings): boolean {
+  return readToHead.has(subscriptionId) && !doubted.has(subscriptionId);
 }
 
 /** Those that the destination has seen. */
@@ -154,8 +163,9 @@ function namedSubscriptions({ held, forgotten }: Readings): readonly string[] {
 }
 
 /** Those that could be read and were not. */
-function unreadOfFollowed({ followed, heldSubscriptions, readToHead }: Readings): readonly string[] {
-  return [...followed].filter((id) => !readToHead.has(id) && !heldSubscriptions.has(id));
+function unreadOfFollowed(input: Readings): readonly string[] {
+  const { followed, heldSubscriptions } = input;
+  return [...followed].filter((id) => !isRead(id, input) && !heldSubscriptions.has(id));
 }
 
 function isMassRetirement(going: number, tables: number): boolean {

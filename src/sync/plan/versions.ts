@@ -2,6 +2,7 @@
 
 import type { HeldDataset } from '../../destination/destination.ts';
 import type { AbsenceSubject } from '../../model/absence.ts';
+import type { ManifestEntry } from '../../model/manifest.ts';
 import { announcedVersions, type Want } from '../../model/want.ts';
 import { momentOf } from '../../model/watermark.ts';
 import type { History } from './history.ts';
@@ -72,4 +73,16 @@ export function standingOfOffer(
   const isSameCount = rowCount === null || entry.rowCount === null || rowCount === entry.rowCount;
   const isPublishedBefore = publishedAt === null || publishedAt < momentOf(readAt);
   return isSameCount && isPublishedBefore ? 'named' : 'unnamed';
+}
+
+/**
+ * Whether a version that an entry has was published anew between two lists: which of the two it is the entry does not say, where
+ * service time, which has whole seconds, does not tell them apart.
+ */
+export function isAnyReplaced(entries: readonly ManifestEntry[], before: History, after: History): boolean {
+  return entries.some(({ version }) => {
+    const was = recordOf(version, before)?.publishedAt ?? null;
+    const is = recordOf(version, after)?.publishedAt ?? null;
+    return was !== null && is !== null && was.getTime() !== is.getTime();
+  });
 }

@@ -6,11 +6,12 @@
  * request; nothing is asked of the service for what is held.
  */
 
+import type { Want } from '../model/want.ts';
 import { readLog } from '../sync/follow/read-log.ts';
 import type { Holds } from '../sync/holds.ts';
 import { judgeRetirements } from '../sync/judge-retirements.ts';
 import { isBehind, knownDataset } from '../sync/known-datasets.ts';
-import type { RetirementVerdict } from '../sync/plan/retirement.ts';
+import type { RetirementVerdict, VerdictOf } from '../sync/plan/retirement.ts';
 import { Audits, type AuditsOptions } from './audits.ts';
 import type { Followee } from './followee.ts';
 import { Reader } from './reader.ts';
@@ -103,10 +104,10 @@ export class Following {
     return (this.#followees.get(subscriptionId)?.headAtMs ?? null) !== null;
   }
 
-  verdictOf(datasetId: string): RetirementVerdict {
+  verdictOf(want: Want): RetirementVerdict {
     const kept = this.#verdict;
     const isNew = kept !== null && this.#session.nowMs() - kept.madeMs < VERDICT_KEPT_MS;
-    return (isNew ? kept : this.#judge()).of(datasetId);
+    return (isNew ? kept : this.#judge()).of(want);
   }
 
   async ended(): Promise<void> {
@@ -187,5 +188,5 @@ export class Following {
 
 interface Judged {
   readonly madeMs: number;
-  readonly of: (datasetId: string) => RetirementVerdict;
+  readonly of: VerdictOf;
 }

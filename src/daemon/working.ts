@@ -15,8 +15,9 @@ import { readLogsOf } from '../sync/follow/read-logs.ts';
 import { standingHolds } from '../sync/holds.ts';
 import { isBehind, knownAgain, knownDataset, knownDatasets } from '../sync/known-datasets.ts';
 import { asksTheSame } from '../sync/plan/need.ts';
-import type { RetirementVerdict } from '../sync/plan/retirement.ts';
+import type { VerdictOf } from '../sync/plan/retirement.ts';
 import type { Known } from '../sync/plan/state.ts';
+import { logWaiting } from '../sync/progress-log.ts';
 import { type Reconciliation, reconcile } from '../sync/reconcile.ts';
 import type { DatasetResult, Trouble } from '../sync/result.ts';
 import { watchTroubles } from '../sync/trouble.ts';
@@ -34,8 +35,8 @@ const UNSETTLED = 'what the lists of versions and schemas say is to be confirmed
 export interface WorkingOptions {
   readonly session: Session;
   readonly isAtHead: (subscriptionId: string) => boolean;
-  /** Whether a table that no subscription holds may go now. */
-  readonly verdictOf: (datasetId: string) => RetirementVerdict;
+  /** Whether a table that no subscription contains may go now. */
+  readonly verdictOf: VerdictOf;
   /** A dataset has ended, well or not. */
   readonly onSettled: (result: DatasetResult) => void;
 }
@@ -210,7 +211,7 @@ export class Working {
     const nowMs = this.#session.nowMs();
     switch (result.kind) {
       case 'waiting':
-        if (item.attempts === 0) parts.log.info({ dataset: item.datasetId, why: result.why }, 'Waiting.');
+        if (item.attempts === 0) logWaiting(parts.log, item.datasetId, result);
         agenda.postpone(item, result.why, nowMs);
         return;
       case 'failed': {

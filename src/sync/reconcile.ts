@@ -17,12 +17,13 @@ import { unusableContentOf } from './plan/content.ts';
 import { type History, readHistory } from './plan/history.ts';
 import { asksTheSame, isAnnounced, isSatisfied, owesLook } from './plan/need.ts';
 import { plan } from './plan/plan.ts';
-import type { RetirementVerdict } from './plan/retirement.ts';
+import type { VerdictOf } from './plan/retirement.ts';
 import type { Known } from './plan/state.ts';
 import type { Plan, WaitReason } from './plan/step.ts';
 import { isAnyReplaced } from './plan/versions.ts';
 import { headOf } from './plan/walk.ts';
-import type { Commit, DatasetResult, Ending } from './result.ts';
+import { type Commit, type DatasetResult, type Ending, waiting } from './result.ts';
+import { retirementWaits } from './retirement-waits.ts';
 import { VersionAbsences } from './version-absences.ts';
 import { contentAtFault, type Work } from './work/carry-out.ts';
 import { noteChanges, noteLoad, noteRetirement, noteUnusable } from './work/journal.ts';
@@ -47,8 +48,8 @@ export interface Reconciliation {
   readonly readLogs: (datasetId: string) => Promise<boolean>;
   /** The dataset as both stores know it now, where that may have changed while it was worked on. */
   readonly lookAgain: (known: Known) => Known;
-  /** Whether the table of a dataset that no subscription holds may go. */
-  readonly verdictOf: (datasetId: string) => RetirementVerdict;
+  /** Whether the table of a dataset that no subscription contains may go. */
+  readonly verdictOf: VerdictOf;
   /** Writes down trouble, sorted by what it belongs to. Never throws. */
   readonly record: (error: unknown, known: Known) => Ending;
 }
@@ -100,11 +101,7 @@ class Reconciler {
       if (ending !== null) return ending;
       if (this.#overtaken === MAX_OVERTAKEN) throw changesTooFast(this.#datasetId);
     }
-    return {
-      kind: 'waiting',
-      why: 'there is more to do than one catch-up does; the next goes on',
-      until: null,
-    };
+    return waiting('there is more to do than one catch-up does; the next goes on');
   }
 
   #next(): Plan {
@@ -117,7 +114,7 @@ class Reconciler {
       absentSince: this.#history === null ? new Map() : this.#absences.since(),
       history: this.#history,
       unusable: this.#unusable,
-      retirement: verdictOf(this.#datasetId),
+      retirement: verdictOf(this.#known.want),
       schemaChanges,
       manifestLagMs,
       now: parts.clock.now(),
@@ -164,7 +161,9 @@ class Reconciler {
       case 'keep':
         return this.#keep();
       case 'wait':
-        return { kind: 'waiting', why: WAITING_FOR[step.why], until: step.until };
+        return waiting(WAITING_FOR[step.why], step.until);
+      case 'await-subscriptions':
+        return retirementWaits(step.awaited);
       case 'report-hold':
         return { kind: 'held', hold: step.hold };
       case 'report-failure': {
@@ -221,7 +220,7 @@ class Reconciler {
   async #askReload(isWithdrawal: boolean, why: string): Promise<Ending | null> {
     const { parts, askReload } = this.#run;
     const isAsked = await askReload({ datasetId: this.#datasetId, isWithdrawal });
-    if (!isAsked) return { kind: 'waiting', why: WAITING_FOR['logs-unread'], until: null };
+    if (!isAsked) return waiting(NOT_ASKED);
     parts.log.warn({ dataset: this.#datasetId, why }, 'The table is to be loaded again.');
     this.#renewWant();
     return null;
@@ -242,7 +241,7 @@ class Reconciler {
     this.#absences.forgetUnexpected(this.#known);
     const recheckAt = this.#history === null ? null : this.#absences.recheckAt(this.#known, this.#history);
     if (this.#history !== null && owesLook(want) && recheckAt === null) {
-      if (this.#refreshes === null) return { kind: 'waiting', why: LOG_UNREAD, until: null };
+      if (this.#refreshes === null) return waiting(LOG_UNREAD);
       this.#run.parts.checkpoint.markLooked(this.#datasetId, this.#refreshes);
     }
     // A process that was ended just after its commit has left the files of it.
@@ -260,7 +259,7 @@ class Reconciler {
     const last = present(work.versions.at(-1), 'a path has versions');
     const isTold = isAnnounced(want, last.version) && !isAnyLogDoubted(want.members.keys(), parts);
     if (this.#areLogsRead || isTold) return this.#work(work);
-    if (!(await readLogs(this.#datasetId))) return { kind: 'waiting', why: LOG_UNREAD, until: null };
+    if (!(await readLogs(this.#datasetId))) return waiting(LOG_UNREAD);
     this.#areLogsRead = true;
     const now = parts.checkpoint.want(this.#datasetId) ?? want;
     if (asksTheSame(now, want)) return this.#work(work);
@@ -379,13 +378,13 @@ class Reconciler {
 }
 
 const LOG_UNREAD = 'a log that may say more of it was not read to its end';
+const NOT_ASKED = 'it is to be loaded again, and no subscription that contains it can be read now';
 
 const WAITING_FOR: Readonly<Record<WaitReason, string>> = {
   'not-offered': 'no manifest that was read lists it',
   'offer-lags': 'the manifest is older than what the service has announced, or may be',
   'offer-unlisted': 'the list of versions does not name the version that the manifest offers',
   'list-lags': 'the list of versions ends before what the service has announced',
-  'logs-unread': 'no subscription holds it any more; its table stays until every log was read to its end',
 };
 
 function changesTooFast(datasetId: string): DataError {

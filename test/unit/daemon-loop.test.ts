@@ -205,6 +205,8 @@ describe('a poll', () => {
     throwAt(world, /^events sub_2/, OUT_OF_REACH);
     await pass(3 * MINUTE_MS, 5 * SECOND_MS);
     expect(world.retired).toEqual([]);
+    const waits = world.logged.filter(([, , message]) => message === 'Waiting.');
+    expect(waits.at(-1)?.[1]).toMatchObject({ dataset: 'permits', subscriptions: ['sub_2'] });
     calm(world);
     await pass(6 * MINUTE_MS, 5 * SECOND_MS);
     expect(world.retired).toMatchObject([{ datasetId: 'permits' }]);

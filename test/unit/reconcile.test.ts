@@ -42,7 +42,7 @@ async function reconciled(world: World, changed: Partial<Reconciliation> = {}) {
     askReload: async () => false,
     readLogs: async () => true,
     lookAgain: (before) => ({ ...knownAgain(before, has, parts), held: before.held }),
-    verdictOf: () => ({ kind: 'logs-unread' }),
+    verdictOf: () => ({ kind: 'logs-unread', awaited: [] }),
     record: (error, dataset) => troubles.recordForDataset(error, dataset),
     ...changed,
   });

@@ -6,6 +6,7 @@
 import type { Followed } from '../../checkpoint/checkpoint.ts';
 import type { Held } from '../../destination/destination.ts';
 import type { EventPage } from '../../feed/feed.ts';
+import type { Absence } from '../../model/absence.ts';
 import { CursorExpiredError, RefusalError } from '../../model/errors.ts';
 import type { EventId } from '../../model/event.ts';
 import type { Subscription } from '../../model/subscription.ts';
@@ -159,10 +160,13 @@ export function together(left: AtPosition, right: AtPosition): AtPosition {
 
 /** Whether the service may have begun one of the logs anew, which is not confirmed yet. */
 export function isAnyLogDoubted(subscriptionIds: Iterable<string>, { checkpoint }: Parts): boolean {
-  const doubted = checkpoint
-    .absences()
-    .flatMap(({ subject }) => (subject.kind === 'log' ? [subject.subscriptionId] : []));
-  return [...subscriptionIds].some((id) => doubted.includes(id));
+  const doubted = doubtedLogs(checkpoint.absences());
+  return [...subscriptionIds].some((id) => doubted.has(id));
+}
+
+/** The ids of the subscriptions whose logs the service may have begun anew, which is not confirmed yet. Pure. */
+export function doubtedLogs(absences: readonly Absence[]): ReadonlySet<string> {
+  return new Set(absences.flatMap(({ subject }) => (subject.kind === 'log' ? [subject.subscriptionId] : [])));
 }
 
 function isSurelyKept(createdAt: Date, now: Date): boolean {

@@ -6,7 +6,7 @@
 
 import type { Hold } from '../../checkpoint/checkpoint.ts';
 import { type FailedBefore, failedBefore } from './content.ts';
-import { retirementReason } from './retirement.ts';
+import { type AwaitedSubscription, retirementReason } from './retirement.ts';
 import { type SituationsAtWork, situationAtWork } from './situations.ts';
 import { stateOf } from './state.ts';
 import type { Plan, PlanInput, WaitReason } from './step.ts';
@@ -16,7 +16,7 @@ interface Situations extends SituationsAtWork {
   /** The service refused. */
   refused: Hold;
   'no-table': null;
-  'logs-unread': null;
+  'logs-unread': readonly AwaitedSubscription[];
   'needs-approval': Hold;
   'may-be-retired': Omit<Plan & { kind: 'retire' }, 'kind'>;
 }
@@ -57,7 +57,7 @@ const HELD: Row<'refused'> = { refused: reportHold };
 
 const RETIRED: Row<'no-table' | 'logs-unread' | 'needs-approval' | 'may-be-retired'> = {
   'no-table': () => ({ kind: 'leave' }),
-  'logs-unread': wait('logs-unread'),
+  'logs-unread': (awaited) => ({ kind: 'await-subscriptions', awaited }),
   'needs-approval': reportHold,
   'may-be-retired': (data) => ({ kind: 'retire', ...data }),
 };
@@ -98,7 +98,7 @@ function situationOfRetired({
   if (held === null) return { kind: 'no-table', data: null };
   switch (retirement.kind) {
     case 'logs-unread':
-      return { kind: 'logs-unread', data: null };
+      return { kind: 'logs-unread', data: retirement.awaited };
     case 'needs-approval':
       return { kind: 'needs-approval', data: retirement.hold };
     case 'allowed':

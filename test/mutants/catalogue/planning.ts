@@ -116,10 +116,18 @@ export const PLANNING: Area = {
     {
       name: 'a load that answers a reload answers those that were created after it, too',
       file: OFFER_RULES,
-      text: 'reflected.includes(reload) || reload.createdAt.getTime() <= newest);',
-      instead: 'reflected.includes(reload) || newest > 0);',
+      text: 'own.includes(reload) ? isBeforeReflected(reload) : reload.createdAt.getTime() <= newest,',
+      instead: 'own.includes(reload) ? isBeforeReflected(reload) : newest > 0,',
       breaks: ['W36', 'W6'],
       tests: ['unit/plan-reloads.test.ts', 'unit/plan.test.ts'],
+    },
+    {
+      name: 'of two events of one moment in one log a load that answers the first answers the second, too',
+      file: OFFER_RULES,
+      text: 'own.includes(reload) ? isBeforeReflected(reload) : reload.createdAt.getTime() <= newest,',
+      instead: '(own.includes(reload) && isBeforeReflected(reload)) || reload.createdAt.getTime() <= newest,',
+      breaks: ['F80'],
+      tests: ['unit/plan-reloads.test.ts'],
     },
     {
       name: 'changes are applied though they begin at a later version than the table',

@@ -156,7 +156,7 @@ describe('changes that no log has told of', () => {
   });
 });
 
-it('F46 an entry whose version is published anew before the list is read after it is read again', async () => {
+it('an entry whose version is published anew before the list is read after it is read again', async () => {
   const world = await oneSubscription('parcels');
   await world.catchUp();
   const { versions: lists, snapshots } = world.service;

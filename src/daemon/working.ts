@@ -74,6 +74,7 @@ export class Working {
     const { agenda, signal } = this.#session;
     const nowMs = this.#session.nowMs();
     if (signal.aborted || nowMs < this.#clock.dueMs || agenda.items.size === 0) return;
+    agenda.followPolls(this.#session.readClocks());
     // What is there already is not loaded because nobody has looked.
     if (!this.#session.mirror.isRead || standingHolds(this.#session.parts).workspace !== null) return;
     while (this.#underWay.size < DATASETS_AT_ONCE) {
@@ -235,7 +236,10 @@ export class Working {
         // lists do not settle it yet: they are read again with the next poll.
         const isUnsettled = result.commits.length === 0 && asksTheSame(before, known.want);
         if (!isUnsettled) agenda.ask(item.datasetId, nowMs);
-        else agenda.askLater(item.datasetId, UNSETTLED, nowMs, this.#session.nextPollMs() - nowMs);
+        else {
+          const poll = this.#session.nextPoll();
+          agenda.askWithPoll(item.datasetId, UNSETTLED, this.#session.readClocks(), poll);
+        }
       }
     }
   }

@@ -4,18 +4,21 @@
  * it is recorded, told, and holds up no other.
  */
 
+import type { Failure } from '../checkpoint/checkpoint.ts';
 import type { HeldDataset } from '../destination/destination.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
 import { BadChangesError, ContentMismatchError, DataError, UnknownColumnsError } from '../model/errors.ts';
+import type { Version } from '../model/version.ts';
 import { failureOf, newestContents, toRemember } from './failures.ts';
 import type { ReloadRequest } from './follow/ask-reload.ts';
 import { isAnyLogDoubted } from './follow/log-restart.ts';
 import { onlyTold, wantUnasked } from './follow/want-unasked.ts';
 import type { OfferBook } from './offer-book.ts';
 import type { Parts } from './parts.ts';
-import { unusableContentOf } from './plan/content.ts';
+import { oversizedBefore, oversizedContentOf, unusableContentOf } from './plan/content.ts';
 import { type History, readHistory } from './plan/history.ts';
 import { asksTheSame, isAnnounced, isSatisfied, owesLook } from './plan/need.ts';
+import { oversizedChanges, whyOversized } from './plan/oversized.ts';
 import { plan } from './plan/plan.ts';
 import type { VerdictOf } from './plan/retirement.ts';
 import type { Known } from './plan/state.ts';
@@ -76,6 +79,8 @@ class Reconciler {
   #areLogsRead = false;
   /** Versions whose changes cannot be used, with why. */
   readonly #unusable = new Map<number, string>();
+  /** Of these, the newest one that has more bytes than may be staged. */
+  #oversized: Version | null = null;
   readonly #commits: Commit[] = [];
   #overtaken = 0;
   #isSchemaReadAgain = false;
@@ -89,7 +94,8 @@ class Reconciler {
   }
 
   async reconcile(): Promise<DatasetResult> {
-    const record = (error: unknown): Ending => this.#run.record(error, this.#known);
+    const record = (error: unknown): Ending =>
+      this.#run.record(error, { ...this.#known, failure: this.#failureOfOversized() ?? this.#known.failure });
     const ended = await this.#untilNothingIsLeft().catch(record);
     const ending = await this.#remember(ended).catch(record);
     return { datasetId: this.#datasetId, commits: this.#commits, ...ending };
@@ -106,7 +112,7 @@ class Reconciler {
 
   #next(): Plan {
     const { parts, verdictOf } = this.#run;
-    const { schemaChanges, manifestLagMs } = parts.choices;
+    const { schemaChanges, manifestLagMs, maxStagedBytes } = parts.choices;
     this.#lookAgain();
     return plan({
       ...this.#known,
@@ -117,6 +123,7 @@ class Reconciler {
       retirement: verdictOf(this.#known.want),
       schemaChanges,
       manifestLagMs,
+      maxStagedBytes,
       now: parts.clock.now(),
     });
   }
@@ -161,7 +168,7 @@ class Reconciler {
       case 'keep':
         return this.#keep();
       case 'wait':
-        return waiting(WAITING_FOR[step.why], step.until);
+        return waiting(this.#whyWaiting(step.why), step.until);
       case 'await-subscriptions':
         return retirementWaits(step.awaited);
       case 'report-hold':
@@ -186,6 +193,8 @@ class Reconciler {
     if (this.#history !== null && read !== undefined) {
       wantUnasked(read, onlyTold(this.#history, this.#known), parts);
     }
+    const failure = ending.kind === 'waiting' ? this.#failureOfOversized() : null;
+    if (failure !== null) parts.checkpoint.fail(failure);
     return ending;
   }
 
@@ -303,6 +312,11 @@ class Reconciler {
         for (const [version, why] of outcome.versions) this.#unusable.set(version, why);
         noteUnusable(this.#datasetId, outcome.versions, parts);
         return null;
+      case 'oversized': {
+        this.#oversized = outcome.record;
+        const why = whyOversized(parts.choices.maxStagedBytes);
+        return this.#settle({ kind: 'unusable', versions: new Map([[outcome.record.version, why]]) }, work);
+      }
       case 'overtaken': {
         const { datasets } = await parts.destination.has();
         this.#known = { ...this.#known, held: datasets.get(this.#datasetId) ?? null };
@@ -362,8 +376,41 @@ class Reconciler {
 
   /** The identities of the changes that gave way to a snapshot. */
   #gaveWay(): readonly string[] {
+    const { maxStagedBytes } = this.#run.parts.choices;
     const versions = this.#history?.versions ?? [];
-    return versions.filter(({ version }) => this.#unusable.has(version)).map(unusableContentOf);
+    return versions
+      .filter(({ version }) => this.#unusable.has(version))
+      .map((record) =>
+        record.version === this.#oversized?.version
+          ? oversizedContentOf(record, maxStagedBytes)
+          : unusableContentOf(record),
+      );
+  }
+
+  /** Changes that are too large are not fetched again while their snapshot is waited for. Null: none are ahead of the table. */
+  #failureOfOversized(): Failure | null {
+    const { clock, choices } = this.#run.parts;
+    const { held, failure } = this.#known;
+    const record = this.#oversized;
+    if (record === null || record.version <= (held?.version ?? 0)) return null;
+    const error = oversizedChanges(record, choices.maxStagedBytes);
+    const content = oversizedContentOf(record, choices.maxStagedBytes);
+    return failureOf(this.#datasetId, error, [content], failure, clock.now());
+  }
+
+  /** Where a snapshot is waited for because changes are too large, an operator may not want to wait. */
+  #whyWaiting(reason: WaitReason): string {
+    const { clock, choices } = this.#run.parts;
+    const { held, failure } = this.#known;
+    const wasOversized = oversizedBefore(failure, clock.now(), choices.maxStagedBytes);
+    const oversized = this.#history?.versions.find(
+      (record) =>
+        record.version > (held?.version ?? 0) &&
+        (record.version === this.#oversized?.version || wasOversized(record)),
+    );
+    const why = whyOversized(choices.maxStagedBytes);
+    if (oversized === undefined) return WAITING_FOR[reason];
+    return `${WAITING_FOR[reason]}; the changes of version ${oversized.version} cannot be used: ${why}`;
   }
 
   /** Changes that gave way to a snapshot that was known to be bad are not fetched again with it, either. */

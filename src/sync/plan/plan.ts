@@ -5,7 +5,9 @@
  */
 
 import type { Hold } from '../../checkpoint/checkpoint.ts';
-import { type FailedBefore, failedBefore } from './content.ts';
+import type { Version } from '../../model/version.ts';
+import { type FailedBefore, failedBefore, oversizedBefore } from './content.ts';
+import { whyOversized } from './oversized.ts';
 import { type AwaitedSubscription, retirementReason } from './retirement.ts';
 import { type SituationsAtWork, situationAtWork } from './situations.ts';
 import { stateOf } from './state.ts';
@@ -79,11 +81,17 @@ export function plan(input: PlanInput): Plan {
 
 function atWork(input: PlanInput, failed: FailedBefore): Plan {
   const versions = input.history?.versions ?? [];
-  const before = versions.filter(failed.unusable).map(({ version }) => [version, UNUSABLE_BEFORE] as const);
-  return step(
-    AT_WORK,
-    situationAtWork({ ...input, unusable: new Map([...before, ...input.unusable]) }, failed),
-  );
+  const isOversized = oversizedBefore(input.failure, input.now, input.maxStagedBytes);
+  const before = (
+    found: (version: Version) => boolean,
+    why: string,
+  ): readonly (readonly [number, string])[] => versions.filter(found).map(({ version }) => [version, why]);
+  const unusable = new Map([
+    ...before(failed.unusable, UNUSABLE_BEFORE),
+    ...before(isOversized, whyOversized(input.maxStagedBytes)),
+    ...input.unusable,
+  ]);
+  return step(AT_WORK, situationAtWork({ ...input, unusable }, failed));
 }
 
 function step<Kind extends keyof Situations>(row: Row<Kind>, { kind, data }: Situation<Kind>): Plan {

@@ -38,6 +38,8 @@ export interface PlanInput extends Known {
   readonly schemaChanges: 'reload' | 'alter';
   /** How long a manifest that does not say how far it goes may lag. */
   readonly manifestLagMs: number;
+  /** How many bytes of changes may be staged at once. */
+  readonly maxStagedBytes: number;
   readonly now: Date;
 }
 

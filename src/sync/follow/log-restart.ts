@@ -63,17 +63,19 @@ export type AtPosition = 'same' | 'other' | 'gone' | 'unknown';
 /** The position as it was stored, and what is known of its event. */
 type Position = Pick<Followed, 'cursor' | 'cursorCreatedAt' | 'cursorAt'>;
 
-/** What is at the position, and when it was created; null: not known. */
 export interface Looked {
   readonly there: AtPosition;
+  /** Of the event at the position; null: not known. */
   readonly createdAt: Date | null;
+  /** The log goes on, and the position was not reached. */
+  readonly goesOn: boolean;
 }
 
 /**
- * Reads the log from one number before the position: another event there, under the same number, is one of another log. Where
- * the position was taken from a manifest, so is one that was created later than that. A log that need not keep the event any
- * more is read from its start instead; and so is, after it, one that does not have the number of a manifest, or is doubted
- * already. What cannot be read says nothing. `now`: in service time.
+ * Reads the log from one number before the position: another event there, under the same number, is one of another log. A log
+ * that need not keep the event any more, or of which only a manifest named the position, is read from its start: later events
+ * below the position are of another log, too. So is one that is doubted, where it cannot be read from that number on. What cannot
+ * be read says nothing. `now`: in service time.
  */
 export async function eventAtPosition(
   followed: Followed,
@@ -84,33 +86,33 @@ export async function eventAtPosition(
   const { subscriptionId, cursor, cursorCreatedAt, quietReadAt } = followed;
   if (cursor === null || quietReadAt !== null) return UNKNOWN;
   const number = cursor.number - 1n;
-  const isOld = cursorCreatedAt !== null && !isSurelyKept(cursorCreatedAt, now);
-  if (isOld || number <= 0n) return await lookedFromStart(followed, parts, signal);
-  const after = { text: `evt_${number}`, number };
-  const page = await pageOrNone(subscriptionId, after, parts, signal);
-  const near = page === null ? UNKNOWN : looked(page, followed);
-  const isSeen = near.createdAt !== null || near.there === 'other';
-  const isDoubted = near.there === 'unknown' && isAnyLogDoubted([subscriptionId], parts);
-  const isToRead = isDoubted || (cursorCreatedAt === null && !isSeen);
-  return isToRead ? await lookedFromStart(followed, parts, signal) : near;
+  const before = number <= 0n ? null : { text: `evt_${number}`, number };
+  const look = (after: EventId | null): Promise<Looked> => lookAfter(after, followed, parts, signal);
+  const isNear = before !== null && cursorCreatedAt !== null && isSurelyKept(cursorCreatedAt, now);
+  if (isNear) {
+    const near = await look(before);
+    return near.there === 'unknown' && isAnyLogDoubted([subscriptionId], parts) ? await look(null) : near;
+  }
+  const first = await look(null);
+  return first.goesOn && before !== null ? await look(before) : first;
 }
 
-const UNKNOWN: Looked = { there: 'unknown', createdAt: null };
+const UNKNOWN: Looked = { there: 'unknown', createdAt: null, goesOn: false };
 
-/** One page of it: where the log goes on, the event may be in a later one. */
-async function lookedFromStart(followed: Followed, parts: Parts, signal: AbortSignal): Promise<Looked> {
-  const page = await pageOrNone(followed.subscriptionId, null, parts, signal);
+/** One page: where the log goes on before the event came, that may be in a later one. */
+async function lookAfter(
+  after: EventId | null,
+  followed: Followed,
+  parts: Parts,
+  signal: AbortSignal,
+): Promise<Looked> {
+  const page = await pageOrNone(followed.subscriptionId, after, parts, signal);
   if (page === null) return UNKNOWN;
-  const first = looked(page, followed);
-  return page.hasMore && first.createdAt === null && first.there !== 'other' ? UNKNOWN : first;
-}
-
-function looked(page: EventPage, followed: Followed): Looked {
+  const there = positionIn(page, followed);
   const event = page.events.find(({ id }) => id?.number === followed.cursor?.number);
-  return {
-    there: positionIn(page, followed),
-    createdAt: event?.kind === 'event' ? event.createdAt : null,
-  };
+  const createdAt = event?.kind === 'event' ? event.createdAt : null;
+  const goesOn = after === null && page.hasMore && event === undefined && there !== 'other';
+  return { there: goesOn ? 'unknown' : there, createdAt, goesOn };
 }
 
 /** Null: the service does not give what follows there. */

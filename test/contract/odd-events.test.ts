@@ -112,9 +112,6 @@ describe('F29 events nobody knows', () => {
     };
     rewritePages(world, ({ events, hasMore }) => ({ events: events.map(withReason), hasMore }), {
       subscriptionId: 'sub_1',
-      // The first request asks for the event at the position alone.
-      nth: 2,
-      times: 1,
     });
     world.feed.requests.clear();
     expect(kinds(await world.catchUp())).toEqual({

@@ -1,9 +1,9 @@
 /**
  * An installation that is followed by a daemon for a while, in this process: it polls, and works on what it finds behind.
- * It sleeps in between, and what others have done meanwhile it finds out like any other change.
+ * It sleeps in between. Two processes never follow one installation: where a catch-up came between, the daemon was ended for it,
+ * and another one is started.
  */
 
-import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
 import { silentNotifier } from '../../src/daemon/notify.ts';
 import type { Clock } from '../../src/lib/clock.ts';
@@ -19,6 +19,9 @@ const STEP_MS = 20_000;
 interface Asleep {
   readonly daemon: Daemon;
   readonly clock: SteppedClock;
+  /** Of other processes, before it fell asleep. */
+  catchUps: number;
+  readonly ended: Promise<void>;
   isEnded: boolean;
 }
 
@@ -31,7 +34,7 @@ export async function followOn(world: World, followedMs = FOLLOWED_MS): Promise<
   const parts = await installation.parts();
   const heldBefore = parts.checkpoint.holds();
   feed.requests.clear();
-  const woken = wake(parts, world);
+  const woken = await wake(parts, world);
   const { daemon, clock } = woken;
   for (let passedMs = 0; passedMs < followedMs && !woken.isEnded; passedMs += STEP_MS) {
     clock.pass(STEP_MS);
@@ -41,6 +44,7 @@ export async function followOn(world: World, followedMs = FOLLOWED_MS): Promise<
       await daemon.settled();
     }
   }
+  woken.catchUps = world.catchUps;
   world.told.push(`  followed: ${daemon.state().phase}`);
   refuseCallsAboutHeld(heldBefore, parts.checkpoint.holds(), feed.requests.entries());
   refuseBugs(daemon);
@@ -48,37 +52,27 @@ export async function followOn(world: World, followedMs = FOLLOWED_MS): Promise<
   tally.add('followed by a daemon');
 }
 
-function wake(parts: Parts, world: World): Asleep {
+async function wake(parts: Parts, world: World): Promise<Asleep> {
   const before = asleep.get(parts);
-  if (before !== undefined && !before.isEnded) return before;
+  if (before !== undefined && !before.isEnded) {
+    if (before.catchUps === world.catchUps) return before;
+    before.daemon.stop();
+    await before.ended;
+  }
   const clock = new SteppedClock();
   const daemon = new Daemon({
-    parts: {
-      ...parts,
-      checkpoint: seenByOne(parts.checkpoint, world),
-      clock: { now: () => world.clock.now(), ...monotonic(clock) },
-    },
+    parts: { ...parts, clock: { now: () => world.clock.now(), ...monotonic(clock) } },
     random: { next: () => 0.5 },
     timing: { poll: { kind: 'every', everyMs: 60_000 }, auditEveryMs: 3_600_000 },
     notifier: silentNotifier,
     ending: new AbortController(),
   });
-  const made = { daemon, clock, isEnded: false };
-  void daemon.run().then(() => {
+  const ended = daemon.run().then(() => {
     made.isEnded = true;
   });
+  const made: Asleep = { daemon, clock, catchUps: world.catchUps, ended, isEnded: false };
   asleep.set(parts, made);
   return made;
-}
-
-/** The processes of a history share one connection to the checkpoint: what the others store in it counts as stored by others. */
-function seenByOne(checkpoint: Checkpoint, world: World): Checkpoint {
-  return new Proxy(checkpoint, {
-    get: (target, name) =>
-      name === 'othersStored'
-        ? () => target.othersStored() + world.catchUps
-        : Reflect.get(target, name, target),
-  });
 }
 
 function monotonic(clock: SteppedClock): Pick<Clock, 'monotonicMs' | 'sleep'> {

@@ -156,7 +156,7 @@ class CatchUp {
     for (let rounds = 1; ; rounds += 1) {
       const before = this.#leaving();
       await this.#followAll(round);
-      const isNew = this.#leaving().some((datasetId) => !before.includes(datasetId));
+      const isNew = this.#leaving().some((drop) => !before.includes(drop));
       if (!isNew) return;
       if (rounds === MAX_ROUNDS) {
         // What was dropped in the last round waits for the next catch-up.
@@ -167,12 +167,18 @@ class CatchUp {
     }
   }
 
-  /** Tables of datasets that no subscription contains. */
+  /** Each drop of a dataset that has a table and is in no subscription, as a text that tells one from another. */
   #leaving(): readonly string[] {
     const wants = this.#parts.checkpoint.wants();
-    return [...this.#mirror.held.datasets.keys()].filter(
-      (datasetId) => wants.get(datasetId)?.members.size === 0,
-    );
+    const left = [...this.#mirror.held.datasets.keys()]
+      .flatMap((datasetId) => wants.get(datasetId) ?? [])
+      .filter(({ members }) => members.size === 0);
+    return left.flatMap(({ datasetId, formerMembers }) => [
+      datasetId,
+      ...[...formerMembers].map(([id, { eventNumber, at }]) =>
+        [datasetId, id, eventNumber, at.toISOString()].join(' '),
+      ),
+    ]);
   }
 
   async #followAll({ subscriptions, readAt }: Connected): Promise<void> {

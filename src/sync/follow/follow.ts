@@ -252,11 +252,11 @@ class Follower {
     const followed = present(this.#followed(), 'a log that was read is followed');
     const isStated = this.#listed.record.lastEventId !== null;
     if (isStated && !followed.statesLastEvent) checkpoint.noteStatedLastEvent(this.#id);
-    if (this.#isNewLogTaken) return false;
     const isLacking = (): boolean | null => {
       const { record } = this.#listed;
+      if (this.#isNewLogTaken) return false;
       if (lacksKnownEvents(record, followed, checkpoint.wants(), this.#held)) return true;
-      if (record.lastEventId !== null) return false;
+      if (record.lastEventId !== null || followed.cursor === null) return false;
       return this.#there === 'unknown' ? null : this.#there === 'gone';
     };
     if (isLacking() === true && !this.#isListedAfterLog) {

@@ -288,7 +288,7 @@ class Reconciler {
         return null;
       }
       if (error instanceof DataError) {
-        const ending = await this.#fail(error, contentAtFault(work, error));
+        const ending = await this.#fail(error, contentAtFault(work, error, this.#history));
         return error instanceof BadChangesError ? this.#goOnBefore(ending) : ending;
       }
       throw error;

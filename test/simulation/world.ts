@@ -61,6 +61,8 @@ export class World {
   /** What broke a rule while nobody could be told. */
   readonly broken: Error[] = [];
 
+  /** Versions began again since the last calm, and no event told of it. */
+  hasRestartedSilently = false;
   /** Catch-ups of processes other than a daemon that sleeps. */
   catchUps = 0;
 
@@ -169,6 +171,16 @@ export class World {
     else this.#keep(datasetId, published);
     if (announce === 'removed+added') this.noteMove(datasetId);
     return `${datasetId} v${version}, ${content.rowCount} rows`;
+  }
+
+  /**
+   * No event tells it: that a number stands for another version is seen in the list of versions alone, which is read once a day
+   * where nothing else asks for it, and by the time of its publication, to a second.
+   */
+  restartSilently(datasetId: string): string {
+    this.pass(2_000);
+    this.hasRestartedSilently = true;
+    return this.restart(datasetId, false);
   }
 
   /** Which dataset may join which subscription. */

@@ -19,7 +19,7 @@ import { reloadAt } from '../../src/sync/follow/moment.ts';
 import { changesContentOf, contentOf } from '../../src/sync/plan/content.ts';
 import { isSatisfied, owesResync, pendingReloads } from '../../src/sync/plan/need.ts';
 import { plan } from '../../src/sync/plan/plan.ts';
-import { recordOf, schemaOfSnapshot } from '../../src/sync/plan/schemas.ts';
+import { publishedAtOf, recordOf, schemaOfSnapshot } from '../../src/sync/plan/schemas.ts';
 import type { Offer, Plan, PlanInput } from '../../src/sync/plan/step.ts';
 import { absentVersions, namingOf } from '../../src/sync/plan/versions.ts';
 import { headOf } from '../../src/sync/plan/walk.ts';
@@ -184,8 +184,9 @@ class CatchUp {
     const { entry } = offer;
     const { content } = stateAfter(this.#moveOf(entry), this.#model);
     expect(input.offers).toContain(offer);
-    expect(standingContents(input)).not.toContain(contentOf(entry));
     if (input.history === null) throw new Error('A load is planned with the history.');
+    const identity = contentOf(entry, publishedAtOf(entry.version, input.history));
+    expect(standingContents(input)).not.toContain(identity);
     const digest = snapshotDigest(entry.files);
     const record = recordOf(entry.version, input.history);
     const held = table(entry.version, {
@@ -199,7 +200,7 @@ class CatchUp {
       reloads: new Map([...(input.held?.reloads ?? []), ...reloads]),
     });
     this.#expectRightLoad(decided, held, content);
-    if (this.#model.badContents.has(contentOf(entry))) return 'failed';
+    if (this.#model.badContents.has(identity)) return 'failed';
     const want = withoutAnswered(input.want, (reload) => isSatisfied(reload, held));
     this.input = { ...input, held, want };
     this.rows = content;

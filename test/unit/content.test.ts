@@ -20,12 +20,13 @@ const later = new Date(NOW.getTime() + 1_000);
 const found = (...contents: readonly string[]) => failedBefore(failure({ contents }), later);
 
 describe('a snapshot that failed', () => {
-  const isBad = (named: ManifestEntry): boolean => found(contentOf(snapshot)).snapshot(named);
+  const isBad = (named: ManifestEntry, publishedAt: Date | null = NOW): boolean =>
+    found(contentOf(snapshot, NOW)).snapshot(named, publishedAt);
 
   it('is the same under links that were signed anew, and in any order of its files', () => {
     expect(isBad({ ...snapshot, files: [{ ...file, url: `${file.url}?signature=2` }] })).toBe(true);
-    const two = found(contentOf({ ...snapshot, files: [file, other] }));
-    expect(two.snapshot({ ...snapshot, files: [other, file] })).toBe(true);
+    const two = found(contentOf({ ...snapshot, files: [file, other] }, NOW));
+    expect(two.snapshot({ ...snapshot, files: [other, file] }, NOW)).toBe(true);
   });
 
   it.each<[string, Partial<ManifestEntry>]>([
@@ -41,13 +42,22 @@ describe('a snapshot that failed', () => {
   });
 });
 
+it('F79 a snapshot of a version that was published anew under its number is other content', () => {
+  const bad = found(contentOf(snapshot, NOW));
+  expect([NOW, later, null].map((publishedAt) => bad.snapshot(snapshot, publishedAt))).toEqual([
+    true,
+    false,
+    false,
+  ]);
+});
+
 describe('changes that failed', () => {
   const record = version('parcels', 3, { counts: { added: 1, changed: 0, removed: 0 } });
 
   it('are told from those that give way, and from the snapshot', () => {
     expect(found(changesContentOf(record))).toSatisfy(
       (bad: ReturnType<typeof found>) =>
-        bad.changes(record) && !bad.unusable(record) && !bad.snapshot(snapshot),
+        bad.changes(record) && !bad.unusable(record) && !bad.snapshot(snapshot, NOW),
     );
     expect(found(unusableContentOf(record)).changes(record)).toBe(false);
   });
@@ -58,6 +68,7 @@ describe('changes that failed', () => {
     ['schema', { schemaVersion: '2' }],
     ['number of rows', { rowCount: 11 }],
     ['count of its operations', { counts: { added: 2, changed: 0, removed: 0 } }],
+    ['moment of its publication', { publishedAt: later }],
   ])('V11 are others once another %s is stated', (_, stated) => {
     const bad = found(changesContentOf(record), unusableContentOf(record));
     expect([bad.changes(record), bad.unusable(record)]).toEqual([true, true]);
@@ -87,10 +98,10 @@ describe('changes that had more bytes than may be staged', () => {
 });
 
 describe('a snapshot that differs from what is stated', () => {
-  const content = contentOf(snapshot);
+  const content = contentOf(snapshot, NOW);
   const differing = [{ content, failedAt: NOW, retryAt: new Date(NOW.getTime() + 900_000) }];
   const isBadAt = (waitMs: number): boolean =>
-    failedBefore(failure({ differing }), new Date(NOW.getTime() + waitMs)).snapshot(snapshot);
+    failedBefore(failure({ differing }), new Date(NOW.getTime() + waitMs)).snapshot(snapshot, NOW);
 
   it('is not fetched again before its own time', () => {
     expect([isBadAt(0), isBadAt(899_999), isBadAt(900_000)]).toEqual([true, true, false]);

@@ -269,7 +269,10 @@ function given(model: ModelHistory, picked: Picked): Given {
       const schemaVersion = saysSchema ? truly.schema.schemaVersion : null;
       return shownBy({ ...how, changed: { schemaVersion, rowCount } }, model);
     });
-  const contents = shown.map(({ offer }) => contentOf(offer.entry));
+  const contents = shown.map(({ offer, move }) => {
+    const { record } = publishedAt(stateAfter(move, model).content.place, model);
+    return contentOf(offer.entry, record.publishedAt);
+  });
   const badContents = contents.filter((_, index) => picked.shown[index]?.isBad);
   const { held, rows } = tableOf(model, picked);
   const input = planInput({

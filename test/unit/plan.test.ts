@@ -3,6 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ContractViolationError } from '../../src/model/errors.ts';
+import type { ManifestEntry } from '../../src/model/manifest.ts';
 import type { Schema } from '../../src/model/schema.ts';
 import type { Version } from '../../src/model/version.ts';
 import { changesContentOf, contentOf, unusableContentOf } from '../../src/sync/plan/content.ts';
@@ -32,7 +33,9 @@ function kindOf(changed: Partial<PlanInput>): Plan['kind'] {
   return planOf(changed).kind;
 }
 
-const FAILED_SNAPSHOT = failure({ contents: [contentOf(offer(6).entry)] });
+/** Of every version in the lists here. */
+const PUBLISHED = version('parcels', 1).publishedAt;
+const FAILED_SNAPSHOT = failure({ contents: [contentOf(offer(6).entry, PUBLISHED)] });
 const FAILED_CHANGES = failure({ contents: [changesContentOf(version('parcels', 6))] });
 const UNRECORDED = new Map([[6, 'they were not recorded']]);
 const MANY_ROWS = { added: 0, changed: 5_000, removed: 0 };
@@ -149,7 +152,7 @@ const WITHOUT_A_TABLE = {
 } satisfies Record<string, readonly [Partial<PlanInput>, string]>;
 
 describe('every state in every situation', () => {
-  const other = failure({ contents: [contentOf(offer(99).entry)] });
+  const other = failure({ contents: [contentOf(offer(99).entry, PUBLISHED)] });
   const ofATable = Object.entries<readonly [Partial<PlanInput>, string]>(OF_A_TABLE);
   const withoutATable = Object.entries<readonly [Partial<PlanInput>, string]>(WITHOUT_A_TABLE);
 
@@ -530,7 +533,7 @@ describe('the schema of the version that the table has', () => {
 
 describe('content that failed', () => {
   const failing = offer(6);
-  const failed = failure({ contents: [contentOf(failing.entry)] });
+  const failed = failure({ contents: [contentOf(failing.entry, PUBLISHED)] });
   const behind = {
     held: table(5),
     want: want(announcing(6)),
@@ -565,11 +568,12 @@ describe('content that failed', () => {
   });
 
   it('is told by version and digest, and by what is stated of it: a wrong statement may be corrected', () => {
-    expect(contentOf(entry('a', 1, 'x'))).not.toBe(contentOf(entry('a', 2, 'x')));
-    expect(contentOf(entry('a', 1, 'x'))).not.toBe(contentOf(entry('a', 1, 'y')));
-    expect(contentOf({ ...entry('a', 1, 'x'), rowCount: 11 })).not.toBe(contentOf(entry('a', 1, 'x')));
-    expect(contentOf(entry('a', 1, null))).not.toBe(contentOf(entry('a', 1, 'x')));
-    expect(contentOf(entry('a', 1, null))).toBe(contentOf(entry('a', 1, null)));
+    const of = (named: ManifestEntry) => contentOf(named, PUBLISHED);
+    expect(of(entry('a', 1, 'x'))).not.toBe(of(entry('a', 2, 'x')));
+    expect(of(entry('a', 1, 'x'))).not.toBe(of(entry('a', 1, 'y')));
+    expect(of({ ...entry('a', 1, 'x'), rowCount: 11 })).not.toBe(of(entry('a', 1, 'x')));
+    expect(of(entry('a', 1, null))).not.toBe(of(entry('a', 1, 'x')));
+    expect(of(entry('a', 1, null))).toBe(of(entry('a', 1, null)));
   });
 });
 
@@ -613,7 +617,7 @@ describe('changes that failed', () => {
       offer: { entry: { version: 7 } },
       why: 'the changes of version 6 cannot be mirrored',
     });
-    const later = offered(1_000_000).map(({ entry }) => contentOf(entry));
+    const later = offered(1_000_000).map(({ entry }) => contentOf(entry, PUBLISHED));
     const both = failure({ contents: [...failed.contents, ...later] });
     expect(kindOf({ ...behind, failure: both, offers: offered(1_000_000) })).toBe('report-failure');
   });
@@ -622,7 +626,7 @@ describe('changes that failed', () => {
 describe('changes that gave way to a snapshot that failed', () => {
   const failing = offer(6);
   const [, sixth = version('parcels', 6)] = chain(5, 6);
-  const failed = failure({ contents: [contentOf(failing.entry), unusableContentOf(sixth)] });
+  const failed = failure({ contents: [contentOf(failing.entry, PUBLISHED), unusableContentOf(sixth)] });
   const behind = { held: table(5), want: want(), failure: failed, history: history(chain(5, 6)) };
 
   it('are fetched again no sooner than it', () => {

@@ -10,17 +10,22 @@ import type { Version } from '../../model/version.ts';
 
 /** Whether something failed before and is not to be fetched again yet. */
 export interface FailedBefore {
-  readonly snapshot: (entry: ManifestEntry) => boolean;
+  readonly snapshot: (entry: ManifestEntry, publishedAt: Date | null) => boolean;
   /** They have values that cannot be mirrored, and fail their dataset. */
   readonly changes: (version: Version) => boolean;
   /** They give way to the snapshot, and that failed. */
   readonly unusable: (version: Version) => boolean;
 }
 
-/** Of a snapshot. Where the service states no digests, what else it states has to do. */
-export function contentOf({ version, schemaVersion, rowCount, files }: ManifestEntry): string {
+/**
+ * Of a snapshot; `publishedAt` is that of its version. Where the service states no digests, what else it states has to do.
+ */
+export function contentOf(
+  { version, schemaVersion, rowCount, files }: ManifestEntry,
+  publishedAt: Date | null,
+): string {
   const stated = files.map((file) => [file.sha256, file.bytes, file.rowCount].join(' ')).sort();
-  return `version ${version} (${digestOf([schemaVersion, rowCount, stated])})`;
+  return `version ${version} (${digestOf([schemaVersion, rowCount, stated, publishedAt])})`;
 }
 
 /** Of the changes of a version, which hold what cannot be mirrored. */
@@ -38,8 +43,10 @@ export function oversizedContentOf(record: Version, maxStagedBytes: number): str
   return `changes of more than ${maxStagedBytes} bytes of ${versionContentOf(record)}`;
 }
 
-function versionContentOf({ version, previousVersion, schemaVersion, rowCount, counts }: Version): string {
-  return `version ${version} (${digestOf([previousVersion, schemaVersion, rowCount, counts])})`;
+/** A version that is published anew under its number is another one. */
+function versionContentOf(record: Version): string {
+  const { version, previousVersion, schemaVersion, rowCount, counts, publishedAt } = record;
+  return `version ${version} (${digestOf([previousVersion, schemaVersion, rowCount, counts, publishedAt])})`;
 }
 
 function digestOf(stated: readonly unknown[]): string {
@@ -59,7 +66,7 @@ export function isOfContent({ contents, differing, failedAt }: Failure): boolean
 export function failedBefore(failure: Failure | null, now: Date): FailedBefore {
   const contents = new Set(failure === null ? [] : standingContents(failure, now));
   return {
-    snapshot: (entry) => contents.has(contentOf(entry)),
+    snapshot: (entry, publishedAt) => contents.has(contentOf(entry, publishedAt)),
     changes: (version) => contents.has(changesContentOf(version)),
     unusable: (version) => contents.has(unusableContentOf(version)),
   };

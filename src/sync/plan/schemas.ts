@@ -13,6 +13,11 @@ export function recordOf(version: number, { versions }: History): Version | null
   return versions.find((candidate) => candidate.version === version) ?? null;
 }
 
+/** Null where the list does not name the version, or not when it was published. */
+export function publishedAtOf(version: number, history: History): Date | null {
+  return recordOf(version, history)?.publishedAt ?? null;
+}
+
 export function findSchema(schemaVersion: string, { schemas }: History): Schema | null {
   return schemas.find((candidate) => candidate.schemaVersion === schemaVersion) ?? null;
 }

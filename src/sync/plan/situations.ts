@@ -28,7 +28,7 @@ import {
   routeByChanges,
   routeByLoad,
 } from './routes.ts';
-import { schemaNamed, schemaOfSnapshot, schemaVersionAt } from './schemas.ts';
+import { publishedAtOf, schemaNamed, schemaOfSnapshot, schemaVersionAt } from './schemas.ts';
 import type { Offer, Plan, PlanInput } from './step.ts';
 import { mayLackTable, namingOf, standingOfOffer } from './versions.ts';
 import { cutToLimits, headOf, type Terrain, type Walk, walk } from './walk.ts';
@@ -229,9 +229,11 @@ function demandsOf({ held, want }: PlanInput): readonly Wanting[] {
  * changes; one that owes a reload goes on by the snapshot of a later version alone.
  */
 function situationBehind(found: Survey, failedBefore: FailedBefore): SituationAtWork {
-  const { byChanges, demanded, wished, input, walked } = found;
+  const { byChanges, demanded, wished, input, walked, terrain } = found;
+  const isFresh = ({ entry }: Offer): boolean =>
+    !failedBefore.snapshot(entry, publishedAtOf(entry.version, terrain.history));
   const fresh = (routes: readonly RouteByLoad[]): readonly RouteByLoad[] =>
-    routes.filter(({ schema, offer }) => schema !== null && !failedBefore.snapshot(offer.entry));
+    routes.filter(({ schema, offer }) => schema !== null && isFresh(offer));
   const best = bestRoute(fresh(demanded));
   if (best !== null) return offerAnswers(best, whyDemanded(found), found);
   const next = bestRoute([...(byChanges === null ? [] : [byChanges]), ...fresh(wished)]);

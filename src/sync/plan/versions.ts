@@ -6,7 +6,7 @@ import type { ManifestEntry } from '../../model/manifest.ts';
 import { announcedVersions, type Want } from '../../model/want.ts';
 import { momentOf } from '../../model/watermark.ts';
 import type { History } from './history.ts';
-import { recordOf } from './schemas.ts';
+import { publishedAtOf, recordOf } from './schemas.ts';
 import type { Offer } from './step.ts';
 import { headOf } from './walk.ts';
 
@@ -81,8 +81,8 @@ export function standingOfOffer(
  */
 export function isAnyReplaced(entries: readonly ManifestEntry[], before: History, after: History): boolean {
   return entries.some(({ version }) => {
-    const was = recordOf(version, before)?.publishedAt ?? null;
-    const is = recordOf(version, after)?.publishedAt ?? null;
+    const was = publishedAtOf(version, before);
+    const is = publishedAtOf(version, after);
     return was !== null && is !== null && was.getTime() !== is.getTime();
   });
 }

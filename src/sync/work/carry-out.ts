@@ -7,7 +7,7 @@ import type { Counts, Version } from '../../model/version.ts';
 import type { OfferBook } from '../offer-book.ts';
 import { changesContentOf, contentOf } from '../plan/content.ts';
 import type { History } from '../plan/history.ts';
-import { recordOf } from '../plan/schemas.ts';
+import { publishedAtOf, recordOf } from '../plan/schemas.ts';
 import type { Known } from '../plan/state.ts';
 import type { Plan } from '../plan/step.ts';
 import type { Extent } from '../progress.ts';
@@ -120,10 +120,12 @@ function rowsOf({ added, changed, removed }: Counts): number {
 }
 
 /** The identity of the content that failed: it is not fetched again for a day. Null: it was no content. */
-export function contentAtFault(work: Work, error: DataError): string | null {
+export function contentAtFault(work: Work, error: DataError, history: History | null): string | null {
   switch (work.kind) {
-    case 'load':
-      return contentOf(work.offer.entry);
+    case 'load': {
+      const { entry } = work.offer;
+      return contentOf(entry, history === null ? null : publishedAtOf(entry.version, history));
+    }
     case 'apply': {
       const last = present(work.versions.at(-1), 'a path has versions');
       const isBlamed = ({ version }: Version) =>

@@ -6,6 +6,7 @@
 
 import type { HeldDataset } from '../destination/destination.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
+import { formatCount } from '../lib/units.ts';
 import { BadChangesError, ContentMismatchError, DataError, UnknownColumnsError } from '../model/errors.ts';
 import { failureOf, newestContents, toRemember } from './failures.ts';
 import type { ReloadRequest } from './follow/ask-reload.ts';
@@ -164,7 +165,7 @@ class Reconciler {
       case 'keep':
         return this.#keep();
       case 'wait':
-        return { kind: 'waiting', why: WAITING_FOR[step.why], until: step.until };
+        return { kind: 'waiting', why: whyWaiting(step), until: step.until };
       case 'report-hold':
         return { kind: 'held', hold: step.hold };
       case 'report-failure': {
@@ -387,6 +388,13 @@ const WAITING_FOR: Readonly<Record<WaitReason, string>> = {
   'list-lags': 'the list of versions ends before what the service has announced',
   'logs-unread': 'no subscription holds it any more; its table stays until every log was read to its end',
 };
+
+function whyWaiting(step: Extract<Plan, { kind: 'wait' }>): string {
+  if (step.why !== 'offer-differs') return WAITING_FOR[step.why];
+  const { version, offeredRows, listedRows } = step;
+  const stated = `the manifest states a row count of ${formatCount(offeredRows)} for version ${version}`;
+  return `${stated}, the list of versions ${formatCount(listedRows)}: it is loaded once they agree`;
+}
 
 function changesTooFast(datasetId: string): DataError {
   return new DataError(

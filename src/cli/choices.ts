@@ -13,6 +13,7 @@ export function choicesOf(configuration: Configuration): Choices {
     removedDatasets: configuration.removedDatasets,
     stagingDirectory: join(configuration.dataDirectory, 'staging'),
     manifestLagMs: configuration.service.contract.manifestLagMs,
+    maxStagedBytes: configuration.changes.maxStagedBytes,
     keyHash: keyHashOf(configuration.service),
   };
 }

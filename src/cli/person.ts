@@ -13,6 +13,7 @@ import {
   type RefusalScope,
   type RefusalWords,
 } from '../model/errors.ts';
+import { waysOut } from '../sync/ways-out.ts';
 import { tellMoment } from './moments.ts';
 
 /** The message and, below it, the hint. A refusal that is told so holds nothing: the command may be given again. */
@@ -37,11 +38,6 @@ export function tellHold({ refusal, heldAt }: Pick<Hold, 'refusal' | 'heldAt'>):
   ].join('\n');
 }
 
-/** How to go on with what is held for a refusal, in the order in which people will want to. */
-export function waysOut({ status, scope }: Pick<Refusal, 'status' | 'scope'>): readonly string[] {
-  return status === null ? waysOutOfOurs(scope) : [afterActing(scope)];
-}
-
 /** When content that was found bad is fetched again. `moment`: in words. */
 export function tellRetryOfContent(datasetId: string, moment: string): string {
   return `→ The same content is not fetched again before ${moment}, unless you ask: feed-sync resume --dataset ${shellWord(datasetId)}`;
@@ -62,28 +58,6 @@ function ourWords({ scope, code, message }: Refusal): string {
   return `${held.charAt(0).toUpperCase()}${held.slice(1)}: ${printable(message)}`;
 }
 
-function afterActing(scope: RefusalScope): string {
-  return `Once you have acted on it: feed-sync resume ${resumeOptions(scope)}`;
-}
-
-/** Of what the program holds itself: a subscription that is gone, or more retirements than it does unasked. */
-function waysOutOfOurs(scope: RefusalScope): readonly string[] {
-  switch (scope.kind) {
-    case 'subscription':
-      return [
-        `When it is there again: feed-sync resume ${resumeOptions(scope)}`,
-        `To give it up, and retire what only it holds: feed-sync forget ${resumeOptions(scope)}`,
-      ];
-    case 'retirement':
-      return [`Where that is right: feed-sync resume ${resumeOptions(scope)}`];
-    case 'workspace':
-    case 'dataset':
-      return [afterActing(scope)];
-    default:
-      return unreachable(scope);
-  }
-}
-
 export function tellScope(scope: RefusalScope): string {
   switch (scope.kind) {
     case 'workspace':
@@ -94,21 +68,6 @@ export function tellScope(scope: RefusalScope): string {
       return `dataset ${printable(scope.datasetId)}`;
     case 'retirement':
       return 'the retirement of datasets';
-    default:
-      return unreachable(scope);
-  }
-}
-
-function resumeOptions(scope: RefusalScope): string {
-  switch (scope.kind) {
-    case 'workspace':
-      return '--workspace (or give another key)';
-    case 'subscription':
-      return `--subscription ${shellWord(scope.subscriptionId)}`;
-    case 'dataset':
-      return `--dataset ${shellWord(scope.datasetId)}`;
-    case 'retirement':
-      return '--retire';
     default:
       return unreachable(scope);
   }

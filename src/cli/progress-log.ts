@@ -3,7 +3,7 @@
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import type { Log } from '../lib/log.ts';
 import type { Progress } from '../sync/progress.ts';
-import { logCommit, logRetirement, logStep } from '../sync/progress-log.ts';
+import { logCommit, logRetirement, logStep, logWaiting } from '../sync/progress-log.ts';
 import type { DatasetResult } from '../sync/result.ts';
 
 export function progressLog(log: Log): Progress {
@@ -39,7 +39,7 @@ function logResult(log: Log, result: DatasetResult): void {
       logRetirement(log, dataset, result.table);
       return;
     case 'waiting':
-      log.info({ dataset, why: result.why }, 'Waiting.');
+      logWaiting(log, dataset, result);
       return;
     case 'held':
       logHold(log, dataset, result.hold);

@@ -5,6 +5,7 @@ import { printable } from '../lib/printable.ts';
 import { formatBytes, formatCount, formatDuration } from '../lib/units.ts';
 import { isOfContent } from '../sync/plan/content.ts';
 import type { CatchUpResult, Commit, DatasetResult } from '../sync/result.ts';
+import { awaitsOperator, waysToEnd } from '../sync/retirement-waits.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from './exit-codes.ts';
 import { tellMoment } from './moments.ts';
 import { tellError, tellHold, tellRetryOfContent } from './person.ts';
@@ -14,6 +15,7 @@ const MAX_NAMED = 20;
 
 export function summarize(result: CatchUpResult): string {
   const { datasets } = result;
+  const waiting = ofKind(datasets, 'waiting');
   return [
     headline(result),
     ...[
@@ -27,7 +29,11 @@ export function summarize(result: CatchUpResult): string {
       tellError(error),
       ...(failure === null ? [] : [tellRetry(failure)]),
     ]),
-    ...section('Waiting for the next catch-up', ofKind(datasets, 'waiting'), ({ why }) => [why]),
+    ...waitingSection('Waiting until you have acted', waiting.filter(awaitsOperator)),
+    ...waitingSection(
+      'Waiting for the next catch-up',
+      waiting.filter((each) => !awaitsOperator(each)),
+    ),
     ...tellAgain(result),
   ].join('\n');
 }
@@ -47,7 +53,7 @@ function exitCodeOfDataset(result: DatasetResult): ExitCode {
     case 'retired':
       return EXIT_CODES.caughtUp;
     case 'waiting':
-      return EXIT_CODES.tryAgainLater;
+      return awaitsOperator(result) ? EXIT_CODES.personMustAct : EXIT_CODES.tryAgainLater;
     case 'held':
       return EXIT_CODES.personMustAct;
     case 'failed':
@@ -167,6 +173,15 @@ function section<T extends DatasetResult>(
     ...named,
     ...(rest > 0 ? [`  and ${formatCount(rest)} more: feed-sync status`] : []),
   ];
+}
+
+/** What to do is told once for all of them. */
+function waitingSection(
+  title: string,
+  results: readonly Extract<DatasetResult, { kind: 'waiting' }>[],
+): readonly string[] {
+  const ways = new Set(results.flatMap(({ awaited }) => waysToEnd(awaited)));
+  return [...section(title, results, ({ why }) => [why]), ...[...ways].map((way) => `→ ${way}`)];
 }
 
 function ofKind<K extends DatasetResult['kind']>(

@@ -55,6 +55,8 @@ export interface ServiceConfiguration {
   readonly removedDatasets: 'archive' | 'drop' | 'keep';
   /** Origins as `new URL(…).origin` writes them. */
   readonly downloads: { readonly allowedOrigins: readonly string[] };
+  /** How much of the changes of one dataset is staged at once. */
+  readonly changes: { readonly maxStagedBytes: number };
   readonly http: {
     /** Longest silence of a connection. */
     readonly timeoutMs: number;

@@ -153,6 +153,7 @@ export function servicePart(resolution: Resolution, apiKey: Secret): ServiceConf
     schemaChanges: resolvedValue(resolution, 'schemaChanges'),
     removedDatasets: resolvedValue(resolution, 'removedDatasets'),
     downloads: { allowedOrigins: resolvedValue(resolution, 'downloads.allowedOrigins') },
+    changes: { maxStagedBytes: resolvedValue(resolution, 'changes.maxStagedBytes') },
     http: {
       timeoutMs: resolvedValue(resolution, 'http.timeout'),
       connections: resolvedValue(resolution, 'http.connections'),

@@ -78,6 +78,12 @@ export const serviceSettings = {
     default: absent('none but public https addresses', [], '["https://files.example.com"]'),
     description: 'Further origins that snapshots may come from, also private ones and plain http.',
   },
+  'changes.maxStagedBytes': {
+    kind: size({ min: '1MB', max: '1000TB' }),
+    default: written('8GB'),
+    description:
+      'How much of the changes of one dataset is staged at once. A version that has more gives way to the snapshot.',
+  },
   'http.timeout': {
     kind: duration({ min: '100ms', max: '10m' }),
     default: written('30s'),

@@ -6,6 +6,7 @@
  */
 
 import type { Random } from '../lib/random.ts';
+import type { ClockReading, DueTime } from './due-time.ts';
 import { LOOKING_AGAIN, retryWaitMs } from './retry-clocks.ts';
 
 /** A manifest that was read so shortly before a retry serves it: what waits for the same thing asks for it once. */
@@ -23,6 +24,8 @@ export interface Item {
   readonly waitsFor: string | null;
   /** It failed because the service could not be reached: once it is, there is nothing to wait for. */
   readonly isOutage: boolean;
+  /** It is worked on again with this poll, which says when it is due; null: it waits for none. */
+  readonly poll: DueTime | null;
 }
 
 /** How long something is to wait, where its attempts do not say it. */
@@ -30,6 +33,7 @@ export interface Wait {
   /** Null: as long as its attempts make it. */
   readonly waitMs?: number | null;
   readonly isOutage?: boolean;
+  readonly poll?: DueTime | null;
 }
 
 export class Agenda {
@@ -49,18 +53,14 @@ export class Agenda {
     const asked = this.#items.get(datasetId);
     const isNewer = asked !== undefined && asked.attempts === 0 && asked.sinceMs > sinceMs;
     this.#items.set(datasetId, {
-      datasetId,
-      dueMs: nowMs,
+      ...newItem(datasetId, nowMs),
       sinceMs: isNewer ? asked.sinceMs : sinceMs,
-      attempts: 0,
-      waitsFor: null,
-      isOutage: false,
     });
   }
 
   /** Unless it was asked for meanwhile. */
   postpone(item: Item, waitsFor: string, nowMs: number, wait: Wait = {}): void {
-    const { waitMs = null, isOutage = false } = wait;
+    const { waitMs = null, isOutage = false, poll = null } = wait;
     if (this.#items.has(item.datasetId)) return;
     const attempts = item.attempts + 1;
     const dueMs = nowMs + (waitMs ?? retryWaitMs(LOOKING_AGAIN, attempts, this.#random));
@@ -71,13 +71,29 @@ export class Agenda {
       attempts,
       waitsFor,
       isOutage,
+      poll,
     });
   }
 
   /** It waits already, by a clock that is older than this process or this audit. */
   askLater(datasetId: string, waitsFor: string, nowMs: number, waitMs: number): void {
-    const item = { datasetId, dueMs: nowMs, sinceMs: nowMs, attempts: 0, waitsFor: null, isOutage: false };
-    this.postpone(item, waitsFor, nowMs, { waitMs });
+    this.postpone(newItem(datasetId, nowMs), waitsFor, nowMs, { waitMs });
+  }
+
+  /** It is worked on again with the next poll. */
+  askWithPoll(datasetId: string, waitsFor: string, now: ClockReading, poll: DueTime): void {
+    const nowMs = now.monotonicMs;
+    const waitMs = poll.dueMs(now) - nowMs;
+    this.postpone(newItem(datasetId, nowMs), waitsFor, nowMs, { waitMs, poll });
+  }
+
+  /** What is worked on with the next poll is due with it, however the clocks were set since. */
+  followPolls(now: ClockReading): void {
+    for (const [datasetId, item] of this.#items) {
+      if (item.poll === null) continue;
+      const dueMs = item.poll.dueMs(now);
+      this.#items.set(datasetId, { ...item, dueMs, sinceMs: dueMs - OFFERS_FRESH_MS });
+    }
   }
 
   /** The service answers again. */
@@ -104,4 +120,16 @@ export class Agenda {
     for (const { dueMs } of this.#items.values()) if (dueMs <= nowMs) return true;
     return false;
   }
+}
+
+function newItem(datasetId: string, nowMs: number): Item {
+  return {
+    datasetId,
+    dueMs: nowMs,
+    sinceMs: nowMs,
+    attempts: 0,
+    waitsFor: null,
+    isOutage: false,
+    poll: null,
+  };
 }

@@ -14,6 +14,7 @@ import { type Holds, standingHolds } from '../sync/holds.ts';
 import { isBehind, knownDatasets } from '../sync/known-datasets.ts';
 import { isOfContent } from '../sync/plan/content.ts';
 import type { Known } from '../sync/plan/state.ts';
+import { AT_ONCE, type ClockReading, type DueTime, dueAfter } from './due-time.ts';
 import { Followee } from './followee.ts';
 import type { Reader } from './reader.ts';
 import { ASKING_AGAIN, RetryClock } from './retry-clocks.ts';
@@ -40,9 +41,12 @@ export class Audits {
   readonly #options: AuditsOptions;
   readonly #session: Session;
   readonly #clock: RetryClock;
-  /** When all owe one, and when those that owe one have their turn; on the monotonic clock. */
-  #fullDueMs: number;
+  /** When all owe one. */
+  #full: DueTime = AT_ONCE;
+  /** When those that owe one have their turn, on the monotonic clock. */
   #owedDueMs = Number.POSITIVE_INFINITY;
+  /** The poll with which those that lack something have theirs; null: none lacks anything. */
+  #absenceRead: DueTime | null = null;
   /** When the last one began that was asked for. */
   #askedBeganMs = Number.NEGATIVE_INFINITY;
   #isRunning = false;
@@ -54,7 +58,6 @@ export class Audits {
     this.#options = options;
     this.#session = options.session;
     this.#clock = new RetryClock(ASKING_AGAIN, options.session.random);
-    this.#fullDueMs = options.session.nowMs();
   }
 
   get isRunning(): boolean {
@@ -77,19 +80,19 @@ export class Audits {
   }
 
   /** On the monotonic clock. */
-  get dueMs(): number {
-    return Math.max(this.#clock.dueMs, Math.min(this.#fullDueMs, this.#owedDueMs));
+  dueMs(now: ClockReading): number {
+    return Math.max(this.#clock.dueMs, Math.min(this.#full.dueMs(now), this.#owedMs(now)));
   }
 
   /** One is owed that waits for no poll. */
-  isOwed(nowMs: number): boolean {
-    return this.#owedDueMs <= nowMs;
+  isOwed(now: ClockReading): boolean {
+    return this.#owedMs(now) <= now.monotonicMs;
   }
 
   /** Everything is audited, and at once. */
   askForAll(): void {
-    this.#fullDueMs = this.#session.nowMs();
-    this.#owedDueMs = this.#fullDueMs;
+    this.#full = AT_ONCE;
+    this.#owedDueMs = this.#session.nowMs();
     this.#clock.succeeded();
   }
 
@@ -106,16 +109,18 @@ export class Audits {
 
   /** Never rejects. */
   async run(): Promise<void> {
-    const startedMs = this.#session.nowMs();
+    const started = this.#session.readClocks();
+    const startedMs = started.monotonicMs;
     const isFirst = this.#lastAt === null;
     this.#isRunning = true;
-    const isFull = startedMs >= this.#fullDueMs;
+    const isFull = startedMs >= this.#full.dueMs(started);
     if (!isFull) this.#askedBeganMs = startedMs;
     try {
       const subscriptions = await this.#connect();
       this.#listedMs = startedMs;
-      if (isFull) this.#fullDueMs = startedMs + this.#session.timing.auditEveryMs;
+      if (isFull) this.#full = dueAfter(this.#session.timing.auditEveryMs, started);
       this.#owedDueMs = Number.POSITIVE_INFINITY;
+      this.#absenceRead = null;
       await this.#auditOwing(subscriptions, isFull, standingHolds(this.#session.parts));
       this.#session.signal.throwIfAborted();
       this.#conclude(startedMs);
@@ -201,7 +206,11 @@ export class Audits {
       const followee = this.#options.followees.get(subject.subscriptionId);
       if (followee !== undefined) followee.owesAudit = true;
     }
-    this.#owedDueMs = Math.min(this.#owedDueMs, this.#session.nextPollMs());
+    this.#absenceRead = this.#session.nextPoll();
+  }
+
+  #owedMs(now: ClockReading): number {
+    return Math.min(this.#owedDueMs, this.#absenceRead?.dueMs(now) ?? Number.POSITIVE_INFINITY);
   }
 }
 

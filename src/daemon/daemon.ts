@@ -94,7 +94,7 @@ export class Daemon implements Observed {
     this.#working = new Working({
       session: this.#session,
       isAtHead: (subscriptionId) => this.#following.isAtHead(subscriptionId),
-      verdictOf: (datasetId) => this.#following.verdictOf(datasetId),
+      verdictOf: (want) => this.#following.verdictOf(want),
       onSettled: (result) => this.#noteSettled(result),
     });
   }

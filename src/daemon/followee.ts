@@ -4,6 +4,7 @@ import pLimit, { type LimitFunction } from 'p-limit';
 import type { Random } from '../lib/random.ts';
 import type { EventId } from '../model/event.ts';
 import type { Subscription } from '../model/subscription.ts';
+import { AT_ONCE, type ClockReading, type DueTime } from './due-time.ts';
 import { ASKING_AGAIN, RetryClock } from './retry-clocks.ts';
 
 export class Followee {
@@ -13,8 +14,7 @@ export class Followee {
   readonly retry: RetryClock;
   /** It is read by one at a time. */
   readonly inTurn: LimitFunction = pLimit(1);
-  /** When it is polled next, on the monotonic clock. */
-  pollDueMs = 0;
+  nextPoll: DueTime = AT_ONCE;
   /** When a poll was last asked for from outside, on the monotonic clock. */
   pollAskedMs = Number.NEGATIVE_INFINITY;
   /** Its position is to be taken, or its manifest to be compared with what is wanted. */
@@ -52,7 +52,7 @@ export class Followee {
   }
 
   /** When it is read next, on the monotonic clock. */
-  get dueMs(): number {
-    return this.isFailing ? this.retry.dueMs : this.pollDueMs;
+  dueMs(now: ClockReading): number {
+    return this.isFailing ? this.retry.dueMs : this.nextPoll.dueMs(now);
   }
 }

@@ -6,12 +6,14 @@
  * request; nothing is asked of the service for what is held.
  */
 
+import type { Want } from '../model/want.ts';
 import { readLog } from '../sync/follow/read-log.ts';
 import type { Holds } from '../sync/holds.ts';
 import { judgeRetirements } from '../sync/judge-retirements.ts';
 import { isBehind, knownDataset } from '../sync/known-datasets.ts';
-import type { RetirementVerdict } from '../sync/plan/retirement.ts';
+import type { RetirementVerdict, VerdictOf } from '../sync/plan/retirement.ts';
 import { Audits, type AuditsOptions } from './audits.ts';
+import { AT_ONCE, type ClockReading } from './due-time.ts';
 import type { Followee } from './followee.ts';
 import { Reader } from './reader.ts';
 import type { Session } from './session.ts';
@@ -74,9 +76,10 @@ export class Following {
   /** Polls and audits whose time has come begin; nothing is waited for. */
   begin(holds: Holds): void {
     if (this.#session.signal.aborted || holds.workspace !== null) return;
-    const nowMs = this.#session.nowMs();
-    const due = [...this.#followees.values()].filter((followee) => this.#isPollDue(followee, holds, nowMs));
-    if (!this.audits.isRunning && nowMs >= this.audits.dueMs && this.#isAuditsTurn(due)) {
+    const now = this.#session.readClocks();
+    const due = [...this.#followees.values()].filter((followee) => this.#isPollDue(followee, holds, now));
+    const isAuditDue = !this.audits.isRunning && now.monotonicMs >= this.audits.dueMs(now);
+    if (isAuditDue && this.#isAuditsTurn(due, now)) {
       this.#run(this.audits.run());
     }
     for (const followee of due) {
@@ -88,7 +91,7 @@ export class Following {
   pollNow(): void {
     for (const followee of this.#followees.values()) {
       followee.pollAskedMs = this.#session.nowMs();
-      followee.pollDueMs = 0;
+      followee.nextPoll = AT_ONCE;
       followee.retry.succeeded();
     }
     this.audits.retryNow();
@@ -96,17 +99,19 @@ export class Following {
 
   /** When the next poll is due, on the monotonic clock. */
   nextPollMs(): number {
-    return Math.min(this.audits.dueMs, ...[...this.#followees.values()].map(({ dueMs }) => dueMs));
+    const now = this.#session.readClocks();
+    const polls = [...this.#followees.values()].map((followee) => followee.dueMs(now));
+    return Math.min(this.audits.dueMs(now), ...polls);
   }
 
   isAtHead(subscriptionId: string): boolean {
     return (this.#followees.get(subscriptionId)?.headAtMs ?? null) !== null;
   }
 
-  verdictOf(datasetId: string): RetirementVerdict {
+  verdictOf(want: Want): RetirementVerdict {
     const kept = this.#verdict;
     const isNew = kept !== null && this.#session.nowMs() - kept.madeMs < VERDICT_KEPT_MS;
-    return (isNew ? kept : this.#judge()).of(datasetId);
+    return (isNew ? kept : this.#judge()).of(want);
   }
 
   async ended(): Promise<void> {
@@ -121,14 +126,14 @@ export class Following {
     this.#underWay.add(running);
   }
 
-  #isPollDue(followee: Followee, holds: Holds, nowMs: number): boolean {
+  #isPollDue(followee: Followee, holds: Holds, now: ClockReading): boolean {
     if (followee.isBusy || followee.isLost || holds.ofSubscription(followee.id) !== null) return false;
-    return nowMs >= followee.dueMs;
+    return now.monotonicMs >= followee.dueMs(now);
   }
 
   /** An audit takes the place of a poll, so that a schedule says when anything is asked; one that is owed waits for none. */
-  #isAuditsTurn(due: readonly Followee[]): boolean {
-    return this.#followees.size === 0 || due.length > 0 || this.audits.isOwed(this.#session.nowMs());
+  #isAuditsTurn(due: readonly Followee[], now: ClockReading): boolean {
+    return this.#followees.size === 0 || due.length > 0 || this.audits.isOwed(now);
   }
 
   #poll(followee: Followee): Promise<boolean> {
@@ -187,5 +192,5 @@ export class Following {
 
 interface Judged {
   readonly madeMs: number;
-  readonly of: (datasetId: string) => RetirementVerdict;
+  readonly of: VerdictOf;
 }

@@ -3,20 +3,76 @@
 import { Cron } from 'croner';
 import type { Cadence } from '../configuration/configuration.ts';
 import type { Random } from '../lib/random.ts';
+import { type ClockReading, type DueTime, dueAfter, monotonicMsAt } from './due-time.ts';
 
 /** By how much of the interval a poll comes sooner or later, so that installations spread over the time. */
 const JITTER = 0.1;
 /** A schedule that knows no next time is looked at again after this. */
 const LONGEST_WAIT_MS = 86_400_000;
 
-/** Milliseconds from now until the next poll. A schedule is read in the time zone of the process. */
-export function untilNextPollMs(cadence: Cadence, now: Date, random: Random): number {
+/** When a subscription is polled next that was read now. A schedule is read in the time zone of the process. */
+export function nextPoll(cadence: Cadence, now: ClockReading, random: Random): DueTime {
   switch (cadence.kind) {
     case 'every':
-      return Math.round(cadence.everyMs * (1 + (random.next() * 2 - 1) * JITTER));
-    case 'schedule': {
-      const next = new Cron(cadence.schedule, { paused: true }).nextRun(now);
-      return next === null ? LONGEST_WAIT_MS : Math.max(1, next.getTime() - now.getTime());
+      return dueAfter(Math.round(cadence.everyMs * (1 + (random.next() * 2 - 1) * JITTER)), now);
+    case 'schedule':
+      return new ScheduledPoll(new Schedule(cadence.schedule), now);
+  }
+}
+
+/**
+ * The next time of a schedule, by the wall clock: it is due as soon as that clock has passed it, also where the machine
+ * was suspended meanwhile or the clock was set forward, however many times of the schedule lie in between.
+ *
+ * Where the clock was set back before the last poll, times come again that were polled for. Such a time counts once more
+ * only where the last poll is at least half as long ago as the times of the schedule lie apart: so polls neither stop for
+ * as long as the clock was set back, nor does one come twice for one time.
+ */
+class ScheduledPoll implements DueTime {
+  readonly #schedule: Schedule;
+  readonly #polled: ClockReading;
+  /** `#next` is the first time after this that counts. */
+  #from: Date;
+  #next: Date;
+
+  constructor(schedule: Schedule, polled: ClockReading) {
+    this.#schedule = schedule;
+    this.#polled = polled;
+    this.#from = polled.wall;
+    this.#next = schedule.after(polled.wall);
+  }
+
+  dueMs(now: ClockReading): number {
+    if (now.wall < this.#from) {
+      this.#from = now.wall;
+      this.#next = this.#nextAfterSetBack(now);
     }
+    return monotonicMsAt(this.#next, now);
+  }
+
+  #nextAfterSetBack(now: ClockReading): Date {
+    const leastMs = this.#schedule.gapMs(this.#polled.wall) / 2;
+    const sincePollMs = (next: Date): number => monotonicMsAt(next, now) - this.#polled.monotonicMs;
+    let next = this.#schedule.after(now.wall);
+    while (next <= this.#polled.wall && sincePollMs(next) < leastMs) next = this.#schedule.after(next);
+    return next;
+  }
+}
+
+class Schedule {
+  readonly #cron: Cron;
+
+  constructor(schedule: string) {
+    this.#cron = new Cron(schedule, { paused: true });
+  }
+
+  after(time: Date): Date {
+    return this.#cron.nextRun(time) ?? new Date(time.getTime() + LONGEST_WAIT_MS);
+  }
+
+  /** From the last time of the schedule, at `time` or before, to the next; 0 where there is none before. */
+  gapMs(time: Date): number {
+    const [last] = this.#cron.previousRuns(1, new Date(time.getTime() + 1));
+    return last === undefined ? 0 : this.after(last).getTime() - last.getTime();
   }
 }

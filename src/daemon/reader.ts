@@ -6,6 +6,7 @@ import pLimit from 'p-limit';
 import { InterruptedError, RefusalError } from '../model/errors.ts';
 import { laterEvent } from '../model/event.ts';
 import { storeHold } from '../sync/holds.ts';
+import { AT_ONCE } from './due-time.ts';
 import type { Followee } from './followee.ts';
 import type { Session } from './session.ts';
 
@@ -34,7 +35,7 @@ export class Reader {
     followee.headAtMs = headAtMs;
     // What is behind still is read on without waiting, and what may have come after this reading began.
     const isBehind = headAtMs === null || followee.pollAskedMs > headAtMs;
-    followee.pollDueMs = isBehind ? 0 : this.#session.nextPollMs();
+    followee.nextPoll = isBehind ? AT_ONCE : this.#session.nextPoll();
     if (headAtMs === null) return;
     followee.lastGoodPollAt = clock.now();
     const cursor = checkpoint.followed().get(followee.id)?.cursor ?? null;

@@ -12,7 +12,8 @@ import { progressToStore } from '../sync/stored-progress.ts';
 import { Activity } from './activity.ts';
 import { AfterCommit, type Readers } from './after-commit.ts';
 import { Agenda } from './agenda.ts';
-import { untilNextPollMs } from './next-poll.ts';
+import type { ClockReading, DueTime } from './due-time.ts';
+import { nextPoll } from './next-poll.ts';
 import type { Happening, Observer } from './state.ts';
 import { Counts } from './tally.ts';
 import { TroubleLog } from './trouble-log.ts';
@@ -85,9 +86,13 @@ export class Session {
     return this.parts.clock.monotonicMs();
   }
 
-  /** When a subscription that is read now is polled next, on the monotonic clock. */
-  nextPollMs(): number {
-    return this.nowMs() + untilNextPollMs(this.timing.poll, this.parts.clock.now(), this.random);
+  readClocks(): ClockReading {
+    return { wall: this.parts.clock.now(), monotonicMs: this.nowMs() };
+  }
+
+  /** When a subscription that is read now is polled next. */
+  nextPoll(): DueTime {
+    return nextPoll(this.timing.poll, this.readClocks(), this.random);
   }
 
   observe(observer: Observer): () => void {

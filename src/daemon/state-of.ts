@@ -32,8 +32,8 @@ export interface Watched {
 export function stateOfDaemon(watched: Watched): DaemonState {
   const { session, following } = watched;
   const { parts, mirror } = session;
-  const now = parts.clock.now();
-  const nowMs = session.nowMs();
+  const reading = session.readClocks();
+  const { wall: now, monotonicMs: nowMs } = reading;
   const holds = standingHolds(parts);
   // Looking warns nobody again.
   const known = knownDatasets({ ...parts, log: silentLog }, mirror.held);
@@ -45,7 +45,7 @@ export function stateOfDaemon(watched: Watched): DaemonState {
     loopSilentMs: watched.loopSilentMs,
     caughtUpAt: watched.caughtUpAt,
     lastAuditAt: following.audits.lastAt,
-    nextAuditAt: at(following.audits.dueMs),
+    nextAuditAt: at(following.audits.dueMs(reading)),
     nextPollAt: at(following.nextPollMs()),
     subscriptions: new Map(
       [...following.followees.values()].map((followee) => [

@@ -15,8 +15,9 @@ import { readLogsOf } from '../sync/follow/read-logs.ts';
 import { standingHolds } from '../sync/holds.ts';
 import { isBehind, knownAgain, knownDataset, knownDatasets } from '../sync/known-datasets.ts';
 import { asksTheSame } from '../sync/plan/need.ts';
-import type { RetirementVerdict } from '../sync/plan/retirement.ts';
+import type { VerdictOf } from '../sync/plan/retirement.ts';
 import type { Known } from '../sync/plan/state.ts';
+import { logWaiting } from '../sync/progress-log.ts';
 import { type Reconciliation, reconcile } from '../sync/reconcile.ts';
 import type { DatasetResult, Trouble } from '../sync/result.ts';
 import { watchTroubles } from '../sync/trouble.ts';
@@ -34,8 +35,8 @@ const UNSETTLED = 'what the lists of versions and schemas say is to be confirmed
 export interface WorkingOptions {
   readonly session: Session;
   readonly isAtHead: (subscriptionId: string) => boolean;
-  /** Whether a table that no subscription holds may go now. */
-  readonly verdictOf: (datasetId: string) => RetirementVerdict;
+  /** Whether a table that no subscription contains may go now. */
+  readonly verdictOf: VerdictOf;
   /** A dataset has ended, well or not. */
   readonly onSettled: (result: DatasetResult) => void;
 }
@@ -73,6 +74,7 @@ export class Working {
     const { agenda, signal } = this.#session;
     const nowMs = this.#session.nowMs();
     if (signal.aborted || nowMs < this.#clock.dueMs || agenda.items.size === 0) return;
+    agenda.followPolls(this.#session.readClocks());
     // What is there already is not loaded because nobody has looked.
     if (!this.#session.mirror.isRead || standingHolds(this.#session.parts).workspace !== null) return;
     while (this.#underWay.size < DATASETS_AT_ONCE) {
@@ -210,7 +212,7 @@ export class Working {
     const nowMs = this.#session.nowMs();
     switch (result.kind) {
       case 'waiting':
-        if (item.attempts === 0) parts.log.info({ dataset: item.datasetId, why: result.why }, 'Waiting.');
+        if (item.attempts === 0) logWaiting(parts.log, item.datasetId, result);
         agenda.postpone(item, result.why, nowMs);
         return;
       case 'failed': {
@@ -234,7 +236,10 @@ export class Working {
         // lists do not settle it yet: they are read again with the next poll.
         const isUnsettled = result.commits.length === 0 && asksTheSame(before, known.want);
         if (!isUnsettled) agenda.ask(item.datasetId, nowMs);
-        else agenda.askLater(item.datasetId, UNSETTLED, nowMs, this.#session.nextPollMs() - nowMs);
+        else {
+          const poll = this.#session.nextPoll();
+          agenda.askWithPoll(item.datasetId, UNSETTLED, this.#session.readClocks(), poll);
+        }
       }
     }
   }

@@ -66,9 +66,12 @@ async function readAllPages(
   request: ChangesRequest,
   signal: AbortSignal,
 ): Promise<readonly SpooledPage[]> {
-  const { datasetId, directory, onBytes } = request;
+  const { datasetId, directory, onBytes, onStaging } = request;
   const operation = listChanges(datasetId);
   let position = 0;
+  // A list that is begun anew writes over the pages that are there.
+  const sizes: number[] = [];
+  let stagedBytes = 0;
   return readPages<SpooledPage>({
     title: operation.title,
     async read(cursor) {
@@ -87,6 +90,9 @@ async function readAllPages(
       );
       position = cursor === null ? 0 : position + 1;
       onBytes(bytes.byteLength);
+      stagedBytes += bytes.byteLength - (sizes[position] ?? 0);
+      sizes[position] = bytes.byteLength;
+      await onStaging?.(stagedBytes);
       await requireSpace(
         directory,
         bytes.byteLength,

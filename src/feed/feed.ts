@@ -105,6 +105,11 @@ export interface ChangesRequest {
   readonly directory: string;
   /** Called with the number of bytes that arrived since the last call. */
   readonly onBytes: (bytes: number) => void;
+  /**
+   * Called before each page is written, with the number of bytes that the pages in the folder have with it. What it throws
+   * ends the call.
+   */
+  readonly onStaging?: (bytes: number) => Promise<void>;
 }
 
 /** The changes of a version, or the fact that the service has not recorded them. */

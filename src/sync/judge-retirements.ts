@@ -10,20 +10,24 @@ import type { Subscription } from '../model/subscription.ts';
 import type { WantChange } from '../model/want.ts';
 import { covers, watermarkOf } from '../model/watermark.ts';
 import { noteAbsences } from './follow/absences.ts';
-import { isAnyLogDoubted } from './follow/log-restart.ts';
+import { doubtedLogs } from './follow/log-restart.ts';
 import { isChosenDataset } from './follow/selection.ts';
 import { wantUnasked } from './follow/want-unasked.ts';
 import { standingHolds, storeHold } from './holds.ts';
 import type { Parts } from './parts.ts';
 import {
+  type AwaitedSubscription,
+  awaitedSubscriptions,
   MASS_RETIREMENT_WITHIN_MS,
   orphansOf,
   type RetirementInput,
   type RetirementVerdict,
   retirementVerdicts,
+  type VerdictOf,
 } from './plan/retirement.ts';
 
-const UNREAD: RetirementVerdict = { kind: 'logs-unread' };
+/** Of a dataset that a subscription contains. */
+const WITHOUT_MEANING: RetirementVerdict = { kind: 'logs-unread', awaited: [] };
 
 export interface Judging {
   readonly held: Held;
@@ -35,17 +39,24 @@ export interface Judging {
   readonly readAt: Date;
 }
 
-export function judgeRetirements(judging: Judging, parts: Parts): (datasetId: string) => RetirementVerdict {
+export function judgeRetirements(judging: Judging, parts: Parts): VerdictOf {
   adoptOrphans(judging, parts);
   forgetAbsences(judging.held, parts);
-  const { verdicts, refusal } = retirementVerdicts(inputOf(judging, parts));
+  const input = inputOf(judging, parts);
+  const { verdicts, awaited, refusal } = retirementVerdicts(input);
   const isAllRead = ![...verdicts.values()].includes('logs-unread');
   if (refusal === null && isAllRead) release(parts);
   const hold = refusal === null ? null : holdBack(refusal, parts);
-  return (datasetId) => {
+  return (want) => {
+    const { datasetId } = want;
+    if (want.members.size > 0) return WITHOUT_MEANING;
     const verdict = verdicts.get(datasetId);
     if (verdict === 'needs-approval' && hold !== null) return { kind: 'needs-approval', hold };
-    return verdict === 'allowed' ? { kind: 'allowed', judgedAt: judging.readAt } : UNREAD;
+    if (verdict === 'allowed') return { kind: 'allowed', judgedAt: judging.readAt };
+    // A dataset that was dropped after all this was read waits for every log to be read again.
+    const later = (): readonly AwaitedSubscription[] =>
+      awaitedSubscriptions(want, { ...input, readToHead: new Set() });
+    return { kind: 'logs-unread', awaited: awaited.get(datasetId) ?? later() };
   };
 }
 
@@ -68,33 +79,39 @@ function inputOf(judging: Judging, parts: Parts): RetirementInput {
     named: namedByRecords(judging, parts),
     retiredLately: new Set(retiredLately.map(({ datasetId }) => datasetId)).size,
     followed: new Set(checkpoint.followed().keys()),
-    heldSubscriptions: new Set(standingHolds(parts).subscriptions.keys()),
-    // A log that may have begun anew does not tell what the service has said since.
-    readToHead: new Set([...readToHead].filter((id) => !isAnyLogDoubted([id], parts))),
+    heldSubscriptions: standingHolds(parts).subscriptions,
+    readToHead,
+    doubted: doubtedLogs(checkpoint.absences()),
     forgotten: new Set(checkpoint.forgotten()),
   };
 }
 
 /**
- * The datasets that a subscription contains by its record, though its manifest may not list them yet. A record that may be from
- * before the subscription's own drop of a dataset says nothing of it. One that does not say how far it goes may be from after
- * the drop: it is waited for until that is sure.
+ * The datasets that a subscription contains by its record, though its manifest may not list them yet, with the ids of these
+ * subscriptions. A record that may be from before the subscription's own drop of a dataset says nothing of it. One that does
+ * not say how far it goes may be from after the drop: it is waited for until that is sure.
  */
 function namedByRecords(
   { records, readAt }: Judging,
   { checkpoint, choices: { manifestLagMs } }: Parts,
-): ReadonlySet<string> {
+): RetirementInput['named'] {
   const wants = checkpoint.wants();
-  return new Set(
-    records.flatMap(({ id, datasetIds, lastEventId }) => {
-      const watermark = watermarkOf({ lastEventId, readAt, manifestLagMs });
-      return datasetIds.filter((datasetId) => {
-        const drop = wants.get(datasetId)?.formerMembers.get(id);
-        if (drop === undefined || watermark.kind === 'time') return true;
-        return covers(watermark, { eventNumber: drop.eventNumber, createdAt: drop.at });
-      });
-    }),
-  );
+  const named = new Map<string, string[]>();
+  for (const { id, datasetIds, lastEventId } of records) {
+    const watermark = watermarkOf({ lastEventId, readAt, manifestLagMs });
+    for (const datasetId of datasetIds) {
+      const drop = wants.get(datasetId)?.formerMembers.get(id);
+      const isBeforeDrop =
+        drop !== undefined &&
+        watermark.kind === 'number' &&
+        !covers(watermark, { eventNumber: drop.eventNumber, createdAt: drop.at });
+      if (isBeforeDrop) continue;
+      const naming = named.get(datasetId);
+      if (naming === undefined) named.set(datasetId, [id]);
+      else naming.push(id);
+    }
+  }
+  return named;
 }
 
 /**

@@ -31,6 +31,8 @@ export interface Choices {
   readonly stagingDirectory: string;
   /** How long a manifest that does not say how far it goes may lag. */
   readonly manifestLagMs: number;
+  /** How many bytes of changes one step of a dataset stages at the most (the setting changes.maxStagedBytes). */
+  readonly maxStagedBytes: number;
   /** Hashes of the API key and the base URL: a hold of the workspace is lifted by another of either. */
   readonly keyHash: string;
 }

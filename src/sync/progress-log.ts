@@ -1,7 +1,8 @@
 /** What is written down of the work on datasets: the same lines for a catch-up and for the daemon. */
 
 import type { Log } from '../lib/log.ts';
-import type { Commit } from './result.ts';
+import type { Commit, Waiting } from './result.ts';
+import { waysToEnd } from './retirement-waits.ts';
 
 export function logStep(log: Log, dataset: string, step: string): void {
   log.debug({ dataset, step }, 'Working.');
@@ -18,6 +19,21 @@ export function logCommit(log: Log, dataset: string, commit: Commit): void {
       'Applied changes.',
     );
   }
+}
+
+/** Names the subscriptions that the retirement of a table waits for, and what an operator can do about them. */
+export function logWaiting(log: Log, dataset: string, { why, awaited }: Waiting): void {
+  const subscriptions = awaited.map(({ subscriptionId }) => subscriptionId);
+  const hints = waysToEnd(awaited);
+  log.info(
+    {
+      dataset,
+      why,
+      ...(subscriptions.length === 0 ? {} : { subscriptions }),
+      ...(hints.length === 0 ? {} : { hints }),
+    },
+    'Waiting.',
+  );
 }
 
 /** `table`: where the rows are now; null where they are gone. */

@@ -4,26 +4,30 @@
  * it is recorded, told, and holds up no other.
  */
 
+import type { Failure } from '../checkpoint/checkpoint.ts';
 import type { HeldDataset } from '../destination/destination.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
 import { formatCount } from '../lib/units.ts';
 import { BadChangesError, ContentMismatchError, DataError, UnknownColumnsError } from '../model/errors.ts';
+import type { Version } from '../model/version.ts';
 import { failureOf, newestContents, toRemember } from './failures.ts';
 import type { ReloadRequest } from './follow/ask-reload.ts';
 import { isAnyLogDoubted } from './follow/log-restart.ts';
 import { onlyTold, wantUnasked } from './follow/want-unasked.ts';
 import type { OfferBook } from './offer-book.ts';
 import type { Parts } from './parts.ts';
-import { unusableContentOf } from './plan/content.ts';
+import { oversizedBefore, oversizedContentOf, unusableContentOf } from './plan/content.ts';
 import { type History, readHistory } from './plan/history.ts';
 import { asksTheSame, isAnnounced, isSatisfied, owesLook } from './plan/need.ts';
+import { oversizedChanges, whyOversized } from './plan/oversized.ts';
 import { plan } from './plan/plan.ts';
-import type { RetirementVerdict } from './plan/retirement.ts';
+import type { VerdictOf } from './plan/retirement.ts';
 import type { Known } from './plan/state.ts';
 import type { Plan, WaitReason } from './plan/step.ts';
 import { isAnyReplaced } from './plan/versions.ts';
 import { headOf } from './plan/walk.ts';
-import type { Commit, DatasetResult, Ending } from './result.ts';
+import { type Commit, type DatasetResult, type Ending, waiting } from './result.ts';
+import { retirementWaits } from './retirement-waits.ts';
 import { VersionAbsences } from './version-absences.ts';
 import { contentAtFault, type Work } from './work/carry-out.ts';
 import { noteChanges, noteLoad, noteRetirement, noteUnusable } from './work/journal.ts';
@@ -48,8 +52,8 @@ export interface Reconciliation {
   readonly readLogs: (datasetId: string) => Promise<boolean>;
   /** The dataset as both stores know it now, where that may have changed while it was worked on. */
   readonly lookAgain: (known: Known) => Known;
-  /** Whether the table of a dataset that no subscription holds may go. */
-  readonly verdictOf: (datasetId: string) => RetirementVerdict;
+  /** Whether the table of a dataset that no subscription contains may go. */
+  readonly verdictOf: VerdictOf;
   /** Writes down trouble, sorted by what it belongs to. Never throws. */
   readonly record: (error: unknown, known: Known) => Ending;
 }
@@ -76,6 +80,8 @@ class Reconciler {
   #areLogsRead = false;
   /** Versions whose changes cannot be used, with why. */
   readonly #unusable = new Map<number, string>();
+  /** Of these, the newest one that has more bytes than may be staged. */
+  #oversized: Version | null = null;
   readonly #commits: Commit[] = [];
   #overtaken = 0;
   #isSchemaReadAgain = false;
@@ -89,7 +95,8 @@ class Reconciler {
   }
 
   async reconcile(): Promise<DatasetResult> {
-    const record = (error: unknown): Ending => this.#run.record(error, this.#known);
+    const record = (error: unknown): Ending =>
+      this.#run.record(error, { ...this.#known, failure: this.#failureOfOversized() ?? this.#known.failure });
     const ended = await this.#untilNothingIsLeft().catch(record);
     const ending = await this.#remember(ended).catch(record);
     return { datasetId: this.#datasetId, commits: this.#commits, ...ending };
@@ -101,16 +108,12 @@ class Reconciler {
       if (ending !== null) return ending;
       if (this.#overtaken === MAX_OVERTAKEN) throw changesTooFast(this.#datasetId);
     }
-    return {
-      kind: 'waiting',
-      why: 'there is more to do than one catch-up does; the next goes on',
-      until: null,
-    };
+    return waiting('there is more to do than one catch-up does; the next goes on');
   }
 
   #next(): Plan {
     const { parts, verdictOf } = this.#run;
-    const { schemaChanges, manifestLagMs } = parts.choices;
+    const { schemaChanges, manifestLagMs, maxStagedBytes } = parts.choices;
     this.#lookAgain();
     return plan({
       ...this.#known,
@@ -118,9 +121,10 @@ class Reconciler {
       absentSince: this.#history === null ? new Map() : this.#absences.since(),
       history: this.#history,
       unusable: this.#unusable,
-      retirement: verdictOf(this.#datasetId),
+      retirement: verdictOf(this.#known.want),
       schemaChanges,
       manifestLagMs,
+      maxStagedBytes,
       now: parts.clock.now(),
     });
   }
@@ -165,7 +169,9 @@ class Reconciler {
       case 'keep':
         return this.#keep();
       case 'wait':
-        return { kind: 'waiting', why: whyWaiting(step), until: step.until };
+        return waiting(this.#whyWaiting(step), step.until);
+      case 'await-subscriptions':
+        return retirementWaits(step.awaited);
       case 'report-hold':
         return { kind: 'held', hold: step.hold };
       case 'report-failure': {
@@ -188,6 +194,8 @@ class Reconciler {
     if (this.#history !== null && read !== undefined) {
       wantUnasked(read, onlyTold(this.#history, this.#known), parts);
     }
+    const failure = ending.kind === 'waiting' ? this.#failureOfOversized() : null;
+    if (failure !== null) parts.checkpoint.fail(failure);
     return ending;
   }
 
@@ -222,7 +230,7 @@ class Reconciler {
   async #askReload(isWithdrawal: boolean, why: string): Promise<Ending | null> {
     const { parts, askReload } = this.#run;
     const isAsked = await askReload({ datasetId: this.#datasetId, isWithdrawal });
-    if (!isAsked) return { kind: 'waiting', why: WAITING_FOR['logs-unread'], until: null };
+    if (!isAsked) return waiting(NOT_ASKED);
     parts.log.warn({ dataset: this.#datasetId, why }, 'The table is to be loaded again.');
     this.#renewWant();
     return null;
@@ -243,7 +251,7 @@ class Reconciler {
     this.#absences.forgetUnexpected(this.#known);
     const recheckAt = this.#history === null ? null : this.#absences.recheckAt(this.#known, this.#history);
     if (this.#history !== null && owesLook(want) && recheckAt === null) {
-      if (this.#refreshes === null) return { kind: 'waiting', why: LOG_UNREAD, until: null };
+      if (this.#refreshes === null) return waiting(LOG_UNREAD);
       this.#run.parts.checkpoint.markLooked(this.#datasetId, this.#refreshes);
     }
     // A process that was ended just after its commit has left the files of it.
@@ -261,7 +269,7 @@ class Reconciler {
     const last = present(work.versions.at(-1), 'a path has versions');
     const isTold = isAnnounced(want, last.version) && !isAnyLogDoubted(want.members.keys(), parts);
     if (this.#areLogsRead || isTold) return this.#work(work);
-    if (!(await readLogs(this.#datasetId))) return { kind: 'waiting', why: LOG_UNREAD, until: null };
+    if (!(await readLogs(this.#datasetId))) return waiting(LOG_UNREAD);
     this.#areLogsRead = true;
     const now = parts.checkpoint.want(this.#datasetId) ?? want;
     if (asksTheSame(now, want)) return this.#work(work);
@@ -305,6 +313,11 @@ class Reconciler {
         for (const [version, why] of outcome.versions) this.#unusable.set(version, why);
         noteUnusable(this.#datasetId, outcome.versions, parts);
         return null;
+      case 'oversized': {
+        this.#oversized = outcome.record;
+        const why = whyOversized(parts.choices.maxStagedBytes);
+        return this.#settle({ kind: 'unusable', versions: new Map([[outcome.record.version, why]]) }, work);
+      }
       case 'overtaken': {
         const { datasets } = await parts.destination.has();
         this.#known = { ...this.#known, held: datasets.get(this.#datasetId) ?? null };
@@ -364,8 +377,41 @@ class Reconciler {
 
   /** The identities of the changes that gave way to a snapshot. */
   #gaveWay(): readonly string[] {
+    const { maxStagedBytes } = this.#run.parts.choices;
     const versions = this.#history?.versions ?? [];
-    return versions.filter(({ version }) => this.#unusable.has(version)).map(unusableContentOf);
+    return versions
+      .filter(({ version }) => this.#unusable.has(version))
+      .map((record) =>
+        record.version === this.#oversized?.version
+          ? oversizedContentOf(record, maxStagedBytes)
+          : unusableContentOf(record),
+      );
+  }
+
+  /** Changes that are too large are not fetched again while their snapshot is waited for. Null: none are ahead of the table. */
+  #failureOfOversized(): Failure | null {
+    const { clock, choices } = this.#run.parts;
+    const { held, failure } = this.#known;
+    const record = this.#oversized;
+    if (record === null || record.version <= (held?.version ?? 0)) return null;
+    const error = oversizedChanges(record, choices.maxStagedBytes);
+    const content = oversizedContentOf(record, choices.maxStagedBytes);
+    return failureOf(this.#datasetId, error, [content], failure, clock.now());
+  }
+
+  /** Where a snapshot is waited for because changes are too large, an operator may not want to wait. */
+  #whyWaiting(step: Wait): string {
+    const { clock, choices } = this.#run.parts;
+    const { held, failure } = this.#known;
+    const wasOversized = oversizedBefore(failure, clock.now(), choices.maxStagedBytes);
+    const oversized = this.#history?.versions.find(
+      (record) =>
+        record.version > (held?.version ?? 0) &&
+        (record.version === this.#oversized?.version || wasOversized(record)),
+    );
+    const why = whyOversized(choices.maxStagedBytes);
+    if (oversized === undefined) return waitingFor(step);
+    return `${waitingFor(step)}; the changes of version ${oversized.version} cannot be used: ${why}`;
   }
 
   /** Changes that gave way to a snapshot that was known to be bad are not fetched again with it, either. */
@@ -380,16 +426,18 @@ class Reconciler {
 }
 
 const LOG_UNREAD = 'a log that may say more of it was not read to its end';
+const NOT_ASKED = 'it is to be loaded again, and no subscription that contains it can be read now';
 
 const WAITING_FOR: Readonly<Record<WaitReason, string>> = {
   'not-offered': 'no manifest that was read lists it',
   'offer-lags': 'the manifest is older than what the service has announced, or may be',
   'offer-unlisted': 'the list of versions does not name the version that the manifest offers',
   'list-lags': 'the list of versions ends before what the service has announced',
-  'logs-unread': 'no subscription holds it any more; its table stays until every log was read to its end',
 };
 
-function whyWaiting(step: Extract<Plan, { kind: 'wait' }>): string {
+type Wait = Extract<Plan, { readonly kind: 'wait' }>;
+
+function waitingFor(step: Wait): string {
   if (step.why !== 'offer-differs') return WAITING_FOR[step.why];
   const { version, offeredRows, listedRows } = step;
   const stated = `the manifest states a row count of ${formatCount(offeredRows)} for version ${version}`;

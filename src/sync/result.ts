@@ -2,6 +2,7 @@
 
 import type { Failure, Hold } from '../checkpoint/checkpoint.ts';
 import type { Counts } from '../model/version.ts';
+import type { AwaitedSubscription } from './plan/retirement.ts';
 
 /** What became of a dataset, and what was committed for it on the way, oldest first: trouble may come after a commit. */
 export type DatasetResult = { readonly datasetId: string; readonly commits: readonly Commit[] } & Ending;
@@ -13,12 +14,25 @@ export type Ending =
   | ({ readonly kind: 'current' } & Recheck)
   /** No subscription holds it any more. `table` is where the rows are now; null where they are gone. */
   | { readonly kind: 'retired'; readonly table: string | null }
-  /** The feed is not there yet; the next catch-up tries again. */
-  /** `until`: when trying again helps at the earliest, in service time; null: nobody knows. */
-  | { readonly kind: 'waiting'; readonly why: string; readonly until: Date | null }
+  | Waiting
   | { readonly kind: 'held'; readonly hold: Hold }
   /** Failed now, or failed before with content that the service still offers. */
   | { readonly kind: 'failed'; readonly error: Error; readonly failure: Failure | null };
+
+/** Nothing can be done about it now. The next catch-up tries again. */
+export interface Waiting {
+  readonly kind: 'waiting';
+  /** For people: a clause. */
+  readonly why: string;
+  /** When trying again helps at the earliest, in service time; null: nobody knows. */
+  readonly until: Date | null;
+  /** The subscriptions that the retirement of its table waits for; none where it waits for something else. */
+  readonly awaited: readonly AwaitedSubscription[];
+}
+
+export function waiting(why: string, until: Date | null = null): Waiting {
+  return { kind: 'waiting', why, until, awaited: [] };
+}
 
 export interface Recheck {
   /** What is absent without an event that says so can be confirmed from then on, in service time; null: nothing is. */

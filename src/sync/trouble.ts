@@ -18,7 +18,7 @@ import { failureOf, toRemember } from './failures.ts';
 import { storeHold } from './holds.ts';
 import type { Parts } from './parts.ts';
 import type { Known } from './plan/state.ts';
-import type { Ending, Trouble } from './result.ts';
+import { type Ending, type Trouble, waiting } from './result.ts';
 
 export interface Troubles {
   /** Aborted when the run is halted or the caller's own signal is. */
@@ -75,11 +75,11 @@ export function watchTroubles(
   const resultOf = (error: Error, { want: { datasetId }, failure: previous }: Known): Ending => {
     if (error instanceof InterruptedError || concernsTheRun(error)) {
       add(error, null);
-      return { kind: 'waiting', why: STOPPED, until: null };
+      return waiting(STOPPED);
     }
     if (error instanceof RefusalError) {
       const stored = hold(error);
-      if (error.refusal.scope.kind !== 'dataset') return { kind: 'waiting', why: REFUSED_ABOVE, until: null };
+      if (error.refusal.scope.kind !== 'dataset') return waiting(REFUSED_ABOVE);
       if (stored === null) return { kind: 'failed', error, failure: null };
       return { kind: 'held', hold: stored };
     }

@@ -10,6 +10,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
 import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
 import type { Feed } from '../../src/feed/feed.ts';
+import { InterruptedError } from '../../src/model/errors.ts';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
 import { CANARY_KEY, errorOf, impatientClock, testFeed } from '../support/feed-client.ts';
 import { PATIENCE_MS } from '../support/patience.ts';
@@ -119,6 +120,57 @@ describe('the interface, read from the fixture feed', () => {
     const [page = ''] = changes.recorded ? changes.pages : [];
     expect(await readFile(page, 'utf8')).toContain('"amount":1152921504606846977');
     expect(await readdir(directory)).toHaveLength(1);
+  });
+
+  it('changes, whose bytes are told before each page is written, also where a list is begun anew', async () => {
+    const server = await fixture();
+    const many = numberedRows(2_500);
+    const changes = many.map((row) => ({ op: 'added' as const, row }));
+    server.publisher.publish('parcels', smallContent(many, changes));
+    const moved = { status: 400, json: { error: { code: 'invalid_cursor', message: 'It moved.' } } };
+    server.faults.add({
+      match: { operation: 'changes', page: 'later', times: 1 },
+      act: { kind: 'respond', ...moved },
+    });
+    const directory = await folder();
+    const told: (readonly [bytes: number, files: number])[] = [];
+    const answer = await client(server.baseUrl).changes(
+      {
+        datasetId: 'parcels',
+        version: 3,
+        directory,
+        onBytes: () => {},
+        onStaging: async (bytes) => void told.push([bytes, (await readdir(directory)).length]),
+      },
+      signal,
+    );
+    const paths = answer.recorded ? answer.pages : [];
+    const sizes = await Promise.all(paths.map(async (path) => (await readFile(path)).byteLength));
+    const [first = 0, second = 0, third = 0] = sizes;
+    expect(told).toEqual([
+      [first, 0],
+      [first, 1],
+      [first + second, 1],
+      [first + second + third, 2],
+    ]);
+  });
+
+  it('changes, no page of which is written once there is no room for it', async () => {
+    const server = await fixture();
+    const directory = await folder();
+    const full = new InterruptedError('There is no room.');
+    const asked = client(server.baseUrl).changes(
+      {
+        datasetId: 'parcels',
+        version: 2,
+        directory,
+        onBytes: () => {},
+        onStaging: () => Promise.reject(full),
+      },
+      signal,
+    );
+    expect(await errorOf(asked)).toBe(full);
+    expect(await readdir(directory)).toEqual([]);
   });
 
   it('R6 lists of many pages, and a list that moved meanwhile', async () => {

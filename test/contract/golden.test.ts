@@ -21,6 +21,7 @@ import {
   losesItsStores,
   type ToldWorld,
   toldWorld,
+  waitingWorld,
 } from '../support/told-world.ts';
 
 /** No service answers here. */
@@ -103,6 +104,16 @@ it('of tables that wait for a person to agree, and of stores that are lost', asy
   losesItsStores(world, 'mirror.duckdb', 'checkpoint.sqlite');
   expectGoldenText('summary/lost-stores', told(world, await catchUp(world)));
   expectGolden('log/lost-stores', logOf(world));
+});
+
+it('of tables whose retirement waits for subscriptions', async () => {
+  const world = await waitingWorld();
+  expectGoldenText('summary/waiting', told(world, await catchUp(world)));
+  expectGolden('status/waiting', await json<Status>(world, 0, 'status', '--json'));
+  await expectTexts('status/waiting', world, 'status');
+  expectGolden('dry-run/waiting', await foretold(world, 77));
+  expectGoldenText('summary/suspended', told(world, await catchUp(world)));
+  expectGolden('log/waiting', logOf(world));
 });
 
 /** The screens that a text is shown on. */

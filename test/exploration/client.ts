@@ -28,6 +28,7 @@ const CHOICES: Choices = {
   removedDatasets: 'drop',
   stagingDirectory: '',
   manifestLagMs: 15 * MINUTE_MS,
+  maxStagedBytes: 8e9,
   keyHash: 'key',
 };
 

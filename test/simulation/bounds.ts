@@ -56,11 +56,12 @@ export function refuseTooManyCalls(
 /**
  * After calm, with so many polls and audits, of which each polls, too: a page of each log, or all of one that is read from
  * its start because it is quiet. Of an audit besides: the subscriptions, the description, and of each subscription its
- * manifest, or the manifests of its datasets. @throws BrokenRule
+ * manifest, or the manifests of its datasets. `probes`: requests in an audit for the events at the positions.
+ * @throws BrokenRule
  */
 export async function refuseCallsInIdleness(
   requests: readonly JournalEntry[],
-  { polls, audits }: { readonly polls: number; readonly audits: number },
+  { polls, audits, probes }: { readonly polls: number; readonly audits: number; readonly probes: number },
   world: World,
 ): Promise<void> {
   const { checkpoint } = await world.installation.parts();
@@ -72,13 +73,20 @@ export async function refuseCallsInIdleness(
   });
   const isShared = world.settings.manifest === 'subscription';
   const manifests = subscriptions.map(({ members }) => (isShared ? 1 : members.size));
-  const probes = audits * subscriptions.length;
-  refuseMore('polls', requests.filter(isPoll), (polls + audits) * total(pages) + probes);
+  refuseMore('polls', requests.filter(isPoll), (polls + audits) * total(pages) + audits * probes);
   refuseMore(
     'other requests',
     requests.filter((request) => !isPoll(request)),
     audits * (2 + total(manifests) + (isShared ? manifests.length : 0)),
   );
+}
+
+/** What is asked in one audit for the events at the positions: one that was never seen is looked for from the start of the log, too. */
+export async function probesOf(world: World): Promise<number> {
+  const { checkpoint } = await world.installation.parts();
+  const followed = checkpoint.followed();
+  const isSeen = (id: string): boolean => (followed.get(id)?.cursorCreatedAt ?? null) !== null;
+  return total([...world.feed.store.subscriptions.keys()].map((id) => (isSeen(id) ? 1 : 2)));
 }
 
 function refuseMore(what: string, { length }: readonly JournalEntry[], most: number): void {

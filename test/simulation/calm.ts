@@ -5,7 +5,7 @@
 
 import { ConfigurationError } from '../../src/model/errors.ts';
 import type { CatchUpResult, DatasetResult } from '../../src/sync/result.ts';
-import { refuseCallsInIdleness } from './bounds.ts';
+import { probesOf, refuseCallsInIdleness } from './bounds.ts';
 import { catchUp, describe } from './catch-up.ts';
 import { followOn } from './daemon.ts';
 import { giveUpWhatIsGone, settleHolds } from './person.ts';
@@ -66,8 +66,9 @@ export async function expectCalm(world: World): Promise<void> {
 
 /** Once more, and there is nothing to do: nothing is fetched and nothing is committed. */
 export async function expectIdle(world: World): Promise<void> {
+  const probes = await probesOf(world);
   const result = await catchUp(world);
-  await refuseCallsInIdleness(world.feed.requests.entries(), { polls: 0, audits: 1 }, world);
+  await refuseCallsInIdleness(world.feed.requests.entries(), { polls: 0, audits: 1, probes }, world);
   const busy = world.feed.requests
     .entries()
     .filter(({ operation }) => operation === 'file' || operation === 'changes');
@@ -119,8 +120,9 @@ const AUDITS_OF_AN_HOUR = 2;
 export async function expectIdleHour(world: World): Promise<void> {
   // What it knew from before the calm is looked at once more.
   await followOn(world);
+  const probes = await probesOf(world);
   await followOn(world, HOUR_MS);
-  const made = { polls: POLLS_OF_AN_HOUR, audits: AUDITS_OF_AN_HOUR };
+  const made = { polls: POLLS_OF_AN_HOUR, audits: AUDITS_OF_AN_HOUR, probes };
   await refuseCallsInIdleness(world.feed.requests.entries(), made, world);
   world.tally.add('followed for an idle hour');
 }

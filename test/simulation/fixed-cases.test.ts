@@ -3,6 +3,8 @@
 import { describe, expect, it } from 'vitest';
 import { DAY_MS } from '../../fixtures/feed/clock.ts';
 import { eventRecord } from '../../fixtures/feed/wire-records.ts';
+import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import { exitCodeOfResult } from '../../src/cli/summary.ts';
 import { present } from '../../src/lib/assert.ts';
 import { expectCalm, expectIdle } from './calm.ts';
 import { catchUp } from './catch-up.ts';
@@ -11,11 +13,20 @@ import { playScript } from './script.ts';
 import type { World } from './world.ts';
 
 const PAST_RETENTION_MS = 91 * DAY_MS;
+/** What is absent without an event is believed to be gone after ten minutes. */
+const UNTIL_CONFIRMED_MS = 10 * 60_000;
 
 /** A second subscription begins, `sub_2`. */
 function subscribeAnother(world: World, ...datasetIds: readonly string[]): void {
   world.feed.publisher.subscribe({ subscriptionId: 'sub_2', datasetIds });
   world.logs.installFor('sub_2');
+}
+
+/** The datasets that have a table in the mirror. */
+async function liveTables(world: World): Promise<readonly string[]> {
+  const { destination } = await world.installation.parts();
+  const { datasets } = await destination.has();
+  return [...datasets.keys()].sort();
 }
 
 /** A dataset that nobody has is forgotten, and comes back to every subscription with a first version. */
@@ -67,10 +78,11 @@ describe('what histories have found', () => {
   });
 
   /**
-   * The checkpoint was lost while a subscription was not listed: nobody knew any more what that one holds, and a table
-   * that the other one dropped was retired, though it was in the hidden one all the time.
+   * The checkpoint was lost while a subscription was not listed: nobody knew any more what that one contains, and a table
+   * that the other one dropped was retired, though it was in the hidden one all the time. Today the mirror stores what each
+   * subscription contains, so that the dataset is known to have left only one of them.
    */
-  it('a table stays while a subscription that may hold it is not listed and was forgotten', async () => {
+  it('a table stays current where the mirror knows that a subscription which is not listed contains it', async () => {
     await playScript({}, async ({ world, first, second }) => {
       const { publisher } = world.feed;
       subscribeAnother(world, first, second);
@@ -80,7 +92,46 @@ describe('what histories have found', () => {
       await catchUp(world);
       publisher.remove(first, 'left_coverage', { subscriptionId: 'sub_1' });
       const { datasets } = await catchUp(world);
-      expect(datasets.find(({ datasetId }) => datasetId === first)).toMatchObject({ kind: 'waiting' });
+      expect(datasets.find(({ datasetId }) => datasetId === first)).toMatchObject({ kind: 'current' });
+      const { checkpoint } = await world.installation.parts();
+      expect([...(checkpoint.want(first)?.members.keys() ?? [])]).toEqual(['sub_2']);
+      expect(await liveTables(world)).toEqual([first, second]);
+      await expectCalm(world);
+      await expectIdle(world);
+    });
+  });
+
+  /**
+   * The same, and the mirror says nothing of what subscriptions contain, because the process died before that was stored: only
+   * their ids are known.
+   */
+  it('a table waits for a subscription that is not listed where neither store knows what that contains', async () => {
+    await playScript({}, async ({ world, first, second }) => {
+      const { publisher, clock } = world.feed;
+      subscribeAnother(world, first, second);
+      const beforeProgress = { kind: 'moment', effect: 'destination.store-progress', nth: 1 } as const;
+      expect(await world.installation.catchUpAndDie(beforeProgress)).toMatchObject({ died: true });
+      await world.hide('sub_2');
+      await world.installation.lose('checkpoint');
+      const { destination } = await world.installation.parts();
+      expect((await destination.has()).progress).toBeNull();
+      expect(await liveTables(world)).toEqual([first, second]);
+      await catchUp(world);
+      publisher.remove(first, 'left_coverage', { subscriptionId: 'sub_1' });
+      const unlisted = await catchUp(world);
+      expect(unlisted.datasets.find(({ datasetId }) => datasetId === first)).toMatchObject({
+        kind: 'waiting',
+        awaited: [{ subscriptionId: 'sub_2', reason: 'log-unread' }],
+      });
+      expect(exitCodeOfResult(unlisted)).toBe(EXIT_CODES.tryAgainLater);
+      clock.advance(UNTIL_CONFIRMED_MS);
+      const suspended = await catchUp(world);
+      expect(suspended.datasets.find(({ datasetId }) => datasetId === first)).toMatchObject({
+        kind: 'waiting',
+        awaited: [{ subscriptionId: 'sub_2', reason: 'suspended' }],
+      });
+      expect(exitCodeOfResult(suspended)).toBe(EXIT_CODES.personMustAct);
+      expect(await liveTables(world)).toEqual([first, second]);
       await expectCalm(world);
       await expectIdle(world);
     });
@@ -98,7 +149,10 @@ describe('what histories have found', () => {
       access.refuse({ kind: 'subscription', subscriptionId: 'sub_2' }, { code: 'outside_coverage' });
       publisher.remove(first, 'left_coverage', { subscriptionId: 'sub_1' });
       const { datasets } = await catchUp(world);
-      expect(datasets.find(({ datasetId }) => datasetId === first)).toMatchObject({ kind: 'waiting' });
+      expect(datasets.find(({ datasetId }) => datasetId === first)).toMatchObject({
+        kind: 'waiting',
+        awaited: [{ subscriptionId: 'sub_2', reason: 'suspended' }],
+      });
       await expectCalm(world);
     });
   });
@@ -116,7 +170,10 @@ describe('what histories have found', () => {
         act: { kind: 'respond', status: 503 },
       });
       const { datasets } = await catchUp(world);
-      expect(datasets.find(({ datasetId }) => datasetId === first)).toMatchObject({ kind: 'waiting' });
+      expect(datasets.find(({ datasetId }) => datasetId === first)).toMatchObject({
+        kind: 'waiting',
+        awaited: [{ subscriptionId: 'sub_2', reason: 'log-unread' }],
+      });
       await expectCalm(world);
     });
   });

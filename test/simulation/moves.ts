@@ -184,13 +184,13 @@ function skipAnything(world: World): string {
   const list = random.pick(['subscriptions', 'record', 'manifest', 'versions'] as const);
   switch (list) {
     case 'subscriptions':
-      feed.omissions.add({ list, subscriptionId }, reads);
+      world.skip({ list, subscriptionId }, reads);
       break;
     case 'versions':
-      feed.omissions.add({ list, datasetId, version: world.current(datasetId).version }, reads);
+      world.skip({ list, datasetId, version: world.current(datasetId).version }, reads);
       break;
     default:
-      feed.omissions.add({ list, subscriptionId, datasetId }, reads);
+      world.skip({ list, subscriptionId, datasetId }, reads);
   }
   return `${datasetId} or ${subscriptionId} in ${reads} readings of ${list}`;
 }

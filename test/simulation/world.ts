@@ -5,6 +5,7 @@
 
 import type { FreezeTarget } from '../../fixtures/feed/manifest-view.ts';
 import type { DatasetVersion } from '../../fixtures/feed/model.ts';
+import type { Omission } from '../../fixtures/feed/omissions.ts';
 import type { PublishOptions, RestartOptions } from '../../fixtures/feed/publish.ts';
 import { currentVersion, type NewSubscription } from '../../fixtures/feed/store.ts';
 import type { Content } from '../../fixtures/source/content.ts';
@@ -22,6 +23,8 @@ const FIRST = 'sub_1';
 const MOMENT_MS = 1_000;
 /** Less than a manifest is trusted to lag, by what catch-ups take. */
 const LONGEST_LAG_MS = 10 * 60_000;
+/** Less than what is absent has to be, to be believed to be gone. */
+const LONGEST_SKIP_MS = 9 * 60_000;
 
 export class World {
   readonly seed: number;
@@ -71,6 +74,8 @@ export class World {
   readonly #lost = new Set<Store>();
   #subscriptions = 1;
   #frozenAt = new Date(0);
+  /** When the first of the readings was made to lack something; null: none is. */
+  #skippedAt: Date | null = null;
 
   constructor(seed: number, settings: Settings, stage: Stage, tally: Tally) {
     this.seed = seed;
@@ -213,7 +218,9 @@ export class World {
     return this.settings.recordLastEventId || this.seed % 2 !== 0;
   }
 
+  /** One that begins anew within a minute of what was read of it is not told apart where records name no newest event. */
   restartLog(subscriptionId: string, firstNumber: number, announce: boolean): void {
+    if (!this.settings.recordLastEventId) this.pass(2 * 60_000);
     this.logs.begunAnew(subscriptionId);
     this.feed.publisher.restartLog(subscriptionId, { firstNumber, announce });
   }
@@ -325,8 +332,22 @@ export class World {
     this.feed.manifest.freeze(target);
   }
 
+  /** The next readings of a list lack something. Two that are ten minutes apart would be believed: it is over before. */
+  skip(omission: Omission, reads: number): void {
+    this.#skippedAt ??= this.feed.clock.now();
+    this.feed.omissions.add(omission, reads);
+  }
+
+  #endSkips(durationMs: number): void {
+    const skippedMs = this.#skippedAt?.getTime() ?? Number.POSITIVE_INFINITY;
+    if (this.feed.clock.now().getTime() + durationMs - skippedMs < LONGEST_SKIP_MS) return;
+    this.feed.omissions.clear();
+    this.#skippedAt = null;
+  }
+
   /** Time passes, as long as manifests may lag. */
   pass(durationMs: number): void {
+    this.#endSkips(durationMs);
     const lagMs = this.feed.clock.now().getTime() + durationMs - this.#frozenAt.getTime();
     if (this.isFrozen && lagMs >= LONGEST_LAG_MS && !this.settings.manifestLastEventId) this.thaw();
     this.feed.clock.advance(durationMs);
@@ -339,6 +360,7 @@ export class World {
 
   /** Longer than any manifest lags. */
   passMonths(durationMs: number): void {
+    this.#endSkips(durationMs);
     this.thaw();
     this.feed.clock.advance(durationMs);
   }

@@ -57,6 +57,7 @@ const CHOICES: Choices = {
   removedDatasets: 'archive',
   stagingDirectory: '/nowhere',
   manifestLagMs: 15 * 60_000,
+  maxStagedBytes: 8e9,
   keyHash: 'key-1',
 };
 

@@ -28,6 +28,7 @@ export function planInput(changed: Partial<PlanInput> = {}): PlanInput {
     retirement: { kind: 'allowed', judgedAt: NOW },
     schemaChanges: 'reload',
     manifestLagMs: LAG_MS,
+    maxStagedBytes: 8e9,
     now: NOW,
     ...changed,
   };

@@ -37,7 +37,7 @@ export function smallDaemon(
 ): SmallDaemon {
   const clock = new SteppedClock();
   Object.assign(parts, {
-    clock: { ...parts.clock, now: () => new Date(NOON.getTime() + clock.monotonicMs()) },
+    clock: { ...parts.clock, now: () => new Date(NOON.getTime() + clock.passedMs) },
   });
   const daemon = new Daemon({
     parts: { ...parts, clock, log: documentedLog(parts.log) },

@@ -33,7 +33,7 @@ export interface Service {
   /** By dataset id, newest first; absent: the one of `schema()`. */
   readonly schemas: Map<string, Schema[]>;
   /** By dataset id and version (`parcels 2`); absent: one page, which says of the version what its record says. */
-  readonly changes: Map<string, (request: ChangesRequest) => Promise<Changes>>;
+  readonly changes: Map<string, (request: ChangesRequest, signal: AbortSignal) => Promise<Changes>>;
   /** Answers of downloads, in order; without one, the download is complete. */
   readonly downloads: ((request: DownloadRequest) => Promise<Download>)[];
   /** Outcomes of commits, in order; without one, the unit is committed. */
@@ -62,13 +62,14 @@ export function emptyService(): Service {
 
 /** Recorded changes: one page in the folder that was asked for. */
 export async function recorded(
-  { directory, onBytes }: ChangesRequest,
+  { directory, onBytes, onStaging }: ChangesRequest,
   says: { previousVersion?: number | null; schemaVersion?: string | null } = {},
 ): Promise<Changes> {
   const path = join(directory, 'changes-00000.json');
   const page = '{"changes":[],"nextCursor":null}';
-  await writeFile(path, page);
   onBytes(page.length);
+  await onStaging?.(page.length);
+  await writeFile(path, page);
   return {
     recorded: true,
     previousVersion: null,
@@ -125,7 +126,7 @@ export function feedOf(
       const { datasetId, version: number } = request;
       called(`changes ${datasetId} ${number}`, signal);
       const answer = service.changes.get(`${datasetId} ${number}`);
-      if (answer !== undefined) return answer(request);
+      if (answer !== undefined) return answer(request, signal);
       const record = versionsOf(datasetId).find((one) => one.version === number);
       if (record === undefined) throw new Error(`changes of ${datasetId} ${number}, which is not listed`);
       return recorded(request, record);

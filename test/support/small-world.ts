@@ -54,6 +54,7 @@ export async function smallWorld(...datasetIds: string[]): Promise<World> {
     removedDatasets: 'archive',
     stagingDirectory,
     manifestLagMs: 15 * 60_000,
+    maxStagedBytes: 8e9,
     keyHash: 'key-1',
   };
   const world: Omit<World, 'parts' | 'catchUp'> = {

@@ -13,6 +13,8 @@ export class SteppedClock implements Clock {
   #nowMs = 0;
   /** Milliseconds by which the wall clock was set forward, or back. */
   #jumpedMs = 0;
+  /** Milliseconds for which the machine was suspended. */
+  #suspendedMs = 0;
   readonly #sleepers = new Set<Sleeper>();
 
   constructor(began: Date = NOON) {
@@ -20,7 +22,12 @@ export class SteppedClock implements Clock {
   }
 
   now(): Date {
-    return new Date(this.#began.getTime() + this.#nowMs + this.#jumpedMs);
+    return new Date(this.#began.getTime() + this.passedMs + this.#jumpedMs);
+  }
+
+  /** Milliseconds that have passed for everybody else, however this machine's clocks go. */
+  get passedMs(): number {
+    return this.#nowMs + this.#suspendedMs;
   }
 
   monotonicMs(): number {
@@ -54,6 +61,11 @@ export class SteppedClock implements Clock {
     this.#nowMs += durationMs;
     const due = [...this.#sleepers].filter(({ wakesMs }) => wakesMs <= this.#nowMs);
     for (const { wake } of due.sort((left, right) => left.wakesMs - right.wakesMs)) wake();
+  }
+
+  /** The machine is suspended: no timer goes on meanwhile, and the monotonic clock stands still. */
+  suspend(durationMs: number): void {
+    this.#suspendedMs += durationMs;
   }
 
   /** Somebody sets the wall clock. */

@@ -182,6 +182,44 @@ export async function leavingWorld(): Promise<ToldWorld> {
   return world;
 }
 
+/**
+ * A feed of three subscriptions and their mirror. A dataset has left the first and another one the second, whose manifest is
+ * refused. The log of the third cannot be read by the next catch-up.
+ */
+export async function waitingWorld(): Promise<ToldWorld> {
+  const clock = stillClock(START);
+  const feed = await startFixtureFeed({ apiKey: CANARY_KEY, clock });
+  onTestFinished(feed.close);
+  const contained = {
+    sub_1: ['us-tx-travis-parcels', 'us-tx-travis-roads'],
+    sub_2: ['us-tx-harris-parcels'],
+    sub_3: ['us-tx-bexar-parcels'],
+  };
+  for (const [subscriptionId, datasetIds] of Object.entries(contained)) {
+    feed.publisher.subscribe({ subscriptionId, datasetIds });
+    for (const datasetId of datasetIds) addDataset(feed, datasetId);
+  }
+  const environment = { FEED_SYNC_RETRY_MAX_ATTEMPTS: '1' };
+  const installed = commandLine({ feed, now: clock.now, environment });
+  onTestFinished(() => installed.remove());
+  const world = { feed, installed, logged: [] };
+  await catchUp(world);
+  clock.advance(HOUR_MS);
+  feed.publisher.remove('us-tx-travis-roads', 'left_coverage', { subscriptionId: 'sub_1' });
+  feed.publisher.remove('us-tx-harris-parcels', 'left_coverage', { subscriptionId: 'sub_2' });
+  const error = { code: 'not_found', message: 'This subscription was closed.' };
+  feed.faults.add({
+    match: { operation: 'manifest', subscriptionId: 'sub_2', times: 'always' },
+    act: { kind: 'respond', status: 404, json: { error } },
+  });
+  // A catch-up that sees a dataset leave reads every log once more.
+  feed.faults.add({
+    match: { operation: 'events', subscriptionId: 'sub_3', times: 2 },
+    act: { kind: 'respond', status: 503 },
+  });
+  return world;
+}
+
 function addDataset(feed: FixtureFeed, datasetId: string): void {
   feed.publisher.addDataset({ datasetId });
   feed.publisher.publish(datasetId, smallContent(numberedRows(1_200)));

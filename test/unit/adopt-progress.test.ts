@@ -158,6 +158,21 @@ describe('a checkpoint that is lost', () => {
     expect(world.parts.checkpoint.want('parcels')?.reloads).toHaveLength(1);
   });
 
+  it('F81 starts from the manifest where the tables know of a later log than the stored position is in', async () => {
+    const world = await ledOn();
+    await store(world);
+    const satisfied = { logNumber: 2, eventNumber: 1n, createdAt: null };
+    const parcels = present(world.tables.get('parcels'), 'it is there');
+    world.tables.set('parcels', { ...parcels, reloads: new Map([['sub_1', satisfied]]) });
+    await withoutCheckpoint(world);
+    await world.catchUp();
+    expect(warnings(world)).toEqual([[ADOPTED, { subscriptions: ['sub_2'] }]]);
+    const { checkpoint } = world.parts;
+    expect(checkpoint.followed().get('sub_1')).toMatchObject({ logNumber: 3 });
+    // What the table satisfied in an earlier log is no answer in this one.
+    expect(checkpoint.want('parcels')?.reloads).toMatchObject([{ subscriptionId: 'sub_1', logNumber: 3 }]);
+  });
+
   it('reads a log from its start of which no event was ever read', async () => {
     const world = await oneSubscription('parcels');
     world.service.subscriptions = [subscription({ lastEventId: null })];

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
 import { exitCodeOfResult } from '../../src/cli/summary.ts';
 import { BusyError, ServiceUnavailableError } from '../../src/model/errors.ts';
+import { judgeRetirements } from '../../src/sync/judge-retirements.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { openStaging } from '../../src/sync/work/staging.ts';
 import {
@@ -17,7 +18,7 @@ import {
   versions,
   type World,
 } from '../support/small-world.ts';
-import { entry, event, id, subscription, table } from '../support/sync-values.ts';
+import { entry, event, id, refusal, subscription, table } from '../support/sync-values.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -134,6 +135,96 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(world.retired).toEqual([]);
     calm(world);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired', permits: 'current' });
+  });
+
+  /** `parcels` leaves `sub_2`, which contained it alone and whose manifest is refused just then. */
+  async function leftASuspendedOne(): Promise<World> {
+    const world = await oneSubscription('permits');
+    subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
+    await world.catchUp();
+    remove(world, ['parcels'], 'sub_2');
+    throwAt(world, /^manifest sub_2/, refusal({ kind: 'subscription', subscriptionId: 'sub_2' }));
+    return world;
+  }
+
+  it('W16 names the subscription whose log was not read, and waits for the next catch-up', async () => {
+    const world = await oneSubscription('parcels');
+    subscribe(world, subscription({ id: 'sub_2' }), 'permits');
+    await world.catchUp();
+    remove(world, ['parcels']);
+    throwAt(world, /^events sub_2/, new ServiceUnavailableError('unreachable'));
+    const result = await world.catchUp();
+    expect(result.datasets).toMatchObject([
+      {
+        datasetId: 'parcels',
+        why:
+          'no subscription contains it any more; its retirement waits for subscription sub_2, ' +
+          'whose log was not read to its end since the dataset left',
+        awaited: [{ subscriptionId: 'sub_2', reason: 'log-unread' }],
+      },
+      { datasetId: 'permits' },
+    ]);
+    expect(exitCodeOfResult(result)).toBe(EXIT_CODES.tryAgainLater);
+  });
+
+  it('W16 names the suspended subscription that contained it, and stays until an operator resumes that', async () => {
+    const world = await leftASuspendedOne();
+    for (let times = 0; times < 2; times += 1) {
+      const result = await world.catchUp();
+      expect(result.datasets).toMatchObject([
+        {
+          kind: 'waiting',
+          why: 'no subscription contains it any more; its retirement waits for subscription sub_2, which is suspended',
+          awaited: [{ subscriptionId: 'sub_2', reason: 'suspended', suspension: result.holds[0] }],
+        },
+        { kind: 'current' },
+      ]);
+      expect(exitCodeOfResult(result)).toBe(EXIT_CODES.personMustAct);
+    }
+    expect(world.retired).toEqual([]);
+    calm(world);
+    world.checkpoint.lift({ kind: 'subscription', subscriptionId: 'sub_2' });
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired', permits: 'current' });
+  });
+
+  it('W16 W28 is retired once an operator forgets the suspended subscription', async () => {
+    const world = await leftASuspendedOne();
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting', permits: 'current' });
+    world.checkpoint.forget('sub_2');
+    world.service.subscriptions.pop();
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired', permits: 'current' });
+  });
+
+  it('W16 names the subscription whose record still names it', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    await world.catchUp();
+    remove(world, ['parcels']);
+    world.service.subscriptions = [subscription({ datasetIds: ['parcels'] })];
+    const result = await world.catchUp();
+    expect(result.datasets).toMatchObject([
+      { kind: 'waiting', awaited: [{ subscriptionId: 'sub_1', reason: 'record-names-dataset' }] },
+      { kind: 'current' },
+    ]);
+    expect(exitCodeOfResult(result)).toBe(EXIT_CODES.tryAgainLater);
+    world.service.subscriptions = [subscription()];
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired', permits: 'current' });
+  });
+
+  it('W16 names every subscription where it was dropped after the others were read', async () => {
+    const world = await caughtUp('parcels', 'permits');
+    subscribe(world, subscription({ id: 'sub_2' }), 'zoning');
+    await world.catchUp();
+    const held = await world.parts.destination.has();
+    const readAt = world.parts.clock.now();
+    const records = world.service.subscriptions;
+    const judging = { held, records, readToHead: new Set(['sub_1', 'sub_2']), readAt };
+    const verdictOf = judgeRetirements(judging, world.parts);
+    const contained = world.checkpoint.want('parcels');
+    expect(contained && verdictOf(contained)).toEqual({ kind: 'logs-unread', awaited: [] });
+    expect(contained && verdictOf({ ...contained, members: new Map() })).toEqual({
+      kind: 'logs-unread',
+      awaited: ['sub_1', 'sub_2'].map((subscriptionId) => ({ subscriptionId, reason: 'log-unread' })),
+    });
   });
 
   it('that the user did not choose is left alone', async () => {

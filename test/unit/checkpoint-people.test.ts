@@ -191,6 +191,21 @@ describe('a forgotten subscription', () => {
     expect(checkpoint.forgotten()).toEqual(['t']);
   });
 
+  it('leaves the reloads that it asked for, of what others contain, but for those that the destination satisfied', async () => {
+    const checkpoint = await openNew();
+    commit(checkpoint, 's', joined('both'), joined('own'), reloadAsked('both', 5n), reloadAsked('both', 6n));
+    commit(checkpoint, 't', joined('both'), reloadAsked('both', 5n));
+    checkpoint.forget('s');
+    const owed = () =>
+      checkpoint.want('both')?.reloads.map((reload) => `${reload.subscriptionId} ${reload.eventNumber}`);
+    expect(owed()?.toSorted()).toEqual(['s 5', 's 6', 't 5']);
+    checkpoint.clearForgotten(
+      ['s'],
+      ({ eventNumber }, datasetId) => datasetId === 'both' && eventNumber === 5n,
+    );
+    expect(owed()?.toSorted()).toEqual(['s 6', 't 5']);
+  });
+
   it('is forgotten no more when it is followed again', async () => {
     const checkpoint = await openNew();
     for (const id of ['s', 't']) checkpoint.forget(id);

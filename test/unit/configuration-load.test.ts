@@ -33,6 +33,7 @@ describe('the defaults', () => {
       destination: { path: '/home/ann/data/mirror.duckdb', publish: null },
       checkpoint: { path: '/home/ann/data/checkpoint.sqlite' },
       downloads: { allowedOrigins: [] },
+      changes: { maxStagedBytes: 8e9 },
       http: { timeoutMs: 30_000, connections: 8, maxJsonBytes: 64e6, maxRetryAfterMs: 900_000 },
       retry: { maxAttempts: 6, baseDelayMs: 500, maxDelayMs: 30_000 },
       lock: { waitMs: 60_000 },

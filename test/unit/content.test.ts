@@ -3,7 +3,14 @@
 import { describe, expect, it } from 'vitest';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
 import type { Version } from '../../src/model/version.ts';
-import { changesContentOf, contentOf, failedBefore, unusableContentOf } from '../../src/sync/plan/content.ts';
+import {
+  changesContentOf,
+  contentOf,
+  failedBefore,
+  oversizedBefore,
+  oversizedContentOf,
+  unusableContentOf,
+} from '../../src/sync/plan/content.ts';
 import { digestOf, entry, failure, NOW, version } from '../support/sync-values.ts';
 
 const snapshot = entry('parcels', 3);
@@ -56,6 +63,26 @@ describe('changes that failed', () => {
     expect([bad.changes(record), bad.unusable(record)]).toEqual([true, true]);
     const named = { ...record, ...stated };
     expect([bad.changes(named), bad.unusable(named)]).toEqual([false, false]);
+  });
+});
+
+describe('changes that had more bytes than may be staged', () => {
+  const record = version('parcels', 3);
+  const before = failure({ contents: [oversizedContentOf(record, 1_000)] });
+
+  it('are known by their version and by what was allowed, until the failure ends', () => {
+    const wereOversized = (maxBytes: number, waitMs: number) =>
+      oversizedBefore(before, new Date(NOW.getTime() + waitMs), maxBytes);
+    expect(wereOversized(1_000, 0)(record)).toBe(true);
+    expect(wereOversized(1_000, 0)({ ...record, version: 4 })).toBe(false);
+    expect(wereOversized(2_000, 0)(record)).toBe(false);
+    expect(wereOversized(1_000, 60_000)(record)).toBe(false);
+    expect(oversizedBefore(null, NOW, 1_000)(record)).toBe(false);
+  });
+
+  it('are told from those that have bad values, and from those that contradict their record', () => {
+    const bad = failedBefore(before, NOW);
+    expect([bad.changes(record), bad.unusable(record)]).toEqual([false, false]);
   });
 });
 

@@ -8,7 +8,7 @@ import {
   STALLED_AFTER_MS,
   standingOf,
 } from '../../src/daemon/liveness.ts';
-import { untilNextPollMs } from '../../src/daemon/next-poll.ts';
+import { nextPoll } from '../../src/daemon/next-poll.ts';
 import { RetryClock, retryWaitMs } from '../../src/daemon/retry-clocks.ts';
 import { ERROR_AFTER_MS, loudness, TroubleLog, WARN_AFTER_MS } from '../../src/daemon/trouble-log.ts';
 import { STANDSTILL_MS, Watchdog } from '../../src/daemon/watchdog.ts';
@@ -24,14 +24,17 @@ describe('the next poll', () => {
 
   it('comes after the interval, up to a tenth sooner or later', () => {
     const every = { kind: 'every', everyMs: 60_000 } as const;
-    expect([0, 0.5, 0.999].map((value) => untilNextPollMs(every, NOON, always(value)))).toEqual([
-      54_000, 60_000, 65_988,
-    ]);
+    const now = { wall: NOON, monotonicMs: 500_000 };
+    const waits = [0, 0.5, 0.999].map((value) => nextPoll(every, now, always(value)).dueMs(now) - 500_000);
+    expect(waits).toEqual([54_000, 60_000, 65_988]);
   });
 
   it('comes when the schedule says so in the time zone of the process, and never at once again', () => {
     const hourly = { kind: 'schedule', schedule: '0 * * * *' } as const;
-    const at = (time: string) => untilNextPollMs(hourly, new Date(time), always(0.5));
+    const at = (time: string) => {
+      const now = { wall: new Date(time), monotonicMs: 500_000 };
+      return nextPoll(hourly, now, always(0.5)).dueMs(now) - now.monotonicMs;
+    };
     vi.stubEnv('TZ', 'Asia/Kolkata');
     expect(at('2026-03-01T12:45:00Z')).toBe(45 * 60_000);
     vi.stubEnv('TZ', 'UTC');

@@ -12,6 +12,7 @@ import {
   ServiceUnavailableError,
   StorageError,
 } from '../../src/model/errors.ts';
+import type { LogPosition } from '../../src/model/want.ts';
 import { NOON_CLOCK } from '../support/checkpoint-files.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { until } from '../support/patience.ts';
@@ -46,6 +47,11 @@ function beside(world: World, act: (checkpoint: Checkpoint) => unknown): void {
   if (checkpoint === null) throw new Error('there is a checkpoint');
   act(checkpoint);
   checkpoint.close();
+}
+
+function followedAt(checkpoint: Checkpoint): LogPosition | null {
+  const one = checkpoint.followed().get('sub_1');
+  return one === undefined ? null : { ...one, isQuiet: one.quietReadAt !== null, readAt: one.cursorAt };
 }
 
 async function followed(...datasetIds: string[]) {
@@ -199,6 +205,8 @@ describe('a poll', () => {
     throwAt(world, /^events sub_2/, OUT_OF_REACH);
     await pass(3 * MINUTE_MS, 5 * SECOND_MS);
     expect(world.retired).toEqual([]);
+    const waits = world.logged.filter(([, , message]) => message === 'Waiting.');
+    expect(waits.at(-1)?.[1]).toMatchObject({ dataset: 'permits', subscriptions: ['sub_2'] });
     calm(world);
     await pass(6 * MINUTE_MS, 5 * SECOND_MS);
     expect(world.retired).toMatchObject([{ datasetId: 'permits' }]);
@@ -498,6 +506,30 @@ describe('a person', () => {
     expect(world.calls).toContain('download permits');
     expect(world.calls).not.toContain('download parcels');
     expect(daemon.state().tally.resyncs).toEqual(new Map([['resync', 1]]));
+  });
+
+  it('who let another process work while this one was stopped: the mirror is looked at before anything is done', async () => {
+    const { world, pass } = await followed('parcels', 'permits');
+    const asked = {
+      createdAt: NOON_CLOCK.now(),
+      readAt: NOON_CLOCK.now(),
+      knownVersion: 1,
+      isWithdrawal: false,
+    };
+    const mark = { logNumber: 1, eventNumber: 200n };
+    beside(world, (checkpoint) => {
+      checkpoint.commitFollowStep({
+        subscriptionId: 'sub_1',
+        subscriptionName: 'Travis',
+        position: present(followedAt(checkpoint), 'it is followed'),
+        changes: [{ kind: 'reload', datasetId: 'parcels', version: null, ...mark, ...asked }],
+      });
+      const parcels = present(world.tables.get('parcels'), 'it is there');
+      const satisfied = { ...mark, createdAt: asked.createdAt };
+      world.tables.set('parcels', { ...parcels, reloads: new Map([['sub_1', satisfied]]) });
+    });
+    await pass(10 * SECOND_MS);
+    expect(world.calls).toEqual([]);
   });
 
   it('who gives a subscription up has what only it held retired', async () => {

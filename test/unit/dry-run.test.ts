@@ -80,6 +80,7 @@ it('of work of every kind', () => {
       kind: 'waiting',
       why: 'no manifest that was read lists it',
       until: null,
+      awaited: [],
     },
     current('zoning'),
   ]);

@@ -287,7 +287,14 @@ describe('elsewhere', () => {
       (progress) => progress.settled({ kind: 'retired', datasetId: 'permits', commits: [], table: null }),
       (progress) => progress.settled({ kind: 'held', datasetId: 'zoning', commits: [], hold: hold() }),
       (progress) =>
-        progress.settled({ kind: 'waiting', datasetId: 'water', commits: [], why: 'it lags', until: null }),
+        progress.settled({
+          kind: 'waiting',
+          datasetId: 'water',
+          commits: [],
+          why: 'it lags',
+          until: null,
+          awaited: [],
+        }),
     );
     const counted = { rows: 1_000, bytes: 9_100, durationMs: 12 };
     const changed = { added: 2, changed: 1, removed: 0 };

@@ -321,6 +321,18 @@ describe('one load answers', () => {
     );
   });
 
+  it('F80 of its own subscription by their numbers: of two events of one moment the later one stays owed', () => {
+    const reloads = [reload(50, { createdAt: newer }), reload(51, { createdAt: newer })];
+    const load = { ...asked, want: want({ members, reloads }) };
+    expect(planOf({ ...load, offers: [offer(12, upTo(50))] })).toHaveProperty(
+      'reloads',
+      new Map([['sub_1', mark(50n, newer)]]),
+    );
+    const held = table(12, satisfying(50, newer));
+    expect(toldOf({ ...load, held, offers: [offer(12, upTo(50))] })).toBe('wait: offer-lags');
+    expect(toldOf({ ...load, held, offers: [offer(12, upTo(51))] })).toBe('load 12');
+  });
+
   it('none that is newer: it stays owed', () => {
     const reloads = [
       reload(50, { createdAt: older }),

@@ -183,6 +183,10 @@ describe('every state in every situation', () => {
     });
     const approval = hold({ kind: 'retirement' });
     const ALLOWED = { kind: 'allowed', judgedAt: NOW } as const;
+    const UNREAD = {
+      kind: 'logs-unread',
+      awaited: [{ subscriptionId: 'sub_2', reason: 'log-unread' }],
+    } as const;
 
     it.each([
       [
@@ -195,7 +199,7 @@ describe('every state in every situation', () => {
           judgedAt: NOW,
         },
       ],
-      ['logs unread', { kind: 'logs-unread' }, { kind: 'wait', why: 'logs-unread', until: null }],
+      ['logs unread', UNREAD, { kind: 'await-subscriptions', awaited: UNREAD.awaited }],
       ['needs approval', { kind: 'needs-approval', hold: approval }, { kind: 'report-hold', hold: approval }],
     ] as const)('with a table, %s', (_, retirement, expected) => {
       const retired = { want: left, held: table(5), retirement, offers: [offer(6)] };
@@ -209,12 +213,9 @@ describe('every state in every situation', () => {
       expect(planOf({ want: agreed, held: table(5) })).toMatchObject({ kind: 'retire', isApproved: true });
     });
 
-    it.each([ALLOWED, { kind: 'logs-unread' } as const])(
-      'without a table, $kind: left alone',
-      (retirement) => {
-        expect(kindOf({ want: left, retirement })).toBe('leave');
-      },
-    );
+    it.each([ALLOWED, UNREAD])('without a table, $kind: left alone', (retirement) => {
+      expect(kindOf({ want: left, retirement })).toBe('leave');
+    });
   });
 });
 

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
+import { snapshotDigest } from '../../src/model/manifest.ts';
 import { announcedVersion, type Want } from '../../src/model/want.ts';
 import type { ReloadRequest } from '../../src/sync/follow/ask-reload.ts';
 import { knownAgain, knownDataset } from '../../src/sync/known-datasets.ts';
@@ -12,7 +13,7 @@ import { watchTroubles } from '../../src/sync/trouble.ts';
 import { inEarnest } from '../../src/sync/work/workshop.ts';
 import { commit } from '../support/checkpoint-files.ts';
 import { oneSubscription, publish, versions, type World } from '../support/small-world.ts';
-import { NOW, version } from '../support/sync-values.ts';
+import { entry, NOW, version } from '../support/sync-values.ts';
 
 /** An event that names the newest version was read. */
 function announce({ checkpoint }: World, version: number): void {
@@ -41,7 +42,7 @@ async function reconciled(world: World, changed: Partial<Reconciliation> = {}) {
     askReload: async () => false,
     readLogs: async () => true,
     lookAgain: (before) => ({ ...knownAgain(before, has, parts), held: before.held }),
-    verdictOf: () => ({ kind: 'logs-unread' }),
+    verdictOf: () => ({ kind: 'logs-unread', awaited: [] }),
     record: (error, dataset) => troubles.recordForDataset(error, dataset),
     ...changed,
   });
@@ -128,6 +129,19 @@ describe('changes that no log has told of', () => {
     expect(versions(world)).toEqual({ parcels: 2 });
   });
 
+  it('are all that a log announced which may have begun anew: it tells nothing until that is known', async () => {
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    publish(world, 'parcels');
+    announce(world, 2);
+    const log = { kind: 'log', subscriptionId: 'sub_1' } as const;
+    world.checkpoint.noteAbsences([{ subject: log, since: NOW }], []);
+    const unread = { readLogs: async () => false };
+    expect(await reconciled(world, unread)).toMatchObject({ kind: 'waiting' });
+    world.checkpoint.noteAbsences([], [log]);
+    expect(await reconciled(world, unread)).toMatchObject({ kind: 'updated' });
+  });
+
   it('give way to a reload that the logs tell of', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
@@ -140,6 +154,30 @@ describe('changes that no log has told of', () => {
     expect(await reconciled(world, { readLogs: telling })).toMatchObject({ kind: 'waiting' });
     expect(versions(world)).toEqual({ parcels: 1 });
   });
+});
+
+it('an entry whose version is published anew before the list is read after it is read again', async () => {
+  const world = await oneSubscription('parcels');
+  await world.catchUp();
+  const { versions: lists, snapshots } = world.service;
+  const published = (publishedAt: Date) =>
+    lists.set('parcels', [
+      version('parcels', 2, { publishedAt, resyncRequired: true }),
+      version('parcels', 1),
+    ]);
+  published(new Date(NOW.getTime() - 2));
+  snapshots.set('parcels', entry('parcels', 2, 'before'));
+  announce(world, 2);
+  let times = 0;
+  world.intervene = (call) => {
+    if (call !== 'versions parcels') return;
+    times += 1;
+    if (times !== 2) return;
+    published(new Date(NOW.getTime() - 1));
+    snapshots.set('parcels', entry('parcels', 2, 'anew'));
+  };
+  expect(await reconciled(world)).toMatchObject({ kind: 'updated' });
+  expect(world.tables.get('parcels')?.snapshotDigest).toBe(snapshotDigest(entry('parcels', 2, 'anew').files));
 });
 
 describe('F79 a table whose version is withdrawn', () => {

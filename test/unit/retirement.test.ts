@@ -11,7 +11,7 @@ import {
   retirementVerdicts,
 } from '../../src/sync/plan/retirement.ts';
 import { SEED } from '../support/seed.ts';
-import { formerMember, table, want } from '../support/sync-values.ts';
+import { formerMember, hold, table, want } from '../support/sync-values.ts';
 
 const DROPPED: Partial<Want> = {
   members: new Map(),
@@ -34,14 +34,25 @@ function input(
       progress: null,
       retired: [],
     },
-    named: new Set(),
+    named: new Map(),
     retiredLately: 0,
     followed: new Set(['sub_1', 'sub_2']),
-    heldSubscriptions: new Set(),
+    heldSubscriptions: new Map(),
     readToHead: new Set(['sub_1', 'sub_2']),
+    doubted: new Set(),
     forgotten: new Set(),
     ...rest,
   };
+}
+
+function suspended(...ids: readonly string[]): RetirementInput['heldSubscriptions'] {
+  return new Map(
+    ids.map((subscriptionId) => [subscriptionId, hold({ kind: 'subscription', subscriptionId })]),
+  );
+}
+
+function namedBySub1(ids: readonly string[]): RetirementInput['named'] {
+  return new Map(ids.map((datasetId) => [datasetId, ['sub_1']]));
 }
 
 function verdictsOf(given: RetirementInput): Readonly<Record<string, string>> {
@@ -86,15 +97,15 @@ describe('a table that no subscription holds', () => {
   it('waits for a subscription that was refused before it was ever read: it may hold the dataset', () => {
     const refused = {
       followed: new Set(['sub_1', 'sub_2']),
-      heldSubscriptions: new Set(['sub_3']),
+      heldSubscriptions: suspended('sub_3'),
     };
     expect(verdictsOf(input(['b'], { b: DROPPED }, refused))).toEqual({ b: 'logs-unread' });
   });
 
   it('does not wait for a subscription that is held, unless that one held it', () => {
-    const secondHeld = { readToHead: new Set(['sub_1']), heldSubscriptions: new Set(['sub_2']) };
+    const secondHeld = { readToHead: new Set(['sub_1']), heldSubscriptions: suspended('sub_2') };
     expect(verdictsOf(input(['b'], { b: DROPPED }, secondHeld))).toEqual({ b: 'allowed' });
-    const firstHeld = { readToHead: new Set(['sub_2']), heldSubscriptions: new Set(['sub_1']) };
+    const firstHeld = { readToHead: new Set(['sub_2']), heldSubscriptions: suspended('sub_1') };
     expect(verdictsOf(input(['b'], { b: DROPPED }, firstHeld))).toEqual({ b: 'logs-unread' });
   });
 
@@ -108,6 +119,103 @@ describe('a table that no subscription holds', () => {
     expect(verdictsOf(input(['b'], { b: forgotten }, givenUp))).toEqual({
       b: 'allowed',
     });
+  });
+});
+
+describe('what the retirement of a table waits for', () => {
+  function awaitedOf(changed: Partial<RetirementInput>, former: readonly string[] = ['sub_1']) {
+    const wanted = { ...DROPPED, formerMembers: new Map(former.map((id) => [id, formerMember()])) };
+    return retirementVerdicts(input(['b'], { b: wanted }, changed)).awaited.get('b') ?? [];
+  }
+  const unread = (subscriptionId: string) => ({ subscriptionId, reason: 'log-unread' });
+  const suspendedAs = (subscriptionId: string) => ({
+    subscriptionId,
+    reason: 'suspended',
+    suspension: hold({ kind: 'subscription', subscriptionId }),
+  });
+
+  it.each<readonly [string, Partial<RetirementInput>, readonly object[]]>([
+    ['nothing, once every log was read', {}, []],
+    [
+      'every subscription that is followed and was not read',
+      { readToHead: new Set() },
+      ['sub_1', 'sub_2'].map(unread),
+    ],
+    [
+      'a suspended subscription that contained the dataset',
+      { heldSubscriptions: suspended('sub_1'), readToHead: new Set(['sub_2']) },
+      [suspendedAs('sub_1')],
+    ],
+    [
+      'no suspended subscription that is followed and never contained the dataset',
+      { heldSubscriptions: suspended('sub_2'), readToHead: new Set(['sub_1']) },
+      [],
+    ],
+    [
+      'a suspended subscription that was never read',
+      { heldSubscriptions: suspended('sub_3') },
+      [suspendedAs('sub_3')],
+    ],
+    [
+      'a subscription that the mirror names and nobody follows',
+      { followed: new Set(['sub_1']), readToHead: new Set(['sub_1']) },
+      [unread('sub_2')],
+    ],
+    [
+      'the same, suspended',
+      {
+        followed: new Set(['sub_1']),
+        readToHead: new Set(['sub_1']),
+        heldSubscriptions: suspended('sub_2'),
+      },
+      [suspendedAs('sub_2')],
+    ],
+    [
+      'no subscription that was given up',
+      { followed: new Set(['sub_1']), readToHead: new Set(['sub_1']), forgotten: new Set(['sub_2']) },
+      [],
+    ],
+    [
+      'a subscription whose log was read, and may have begun anew',
+      { doubted: new Set(['sub_2']) },
+      [{ subscriptionId: 'sub_2', reason: 'log-in-doubt' }],
+    ],
+    [
+      'a subscription whose record still names the dataset',
+      { named: new Map([['b', ['sub_2']]]) },
+      [{ subscriptionId: 'sub_2', reason: 'record-names-dataset' }],
+    ],
+    [
+      'each subscription once, in order of id',
+      {
+        named: new Map([['b', ['sub_3', 'sub_2', 'sub_1']]]),
+        heldSubscriptions: suspended('sub_3'),
+        readToHead: new Set(['sub_1']),
+      },
+      [{ subscriptionId: 'sub_1', reason: 'record-names-dataset' }, unread('sub_2'), suspendedAs('sub_3')],
+    ],
+  ])('W16 is %s', (_, changed, expected) => {
+    expect(awaitedOf(changed)).toEqual(expected);
+  });
+
+  it('W16 is told exactly of the tables that wait: of those that may go, or that are contained, nothing is', () => {
+    const given = input(
+      ['contained', 'left', 'named', 'of nobody', 'waiting'],
+      {
+        left: DROPPED,
+        named: DROPPED,
+        waiting: { ...DROPPED, formerMembers: new Map([['sub_3', formerMember()]]) },
+      },
+      {
+        unknown: ['of nobody'],
+        named: namedBySub1(['named']),
+        followed: new Set(['sub_1', 'sub_2', 'sub_3']),
+        heldSubscriptions: suspended('sub_3'),
+      },
+    );
+    const { verdicts, awaited } = retirementVerdicts(given);
+    expect([...awaited.keys()]).toEqual(['named', 'waiting']);
+    expect(Object.fromEntries(verdicts)).toEqual({ left: 'allowed', waiting: 'logs-unread' });
   });
 });
 
@@ -154,14 +262,14 @@ describe('many at once', () => {
 
   it('W26 F56 count against all tables, also those that the record of a subscription names', () => {
     const [ids, staying] = [names(10), names(10, 's')];
-    const given = input([...ids, ...staying], dropped(ids), { named: new Set(staying) });
+    const given = input([...ids, ...staying], dropped(ids), { named: namedBySub1(staying) });
     expect(new Set(Object.values(verdictsOf(given)))).toEqual(new Set(['allowed']));
   });
 
   it('F84 are not judged where the record of a subscription still names them', () => {
     const ids = names(2);
     const given = input([...ids, 'of nobody'], dropped(ids), {
-      named: new Set([...ids, 'of nobody']),
+      named: namedBySub1([...ids, 'of nobody']),
       unknown: ['of nobody'],
     });
     expect(verdictsOf(given)).toEqual({});
@@ -194,7 +302,7 @@ describe('many at once', () => {
     const { verdicts, refusal } = retirementVerdicts({
       ...given,
       followed,
-      heldSubscriptions: new Set(['sub_3']),
+      heldSubscriptions: suspended('sub_3'),
     });
     expect(verdicts.get('x')).toBe('logs-unread');
     expect(refusal).toBeNull();
@@ -226,8 +334,9 @@ describe('an orphan', () => {
     ['one that it has seen was not read', { readToHead: new Set(['sub_1']), followed: new Set(['sub_1']) }],
     [
       'one that it has seen is held',
-      { readToHead: new Set(['sub_1']), heldSubscriptions: new Set(['sub_2']) },
+      { readToHead: new Set(['sub_1']), heldSubscriptions: suspended('sub_2') },
     ],
+    ['the log of one that it has seen may have begun anew', { doubted: new Set(['sub_2']) }],
     ['one that is followed was not read', { followed: new Set(['sub_1', 'sub_2', 'sub_3']) }],
     ['none was read', { readToHead: new Set(), followed: new Set(), forgotten: new Set(['sub_1', 'sub_2']) }],
   ])('W31 is not known as long as %s: what was noted before stands', (_, changed) => {

@@ -169,7 +169,7 @@ describe('the state of a dataset', () => {
         isReloadPending: false,
         isResyncPending: false,
         isLookPending: false,
-        retirement: { reason, waitsForApproval: false },
+        retirement: { reason, waitsForApproval: false, waitsFor: [] },
       },
     ]);
     expect(view(mirrorOf(), checkpoint).datasets).toEqual([]);
@@ -192,6 +192,86 @@ describe('the state of a dataset', () => {
     expect(states(mirrorOf(held('a'), held('b')), content({ wants, holds }))).toEqual({
       a: 'up to date',
       b: 'held with its subscription; up to date',
+    });
+  });
+
+  describe('whose retirement waits', () => {
+    const left = want({ ...DROPPED, datasetId: 'left' });
+    const reason = 'left subscription sub_1: left_coverage, left subscription sub_2';
+    const followed = new Map(
+      ['sub_1', 'sub_2'].map((one) => [one, followedAt(null, { subscriptionId: one })]),
+    );
+    const seenBy = (...subscriptionIds: readonly string[]): MirrorSeen => ({
+      datasets: new Map([['left', held('left')]]),
+      service: { origin: 'https://feed.example', subscriptionIds },
+      progress: null,
+      retired: [],
+      freeBytes: 0,
+    });
+    const waitsFor = (mirror: MirrorSeen, checkpoint: CheckpointContent) =>
+      view(mirror, checkpoint).datasets.map(({ retirement }) => retirement?.waitsFor);
+    const suspension = hold({ kind: 'subscription', subscriptionId: 'sub_2' });
+
+    it('W16 names the suspended subscription that contained it, and does not promise that a catch-up helps', () => {
+      const checkpoint = content({ wants: [left], followed, holds: [suspension] });
+      const mirror = seenBy('sub_1', 'sub_2');
+      expect(states(mirror, checkpoint)).toEqual({
+        left: `retirement waits for subscription sub_2, which is suspended: ${reason}`,
+      });
+      expect(waitsFor(mirror, checkpoint)).toEqual([[{ subscriptionId: 'sub_2', reason: 'suspended' }]]);
+      const text = renderStatus(view(mirror, checkpoint), { now: NOW, width: 400 });
+      expect(text).toContain('→ Once you have acted on it: feed-sync resume --subscription sub_2');
+      expect(text).not.toContain('feed-sync once');
+      const free = content({ wants: [left], followed });
+      expect(waitsFor(mirror, free)).toEqual([[]]);
+      expect(renderStatus(view(mirror, free), { now: NOW, width: 400 })).toContain('→ feed-sync once');
+    });
+
+    it('W16 does not name a suspended subscription that is followed and never contained it', () => {
+      const own = { ...left, formerMembers: new Map([['sub_1', formerMember()]]) };
+      const checkpoint = content({ wants: [own], followed, holds: [suspension] });
+      expect(waitsFor(seenBy('sub_1', 'sub_2'), checkpoint)).toEqual([[]]);
+    });
+
+    it('W16 names subscriptions that were never read: a suspended one, and those that only the mirror knows', () => {
+      const third = hold({ kind: 'subscription', subscriptionId: 'sub_3' });
+      const checkpoint = content({ wants: [left], followed, holds: [third], forgotten: ['sub_5'] });
+      const mirror = seenBy('sub_1', 'sub_2', 'sub_4', 'sub_5');
+      expect(states(mirror, checkpoint)).toEqual({
+        left:
+          'retirement waits for subscription sub_3, which is suspended, and for subscription sub_4, ' +
+          `whose log was not read to its end since the dataset left: ${reason}`,
+      });
+      expect(waitsFor(mirror, checkpoint)).toEqual([
+        [
+          { subscriptionId: 'sub_3', reason: 'suspended' },
+          { subscriptionId: 'sub_4', reason: 'log-unread' },
+        ],
+      ]);
+    });
+
+    it.each([
+      ['that the service did not list', 'subscription', 'log-unread'],
+      ['whose log may have begun anew', 'log', 'log-in-doubt'],
+    ] as const)(
+      'W16 names a subscription %s: the next catch-up may be able to read it',
+      (_, kind, reason) => {
+        const subject = { kind, subscriptionId: 'sub_2' } as const;
+        const checkpoint = content({ wants: [left], followed, absences: [{ subject, since: NOW }] });
+        const mirror = seenBy('sub_1', 'sub_2');
+        expect(waitsFor(mirror, checkpoint)).toEqual([[{ subscriptionId: 'sub_2', reason }]]);
+        expect(renderStatus(view(mirror, checkpoint), { now: NOW, width: 400 })).toContain(
+          '→ feed-sync once',
+        );
+      },
+    );
+
+    it('W16 is not among those that an operator is asked to agree to', () => {
+      const holds = [suspension, ours({ kind: 'retirement' }, 'mass_retirement')];
+      const checkpoint = content({ wants: [left], followed, holds });
+      expect(view(seenBy('sub_1', 'sub_2'), checkpoint).datasets).toMatchObject([
+        { retirement: { waitsForApproval: false, waitsFor: [{ subscriptionId: 'sub_2' }] } },
+      ]);
     });
   });
 

@@ -8,7 +8,9 @@ import { renderTable } from '../../src/cli/table.ts';
 import { write } from '../../src/cli/terminal.ts';
 import { printable } from '../../src/lib/printable.ts';
 import { BusyError, DataError, ServiceUnavailableError, StorageError } from '../../src/model/errors.ts';
+import type { AwaitedSubscription } from '../../src/sync/plan/retirement.ts';
 import type { CatchUpResult, Commit, DatasetResult } from '../../src/sync/result.ts';
+import { retirementWaits } from '../../src/sync/retirement-waits.ts';
 import { failure, hold, refusal } from '../support/sync-values.ts';
 
 function result(changed: Partial<CatchUpResult> = {}): CatchUpResult {
@@ -66,7 +68,18 @@ const waiting: DatasetResult = {
   commits: [],
   why: 'the manifest lags',
   until: null,
+  awaited: [],
 };
+/** Its table is to be retired, and waits for a subscription for each of these reasons. */
+function awaiting(...reasons: readonly AwaitedSubscription['reason'][]): DatasetResult {
+  const awaited = reasons.map((reason, index): AwaitedSubscription => {
+    const subscriptionId = `sub_${index}`;
+    if (reason !== 'suspended') return { subscriptionId, reason };
+    return { subscriptionId, reason, suspension: hold({ kind: 'subscription', subscriptionId }) };
+  });
+  return { datasetId: 'left', commits: [], ...retirementWaits(awaited) };
+}
+
 const held: DatasetResult = { kind: 'held', datasetId: 'parcels', commits: [], hold: hold() };
 
 describe('the summary', () => {
@@ -120,6 +133,44 @@ describe('the summary', () => {
     expect(text).not.toContain('Held:');
     expect(text.match(/The county is not covered/g)).toHaveLength(2);
     expect(exitCodeOfResult(result({ datasets }))).toBe(77);
+  });
+
+  it('W16 of tables whose retirement waits: for what, and once for all of them what to do', () => {
+    const missing = {
+      ...hold(),
+      refusal: {
+        ...hold().refusal,
+        scope: { kind: 'subscription', subscriptionId: "Bob's" },
+        status: null,
+        code: 'subscription_missing',
+        message: 'The service no longer lists it.',
+      },
+    } as const;
+    const refused = hold({ kind: 'subscription', subscriptionId: 'sub_2' });
+    const bobs = { subscriptionId: "Bob's", reason: 'suspended', suspension: missing } as const;
+    const second = { subscriptionId: 'sub_2', reason: 'suspended', suspension: refused } as const;
+    const third = { subscriptionId: 'sub_3', reason: 'log-unread' } as const;
+    const datasets: DatasetResult[] = [
+      { datasetId: 'a', commits: [], ...retirementWaits([bobs]) },
+      { datasetId: 'b', commits: [], ...retirementWaits([bobs, second]) },
+      { datasetId: 'c', commits: [], ...retirementWaits([second, third]) },
+      waiting,
+    ];
+    expect(summarize(result({ datasets })).split('\n').slice(1)).toEqual([
+      '',
+      'Waiting until you have acted:',
+      "  a: no subscription contains it any more; its retirement waits for subscription Bob's, which is suspended",
+      "  b: no subscription contains it any more; its retirement waits for subscriptions Bob's, sub_2, which are suspended",
+      "→ When it is there again: feed-sync resume --subscription 'Bob'\\''s'",
+      "→ To give it up, and retire what only it holds: feed-sync forget --subscription 'Bob'\\''s'",
+      '→ Once you have acted on it: feed-sync resume --subscription sub_2',
+      '',
+      'Waiting for the next catch-up:',
+      '  c: no subscription contains it any more; its retirement waits for subscription sub_2, which is suspended, ' +
+        'and for subscription sub_3, whose log was not read to its end since the dataset left',
+      '  roads: the manifest lags',
+      '→ Once you have acted on it: feed-sync resume --subscription sub_2',
+    ]);
   });
 
   it('of what waits for time to pass: when running it again helps, and how to stay for it', () => {
@@ -208,6 +259,10 @@ describe('the exit code of a catch-up', () => {
   it.each([
     ['nothing wrong', {}, 0],
     ['a dataset that waits', { datasets: [loaded('a'), waiting] }, 75],
+    ['a table that waits for a log', { datasets: [awaiting('log-unread')] }, 75],
+    ['a table that waits for a suspended subscription alone', { datasets: [awaiting('suspended')] }, 77],
+    ['a table that waits for both', { datasets: [awaiting('suspended', 'log-unread')] }, 75],
+    ['a table that a record still names', { datasets: [awaiting('record-names-dataset')] }, 75],
     ['a dataset that failed', { datasets: [failed, loaded('a')] }, 65],
     ['a failed one and a waiting one', { datasets: [failed, waiting] }, 75],
     [

@@ -10,9 +10,10 @@ import {
 import { shellWord } from '../../lib/shell-word.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
 import { OLD_POSITION_MS } from '../../sync/follow/position-age.ts';
+import { waysOut } from '../../sync/ways-out.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { tellMoment } from '../moments.ts';
-import { tellScope, waysOut } from '../person.ts';
+import { tellScope } from '../person.ts';
 import type { Check, Checked, Patient, Remembered } from './check.ts';
 import { counted } from './counted.ts';
 import { type Finding, ok, skipped, trouble, troubleOf, warning } from './findings.ts';

@@ -1,12 +1,13 @@
 /** What `status` tells of datasets. Pure. */
 
 import type { Hold } from '../../checkpoint/checkpoint.ts';
-import type { HeldDataset } from '../../destination/destination.ts';
+import type { Held, HeldDataset } from '../../destination/destination.ts';
 import { announcedVersion, type Want } from '../../model/want.ts';
+import { doubtedLogs } from '../../sync/follow/log-restart.ts';
 import { holdStatus } from '../../sync/hold-status.ts';
 import { holdOfEveryMember } from '../../sync/holds.ts';
 import { needOf, owesResync, pendingReloads } from '../../sync/plan/need.ts';
-import { retirementReason } from '../../sync/plan/retirement.ts';
+import { awaitedSubscriptions, type Readings, retirementReason } from '../../sync/plan/retirement.ts';
 import { type Known, stateOf } from '../../sync/plan/state.ts';
 import type { CheckpointContent } from './checkpoint-content.ts';
 import type { DatasetStatus, RetirementStatus } from './shape.ts';
@@ -15,6 +16,8 @@ import { failureStatus, holdOfDataset, holdOfSubscription } from './troubles.ts'
 export interface DatasetsInput {
   /** By dataset id; null where the mirror could not be read. */
   readonly tables: ReadonlyMap<string, HeldDataset> | null;
+  /** As the mirror names it; null where the mirror could not be read, or names none. */
+  readonly service: Held['service'];
   readonly checkpoint: CheckpointContent;
   readonly isChosen: (datasetId: string) => boolean;
 }
@@ -27,10 +30,40 @@ export function datasetsOf(input: DatasetsInput): readonly DatasetStatus[] {
   const { tables, checkpoint } = input;
   const wanted = [...checkpoint.wants.values()].filter(({ members }) => members.size > 0);
   const ids = new Set([...(tables?.keys() ?? []), ...wanted.map(({ datasetId }) => datasetId)]);
-  return [...ids].sort().map((id) => datasetOf(id, input));
+  const readings = readingsOf(input);
+  return [...ids].sort().map((id) => datasetOf(id, input, readings));
 }
 
-function datasetOf(id: string, { tables, checkpoint, isChosen }: DatasetsInput): DatasetStatus {
+/**
+ * Which logs were read lately is not stored. The next catch-up reads that of every subscription that is followed, but for
+ * those that are suspended and those that the service did not list the last time. Nor is what their records say stored.
+ */
+function readingsOf({ service, checkpoint }: DatasetsInput): Readings {
+  const suspensions = checkpoint.holds.flatMap((hold) => {
+    const { scope } = hold.refusal;
+    return scope.kind === 'subscription' ? [[scope.subscriptionId, hold] as const] : [];
+  });
+  const heldSubscriptions = new Map(suspensions);
+  const unlisted = checkpoint.absences.flatMap(({ subject }) =>
+    subject.kind === 'subscription' ? [subject.subscriptionId] : [],
+  );
+  const followed = new Set(checkpoint.followed.keys());
+  return {
+    held: { service },
+    named: new Map(),
+    followed,
+    heldSubscriptions,
+    readToHead: new Set([...followed].filter((id) => !heldSubscriptions.has(id) && !unlisted.includes(id))),
+    doubted: doubtedLogs(checkpoint.absences),
+    forgotten: new Set(checkpoint.forgotten),
+  };
+}
+
+function datasetOf(
+  id: string,
+  { tables, checkpoint, isChosen }: DatasetsInput,
+  readings: Readings,
+): DatasetStatus {
   const { holds, wants, failures } = checkpoint;
   const held = tables?.get(id) ?? null;
   const own = holdOfDataset(id, holds);
@@ -38,7 +71,7 @@ function datasetOf(id: string, { tables, checkpoint, isChosen }: DatasetsInput):
   const want = wants.get(id) ?? null;
   const hold = own ?? (want === null ? null : holdAbove(want, holds));
   const wanted =
-    want === null ? UNWANTED : wantedStatus({ want, held, hold, failure }, tables !== null, holds);
+    want === null ? UNWANTED : wantedStatus({ want, held, hold, failure }, tables !== null, holds, readings);
   return {
     id,
     ...wanted,
@@ -81,7 +114,12 @@ const LEFT_OUT = {
   retirement: null,
 } as const;
 
-function wantedStatus(known: Known, isMirrorKnown: boolean, holds: readonly Hold[]): WantedStatus {
+function wantedStatus(
+  known: Known,
+  isMirrorKnown: boolean,
+  holds: readonly Hold[],
+  readings: Readings,
+): WantedStatus {
   const { want, held } = known;
   const state = stateOf(known).kind;
   const isRetired = state === 'retired';
@@ -93,13 +131,22 @@ function wantedStatus(known: Known, isMirrorKnown: boolean, holds: readonly Hold
     isReloadPending: isMirrorKnown ? !isRetired && pendingReloads(held, want).length > 0 : null,
     isResyncPending: isMirrorKnown ? !isRetired && owesResync(held, want) : null,
     isLookPending: !isRetired && want.looksDone < want.looksAsked,
-    retirement: isRetired ? retirementStatus(want, holds) : null,
+    retirement: isRetired ? retirementStatus(want, holds, readings) : null,
   };
 }
 
-function retirementStatus(want: Want, holds: readonly Hold[]): RetirementStatus {
+/** A table that waits for subscriptions is not counted among those that an operator is asked about. */
+function retirementStatus(want: Want, holds: readonly Hold[], readings: Readings): RetirementStatus {
   const isHeld = holds.some(({ refusal }) => refusal.scope.kind === 'retirement');
-  return { reason: retirementReason(want), waitsForApproval: isHeld && !want.retirementApproved };
+  const waitsFor = awaitedSubscriptions(want, readings).map(({ subscriptionId, reason }) => ({
+    subscriptionId,
+    reason,
+  }));
+  return {
+    reason: retirementReason(want),
+    waitsForApproval: isHeld && !want.retirementApproved && waitsFor.length === 0,
+    waitsFor,
+  };
 }
 
 function heldStatus(held: HeldDataset | null) {

@@ -3,6 +3,7 @@
 import type { AbsenceSubject } from '../../model/absence.ts';
 import type { HoldStatus } from '../../sync/hold-status.ts';
 import type { Need } from '../../sync/plan/need.ts';
+import type { AwaitedSubscription } from '../../sync/plan/retirement.ts';
 import type { DatasetStateKind } from '../../sync/plan/state.ts';
 import type { FailureStatus } from './troubles.ts';
 
@@ -119,4 +120,11 @@ export interface RetirementStatus {
   readonly reason: string;
   /** So many go at once that a person has to agree first. */
   readonly waitsForApproval: boolean;
+  /** Subscriptions that the next catch-up has to wait for, as far as the stores tell. */
+  readonly waitsFor: readonly AwaitedStatus[];
+}
+
+export interface AwaitedStatus {
+  readonly subscriptionId: string;
+  readonly reason: AwaitedSubscription['reason'];
 }

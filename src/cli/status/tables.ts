@@ -3,9 +3,10 @@
 import { unreachable } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
 import type { Need } from '../../sync/plan/need.ts';
+import { tellAwaited } from '../../sync/retirement-waits.ts';
 import { minuteOf, tellMomentFrom } from '../moments.ts';
 import { renderTable } from '../table.ts';
-import type { DatasetStatus, Status, SubscriptionStatus } from './shape.ts';
+import type { DatasetStatus, RetirementStatus, Status, SubscriptionStatus } from './shape.ts';
 
 export interface ShownTo {
   readonly now: Date;
@@ -89,15 +90,17 @@ export function leftOutLine(datasets: readonly DatasetStatus[]): string | null {
 function datasetWords(dataset: DatasetStatus): string {
   const { state, isChosen, retirement, need, subscriptions, hold } = dataset;
   if (!isChosen) return 'left out by the settings; its table stays as it is';
-  if (retirement !== null) {
-    const when = retirement.waitsForApproval ? 'to be retired, once you agree' : 'to be retired';
-    return `${when}: ${retirement.reason}`;
-  }
+  if (retirement !== null) return `${retirementWords(retirement)}: ${retirement.reason}`;
   if (subscriptions.length === 0) return 'no subscription is known to hold it';
   const isHeldAbove = state === 'held' && hold === null;
   const shown =
     state === 'live' || state === 'absent' ? [] : [isHeldAbove ? 'held with its subscription' : state];
   return [...shown, ...(need === null ? [] : [needWords(need, dataset)])].join('; ') || 'not known';
+}
+
+function retirementWords({ waitsFor, waitsForApproval }: RetirementStatus): string {
+  if (waitsFor.length > 0) return `retirement waits ${tellAwaited(waitsFor)}`;
+  return waitsForApproval ? 'to be retired, once you agree' : 'to be retired';
 }
 
 function needWords(need: Need, { wantedVersion }: DatasetStatus): string {

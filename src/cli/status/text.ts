@@ -88,6 +88,9 @@ function nextCommand({ datasets, runningInstance }: Status): readonly string[] {
 
 function isDueAtNextCatchUp({ state, need, retirement, isChosen }: DatasetStatus): boolean {
   if (!isChosen || state === 'held') return false;
-  if (retirement !== null) return !retirement.waitsForApproval;
+  if (retirement !== null) {
+    const { waitsFor, waitsForApproval } = retirement;
+    return !waitsForApproval && waitsFor.every(({ reason }) => reason !== 'suspended');
+  }
   return need !== null && need !== 'nothing';
 }

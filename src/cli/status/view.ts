@@ -41,7 +41,12 @@ export function statusOf(input: StatusInput): Status {
       subscriptionStatus(followed, checkpoint.holds),
     ),
     forgottenSubscriptions: checkpoint.forgotten,
-    datasets: datasetsOf({ tables: tablesOf(mirror), checkpoint, isChosen: input.isChosen }),
+    datasets: datasetsOf({
+      tables: tablesOf(mirror),
+      service: isPresent(mirror) ? mirror.service : null,
+      checkpoint,
+      isChosen: input.isChosen,
+    }),
     absences: absencesStatus(checkpoint.absences),
     holds: checkpoint.holds.filter(({ refusal }) => refusal.scope.kind !== 'dataset').map(holdStatus),
   };

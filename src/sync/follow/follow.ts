@@ -230,11 +230,17 @@ class Follower {
     wantUnasked(this.#id, reloads, this.#parts);
   }
 
+  /** Of a position that was taken from a manifest, when its event was created is learned here, and kept. */
   async #eventAtPosition(): Promise<AtPosition> {
+    const { checkpoint } = this.#parts;
     const followed = this.#followed();
-    return followed === null
-      ? 'unknown'
-      : await eventAtPosition(followed, this.#listed.readAt, this.#parts, this.#signal);
+    if (followed === null) return 'unknown';
+    const { readAt } = this.#listed;
+    const { there, createdAt } = await eventAtPosition(followed, readAt, this.#parts, this.#signal);
+    if (there === 'same' && createdAt !== null && followed.cursorCreatedAt === null) {
+      checkpoint.commitFollowStep(stepAt({ ...followed, cursorCreatedAt: createdAt }));
+    }
+    return there;
   }
 
   /**
@@ -290,4 +296,17 @@ class Follower {
       'The subscription is incomplete: the service counts other datasets than it lists and its log has added.',
     );
   }
+}
+
+/** Stores the position, and changes nothing else. */
+function stepAt(followed: Followed): FollowStep {
+  const { subscriptionId, name, logNumber, cursor, cursorCreatedAt, cursorAt } = followed;
+  const { quietReadAt, coveredUntil } = followed;
+  const isQuiet = quietReadAt !== null;
+  return {
+    subscriptionId,
+    subscriptionName: name,
+    position: { logNumber, cursor, cursorCreatedAt, isQuiet, coveredUntil, readAt: cursorAt },
+    changes: [],
+  };
 }

@@ -6,6 +6,7 @@
 import type { Followed } from '../../checkpoint/checkpoint.ts';
 import type { Held } from '../../destination/destination.ts';
 import type { EventPage } from '../../feed/feed.ts';
+import type { Absence } from '../../model/absence.ts';
 import { CursorExpiredError, RefusalError } from '../../model/errors.ts';
 import type { EventId } from '../../model/event.ts';
 import type { Subscription } from '../../model/subscription.ts';
@@ -62,29 +63,56 @@ export type AtPosition = 'same' | 'other' | 'gone' | 'unknown';
 /** The position as it was stored, and what is known of its event. */
 type Position = Pick<Followed, 'cursor' | 'cursorCreatedAt' | 'cursorAt'>;
 
+export interface Looked {
+  readonly there: AtPosition;
+  /** Of the event at the position; null: not known. */
+  readonly createdAt: Date | null;
+  /** The log goes on, and the position was not reached. */
+  readonly goesOn: boolean;
+}
+
 /**
- * Reads the log from one number before the position: another event there, under the same number, is one of another log. Where
- * the position was taken from a manifest, so is one that was created later than that. A log that need not keep the event any
- * more is read from its start; so is one that is doubted already, where it cannot be read from that number on. What cannot be
- * read says nothing. `now`: in service time.
+ * Reads the log from one number before the position: another event there, under the same number, is one of another log. A log
+ * that need not keep the event any more, or of which only a manifest named the position, is read from its start: later events
+ * below the position are of another log, too. So is one that is doubted, where it cannot be read from that number on. What cannot
+ * be read says nothing. `now`: in service time.
  */
 export async function eventAtPosition(
   followed: Followed,
   now: Date,
   parts: Parts,
   signal: AbortSignal,
-): Promise<AtPosition> {
-  const { subscriptionId, cursor, cursorCreatedAt, cursorAt, quietReadAt } = followed;
-  if (cursor === null || quietReadAt !== null) return 'unknown';
-  const before = isSurelyKept(cursorCreatedAt ?? cursorAt, now) ? cursor.number - 1n : 0n;
-  const after = before <= 0n ? null : { text: `evt_${before}`, number: before };
-  const page = await pageOrNone(subscriptionId, after, parts, signal);
-  if (page !== null) return positionIn(page, followed);
-  if (after === null || !isAnyLogDoubted([subscriptionId], parts)) return 'unknown';
-  const first = await pageOrNone(subscriptionId, null, parts, signal);
-  if (first === null) return 'unknown';
-  const there = positionIn(first, followed);
-  return there === 'gone' && first.hasMore ? 'unknown' : there;
+): Promise<Looked> {
+  const { subscriptionId, cursor, cursorCreatedAt, quietReadAt } = followed;
+  if (cursor === null || quietReadAt !== null) return UNKNOWN;
+  const number = cursor.number - 1n;
+  const before = number <= 0n ? null : { text: `evt_${number}`, number };
+  const look = (after: EventId | null): Promise<Looked> => lookAfter(after, followed, parts, signal);
+  const isNear = before !== null && cursorCreatedAt !== null && isSurelyKept(cursorCreatedAt, now);
+  if (isNear) {
+    const near = await look(before);
+    return near.there === 'unknown' && isAnyLogDoubted([subscriptionId], parts) ? await look(null) : near;
+  }
+  const first = await look(null);
+  return first.goesOn && before !== null ? await look(before) : first;
+}
+
+const UNKNOWN: Looked = { there: 'unknown', createdAt: null, goesOn: false };
+
+/** One page: where the log goes on before the event came, that may be in a later one. */
+async function lookAfter(
+  after: EventId | null,
+  followed: Followed,
+  parts: Parts,
+  signal: AbortSignal,
+): Promise<Looked> {
+  const page = await pageOrNone(followed.subscriptionId, after, parts, signal);
+  if (page === null) return UNKNOWN;
+  const there = positionIn(page, followed);
+  const event = page.events.find(({ id }) => id?.number === followed.cursor?.number);
+  const createdAt = event?.kind === 'event' ? event.createdAt : null;
+  const goesOn = after === null && page.hasMore && event === undefined && there !== 'other';
+  return { there: goesOn ? 'unknown' : there, createdAt, goesOn };
 }
 
 /** Null: the service does not give what follows there. */
@@ -112,7 +140,10 @@ export function positionIn({ events, readAt }: EventPage, position: Position): A
   if (haveLaterBelow(events, cursor, cursorCreatedAt ?? cursorAt)) return 'other';
   const there = events.find(({ id }) => id?.number === cursor.number);
   if (there === undefined) {
-    return cursorCreatedAt !== null && isSurelyKept(cursorCreatedAt, readAt) ? 'gone' : 'same';
+    // A number that a manifest named need not be that of an event.
+    if (cursorCreatedAt === null) return 'same';
+    const isOlderKept = events.some(({ id }) => id !== null && id.number < cursor.number);
+    return isOlderKept || isSurelyKept(cursorCreatedAt, readAt) ? 'gone' : 'same';
   }
   if (there.kind !== 'event' || there.createdAt === null) return 'same';
   const isOther =
@@ -131,10 +162,13 @@ export function together(left: AtPosition, right: AtPosition): AtPosition {
 
 /** Whether the service may have begun one of the logs anew, which is not confirmed yet. */
 export function isAnyLogDoubted(subscriptionIds: Iterable<string>, { checkpoint }: Parts): boolean {
-  const doubted = checkpoint
-    .absences()
-    .flatMap(({ subject }) => (subject.kind === 'log' ? [subject.subscriptionId] : []));
-  return [...subscriptionIds].some((id) => doubted.includes(id));
+  const doubted = doubtedLogs(checkpoint.absences());
+  return [...subscriptionIds].some((id) => doubted.has(id));
+}
+
+/** The ids of the subscriptions whose logs the service may have begun anew, which is not confirmed yet. Pure. */
+export function doubtedLogs(absences: readonly Absence[]): ReadonlySet<string> {
+  return new Set(absences.flatMap(({ subject }) => (subject.kind === 'log' ? [subject.subscriptionId] : [])));
 }
 
 function isSurelyKept(createdAt: Date, now: Date): boolean {

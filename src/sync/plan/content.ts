@@ -33,6 +33,11 @@ export function unusableContentOf(record: Version): string {
   return `unusable changes of ${versionContentOf(record)}`;
 }
 
+/** Of the same, where they alone have more bytes than may be staged; with another limit they are other content. */
+export function oversizedContentOf(record: Version, maxStagedBytes: number): string {
+  return `changes of more than ${maxStagedBytes} bytes of ${versionContentOf(record)}`;
+}
+
 function versionContentOf({ version, previousVersion, schemaVersion, rowCount, counts }: Version): string {
   return `version ${version} (${digestOf([previousVersion, schemaVersion, rowCount, counts])})`;
 }
@@ -58,6 +63,16 @@ export function failedBefore(failure: Failure | null, now: Date): FailedBefore {
     changes: (version) => contents.has(changesContentOf(version)),
     unusable: (version) => contents.has(unusableContentOf(version)),
   };
+}
+
+/** Whether the changes of a version had more bytes than may be staged, with the same limit. */
+export function oversizedBefore(
+  failure: Failure | null,
+  now: Date,
+  maxStagedBytes: number,
+): (version: Version) => boolean {
+  const contents = new Set(failure === null ? [] : standingContents(failure, now));
+  return (version) => contents.has(oversizedContentOf(version, maxStagedBytes));
 }
 
 /** What is not fetched again yet. */

@@ -5,8 +5,10 @@
  */
 
 import type { Hold } from '../../checkpoint/checkpoint.ts';
-import { type FailedBefore, failedBefore } from './content.ts';
-import { retirementReason } from './retirement.ts';
+import type { Version } from '../../model/version.ts';
+import { type FailedBefore, failedBefore, oversizedBefore } from './content.ts';
+import { whyOversized } from './oversized.ts';
+import { type AwaitedSubscription, retirementReason } from './retirement.ts';
 import { type SituationsAtWork, situationAtWork } from './situations.ts';
 import { stateOf } from './state.ts';
 import type { Plan, PlanInput, WaitReason } from './step.ts';
@@ -16,7 +18,7 @@ interface Situations extends SituationsAtWork {
   /** The service refused. */
   refused: Hold;
   'no-table': null;
-  'logs-unread': null;
+  'logs-unread': readonly AwaitedSubscription[];
   'needs-approval': Hold;
   'may-be-retired': Omit<Plan & { kind: 'retire' }, 'kind'>;
 }
@@ -58,7 +60,7 @@ const HELD: Row<'refused'> = { refused: reportHold };
 
 const RETIRED: Row<'no-table' | 'logs-unread' | 'needs-approval' | 'may-be-retired'> = {
   'no-table': () => ({ kind: 'leave' }),
-  'logs-unread': wait('logs-unread'),
+  'logs-unread': (awaited) => ({ kind: 'await-subscriptions', awaited }),
   'needs-approval': reportHold,
   'may-be-retired': (data) => ({ kind: 'retire', ...data }),
 };
@@ -80,11 +82,17 @@ export function plan(input: PlanInput): Plan {
 
 function atWork(input: PlanInput, failed: FailedBefore): Plan {
   const versions = input.history?.versions ?? [];
-  const before = versions.filter(failed.unusable).map(({ version }) => [version, UNUSABLE_BEFORE] as const);
-  return step(
-    AT_WORK,
-    situationAtWork({ ...input, unusable: new Map([...before, ...input.unusable]) }, failed),
-  );
+  const isOversized = oversizedBefore(input.failure, input.now, input.maxStagedBytes);
+  const before = (
+    found: (version: Version) => boolean,
+    why: string,
+  ): readonly (readonly [number, string])[] => versions.filter(found).map(({ version }) => [version, why]);
+  const unusable = new Map([
+    ...before(failed.unusable, UNUSABLE_BEFORE),
+    ...before(isOversized, whyOversized(input.maxStagedBytes)),
+    ...input.unusable,
+  ]);
+  return step(AT_WORK, situationAtWork({ ...input, unusable }, failed));
 }
 
 function step<Kind extends keyof Situations>(row: Row<Kind>, { kind, data }: Situation<Kind>): Plan {
@@ -99,7 +107,7 @@ function situationOfRetired({
   if (held === null) return { kind: 'no-table', data: null };
   switch (retirement.kind) {
     case 'logs-unread':
-      return { kind: 'logs-unread', data: null };
+      return { kind: 'logs-unread', data: retirement.awaited };
     case 'needs-approval':
       return { kind: 'needs-approval', data: retirement.hold };
     case 'allowed':

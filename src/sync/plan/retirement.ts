@@ -24,44 +24,72 @@ const NAMED_IN_MESSAGE = 5;
 export type RetirementVerdict =
   /** `judgedAt`: in service time. */
   | { readonly kind: 'allowed'; readonly judgedAt: Date }
-  /** A log was not read to its head that may say that the dataset has come back. */
-  | { readonly kind: 'logs-unread' }
+  /** These subscriptions may contain the dataset by now: the table waits for them. */
+  | { readonly kind: 'logs-unread'; readonly awaited: readonly AwaitedSubscription[] }
   /** So many go at once that an operator has to agree; the hold, of scope `retirement`, says so. */
   | { readonly kind: 'needs-approval'; readonly hold: Hold };
 
-export interface RetirementInput {
-  readonly wants: ReadonlyMap<string, Want>;
-  readonly held: Held;
-  /** Datasets that the record of a subscription still names: their tables stay, and count among all. */
-  readonly named: ReadonlySet<string>;
-  /** Tables that went within the last day without being approved of. */
-  readonly retiredLately: number;
+/** The verdict on a dataset, by what is wanted of it now; without meaning where a subscription contains it. */
+export type VerdictOf = (want: Want) => RetirementVerdict;
+
+/** A subscription that the retirement of a table waits for. */
+export type AwaitedSubscription = { readonly subscriptionId: string } & (
+  | { readonly reason: 'suspended'; readonly suspension: Hold }
+  /** It was not read to the head of its log after the dataset had left the last subscription. */
+  | { readonly reason: 'log-unread' }
+  /** Its log may have begun anew: it does not tell what the service has said since. */
+  | { readonly reason: 'log-in-doubt' }
+  | { readonly reason: 'record-names-dataset' }
+);
+
+/** Which subscriptions were read, and which cannot be. */
+export interface Readings {
+  /** What the destination says of the service. */
+  readonly held: Pick<Held, 'service'>;
+  /** By dataset id: the subscriptions whose records still name the dataset. Its table stays, and counts among all. */
+  readonly named: ReadonlyMap<string, readonly string[]>;
   /** Subscriptions that the checkpoint follows. */
   readonly followed: ReadonlySet<string>;
-  /** Those of them that are held: nothing is asked of the service for them. */
-  readonly heldSubscriptions: ReadonlySet<string>;
+  /** Suspensions, by subscription id: nothing is asked of the service for these subscriptions. */
+  readonly heldSubscriptions: ReadonlyMap<string, Hold>;
   /** Those whose logs and manifests were read after the last drop was. */
   readonly readToHead: ReadonlySet<string>;
+  /** Those whose logs may have begun anew, which is not confirmed yet: they count as unread. */
+  readonly doubted: ReadonlySet<string>;
   /** Those that an operator gave up. */
   readonly forgotten: ReadonlySet<string>;
 }
 
+export interface RetirementInput extends Readings {
+  readonly wants: ReadonlyMap<string, Want>;
+  readonly held: Held;
+  /** Tables that went within the last day without being approved of. */
+  readonly retiredLately: number;
+}
+
 export interface Retirements {
-  /** Of every table whose dataset is wanted by no subscription, by dataset id. */
+  /** Of every table whose dataset no subscription contains and no record names, by dataset id. */
   readonly verdicts: ReadonlyMap<string, RetirementVerdict['kind']>;
+  /** Of every table whose retirement waits for subscriptions, by dataset id. */
+  readonly awaited: ReadonlyMap<string, readonly AwaitedSubscription[]>;
   /** To be held where some need approval. Null: such a hold, if one stands, is over. */
   readonly refusal: Refusal | null;
 }
 
 export function retirementVerdicts(input: RetirementInput): Retirements {
   const { wants, held, named, retiredLately } = input;
-  const leaving = [...held.datasets.keys()]
-    .filter((datasetId) => !named.has(datasetId))
+  const dropped = [...held.datasets.keys()]
     .sort()
     .flatMap((datasetId) => wants.get(datasetId) ?? [])
     .filter(({ members }) => members.size === 0);
-  const unread = leaving.filter((want) => !areLogsRead(want, input));
-  const going = leaving.filter((want) => areLogsRead(want, input));
+  const awaited = new Map(
+    dropped
+      .map((want) => [want.datasetId, awaitedSubscriptions(want, input)] as const)
+      .filter(([, subscriptions]) => subscriptions.length > 0),
+  );
+  const leaving = dropped.filter(({ datasetId }) => !named.has(datasetId));
+  const unread = leaving.filter(({ datasetId }) => awaited.has(datasetId));
+  const going = leaving.filter(({ datasetId }) => !awaited.has(datasetId));
   const unasked = going.filter(({ retirementApproved }) => !retirementApproved);
   const tables = held.datasets.size + retiredLately;
   const waiting = isMassRetirement(unasked.length + retiredLately, tables) ? unasked : [];
@@ -71,7 +99,7 @@ export function retirementVerdicts(input: RetirementInput): Retirements {
     ...unread.map(({ datasetId }) => [datasetId, 'logs-unread'] as const),
   ]);
   const refusal = waiting.length === 0 ? null : massRetirement(waiting, held.datasets.size, retiredLately);
-  return { verdicts, refusal };
+  return { verdicts, awaited, refusal };
 }
 
 /**
@@ -80,7 +108,8 @@ export function retirementVerdicts(input: RetirementInput): Retirements {
  */
 export function orphansOf(input: RetirementInput): readonly AbsenceSubject[] | null {
   const { wants, held, named, readToHead } = input;
-  const isAllRead = namedSubscriptions(input).every((id) => readToHead.has(id)) && areFollowedRead(input);
+  const isAllRead =
+    namedSubscriptions(input).every((id) => isRead(id, input)) && unreadOfFollowed(input).length === 0;
   if (readToHead.size === 0 || !isAllRead) return null;
   const isOrphan = (datasetId: string): boolean => !wants.has(datasetId) && !named.has(datasetId);
   const orphans = [...held.datasets.keys()].filter(isOrphan).sort();
@@ -98,24 +127,45 @@ export function retirementReason({ formerMembers }: Want): string {
 }
 
 /**
- * A subscription that is held is not read, and what it has dropped may have come back to it. What one contains that was
- * refused before it was ever read, or that the destination names and the checkpoint does not follow any more, is not
- * known. One that is given up counts no more.
+ * The subscriptions that may contain a dataset again which every other subscription has dropped, in order of id; none: its
+ * table may go.
+ *
+ * A suspended subscription is not read, and a dataset that it has dropped may have come back to it. Nobody knows what a
+ * subscription contains that was refused before it was ever read, or that the destination names and the checkpoint does not
+ * follow any more. A subscription that an operator gave up counts no more.
  */
-function areLogsRead({ formerMembers }: Want, input: RetirementInput): boolean {
-  const { followed, readToHead, heldSubscriptions } = input;
+export function awaitedSubscriptions(
+  { datasetId, formerMembers }: Pick<Want, 'datasetId' | 'formerMembers'>,
+  input: Readings,
+): readonly AwaitedSubscription[] {
+  const { followed, heldSubscriptions, named, doubted } = input;
   const former = [...formerMembers.keys()].filter((id) => followed.has(id));
-  const unknown = [...namedSubscriptions(input), ...heldSubscriptions].filter((id) => !followed.has(id));
-  return [...former, ...unknown].every((id) => readToHead.has(id)) && areFollowedRead(input);
+  const unknown = [...namedSubscriptions(input), ...heldSubscriptions.keys()].filter(
+    (id) => !followed.has(id),
+  );
+  const unread = new Set([...former, ...unknown].filter((id) => !isRead(id, input)));
+  for (const id of unreadOfFollowed(input)) unread.add(id);
+  return [...new Set([...unread, ...(named.get(datasetId) ?? [])])].sort().map((subscriptionId) => {
+    const suspension = heldSubscriptions.get(subscriptionId);
+    if (suspension !== undefined) return { subscriptionId, reason: 'suspended', suspension };
+    if (!unread.has(subscriptionId)) return { subscriptionId, reason: 'record-names-dataset' };
+    return { subscriptionId, reason: doubted.has(subscriptionId) ? 'log-in-doubt' : 'log-unread' };
+  });
+}
+
+function isRead(subscriptionId: string, { readToHead, doubted }: Readings): boolean {
+  return readToHead.has(subscriptionId) && !doubted.has(subscriptionId);
 }
 
 /** Those that the destination has seen. */
-function namedSubscriptions({ held, forgotten }: RetirementInput): readonly string[] {
+function namedSubscriptions({ held, forgotten }: Readings): readonly string[] {
   return (held.service?.subscriptionIds ?? []).filter((id) => !forgotten.has(id));
 }
 
-function areFollowedRead({ followed, heldSubscriptions, readToHead }: RetirementInput): boolean {
-  return [...followed].every((id) => readToHead.has(id) || heldSubscriptions.has(id));
+/** Those that could be read and were not. */
+function unreadOfFollowed(input: Readings): readonly string[] {
+  const { followed, heldSubscriptions } = input;
+  return [...followed].filter((id) => !isRead(id, input) && !heldSubscriptions.has(id));
 }
 
 function isMassRetirement(going: number, tables: number): boolean {

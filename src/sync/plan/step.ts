@@ -7,7 +7,7 @@ import type { Schema } from '../../model/schema.ts';
 import type { Version } from '../../model/version.ts';
 import type { Watermark } from '../../model/watermark.ts';
 import type { History } from './history.ts';
-import type { RetirementVerdict } from './retirement.ts';
+import type { AwaitedSubscription, RetirementVerdict } from './retirement.ts';
 import type { Known } from './state.ts';
 
 /** A dataset as the manifest of one subscription, or its own, lists it for that subscription. */
@@ -38,6 +38,8 @@ export interface PlanInput extends Known {
   readonly schemaChanges: 'reload' | 'alter';
   /** How long a manifest that does not say how far it goes may lag. */
   readonly manifestLagMs: number;
+  /** How many bytes of changes may be staged at once. */
+  readonly maxStagedBytes: number;
   readonly now: Date;
 }
 
@@ -87,6 +89,8 @@ export type Plan =
   /** `until`: when trying again helps at the earliest, in service time; null: nobody knows. */
   | { readonly kind: 'wait'; readonly why: WaitReason; readonly until: Date | null }
   | ({ readonly kind: 'wait'; readonly why: 'offer-differs'; readonly until: Date | null } & DifferingCounts)
+  /** The table of a dataset that no subscription contains any more stays until these may not contain it either. */
+  | { readonly kind: 'await-subscriptions'; readonly awaited: readonly AwaitedSubscription[] }
   | { readonly kind: 'report-hold'; readonly hold: Hold }
   /** What would be fetched failed before and is the same still. */
   | { readonly kind: 'report-failure' }
@@ -108,6 +112,4 @@ export type WaitReason =
   /** The list of versions does not name the version that a manifest offers. */
   | 'offer-unlisted'
   /** The list of versions ends before what was announced. */
-  | 'list-lags'
-  /** The table of a dataset that nobody holds any more stays until all logs are read. */
-  | 'logs-unread';
+  | 'list-lags';

@@ -47,6 +47,7 @@ export function carryOut(work: Work, { known, history, offers }: Ground, tools: 
         schema: work.schema,
         addsColumns: work.addsColumns,
         maxSpooledBytes: isLarge(work, { history }) ? MAX_SPOOLED_BYTES : MAX_SMALL_BYTES,
+        maxStagedBytes: tools.parts.choices.maxStagedBytes,
       };
       return applyChanges(application, tools);
     }

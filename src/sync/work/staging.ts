@@ -20,8 +20,8 @@ export interface Staging {
   folderOf(datasetId: string): Promise<string>;
   /** The folder for the changes of one version, made if it is missing. */
   folderOfChanges(datasetId: string, version: number): Promise<string>;
-  /** Changes are fetched again where they were not committed at once: theirs are worthless. */
-  discardChanges(datasetId: string): Promise<void>;
+  /** Changes are fetched again where they were not committed at once: theirs are worthless. Of one version, or of all. */
+  discardChanges(datasetId: string, version?: number): Promise<void>;
   /** The dataset's files are committed or worthless, the changes with them. */
   discard(datasetId: string): Promise<void>;
   /** Removes what belongs to no dataset of the list: downloads begun for something no longer wanted. */
@@ -31,6 +31,8 @@ export interface Staging {
 export function openStaging(directory: string): Staging {
   const pathOf = (datasetId: string): string => join(directory, folderName(datasetId));
   const changesOf = (datasetId: string): string => join(pathOf(datasetId), CHANGES_FOLDER);
+  const changesFolder = (datasetId: string, version: number): string =>
+    join(changesOf(datasetId), String(version));
   /** The folders there are, once they were listed: a quiet catch-up need not try to remove one for every dataset. */
   let folders: Set<string> | null = null;
   return {
@@ -41,13 +43,13 @@ export function openStaging(directory: string): Staging {
       return path;
     },
     async folderOfChanges(datasetId, version) {
-      const path = join(changesOf(datasetId), String(version));
+      const path = changesFolder(datasetId, version);
       folders?.add(folderName(datasetId));
       await onDisk(path, () => makeDirectory('sync.make-changes-folder', path));
       return path;
     },
-    async discardChanges(datasetId) {
-      const path = changesOf(datasetId);
+    async discardChanges(datasetId, version) {
+      const path = version === undefined ? changesOf(datasetId) : changesFolder(datasetId, version);
       await onDisk(path, () => remove('sync.discard-changes', path));
     },
     async discard(datasetId) {

@@ -6,6 +6,7 @@
 import type { LimitFunction } from 'p-limit';
 import type { HeldDataset, Unit } from '../../destination/destination.ts';
 import { unreachable } from '../../lib/assert.ts';
+import type { Version } from '../../model/version.ts';
 import type { Parts } from '../parts.ts';
 import type { Commit } from '../result.ts';
 import type { Staging } from './staging.ts';
@@ -27,7 +28,9 @@ export type WorkOutcome =
   /** What it was planned from is no more: the table, or what the manifest names. */
   | { readonly kind: 'overtaken' }
   /** Changes of these versions cannot be used, and why: nothing was applied. */
-  | { readonly kind: 'unusable'; readonly versions: ReadonlyMap<number, string> };
+  | { readonly kind: 'unusable'; readonly versions: ReadonlyMap<number, string> }
+  /** The changes of this version alone have more bytes than may be staged: nothing was applied. */
+  | { readonly kind: 'oversized'; readonly record: Version };
 
 /** What is told of a commit beside what the destination says. */
 export type Effort = Pick<Commit, 'versions' | 'bytes'> & { readonly startedMs: number };

@@ -100,8 +100,8 @@ export const COMMANDS: Area = {
     {
       name: 'a catch-up that left datasets waiting ends with 0',
       file: 'src/cli/summary.ts',
-      text: "case 'waiting':\n      return EXIT_CODES.tryAgainLater;",
-      instead: "case 'waiting':\n      return EXIT_CODES.caughtUp;",
+      text: 'EXIT_CODES.personMustAct : EXIT_CODES.tryAgainLater;',
+      instead: 'EXIT_CODES.personMustAct : EXIT_CODES.caughtUp;',
       breaks: ['M20', 'exit codes'],
       tests: ['unit/summary.test.ts'],
     },

@@ -4,6 +4,7 @@ import type { Area } from '../mutant.ts';
 
 const LOOP = 'unit/daemon-loop.test.ts';
 const DECISIONS = 'unit/daemon-decisions.test.ts';
+const CLOCKS = 'unit/daemon-clocks.test.ts';
 
 export const DAEMON: Area = {
   title: 'The daemon',
@@ -99,10 +100,58 @@ export const DAEMON: Area = {
     {
       name: 'there is one audit, at the start',
       file: 'src/daemon/audits.ts',
-      text: 'startedMs + this.#session.timing.auditEveryMs;',
-      instead: 'Number.POSITIVE_INFINITY;',
+      text: 'dueAfter(this.#session.timing.auditEveryMs, started);',
+      instead: 'dueAfter(1e14, started);',
       breaks: ['W23', 'F28'],
       tests: [LOOP],
+    },
+    {
+      name: 'a time of the schedule over which the machine was suspended is waited for all the same',
+      file: 'src/daemon/next-poll.ts',
+      text: 'return monotonicMsAt(this.#next, now);',
+      instead: 'return monotonicMsAt(this.#next, this.#polled);',
+      breaks: ['F52'],
+      tests: [CLOCKS],
+    },
+    {
+      name: 'a clock that is set back stops the schedule for as long',
+      file: 'src/daemon/next-poll.ts',
+      text: 'if (now.wall < this.#from) {',
+      instead: 'if (now.wall < this.#from && now.wall > this.#from) {',
+      breaks: ['F52'],
+      tests: [CLOCKS],
+    },
+    {
+      name: 'a time of the schedule that the clock shows again is polled for again',
+      file: 'src/daemon/next-poll.ts',
+      text: 'sincePollMs(next) < leastMs',
+      instead: 'sincePollMs(next) < leastMs / 1e9',
+      breaks: ['F52'],
+      tests: [CLOCKS],
+    },
+    {
+      name: 'a time of the schedule that was polled for never counts again',
+      file: 'src/daemon/next-poll.ts',
+      text: 'this.#schedule.gapMs(this.#polled.wall) / 2;',
+      instead: 'this.#schedule.gapMs(this.#polled.wall) * 1e9;',
+      breaks: ['F52'],
+      tests: [CLOCKS],
+    },
+    {
+      name: 'an interval stands still while the machine is suspended',
+      file: 'src/daemon/due-time.ts',
+      text: 'Math.min(byMonotonicMs, monotonicMsAt',
+      instead: 'Math.min(byMonotonicMs, byMonotonicMs + monotonicMsAt',
+      breaks: ['F52'],
+      tests: [CLOCKS],
+    },
+    {
+      name: 'what waits for the next poll goes on waiting once the machine was suspended',
+      file: 'src/daemon/working.ts',
+      text: 'agenda.followPolls(this.#session.readClocks());',
+      instead: '',
+      breaks: ['F52'],
+      tests: [CLOCKS],
     },
     {
       name: 'a poll that was asked for while the log was read is lost',

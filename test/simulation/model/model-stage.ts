@@ -265,6 +265,7 @@ class ModelInstallation implements Installation {
         removedDatasets: settings.removedDatasets,
         stagingDirectory: join(this.#directory, 'staging'),
         manifestLagMs: 15 * 60_000,
+        maxStagedBytes: 8e9,
         keyHash: 'of the one key',
       },
     };

@@ -7,6 +7,7 @@
 import type { Failure } from '../checkpoint/checkpoint.ts';
 import type { HeldDataset } from '../destination/destination.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
+import { formatCount } from '../lib/units.ts';
 import { BadChangesError, ContentMismatchError, DataError, UnknownColumnsError } from '../model/errors.ts';
 import type { Version } from '../model/version.ts';
 import { failureOf, newestContents, toRemember } from './failures.ts';
@@ -168,7 +169,7 @@ class Reconciler {
       case 'keep':
         return this.#keep();
       case 'wait':
-        return waiting(this.#whyWaiting(step.why), step.until);
+        return waiting(this.#whyWaiting(step), step.until);
       case 'await-subscriptions':
         return retirementWaits(step.awaited);
       case 'report-hold':
@@ -399,7 +400,7 @@ class Reconciler {
   }
 
   /** Where a snapshot is waited for because changes are too large, an operator may not want to wait. */
-  #whyWaiting(reason: WaitReason): string {
+  #whyWaiting(step: Wait): string {
     const { clock, choices } = this.#run.parts;
     const { held, failure } = this.#known;
     const wasOversized = oversizedBefore(failure, clock.now(), choices.maxStagedBytes);
@@ -409,8 +410,8 @@ class Reconciler {
         (record.version === this.#oversized?.version || wasOversized(record)),
     );
     const why = whyOversized(choices.maxStagedBytes);
-    if (oversized === undefined) return WAITING_FOR[reason];
-    return `${WAITING_FOR[reason]}; the changes of version ${oversized.version} cannot be used: ${why}`;
+    if (oversized === undefined) return waitingFor(step);
+    return `${waitingFor(step)}; the changes of version ${oversized.version} cannot be used: ${why}`;
   }
 
   /** Changes that gave way to a snapshot that was known to be bad are not fetched again with it, either. */
@@ -433,6 +434,15 @@ const WAITING_FOR: Readonly<Record<WaitReason, string>> = {
   'offer-unlisted': 'the list of versions does not name the version that the manifest offers',
   'list-lags': 'the list of versions ends before what the service has announced',
 };
+
+type Wait = Extract<Plan, { readonly kind: 'wait' }>;
+
+function waitingFor(step: Wait): string {
+  if (step.why !== 'offer-differs') return WAITING_FOR[step.why];
+  const { version, offeredRows, listedRows } = step;
+  const stated = `the manifest states a row count of ${formatCount(offeredRows)} for version ${version}`;
+  return `${stated}, the list of versions ${formatCount(listedRows)}: it is loaded once they agree`;
+}
 
 function changesTooFast(datasetId: string): DataError {
   return new DataError(

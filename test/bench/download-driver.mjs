@@ -27,7 +27,9 @@ const surroundings = { environment, clock: systemClock, random: systemRandom };
 const feed = createFeed(feedOptions(configuration, surroundings, silentLog));
 const { signal } = new AbortController();
 await feed.discover(signal);
-const [{ id }] = await feed.subscriptions(signal);
+const {
+  subscriptions: [{ id }],
+} = await feed.subscriptions(signal);
 const { datasets } = await feed.manifest(id, signal);
 const [entry] = datasets;
 const refresh = async () => entry;

@@ -5,6 +5,7 @@ import process from 'node:process';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
+import { stillClock } from '../../fixtures/feed/clock.ts';
 import { breakableLink } from '../support/breakable-link.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { expectMirrored } from '../support/expect-mirrored.ts';
@@ -26,15 +27,18 @@ function heapBytes(): number {
 /** What the heap may grow by in 23 hours. */
 const MOST_GROWN_BYTES = 8e6;
 
-function sizes({ mirrorPath, checkpointPath }: Program): readonly number[] {
-  return [mirrorPath, checkpointPath, `${checkpointPath}-wal`].map(
-    (path) => statSync(path, { throwIfNoEntry: false })?.size ?? 0,
-  );
+/** A page of 4096 bytes and its header. */
+const BYTES_OF_A_NOTE = 4_096 + 24;
+
+/** Of the mirror, the checkpoint, and the write-ahead log of the checkpoint. */
+function sizes({ mirrorPath, checkpointPath }: Program): readonly [number, number, number] {
+  const sizeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  return [sizeOf(mirrorPath), sizeOf(checkpointPath), sizeOf(`${checkpointPath}-wal`)];
 }
 
 describe('24 quiet hours', () => {
   it('are a request a minute and an audit an hour, without a line in the log and without growing', async () => {
-    const { feed } = await countyFeed();
+    const { feed, datasetIds } = await countyFeed({ clock: stillClock('2026-03-01T12:00:00Z') });
     const installed = await program({ feed });
     const link = await breakableLink(feed.baseUrl);
     const linked = { ...feed, baseUrl: link.baseUrl };
@@ -44,7 +48,8 @@ describe('24 quiet hours', () => {
     feed.requests.clear();
     logged.length = 0;
     await pass(HOUR_MS, TICK_MS);
-    const [before, sizesBefore, tallyBefore] = [heapBytes(), sizes(installed), daemon.state().tally];
+    const [before, tallyBefore] = [heapBytes(), daemon.state().tally];
+    const [mirrorBytesBefore, checkpointBytesBefore, logBytesBefore] = sizes(installed);
     const [bytesBefore, processorBefore] = [link.bytes, process.cpuUsage()];
     feed.requests.clear();
     await pass(23 * HOUR_MS, TICK_MS);
@@ -52,18 +57,33 @@ describe('24 quiet hours', () => {
     const grownBytes = heapBytes() - before;
     const { tally, subscriptions } = daemon.state();
     const audits = tally.audits - tallyBefore.audits;
-    const polls = feed.requests.entries('events').length;
+    const asked = Object.groupBy(feed.requests.entries(), ({ operation }) => operation);
+    // An audit looks at the event at the position, to see whether the log has begun anew: from one number before it.
+    const position = subscriptions.get('sub_1')?.cursor;
+    const polls = (asked.events ?? []).filter(({ query }) => query['after'] === position).length;
     // The first poll after an hour is one: 23 of them may take a minute more than 23 hours.
     expect([22, 23]).toContain(audits);
     expect(polls).toBeGreaterThan(23 * 60 * 0.95);
     expect(polls).toBeLessThan(23 * 60 * 1.05 + audits);
     expect(polls).toBe(tally.polls - tallyBefore.polls);
-    const asked = Object.groupBy(feed.requests.entries(), ({ operation }) => operation);
     const counts = Object.entries(asked).map(([operation, entries]) => [operation, entries.length]);
-    const ofAudits = { openapi: audits, subscriptions: audits, manifest: audits };
-    expect(Object.fromEntries(counts)).toEqual({ events: polls, ...ofAudits });
+    // The list of versions of each dataset is read once a day, and the subscriptions again after the manifest.
+    const lists = datasetIds.length;
+    expect(Object.fromEntries(counts)).toEqual({
+      events: polls + audits,
+      openapi: audits,
+      subscriptions: 2 * audits,
+      manifest: audits,
+      versions: lists,
+      schemas: lists,
+    });
+    expect(new Set(asked.versions?.map(({ datasetId }) => datasetId))).toEqual(new Set(datasetIds));
     expect(logged).toEqual([]);
-    expect(sizes(installed)).toEqual(sizesBefore);
+    // Each audit is noted, and each list when it is due and when it was read. Such a note is a page of the write-ahead log, which
+    // begins anew at a thousand.
+    const [mirrorBytes, checkpointBytes, logBytes] = sizes(installed);
+    expect([mirrorBytes, checkpointBytes]).toEqual([mirrorBytesBefore, checkpointBytesBefore]);
+    expect(logBytes - logBytesBefore).toBeLessThanOrEqual((audits + 2 * lists) * BYTES_OF_A_NOTE);
     // The deadlines of requests go by the system's clock: those of all the hours are pending still, some 3 KB each.
     expect(grownBytes).toBeLessThan(MOST_GROWN_BYTES);
     expect(subscriptions.get('sub_1')?.standing).toBe('idle');

@@ -1,7 +1,7 @@
 /** `feed-sync once` with files that are not what they should be: the dataset fails alone, and its old table serves. */
 
 import { describe, expect, it } from 'vitest';
-import type { Act } from '../../fixtures/feed/faults.ts';
+import type { Act, Fault } from '../../fixtures/feed/faults.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { downloadsOf, expectMirrored, once } from '../support/expect-mirrored.ts';
 import { program } from '../support/program.ts';
@@ -97,13 +97,17 @@ describe('F43 a file with', () => {
 });
 
 describe('F31 a row count that is not true', () => {
-  it('V8 in the version record fails the dataset', async () => {
+  it.for([
+    ['alone', null],
+    ['and in the manifest, which agrees with it,', 1],
+  ] as const)('V8 in the version record %s fails the dataset', async ([, counted]) => {
     const { feed, datasetOf, publishNext } = await countyFeed();
     const installed = await program({ feed, environment: QUICKLY });
     await once(installed);
     const permits = datasetOf('permits');
     const before = feed.store.dataset(permits).versions[0];
     publishNext(permits, undefined, { claims: { rowCount: 1 } });
+    feed.faults.add(countingOtherwise(permits, () => counted));
     const { stdout } = await once(installed, 65);
     expect(stdout).toMatch(/The snapshot of \S+ version 2 has \d+ rows, but the version record states 1\./);
     await expectMirrored(installed, feed, { at: before === undefined ? {} : { [permits]: before } });
@@ -112,26 +116,63 @@ describe('F31 a row count that is not true', () => {
     expect(downloadsOf(feed)).toEqual([]);
   });
 
-  it('V8 in the manifest fails the dataset', async () => {
-    const { feed, datasetOf } = await countyFeed({ kinds: ['permits', 'parcels'] });
-    const permits = datasetOf('permits');
-    feed.faults.add({
-      match: { operation: 'manifest', times: 'always' },
-      act: {
-        kind: 'rewrite',
-        rewrite: (body) => {
-          const manifest = body as { datasets: { datasetId: string; rowCount: number }[] };
-          for (const entry of manifest.datasets) if (entry.datasetId === permits) entry.rowCount += 1;
-          return manifest;
-        },
-      },
+  it('V8 in the manifest fails the dataset where the version record states none', async () => {
+    const { feed, datasetOf } = await countyFeed({
+      kinds: ['permits', 'parcels'],
+      answers: { leftOut: { version: ['rowCount'] } },
     });
+    const permits = datasetOf('permits');
+    feed.faults.add(countingOtherwise(permits, (rowCount) => rowCount + 1));
     const installed = await program({ feed, environment: QUICKLY });
     const { stdout } = await once(installed, 65);
     expect(stdout).toMatch(/has \d+ rows, but the manifest states \d+\./);
     await expectMirrored(installed, feed, { only: (id) => id !== permits });
   });
+
+  it('M21 in the version record or in the manifest, where they differ: the dataset waits, both are told, no file is asked for', async () => {
+    const { feed, datasetOf, publishNext } = await countyFeed();
+    const [permits, parcels] = [datasetOf('permits'), datasetOf('parcels')];
+    const installed = await program({ feed, environment: QUICKLY });
+    const wrong = feed.faults.add(countingOtherwise(parcels, (rowCount) => rowCount + 1));
+    const first = await once(installed, 75);
+    expect(first.stdout).toContain('4 loaded, 0 already up to date, 1 waiting');
+    expect(first.stdout).toContain(
+      `${parcels}: the manifest states a row count of 21 for version 1, the list of versions 20: it is loaded once they agree`,
+    );
+    expect(downloadsOf(feed)).not.toContain(parcels);
+    await expectMirrored(installed, feed, { only: (id) => id !== parcels });
+    feed.faults.remove(wrong.id);
+    await once(installed);
+    await expectMirrored(installed, feed);
+
+    const before = feed.store.dataset(permits).versions[0];
+    publishNext(permits, undefined, { claims: { rowCount: 1 } });
+    feed.requests.clear();
+    const { stdout } = await once(installed, 75);
+    expect(stdout).toContain('4 already up to date, 1 waiting');
+    expect(stdout).toContain(
+      `${permits}: the manifest states a row count of 21 for version 2, the list of versions 1: it is loaded once they agree`,
+    );
+    expect(downloadsOf(feed)).toEqual([]);
+    await expectMirrored(installed, feed, { at: before === undefined ? {} : { [permits]: before } });
+
+    publishNext(permits);
+    await once(installed);
+    await expectMirrored(installed, feed);
+  });
 });
+
+/** The manifest states another row count of the dataset than that of its snapshot; null: none. */
+function countingOtherwise(datasetId: string, counted: (rowCount: number) => number | null): Fault {
+  const rewrite = (body: unknown): unknown => {
+    const manifest = body as { datasets: { datasetId: string; rowCount: number | null }[] };
+    for (const entry of manifest.datasets) {
+      if (entry.datasetId === datasetId && entry.rowCount !== null) entry.rowCount = counted(entry.rowCount);
+    }
+    return manifest;
+  };
+  return { match: { operation: 'manifest', times: 'always' }, act: { kind: 'rewrite', rewrite } };
+}
 
 describe('F41 a key', () => {
   it('that is there twice, or null, fails the dataset and is named', async () => {

@@ -65,14 +65,14 @@ describe('versions that follow', () => {
 });
 
 describe('changes with a value that would have to be bent', () => {
-  it('C13 fail their dataset alone, naming it, and are passed over by a resync', async () => {
+  it('C13 V4 fail their dataset alone, naming it, hold up no version before, and are passed over by a resync', async () => {
     const { feed, datasetOf, contentOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const installed = await program({ feed });
     await once(installed);
     const [permits, parcels] = [datasetOf('permits'), datasetOf('parcels')];
-    const before = feed.store.dataset(permits).versions.at(-1);
     const text = contentOf(permits).schema.columns.find(({ type }) => type === 'timestamp')?.name ?? '';
     publishNext(permits);
+    const before = feed.store.dataset(permits).versions.at(-1);
     publishNext(permits);
     publishNext(parcels);
     feed.faults.add({
@@ -90,6 +90,8 @@ describe('changes with a value that would have to be bent', () => {
     const { stdout } = await once(installed, 65);
     expect(stdout).toMatch(new RegExp(`${permits}: .*version 3.*page 1.*${text}.*yesterday`, 'i'));
     expect(stdout).toContain(`feed-sync resync ${permits}`);
+    expect(stdout).toContain('brought to version 2 before that');
+    expect(before).toMatchObject({ version: 2 });
     await expectMirrored(installed, feed, { at: before === undefined ? {} : { [permits]: before } });
 
     feed.requests.clear();

@@ -18,6 +18,11 @@ const FORMS: readonly (readonly [string, Partial<FileSettings>])[] = [
   ['several files at addresses of another origin', { filesPerSnapshot: 2 }],
 ];
 
+/** For so long a manifest that does not say which events it reflects may lag: the default of the program. */
+const MANIFEST_LAG_MS = 15 * 60_000;
+/** The times of answers have whole seconds. */
+const SECOND_MS = 1_000;
+
 describe('a manifest', () => {
   it.for(FORMS)('with %s', async ([, files]) => {
     const kinds = ['permits', 'specimens'] as const;
@@ -53,11 +58,25 @@ describe('a manifest', () => {
     await expectMirrored(installed, feed);
 
     const permits = datasetOf('permits');
+    const before = feed.store.dataset(permits).versions.at(-1);
     const rows = [...contentOf(permits).rows()].slice(1);
     feed.publisher.resync(permits, 'subscription_changed', {
       content: { ...contentOf(permits), rowCount: rows.length, rows: () => rows, changes: null },
     });
+    feed.requests.clear();
+    // M17: without a number, only time tells that the manifest is not from before the event.
+    const { stdout } = await once(installed, 75);
+    expect(stdout).toContain('1 already up to date, 1 waiting');
+    expect(stdout).toContain(
+      `${permits}: the manifest is older than what the service has announced, or may be`,
+    );
+    expect(stdout).toMatch(/Running it again helps from .* UTC on, in \d+ m /);
+    expect(downloadsOf(feed)).toEqual([]);
+    await expectMirrored(installed, feed, { at: before === undefined ? {} : { [permits]: before } });
+
+    feed.clock.advance(MANIFEST_LAG_MS + SECOND_MS);
     await once(installed);
+    expect(downloadsOf(feed)).toEqual([permits]);
     await expectMirrored(installed, feed);
   });
 

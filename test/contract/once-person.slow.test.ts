@@ -5,6 +5,9 @@ import { countyFeed } from '../support/county-feed.ts';
 import { downloadsOf, expectMirrored, once } from '../support/expect-mirrored.ts';
 import { program } from '../support/program.ts';
 
+/** After so long a second list that lacks a subscription confirms that it is gone. */
+const CONFIRMED_AFTER_MS = 10 * 60_000;
+
 describe('resync', () => {
   it('loads the snapshot again, though the table is up to date', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['permits', 'parcels'] });
@@ -33,6 +36,15 @@ describe('F35 a subscription that is gone', () => {
     await expectMirrored(installed, feed);
 
     feed.publisher.unsubscribe('sub_2');
+    const unsure = await once(installed);
+    expect(unsure.stdout).toMatch(/^3 datasets in 1 subscription: 0 loaded, 3 already up to date\./);
+    expect(unsure.stdout).toMatch(/Running it again helps from .* UTC on, in 10 m 0 s\./);
+    const absent = await installed.run('status');
+    expect(absent.stdout).toMatch(
+      /^Subscription sub_2 is absent from the list of subscriptions since .*, confirmed after /m,
+    );
+
+    feed.clock.advance(CONFIRMED_AFTER_MS);
     const { stdout } = await once(installed, 77);
     expect(stdout).toContain('Subscription sub_2 is held (subscription_missing): ');
     expect(stdout).toContain('feed-sync forget --subscription sub_2');

@@ -27,7 +27,7 @@ export interface FixtureDaemon {
   readonly daemon: Daemon;
   /** What was logged: level, fields, message. */
   readonly logged: (readonly [string, LogFields, string])[];
-  /** Time passes, so much at a time, and everything that begins meanwhile ends. */
+  /** Time passes here and at the service, so much at a time, and everything that begins meanwhile ends. */
   pass(durationMs: number, stepMs: number): Promise<void>;
   /** Ends it and closes its parts. */
   end(): Promise<void>;
@@ -62,7 +62,9 @@ export async function fixtureDaemon(installed: Program, feed: FixtureFeed): Prom
     end,
     async pass(durationMs, stepMs) {
       for (let restMs = durationMs; restMs > 0; restMs -= stepMs) {
-        clock.pass(Math.min(restMs, stepMs));
+        const passedMs = Math.min(restMs, stepMs);
+        feed.clock.advance(passedMs);
+        clock.pass(passedMs);
         for (let turns = 0; turns < 3; turns += 1) {
           await new Promise((resolve) => setImmediate(resolve));
           await daemon.settled();

@@ -152,7 +152,10 @@ async function reloads(mirror: ExactMirror, expected: Expectation): Promise<read
   return sameText('feed_sync.reloads', wrong, []);
 }
 
-/** One row for each subscription, one for each of its datasets, and nothing owed twice. */
+/**
+ * One row for each subscription, one for each of its datasets, and nothing owed twice. A reload that was asked for at a moment
+ * has the number of the newest event of then, so two of one number differ in when they were asked for.
+ */
 async function progress(mirror: ExactMirror): Promise<readonly string[]> {
   const repeated =
     await mirror.rows(`SELECT subscription_id FROM feed_sync.subscriptions GROUP BY ALL HAVING count(*) > 1

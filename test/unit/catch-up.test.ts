@@ -142,6 +142,30 @@ describe('a first start', () => {
 });
 
 describe('a later catch-up', () => {
+  it('M21 V8 keeps the table where list and manifest state different row counts, tells both, and loads once they agree', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    await world.catchUp();
+    const stated = publishWithSnapshot(world, 'permits', { resyncRequired: true });
+    world.service.versions.set('permits', [{ ...stated, rowCount: 1 }, version('permits', 1)]);
+    const waiting = await world.catchUp();
+    expect(waiting.datasets).toMatchObject([
+      { datasetId: 'parcels', kind: 'current' },
+      {
+        datasetId: 'permits',
+        kind: 'waiting',
+        why: 'the manifest states a row count of 10 for version 2, the list of versions 1: it is loaded once they agree',
+        until: null,
+        commits: [],
+      },
+    ]);
+    expect(exitCodeOfResult(waiting)).toBe(75);
+    expect(versions(world)).toEqual({ parcels: 1, permits: 1 });
+
+    world.service.versions.set('permits', [stated, version('permits', 1)]);
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: 'loaded' });
+    expect(versions(world)).toEqual({ parcels: 1, permits: 2 });
+  });
+
   it('F37 tells of a position before it expires', async () => {
     const day = 86_400_000;
     const world = await oneSubscription('parcels');

@@ -589,11 +589,18 @@ describe('an entry of a manifest', () => {
     expect(toldOf({ ...given, history: before, offers: [offer(13)] })).toBe('read-history');
   });
 
-  it('counts only with the number of rows that the list states, where both state one', () => {
+  it('M21 counts only with the number of rows that the list states, where both state one', () => {
     const counting = (rowCount: number | null) => [
       { ...offer(13), entry: { ...entry('parcels', 13), rowCount } },
     ];
-    expect(toldOf({ ...given, offers: counting(11) })).toBe('wait: offer-unlisted');
+    expect(planOf({ ...given, offers: counting(11) })).toEqual({
+      kind: 'wait',
+      why: 'offer-differs',
+      until: null,
+      version: 13,
+      offeredRows: 11,
+      listedRows: 10,
+    });
     expect(toldOf({ ...given, offers: counting(null) })).toBe('load 13');
     const silently = history([...chain(12, 12), version('parcels', 13, { rowCount: null })]);
     expect(toldOf({ ...given, history: silently, offers: counting(11) })).toBe('load 13');

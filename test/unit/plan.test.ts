@@ -39,6 +39,7 @@ const FAILED_SNAPSHOT = failure({ contents: [contentOf(offer(6).entry, PUBLISHED
 const FAILED_CHANGES = failure({ contents: [changesContentOf(version('parcels', 6))] });
 const UNRECORDED = new Map([[6, 'they were not recorded']]);
 const MANY_ROWS = { added: 0, changed: 5_000, removed: 0 };
+const COUNTED_OTHERWISE = offer(6, { entry: { ...entry('parcels', 6), rowCount: 11 } });
 const BEHIND = { want: want(announcing(6)), history: history(chain(5, 6)) };
 
 /** What makes a live table be in each situation, and what is then done. */
@@ -111,6 +112,12 @@ const OF_A_TABLE = {
   'not offered': [{ want: want({ reloads: [reload(50)] }) }, 'wait: not-offered'],
   'not offered, and changes do not lead on': [{ ...BEHIND, unusable: UNRECORDED }, 'wait: not-offered'],
   'offer lags': [{ ...BEHIND, unusable: UNRECORDED, offers: [offer(5)] }, 'wait: offer-lags'],
+  'offer differs': [{ ...BEHIND, unusable: UNRECORDED, offers: [COUNTED_OTHERWISE] }, 'wait: offer-differs'],
+  'offer differs, and another lags': [
+    { ...BEHIND, unusable: UNRECORDED, offers: [COUNTED_OTHERWISE, offer(5)] },
+    'wait: offer-lags',
+  ],
+  'offer differs, and changes lead on': [{ ...BEHIND, offers: [COUNTED_OTHERWISE] }, 'apply 6'],
   'offer unlisted': [{ ...BEHIND, unusable: UNRECORDED, offers: [offer(7)] }, 'wait: offer-unlisted'],
   'offer answers': [{ ...BEHIND, unusable: UNRECORDED, offers: [offer(6)] }, 'load 6'],
   'offer failed before': [
@@ -143,6 +150,7 @@ const WITHOUT_A_TABLE = {
     { want: want({ reloads: [reload(101)] }), history: history(chain(6, 6)), offers: [offer(6)] },
     'wait: offer-lags',
   ],
+  'offer differs': [{ history: history(chain(6, 6)), offers: [COUNTED_OTHERWISE] }, 'wait: offer-differs'],
   'offer unlisted': [{ history: history(chain(5, 5)), offers: [offer(6)] }, 'wait: offer-unlisted'],
   'offer answers': [{ history: history(chain(6, 6)), offers: [offer(6)] }, 'load 6'],
   'offer failed before': [

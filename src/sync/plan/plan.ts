@@ -45,6 +45,7 @@ const AT_WORK: Row<keyof SituationsAtWork> = {
   'not-offered': wait('not-offered'),
   'offer-lags': wait('offer-lags'),
   'offer-unlisted': wait('offer-unlisted'),
+  'offer-differs': (data) => ({ kind: 'wait', why: 'offer-differs', ...data }),
   'offer-answers': (data) => ({ kind: 'load', ...data }),
   'offer-failed-before': reportFailure,
   'changes-lead-on': (data) => ({ kind: 'apply', ...data }),

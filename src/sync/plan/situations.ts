@@ -29,8 +29,8 @@ import {
   routeByLoad,
 } from './routes.ts';
 import { publishedAtOf, schemaNamed, schemaOfSnapshot, schemaVersionAt } from './schemas.ts';
-import type { Offer, Plan, PlanInput } from './step.ts';
-import { mayLackTable, namingOf, standingOfOffer } from './versions.ts';
+import type { DifferingCounts, Offer, Plan, PlanInput } from './step.ts';
+import { differingCounts, mayLackTable, namingOf, standingOfOffer } from './versions.ts';
 import { cutToLimits, headOf, type Terrain, type Walk, walk } from './walk.ts';
 
 type Step<Kind extends Plan['kind']> = Omit<Plan & { kind: Kind }, 'kind'>;
@@ -57,6 +57,8 @@ export interface SituationsAtWork {
   'offer-lags': Until;
   /** Only a snapshot helps, and the list of versions does not name those that are offered. */
   'offer-unlisted': Until;
+  /** Only a snapshot helps, and the list of versions states another number of rows for the version that is offered. */
+  'offer-differs': { readonly until: Until } & DifferingCounts;
   /** A snapshot is the best way on, or the only one. */
   'offer-answers': Step<'load'>;
   /** Only a snapshot helps, and what is offered failed before and is the same still. */
@@ -247,17 +249,21 @@ function situationBehind(found: Survey, failedBefore: FailedBefore): SituationAt
   if (found.demands.length === 0 && walked !== null && walked.stop === null) {
     return { kind: 'list-lags', data: untilVoid(input) };
   }
-  return { kind: whyNothingAnswers(found), data: untilAnswered(input, found.terrain.history) };
+  return nothingAnswers(found);
 }
 
 /** The list of versions need not have been read back to an entry that is older than the table and no newer than the list. */
-function whyNothingAnswers({ input, terrain }: Survey): 'not-offered' | 'offer-unlisted' | 'offer-lags' {
+function nothingAnswers({ input, terrain }: Survey): SituationAtWork {
   const { offers, held } = input;
-  if (offers.length === 0) return 'not-offered';
+  const until = untilAnswered(input, terrain.history);
+  if (offers.length === 0) return { kind: 'not-offered', data: until };
   const unread = Math.min(held?.version ?? 0, headOf(terrain.history)?.version ?? 0);
   const isListed = (offer: Offer): boolean =>
     offer.entry.version < unread || standingOfOffer(offer, terrain.history) === 'named';
-  return offers.some(isListed) ? 'offer-lags' : 'offer-unlisted';
+  if (offers.some(isListed)) return { kind: 'offer-lags', data: until };
+  const [differing] = offers.flatMap(({ entry }) => differingCounts(entry, terrain.history) ?? []);
+  if (differing === undefined) return { kind: 'offer-unlisted', data: until };
+  return { kind: 'offer-differs', data: { until, ...differing } };
 }
 
 function untilAnswered({ held, want, offers, manifestLagMs }: Offered, history: History): Until {

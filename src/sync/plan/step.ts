@@ -88,6 +88,7 @@ export type Plan =
     }
   /** `until`: when trying again helps at the earliest, in service time; null: nobody knows. */
   | { readonly kind: 'wait'; readonly why: WaitReason; readonly until: Date | null }
+  | ({ readonly kind: 'wait'; readonly why: 'offer-differs'; readonly until: Date | null } & DifferingCounts)
   /** The table of a dataset that no subscription contains any more stays until these may not contain it either. */
   | { readonly kind: 'await-subscriptions'; readonly awaited: readonly AwaitedSubscription[] }
   | { readonly kind: 'report-hold'; readonly hold: Hold }
@@ -95,6 +96,14 @@ export type Plan =
   | { readonly kind: 'report-failure' }
   | { readonly kind: 'leave' };
 
+/** How many rows the manifest and the list of versions state for one version. */
+export interface DifferingCounts {
+  readonly version: number;
+  readonly offeredRows: number;
+  readonly listedRows: number;
+}
+
+/** Beside `offer-differs`: the list of versions states another number of rows for the version that a manifest offers. */
 export type WaitReason =
   /** No manifest that may answer lists the dataset. */
   | 'not-offered'

@@ -7,7 +7,7 @@ import { announcedVersions, type Want } from '../../model/want.ts';
 import { momentOf } from '../../model/watermark.ts';
 import type { History } from './history.ts';
 import { publishedAtOf, recordOf } from './schemas.ts';
-import type { Offer } from './step.ts';
+import type { DifferingCounts, Offer } from './step.ts';
 import { headOf } from './walk.ts';
 
 /** How a list names the version of a table. */
@@ -69,10 +69,19 @@ export function standingOfOffer(
   if (!history.entriesBefore.has(entry)) return 'unread';
   const record = recordOf(entry.version, history);
   if (record === null) return 'unnamed';
-  const { rowCount, publishedAt } = record;
-  const isSameCount = rowCount === null || entry.rowCount === null || rowCount === entry.rowCount;
+  const { publishedAt } = record;
   const isPublishedBefore = publishedAt === null || publishedAt < momentOf(readAt);
-  return isSameCount && isPublishedBefore ? 'named' : 'unnamed';
+  return isPublishedBefore && differingCounts(entry, history) === null ? 'named' : 'unnamed';
+}
+
+/** Null: the list names the version with the same number of rows, or does not name it, or one of the two states no number. */
+export function differingCounts(
+  { version, rowCount: offeredRows }: ManifestEntry,
+  history: History,
+): DifferingCounts | null {
+  const listedRows = recordOf(version, history)?.rowCount ?? null;
+  if (listedRows === null || offeredRows === null || listedRows === offeredRows) return null;
+  return { version, offeredRows, listedRows };
 }
 
 /**

@@ -47,7 +47,7 @@ async function mirrored(options: CountyFeedOptions = {}): Promise<Mirrored> {
 }
 
 /** The positions after which the log was read since the journal was cleared, in order; undefined: from its start. */
-function readAfter(feed: FixtureFeed): readonly (string | undefined)[] {
+function readAfter(feed: FixtureFeed): readonly unknown[] {
   return feed.requests.entries('events').map(({ query }) => query['after']);
 }
 

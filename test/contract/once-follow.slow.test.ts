@@ -2,10 +2,13 @@
 
 import { describe, expect, it } from 'vitest';
 import { DAY_MS, stillClock } from '../../fixtures/feed/clock.ts';
+import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import { withAddedColumn } from '../../fixtures/source/evolve.ts';
 import { type CountyFeed, type CountyFeedOptions, countyFeed } from '../support/county-feed.ts';
 import { downloadsOf, expectMirrored, once } from '../support/expect-mirrored.ts';
 import { type Program, program } from '../support/program.ts';
+
+const MINUTE_MS = 60_000;
 
 interface Mirrored extends CountyFeed {
   readonly installed: Program;
@@ -19,8 +22,10 @@ interface Asked {
   readonly downloads: number;
 }
 
-/** What a catch-up asks for that has nothing to load. */
-const NO_LOAD: Asked = { events: 1, manifest: 1, downloads: 0 };
+/** What a catch-up asks for that has nothing to load: it looks at the event at the position, then reads on from there. */
+const NO_LOAD: Asked = { events: 2, manifest: 1, downloads: 0 };
+/** The same of a quiet log. It is read from its start, so that shows the event at the position, too. */
+const NO_LOAD_QUIET: Asked = { events: 1, manifest: 1, downloads: 0 };
 
 /** Its first versions are mirrored. */
 async function mirrored(options: CountyFeedOptions = {}): Promise<Mirrored> {
@@ -41,17 +46,25 @@ async function mirrored(options: CountyFeedOptions = {}): Promise<Mirrored> {
   return { ...published, installed, run };
 }
 
+/** The positions after which the log was read since the journal was cleared, in order; undefined: from its start. */
+function readAfter(feed: FixtureFeed): readonly unknown[] {
+  return feed.requests.entries('events').map(({ query }) => query['after']);
+}
+
 describe('F26 a log', () => {
   it('that is quiet for 91 days leads to one reload, and to none after as many again', async () => {
     const { feed, datasetOf, publishNext, installed, run } = await mirrored();
     publishNext(datasetOf('permits'));
     expect(await run()).toEqual(NO_LOAD);
     feed.clock.advance(91 * DAY_MS);
-    expect(await run()).toEqual({ events: 2, manifest: 2, downloads: 1 });
+    // The event at the position, what follows it, and, after the reading from the manifest, the log from its start.
+    expect(await run()).toEqual({ events: 3, manifest: 2, downloads: 1 });
+    expect(await run()).toEqual(NO_LOAD_QUIET);
     feed.clock.advance(91 * DAY_MS);
-    expect(await run()).toEqual(NO_LOAD);
+    // An event may have come and gone meanwhile: the manifest is read once more, and the table is its very snapshot.
+    expect(await run()).toEqual({ ...NO_LOAD_QUIET, manifest: 2 });
     publishNext(datasetOf('permits'));
-    expect(await run()).toEqual(NO_LOAD);
+    expect(await run()).toEqual(NO_LOAD_QUIET);
     await expectMirrored(installed, feed);
   });
 
@@ -67,20 +80,32 @@ describe('F26 a log', () => {
           json: { error: { code: 'cursor_expired', message: 'The cursor is past retention.' } },
         },
       });
+    // The first request looks at the event at the position, the second reads on from there.
     publishNext(permits);
-    expire(1, 2, 410);
-    expect(await run()).toEqual({ events: 3, manifest: 2, downloads: 1 });
+    expire(2, 2, 410);
+    expect(await run()).toEqual({ events: 4, manifest: 2, downloads: 1 });
+    expect(readAfter(feed)).toEqual([undefined, 'evt_1', 'evt_2', undefined]);
     await expectMirrored(installed, feed);
     publishNext(permits);
-    expect(await run()).toEqual(NO_LOAD);
+    expect(await run()).toEqual(NO_LOAD_QUIET);
 
     publishNext(permits);
     feed.faults.add({
-      match: { operation: 'events' },
+      match: { operation: 'events', nth: 2 },
       act: { kind: 'rewrite', rewrite: (page) => ({ ...Object(page), hasMore: true }) },
     });
-    expire(2, 1, 400);
-    expect(await run()).toEqual({ events: 3, manifest: 2, downloads: 1 });
+    expire(3, 1, 400);
+    expect(await run()).toEqual({ events: 4, manifest: 2, downloads: 1 });
+    expect(readAfter(feed)).toEqual(['evt_2', 'evt_3', 'evt_4', undefined]);
+    await expectMirrored(installed, feed);
+
+    // The event at the position alone has expired: what follows it is read all the same.
+    publishNext(permits);
+    expect(await run()).toEqual(NO_LOAD_QUIET);
+    publishNext(permits);
+    expire(1, 1, 410);
+    expect(await run()).toEqual(NO_LOAD);
+    expect(readAfter(feed)).toEqual(['evt_4', 'evt_5']);
     await expectMirrored(installed, feed);
   });
 });
@@ -104,12 +129,23 @@ describe('F28 events that never came', () => {
     const { placeId } = feed.store.dataset(updated);
     feed.publisher.addDataset({ datasetId: added, placeId, topic: 'permits' });
     feed.publisher.publish(added, contentOf(updated), silently);
-    expect(await run()).toMatchObject({ events: 1, manifest: 2 });
-    expect(feed.requests.entries('events').map(({ query }) => query['after'])).toEqual(['evt_4']);
+    // Read once more before the changes of a version that no event told of.
+    expect(await run()).toEqual({ events: 3, manifest: 1, downloads: 2 });
+    expect(readAfter(feed)).toEqual(['evt_3', 'evt_4', 'evt_4']);
+    await expectMirrored(installed, feed, { also: [removed] });
+
+    // A member that is absent stays until a reading ten minutes later confirms that; then all is read twice, as after any drop.
+    feed.clock.advance(9 * MINUTE_MS);
+    expect(await run()).toEqual(NO_LOAD);
+    await expectMirrored(installed, feed, { also: [removed] });
+    feed.clock.advance(MINUTE_MS);
+    expect(await run()).toEqual({ events: 4, manifest: 2, downloads: 0 });
     await expectMirrored(installed, feed);
 
+    // The newest event is still the same, so only the later moment tells that the member is back.
+    feed.clock.advance(MINUTE_MS);
     feed.publisher.restore(removed, silently);
-    await run();
+    expect(await run()).toEqual({ events: 2, manifest: 1, downloads: 1 });
     await expectMirrored(installed, feed);
   });
 });
@@ -134,6 +170,14 @@ describe('F35 a subscription that is no longer listed', () => {
     publishNext(permits);
     const before = feed.store.dataset(zoning).versions.at(-1);
     publishNext(zoning);
+    const notYet = async () => {
+      await run();
+      await expectMirrored(installed, feed, { at: before === undefined ? {} : { [zoning]: before } });
+    };
+    await notYet();
+    feed.clock.advance(9 * MINUTE_MS);
+    await notYet();
+    feed.clock.advance(MINUTE_MS);
     const missing = await once(installed, 77);
     expect(`${missing.stdout}${missing.stderr}`).toContain('subscription_missing');
     expect(`${missing.stdout}${missing.stderr}`).toContain('feed-sync forget --subscription sub_2');
@@ -142,7 +186,7 @@ describe('F35 a subscription that is no longer listed', () => {
     feed.faults.remove(gone.id);
     expect(await run(77)).toEqual(NO_LOAD);
     expect(await installed.run('resume', '--subscription', 'sub_2')).toMatchObject({ exitCode: 0 });
-    expect(await run()).toMatchObject({ events: 2, manifest: 2 });
+    expect(await run()).toMatchObject({ events: 4, manifest: 2 });
     await expectMirrored(installed, feed);
   });
 });

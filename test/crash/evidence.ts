@@ -73,7 +73,7 @@ export async function historyOf(mirrorPath: string): Promise<History> {
 
 /**
  * What the checkpoint holds, but for moments, the journal of what was done, and counters: of what was asked for it says
- * what is still owed.
+ * what is still owed. The number of a resync is a moment: `owedResyncs` says whether the table satisfies it.
  */
 const QUERIES: readonly (readonly [what: string, sql: string])[] = [
   [
@@ -82,8 +82,8 @@ const QUERIES: readonly (readonly [what: string, sql: string])[] = [
   ],
   [
     'wants',
-    `SELECT dataset_id, looks_asked > looks_done AS is_look_owed, resync_number, retirement_approved
-       FROM wants`,
+    `SELECT dataset_id, looks_asked > looks_done AS is_look_owed, resync_number > 0 AS was_resync_asked,
+       retirement_approved FROM wants`,
   ],
   [
     'members',
@@ -113,6 +113,37 @@ export function checkpointOf({ checkpointPath }: Program): Readonly<Record<strin
     return Object.fromEntries(QUERIES.map(([what, sql]) => [what, inOrder(database.prepare(sql).all())]));
   } finally {
     database.close();
+  }
+}
+
+/** The datasets whose tables owe a resync that an operator asked for, by the checkpoint and the mirror together. */
+export async function owedResyncs({ checkpointPath, mirrorPath }: Program): Promise<readonly string[]> {
+  if (!existsSync(checkpointPath)) return [];
+  const database = new Database(checkpointPath, { readonly: true });
+  const asked = database
+    .prepare<[], [datasetId: string, number: number]>('SELECT dataset_id, resync_number FROM wants')
+    .raw()
+    .all();
+  database.close();
+  const satisfied = existsSync(mirrorPath) ? await satisfiedResyncs(mirrorPath) : new Map();
+  return asked
+    .filter(([datasetId, number]) => number > (satisfied.get(datasetId) ?? 0))
+    .map(([datasetId]) => datasetId)
+    .toSorted();
+}
+
+/** By dataset. Empty where there is no table that could satisfy one. */
+async function satisfiedResyncs(mirrorPath: string): Promise<ReadonlyMap<string, number>> {
+  const mirror = await openExactly(mirrorPath);
+  try {
+    const [table] = await mirror.rows("SELECT table_name FROM duckdb_tables() WHERE table_name = 'reloads'");
+    if (table === undefined) return new Map();
+    const rows = await mirror.rows(
+      "SELECT dataset_id, event_number::VARCHAR FROM feed_sync.reloads WHERE subscription_id = ''",
+    );
+    return new Map(rows.map(([datasetId, number]) => [datasetId ?? '', Number(number)]));
+  } finally {
+    mirror.close();
   }
 }
 

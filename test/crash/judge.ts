@@ -5,7 +5,7 @@ import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import { mirrorDifferences } from '../support/mirror-comparison.ts';
 import { everythingPublished } from '../support/published.ts';
 import { sameText } from '../support/same-text.ts';
-import { checkpointOf, filesOf, type History, historyOf } from './evidence.ts';
+import { checkpointOf, filesOf, type History, historyOf, owedResyncs } from './evidence.ts';
 import type { Act, Evidence, Stage } from './scenario.ts';
 
 export interface Seen {
@@ -29,7 +29,7 @@ export async function lookAt({ county, installed }: Stage): Promise<Seen> {
   return {
     files: filesOf(installed),
     history: existsSync(installed.mirrorPath) ? await historyOf(installed.mirrorPath) : new Map(),
-    checkpoint: checkpointOf(installed),
+    checkpoint: { ...checkpointOf(installed), 'owed resyncs': await owedResyncs(installed) },
     fetched: fetchedFiles(county.feed).length,
   };
 }

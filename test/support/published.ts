@@ -22,6 +22,8 @@ export interface Expectation {
 interface Choice {
   /** Leaves out the datasets it answers false for. */
   readonly only?: (datasetId: string) => boolean;
+  /** Datasets that are expected though no subscription contains them any more. */
+  readonly also?: readonly string[];
   /** The versions of those that are expected at another than the newest. */
   readonly at?: Readonly<Record<string, DatasetVersion>>;
 }
@@ -29,10 +31,10 @@ interface Choice {
 /** Everything in any subscription of the feed. */
 export function everythingPublished(
   feed: Pick<FixtureFeed, 'store' | 'settings' | 'baseUrl'>,
-  { only = () => true, at = {} }: Choice = {},
+  { only = () => true, also = [], at = {} }: Choice = {},
 ): Expectation {
   const subscriptions = [...feed.store.subscriptions.values()];
-  const ids = new Set(subscriptions.flatMap(({ members }) => [...members]));
+  const ids = new Set(subscriptions.flatMap(({ members }) => [...members]).concat(also));
   const datasets = [...ids].filter(only).map((datasetId): PublishedDataset => {
     const version = at[datasetId] ?? feed.store.dataset(datasetId).versions.at(-1);
     if (version === undefined) throw new Error(`${datasetId} has no version`);

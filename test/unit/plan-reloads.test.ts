@@ -333,6 +333,25 @@ describe('one load answers', () => {
     expect(toldOf({ ...load, held, offers: [offer(12, upTo(51))] })).toBe('load 12');
   });
 
+  it('W36 of two manifests that lead as far the one that answers more of them, though it is more work', () => {
+    const reloads = [
+      reload(50, { createdAt: older }),
+      reload(50, { subscriptionId: 'sub_2', createdAt: newer }),
+    ];
+    const wanted = want({ members, reloads });
+    const ofOther = { subscriptionId: 'sub_2', through: 'sub_2', ...upTo(50) };
+    const loaded = (...offers: readonly Offer[]) => {
+      const decided = planOf({ ...asked, want: wanted, offers });
+      return decided.kind === 'load' ? decided.offer.subscriptionId : decided.kind;
+    };
+    expect(loaded(offer(12, upTo(50)), offer(12, ofOther))).toBe('sub_2');
+    expect(loaded(offer(12, ofOther), offer(12, upTo(50)))).toBe('sub_2');
+    const small = entry('parcels', 12);
+    const split = { ...small, files: [...small.files, ...small.files] };
+    expect(loaded(offer(12, upTo(50)), offer(12, { ...ofOther, entry: split }))).toBe('sub_2');
+    expect(loaded(offer(12, upTo(50)), offer(12, { ...ofOther, ...upTo(49) }))).toBe('sub_1');
+  });
+
   it('none that is newer: it stays owed', () => {
     const reloads = [
       reload(50, { createdAt: older }),

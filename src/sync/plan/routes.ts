@@ -1,18 +1,20 @@
 /**
- * The ways that lead a table on, and the best of them: the one that leads furthest, and of those that lead as far the
- * one of least work. Pure.
+ * The ways that lead a table on, and the best of them: the one that leads furthest; of those that lead as far, the one that
+ * leaves the fewest reloads to answer by further loads; and of these the one of least work. Pure.
  */
 
 import type { HeldDataset } from '../../destination/destination.ts';
 import type { Schema } from '../../model/schema.ts';
 import { changesCost, leastSnapshotCost, snapshotCost } from './cost.ts';
+import { pendingReloads } from './need.ts';
+import { type Asking, answeredBy } from './offer-rules.ts';
 import { findSchemaOfSnapshot, recordOf } from './schemas.ts';
 import type { Offer } from './step.ts';
 import { columnsOf, reachOf, type Terrain, type Walk, walk } from './walk.ts';
 
 export type Route =
-  /** Along the changes. */
-  | { readonly kind: 'changes'; readonly reach: number; readonly cost: number }
+  /** Along the changes. Where a reload is owed there is no such way. */
+  | { readonly kind: 'changes'; readonly reach: number; readonly owed: 0; readonly cost: number }
   /** The snapshot, and the changes after it. */
   | {
       readonly kind: 'load';
@@ -20,6 +22,8 @@ export type Route =
       /** That of the snapshot; null where the service does not list it, so that it cannot be loaded. */
       readonly schema: Schema | null;
       readonly reach: number;
+      /** How many reloads it does not answer. */
+      readonly owed: number;
       readonly cost: number;
     };
 
@@ -29,21 +33,28 @@ export type RouteByLoad = Route & { readonly kind: 'load' };
 export function routeByChanges(held: HeldDataset, walked: Walk): Route | null {
   const { path } = walked;
   if (path.length === 0) return null;
-  return { kind: 'changes', reach: reachOf(held, walked), cost: changesCost(path) };
+  return { kind: 'changes', reach: reachOf(held, walked), owed: 0, cost: changesCost(path) };
 }
 
-export function routeByLoad(offer: Offer, held: HeldDataset | null, terrain: Terrain): RouteByLoad {
+export function routeByLoad(
+  offer: Offer,
+  { held, want }: Pick<Asking, 'held' | 'want'>,
+  terrain: Terrain,
+): RouteByLoad {
   const { entry } = offer;
   const { version } = entry;
-  const schema = findSchemaOfSnapshot(entry, terrain.history);
+  const { history } = terrain;
+  const schema = findSchemaOfSnapshot(entry, history);
   const start = schema === null ? null : { ...columnsOf(schema), version, publishedAt: null };
   const after: Walk = start === null ? { path: [], stop: null } : walk(start, terrain);
-  const rows = recordOf(version, terrain.history)?.rowCount ?? held?.rowCount ?? 0;
+  const answered = answeredBy(offer, { held, want, history });
+  const rows = recordOf(version, history)?.rowCount ?? held?.rowCount ?? 0;
   return {
     kind: 'load',
     offer,
     schema,
     reach: after.path.at(-1)?.version ?? version,
+    owed: pendingReloads(held, want).length - answered.length,
     cost: snapshotCost(entry, rows) + changesCost(after.path),
   };
 }
@@ -64,8 +75,13 @@ export function isSurelyBest(
 
 /** Where two are as good, the earlier one. Null where there is none. */
 export function bestRoute<Of extends Route>(routes: readonly Of[]): Of | null {
-  return routes.reduce<Of | null>((best, route) => {
-    if (best === null || route.reach > best.reach) return route;
-    return route.reach === best.reach && route.cost < best.cost ? route : best;
-  }, null);
+  return routes.reduce<Of | null>(
+    (best, route) => (best === null || isBetter(route, best) ? route : best),
+    null,
+  );
+}
+
+function isBetter(route: Route, than: Route): boolean {
+  if (route.reach !== than.reach) return route.reach > than.reach;
+  return route.owed === than.owed ? route.cost < than.cost : route.owed < than.owed;
 }

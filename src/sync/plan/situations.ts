@@ -201,7 +201,7 @@ function survey(input: Offered, history: History): Survey {
   // What has to be replaced is not trusted: changes may follow on other rows than the table has.
   const mayChange = wish === 'version' && pendingReloads(held, want).length === 0;
   const walked = held !== null && mayChange ? walk(held, terrain) : null;
-  const routes = new Map(offers.map((offer) => [offer, routeByLoad(offer, held, terrain)]));
+  const routes = new Map(offers.map((offer) => [offer, routeByLoad(offer, input, terrain)]));
   const routesFor = (needs: readonly Wanting[]): readonly RouteByLoad[] =>
     offers
       .filter((offer) => needs.some((need) => isAnswering(need, offer, { held, want, history })))

@@ -245,10 +245,18 @@ export const PLANNING: Area = {
     {
       name: 'the way of more work is taken where two lead as far',
       file: 'src/sync/plan/routes.ts',
-      text: 'route.cost < best.cost ? route : best;',
-      instead: 'route.cost > best.cost ? route : best;',
+      text: 'route.cost < than.cost :',
+      instead: 'route.cost > than.cost :',
       breaks: ['changes or snapshot, by their cost'],
       tests: ['unit/plan.test.ts'],
+    },
+    {
+      name: 'of two manifests the one that leaves more reloads owed is loaded from',
+      file: 'src/sync/plan/routes.ts',
+      text: ': route.owed < than.owed;',
+      instead: ': route.owed > than.owed;',
+      breaks: ['W36'],
+      tests: ['unit/plan-reloads.test.ts'],
     },
     {
       name: 'a snapshot that was found bad is fetched again at once',

@@ -42,7 +42,7 @@ describe('a snapshot that failed', () => {
   });
 });
 
-it('F79 a snapshot of a version that was published anew under its number is other content', () => {
+it('V11 a snapshot of a version that was published anew under its number is other content', () => {
   const bad = found(contentOf(snapshot, NOW));
   expect([NOW, later, null].map((publishedAt) => bad.snapshot(snapshot, publishedAt))).toEqual([
     true,

@@ -195,8 +195,8 @@ export const DOING: Area = {
     {
       name: 'nobody is told by which setting changes are too large while their snapshot is waited for',
       file: 'src/sync/reconcile.ts',
-      text: 'if (oversized === undefined) return WAITING_FOR[reason];',
-      instead: 'if (oversized === undefined || why !== "") return WAITING_FOR[reason];',
+      text: 'if (oversized === undefined) return waitingFor(step);',
+      instead: 'if (oversized === undefined || why !== "") return waitingFor(step);',
       breaks: ['P4'],
       tests: ['unit/staged-bytes.test.ts'],
     },

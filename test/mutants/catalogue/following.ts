@@ -65,8 +65,8 @@ export const FOLLOWING: Area = {
     {
       name: 'a log that need not keep the event at the position is never read from its start',
       file: 'src/sync/follow/log-restart.ts',
-      text: 'if (isOld || number <= 0n) return',
-      instead: 'if (number <= 0n) return',
+      text: 'before !== null && cursorCreatedAt !== null && isSurelyKept(cursorCreatedAt, now);',
+      instead: 'before !== null && (cursorCreatedAt !== null || now.getTime() > 0);',
       breaks: ['W42', 'F54'],
       tests: ['unit/follow.test.ts'],
     },

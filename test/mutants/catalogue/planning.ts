@@ -261,7 +261,7 @@ export const PLANNING: Area = {
     {
       name: 'a snapshot that was found bad is fetched again at once',
       file: 'src/sync/plan/content.ts',
-      text: 'snapshot: (entry) => contents.has(contentOf(entry)),',
+      text: 'snapshot: (entry, publishedAt) => contents.has(contentOf(entry, publishedAt)),',
       instead: 'snapshot: () => false,',
       breaks: ['V11'],
       tests: ['unit/plan.test.ts'],
@@ -269,8 +269,8 @@ export const PLANNING: Area = {
     {
       name: 'a count that the service has put right is not seen as other content',
       file: 'src/sync/plan/content.ts',
-      text: 'digestOf([schemaVersion, rowCount, stated])',
-      instead: 'digestOf([schemaVersion, stated])',
+      text: 'digestOf([schemaVersion, rowCount, stated, publishedAt])',
+      instead: 'digestOf([schemaVersion, stated, publishedAt])',
       breaks: ['V11'],
       tests: ['unit/content.test.ts'],
     },

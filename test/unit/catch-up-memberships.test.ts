@@ -211,6 +211,25 @@ describe('F84 a record and a manifest', () => {
 });
 
 describe('a drop', () => {
+  it('F49 by another subscription, read in a later round, has everything read once more: it may have come back', async () => {
+    const world = await two({ sub_1: ['parcels'], sub_2: [] });
+    happens(world, 'dataset.removed');
+    manifestsList(world, { sub_1: [] });
+    let rounds = 0;
+    world.intervene = (call) => {
+      if (call === 'discover') rounds += 1;
+      if (rounds !== 2 || !call.startsWith('events sub_2')) return;
+      // It joined this one without an event, and moves back when the other log was read already.
+      rounds = 3;
+      happens(world, 'dataset.removed', { sub: 'sub_2' });
+      happens(world, 'dataset.added', { version: 1 });
+      manifestsList(world, { sub_1: ['parcels'], sub_2: [] });
+    };
+    await world.catchUp();
+    expect(world.retired).toEqual([]);
+    expect(world.parts.checkpoint.want('parcels')?.members.has('sub_1')).toBe(true);
+  });
+
   it('that is read in the last of three rounds waits for the next catch-up', async () => {
     const datasetIds = ['a', 'b', 'c', 'd', 'e'];
     const world = await two({ sub_1: datasetIds, sub_2: ['zoning'] });

@@ -2,7 +2,7 @@
 
 import { standingHolds } from '../holds.ts';
 import type { Parts } from '../parts.ts';
-import { isAnyLogDoubted } from './log-restart.ts';
+import { eventAtPosition, isAnyLogDoubted } from './log-restart.ts';
 import { readLog, type TableOf } from './read-log.ts';
 
 /**
@@ -21,6 +21,8 @@ export async function readLogsOf(
   for (const id of [...members].filter((each) => holds.ofSubscription(each) === null)) {
     const followed = checkpoint.followed().get(id);
     if (followed === undefined || isAnyLogDoubted([id], parts)) return false;
+    const { there } = await eventAtPosition(followed, followed.auditedAt ?? followed.cursorAt, parts, signal);
+    if (there === 'other' || there === 'gone') return false;
     const { end } = await readLog({ id, name: followed.name }, tableOf, parts, signal);
     if (end !== 'head') return false;
   }

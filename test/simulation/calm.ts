@@ -29,23 +29,41 @@ const DAY_MS = 24 * 3_600_000;
 
 /** @throws BrokenRule where the mirror is not equal after the last round. */
 export async function expectCalm(world: World): Promise<void> {
-  const { feed, tally } = world;
   calmTheFeed(world);
   await settleHolds(world);
-  let mayHaveMoved = !world.settings.manifestLastEventId || world.hasRestartedSilently;
-  for (let round = 1; ; round += 1) {
+  const waited = await waitedFirst(world);
+  await catchUpUntilEqual(world, waited + 1);
+  const differences = await differencesFromTheNewest(world);
+  if (differences.length > 0) throw new BrokenRule('calm', differences.join('\n'));
+  world.unreadMoves.clear();
+  world.lostRemovals.clear();
+  world.hasLostTrack = false;
+  world.hasRestartedSilently = false;
+  for (const datasetId of world.members) world.mayLeave.delete(datasetId);
+}
+
+/**
+ * What only time tells, and what only the lists of a day tell, is there once time has passed since a first catch-up.
+ * @returns how many there were.
+ */
+async function waitedFirst(world: World): Promise<number> {
+  const { settings, hasRestartedSilently, feed } = world;
+  if (settings.manifestLastEventId && !hasRestartedSilently) return 0;
+  await catchUp(world);
+  await settleHolds(world);
+  feed.clock.advance(hasRestartedSilently ? DAY_MS : LONGEST_WAIT_MS);
+  return 1;
+}
+
+async function catchUpUntilEqual(world: World, firstRound: number): Promise<void> {
+  const { feed, tally } = world;
+  for (let round = firstRound; ; round += 1) {
     const result = await catchUp(world);
-    if (mayHaveMoved) {
-      mayHaveMoved = false;
-      await settleHolds(world);
-      feed.clock.advance(world.hasRestartedSilently ? DAY_MS : LONGEST_WAIT_MS);
-      continue;
-    }
     const { checkpoint } = await world.installation.parts();
     const isAbsent = checkpoint.absences().length > 0;
     if (!isAbsent && isSettled(result, world)) {
       tally.add(`calm: equal after ${round}`);
-      break;
+      return;
     }
     if (round === MAX_ROUNDS)
       throw new BrokenRule('calm', `Not calm after ${round} catch-ups: ${describe(result)}`);
@@ -58,13 +76,6 @@ export async function expectCalm(world: World): Promise<void> {
     }
     tally.add('calm: waited');
   }
-  const differences = await differencesFromTheNewest(world);
-  if (differences.length > 0) throw new BrokenRule('calm', differences.join('\n'));
-  world.unreadMoves.clear();
-  world.lostRemovals.clear();
-  world.hasLostTrack = false;
-  world.hasRestartedSilently = false;
-  for (const datasetId of world.members) world.mayLeave.delete(datasetId);
 }
 
 /** Once more, and there is nothing to do: nothing is fetched and nothing is committed. */

@@ -129,9 +129,10 @@ describe('F28 events that never came', () => {
     const { placeId } = feed.store.dataset(updated);
     feed.publisher.addDataset({ datasetId: added, placeId, topic: 'permits' });
     feed.publisher.publish(added, contentOf(updated), silently);
-    // Read once more before the changes of a version that no event told of.
-    expect(await run()).toEqual({ events: 3, manifest: 1, downloads: 2 });
-    expect(readAfter(feed)).toEqual(['evt_3', 'evt_4', 'evt_4']);
+    // Only a manifest has named the position yet, so it is looked at from the start of the log. Before the changes of a version
+    // that no event told of, it is looked at and the log is read once more.
+    expect(await run()).toEqual({ events: 4, manifest: 1, downloads: 2 });
+    expect(readAfter(feed)).toEqual([undefined, 'evt_4', 'evt_3', 'evt_4']);
     await expectMirrored(installed, feed, { also: [removed] });
 
     // A member that is absent stays until a reading ten minutes later confirms that; then all is read twice, as after any drop.

@@ -19,6 +19,12 @@ export interface StoredSubscription {
   readonly logNumber: number;
   /** The newest event that was read; null where the log is to be read from its start. */
   readonly eventNumber: bigint | null;
+  /** When that event was created; null: not known. Another event under its number is one of another log. */
+  readonly eventCreatedAt: Date | null;
+  /** When the position was taken or moved last, in service time. Its event was created before that. */
+  readonly positionAt: Date;
+  /** Whether the record of the subscription has ever named the newest event of this log. */
+  readonly statesLastEvent: boolean;
 }
 
 /** A dataset that a subscription contains, or dropped while the table is not retired yet. */

@@ -104,6 +104,8 @@ export interface FollowStep {
    * - `everything`: all that the subscription has said, because somebody knows it better.
    */
   readonly voids?: 'numbers' | 'everything';
+  /** The record has named the newest event of this log before. Without it, what is stored of that stays. */
+  readonly statesLastEvent?: boolean;
   readonly changes: readonly WantChange[];
 }
 

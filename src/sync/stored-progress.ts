@@ -3,8 +3,9 @@
  * subscription. A checkpoint that is lost starts from there (follow/adopt-progress.ts).
  */
 
+import type { Followed } from '../checkpoint/checkpoint.ts';
 import type { Held } from '../destination/destination.ts';
-import type { StoredProgress } from '../destination/stored-progress.ts';
+import type { StoredProgress, StoredSubscription } from '../destination/stored-progress.ts';
 import type { Want } from '../model/want.ts';
 import { knownDatasets } from './known-datasets.ts';
 import type { Parts } from './parts.ts';
@@ -34,12 +35,7 @@ function lacksWhatWasTold({ want, held, hold, failure }: Known, isTableNeeded: b
 function progressOf(held: Held, { checkpoint }: Parts): StoredProgress {
   const wants = [...checkpoint.wants().values()];
   return {
-    subscriptions: [...checkpoint.followed().values()].map(({ subscriptionId, name, logNumber, cursor }) => ({
-      subscriptionId,
-      name,
-      logNumber,
-      eventNumber: cursor?.number ?? null,
-    })),
+    subscriptions: [...checkpoint.followed().values()].map(subscriptionOf),
     members: wants.flatMap((want) => membersOf(want, held.datasets.has(want.datasetId))),
     owed: wants.flatMap((want) => {
       const table = held.datasets.get(want.datasetId);
@@ -52,6 +48,19 @@ function progressOf(held: Held, { checkpoint }: Parts): StoredProgress {
         createdAt,
       }));
     }),
+  };
+}
+
+function subscriptionOf(followed: Followed): StoredSubscription {
+  const { subscriptionId, name, logNumber, cursor, cursorCreatedAt, cursorAt, statesLastEvent } = followed;
+  return {
+    subscriptionId,
+    name,
+    logNumber,
+    eventNumber: cursor?.number ?? null,
+    eventCreatedAt: cursorCreatedAt,
+    positionAt: cursorAt,
+    statesLastEvent,
   };
 }
 
@@ -80,7 +89,15 @@ export function isSameProgress(left: StoredProgress | null, right: StoredProgres
 
 function textOf({ subscriptions, members, owed }: StoredProgress): string {
   const rows = [
-    ...subscriptions.map((one) => [one.subscriptionId, one.name, one.logNumber, one.eventNumber]),
+    ...subscriptions.map((one) => [
+      one.subscriptionId,
+      one.name,
+      one.logNumber,
+      one.eventNumber,
+      one.eventCreatedAt?.getTime(),
+      one.positionAt.getTime(),
+      one.statesLastEvent,
+    ]),
     ...members.map((one) => [one.subscriptionId, one.datasetId, one.addedEvent, one.droppedEvent]),
     ...owed.map((one) => [
       one.datasetId,

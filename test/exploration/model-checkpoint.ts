@@ -131,7 +131,7 @@ function followStep(step: FollowStep, { followed, wants }: Stored, update: Updat
     cursorAt: isMoved ? readAt : before.cursorAt,
     quietReadAt: isQuiet ? readAt : null,
     coveredUntil,
-    statesLastEvent: isSameLog && before.statesLastEvent,
+    statesLastEvent: step.statesLastEvent === true || (isSameLog && before.statesLastEvent),
     auditedAt: before?.auditedAt ?? null,
   });
 }

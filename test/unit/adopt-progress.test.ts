@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
 import { exitCodeOfResult } from '../../src/cli/summary.ts';
-import type { StoredProgress } from '../../src/destination/stored-progress.ts';
+import type { StoredProgress, StoredSubscription } from '../../src/destination/stored-progress.ts';
 import { present } from '../../src/lib/assert.ts';
 import { ServiceUnavailableError } from '../../src/model/errors.ts';
 import { isBehind } from '../../src/sync/follow/adopt-progress.ts';
@@ -20,7 +20,7 @@ import {
   versions,
   type World,
 } from '../support/small-world.ts';
-import { entry, event, id, LONG_AGO, subscription } from '../support/sync-values.ts';
+import { entry, event, id, LONG_AGO, NOW, subscription } from '../support/sync-values.ts';
 
 async function heldOf({ parts }: World) {
   return await parts.destination.has();
@@ -187,13 +187,69 @@ describe('a checkpoint that is lost', () => {
   });
 });
 
+describe('a log that the service began anew before the checkpoint was lost', () => {
+  /** The new log has passed the stored position: its event there asks for a reload. */
+  function beginAnew(world: World, createdAt: Date): void {
+    world.service.logs.set('sub_1', [
+      event(100, 'dataset.added', { datasetId: 'permits', createdAt }),
+      event(101, 'dataset.resync_required', { datasetId: 'permits', createdAt }),
+    ]);
+    world.service.snapshots.set('permits', entry('permits', 1, 'anew'));
+    world.service.reflects.set('sub_1', id(101));
+  }
+
+  async function expectTakenAnew(world: World): Promise<void> {
+    await withoutCheckpoint(world);
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: 'loaded' });
+    expect(world.parts.checkpoint.followed().get('sub_1')).toMatchObject({ logNumber: 2, cursor: id(101) });
+  }
+
+  it('W42 is noticed by when the event at the stored position was created', async () => {
+    const world = await ledOn();
+    const [stored] = (await store(world)).subscriptions;
+    expect(stored).toMatchObject({ subscriptionId: 'sub_1', eventNumber: 101n, eventCreatedAt: NOW });
+    // Later than that event by less than the clocks of a service may differ, and before the position was taken.
+    beginAnew(world, new Date(NOW.getTime() + 1_000));
+    await expectTakenAnew(world);
+  });
+
+  it('W42 is noticed, too, by when the position was taken, where only a manifest had named its event', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    world.service.subscriptions = [subscription({ lastEventId: id(101) })];
+    world.service.reflects.set('sub_1', id(101));
+    await world.catchUp();
+    const [stored] = (await store(world)).subscriptions;
+    expect(stored).toMatchObject({ eventNumber: 101n, eventCreatedAt: null, positionAt: NOW });
+    elapse(world, 60_000);
+    beginAnew(world, world.parts.clock.now());
+    elapse(world, 60_000);
+    await expectTakenAnew(world);
+  });
+
+  it('W42 is doubted where the record names no newest event any more, as it did before', async () => {
+    const world = await ledOn();
+    await store(world);
+    world.service.subscriptions = world.service.subscriptions.map((record) => ({
+      ...record,
+      lastEventId: null,
+    }));
+    await withoutCheckpoint(world);
+    await world.catchUp();
+    const doubted = world.parts.checkpoint.absences().map(({ subject }) => subject);
+    expect(doubted).toEqual([
+      { kind: 'log', subscriptionId: 'sub_1' },
+      { kind: 'log', subscriptionId: 'sub_2' },
+    ]);
+  });
+});
+
 describe('a checkpoint that is older than the mirror', () => {
   it('starts from the mirror; one that is as new is kept', async () => {
     const world = await ledOn();
     const progress = await store(world);
     await world.catchUp();
     expect(warnings(world)).toEqual([]);
-    const newer = progress.subscriptions.map((one) => ({ ...one, eventNumber: 150n }));
+    const newer = progress.subscriptions.map((one) => ({ ...one, eventNumber: 150n, eventCreatedAt: NOW }));
     world.progress = { ...progress, subscriptions: newer };
     world.service.logs
       .get('sub_1')
@@ -262,7 +318,21 @@ describe('what is stored with the mirror', () => {
       name: 'Travis',
       logNumber: 1,
       eventNumber: 102n,
+      eventCreatedAt: NOW,
+      positionAt: new Date(NOW.getTime() + 60_000),
+      statesLastEvent: true,
     });
+  });
+
+  it.each<readonly [string, Partial<StoredSubscription>]>([
+    ['when the event at a position was created', { eventCreatedAt: LONG_AGO }],
+    ['that nobody knows when that event was created', { eventCreatedAt: null }],
+    ['when a position was taken', { positionAt: LONG_AGO }],
+    ['that a record has named its newest event', { statesLastEvent: false }],
+  ])('is stored again where it does not say %s', async (_, changed) => {
+    const progress = await store(await ledOn());
+    const subscriptions = progress.subscriptions.map((one) => ({ ...one, ...changed }));
+    expect(isSameProgress({ ...progress, subscriptions }, progress)).toBe(false);
   });
 
   it('names the members of every subscription, and those that dropped a dataset while its table is there', async () => {

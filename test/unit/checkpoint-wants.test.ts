@@ -289,6 +289,19 @@ describe('a step', () => {
     ]);
   });
 
+  it('says of the record that it has named its newest event, in this log and in no other', async () => {
+    const checkpoint = await openNew();
+    const stated = () => checkpoint.followed().get('s')?.statesLastEvent;
+    checkpoint.adopt([{ ...step, statesLastEvent: false }]);
+    expect(stated()).toBe(false);
+    checkpoint.adopt([{ ...step, statesLastEvent: true }]);
+    expect(stated()).toBe(true);
+    checkpoint.adopt([{ ...step, statesLastEvent: false }]);
+    expect(stated()).toBe(true);
+    checkpoint.adopt([{ ...step, position: position(event(5n), { logNumber: 2 }), statesLastEvent: false }]);
+    expect(stated()).toBe(false);
+  });
+
   it('F81 of a new log voids the numbers of the old one before it says anything', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', joined('d', { eventNumber: 90n, version: 9 }), reloadAsked('d', 91n));

@@ -145,7 +145,15 @@ it('loads into a mirror of format 1, and retires from it', async () => {
 
 it('stores progress in a mirror of format 1', async () => {
   const { folder, mirror } = await mirrorOfFormat1();
-  const subscription = { subscriptionId: 'sub_1', name: null, logNumber: 1, eventNumber: 9n };
+  const subscription = {
+    subscriptionId: 'sub_1',
+    name: null,
+    logNumber: 1,
+    eventNumber: 9n,
+    eventCreatedAt: new Date('2026-01-02T03:04:05.678Z'),
+    positionAt: new Date('2026-01-02T03:04:06Z'),
+    statesLastEvent: true,
+  };
   const progress = { subscriptions: [subscription], members: [], owed: [] };
   expect(await mirror.storeProgress(progress, 'if-free')).toBe(true);
   expect(await formatOf(folder)).toBe('2');

@@ -34,8 +34,24 @@ const NONE: StoredProgress = { subscriptions: [], members: [], owed: [] };
 /** In the order in which it is read. */
 const PROGRESS: StoredProgress = {
   subscriptions: [
-    { subscriptionId: 'sub_1', name: 'Travis', logNumber: 1, eventNumber: 12n },
-    { subscriptionId: 'sub_2', name: null, logNumber: 3, eventNumber: null },
+    {
+      subscriptionId: 'sub_1',
+      name: 'Travis',
+      logNumber: 1,
+      eventNumber: 12n,
+      eventCreatedAt: new Date('2026-01-02T03:04:05.678Z'),
+      positionAt: new Date('2026-01-02T03:04:06Z'),
+      statesLastEvent: true,
+    },
+    {
+      subscriptionId: 'sub_2',
+      name: null,
+      logNumber: 3,
+      eventNumber: null,
+      eventCreatedAt: null,
+      positionAt: new Date('2026-01-02T03:04:07Z'),
+      statesLastEvent: false,
+    },
   ],
   members: [
     { subscriptionId: 'sub_1', datasetId: 'parcels', addedEvent: 4n, droppedEvent: null },
@@ -125,6 +141,19 @@ describe('stored progress', () => {
     };
     expect(await world.mirror.storeProgress(other, 'if-free')).toBe(true);
     expect(await progressOf(world)).toEqual(other);
+    const [subscription] = PROGRESS.subscriptions;
+    if (subscription === undefined) throw new Error('the progress has a subscription');
+    const moment = new Date('2026-01-03T00:00:00Z');
+    for (const changed of [
+      { eventCreatedAt: null },
+      { eventCreatedAt: moment },
+      { positionAt: moment },
+      { statesLastEvent: false },
+    ]) {
+      const progress = { ...PROGRESS, subscriptions: [{ ...subscription, ...changed }] };
+      expect(await world.mirror.storeProgress(progress, 'wait')).toBe(true);
+      expect(await progressOf(world)).toEqual(progress);
+    }
     expect(await world.mirror.storeProgress(NONE, 'wait')).toBe(true);
     expect(await progressOf(world)).toBeNull();
   });
@@ -160,8 +189,10 @@ describe('stored progress', () => {
     const world = await mirrorAtWork();
     const [member] = PROGRESS.members;
     if (member === undefined) throw new Error('there is a member');
+    const [first] = at(1n).subscriptions;
+    if (first === undefined) throw new Error('there is a subscription');
     const odd = {
-      subscriptions: [{ subscriptionId: 'sub_1', name: "it's\0odd", logNumber: 1, eventNumber: 1n }],
+      subscriptions: [{ ...first, name: "it's\0odd" }],
       members: [
         { ...member, datasetId: 'half \ud800' },
         { ...member, datasetId: 'nul \0' },
@@ -170,7 +201,7 @@ describe('stored progress', () => {
     };
     expect(await world.mirror.storeProgress(odd, 'wait')).toBe(true);
     expect(await progressOf(world)).toEqual({
-      subscriptions: [{ ...odd.subscriptions[0], name: "it's\ufffdodd" }],
+      subscriptions: [{ ...first, name: "it's\ufffdodd" }],
       members: [{ ...member, datasetId: 'half \ufffd' }],
       owed: [],
     });

@@ -252,6 +252,7 @@ function applyStep(tables: Tables, step: FollowStep): void {
     quietReadAt: isQuiet ? readAt : null,
     coveredUntil,
   });
+  if (step.statesLastEvent === true) tables.subscriptions.noteStatedLastEvent(subscriptionId);
   tables.forgotten.remove(subscriptionId);
 }
 

@@ -45,13 +45,14 @@ function isOfOldLog({ subscriptionId, logNumber }: StoredSubscription, datasets:
   );
 }
 
-/** When what is stored happened is not known: long ago. */
+/** When the datasets joined and left is not known: long ago. */
 function stepFrom(
-  { subscriptionId, name, logNumber, eventNumber }: StoredSubscription,
+  stored: StoredSubscription,
   { members, owed }: StoredProgress,
   datasets: Held['datasets'],
   readAt: Date,
 ): FollowStep {
+  const { subscriptionId, name, logNumber, eventNumber, eventCreatedAt, statesLastEvent } = stored;
   const at = new Date(0);
   const isOwn = (one: { readonly subscriptionId: string }): boolean => one.subscriptionId === subscriptionId;
   const joined = members.filter(isOwn).map(
@@ -92,13 +93,14 @@ function stepFrom(
     subscriptionId,
     subscriptionName: name,
     voids: 'everything',
+    statesLastEvent,
     position: {
       logNumber,
       cursor: eventNumber === null ? null : { text: `evt_${eventNumber}`, number: eventNumber },
-      cursorCreatedAt: null,
+      cursorCreatedAt: eventCreatedAt,
       isQuiet: eventNumber === null,
       coveredUntil: null,
-      readAt,
+      readAt: eventNumber === null ? readAt : stored.positionAt,
     },
     // A reload is asked for by a member: those that dropped the dataset since did so after it.
     changes: [...joined, ...ofReloads, ...dropped],

@@ -59,6 +59,9 @@ const TABLES = {
     name: 'VARCHAR',
     log_number: 'BIGINT',
     event_number: 'BIGINT',
+    event_created_at: 'TIMESTAMPTZ',
+    position_at: 'TIMESTAMPTZ',
+    states_last_event: 'BOOLEAN',
   },
   /** Stored progress: which datasets each subscription contains, and dropped while the table is not retired. */
   members: {

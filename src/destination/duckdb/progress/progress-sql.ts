@@ -17,9 +17,15 @@ const PROGRESS_TABLES: readonly ProgressTable[] = [
     table: 'subscriptions',
     keyColumns: 1,
     rows: ({ subscriptions }) =>
-      subscriptions.map(({ subscriptionId, name, logNumber, eventNumber }) => {
-        return [subscriptionId, name?.replaceAll('\0', '\u{fffd}') ?? null, logNumber, eventNumber];
-      }),
+      subscriptions.map((one) => [
+        one.subscriptionId,
+        one.name?.replaceAll('\0', '\u{fffd}') ?? null,
+        one.logNumber,
+        one.eventNumber,
+        one.eventCreatedAt,
+        one.positionAt,
+        one.statesLastEvent,
+      ]),
   },
   {
     table: 'members',

@@ -4,7 +4,15 @@ import type { OwedReload, StoredMember, StoredProgress, StoredSubscription } fro
 import { reloadMarkAt } from '../books/held.ts';
 import { book } from '../books/mirror-schema.ts';
 import type { Engine } from '../engine/engine.ts';
-import { bigintOrNullAt, numberAt, textAt, textOrNullAt } from '../engine/rows.ts';
+import {
+  bigintOrNullAt,
+  booleanAt,
+  dateAt,
+  dateOrNullAt,
+  numberAt,
+  textAt,
+  textOrNullAt,
+} from '../engine/rows.ts';
 
 /** Of a mirror whose format has the tables for it; null where nothing was ever stored. */
 export async function readProgress(engine: Engine): Promise<StoredProgress | null> {
@@ -16,13 +24,17 @@ export async function readProgress(engine: Engine): Promise<StoredProgress | nul
 }
 
 async function readSubscriptions(engine: Engine): Promise<readonly StoredSubscription[]> {
-  const rows = await engine.rows(`SELECT subscription_id, name, log_number, event_number
+  const rows = await engine.rows(`SELECT subscription_id, name, log_number, event_number,
+      epoch_ms(event_created_at), epoch_ms(position_at), states_last_event
     FROM ${book('subscriptions')} ORDER BY ALL`);
   return rows.map((row) => ({
     subscriptionId: textAt(row, 0),
     name: textOrNullAt(row, 1),
     logNumber: numberAt(row, 2),
     eventNumber: bigintOrNullAt(row, 3),
+    eventCreatedAt: dateOrNullAt(row, 4),
+    positionAt: dateAt(row, 5),
+    statesLastEvent: booleanAt(row, 6),
   }));
 }
 

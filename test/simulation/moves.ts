@@ -119,7 +119,7 @@ export const moves: readonly Move[] = [
   },
   {
     name: 'a log begins anew',
-    applies: () => true,
+    applies: ({ mayRestartLogs }) => mayRestartLogs,
     act: (world) => {
       const subscriptionId = world.random.pick([...world.feed.store.subscriptions.keys()]);
       const firstNumber = world.random.chance(0.5) ? 1 : world.random.integer(1, HIGHEST_FIRST_NUMBER);

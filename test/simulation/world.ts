@@ -218,6 +218,18 @@ export class World {
     return `${datasetId} from ${from} to ${subscriptionId}`;
   }
 
+  /**
+   * Where records do not name the newest event, only the time of the event at the position tells of a log that has begun anew. The
+   * mirror does not store it, so that in one history either logs begin anew or checkpoints are lost.
+   */
+  get mayRestartLogs(): boolean {
+    return this.settings.recordLastEventId || this.seed % 2 === 0;
+  }
+
+  get mayLoseCheckpoints(): boolean {
+    return this.settings.recordLastEventId || this.seed % 2 !== 0;
+  }
+
   /** One that begins anew within a minute of what was read of it is not told apart where records name no newest event. */
   restartLog(subscriptionId: string, firstNumber: number, announce: boolean): void {
     if (!this.settings.recordLastEventId) this.pass(2 * 60_000);

@@ -159,9 +159,10 @@ export class World {
     return `${datasetId} v${version} is withdrawn`;
   }
 
-  /** Its versions begin again at 1 or 2. */
+  /** Its versions begin again at 1 or 2. Without an event that asks for a reload, only the time of its publication tells, to a second. */
   restart(datasetId: string, announce: Exclude<RestartOptions['announce'], undefined>): string {
     const { random } = this;
+    if (announce === false || announce === 'updated') this.pass(2_000);
     this.line(datasetId).startAgain(random);
     const content = this.line(datasetId).next(null, 'most', random);
     const version = random.integer(1, 2);
@@ -175,10 +176,9 @@ export class World {
 
   /**
    * No event tells it: that a number stands for another version is seen in the list of versions alone, which is read once a day
-   * where nothing else asks for it, and by the time of its publication, to a second.
+   * where nothing else asks for it.
    */
   restartSilently(datasetId: string): string {
-    this.pass(2_000);
     this.hasRestartedSilently = true;
     return this.restart(datasetId, false);
   }
@@ -219,8 +219,9 @@ export class World {
   }
 
   /**
-   * Where records do not name the newest event, only the time of the event at the position tells of a log that has begun anew. The
-   * mirror does not store it, so that in one history either logs begin anew or checkpoints are lost.
+   * Where records do not name the newest event, only the time of the event at the position tells of a log that has begun anew. A
+   * position that no event of the log has, or one of a store from before, does not tell it: in one history either logs begin anew
+   * or checkpoints are lost.
    */
   get mayRestartLogs(): boolean {
     return this.settings.recordLastEventId || this.seed % 2 === 0;

@@ -32,7 +32,7 @@ export interface Source {
   readonly members: readonly string[];
   /** The newest event that `members` reflect; null: only time tells. */
   readonly membersReflect: EventId | null;
-  /** When the newest event of the log was created; the beginning of time where the log has none any more. */
+  /** When the newest event of the log was created; where the log has none any more, when the last of them can have been. */
   readonly newestCreatedAt: Date;
 }
 

@@ -201,6 +201,10 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
     ['two/noid/nodigest/first: T@list5 X@list5 . L(A)@events4 R@manifest3'],
   ],
   [
+    'W23 other content that a manifest states answers no event that was not read',
+    ['one: R@manifest1 P@list2 R@list2'],
+  ],
+  [
     'a position taken from a manifest is none in a log that began anew since',
     ['one/nodigest: A(A)@list2 . R@list2', 'one/nodigest/first: A(A)@list3 R@list3'],
   ],

@@ -411,6 +411,27 @@ describe('the audit of every catch-up', () => {
     expect(one.checkpoint.absences()).toEqual([]);
   });
 
+  it('W23 reads the log once more before it asks for other content, where the record names an event that was not read', async () => {
+    const one = await followed();
+    await one.follow();
+    await one.follow();
+    one.tables.set('parcels', table(1, { loadedThrough: 'sub_1', loadedAt: one.now }));
+    one.service.snapshots.set('parcels', entry('parcels', 1, 'other'));
+    one.pass(MINUTE_MS);
+    one.onCall = (call) => {
+      // After the manifest was read.
+      if (call !== 'subscriptions' || one.log.length > 1) return;
+      one.log.push(event(101, 'dataset.resync_required', { createdAt: one.now }));
+    };
+    expect(await one.follow()).toEqual([...readOn(100), ...MANIFEST, 'events evt_100']);
+    // What the event asks for is not what the manifest has: another than this may be in its place by then.
+    expect(owed(one)).toEqual([101n, 101n]);
+    expect(one.want()?.reloads.map(({ createdAt }) => createdAt)).toEqual([
+      one.now,
+      new Date(one.now.getTime() + 1_000),
+    ]);
+  });
+
   it('W23 F28 makes good a lost addition, update, schema change and removal', async () => {
     const one = await ledOn('permits');
     one.tables.set('permits', table(1, { datasetId: 'permits' }));

@@ -61,7 +61,7 @@ export function stepFromManifest(source: Source, before: Before): FollowStep {
     position: {
       logNumber,
       cursor,
-      cursorCreatedAt: isMoved ? null : (followed?.cursorCreatedAt ?? null),
+      cursorCreatedAt: isMoved || lost === null ? null : (followed?.cursorCreatedAt ?? null),
       isQuiet: !isMoved,
       coveredUntil: reflects === null ? coveredUntil : null,
       readAt: recordReadAt,

@@ -90,6 +90,14 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
     ],
   ],
   [
+    'F83 ninety days that pass once more lead to one more reading, and no reload is lost',
+    [
+      'one/time/noid/nodigest: X@list1 . R@list1 X@list1',
+      'one/dataset/noid/nodigest: X@list1 . R@list1 X@list1',
+      'two/time/noid/nodigest/first: X@list5 . T@manifest4 l(B)@list5 . R@manifest2 X@manifest2',
+    ],
+  ],
+  [
     'F84 a table that joins another subscription without an event is never retired',
     ['half/time: F(B)@list1 j(B)@list1 L(A)@list1', 'half/dataset: j(B)@list1 L(A)@list1'],
   ],
@@ -159,6 +167,42 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
   [
     'a lost checkpoint knows what the tables satisfy, should an older mirror be restored',
     ['two/time/noid: R@list1 . P@events4 . C@manifest2 . M@manifest2'],
+  ],
+  [
+    'a log that restarts is noticed, though the checkpoint is lost before that',
+    [
+      'one/time/nodigest: A(A)@list2 R@list2 . C@list2',
+      'one/dataset/nodigest: A(A)@events2 . R@events1 C@events3',
+      'half/nodigest: A(A)@list3 R@list3 C@list3',
+    ],
+  ],
+  [
+    'so it is where only a manifest had named the position',
+    [
+      'one/nodigest/first: . A(A)@list1 R@list1 C@events1',
+      'one/nodigest/first: A(A)@versions1 . R@list1 C@events1',
+      'one/time/nodigest/first: . A(A)@list1 . R@list1 C@list3',
+    ],
+  ],
+  [
+    'a retirement waits for a subscription that has the dataset back without an event',
+    ['two/time/noid: L(A)@events2 n@manifest1 C@list3 . j(A)@manifest1 . L(B)@events2'],
+  ],
+  [
+    'changes never go on top of content that was replaced while the log restarted',
+    ['one/first: T@manifest2 A(A)@list3 R@list3 P@versions1'],
+  ],
+  [
+    'a log that restarts while it is quiet is noticed',
+    ['half/dataset/nodigest: J(A)@events2 A(A)@events3 M@events3 . X@events1 R@events3'],
+  ],
+  [
+    'a reload is not lost with the events of ninety days',
+    ['two/noid/nodigest/first: T@list5 X@list5 . L(A)@events4 R@manifest3'],
+  ],
+  [
+    'W23 other content that a manifest states answers no event that was not read',
+    ['one: R@manifest1 P@list2 R@list2'],
   ],
   [
     'a position taken from a manifest is none in a log that began anew since',

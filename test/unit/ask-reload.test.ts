@@ -78,6 +78,18 @@ describe('asking for a reload now', () => {
     );
   });
 
+  it('reads the log first where the record names an event that was not read: what it asks for is owed apart', async () => {
+    const world = await caughtUp();
+    world.service.logs.set('sub_1', [event(105, 'dataset.resync_required', { version: 1 })]);
+    expect(await ask(world)).toBe(true);
+    const { reloads } = present(world.checkpoint.want('parcels'), 'parcels are wanted');
+    const own = reloads.filter(({ subscriptionId }) => subscriptionId === 'sub_1');
+    expect(own.map(({ eventNumber, createdAt }) => [eventNumber, createdAt])).toEqual([
+      [105n, NOW],
+      [105n, SECOND_LATER],
+    ]);
+  });
+
   it('never asks by an event before the position: the record may be older than what was read of the log', async () => {
     const world = await caughtUp();
     world.service.subscriptions = [subscription({ lastEventId: id(60) })];

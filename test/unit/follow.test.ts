@@ -2,6 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { present } from '../../src/lib/assert.ts';
 import { CursorExpiredError } from '../../src/model/errors.ts';
 import { announcedVersion, type Want } from '../../src/model/want.ts';
 import { pendingReloads } from '../../src/sync/plan/need.ts';
@@ -248,6 +249,31 @@ describe('F26 a quiet log', () => {
     },
   );
 
+  it('F83 that was not read for as long again asks for another reload, though the table satisfies the first one', async () => {
+    const one = await followed();
+    newestIs(one, null);
+    await one.follow();
+    one.log = [];
+    one.keptFrom = 102n;
+    one.pass(91 * DAY_MS);
+    one.tables.set('parcels', table(1, { snapshotDigest: 'digest of unstated files' }));
+    await one.follow();
+    const [first, ...others] = one.want()?.reloads ?? [];
+    expect(others).toEqual([]);
+    const satisfied = present(first, 'the position has expired');
+    one.tables.set(
+      'parcels',
+      table(1, { snapshotDigest: 'digest of unstated files', reloads: new Map([['sub_1', satisfied]]) }),
+    );
+    // Nothing was lost: the log was read all the time.
+    one.pass(89 * DAY_MS);
+    await one.follow();
+    expect(owed(one)).toEqual([]);
+    one.pass(90 * DAY_MS);
+    await one.follow();
+    expect(owed(one)).toEqual([100n]);
+  });
+
   it('F13 goes on as it was when the clock jumps by a day either way', async () => {
     const one = await quiet();
     await one.follow();
@@ -383,6 +409,27 @@ describe('the audit of every catch-up', () => {
     expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST]);
     expect(one.want()).toEqual(before);
     expect(one.checkpoint.absences()).toEqual([]);
+  });
+
+  it('W23 reads the log once more before it asks for other content, where the record names an event that was not read', async () => {
+    const one = await followed();
+    await one.follow();
+    await one.follow();
+    one.tables.set('parcels', table(1, { loadedThrough: 'sub_1', loadedAt: one.now }));
+    one.service.snapshots.set('parcels', entry('parcels', 1, 'other'));
+    one.pass(MINUTE_MS);
+    one.onCall = (call) => {
+      // After the manifest was read.
+      if (call !== 'subscriptions' || one.log.length > 1) return;
+      one.log.push(event(101, 'dataset.resync_required', { createdAt: one.now }));
+    };
+    expect(await one.follow()).toEqual([...readOn(100), ...MANIFEST, 'events evt_100']);
+    // What the event asks for is not what the manifest has: another than this may be in its place by then.
+    expect(owed(one)).toEqual([101n, 101n]);
+    expect(one.want()?.reloads.map(({ createdAt }) => createdAt)).toEqual([
+      one.now,
+      new Date(one.now.getTime() + 1_000),
+    ]);
   });
 
   it('W23 F28 makes good a lost addition, update, schema change and removal', async () => {
@@ -939,7 +986,7 @@ describe('a manifest for each dataset', () => {
     expect(one.want()).toEqual({ ...asked, looksAsked: (asked?.looksAsked ?? 0) + 1 });
   });
 
-  it('F26 asks for the reload as of when the newest event was created, and long ago where the log has none any more', async () => {
+  it('F26 asks for the reload as of when the newest event was created, or when one that is kept no more can have been', async () => {
     for (const log of [
       [],
       [event(150, 'dataset.updated', { version: 1, createdAt: new Date('2026-02-20') })],
@@ -950,7 +997,7 @@ describe('a manifest for each dataset', () => {
       one.keptFrom = 150n;
       one.log = log;
       await one.follow();
-      const createdAt = log[0]?.createdAt ?? new Date(0);
+      const createdAt = log[0]?.createdAt ?? new Date(one.now.getTime() - 90 * DAY_MS);
       expect(one.want()?.reloads).toMatchObject([{ createdAt }]);
     }
   });

@@ -306,6 +306,7 @@ describe('a log that the service has begun anew', () => {
     expect(without.position).toMatchObject({
       logNumber: 4,
       cursor: null,
+      cursorCreatedAt: null,
       isQuiet: true,
       coveredUntil: COVERED,
     });

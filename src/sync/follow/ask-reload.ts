@@ -3,7 +3,7 @@
 import { laterEvent } from '../../model/event.ts';
 import { standingHolds } from '../holds.ts';
 import type { Parts } from '../parts.ts';
-import { reloadAt } from './moment.ts';
+import { isReadUpTo, reloadAt } from './moment.ts';
 import { readLog, type TableOf } from './read-log.ts';
 import { wantUnasked } from './want-unasked.ts';
 
@@ -14,7 +14,7 @@ export interface ReloadRequest {
 
 /**
  * The subscriptions are listed now, because the newest event of each stands for this moment; where a record does not name
- * it, the log is read to its head. False where none can be asked.
+ * it, or one that was not read, the log is read to its head. False where none can be asked.
  */
 export async function askReload(
   { datasetId, isWithdrawal }: ReloadRequest,
@@ -27,9 +27,10 @@ export async function askReload(
   const holds = standingHolds(parts);
   let isAsked = false;
   for (const record of subscriptions) {
-    const isReadable = checkpoint.followed().has(record.id) && holds.ofSubscription(record.id) === null;
+    const before = checkpoint.followed().get(record.id);
+    const isReadable = before !== undefined && holds.ofSubscription(record.id) === null;
     if (!isReadable || checkpoint.want(datasetId)?.members.has(record.id) !== true) continue;
-    if (record.lastEventId === null) {
+    if (!isReadUpTo(record, before.cursor)) {
       const { end } = await readLog(record, tableOf, parts, signal);
       if (end !== 'head') continue;
     }

@@ -22,7 +22,7 @@ import { isListDue } from './daily-lists.ts';
 import { followLog } from './follow-log.ts';
 import { stepFromManifest } from './from-manifest.ts';
 import { type AtPosition, eventAtPosition, lacksKnownEvents, together } from './log-restart.ts';
-import { reloadAt } from './moment.ts';
+import { isReadUpTo, reloadAt } from './moment.ts';
 import { readLog } from './read-log.ts';
 import { askable, type Listed, readable, readSource } from './sources.ts';
 import { wantUnasked } from './want-unasked.ts';
@@ -212,8 +212,8 @@ class Follower {
     if (datasetIds.length === 0) return;
     const { checkpoint } = this.#parts;
     const { record, readAt } = this.#listed;
-    // Where the record does not say it, the log tells the newest event, read to its head once more.
-    if (record.lastEventId === null) {
+    // The log tells the newest event, read to its head once more.
+    if (!isReadUpTo(record, this.#followed()?.cursor ?? null)) {
       const tableOf = (datasetId: string) => this.#held.datasets.get(datasetId) ?? null;
       await readLog(record, tableOf, this.#parts, this.#signal);
     }

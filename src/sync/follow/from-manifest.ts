@@ -32,7 +32,7 @@ export interface Source {
   readonly members: readonly string[];
   /** The newest event that `members` reflect; null: only time tells. */
   readonly membersReflect: EventId | null;
-  /** When the newest event of the log was created; the beginning of time where the log has none any more. */
+  /** When the newest event of the log was created; where the log has none any more, when the last of them can have been. */
   readonly newestCreatedAt: Date;
 }
 
@@ -61,7 +61,7 @@ export function stepFromManifest(source: Source, before: Before): FollowStep {
     position: {
       logNumber,
       cursor,
-      cursorCreatedAt: isMoved ? null : (followed?.cursorCreatedAt ?? null),
+      cursorCreatedAt: isMoved || lost === null ? null : (followed?.cursorCreatedAt ?? null),
       isQuiet: !isMoved,
       coveredUntil: reflects === null ? coveredUntil : null,
       readAt: recordReadAt,

@@ -4,8 +4,18 @@
  */
 
 import type { HeldDataset } from '../../destination/destination.ts';
+import type { EventId } from '../../model/event.ts';
+import type { Subscription } from '../../model/subscription.ts';
 import { announcedVersion, type Want, type WantChange } from '../../model/want.ts';
 import { momentOf } from '../../model/watermark.ts';
+
+/**
+ * Whether the log as it was read reaches the moment at which the record was read. Where it does not, or the record does not say,
+ * an event that was not read may ask for a reload, too: other content that answers this one need not answer that.
+ */
+export function isReadUpTo({ lastEventId }: Subscription, cursor: EventId | null): boolean {
+  return lastEventId !== null && cursor !== null && lastEventId.number <= cursor.number;
+}
 
 /** A moment of a subscription's log. */
 export interface Moment {

@@ -5,14 +5,14 @@ import type { EventId, FeedEvent, UnreadableEvent } from '../../model/event.ts';
 import { momentOf, type Watermark } from '../../model/watermark.ts';
 import type { Parts } from '../parts.ts';
 import { cursorAfter } from './fold.ts';
+import { EVENTS_KEPT_MS } from './position-age.ts';
 import { MAX_PAGES } from './read-log.ts';
 
-/** One that the log keeps no more is older than any manifest lags. */
-const LONG_AGO = new Date(0);
-
 /**
- * Reads the log from its start. The beginning of time where it has no events any more. Where numbers tell what the manifest
- * reflects, nothing is read: the event may have been created at any time up to `readAt`, in service time.
+ * Reads the log from its start. An event that the log keeps no more may be as young as the log allows: that is older than any
+ * manifest lags, and later with each reading, so that what may have been lost since the one before is asked for again. Where
+ * numbers tell what the manifest reflects, nothing is read: the event may have been created at any time up to `readAt`, in
+ * service time.
  */
 export async function newestCreatedAt(
   subscriptionId: string,
@@ -23,7 +23,7 @@ export async function newestCreatedAt(
 ): Promise<Date> {
   if (watermark.kind === 'number') return momentOf(readAt);
   let after: EventId | null = null;
-  let newest = LONG_AGO;
+  let newest = new Date(readAt.getTime() - EVENTS_KEPT_MS);
   for (let pages = 0; pages < MAX_PAGES; pages += 1) {
     const page = await pageAfter(subscriptionId, after, feed, signal);
     if (page === null) return newest;

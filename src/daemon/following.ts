@@ -7,6 +7,7 @@
  */
 
 import type { Want } from '../model/want.ts';
+import { isRefusedPosition } from '../sync/follow/log-restart.ts';
 import { readLog } from '../sync/follow/read-log.ts';
 import type { Holds } from '../sync/holds.ts';
 import { judgeRetirements } from '../sync/judge-retirements.ts';
@@ -144,9 +145,13 @@ export class Following {
         (id) => this.#session.mirror.table(id),
         parts,
         signal,
-      );
+      ).catch((error: unknown) => {
+        if (!isRefusedPosition(error)) throw error;
+        return { end: 'refused' as const, datasetIds: new Set<string>() };
+      });
       this.#noteNews(followee, datasetIds, startedMs);
-      if (end === 'expired') {
+      // The audit finds out what has become of the position.
+      if (end === 'expired' || end === 'refused') {
         followee.isLost = true;
         this.audits.askFor(followee);
       } else this.reader.noteRead(followee, end === 'head' ? startedMs : null);

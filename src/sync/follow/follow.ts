@@ -9,7 +9,8 @@ import type { Held } from '../../destination/destination.ts';
 import type { SubscriptionList } from '../../feed/feed.ts';
 import { present } from '../../lib/assert.ts';
 import type { AbsenceSubject } from '../../model/absence.ts';
-import { laterEvent } from '../../model/event.ts';
+import { type RefusalError, ServiceUnavailableError } from '../../model/errors.ts';
+import { type EventId, laterEvent } from '../../model/event.ts';
 import { emptyWant, type FollowStep, type WantChange } from '../../model/want.ts';
 import { watermarkOf } from '../../model/watermark.ts';
 import { type Offers, offersOfEntries, offersOfManifest, readEntries } from '../offers.ts';
@@ -21,7 +22,15 @@ import { type Audited, auditEntries, auditMembers, type Findings, isCompleteReco
 import { isListDue } from './daily-lists.ts';
 import { followLog } from './follow-log.ts';
 import { stepFromManifest } from './from-manifest.ts';
-import { type AtPosition, eventAtPosition, lacksKnownEvents, together } from './log-restart.ts';
+import {
+  type AtPosition,
+  eventAtPosition,
+  isAnyLogDoubted,
+  isRefusedPosition,
+  lacksKnownEvents,
+  lookFromStart,
+  together,
+} from './log-restart.ts';
 import { isReadUpTo, reloadAt } from './moment.ts';
 import { readLog } from './read-log.ts';
 import { askable, type Listed, readable, readSource } from './sources.ts';
@@ -58,7 +67,7 @@ class Follower {
   async follow(): Promise<Offers> {
     this.#there = await this.#eventAtPosition();
     if (this.#there === 'other') await this.#takeNewLog();
-    await this.#followLog();
+    await this.#followLog().catch((error: unknown) => this.#followRefused(error));
     if (this.#there === 'other' && !this.#isNewLogTaken) {
       await this.#takeNewLog();
       await this.#followLog();
@@ -92,6 +101,22 @@ class Follower {
     );
     this.#there = together(this.#there, there);
     this.#isLogRead = true;
+  }
+
+  /** A position is refused, though the log can be read: it may be one of a log before this one. @throws what stands in the way */
+  async #followRefused(error: unknown): Promise<void> {
+    const followed = this.#followed();
+    if (!isRefusedPosition(error) || followed?.cursor == null || this.#isNewLogTaken) throw error;
+    const there = await lookFromStart(followed, this.#parts, this.#signal);
+    if (there === null) throw error;
+    this.#there = together(this.#there, there);
+    // Nothing more can be read of it: what is listed from now on is compared with all that was.
+    this.#isLogRead = true;
+    if (there !== 'other' && !(await this.#isLogGone())) {
+      throw isAnyLogDoubted([this.#id], this.#parts) ? mayBeAnew(followed.cursor, error) : error;
+    }
+    await this.#takeNewLog();
+    await this.#followLog();
   }
 
   #audited(): Audited {
@@ -309,4 +334,14 @@ function stepAt(followed: Followed): FollowStep {
     position: { logNumber, cursor, cursorCreatedAt, isQuiet, coveredUntil, readAt: cursorAt },
     changes: [],
   };
+}
+
+function mayBeAnew({ text }: EventId, { refusal }: RefusalError): ServiceUnavailableError {
+  const { subscriptionId } = { subscriptionId: '', ...refusal.scope };
+  return new ServiceUnavailableError(
+    `The log of subscription ${subscriptionId} refuses the position ${text} (${refusal.code}): the service may have begun it anew.`,
+    {
+      hint: 'That is believed once it is seen again ten minutes later; everything is then taken from the manifest.',
+    },
+  );
 }

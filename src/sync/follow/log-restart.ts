@@ -99,6 +99,25 @@ export async function eventAtPosition(
 
 const UNKNOWN: Looked = { there: 'unknown', createdAt: null, goesOn: false };
 
+/** The service may refuse a position of a log that it has begun anew, as any other value that means nothing to it. */
+export function isRefusedPosition(error: unknown): error is RefusalError {
+  if (!(error instanceof RefusalError)) return false;
+  const { scope, status } = error.refusal;
+  return scope.kind === 'subscription' && (status === 400 || status === 422);
+}
+
+/** What the first page of the log says of a position that is refused. Null: the log is refused as a whole. */
+export async function lookFromStart(
+  followed: Followed,
+  parts: Parts,
+  signal: AbortSignal,
+): Promise<AtPosition | null> {
+  const page = await pageOrNone(followed.subscriptionId, null, parts, signal);
+  if (page === null) return null;
+  const there = positionIn(page, followed);
+  return page.hasMore && there === 'gone' ? 'unknown' : there;
+}
+
 /** One page: where the log goes on before the event came, that may be in a later one. */
 async function lookAfter(
   after: EventId | null,

@@ -80,7 +80,9 @@ describe('F28 events that are missing', () => {
     await world.catchUp();
     const { publisher } = world.feed;
     const rows = (count: number) => smallContent(numberedRows(count), null);
-    rewritePages(world, (page) => ({ ...page, events: page.events.slice(1) }));
+    const isLost = (event: object): boolean =>
+      Object(event).data.datasetId === 'parcels' && Object(event).data.version === 2;
+    rewritePages(world, (page) => ({ ...page, events: page.events.filter((event) => !isLost(event)) }));
     publishNext(world.feed, 'parcels');
     publishNext(world.feed, 'permits');
     publisher.publish('roads', rows(4), { announce: false });

@@ -3,6 +3,7 @@
 import type { Configuration } from '../configuration/configuration.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import { InterruptedError } from '../model/errors.ts';
 import { catchUp } from '../sync/catch-up.ts';
 import type { Parts } from '../sync/parts.ts';
 import type { CatchUpResult } from '../sync/result.ts';
@@ -71,6 +72,13 @@ async function catchUpStaying(parts: Parts, { waitMs, clock, signal, log }: Stay
       () => true,
       () => false,
     );
-    if (!isOver) return result;
+    if (!isOver) return interrupted(result, signal);
   }
+}
+
+/** What was waited for is not there. */
+function interrupted(result: CatchUpResult, { reason }: AbortSignal): CatchUpResult {
+  const error =
+    reason instanceof Error ? reason : new InterruptedError('It was interrupted while it stayed.');
+  return { ...result, troubles: [...result.troubles, { subscriptionId: null, error }] };
 }

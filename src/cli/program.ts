@@ -258,8 +258,12 @@ function usageError({ code, message }: CommanderError, hint: string): UsageError
   return new UsageError(asSentence(message), { hint });
 }
 
-/** Of `error: unknown command 'onec'\n(Did you mean once?)` a sentence of ours. */
+/** Of `error: unknown command 'onec'\n(Did you mean once?)` a sentence of ours. What is given to an unknown option may be a secret. */
 function asSentence(message: string): string {
-  const words = message.replace(/^error: /, '').replace(/\n\(Did you mean (.*)\?\)$/, '; did you mean $1?');
+  const words = message
+    .replace(/^error: /, '')
+    .replace(/^(unknown option '[^'=]*)=.*'(?=\n|$)/s, "$1'")
+    .replace(/^(too many arguments .*? but got \d+).*/s, '$1.')
+    .replace(/\n\(Did you mean (.*)\?\)$/, '; did you mean $1?');
   return sentence(words);
 }

@@ -244,6 +244,7 @@ describe('watches', () => {
     [['watch', ''], 'The id of a dataset is empty.', 'watch'],
     [['watches', 'parcels'], 'Too many arguments', 'watches'],
     [['coverage', '--jsn'], "Unknown option '--jsn'", 'coverage'],
+    [['coverage', '--jsn=1'], "Unknown option '--jsn'", 'coverage'],
     [['webhook'], 'No command was given.', 'webhook'],
     [['webhook', 'add'], "Missing required argument 'url'.", 'webhook add'],
     [['webhook', 'remove'], "Unknown command 'remove'", 'webhook'],
@@ -257,6 +258,18 @@ describe('watches', () => {
     expect(said.stderr).toContain(`feed-sync ${help}`);
     expect(feed.requests.entries()).toEqual([]);
   });
+});
+
+it.each([
+  [['once', `--api-key=${CANARY_KEY}`], "Unknown option '--api-key'"],
+  [['once', CANARY_KEY], 'Too many arguments'],
+  [['webhook', 'add', URL_OF_RECEIVER, `--header-value=${CANARY_KEY}`], "Unknown option '--header-value'"],
+])('a secret that is given where none is taken is not shown: %j', async (words, says) => {
+  const { run } = await installed();
+  const said = await run(...words);
+  expect(said.exitCode).toBe(64);
+  expect(said.stderr).toContain(says);
+  expect(said.stderr).not.toContain(CANARY_KEY);
 });
 
 describe('webhook add', () => {

@@ -3,6 +3,7 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { stillClock } from '../../fixtures/feed/clock.ts';
 import { startFixtureFeed } from '../../fixtures/feed/feed.ts';
+import { InterruptedError } from '../../src/model/errors.ts';
 import { commandLine } from '../support/command-line.ts';
 import { CANARY_KEY } from '../support/feed-client.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
@@ -10,8 +11,11 @@ import { numberedRows, smallContent } from '../support/small-content.ts';
 const MINUTE_MS = 60_000;
 const DATASETS = ['parcels', 'permits'];
 
-/** A feed of two datasets and their mirror; one of them has left its subscription since, and no event says so. */
-async function leftWithoutEvent() {
+/**
+ * A feed of two datasets and their mirror; one of them has left its subscription since, and no event says so. `stopping` is
+ * stopped by the first wait for time to pass.
+ */
+async function leftWithoutEvent(stopping: AbortController | null = null) {
   const clock = stillClock('2026-03-01T08:00:00Z');
   const feed = await startFixtureFeed({ apiKey: CANARY_KEY, clock });
   onTestFinished(feed.close);
@@ -29,7 +33,9 @@ async function leftWithoutEvent() {
       if (durationMs < MINUTE_MS) return;
       waits.push(durationMs);
       clock.advance(durationMs);
+      stopping?.abort(new InterruptedError('The process was asked to stop.'));
     },
+    ...(stopping === null ? {} : { signal: stopping.signal }),
   });
   onTestFinished(() => installed.remove());
   expect(await installed.run('once')).toMatchObject({ exitCode: 0 });
@@ -69,6 +75,14 @@ it('--wait stays no longer than it is told to: it ends at once where that is too
   const once = await installed.run('once', '--wait', '10m');
   expect(once.stdout).toContain('→ feed-sync once --wait 11m stays for it.');
   expect(waits).toEqual([]);
+});
+
+it('F12 --wait that is interrupted while it stays ends with 75: what was waited for is not there', async () => {
+  const { installed, waits } = await leftWithoutEvent(new AbortController());
+  const once = await installed.run('once', '--wait', '11m');
+  expect(once.exitCode).toBe(75);
+  expect(once.stdout).toContain('The process was asked to stop.');
+  expect(waits).toHaveLength(1);
 });
 
 it.each([

@@ -25,6 +25,8 @@ export interface CommandLineOptions {
   readonly now: () => Date;
   /** Told of each wait before it passes, in milliseconds; with it, waits take their time by the clock that never goes back. */
   readonly onWait?: (durationMs: number) => void;
+  /** Asks the process to stop. */
+  readonly signal?: AbortSignal;
   /** Beside the three of a run. */
   readonly environment?: Readonly<Record<string, string>>;
   readonly standardInput?: string;
@@ -51,6 +53,7 @@ export function commandLine({
   onWait,
   environment = {},
   standardInput = '',
+  signal = new AbortController().signal,
 }: CommandLineOptions): CommandLine {
   const home = realpathSync(mkdtempSync(join(tmpdir(), 'feed-sync-commands-')));
   const dataDirectory = join(home, 'data');
@@ -67,6 +70,7 @@ export function commandLine({
     const exitCode = await start(words, '1.2.3', {
       ...contextOf(terminal, home, variables, waitingClock(now, onWait)),
       readStandardInput: async () => standardInput,
+      signal,
     });
     const said = { exitCode, stdout: stdout.text(), stderr: stderr.text() };
     printed.push(said.stdout, said.stderr);
@@ -97,6 +101,7 @@ function waitingClock(now: () => Date, onWait: CommandLineOptions['onWait']): Cl
       if (onWait === undefined) return;
       waitedMs += durationMs;
       onWait(durationMs);
+      signal?.throwIfAborted();
     },
   };
 }

@@ -61,7 +61,7 @@ export class World {
   /** What broke a rule while nobody could be told. */
   readonly broken: Error[] = [];
 
-  /** Versions began again since the last calm, and no event told of it. */
+  /** A number may stand for another version since the last calm, and no event may have told of it. */
   hasRestartedSilently = false;
   /** Catch-ups of processes other than a daemon that sleeps. */
   catchUps = 0;
@@ -155,6 +155,8 @@ export class World {
   withdraw(datasetId: string): string {
     const { version } = this.feed.publisher.withdraw(datasetId);
     this.wentBack.add(datasetId);
+    // Another one may come under its number, and the event of that may be lost.
+    this.hasRestartedSilently = true;
     this.line(datasetId).goBackTo(this.current(datasetId).content);
     return `${datasetId} v${version} is withdrawn`;
   }

@@ -224,6 +224,11 @@ describe('an entry of the manifest', () => {
       expect(inEntry(byDataset, other, null)).toEqual({ changes: [], reloads: [datasetId] });
     });
 
+    it('W23 is one in any manifest where that of the load lists the dataset no more: nobody else would compare', () => {
+      const left = { ...loaded, table: table(4, { loadedThrough: 'sub_2' }) };
+      expect(inEntry(left, other)).toEqual({ changes: [], reloads: [datasetId] });
+    });
+
     it('is one, too, where changes have led on from that version', () => {
       const ledOn = { ...loaded, table: { ...loaded.table, version: 6 } };
       expect(inEntry(ledOn, other).reloads).toEqual([datasetId]);
@@ -232,7 +237,7 @@ describe('an entry of the manifest', () => {
     it.each<readonly [string, Given]>([
       [
         'in another manifest than it was loaded through',
-        { ...loaded, table: table(4, { loadedThrough: 'sub_2' }) },
+        { want: want({ members: membersAt('sub_1', 'sub_2') }), table: table(4, { loadedThrough: 'sub_2' }) },
       ],
       ['where a reload is owed already', { ...loaded, want: want({ reloads: [reload(9)] }) }],
     ])('is only a reason to read the versions %s', (_, given) => {

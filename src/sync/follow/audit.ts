@@ -100,14 +100,19 @@ export function auditEntries(
   return { changes, reloads };
 }
 
-/** The manifest that the table was loaded through states other content for the very version it was loaded from. */
+/**
+ * The manifest that the table was loaded through states other content for the very version it was loaded from. Where that
+ * one lists the dataset no more, any does.
+ */
 function isOtherContent(
   entry: ManifestEntry,
   through: string | null,
   want: Want,
   table: HeldDataset,
 ): boolean {
-  if (table.loadedThrough !== through || table.digestKind !== 'stated') return false;
+  const { loadedThrough } = table;
+  const isLeft = loadedThrough !== null && !want.members.has(loadedThrough);
+  if ((loadedThrough !== through && !isLeft) || table.digestKind !== 'stated') return false;
   return differsInContent(entry, table) && pendingReloads(table, want).length === 0;
 }
 

@@ -190,7 +190,7 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
   ],
   [
     'changes never go on top of content that was replaced while the log restarted',
-    ['one/first: T@manifest2 A(A)@list3 R@list3 P@versions1'],
+    ['one/first: T@manifest2 A(A)@list3 R@list3 P@versions1', 'one/time: A(A)@events2 . R@events2 P@events2'],
   ],
   [
     'a log that restarts while it is quiet is noticed',

@@ -707,6 +707,30 @@ describe('F54 F81 a log that the service has begun anew', () => {
     expect(await one.follow()).toEqual([...readOn(2), ...MANIFEST]);
   });
 
+  it('W42 is believed at once where the new log passes the position while it is read: the event there is another one', async () => {
+    const one = await begunAnew(event(2, 'dataset.added', { version: 3 }));
+    one.pass(MINUTE_MS);
+    one.onCall = (call) => {
+      if (call !== 'events evt_101' || one.log.length > 1) return;
+      const createdAt = one.now;
+      one.log.push(
+        ...[101, 102].map((number) => event(number, 'dataset.updated', { version: 3, createdAt })),
+      );
+      newestIs(one, id(102));
+    };
+    expect(await one.follow()).toEqual([
+      ...readOn(101),
+      ...MANIFEST,
+      'events evt_100',
+      ...MANIFEST,
+      'events evt_102',
+      ...MANIFEST,
+    ]);
+    expect(one.warnings).toEqual([RESTARTED]);
+    expect(logNumber(one)).toBe(2);
+    expect(one.cursor()).toEqual(id(102));
+  });
+
   it('is not believed where a record in between names as new an event as was read', async () => {
     const one = await begunAnew();
     newestIs(one, id(100));

@@ -65,7 +65,9 @@ class Follower {
 
   /** The event at the position is looked at before anything moves that. */
   async follow(): Promise<Offers> {
+    const followed = this.#followed();
     this.#there = await this.#eventAtPosition();
+    const gone = this.#there === 'gone' ? followed : null;
     if (this.#there === 'other') await this.#takeNewLog();
     await this.#followLog().catch((error: unknown) => this.#followRefused(error));
     if (this.#there === 'other' && !this.#isNewLogTaken) {
@@ -73,7 +75,7 @@ class Follower {
       await this.#followLog();
     }
     const offers = await this.#audit();
-    if (!(await this.#isLogGone())) return offers;
+    if (!(await this.#isLogGone()) && !(await this.#isLogReplaced(gone))) return offers;
     await this.#takeNewLog();
     await this.#followLog();
     return await this.#audit();
@@ -293,6 +295,19 @@ class Follower {
     const absent = isAbsent === true ? [subject] : [];
     const shown = isAbsent === false ? [subject] : [];
     return noteAbsences(absent, shown, this.#listed.readAt, this.#parts).length > 0;
+  }
+
+  /**
+   * Where the event at the position was gone, and the record names as new an event as was read after that: a log that was begun
+   * anew may have passed the position meanwhile, and has another event there by now. `gone`: as the log was followed when the
+   * event was gone; null: it was not.
+   */
+  async #isLogReplaced(gone: Followed | null): Promise<boolean> {
+    const { record, readAt } = this.#listed;
+    if (gone === null || this.#isNewLogTaken || record.lastEventId === null) return false;
+    if (lacksKnownEvents(record, gone, this.#parts.checkpoint.wants(), this.#held)) return false;
+    const { there } = await eventAtPosition(gone, readAt, this.#parts, this.#signal);
+    return there === 'other';
   }
 
   #followed(): Followed | null {

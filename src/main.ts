@@ -33,10 +33,10 @@ if (Number.parseInt(nodeVersion.slice(1), 10) < LEAST_NODE_MAJOR) {
 
 // Only now, because what the rest imports may not even load on an older Node.
 const { systemClock } = await import('./lib/clock.ts');
-const { systemRandom } = await import('./lib/random.ts');
-const { readText } = await import('./lib/read-text.ts');
+const { systemRandom } = await import('./lib/backoff.ts');
+const { readText } = await import('./lib/files.ts');
 const { InterruptedError } = await import('./model/errors.ts');
-const { start } = await import('./cli/start.ts');
+const { start } = await import('./cli/program.ts');
 
 const described = packageDescription();
 const context: Context = {

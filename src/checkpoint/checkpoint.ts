@@ -6,11 +6,11 @@
  */
 
 import type { Absence, AbsenceSubject } from '../model/absence.ts';
+import type { HistoryPosition } from '../model/commits.ts';
 import type { RememberedContract } from '../model/contract.ts';
+import type { FollowStep, Reload, Want } from '../model/desired-state.ts';
 import type { Refusal, RefusalScope } from '../model/errors.ts';
 import type { EventId } from '../model/event.ts';
-import type { HistoryPosition } from '../model/history.ts';
-import type { FollowStep, Reload, Want } from '../model/want.ts';
 
 /** What can be read of a checkpoint. */
 export interface CheckpointReader {

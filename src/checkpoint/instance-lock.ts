@@ -10,10 +10,9 @@
 import { statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import Database from 'better-sqlite3';
-import { durable } from '../lib/durable.ts';
-import { createFile, makeDirectory } from '../lib/files.ts';
+import { createFile, durable, makeDirectory } from '../lib/files.ts';
 import { BusyError } from '../model/errors.ts';
-import { codeOf, type Place, tolerating, withTrouble, withTroubleAsync } from './sqlite/trouble.ts';
+import { codeOf, type Place, tolerating, withTrouble, withTroubleAsync } from './sqlite/errors.ts';
 
 /** Long enough for another process that only looks who holds the lock, short enough to be an answer at once. */
 const LOCK_WAIT_MS = 250;
@@ -42,7 +41,7 @@ export interface InstanceLock {
   release(): void;
 }
 
-export interface InstanceLockOptions {
+interface InstanceLockOptions {
   /** The lock file. Its folder is made where it is missing. */
   readonly path: string;
   /** The user id of this process, for messages; null where the system has none. */

@@ -2,11 +2,10 @@
 
 import type { Environment } from '../configuration/levels.ts';
 import type { ReadFile } from '../configuration/locate.ts';
-import type { Machine } from '../configuration/setting.ts';
+import type { Machine } from '../configuration/settings.ts';
+import type { Random } from '../lib/backoff.ts';
 import type { Clock } from '../lib/clock.ts';
-import type { Random } from '../lib/random.ts';
 import type { ExitCode } from './exit-codes.ts';
-import type { Terminal } from './terminal.ts';
 
 export interface Context {
   readonly terminal: Terminal;
@@ -30,14 +29,14 @@ export interface Context {
 }
 
 /** What a process that runs on may be asked for. Nobody who does not listen is asked: a signal then ends the process. */
-export interface Requests {
+interface Requests {
   /** SIGHUP: start anew, with the configuration as it is by now. */
   onReload(listener: () => void): void;
   /** SIGUSR2: ask the service now whether something was published. */
   onPoll(listener: () => void): void;
 }
 
-export interface ProcessIdentity {
+interface ProcessIdentity {
   readonly pid: number;
   readonly host: string;
   /** Numeric user id; null where the system has none. */
@@ -52,4 +51,24 @@ export interface Runtime {
   readonly leastNodeVersion: string;
   /** `Linux 6.8.0 x64`. */
   readonly operatingSystem: string;
+}
+
+export interface Terminal {
+  readonly stdout: NodeJS.WritableStream;
+  readonly stderr: NodeJS.WritableStream;
+  /** Whether a person watches standard error. */
+  readonly isWatched: boolean;
+  /** Whether standard error shows colours, and nobody has asked for none (`NO_COLOR`). */
+  readonly hasColor: boolean;
+  /** Columns of the screen, as it is now; a sensible width where there is none. */
+  readonly width: number;
+  /** Rows of a screen that can be drawn over, as it is now; null where standard error is none. */
+  readonly height: number | null;
+}
+
+/** Resolves once the stream has taken the text, so that a slow reader slows the writer down and not the memory up. */
+export function write(stream: NodeJS.WritableStream, text: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    stream.write(text, (error) => (error ? reject(error) : resolve()));
+  });
 }

@@ -35,6 +35,7 @@ const BY_URGENCY: readonly ExitCode[] = [
   EXIT_CODES.storageTrouble,
   EXIT_CODES.wrongConfiguration,
   EXIT_CODES.personMustAct,
+  EXIT_CODES.wrongUsage,
   EXIT_CODES.tryAgainLater,
   EXIT_CODES.dataTrouble,
 ];
@@ -42,7 +43,10 @@ const BY_URGENCY: readonly ExitCode[] = [
 export function exitCodeOf(error: unknown): ExitCode {
   if (error instanceof UsageError) return EXIT_CODES.wrongUsage;
   if (error instanceof ConfigurationError) return EXIT_CODES.wrongConfiguration;
-  if (error instanceof RefusalError || error instanceof CommandRefusedError) return EXIT_CODES.personMustAct;
+  if (error instanceof RefusalError) return EXIT_CODES.personMustAct;
+  if (error instanceof CommandRefusedError) {
+    return error.isAboutInput ? EXIT_CODES.wrongUsage : EXIT_CODES.personMustAct;
+  }
   if (error instanceof StorageError) return EXIT_CODES.storageTrouble;
   const isOfContent =
     error instanceof DataError ||
@@ -67,5 +71,5 @@ export const EXIT_CODES_HELP = `Exit codes:
   0   caught up                        75  try again later (service unreachable, mirror busy, interrupted)
   64  wrong usage                      77  a person must act (its summary says how)
   65  trouble with a dataset's data    78  wrong configuration
-  70  a bug in feed-sync               Where several apply: 70, 74, 78, 77, 75, 65, the first that does.
+  70  a bug in feed-sync               Where several apply: 70, 74, 78, 77, 64, 75, 65, the first that does.
   74  trouble with the local disk`;

@@ -2,17 +2,16 @@
 
 import type { Configuration } from '../configuration/configuration.ts';
 import type { Readers } from '../daemon/after-commit.ts';
-import type { Outlet, Publication } from '../destination/outlet.ts';
+import type { Outlet, Publication } from '../destination/publication.ts';
 import { feedProgram } from '../lib/run-program.ts';
 import { formatBytes, formatCount } from '../lib/units.ts';
-import { Hook } from '../outlet/hook.ts';
-import { hookEnvironment } from '../outlet/hook-environment.ts';
+import { Hook, hookEnvironment } from '../post-commit/hook.ts';
 import type { Parts } from '../sync/parts.ts';
 import type { Context } from './context.ts';
 import { type ExitCode, exitCodeOf } from './exit-codes.ts';
-import { tellError } from './person.ts';
+import { tellError } from './render/messages.ts';
 
-export interface ReadersOptions {
+interface ReadersOptions {
   readonly configuration: Configuration;
   readonly context: Context;
   readonly parts: Parts;
@@ -42,7 +41,7 @@ export function readersOf({ configuration, context, parts, outlet, signal }: Rea
 }
 
 /** What was done for readers, for people, and the codes of what went wrong with it. */
-export interface Served {
+interface Served {
   readonly told: readonly string[];
   readonly codes: readonly ExitCode[];
 }

@@ -4,8 +4,8 @@ import { Writable } from 'node:stream';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import type { Clock } from '../lib/clock.ts';
 import { createLog, type Log } from '../lib/log.ts';
-import { Screen } from './live/screen.ts';
-import type { Terminal } from './terminal.ts';
+import type { Terminal } from './context.ts';
+import { Screen } from './render/screen.ts';
 
 /** The screen to draw on; null where nothing is drawn: nobody watches, or what is written is for programs. */
 export function screenFor({ log }: LocalConfiguration, terminal: Terminal, clock: Clock): Screen | null {

@@ -1,20 +1,19 @@
 /** From a configuration to the parts of a catch-up: opened in order, closed in the opposite one, whatever happens. */
 
+import { join } from 'node:path';
 import { acquireInstanceLock, instanceLockPath } from '../checkpoint/instance-lock.ts';
 import { openCheckpoint } from '../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../configuration/configuration.ts';
 import { openMirror } from '../destination/duckdb/mirror.ts';
-import type { PublishOptions } from '../destination/duckdb/publish/publish-target.ts';
-import type { Outlet } from '../destination/outlet.ts';
+import type { PublishOptions } from '../destination/duckdb/publish.ts';
+import type { Outlet } from '../destination/publication.ts';
 import { createFeed } from '../feed/create-feed.ts';
-import type { FeedOptions } from '../feed/options.ts';
+import type { FeedOptions } from '../feed/http/options.ts';
 import type { Log } from '../lib/log.ts';
 import type { Choices, Parts } from '../sync/parts.ts';
 import type { Progress } from '../sync/progress.ts';
-import { choicesOf } from './choices.ts';
 import type { Context } from './context.ts';
-import { feedOptions } from './feed-options.ts';
-import { isKnownOrigin } from './known-origin.ts';
+import { feedOptions, isKnownOrigin, keyHashOf } from './operator-session.ts';
 
 export interface OpenOptions {
   readonly configuration: Configuration;
@@ -33,7 +32,7 @@ export interface OpenOptions {
   readonly onAsked?: FeedOptions['onAsked'];
 }
 
-export interface OpenedParts {
+interface OpenedParts {
   readonly parts: Parts;
   /** Of the destination that is one of the parts. */
   readonly outlet: Outlet;
@@ -103,4 +102,17 @@ function publishOptions(
   if (publish === null) return null;
   const keptPaths = [checkpoint.path, instanceLockPath(dataDirectory), stagingDirectory];
   return { path: publish.path, keptPaths, reserveBytes: disk.reserveBytes };
+}
+
+export function choicesOf(configuration: Configuration): Choices {
+  return {
+    subscriptions: configuration.subscriptions,
+    ...configuration.datasets,
+    schemaChanges: configuration.schemaChanges,
+    removedDatasets: configuration.removedDatasets,
+    stagingDirectory: join(configuration.dataDirectory, 'staging'),
+    manifestLagMs: configuration.service.contract.manifestLagMs,
+    maxStagedBytes: configuration.changes.maxStagedBytes,
+    keyHash: keyHashOf(configuration.service),
+  };
 }

@@ -8,14 +8,12 @@ import type { Configuration, LocalConfiguration } from '../configuration/configu
 import { settingsHelp } from '../configuration/help.ts';
 import { type LoadInput, loadConfiguration, loadLocalConfiguration } from '../configuration/load.ts';
 import { parseDurationMs } from '../lib/units.ts';
-import { UsageError } from '../model/errors.ts';
-import type { Context } from './context.ts';
-import { defineDecisionCommands } from './decision-commands.ts';
-import { EXIT_CODES, EXIT_CODES_HELP, type ExitCode } from './exit-codes.ts';
-import { defineOperatorCommands } from './operator/commands.ts';
-import { QUERY_FORMATS, type QueryFormat } from './query-format.ts';
-import { flagsOf, settingOptions } from './settings.ts';
-import { write } from './terminal.ts';
+import { FeedSyncError, UsageError } from '../model/errors.ts';
+import { defineDecisionCommands, defineOperatorCommands, flagsOf, settingOptions } from './command-groups.ts';
+import { type Context, write } from './context.ts';
+import { EXIT_CODES, EXIT_CODES_HELP, type ExitCode, exitCodeOf } from './exit-codes.ts';
+import { tellError } from './render/messages.ts';
+import { QUERY_FORMATS, type QueryFormat } from './render/table.ts';
 
 const DESCRIPTION = 'Keeps a local DuckDB database equal to the datasets of a feed service.';
 
@@ -101,7 +99,7 @@ function defineServiceCommands(program: Command, version: string, context: Conte
     .command('run')
     .description('follow the subscriptions until it is stopped')
     .action(async () => {
-      const { run } = await import('./run.ts');
+      const { run } = await import('./commands/run.ts');
       finish(await run(configured, version, context));
     });
   program
@@ -116,7 +114,7 @@ function defineServiceCommands(program: Command, version: string, context: Conte
     .description('list what the API key can see')
     .option('--json', 'as JSON, for programs')
     .action(async ({ json = false }: { json?: boolean }) => {
-      const { listSubscriptions } = await import('./subscriptions.ts');
+      const { listSubscriptions } = await import('./commands/subscriptions.ts');
       finish(await listSubscriptions(configured(), context, { json }));
     });
   program
@@ -151,11 +149,11 @@ async function catchUpOrTell(
     });
   }
   if (isDry) {
-    const { dryRun } = await import('./dry-run/dry-run.ts');
+    const { dryRun } = await import('./commands/dry-run.ts');
     return dryRun(configuration, context, { json });
   }
   if (json) throw new UsageError('--json goes with --dry-run.', { hint: 'feed-sync once --help' });
-  const { once } = await import('./once.ts');
+  const { once } = await import('./commands/once.ts');
   return once(configuration, context, { waitMs });
 }
 
@@ -186,7 +184,7 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
       new Option('--format <format>', 'how rows are written').choices(QUERY_FORMATS).default('table'),
     )
     .action(async (sql: string, options: { format: QueryFormat }) => {
-      const { query } = await import('./query.ts');
+      const { query } = await import('./commands/query.ts');
       finish(await query(sql, configured(), context, options));
     });
   program
@@ -196,7 +194,7 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
     )
     .option('--json', 'as JSON, for programs')
     .action(async ({ json = false }: { json?: boolean }) => {
-      const { compact } = await import('./compact/compact.ts');
+      const { compact } = await import('./commands/compact.ts');
       finish(await compact(configured(), context, { json }));
     });
   program
@@ -208,7 +206,7 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
     .description('write a commented configuration file')
     .argument('[file]', 'where to', 'feed-sync.yaml')
     .action(async (file: string) => {
-      const { init } = await import('./init.ts');
+      const { init } = await import('./commands/init.ts');
       finish(await init(file, context));
     });
 }
@@ -266,4 +264,21 @@ function asSentence(message: string): string {
     .replace(/^(too many arguments .*? but got \d+).*/s, '$1.')
     .replace(/\n\(Did you mean (.*)\?\)$/, '; did you mean $1?');
   return sentence(words);
+}
+
+/** `words` is the command line without program and script. Never throws. */
+export async function start(words: readonly string[], version: string, context: Context): Promise<ExitCode> {
+  try {
+    return await runProgram(words, version, context);
+  } catch (error) {
+    await write(context.terminal.stderr, `feed-sync: ${tell(error)}\n`);
+    return exitCodeOf(error);
+  }
+}
+
+/** Of a bug, the stack is what helps; of everything else, what happened and what to do. */
+function tell(error: unknown): string {
+  if (error instanceof FeedSyncError) return tellError(error);
+  const stack = error instanceof Error ? error.stack : String(error);
+  return `A bug in feed-sync ended it:\n${stack}\n→ Nothing was committed in part. Run it again, and report this.`;
 }

@@ -6,15 +6,15 @@
  */
 
 import { join } from 'node:path';
+import { systemCode, systemReason } from '../lib/files.ts';
 import type { Secret } from '../lib/secret.ts';
-import { systemCode, systemReason } from '../lib/system-code.ts';
 import { secret } from './kinds.ts';
 import { type Found, type Level, readFound } from './levels.ts';
 import type { ReadFile } from './locate.ts';
 import { type Problem, quoted } from './problems.ts';
 import { type ApiKeyKey, settings } from './settings.ts';
 
-export interface ApiKey {
+interface ApiKey {
   readonly value: Secret;
   /** Where the key stands, or where its file is named. */
   readonly source: string;

@@ -1,11 +1,9 @@
 /** What help texts and the documentation say about the settings. */
 
-import { hasFlag } from './levels.ts';
-import { flagOf, variableOf } from './names.ts';
-import type { Default, Setting } from './setting.ts';
-import { allKeys, type SettingKey, settings } from './settings.ts';
+import { flagOf, hasFlag, variableOf } from './levels.ts';
+import { allKeys, type Default, groups, type Setting, type SettingKey, settings } from './settings.ts';
 
-export interface SettingHelp {
+interface SettingHelp {
   readonly key: SettingKey;
   readonly variable: string;
   /** `--http-timeout`; null where there is none. */
@@ -47,4 +45,68 @@ export function settingsHelp(): string {
 function wordsOf(fallback: Default<unknown>): string | null {
   if (fallback.kind === 'required') return null;
   return fallback.kind === 'written' ? fallback.text : fallback.words;
+}
+
+const OPENING = `# The configuration of feed-sync. A run needs two values: service.baseUrl and the API key.
+#
+# A line that starts with # and a space explains; take the # away from a key to set it. A key without a value keeps
+# its default. Each key can also be given as the variable beside it, and each but the API key as a flag
+# (http.timeout is --http-timeout). A flag is stronger than a variable, a variable than this file.
+#
+# Durations are written 500ms, 30s, 5m, 2h; sizes 512MB, 4GB. A relative path starts at the folder of this file.
+# Lists are written ["one", "two"], in a variable one,two.`;
+
+/** Its values, with every key taken out of its comment, are the defaults; the required ones have example values. */
+export function exampleConfiguration(): string {
+  const lines = [OPENING];
+  let openGroups: readonly string[] = [];
+  for (const key of allKeys) {
+    const parents = groupsOf(key);
+    const newGroups = parents.filter((group) => !openGroups.includes(group));
+    lines.push('', ...newGroups.map((group) => `${indentOf(group)}${lastWordOf(group)}:`), ...linesOf(key));
+    openGroups = parents;
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+function linesOf(key: SettingKey): readonly string[] {
+  const setting: Setting<unknown> = settings[key];
+  const indent = indentOf(key);
+  const value = valueIn(setting.default);
+  return [
+    `${indent}# ${setting.description}`,
+    `${indent}# ${variableOf(key)}. ${defaultSentence(setting.default)}`,
+    `${indent}#${lastWordOf(key)}:${value === '' ? '' : ` ${value}`}`,
+  ];
+}
+
+function valueIn(fallback: Default<unknown>): string {
+  if (fallback.kind === 'required') return fallback.example;
+  return fallback.kind === 'written' ? fallback.text : '';
+}
+
+function defaultSentence(fallback: Default<unknown>): string {
+  switch (fallback.kind) {
+    case 'required':
+      return 'Required.';
+    case 'written':
+      return `Default: ${fallback.text}.`;
+    case 'derived':
+      return `Default: ${fallback.words}.`;
+    case 'absent':
+      return `Default: ${fallback.words}. For example: ${fallback.example}`;
+  }
+}
+
+/** `service.contract.manifestPath` → `service`, `service.contract`. */
+function groupsOf(key: SettingKey): readonly string[] {
+  return [...groups].filter((group) => key.startsWith(`${group}.`));
+}
+
+function indentOf(name: string): string {
+  return '  '.repeat(name.split('.').length - 1);
+}
+
+function lastWordOf(name: string): string {
+  return name.slice(name.lastIndexOf('.') + 1);
 }

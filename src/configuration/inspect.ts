@@ -9,10 +9,8 @@
 import type { Secret } from '../lib/secret.ts';
 import { type ResolvedApiKey, resolveApiKey } from './api-key.ts';
 import type { Configuration } from './configuration.ts';
-import { contradictions } from './contradictions.ts';
-import { deepFreeze } from './freeze.ts';
 import type { Level } from './levels.ts';
-import { type LoadInput, localPart, openLevels, servicePart } from './load.ts';
+import { contradictions, deepFreeze, type LoadInput, localPart, openLevels, servicePart } from './load.ts';
 import type { Problem } from './problems.ts';
 import { type Resolution, resolveSettings } from './resolve.ts';
 import { allKeys, isApiKeyKey, localKeys, type SettingKey, serviceKeys, type ValueOf } from './settings.ts';

@@ -7,10 +7,8 @@
 
 import type { Secret } from '../lib/secret.ts';
 import { resolveApiKey } from './api-key.ts';
-import { cadenceOf } from './cadence.ts';
-import type { Configuration, LocalConfiguration, ServiceConfiguration } from './configuration.ts';
-import { contradictions } from './contradictions.ts';
-import { deepFreeze } from './freeze.ts';
+import type { Cadence, Configuration, LocalConfiguration, ServiceConfiguration } from './configuration.ts';
+
 import {
   environmentLevel,
   type Flags,
@@ -19,12 +17,10 @@ import {
   type Level,
   unknownVariables,
 } from './levels.ts';
-import { locateFile, type ReadFile } from './locate.ts';
+import { locateFile, type ReadFile, readSettingsFile } from './locate.ts';
 import { type Problem, throwProblems } from './problems.ts';
 import { type Resolution, resolvedValue, resolveSettings, type SettingSource } from './resolve.ts';
-import type { Surroundings } from './setting.ts';
-import { isApiKeyKey, localKeys, type SettingKey, serviceKeys } from './settings.ts';
-import { readSettingsFile } from './yaml-file.ts';
+import { isApiKeyKey, localKeys, type SettingKey, type Surroundings, serviceKeys } from './settings.ts';
 
 export interface LoadInput extends Surroundings {
   /** By their names, `--config` and those that `flagOf` gives: `{ '--log-level': 'debug' }`. */
@@ -32,7 +28,7 @@ export interface LoadInput extends Surroundings {
   readonly readFile: ReadFile;
 }
 
-export interface LoadedConfiguration<Part> {
+interface LoadedConfiguration<Part> {
   /** Deeply frozen. */
   readonly configuration: Part;
   /** For every setting that was read, its value as text and where that came from; secrets are masked. */
@@ -167,4 +163,71 @@ export function servicePart(resolution: Resolution, apiKey: Secret): ServiceConf
     },
     status: { listen: resolvedValue(resolution, 'status.listen') },
   };
+}
+
+/** Judges only the settings that were resolved. */
+export function contradictions(resolution: Resolution): readonly Problem[] {
+  const problems: Problem[] = [];
+  const blame = (key: SettingKey, trouble: string) => {
+    problems.push({ subject: key, trouble, source: resolution.sources.get(key)?.source ?? null });
+  };
+  const written = (key: SettingKey) => resolution.sources.get(key)?.value ?? '';
+  const have = (...keys: readonly SettingKey[]) => keys.every((key) => resolution.values.has(key));
+
+  if (
+    have('destination.path', 'checkpoint.path') &&
+    resolvedValue(resolution, 'destination.path') === resolvedValue(resolution, 'checkpoint.path')
+  ) {
+    blame('checkpoint.path', 'is the same file as destination.path; give each its own');
+  }
+  for (const key of ['destination.path', 'checkpoint.path'] as const) {
+    if (!have(key, 'destination.publish')) continue;
+    if (resolvedValue(resolution, 'destination.publish') !== resolvedValue(resolution, key)) continue;
+    blame('destination.publish', `is the same file as ${key}; a copy needs a file of its own`);
+  }
+  if (
+    have('retry.baseDelay', 'retry.maxDelay') &&
+    resolvedValue(resolution, 'retry.baseDelay') > resolvedValue(resolution, 'retry.maxDelay')
+  ) {
+    const delays = `is '${written('retry.baseDelay')}', longer than retry.maxDelay, ${written('retry.maxDelay')}`;
+    blame('retry.baseDelay', delays);
+  }
+  const ofCadence = contradictionOfCadence(resolution);
+  return ofCadence === null ? problems : [...problems, ofCadence];
+}
+
+export function deepFreeze<Value>(value: Value): Value {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
+  Object.freeze(value);
+  for (const part of Object.values(value)) deepFreeze(part);
+  return value;
+}
+
+const EVERY = 'poll.every';
+const SCHEDULE = 'poll.schedule';
+
+/** The strongest first; a source begins with the name of its level. */
+const LEVELS = ['flag', 'environment', 'file'];
+
+function cadenceOf(resolution: Resolution): Cadence {
+  const schedule = resolvedValue(resolution, SCHEDULE);
+  if (schedule === null || levelOf(resolution, EVERY) < levelOf(resolution, SCHEDULE)) {
+    return { kind: 'every', everyMs: resolvedValue(resolution, EVERY) };
+  }
+  return { kind: 'schedule', schedule };
+}
+
+/** Null where one of the two is given, or each by a level of its own. */
+function contradictionOfCadence(resolution: Resolution): Problem | null {
+  const level = levelOf(resolution, EVERY);
+  if (level === LEVELS.length || level !== levelOf(resolution, SCHEDULE)) return null;
+  const sources = [EVERY, SCHEDULE].map((key) => resolution.sources.get(key as typeof EVERY)?.source);
+  return { subject: EVERY, trouble: `and ${SCHEDULE} are both set; keep one`, source: sources.join(' and ') };
+}
+
+/** The place among the levels; behind them all where no level has it. */
+function levelOf({ sources }: Resolution, key: typeof EVERY | typeof SCHEDULE): number {
+  const [name = ''] = (sources.get(key)?.source ?? '').split(' ');
+  const level = LEVELS.indexOf(name);
+  return level === -1 ? LEVELS.length : level;
 }

@@ -1,10 +1,22 @@
 /** Which file is read, and its text. A file that somebody named must be there; the usual places may be empty. */
 
 import { resolve } from 'node:path';
-import { systemCode, systemReason } from '../lib/system-code.ts';
-import type { Environment, Flags } from './levels.ts';
-import { FILE_FLAG, FILE_VARIABLE } from './names.ts';
+import {
+  type CST,
+  type Document,
+  type ErrorCode,
+  isAlias,
+  isMap,
+  isScalar,
+  LineCounter,
+  type ParsedNode,
+  parseDocument,
+  visit,
+} from 'yaml';
+import { systemCode, systemReason } from '../lib/files.ts';
+import { type Environment, FILE_FLAG, FILE_VARIABLE, type Flags, tellNearest } from './levels.ts';
 import { type Problem, quoted } from './problems.ts';
+import { allKeys, groups, isSettingKey, type SettingKey } from './settings.ts';
 
 /** Far above any real file; a wrong path may name anything. */
 const MAX_FILE_CHARACTERS = 1_000_000;
@@ -14,14 +26,14 @@ const DEFAULT_PATHS = ['./feed-sync.yaml', '/etc/feed-sync/feed-sync.yaml'];
 /** The text of a file as UTF-8. @throws the system's errors, with `code`. */
 export type ReadFile = (path: string) => string;
 
-export type Located =
+type Located =
   | { readonly kind: 'none' }
   /** `path` is absolute. */
   | { readonly kind: 'text'; readonly path: string; readonly text: string }
   /** `path` is absolute. */
   | { readonly kind: 'trouble'; readonly path: string; readonly problem: Problem };
 
-export interface LocateInput {
+interface LocateInput {
   readonly flags: Flags;
   readonly environment: Environment;
   readonly workingDirectory: string;
@@ -55,4 +67,173 @@ function namedFile(flags: Flags, environment: Environment): { path: string; sour
   if (flag !== undefined) return { path: flag, source: `flag ${FILE_FLAG}` };
   const variable = (environment[FILE_VARIABLE] ?? '').trim();
   return variable === '' ? null : { path: variable, source: `environment ${FILE_VARIABLE}` };
+}
+
+export interface FileEntry {
+  /** As YAML gives it: text, a number, true or false, a list or an object; never null. */
+  readonly value: unknown;
+  /** From 1. */
+  readonly line: number;
+}
+
+interface ReadSettingsFile {
+  readonly entries: ReadonlyMap<SettingKey, FileEntry>;
+  readonly problems: readonly Problem[];
+  /** False where the text is no YAML: then nothing is known of what it sets. */
+  readonly isReadable: boolean;
+}
+
+/**
+ * Reads the text of a settings file. A key or group without a value counts as not there.
+ * @param path absolute; only named in problems.
+ */
+export function readSettingsFile(text: string, path: string): ReadSettingsFile {
+  const lineCounter = new LineCounter();
+  // At `warn` the parser prints parts of the text itself, at `silent` it overlooks a second document.
+  const document = parseDocument(text, {
+    lineCounter,
+    prettyErrors: false,
+    logLevel: 'error',
+    keepSourceTokens: true,
+  });
+  const lineAt = (offset: number) => lineCounter.linePos(offset).line;
+  const problemAt = (offset: number, subject: string, trouble: string) => ({
+    subject,
+    trouble,
+    source: `file ${path}:${lineAt(offset)}`,
+  });
+
+  const fault = firstFault(document);
+  if (fault !== null) {
+    const problem = problemAt(fault.offset, 'The file', fault.trouble);
+    return { entries: new Map(), problems: [problem], isReadable: false };
+  }
+  const entries = new Map<SettingKey, FileEntry>();
+  const problems: Problem[] = [];
+  for (const leaf of leavesOf(document.contents, '')) {
+    const trouble = troubleWith(leaf);
+    if (trouble !== null) problems.push(problemAt(leaf.offset, subjectOf(leaf), trouble));
+    else if (isSettingKey(leaf.name) && !isEmpty(leaf.node)) {
+      entries.set(leaf.name, { value: leaf.node?.toJS(document), line: lineAt(leaf.offset) });
+    }
+  }
+  return { entries, problems, isReadable: true };
+}
+
+/** A place of the file that is not a known group with keys in it. */
+interface Leaf {
+  /** The keys from the top, with dots between; empty where the whole file is no group of keys. */
+  readonly name: string;
+  /** Whether one key was written for several: `service.baseUrl: …` in one line. */
+  readonly hasDottedKey: boolean;
+  readonly node: ParsedNode | null;
+  readonly offset: number;
+}
+
+function leavesOf(node: ParsedNode | null, group: string): readonly Leaf[] {
+  if (node === null || isEmpty(node)) return [];
+  if (!isMap(node)) return [{ name: group, hasDottedKey: false, node, offset: node.range[0] }];
+  return node.items.flatMap((pair) => {
+    const word = isScalar(pair.key) ? String(pair.key.value) : '?';
+    const name = group === '' ? word : `${group}.${word}`;
+    const hasDottedKey = word.includes('.');
+    if (!hasDottedKey && groups.has(name) && isMap(pair.value)) return leavesOf(pair.value, name);
+    return [{ name, hasDottedKey, node: pair.value, offset: pair.key.range[0] }];
+  });
+}
+
+function troubleWith({ name, hasDottedKey, node }: Leaf): string | null {
+  if (name === '') return 'holds no keys; write for example dataDir: ./data';
+  if (hasDottedKey && (isSettingKey(name) || groups.has(name))) {
+    const parts = name.split('.').map((word) => `${word}:`);
+    return `is several keys in one; write ${parts.join(' and, indented below it, ')}`;
+  }
+  if (isSettingKey(name)) return null;
+  if (groups.has(name)) {
+    const members = allKeys.filter((key) => key.startsWith(`${name}.`));
+    return isEmpty(node) ? null : `is a group, not a value; its keys are ${members.join(', ')}`;
+  }
+  return `is not a known key${tellNearest(name, isMap(node) ? [...groups] : allKeys)}`;
+}
+
+function isEmpty(node: ParsedNode | null): boolean {
+  return node === null || (isScalar(node) && node.value === null);
+}
+
+function subjectOf({ name }: Leaf): string {
+  if (name === '') return 'The file';
+  return /^[\w.-]{1,80}$/.test(name) ? name : quoted(name);
+}
+
+interface YamlFault {
+  /** The part of a sentence that follows "The file". */
+  readonly trouble: string;
+  /** Where in the text, in characters from 0. */
+  readonly offset: number;
+}
+
+const STAR = 'uses *, which stands for another place of the file; put text that starts with * in quotes';
+const TAG = 'uses !, which names a type; put text that starts with ! in quotes';
+const INDENTATION = 'is not indented as YAML wants it; put the keys of a group one below the other';
+const ODD_START = 'has text that starts with a character that YAML keeps for itself; put it in quotes';
+
+const TROUBLES: Partial<Readonly<Record<ErrorCode, string>>> = {
+  ALIAS_PROPS: STAR,
+  BAD_ALIAS: STAR,
+  BAD_DQ_ESCAPE: 'has a \\ in double quotes that means nothing there; use single quotes',
+  BAD_INDENT: INDENTATION,
+  BAD_SCALAR_START: ODD_START,
+  BLOCK_AS_IMPLICIT_KEY: INDENTATION,
+  DUPLICATE_KEY: 'has the same key twice; keep one',
+  MISSING_CHAR: 'lacks a colon, a quote or a bracket, or the space after a colon',
+  MULTILINE_IMPLICIT_KEY: 'has a line without a colon; write key: value',
+  MULTIPLE_DOCS: 'holds a second document after ---; keep one',
+  TAB_AS_INDENT: 'is indented with a tab; use spaces',
+  TAG_RESOLVE_FAILED: TAG,
+};
+
+/** What the parser calls the lines after an opening bracket that nothing closes. */
+const AFTER_OPEN_BRACKET: ReadonlySet<ErrorCode> = new Set(['BAD_INDENT', 'MULTILINE_IMPLICIT_KEY']);
+
+/**
+ * The first thing that is wrong: what follows is often a consequence of it. Null: it is YAML as we read it. The document
+ * must have its source tokens.
+ */
+function firstFault(document: Document.Parsed): YamlFault | null {
+  const [first] = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0]);
+  if (first !== undefined) {
+    const open = AFTER_OPEN_BRACKET.has(first.code) ? openBracketBefore(first.pos[0], document) : null;
+    if (open !== null) return open;
+    return { trouble: TROUBLES[first.code] ?? 'is not YAML', offset: first.pos[0] };
+  }
+  let aliasOffset: number | null = null;
+  visit(document, (_key, node) => {
+    if (!isAlias(node)) return undefined;
+    aliasOffset = node.range?.[0] ?? 0;
+    return visit.BREAK;
+  });
+  return aliasOffset === null ? null : { trouble: STAR, offset: aliasOffset };
+}
+
+/**
+ * The last bracket before `offset` that is opened and not closed: where its line is, the closing one is missing. A later one is
+ * not what `offset` is wrong for.
+ */
+function openBracketBefore(offset: number, document: Document.Parsed): YamlFault | null {
+  let last: CST.SourceToken | null = null;
+  visit(document, {
+    Collection(_key, { srcToken }) {
+      if (srcToken?.type !== 'flow-collection') return;
+      const { start, end } = srcToken;
+      if (end.some(({ type }) => type === (start.source === '[' ? 'flow-seq-end' : 'flow-map-end'))) return;
+      if (start.offset < offset && (last === null || start.offset > last.offset)) last = start;
+    },
+  });
+  return last === null ? null : notClosed(last);
+}
+
+function notClosed({ source, offset }: CST.SourceToken): YamlFault {
+  const [closing, what] = source === '[' ? [']', 'list'] : ['}', 'group'];
+  const trouble = `opens a ${what} with ${source} and does not close it; put ${closing} at its end, indented below its key`;
+  return { trouble, offset };
 }

@@ -1,11 +1,9 @@
 /** Which value each setting has: that of the first level that has one, else its default. */
 
 import { assert } from '../lib/assert.ts';
-import { type Found, type Level, readFound } from './levels.ts';
-import { variableOf } from './names.ts';
+import { type Found, type Level, readFound, variableOf } from './levels.ts';
 import type { Problem } from './problems.ts';
-import type { Setting, Surroundings } from './setting.ts';
-import { type SettingKey, settings, type ValueOf } from './settings.ts';
+import { type Setting, type SettingKey, type Surroundings, settings, type ValueOf } from './settings.ts';
 
 /** What a person is told about a setting, by `doctor` for example. Never holds a secret. */
 export interface SettingSource {

@@ -6,11 +6,11 @@
  * the history of the mirror and not at what they were told. The command is told of nothing that the copy lacks.
  */
 
-import type { Outlet } from '../destination/outlet.ts';
+import type { Outlet } from '../destination/publication.ts';
+import type { Random } from '../lib/backoff.ts';
 import { InterruptedError } from '../model/errors.ts';
-import type { Hook } from '../outlet/hook.ts';
-import { Errand } from './errand.ts';
-import { LOOKING_AGAIN } from './retry-clocks.ts';
+import type { Hook } from '../post-commit/hook.ts';
+import { LOOKING_AGAIN, RetryClock, type RetryLimits } from './clocks.ts';
 import type { Session } from './session.ts';
 
 /** Commits wait while a copy is made, so that may take this part of the time at most. */
@@ -107,5 +107,42 @@ export class AfterCommit {
   async #tell(): Promise<number> {
     await this.#readers.hook?.tell(this.#copiedLines);
     return this.#session.nowMs();
+  }
+}
+
+class Errand {
+  readonly #clock: RetryClock;
+  #isOwed = false;
+  #isUnderWay = false;
+  #notBeforeMs = Number.NEGATIVE_INFINITY;
+
+  constructor(limits: RetryLimits, random: Random) {
+    this.#clock = new RetryClock(limits, random);
+  }
+
+  /** What is asked for while it is done is done once more. */
+  ask(): void {
+    this.#isOwed = true;
+  }
+
+  isDue(nowMs: number): boolean {
+    return this.#isOwed && !this.#isUnderWay && nowMs >= Math.max(this.#notBeforeMs, this.#clock.dueMs);
+  }
+
+  begin(): void {
+    this.#isOwed = false;
+    this.#isUnderWay = true;
+  }
+
+  done(notBeforeMs: number): void {
+    this.#isUnderWay = false;
+    this.#notBeforeMs = notBeforeMs;
+    this.#clock.succeeded();
+  }
+
+  failed(nowMs: number): void {
+    this.#isUnderWay = false;
+    this.#isOwed = true;
+    this.#clock.failed(nowMs);
   }
 }

@@ -7,17 +7,15 @@
  */
 
 import { ConfigurationError } from '../model/errors.ts';
-import type { Subscription } from '../model/subscription.ts';
-import { connect } from '../sync/follow/connect.ts';
+import type { Subscription } from '../model/records.ts';
+import { isBehind, knownDatasets } from '../sync/dataset-states.ts';
 import { follow } from '../sync/follow/follow.ts';
-import { type Holds, standingHolds } from '../sync/holds.ts';
-import { isBehind, knownDatasets } from '../sync/known-datasets.ts';
+import { connect } from '../sync/follow/position.ts';
 import { isOfContent } from '../sync/plan/content.ts';
-import type { Known } from '../sync/plan/state.ts';
-import { AT_ONCE, type ClockReading, type DueTime, dueAfter } from './due-time.ts';
-import { Followee } from './followee.ts';
-import type { Reader } from './reader.ts';
-import { ASKING_AGAIN, RetryClock } from './retry-clocks.ts';
+import type { Known } from '../sync/plan/plan.ts';
+import { type Holds, standingHolds } from '../sync/suspensions.ts';
+import { ASKING_AGAIN, AT_ONCE, type ClockReading, type DueTime, dueAfter, RetryClock } from './clocks.ts';
+import { Followee, type Reader } from './following.ts';
 import type { Session } from './session.ts';
 
 /** Events of unknown datasets, removals and positions that are lost have an audit made, but not more often than this. */

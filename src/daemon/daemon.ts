@@ -6,27 +6,24 @@
  * Invariant: going round costs next to nothing where nothing is due: no request, no file, a few reads of small tables.
  */
 
-import type { Hold } from '../checkpoint/checkpoint.ts';
+import type { Checkpoint, Hold } from '../checkpoint/checkpoint.ts';
 import type { Held } from '../destination/destination.ts';
-import { InterruptedError } from '../model/errors.ts';
-import { standingHolds } from '../sync/holds.ts';
-import { isBehind, knownDataset, knownDatasets } from '../sync/known-datasets.ts';
+import type { Clock } from '../lib/clock.ts';
+import { formatCount } from '../lib/units.ts';
+import { type ConfigurationError, InterruptedError } from '../model/errors.ts';
+import { isBehind, knownDataset, knownDatasets } from '../sync/dataset-states.ts';
 import type { DatasetResult } from '../sync/result.ts';
+import { standingHolds } from '../sync/suspensions.ts';
 import type { Activity } from './activity.ts';
-import { Behind } from './behind.ts';
-import { endsInTime } from './drain.ts';
-import type { End } from './end.ts';
-import { ExpiryWarnings } from './expiry-warnings.ts';
 import { Following } from './following.ts';
-import { type Glance, glanceAt } from './glance.ts';
-import { HoldLog } from './hold-log.ts';
+import { HoldLog } from './incident-log.ts';
+import { ExpiryWarnings } from './liveness.ts';
 import type { Notifier } from './notify.ts';
-import { PersonWatch } from './person-watch.ts';
 import { ProgressKeeper } from './progress-keeper.ts';
 import { Session, type SessionOptions } from './session.ts';
 import type { DaemonState, Happening, Observed, Observer, SubscriptionState } from './state.ts';
-import { stateOfDaemon, type Watched } from './state-of.ts';
-import { statusSentence } from './status-sentence.ts';
+import { type Glance, glanceAt, stateOfDaemon, type Watched } from './state-of.ts';
+import { Behind } from './work-queue.ts';
 import { Working } from './working.ts';
 
 /** The loop goes round this often at least: what a person decides is seen within a second. */
@@ -34,13 +31,13 @@ const TICK_MS = 500;
 /** A loop that did not go round for so long was not let. */
 const ASLEEP_MS = 60_000;
 /** What is under way has so long to end when the daemon ends. */
-export const DRAIN_LIMIT_MS = 25_000;
+const DRAIN_LIMIT_MS = 25_000;
 /** And so long where nothing of it moved any more. */
-export const GRACE_MS = 30_000;
+const GRACE_MS = 30_000;
 /** The service manager is told how things stand this often at most. */
 const SENTENCE_EVERY_MS = 5_000;
 
-export interface DaemonOptions extends SessionOptions {
+interface DaemonOptions extends SessionOptions {
   readonly notifier: Notifier;
   /** The configuration has worked before in this process. */
   readonly isProven?: boolean;
@@ -324,5 +321,73 @@ export class Daemon implements Observed {
   #phase(): DaemonState['phase'] {
     if (this.#end !== null) return 'draining';
     return this.#following.audits.lastAt === null ? 'starting' : 'following';
+  }
+}
+
+export type End =
+  /** As `stop` asked. */
+  | { readonly kind: 'stopped' }
+  /** What was under way did not end in time: whoever waits for it waits for ever. */
+  | { readonly kind: 'stuck' }
+  /** The watchdog interrupted what was under way, and that has ended: the daemon may start anew. */
+  | { readonly kind: 'standstill' }
+  /** The workspace is refused and there is no mirror to keep: a person has to act first. */
+  | { readonly kind: 'refused'; readonly holds: readonly Hold[] }
+  | { readonly kind: 'misconfigured'; readonly error: ConfigurationError };
+
+/** False where `ending` did not resolve within `limitMs`. `ending` never rejects. */
+async function endsInTime(clock: Clock, ending: Promise<unknown>, limitMs: number): Promise<boolean> {
+  const done = new AbortController();
+  const tooLate = clock.sleep(limitMs, done.signal).then(
+    () => false,
+    () => true,
+  );
+  const inTime = ending.then(() => true);
+  try {
+    return await Promise.race([inTime, tooLate]);
+  } finally {
+    done.abort(new InterruptedError('It ended in time.'));
+  }
+}
+
+function statusSentence({ session, following, activity, phase }: Watched): string {
+  const tables = `${formatCount(session.mirror.held.datasets.size)} tables`;
+  if (phase === 'draining') return 'Ending what is under way.';
+  const working = activity.work.size;
+  if (working > 0) return `Working on ${formatCount(working)} datasets; ${tables}.`;
+  if (phase === 'starting') return 'Asking the service what there is.';
+  const failing = [...following.followees.values()].filter(({ isFailing }) => isFailing).length;
+  if (failing > 0) return `${formatCount(failing)} subscriptions cannot be read now; ${tables}.`;
+  const waiting = session.agenda.items.size;
+  return waiting > 0 ? `${formatCount(waiting)} datasets wait; ${tables}.` : `Idle; ${tables}.`;
+}
+
+interface Seen {
+  /** Another process has stored something. */
+  readonly isStored: boolean;
+  /** Something that was refused or missing may be asked for again. */
+  readonly isLifted: boolean;
+}
+
+class PersonWatch {
+  readonly #checkpoint: Checkpoint;
+  #othersStored: number;
+  /** As JSON: two of the same are told from two of different ones. */
+  #heldScopes: ReadonlySet<string> = new Set();
+
+  constructor(checkpoint: Checkpoint) {
+    this.#checkpoint = checkpoint;
+    this.#othersStored = checkpoint.othersStored();
+  }
+
+  /** What has changed since the last look. `holds`: those that stand now. */
+  look(holds: readonly Hold[]): Seen {
+    const othersStored = this.#checkpoint.othersStored();
+    const isStored = othersStored !== this.#othersStored;
+    this.#othersStored = othersStored;
+    const standing = new Set(holds.map(({ refusal: { scope } }) => JSON.stringify(scope)));
+    const isLifted = [...this.#heldScopes].some((scope) => !standing.has(scope));
+    this.#heldScopes = standing;
+    return { isStored, isLifted: isStored && isLifted };
   }
 }

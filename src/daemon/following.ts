@@ -6,23 +6,27 @@
  * request; nothing is asked of the service for what is held.
  */
 
-import type { Want } from '../model/want.ts';
+import type { LimitFunction } from 'p-limit';
+import pLimit from 'p-limit';
+import type { Random } from '../lib/backoff.ts';
+import type { Want } from '../model/desired-state.ts';
+import { InterruptedError, RefusalError } from '../model/errors.ts';
+import { type EventId, laterEvent } from '../model/event.ts';
+import type { Subscription } from '../model/records.ts';
+import { isBehind, knownDataset } from '../sync/dataset-states.ts';
 import { isRefusedPosition } from '../sync/follow/log-restart.ts';
 import { readLog } from '../sync/follow/read-log.ts';
-import type { Holds } from '../sync/holds.ts';
-import { judgeRetirements } from '../sync/judge-retirements.ts';
-import { isBehind, knownDataset } from '../sync/known-datasets.ts';
 import type { RetirementVerdict, VerdictOf } from '../sync/plan/retirement.ts';
+import { judgeRetirements } from '../sync/retirements.ts';
+import { type Holds, storeHold } from '../sync/suspensions.ts';
 import { Audits, type AuditsOptions } from './audits.ts';
-import { AT_ONCE, type ClockReading } from './due-time.ts';
-import type { Followee } from './followee.ts';
-import { Reader } from './reader.ts';
+import { ASKING_AGAIN, AT_ONCE, type ClockReading, type DueTime, RetryClock } from './clocks.ts';
 import type { Session } from './session.ts';
 
 /** What may be retired is judged anew after this, and whenever a log was read that says that something left. */
 const VERDICT_KEPT_MS = 1_000;
 
-export interface FollowingOptions {
+interface FollowingOptions {
   readonly session: Session;
   /** Nobody works on the mirror: it answers at once. */
   readonly isMirrorIdle: () => boolean;
@@ -198,4 +202,122 @@ export class Following {
 interface Judged {
   readonly madeMs: number;
   readonly of: VerdictOf;
+}
+
+export class Followee {
+  readonly id: string;
+  /** As the service last listed it. */
+  record: Subscription;
+  readonly retry: RetryClock;
+  /** It is read by one at a time. */
+  readonly inTurn: LimitFunction = pLimit(1);
+  nextPoll: DueTime = AT_ONCE;
+  /** When a poll was last asked for from outside, on the monotonic clock. */
+  pollAskedMs = Number.NEGATIVE_INFINITY;
+  /** Its position is to be taken, or its manifest to be compared with what is wanted. */
+  owesAudit = true;
+  /** Its log cannot be read on from its position: there is none, or the service keeps it no more. */
+  isLost = true;
+  /** When the reading began that last reached the head, on the monotonic clock; null: the last one did not. */
+  headAtMs: number | null = null;
+  /** When its log was last asked for, whatever came of it. */
+  lastPollAt: Date | null = null;
+  lastGoodPollAt: Date | null = null;
+  /** When an event was last read or a dataset of it got on, on the monotonic clock. */
+  movedMs: number;
+  /** The newest event that is known to be in the log. */
+  head: EventId | null = null;
+
+  constructor(record: Subscription, random: Random, nowMs: number) {
+    this.id = record.id;
+    this.record = record;
+    this.retry = new RetryClock(ASKING_AGAIN, random);
+    this.movedMs = nowMs;
+  }
+
+  get name(): string | null {
+    return this.record.name;
+  }
+
+  get isBusy(): boolean {
+    return this.inTurn.activeCount + this.inTurn.pendingCount > 0;
+  }
+
+  /** The last attempt to read it was in vain. */
+  get isFailing(): boolean {
+    return this.retry.attempts > 0;
+  }
+
+  /** When it is read next, on the monotonic clock. */
+  dueMs(now: ClockReading): number {
+    return this.isFailing ? this.retry.dueMs : this.nextPoll.dueMs(now);
+  }
+}
+
+/** Subscriptions read side by side: those that cannot be read take their time, and hold up no other. */
+const SUBSCRIPTIONS_AT_ONCE = 32;
+
+export class Reader {
+  readonly #session: Session;
+  readonly #atOnce = pLimit(SUBSCRIPTIONS_AT_ONCE);
+  readonly #onRefused: () => void;
+
+  /** `onRefused`: the service has refused the whole workspace. */
+  constructor(session: Session, onRefused: () => void) {
+    this.#session = session;
+    this.#onRefused = onRefused;
+  }
+
+  /** `read` is given when it began, on the monotonic clock. True where it ended well. Never rejects. */
+  async read(followee: Followee, read: (startedMs: number) => Promise<void>): Promise<boolean> {
+    return followee.inTurn(() => this.#atOnce(() => this.#readNow(followee, read)));
+  }
+
+  /** The log was read; `headAtMs`: when the reading began that reached its head, null where it goes on. */
+  noteRead(followee: Followee, headAtMs: number | null): void {
+    const { clock, checkpoint } = this.#session.parts;
+    followee.headAtMs = headAtMs;
+    // What is behind still is read on without waiting, and what may have come after this reading began.
+    const isBehind = headAtMs === null || followee.pollAskedMs > headAtMs;
+    followee.nextPoll = isBehind ? AT_ONCE : this.#session.nextPoll();
+    if (headAtMs === null) return;
+    followee.lastGoodPollAt = clock.now();
+    const cursor = checkpoint.followed().get(followee.id)?.cursor ?? null;
+    followee.head = laterEvent(cursor, followee.record.lastEventId);
+  }
+
+  /** A refusal is stored, and nothing more is asked for what it belongs to; other trouble goes on until it is over. */
+  noteTrouble(of: string, error: unknown): void {
+    if (error instanceof InterruptedError) return;
+    if (!(error instanceof RefusalError)) {
+      this.#session.met(of, error);
+      return;
+    }
+    try {
+      storeHold(this.#session.parts, error.refusal);
+      if (error.refusal.scope.kind === 'workspace') this.#onRefused();
+    } catch (cause) {
+      this.#session.met(of, cause);
+    }
+  }
+
+  async #readNow(followee: Followee, read: (startedMs: number) => Promise<void>): Promise<boolean> {
+    const of = `subscription ${followee.id}`;
+    const startedMs = this.#session.nowMs();
+    followee.lastPollAt = this.#session.parts.clock.now();
+    let isGood = false;
+    try {
+      await read(startedMs);
+      if (followee.isFailing) this.#session.agenda.outageOver(this.#session.nowMs());
+      followee.retry.succeeded();
+      this.#session.over(of);
+      isGood = true;
+    } catch (error) {
+      followee.retry.failed(this.#session.nowMs());
+      this.noteTrouble(of, error);
+    }
+    const durationMs = this.#session.nowMs() - startedMs;
+    this.#session.tell({ kind: 'poll', subscriptionId: followee.id, isGood, durationMs });
+    return isGood;
+  }
 }

@@ -5,7 +5,8 @@
  * Idle and stalled are told apart by work that is left: idle has none, stalled has and gets nowhere.
  */
 
-import { EVENTS_KEPT_MS } from '../sync/follow/position-age.ts';
+import { EVENTS_KEPT_MS, positionAgeMs, tellOldPosition } from '../sync/follow/position.ts';
+import type { Session } from './session.ts';
 import type { Standing } from './state.ts';
 
 /** Behind, and nothing has moved for so long: a person should look. */
@@ -14,7 +15,7 @@ export const STALLED_AFTER_MS = 15 * 60_000;
 const DAY_MS = 86_400_000;
 
 /** A person is warned so long before the position in a log can expire, each time once. */
-export const EXPIRY_WARNINGS_MS = [30 * DAY_MS, 14 * DAY_MS, 3 * DAY_MS] as const;
+const EXPIRY_WARNINGS_MS = [30 * DAY_MS, 14 * DAY_MS, 3 * DAY_MS] as const;
 
 export interface Situation {
   readonly isHeld: boolean;
@@ -48,4 +49,66 @@ export function dueExpiryWarningMs(ageMs: number, warned: number | null): number
   const due = EXPIRY_WARNINGS_MS.findLast((beforeMs) => leftMs <= beforeMs);
   if (due === undefined) return 'none';
   return warned !== null && warned <= due ? 'given' : due;
+}
+
+/** Days pass slowly. */
+const LOOK_EVERY_MS = 60_000;
+
+export class ExpiryWarnings {
+  readonly #session: Session;
+  /** By subscription id: of how long before the end the last warning was. */
+  readonly #warned = new Map<string, number>();
+  #lookedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(session: Session) {
+    this.#session = session;
+  }
+
+  look(): void {
+    const nowMs = this.#session.nowMs();
+    if (nowMs - this.#lookedMs < LOOK_EVERY_MS) return;
+    this.#lookedMs = nowMs;
+    const { checkpoint, clock, log } = this.#session.parts;
+    for (const followed of checkpoint.followed().values()) {
+      const { subscriptionId } = followed;
+      const ageMs = positionAgeMs(followed, clock.now());
+      const due = dueExpiryWarningMs(ageMs, this.#warned.get(subscriptionId) ?? null);
+      if (due === 'none') this.#warned.delete(subscriptionId);
+      else if (due !== 'given') {
+        this.#warned.set(subscriptionId, due);
+        tellOldPosition(followed, log);
+      }
+    }
+  }
+}
+
+/** Where nothing has moved for so long, what is under way is interrupted. */
+export const STANDSTILL_MS = 5 * 60_000;
+
+export class Watchdog {
+  #movedMs: number;
+
+  constructor(nowMs: number) {
+    this.#movedMs = nowMs;
+  }
+
+  /** When something last moved, or is expected to, on the monotonic clock. */
+  get movedMs(): number {
+    return this.#movedMs;
+  }
+
+  /** Something got on. */
+  moved(nowMs: number): void {
+    this.#movedMs = Math.max(this.#movedMs, nowMs);
+  }
+
+  /** Nothing is expected to move before `untilMs`. */
+  planned(untilMs: number): void {
+    this.moved(untilMs);
+  }
+
+  standsStill(nowMs: number, isUnderWay: boolean): boolean {
+    if (!isUnderWay) this.moved(nowMs);
+    return nowMs - this.#movedMs >= STANDSTILL_MS;
+  }
 }

@@ -4,20 +4,18 @@
  */
 
 import type { Cadence } from '../configuration/configuration.ts';
-import type { Random } from '../lib/random.ts';
-import { MirrorView } from '../sync/mirror-view.ts';
-import { KeptManifests } from '../sync/offer-book.ts';
+import type { Random } from '../lib/backoff.ts';
+import { MirrorView } from '../sync/dataset-states.ts';
+import { KeptManifests } from '../sync/manifest-cache.ts';
 import type { Parts } from '../sync/parts.ts';
 import { progressToStore } from '../sync/stored-progress.ts';
-import { Activity } from './activity.ts';
+import { Activity, Counts } from './activity.ts';
 import { AfterCommit, type Readers } from './after-commit.ts';
-import { Agenda } from './agenda.ts';
-import type { ClockReading, DueTime } from './due-time.ts';
-import { nextPoll } from './next-poll.ts';
+import { type ClockReading, type DueTime, nextPoll } from './clocks.ts';
+import { TroubleLog } from './incident-log.ts';
+import { Watchdog } from './liveness.ts';
 import type { Happening, Observer } from './state.ts';
-import { Counts } from './tally.ts';
-import { TroubleLog } from './trouble-log.ts';
-import { Watchdog } from './watchdog.ts';
+import { Agenda } from './work-queue.ts';
 
 /** The operations of the service by which subscriptions are read; all others are about a dataset. */
 const READING = new Set(['list subscriptions', 'read events', 'read the service description']);

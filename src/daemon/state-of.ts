@@ -1,20 +1,19 @@
 /** A snapshot of the state, put together from what the parts of the daemon know when it is asked for. */
 
 import type { Failure } from '../checkpoint/checkpoint.ts';
-import type { HeldDataset } from '../destination/destination.ts';
 import { silentLog } from '../lib/log.ts';
-import { announcedVersion, type Want } from '../model/want.ts';
-import { expiryOf, positionAgeMs } from '../sync/follow/position-age.ts';
-import { type Holds, standingHolds } from '../sync/holds.ts';
-import { isBehind, knownDatasets } from '../sync/known-datasets.ts';
-import type { Known } from '../sync/plan/state.ts';
+import { announcedVersion, type Want } from '../model/desired-state.ts';
+import type { HeldDataset } from '../model/write-jobs.ts';
+import { isBehind, knownDatasets } from '../sync/dataset-states.ts';
+import { expiryOf, positionAgeMs } from '../sync/follow/position.ts';
+import type { Known } from '../sync/plan/plan.ts';
+import { type Holds, standingHolds } from '../sync/suspensions.ts';
 import type { Activity } from './activity.ts';
-import type { Followee } from './followee.ts';
-import type { Following } from './following.ts';
+import type { Followee, Following } from './following.ts';
+import { isOfDataset, RUN } from './incident-log.ts';
 import { type Situation, standingOf } from './liveness.ts';
 import type { Session } from './session.ts';
-import type { DaemonState, DatasetState, SubscriptionState } from './state.ts';
-import { isOfDataset, RUN } from './trouble-log.ts';
+import type { DaemonState, DatasetState, StandingTrouble, SubscriptionState } from './state.ts';
 
 export interface Watched {
   readonly session: Session;
@@ -86,7 +85,7 @@ function sinceMovedMs({ movedMs }: Followee, session: Session): number {
   return session.nowMs() - Math.max(movedMs, workMovedMs);
 }
 
-export function subscriptionState(
+function subscriptionState(
   followee: Followee,
   work: Situation['work'],
   holds: Holds,
@@ -141,5 +140,46 @@ function datasetState(
     retryAt: isWaiting ? at(item.dueMs) : null,
     waitsFor: isWaiting ? item.waitsFor : null,
     failure,
+  };
+}
+
+export interface Glance {
+  readonly phase: DaemonState['phase'];
+  /** Tables in the mirror. */
+  readonly tables: number;
+  /** Datasets that are worked on now. */
+  readonly underWay: number;
+  /** Datasets that are worked on as soon as there is room. */
+  readonly due: number;
+  /** Datasets that are tried again later. */
+  readonly waiting: number;
+  readonly holds: number;
+  /** Everything that goes wrong now, the longest first. */
+  readonly troubles: readonly StandingTrouble[];
+  readonly now: Date;
+  /** When a log was last read to its head; null: not since the start of this process. */
+  readonly lastPollAt: Date | null;
+  readonly nextPollInMs: number;
+}
+
+export function glanceAt(
+  { session, following, phase }: Watched,
+  { underWay, holds }: Pick<Glance, 'underWay' | 'holds'>,
+): Glance {
+  const nowMs = session.nowMs();
+  const items = [...session.agenda.items.values()];
+  const waiting = items.filter(({ dueMs, waitsFor }) => dueMs > nowMs && waitsFor !== null).length;
+  const polls = [...following.followees.values()].flatMap(({ lastGoodPollAt }) => lastGoodPollAt ?? []);
+  return {
+    phase,
+    tables: session.mirror.held.datasets.size,
+    underWay,
+    due: items.length - waiting,
+    waiting,
+    holds,
+    troubles: session.troubles.standing(nowMs),
+    now: session.parts.clock.now(),
+    lastPollAt: polls.toSorted((left, right) => right.getTime() - left.getTime())[0] ?? null,
+    nextPollInMs: Math.max(0, following.nextPollMs() - nowMs),
   };
 }

@@ -6,33 +6,33 @@
  * retry clock says so; what the workspace was refused stops everything at once.
  */
 
+import type { Want } from '../model/desired-state.ts';
 import { InterruptedError, ServiceUnavailableError } from '../model/errors.ts';
-import type { Want } from '../model/want.ts';
 import { DATASETS_AT_ONCE } from '../sync/catch-up.ts';
+import { isBehind, knownAgain, knownDataset, knownDatasets } from '../sync/dataset-states.ts';
+import { inEarnest, type Workshop } from '../sync/execute/executor.ts';
 import { failureOf } from '../sync/failures.ts';
-import { askReload } from '../sync/follow/ask-reload.ts';
-import { readLogsOf } from '../sync/follow/read-logs.ts';
-import { standingHolds } from '../sync/holds.ts';
-import { isBehind, knownAgain, knownDataset, knownDatasets } from '../sync/known-datasets.ts';
+import { readLogsOf } from '../sync/follow/read-log.ts';
+import { askReload } from '../sync/follow/reload-requests.ts';
+import { watchTroubles } from '../sync/incidents.ts';
 import { asksTheSame } from '../sync/plan/need.ts';
+import type { Known } from '../sync/plan/plan.ts';
 import type { VerdictOf } from '../sync/plan/retirement.ts';
-import type { Known } from '../sync/plan/state.ts';
-import { logWaiting } from '../sync/progress-log.ts';
+import { logWaiting } from '../sync/progress.ts';
 import { type Reconciliation, reconcile } from '../sync/reconcile.ts';
 import type { DatasetResult, Trouble } from '../sync/result.ts';
-import { watchTroubles } from '../sync/trouble.ts';
-import { inEarnest, type Workshop } from '../sync/work/workshop.ts';
-import type { Item } from './agenda.ts';
-import { RetryClock, WORKING_AGAIN } from './retry-clocks.ts';
+import { standingHolds } from '../sync/suspensions.ts';
+import { RetryClock, WORKING_AGAIN } from './clocks.ts';
+import { ofDataset, RUN } from './incident-log.ts';
 import type { Session } from './session.ts';
-import { ofDataset, RUN } from './trouble-log.ts';
+import type { Item } from './work-queue.ts';
 
 /** A bug is told by the trouble log like other trouble. */
 const NOBODY = (): void => {};
 
 const UNSETTLED = 'what the lists of versions and schemas say is to be confirmed by a later reading';
 
-export interface WorkingOptions {
+interface WorkingOptions {
   readonly session: Session;
   readonly isAtHead: (subscriptionId: string) => boolean;
   /** Whether a table that no subscription contains may go now. */

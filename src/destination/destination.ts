@@ -6,11 +6,9 @@
  * `StorageError` (disk or file trouble) and `ConfigurationError` (its format is newer than this program).
  */
 
-import type { ColumnType } from '../model/column.ts';
-import type { ReloadMark } from '../model/reload-mark.ts';
-import type { Schema } from '../model/schema.ts';
-import type { Counts } from '../model/version.ts';
-import type { StoredProgress } from './stored-progress.ts';
+import type { ReloadMark } from '../model/desired-state.ts';
+import type { Counts } from '../model/records.ts';
+import type { ChangesUnit, HeldDataset, ReadAhead, Unit } from '../model/write-jobs.ts';
 
 export interface Destination {
   /** What the destination has, read in one moment. */
@@ -104,55 +102,12 @@ export interface Held {
   readonly retired: readonly RetiredTable[];
 }
 
-/**
- * - `stated`: made of the digests that the manifest states.
- * - `computed`: made of the files that were downloaded, because the manifest does not state every digest.
- */
-export type DigestKind = 'stated' | 'computed';
-
 export interface RetiredTable {
   readonly datasetId: string;
   /** In service time. */
   readonly retiredAt: Date;
   /** An operator has agreed. */
   readonly isApproved: boolean;
-}
-
-/** A live table: a row of `feed_sync.datasets`, with its reloads. */
-export interface HeldDataset {
-  readonly datasetId: string;
-  readonly tableName: string;
-  readonly version: number;
-  readonly schemaVersion: string | null;
-  readonly rowCount: number;
-  readonly keyColumns: readonly string[];
-  /** The version and the digest of the snapshot the table was last loaded from. */
-  readonly snapshotVersion: number;
-  readonly snapshotDigest: string;
-  /** Null where it is not known: in a mirror that an earlier format recorded. */
-  readonly digestKind: DigestKind | null;
-  /** The subscription whose manifest named that snapshot; null: the dataset's own manifest, or not known. */
-  readonly loadedThrough: string | null;
-  /** The service time of that manifest; null where it is not known. */
-  readonly loadedAt: Date | null;
-  readonly publishedAt: Date | null;
-  readonly appliedAt: Date;
-  /** In the order of the table. */
-  readonly columns: readonly HeldColumn[];
-  /** By subscription id: the newest reload event that the table satisfies. */
-  readonly reloads: ReadonlyMap<string, ReloadMark>;
-}
-
-/** A column of a live table: a row of `feed_sync.columns`. */
-export interface HeldColumn {
-  /** As the service names it. */
-  readonly name: string;
-  /** Its name in the table. */
-  readonly columnName: string;
-  readonly type: ColumnType;
-  readonly role: 'key' | 'data' | 'envelope';
-  /** The coordinate system of a geometry; null where it is not known, and for other columns. */
-  readonly crs: string | null;
 }
 
 export interface Enrolment {
@@ -164,112 +119,6 @@ export interface Enrolment {
    */
   readonly forgottenSubscriptionIds: readonly string[];
   readonly datasetIds: readonly string[];
-}
-
-/** A unit of work: what is committed as one for one dataset. */
-export type Unit = SnapshotUnit | ChangesUnit | RetirementUnit;
-
-/** The whole table is replaced by the content of the files. */
-export interface SnapshotUnit {
-  readonly kind: 'snapshot';
-  readonly datasetId: string;
-  readonly version: number;
-  readonly publishedAt: Date | null;
-  readonly schema: Schema;
-  readonly files: readonly SnapshotFile[];
-  readonly digest: string;
-  readonly digestKind: DigestKind;
-  /** The subscription whose manifest names the files; null: the dataset's own manifest. */
-  readonly loadedThrough: string | null;
-  /** The service time of that manifest; null where it is not known. */
-  readonly loadedAt: Date | null;
-  /** Every number the service gave for the rows of this version (version record, manifest); each is checked. */
-  readonly expectedRowCounts: readonly ExpectedRowCount[];
-  /**
-   * By subscription id, the newest reload event that this snapshot satisfies. One that is older than what the
-   * table satisfies already changes nothing.
-   */
-  readonly reloads: ReadonlyMap<string, ReloadMark>;
-  /** What the unit was planned from. If the destination has something else by then, the outcome is `overtaken`. */
-  readonly plannedFrom: PlannedFrom | null;
-}
-
-/** The table moves along the versions of a chain, in one step: the net change of them all. */
-export interface ChangesUnit {
-  readonly kind: 'changes';
-  readonly datasetId: string;
-  /** The version the table has afterwards: that of the last of `versions`. */
-  readonly version: number;
-  readonly publishedAt: Date | null;
-  /** That of `version`. Columns of it that the table lacks are added, where the unit `addsColumns`. */
-  readonly schema: Schema;
-  /** Without it the table's columns stay as they are. */
-  readonly addsColumns: boolean;
-  /** From the version after the table's on, oldest first, never empty. */
-  readonly versions: readonly VersionChanges[];
-  /** What was read of `versions` before they were all there: from the first one on, without a gap. */
-  readonly ahead?: readonly ReadAhead[];
-  readonly plannedFrom: HeldDataset;
-}
-
-/** What `readAhead` read. Opaque to all but the destination that made it. */
-export interface ReadAhead {
-  /** How many versions it holds. */
-  readonly versions: number;
-}
-
-/** The recorded changes of one version, and what the service says of them; null is not checked. */
-export interface VersionChanges {
-  readonly version: number;
-  /** Paths of the response bodies as the service sent them, in order. */
-  readonly pages: readonly string[];
-  readonly counts: Counts | null;
-  /** Rows of the whole dataset at this version. */
-  readonly rowCount: number | null;
-}
-
-/**
- * The table leaves the mirrored data; its name stays the dataset's, should it come back. The reloads that the
- * table satisfies or owes go with it, and so do the rows of stored progress that say which subscriptions
- * contained the dataset.
- */
-export interface RetirementUnit {
-  readonly kind: 'retirement';
-  readonly datasetId: string;
-  readonly how: Retirement;
-  /** For people: why. */
-  readonly reason: string;
-  /** When it was judged, in service time. */
-  readonly retiredAt: Date;
-  /** An operator has agreed to it. */
-  readonly isApproved: boolean;
-  readonly plannedFrom: HeldDataset;
-}
-
-/**
- * - `archive`: a copy under another name, out of the mirrored data.
- * - `drop`: gone.
- * - `keep`: it stays where it is, and is followed no more.
- */
-export type Retirement = 'archive' | 'drop' | 'keep';
-
-export interface SnapshotFile {
-  readonly path: string;
-  /** What a person knows the file by. */
-  readonly name: string;
-  readonly bytes: number;
-  readonly rowCount: number | null;
-}
-
-export interface ExpectedRowCount {
-  readonly rowCount: number;
-  /** Who says so, for the message: `the version record`, `the manifest`. */
-  readonly statedBy: string;
-}
-
-export interface PlannedFrom {
-  readonly version: number;
-  readonly snapshotDigest: string;
 }
 
 /** A unit that `prepare` found fit. Opaque to all but the destination that made it. */
@@ -295,4 +144,45 @@ export interface Committed {
   readonly net: Counts | null;
   /** The live table as `has` tells it from now on: the next step is planned from it. */
   readonly held: HeldDataset;
+}
+
+/**
+ * How far the destination has followed the service: a lost checkpoint starts from here. Up to the events of
+ * `subscriptions` the tables owe nothing but `owed`.
+ */
+export interface StoredProgress {
+  readonly subscriptions: readonly StoredSubscription[];
+  readonly members: readonly StoredMember[];
+  readonly owed: readonly OwedReload[];
+}
+
+/** The position in the log of a subscription. */
+export interface StoredSubscription {
+  readonly subscriptionId: string;
+  readonly name: string | null;
+  readonly logNumber: number;
+  /** The newest event that was read; null where the log is to be read from its start. */
+  readonly eventNumber: bigint | null;
+  /** When that event was created; null: not known. Another event under its number is one of another log. */
+  readonly eventCreatedAt: Date | null;
+  /** When the position was taken or moved last, in service time. Its event was created before that. */
+  readonly positionAt: Date;
+  /** Whether the record of the subscription has ever named the newest event of this log. */
+  readonly statesLastEvent: boolean;
+}
+
+/** A dataset that a subscription contains, or dropped while the table is not retired yet. */
+export interface StoredMember {
+  readonly subscriptionId: string;
+  readonly datasetId: string;
+  /** The event that added it; null where no event did. */
+  readonly addedEvent: bigint | null;
+  /** The event that dropped it; null for a member. */
+  readonly droppedEvent: bigint | null;
+}
+
+/** A reload that a subscription's log asked for and that the table does not satisfy yet. A dataset may owe several. */
+export interface OwedReload extends ReloadMark {
+  readonly datasetId: string;
+  readonly subscriptionId: string;
 }

@@ -7,14 +7,11 @@
 
 import type { Contract, ContractName } from '../model/contract.ts';
 import { RefusalError } from '../model/errors.ts';
-import type { Subscription } from '../model/subscription.ts';
+import type { Subscription } from '../model/records.ts';
 import { lacksScope, NOT_THERE, whyNotRecorded } from './changes.ts';
-import { connect } from './connect.ts';
+import { connect } from './create-feed.ts';
 import { createDiscovery, isGuess } from './discovery.ts';
 import type { Api, Query } from './http/api.ts';
-import { refusalOfLog } from './http/refusal.ts';
-import { MAX_CHANGES_DEPTH, MAX_JSON_DEPTH } from './limits.ts';
-import { createSubscriptions } from './lists.ts';
 import {
   listChanges,
   listSchemas,
@@ -23,12 +20,18 @@ import {
   readEvents,
   readManifest,
   readManifestEntry,
-} from './operations.ts';
-import type { FeedOptions } from './options.ts';
-import { decodeChangesPage } from './wire/changes.ts';
-import { decodeEventPage } from './wire/events.ts';
-import { decodeManifestEntry, decodeManifestPage } from './wire/manifest.ts';
-import { decodeSchemas, decodeVersions } from './wire/records.ts';
+} from './http/operations.ts';
+import { type FeedOptions, MAX_CHANGES_DEPTH, MAX_JSON_DEPTH } from './http/options.ts';
+import { refusalOfLog } from './http/refusal.ts';
+import { createSubscriptions } from './lists.ts';
+import {
+  decodeChangesPage,
+  decodeEventPage,
+  decodeManifestEntry,
+  decodeManifestPage,
+  decodeSchemas,
+  decodeVersions,
+} from './wire/records.ts';
 
 /** Items asked for. */
 const ONE = 1;

@@ -8,16 +8,16 @@
 
 import { join } from 'node:path';
 import { writeScratch } from '../lib/files.ts';
-import { RefusalError } from '../model/errors.ts';
+import { AnswerTooLargeError, RefusalError } from '../model/errors.ts';
 import type { Changes, ChangesRequest } from './feed.ts';
 import type { Api } from './http/api.ts';
-import { MAX_CHANGES_DEPTH } from './limits.ts';
-import { listChanges } from './operations.ts';
-import { readPages } from './paging.ts';
-import { shown } from './shown.ts';
+import { listChanges } from './http/operations.ts';
+import { MAX_CHANGES_DEPTH } from './http/options.ts';
+import { readPages } from './lists.ts';
 import { onDisk, requireSpace } from './storage.ts';
-import { type ChangesPage, decodeChangesPage } from './wire/changes.ts';
 import { violation } from './wire/fields.ts';
+import { type ChangesPage, decodeChangesPage } from './wire/records.ts';
+import { shown } from './wire/sanitize.ts';
 
 const CHANGES_LIMIT = 1_000;
 /** A version that the list of versions names has no changes here: whatever shape the body has. */
@@ -27,7 +27,7 @@ const LACKS_SCOPE_CODE = 'insufficient_scope';
 
 type SpooledPage = ChangesPage & { readonly path: string; readonly bytes: number };
 
-export interface ChangesParts {
+interface ChangesParts {
   readonly api: Api;
   /** Bytes kept free on the disk. */
   readonly reserveBytes: number;
@@ -55,7 +55,7 @@ export async function readChanges(
       bytes: pages.reduce((sum, page) => sum + page.bytes, 0),
     };
   } catch (error) {
-    const why = error instanceof RefusalError ? whyNotRecorded(error) : null;
+    const why = whyNotUsable(error);
     if (why === null) throw error;
     return { recorded: false, why };
   }
@@ -105,6 +105,12 @@ async function readAllPages(
     },
     isEnough: ({ recorded }) => !recorded,
   });
+}
+
+/** Null: it says nothing of the changes themselves. */
+function whyNotUsable(error: unknown): string | null {
+  if (error instanceof AnswerTooLargeError) return 'a page of them is larger than http.maxJsonBytes';
+  return error instanceof RefusalError ? whyNotRecorded(error) : null;
 }
 
 /** Pages of one version say the same of it. */

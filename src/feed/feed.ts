@@ -12,9 +12,7 @@
 import type { Contract } from '../model/contract.ts';
 import type { EventId, FeedEvent, UnreadableEvent } from '../model/event.ts';
 import type { Manifest, ManifestEntry } from '../model/manifest.ts';
-import type { Schema } from '../model/schema.ts';
-import type { Subscription } from '../model/subscription.ts';
-import type { Version } from '../model/version.ts';
+import type { Schema, Subscription, Version } from '../model/records.ts';
 
 export interface Feed {
   /** The scheme, host and port of the base URL: the identity of the service, and the one place the key is sent to. */
@@ -141,6 +139,8 @@ export type Download =
       readonly files: readonly DownloadedFile[];
       /** Whether the entry stated the digests of all files, or some were computed while the files arrived. */
       readonly digestKind: 'stated' | 'computed';
+      /** Digests or entity tags say that all files are of one content; else it may have been replaced between two of them. */
+      readonly isSurelyOneContent: boolean;
     }
   /**
    * The manifest named other content meanwhile, or the content was replaced under its links; files that both share stay in

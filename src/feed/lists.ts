@@ -3,20 +3,26 @@
  * it is not there, and was never known to be, the base URL is wrong.
  */
 
-import { ConfigurationError, RefusalError } from '../model/errors.ts';
-
-import type { Schema } from '../model/schema.ts';
-import type { SubscriptionList } from './feed.ts';
+import { present } from '../lib/assert.ts';
+import { formatCount } from '../lib/units.ts';
+import { CommandRefusedError, ConfigurationError, RefusalError } from '../model/errors.ts';
+import type { Schema, Version } from '../model/records.ts';
+import { type Discovery, isGuess } from './discovery.ts';
+import type { SubscriptionList, VersionList } from './feed.ts';
 import type { Api } from './http/api.ts';
-import { MAX_JSON_DEPTH } from './limits.ts';
-import { LIST_SUBSCRIPTIONS, listSchemas, type Operation } from './operations.ts';
-import { LIST_LIMIT, readAtOf, readPages } from './paging.ts';
-import { shown } from './shown.ts';
-import { decodeSchemas, decodeSubscriptions, type ListPage } from './wire/records.ts';
+import { LIST_SUBSCRIPTIONS, listSchemas, listVersions, type Operation } from './http/operations.ts';
+import { MAX_JSON_DEPTH } from './http/options.ts';
+import { isAboutKey } from './http/refusal.ts';
+import { violation } from './wire/fields.ts';
+import { decodeSchemas, decodeSubscriptions, decodeVersions, type ListPage } from './wire/records.ts';
+import { shown } from './wire/sanitize.ts';
 
 const NOT_FOUND = 404;
 
-export type ReadSubscriptions = (signal: AbortSignal) => Promise<SubscriptionList>;
+const CHECK_PATH =
+  'The path of service.baseUrl (FEED_SYNC_BASE_URL) may be wrong, so that something else answers: check it.';
+
+type ReadSubscriptions = (signal: AbortSignal) => Promise<SubscriptionList>;
 
 /**
  * GET /v1/subscriptions. `isKnownOrigin` is asked only where the service answers 404 before the list could be read.
@@ -30,7 +36,8 @@ export function createSubscriptions(
   let hasAnswered = false;
   const read = async (finalStatuses: readonly number[], signal: AbortSignal): Promise<SubscriptionList> => {
     const decode = decodeSubscriptions;
-    const { items, readAt } = await readList(api, LIST_SUBSCRIPTIONS, decode, signal, finalStatuses);
+    const options = { finalStatuses, ifMissing: CHECK_PATH };
+    const { items, readAt } = await readList(api, LIST_SUBSCRIPTIONS, decode, signal, options);
     hasAnswered = true;
     return { subscriptions: items, readAt };
   };
@@ -65,19 +72,26 @@ export async function readSchemas(
   return (await readList(api, listSchemas(datasetId), decode, signal)).items;
 }
 
-export interface List<Item> {
+interface List<Item> {
   readonly items: readonly Item[];
   /** Service time of the first page. */
   readonly readAt: Date;
 }
 
-/** A list that pages by cursor, all of it. `finalStatuses` are refusals of the first page, whatever their body. */
+interface ListOptions {
+  /** Refusals of the first page, whatever their body. */
+  readonly finalStatuses?: readonly number[];
+  /** As of a call. */
+  readonly ifMissing?: string;
+}
+
+/** A list that pages by cursor, all of it. */
 export async function readList<Item>(
   api: Api,
   operation: Operation,
   decode: (json: unknown, title: string) => ListPage<Item>,
   signal: AbortSignal,
-  finalStatuses: readonly number[] = [],
+  { finalStatuses = [], ...options }: ListOptions = {},
 ): Promise<List<Item>> {
   const { title } = operation;
   const pages = await readPages({
@@ -85,6 +99,7 @@ export async function readList<Item>(
     read: (cursor) =>
       api.call(
         {
+          ...options,
           operation,
           query: { limit: LIST_LIMIT, cursor },
           maxDepth: MAX_JSON_DEPTH,
@@ -95,4 +110,137 @@ export async function readList<Item>(
       ),
   });
   return { items: pages.flatMap(({ items }) => items), readAt: readAtOf(pages) };
+}
+
+/** What a service answers to a parameter that it does not know. */
+const UNKNOWN_PARAMETER_STATUS = 400;
+
+/** GET /v1/datasets/{datasetId}/versions: newest first, as the service lists them. */
+export async function readVersions(
+  api: Api,
+  discovery: Discovery,
+  datasetId: string,
+  newerThan: number | null,
+  signal: AbortSignal,
+): Promise<VersionList> {
+  const read = () => readNewer(api, discovery, datasetId, newerThan, signal);
+  const parameter = discovery.contract().newerThanParameter;
+  try {
+    return await read();
+  } catch (error) {
+    const isRefused = error instanceof RefusalError && error.refusal.status === UNKNOWN_PARAMETER_STATUS;
+    if (!isRefused || newerThan === null || parameter === null || !isGuess(parameter)) throw error;
+  }
+  const { newerThanParameter } = await discovery.discover(signal);
+  if (newerThanParameter !== null && isGuess(newerThanParameter)) discovery.leaveOutNewerThanParameter();
+  return read();
+}
+
+async function readNewer(
+  api: Api,
+  discovery: Discovery,
+  datasetId: string,
+  newerThan: number | null,
+  signal: AbortSignal,
+): Promise<VersionList> {
+  const operation = listVersions(datasetId);
+  const parameter = discovery.contract().newerThanParameter;
+  // The interface gives the parameter a minimum of 0; below that it would filter nothing.
+  const filter =
+    parameter === null || newerThan === null || newerThan < 0 ? {} : { [parameter.value]: newerThan };
+  const isNewer = ({ version }: Version): boolean => newerThan === null || version > newerThan;
+  const pages = await readPages<ListPage<Version> & { readonly readAt: Date }>({
+    title: operation.title,
+    read: (cursor) =>
+      api.call(
+        {
+          operation,
+          query: { ...filter, limit: LIST_LIMIT, cursor },
+          maxDepth: MAX_JSON_DEPTH,
+          finalStatuses: parameter !== null && isGuess(parameter) ? [UNKNOWN_PARAMETER_STATUS] : [],
+          decode: ({ json, readAt }) => ({ ...decodeVersions(json, datasetId, operation.title), readAt }),
+        },
+        signal,
+      ),
+    isEnough: ({ items }) => !items.every(isNewer),
+  });
+  const versions = pages.flatMap(({ items }) => items).filter(isNewer);
+  return { versions, readAt: readAtOf(pages) };
+}
+
+/** Items of a page that we ask for; the largest number the interface allows. */
+export const LIST_LIMIT = 200;
+const MAX_PAGES = 10_000;
+/** How often a list is begun anew because a cursor of it was refused. */
+const MAX_RESTARTS = 2;
+
+interface PagedList<Page> {
+  /** What is being done, as the end of "Could not …". */
+  readonly title: string;
+  /** The first page where `cursor` is null. */
+  readonly read: (cursor: string | null) => Promise<Page>;
+  /** Whether the pages after this one are not needed. */
+  readonly isEnough?: (page: Page) => boolean;
+}
+
+/** Service time of a list that was read page by page: that of its first page. */
+export function readAtOf(pages: readonly { readonly readAt: Date }[]): Date {
+  return present(pages[0], 'a list has a first page').readAt;
+}
+
+/** All pages in order. @throws ContractViolationError when the list makes no progress. */
+export async function readPages<Page extends { readonly nextCursor: string | null }>(
+  list: PagedList<Page>,
+): Promise<readonly Page[]> {
+  for (let restarts = 0; ; restarts += 1) {
+    try {
+      return await readOnce(list);
+    } catch (error) {
+      if (!(error instanceof ListMoved)) throw error;
+      if (restarts >= MAX_RESTARTS) throw error.refusal;
+    }
+  }
+}
+
+type AnyRefusal = RefusalError | CommandRefusedError;
+
+/** A refusal of a page that carried a cursor: the list may have moved under it. */
+class ListMoved extends Error {
+  readonly refusal: AnyRefusal;
+
+  constructor(refusal: AnyRefusal) {
+    super('the list moved', { cause: refusal });
+    this.refusal = refusal;
+  }
+}
+
+async function readOnce<Page extends { readonly nextCursor: string | null }>(
+  list: PagedList<Page>,
+): Promise<readonly Page[]> {
+  const pages: Page[] = [];
+  const seen = new Set<string>();
+  let cursor: string | null = null;
+  do {
+    if (pages.length >= MAX_PAGES) {
+      throw violation(list.title, 'nextCursor', `goes on after ${formatCount(MAX_PAGES)} pages`);
+    }
+    const page: Page = await readPage(list, cursor);
+    pages.push(page);
+    if (list.isEnough?.(page) === true) return pages;
+    cursor = page.nextCursor;
+    if (cursor !== null && seen.has(cursor)) {
+      throw violation(list.title, 'nextCursor', 'comes a second time, so the list makes no progress');
+    }
+    if (cursor !== null) seen.add(cursor);
+  } while (cursor !== null);
+  return pages;
+}
+
+async function readPage<Page>(list: PagedList<Page>, cursor: string | null): Promise<Page> {
+  try {
+    return await list.read(cursor);
+  } catch (error) {
+    const isRefusal = error instanceof RefusalError || error instanceof CommandRefusedError;
+    throw cursor !== null && isRefusal && !isAboutKey(error) ? new ListMoved(error) : error;
+  }
 }

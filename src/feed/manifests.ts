@@ -10,14 +10,14 @@ import type { Manifest } from '../model/manifest.ts';
 import { type Discovery, isGuess } from './discovery.ts';
 import type { DatasetManifest } from './feed.ts';
 import type { Api } from './http/api.ts';
-import { MAX_JSON_DEPTH } from './limits.ts';
-import { readManifest, readManifestEntry } from './operations.ts';
-import { LIST_LIMIT, readAtOf, readPages } from './paging.ts';
-import { decodeManifestEntry, decodeManifestPage, type ManifestPage } from './wire/manifest.ts';
+import { readManifest, readManifestEntry } from './http/operations.ts';
+import { MAX_JSON_DEPTH } from './http/options.ts';
+import { LIST_LIMIT, readAtOf, readPages } from './lists.ts';
+import { decodeManifestEntry, decodeManifestPage, type ManifestPage } from './wire/records.ts';
 
 const NOT_FOUND = 404;
 
-export interface Manifests {
+interface Manifests {
   shape(): 'subscription' | 'dataset';
   /** @throws ConfigurationError when nobody knows where the manifest is. */
   ofSubscription(subscriptionId: string, signal: AbortSignal): Promise<Manifest>;

@@ -1,7 +1,5 @@
 /** How long to wait before trying again: exponential growth with full jitter. */
 
-import type { Random } from './random.ts';
-
 /** After so many, any delay is past any limit; many more would double to infinity. */
 const MAX_DOUBLINGS = 62;
 
@@ -18,3 +16,11 @@ export function backoffDelayMs(backoff: Backoff, retry: number, random: Random):
   const ceiling = Math.min(backoff.maxDelayMs, backoff.baseDelayMs * 2 ** Math.min(retry - 1, MAX_DOUBLINGS));
   return Math.round(random.next() * ceiling);
 }
+
+/** Randomness, passed in wherever it is needed, so that tests own it. */
+export interface Random {
+  /** A number from 0 up to but not including 1. */
+  next(): number;
+}
+
+export const systemRandom: Random = { next: () => Math.random() };

@@ -3,6 +3,7 @@
  * write their own). Each takes the name of the durable effect it is part of. Modes are for the owner alone.
  */
 
+import { closeSync, openSync, readSync } from 'node:fs';
 import {
   chown,
   copyFile,
@@ -17,8 +18,7 @@ import {
   writeFile,
 } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { durable } from './durable.ts';
-import { systemCode } from './system-code.ts';
+import { getSystemErrorMessage } from 'node:util';
 
 const DIRECTORY_MODE = 0o700;
 const FILE_MODE = 0o600;
@@ -174,4 +174,71 @@ async function renameDurably(from: string, to: string): Promise<void> {
   } finally {
     await directory.close();
   }
+}
+
+export type DurableMoment = 'before' | 'after';
+export type DurableObserver = (name: string, moment: DurableMoment) => void;
+
+let observe: DurableObserver = () => {};
+
+/** For crash tests: `observer` is called around every durable effect of this process from now on. */
+export function observeDurableEffects(observer: DurableObserver): void {
+  observe = observer;
+}
+
+/** Runs `effect`. `name` is constant text of the form `folder.effect`; one name may be used for one effect only. */
+export function durable<T>(name: string, effect: () => T): T {
+  observe(name, 'before');
+  const result = effect();
+  if (!(result instanceof Promise)) {
+    observe(name, 'after');
+    return result;
+  }
+  return result.then((value) => {
+    observe(name, 'after');
+    return value;
+  }) as T;
+}
+
+/** Where the system's own words are of no help to whoever gave a path. */
+const PLAIN_WORDS: Readonly<Record<string, string>> = {
+  EISDIR: 'it is a folder',
+  ENOTDIR: 'its path leads through a file',
+};
+
+/** The code that the system or a library gave an error (`ENOENT`, `Z_DATA_ERROR`); null where it gave none. */
+export function systemCode(error: unknown): string | null {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null;
+}
+
+/** `no such file or directory (ENOENT)`: why the system refused, without the path. */
+export function systemReason(error: unknown): string {
+  if (!(error instanceof Error) || !('code' in error)) return String(error);
+  const { code } = error;
+  const plain = PLAIN_WORDS[String(code)];
+  if (plain !== undefined) return `${plain} (${code})`;
+  const hasNumber = 'errno' in error && typeof error.errno === 'number';
+  return hasNumber ? `${getSystemErrorMessage(Number(error.errno))} (${code})` : String(code);
+}
+
+/** Far above every file that is read so. */
+export const MAX_TEXT_BYTES = 8_000_000;
+const CHUNK_BYTES = 65_536;
+
+/** The text as UTF-8. @throws the system's errors, and EFBIG where it is larger than `MAX_TEXT_BYTES`. */
+export function readText(path: string): string {
+  const file = openSync(path, 'r');
+  try {
+    const chunks: Buffer[] = [];
+    for (let bytes = 0; bytes <= MAX_TEXT_BYTES; ) {
+      const chunk = Buffer.alloc(CHUNK_BYTES);
+      const read = readSync(file, chunk);
+      if (read === 0) return Buffer.concat(chunks).toString('utf8');
+      chunks.push(chunk.subarray(0, read));
+      bytes += read;
+    }
+  } finally {
+    closeSync(file);
+  }
+  throw Object.assign(new Error(`EFBIG: the file is larger than ${MAX_TEXT_BYTES} bytes`), { code: 'EFBIG' });
 }

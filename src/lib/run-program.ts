@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import process from 'node:process';
 import { promisify } from 'node:util';
 import type { Clock } from './clock.ts';
-import { systemReason } from './system-code.ts';
+import { systemReason } from './files.ts';
 
 export interface ProgramRun {
   /** Found by the PATH of `environment`. */
@@ -26,7 +26,7 @@ export const runProgram: RunProgram = async ({ file, args, environment, timeoutM
   await runFile(file, args, { env: environment, timeout: timeoutMs, killSignal: 'SIGKILL' });
 };
 
-export interface FedRun extends ProgramRun {
+interface FedRun extends ProgramRun {
   /** What it gets on its standard input. It need not read it. */
   readonly input: string;
   readonly clock: Clock;

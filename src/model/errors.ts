@@ -3,7 +3,7 @@
  * by a person (`hint`). The message says what happened, to what and why; nobody decides anything by its text.
  */
 
-import { shellWord } from '../lib/shell-word.ts';
+import { shellWord } from '../lib/text.ts';
 
 /**
  * - `retry`: passes by itself; tried again later.
@@ -105,12 +105,17 @@ export class RefusalError extends FeedSyncError {
 export class CommandRefusedError extends FeedSyncError {
   readonly disposition = 'stop';
   readonly refusal: RefusalWords;
+  /** Whether the refusal is about an id or an address of the command line: another command may be accepted at once. */
+  readonly isAboutInput: boolean;
 
-  constructor(refusal: RefusalWords) {
+  constructor(refusal: RefusalWords, { isAboutInput = false }: { readonly isAboutInput?: boolean } = {}) {
     super(refusalSentence(refusal), {
-      hint: 'Nothing is held for it. Once you have acted on it, give the command again.',
+      hint: isAboutInput
+        ? 'Nothing is held for it. Correct what was given to the command, and give it again.'
+        : 'Nothing is held for it. Once you have acted on it, give the command again.',
     });
     this.refusal = refusal;
+    this.isAboutInput = isAboutInput;
   }
 }
 
@@ -140,6 +145,9 @@ export class ContractViolationError extends FeedSyncError {
     this.path = path;
   }
 }
+
+/** The body of an answer is larger than `http.maxJsonBytes`. */
+export class AnswerTooLargeError extends ContractViolationError {}
 
 /** Content that cannot be mirrored as it is: a bad file, a value that would have to be bent, a proof that failed. */
 export class DataError extends FeedSyncError {

@@ -1,6 +1,6 @@
 /** Events of a subscription's log (the service's interface, Events), and how their ids are ordered. */
 
-import type { Counts } from './version.ts';
+import type { Counts } from './records.ts';
 
 /**
  * The id of an event: the text as the service wrote it, and its sequence number. Numbers are compared as numbers

@@ -7,23 +7,21 @@
 import pLimit from 'p-limit';
 import type { Hold } from '../checkpoint/checkpoint.ts';
 import { confirmedAt } from '../model/absence.ts';
-import type { Subscription } from '../model/subscription.ts';
-import { askReload } from './follow/ask-reload.ts';
-import { type Connected, connect } from './follow/connect.ts';
+import type { Subscription } from '../model/records.ts';
+import { knownDatasets, MirrorView } from './dataset-states.ts';
+import { inEarnest, type MakeWorkshop, type Workshop } from './execute/executor.ts';
 import { follow } from './follow/follow.ts';
-import { warnOfOldPosition } from './follow/position-age.ts';
-import { readLogsOf } from './follow/read-logs.ts';
-import { standingHolds } from './holds.ts';
-import { judgeRetirements } from './judge-retirements.ts';
-import { knownDatasets } from './known-datasets.ts';
-import { MirrorView } from './mirror-view.ts';
-import { KeptManifests } from './offer-book.ts';
+import { type Connected, connect, warnOfOldPosition } from './follow/position.ts';
+import { readLogsOf } from './follow/read-log.ts';
+import { askReload } from './follow/reload-requests.ts';
+import { type Troubles, watchTroubles } from './incidents.ts';
+import { KeptManifests } from './manifest-cache.ts';
 import type { Parts } from './parts.ts';
 import { type Reconciliation, reconcile } from './reconcile.ts';
 import type { CatchUpResult, DatasetResult } from './result.ts';
+import { judgeRetirements } from './retirements.ts';
 import { isSameProgress, progressToStore } from './stored-progress.ts';
-import { type Troubles, watchTroubles } from './trouble.ts';
-import { inEarnest, type MakeWorkshop, type Workshop } from './work/workshop.ts';
+import { standingHolds } from './suspensions.ts';
 
 /**
  * Datasets reconciled side by side: so many that small ones fill the windows they share, of which each costs the more the

@@ -7,7 +7,7 @@ import { isOfContent, isStanding, standingContents } from './plan/content.ts';
 /** The same bad content is not fetched again for a day, unless the service names other content or a person asks. */
 export const SAME_CONTENT_AGAIN_AFTER_MS = 24 * 3_600_000;
 /** Content that differs from what is stated of it may be right the next time; the wait doubles, to that day. */
-export const DIFFERING_CONTENT_AGAIN_AFTER_MS = 15 * 60_000;
+const DIFFERING_CONTENT_AGAIN_AFTER_MS = 15 * 60_000;
 const FIRST_RETRY_AFTER_MS = 60_000;
 const LAST_RETRY_AFTER_MS = 3_600_000;
 /** Bad contents of one dataset that are remembered; the oldest are fetched again first. */

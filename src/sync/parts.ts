@@ -1,10 +1,11 @@
 /** What a catch-up works with: the three ports, the ambient things passed in, and the user's choices. */
 
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
-import type { Destination, Retirement } from '../destination/destination.ts';
+import type { Destination } from '../destination/destination.ts';
 import type { Feed } from '../feed/feed.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import type { Retirement } from '../model/write-jobs.ts';
 import type { Progress } from './progress.ts';
 
 export interface Parts {

@@ -5,34 +5,36 @@
  */
 
 import type { Failure } from '../checkpoint/checkpoint.ts';
-import type { HeldDataset } from '../destination/destination.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
 import { formatCount } from '../lib/units.ts';
+import type { Want } from '../model/desired-state.ts';
 import { BadChangesError, ContentMismatchError, DataError, UnknownColumnsError } from '../model/errors.ts';
-import type { Version } from '../model/version.ts';
+import type { Version } from '../model/records.ts';
+import type { HeldDataset } from '../model/write-jobs.ts';
+import { contentAtFault, type Work, type WorkOutcome, type Workshop } from './execute/executor.ts';
+import { noteChanges, noteLoad, noteRetirement, noteUnusable } from './execute/sync-runs.ts';
 import { failureOf, newestContents, toRemember } from './failures.ts';
-import type { ReloadRequest } from './follow/ask-reload.ts';
+import { onlyTold, wantUnasked } from './follow/audit.ts';
 import { isAnyLogDoubted } from './follow/log-restart.ts';
-import { onlyTold, wantUnasked } from './follow/want-unasked.ts';
-import type { OfferBook } from './offer-book.ts';
+import type { ReloadRequest } from './follow/reload-requests.ts';
+import type { OfferBook } from './manifest-cache.ts';
 import type { Parts } from './parts.ts';
-import { oversizedBefore, oversizedContentOf, unusableContentOf } from './plan/content.ts';
-import { type History, readHistory } from './plan/history.ts';
+import {
+  oversizedBefore,
+  oversizedChanges,
+  oversizedContentOf,
+  unusableContentOf,
+  whyOversized,
+} from './plan/content.ts';
 import { asksTheSame, isAnnounced, isSatisfied, owesLook } from './plan/need.ts';
-import { oversizedChanges, whyOversized } from './plan/oversized.ts';
-import { plan } from './plan/plan.ts';
+import { type Known, plan } from './plan/plan.ts';
 import type { VerdictOf } from './plan/retirement.ts';
-import type { Known } from './plan/state.ts';
-import type { Plan, WaitReason } from './plan/step.ts';
+import { type History, type Plan, readHistory, type WaitReason } from './plan/step.ts';
+import { headOf } from './plan/version-chain.ts';
 import { isAnyReplaced } from './plan/versions.ts';
-import { headOf } from './plan/walk.ts';
 import { type Commit, type DatasetResult, type Ending, waiting } from './result.ts';
-import { retirementWaits } from './retirement-waits.ts';
+import { retirementWaits } from './retirements.ts';
 import { VersionAbsences } from './version-absences.ts';
-import { contentAtFault, type Work } from './work/carry-out.ts';
-import { noteChanges, noteLoad, noteRetirement, noteUnusable } from './work/journal.ts';
-import type { WorkOutcome } from './work/work.ts';
-import type { Workshop } from './work/workshop.ts';
 
 /** Steps of one dataset in one go. All but the overtaken ones get on, so this is far more than any needs. */
 const MAX_PLANS = 100;
@@ -252,6 +254,7 @@ class Reconciler {
     const recheckAt = this.#history === null ? null : this.#absences.recheckAt(this.#known, this.#history);
     if (this.#history !== null && owesLook(want) && recheckAt === null) {
       if (this.#refreshes === null) return waiting(LOG_UNREAD);
+      if (headOf(this.#history) === null) return waiting(WAITING_FOR['list-lags']);
       this.#run.parts.checkpoint.markLooked(this.#datasetId, this.#refreshes);
     }
     // A process that was ended just after its commit has left the files of it.
@@ -277,8 +280,18 @@ class Reconciler {
     return null;
   }
 
+  /** Logs that cannot be read now ask for nothing. */
+  async #isStillDesired(want: Want): Promise<boolean> {
+    await this.#run.readLogs(this.#datasetId);
+    const isTheSame = asksTheSame(this.#run.parts.checkpoint.want(this.#datasetId) ?? want, want);
+    if (!isTheSame) this.#renewWant();
+    return isTheSame;
+  }
+
   async #work(work: Work): Promise<Ending | null> {
-    const ground = { known: this.#known, history: this.#history, offers: this.#offers };
+    const { want } = this.#known;
+    const isStillDesired = (): Promise<boolean> => this.#isStillDesired(want);
+    const ground = { known: this.#known, history: this.#history, offers: this.#offers, isStillDesired };
     try {
       return await this.#settle(await this.#run.workshop.carryOut(work, ground), work);
     } catch (error) {
@@ -342,7 +355,7 @@ class Reconciler {
     noteLoad(this.#datasetId, commit, work.why, parts);
     // Whatever was at fault is replaced as a whole.
     this.#clearFailure();
-    this.#absences.forgetAll();
+    this.#absences.forgetUnexpected(this.#known);
     if (this.#known.want.reloads.length > 0) {
       parts.checkpoint.markAnswered(this.#datasetId, (reload) => isSatisfied(reload, held));
     }

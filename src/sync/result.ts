@@ -1,7 +1,7 @@
 /** How a catch-up ended, for each dataset and as a whole. */
 
 import type { Failure, Hold } from '../checkpoint/checkpoint.ts';
-import type { Counts } from '../model/version.ts';
+import type { Counts } from '../model/records.ts';
 import type { AwaitedSubscription } from './plan/retirement.ts';
 
 /** What became of a dataset, and what was committed for it on the way, oldest first: trouble may come after a commit. */
@@ -34,7 +34,7 @@ export function waiting(why: string, until: Date | null = null): Waiting {
   return { kind: 'waiting', why, until, awaited: [] };
 }
 
-export interface Recheck {
+interface Recheck {
   /** What is absent without an event that says so can be confirmed from then on, in service time; null: nothing is. */
   readonly recheckAt: Date | null;
 }

@@ -4,13 +4,12 @@
  */
 
 import type { Followed } from '../checkpoint/checkpoint.ts';
-import type { Held } from '../destination/destination.ts';
-import type { StoredProgress, StoredSubscription } from '../destination/stored-progress.ts';
-import type { Want } from '../model/want.ts';
-import { knownDatasets } from './known-datasets.ts';
+import type { Held, StoredProgress, StoredSubscription } from '../destination/destination.ts';
+import type { Want } from '../model/desired-state.ts';
+import { knownDatasets } from './dataset-states.ts';
 import type { Parts } from './parts.ts';
 import { needOf, pendingReloads } from './plan/need.ts';
-import type { Known } from './plan/state.ts';
+import type { Known } from './plan/plan.ts';
 
 /**
  * Null where a table lacks what only the logs have told: that would be forgotten with the checkpoint. What is held or has

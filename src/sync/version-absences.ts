@@ -4,13 +4,13 @@
  */
 
 import { type Absence, type AbsenceSubject, absenceKey, confirmedAt } from '../model/absence.ts';
-import { announcedVersions } from '../model/want.ts';
-import { noteAbsences } from './follow/absences.ts';
+import { announcedVersions } from '../model/desired-state.ts';
+import { noteAbsences } from './follow/audit.ts';
 import type { Parts } from './parts.ts';
-import type { History } from './plan/history.ts';
-import type { Known } from './plan/state.ts';
+import type { Known } from './plan/plan.ts';
+import type { History } from './plan/step.ts';
+import { headOf } from './plan/version-chain.ts';
 import { absentVersions } from './plan/versions.ts';
-import { headOf } from './plan/walk.ts';
 
 type Expecting = Pick<Known, 'want' | 'held'>;
 
@@ -55,11 +55,6 @@ export class VersionAbsences {
   /** What was announced is void: only the table's own version is expected still. */
   forgetAnnounced({ held }: Pick<Known, 'held'>): void {
     this.#forget((version) => version !== held?.version);
-  }
-
-  /** The table was replaced. */
-  forgetAll(): void {
-    this.#forget(() => true);
   }
 
   #forget(isOver: (version: number) => boolean): void {

@@ -5,12 +5,12 @@
 
 import { readFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
-import { feedOptions } from '../../dist/cli/feed-options.js';
+import { feedOptions } from '../../dist/cli/operator-session.js';
 import { loadConfiguration } from '../../dist/configuration/load.js';
 import { createFeed } from '../../dist/feed/create-feed.js';
 import { systemClock } from '../../dist/lib/clock.js';
 import { silentLog } from '../../dist/lib/log.js';
-import { systemRandom } from '../../dist/lib/random.js';
+import { systemRandom } from '../../dist/lib/backoff.js';
 
 const [directory] = process.argv.slice(2);
 const { env: environment } = process;

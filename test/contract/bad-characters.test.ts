@@ -1,7 +1,7 @@
 /** F38, F39 over the wire: names that JSON can say and no database or object should have. */
 
 import { expect, it } from 'vitest';
-import { exitCodeOfResult } from '../../src/cli/summary.ts';
+import { exitCodeOfResult } from '../../src/cli/render/summary.ts';
 import { messageOf } from '../support/bad-content.ts';
 import { publishNext, servedWorld } from '../support/served-world.ts';
 import { kinds } from '../support/small-world.ts';

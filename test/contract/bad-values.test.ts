@@ -2,7 +2,7 @@
 
 import { expect, it } from 'vitest';
 import type { Row, SourceSchema } from '../../fixtures/source/content.ts';
-import type { ColumnType } from '../../src/model/column.ts';
+import type { ColumnType } from '../../src/model/records.ts';
 import {
   type BadDataset,
   badChanges,

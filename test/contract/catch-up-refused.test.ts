@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { Operation } from '../../fixtures/feed/operations.ts';
 import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
-import { exitCodeOfResult, summarize } from '../../src/cli/summary.ts';
+import { exitCodeOfResult, summarize } from '../../src/cli/render/summary.ts';
 import { behind, publishNext, requestsAbout, type ServedWorld } from '../support/served-world.ts';
 import { kinds, versions } from '../support/small-world.ts';
 

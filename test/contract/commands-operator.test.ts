@@ -220,8 +220,37 @@ describe('watches', () => {
     expect(said.stderr).toContain('(404 not_found)');
     expect(said.stderr).not.toContain('resume');
     expect(feed.requests.entries('watch')).toHaveLength(4);
-    expect(await run('unwatch', 'parcels')).toMatchObject({ exitCode: 77, stdout: '' });
     expect(kept(at)).toBeNull();
+  });
+
+  it.each(['watch', 'unwatch'])(
+    'R7 %s of a dataset that the service does not know is told with its words, and the others are asked for: 64',
+    async (command) => {
+      const at = await installed();
+      expect(await at.run('watch', 'permits')).toMatchObject({ exitCode: 0 });
+      const said = await at.run(command, 'parcles', 'permits');
+      expect(said).toMatchObject({ exitCode: 64 });
+      expect(said.stdout).toContain('permits');
+      expect(said.stderr).toContain(`The service refused to ${command} dataset parcles (404 not_found).`);
+      expect(said.stderr).toContain('→ Correct what was given to the command, and give it again.');
+      expect(kept(at)).toBeNull();
+    },
+  );
+
+  it.each([400, 422])('R7 an id of a dataset that the service calls invalid with %i: 64', async (status) => {
+    const { feed, run } = await installed();
+    const json = { error: { code: 'invalid_request', message: '"p!" is no id of a dataset.' } };
+    feed.faults.add({ match: { operation: 'watch' }, act: { kind: 'respond', status, json } });
+    const said = await run('watch', 'p!');
+    expect(said).toMatchObject({ exitCode: 64, stdout: '' });
+    expect(said.stderr).toContain('It says: "p!" is no id of a dataset.');
+  });
+
+  it('R7 an unknown dataset does not hide that a person must act for another: 77', async () => {
+    const { feed, run } = await installed();
+    feed.access.refuse({ kind: 'dataset', datasetId: 'parcels' }, { code: 'not_distributable' });
+    expect(await run('watch', 'unknown', 'parcels')).toMatchObject({ exitCode: 77 });
+    expect(await run('watch', 'parcels', 'unknown')).toMatchObject({ exitCode: 77 });
   });
 
   it.each([
@@ -396,6 +425,19 @@ describe('webhook add', () => {
     expect(kept(at)).toEqual({ webhooks: [], holds: [] });
   });
 
+  it.each([
+    ['an address that the service does not accept: 64', 400, 'invalid_request', 64],
+    ['a path that the service does not have: 77', 404, 'not_found', 77],
+  ])('R7 that is refused for %s, leaves no file', async (_, status, code, exitCode) => {
+    const at = await installed();
+    const json = { error: { code, message: 'No.' } };
+    at.feed.faults.add({ match: { operation: 'addWebhook' }, act: { kind: 'respond', status, json } });
+    const said = await at.run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 'secrets');
+    expect(said).toMatchObject({ exitCode, stdout: '' });
+    expect(said.stderr).toContain(`The service refused to add a webhook (${status} ${code}).`);
+    expect(() => statSync(join(at.home, 'secrets'))).toThrow('ENOENT');
+  });
+
   it('whose answer does not come is asked once, and the person is told what that means: 75', async () => {
     const { feed, run } = await installed();
     feed.faults.add({
@@ -485,7 +527,15 @@ describe('webhook test', () => {
     expect(receiver.received).toHaveLength(3);
   });
 
-  it('R7 of one that the service does not know is refused, the others are pinged: 77', async () => {
+  it('R7 of an id that was typed and that the service does not know: 64', async () => {
+    const { run } = await installed();
+    const said = await run('webhook', 'test', 'wh_typed');
+    expect(said).toMatchObject({ exitCode: 64, stdout: '' });
+    expect(said.stderr).toContain('The service refused to test webhook wh_typed (404 not_found).');
+    expect(said.stderr).toContain('→ Correct what was given to the command, and give it again.');
+  });
+
+  it('R7 of one that was added from here and that the service does not know is refused, the others are pinged: 77', async () => {
     const at = await installed();
     await at.run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 's');
     const checkpoint = await openAt(join(at.line.dataDirectory, 'checkpoint.sqlite'));
@@ -494,5 +544,6 @@ describe('webhook test', () => {
     expect(said).toMatchObject({ exitCode: 77 });
     expect(said.stdout.split('\n')).toHaveLength(2);
     expect(said.stderr).toContain('The service refused to test webhook wh_gone (404 not_found).');
+    expect(said.stderr).toContain('→ Once you have acted on it, give the command again.');
   });
 });

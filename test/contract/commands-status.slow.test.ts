@@ -28,7 +28,14 @@ describe('status', () => {
     const installed = await program();
     expect(await statusOf(installed)).toEqual({
       dataDirectory: installed.dataDirectory,
-      mirror: { path: installed.mirrorPath, state: 'absent', trouble: null, heldBy: [], ...NO_SIZE },
+      mirror: {
+        path: installed.mirrorPath,
+        state: 'absent',
+        trouble: null,
+        hint: null,
+        heldBy: [],
+        ...NO_SIZE,
+      },
       publishedCopy: null,
       afterCommit: null,
       runningInstance: null,
@@ -43,14 +50,14 @@ describe('status', () => {
     expect(stdout).toContain('Make it with: feed-sync once');
   });
 
-  it('of a mirror that is no database says so, shows the rest, and ends with 74', async () => {
+  it('of a mirror that is no database says so, shows the rest, and ends with 78', async () => {
     const { feed, datasetIds } = await countyFeed({ kinds: ['zoning'], rowsPerDataset: 100 });
     const installed = await program({ feed });
     await once(installed);
     writeFileSync(installed.mirrorPath, 'a letter to my aunt');
     const { exitCode, stdout } = await installed.run('status');
-    expect(exitCode).toBe(74);
-    expect(stdout).toContain(`The mirror ${installed.mirrorPath} cannot be read: `);
+    expect(exitCode).toBe(78);
+    expect(stdout).toContain(`${installed.mirrorPath} is no DuckDB database, so it is left as it is.`);
     expect(stdout).toContain('What it has is not shown.');
     for (const datasetId of datasetIds) expect(stdout).toContain(datasetId);
     const { stdout: json } = await installed.run('status', '--json');
@@ -101,7 +108,14 @@ describe('status', () => {
     const status = await statusOf(installed);
     expect(status).toEqual({
       dataDirectory: installed.dataDirectory,
-      mirror: { path: installed.mirrorPath, state: 'present', trouble: null, heldBy: [], ...SMALL_SIZE },
+      mirror: {
+        path: installed.mirrorPath,
+        state: 'present',
+        trouble: null,
+        hint: null,
+        heldBy: [],
+        ...SMALL_SIZE,
+      },
       publishedCopy: null,
       afterCommit: null,
       runningInstance: null,

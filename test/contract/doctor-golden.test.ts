@@ -2,8 +2,7 @@
 
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { renderDiagnosis } from '../../src/cli/doctor/text.ts';
-import type { Diagnosis } from '../../src/cli/doctor/view.ts';
+import { type Diagnosis, renderDiagnosis } from '../../src/cli/doctor/render.ts';
 import { failureOf, holdOf, NOON_CLOCK, openAt } from '../support/checkpoint-files.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { expectGolden, expectGoldenText, withPlaceholders } from '../support/golden.ts';

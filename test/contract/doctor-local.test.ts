@@ -354,10 +354,10 @@ describe('the mirror', () => {
 
     writeFileSync(one.mirrorPath, 'a letter to my aunt');
     const broken = await one.look();
-    expect(broken.exitCode).toBe(74);
+    expect(broken.exitCode).toBe(78);
     expect(broken.of('mirror')[0]).toMatchObject({
       state: 'trouble',
-      found: expect.stringContaining('cannot be read'),
+      found: expect.stringContaining('is no DuckDB database'),
     });
 
     rmSync(one.mirrorPath);

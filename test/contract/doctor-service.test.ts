@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
-import { keyHashOf } from '../../src/cli/key-hash.ts';
+import { keyHashOf } from '../../src/cli/operator-session.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { holdOf, openAt } from '../support/checkpoint-files.ts';

@@ -108,6 +108,7 @@ describe('a file', () => {
       kind: 'complete',
       files: [],
       digestKind: 'stated',
+      isSurelyOneContent: true,
     });
   });
 

@@ -241,6 +241,7 @@ describe('F53 what is there of a file', () => {
     expect(await get(entryOf(bucket), entryOf(bucket, 1))).toMatchObject({
       kind: 'complete',
       digestKind: 'computed',
+      isSurelyOneContent: true,
     });
     expect(asked(bucket)).toEqual(['get /a?0', 'get /b?0', 'get /b?1', 'same? /a?1', 'same? /b?1']);
   });
@@ -265,11 +266,13 @@ describe('F53 what is there of a file', () => {
     expect(await get(entryOf(bucket), renewed)).toEqual({ kind: 'superseded', entry: renewed });
   });
 
-  it('is taken as it came where there are no tags and no link expires: more cannot be known', async () => {
+  it('is taken as it came where there are no tags and no link expires, and not as surely one content', async () => {
     const bucket = await bucketOf(OLD);
     bucket.tags = 'none';
     const { get } = await downloaderOf(bucket);
-    expect(wordsOf(await get(entryOf(bucket)))).toEqual(['old a', 'old b']);
+    const download = await get(entryOf(bucket));
+    expect(download).toMatchObject({ kind: 'complete', isSurelyOneContent: false });
+    expect(wordsOf(download)).toEqual(['old a', 'old b']);
     expect(asked(bucket)).toEqual(['get /a?0', 'get /b?0']);
   });
 
@@ -347,6 +350,34 @@ it('F53 a table has the rows of one content, though it is replaced and a link ex
   const match = { operation: 'file', datasetId: 'permits', nth: 2 } as const;
   faults.add({ match, act: { kind: 'wait', until: replace } });
   faults.add({ match, act: { kind: 'respond', status: 403 } });
+  expect(kinds(await world.catchUp())).toMatchObject({ permits: 'loaded' });
+  const names = await inMirror(world.folder, "SELECT DISTINCT split_part(id, ' ', 1) FROM permits");
+  expect(names).toEqual([['new']]);
+});
+
+it('F53 a table has the rows of one content, though nothing but the log tells that it is replaced during the download', async () => {
+  const files = {
+    sha256: false,
+    bytes: false,
+    rowCount: false,
+    etag: false,
+    addresses: 'dataset',
+    filesPerSnapshot: 2,
+  } as const;
+  const downloads = { allowedOrigins: [], concurrency: 1 };
+  const world = await withRealMirror({ apiKey: CANARY_KEY, files }, { downloads });
+  Object.assign(world.parts.choices, { include: ['permits'] });
+  const { publisher, faults } = world.feed;
+  const rowsOf = (name: string): Row[] =>
+    numberedRows(40).map(([, amount = null]) => [`${name} ${amount}`, amount]);
+  publisher.publish('permits', smallContent(rowsOf('old')));
+  const replace = async (): Promise<void> => {
+    publisher.resync('permits', 'source_retired', { content: smallContent(rowsOf('new')) });
+  };
+  faults.add({
+    match: { operation: 'file', datasetId: 'permits', nth: 2 },
+    act: { kind: 'wait', until: replace },
+  });
   expect(kinds(await world.catchUp())).toMatchObject({ permits: 'loaded' });
   const names = await inMirror(world.folder, "SELECT DISTINCT split_part(id, ' ', 1) FROM permits");
   expect(names).toEqual([['new']]);

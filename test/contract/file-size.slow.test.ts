@@ -6,7 +6,8 @@
 import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import type { ChangesUnit, Destination, HeldDataset, Unit } from '../../src/destination/destination.ts';
+import type { Destination } from '../../src/destination/destination.ts';
+import type { ChangesUnit, HeldDataset, Unit } from '../../src/model/write-jobs.ts';
 import { pageOf } from '../support/change-pages.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { compactAt } from '../support/compacting.ts';

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';
-import type { DryRun } from '../../src/cli/dry-run/view.ts';
+import type { DryRun } from '../../src/cli/render/dry-run.ts';
 import type { Status } from '../../src/cli/status/shape.ts';
-import type { Verification } from '../../src/cli/verify/view.ts';
+import type { Verification } from '../../src/cli/verify/render.ts';
 import { openAt } from '../support/checkpoint-files.ts';
 import { IDENTITY } from '../support/command-line.ts';
 import { expectGolden, expectGoldenText, withPlaceholders } from '../support/golden.ts';
@@ -76,7 +76,7 @@ it('of a world that has everything', async () => {
   expectGoldenText('summary/refused', told(world, await catchUp(world)));
   expectGolden('verify/refused', await json(world, 77, 'verify', '--json'));
   losesItsStores(world, 'mirror.duckdb');
-  expectGolden('status/lost-mirror', await json(world, 74, 'status', '--json'));
+  expectGolden('status/lost-mirror', await json(world, 78, 'status', '--json'));
 });
 
 it('of tables that wait for a person to agree, and of stores that are lost', async () => {

@@ -77,6 +77,20 @@ for (const [kind, options] of KINDS) {
   });
 }
 
+it('W38 a version that is announced no more is void an hour after the first list that lacks it, though the table was loaded meanwhile', async () => {
+  const one = await hostileFeed({ subscriptions: { sub_1: ['x'] } });
+  await one.once();
+  one.publish('x');
+  one.publish('x');
+  await one.once();
+  one.pass(20 * MINUTE_MS);
+  one.restart('x');
+  expect(await one.once()).toMatchObject({ exitCode: 75, untilMinutes: 60 });
+  one.pass(61 * MINUTE_MS);
+  expect(await one.once()).toMatchObject({ exitCode: 0 });
+  await expectVersions(one, { x: 1 });
+});
+
 it('F79 versions that begin anew at the number of the table, without an event and without digests, are noticed within a day', async () => {
   const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, files: { sha256: false } });
   await one.once();

@@ -2,7 +2,7 @@
 
 import { expect, it } from 'vitest';
 import type { Operation } from '../../fixtures/feed/operations.ts';
-import { summarize } from '../../src/cli/summary.ts';
+import { summarize } from '../../src/cli/render/summary.ts';
 import { ContractViolationError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { impatientClock, testFeed } from '../support/feed-client.ts';

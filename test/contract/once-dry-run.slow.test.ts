@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { expect, it } from 'vitest';
-import type { DryRun } from '../../src/cli/dry-run/view.ts';
+import type { DryRun } from '../../src/cli/render/dry-run.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
 import { expectMirrored, once, operationsOf } from '../support/expect-mirrored.ts';

@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { exitCodeOfResult } from '../../src/cli/summary.ts';
+import { exitCodeOfResult } from '../../src/cli/render/summary.ts';
 import { contentRequests, messageOf } from '../support/bad-content.ts';
 import { duckdb, inMirror } from '../support/duckdb-mirror.ts';
 import { publishNext, withRealMirror } from '../support/served-world.ts';

@@ -10,7 +10,7 @@ import { stillClock } from '../../fixtures/feed/clock.ts';
 import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
 import { acquireInstanceLock, instanceLockPath } from '../../src/checkpoint/instance-lock.ts';
 import { openCheckpointReader } from '../../src/checkpoint/sqlite/open.ts';
-import { keyHashOf } from '../../src/cli/key-hash.ts';
+import { keyHashOf } from '../../src/cli/operator-session.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { holdOf, openAt } from '../support/checkpoint-files.ts';
 import { type CommandLine, commandLine } from '../support/command-line.ts';
@@ -103,6 +103,44 @@ describe('a base URL that is wrong', () => {
     expect((await line.run('once')).exitCode).toBe(77);
     expect(holdsOf(line)).toMatchObject([{ refusal: { status: 404, message: 'There is nothing here.' } }]);
   });
+
+  it.each([
+    ['a refusal', JSON.stringify(MISSING_PAGE), 77],
+    ['a page for people', '<h1>Not Found</h1>', 75],
+  ])('in its path, at an origin that answered before, is named as what may lead to %s', async (...row) => {
+    const [, body, exitCode] = row;
+    const feed = await serviceWith('sub_1');
+    const line = installed(feed);
+    expect((await line.run('once')).exitCode).toBe(0);
+    moveTo(line, `${feed.baseUrl}/elsewhere`);
+    const act = { kind: 'respond', status: 404, body } as const;
+    feed.faults.add({ match: { times: 'always' }, act });
+    for (const words of [['once', '--dry-run'], ['doctor'], ['once']]) {
+      const said = await line.run(...words);
+      expect(said.exitCode).toBe(exitCode);
+      expect(said.stdout + said.stderr).toContain(
+        'The path of service.baseUrl (FEED_SYNC_BASE_URL) may be wrong',
+      );
+    }
+    feed.faults.clear();
+    moveTo(line, feed.baseUrl);
+    expect((await line.run('once')).exitCode).toBe(0);
+    expect(holdsOf(line)).toEqual([]);
+  });
+
+  it.each(['once', 'doctor'])(
+    'that names https for plain HTTP on this machine is told as such by %s, with the address to try',
+    async (command) => {
+      const feed = await serviceWith('sub_1');
+      const { host } = new URL(feed.baseUrl);
+      const line = installed({ baseUrl: `https://${host}`, apiKey: CANARY_KEY });
+      const said = await line.run(command);
+      expect(said.exitCode).toBe(75);
+      expect(said.stdout + said.stderr).toContain(`no TLS is spoken at ${host}`);
+      expect(said.stdout + said.stderr).toContain(`http://${host}`);
+      expect(said.stdout + said.stderr).not.toContain('NODE_EXTRA_CA_CERTS');
+    },
+  );
 
   it('whose service refuses the key keeps nothing from another base URL', async () => {
     const feed = await serviceWith('sub_1');

@@ -209,14 +209,6 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'the log of the new file put into it',
     killedIn: 'compact',
   },
-  'destination.decode-changes': {
-    what: 'pages of changes as a file of rows',
-    killedIn: 'apply*, alter*, publish*',
-  },
-  'destination.fold-changes': {
-    what: 'the net change of several versions',
-    killedIn: 'apply',
-  },
   'destination.make-directory': {
     what: 'the folder of the mirror',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
@@ -269,10 +261,6 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'an empty mirror that cannot be opened goes',
     killedIn: 'empty mirror',
   },
-  'destination.split-page': {
-    what: 'a part of a page that is too large',
-    killedIn: 'large pages*',
-  },
   'destination.store-progress': {
     what: 'COMMIT in the mirror: how far it has followed the service',
     killedIn: 'load, apply, alter, resync, 410, retire (archive)*, publish',
@@ -320,6 +308,18 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'feed.sync-download': {
     what: 'fsync of a download',
     killedIn: 'load*, resync*, 410*, cut downloads*',
+  },
+  'staging.coalesce-changes': {
+    what: 'the net change of several versions',
+    killedIn: 'apply',
+  },
+  'staging.decode-changes': {
+    what: 'pages of changes as a file of rows',
+    killedIn: 'apply*, alter*, publish*',
+  },
+  'staging.split-page': {
+    what: 'a part of a page that is too large',
+    killedIn: 'large pages*',
   },
   'sync.discard-changes': {
     what: 'pages of changes go',

@@ -2,18 +2,17 @@
 
 import pLimit from 'p-limit';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
-import type { Unit } from '../../src/destination/destination.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import type { Log } from '../../src/lib/log.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
+import type { Unit } from '../../src/model/write-jobs.ts';
 import { catchUp } from '../../src/sync/catch-up.ts';
+import { carryOut, type MakeWorkshop } from '../../src/sync/execute/executor.ts';
+import type { Staging } from '../../src/sync/execute/staging-folder.ts';
+import { startWriter } from '../../src/sync/execute/writer.ts';
 import type { Choices, Parts } from '../../src/sync/parts.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
-import { carryOut } from '../../src/sync/work/carry-out.ts';
-import type { Staging } from '../../src/sync/work/staging.ts';
-import type { MakeWorkshop } from '../../src/sync/work/workshop.ts';
-import { startWriter } from '../../src/sync/work/writer.ts';
 import type { RequestKind } from './history.ts';
 import { copyOf, emptyStored, modelCheckpoint, type Stored } from './model-checkpoint.ts';
 import { modelFeed } from './model-feed.ts';

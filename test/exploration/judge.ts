@@ -6,7 +6,7 @@
  * 2. What a catch-up calls up to date is no older than the changes that a log told before it began.
  */
 
-import type { Unit } from '../../src/destination/destination.ts';
+import type { Unit } from '../../src/model/write-jobs.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import type { Table } from './model-mirror.ts';
 import { DATASET, type Service } from './service.ts';

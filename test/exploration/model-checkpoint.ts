@@ -5,17 +5,19 @@
 
 import type { Checkpoint, Failure, Followed, Hold } from '../../src/checkpoint/checkpoint.ts';
 import { type Absence, absenceKey } from '../../src/model/absence.ts';
-import type { RefusalScope } from '../../src/model/errors.ts';
-import { emptyWant, type FollowStep, type Want } from '../../src/model/want.ts';
 import {
   byNumber,
   changedWant,
+  emptyWant,
+  type FollowStep,
+  type Want,
   withListed,
   withoutAnnouncedAbove,
   withoutAnswered,
   withoutLog,
   withoutSubscription,
-} from '../../src/model/want-changes.ts';
+} from '../../src/model/desired-state.ts';
+import type { RefusalScope } from '../../src/model/errors.ts';
 
 /** What is stored. Values never change, so that a copy of the maps is a copy of it all. */
 export interface Stored {

@@ -4,9 +4,7 @@ import type { Feed } from '../../src/feed/feed.ts';
 import { CursorExpiredError } from '../../src/model/errors.ts';
 import type { EventId, FeedEvent } from '../../src/model/event.ts';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
-import type { Schema } from '../../src/model/schema.ts';
-import type { Subscription } from '../../src/model/subscription.ts';
-import type { Version } from '../../src/model/version.ts';
+import type { Schema, Subscription, Version } from '../../src/model/records.ts';
 import { digestOf } from '../support/sync-values.ts';
 import type { RequestKind } from './history.ts';
 import { DATASET, type ListedVersion, type LogEvent, type Service } from './service.ts';
@@ -77,6 +75,7 @@ export function modelFeed(service: Service, asked: (request: RequestKind) => voi
       return {
         kind: 'complete',
         digestKind: isStated ? 'stated' : 'computed',
+        isSurelyOneContent: true,
         files: files.map(({ url, rowCount }) => {
           return { path: url, name: url, bytes: 1, sha256: digestOf(url), rowCount };
         }),

@@ -1,17 +1,14 @@
 /** The destination as a value: of the table what the catalog says of it, and its content as a text. */
 
+import type { Destination, Held, Outcome, StoredProgress } from '../../src/destination/destination.ts';
+import { isLaterMark, type ReloadMark } from '../../src/model/desired-state.ts';
 import type {
   ChangesUnit,
-  Destination,
-  Held,
   HeldDataset,
-  Outcome,
   RetirementUnit,
   SnapshotUnit,
   Unit,
-} from '../../src/destination/destination.ts';
-import type { StoredProgress } from '../../src/destination/stored-progress.ts';
-import { isLaterMark, type ReloadMark } from '../../src/model/reload-mark.ts';
+} from '../../src/model/write-jobs.ts';
 import { ORIGIN } from './model-feed.ts';
 
 export interface Table {

@@ -3,8 +3,7 @@
 import fc from 'fast-check';
 import type { Cell, ColumnType, Row, SourceColumn, SourceSchema } from '../../fixtures/source/content.ts';
 import { columnsOf } from '../../fixtures/source/wire.ts';
-import { COLUMN_TYPES } from '../../src/model/column.ts';
-import type { Counts } from '../../src/model/version.ts';
+import { COLUMN_TYPES, type Counts } from '../../src/model/records.ts';
 import { textOfCell } from '../support/cell-text.ts';
 import { sourceSchema } from '../support/duckdb-changes.ts';
 import { KEY_VALUES, VALUES, type WrittenValue } from './change-values.ts';

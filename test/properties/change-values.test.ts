@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { COLUMN_TYPES } from '../../src/model/column.ts';
+import { COLUMN_TYPES } from '../../src/model/records.ts';
 import { textOfCell, textOfMirrored } from '../support/cell-text.ts';
 import { added, type ChangeFolder, changeFolder } from '../support/change-pages.ts';
 import { column } from '../support/duckdb-mirror.ts';

@@ -2,9 +2,9 @@
 
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
-import { decodeEventPage } from '../../src/feed/wire/events.ts';
+import { decodeEventPage } from '../../src/feed/wire/records.ts';
 import { EVENT_TYPES, type EventId, earlierEvent, laterEvent, parseEventId } from '../../src/model/event.ts';
-import { cursorAfter, type FoldContext, foldEvents } from '../../src/sync/follow/fold.ts';
+import { cursorAfter, type FoldContext, foldEvents } from '../../src/sync/follow/coalesce-events.ts';
 import { NOW, want } from '../support/sync-values.ts';
 import { property } from './property.ts';
 

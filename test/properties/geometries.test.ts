@@ -5,9 +5,8 @@
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { decodeGeometry, withGeometrySteps } from '../../src/destination/duckdb/changes/geometry.ts';
-import { isOneGeometry } from '../../src/destination/duckdb/changes/wkb.ts';
 import { BadChangesError } from '../../src/model/errors.ts';
+import { decodeGeometry, isOneGeometry, withGeometrySteps } from '../../src/staging/changes/geometry.ts';
 import { added, type ChangeFolder, changeFolder } from '../support/change-pages.ts';
 import { column } from '../support/duckdb-mirror.ts';
 import {

@@ -2,9 +2,8 @@
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { isRounded } from '../../src/destination/duckdb/changes/rounded.ts';
-import { strict } from '../../src/destination/duckdb/snapshot/cast.ts';
-import { castFor } from '../../src/destination/duckdb/snapshot/casts.ts';
+import { isRounded } from '../../src/staging/changes/numbers.ts';
+import { castFor, strict } from '../../src/staging/snapshot/casts.ts';
 import { added, type ChangeFolder, changeFolder } from '../support/change-pages.ts';
 import { column } from '../support/duckdb-mirror.ts';
 import { anyNumber, jsonText, keptNumber } from './json-texts.ts';

@@ -3,8 +3,8 @@
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { identifier } from '../../src/destination/duckdb/engine/quoting.ts';
 import { columnNames, MAX_TABLE_NAME_BYTES, tableNameFor } from '../../src/model/naming.ts';
+import { identifier } from '../../src/staging/engine/sql.ts';
 import { property } from './property.ts';
 
 let instance: DuckDBInstance;

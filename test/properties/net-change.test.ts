@@ -9,13 +9,9 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import type { SourceSchema } from '../../fixtures/source/content.ts';
 import { columnsOf } from '../../fixtures/source/wire.ts';
-import type {
-  ChangesUnit,
-  Destination,
-  HeldDataset,
-  SnapshotUnit,
-} from '../../src/destination/destination.ts';
-import type { Counts } from '../../src/model/version.ts';
+import type { Destination } from '../../src/destination/destination.ts';
+import type { Counts } from '../../src/model/records.ts';
+import type { ChangesUnit, HeldDataset, SnapshotUnit } from '../../src/model/write-jobs.ts';
 import { textOfCell, textOfMirrored } from '../support/cell-text.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { firstContent, publishedCourse } from '../support/duckdb-changes.ts';

@@ -6,18 +6,11 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { insertRows } from '../../src/destination/duckdb/books/book-sql.ts';
-import { createSchema } from '../../src/destination/duckdb/books/mirror-schema.ts';
-import {
-  filePath,
-  identifier,
-  integer,
-  moment,
-  text,
-  textList,
-} from '../../src/destination/duckdb/engine/quoting.ts';
-import { shellWord } from '../../src/lib/shell-word.ts';
+import { insertRows } from '../../src/destination/duckdb/catalog/entries.ts';
+import { createSchema } from '../../src/destination/duckdb/catalog/schema.ts';
+import { shellWord } from '../../src/lib/text.ts';
 import { DataError } from '../../src/model/errors.ts';
+import { filePath, identifier, integer, moment, text, textList } from '../../src/staging/engine/sql.ts';
 import { temporaryFolder } from '../support/duckdb-mirror.ts';
 import { property } from './property.ts';
 

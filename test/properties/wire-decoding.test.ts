@@ -5,7 +5,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeEvent } from '../../src/feed/wire/events.ts';
+import { decodeEvent } from '../../src/feed/wire/records.ts';
 import { ContractViolationError } from '../../src/model/errors.ts';
 import { EVENT_TYPES, parseEventId } from '../../src/model/event.ts';
 import { anyJson, CANARY, damaged, type Json, valueAt, withValueAt } from './json-damage.ts';

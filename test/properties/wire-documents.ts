@@ -3,11 +3,18 @@
  * how what was decoded would be written again.
  */
 
-import { decodeChangesPage } from '../../src/feed/wire/changes.ts';
-import { decodeEventPage } from '../../src/feed/wire/events.ts';
-import { decodeManifestEntry, decodeManifestPage } from '../../src/feed/wire/manifest.ts';
-import { decodeAddedWebhook, decodeCounties, decodeWatches } from '../../src/feed/wire/operator.ts';
-import { decodeSchemas, decodeSubscriptions, decodeVersions } from '../../src/feed/wire/records.ts';
+import {
+  decodeAddedWebhook,
+  decodeChangesPage,
+  decodeCounties,
+  decodeEventPage,
+  decodeManifestEntry,
+  decodeManifestPage,
+  decodeSchemas,
+  decodeSubscriptions,
+  decodeVersions,
+  decodeWatches,
+} from '../../src/feed/wire/records.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { parseEventId } from '../../src/model/event.ts';
 import type { Json } from './json-damage.ts';

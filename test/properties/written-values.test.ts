@@ -3,14 +3,14 @@
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { stringify } from 'yaml';
-import { listenAddress } from '../../src/configuration/listen-address.ts';
+import { listenAddress } from '../../src/configuration/kinds.ts';
 import { loadConfiguration } from '../../src/configuration/load.ts';
+import { readSettingsFile } from '../../src/configuration/locate.ts';
 import { allKeys } from '../../src/configuration/settings.ts';
-import { readSettingsFile } from '../../src/configuration/yaml-file.ts';
 import { moment } from '../../src/feed/wire/fields.ts';
 import { formatBytes, formatDuration, parseDurationMs, parseSizeBytes } from '../../src/lib/units.ts';
 import { ConfigurationError } from '../../src/model/errors.ts';
-import { isChosenDataset } from '../../src/sync/follow/selection.ts';
+import { isChosenDataset } from '../../src/sync/follow/subscriptions.ts';
 import { inputOf } from '../support/configuration.ts';
 import { anyJson, type Json } from './json-damage.ts';
 import { property } from './property.ts';

@@ -5,8 +5,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { MAX_TEXT_BYTES, readText } from '../../src/lib/read-text.ts';
-import { isChosenDataset } from '../../src/sync/follow/selection.ts';
+import { MAX_TEXT_BYTES, readText } from '../../src/lib/files.ts';
+import { isChosenDataset } from '../../src/sync/follow/subscriptions.ts';
 import { load, loadFile, problemsOf, REQUIRED } from '../support/configuration.ts';
 import { HOSTILE } from './hostile-texts.ts';
 
@@ -33,7 +33,7 @@ it('a file without end, or a large one, is read to a limit', () => {
 it('a key may come through a pipe, and one that is no text is refused without being told', () => {
   const pipe = join(folder(), 'pipe');
   expect(spawnSync('mkfifo', [pipe]).status).toBe(0);
-  const script = `import { readText } from '${join(import.meta.dirname, '../../src/lib/read-text.ts')}'; process.stdout.write(readText('${pipe}'));`;
+  const script = `import { readText } from '${join(import.meta.dirname, '../../src/lib/files.ts')}'; process.stdout.write(readText('${pipe}'));`;
   const reading = `${process.execPath} --input-type=module-typescript -e "${script}"`;
   const { stdout } = spawnSync('sh', ['-c', `printf 'the-key' > '${pipe}' & ${reading}`], {
     encoding: 'utf8',

@@ -2,8 +2,7 @@
 
 import fc from 'fast-check';
 import { expect, it, onTestFinished } from 'vitest';
-import { kindOfAddress } from '../../src/feed/download/address.ts';
-import { createAddressGuard } from '../../src/feed/download/address-guard.ts';
+import { createAddressGuard, kindOfAddress } from '../../src/feed/http/addresses.ts';
 import { FeedSyncError } from '../../src/model/errors.ts';
 import { temporaryFolder } from '../support/duckdb-mirror.ts';
 import { CANARY_KEY, errorOf, impatientClock, testFeed } from '../support/feed-client.ts';

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { DAY_MS } from '../../fixtures/feed/clock.ts';
 import { eventRecord } from '../../fixtures/feed/wire-records.ts';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
-import { exitCodeOfResult } from '../../src/cli/summary.ts';
+import { exitCodeOfResult } from '../../src/cli/render/summary.ts';
 import { present } from '../../src/lib/assert.ts';
 import { expectCalm, expectIdle } from './calm.ts';
 import { catchUp } from './catch-up.ts';
@@ -15,6 +15,8 @@ import type { World } from './world.ts';
 const PAST_RETENTION_MS = 91 * DAY_MS;
 /** What is absent without an event is believed to be gone after ten minutes. */
 const UNTIL_CONFIRMED_MS = 10 * 60_000;
+/** More than a history makes. */
+const MANY_READINGS = 100;
 
 /** A second subscription begins, `sub_2`. */
 function subscribeAnother(world: World, ...datasetIds: readonly string[]): void {
@@ -40,6 +42,25 @@ function beginAgain(world: World, datasetId: string): void {
 }
 
 describe('what histories have found', () => {
+  /** The list left out the table's own version, which had begun again, and the changes of the next one led on from it. */
+  it('V2 changes begin at a version that the list names', async () => {
+    await playScript({}, async ({ world, first }) => {
+      await catchUp(world);
+      world.publish(first);
+      await catchUp(world);
+      world.restart(first, 'updated');
+      const { version } = world.current(first);
+      expect(version).toBe(2);
+      world.feed.omissions.add({ list: 'versions', datasetId: first, version }, MANY_READINGS);
+      const nothingNamed = await catchUp(world);
+      expect(nothingNamed.datasets.find(({ datasetId }) => datasetId === first)?.kind).toBe('waiting');
+      world.publish(first);
+      await catchUp(world);
+      world.feed.omissions.clear();
+      await expectCalm(world);
+    });
+  });
+
   /**
    * The dataset was held only by a subscription that ended, and its versions began again in another one. The events of
    * that one told nothing of a removal, so the table kept the old content under the higher number.

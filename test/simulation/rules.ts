@@ -121,7 +121,9 @@ export async function differencesFromSomeVersions(world: World): Promise<readonl
       };
       const most = Math.max(1, ...candidates.map(({ versions }) => versions.length));
       for (let index = 0; index < most; index += 1) {
-        const found = await differencesAt(index);
+        // A manifest that lags may list the older of two versions of one number: until its reload is answered, the table says when
+        // the newer one was published.
+        const found = (await differencesAt(index)).filter((line) => !line.startsWith('published at of '));
         if (found.length === 0 || index === most - 1) return found;
       }
       return [];

@@ -221,21 +221,16 @@ export class World {
   }
 
   /**
-   * Where records do not name the newest event, only the time of the event at the position tells of a log that has begun anew. A
-   * position that no event of the log has, or one of a store from before, does not tell it: in one history either logs begin anew
-   * or checkpoints are lost.
+   * Where records do not name the newest event, only the time of the event at the position tells of a log that has begun anew:
+   * where that position has expired, or is one of a manifest or of a store from before, nothing does.
    */
   get mayRestartLogs(): boolean {
-    return this.settings.recordLastEventId || this.seed % 2 === 0;
+    return this.settings.recordLastEventId;
   }
 
-  get mayLoseCheckpoints(): boolean {
-    return this.settings.recordLastEventId || this.seed % 2 !== 0;
-  }
-
-  /** One that begins anew within a minute of what was read of it is not told apart where records name no newest event. */
+  /** Of what the new log tells first only the lists of a day tell. */
   restartLog(subscriptionId: string, firstNumber: number, announce: boolean): void {
-    if (!this.settings.recordLastEventId) this.pass(2 * 60_000);
+    this.hasRestartedSilently = true;
     this.logs.begunAnew(subscriptionId);
     this.feed.publisher.restartLog(subscriptionId, { firstNumber, announce });
   }
@@ -281,6 +276,8 @@ export class World {
   /** What the store knew is lost. What neither store knows any more may go with it. */
   noteLost(store: Store): void {
     this.noteLostTrack();
+    // What asked for another content than a frozen manifest lists is lost, and without digests nothing else tells.
+    if (this.isFrozen && !this.settings.sha256) this.thaw();
     this.#lost.add(store);
     if (this.#lost.size < 2) return;
     this.#unlisted.clear();

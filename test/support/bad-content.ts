@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import type { Content, Row, SourceSchema, WrittenFile } from '../../fixtures/source/content.ts';
-import { exitCodeOfResult, summarize } from '../../src/cli/summary.ts';
+import { exitCodeOfResult, summarize } from '../../src/cli/render/summary.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { parquet } from './duckdb-mirror.ts';
 import { mirrorDifferences } from './mirror-comparison.ts';

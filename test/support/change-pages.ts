@@ -3,17 +3,17 @@
 import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type {
-  ChangesUnit,
-  HeldColumn,
-  ReadAhead,
-  VersionChanges,
-} from '../../src/destination/destination.ts';
-import { readAhead } from '../../src/destination/duckdb/changes/decoded.ts';
-import { foldChanges } from '../../src/destination/duckdb/changes/fold.ts';
-import { type NetChange, netColumn, netRows, PRESENT } from '../../src/destination/duckdb/changes/net.ts';
-import { Engine } from '../../src/destination/duckdb/engine/engine.ts';
-import type { Column, ColumnType } from '../../src/model/column.ts';
+import type { Column, ColumnType } from '../../src/model/records.ts';
+import type { ChangesUnit, HeldColumn, ReadAhead, VersionChanges } from '../../src/model/write-jobs.ts';
+import { readAhead } from '../../src/staging/changes/decode.ts';
+import {
+  foldChanges,
+  type NetChange,
+  netColumn,
+  netRows,
+  PRESENT,
+} from '../../src/staging/changes/net-change.ts';
+import { Engine } from '../../src/staging/engine/engine.ts';
 import { exactText } from './exact-mirror.ts';
 
 export interface ChangeFolder {

@@ -8,9 +8,9 @@ import type { Checkpoint, Failure, Followed, Hold } from '../../src/checkpoint/c
 import { openCheckpoint } from '../../src/checkpoint/sqlite/open.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';
+import type { LogPosition, WantChange } from '../../src/model/desired-state.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
 import type { EventId } from '../../src/model/event.ts';
-import type { LogPosition, WantChange } from '../../src/model/want.ts';
 import { LONG_AGO } from './sync-values.ts';
 
 export const NOON = new Date('2026-03-01T12:00:00.000Z');

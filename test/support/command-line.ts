@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Context } from '../../src/cli/context.ts';
-import { start } from '../../src/cli/start.ts';
+import { start } from '../../src/cli/program.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import { collector } from './collector.ts';
 import { IDLE_PROCESS } from './idle-process.ts';

@@ -10,14 +10,8 @@ import type { Change, Content, Row, SourceColumn, SourceSchema } from '../../fix
 import { difference } from '../../fixtures/source/diff.ts';
 import { writeSnapshot } from '../../fixtures/source/snapshot.ts';
 import { keyToJsonText, rowToJsonText } from '../../fixtures/source/wire.ts';
-import type {
-  ChangesUnit,
-  HeldDataset,
-  PlannedFrom,
-  SnapshotUnit,
-} from '../../src/destination/destination.ts';
-import type { Column } from '../../src/model/column.ts';
-import type { Schema } from '../../src/model/schema.ts';
+import type { Column, Schema } from '../../src/model/records.ts';
+import type { ChangesUnit, HeldDataset, PlannedFrom, SnapshotUnit } from '../../src/model/write-jobs.ts';
 
 /** Changes on one page, so that a few rows make more than one. */
 const CHANGES_ON_A_PAGE = 5;

@@ -4,12 +4,13 @@ import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DuckDBInstance, type Json } from '@duckdb/node-api';
-import type { Destination, Outcome, SnapshotUnit } from '../../src/destination/destination.ts';
+import type { Destination, Outcome } from '../../src/destination/destination.ts';
 import { type MirrorOptions, openMirror } from '../../src/destination/duckdb/mirror.ts';
-import type { Outlet } from '../../src/destination/outlet.ts';
+import type { Outlet } from '../../src/destination/publication.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
-import type { Column, ColumnType } from '../../src/model/column.ts';
+import type { Column, ColumnType } from '../../src/model/records.ts';
+import type { SnapshotUnit } from '../../src/model/write-jobs.ts';
 import { commitAll } from './commit-all.ts';
 
 /** Jitter as long as it gets, every time. */

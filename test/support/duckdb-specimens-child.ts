@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { initialContent } from '../../fixtures/source/generated-content.ts';
 import { writeSnapshot } from '../../fixtures/source/snapshot.ts';
 import { specimens } from '../../fixtures/source/specimens.ts';
-import { openReader } from '../../src/destination/duckdb/reading/reader.ts';
+import { openReader } from '../../src/destination/duckdb/reader.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { column, fullJitter, load, mirrorIn, snapshot } from './duckdb-mirror.ts';
 

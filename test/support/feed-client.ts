@@ -2,7 +2,7 @@
 
 import { createFeed } from '../../src/feed/create-feed.ts';
 import type { Feed } from '../../src/feed/feed.ts';
-import type { FeedOptions } from '../../src/feed/options.ts';
+import type { FeedOptions } from '../../src/feed/http/options.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import type { Log, LogFields } from '../../src/lib/log.ts';
 import { Secret } from '../../src/lib/secret.ts';

@@ -4,16 +4,15 @@
  */
 
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
-import type { HeldDataset } from '../../src/destination/destination.ts';
 import type { EventPage } from '../../src/feed/feed.ts';
-import type { LogFields } from '../../src/lib/log.ts';
-import { silentLog } from '../../src/lib/log.ts';
+import { type LogFields, silentLog } from '../../src/lib/log.ts';
+import type { Want } from '../../src/model/desired-state.ts';
 import { CursorExpiredError } from '../../src/model/errors.ts';
 import type { EventId, FeedEvent, UnreadableEvent } from '../../src/model/event.ts';
-import type { Subscription } from '../../src/model/subscription.ts';
-import type { Want } from '../../src/model/want.ts';
+import type { Subscription } from '../../src/model/records.ts';
+import type { HeldDataset } from '../../src/model/write-jobs.ts';
 import { follow } from '../../src/sync/follow/follow.ts';
-import type { Offers } from '../../src/sync/offers.ts';
+import type { Offers } from '../../src/sync/manifest-cache.ts';
 import type { Choices } from '../../src/sync/parts.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
 import { NOON, NOON_CLOCK, openAt, temporaryPath } from './checkpoint-files.ts';

@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import process from 'node:process';
-import type { HookInput } from '../../src/outlet/hook-input.ts';
+import type { HookInput } from '../../src/post-commit/hook.ts';
 
 /** The words of the command. `told` is what came on its standard input, `fs` the files. */
 export function hookProgram(script: string): readonly string[] {

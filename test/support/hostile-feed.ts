@@ -13,7 +13,7 @@ import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts'
 import type { PublishOptions, ReplaceOptions, RestartOptions } from '../../fixtures/feed/publish.ts';
 import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
 import type { Change, Row } from '../../fixtures/source/content.ts';
-import { exitCodeOfResult } from '../../src/cli/summary.ts';
+import { exitCodeOfResult } from '../../src/cli/render/summary.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { mirrorIn, temporaryFolder } from './duckdb-mirror.ts';

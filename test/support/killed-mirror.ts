@@ -3,7 +3,7 @@
 import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { observeDurableEffects } from '../../src/lib/durable.ts';
+import { observeDurableEffects } from '../../src/lib/files.ts';
 
 /** By the moment (`before commit`), in order: the folder with what was left. A moment that comes again counts when it comes last. */
 export async function leftAtEffects(

@@ -2,17 +2,16 @@
 
 import { onTestFinished } from 'vitest';
 import type { Content } from '../../fixtures/source/content.ts';
+import type { Destination, Outcome } from '../../src/destination/destination.ts';
+import type { MirrorOptions } from '../../src/destination/duckdb/mirror.ts';
+import type { Outlet } from '../../src/destination/publication.ts';
 import type {
   ChangesUnit,
-  Destination,
   HeldDataset,
-  Outcome,
   Retirement,
   RetirementUnit,
   Unit,
-} from '../../src/destination/destination.ts';
-import type { MirrorOptions } from '../../src/destination/duckdb/mirror.ts';
-import type { Outlet } from '../../src/destination/outlet.ts';
+} from '../../src/model/write-jobs.ts';
 import { commitAll } from './commit-all.ts';
 import { type PublishedCourse, publishedCourse } from './duckdb-changes.ts';
 import { mirrorIn, temporaryFolder } from './duckdb-mirror.ts';

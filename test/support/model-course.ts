@@ -4,25 +4,31 @@
  */
 
 import { expect } from 'vitest';
-import type { HeldDataset } from '../../src/destination/destination.ts';
-import { ContractViolationError } from '../../src/model/errors.ts';
-import { type ManifestEntry, snapshotDigest } from '../../src/model/manifest.ts';
-import type { Schema } from '../../src/model/schema.ts';
-import type { Reload, Want } from '../../src/model/want.ts';
 import {
   changedWant,
+  type Reload,
+  type Want,
   withListed,
   withoutAnnouncedAbove,
   withoutAnswered,
-} from '../../src/model/want-changes.ts';
-import { reloadAt } from '../../src/sync/follow/moment.ts';
+} from '../../src/model/desired-state.ts';
+import { ContractViolationError } from '../../src/model/errors.ts';
+import { type ManifestEntry, snapshotDigest } from '../../src/model/manifest.ts';
+import type { Schema } from '../../src/model/records.ts';
+import type { HeldDataset } from '../../src/model/write-jobs.ts';
+import { reloadAt } from '../../src/sync/follow/reload-requests.ts';
 import { changesContentOf, contentOf } from '../../src/sync/plan/content.ts';
 import { isSatisfied, owesResync, pendingReloads } from '../../src/sync/plan/need.ts';
 import { plan } from '../../src/sync/plan/plan.ts';
-import { publishedAtOf, recordOf, schemaOfSnapshot } from '../../src/sync/plan/schemas.ts';
 import type { Offer, Plan, PlanInput } from '../../src/sync/plan/step.ts';
-import { absentVersions, namingOf } from '../../src/sync/plan/versions.ts';
-import { headOf } from '../../src/sync/plan/walk.ts';
+import { headOf } from '../../src/sync/plan/version-chain.ts';
+import {
+  absentVersions,
+  namingOf,
+  publishedAtOf,
+  recordOf,
+  schemaOfSnapshot,
+} from '../../src/sync/plan/versions.ts';
 import {
   type Content,
   historyNow,

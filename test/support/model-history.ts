@@ -4,13 +4,10 @@
  */
 
 import { present } from '../../src/lib/assert.ts';
-import type { ManifestEntry } from '../../src/model/manifest.ts';
-import type { Schema } from '../../src/model/schema.ts';
-import type { Version } from '../../src/model/version.ts';
-import type { Reload } from '../../src/model/want.ts';
-import type { Watermark } from '../../src/model/watermark.ts';
-import type { History } from '../../src/sync/plan/history.ts';
-import type { Offer } from '../../src/sync/plan/step.ts';
+import type { Reload } from '../../src/model/desired-state.ts';
+import type { ManifestEntry, Watermark } from '../../src/model/manifest.ts';
+import type { Schema, Version } from '../../src/model/records.ts';
+import type { History, Offer } from '../../src/sync/plan/step.ts';
 import { LAG_MS } from './planning.ts';
 import { entry, reload } from './sync-values.ts';
 

@@ -1,8 +1,8 @@
 /** The operator's client for tests: with its own clock, without waiting, and with everything it logged. */
 
-import { createOperator } from '../../src/feed/create-operator.ts';
+import { createOperator } from '../../src/feed/create-feed.ts';
+import type { ConnectionOptions } from '../../src/feed/http/options.ts';
 import type { Operator } from '../../src/feed/operator.ts';
-import type { ConnectionOptions } from '../../src/feed/options.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { CANARY_KEY, type InstantClock, instantClock, recordingLog } from './feed-client.ts';
 import { PATIENCE_MS } from './patience.ts';

@@ -1,6 +1,6 @@
 /** What plans are made of, for the tests of the rules: each builder gives an ordinary case, and takes what a test changes. */
 
-import type { Version } from '../../src/model/version.ts';
+import type { Version } from '../../src/model/records.ts';
 import { plan } from '../../src/sync/plan/plan.ts';
 import type { Plan, PlanInput } from '../../src/sync/plan/step.ts';
 import { NOW, version, want } from './sync-values.ts';

@@ -1,6 +1,6 @@
 /** Reload events that a table satisfies, where only their numbers matter: of the first log, created nobody knows when. */
 
-import type { ReloadMark } from '../../src/model/reload-mark.ts';
+import type { ReloadMark } from '../../src/model/desired-state.ts';
 
 /** By subscription id. */
 export function reloadMarks(

@@ -12,7 +12,7 @@ import { onTestFinished } from 'vitest';
 import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
 import type { JournalEntry } from '../../fixtures/feed/request-journal.ts';
 import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
-import type { FeedOptions } from '../../src/feed/options.ts';
+import type { FeedOptions } from '../../src/feed/http/options.ts';
 import { mirrorIn, temporaryFolder } from './duckdb-mirror.ts';
 import { CANARY_KEY, impatientClock, testFeed } from './feed-client.ts';
 import { refuseSecret } from './secret-search.ts';

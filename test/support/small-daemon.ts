@@ -1,8 +1,7 @@
 /** A daemon on a small world, whose time a test lets pass; it ends with the test. */
 
 import { onTestFinished } from 'vitest';
-import { Daemon } from '../../src/daemon/daemon.ts';
-import type { End } from '../../src/daemon/end.ts';
+import { Daemon, type End } from '../../src/daemon/daemon.ts';
 import { silentNotifier } from '../../src/daemon/notify.ts';
 import type { Timing } from '../../src/daemon/session.ts';
 import { NOON } from './checkpoint-files.ts';

@@ -5,21 +5,21 @@
 
 import { access } from 'node:fs/promises';
 import type {
-  ChangesUnit,
   Destination,
   Enrolment,
   Held,
-  HeldDataset,
   Outcome,
+  StoredProgress,
+  UnitQueue,
+} from '../../src/destination/destination.ts';
+import type { Column, Counts, Schema } from '../../src/model/records.ts';
+import type {
+  ChangesUnit,
+  HeldDataset,
   RetirementUnit,
   SnapshotUnit,
   Unit,
-  UnitQueue,
-} from '../../src/destination/destination.ts';
-import type { StoredProgress } from '../../src/destination/stored-progress.ts';
-import type { Column } from '../../src/model/column.ts';
-import type { Schema } from '../../src/model/schema.ts';
-import type { Counts } from '../../src/model/version.ts';
+} from '../../src/model/write-jobs.ts';
 import { heldColumn, NOW } from './sync-values.ts';
 
 const ORDINARY_ROWS = 10;

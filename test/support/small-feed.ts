@@ -2,14 +2,13 @@
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Outcome, Unit } from '../../src/destination/destination.ts';
+import type { Outcome } from '../../src/destination/destination.ts';
 import type { Changes, ChangesRequest, Download, DownloadRequest, Feed } from '../../src/feed/feed.ts';
 import { CursorExpiredError } from '../../src/model/errors.ts';
 import { type EventId, type FeedEvent, laterEvent, type UnreadableEvent } from '../../src/model/event.ts';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
-import type { Schema } from '../../src/model/schema.ts';
-import type { Subscription } from '../../src/model/subscription.ts';
-import type { Version } from '../../src/model/version.ts';
+import type { Schema, Subscription, Version } from '../../src/model/records.ts';
+import type { Unit } from '../../src/model/write-jobs.ts';
 import { digestOf, schema, version } from './sync-values.ts';
 
 const EVENTS_PER_PAGE = 2;
@@ -94,8 +93,10 @@ export function feedOf(
     const listed = service.snapshots.get(datasetId);
     return listed === undefined ? [] : [listed];
   };
+  const versionsUpTo = ({ datasetId, version: newest }: ManifestEntry): readonly Version[] =>
+    Array.from({ length: newest }, (_, index) => version(datasetId, newest - index));
   const versionsOf = (datasetId: string): readonly Version[] =>
-    service.versions.get(datasetId) ?? snapshot(datasetId).map((one) => version(datasetId, one.version));
+    service.versions.get(datasetId) ?? snapshot(datasetId).flatMap(versionsUpTo);
   return {
     origin: 'https://feed.example',
     async discover(signal) {
@@ -185,6 +186,7 @@ function complete({ entry: { files, version: number } }: DownloadRequest): Downl
   return {
     kind: 'complete',
     digestKind: files.every(({ sha256 }) => sha256 !== null) ? 'stated' : 'computed',
+    isSurelyOneContent: true,
     files: files.map((file, index) => ({
       path: `/nowhere/${index}`,
       name: `part-${index}.parquet`,

@@ -19,7 +19,7 @@ if (STEERED_NOW_MS !== undefined) {
 if (STEERED_RECORD !== undefined || STEERED_KILL_AT !== undefined) {
   const record = STEERED_RECORD === undefined ? null : openSync(STEERED_RECORD, 'a');
   const kill = STEERED_KILL_AT === undefined ? () => {} : killAt(STEERED_KILL_AT);
-  const { observeDurableEffects } = await import(new URL('lib/durable.js', dist).href);
+  const { observeDurableEffects } = await import(new URL('lib/files.js', dist).href);
   observeDurableEffects((name: string, moment: string) => {
     if (record !== null) writeSync(record, `${moment} ${name}\n`);
     kill(`${moment} ${name}`);

@@ -1,18 +1,13 @@
 /** Values that a catch-up decides by: each builder gives an ordinary one, and takes what a test wants changed. */
 
 import type { Failure, Hold } from '../../src/checkpoint/checkpoint.ts';
-import type { HeldColumn, HeldDataset } from '../../src/destination/destination.ts';
-import type { Column } from '../../src/model/column.ts';
-import type { RefusalScope } from '../../src/model/errors.ts';
-import { RefusalError } from '../../src/model/errors.ts';
+import type { FormerMember, Member, Reload, Want } from '../../src/model/desired-state.ts';
+import { RefusalError, type RefusalScope } from '../../src/model/errors.ts';
 import type { EventId, EventType, FeedEvent, UnreadableEvent } from '../../src/model/event.ts';
 import { type ManifestEntry, snapshotDigest } from '../../src/model/manifest.ts';
-import type { Schema } from '../../src/model/schema.ts';
-import type { Subscription } from '../../src/model/subscription.ts';
-import type { Version } from '../../src/model/version.ts';
-import type { FormerMember, Member, Reload, Want } from '../../src/model/want.ts';
-import type { History } from '../../src/sync/plan/history.ts';
-import type { Offer } from '../../src/sync/plan/step.ts';
+import type { Column, Schema, Subscription, Version } from '../../src/model/records.ts';
+import type { HeldColumn, HeldDataset } from '../../src/model/write-jobs.ts';
+import type { History, Offer } from '../../src/sync/plan/step.ts';
 
 export const NOW = new Date('2026-03-01T12:00:00.000Z');
 /** Before anything that a manifest may lag behind. */

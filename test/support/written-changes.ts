@@ -3,7 +3,8 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Row, SourceColumn, SourceSchema } from '../../fixtures/source/content.ts';
-import type { Outcome, VersionChanges } from '../../src/destination/destination.ts';
+import type { Outcome } from '../../src/destination/destination.ts';
+import type { VersionChanges } from '../../src/model/write-jobs.ts';
 import { firstContent, sourceSchema } from './duckdb-changes.ts';
 import { inMirror } from './duckdb-mirror.ts';
 import { type MirrorAtWork, mirrorAtWork } from './mirror-at-work.ts';

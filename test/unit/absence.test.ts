@@ -12,7 +12,7 @@ import {
   confirmedAt,
   isConfirmed,
 } from '../../src/model/absence.ts';
-import { noteAbsences } from '../../src/sync/follow/absences.ts';
+import { noteAbsences } from '../../src/sync/follow/audit.ts';
 import { commit, dropped, joined, openAt, openNew, temporaryPath } from '../support/checkpoint-files.ts';
 import { elapse, kinds, oneSubscription } from '../support/small-world.ts';
 import { NOW } from '../support/sync-values.ts';

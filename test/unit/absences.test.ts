@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { type AbsenceSubject, absenceKey, confirmedAt } from '../../src/model/absence.ts';
-import { noteAbsences } from '../../src/sync/follow/absences.ts';
+import { noteAbsences } from '../../src/sync/follow/audit.ts';
 import { openAt, openNew, temporaryPath } from '../support/checkpoint-files.ts';
 import { NOW } from '../support/sync-values.ts';
 

@@ -2,11 +2,11 @@
 
 import { describe, expect, it } from 'vitest';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
-import { exitCodeOfResult } from '../../src/cli/summary.ts';
-import type { StoredProgress, StoredSubscription } from '../../src/destination/stored-progress.ts';
+import { exitCodeOfResult } from '../../src/cli/render/summary.ts';
+import type { StoredProgress, StoredSubscription } from '../../src/destination/destination.ts';
 import { present } from '../../src/lib/assert.ts';
 import { ServiceUnavailableError } from '../../src/model/errors.ts';
-import { isBehind } from '../../src/sync/follow/adopt-progress.ts';
+import { isBehind } from '../../src/sync/follow/position.ts';
 import { isSameProgress, progressToStore } from '../../src/sync/stored-progress.ts';
 import { openNew } from '../support/checkpoint-files.ts';
 import {

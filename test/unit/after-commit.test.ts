@@ -3,7 +3,7 @@
 import { expect, it } from 'vitest';
 import { nextCopyMs } from '../../src/daemon/after-commit.ts';
 import { Session } from '../../src/daemon/session.ts';
-import type { Publication } from '../../src/destination/outlet.ts';
+import type { Publication } from '../../src/destination/publication.ts';
 import { HookError, InterruptedError, StorageError } from '../../src/model/errors.ts';
 import { smallWorld } from '../support/small-world.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';

@@ -2,10 +2,9 @@
 
 import { describe, expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
-import { changedWant } from '../../src/model/want-changes.ts';
-import { askReload } from '../../src/sync/follow/ask-reload.ts';
-import { reloadAt } from '../../src/sync/follow/moment.ts';
-import { orphanReloads } from '../../src/sync/plan/offer-rules.ts';
+import { changedWant } from '../../src/model/desired-state.ts';
+import { askReload, reloadAt } from '../../src/sync/follow/reload-requests.ts';
+import { orphanReloads } from '../../src/sync/plan/reload-rules.ts';
 import { MINUTE_MS } from '../support/planning.ts';
 import { oneSubscription, subscribe, type World } from '../support/small-world.ts';
 import { event, hold, id, member, NOW, reload, subscription, table, want } from '../support/sync-values.ts';

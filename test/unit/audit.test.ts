@@ -1,12 +1,12 @@
 /** What a manifest or a record says that no event has told, and what each manifest entry says of its table. */
 
 import { describe, expect, it } from 'vitest';
-import type { Held, HeldDataset } from '../../src/destination/destination.ts';
-import type { ManifestEntry } from '../../src/model/manifest.ts';
-import type { Want } from '../../src/model/want.ts';
-import type { Watermark } from '../../src/model/watermark.ts';
+import type { Held } from '../../src/destination/destination.ts';
+import type { Want } from '../../src/model/desired-state.ts';
+import type { ManifestEntry, Watermark } from '../../src/model/manifest.ts';
+import type { HeldDataset } from '../../src/model/write-jobs.ts';
 import { auditEntries, auditMembers, isCompleteRecord, type Listing } from '../../src/sync/follow/audit.ts';
-import { reloadAt } from '../../src/sync/follow/moment.ts';
+import { reloadAt } from '../../src/sync/follow/reload-requests.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 import {
   digestOf,

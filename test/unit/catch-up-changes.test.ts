@@ -2,7 +2,6 @@
 
 import { readdir } from 'node:fs/promises';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import type { ReadAhead } from '../../src/destination/destination.ts';
 import type { ChangesRequest } from '../../src/feed/feed.ts';
 import { present } from '../../src/lib/assert.ts';
 import {
@@ -13,10 +12,11 @@ import {
   UnknownColumnsError,
   UnusableChangesError,
 } from '../../src/model/errors.ts';
+import type { ReadAhead } from '../../src/model/write-jobs.ts';
+import { MAX_SMALL_BYTES, MAX_SMALL_ROWS } from '../../src/sync/execute/executor.ts';
+import { LEAST_BYTES_AHEAD } from '../../src/sync/execute/fetch-changes.ts';
 import { owesResync } from '../../src/sync/plan/need.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
-import { MAX_SMALL_BYTES, MAX_SMALL_ROWS } from '../../src/sync/work/carry-out.ts';
-import { LEAST_BYTES_AHEAD } from '../../src/sync/work/reading-ahead.ts';
 import { notRecorded, recorded } from '../support/small-feed.ts';
 import {
   calm,
@@ -140,7 +140,7 @@ describe('published changes', () => {
     let [now, most] = [0, 0];
     const counts = { added: 0, changed: 1, removed: 0 };
     const records = Array.from({ length: 600 }, (_, index) => version('parcels', 601 - index, { counts }));
-    world.service.versions.set('parcels', records);
+    world.service.versions.set('parcels', [...records, version('parcels', 1)]);
     world.service.logs.set('sub_1', [event(101, 'dataset.updated', { version: 601 })]);
     for (const record of records) {
       world.service.changes.set(`parcels ${record.version}`, async (request) => {
@@ -161,7 +161,7 @@ describe('published changes', () => {
     const world = await caughtUp('parcels', 'permits');
     const counts = { added: 0, changed: 1, removed: 0 };
     const records = Array.from({ length: 50 }, (_, index) => version('parcels', 51 - index, { counts }));
-    world.service.versions.set('parcels', records);
+    world.service.versions.set('parcels', [...records, version('parcels', 1)]);
     world.service.logs.set('sub_1', [event(101, 'dataset.updated', { version: 51 })]);
     const other = publish(world, 'permits');
     // The second half of the backlog is answered once the other one is asked for: behind all of it that would never be.

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
-import { exitCodeOfResult } from '../../src/cli/summary.ts';
+import { exitCodeOfResult } from '../../src/cli/render/summary.ts';
 import { present } from '../../src/lib/assert.ts';
 import { ServiceUnavailableError } from '../../src/model/errors.ts';
 import type { EventType, FeedEvent } from '../../src/model/event.ts';

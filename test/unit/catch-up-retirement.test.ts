@@ -3,11 +3,11 @@
 import { readdir } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
-import { exitCodeOfResult } from '../../src/cli/summary.ts';
+import { exitCodeOfResult } from '../../src/cli/render/summary.ts';
 import { BusyError, ServiceUnavailableError } from '../../src/model/errors.ts';
-import { judgeRetirements } from '../../src/sync/judge-retirements.ts';
+import { openStaging } from '../../src/sync/execute/staging-folder.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
-import { openStaging } from '../../src/sync/work/staging.ts';
+import { judgeRetirements } from '../../src/sync/retirements.ts';
 import {
   calm,
   elapse,

@@ -1,11 +1,11 @@
 /** What a catch-up comes to want, from events, manifests and lists of versions, and for how long it is wanted. */
 
 import { describe, expect, it } from 'vitest';
-import type { Unit } from '../../src/destination/destination.ts';
 import { present } from '../../src/lib/assert.ts';
+import { announcedVersion } from '../../src/model/desired-state.ts';
 import { BadChangesError } from '../../src/model/errors.ts';
 import type { FeedEvent } from '../../src/model/event.ts';
-import { announcedVersion } from '../../src/model/want.ts';
+import type { Unit } from '../../src/model/write-jobs.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 import {

@@ -3,8 +3,8 @@
 import { readdir, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { exitCodeOfResult } from '../../src/cli/summary.ts';
-import type { Outcome, Unit } from '../../src/destination/destination.ts';
+import { exitCodeOfResult } from '../../src/cli/render/summary.ts';
+import type { Outcome } from '../../src/destination/destination.ts';
 import type { Download, DownloadRequest } from '../../src/feed/feed.ts';
 import {
   ContractViolationError,
@@ -12,7 +12,8 @@ import {
   ServiceUnavailableError,
   UnknownColumnsError,
 } from '../../src/model/errors.ts';
-import { openStaging } from '../../src/sync/work/staging.ts';
+import type { Unit } from '../../src/model/write-jobs.ts';
+import { openStaging } from '../../src/sync/execute/staging-folder.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 import {
   calm,

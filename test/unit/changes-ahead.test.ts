@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { Engine } from '../../src/destination/duckdb/engine/engine.ts';
+import { Engine } from '../../src/staging/engine/engine.ts';
 import {
   added,
   type ChangeFolder,

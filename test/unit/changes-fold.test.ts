@@ -2,13 +2,13 @@
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { MAX_BYTES_AT_ONCE } from '../../src/destination/duckdb/changes/pages.ts';
 import {
   BadChangesError,
   DataError,
   UnknownColumnsError,
   UnusableChangesError,
 } from '../../src/model/errors.ts';
+import { MAX_BYTES_AT_ONCE } from '../../src/staging/changes/pages.ts';
 import {
   added,
   type ChangeFolder,

@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { splitPage } from '../../src/destination/duckdb/changes/split.ts';
+import { splitPage } from '../../src/staging/changes/pages.ts';
 import { SEED } from '../support/seed.ts';
 
 it('has all changes in their order, none in parts, and no part is too large that can be smaller', () => {

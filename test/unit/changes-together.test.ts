@@ -3,11 +3,12 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
-import type { ChangesUnit, Prepared } from '../../src/destination/destination.ts';
-import { MAX_UNITS_TOGETHER } from '../../src/destination/duckdb/changes/fold-together.ts';
-import { Engine } from '../../src/destination/duckdb/engine/engine.ts';
+import type { Prepared } from '../../src/destination/destination.ts';
 import { present } from '../../src/lib/assert.ts';
 import { BadChangesError, UnusableChangesError } from '../../src/model/errors.ts';
+import type { ChangesUnit } from '../../src/model/write-jobs.ts';
+import { MAX_UNITS_TOGETHER } from '../../src/staging/changes/net-change.ts';
+import { Engine } from '../../src/staging/engine/engine.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
 import { manualClock } from '../support/duckdb-mirror.ts';

@@ -4,7 +4,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, it, onTestFinished } from 'vitest';
-import { openCheckpointCopy } from '../../src/checkpoint/sqlite/copy.ts';
+import { openCheckpointCopy } from '../../src/checkpoint/sqlite/examine.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';
 import { ConfigurationError } from '../../src/model/errors.ts';
 import { restore } from '../support/checkpoint-dump.ts';

@@ -14,7 +14,7 @@ import { CURRENT_FORMAT } from '../../src/checkpoint/sqlite/migrations.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import type { AbsenceSubject } from '../../src/model/absence.ts';
-import { emptyWant } from '../../src/model/want.ts';
+import { emptyWant } from '../../src/model/desired-state.ts';
 import { dumpOf, restore, schemaOf } from '../support/checkpoint-dump.ts';
 import {
   commit,

@@ -13,10 +13,9 @@ import {
 import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { MAX_CORRUPT_COPIES } from '../../src/checkpoint/sqlite/limits.ts';
+import { MAX_CORRUPT_COPIES, type Place, withTrouble } from '../../src/checkpoint/sqlite/errors.ts';
 import { CURRENT_FORMAT } from '../../src/checkpoint/sqlite/migrations.ts';
 import { openCheckpointReader } from '../../src/checkpoint/sqlite/open.ts';
-import { type Place, withTrouble } from '../../src/checkpoint/sqlite/trouble.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';
 import { BusyError, ConfigurationError, StorageError } from '../../src/model/errors.ts';
 import {

@@ -2,8 +2,8 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
+import { emptyWant } from '../../src/model/desired-state.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
-import { emptyWant } from '../../src/model/want.ts';
 import {
   commit,
   dropped,

@@ -2,7 +2,7 @@
 
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
-import { MAX_JOURNAL_LINES, MAX_LINKS, MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/limits.ts';
+import { MAX_JOURNAL_LINES, MAX_LINKS, MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/errors.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
 import {
   commit,

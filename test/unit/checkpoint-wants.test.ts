@@ -5,9 +5,9 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
-import { MAX_ID_CHARACTERS, MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/limits.ts';
+import { MAX_ID_CHARACTERS, MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/errors.ts';
+import { emptyWant, type FollowStep, type Want, type WantChange } from '../../src/model/desired-state.ts';
 import { ContractViolationError } from '../../src/model/errors.ts';
-import { emptyWant, type FollowStep, type Want, type WantChange } from '../../src/model/want.ts';
 import {
   commit,
   dropped,

@@ -2,9 +2,8 @@
 
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { exampleConfiguration } from '../../src/configuration/example.ts';
-import { describeSettings, settingsHelp } from '../../src/configuration/help.ts';
-import { variableOf } from '../../src/configuration/names.ts';
+import { describeSettings, exampleConfiguration, settingsHelp } from '../../src/configuration/help.ts';
+import { variableOf } from '../../src/configuration/levels.ts';
 import { allKeys } from '../../src/configuration/settings.ts';
 import { API_KEY, load } from '../support/configuration.ts';
 

@@ -103,6 +103,9 @@ describe('the keys of a file', () => {
   });
 });
 
+const LIST_OPEN = 'opens a list with [ and does not close it; put ] at its end, indented below its key';
+const GROUP_OPEN = 'opens a group with { and does not close it; put } at its end, indented below its key';
+
 describe('a file that is no YAML', () => {
   it.each([
     ['http:\n\ttimeout: 5s', 'is indented with a tab; use spaces', 2],
@@ -134,6 +137,20 @@ describe('a file that is no YAML', () => {
       'http:\n  timeout: 5s\n    connections: 4',
       'is not indented as YAML wants it; put the keys of a group one below the other',
       2,
+    ],
+    ['dataDir: a\nsubscriptions: [sub_1, sub_2\nhttp:\n  timeout: 5s', LIST_OPEN, 2],
+    ['datasets:\n  include: [\n    a,\n    b\nhttp:\n  timeout: 5s', LIST_OPEN, 2],
+    ['datasets:\n  include: [a', LIST_OPEN, 2],
+    ['datasets:\n  include: [a, b\n  exclude: [c, d', LIST_OPEN, 2],
+    ['subscriptions: [a\ndatasets:\n  include: [b', LIST_OPEN, 1],
+    ['datasets:\n  include: [a\n    exclude: [b]\nhttp:\n  timeout: 5s', LIST_OPEN, 2],
+    ['datasets:\n  include: [a\n]\nhttp:\n  timeout: 5s', LIST_OPEN, 2],
+    ['dataDir: a\nhttp: {timeout: 5s\ndatasets:\n  include: [a]', GROUP_OPEN, 2],
+    ['subscriptions: [a]\nhttp: {x: [a}\ndataDir: b', LIST_OPEN, 2],
+    [
+      'subscriptions: [a]\nhttp:\n  timeout: 5s\n    connections: 4',
+      'is not indented as YAML wants it; put the keys of a group one below the other',
+      3,
     ],
   ])('is refused with a sentence and the line: %j', (text, trouble, line) => {
     expect(problemsOf(() => loadFile(text))).toEqual([`The file ${trouble} (file ${FILE}:${line})`]);

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
-import type { Version } from '../../src/model/version.ts';
+import type { Version } from '../../src/model/records.ts';
 import {
   changesContentOf,
   contentOf,

@@ -1,17 +1,17 @@
 /** What the daemon decides by time: when it polls, tries again, warns, and how things stand. */
 
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { Agenda } from '../../src/daemon/agenda.ts';
+import { nextPoll, RetryClock, retryWaitMs } from '../../src/daemon/clocks.ts';
+import { ERROR_AFTER_MS, loudness, TroubleLog, WARN_AFTER_MS } from '../../src/daemon/incident-log.ts';
 import {
   dueExpiryWarningMs,
   type Situation,
   STALLED_AFTER_MS,
+  STANDSTILL_MS,
   standingOf,
+  Watchdog,
 } from '../../src/daemon/liveness.ts';
-import { nextPoll } from '../../src/daemon/next-poll.ts';
-import { RetryClock, retryWaitMs } from '../../src/daemon/retry-clocks.ts';
-import { ERROR_AFTER_MS, loudness, TroubleLog, WARN_AFTER_MS } from '../../src/daemon/trouble-log.ts';
-import { STANDSTILL_MS, Watchdog } from '../../src/daemon/watchdog.ts';
+import { Agenda } from '../../src/daemon/work-queue.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { BusyError, DataError, ServiceUnavailableError, StorageError } from '../../src/model/errors.ts';
 

@@ -5,6 +5,7 @@ import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { openCheckpointBeside } from '../../src/checkpoint/sqlite/open.ts';
 import type { UnitQueue } from '../../src/destination/destination.ts';
 import { present } from '../../src/lib/assert.ts';
+import type { LogPosition } from '../../src/model/desired-state.ts';
 import {
   BusyError,
   ConfigurationError,
@@ -12,7 +13,6 @@ import {
   ServiceUnavailableError,
   StorageError,
 } from '../../src/model/errors.ts';
-import type { LogPosition } from '../../src/model/want.ts';
 import { NOON_CLOCK } from '../support/checkpoint-files.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { until } from '../support/patience.ts';

@@ -2,25 +2,29 @@
 
 import { describe, expect, it } from 'vitest';
 import type { InstanceHolder } from '../../src/checkpoint/instance-lock.ts';
-import { type Check, type Learned, NOTHING_LEARNED, type Patient } from '../../src/cli/doctor/check.ts';
+import {
+  type Check,
+  type Finding,
+  type Learned,
+  NOTHING_LEARNED,
+  ok,
+  type Patient,
+  skipped,
+  trouble,
+  warning,
+} from '../../src/cli/doctor/check.ts';
 import { judgeContent } from '../../src/cli/doctor/checkpoint.ts';
-import { judgeClock } from '../../src/cli/doctor/clock.ts';
-import { memoryFindings } from '../../src/cli/doctor/configuration.ts';
-import { judgeConnection } from '../../src/cli/doctor/connection.ts';
+import { judgeRuntime, memoryFindings } from '../../src/cli/doctor/configuration.ts';
 import { judgeFolder } from '../../src/cli/doctor/disk.ts';
-import { locksOn } from '../../src/cli/doctor/file-locks.ts';
-import { type Finding, ok, skipped, trouble, warning } from '../../src/cli/doctor/findings.ts';
-import { judgeMirrorLocks } from '../../src/cli/doctor/locks.ts';
-import { masked } from '../../src/cli/doctor/masking.ts';
+import { masked, runChecks } from '../../src/cli/doctor/doctor.ts';
+import { judgeMirrorLocks } from '../../src/cli/doctor/mirror.ts';
 import type { FolderSeen } from '../../src/cli/doctor/places.ts';
-import { runChecks } from '../../src/cli/doctor/run-checks.ts';
-import { datasetToAsk } from '../../src/cli/doctor/scopes.ts';
-import { judgeSubscriptions } from '../../src/cli/doctor/subscriptions.ts';
-import { renderDiagnosis } from '../../src/cli/doctor/text.ts';
-import { judgeRuntime } from '../../src/cli/doctor/versions.ts';
-import { diagnosisOf } from '../../src/cli/doctor/view.ts';
+import { diagnosisOf, renderDiagnosis } from '../../src/cli/doctor/render.ts';
+import { datasetToAsk, judgeSubscriptions } from '../../src/cli/doctor/scopes.ts';
+import { judgeClock, judgeConnection } from '../../src/cli/doctor/service.ts';
+import { locksOn } from '../../src/cli/mirror-seen.ts';
 import { type InspectedSetting, inspectConfiguration } from '../../src/configuration/inspect.ts';
-import type { ConnectionCheck } from '../../src/feed/connection-check.ts';
+import type { ConnectionCheck } from '../../src/feed/http/connection-check.ts';
 import { InterruptedError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import { followedAt } from '../support/checkpoint-files.ts';
 import { inputOf, load } from '../support/configuration.ts';

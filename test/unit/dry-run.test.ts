@@ -1,11 +1,10 @@
 /** What a person reads of a dry run: the exact text; and the numbers that programs get. */
 
 import { expect, it } from 'vitest';
-import { renderDryRun } from '../../src/cli/dry-run/text.ts';
-import { dryRunOf, type Foretold } from '../../src/cli/dry-run/view.ts';
+import { dryRunOf, type Foretold, renderDryRun } from '../../src/cli/render/dry-run.ts';
 import { ServiceUnavailableError } from '../../src/model/errors.ts';
-import type { ForeseenStep } from '../../src/sync/foresee.ts';
 import type { CatchUpResult, DatasetResult } from '../../src/sync/result.ts';
+import type { ForeseenStep } from '../../src/sync/simulate.ts';
 import { hold, NOW } from '../support/sync-values.ts';
 
 const LOAD: ForeseenStep = {

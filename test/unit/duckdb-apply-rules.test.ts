@@ -1,16 +1,14 @@
 /** The pure rules of applying changes and of retiring: rows that are stated, columns that are added, names of copies. */
 
 import { describe, expect, it } from 'vitest';
-import type { ChangesUnit, HeldColumn, HeldDataset } from '../../src/destination/destination.ts';
-import { isSameTable } from '../../src/destination/duckdb/books/current-table.ts';
-import { statedRowCount } from '../../src/destination/duckdb/changes/apply-changes.ts';
-import { proveCounts } from '../../src/destination/duckdb/changes/proof.ts';
-import { tableAfter } from '../../src/destination/duckdb/changes/table-after.ts';
-import { archivedNameFor } from '../../src/destination/duckdb/retirement/retire-table.ts';
-import type { PlannedColumn } from '../../src/destination/duckdb/snapshot/table-plan.ts';
-import type { ColumnType } from '../../src/model/column.ts';
+import { statedRowCount, tableAfter } from '../../src/destination/duckdb/apply-changes.ts';
+import { isSameTable } from '../../src/destination/duckdb/catalog/tables.ts';
+import { archivedNameFor } from '../../src/destination/duckdb/retire.ts';
 import { UnusableChangesError } from '../../src/model/errors.ts';
-import type { Counts } from '../../src/model/version.ts';
+import type { ColumnType, Counts } from '../../src/model/records.ts';
+import type { ChangesUnit, HeldColumn, HeldDataset } from '../../src/model/write-jobs.ts';
+import { proveCounts } from '../../src/staging/changes/proof.ts';
+import type { PlannedColumn } from '../../src/staging/snapshot/table-plan.ts';
 import { column } from '../support/duckdb-mirror.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 import { table } from '../support/sync-values.ts';

@@ -3,10 +3,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
 import { generateDatasets } from '../../fixtures/source/generate.ts';
-import type { HeldDataset } from '../../src/destination/destination.ts';
 import { present } from '../../src/lib/assert.ts';
 import { DataError, UnusableChangesError } from '../../src/model/errors.ts';
-import type { Counts } from '../../src/model/version.ts';
+import type { Counts } from '../../src/model/records.ts';
+import type { HeldDataset } from '../../src/model/write-jobs.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
 import { errorOf, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';

@@ -2,10 +2,11 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
-import type { Outcome, SnapshotUnit, Unit } from '../../src/destination/destination.ts';
-import { insertRows, MAX_ROWS_CHARACTERS } from '../../src/destination/duckdb/books/book-sql.ts';
-import { batches, MAX_BATCH_UNITS } from '../../src/destination/duckdb/units/batches.ts';
+import type { Outcome } from '../../src/destination/destination.ts';
+import { insertRows, MAX_ROWS_CHARACTERS } from '../../src/destination/duckdb/catalog/entries.ts';
+import { batches, MAX_BATCH_UNITS } from '../../src/destination/duckdb/commit.ts';
 import { DatasetStorageError, UnusableChangesError } from '../../src/model/errors.ts';
+import type { SnapshotUnit, Unit } from '../../src/model/write-jobs.ts';
 import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror, manualClock } from '../support/duckdb-mirror.ts';
 import { errorOf, type MirrorAtWork, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';

@@ -1,8 +1,8 @@
 /** F40: what a value is in a change row it is in the mirror, or the changes are refused and it is said where. */
 
 import { expect, it } from 'vitest';
-import { COLUMN_TYPES, type ColumnType } from '../../src/model/column.ts';
 import { BadChangesError } from '../../src/model/errors.ts';
+import { COLUMN_TYPES, type ColumnType } from '../../src/model/records.ts';
 import { column } from '../support/small-content.ts';
 import { writtenTable } from '../support/written-changes.ts';
 

@@ -5,7 +5,7 @@ import { readdirSync, renameSync, statSync, symlinkSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import process from 'node:process';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { observeDurableEffects } from '../../src/lib/durable.ts';
+import { observeDurableEffects } from '../../src/lib/files.ts';
 import { BusyError, InterruptedError, StorageError } from '../../src/model/errors.ts';
 import { startChild } from '../support/child.ts';
 import { compactAt } from '../support/compacting.ts';

@@ -7,11 +7,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import type { Held, HeldDataset } from '../../src/destination/destination.ts';
+import type { Held } from '../../src/destination/destination.ts';
 import type { MirrorOptions } from '../../src/destination/duckdb/mirror.ts';
-import { openReader } from '../../src/destination/duckdb/reading/reader.ts';
+import { openReader } from '../../src/destination/duckdb/reader.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
+import type { HeldDataset } from '../../src/model/write-jobs.ts';
 import { compactAt } from '../support/compacting.ts';
 import {
   column,

@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Destination } from '../../src/destination/destination.ts';
-import type { Column, ColumnType } from '../../src/model/column.ts';
+import type { Column, ColumnType } from '../../src/model/records.ts';
 import {
   decodedRows,
   type Geometry,

@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EXTREME_GEOMETRIES } from '../../fixtures/source/extreme-geometries.ts';
 import { EXTREME_INTEGERS, EXTREME_TIMESTAMPS } from '../../fixtures/source/extreme-values.ts';
 import type { Destination } from '../../src/destination/destination.ts';
-import { geometryOf, parseGeoMetadata } from '../../src/destination/duckdb/snapshot/geo-metadata.ts';
 import { DataError } from '../../src/model/errors.ts';
+import { geometryOf, parseGeoMetadata } from '../../src/staging/snapshot/parquet.ts';
 import { scriptPath } from '../support/child.ts';
 import {
   column,

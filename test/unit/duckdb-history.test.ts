@@ -1,7 +1,7 @@
 /** The history of the mirror, read on from where it was read before: for those who build on the mirror. */
 
 import { expect, it } from 'vitest';
-import type { HistoryPosition } from '../../src/model/history.ts';
+import type { HistoryPosition } from '../../src/model/commits.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { manualClock } from '../support/duckdb-mirror.ts';
 import { mirrorAtWork } from '../support/mirror-at-work.ts';

@@ -4,8 +4,9 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ParquetSchema, ParquetWriter } from '@dsnp/parquetjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Destination, SnapshotUnit } from '../../src/destination/destination.ts';
+import type { Destination } from '../../src/destination/destination.ts';
 import { DataError, UnknownColumnsError } from '../../src/model/errors.ts';
+import type { SnapshotUnit } from '../../src/model/write-jobs.ts';
 import { commitAll } from '../support/commit-all.ts';
 import {
   column,

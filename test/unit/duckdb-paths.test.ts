@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openReader } from '../../src/destination/duckdb/reading/reader.ts';
+import { openReader } from '../../src/destination/duckdb/reader.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { ConfigurationError, StorageError } from '../../src/model/errors.ts';
 import {

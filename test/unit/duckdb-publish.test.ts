@@ -15,7 +15,7 @@ import { dirname, join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { MirrorOptions } from '../../src/destination/duckdb/mirror.ts';
-import { type DurableObserver, observeDurableEffects } from '../../src/lib/durable.ts';
+import { type DurableObserver, observeDurableEffects } from '../../src/lib/files.ts';
 import { BusyError, ConfigurationError, CopyError, InterruptedError } from '../../src/model/errors.ts';
 import { startChild } from '../support/child.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';

@@ -3,11 +3,7 @@
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import {
-  type MirrorReader,
-  openReader,
-  type ReaderOptions,
-} from '../../src/destination/duckdb/reading/reader.ts';
+import { type MirrorReader, openReader, type ReaderOptions } from '../../src/destination/duckdb/reader.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { BusyError, UsageError } from '../../src/model/errors.ts';

@@ -2,11 +2,11 @@
 
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
-import type { Retirement, RetirementUnit, Unit } from '../../src/destination/destination.ts';
-import { diagnose } from '../../src/destination/duckdb/engine/diagnosis.ts';
 import { present } from '../../src/lib/assert.ts';
-import { observeDurableEffects } from '../../src/lib/durable.ts';
+import { observeDurableEffects } from '../../src/lib/files.ts';
 import { DataError, StorageError } from '../../src/model/errors.ts';
+import type { Retirement, RetirementUnit, Unit } from '../../src/model/write-jobs.ts';
+import { diagnose } from '../../src/staging/engine/errors.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror, manualClock } from '../support/duckdb-mirror.ts';

@@ -2,8 +2,8 @@
 
 import { tmpdir } from 'node:os';
 import { expect, it } from 'vitest';
-import { type Room, RoomTakenError, withinRoom } from '../../src/destination/duckdb/engine/room.ts';
 import { systemClock } from '../../src/lib/clock.ts';
+import { type Room, RoomTakenError, withinRoom } from '../../src/staging/engine/free-space.ts';
 import { until } from '../support/patience.ts';
 
 const EVERYTHING = Number.MAX_SAFE_INTEGER;

@@ -2,11 +2,12 @@
 
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
-import type { HeldDataset, Outcome, Prepared, Unit } from '../../src/destination/destination.ts';
+import type { Outcome, Prepared } from '../../src/destination/destination.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
-import { observeDurableEffects } from '../../src/lib/durable.ts';
+import { observeDurableEffects } from '../../src/lib/files.ts';
 import { InterruptedError, UnusableChangesError } from '../../src/model/errors.ts';
+import type { HeldDataset, Unit } from '../../src/model/write-jobs.ts';
 import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
 import { errorOf, type MirrorAtWork, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { ParquetSchema, ParquetWriter } from '@dsnp/parquetjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Destination } from '../../src/destination/destination.ts';
-import type { ColumnType } from '../../src/model/column.ts';
 import { DataError } from '../../src/model/errors.ts';
+import type { ColumnType } from '../../src/model/records.ts';
 import {
   column,
   duckdb,

@@ -4,10 +4,9 @@ import { ParquetSchema, ParquetWriter } from '@dsnp/parquetjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { writeSnapshot } from '../../fixtures/source/snapshot.ts';
 import type { Destination } from '../../src/destination/destination.ts';
-import { strict } from '../../src/destination/duckdb/snapshot/cast.ts';
-import { castOfNothing } from '../../src/destination/duckdb/snapshot/casts.ts';
-import { COLUMN_TYPES, type ColumnType } from '../../src/model/column.ts';
 import { DataError } from '../../src/model/errors.ts';
+import { COLUMN_TYPES, type ColumnType } from '../../src/model/records.ts';
+import { castOfNothing, strict } from '../../src/staging/snapshot/casts.ts';
 import { sourceSchema } from '../support/duckdb-changes.ts';
 import {
   column,

@@ -6,15 +6,12 @@ import { chmod, copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/pr
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { Outcome, Prepared } from '../../src/destination/destination.ts';
-import { diagnose } from '../../src/destination/duckdb/engine/diagnosis.ts';
-import { Engine } from '../../src/destination/duckdb/engine/engine.ts';
-import { unreadableFile } from '../../src/destination/duckdb/snapshot/parquet-file.ts';
-import { commitUnits } from '../../src/destination/duckdb/units/commit-units.ts';
-import type { PreparedUnit } from '../../src/destination/duckdb/units/prepared.ts';
-import { MAX_QUARANTINED } from '../../src/destination/duckdb/window/quarantine.ts';
+import { commitUnits } from '../../src/destination/duckdb/commit.ts';
+import { MAX_QUARANTINED } from '../../src/destination/duckdb/mirror-file.ts';
+import type { PreparedUnit } from '../../src/destination/duckdb/validate.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
-import { observeDurableEffects } from '../../src/lib/durable.ts';
+import { observeDurableEffects } from '../../src/lib/files.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import {
   BusyError,
@@ -23,6 +20,9 @@ import {
   InterruptedError,
   StorageError,
 } from '../../src/model/errors.ts';
+import { Engine } from '../../src/staging/engine/engine.ts';
+import { diagnose } from '../../src/staging/engine/errors.ts';
+import { unreadableFile } from '../../src/staging/snapshot/parquet.ts';
 import { type Child, scriptPath, startChild } from '../support/child.ts';
 import { commitAll } from '../support/commit-all.ts';
 import {

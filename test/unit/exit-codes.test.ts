@@ -22,6 +22,7 @@ const CODES: readonly (readonly [Error, number])[] = [
   [new errors.BadChangesError('parcels', 2, 'x'), 65],
   [new errors.UnusableChangesError('parcels', 2, 'x'), 65],
   [new errors.ContractViolationError('x', 'versions.0.version'), 65],
+  [new errors.AnswerTooLargeError('x', 'body'), 65],
   [new errors.StorageError('x'), 74],
   [new errors.CopyError('x'), 74],
   [new errors.DatasetStorageError('x'), 74],
@@ -33,6 +34,7 @@ const CODES: readonly (readonly [Error, number])[] = [
   [new errors.InterruptedError('x'), 75],
   [refusal({ kind: 'workspace' }), 77],
   [new errors.CommandRefusedError(WORDS), 77],
+  [new errors.CommandRefusedError(WORDS, { isAboutInput: true }), 64],
   [new errors.ConfigurationError('x'), 78],
 ];
 
@@ -58,7 +60,7 @@ describe('exit codes', () => {
   });
 
   it('where several apply, are that of the most urgent', () => {
-    const byUrgency = [70, 74, 78, 77, 75, 65] as const;
+    const byUrgency = [70, 74, 78, 77, 64, 75, 65] as const;
     for (const [index, code] of byUrgency.entries()) {
       expect(mostUrgent([0, ...byUrgency.slice(index).toReversed()])).toBe(code);
     }
@@ -80,6 +82,7 @@ describe('errors', () => {
     [new errors.UnknownColumnsError('parcels', ['x'], 'The file'), 'stop'],
     [new errors.BadChangesError('parcels', 2, 'x'), 'stop'],
     [new errors.UnusableChangesError('parcels', 2, 'x'), 'reload'],
+    [new errors.AnswerTooLargeError('x', 'body'), 'retry'],
     [new errors.ContractViolationError('x', 'a.b'), 'retry'],
     [new errors.CursorExpiredError('x'), 'reload'],
     [refusal({ kind: 'workspace' }), 'hold'],

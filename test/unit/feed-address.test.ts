@@ -1,10 +1,13 @@
 /** Addresses: of what kind they are, and which links may lead to them (F21). */
 
 import { describe, expect, it } from 'vitest';
-import { kindOfAddress } from '../../src/feed/download/address.ts';
-import { createAddressGuard, type ResolvedAddress } from '../../src/feed/download/address-guard.ts';
-import { checkLink } from '../../src/feed/download/link-rules.ts';
-import { RefusedLinkError } from '../../src/feed/download/refused-link.ts';
+import {
+  checkLink,
+  createAddressGuard,
+  kindOfAddress,
+  RefusedLinkError,
+  type ResolvedAddress,
+} from '../../src/feed/http/addresses.ts';
 
 describe('F21 the kind of an address', () => {
   it.each([

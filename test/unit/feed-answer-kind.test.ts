@@ -1,7 +1,7 @@
 /** Only what is surely the same file goes on where it stopped (F16); the pure part of it. */
 
 import { describe, expect, it } from 'vitest';
-import { kindOfAnswer } from '../../src/feed/download/answer-kind.ts';
+import { kindOfAnswer } from '../../src/feed/download/attempt-file.ts';
 
 const NOW = new Date('2026-03-01T12:00:00.000Z');
 const PART = { etag: '"v1"', totalBytes: 30_000, fromByte: 10_000, hasDigest: true };

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createDigests, type Digest, type Digests } from '../../src/feed/download/digest.ts';
-import { type WrittenFile, writeBody } from '../../src/feed/download/write-body.ts';
+import { type WrittenFile, writeBody } from '../../src/feed/download/receive-file.ts';
 import { InterruptedError, StorageError } from '../../src/model/errors.ts';
 import { startChild } from '../support/child.ts';
 import { evaluatedInThread, madeThreads } from '../support/made-threads.ts';

@@ -2,9 +2,8 @@
 
 import nock from 'nock';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { settleContract } from '../../src/feed/discovery.ts';
+import { recogniseContract, settleContract } from '../../src/feed/discovery.ts';
 import type { Feed } from '../../src/feed/feed.ts';
-import { recogniseContract } from '../../src/feed/openapi.ts';
 import { errorOf, type TestFeed, testFeed } from '../support/feed-client.ts';
 
 const BASE = 'https://feed.example';

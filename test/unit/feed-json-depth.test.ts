@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { JsonDepth } from '../../src/feed/http/json-depth.ts';
+import { JsonDepth } from '../../src/feed/http/json-body.ts';
 
 const SEED = 20_260_101;
 

@@ -3,7 +3,7 @@
 import nock from 'nock';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Feed } from '../../src/feed/feed.ts';
-import { REQUESTS_GIVEN_UP } from '../../src/feed/http/outage.ts';
+import { REQUESTS_GIVEN_UP } from '../../src/feed/http/retry.ts';
 import { ServiceUnavailableError } from '../../src/model/errors.ts';
 import { errorOf, type TestFeed, testFeed } from '../support/feed-client.ts';
 

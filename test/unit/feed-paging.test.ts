@@ -1,7 +1,7 @@
 /** Lists: they end, whatever the service says of their next page (F25). */
 
 import { describe, expect, it } from 'vitest';
-import { readPages } from '../../src/feed/paging.ts';
+import { readPages } from '../../src/feed/lists.ts';
 import { ContractViolationError, RefusalError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import { errorOf } from '../support/feed-client.ts';
 

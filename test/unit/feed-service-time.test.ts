@@ -3,7 +3,7 @@
 import nock from 'nock';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Feed } from '../../src/feed/feed.ts';
-import { httpDate, serviceTime } from '../../src/feed/http/http-date.ts';
+import { httpDate, serviceTime } from '../../src/feed/http/service-time.ts';
 import { errorOf, instantClock, testFeed } from '../support/feed-client.ts';
 
 const BASE = 'https://feed.example';

@@ -1,9 +1,15 @@
 /** Of every field of every record: whether an answer without it, or with null in its place, still fits. */
 
 import { expect, it } from 'vitest';
-import { decodeEvent, decodeEventPage } from '../../src/feed/wire/events.ts';
-import { decodeManifestEntry, decodeManifestPage } from '../../src/feed/wire/manifest.ts';
-import { decodeSchemas, decodeSubscriptions, decodeVersions } from '../../src/feed/wire/records.ts';
+import {
+  decodeEvent,
+  decodeEventPage,
+  decodeManifestEntry,
+  decodeManifestPage,
+  decodeSchemas,
+  decodeSubscriptions,
+  decodeVersions,
+} from '../../src/feed/wire/records.ts';
 import { ContractViolationError } from '../../src/model/errors.ts';
 
 const TIME = '2026-01-02T03:04:05Z';

@@ -1,11 +1,17 @@
 /** Decoding: what is needed must fit, what decides must fit where it is there, what is only shown may be anything. */
 
 import { describe, expect, it } from 'vitest';
-import { decodeChangesPage } from '../../src/feed/wire/changes.ts';
-import { decodeErrorBody } from '../../src/feed/wire/error-body.ts';
-import { decodeEvent, decodeEventPage } from '../../src/feed/wire/events.ts';
-import { decodeManifestEntry, decodeManifestPage } from '../../src/feed/wire/manifest.ts';
-import { decodeSchemas, decodeSubscriptions, decodeVersions } from '../../src/feed/wire/records.ts';
+import {
+  decodeChangesPage,
+  decodeErrorBody,
+  decodeEvent,
+  decodeEventPage,
+  decodeManifestEntry,
+  decodeManifestPage,
+  decodeSchemas,
+  decodeSubscriptions,
+  decodeVersions,
+} from '../../src/feed/wire/records.ts';
 import { ContractViolationError } from '../../src/model/errors.ts';
 
 const SECRET_CONTENT = 'content of the body';

@@ -5,11 +5,11 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
-import { observeDurableEffects } from '../../src/lib/durable.ts';
 import {
   createFile,
   freeBytes,
   makeDirectory,
+  observeDurableEffects,
   openForWriting,
   remove,
   renameFile,

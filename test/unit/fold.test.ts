@@ -3,9 +3,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
+import { announcedVersion, type Want, type WantChange } from '../../src/model/desired-state.ts';
 import { EVENT_TYPES, type FeedEvent, parseEventId, type UnreadableEvent } from '../../src/model/event.ts';
-import { announcedVersion, type Want, type WantChange } from '../../src/model/want.ts';
-import { cursorAfter, type FoldContext, foldEvents } from '../../src/sync/follow/fold.ts';
+import { cursorAfter, type FoldContext, foldEvents } from '../../src/sync/follow/coalesce-events.ts';
 import { openNew, position } from '../support/checkpoint-files.ts';
 import { SEED } from '../support/seed.ts';
 import { event, formerMember, id, LONG_AGO, member, NOW, unreadable, want } from '../support/sync-values.ts';

@@ -3,8 +3,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
+import { announcedVersion, type Want } from '../../src/model/desired-state.ts';
 import { CursorExpiredError } from '../../src/model/errors.ts';
-import { announcedVersion, type Want } from '../../src/model/want.ts';
 import { pendingReloads } from '../../src/sync/plan/need.ts';
 import { type Followed, followed, newestIs } from '../support/followed.ts';
 import { reloadMarks } from '../support/reload-marks.ts';

@@ -2,9 +2,8 @@
 
 import { expect, it } from 'vitest';
 import { catchUp } from '../../src/sync/catch-up.ts';
-import type { ForeseenStep } from '../../src/sync/foresee.ts';
-import { foresight } from '../../src/sync/foresight.ts';
 import type { Commit } from '../../src/sync/result.ts';
+import { type ForeseenStep, foresight } from '../../src/sync/simulate.ts';
 import {
   kinds,
   oneSubscription,

@@ -2,7 +2,7 @@
 
 import { expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
-import { giveUp } from '../../src/cli/forget.ts';
+import { giveUp } from '../../src/cli/commands/forget.ts';
 import { UsageError } from '../../src/model/errors.ts';
 import { commit, holdOf, joined, openNew } from '../support/checkpoint-files.ts';
 

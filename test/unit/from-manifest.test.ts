@@ -2,11 +2,17 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Followed } from '../../src/checkpoint/checkpoint.ts';
-import type { Held, HeldDataset } from '../../src/destination/destination.ts';
+import type { Held } from '../../src/destination/destination.ts';
+import {
+  changedWant,
+  emptyWant,
+  type Want,
+  type WantChange,
+  withoutLog,
+} from '../../src/model/desired-state.ts';
 import type { EventId } from '../../src/model/event.ts';
 import { snapshotDigest } from '../../src/model/manifest.ts';
-import { emptyWant, type Want, type WantChange } from '../../src/model/want.ts';
-import { changedWant, withoutLog } from '../../src/model/want-changes.ts';
+import type { HeldDataset } from '../../src/model/write-jobs.ts';
 import {
   type Before,
   isLoadedFrom,

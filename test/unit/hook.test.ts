@@ -3,14 +3,13 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { Outlet } from '../../src/destination/outlet.ts';
+import type { Outlet } from '../../src/destination/publication.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { feedProgram } from '../../src/lib/run-program.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { ConfigurationError, HookError, InterruptedError } from '../../src/model/errors.ts';
-import { Hook, type HookParts, MAX_COMMITS_AT_ONCE } from '../../src/outlet/hook.ts';
-import { hookEnvironment } from '../../src/outlet/hook-environment.ts';
+import { Hook, type HookParts, hookEnvironment, MAX_COMMITS_AT_ONCE } from '../../src/post-commit/hook.ts';
 import { NOON, openAt, temporaryPath } from '../support/checkpoint-files.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { manualClock } from '../support/duckdb-mirror.ts';

@@ -5,12 +5,11 @@ import { format, inspect } from 'node:util';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { AssertionError, assert, present, unreachable } from '../../src/lib/assert.ts';
-import { backoffDelayMs } from '../../src/lib/backoff.ts';
+import { backoffDelayMs, systemRandom } from '../../src/lib/backoff.ts';
 import { systemClock } from '../../src/lib/clock.ts';
-import { durable, observeDurableEffects } from '../../src/lib/durable.ts';
-import { systemRandom } from '../../src/lib/random.ts';
+import { durable, observeDurableEffects } from '../../src/lib/files.ts';
 import { Secret } from '../../src/lib/secret.ts';
-import { shellWord } from '../../src/lib/shell-word.ts';
+import { shellWord } from '../../src/lib/text.ts';
 import {
   formatBytes,
   formatCount,

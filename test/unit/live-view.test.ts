@@ -2,14 +2,11 @@
 
 import { PassThrough } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { frameOf, type LiveState } from '../../src/cli/live/frame.ts';
-import { LiveView } from '../../src/cli/live/live-view.ts';
-import { Meter, timeLeftMs } from '../../src/cli/live/meter.ts';
-import { COLORED, PLAIN } from '../../src/cli/live/paint.ts';
-import { Screen } from '../../src/cli/live/screen.ts';
-import { WorkSeen } from '../../src/cli/live/work-seen.ts';
-import { progressLog } from '../../src/cli/progress-log.ts';
-import type { Glance } from '../../src/daemon/glance.ts';
+import { progressLog } from '../../src/cli/commands/once.ts';
+import { frameOf, type LiveState, LiveView } from '../../src/cli/render/live-view.ts';
+import { Meter, timeLeftMs, WorkSeen } from '../../src/cli/render/meter.ts';
+import { COLORED, PLAIN, Screen } from '../../src/cli/render/screen.ts';
+import type { Glance } from '../../src/daemon/state-of.ts';
 import type { LogFields } from '../../src/lib/log.ts';
 import type { Progress } from '../../src/sync/progress.ts';
 import { documentedLog } from '../support/documented-lines.ts';

@@ -1,6 +1,7 @@
 /** Subscriptions that were there and are gone: held, with all they hold, until a person has acted. */
 
 import { describe, expect, it } from 'vitest';
+import { waysOut } from '../../src/sync/incidents.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { calm, elapse, kinds, smallWorld, subscribe, versions, type World } from '../support/small-world.ts';
 import { entry, event, hold, id, subscription } from '../support/sync-values.ts';
@@ -50,6 +51,9 @@ describe('F35 a subscription that is gone', () => {
     list(world, travis);
     const result = await missedForTenMinutes(world);
     expect(missingOf(result)).toEqual([notListed]);
+    expect(result.holds.flatMap(({ refusal }) => waysOut(refusal))[0]).toBe(
+      'When it is there again: feed-sync resume --subscription sub_2',
+    );
     expect(result.holds).toMatchObject([
       { refusal: { operation: 'list subscriptions', status: null, links: new Map() } },
     ]);
@@ -125,7 +129,12 @@ describe('F35 a subscription that is gone', () => {
   it('W27 is missing too where the configuration no longer selects it, by id or by name', async () => {
     const world = await two();
     Object.assign(world.parts.choices, { subscriptions: ['Travis'] });
-    expect(missingOf(await world.catchUp())).toEqual([notSelected]);
+    const result = await world.catchUp();
+    expect(missingOf(result)).toEqual([notSelected]);
+    expect(result.holds.flatMap(({ refusal }) => waysOut(refusal))).toEqual([
+      'Once the setting subscriptions (FEED_SYNC_SUBSCRIPTIONS) selects it again: feed-sync resume --subscription sub_2',
+      'To give it up, and retire what only it holds: feed-sync forget --subscription sub_2',
+    ]);
     expect(versions(world)).toMatchObject({ zoning: 1 });
   });
 

@@ -1,8 +1,7 @@
 /** What manifests offer where plans ask for it: what is read, what is shared, and what is too old. */
 
 import { describe, expect, it } from 'vitest';
-import { KeptManifests } from '../../src/sync/offer-book.ts';
-import { offersOfManifest } from '../../src/sync/offers.ts';
+import { KeptManifests, offersOfManifest } from '../../src/sync/manifest-cache.ts';
 import { oneSubscription, subscribe } from '../support/small-world.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
 import { entry, membersAt, NOW, subscription, want } from '../support/sync-values.ts';

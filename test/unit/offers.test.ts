@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
 import type { Manifest } from '../../src/model/manifest.ts';
-import { offersOfManifest } from '../../src/sync/offers.ts';
+import { offersOfManifest } from '../../src/sync/manifest-cache.ts';
 import { smallWorld } from '../support/small-world.ts';
 import { entry, id, NOW } from '../support/sync-values.ts';
 

@@ -1,9 +1,7 @@
 /** What a person is told of holds that are our own, of lists, and of ids that nobody knows: the exact text. */
 
 import { describe, expect, it } from 'vitest';
-import { tellMomentFrom } from '../../src/cli/moments.ts';
-import { listed, tellHold, tellScope } from '../../src/cli/person.ts';
-import { tellUnknown } from '../../src/cli/unknown-ids.ts';
+import { listed, tellHold, tellMomentFrom, tellScope, tellUnknown } from '../../src/cli/render/messages.ts';
 import type { Refusal, RefusalScope } from '../../src/model/errors.ts';
 import { NOW, refusal } from '../support/sync-values.ts';
 

@@ -6,11 +6,11 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { HeldDataset } from '../../src/destination/destination.ts';
+import type { Reload, Want } from '../../src/model/desired-state.ts';
 import { ContractViolationError } from '../../src/model/errors.ts';
 import { snapshotDigest } from '../../src/model/manifest.ts';
-import type { Schema } from '../../src/model/schema.ts';
-import type { Reload, Want } from '../../src/model/want.ts';
+import type { Schema } from '../../src/model/records.ts';
+import type { HeldDataset } from '../../src/model/write-jobs.ts';
 import { changesContentOf, contentOf } from '../../src/sync/plan/content.ts';
 import { pendingReloads } from '../../src/sync/plan/need.ts';
 import { plan } from '../../src/sync/plan/plan.ts';
@@ -541,6 +541,7 @@ function isNextInReach({ input, rows }: Course, { published }: ModelHistory): bo
   const truth = published.find(({ record }) => record === next);
   if (next === undefined || truth === undefined || held === null || rows === null) return false;
   return (
+    history?.versions.some((one) => one.version === held.version) === true &&
     held.keyColumns.length > 0 &&
     truth.isRecorded &&
     failed?.contents.includes(changesContentOf(next)) !== true &&

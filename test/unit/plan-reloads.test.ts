@@ -4,8 +4,8 @@
  */
 
 import { describe, expect, it } from 'vitest';
-import type { HeldDataset } from '../../src/destination/destination.ts';
-import type { Watermark } from '../../src/model/watermark.ts';
+import type { Watermark } from '../../src/model/manifest.ts';
+import type { HeldDataset } from '../../src/model/write-jobs.ts';
 import { OPERATOR, pendingReloads } from '../../src/sync/plan/need.ts';
 import type { Offer, PlanInput } from '../../src/sync/plan/step.ts';
 import { ago, chain, LAG_MS, MINUTE_MS, planOf, toldOf } from '../support/planning.ts';

@@ -7,14 +7,13 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
+import { changedWant, type Want, type WantChange } from '../../src/model/desired-state.ts';
 import type { FeedEvent } from '../../src/model/event.ts';
-import type { Want, WantChange } from '../../src/model/want.ts';
-import { changedWant } from '../../src/model/want-changes.ts';
-import { momentOf } from '../../src/model/watermark.ts';
+import { momentOf } from '../../src/model/manifest.ts';
 import { type Audited, auditEntries } from '../../src/sync/follow/audit.ts';
-import { foldEvents } from '../../src/sync/follow/fold.ts';
+import { foldEvents } from '../../src/sync/follow/coalesce-events.ts';
 import { stepFromManifest } from '../../src/sync/follow/from-manifest.ts';
-import { reloadAt } from '../../src/sync/follow/moment.ts';
+import { reloadAt } from '../../src/sync/follow/reload-requests.ts';
 import { type Course, carryOut } from '../support/model-course.ts';
 import {
   asksForReload,

@@ -1,7 +1,7 @@
 /** Versions that are withdrawn, and versions that begin anew: when that is believed, and what a table does then. */
 
 import { describe, expect, it } from 'vitest';
-import type { Want } from '../../src/model/want.ts';
+import type { Want } from '../../src/model/desired-state.ts';
 import type { PlanInput } from '../../src/sync/plan/step.ts';
 import { absentVersions, namingOf } from '../../src/sync/plan/versions.ts';
 import { ago, chain, HOUR_MS, MINUTE_MS, planOf, toldOf } from '../support/planning.ts';
@@ -155,11 +155,11 @@ describe('a table whose version is withdrawn', () => {
   });
 
   it('W37 F79 takes no changes until it is loaded, also where they seem to lead on', () => {
-    const anew = {
-      ...withdrawn,
-      history: history([...chain(1, 4), version('parcels', 6, { previousVersion: 5 })]),
-    };
+    const anew = { ...withdrawn, history: history(chain(1, 6)) };
     expect(toldOf(anew)).toBe('apply 6');
+    const unnamed = [...chain(1, 4), version('parcels', 6, { previousVersion: 5 })];
+    expect(toldOf({ ...withdrawn, history: history(unnamed), offers: [] })).toBe('wait: not-offered');
+    expect(toldOf({ ...withdrawn, history: history(unnamed), offers: [offer(6)] })).toBe('load 6');
     const owed = { ...anew, want: want({ reloads: [reload(50, { isWithdrawal: true })] }) };
     expect(toldOf({ ...owed, offers: [] })).toBe('wait: not-offered');
     expect(toldOf({ ...owed, offers: [offer(6, { watermark: { kind: 'number', through: 49n } })] })).toBe(

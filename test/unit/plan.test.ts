@@ -4,11 +4,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ContractViolationError } from '../../src/model/errors.ts';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
-import type { Schema } from '../../src/model/schema.ts';
-import type { Version } from '../../src/model/version.ts';
+import type { Schema, Version } from '../../src/model/records.ts';
 import { changesContentOf, contentOf, unusableContentOf } from '../../src/sync/plan/content.ts';
 import type { Offer, Plan, PlanInput } from '../../src/sync/plan/step.ts';
-import { MAX_VERSIONS_AT_ONCE } from '../../src/sync/plan/walk.ts';
+import { MAX_VERSIONS_AT_ONCE } from '../../src/sync/plan/version-chain.ts';
 import { ago, chain, HOUR_MS, planOf, told } from '../support/planning.ts';
 import { SEED } from '../support/seed.ts';
 import {

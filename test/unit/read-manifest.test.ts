@@ -1,8 +1,12 @@
 /** What a manifest is read with: how far it goes, by its own word or by service time, and of which log it is. */
 
 import { describe, expect, it } from 'vitest';
-import { offersOfEntries, offersOfManifest } from '../../src/sync/offers.ts';
-import { isOfOldLog, readManifest } from '../../src/sync/read-manifest.ts';
+import {
+  isOfOldLog,
+  offersOfEntries,
+  offersOfManifest,
+  readManifest,
+} from '../../src/sync/manifest-cache.ts';
 import { commit, position } from '../support/checkpoint-files.ts';
 import { LAG_MS } from '../support/planning.ts';
 import { oneSubscription, type World } from '../support/small-world.ts';

@@ -1,8 +1,8 @@
 /** Which versions are read while others are being fetched, and when. */
 
 import { describe, expect, it } from 'vitest';
-import type { ReadAhead } from '../../src/destination/destination.ts';
-import { BYTES_OF_A_PART, LEAST_BYTES_AHEAD, ReadingAhead } from '../../src/sync/work/reading-ahead.ts';
+import type { ReadAhead } from '../../src/model/write-jobs.ts';
+import { BYTES_OF_A_PART, LEAST_BYTES_AHEAD, ReadingAhead } from '../../src/sync/execute/fetch-changes.ts';
 
 interface One {
   readonly position: number;

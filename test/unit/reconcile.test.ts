@@ -2,15 +2,15 @@
 
 import { describe, expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
+import { announcedVersion, type Want } from '../../src/model/desired-state.ts';
 import { snapshotDigest } from '../../src/model/manifest.ts';
-import { announcedVersion, type Want } from '../../src/model/want.ts';
-import type { ReloadRequest } from '../../src/sync/follow/ask-reload.ts';
-import { knownAgain, knownDataset } from '../../src/sync/known-datasets.ts';
-import { KeptManifests } from '../../src/sync/offer-book.ts';
-import type { Known } from '../../src/sync/plan/state.ts';
+import { knownAgain, knownDataset } from '../../src/sync/dataset-states.ts';
+import { inEarnest } from '../../src/sync/execute/executor.ts';
+import type { ReloadRequest } from '../../src/sync/follow/reload-requests.ts';
+import { watchTroubles } from '../../src/sync/incidents.ts';
+import { KeptManifests } from '../../src/sync/manifest-cache.ts';
+import type { Known } from '../../src/sync/plan/plan.ts';
 import { type Reconciliation, reconcile } from '../../src/sync/reconcile.ts';
-import { watchTroubles } from '../../src/sync/trouble.ts';
-import { inEarnest } from '../../src/sync/work/workshop.ts';
 import { commit } from '../support/checkpoint-files.ts';
 import { oneSubscription, publish, versions, type World } from '../support/small-world.ts';
 import { entry, NOW, version } from '../support/sync-values.ts';

@@ -1,12 +1,11 @@
 /** What the retirement of a table waits for, told to people, and who can end that: the exact text. */
 
 import { describe, expect, it } from 'vitest';
-import type { LogFields } from '../../src/lib/log.ts';
-import { silentLog } from '../../src/lib/log.ts';
+import { type LogFields, silentLog } from '../../src/lib/log.ts';
 import type { AwaitedSubscription } from '../../src/sync/plan/retirement.ts';
-import { logWaiting } from '../../src/sync/progress-log.ts';
+import { logWaiting } from '../../src/sync/progress.ts';
 import { waiting } from '../../src/sync/result.ts';
-import { awaitsOperator, retirementWaits, tellAwaited, waysToEnd } from '../../src/sync/retirement-waits.ts';
+import { awaitsOperator, retirementWaits, tellAwaited, waysToEnd } from '../../src/sync/retirements.ts';
 import { documentedLog } from '../support/documented-lines.ts';
 import { hold, refusal } from '../support/sync-values.ts';
 

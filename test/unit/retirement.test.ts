@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Want } from '../../src/model/want.ts';
+import type { Want } from '../../src/model/desired-state.ts';
 import {
   MASS_RETIREMENT_TABLES,
   orphansOf,

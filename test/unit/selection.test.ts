@@ -2,8 +2,11 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Held } from '../../src/destination/destination.ts';
-import { refuseForeignMirror } from '../../src/sync/follow/ownership.ts';
-import { chosenSubscriptions, isChosenDataset } from '../../src/sync/follow/selection.ts';
+import {
+  chosenSubscriptions,
+  isChosenDataset,
+  refuseForeignMirror,
+} from '../../src/sync/follow/subscriptions.ts';
 import { subscription } from '../support/sync-values.ts';
 
 const NONE: ReadonlyMap<string, string | null> = new Map();

@@ -6,8 +6,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Changes, ChangesRequest } from '../../src/feed/feed.ts';
 import { ServiceUnavailableError } from '../../src/model/errors.ts';
+import { StagedBytes } from '../../src/sync/execute/fetch-changes.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
-import { StagedBytes } from '../../src/sync/work/staged-bytes.ts';
 import { SEED } from '../support/seed.ts';
 import {
   calm,

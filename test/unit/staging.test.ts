@@ -5,7 +5,7 @@ import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { openStaging } from '../../src/sync/work/staging.ts';
+import { openStaging } from '../../src/sync/execute/staging-folder.ts';
 
 async function newFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'feed-sync-staging-'));

@@ -3,15 +3,15 @@
 import { describe, expect, it } from 'vitest';
 import type { Followed, Hold } from '../../src/checkpoint/checkpoint.ts';
 import type { MirrorSeen } from '../../src/cli/mirror-seen.ts';
-import type { CheckpointContent } from '../../src/cli/status/checkpoint-content.ts';
+import { holdOf } from '../../src/cli/status/datasets.ts';
+import type { CheckpointContent } from '../../src/cli/status/status.ts';
 import { renderStatus } from '../../src/cli/status/text.ts';
-import { holdOf } from '../../src/cli/status/troubles.ts';
 import { statusOf } from '../../src/cli/status/view.ts';
-import type { HeldDataset } from '../../src/destination/destination.ts';
-import { BusyError, type RefusalScope } from '../../src/model/errors.ts';
-import type { Want } from '../../src/model/want.ts';
-import { holdStatus } from '../../src/sync/hold-status.ts';
+import type { Want } from '../../src/model/desired-state.ts';
+import { BusyError, type RefusalScope, StorageError } from '../../src/model/errors.ts';
+import type { HeldDataset } from '../../src/model/write-jobs.ts';
 import { OPERATOR } from '../../src/sync/plan/need.ts';
+import { holdStatus } from '../../src/sync/suspensions.ts';
 import { followedAt } from '../support/checkpoint-files.ts';
 import {
   failure,
@@ -435,5 +435,20 @@ describe('F10 a mirror that others have open', () => {
     const busy = new BusyError('The mirror /data/mirror.duckdb is held by the process 4712.');
     expect(told(busy, [4_712])).toContain('is held by the process 4712. What it has is not shown.');
     expect(view(busy, null).mirror).toMatchObject({ state: 'busy', trouble: busy.message, heldBy: [] });
+  });
+});
+
+describe('a mirror that cannot be used', () => {
+  it('is told line by line, with what to do', () => {
+    const trouble = new StorageError('The mirror /m cannot be used: the first line.\nThe second\u001b.', {
+      hint: 'Look at /m.',
+    });
+    const lines = renderStatus(view(trouble, null), { now: NOW, width: 400 }).split('\n');
+    expect(lines.slice(1)).toEqual([
+      'The mirror /m cannot be used: the first line.',
+      'The second\\u001b. What it has is not shown.',
+      '→ Look at /m.',
+    ]);
+    expect(view(trouble, null).mirror).toMatchObject({ state: 'unusable', hint: 'Look at /m.' });
   });
 });

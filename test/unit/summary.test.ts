@@ -2,15 +2,15 @@
 
 import { PassThrough, Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { tellError, tellHold, tellScope } from '../../src/cli/person.ts';
-import { exitCodeOfResult, summarize } from '../../src/cli/summary.ts';
-import { renderTable } from '../../src/cli/table.ts';
-import { write } from '../../src/cli/terminal.ts';
-import { printable } from '../../src/lib/printable.ts';
+import { write } from '../../src/cli/context.ts';
+import { tellError, tellHold, tellScope } from '../../src/cli/render/messages.ts';
+import { exitCodeOfResult, summarize } from '../../src/cli/render/summary.ts';
+import { renderTable } from '../../src/cli/render/table.ts';
+import { printable } from '../../src/lib/text.ts';
 import { BusyError, DataError, ServiceUnavailableError, StorageError } from '../../src/model/errors.ts';
 import type { AwaitedSubscription } from '../../src/sync/plan/retirement.ts';
 import type { CatchUpResult, Commit, DatasetResult } from '../../src/sync/result.ts';
-import { retirementWaits } from '../../src/sync/retirement-waits.ts';
+import { retirementWaits } from '../../src/sync/retirements.ts';
 import { failure, hold, refusal } from '../support/sync-values.ts';
 
 function result(changed: Partial<CatchUpResult> = {}): CatchUpResult {
@@ -182,7 +182,7 @@ describe('the summary', () => {
         .slice(-3),
     ).toEqual([
       '',
-      'Running it again helps from 2026-03-01 12:10 UTC on, in 9 m 30 s.',
+      'Running it again helps from 2026-03-01 12:11 UTC on, in 9 m 30 s.',
       '→ feed-sync once --wait 11m stays for it.',
     ]);
     expect(told(1)).toContain('--wait 2m stays');

@@ -12,8 +12,8 @@ import {
 } from '../../src/sync/failures.ts';
 import { isOfContent, standingContents } from '../../src/sync/plan/content.ts';
 import { needOf, OPERATOR, pendingReloads } from '../../src/sync/plan/need.ts';
-import { schemaOfSnapshot } from '../../src/sync/plan/schemas.ts';
-import { stateOf } from '../../src/sync/plan/state.ts';
+import { stateOf } from '../../src/sync/plan/plan.ts';
+import { schemaOfSnapshot } from '../../src/sync/plan/versions.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 import { SEED } from '../support/seed.ts';
 import {

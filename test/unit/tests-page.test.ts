@@ -13,7 +13,7 @@ const PRINCIPLES = {
   'The checkpoint': ['src/checkpoint/README.md', 'Rules'],
   'The window of the mirror': ['src/destination/duckdb/README.md', 'The window'],
   'The published copy': ['src/destination/duckdb/README.md', 'The published copy'],
-  'The command after commits': ['src/outlet/README.md', 'Rules'],
+  'The command after commits': ['src/post-commit/README.md', 'Rules'],
 } as const;
 
 const read = (path: string): string => readFileSync(join(projectRoot, path), 'utf8');

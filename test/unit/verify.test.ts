@@ -2,19 +2,18 @@
 
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { countMirror } from '../../src/cli/verify/mirror.ts';
-import { chooseDatasets, type Stored, standingOf } from '../../src/cli/verify/standing.ts';
-import { renderVerification } from '../../src/cli/verify/text.ts';
 import {
   exitCodeOfFindings,
   type Finding,
   type Findings,
+  renderVerification,
   verificationOf,
-} from '../../src/cli/verify/view.ts';
+} from '../../src/cli/verify/render.ts';
+import { chooseDatasets, countMirror, type Stored, standingOf } from '../../src/cli/verify/verify.ts';
 import type { Configuration } from '../../src/configuration/configuration.ts';
-import type { CountedTable } from '../../src/destination/duckdb/reading/count-tables.ts';
+import type { CountedTable } from '../../src/destination/duckdb/count-tables.ts';
 import { UsageError } from '../../src/model/errors.ts';
-import type { Version } from '../../src/model/version.ts';
+import type { Version } from '../../src/model/records.ts';
 import { load as configured } from '../support/configuration.ts';
 import {
   column,

@@ -2,7 +2,7 @@
 
 import { expect, it } from 'vitest';
 import { WAKE_PAUSE_MS } from '../../src/daemon/server/limits.ts';
-import { Waker } from '../../src/daemon/server/waker.ts';
+import { Waker } from '../../src/daemon/server/webhook.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 
 /** A waker whose pauses a test ends; sleeps are as real ones, but for their length. */

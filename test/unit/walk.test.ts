@@ -2,8 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { ContractViolationError } from '../../src/model/errors.ts';
-import type { Schema, SchemaChange } from '../../src/model/schema.ts';
-import type { Version } from '../../src/model/version.ts';
+import type { Schema, SchemaChange, Version } from '../../src/model/records.ts';
 import {
   cutToLimits,
   MAX_ROWS_AT_ONCE,
@@ -11,7 +10,7 @@ import {
   type Terrain,
   type Walk,
   walk,
-} from '../../src/sync/plan/walk.ts';
+} from '../../src/sync/plan/version-chain.ts';
 import { column, heldColumn, history, NOW, schema, table, version } from '../support/sync-values.ts';
 
 const TABLE = table(9);
@@ -37,11 +36,12 @@ describe('a walk', () => {
   it('V2 follows the chain from the table to the head, oldest version first', () => {
     expect(pathOf(over({}))).toEqual([10, 11]);
     expect(over({}).stop).toBeNull();
-    const [next, last] = [
+    const [own, next, last] = [
+      version('parcels', 9),
       version('parcels', 12, { previousVersion: 9 }),
       version('parcels', 40, { previousVersion: 12 }),
     ];
-    expect(pathOf(over({}, { history: history([next, last]) }))).toEqual([12, 40]);
+    expect(pathOf(over({}, { history: history([own, next, last]) }))).toEqual([12, 40]);
     expect(
       pathOf(walk(table(11), { history: history([]), unusable: new Map(), schemaChanges: 'reload' })),
     ).toEqual([]);
@@ -62,6 +62,14 @@ describe('a walk', () => {
     expect(pathOf(walk(table(9, { publishedAt }), { ...terrain, history: silent }))).toEqual([10]);
     const atHead = history([version('parcels', 9)]);
     expect(walk(table(9, { publishedAt }), { ...terrain, history: atHead }).stop).toBeNull();
+  });
+
+  it('V2 does not begin where the list does not name the version of the table', () => {
+    const terrain = { history: history([10, 11].map((number) => version('parcels', number))) };
+    expect(over({}, terrain)).toMatchObject({
+      path: [],
+      stop: { version: 10, why: 'the list of versions does not name version 9, which the table has' },
+    });
   });
 
   it('is not led astray by a version that a moving list names twice', () => {
@@ -106,7 +114,7 @@ describe('a walk', () => {
 
   it('V13 is none of a table without key columns', () => {
     const terrain = {
-      history: history([version('parcels', 10)]),
+      history: history([version('parcels', 9), version('parcels', 10)]),
       unusable: new Map(),
       schemaChanges: 'alter',
     } as const;
@@ -119,7 +127,7 @@ describe('a walk', () => {
     'V13 is none of a table with a key column of type %s',
     (type) => {
       const terrain = {
-        history: history([version('parcels', 10)]),
+        history: history([version('parcels', 9), version('parcels', 10)]),
         unusable: new Map(),
         schemaChanges: 'alter',
       } as const;
@@ -133,7 +141,7 @@ describe('a walk', () => {
 
   it('stops before other key columns, though the schema has the same name', () => {
     const rekeyed = [schema('parcels', { keyColumns: ['id', 'county'] })];
-    const versions = [version('parcels', 10)];
+    const versions = [version('parcels', 9), version('parcels', 10)];
     expect(over({}, { history: history(versions, rekeyed) }).stop?.why).toBe(
       'version 10 has other key columns',
     );
@@ -142,7 +150,10 @@ describe('a walk', () => {
   it('takes key columns in another order for the same', () => {
     const keyed = { ...TABLE, keyColumns: ['id', 'county'] };
     const schemas = [schema('parcels', { keyColumns: ['county', 'id'] })];
-    const terrain = { history: history([version('parcels', 10)], schemas), unusable: new Map() };
+    const terrain = {
+      history: history([version('parcels', 9), version('parcels', 10)], schemas),
+      unusable: new Map(),
+    };
     expect(pathOf(walk(keyed, { ...terrain, schemaChanges: 'reload' }))).toEqual([10]);
   });
 });
@@ -162,6 +173,7 @@ describe('F34 a schema that changes on the way', () => {
       schema('parcels'),
     ];
     const versions = [
+      version('parcels', 9),
       version('parcels', 10, { schemaVersion: '2' }),
       version('parcels', 11, { schemaVersion: '3' }),
     ];
@@ -169,7 +181,7 @@ describe('F34 a schema that changes on the way', () => {
   }
 
   it('W24 stops the walk where the snapshot is to be loaded for additive changes too', () => {
-    const versions = [version('parcels', 10, { schemaVersion: '2' })];
+    const versions = [version('parcels', 9), version('parcels', 10, { schemaVersion: '2' })];
     const schemas = [
       schema('parcels', { schemaVersion: '2', changeFromPrevious: ADDITIVE }),
       schema('parcels'),
@@ -229,7 +241,7 @@ describe('F34 a schema that changes on the way', () => {
         schema('parcels', { schemaVersion: '2', changeFromPrevious: ADDITIVE, ...between }),
         schema('parcels'),
       ];
-      const versions = [version('parcels', 10, { schemaVersion: '3' })];
+      const versions = [version('parcels', 9), version('parcels', 10, { schemaVersion: '3' })];
       return walk(TABLE, {
         history: history(versions, schemas),
         unusable: new Map(),
@@ -247,7 +259,7 @@ describe('F34 a schema that changes on the way', () => {
         schema('parcels', { schemaVersion: '2', changeFromPrevious: ADDITIVE, envelopeColumns }),
         schema('parcels'),
       ];
-      const versions = [version('parcels', 10, { schemaVersion: '2' })];
+      const versions = [version('parcels', 9), version('parcels', 10, { schemaVersion: '2' })];
       const terrain = { history: history(versions, schemas), unusable: new Map() };
       return walk(enveloped, { ...terrain, schemaChanges: 'alter' });
     };

@@ -3,21 +3,19 @@
 import { describe, expect, it } from 'vitest';
 import {
   announcedVersion,
+  changedWant,
   emptyWant,
+  MAX_RELOADS_KEPT,
   type Member,
   type Reload,
   type Want,
   type WantChange,
-} from '../../src/model/want.ts';
-import {
-  changedWant,
-  MAX_RELOADS_KEPT,
   withListed,
   withoutAnnouncedAbove,
   withoutAnswered,
   withoutLog,
   withoutSubscription,
-} from '../../src/model/want-changes.ts';
+} from '../../src/model/desired-state.ts';
 import { dropped, joined, reloadAsked } from '../support/checkpoint-files.ts';
 import { formerMember, member, NOW, reload, want } from '../support/sync-values.ts';
 

@@ -8,15 +8,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { UnitQueue } from '../../src/destination/destination.ts';
-import { silentProgress } from '../../src/sync/progress.ts';
 import {
   type Ground,
+  inEarnest,
   isLarge,
   MAX_SMALL_BYTES,
   MAX_SMALL_ROWS,
   type Work,
-} from '../../src/sync/work/carry-out.ts';
-import { inEarnest } from '../../src/sync/work/workshop.ts';
+} from '../../src/sync/execute/executor.ts';
+import { silentProgress } from '../../src/sync/progress.ts';
 import { oneSubscription } from '../support/small-world.ts';
 import { history, NOW, offer, schema, table, version, want } from '../support/sync-values.ts';
 
@@ -137,7 +137,7 @@ async function workshopAtWork(endless?: string) {
     folders.set(datasetId, directory);
     if (datasetId === endless) await new Promise(() => {});
     const file = { path: '', name: '', bytes: 1, sha256: '0', rowCount: null };
-    return { kind: 'complete', files: [file], digestKind: 'stated' };
+    return { kind: 'complete', files: [file], digestKind: 'stated', isSurelyOneContent: true };
   };
   const closing = Promise.withResolvers<void>();
   const commit = async (queue: UnitQueue): Promise<void> => {

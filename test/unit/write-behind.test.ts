@@ -3,7 +3,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { WriteBehind } from '../../src/feed/download/write-behind.ts';
+import { WriteBehind } from '../../src/feed/download/receive-file.ts';
 import { StorageError } from '../../src/model/errors.ts';
 
 const MANY = 200;

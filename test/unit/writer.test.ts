@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Destination, Outcome, Prepared, UnitQueue } from '../../src/destination/destination.ts';
 import { BusyError, StorageError } from '../../src/model/errors.ts';
-import { startWriter } from '../../src/sync/work/writer.ts';
+import { startWriter } from '../../src/sync/execute/writer.ts';
 import { schema } from '../support/sync-values.ts';
 
 function unit(datasetId: string): Prepared {

@@ -3,15 +3,22 @@
  * made, migrated, repaired or left behind, and whoever works on the file is not disturbed.
  */
 
-import { statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
-import type { CheckpointReader } from '../checkpoint.ts';
-import { connection } from './connection.ts';
-import { imageOf } from './image.ts';
+import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
+import { type Place, withTrouble } from './errors.ts';
 import { CURRENT_FORMAT, identityOf, migrate } from './migrations.ts';
-import { type CheckpointOptions, isDamage, placeOf, refuseDamage } from './open.ts';
-import { readingOperations, tablesOf } from './operations.ts';
-import { type Place, withTrouble } from './trouble.ts';
+import {
+  type CheckpointOptions,
+  closingOnError,
+  connectForReading,
+  connection,
+  isDamage,
+  placeOf,
+  refuseDamage,
+  refuseForeignAndNewer,
+} from './open.ts';
+import { allOperations, readingOperations, tablesOf } from './operations.ts';
 
 /** A larger file is not copied. Ten thousand datasets take a tenth of it. */
 export const MAX_EXAMINED_BYTES = 256_000_000;
@@ -88,4 +95,74 @@ function examineCopy(database: Database.Database, bytes: number, place: Place): 
   } finally {
     if (!isKept) database.close();
   }
+}
+
+/** Where a file says how it is written and read: in both places 1 is without a write-ahead log. */
+const WRITE_VERSION_AT = 18;
+const READ_VERSION_AT = 19;
+const WITHOUT_LOG = 1;
+
+/** The bytes of the file with what its write-ahead log holds; null where it is missing or empty. */
+function imageOf(path: string): Buffer | null {
+  const before = statSync(path, { throwIfNoEntry: false });
+  if (before === undefined || before.size === 0) return null;
+  const alone = hasLog(path) ? null : readFileSync(path);
+  // Whoever opened it meanwhile may have written between two parts of what was read.
+  const isWhole = alone !== null && !hasLog(path) && statSync(path).mtimeMs === before.mtimeMs;
+  return withoutLog(isWhole ? alone : imageBesideOthers(path));
+}
+
+function hasLog(path: string): boolean {
+  return statSync(`${path}-wal`, { throwIfNoEntry: false }) !== undefined;
+}
+
+function imageBesideOthers(path: string): Buffer {
+  const database = connectForReading(path);
+  try {
+    return database.serialize();
+  } finally {
+    database.close();
+  }
+}
+
+/** What is in memory cannot have a log, so a copy that says it has one could not be opened. */
+function withoutLog(image: Buffer): Buffer | null {
+  if (image.length === 0) return null;
+  if (image.length > READ_VERSION_AT) {
+    image[WRITE_VERSION_AT] = WITHOUT_LOG;
+    image[READ_VERSION_AT] = WITHOUT_LOG;
+  }
+  return image;
+}
+
+/**
+ * What is stored now, brought to the current format; empty where there is no checkpoint, or a damaged one, which the
+ * next start builds anew as well.
+ * @throws StorageError, ConfigurationError, BusyError as `openCheckpoint` does.
+ */
+export function openCheckpointCopy(options: CheckpointOptions): Checkpoint {
+  const place = placeOf(options);
+  return withTrouble(place, () => {
+    try {
+      return copyOf(imageOf(place.path), place, options);
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      options.log.warn(
+        { path: place.path },
+        'The checkpoint is damaged: it will be set aside and built anew.',
+      );
+      return copyOf(null, place, options);
+    }
+  });
+}
+
+function copyOf(image: Buffer | null, place: Place, { clock }: CheckpointOptions): Checkpoint {
+  return closingOnError(new Database(image ?? ':memory:'), (database) => {
+    refuseForeignAndNewer(identityOf(database), place.path);
+    database.pragma('foreign_keys = ON');
+    refuseDamage(database);
+    migrate(database);
+    const copy = connection(database, place);
+    return allOperations(copy, tablesOf(copy), clock);
+  });
 }

@@ -6,7 +6,7 @@
  */
 
 import type Database from 'better-sqlite3';
-import { durable } from '../../lib/durable.ts';
+import { durable } from '../../lib/files.ts';
 
 /** Marks a file as ours (`fsyn`), so that somebody else's is never touched. */
 const APPLICATION_ID = 0x6673796e;

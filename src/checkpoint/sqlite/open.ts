@@ -4,24 +4,26 @@
  */
 
 import { statSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { readdir } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import type { Clock } from '../../lib/clock.ts';
-import { createFile, makeDirectory } from '../../lib/files.ts';
+import { createFile, makeDirectory, renameFile } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
-import { ConfigurationError } from '../../model/errors.ts';
+import { ConfigurationError, StorageError } from '../../model/errors.ts';
 import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
 import {
-  type Connection,
-  connectForReading,
-  connectForWriting,
-  connection,
-  makeDurable,
-} from './connection.ts';
+  BUSY_TIMEOUT_MS,
+  codeOf,
+  MAX_CORRUPT_COPIES,
+  MAX_KEPT_WAL_BYTES,
+  type Place,
+  tolerating,
+  withTrouble,
+  withTroubleAsync,
+} from './errors.ts';
 import { CURRENT_FORMAT, type Identity, identityOf, migrate } from './migrations.ts';
 import { allOperations, readingOperations, tablesOf } from './operations.ts';
-import { setAside } from './set-aside.ts';
-import { codeOf, type Place, tolerating, withTrouble, withTroubleAsync } from './trouble.ts';
 
 export interface CheckpointOptions {
   /** The file. Its folder is made where it is missing. */
@@ -175,4 +177,83 @@ export function closingOnError<T>(database: Database.Database, use: (database: D
     database.close();
     throw error;
   }
+}
+
+export interface Connection {
+  readonly database: Database.Database;
+  /** Runs `effect` in one read transaction, so that what it reads is of one moment. */
+  read<T>(effect: () => T): T;
+  /** Runs `effect` in one write transaction: all of it is stored, or nothing where it throws. */
+  transaction<T>(effect: () => T): T;
+  /** Changes whenever another connection has changed the file. */
+  othersStored(): number;
+  close(): void;
+}
+
+export function connection(database: Database.Database, place: Place): Connection {
+  return {
+    database,
+    read: (effect) => withTrouble(place, () => database.transaction(effect).deferred()),
+    transaction: (effect) => withTrouble(place, () => database.transaction(effect).immediate()),
+    othersStored: () => withTrouble(place, () => Number(database.pragma('data_version', { simple: true }))),
+    close() {
+      withTrouble(place, () => database.close());
+    },
+  };
+}
+
+/** A connection that can write, to a file that is there. Nothing is changed in the file yet. */
+function connectForWriting(path: string): Database.Database {
+  return new Database(path, { timeout: BUSY_TIMEOUT_MS, fileMustExist: true });
+}
+
+/** A connection that cannot write. */
+export function connectForReading(path: string): Database.Database {
+  return new Database(path, { timeout: BUSY_TIMEOUT_MS, fileMustExist: true, readonly: true });
+}
+
+/** @throws StorageError where the file system cannot hold a write-ahead log. */
+function makeDurable(database: Database.Database, place: Place): void {
+  if (database.pragma('journal_mode = WAL', { simple: true }) !== 'wal') {
+    throw new StorageError(
+      `The file system of the ${place.what} ${place.path} cannot hold a write-ahead log.`,
+      {
+        hint: 'Put it on a local disk; network file systems often lack shared memory.',
+      },
+    );
+  }
+  database.pragma('synchronous = FULL');
+  database.pragma('foreign_keys = ON');
+  database.pragma('trusted_schema = OFF');
+  database.pragma(`journal_size_limit = ${MAX_KEPT_WAL_BYTES}`);
+}
+
+/**
+ * The path that the damaged file has now. Its log and the index of that are there only while another process reads
+ * it. The database goes first: where the process ends before its log has followed, SQLite discards the log, because
+ * it stands beside a file that is empty.
+ * @throws StorageError when `MAX_CORRUPT_COPIES` were set aside before.
+ */
+async function setAside(path: string, now: Date): Promise<string> {
+  const earlier = await corruptCopies(path);
+  if (earlier.length >= MAX_CORRUPT_COPIES) {
+    throw new StorageError(
+      `The checkpoint ${path} is damaged again; ${earlier.length} damaged ones were set aside before it: ${earlier.join(', ')}.`,
+      { hint: `Check the disk of ${dirname(path)}. Then remove these files and start again.` },
+    );
+  }
+  const aside = `${path}.corrupt-${now.toISOString().replaceAll(/[-:]/g, '')}`;
+  await renameFile('checkpoint.set-aside', path, aside);
+  await tolerating('ENOENT', renameFile('checkpoint.set-aside-log', `${path}-wal`, `${aside}-wal`));
+  await tolerating('ENOENT', renameFile('checkpoint.set-aside-log-index', `${path}-shm`, `${aside}-shm`));
+  return aside;
+}
+
+async function corruptCopies(path: string): Promise<readonly string[]> {
+  const prefix = `${basename(path)}.corrupt-`;
+  const names = await readdir(dirname(path));
+  return names
+    .filter((name) => name.startsWith(prefix) && !/-(wal|shm)$/.test(name))
+    .sort()
+    .map((name) => join(dirname(path), name));
 }

@@ -1,32 +1,43 @@
 /** The operations of the port on an open connection. Each that stores is one transaction and one durable effect. */
 
 import type { Clock } from '../../lib/clock.ts';
-import { durable } from '../../lib/durable.ts';
-import type { FollowStep } from '../../model/want.ts';
+import { durable } from '../../lib/files.ts';
 import {
   changedWant,
+  type FollowStep,
   withListed,
   withoutAnnouncedAbove,
   withoutAnswered,
   withoutLog,
   withoutSubscription,
-} from '../../model/want-changes.ts';
+} from '../../model/desired-state.ts';
 import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
-import { type AbsencesTable, absencesTable } from './absences.ts';
-import type { Connection } from './connection.ts';
-import { type ContractTable, contractTable } from './contract.ts';
-import { type DeliveriesTable, deliveriesTable } from './deliveries.ts';
-import { type FailuresTable, failuresTable } from './failures.ts';
-import { type ForgottenTable, forgottenTable } from './forgotten.ts';
-import { type HoldsTable, holdsTable } from './holds.ts';
-import { type HookTable, hookTable } from './hook.ts';
-import { type JournalTable, journalTable } from './journal.ts';
-import { type SubscriptionsTable, subscriptionsTable } from './subscriptions.ts';
-import { whole } from './text.ts';
-import { type WantsTable, wantsTable } from './wants.ts';
-import { type WebhooksTable, webhooksTable } from './webhooks.ts';
+import { type WantsTable, wantsTable } from './desired-states.ts';
+import { whole } from './errors.ts';
+import type { Connection } from './open.ts';
+import {
+  type AbsencesTable,
+  absencesTable,
+  type ContractTable,
+  contractTable,
+  type ForgottenTable,
+  forgottenTable,
+  type SubscriptionsTable,
+  subscriptionsTable,
+} from './subscriptions.ts';
+import { type FailuresTable, failuresTable, type HoldsTable, holdsTable } from './suspensions.ts';
+import {
+  type DeliveriesTable,
+  deliveriesTable,
+  type HookTable,
+  hookTable,
+  type JournalTable,
+  journalTable,
+  type WebhooksTable,
+  webhooksTable,
+} from './sync-runs.ts';
 
-export interface Tables {
+interface Tables {
   readonly contract: ContractTable;
   readonly subscriptions: SubscriptionsTable;
   readonly wants: WantsTable;

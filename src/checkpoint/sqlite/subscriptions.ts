@@ -1,11 +1,13 @@
 /** The subscriptions that are followed, and where in its log each stands. Event numbers are exact to 64 bits. */
 
 import type Database from 'better-sqlite3';
+import { type Absence, type AbsenceSubject, absenceKey } from '../../model/absence.ts';
+import type { RememberedContract } from '../../model/contract.ts';
 import type { EventId } from '../../model/event.ts';
 import type { Followed } from '../checkpoint.ts';
-import { cutOrNull, whole } from './text.ts';
+import { cutOrNull, whole } from './errors.ts';
 
-const SELECT = `
+const SELECT_FOLLOWED = `
   SELECT subscription_id AS subscriptionId, name, log_number AS logNumber, cursor_text AS cursorText,
     cursor_number AS cursorNumber, cursor_created_at AS cursorCreatedAt, cursor_at AS cursorAt,
     quiet_read_at AS quietReadAt, covered_until AS coveredUntil, states_last_event AS statesLastEvent,
@@ -16,7 +18,7 @@ const SELECT = `
  * The moment is that of the last move: a step that leaves the cursor where it is leaves the moment too. What the record of an
  * earlier log has named says nothing of that of a new one.
  */
-const REPLACE = `
+const REPLACE_FOLLOWED = `
   INSERT INTO subscriptions (subscription_id, name, log_number, cursor_text, cursor_number, cursor_created_at,
     cursor_at, quiet_read_at, covered_until)
   VALUES (@subscriptionId, @name, @logNumber, @cursorText, @cursorNumber, @cursorCreatedAt,
@@ -38,9 +40,9 @@ const NOTE_STATED =
 
 const NOTE_AUDITED = 'UPDATE subscriptions SET audited_at = @at WHERE subscription_id = @subscriptionId';
 
-const DELETE = 'DELETE FROM subscriptions WHERE subscription_id = ?';
+const DELETE_FOLLOWED = 'DELETE FROM subscriptions WHERE subscription_id = ?';
 
-interface Row {
+interface FollowedRow {
   readonly subscriptionId: string;
   readonly name: string | null;
   readonly logNumber: bigint;
@@ -63,11 +65,11 @@ export interface SubscriptionsTable {
 }
 
 export function subscriptionsTable(database: Database.Database): SubscriptionsTable {
-  const select = database.prepare<[], Row>(SELECT).safeIntegers();
-  const replace = database.prepare<[Omit<Row, 'statesLastEvent' | 'auditedAt'>]>(REPLACE);
+  const select = database.prepare<[], FollowedRow>(SELECT_FOLLOWED).safeIntegers();
+  const replace = database.prepare<[Omit<FollowedRow, 'statesLastEvent' | 'auditedAt'>]>(REPLACE_FOLLOWED);
   const noteStated = database.prepare<[string]>(NOTE_STATED);
   const noteAudited = database.prepare<[{ subscriptionId: string; at: string }]>(NOTE_AUDITED);
-  const remove = database.prepare<[string]>(DELETE);
+  const remove = database.prepare<[string]>(DELETE_FOLLOWED);
   return {
     all: () => new Map(select.all().map((row) => [row.subscriptionId, fromRow(row)])),
     put({ subscriptionId, name, logNumber, cursor, cursorCreatedAt, cursorAt, quietReadAt, coveredUntil }) {
@@ -95,7 +97,7 @@ export function subscriptionsTable(database: Database.Database): SubscriptionsTa
   };
 }
 
-function fromRow(row: Row): Followed {
+function fromRow(row: FollowedRow): Followed {
   const { cursorText, cursorNumber } = row;
   const cursor: EventId | null =
     cursorText === null || cursorNumber === null ? null : { text: cursorText, number: cursorNumber };
@@ -115,4 +117,136 @@ function fromRow(row: Row): Followed {
 
 function momentOf(text: string | null): Date | null {
   return text === null ? null : new Date(text);
+}
+
+const SELECT_FORGOTTEN = 'SELECT subscription_id FROM forgotten ORDER BY subscription_id';
+
+const INSERT = 'INSERT INTO forgotten (subscription_id) VALUES (?) ON CONFLICT DO NOTHING';
+
+const DELETE_FORGOTTEN = 'DELETE FROM forgotten WHERE subscription_id = ?';
+
+export interface ForgottenTable {
+  all(): readonly string[];
+  add(subscriptionId: string): void;
+  remove(subscriptionId: string): void;
+}
+
+export function forgottenTable(database: Database.Database): ForgottenTable {
+  const select = database.prepare<[], string>(SELECT_FORGOTTEN).pluck();
+  const insert = database.prepare<[string]>(INSERT);
+  const remove = database.prepare<[string]>(DELETE_FORGOTTEN);
+  return {
+    all: () => select.all(),
+    add(subscriptionId) {
+      insert.run(subscriptionId);
+    },
+    remove(subscriptionId) {
+      remove.run(subscriptionId);
+    },
+  };
+}
+
+const SELECT_ABSENCES = `
+  SELECT kind, subscription_id AS subscriptionId, dataset_id AS datasetId, version, since FROM absences`;
+
+const REPLACE_ABSENCE = `
+  INSERT INTO absences (subject, kind, subscription_id, dataset_id, version, since)
+  VALUES (@subject, @kind, @subscriptionId, @datasetId, @version, @since)
+  ON CONFLICT DO UPDATE SET since = excluded.since`;
+
+const DELETE_ABSENCE = 'DELETE FROM absences WHERE subject = ?';
+const DELETE_OF_SUBSCRIPTION = 'DELETE FROM absences WHERE subscription_id = ?';
+const DELETE_OF_TABLE = "DELETE FROM absences WHERE dataset_id = ? AND kind IN ('version', 'table')";
+
+interface AbsenceRow {
+  readonly kind: AbsenceSubject['kind'];
+  readonly subscriptionId: string | null;
+  readonly datasetId: string | null;
+  readonly version: number | null;
+  readonly since: string;
+}
+
+export interface AbsencesTable {
+  all(): readonly Absence[];
+  put(absence: Absence): void;
+  remove(subject: AbsenceSubject): void;
+  /** What was noted of the subscription and of what it contained. */
+  removeOfSubscription(subscriptionId: string): void;
+  /** What was noted of the table and of its versions. */
+  removeOfTable(datasetId: string): void;
+}
+
+export function absencesTable(database: Database.Database): AbsencesTable {
+  const select = database.prepare<[], AbsenceRow>(SELECT_ABSENCES);
+  const replace = database.prepare<[AbsenceRow & { subject: string }]>(REPLACE_ABSENCE);
+  const remove = database.prepare<[string]>(DELETE_ABSENCE);
+  const removeOfSubscription = database.prepare<[string]>(DELETE_OF_SUBSCRIPTION);
+  const removeOfTable = database.prepare<[string]>(DELETE_OF_TABLE);
+  return {
+    all: () => select.all().map((row) => ({ subject: subjectOf(row), since: new Date(row.since) })),
+    put({ subject, since }) {
+      replace.run({ ...EMPTY, ...subject, subject: absenceKey(subject), since: since.toISOString() });
+    },
+    remove(subject) {
+      remove.run(absenceKey(subject));
+    },
+    removeOfSubscription(subscriptionId) {
+      removeOfSubscription.run(subscriptionId);
+    },
+    removeOfTable(datasetId) {
+      removeOfTable.run(datasetId);
+    },
+  };
+}
+
+const EMPTY: Pick<AbsenceRow, 'subscriptionId' | 'datasetId' | 'version'> = {
+  subscriptionId: null,
+  datasetId: null,
+  version: null,
+};
+
+function subjectOf({ kind, subscriptionId, datasetId, version }: AbsenceRow): AbsenceSubject {
+  const ofSubscription = subscriptionId ?? '';
+  const ofDataset = datasetId ?? '';
+  switch (kind) {
+    case 'member':
+      return { kind, subscriptionId: ofSubscription, datasetId: ofDataset };
+    case 'subscription':
+    case 'log':
+      return { kind, subscriptionId: ofSubscription };
+    case 'version':
+      return { kind, datasetId: ofDataset, version: version ?? 0 };
+    case 'table':
+      return { kind, datasetId: ofDataset };
+  }
+}
+
+const SELECT_CONTRACT = `
+  SELECT manifest_path AS manifestPath, newer_than_parameter AS newerThanParameter FROM contract`;
+
+const REPLACE_CONTRACT = `
+  INSERT INTO contract (singleton, manifest_path, newer_than_parameter)
+  VALUES (1, @manifestPath, @newerThanParameter)
+  ON CONFLICT DO UPDATE SET
+    manifest_path = excluded.manifest_path,
+    newer_than_parameter = excluded.newer_than_parameter`;
+
+export interface ContractTable {
+  get(): RememberedContract;
+  put(contract: RememberedContract): void;
+}
+
+export function contractTable(database: Database.Database): ContractTable {
+  const select = database.prepare<[], RememberedContract>(SELECT_CONTRACT);
+  const replace = database.prepare<[RememberedContract]>(REPLACE_CONTRACT);
+  return {
+    get: () => select.get() ?? { manifestPath: null, newerThanParameter: null },
+    put({ manifestPath, newerThanParameter }) {
+      replace.run({
+        manifestPath: manifestPath === null ? null : whole(manifestPath, 'manifestPath'),
+        newerThanParameter:
+          newerThanParameter === null ? null : whole(newerThanParameter, 'newerThanParameter'),
+      });
+    },
+  };
 }

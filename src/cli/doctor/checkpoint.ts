@@ -7,18 +7,26 @@ import {
   examineCheckpoint,
   MAX_EXAMINED_BYTES,
 } from '../../checkpoint/sqlite/examine.ts';
-import { shellWord } from '../../lib/shell-word.ts';
+import { shellWord } from '../../lib/text.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
-import { OLD_POSITION_MS } from '../../sync/follow/position-age.ts';
-import { waysOut } from '../../sync/ways-out.ts';
+import { OLD_POSITION_MS } from '../../sync/follow/position.ts';
+import { waysOut } from '../../sync/incidents.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
-import { tellMoment } from '../moments.ts';
-import { tellScope } from '../person.ts';
-import type { Check, Checked, Patient, Remembered } from './check.ts';
-import { counted } from './counted.ts';
-import { type Finding, ok, skipped, trouble, troubleOf, warning } from './findings.ts';
+import { tellMoment, tellScope } from '../render/messages.ts';
+import {
+  type Check,
+  type Checked,
+  counted,
+  type Finding,
+  ok,
+  type Patient,
+  type Remembered,
+  skipped,
+  trouble,
+  troubleOf,
+  warning,
+} from './check.ts';
 import { besides } from './places.ts';
-import { setAsideFindings } from './set-aside.ts';
 
 const LIMIT_MS = 15_000;
 const DAY_MS = 86_400_000;
@@ -165,4 +173,18 @@ function exitCodeOfFailure({ error }: Failure): ExitCode {
   return error === 'ServiceUnavailableError' || error === 'BusyError'
     ? EXIT_CODES.tryAgainLater
     : EXIT_CODES.dataTrouble;
+}
+
+/** Logs and their indexes follow the file they belong to. */
+const FOLLOWERS = /(?:\.wal|-wal|-shm)$/;
+
+export function setAsideFindings(
+  what: 'checkpoint' | 'mirror',
+  paths: readonly string[],
+): readonly Finding[] {
+  const files = paths.filter((path) => !FOLLOWERS.test(path));
+  if (files.length === 0) return [];
+  const found = `${counted(files.length, 'damaged file')} of earlier days: ${files.join(', ')}.`;
+  const hint = `Look at the disk, then remove them: with three of them a damaged ${what} is not built anew any more.`;
+  return [warning('set aside', found, hint)];
 }

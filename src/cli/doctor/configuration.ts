@@ -1,19 +1,21 @@
 /** What is wrong with the configuration, and what in it gives a secret away. Every setting is told beside it. */
 
+import { CHECKPOINT_FORMAT, sqliteVersion } from '../../checkpoint/sqlite/examine.ts';
 import type { Inspection } from '../../configuration/inspect.ts';
-import type { Machine } from '../../configuration/setting.ts';
-import type { SettingKey } from '../../configuration/settings.ts';
+import type { Machine, SettingKey } from '../../configuration/settings.ts';
+import { FORMAT_VERSION } from '../../destination/duckdb/catalog/schema.ts';
 import { formatBytes } from '../../lib/units.ts';
+import { duckDbVersion } from '../../staging/engine/engine.ts';
+import type { Runtime } from '../context.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
-import type { Check, Checked, Patient } from './check.ts';
-import { type Finding, ok, trouble, warning } from './findings.ts';
+import { type Check, type Checked, type Finding, ok, type Patient, trouble, warning } from './check.ts';
 import { type FileSeen, readableByOthers, seeFile } from './places.ts';
 
-const LIMIT_MS = 5_000;
+const CONFIGURATION_LIMIT_MS = 5_000;
 
 export const configurationCheck: Check = {
   name: 'configuration',
-  limitMs: LIMIT_MS,
+  limitMs: CONFIGURATION_LIMIT_MS,
   run: checkConfiguration,
 };
 
@@ -90,4 +92,39 @@ export function memoryFindings(limitBytes: number | null, machine: Machine): rea
       'Set duckdb.memoryLimit to half of that, or leave it out: the process would be killed before it spills to disk.',
     ),
   ];
+}
+
+const VERSIONS_LIMIT_MS = 5_000;
+
+export const versionsCheck: Check = { name: 'versions', limitMs: VERSIONS_LIMIT_MS, run: checkVersions };
+
+function checkVersions({ version, context }: Patient): Checked {
+  const formats = `checkpoint ${CHECKPOINT_FORMAT}, mirror ${FORMAT_VERSION}`;
+  return {
+    findings: [
+      judgeRuntime(version, context.runtime),
+      ok('databases', `DuckDB ${duckDbVersion()}, SQLite ${sqliteVersion()}; formats: ${formats}`),
+    ],
+  };
+}
+
+export function judgeRuntime(version: string, runtime: Runtime): Finding {
+  const { nodeVersion, leastNodeVersion, operatingSystem } = runtime;
+  const found = `${version} on Node ${nodeVersion}, ${operatingSystem}`;
+  if (!isOlder(nodeVersion, leastNodeVersion)) return ok('feed-sync', found);
+  return warning(
+    'feed-sync',
+    `${found}; it is made for Node ${leastNodeVersion} and later`,
+    `Run it on a newer Node: ${leastNodeVersion} or later.`,
+  );
+}
+
+/** Compared number by number: 24.9 is older than 24.18. */
+function isOlder(version: string, least: string): boolean {
+  const numbers = version.split('.').map(Number);
+  for (const [index, number] of least.split('.').map(Number).entries()) {
+    const own = numbers[index] ?? 0;
+    if (own !== number) return own < number;
+  }
+  return false;
 }

@@ -7,16 +7,30 @@
 
 import { inspectConfiguration } from '../../configuration/inspect.ts';
 import type { LoadInput } from '../../configuration/load.ts';
-import type { Context } from '../context.ts';
-import type { ExitCode } from '../exit-codes.ts';
-import { proxyOf } from '../feed-options.ts';
-import { jsonText } from '../json.ts';
-import { write } from '../terminal.ts';
-import { CHECKS } from './checks.ts';
-import { masked } from './masking.ts';
-import { runChecks } from './run-checks.ts';
-import { renderDiagnosis } from './text.ts';
-import { diagnosisOf } from './view.ts';
+import { struckOut } from '../../lib/secret.ts';
+import { formatDuration } from '../../lib/units.ts';
+import { type Context, write } from '../context.ts';
+import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
+import { proxyOf } from '../operator-session.ts';
+import { jsonText } from '../render/table.ts';
+import {
+  type Check,
+  type Checked,
+  type CheckName,
+  type Finding,
+  type Learned,
+  NOTHING_LEARNED,
+  type Patient,
+  trouble,
+  troubleOf,
+} from './check.ts';
+import { checkpointCheck } from './checkpoint.ts';
+import { configurationCheck, versionsCheck } from './configuration.ts';
+import { diskCheck } from './disk.ts';
+import { locksCheck, mirrorCheck } from './mirror.ts';
+import { diagnosisOf, renderDiagnosis } from './render.ts';
+import { scopesCheck, subscriptionsCheck } from './scopes.ts';
+import { clockCheck, connectionCheck, contractCheck, keyCheck } from './service.ts';
 
 export interface DoctorOptions {
   /** Of feed-sync. */
@@ -44,4 +58,71 @@ function secretsOf(apiKey: string | null, { environment }: Context): readonly st
     return url === null || url.password === '' ? [] : [url.password, decodeURIComponent(url.password)];
   });
   return apiKey === null ? proxies : [apiKey, ...proxies];
+}
+
+export const CHECKS: readonly Check[] = [
+  versionsCheck,
+  configurationCheck,
+  diskCheck,
+  locksCheck,
+  checkpointCheck,
+  mirrorCheck,
+  connectionCheck,
+  clockCheck,
+  keyCheck,
+  contractCheck,
+  scopesCheck,
+  subscriptionsCheck,
+];
+
+export interface FindingsOfCheck {
+  readonly check: CheckName;
+  readonly findings: readonly Finding[];
+}
+
+/** @throws the reason of the context's signal once that is aborted. */
+export async function runChecks(
+  checks: readonly Check[],
+  patient: Patient,
+): Promise<readonly FindingsOfCheck[]> {
+  const results: FindingsOfCheck[] = [];
+  let learned: Learned = NOTHING_LEARNED;
+  for (const check of checks) {
+    const checked = await runOne(check, patient, learned);
+    patient.context.signal.throwIfAborted();
+    learned = { ...learned, ...checked.learned };
+    results.push({ check: check.name, findings: checked.findings });
+  }
+  return results;
+}
+
+async function runOne(check: Check, patient: Patient, learned: Learned): Promise<Checked> {
+  const limit = AbortSignal.timeout(check.limitMs);
+  const stop = AbortSignal.any([patient.context.signal, limit]);
+  const work = async (): Promise<Checked> => check.run(patient, learned, stop);
+  try {
+    return await Promise.race([work(), tooLong(check, limit)]);
+  } catch (error) {
+    return { findings: [limit.aborted ? tooLongFinding(check) : troubleOf(check.name, error)] };
+  }
+}
+
+/** Also where the work heeds no signal, because it waits for the system. */
+function tooLong(check: Check, limit: AbortSignal): Promise<Checked> {
+  return new Promise((resolve) => {
+    limit.addEventListener('abort', () => resolve({ findings: [tooLongFinding(check)] }));
+  });
+}
+
+function tooLongFinding({ name, limitMs }: Check): Finding {
+  const found = `Not finished within ${formatDuration(limitMs)}, and given up.`;
+  const hint = 'Try again; if it stays so, what it waits for hangs.';
+  return trouble(name, found, EXIT_CODES.tryAgainLater, hint);
+}
+
+/** A copy of `value`, which holds texts, numbers, lists and plain objects, without any of the secrets in any text. */
+export function masked<Value>(value: Value, secrets: readonly string[]): Value {
+  return JSON.parse(JSON.stringify(value), (_key, part: unknown) =>
+    typeof part === 'string' ? struckOut(part, secrets) : part,
+  );
 }

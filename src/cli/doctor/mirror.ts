@@ -1,23 +1,40 @@
 /** What the mirror says of itself. It is opened read-only for a moment, and waited for only shortly. */
 
+import { type InstanceHolder, instanceLockPath, readInstanceLock } from '../../checkpoint/instance-lock.ts';
 import type { Held } from '../../destination/destination.ts';
-import { openReader } from '../../destination/duckdb/reading/reader.ts';
+import { openReader } from '../../destination/duckdb/reader.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { BusyError } from '../../model/errors.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
-import { isWorthCompacting, type MirrorSize, mirrorBytes } from '../mirror-size.ts';
-import { tellMomentFrom } from '../moments.ts';
-import type { Check, Checked, Learned, Patient } from './check.ts';
-import { counted } from './counted.ts';
-import { type Finding, ok, skipped, trouble, troubleOf, warning } from './findings.ts';
+import {
+  type FileLock,
+  isWorthCompacting,
+  type MirrorSize,
+  mirrorBytes,
+  mirrorLocks,
+} from '../mirror-seen.ts';
+import { tellMoment, tellMomentFrom } from '../render/messages.ts';
+import {
+  type Check,
+  type Checked,
+  counted,
+  type Finding,
+  type Learned,
+  ok,
+  type Patient,
+  skipped,
+  trouble,
+  troubleOf,
+  warning,
+} from './check.ts';
+import { setAsideFindings } from './checkpoint.ts';
 import { besides, seeFile } from './places.ts';
-import { setAsideFindings } from './set-aside.ts';
 
-const LIMIT_MS = 30_000;
+const MIRROR_LIMIT_MS = 30_000;
 /** A commit of a running instance takes less. */
 const MAX_WAIT_MS = 3_000;
 
-export const mirrorCheck: Check = { name: 'mirror', limitMs: LIMIT_MS, run: checkMirror };
+export const mirrorCheck: Check = { name: 'mirror', limitMs: MIRROR_LIMIT_MS, run: checkMirror };
 
 async function checkMirror(patient: Patient, learned: Learned, signal: AbortSignal): Promise<Checked> {
   const path = patient.inspection.known('destination.path');
@@ -130,4 +147,75 @@ function cannotBeRead(error: unknown, { runningInstance }: Learned): Finding {
     `${error.message} An instance is running: it may be loading a large dataset.`,
     'Try again in a moment.',
   );
+}
+
+const LOCKS_LIMIT_MS = 5_000;
+
+export const locksCheck: Check = { name: 'locks', limitMs: LOCKS_LIMIT_MS, run: checkLocks };
+
+function checkLocks({ inspection, context }: Patient): Checked {
+  const dataDirectory = inspection.known('dataDir');
+  const path = inspection.known('destination.path');
+  const instance =
+    dataDirectory === null
+      ? { finding: skipped('instance', 'dataDir is not known.'), holder: null }
+      : instanceFinding(instanceLockPath(dataDirectory), context.identity.uid);
+  const locks = path === null ? [] : mirrorLocks(path, context.readFile);
+  const ofOthers = locks.filter(({ pid }) => pid !== context.identity.pid);
+  const nameOf = (pid: number): string | null => processName(pid, context.readFile);
+  return {
+    findings: [
+      instance.finding,
+      path === null
+        ? skipped('mirror', 'destination.path is not known.')
+        : judgeMirrorLocks(ofOthers, instance.holder, nameOf),
+    ],
+    learned: { runningInstance: instance.holder },
+  };
+}
+
+function instanceFinding(
+  path: string,
+  uid: number | null,
+): { readonly finding: Finding; readonly holder: InstanceHolder | null } {
+  const about = 'instance';
+  try {
+    const { held, holder } = readInstanceLock({ path, uid });
+    if (!held) return { finding: ok(about, 'none is running here'), holder: null };
+    if (holder === null) return { finding: ok(about, 'one is just starting'), holder };
+    const { pid, host, command, startedAt } = holder;
+    const found = `process ${pid} on ${host} runs \`${command}\` since ${tellMoment(startedAt.toISOString())}`;
+    return { finding: ok(about, found), holder };
+  } catch (error) {
+    return { finding: troubleOf(about, error), holder: null };
+  }
+}
+
+/** What is to be said of the locks that others have on the mirror. Pure but for `nameOf`. */
+export function judgeMirrorLocks(
+  locks: readonly FileLock[],
+  instance: InstanceHolder | null,
+  nameOf: (pid: number) => string | null,
+): Finding {
+  const about = 'mirror';
+  const foreign = locks.filter(({ pid }) => pid !== instance?.pid);
+  if (locks.length === 0) return ok(about, 'nobody is seen to hold it');
+  if (foreign.length === 0) return ok(about, 'held by the running instance, which is committing');
+  const named = foreign.map(({ pid, mode }) => {
+    const name = nameOf(pid);
+    return `process ${pid}${name === null ? '' : ` (${name})`} ${mode} it`;
+  });
+  const wait = 'A commit waits for it up to lock.wait.';
+  const hint = 'End it, or let it open the mirror read-only and for short moments.';
+  return foreign.some(({ mode }) => mode === 'writes')
+    ? trouble(about, `${named.join(', ')}. ${wait}`, EXIT_CODES.tryAgainLater, hint)
+    : warning(about, `${named.join(', ')}. ${wait}`, hint);
+}
+
+function processName(pid: number, readFile: Patient['context']['readFile']): string | null {
+  try {
+    return readFile(`/proc/${pid}/comm`).trim();
+  } catch {
+    return null;
+  }
 }

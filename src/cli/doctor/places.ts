@@ -3,7 +3,7 @@
 import { constants } from 'node:fs';
 import { access, readdir, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { systemCode } from '../../lib/system-code.ts';
+import { systemCode } from '../../lib/files.ts';
 
 export interface FolderSeen {
   /** The folder that was asked about. */
@@ -94,7 +94,7 @@ export async function besides(path: string, infix: string): Promise<readonly str
     .sort();
 }
 
-export interface FolderSize {
+interface FolderSize {
   readonly files: number;
   readonly bytes: number;
   /** False where it holds more than was looked at. */

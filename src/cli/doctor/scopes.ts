@@ -5,16 +5,34 @@
 
 import type { Configuration } from '../../configuration/configuration.ts';
 import { type AccessCheck, createAccessCheck } from '../../feed/access-check.ts';
+import { formatCount } from '../../lib/units.ts';
 import { RefusalError } from '../../model/errors.ts';
-import { isChosenDataset } from '../../sync/follow/selection.ts';
-import type { Check, Checked, Learned, Patient } from './check.ts';
-import { type Finding, ok, skipped, troubleOf, warning } from './findings.ts';
-import { isDatasetHeld, isSubscriptionHeld } from './held.ts';
-import { inquiryOptions, KEY_NOT_ACCEPTED, whyNotAsked } from './inquiry.ts';
+import type { Subscription } from '../../model/records.ts';
+import {
+  chosenSubscriptions,
+  isChosenDataset,
+  refuseForeignMirror,
+} from '../../sync/follow/subscriptions.ts';
+import { waysOutOfMissing } from '../../sync/incidents.ts';
+import { EXIT_CODES } from '../exit-codes.ts';
+import {
+  type Check,
+  type Checked,
+  counted,
+  type Finding,
+  type Learned,
+  ok,
+  type Patient,
+  skipped,
+  trouble,
+  troubleOf,
+  warning,
+} from './check.ts';
+import { inquiryOptions, isDatasetHeld, isSubscriptionHeld, KEY_NOT_ACCEPTED, whyNotAsked } from './probe.ts';
 
-const LIMIT_MS = 60_000;
+const SCOPES_LIMIT_MS = 60_000;
 
-export const scopesCheck: Check = { name: 'scopes', limitMs: LIMIT_MS, run: checkScopes };
+export const scopesCheck: Check = { name: 'scopes', limitMs: SCOPES_LIMIT_MS, run: checkScopes };
 
 async function checkScopes(patient: Patient, learned: Learned, signal: AbortSignal): Promise<Checked> {
   const { configuration } = patient.inspection;
@@ -158,4 +176,76 @@ export function datasetToAsk(
   const isFit = (id: string): boolean =>
     isChosenDataset(id, datasets.include, datasets.exclude) && !isDatasetHeld(checkpoint, id);
   return known.find(isFit) ?? null;
+}
+
+const SUBSCRIPTIONS_LIMIT_MS = 5_000;
+/** Subscriptions that are told one by one; the rest is counted. */
+const MAX_TOLD = 20;
+
+export const subscriptionsCheck: Check = {
+  name: 'subscriptions',
+  limitMs: SUBSCRIPTIONS_LIMIT_MS,
+  run: checkSubscriptions,
+};
+
+function checkSubscriptions({ inspection }: Patient, learned: Learned): Checked {
+  const { configuration } = inspection;
+  const { subscriptions } = learned;
+  if (configuration === null || subscriptions === null) {
+    return { findings: [skipped('seen', 'The service was not asked, see key.')] };
+  }
+  return { findings: judgeSubscriptions(subscriptions, configuration, learned) };
+}
+
+/** What is to be said of what the key sees. */
+export function judgeSubscriptions(
+  seen: readonly Subscription[],
+  configuration: Configuration,
+  { checkpoint, mirror }: Pick<Learned, 'checkpoint' | 'mirror'>,
+): readonly Finding[] {
+  const findings: Finding[] = [];
+  const followed = checkpoint?.followed ?? new Map();
+  let chosen: readonly Subscription[] = [];
+  try {
+    chosen = chosenSubscriptions(seen, configuration.subscriptions, namesOf(checkpoint));
+    findings.push(...seenFindings(seen, chosen));
+  } catch (error) {
+    findings.push(...seenFindings(seen, []), troubleOf('chosen', error));
+  }
+  const missing = [...followed.keys()].filter((id) => !chosen.some((one) => one.id === id));
+  findings.push(...missing.map((id) => missingFinding(id, seen)));
+  if (mirror === null) return findings;
+  try {
+    const origin = new URL(configuration.service.baseUrl).origin;
+    refuseForeignMirror(mirror, origin, seen, checkpoint?.forgotten ?? []);
+  } catch (error) {
+    findings.push(troubleOf('mirror', error));
+  }
+  return findings;
+}
+
+function namesOf(checkpoint: Learned['checkpoint']): ReadonlyMap<string, string | null> {
+  return new Map([...(checkpoint?.followed ?? [])].map(([id, { name }]) => [id, name]));
+}
+
+function seenFindings(seen: readonly Subscription[], chosen: readonly Subscription[]): readonly Finding[] {
+  if (seen.length === 0) {
+    const hint = 'Subscriptions are made in the web application of the service.';
+    return [warning('seen', 'This API key sees no subscriptions: there is nothing to mirror.', hint)];
+  }
+  const told = seen.slice(0, MAX_TOLD).map((one) => {
+    const { id, name, datasetCount, datasetIds } = one;
+    const state = chosen.includes(one) ? 'chosen' : 'not chosen';
+    const datasets = counted(datasetCount ?? datasetIds.length, 'dataset');
+    return ok(id, `${name === null ? '' : `${name}: `}${datasets}, ${state}`);
+  });
+  const rest = seen.length - told.length;
+  return rest === 0 ? told : [...told, ok('seen', `and ${formatCount(rest)} more`)];
+}
+
+function missingFinding(id: string, seen: readonly Subscription[]): Finding {
+  const isListed = seen.some((one) => one.id === id);
+  const why = isListed ? 'the setting subscriptions leaves it out' : 'the key does not see it';
+  const found = `It was followed, and ${why}. Its datasets stay as they are.`;
+  return trouble(id, found, EXIT_CODES.personMustAct, ...waysOutOfMissing(id, isListed));
 }

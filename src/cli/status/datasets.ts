@@ -1,19 +1,20 @@
 /** What `status` tells of datasets. Pure. */
 
-import type { Hold } from '../../checkpoint/checkpoint.ts';
-import type { Held, HeldDataset } from '../../destination/destination.ts';
-import { announcedVersion, type Want } from '../../model/want.ts';
+import type { Failure, Hold } from '../../checkpoint/checkpoint.ts';
+import type { Held } from '../../destination/destination.ts';
+import { announcedVersion, type Want } from '../../model/desired-state.ts';
+import type { RefusalScope } from '../../model/errors.ts';
+import type { HeldDataset } from '../../model/write-jobs.ts';
 import { doubtedLogs } from '../../sync/follow/log-restart.ts';
-import { holdStatus } from '../../sync/hold-status.ts';
-import { holdOfEveryMember } from '../../sync/holds.ts';
+import { isOfContent } from '../../sync/plan/content.ts';
 import { needOf, owesResync, pendingReloads } from '../../sync/plan/need.ts';
+import { type Known, stateOf } from '../../sync/plan/plan.ts';
 import { awaitedSubscriptions, type Readings, retirementReason } from '../../sync/plan/retirement.ts';
-import { type Known, stateOf } from '../../sync/plan/state.ts';
-import type { CheckpointContent } from './checkpoint-content.ts';
+import { type HoldStatus, holdOfEveryMember, holdStatus } from '../../sync/suspensions.ts';
 import type { DatasetStatus, RetirementStatus } from './shape.ts';
-import { failureStatus, holdOfDataset, holdOfSubscription } from './troubles.ts';
+import type { CheckpointContent } from './status.ts';
 
-export interface DatasetsInput {
+interface DatasetsInput {
   /** By dataset id; null where the mirror could not be read. */
   readonly tables: ReadonlyMap<string, HeldDataset> | null;
   /** As the mirror names it; null where the mirror could not be read, or names none. */
@@ -157,4 +158,63 @@ function heldStatus(held: HeldDataset | null) {
     publishedAt: held?.publishedAt?.toISOString() ?? null,
     appliedAt: held?.appliedAt.toISOString() ?? null,
   };
+}
+
+export interface FailureStatus {
+  readonly error: string;
+  readonly message: string;
+  readonly hint: string | null;
+  readonly attempts: number;
+  readonly failedAt: string;
+  /** Before then the same content is not fetched again; other trouble is tried again by every catch-up. */
+  readonly retryAt: string;
+  /** Whether content of the service was found bad. */
+  readonly isOfContent: boolean;
+}
+
+/** Its own, not that of its subscriptions. */
+function holdOfDataset(datasetId: string, holds: readonly Hold[]): Hold | null {
+  const isOfIt = ({ refusal: { scope } }: Hold): boolean =>
+    scope.kind === 'dataset' && scope.datasetId === datasetId;
+  return holds.find(isOfIt) ?? null;
+}
+
+/** Its own, else that of the workspace. */
+export function holdOfSubscription(subscriptionId: string, holds: readonly Hold[]): Hold | null {
+  const isOfIt = ({ refusal: { scope } }: Hold): boolean =>
+    scope.kind === 'subscription' && scope.subscriptionId === subscriptionId;
+  const isOfWorkspace = ({ refusal: { scope } }: Hold): boolean => scope.kind === 'workspace';
+  return holds.find(isOfIt) ?? holds.find(isOfWorkspace) ?? null;
+}
+
+/** As it was stored: a hold is told in the same words wherever it is told. */
+export function holdOf({
+  scope,
+  id,
+  since,
+  links,
+  ...refusal
+}: HoldStatus): Pick<Hold, 'refusal' | 'heldAt'> {
+  return {
+    refusal: { ...refusal, scope: scopeOf(scope, id ?? ''), links: new Map(Object.entries(links)) },
+    heldAt: new Date(since),
+  };
+}
+
+function failureStatus(failure: Failure): FailureStatus {
+  const { error, message, hint, attempts } = failure;
+  const [failedAt, retryAt] = [failure.failedAt.toISOString(), failure.retryAt.toISOString()];
+  return { error, message, hint, attempts, failedAt, retryAt, isOfContent: isOfContent(failure) };
+}
+
+function scopeOf(kind: RefusalScope['kind'], id: string): RefusalScope {
+  switch (kind) {
+    case 'workspace':
+    case 'retirement':
+      return { kind };
+    case 'subscription':
+      return { kind, subscriptionId: id };
+    case 'dataset':
+      return { kind, datasetId: id };
+  }
 }

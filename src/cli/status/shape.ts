@@ -1,11 +1,11 @@
 /** The shape of `status --json`, which programs rely on. */
 
 import type { AbsenceSubject } from '../../model/absence.ts';
-import type { HoldStatus } from '../../sync/hold-status.ts';
 import type { Need } from '../../sync/plan/need.ts';
+import type { DatasetStateKind } from '../../sync/plan/plan.ts';
 import type { AwaitedSubscription } from '../../sync/plan/retirement.ts';
-import type { DatasetStateKind } from '../../sync/plan/state.ts';
-import type { FailureStatus } from './troubles.ts';
+import type { HoldStatus } from '../../sync/suspensions.ts';
+import type { FailureStatus } from './datasets.ts';
 
 export interface Status {
   readonly dataDirectory: string;
@@ -30,6 +30,8 @@ export interface MirrorStatus {
   readonly state: 'present' | 'absent' | 'busy' | 'unusable';
   /** Why it is unusable, or who keeps it; null where it can be read, or was not looked at yet. */
   readonly trouble: string | null;
+  /** What can be done about that trouble; null where there is none, or the trouble says all there is. */
+  readonly hint: string | null;
   /** Processes of others that have it open: a commit waits for them. Empty where the system does not tell. */
   readonly heldBy: readonly number[];
   /** Of the file and its log; 0 where there is none, or it cannot be looked at. */
@@ -124,7 +126,7 @@ export interface RetirementStatus {
   readonly waitsFor: readonly AwaitedStatus[];
 }
 
-export interface AwaitedStatus {
+interface AwaitedStatus {
   readonly subscriptionId: string;
   readonly reason: AwaitedSubscription['reason'];
 }

@@ -1,20 +1,18 @@
 /** `feed-sync status`: what is wanted, what the mirror has, and what is in the way. Works beside a running instance. */
 
 import { statSync } from 'node:fs';
-import type { CheckpointReader, HookRecord } from '../../checkpoint/checkpoint.ts';
+import type { CheckpointReader, Failure, Followed, Hold, HookRecord } from '../../checkpoint/checkpoint.ts';
 import { openCheckpointReader } from '../../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
+import type { Absence } from '../../model/absence.ts';
+import type { Want } from '../../model/desired-state.ts';
 import { BusyError } from '../../model/errors.ts';
-import { isChosenDataset } from '../../sync/follow/selection.ts';
+import { isChosenDataset } from '../../sync/follow/subscriptions.ts';
 import { runningInstance } from '../beside.ts';
-import type { Context } from '../context.ts';
+import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf } from '../exit-codes.ts';
-import { jsonText } from '../json.ts';
-import { mirrorHolders } from '../mirror-holders.ts';
-import { type MirrorSeen, seeMirror } from '../mirror-seen.ts';
-import { mirrorBytes } from '../mirror-size.ts';
-import { write } from '../terminal.ts';
-import type { CheckpointContent } from './checkpoint-content.ts';
+import { type MirrorSeen, mirrorBytes, mirrorHolders, seeMirror } from '../mirror-seen.ts';
+import { jsonText } from '../render/table.ts';
 import type { Status } from './shape.ts';
 import { renderStatus } from './text.ts';
 import { statusOf } from './view.ts';
@@ -101,3 +99,22 @@ function contentOf(checkpoint: CheckpointReader): CheckpointContent {
     failures: checkpoint.failures(),
   };
 }
+
+export interface CheckpointContent {
+  readonly followed: ReadonlyMap<string, Followed>;
+  readonly forgotten: readonly string[];
+  readonly wants: ReadonlyMap<string, Want>;
+  readonly absences: readonly Absence[];
+  readonly holds: readonly Hold[];
+  readonly failures: ReadonlyMap<string, Failure>;
+}
+
+/** There is none. */
+export const NO_CHECKPOINT: CheckpointContent = {
+  followed: new Map(),
+  forgotten: [],
+  wants: new Map(),
+  absences: [],
+  holds: [],
+  failures: new Map(),
+};

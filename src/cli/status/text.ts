@@ -1,14 +1,15 @@
 /** `status` for people. Pure. */
 
-import { printable } from '../../lib/printable.ts';
+import { unreachable } from '../../lib/assert.ts';
+import { printable } from '../../lib/text.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
-import { tellMomentFrom } from '../moments.ts';
-import { listed, tellHold, tellRetryOfContent } from '../person.ts';
-import { absencesText } from './absences.ts';
-import { readersText } from './readers.ts';
-import type { DatasetStatus, MirrorStatus, Status } from './shape.ts';
-import { datasetTable, leftOutLine, type ShownTo, standingLine, subscriptionTable } from './tables.ts';
-import { type FailureStatus, holdOf } from './troubles.ts';
+import type { Need } from '../../sync/plan/need.ts';
+import { tellAwaited } from '../../sync/retirements.ts';
+import { listed, minuteOf, tellHold, tellMomentFrom, tellRetryOfContent } from '../render/messages.ts';
+import { renderTable } from '../render/table.ts';
+import { type FailureStatus, holdOf } from './datasets.ts';
+import type { DatasetStatus, MirrorStatus, RetirementStatus, Status, SubscriptionStatus } from './shape.ts';
+import { absencesText, readersText } from './view.ts';
 
 export function renderStatus(status: Status, shownTo: ShownTo): string {
   const { forgottenSubscriptions, datasets, absences } = status;
@@ -37,11 +38,17 @@ function headlines({ dataDirectory, mirror, runningInstance }: Status): string {
     present: presentLines(mirror),
     absent: `There is no mirror yet at ${mirror.path}.\n→ Make it with: feed-sync once`,
     busy: `${printable(mirror.trouble ?? 'The mirror was not looked at yet.')} What it has is not shown.\n→ Try again in a moment.`,
-    unusable: `${printable(mirror.trouble ?? '')} What it has is not shown.`,
+    unusable: unusableLines(mirror),
   };
   return [`Data directory ${dataDirectory}. ${instance}`, states[mirror.state], ...heldLine(mirror)].join(
     '\n',
   );
+}
+
+/** DuckDB words some troubles in several lines. */
+function unusableLines({ trouble, hint }: MirrorStatus): string {
+  const told = `${trouble ?? ''} What it has is not shown.`.split('\n').map(printable);
+  return [...told, ...(hint === null ? [] : [`→ ${printable(hint)}`])].join('\n');
 }
 
 /** Who a commit waits for. */
@@ -93,4 +100,144 @@ function isDueAtNextCatchUp({ state, need, retirement, isChosen }: DatasetStatus
     return !waitsForApproval && waitsFor.every(({ reason }) => reason !== 'suspended');
   }
   return need !== null && need !== 'nothing';
+}
+
+interface ShownTo {
+  readonly now: Date;
+  /** Columns of the screen. */
+  readonly width: number;
+}
+
+/** Null where there is none to show. */
+function subscriptionTable(
+  { subscriptions, datasets }: Pick<Status, 'subscriptions' | 'datasets'>,
+  { now, width }: ShownTo,
+): string | null {
+  if (subscriptions.length === 0) return null;
+  const columns = [
+    { title: 'subscription' },
+    { title: 'name', isOptional: true },
+    { title: 'last event' },
+    { title: 'read' },
+    { title: 'state', wraps: true },
+  ];
+  const rows = subscriptions.map((subscription) => [
+    subscription.id,
+    subscription.name ?? '',
+    subscription.cursor ?? 'none yet',
+    tellMomentFrom(now, subscription.cursorAt),
+    subscriptionWords(subscription, datasets),
+  ]);
+  return renderTable(columns, rows, width);
+}
+
+function subscriptionWords(
+  { id, state, cursor, quietReadAt }: SubscriptionStatus,
+  datasets: readonly DatasetStatus[],
+): string {
+  if (state !== 'followed') return state;
+  const members = datasets.filter(({ subscriptions, isChosen }) => isChosen && subscriptions.includes(id));
+  const quiet = cursor === null ? 'no events yet' : 'no event for longer than the service keeps them';
+  return [...standingWords(members), ...(quietReadAt === null ? [] : [quiet])].join('; ');
+}
+
+/** Of what it holds: whether it has all that was published. */
+function standingWords(members: readonly DatasetStatus[]): readonly string[] {
+  if (members.some(({ need }) => need === null)) return ['followed'];
+  const due = members.filter(({ need }) => need !== 'nothing').length;
+  if (due === 0) return ['up to date'];
+  return [due === 1 ? '1 dataset is behind' : `${formatCount(due)} datasets are behind`];
+}
+
+/** Null where there is none to show. Of those that are left out, only tables that are here are shown. */
+function datasetTable(datasets: readonly DatasetStatus[], { width }: ShownTo): string | null {
+  const shown = datasets.filter(({ isChosen, table }) => isChosen || table !== null);
+  if (shown.length === 0) return null;
+  const columns = [
+    { title: 'dataset' },
+    { title: 'version', align: 'right' as const },
+    { title: 'rows', align: 'right' as const },
+    { title: 'published (UTC)', isOptional: true },
+    { title: 'table', isOptional: true },
+    { title: 'state', wraps: true },
+  ];
+  const rows = shown.map((dataset) => [
+    dataset.id,
+    dataset.version === null ? '' : String(dataset.version),
+    dataset.rows === null ? '' : formatCount(dataset.rows),
+    dataset.publishedAt === null ? '' : minuteOf(dataset.publishedAt),
+    dataset.table ?? '',
+    datasetWords(dataset),
+  ]);
+  return renderTable(columns, rows, width);
+}
+
+/** Of those that have no table. */
+function leftOutLine(datasets: readonly DatasetStatus[]): string | null {
+  const { length } = datasets.filter(({ isChosen, table }) => !isChosen && table === null);
+  if (length === 0) return null;
+  const are = length === 1 ? 'dataset is' : 'datasets are';
+  return `${formatCount(length)} more ${are} left out by datasets.include and datasets.exclude.`;
+}
+
+/** How it stands, and what is to be done; what is to be done is all there is to say of a table that serves. */
+function datasetWords(dataset: DatasetStatus): string {
+  const { state, isChosen, retirement, need, subscriptions, hold } = dataset;
+  if (!isChosen) return 'left out by the settings; its table stays as it is';
+  if (retirement !== null) return `${retirementWords(retirement)}: ${retirement.reason}`;
+  if (subscriptions.length === 0) return 'no subscription is known to hold it';
+  const isHeldAbove = state === 'held' && hold === null;
+  const shown =
+    state === 'live' || state === 'absent' ? [] : [isHeldAbove ? 'held with its subscription' : state];
+  return [...shown, ...(need === null ? [] : [needWords(need, dataset)])].join('; ') || 'not known';
+}
+
+function retirementWords({ waitsFor, waitsForApproval }: RetirementStatus): string {
+  if (waitsFor.length > 0) return `retirement waits ${tellAwaited(waitsFor)}`;
+  return waitsForApproval ? 'to be retired, once you agree' : 'to be retired';
+}
+
+function needWords(need: Need, { wantedVersion }: DatasetStatus): string {
+  switch (need) {
+    case 'table':
+      return 'to be loaded';
+    case 'reload':
+      return 'behind: the service asked to load it again';
+    case 'resync':
+      return 'to be loaded again, as you asked';
+    case 'version':
+      return `behind: version ${wantedVersion} is out`;
+    case 'schema':
+      return 'behind: its schema has changed';
+    case 'look':
+      return 'behind: to be looked at';
+    case 'nothing':
+      return 'up to date';
+    default:
+      return unreachable(need);
+  }
+}
+
+/** Every dataset is counted once, by the first of these that it is. */
+const STANDINGS: readonly { readonly words: string; readonly counts: (dataset: DatasetStatus) => boolean }[] =
+  [
+    { words: 'left out', counts: ({ isChosen }) => !isChosen },
+    { words: 'held', counts: ({ state }) => state === 'held' },
+    { words: 'failed', counts: ({ state }) => state === 'failed' },
+    { words: 'to be retired', counts: ({ retirement }) => retirement !== null },
+    { words: 'up to date', counts: ({ need }) => need === 'nothing' },
+    { words: 'to be loaded', counts: ({ need }) => need === 'table' },
+    { words: 'behind', counts: ({ need }) => need !== null },
+    { words: 'not known', counts: () => true },
+  ];
+
+/** `9 datasets: 7 up to date, 1 behind, 1 held.` */
+function standingLine(datasets: readonly DatasetStatus[]): string {
+  const standings = datasets.map((dataset) => STANDINGS.findIndex(({ counts }) => counts(dataset)));
+  const counted = STANDINGS.flatMap(({ words }, index) => {
+    const { length } = standings.filter((standing) => standing === index);
+    return length === 0 ? [] : [`${formatCount(length)} ${words}`];
+  });
+  const total = datasets.length === 1 ? '1 dataset' : `${formatCount(datasets.length)} datasets`;
+  return `${total}: ${counted.join(', ')}.`;
 }

@@ -1,18 +1,26 @@
 /** What `status` tells, as data. Pure. */
 
-import type { Followed, Hold } from '../../checkpoint/checkpoint.ts';
-import { BusyError } from '../../model/errors.ts';
-import { holdStatus } from '../../sync/hold-status.ts';
-import { type MirrorHeld, type MirrorSeen, tablesOf } from '../mirror-seen.ts';
-import { isWorthCompacting } from '../mirror-size.ts';
-import { absencesStatus } from './absences.ts';
-import { type CheckpointContent, NO_CHECKPOINT } from './checkpoint-content.ts';
-import { datasetsOf } from './datasets.ts';
-import { type ReadersSeen, readersStatus } from './readers.ts';
-import type { MirrorStatus, Status, SubscriptionStatus } from './shape.ts';
-import { holdOfSubscription } from './troubles.ts';
+import type { Followed, Hold, HookRecord } from '../../checkpoint/checkpoint.ts';
+import { unreachable } from '../../lib/assert.ts';
+import { printable } from '../../lib/text.ts';
+import { formatCount } from '../../lib/units.ts';
+import { type Absence, absenceKey, confirmedAt } from '../../model/absence.ts';
+import { BusyError, FeedSyncError } from '../../model/errors.ts';
+import { holdStatus } from '../../sync/suspensions.ts';
+import { isWorthCompacting, type MirrorHeld, type MirrorSeen, tablesOf } from '../mirror-seen.ts';
+import { tellMoment, tellMomentFrom } from '../render/messages.ts';
+import { datasetsOf, holdOfSubscription } from './datasets.ts';
+import type {
+  AbsenceStatus,
+  AfterCommitStatus,
+  MirrorStatus,
+  PublishedCopyStatus,
+  Status,
+  SubscriptionStatus,
+} from './shape.ts';
+import { type CheckpointContent, NO_CHECKPOINT } from './status.ts';
 
-export interface StatusInput {
+interface StatusInput {
   readonly dataDirectory: string;
   readonly mirrorPath: string;
   readonly runningInstance: Status['runningInstance'];
@@ -58,6 +66,7 @@ function mirrorStatus({ mirrorPath: path, mirror, mirrorBytes: bytes, heldBy }: 
     path,
     state: stateOf(mirror),
     trouble: mirror instanceof Error ? mirror.message : null,
+    hint: mirror instanceof FeedSyncError ? mirror.hint : null,
     heldBy,
     bytes,
     freeBytes,
@@ -90,4 +99,100 @@ function subscriptionStatus(
     state: hold === null ? 'followed' : heldState,
     isHeld: hold !== null,
   };
+}
+
+const NAMED_BY_NOTHING = { subscriptionId: null, datasetId: null, version: null };
+
+/** In an order that does not depend on when they were noted. */
+function absencesStatus(absences: readonly Absence[]): readonly AbsenceStatus[] {
+  const sorted = absences.toSorted((left, right) =>
+    absenceKey(left.subject) < absenceKey(right.subject) ? -1 : 1,
+  );
+  return sorted.map((absence) => {
+    const { kind, subscriptionId, datasetId, version } = { ...NAMED_BY_NOTHING, ...absence.subject };
+    return {
+      kind,
+      subscriptionId,
+      datasetId,
+      version,
+      since: absence.since.toISOString(),
+      confirmedAfter: confirmedAt(absence).toISOString(),
+    };
+  });
+}
+
+/** Null where nothing is absent. */
+export function absencesText(absences: readonly AbsenceStatus[]): string | null {
+  const lines = absences.map((absence) => {
+    const { since, confirmedAfter } = absence;
+    return `${absentWords(absence)} since ${tellMoment(since)}, confirmed after ${tellMoment(confirmedAfter)}.`;
+  });
+  return lines.length === 0 ? null : lines.join('\n');
+}
+
+function absentWords({ kind, subscriptionId, datasetId, version }: AbsenceStatus): string {
+  const subscription = printable(subscriptionId ?? '');
+  const dataset = printable(datasetId ?? '');
+  switch (kind) {
+    case 'member':
+      return `Dataset ${dataset} is absent from subscription ${subscription}`;
+    case 'subscription':
+      return `Subscription ${subscription} is absent from the list of subscriptions`;
+    case 'log':
+      return `The newest event that was read is absent from the log of subscription ${subscription}`;
+    case 'version':
+      return `Version ${version} of dataset ${dataset} is absent from the list of versions`;
+    case 'table':
+      return `Dataset ${dataset}, which has a table, is absent from every subscription`;
+    default:
+      return unreachable(kind);
+  }
+}
+
+interface ReadersSeen {
+  /** Null: no copy is to be published. `publishedAt`: when the file that is there was; null: there is none. */
+  readonly copy: { readonly path: string; readonly publishedAt: Date | null } | null;
+  /** Null: no command is to be run. */
+  readonly hook: HookRecord | null;
+}
+
+function readersStatus({ copy, hook }: ReadersSeen): {
+  readonly publishedCopy: PublishedCopyStatus | null;
+  readonly afterCommit: AfterCommitStatus | null;
+} {
+  return {
+    publishedCopy: copy && { path: copy.path, publishedAt: copy.publishedAt?.toISOString() ?? null },
+    afterCommit: hook && {
+      toldAt: hook.toldAt?.toISOString() ?? null,
+      failure: hook.failure && { ...hook.failure, failedAt: hook.failure.failedAt.toISOString() },
+    },
+  };
+}
+
+/** Null where nothing is done for them. */
+export function readersText({ publishedCopy, afterCommit }: Status, now: Date): string | null {
+  const lines = [
+    ...(publishedCopy === null ? [] : [copyLine(publishedCopy, now)]),
+    ...(afterCommit === null ? [] : commandLines(afterCommit, now)),
+  ];
+  return lines.length === 0 ? null : lines.join('\n');
+}
+
+function copyLine({ path, publishedAt }: PublishedCopyStatus, now: Date): string {
+  if (publishedAt === null) return `No copy is published yet at ${path}.`;
+  return `The copy ${path} was published at ${tellMomentFrom(now, publishedAt)}.`;
+}
+
+function commandLines({ toldAt, failure }: AfterCommitStatus, now: Date): readonly string[] {
+  if (failure === null) {
+    return toldAt === null
+      ? ['The command after commits was told of nothing yet.']
+      : [`The command after commits was last told at ${tellMomentFrom(now, toldAt)}.`];
+  }
+  const times = failure.attempts === 1 ? '' : ` ${formatCount(failure.attempts)} times, last`;
+  return [
+    `The command after commits failed${times} at ${tellMomentFrom(now, failure.failedAt)}:`,
+    ...failure.message.split('\n').map((line) => `  ${printable(line)}`),
+    '→ A running instance tells it again by itself; without one: feed-sync once',
+  ];
 }

@@ -3,15 +3,16 @@
  * books, and by what the service says. Pure.
  */
 
-import type { HeldDataset } from '../../destination/destination.ts';
-import type {
-  CountedDataset,
-  CountedKeys,
-  StrayColumn,
-} from '../../destination/duckdb/reading/count-tables.ts';
-import { shellWord } from '../../lib/shell-word.ts';
+import pLimit from 'p-limit';
+import type { Held } from '../../destination/destination.ts';
+import type { CountedDataset, CountedKeys, StrayColumn } from '../../destination/duckdb/count-tables.ts';
+import type { Feed } from '../../feed/feed.ts';
+import { shellWord } from '../../lib/text.ts';
 import { formatCount } from '../../lib/units.ts';
-import type { Version } from '../../model/version.ts';
+import { FeedSyncError, InterruptedError, RefusalError } from '../../model/errors.ts';
+import type { Version } from '../../model/records.ts';
+import type { HeldDataset } from '../../model/write-jobs.ts';
+import { refuseForeignMirror } from '../../sync/follow/subscriptions.ts';
 
 export interface Difference {
   readonly kind: DifferenceKind;
@@ -21,7 +22,7 @@ export interface Difference {
   readonly remedy: string;
 }
 
-export type DifferenceKind =
+type DifferenceKind =
   /** Wanted, and there is no table yet. */
   | 'not-loaded'
   /** Newer versions are out. */
@@ -153,4 +154,65 @@ function reload(datasetId: string): string {
 
 function rows(count: number): string {
   return count === 1 ? '1 row' : `${formatCount(count)} rows`;
+}
+
+/** The connections to the service are limited besides. */
+const DATASETS_AT_ONCE = 16;
+
+export interface Answers {
+  /** By dataset id: its versions from the mirrored one on, or why there is no answer. Absent where none was asked for. */
+  readonly ofDatasets: ReadonlyMap<string, readonly Version[] | FeedSyncError>;
+  /** Why the service could not be asked, or not for all; null where it could. */
+  readonly trouble: FeedSyncError | null;
+}
+
+/** Whose mirror it is. */
+export interface Ownership {
+  readonly held: Held;
+  /** Subscriptions that a person gave up. */
+  readonly forgotten: readonly string[];
+}
+
+/**
+ * Asks for each of the tables.
+ * @throws InterruptedError
+ */
+export async function askService(
+  feed: Feed,
+  { held, forgotten }: Ownership,
+  tables: readonly HeldDataset[],
+  signal: AbortSignal,
+): Promise<Answers> {
+  const ofDatasets = new Map<string, readonly Version[] | FeedSyncError>();
+  let trouble: FeedSyncError | null = null;
+  try {
+    // Listed first: a service that cannot be reached, or refuses the key, costs this one call.
+    const { subscriptions: seen } = await feed.subscriptions(signal);
+    await feed.discover(signal);
+    refuseForeignMirror(held, feed.origin, seen, forgotten);
+  } catch (error) {
+    return { ofDatasets, trouble: told(error) };
+  }
+  await pLimit(DATASETS_AT_ONCE).map(tables, async ({ datasetId, version }) => {
+    if (trouble !== null) return;
+    try {
+      const { versions } = await feed.versions(datasetId, version - 1, signal);
+      ofDatasets.set(datasetId, versions);
+    } catch (error) {
+      const answer = told(error);
+      if (isOfTheWorkspace(answer)) trouble = answer;
+      else ofDatasets.set(datasetId, answer);
+    }
+  });
+  return { ofDatasets, trouble };
+}
+
+function isOfTheWorkspace(error: FeedSyncError): boolean {
+  return error instanceof RefusalError && error.refusal.scope.kind !== 'dataset';
+}
+
+/** @throws what is no trouble of the service: a wish to stop, a bug. */
+function told(error: unknown): FeedSyncError {
+  if (error instanceof FeedSyncError && !(error instanceof InterruptedError)) return error;
+  throw error;
 }

@@ -5,13 +5,26 @@
  * when it is asked for. Each server has a registry of its own, for a process may start a second one.
  */
 
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { DaemonState, Observed, Observer } from '../state.ts';
-import { COUNTERS, LABELLED_COUNTERS } from './counters.ts';
-import { DATASET_GAUGES, type GaugeOf, SIZE_GAUGES, SUBSCRIPTION_GAUGES, seconds } from './gauges.ts';
-import { countHolds, labelOf, mostPressing } from './labels.ts';
-import { MAX_LABELLED_DATASETS, MAX_LABELLED_SUBSCRIPTIONS, MAX_LABELLED_TROUBLES } from './limits.ts';
-import { processMetrics } from './process-metrics.ts';
+import { createHash } from 'node:crypto';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { Hold } from '../../checkpoint/checkpoint.ts';
+import type { DaemonState, DatasetState, Observed, Observer } from '../state.ts';
+import {
+  MAX_LABEL_CHARACTERS,
+  MAX_LABELLED_CODES,
+  MAX_LABELLED_DATASETS,
+  MAX_LABELLED_SUBSCRIPTIONS,
+  MAX_LABELLED_TROUBLES,
+} from './limits.ts';
+import {
+  COUNTERS,
+  DATASET_GAUGES,
+  type GaugeOf,
+  LABELLED_COUNTERS,
+  SIZE_GAUGES,
+  SUBSCRIPTION_GAUGES,
+  seconds,
+} from './metric-definitions.ts';
 import type { Sizes } from './sizes.ts';
 
 export interface Metrics {
@@ -184,4 +197,60 @@ function counter(
 function durations(registry: Registry, name: string, help: string): Histogram {
   const buckets = DURATION_BUCKETS_SECONDS;
   return new Histogram({ name: `${PREFIX}${name}`, help, buckets, registers: [registry] });
+}
+
+let registry: Registry | null = null;
+
+/**
+ * As lines for Prometheus. Gathering begins with the first call and never ends, so it is one for the process, whatever
+ * number of servers it starts.
+ */
+function processMetrics(): Promise<string> {
+  if (registry === null) {
+    registry = new Registry();
+    collectDefaultMetrics({ register: registry });
+  }
+  return registry.metrics();
+}
+
+const DIGEST_CHARACTERS = 16;
+
+/** The id, or its beginning and a digest where it is long. */
+function labelOf(id: string): string {
+  if (id.length <= MAX_LABEL_CHARACTERS) return id;
+  const digest = createHash('sha256').update(id).digest('hex').slice(0, DIGEST_CHARACTERS);
+  return `${id.slice(0, MAX_LABEL_CHARACTERS - DIGEST_CHARACTERS - 1).toWellFormed()}…${digest}`;
+}
+
+/** At most `most` of them: those that failed or are behind before those that are not, the longest first. */
+export function mostPressing(datasets: readonly DatasetState[], most: number): readonly DatasetState[] {
+  if (datasets.length <= most) return datasets;
+  return datasets.toSorted((left, right) => pressure(left) - pressure(right)).slice(0, most);
+}
+
+/** Smaller is more pressing. */
+function pressure({ failure, behindSince }: DatasetState): number {
+  if (behindSince !== null) return behindSince.getTime();
+  return failure === null ? Number.MAX_VALUE : Number.MAX_SAFE_INTEGER;
+}
+
+interface HoldCount {
+  readonly scope: string;
+  readonly code: string;
+  readonly count: number;
+}
+
+/** How many holds of each scope and code; the codes are the service's, so beyond a limit they are one. */
+function countHolds(holds: readonly Hold[]): readonly HoldCount[] {
+  const counts = new Map<string, HoldCount>();
+  const codes = new Set<string>();
+  for (const { refusal } of holds) {
+    const own = labelOf(refusal.code ?? 'none');
+    if (codes.size < MAX_LABELLED_CODES) codes.add(own);
+    const code = codes.has(own) ? own : 'other';
+    const scope = refusal.scope.kind;
+    const key = `${scope} ${code}`;
+    counts.set(key, { scope, code, count: (counts.get(key)?.count ?? 0) + 1 });
+  }
+  return [...counts.values()];
 }

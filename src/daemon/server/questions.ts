@@ -5,10 +5,16 @@ import { unreachable } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Observed } from '../state.ts';
 import { type Answer, jsonAnswer, metricsAnswer, NOT_FOUND, OK, UNAVAILABLE } from './answers.ts';
-import { type Reason, reasonsNotLive, reasonsNotReady, reasonsNotWell } from './health.ts';
-import { healthView, verdictView } from './health-view.ts';
+import {
+  healthView,
+  type Reason,
+  reasonsNotLive,
+  reasonsNotReady,
+  reasonsNotWell,
+  verdictView,
+} from './health.ts';
 import type { Metrics } from './metrics.ts';
-import type { Question } from './routes.ts';
+import type { Question } from './server.ts';
 import { measure, type Places } from './sizes.ts';
 import { receive, type WebhookParts } from './webhook.ts';
 

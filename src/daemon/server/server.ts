@@ -7,14 +7,14 @@
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import ipaddr from 'ipaddr.js';
 import type { ListenAddress } from '../../configuration/configuration.ts';
 import { assert } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { systemCode, systemReason } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
-import { systemCode, systemReason } from '../../lib/system-code.ts';
 import { ConfigurationError } from '../../model/errors.ts';
 import { type Answer, FAILED, MISDIRECTED, NOT_FOUND, notAllowed } from './answers.ts';
-import { isLoopback, isOwnHost } from './host.ts';
 import {
   CLOSE_TIMEOUT_MS,
   HEADERS_TIMEOUT_MS,
@@ -28,8 +28,7 @@ import {
 } from './limits.ts';
 import { createMetrics } from './metrics.ts';
 import { type AnswerQuestion, answererOf, type QuestionParts } from './questions.ts';
-import { type Question, routeOf } from './routes.ts';
-import { Waker } from './waker.ts';
+import { Waker } from './webhook.ts';
 
 export interface StatusServerParts extends QuestionParts {
   readonly listen: ListenAddress;
@@ -185,4 +184,45 @@ async function closeInTime(server: Server, clock: Clock): Promise<void> {
   await closed;
   done.abort();
   await late;
+}
+
+export type Question = 'livez' | 'readyz' | 'healthz' | 'status' | 'metrics' | 'webhook';
+
+type Route =
+  | { readonly kind: 'question'; readonly question: Question }
+  | { readonly kind: 'not-found' }
+  /** `allow` is the value of the header. */
+  | { readonly kind: 'not-allowed'; readonly allow: string };
+
+const QUESTIONS: ReadonlyMap<string, Question> = new Map([
+  ['/livez', 'livez'],
+  ['/readyz', 'readyz'],
+  ['/healthz', 'healthz'],
+  ['/status', 'status'],
+  ['/metrics', 'metrics'],
+  ['/webhook', 'webhook'],
+]);
+
+const LOOKING: readonly string[] = ['GET', 'HEAD'];
+const DELIVERING: readonly string[] = ['POST'];
+
+/** `target` is that of the request line: a path, maybe with a query, which means nothing here. */
+function routeOf(method: string, target: string): Route {
+  const question = QUESTIONS.get(target.replace(/\?.*$/s, ''));
+  if (question === undefined) return { kind: 'not-found' };
+  const methods = question === 'webhook' ? DELIVERING : LOOKING;
+  return methods.includes(method)
+    ? { kind: 'question', question }
+    : { kind: 'not-allowed', allow: methods.join(', ') };
+}
+
+function isLoopback(address: string): boolean {
+  return ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
+}
+
+/** Whether the value of a Host header names this machine itself: `localhost:9464`, `127.0.0.1`, `[::1]:9464`. */
+function isOwnHost(host: string): boolean {
+  const name = /^(?:\[([^\]]*)\]|([^:]*))(?::\d{1,5})?$/.exec(host);
+  const hostname = (name?.[1] ?? name?.[2] ?? '').toLowerCase();
+  return hostname === 'localhost' || isLoopback(hostname);
 }

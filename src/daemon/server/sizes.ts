@@ -1,8 +1,7 @@
 /** What the mirror, the checkpoint and the disk take and have, for metrics. */
 
 import { stat } from 'node:fs/promises';
-import { freeBytes } from '../../lib/files.ts';
-import { systemCode } from '../../lib/system-code.ts';
+import { freeBytes, systemCode } from '../../lib/files.ts';
 
 export interface Places {
   readonly mirrorPath: string;

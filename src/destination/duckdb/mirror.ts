@@ -7,38 +7,37 @@
 import { dirname, resolve } from 'node:path';
 import pLimit from 'p-limit';
 import { assert } from '../../lib/assert.ts';
+import type { Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
-import type { Random } from '../../lib/random.ts';
+import type { HistoryPosition } from '../../model/commits.ts';
 import { BusyError } from '../../model/errors.ts';
-import type { HistoryPosition } from '../../model/history.ts';
-import type {
-  ChangesUnit,
-  Destination,
-  Enrolment,
-  Held,
-  Prepared,
-  ReadAhead,
-  Unit,
-  UnitQueue,
-} from '../destination.ts';
-import type { HistoryLimits, HistoryPage, Outlet, Publication } from '../outlet.ts';
-import type { StoredProgress } from '../stored-progress.ts';
-import { EMPTY, ensureSchema, isEnrolled, readHeld, writeEnrolment } from './books/mirror-state.ts';
-import { NO_HISTORY, readHistory } from './books/read-history.ts';
-import { clearUnfinished } from './compact/unfinished.ts';
-import { Engine } from './engine/engine.ts';
-import { literalPattern } from './engine/quoting.ts';
-import { temporaryDirectories, temporaryDirectory } from './engine/temporary-directory.ts';
-import { mirrorPath } from './mirror-path.ts';
-import { storeBesideCommits, storeProgress } from './progress/store-progress.ts';
-import { type CopyPlace, Publisher } from './publish/publish.ts';
-import { type PublishOptions, publishTarget } from './publish/publish-target.ts';
-import { commitUnits } from './units/commit-units.ts';
-import { Examination } from './units/examination.ts';
-import type { PreparedUnit } from './units/prepared.ts';
-import type { WaitForReaders, WriteWindow } from './window/attach-window.ts';
-import { sizeOf, type TableSize, Windows } from './window/windows.ts';
+import type { ChangesUnit, ReadAhead, Unit } from '../../model/write-jobs.ts';
+import {
+  Engine,
+  type EngineOptions,
+  temporaryDirectories,
+  temporaryDirectory,
+} from '../../staging/engine/engine.ts';
+import { literalPattern } from '../../staging/engine/sql.ts';
+import type { Destination, Enrolment, Held, Prepared, StoredProgress, UnitQueue } from '../destination.ts';
+import type { HistoryLimits, HistoryPage, Outlet, Publication } from '../publication.ts';
+import { NO_HISTORY, readHistory } from './catalog/commits.ts';
+import { EMPTY, ensureSchema, isEnrolled, readHeld, writeEnrolment } from './catalog/observed-state.ts';
+import { storeBesideCommits, storeProgress } from './catalog/progress.ts';
+import { commitUnits } from './commit.ts';
+import { clearUnfinished } from './compact.ts';
+import { mirrorPath } from './mirror-file.ts';
+import { type CopyPlace, Publisher, type PublishOptions, publishTarget } from './publish.ts';
+import { Examination, type PreparedUnit } from './validate.ts';
+import {
+  AttachWindow,
+  LeftFree,
+  type LeftFreeOptions,
+  type WaitForReaders,
+  type WindowOptions,
+  type WriteWindow,
+} from './write-session.ts';
 
 /** The most memory for the examination of files, which reads footers and finds single values. */
 const MAX_EXAMINING_BYTES = 512_000_000;
@@ -294,4 +293,64 @@ class Mirror implements Destination, Outlet {
 function ownPrepared(prepared: Prepared): PreparedUnit {
   assert('carryOut' in prepared, 'a unit is committed by the destination that prepared it');
   return prepared as PreparedUnit;
+}
+
+/** The most rows that a table has in one row group. */
+const ROW_GROUP_ROWS = 122_880;
+
+type TableSize = 'small' | 'large';
+
+/** By which window a table of so many rows is written. */
+export function sizeOf(tableRows: number): TableSize {
+  return tableRows <= ROW_GROUP_ROWS ? 'small' : 'large';
+}
+
+interface WindowsOptions
+  extends Omit<WindowOptions, 'engine' | 'leftFree'>,
+    Pick<LeftFreeOptions, 'leftFreeMs'> {
+  readonly dataDirectory: string;
+}
+
+class Windows {
+  readonly #engines: readonly Engine[];
+  readonly #windows: Readonly<Record<TableSize, AttachWindow>>;
+
+  private constructor(options: WindowsOptions, small: Engine, large: Engine) {
+    const leftFree = new LeftFree(options);
+    this.#engines = [...new Set([small, large])];
+    this.#windows = {
+      small: new AttachWindow({ ...options, leftFree, engine: small }),
+      large: new AttachWindow({ ...options, leftFree, engine: large }),
+    };
+  }
+
+  /** Opens no file yet. @throws DuckDbError */
+  static async open(
+    options: WindowsOptions,
+    engineOptions: Omit<EngineOptions, 'temporaryDirectory'>,
+  ): Promise<Windows> {
+    const openEngine = (size: TableSize, threads: number): Promise<Engine> =>
+      Engine.open({
+        ...engineOptions,
+        threads,
+        inAnyOrder: size === 'large',
+        temporaryDirectory: temporaryDirectory(options.dataDirectory, size),
+      });
+    const small = await openEngine('small', 1);
+    const { threads } = engineOptions;
+    return new Windows(options, small, threads === 1 ? small : await openEngine('large', threads));
+  }
+
+  of(size: TableSize): AttachWindow {
+    return this.#windows[size];
+  }
+
+  /** Another number whenever a statement of any of them has ended, or reads on. */
+  get progress(): number {
+    return this.#engines.reduce((sum, engine) => sum + engine.progress, 0);
+  }
+
+  close(): void {
+    for (const engine of this.#engines) engine.close();
+  }
 }

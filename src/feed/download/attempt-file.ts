@@ -4,14 +4,13 @@
  */
 
 import { DataError } from '../../model/errors.ts';
-import type { HttpAnswer } from '../http/http.ts';
-import type { LeastThroughput } from '../http/throughput.ts';
-import { TransientTrouble } from '../http/trouble.ts';
-import { type AnswerKind, kindOfAnswer } from './answer-kind.ts';
+import { type AddressGuard, checkLink, type LinkRules, RefusedLinkError } from '../http/addresses.ts';
+import type { LeastThroughput } from '../http/cancellation.ts';
+import type { Http, HttpAnswer, HttpRequest } from '../http/http.ts';
+import { retryAfterMs } from '../http/service-time.ts';
+import { TransientTrouble } from '../http/transient-errors.ts';
 import { describeJob, type FileJob } from './file-job.ts';
-import { type FileStart, NOTHING_THERE, startOf } from './file-start.ts';
-import { type FileSource, openFile } from './open-file.ts';
-import type { KeptFile } from './part-file.ts';
+import { type KeptFile, type PartOrigin, partPathOf, readKept, readPartOrigin, sizeOf } from './part-file.ts';
 import {
   type FetchedFile,
   nothingMore,
@@ -19,7 +18,6 @@ import {
   receiveRest,
   receiveWhole,
 } from './receive-file.ts';
-import { RefusedLinkError } from './refused-link.ts';
 
 /** The link answered as one that has expired. */
 export class LinkExpired extends Error {
@@ -123,4 +121,151 @@ async function ask(
       cause: error,
     });
   }
+}
+
+const MAX_REDIRECTS = 3;
+const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
+
+interface FileSource {
+  readonly http: Http;
+  readonly rules: LinkRules;
+  readonly guard: AddressGuard;
+}
+
+/**
+ * `link` is absolute, or relative to the base URL. `request` says how to ask.
+ * @throws RefusedLinkError, TransientTrouble
+ */
+async function openFile(
+  link: string,
+  request: Omit<HttpRequest, 'origin' | 'path'>,
+  source: FileSource,
+  signal: AbortSignal,
+): Promise<HttpAnswer> {
+  const { http, rules, guard } = source;
+  let from: URL | null = null;
+  let url = absolute(link, `${rules.baseUrl.href.replace(/\/$/, '')}/`);
+  for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects += 1) {
+    checkLink(url, from, rules);
+    if (!rules.trustedOrigins.has(url.origin)) await guard.checkLiteral(url.hostname);
+    const answer = await http.send(
+      { ...request, origin: url.origin, path: `${url.pathname}${url.search}` },
+      signal,
+    );
+    const location = answer.header('location');
+    if (!REDIRECTS.includes(answer.status) || location === null) return answer;
+    answer.discard();
+    from = url;
+    url = absolute(location, url.href);
+  }
+  throw new TransientTrouble(`its link is redirected more than ${MAX_REDIRECTS} times`);
+}
+
+function absolute(link: string, base: string): URL {
+  if (URL.canParse(link, base)) return new URL(link, base);
+  throw new RefusedLinkError('A link to a file cannot be read as an address.', { hint: 'Tell the service.' });
+}
+
+interface FileStart {
+  /** What may be asked to be continued; null: the whole has to be asked for. */
+  readonly resumption: Resumption | null;
+  /** A finished file that is still good if the service says that it is the same. */
+  readonly kept: KeptFile | null;
+}
+
+const NOTHING_THERE: FileStart = { resumption: null, kept: null };
+
+/**
+ * What is there of the file. Without a stated digest nothing would notice that a loss of power left holes in a part,
+ * so there only a part that this process has begun is continued; and a part that is whole is not taken for the file
+ * without asking.
+ */
+async function startOf(job: FileJob, begunHere: ReadonlySet<string>): Promise<FileStart> {
+  const hasDigest = job.file.sha256 !== null;
+  const kept = await keptOf(job);
+  if (kept !== null) return { resumption: null, kept };
+  if (!hasDigest) {
+    if (!begunHere.has(job.path)) return NOTHING_THERE;
+  }
+  const origin = await readPartOrigin(job.path);
+  const fromByte = (await sizeOf(partPathOf(job.path))) ?? 0;
+  if (origin === null || fromByte === 0 || fromByte > origin.totalBytes) return NOTHING_THERE;
+  if (!hasDigest && fromByte === origin.totalBytes) return NOTHING_THERE;
+  return { resumption: { ...origin, fromByte, hasDigest }, kept: null };
+}
+
+/** A finished file of which only the service can say that it is still the same; null where there is none. */
+export async function keptOf({ belongsByDigest, file, path }: FileJob): Promise<KeptFile | null> {
+  if (belongsByDigest) return null;
+  const kept = await readKept(path);
+  if (kept === null || (await sizeOf(path)) !== kept.bytes) return null;
+  return file.bytes === null || file.bytes === kept.bytes ? kept : null;
+}
+
+/** The part of the file that was asked to be continued. */
+interface Resumption extends PartOrigin {
+  /** Bytes that are there; the first one asked for has this number. */
+  readonly fromByte: number;
+  /** Whether a stated digest tells in the end that the bytes belong together; else the answer has to name the tag. */
+  readonly hasDigest: boolean;
+}
+
+export type AnswerKind =
+  /** The whole file comes; its length where the service told it. */
+  | { readonly kind: 'whole'; readonly totalBytes: number | null; readonly etag: string | null }
+  /** Exactly the rest comes. */
+  | { readonly kind: 'rest' }
+  /** What is there does not belong to what would come: ask for the whole. */
+  | { readonly kind: 'start-over' }
+  /** The file of the tag that was sent is still the same; null: the answer does not name the tag. */
+  | { readonly kind: 'unchanged'; readonly etag: string | null }
+  /** The link no longer opens. */
+  | { readonly kind: 'expired'; readonly status: number };
+
+/** The link is no longer good; a fresh one may be. */
+const EXPIRED: readonly number[] = [401, 403, 404, 410];
+
+interface AnswerHead {
+  readonly status: number;
+  header(name: string): string | null;
+}
+
+/** @throws TransientTrouble for every answer that has no meaning here. */
+export function kindOfAnswer(answer: AnswerHead, resumption: Resumption | null, now: Date): AnswerKind {
+  const { status } = answer;
+  if (EXPIRED.includes(status)) return { kind: 'expired', status };
+  if (status === 304) return { kind: 'unchanged', etag: answer.header('etag') };
+  if (status === 416 && resumption !== null) return { kind: 'start-over' };
+  const encoding = answer.header('content-encoding');
+  if (status < 300 && encoding !== null && encoding !== 'identity') {
+    throw new TransientTrouble('the file came in an encoding that was not asked for');
+  }
+  if (status === 200) {
+    return { kind: 'whole', totalBytes: lengthOf(answer), etag: strongTag(answer.header('etag')) };
+  }
+  if (status === 206 && resumption !== null) {
+    return continues(answer, resumption) ? { kind: 'rest' } : { kind: 'start-over' };
+  }
+  throw new TransientTrouble(`the place of the file answered ${status}`, {
+    retryAfterMs: retryAfterMs(answer.header('retry-after'), now),
+  });
+}
+
+/** Only a part with the exact start, up to the end of the same total, and under the same tag may be appended. */
+function continues(answer: AnswerHead, resumption: Resumption): boolean {
+  const { fromByte, totalBytes, etag, hasDigest } = resumption;
+  const tag = answer.header('etag');
+  if (tag !== null && tag !== etag) return false;
+  if (tag === null && !hasDigest) return false;
+  return answer.header('content-range') === `bytes ${fromByte}-${totalBytes - 1}/${totalBytes}`;
+}
+
+function lengthOf(answer: AnswerHead): number | null {
+  const text = answer.header('content-length');
+  return text !== null && /^\d{1,15}$/.test(text) ? Number(text) : null;
+}
+
+/** A weak tag promises the same meaning, not the same bytes. */
+function strongTag(tag: string | null): string | null {
+  return tag !== null && /^"[^"]*"$/.test(tag) ? tag : null;
 }

@@ -5,24 +5,24 @@
  * name is whole and verified.
  */
 
-import pLimit, { type LimitFunction } from 'p-limit';
-import { InterruptedError } from '../../model/errors.ts';
+import type { LimitFunction } from 'p-limit';
+import pLimit from 'p-limit';
+import { formatCount } from '../../lib/units.ts';
+import { InterruptedError, ServiceUnavailableError } from '../../model/errors.ts';
 import type { Download, DownloadRequest } from '../feed.ts';
-import { throwIfStopped } from '../http/stop.ts';
-import { shown } from '../shown.ts';
+import { throwIfStopped } from '../http/cancellation.ts';
 import { requireSpace } from '../storage.ts';
-import { type Fetched, type FetchParts, fetchFile } from './fetch-file.ts';
+import { shown } from '../wire/sanitize.ts';
+import { type Fetched, type FetchParts, FreshLinks, fetchFile, Superseded } from './fetch-file.ts';
 import { type FileJob, fileJobs, statesDigests } from './file-job.ts';
-import { FreshLinks, Superseded } from './fresh-links.ts';
-import { type FetchedFiles, refuseMixture } from './one-content.ts';
 import { partPathOf, sizeOf } from './part-file.ts';
 
 /** Files downloaded at once over all datasets: enough for a fast line, few enough for a small service. */
 export const FILES_AT_ONCE = 4;
 
-export type Downloads = (request: DownloadRequest, signal: AbortSignal) => Promise<Download>;
+type Downloads = (request: DownloadRequest, signal: AbortSignal) => Promise<Download>;
 
-export interface DownloadsParts extends Omit<FetchParts, 'directory' | 'begunHere'> {
+interface DownloadsParts extends Omit<FetchParts, 'directory' | 'begunHere'> {
   readonly concurrency: number;
 }
 
@@ -48,13 +48,14 @@ async function download(
   const fetch = (some: readonly FileJob[]) => fetchAll(some, links, request, parts, limit, signal);
   try {
     const fetched = await fetch(distinct);
-    await refuseMixture(distinct, fetched, links, fetch);
+    const isSurelyOneContent = await refuseMixture(distinct, fetched, links, fetch);
     const files = jobs.flatMap(({ path, name, file }) => {
       const found = fetched.get(path);
       if (found === undefined) return [];
       return [{ path, name, bytes: found.bytes, sha256: found.sha256, rowCount: file.rowCount }];
     });
-    return { kind: 'complete', files, digestKind: statesDigests(request.entry) ? 'stated' : 'computed' };
+    const digestKind = statesDigests(request.entry) ? 'stated' : 'computed';
+    return { kind: 'complete', files, digestKind, isSurelyOneContent };
   } catch (error) {
     if (error instanceof Superseded) return { kind: 'superseded', entry: error.entry };
     throw error;
@@ -100,4 +101,50 @@ async function requireSpaceFor(
   }
   if (neededBytes === 0) return;
   await requireSpace(directory, neededBytes, reserveBytes, `the files of dataset ${shown(entry.datasetId)}`);
+}
+
+/** How often all files are asked about because links expired meanwhile. */
+const MAX_ROUNDS = 4;
+
+/** By the path of the file. */
+type FetchedFiles = ReadonlyMap<string, Fetched>;
+
+/**
+ * Resolves to whether digests or tags say so of all files. `jobs` are distinct, and `fetched` what has arrived of them;
+ * `fetchAgain` asks for files that are there.
+ * @throws Superseded where they are not, or where nothing says so after the manifest was read again
+ */
+async function refuseMixture(
+  jobs: readonly FileJob[],
+  fetched: FetchedFiles,
+  links: FreshLinks,
+  fetchAgain: (jobs: readonly FileJob[]) => Promise<FetchedFiles>,
+): Promise<boolean> {
+  const [first] = jobs;
+  if (first === undefined || jobs.length === 1 || first.belongsByDigest) return true;
+  const isTagged = ({ path }: FileJob): boolean => (fetched.get(path)?.etag ?? null) !== null;
+  const tagged = jobs.filter(isTagged);
+  const untagged = jobs.filter((job) => job.file.sha256 === null && !isTagged(job));
+  for (let round = 0; round < MAX_ROUNDS; round += 1) {
+    const { renewals } = links;
+    if (untagged.some(({ path }) => fetched.get(path)?.renewals !== renewals)) {
+      throw links.supersededByRenewal();
+    }
+    const again = await fetchAgain(tagged);
+    if ([...again.values()].some(({ isUnchanged }) => !isUnchanged)) {
+      throw await links.supersededByReplacement();
+    }
+    if (links.renewals === renewals) return untagged.length === 0;
+  }
+  throw linksTooShort(first, jobs.length);
+}
+
+function linksTooShort({ datasetId, version }: FileJob, files: number): ServiceUnavailableError {
+  const snapshot = `the ${formatCount(files)} files of dataset ${shown(datasetId)}, version ${version}`;
+  return new ServiceUnavailableError(
+    `Could not tell whether ${snapshot} are of one content: their links expire before all of them were asked about.`,
+    {
+      hint: 'They are asked about again later. If it stays so, ask the service to state the digests of the files.',
+    },
+  );
 }

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import type { ManifestEntry, ManifestFile } from '../../model/manifest.ts';
-import { shown } from '../shown.ts';
+import { shown } from '../wire/sanitize.ts';
 
 export interface FileJob {
   readonly datasetId: string;

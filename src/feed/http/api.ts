@@ -6,18 +6,19 @@
  * What must not be done twice is repeated only while it surely was not done.
  */
 
-import type { Secret } from '../../lib/secret.ts';
-import { struckOut } from '../../lib/secret-forms.ts';
-import type { Operation } from '../operations.ts';
-import { decodeErrorBody, type ErrorBody } from '../wire/error-body.ts';
-import { refuseKeyIn } from './echo.ts';
+import { type Secret, struckOut } from '../../lib/secret.ts';
+import { FeedSyncError, InterruptedError, ServiceUnavailableError } from '../../model/errors.ts';
+import { decodeErrorBody, type ErrorBody } from '../wire/records.ts';
 import type { Http, HttpAnswer, HttpRequest } from './http.ts';
 import { type JsonBody, type JsonLimits, readJsonBody } from './json-body.ts';
+import { refuseKeyIn } from './key-leak-guard.ts';
+import type { Operation } from './operations.ts';
 import { isRefusal, isTransientStatus, type RefusedAnswer, refusalError } from './refusal.ts';
 import { type RetryPolicy, type RetryTools, withRetries } from './retry.ts';
-import { retryAfterMs } from './retry-after.ts';
-import { TransientTrouble } from './trouble.ts';
-import { unlessDone } from './unrepeatable.ts';
+import { retryAfterMs } from './service-time.ts';
+import { TransientTrouble } from './transient-errors.ts';
+
+const NOT_FOUND = 404;
 
 /** A refusal says a code, a sentence and some links. */
 const ERROR_LIMITS: JsonLimits = { maxBytes: 64_000, maxDepth: 16 };
@@ -37,6 +38,8 @@ interface AnyCall {
    * Then it is tried again only while the request surely never arrived.
    */
   readonly ifInDoubt?: string;
+  /** What to do about a 404 that has not the Error shape, and so may come from something else than the service. */
+  readonly ifMissing?: string;
   /** Statuses that are refusals here though their body has not the Error shape. */
   readonly finalStatuses?: readonly number[];
   readonly maxAttempts?: number;
@@ -44,14 +47,14 @@ interface AnyCall {
   refuse?(operation: Operation, answer: RefusedAnswer): Error;
 }
 
-export interface ApiCall<T> extends AnyCall {
+interface ApiCall<T> extends AnyCall {
   readonly maxDepth: number;
   /** Called for an answer of status 200, or 201 where something was made. @throws ContractViolationError */
   decode(body: JsonBody): T;
 }
 
 /** A call whose answer says no more than that it was done. */
-export interface ApiCommand extends AnyCall {
+interface ApiCommand extends AnyCall {
   /** Whether a refusal of a repetition says that an earlier attempt, whose answer never came, had done it. */
   isDoneBy?(answer: RefusedAnswer): boolean;
 }
@@ -66,7 +69,7 @@ export interface Api {
   command(command: ApiCommand, signal: AbortSignal): Promise<void>;
 }
 
-export interface ApiParts {
+interface ApiParts {
   readonly http: Http;
   readonly origin: string;
   /** The path of the base URL, put before every path; empty for most. */
@@ -160,7 +163,7 @@ async function attempt<T>(
     const error = isRefusing ? await readError(answer, [parts.apiKey, ...secrets]) : null;
     const refused = { status: answer.status, error, readAt: answer.readAt };
     if (isRefusal(refused, finalStatuses)) return { kind: 'refused', answer: refused, attempt: number };
-    throw statusTrouble(answer, parts);
+    throw statusTrouble(answer, call, parts);
   } finally {
     answer.discard();
   }
@@ -193,7 +196,7 @@ async function readError(answer: HttpAnswer, secrets: readonly Secret[]): Promis
   }
 }
 
-function statusTrouble(answer: HttpAnswer, { tools }: ApiParts): TransientTrouble {
+function statusTrouble(answer: HttpAnswer, { ifMissing }: AnyCall, { tools }: ApiParts): TransientTrouble {
   const { status } = answer;
   if (status >= 300 && status < 400) {
     return new TransientTrouble(`the service answered ${status}, a redirect, which is not followed here`, {
@@ -202,6 +205,7 @@ function statusTrouble(answer: HttpAnswer, { tools }: ApiParts): TransientTroubl
     });
   }
   return new TransientTrouble(`the service answered ${status}`, {
+    hint: status === NOT_FOUND ? (ifMissing ?? null) : null,
     retryAfterMs: retryAfterMs(answer.header('retry-after'), tools.clock.now()),
     mayBeDone: status < 400 || status >= 500,
   });
@@ -212,4 +216,43 @@ function queryText(query: Query): string {
     value === null ? [] : [`${encodeURIComponent(name)}=${encodeURIComponent(value)}`],
   );
   return given.length === 0 ? '' : `?${given.join('&')}`;
+}
+
+/**
+ * Runs `repeat` with attempts that end for good once one may have been carried out. `hint` says what to do then.
+ * @throws ServiceUnavailableError, or an InterruptedError, with that hint; else what `repeat` throws.
+ */
+async function unlessDone<T>(
+  title: string,
+  hint: string,
+  ask: () => Promise<T>,
+  repeat: (attempt: () => Promise<T>) => Promise<T>,
+): Promise<T> {
+  let doubt: Error | null = null;
+  const attempt = async (): Promise<T> => {
+    try {
+      return await ask();
+    } catch (error) {
+      doubt = doubtOf(error, title, hint);
+      throw doubt ?? error;
+    }
+  };
+  try {
+    return await repeat(attempt);
+  } catch (error) {
+    // Where the work was stopped meanwhile, `repeat` throws the reason for that, which knows of no doubt.
+    throw doubt ?? error;
+  }
+}
+
+/** Null where the request surely never arrived. */
+function doubtOf(error: unknown, title: string, hint: string): Error | null {
+  if (error instanceof TransientTrouble) {
+    if (!error.mayBeDone) return null;
+    return new ServiceUnavailableError(`Could not ${title}: ${error.message}.`, { hint, cause: error });
+  }
+  if (error instanceof InterruptedError) return new InterruptedError(error.message, { hint, cause: error });
+  if (error instanceof FeedSyncError)
+    return new ServiceUnavailableError(error.message, { hint, cause: error });
+  return null;
 }

@@ -5,7 +5,7 @@
 
 import type { LookupFunction } from 'node:net';
 import { type Dispatcher, EnvHttpProxyAgent } from 'undici';
-import type { HttpOptions, ProxyOptions } from '../options.ts';
+import type { HttpOptions, ProxyOptions } from './options.ts';
 
 export interface Dispatchers {
   /** For origins that are trusted to be wherever they are. */
@@ -35,7 +35,7 @@ export function createDispatchers(
   };
 }
 
-export interface ConnectRules {
+interface ConnectRules {
   /** Sees every address of a name before a connection is made. */
   readonly lookup?: LookupFunction;
   /** Whether a certificate that is not trusted ends the connection, as it does unless told. */

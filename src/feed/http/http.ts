@@ -10,20 +10,16 @@ import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
-import type { Secret } from '../../lib/secret.ts';
-import { struckOut } from '../../lib/secret-forms.ts';
+import { type Secret, struckOut } from '../../lib/secret.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { FeedSyncError } from '../../model/errors.ts';
-import { shown } from '../shown.ts';
-import { arrivedChunks } from './arrived.ts';
-import type { OnAsked } from './asked.ts';
+import { shown } from '../wire/sanitize.ts';
+import { type LeastThroughput, throwIfStopped, watchThroughput } from './cancellation.ts';
+import { type Exchange, inTurn, type Line, Places } from './connection-slots.ts';
 import type { Dispatchers } from './dispatchers.ts';
-import { withoutKey } from './echo.ts';
-import { serviceTime } from './http-date.ts';
-import { type Exchange, inTurn, type Line, Places } from './in-turn.ts';
-import { throwIfStopped } from './stop.ts';
-import { type LeastThroughput, watchThroughput } from './throughput.ts';
-import { networkTrouble, TransientTrouble } from './trouble.ts';
+import { withoutKey } from './key-leak-guard.ts';
+import { serviceTime } from './service-time.ts';
+import { networkTrouble, TransientTrouble } from './transient-errors.ts';
 
 const USER_AGENT = 'feed-sync';
 
@@ -66,7 +62,7 @@ export interface Http {
   send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer>;
 }
 
-export interface HttpParts {
+interface HttpParts {
   /** The origin of the base URL. */
   readonly origin: string;
   readonly apiKey: Secret;
@@ -191,3 +187,81 @@ function hostOf(origin: string): string {
   const { hostname, port, protocol } = new URL(origin);
   return `${hostname}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`;
 }
+
+/** Bytes held for a reader that is slower than the service; then the service waits. */
+const MAX_HELD_BYTES = 1_000_000;
+
+/** Begins to listen at once; read the answer once, or destroy the body. */
+export function arrivedChunks(body: Readable): AsyncGenerator<Buffer> {
+  return new Arrivals(body).read();
+}
+
+class Arrivals {
+  readonly #body: Readable;
+  #held: Buffer[] = [];
+  #heldBytes = 0;
+  /** How the body ended; null while it goes on. */
+  #end: { readonly error: unknown } | null = null;
+  #wake = (): void => {};
+
+  constructor(body: Readable) {
+    this.#body = body;
+    body.on('data', (chunk: Buffer) => this.#hold(chunk));
+    body.on('end', () => this.#endWith(null));
+    body.on('error', (error) => this.#endWith(error));
+    body.on('close', () => this.#endWith(new Error('The body was closed before its end.')));
+  }
+
+  async *read(): AsyncGenerator<Buffer> {
+    try {
+      for (;;) {
+        const chunk = this.#release();
+        if (chunk !== null) yield chunk;
+        else if (this.#end === null) await this.#news();
+        else if (this.#end.error === null) return;
+        else throw this.#end.error;
+      }
+    } finally {
+      this.#body.destroy();
+    }
+  }
+
+  #hold(chunk: Buffer): void {
+    this.#held.push(chunk);
+    this.#heldBytes += chunk.length;
+    if (this.#heldBytes >= MAX_HELD_BYTES) this.#body.pause();
+    this.#wake();
+  }
+
+  /** All that is held at once: the slower the reader, the larger the pieces it gets, and the fewer. */
+  #release(): Buffer | null {
+    if (this.#heldBytes === 0) return null;
+    const [first = Buffer.alloc(0)] = this.#held;
+    const chunk = this.#held.length === 1 ? first : Buffer.concat(this.#held, this.#heldBytes);
+    this.#held = [];
+    this.#heldBytes = 0;
+    if (this.#body.isPaused()) this.#body.resume();
+    return chunk;
+  }
+
+  /** The first end counts: a body that ended or failed is closed afterwards. */
+  #endWith(error: unknown): void {
+    this.#end ??= { error };
+    this.#wake();
+  }
+
+  #news(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+}
+
+/** Told of every exchange once its answer has begun, or failed to come. */
+export type OnAsked = (asked: {
+  /** For the log: `list subscriptions`. */
+  readonly operation: string;
+  /** Null: there was no answer. */
+  readonly status: number | null;
+  readonly durationMs: number;
+}) => void;

@@ -5,13 +5,12 @@
 
 import { Readable, type Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
-import { systemCode } from '../../lib/system-code.ts';
+import { systemCode } from '../../lib/files.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
-import { ContractViolationError } from '../../model/errors.ts';
+import { AnswerTooLargeError, ContractViolationError } from '../../model/errors.ts';
 import { WHOLE_BODY } from '../wire/fields.ts';
 import type { HttpAnswer } from './http.ts';
-import { JsonDepth } from './json-depth.ts';
-import { TransientTrouble } from './trouble.ts';
+import { TransientTrouble } from './transient-errors.ts';
 
 export interface JsonLimits {
   readonly maxBytes: number;
@@ -34,11 +33,12 @@ const BYTES_OF_A_PART = 16;
 /**
  * `title` is what is being done, as the end of "Could not …".
  * @throws TransientTrouble when the body breaks off or is no JSON.
- * @throws ContractViolationError when it is larger, deeper or of more parts than the limits.
+ * @throws AnswerTooLargeError when it is larger than the limit.
+ * @throws ContractViolationError when it is deeper or of more parts than the limits.
  */
 export async function readJsonBody(answer: HttpAnswer, limits: JsonLimits, title: string): Promise<JsonBody> {
   const refuseSize = (): never => {
-    throw new ContractViolationError(
+    throw new AnswerTooLargeError(
       `Could not ${title}: the answer is larger than ${formatBytes(limits.maxBytes)}.`,
       WHOLE_BODY,
       { hint: 'If the service is meant to send so much at once, raise http.maxJsonBytes.' },
@@ -124,5 +124,71 @@ function inflaterFor(encoding: string): Transform | null {
       return createBrotliDecompress();
     default:
       return null;
+  }
+}
+
+/** What a byte may be. Most are nothing, and those of characters beyond ASCII never look like syntax. */
+const NOTHING = 0;
+const QUOTE = 1;
+const BACKSLASH = 2;
+const SYNTAX = 3;
+const KINDS = new Uint8Array(256);
+KINDS[0x22] = QUOTE;
+KINDS[0x5c] = BACKSLASH;
+for (const byte of '[{]}:') KINDS[byte.charCodeAt(0)] = SYNTAX;
+
+/** What each byte outside of texts does to the depth. */
+const STEPS = new Int8Array(256);
+for (const open of '[{') STEPS[open.charCodeAt(0)] = 1;
+for (const close of ']}') STEPS[close.charCodeAt(0)] = -1;
+
+/** Each list, object and member of one takes memory of its own. */
+const PARTS = new Int8Array(256);
+for (const begin of '[{:') PARTS[begin.charCodeAt(0)] = 1;
+
+export class JsonDepth {
+  readonly #maxDepth: number;
+  #depth = 0;
+  #parts = 0;
+  #inText = false;
+  #escaped = false;
+
+  constructor(maxDepth: number) {
+    this.#maxDepth = maxDepth;
+  }
+
+  /** Lists, objects and members so far. */
+  get parts(): number {
+    return this.#parts;
+  }
+
+  /** Answers false once the nesting is deeper than allowed. */
+  accepts(chunk: Uint8Array): boolean {
+    // Fields cost several times as much as variables, and this runs for every byte.
+    let depth = this.#depth;
+    let parts = this.#parts;
+    let inText = this.#inText;
+    const maxDepth = this.#maxDepth;
+    const { length } = chunk;
+    let index = Number(this.#escaped);
+    for (; index < length; index += 1) {
+      const byte = chunk[index] ?? 0;
+      const kind = KINDS[byte];
+      if (kind === NOTHING) continue;
+      if (kind === QUOTE) inText = !inText;
+      // One outside of a text is no JSON, and a parser stops there.
+      else if (kind === BACKSLASH) index += 1;
+      else if (!inText) {
+        depth += STEPS[byte] ?? 0;
+        parts += PARTS[byte] ?? 0;
+        if (depth > maxDepth) return false;
+      }
+    }
+    this.#depth = depth;
+    this.#parts = parts;
+    this.#inText = inText;
+    // What is escaped may be the first byte of the next chunk.
+    this.#escaped = index > length;
+    return true;
   }
 }

@@ -8,9 +8,10 @@ import {
   CursorExpiredError,
   RefusalError,
   type RefusalScope,
+  type RefusalWords,
 } from '../../model/errors.ts';
-import type { Operation } from '../operations.ts';
-import type { ErrorBody } from '../wire/error-body.ts';
+import type { ErrorBody } from '../wire/records.ts';
+import type { Operation } from './operations.ts';
 
 export interface RefusedAnswer {
   readonly status: number;
@@ -50,7 +51,9 @@ export function refusalError(
     message: error?.message ?? messageFor(status),
     links: error?.links ?? new Map(),
   };
-  if (operation.scope === null) return new CommandRefusedError(words);
+  if (operation.scope === null) {
+    return new CommandRefusedError(words, { isAboutInput: isAboutInput(operation, words) });
+  }
   return new RefusalError({ ...words, scope: scopeOf(operation, operation.scope, answer) });
 }
 
@@ -66,8 +69,20 @@ export function refusalOfLog(operation: Operation, answer: RefusedAnswer): Error
 }
 
 /** Whether a refusal is about the key itself, which no other page or path would change. */
-export function isAboutKey({ refusal }: RefusalError | CommandRefusedError): boolean {
+export function isAboutKey({ refusal }: { readonly refusal: RefusalWords }): boolean {
   return refusal.status === 401 || refusal.code === 'insufficient_scope';
+}
+
+/** The statuses of a request that is refused for the values it carries. */
+const INVALID_STATUSES: readonly (number | null)[] = [400, 422];
+
+/**
+ * An id that the service does not know, or a value that it does not accept: the request carries no others than those of the
+ * command line.
+ */
+function isAboutInput({ input }: Operation, refusal: RefusalWords): boolean {
+  if (input === undefined || isAboutKey({ refusal })) return false;
+  return INVALID_STATUSES.includes(refusal.status) || (input === 'id' && refusal.code === 'not_found');
 }
 
 function scopeOf(

@@ -5,15 +5,13 @@
  * Invariant: it ends. Attempts, time and the waiting that the service may ask for are each limited.
  */
 
-import { type Backoff, backoffDelayMs } from '../../lib/backoff.ts';
+import { type Backoff, backoffDelayMs, type Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
-import type { Random } from '../../lib/random.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { ContractViolationError, ServiceUnavailableError } from '../../model/errors.ts';
-import type { Outage } from './outage.ts';
-import { sleepUnlessStopped, throwIfStopped } from './stop.ts';
-import { TransientTrouble } from './trouble.ts';
+import { sleepUnlessStopped, throwIfStopped } from './cancellation.ts';
+import { TransientTrouble } from './transient-errors.ts';
 
 /** A service that answers wrongly twice in a row will not have changed a second later. */
 const MAX_VIOLATIONS = 2;
@@ -37,7 +35,7 @@ export interface RetryTools {
   readonly log: Log;
 }
 
-export interface RetriedTask<T> {
+interface RetriedTask<T> {
   /** What is tried, as the end of "Could not …". */
   readonly title: string;
   attempt(): Promise<T>;
@@ -145,4 +143,35 @@ function givenUp(
       cause: error.cause ?? error,
     },
   );
+}
+
+/**
+ * Remembers that the last requests were all given up in vain. Then each further one gets a single attempt, until one is
+ * answered again: with thousands of datasets, all their repetitions together would wait out an outage for hours, while
+ * none of them is held up by this for good.
+ */
+interface Outage {
+  readonly isLasting: boolean;
+  /** A request was given up, though nothing asked us to wait. */
+  noteGivenUp(): void;
+  /** Somebody is there, whatever the answer. */
+  noteAnswered(): void;
+}
+
+/** Requests given up in a row that make an outage a lasting one. */
+export const REQUESTS_GIVEN_UP = 3;
+
+export function noOutage(): Outage {
+  let inARow = 0;
+  return {
+    get isLasting() {
+      return inARow >= REQUESTS_GIVEN_UP;
+    },
+    noteGivenUp() {
+      inARow += 1;
+    },
+    noteAnswered() {
+      inARow = 0;
+    },
+  };
 }

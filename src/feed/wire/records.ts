@@ -1,11 +1,25 @@
 /** Subscriptions, versions and schemas as the service writes them (the interface, Resources), a page at a time. */
 
 import { z } from 'zod';
-import { COLUMN_TYPES, type Column } from '../../model/column.ts';
-import { parseEventId } from '../../model/event.ts';
-import type { Schema, SchemaChange } from '../../model/schema.ts';
-import type { Subscription } from '../../model/subscription.ts';
-import type { Version } from '../../model/version.ts';
+import { isWebhookSecret, Secret } from '../../lib/secret.ts';
+import {
+  EVENT_TYPES,
+  type EventId,
+  type FeedEvent,
+  parseEventId,
+  type UnreadableEvent,
+} from '../../model/event.ts';
+import type { ManifestEntry, ManifestFile } from '../../model/manifest.ts';
+import {
+  COLUMN_TYPES,
+  type Column,
+  type Schema,
+  type SchemaChange,
+  type Subscription,
+  type Version,
+} from '../../model/records.ts';
+import type { EventPage } from '../feed.ts';
+import type { AddedWebhook, County, Watch } from '../operator.ts';
 import {
   count,
   decode,
@@ -15,9 +29,12 @@ import {
   nextCursor,
   optional,
   optionalList,
+  pathText,
   shownOnly,
   violation,
+  words,
 } from './fields.ts';
+import { relayed, shown } from './sanitize.ts';
 
 export interface ListPage<Item> {
   readonly items: readonly Item[];
@@ -25,7 +42,7 @@ export interface ListPage<Item> {
 }
 
 /** An event id that cannot be read is as good as none: readers then take the longer, safe way. */
-export const eventId = shownOnly(z.string()).transform((text) => (text === null ? null : parseEventId(text)));
+const eventId = shownOnly(z.string()).transform((text) => (text === null ? null : parseEventId(text)));
 
 const subscription = z.object({
   id,
@@ -100,4 +117,223 @@ export function decodeSchemas(json: unknown, datasetId: string, title: string): 
   const stranger = page.schemas.findIndex((item) => item.datasetId !== null && item.datasetId !== datasetId);
   if (stranger !== -1) throw violation(title, `schemas[${stranger}].datasetId`, 'names another dataset');
   return { items: page.schemas.map((item) => ({ ...item, datasetId })), nextCursor: page.nextCursor };
+}
+
+const MAX_URL_CHARACTERS = 16_000;
+
+const file = z.object({
+  url: z.string().min(1).max(MAX_URL_CHARACTERS),
+  bytes: optional(count),
+  rowCount: optional(count),
+  sha256: optional(z.string().regex(/^[\da-f]{64}$/i, { error: 'is not the hex of a SHA-256' })).transform(
+    (digest) => digest?.toLowerCase() ?? null,
+  ),
+}) satisfies z.ZodType<ManifestFile>;
+
+const entry = z.object({
+  datasetId: id,
+  version: count,
+  schemaVersion: optional(id),
+  rowCount: optional(count),
+  files: list(file),
+}) satisfies z.ZodType<ManifestEntry>;
+
+const manifestPage = z.object({
+  subscriptionId: optional(id),
+  lastEventId: eventId,
+  datasets: list(entry),
+  nextCursor,
+});
+
+export interface ManifestPage {
+  readonly lastEventId: EventId | null;
+  readonly datasets: readonly ManifestEntry[];
+  readonly nextCursor: string | null;
+}
+
+/** @throws ContractViolationError, also where it is the manifest of another subscription. */
+export function decodeManifestPage(json: unknown, subscriptionId: string, title: string): ManifestPage {
+  const page = decode(manifestPage, json, title);
+  if (page.subscriptionId !== null && page.subscriptionId !== subscriptionId) {
+    throw violation(title, 'subscriptionId', 'names another subscription');
+  }
+  return page;
+}
+
+/** @throws ContractViolationError, also where it is the entry of another dataset. */
+export function decodeManifestEntry(json: unknown, datasetId: string, title: string): ManifestEntry {
+  const decoded = decode(entry, json, title);
+  if (decoded.datasetId !== datasetId) throw violation(title, 'datasetId', 'names another dataset');
+  return decoded;
+}
+
+const eventsPage = z.object({ events: list(z.unknown()), hasMore: z.boolean() });
+
+/** Beyond id, type and dataset an event is a hint: what does not fit is as if it had been left out. */
+const event = z.object({
+  id: z.string().transform((text, context) => {
+    const eventId = parseEventId(text);
+    if (eventId !== null) return eventId;
+    context.addIssue({ code: 'custom', message: 'is not of the form evt_<sequence>' });
+    return z.NEVER;
+  }),
+  type: z.string(),
+  createdAt: shownOnly(moment),
+  data: z.object({
+    datasetId: id,
+    version: shownOnly(count),
+    previousVersion: shownOnly(count),
+    schemaVersion: shownOnly(id),
+    counts: shownOnly(z.object({ added: count, changed: count, removed: count })),
+    reason: words,
+  }),
+});
+
+/** What can be told of an event that does not fit. */
+const remnant = z.object({
+  id: shownOnly(z.string()),
+  data: z.object({ datasetId: shownOnly(id) }).catch({ datasetId: null }),
+});
+
+/** @throws ContractViolationError where the page itself does not fit. */
+export function decodeEventPage(json: unknown, title: string): Omit<EventPage, 'readAt'> {
+  const page = decode(eventsPage, json, title);
+  return { events: page.events.map(decodeEvent), hasMore: page.hasMore };
+}
+
+export function decodeEvent(json: unknown): FeedEvent | UnreadableEvent {
+  const result = event.safeParse(json);
+  if (!result.success) {
+    const [issue] = result.error.issues;
+    return unreadable(json, `${pathText(issue?.path ?? [])}: ${issue?.message ?? 'does not fit'}`);
+  }
+  const type = EVENT_TYPES.find((known) => known === result.data.type);
+  if (type === undefined) return unreadable(json, `type: "${shown(result.data.type)}" is not a known type`);
+  const { id: eventId, createdAt, data } = result.data;
+  return { kind: 'event', id: eventId, type, createdAt, ...data };
+}
+
+function unreadable(json: unknown, trouble: string): UnreadableEvent {
+  const result = remnant.safeParse(json);
+  if (!result.success) return { kind: 'unreadable', id: null, datasetId: null, trouble };
+  const { id: text, data } = result.data;
+  return {
+    kind: 'unreadable',
+    id: text === null ? null : parseEventId(text),
+    datasetId: data.datasetId,
+    trouble,
+  };
+}
+
+const changesPage = z.object({
+  datasetId: optional(id),
+  version: optional(count),
+  previousVersion: optional(count),
+  schemaVersion: optional(id),
+  recorded: optional(z.boolean()),
+  changes: optional(z.array(z.unknown())),
+  nextCursor,
+});
+
+export interface ChangesPage {
+  /** False: the service says that it did not record the changes of this version. */
+  readonly recorded: boolean;
+  readonly previousVersion: number | null;
+  readonly schemaVersion: string | null;
+  readonly nextCursor: string | null;
+}
+
+/** @throws ContractViolationError, also where it is a page of other changes than were asked for. */
+export function decodeChangesPage(
+  json: unknown,
+  asked: { readonly datasetId: string; readonly version: number },
+  title: string,
+): ChangesPage {
+  const page = decode(changesPage, json, title);
+  if (page.datasetId !== null && page.datasetId !== asked.datasetId) {
+    throw violation(title, 'datasetId', 'names another dataset');
+  }
+  if (page.version !== null && page.version !== asked.version) {
+    throw violation(title, 'version', 'names another version');
+  }
+  const recorded = page.recorded !== false;
+  if (recorded && page.changes === null) throw violation(title, 'changes', 'is missing');
+  return {
+    recorded,
+    previousVersion: page.previousVersion,
+    schemaVersion: page.schemaVersion,
+    nextCursor: page.nextCursor,
+  };
+}
+
+const county = z
+  .looseObject({ id, name: shownOnly(z.string()), state: shownOnly(z.string()) })
+  .transform(({ id: countyId, name, state, ...further }): County => {
+    return { id: countyId, name, state, further: new Map(Object.entries(further)) };
+  });
+
+const watch = z.object({ datasetId: id, createdAt: shownOnly(moment) }) satisfies z.ZodType<Watch>;
+
+const countiesPage = z.object({ counties: list(county), nextCursor });
+const watchesPage = z.object({ watches: list(watch), nextCursor });
+
+const addedWebhook = z.object({
+  id,
+  url: shownOnly(z.string()),
+  secret: z
+    .string()
+    .refine(isWebhookSecret, { error: 'is not whsec_ and base64' })
+    .transform((text) => new Secret(text)),
+});
+
+/** @throws ContractViolationError */
+export function decodeCounties(json: unknown, title: string): ListPage<County> {
+  const page = decode(countiesPage, json, title);
+  return { items: page.counties, nextCursor: page.nextCursor };
+}
+
+/** @throws ContractViolationError */
+export function decodeWatches(json: unknown, title: string): ListPage<Watch> {
+  const page = decode(watchesPage, json, title);
+  return { items: page.watches, nextCursor: page.nextCursor };
+}
+
+/** `asked` is the address that was sent. @throws ContractViolationError that holds nothing of the secret. */
+export function decodeAddedWebhook(json: unknown, asked: string, title: string): AddedWebhook {
+  const { url, ...added } = decode(addedWebhook, json, title);
+  return { ...added, url: url ?? asked };
+}
+
+export interface ErrorBody {
+  readonly code: string;
+  /** Fit to be shown: one line, no control characters. */
+  readonly message: string;
+  readonly links: ReadonlyMap<string, string>;
+}
+
+const MAX_LINKS = 20;
+
+const errorBody = z.object({
+  error: z.object({
+    code: z.string().max(200),
+    message: z.string(),
+    links: z.record(z.string(), z.unknown()).nullish().catch(null),
+  }),
+});
+
+/** Null where the body has not the shape. `strike` takes secrets out of a text. */
+export function decodeErrorBody(json: unknown, strike: (text: string) => string): ErrorBody | null {
+  const result = errorBody.safeParse(json);
+  if (!result.success) return null;
+  const clean = (text: string): string => relayed(strike(text));
+  const { code, message, links } = result.data.error;
+  const usable = Object.entries(links ?? {})
+    .flatMap(([name, target]) => (typeof target === 'string' ? [[clean(name), clean(target)] as const] : []))
+    .filter(([, target]) => isWebAddress(target));
+  return { code: clean(code), message: clean(message), links: new Map(usable.slice(0, MAX_LINKS)) };
+}
+
+/** A person may follow it as it is shown, so it leads to the web and nowhere else. */
+function isWebAddress(text: string): boolean {
+  return URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
 }

@@ -5,13 +5,23 @@
  * look at the versions; they are the authority.
  */
 
-import type { Held, HeldDataset } from '../../destination/destination.ts';
-import type { AbsenceSubject } from '../../model/absence.ts';
-import { type ManifestEntry, snapshotDigest } from '../../model/manifest.ts';
-import type { Subscription } from '../../model/subscription.ts';
-import { announcedVersion, type Want, type WantChange } from '../../model/want.ts';
-import { covers, type Watermark } from '../../model/watermark.ts';
-import { owesLook, pendingReloads } from '../plan/need.ts';
+import { createHash } from 'node:crypto';
+import type { Held } from '../../destination/destination.ts';
+import { present } from '../../lib/assert.ts';
+import {
+  type Absence,
+  type AbsenceSubject,
+  absenceKey,
+  absentSince,
+  isConfirmed,
+} from '../../model/absence.ts';
+import { announcedVersion, type Want, type WantChange } from '../../model/desired-state.ts';
+import { covers, type ManifestEntry, snapshotDigest, type Watermark } from '../../model/manifest.ts';
+import type { Subscription } from '../../model/records.ts';
+import type { HeldDataset } from '../../model/write-jobs.ts';
+import type { Parts } from '../parts.ts';
+import { needOf, owesLook, pendingReloads } from '../plan/need.ts';
+import type { History } from '../plan/step.ts';
 
 /** What a subscription contains, by its manifest or by its complete record. */
 export interface Listing {
@@ -139,4 +149,88 @@ function differsInContent({ version, files }: ManifestEntry, table: HeldDataset)
 /** The datasets of the record; complete where it counts as many. */
 export function isCompleteRecord({ datasetIds, datasetCount }: Subscription): boolean {
   return datasetCount !== null && datasetCount === new Set(datasetIds).size;
+}
+
+const DAY_MS = 86_400_000;
+
+/** Whether the dataset's time of day lies between two audits of a subscription that contains it. Null: there was none before. */
+export function isListDue(datasetId: string, before: Date | null, now: Date): boolean {
+  if (before === null) return false;
+  const offsetMs = createHash('sha256').update(datasetId).digest().readUInt32BE(0) % DAY_MS;
+  const dayOf = (at: Date): number => Math.floor((at.getTime() + offsetMs) / DAY_MS);
+  return dayOf(before) !== dayOf(now);
+}
+
+/**
+ * Notes what a complete read at `readAt` (service time) lacked and what it showed. Gives what is confirmed to be gone. Of that
+ * nothing is remembered, so whoever asks acts on it now; with `keep` it is remembered until it is shown.
+ */
+export function noteAbsences(
+  absent: readonly AbsenceSubject[],
+  present: readonly AbsenceSubject[],
+  readAt: Date,
+  { checkpoint }: Pick<Parts, 'checkpoint'>,
+  mode: 'act' | 'keep' = 'act',
+): readonly AbsenceSubject[] {
+  if (absent.length + present.length === 0) return [];
+  const known = new Map(checkpoint.absences().map((absence) => [absenceKey(absence.subject), absence.since]));
+  const absences = absent.map((subject): Absence => {
+    const before = known.get(absenceKey(subject)) ?? null;
+    return { subject, since: absentSince(before, readAt) };
+  });
+  const confirmed = absences.filter((absence) => isConfirmed(absence, readAt)).map(({ subject }) => subject);
+  const gone = new Set(mode === 'act' ? confirmed : []);
+  const isNews = ({ subject, since }: Absence): boolean =>
+    known.get(absenceKey(subject))?.getTime() !== since.getTime();
+  checkpoint.noteAbsences(
+    absences.filter((absence) => !gone.has(absence.subject) && isNews(absence)),
+    [...present, ...gone].filter((subject) => known.has(absenceKey(subject))),
+  );
+  return confirmed;
+}
+
+/** The position of the subscription stays as it is. */
+export function wantUnasked(
+  subscriptionId: string,
+  changes: readonly WantChange[],
+  { checkpoint }: Parts,
+): void {
+  if (changes.length === 0) return;
+  const followed = present(checkpoint.followed().get(subscriptionId), 'a log that was read is followed');
+  const {
+    name: subscriptionName,
+    logNumber,
+    cursor,
+    cursorCreatedAt,
+    cursorAt,
+    quietReadAt,
+    coveredUntil,
+  } = followed;
+  checkpoint.commitFollowStep({
+    subscriptionId,
+    subscriptionName,
+    position: {
+      logNumber,
+      cursor,
+      cursorCreatedAt,
+      isQuiet: quietReadAt !== null,
+      coveredUntil,
+      readAt: quietReadAt ?? cursorAt,
+    },
+    changes,
+  });
+}
+
+/**
+ * What the table lacks that only versions and schemas tell. They are read only where something is wanted: the next
+ * catch-up would not know of it.
+ */
+export function onlyTold(
+  by: History,
+  { want, held }: { readonly want: Want; readonly held: HeldDataset | null },
+): readonly WantChange[] {
+  if (needOf(held, want) !== 'nothing') return [];
+  const { datasetId } = want;
+  const need = needOf(held, want, by);
+  return need === 'schema' || need === 'version' ? [{ kind: 'look', datasetId }] : [];
 }

@@ -9,19 +9,31 @@ import type { Held } from '../../destination/destination.ts';
 import type { SubscriptionList } from '../../feed/feed.ts';
 import { present } from '../../lib/assert.ts';
 import type { AbsenceSubject } from '../../model/absence.ts';
+import { emptyWant, type FollowStep, type WantChange } from '../../model/desired-state.ts';
 import { type RefusalError, ServiceUnavailableError } from '../../model/errors.ts';
 import { type EventId, laterEvent } from '../../model/event.ts';
-import { emptyWant, type FollowStep, type WantChange } from '../../model/want.ts';
-import { watermarkOf } from '../../model/watermark.ts';
-import { type Offers, offersOfEntries, offersOfManifest, readEntries } from '../offers.ts';
+import { watermarkOf } from '../../model/manifest.ts';
+import {
+  isOfOldLog,
+  type Offers,
+  offersOfEntries,
+  offersOfManifest,
+  readEntries,
+  readManifest,
+} from '../manifest-cache.ts';
 import type { Parts } from '../parts.ts';
 import { owesLook } from '../plan/need.ts';
-import { isOfOldLog, readManifest } from '../read-manifest.ts';
-import { noteAbsences } from './absences.ts';
-import { type Audited, auditEntries, auditMembers, type Findings, isCompleteRecord } from './audit.ts';
-import { isListDue } from './daily-lists.ts';
-import { followLog } from './follow-log.ts';
-import { stepFromManifest } from './from-manifest.ts';
+import {
+  type Audited,
+  auditEntries,
+  auditMembers,
+  type Findings,
+  isCompleteRecord,
+  isListDue,
+  noteAbsences,
+  wantUnasked,
+} from './audit.ts';
+import { askable, type Listed, readable, readSource, stepFromManifest } from './from-manifest.ts';
 import {
   type AtPosition,
   eventAtPosition,
@@ -31,10 +43,8 @@ import {
   lookFromStart,
   together,
 } from './log-restart.ts';
-import { isReadUpTo, reloadAt } from './moment.ts';
-import { readLog } from './read-log.ts';
-import { askable, type Listed, readable, readSource } from './sources.ts';
-import { wantUnasked } from './want-unasked.ts';
+import { followLog, readLog } from './read-log.ts';
+import { isReadUpTo, reloadAt } from './reload-requests.ts';
 
 /** Gives what the manifest offers. Resolves only where the log was read to its head. */
 export async function follow(listed: Listed, held: Held, parts: Parts, signal: AbortSignal): Promise<Offers> {

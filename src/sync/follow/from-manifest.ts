@@ -5,17 +5,40 @@
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
-import type { Held, HeldDataset } from '../../destination/destination.ts';
-import { type EventId, earlierEvent, laterEvent } from '../../model/event.ts';
-import { type ManifestEntry, snapshotDigest } from '../../model/manifest.ts';
-import type { Subscription } from '../../model/subscription.ts';
+import type { Held } from '../../destination/destination.ts';
+import type { DatasetManifest, SubscriptionList } from '../../feed/feed.ts';
 import {
   announcedVersion,
   emptyWant,
   type FollowStep,
   type Want,
   type WantChange,
-} from '../../model/want.ts';
+} from '../../model/desired-state.ts';
+import { CursorExpiredError } from '../../model/errors.ts';
+import {
+  type EventId,
+  earlierEvent,
+  type FeedEvent,
+  laterEvent,
+  type UnreadableEvent,
+} from '../../model/event.ts';
+import {
+  type ManifestEntry,
+  momentOf,
+  snapshotDigest,
+  type Watermark,
+  watermarkOf,
+} from '../../model/manifest.ts';
+import type { Subscription } from '../../model/records.ts';
+import type { HeldDataset } from '../../model/write-jobs.ts';
+import { isOfOldLog, readEntries, readManifest } from '../manifest-cache.ts';
+import type { Parts } from '../parts.ts';
+import { standingHolds } from '../suspensions.ts';
+import { toldBy } from './audit.ts';
+import { cursorAfter } from './coalesce-events.ts';
+import { EVENTS_KEPT_MS } from './position.ts';
+import { MAX_PAGES } from './read-log.ts';
+import { isChosenDataset } from './subscriptions.ts';
 
 /** What a subscription is taken from. */
 export interface Source {
@@ -152,4 +175,152 @@ export function isLoadedFrom(entry: ManifestEntry, held: HeldDataset): boolean {
 /** The smaller of the two; where only the manifest's is known, that one. */
 function positionOf(ofRecord: EventId | null, ofManifest: EventId): EventId {
   return ofRecord === null ? ofManifest : earlierEvent(ofRecord, ofManifest);
+}
+
+/** A subscription as it was listed. */
+export interface Listed {
+  readonly record: Subscription;
+  /** In service time. */
+  readonly readAt: Date;
+}
+
+interface ReadSource {
+  readonly source: Source;
+  /** The subscriptions as they were listed after the manifest; null: they were not. */
+  readonly listedAfter: SubscriptionList | null;
+}
+
+/** `listed`: before this. */
+export async function readSource(
+  listed: Listed,
+  held: Held,
+  parts: Parts,
+  signal: AbortSignal,
+): Promise<ReadSource> {
+  return parts.feed.manifestShape() === 'dataset'
+    ? { source: await sourceOfEntries(listed, held, parts, signal), listedAfter: null }
+    : await sourceOfManifest(listed, held, parts, signal);
+}
+
+async function sourceOfManifest(
+  { record, readAt }: Listed,
+  held: Held,
+  parts: Parts,
+  signal: AbortSignal,
+): Promise<ReadSource> {
+  const reading = await readManifest(record.id, true, parts, signal);
+  const { manifest, watermark, listedAfter } = reading;
+  const reflects = isOfOldLog(reading) ? null : manifest.lastEventId;
+  const source = {
+    record,
+    recordReadAt: readAt,
+    reflects,
+    coveredUntil: watermark.kind === 'time' ? watermark.through : null,
+    entries: manifest.datasets,
+    members: manifest.datasets.map(({ datasetId }) => datasetId),
+    membersReflect: reflects,
+    newestCreatedAt: await createdAtOfNewest({ record, readAt }, watermark, held, parts, signal),
+  };
+  return { source, listedAfter };
+}
+
+async function sourceOfEntries(
+  { record, readAt }: Listed,
+  held: Held,
+  parts: Parts,
+  signal: AbortSignal,
+): Promise<Source> {
+  const { checkpoint, feed, choices } = parts;
+  const wants = checkpoint.wants();
+  const known = [...wants.values()]
+    .filter(({ members }) => members.has(record.id))
+    .map(({ datasetId }) => datasetId);
+  const own = record.datasetIds.filter((id) => wants.get(id)?.formerMembers.has(record.id) !== true);
+  const mirrored = [...new Set([...own, ...known])].filter((datasetId) => held.datasets.has(datasetId));
+  const read = await readEntries(feed, askable(mirrored, parts), signal);
+  const { manifestLagMs } = choices;
+  const watermark = watermarkOf({ lastEventId: null, readAt, manifestLagMs });
+  return {
+    record,
+    recordReadAt: readAt,
+    reflects: null,
+    coveredUntil: toldBy(watermark, readAt).at,
+    entries: readable(read),
+    members: own,
+    membersReflect: record.lastEventId,
+    newestCreatedAt: await createdAtOfNewest({ record, readAt }, watermark, held, parts, signal),
+  };
+}
+
+/** Nobody has to know where there are no tables that could be loaded again. */
+async function createdAtOfNewest(
+  { record, readAt }: Listed,
+  watermark: Watermark,
+  held: Held,
+  parts: Parts,
+  signal: AbortSignal,
+): Promise<Date> {
+  if (held.datasets.size === 0) return readAt;
+  return await newestCreatedAt(record.id, watermark, readAt, parts, signal);
+}
+
+/** Nothing is asked of the service for what it refused or the user did not choose. */
+export function askable(datasetIds: readonly string[], parts: Parts): readonly string[] {
+  const { include, exclude } = parts.choices;
+  const holds = standingHolds(parts);
+  return datasetIds.filter(
+    (datasetId) => holds.ofDataset(datasetId) === null && isChosenDataset(datasetId, include, exclude),
+  );
+}
+
+export function readable(read: ReadonlyMap<string, DatasetManifest | Error>): readonly ManifestEntry[] {
+  return [...read.values()].flatMap((one) => (one instanceof Error ? [] : [one.entry]));
+}
+
+/**
+ * Reads the log from its start. An event that the log keeps no more may be as young as the log allows: that is older than any
+ * manifest lags, and later with each reading, so that what may have been lost since the one before is asked for again. Where
+ * numbers tell what the manifest reflects, nothing is read: the event may have been created at any time up to `readAt`, in
+ * service time.
+ */
+async function newestCreatedAt(
+  subscriptionId: string,
+  watermark: Watermark,
+  readAt: Date,
+  { feed }: Parts,
+  signal: AbortSignal,
+): Promise<Date> {
+  if (watermark.kind === 'number') return momentOf(readAt);
+  let after: EventId | null = null;
+  let newest = new Date(readAt.getTime() - EVENTS_KEPT_MS);
+  for (let pages = 0; pages < MAX_PAGES; pages += 1) {
+    const page = await pageAfter(subscriptionId, after, feed, signal);
+    if (page === null) return newest;
+    newest = new Date(
+      Math.max(newest.getTime(), ...page.events.map((event) => createdMs(event, page.readAt))),
+    );
+    after = cursorAfter(page.events, after);
+    if (!page.hasMore) return newest;
+  }
+  return newest;
+}
+
+/** An event that does not say when it was created is taken for created as it was read. */
+function createdMs(event: FeedEvent | UnreadableEvent, readAt: Date): number {
+  return ((event.kind === 'event' ? event.createdAt : null) ?? readAt).getTime();
+}
+
+/** Null: the log keeps nothing from there on. */
+async function pageAfter(
+  subscriptionId: string,
+  after: EventId | null,
+  feed: Parts['feed'],
+  signal: AbortSignal,
+) {
+  try {
+    return await feed.events(subscriptionId, after, signal);
+  } catch (error) {
+    if (!(error instanceof CursorExpiredError)) throw error;
+    return null;
+  }
 }

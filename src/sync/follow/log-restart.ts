@@ -7,13 +7,13 @@ import type { Followed } from '../../checkpoint/checkpoint.ts';
 import type { Held } from '../../destination/destination.ts';
 import type { EventPage } from '../../feed/feed.ts';
 import type { Absence } from '../../model/absence.ts';
+import type { Want } from '../../model/desired-state.ts';
 import { CursorExpiredError, RefusalError } from '../../model/errors.ts';
 import type { EventId } from '../../model/event.ts';
-import type { Subscription } from '../../model/subscription.ts';
-import type { Want } from '../../model/want.ts';
-import { momentOf } from '../../model/watermark.ts';
+import { momentOf } from '../../model/manifest.ts';
+import type { Subscription } from '../../model/records.ts';
 import type { Parts } from '../parts.ts';
-import { EVENTS_KEPT_MS } from './position-age.ts';
+import { EVENTS_KEPT_MS } from './position.ts';
 
 /** Whether the record names a newest event that the log as it was followed cannot have. Pure. */
 export function lacksKnownEvents(
@@ -63,7 +63,7 @@ export type AtPosition = 'same' | 'other' | 'gone' | 'unknown';
 /** The position as it was stored, and what is known of its event. */
 type Position = Pick<Followed, 'cursor' | 'cursorCreatedAt' | 'cursorAt'>;
 
-export interface Looked {
+interface Looked {
   readonly there: AtPosition;
   /** Of the event at the position; null: not known. */
   readonly createdAt: Date | null;

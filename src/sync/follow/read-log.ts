@@ -1,20 +1,91 @@
 /**
- * Reads the log of a subscription page by page, from the stored position to its head. The wants and the cursor of a
- * page commit together, so an event read is never lost and a dataset in trouble never holds the log up.
- *
- * A quiet log is read from its start, because the service keeps nothing at the position any more; what is not newer
- * than the position was read before and is skipped. The first newer event moves the position, and ends that.
+ * Reads the log of a subscription to its head, from a position that is taken anew where there is none or where it is
+ * lost. That is done at most once in a catch-up: a log that gives away nothing but expired positions ends in no loop,
+ * and one that is quiet is not loaded from its manifest again and again.
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
-import type { HeldDataset } from '../../destination/destination.ts';
 import type { EventPage } from '../../feed/feed.ts';
+import type { FollowStep } from '../../model/desired-state.ts';
 import { CursorExpiredError, ServiceUnavailableError } from '../../model/errors.ts';
 import type { EventId, FeedEvent, UnreadableEvent } from '../../model/event.ts';
-import type { Subscription } from '../../model/subscription.ts';
+import type { Subscription } from '../../model/records.ts';
+import type { HeldDataset } from '../../model/write-jobs.ts';
 import type { Parts } from '../parts.ts';
-import { cursorAfter, foldEvents } from './fold.ts';
-import { type AtPosition, positionIn, together } from './log-restart.ts';
+import { standingHolds } from '../suspensions.ts';
+import { cursorAfter, foldEvents } from './coalesce-events.ts';
+import { type AtPosition, eventAtPosition, isAnyLogDoubted, positionIn, together } from './log-restart.ts';
+import { EVENTS_KEPT_MS } from './position.ts';
+
+interface LogOptions {
+  readonly subscription: Subscription;
+  /** When its record was read, in service time. */
+  readonly recordReadAt: Date;
+  readonly tableOf: TableOf;
+  /** Makes the step that takes the subscription anew. */
+  readonly takeAnew: () => Promise<FollowStep>;
+}
+
+/**
+ * Resolves to what the log has at the position, where it is quiet.
+ * @throws ServiceUnavailableError where the log cannot be read to its head now.
+ */
+export async function followLog(options: LogOptions, parts: Parts, signal: AbortSignal): Promise<AtPosition> {
+  const { subscription, recordReadAt, tableOf } = options;
+  const { checkpoint, log } = parts;
+  const about = { subscription: subscription.id };
+  const followed = (): Followed | null => checkpoint.followed().get(subscription.id) ?? null;
+  let there: AtPosition = 'unknown';
+  const isAtHead = async (): Promise<boolean> => {
+    const reading = await readLog(subscription, tableOf, parts, signal);
+    const { end } = reading;
+    there = reading.there;
+    if (end === 'more') throw goesOn(subscription);
+    return end === 'head';
+  };
+  const takeAnew = async (): Promise<void> => checkpoint.commitFollowStep(await options.takeAnew());
+
+  const known = followed();
+  const isTaken = known === null || wasQuietTooLong(known, recordReadAt);
+  if (isTaken) await takeAnew();
+  if (await isAtHead()) return there;
+  if (!isTaken) {
+    log.warn(about, 'The position in the log has expired: starting from the manifest.');
+    await takeAnew();
+    if (await isAtHead()) return there;
+  }
+  log.info(
+    about,
+    'The newest position has expired, too: the log is read from its start until something newer comes.',
+  );
+  checkpoint.commitFollowStep(quietStep(subscription, followed(), recordReadAt));
+  if (await isAtHead()) return there;
+  throw new ServiceUnavailableError(
+    `The log of subscription ${subscription.id} cannot be read on: a position that it has just given has expired already.`,
+    { hint: 'It is read again at the next catch-up. If it stays so, tell the service.' },
+  );
+}
+
+function goesOn({ id }: Subscription): ServiceUnavailableError {
+  return new ServiceUnavailableError(`The log of subscription ${id} goes on after ${MAX_PAGES} pages.`, {
+    hint: 'What was read is kept; the next catch-up reads on.',
+  });
+}
+
+/** An event may have come and gone meanwhile. A moment in the future was stored by another time of the service. */
+function wasQuietTooLong({ quietReadAt }: Followed, now: Date): boolean {
+  return quietReadAt !== null && Math.abs(now.getTime() - quietReadAt.getTime()) >= EVENTS_KEPT_MS;
+}
+
+function quietStep({ id, name }: Subscription, followed: Followed | null, readAt: Date): FollowStep {
+  const { logNumber = 1, cursor = null, cursorCreatedAt = null, coveredUntil = null } = followed ?? {};
+  return {
+    subscriptionId: id,
+    subscriptionName: name,
+    position: { logNumber, cursor, cursorCreatedAt, isQuiet: true, coveredUntil, readAt },
+    changes: [],
+  };
+}
 
 /** Pages of the log read in one go, after which somebody else may have a turn. */
 export const MAX_PAGES = 500;
@@ -22,7 +93,7 @@ export const MAX_PAGES = 500;
 /** That a quiet log was read is noted so often at the most: each note is a write to the disk. */
 const QUIET_NOTED_EVERY_MS = 3_600_000;
 
-export interface LogReading {
+interface LogReading {
   /**
    * - `head`: there is nothing after the position now.
    * - `more`: the log goes on after all the pages of one go; what was read is kept.
@@ -36,7 +107,7 @@ export interface LogReading {
 }
 
 /** Whose log is read; the rest of its record does not matter here. */
-export type Reader = Pick<Subscription, 'id' | 'name'>;
+type Reader = Pick<Subscription, 'id' | 'name'>;
 
 /** What the destination has of a dataset by now. */
 export type TableOf = (datasetId: string) => HeldDataset | null;
@@ -202,4 +273,28 @@ function refuseStandstill(subscription: Reader, { after: before }: Position, { a
     `The log of subscription ${subscription.id} makes no progress: more events are to follow ${stuckAt}, and none come.`,
     { hint: 'It is read again later. If it stays so, tell the service.' },
   );
+}
+
+/**
+ * Resolves to false where one of them cannot be read to its head now, or may have begun anew, so that it tells nothing of before.
+ * One that is held says nothing more.
+ */
+export async function readLogsOf(
+  datasetId: string,
+  tableOf: TableOf,
+  parts: Parts,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { checkpoint } = parts;
+  const holds = standingHolds(parts);
+  const members = checkpoint.want(datasetId)?.members.keys() ?? [];
+  for (const id of [...members].filter((each) => holds.ofSubscription(each) === null)) {
+    const followed = checkpoint.followed().get(id);
+    if (followed === undefined || isAnyLogDoubted([id], parts)) return false;
+    const { there } = await eventAtPosition(followed, followed.auditedAt ?? followed.cursorAt, parts, signal);
+    if (there === 'other' || there === 'gone') return false;
+    const { end } = await readLog({ id, name: followed.name }, tableOf, parts, signal);
+    if (end !== 'head') return false;
+  }
+  return true;
 }

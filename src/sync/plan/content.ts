@@ -5,8 +5,10 @@
 
 import { createHash } from 'node:crypto';
 import type { Failure } from '../../checkpoint/checkpoint.ts';
+import { formatBytes } from '../../lib/units.ts';
+import { DataError } from '../../model/errors.ts';
 import type { ManifestEntry } from '../../model/manifest.ts';
-import type { Version } from '../../model/version.ts';
+import type { Version } from '../../model/records.ts';
 
 /** Whether something failed before and is not to be fetched again yet. */
 export interface FailedBefore {
@@ -86,4 +88,22 @@ export function oversizedBefore(
 export function standingContents(failure: Failure, now: Date): readonly string[] {
   const differing = failure.differing.filter((one) => isStanding(one, now)).map(({ content }) => content);
   return isStanding(failure, now) ? [...failure.contents, ...differing] : differing;
+}
+
+const HINT = [
+  'The snapshot of this version or a later one is loaded once the service offers it.',
+  'To apply the changes instead, raise changes.maxStagedBytes.',
+].join(' ');
+
+/** A clause about the changes of one version. */
+export function whyOversized(maxStagedBytes: number): string {
+  return `they have more than the ${formatBytes(maxStagedBytes)} that may be staged (changes.maxStagedBytes)`;
+}
+
+/** What a dataset failed with that waits for such a snapshot. */
+export function oversizedChanges({ datasetId, version }: Version, maxStagedBytes: number): DataError {
+  const why = whyOversized(maxStagedBytes);
+  return new DataError(`The changes of ${datasetId} version ${version} cannot be applied: ${why}.`, {
+    hint: HINT,
+  });
 }

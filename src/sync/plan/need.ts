@@ -1,11 +1,10 @@
 /** Whether a dataset is behind, computed anew each time from what is wanted and what the destination has. Pure. */
 
-import type { HeldDataset } from '../../destination/destination.ts';
-import { isLaterMark } from '../../model/reload-mark.ts';
-import { announcedVersion, type Reload, type Want } from '../../model/want.ts';
-import type { History } from './history.ts';
-import { schemaVersionAt } from './schemas.ts';
-import { headOf } from './walk.ts';
+import { announcedVersion, isLaterMark, type Reload, type Want } from '../../model/desired-state.ts';
+import type { HeldDataset } from '../../model/write-jobs.ts';
+import type { History } from './step.ts';
+import { headOf } from './version-chain.ts';
+import { schemaVersionAt } from './versions.ts';
 
 export type Need =
   /** There is no table. */
@@ -92,7 +91,7 @@ export function isAnnounced({ members }: Want, version: number): boolean {
 }
 
 /** The version to get to: the newest published one, but at least what was announced. Less than any version where nothing is known. */
-export function targetOf(want: Want, history: History | null): number {
+function targetOf(want: Want, history: History | null): number {
   const head = history === null ? null : headOf(history);
   return Math.max(announcedVersion(want) ?? -1, head?.version ?? -1);
 }

@@ -4,13 +4,13 @@
  * until nothing is left to do. The table of state × situation below is complete, and the compiler checks that it is.
  */
 
-import type { Hold } from '../../checkpoint/checkpoint.ts';
-import type { Version } from '../../model/version.ts';
-import { type FailedBefore, failedBefore, oversizedBefore } from './content.ts';
-import { whyOversized } from './oversized.ts';
+import type { Failure, Hold } from '../../checkpoint/checkpoint.ts';
+import type { Want } from '../../model/desired-state.ts';
+import type { Version } from '../../model/records.ts';
+import type { HeldDataset } from '../../model/write-jobs.ts';
+import { type SituationsAtWork, situationAtWork } from './conditions.ts';
+import { type FailedBefore, failedBefore, oversizedBefore, whyOversized } from './content.ts';
 import { type AwaitedSubscription, retirementReason } from './retirement.ts';
-import { type SituationsAtWork, situationAtWork } from './situations.ts';
-import { stateOf } from './state.ts';
 import type { Plan, PlanInput, WaitReason } from './step.ts';
 
 /** What a dataset may be in, and what the step that follows is made of. */
@@ -120,4 +120,33 @@ function situationOfRetired({
         },
       };
   }
+}
+
+type DatasetState =
+  /** Wanted, and there is no table yet. */
+  | { readonly kind: 'absent' }
+  /** A table serves. */
+  | { readonly kind: 'live'; readonly held: HeldDataset }
+  /** The last attempt failed; the table, if there is one, serves. */
+  | { readonly kind: 'failed'; readonly failure: Failure; readonly held: HeldDataset | null }
+  /** The service refused; a person has to act. The table, if there is one, serves. */
+  | { readonly kind: 'held'; readonly hold: Hold; readonly held: HeldDataset | null }
+  /** No subscription holds it any more. */
+  | { readonly kind: 'retired'; readonly held: HeldDataset | null };
+
+export type DatasetStateKind = DatasetState['kind'];
+
+/** What is known of a dataset, from both stores. */
+export interface Known {
+  readonly want: Want;
+  readonly held: HeldDataset | null;
+  readonly hold: Hold | null;
+  readonly failure: Failure | null;
+}
+
+export function stateOf({ want, held, hold, failure }: Known): DatasetState {
+  if (want.members.size === 0) return { kind: 'retired', held };
+  if (hold !== null) return { kind: 'held', hold, held };
+  if (failure !== null) return { kind: 'failed', failure, held };
+  return held === null ? { kind: 'absent' } : { kind: 'live', held };
 }

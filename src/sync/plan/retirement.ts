@@ -8,13 +8,13 @@
 import type { Hold } from '../../checkpoint/checkpoint.ts';
 import type { Held } from '../../destination/destination.ts';
 import type { AbsenceSubject } from '../../model/absence.ts';
+import type { Want } from '../../model/desired-state.ts';
 import type { Refusal } from '../../model/errors.ts';
-import type { Want } from '../../model/want.ts';
 
 /** Fewer than this many tables go without being asked about, however few there are. */
 export const MASS_RETIREMENT_TABLES = 10;
 /** As many go without being asked about, where they are no more than this share of all tables. */
-export const MASS_RETIREMENT_SHARE = 0.5;
+const MASS_RETIREMENT_SHARE = 0.5;
 /** Tables that went within this time, in service time, count with those that are about to go. */
 export const MASS_RETIREMENT_WITHIN_MS = 24 * 3_600_000;
 /** Datasets that a message names before it only counts them. */
@@ -67,7 +67,7 @@ export interface RetirementInput extends Readings {
   readonly retiredLately: number;
 }
 
-export interface Retirements {
+interface Retirements {
   /** Of every table whose dataset no subscription contains and no record names, by dataset id. */
   readonly verdicts: ReadonlyMap<string, RetirementVerdict['kind']>;
   /** Of every table whose retirement waits for subscriptions, by dataset id. */

@@ -1,14 +1,12 @@
 /** What a step is planned from, and which steps there are. */
 
 import type { Hold } from '../../checkpoint/checkpoint.ts';
-import type { ManifestEntry } from '../../model/manifest.ts';
-import type { ReloadMark } from '../../model/reload-mark.ts';
-import type { Schema } from '../../model/schema.ts';
-import type { Version } from '../../model/version.ts';
-import type { Watermark } from '../../model/watermark.ts';
-import type { History } from './history.ts';
+import type { Feed } from '../../feed/feed.ts';
+import type { ReloadMark } from '../../model/desired-state.ts';
+import type { ManifestEntry, Watermark } from '../../model/manifest.ts';
+import type { Schema, Version } from '../../model/records.ts';
+import type { Known } from './plan.ts';
 import type { AwaitedSubscription, RetirementVerdict } from './retirement.ts';
-import type { Known } from './state.ts';
 
 /** A dataset as the manifest of one subscription, or its own, lists it for that subscription. */
 export interface Offer {
@@ -113,3 +111,30 @@ export type WaitReason =
   | 'offer-unlisted'
   /** The list of versions ends before what was announced. */
   | 'list-lags';
+
+/** Read after every event and manifest that is planned by. */
+export interface History {
+  /** What `versions` are newer than; null: they are all there are. */
+  readonly newerThan: number | null;
+  /** Newest first. */
+  readonly versions: readonly Version[];
+  /** Newest first, all there are. */
+  readonly schemas: readonly Schema[];
+  /** When the versions were read, in service time. */
+  readonly readAt: Date;
+  /** The manifest entries that were read before the versions: only of these does it say whether they count. */
+  readonly entriesBefore: ReadonlySet<ManifestEntry>;
+}
+
+/** Reads what is newer than `newerThan`; everything where it is null. `entriesBefore`: the manifest entries read so far. */
+export async function readHistory(
+  feed: Feed,
+  datasetId: string,
+  newerThan: number | null,
+  entriesBefore: ReadonlySet<ManifestEntry>,
+  signal: AbortSignal,
+): Promise<History> {
+  const { versions, readAt } = await feed.versions(datasetId, newerThan, signal);
+  const schemas = await feed.schemas(datasetId, signal);
+  return { newerThan, versions, schemas, readAt, entriesBefore };
+}

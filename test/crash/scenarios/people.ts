@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { exampleConfiguration } from '../../../src/configuration/example.ts';
+import { exampleConfiguration } from '../../../src/configuration/help.ts';
 import { once } from '../../support/expect-mirrored.ts';
 import type { Program } from '../../support/program.ts';
 import { sameText } from '../../support/same-text.ts';

@@ -2,7 +2,7 @@
 
 import type { Area } from '../mutant.ts';
 
-const WANT_CHANGES = 'src/model/want-changes.ts';
+const WANT_CHANGES = 'src/model/desired-state.ts';
 const ABSENCE = 'src/model/absence.ts';
 const OPERATIONS = 'src/checkpoint/sqlite/operations.ts';
 
@@ -19,7 +19,7 @@ export const CHECKPOINT: Area = {
     },
     {
       name: 'of two announced versions the lower one is wanted',
-      file: 'src/model/want.ts',
+      file: 'src/model/desired-state.ts',
       text: 'Math.max(highest ?? announced, announced)',
       instead: 'Math.min(highest ?? announced, announced)',
       breaks: ['W4', 'F46'],
@@ -132,7 +132,7 @@ export const CHECKPOINT: Area = {
     },
     {
       name: 'a look that was asked for meanwhile counts as done',
-      file: 'src/checkpoint/sqlite/wants.ts',
+      file: 'src/checkpoint/sqlite/desired-states.ts',
       text: 'looks_done = max(looks_done, min(looks_asked, @asked))',
       instead: 'looks_done = looks_asked',
       breaks: ['W9'],
@@ -140,7 +140,7 @@ export const CHECKPOINT: Area = {
     },
     {
       name: 'a table owes no reload any more that a subscription asked for which is given up',
-      file: 'src/checkpoint/sqlite/wants.ts',
+      file: 'src/checkpoint/sqlite/desired-states.ts',
       text: 'return { ...without, reloads: want.reloads, looksAsked };',
       instead: 'return { ...without, looksAsked };',
       breaks: ['F82', 'W28'],
@@ -172,7 +172,7 @@ export const CHECKPOINT: Area = {
     },
     {
       name: 'a dataset that an event is about without being a member is known as dropped',
-      file: 'src/checkpoint/sqlite/wants.ts',
+      file: 'src/checkpoint/sqlite/desired-states.ts',
       text: 'if (after !== before) put(before, after);',
       instead: 'put(before, after);',
       breaks: ['W31'],
@@ -181,8 +181,8 @@ export const CHECKPOINT: Area = {
     {
       name: 'the number of the position loses digits beyond 2^53',
       file: 'src/checkpoint/sqlite/subscriptions.ts',
-      text: '(SELECT).safeIntegers();',
-      instead: '(SELECT);',
+      text: '(SELECT_FOLLOWED).safeIntegers();',
+      instead: '(SELECT_FOLLOWED);',
       breaks: ['W11'],
       tests: ['unit/checkpoint-wants.test.ts'],
     },
@@ -212,7 +212,7 @@ export const CHECKPOINT: Area = {
     },
     {
       name: 'damaged checkpoints are set aside without end',
-      file: 'src/checkpoint/sqlite/set-aside.ts',
+      file: 'src/checkpoint/sqlite/open.ts',
       text: 'if (earlier.length >= MAX_CORRUPT_COPIES) {',
       instead: 'if (earlier.length > 1_000) {',
       breaks: ['F05'],
@@ -220,7 +220,7 @@ export const CHECKPOINT: Area = {
     },
     {
       name: 'the journal grows without end',
-      file: 'src/checkpoint/sqlite/journal.ts',
+      file: 'src/checkpoint/sqlite/sync-runs.ts',
       text: 'dropOldest.run(MAX_JOURNAL_LINES);',
       instead: '',
       breaks: ['everything has a limit'],
@@ -244,7 +244,7 @@ export const CHECKPOINT: Area = {
     },
     {
       name: 'a refusal of a subscription replaces that of a dataset with the same id',
-      file: 'src/checkpoint/sqlite/holds.ts',
+      file: 'src/checkpoint/sqlite/suspensions.ts',
       text: "return { scopeKind: scope.kind, scopeId: whole(scope.datasetId, 'datasetId') };",
       instead: "return { scopeKind: 'subscription', scopeId: whole(scope.datasetId, 'datasetId') };",
       breaks: ['R13', 'R5'],
@@ -252,7 +252,7 @@ export const CHECKPOINT: Area = {
     },
     {
       name: 'a webhook that comes again counts as a new one',
-      file: 'src/checkpoint/sqlite/deliveries.ts',
+      file: 'src/checkpoint/sqlite/sync-runs.ts',
       text: 'return changes === 1;',
       instead: 'return changes >= 0;',
       breaks: ['F44', 'P3'],

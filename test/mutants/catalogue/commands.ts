@@ -2,7 +2,7 @@
 
 import type { Area } from '../mutant.ts';
 
-const PUBLISH = 'src/destination/duckdb/publish/publish.ts';
+const PUBLISH = 'src/destination/duckdb/publish.ts';
 const EXIT_CODES = 'src/cli/exit-codes.ts';
 const OPERATOR = 'contract/commands-operator.test.ts';
 
@@ -51,7 +51,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'a copy takes the room that is to stay free',
-      file: 'src/destination/duckdb/publish/copy-file.ts',
+      file: 'src/destination/duckdb/publish.ts',
       text: 'if (free - bytes >= reserveBytes) return;',
       instead: 'if (free - bytes >= 0 || reserveBytes < 0) return;',
       breaks: ['F07'],
@@ -59,7 +59,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'a copy is put over a file of somebody else',
-      file: 'src/destination/duckdb/publish/publish-target.ts',
+      file: 'src/destination/duckdb/publish.ts',
       text: 'await refuseOthers(path, target, looking);\n  return target;',
       instead: 'return target;',
       breaks: ['P4'],
@@ -67,7 +67,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'a copy is put over the mirror by another name',
-      file: 'src/destination/duckdb/publish/publish-target.ts',
+      file: 'src/destination/duckdb/publish.ts',
       text: ' || (await isSameFile(target, mirrorPath)))',
       instead: ')',
       breaks: ['P1'],
@@ -76,8 +76,8 @@ export const COMMANDS: Area = {
     {
       name: 'what passes by itself is told before what a person must do',
       file: EXIT_CODES,
-      text: 'EXIT_CODES.personMustAct,\n  EXIT_CODES.tryAgainLater,',
-      instead: 'EXIT_CODES.tryAgainLater,\n  EXIT_CODES.personMustAct,',
+      text: 'EXIT_CODES.personMustAct,\n  EXIT_CODES.wrongUsage,\n  EXIT_CODES.tryAgainLater,',
+      instead: 'EXIT_CODES.tryAgainLater,\n  EXIT_CODES.personMustAct,\n  EXIT_CODES.wrongUsage,',
       breaks: ['exit codes'],
       tests: ['unit/exit-codes.test.ts'],
     },
@@ -91,7 +91,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'a catch-up that met a refusal ends with 0',
-      file: 'src/cli/summary.ts',
+      file: 'src/cli/render/summary.ts',
       text: '...holds.map(() => EXIT_CODES.personMustAct),',
       instead: '',
       breaks: ['R16', 'exit codes'],
@@ -99,7 +99,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'a catch-up that left datasets waiting ends with 0',
-      file: 'src/cli/summary.ts',
+      file: 'src/cli/render/summary.ts',
       text: 'EXIT_CODES.personMustAct : EXIT_CODES.tryAgainLater;',
       instead: 'EXIT_CODES.personMustAct : EXIT_CODES.caughtUp;',
       breaks: ['M20', 'exit codes'],
@@ -107,7 +107,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'resume --all agrees to retirements',
-      file: 'src/cli/resume.ts',
+      file: 'src/cli/commands/resume.ts',
       text: 'approved: options.retire ? checkpoint.approveRetirements() : null,',
       instead: 'approved: options.retire || options.all ? checkpoint.approveRetirements() : null,',
       breaks: ['W26'],
@@ -115,7 +115,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'a new webhook secret replaces those that are there',
-      file: 'src/cli/operator/secret-file.ts',
+      file: 'src/cli/secret-file.ts',
       text: '[secret.reveal(), ...secretsIn(path, readFile), ',
       instead: '[secret.reveal(), ',
       breaks: ['secrets are replaced one after another'],
@@ -123,7 +123,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'whether the secret can be written is tried after the webhook was added',
-      file: 'src/cli/operator/secret-file.ts',
+      file: 'src/cli/secret-file.ts',
       text: 'await tryWriting(path, readFile);',
       instead: '',
       breaks: ['a secret that is shown once is kept'],
@@ -139,7 +139,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'verify finds a table equal that has a key twice',
-      file: 'src/destination/duckdb/reading/count-tables.ts',
+      file: 'src/destination/duckdb/count-tables.ts',
       text: 'hashes < rowCount\n',
       instead: 'hashes < 0\n',
       breaks: ['P7'],
@@ -155,7 +155,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'the key is sent without encryption',
-      file: 'src/configuration/service-kinds.ts',
+      file: 'src/configuration/kinds.ts',
       text: "if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLoopback(url.hostname))) {",
       instead: "if (url.protocol !== 'https:' && url.protocol !== 'http:') {",
       breaks: ['P6'],
@@ -163,7 +163,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'what the service says can move the cursor of a terminal',
-      file: 'src/lib/printable.ts',
+      file: 'src/lib/text.ts',
       text: '/[\\u0000-\\u001f',
       instead: '/[\\u0000-\\u001a',
       breaks: ['F38'],
@@ -171,7 +171,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'the command after commits gets the key under another name',
-      file: 'src/outlet/hook-environment.ts',
+      file: 'src/post-commit/hook.ts',
       text: ' || tells(value, key) ?',
       instead: ' ?',
       breaks: ['P6'],

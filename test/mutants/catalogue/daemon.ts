@@ -11,7 +11,7 @@ export const DAEMON: Area = {
   mutants: [
     {
       name: 'what is asked for while a dataset is worked on is lost',
-      file: 'src/daemon/agenda.ts',
+      file: 'src/daemon/work-queue.ts',
       text: 'if (this.#items.has(item.datasetId)) return;',
       instead: '',
       breaks: ['P2', 'W2'],
@@ -19,7 +19,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'a manifest from before the newest event is planned by',
-      file: 'src/daemon/agenda.ts',
+      file: 'src/daemon/work-queue.ts',
       text: 'sinceMs: isNewer ? asked.sinceMs : sinceMs,',
       instead: 'sinceMs,',
       breaks: ['M17', 'F32'],
@@ -27,7 +27,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'what was put off by an outage waits on when the service answers again',
-      file: 'src/daemon/agenda.ts',
+      file: 'src/daemon/work-queue.ts',
       text: 'if (item.isOutage)',
       instead: 'if (!item.isOutage)',
       breaks: ['R2'],
@@ -107,7 +107,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'a time of the schedule over which the machine was suspended is waited for all the same',
-      file: 'src/daemon/next-poll.ts',
+      file: 'src/daemon/clocks.ts',
       text: 'return monotonicMsAt(this.#next, now);',
       instead: 'return monotonicMsAt(this.#next, this.#polled);',
       breaks: ['F52'],
@@ -115,7 +115,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'a clock that is set back stops the schedule for as long',
-      file: 'src/daemon/next-poll.ts',
+      file: 'src/daemon/clocks.ts',
       text: 'if (now.wall < this.#from) {',
       instead: 'if (now.wall < this.#from && now.wall > this.#from) {',
       breaks: ['F52'],
@@ -123,7 +123,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'a time of the schedule that the clock shows again is polled for again',
-      file: 'src/daemon/next-poll.ts',
+      file: 'src/daemon/clocks.ts',
       text: 'sincePollMs(next) < leastMs',
       instead: 'sincePollMs(next) < leastMs / 1e9',
       breaks: ['F52'],
@@ -131,7 +131,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'a time of the schedule that was polled for never counts again',
-      file: 'src/daemon/next-poll.ts',
+      file: 'src/daemon/clocks.ts',
       text: 'this.#schedule.gapMs(this.#polled.wall) / 2;',
       instead: 'this.#schedule.gapMs(this.#polled.wall) * 1e9;',
       breaks: ['F52'],
@@ -139,7 +139,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'an interval stands still while the machine is suspended',
-      file: 'src/daemon/due-time.ts',
+      file: 'src/daemon/clocks.ts',
       text: 'Math.min(byMonotonicMs, monotonicMsAt',
       instead: 'Math.min(byMonotonicMs, byMonotonicMs + monotonicMsAt',
       breaks: ['F52'],
@@ -155,7 +155,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'a poll that was asked for while the log was read is lost',
-      file: 'src/daemon/reader.ts',
+      file: 'src/daemon/following.ts',
       text: 'headAtMs === null || followee.pollAskedMs > headAtMs;',
       instead: 'headAtMs === null;',
       breaks: ['a webhook is not lost'],
@@ -163,7 +163,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'what waits is tried again without growing waits',
-      file: 'src/daemon/retry-clocks.ts',
+      file: 'src/daemon/clocks.ts',
       text: 'firstMs * 2 ** Math.max(0, attempt - 1)',
       instead: 'firstMs',
       breaks: ['M20', 'R2'],
@@ -171,7 +171,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'a standstill is not noticed',
-      file: 'src/daemon/watchdog.ts',
+      file: 'src/daemon/liveness.ts',
       text: '>= STANDSTILL_MS;',
       instead: '>= STANDSTILL_MS * 100;',
       breaks: ['nothing hangs for ever'],
@@ -187,7 +187,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'idleness is taken for a standstill',
-      file: 'src/daemon/watchdog.ts',
+      file: 'src/daemon/liveness.ts',
       text: 'if (!isUnderWay) this.moved(nowMs);',
       instead: '',
       breaks: ['nothing is ended that works'],
@@ -243,7 +243,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'what is committed while a copy is made is not copied',
-      file: 'src/daemon/errand.ts',
+      file: 'src/daemon/after-commit.ts',
       text: 'this.#notBeforeMs = notBeforeMs;',
       instead: 'this.#notBeforeMs = notBeforeMs;\n    this.#isOwed = false;',
       breaks: ['P2'],
@@ -251,7 +251,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'a command that failed counts as told',
-      file: 'src/outlet/hook.ts',
+      file: 'src/post-commit/hook.ts',
       text: 'if (error !== null) throw error;',
       instead: '',
       breaks: ['the command is told at least once'],
@@ -259,7 +259,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'a command is told of commits again that it was told of',
-      file: 'src/outlet/hook.ts',
+      file: 'src/post-commit/hook.ts',
       text: 'checkpoint.hookTold(page.position, clock.now());',
       instead: 'if (page.hasMore) checkpoint.hookTold(page.position, clock.now());',
       breaks: ['P3'],
@@ -267,7 +267,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'the history of another mirror is gone on with',
-      file: 'src/destination/duckdb/books/read-history.ts',
+      file: 'src/destination/duckdb/catalog/commits.ts',
       text: 'after !== null && (await markOf(engine, after.lines)) === after.last;',
       instead: 'after !== null;',
       breaks: ['the command is told at least once'],

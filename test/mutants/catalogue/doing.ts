@@ -3,7 +3,7 @@
 import type { Area } from '../mutant.ts';
 
 const RECONCILE = 'src/sync/reconcile.ts';
-const TROUBLE = 'src/sync/trouble.ts';
+const TROUBLE = 'src/sync/incidents.ts';
 
 export const DOING: Area = {
   title: 'Doing it, and trouble',
@@ -34,7 +34,7 @@ export const DOING: Area = {
     },
     {
       name: 'another API key lifts no refusal',
-      file: 'src/sync/holds.ts',
+      file: 'src/sync/suspensions.ts',
       text: 'if (isOfKey(hold, keyHash)) return false;',
       instead: "if (keyHash !== '') return false;",
       breaks: ['R14'],
@@ -42,7 +42,7 @@ export const DOING: Area = {
     },
     {
       name: 'a dataset is held as soon as one of its subscriptions is',
-      file: 'src/sync/holds.ts',
+      file: 'src/sync/suspensions.ts',
       text: 'return ofMembers.every((hold) => hold !== null) ? (ofMembers[0] ?? null) : null;',
       instead: 'return ofMembers.find((hold) => hold !== null) ?? null;',
       breaks: ['P5', 'R4'],
@@ -114,7 +114,7 @@ export const DOING: Area = {
     },
     {
       name: 'a resync that is done is done again',
-      file: 'src/sync/plan/offer-rules.ts',
+      file: 'src/sync/plan/reload-rules.ts',
       text: 'add(OPERATOR, { logNumber: 1, eventNumber: BigInt(resyncNumber), createdAt: null });',
       instead: 'add(OPERATOR, { logNumber: 1, eventNumber: 0n, createdAt: null });',
       breaks: ['a person is obeyed once'],
@@ -138,7 +138,7 @@ export const DOING: Area = {
     },
     {
       name: 'changes are used that start from another version than the list says',
-      file: 'src/sync/work/fetch-changes.ts',
+      file: 'src/sync/execute/fetch-changes.ts',
       text: 'if (changes.previousVersion !== null && changes.previousVersion !== previousVersion) {',
       instead: 'if (changes.previousVersion !== null && changes.previousVersion === -1) {',
       breaks: ['V2', 'V10'],
@@ -146,7 +146,7 @@ export const DOING: Area = {
     },
     {
       name: 'changes are used that have another schema than the list says',
-      file: 'src/sync/work/fetch-changes.ts',
+      file: 'src/sync/execute/fetch-changes.ts',
       text: 'if (changes.schemaVersion !== null && changes.schemaVersion !== schemaVersion) {',
       instead: "if (changes.schemaVersion !== null && changes.schemaVersion === '') {",
       breaks: ['V10', 'P4'],
@@ -154,7 +154,7 @@ export const DOING: Area = {
     },
     {
       name: 'changes are staged however many bytes they have',
-      file: 'src/sync/work/staged-bytes.ts',
+      file: 'src/sync/execute/fetch-changes.ts',
       text: 'while (this.#total > this.#maxBytes) {',
       instead: 'while (this.#total > this.#maxBytes * 1e9) {',
       breaks: ['everything has a limit'],
@@ -162,7 +162,7 @@ export const DOING: Area = {
     },
     {
       name: 'the setting changes.maxStagedBytes changes nothing',
-      file: 'src/sync/work/carry-out.ts',
+      file: 'src/sync/execute/executor.ts',
       text: 'maxStagedBytes: tools.parts.choices.maxStagedBytes,',
       instead: 'maxStagedBytes: 8e9,',
       breaks: ['everything has a limit'],
@@ -170,7 +170,7 @@ export const DOING: Area = {
     },
     {
       name: 'changes for which there is no room stay on the disk until the step ends',
-      file: 'src/sync/work/fetch-changes.ts',
+      file: 'src/sync/execute/fetch-changes.ts',
       text: 'if (this.#staged.hasLeft(position)) await this.#discard(record)',
       instead: 'if (this.#staged.hasLeft(position)) await Promise.resolve()',
       breaks: ['everything has a limit'],
@@ -202,7 +202,7 @@ export const DOING: Area = {
     },
     {
       name: 'spooled changes stay on the disk',
-      file: 'src/sync/work/apply-changes.ts',
+      file: 'src/sync/execute/steps.ts',
       text: 'await staging.discardChanges(held.datasetId);',
       instead: '',
       breaks: ['everything has a limit'],
@@ -210,7 +210,7 @@ export const DOING: Area = {
     },
     {
       name: 'the number of rows that the manifest states is not passed on',
-      file: 'src/sync/work/load-snapshot.ts',
+      file: 'src/sync/execute/steps.ts',
       text: "{ rowCount: entry.rowCount, statedBy: 'the manifest' },",
       instead: '',
       breaks: ['V8', 'P7'],
@@ -218,7 +218,7 @@ export const DOING: Area = {
     },
     {
       name: 'the number of rows that the version record states is not passed on',
-      file: 'src/sync/work/load-snapshot.ts',
+      file: 'src/sync/execute/steps.ts',
       text: "{ rowCount: record?.rowCount ?? null, statedBy: 'the version record' },",
       instead: '',
       breaks: ['V8', 'P7'],
@@ -226,7 +226,7 @@ export const DOING: Area = {
     },
     {
       name: 'large files of a load go while the mirror is held',
-      file: 'src/sync/work/workshop.ts',
+      file: 'src/sync/execute/executor.ts',
       text: 'if (withLargeFiles.delete(datasetId) && !isLargeUnderWay()) await writer.letGo();',
       instead: '',
       breaks: ['readers are let in soon'],
@@ -234,7 +234,7 @@ export const DOING: Area = {
     },
     {
       name: 'large files of a load stay while other large loads need the room',
-      file: 'src/sync/work/workshop.ts',
+      file: 'src/sync/execute/executor.ts',
       text: 'if (withLargeFiles.delete(datasetId) && !isLargeUnderWay()) await',
       instead: 'if (withLargeFiles.delete(datasetId)) await',
       breaks: ['the room on the disk'],
@@ -242,7 +242,7 @@ export const DOING: Area = {
     },
     {
       name: 'what waits for the mirror to be let go of waits for all that is still to be committed',
-      file: 'src/sync/work/writer.ts',
+      file: 'src/sync/execute/writer.ts',
       text: 'letGo: () => committing,',
       instead: 'letGo: async () => void (await working),',
       breaks: ['space is given back soon'],
@@ -250,7 +250,7 @@ export const DOING: Area = {
     },
     {
       name: 'a subscription that was given up is forgotten before the mirror names it no more',
-      file: 'src/sync/work/workshop.ts',
+      file: 'src/sync/execute/executor.ts',
       text: 'const forgottenSubscriptionIds = checkpoint.forgotten();',
       instead:
         'const forgottenSubscriptionIds = checkpoint.forgotten();\n  checkpoint.clearForgotten(forgottenSubscriptionIds, () => false);',
@@ -259,7 +259,7 @@ export const DOING: Area = {
     },
     {
       name: 'a link that expired makes the manifest be read by every dataset for itself',
-      file: 'src/sync/offers.ts',
+      file: 'src/sync/manifest-cache.ts',
       text: 'if (latest.get(datasetId)?.entry === expired) {',
       instead: "if (datasetId !== '') {",
       breaks: ['M8', 'F22'],
@@ -267,7 +267,7 @@ export const DOING: Area = {
     },
     {
       name: 'a manifest that was read before the event is planned by',
-      file: 'src/sync/offer-book.ts',
+      file: 'src/sync/manifest-cache.ts',
       text: 'return kept === undefined || !isSince(kept, since) ? null : kept.offers;',
       instead: 'return kept === undefined ? null : kept.offers;',
       breaks: ['M17', 'F32'],

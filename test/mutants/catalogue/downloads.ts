@@ -58,7 +58,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'a digest may fall back behind its writer without end',
-      file: 'src/feed/download/digest-thread.ts',
+      file: 'src/feed/download/digest.ts',
       text: 'waiting.readBytes > this.#maxLagBytes',
       instead: 'waiting.readBytes > this.#maxLagBytes * 1_000',
       breaks: ['everything has a limit'],
@@ -74,7 +74,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'the thread for digests gets the environment, and the key in it',
-      file: 'src/feed/download/digest-thread.ts',
+      file: 'src/feed/download/digest.ts',
       text: '{ env: {}, execArgv: [] }',
       instead: '{ execArgv: [] }',
       breaks: ['F45'],
@@ -90,7 +90,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'the rest of another file is appended',
-      file: 'src/feed/download/answer-kind.ts',
+      file: 'src/feed/download/attempt-file.ts',
       text: 'if (tag !== null && tag !== etag) return false;',
       instead: '',
       breaks: ['F16'],
@@ -98,7 +98,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'any part is appended, wherever it begins',
-      file: 'src/feed/download/answer-kind.ts',
+      file: 'src/feed/download/attempt-file.ts',
       text: "return answer.header('content-range') === `bytes ${fromByte}-${totalBytes - 1}/${totalBytes}`;",
       instead:
         "return answer.header('content-range')?.endsWith(`-${totalBytes - 1}/${totalBytes}`) === true || fromByte < 0;",
@@ -107,7 +107,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'a weak tag proves that a file is the same to the byte',
-      file: 'src/feed/download/answer-kind.ts',
+      file: 'src/feed/download/attempt-file.ts',
       text: '/^"[^"]*"$/.test(tag)',
       instead: '/^(?:W\\/)?"[^"]*"$/.test(tag)',
       breaks: ['F16'],
@@ -115,7 +115,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'a part without a digest is continued after a loss of power',
-      file: 'src/feed/download/file-start.ts',
+      file: 'src/feed/download/attempt-file.ts',
       text: 'if (!begunHere.has(job.path)) return NOTHING_THERE;',
       instead: '',
       breaks: ['F16', 'P2'],
@@ -123,7 +123,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'a link that answers 401 has not expired',
-      file: 'src/feed/download/answer-kind.ts',
+      file: 'src/feed/download/attempt-file.ts',
       text: 'const EXPIRED: readonly number[] = [401, 403, 404, 410];',
       instead: 'const EXPIRED: readonly number[] = [403, 404, 410];',
       breaks: ['M8', 'F22'],
@@ -147,7 +147,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'files of two versions become one snapshot',
-      file: 'src/feed/download/fresh-links.ts',
+      file: 'src/feed/download/fetch-file.ts',
       text: 'if (latest === null || !isSameContent(latest, this.#entry)) throw',
       instead: 'if (latest === null) throw',
       breaks: ['M9', 'M10', 'P1'],
@@ -163,7 +163,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'where a redirect leads is not looked at',
-      file: 'src/feed/download/open-file.ts',
+      file: 'src/feed/download/attempt-file.ts',
       text: 'checkLink(url, from, rules);',
       instead: 'if (from === null) checkLink(url, from, rules);',
       breaks: ['F20'],
@@ -171,7 +171,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'a redirect leads from https to http',
-      file: 'src/feed/download/link-rules.ts',
+      file: 'src/feed/http/addresses.ts',
       text: "if (from?.protocol === 'https:') {",
       instead: "if (from?.protocol === 'file:') {",
       breaks: ['F20'],
@@ -179,7 +179,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'a link may carry a password',
-      file: 'src/feed/download/link-rules.ts',
+      file: 'src/feed/http/addresses.ts',
       text: "if (link.username !== '' || link.password !== '') {",
       instead: "if (link.username !== '' && link.password === '') {",
       breaks: ['F21'],
@@ -187,7 +187,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'an address in a link is not looked at',
-      file: 'src/feed/download/open-file.ts',
+      file: 'src/feed/download/attempt-file.ts',
       text: 'if (!rules.trustedOrigins.has(url.origin)) await guard.checkLiteral(url.hostname);',
       instead: '',
       breaks: ['F21'],
@@ -195,7 +195,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'of a name only the first address is looked at',
-      file: 'src/feed/download/address-guard.ts',
+      file: 'src/feed/http/addresses.ts',
       text: 'addresses.map(({ address }) => address),',
       instead: 'addresses.slice(0, 1).map(({ address }) => address),',
       breaks: ['F21'],
@@ -203,7 +203,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'an IPv4 address inside an IPv6 address counts as public',
-      file: 'src/feed/download/address.ts',
+      file: 'src/feed/http/addresses.ts',
       text: 'if (embedded !== null) return kindOf(embedded);',
       instead: "if (embedded !== null) return 'public';",
       breaks: ['F21'],
@@ -211,7 +211,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'redirects are followed without end',
-      file: 'src/feed/download/open-file.ts',
+      file: 'src/feed/download/attempt-file.ts',
       text: 'redirects <= MAX_REDIRECTS;',
       instead: 'redirects <= MAX_REDIRECTS * 5;',
       breaks: ['F20'],
@@ -219,7 +219,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'a body may drip for ever',
-      file: 'src/feed/http/throughput.ts',
+      file: 'src/feed/http/cancellation.ts',
       text: 'if (bytes * 1_000 < waitedMs * least.bytesPerSecond) {',
       instead: 'if (bytes < 0) {',
       breaks: ['F17'],

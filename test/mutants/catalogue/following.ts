@@ -48,7 +48,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'a checkpoint that is older than the mirror goes on from where it was',
-      file: 'src/sync/follow/adopt-progress.ts',
+      file: 'src/sync/follow/position.ts',
       text: 'return (followed.cursor?.number ?? -1n) < (eventNumber ?? -1n);',
       instead: 'return (followed.cursor?.number ?? -1n) < -1n && eventNumber !== null;',
       breaks: ['W43', 'F03'],
@@ -56,7 +56,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'a stored position is read on from, though the tables know of a later log',
-      file: 'src/sync/follow/adopt-progress.ts',
+      file: 'src/sync/follow/position.ts',
       text: '(reloads.get(subscriptionId)?.logNumber ?? 0) > logNumber,',
       instead: '(reloads.get(subscriptionId)?.logNumber ?? 0) > logNumber + 9,',
       breaks: ['F81', 'W43'],
@@ -96,7 +96,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'what a forgotten subscription asked for and got is asked for again',
-      file: 'src/checkpoint/sqlite/wants.ts',
+      file: 'src/checkpoint/sqlite/desired-states.ts',
       text: 'reload.subscriptionId === subscriptionId && isSatisfied(reload, datasetId);',
       instead:
         'reload.subscriptionId === subscriptionId && isSatisfied(reload, datasetId) && datasetId.length === 0;',
@@ -129,7 +129,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'a dataset is a member again by what was told before it was dropped',
-      file: 'src/model/want-changes.ts',
+      file: 'src/model/desired-state.ts',
       text: 'if (former !== undefined && !undoes(change, former)) return want;',
       instead: 'if (former === null) return want;',
       breaks: ['M13', 'W7'],
@@ -137,7 +137,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'an addition after a removal is no reload',
-      file: 'src/sync/follow/fold.ts',
+      file: 'src/sync/follow/coalesce-events.ts',
       text: 'return [member, reload(event, createdAt, want, context)];',
       instead: 'return [member];',
       breaks: ['W3'],
@@ -145,7 +145,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'the reload that an event asks for is forgotten',
-      file: 'src/sync/follow/fold.ts',
+      file: 'src/sync/follow/coalesce-events.ts',
       text: 'return [reload(event, createdAt, want, context)];',
       instead: 'return updated(event, context);',
       breaks: ['W6'],
@@ -153,7 +153,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'an event without a version asks for nothing',
-      file: 'src/sync/follow/fold.ts',
+      file: 'src/sync/follow/coalesce-events.ts',
       text: "if (version === null) return [{ kind: 'look', datasetId }];",
       instead: 'if (version === null) return [];',
       breaks: ['W8'],
@@ -161,7 +161,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'an event that cannot be read is passed over',
-      file: 'src/sync/follow/fold.ts',
+      file: 'src/sync/follow/coalesce-events.ts',
       text: "return isMember ? [{ kind: 'look', datasetId: want.datasetId }] : [];",
       instead: 'return [];',
       breaks: ['W13', 'F29'],
@@ -169,7 +169,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'events of a page are taken in the order in which they came',
-      file: 'src/sync/follow/fold.ts',
+      file: 'src/sync/follow/coalesce-events.ts',
       text: 'return inOrder(events).flatMap(',
       instead: 'return events.flatMap(',
       breaks: ['W12', 'F27'],
@@ -177,7 +177,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'the position is the last event of a page, not its highest',
-      file: 'src/sync/follow/fold.ts',
+      file: 'src/sync/follow/coalesce-events.ts',
       text: '(highest, event) => laterEvent(highest, event.id), before);',
       instead: '(last, event) => event.id ?? last, before);',
       breaks: ['W12'],
@@ -193,7 +193,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'the manifest of a dataset that is held is asked for',
-      file: 'src/sync/follow/sources.ts',
+      file: 'src/sync/follow/from-manifest.ts',
       text: 'holds.ofDataset(datasetId) === null && isChosenDataset(datasetId, include, exclude)',
       instead:
         "holds.ofDataset(datasetId)?.refusal.code !== '' && isChosenDataset(datasetId, include, exclude)",
@@ -234,7 +234,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'a log that was quiet for longer than it is kept is read on',
-      file: 'src/sync/follow/follow-log.ts',
+      file: 'src/sync/follow/read-log.ts',
       text: '>= EVENTS_KEPT_MS;',
       instead: '>= EVENTS_KEPT_MS ** 2;',
       breaks: ['W22', 'F26'],
@@ -242,7 +242,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'a manifest that does not say how far it goes reflects all that happened before it was read',
-      file: 'src/model/watermark.ts',
+      file: 'src/model/manifest.ts',
       text: 'through: new Date(readAt.getTime() - manifestLagMs)',
       instead: 'through: new Date(readAt.getTime() - 0 * manifestLagMs)',
       breaks: ['M17', 'W21'],
@@ -258,7 +258,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'a quiet log is quiet no more once an audit has found something',
-      file: 'src/sync/follow/want-unasked.ts',
+      file: 'src/sync/follow/audit.ts',
       text: 'isQuiet: quietReadAt !== null,',
       instead: 'isQuiet: false,',
       breaks: ['W30', 'W22'],
@@ -266,7 +266,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'a subscription that is no longer selected is not held',
-      file: 'src/sync/follow/missing-subscriptions.ts',
+      file: 'src/sync/follow/subscriptions.ts',
       text: 'else if (seenIds.has(id) && !chosenIds.has(id)) {',
       instead: 'else if (seenIds.has(id) && chosenIds.size < 0) {',
       breaks: ['W27'],
@@ -274,7 +274,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'a mirror of another service is taken over',
-      file: 'src/sync/follow/ownership.ts',
+      file: 'src/sync/follow/subscriptions.ts',
       text: 'if (held.service.origin !== origin) {',
       instead: "if (held.service.origin === '') {",
       breaks: ['W29', 'P4'],
@@ -282,7 +282,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'a mirror of other subscriptions is taken over',
-      file: 'src/sync/follow/ownership.ts',
+      file: 'src/sync/follow/subscriptions.ts',
       text: 'if (common.length > 0) return common;',
       instead: 'if (common.length >= 0) return common;',
       breaks: ['W29', 'P4'],

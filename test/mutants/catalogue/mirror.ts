@@ -2,8 +2,8 @@
 
 import type { Area } from '../mutant.ts';
 
-const LOAD = 'src/destination/duckdb/snapshot/load-snapshot.ts';
-const COMMIT = 'src/destination/duckdb/units/commit-units.ts';
+const LOAD = 'src/destination/duckdb/load-snapshot.ts';
+const COMMIT = 'src/destination/duckdb/commit.ts';
 
 export const MIRROR: Area = {
   title: 'The mirror',
@@ -50,7 +50,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'an earlier reload that is loaded later undoes a later one',
-      file: 'src/destination/duckdb/books/book-entry.ts',
+      file: 'src/destination/duckdb/catalog/entries.ts',
       text: 'return known === undefined || isLaterMark(mark, known);',
       instead: 'return known === undefined || mark !== known || isLaterMark(mark, known);',
       breaks: ['W6', 'P3'],
@@ -58,7 +58,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a failed statement is not rolled back',
-      file: 'src/destination/duckdb/window/attach-window.ts',
+      file: 'src/destination/duckdb/write-session.ts',
       text: 'await this.#recover(error);',
       instead: '',
       breaks: ['P1', 'P5'],
@@ -66,7 +66,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a window stays open as long as anything is ready',
-      file: 'src/destination/duckdb/window/keep-open.ts',
+      file: 'src/destination/duckdb/write-session.ts',
       text: '&& restMs > 0 ?',
       instead: '&& openForMs >= 0 ?',
       breaks: ['everything has a limit'],
@@ -82,7 +82,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'trouble of a window whose units were all told is swallowed',
-      file: 'src/sync/work/writer.ts',
+      file: 'src/sync/execute/writer.ts',
       text: 'if (taken.size === 0 && trouble !== null) onTrouble(trouble);',
       instead: '',
       breaks: ['F07'],
@@ -98,7 +98,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'what was committed is left in the log',
-      file: 'src/destination/duckdb/window/attach-window.ts',
+      file: 'src/destination/duckdb/write-session.ts',
       text: 'if (committed) await this.#checkpoint(clock.monotonicMs() - openedMs);',
       instead: '',
       breaks: ['P2'],
@@ -106,7 +106,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'two units of a dataset are committed from what it was before both',
-      file: 'src/destination/duckdb/units/batches.ts',
+      file: 'src/destination/duckdb/commit.ts',
       text: '!datasetIds.has(datasetId) &&',
       instead: '',
       breaks: ['P1', 'P3'],
@@ -138,7 +138,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a table of a person in the place of a dataset’s is not told as that',
-      file: 'src/destination/duckdb/books/current-table.ts',
+      file: 'src/destination/duckdb/catalog/tables.ts',
       text: "if (standing === 'table' && (live !== null || isKept)) return;",
       instead: "if (standing === 'table') return;",
       breaks: ['P4'],
@@ -146,7 +146,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a table that changed is retired as it was planned',
-      file: 'src/destination/duckdb/retirement/retire-table.ts',
+      file: 'src/destination/duckdb/retire.ts',
       text: 'if (live === null || !isPlannedFrom(live, plannedFrom)) return null;',
       instead: 'if (live === null) return null;',
       breaks: ['W16', 'P1'],
@@ -154,7 +154,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'the copy of an archived table is empty',
-      file: 'src/destination/duckdb/retirement/retire-table.ts',
+      file: 'src/destination/duckdb/retire.ts',
       text: 'await engine.run(copyOf(tableName, copy));',
       instead: 'await engine.run(`${copyOf(tableName, copy)} LIMIT 0`);',
       breaks: ['P4', 'W16'],
@@ -162,7 +162,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a damaged mirror is deleted',
-      file: 'src/destination/duckdb/window/quarantine.ts',
+      file: 'src/destination/duckdb/mirror-file.ts',
       text: "if (state === 'database') await renameFile('destination.quarantine', path, target);",
       instead: "if (state === 'database') await remove('destination.quarantine', path);",
       breaks: ['F05'],
@@ -170,7 +170,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a file that is no database is set aside',
-      file: 'src/destination/duckdb/window/quarantine.ts',
+      file: 'src/destination/duckdb/mirror-file.ts',
       text: "if (state === 'other') throw notADatabase(path);",
       instead: '',
       breaks: ['F05', 'P4'],
@@ -178,7 +178,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'damaged mirrors are set aside without end',
-      file: 'src/destination/duckdb/window/quarantine.ts',
+      file: 'src/destination/duckdb/mirror-file.ts',
       text: 'if (quarantined.length >= MAX_QUARANTINED) {',
       instead: 'if (quarantined.length > 1_000) {',
       breaks: ['F05'],
@@ -186,7 +186,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a mirror of a newer format is written',
-      file: 'src/destination/duckdb/books/mirror-state.ts',
+      file: 'src/destination/duckdb/catalog/observed-state.ts',
       text: 'if (!isKnownFormat(format)) {',
       instead: 'if (Number.isNaN(format)) {',
       breaks: ['P4'],
@@ -202,7 +202,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a quote in a name ends it in SQL',
-      file: 'src/destination/duckdb/engine/quoting.ts',
+      file: 'src/staging/engine/sql.ts',
       text: ".replaceAll('\"', '\"\"')}",
       instead: '}',
       breaks: ['F38', 'F39'],
@@ -210,7 +210,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a quote in a value ends it in SQL',
-      file: 'src/destination/duckdb/engine/quoting.ts',
+      file: 'src/staging/engine/sql.ts',
       text: '.replaceAll("\'", "\'\'")}',
       instead: '}',
       breaks: ['F38'],
@@ -218,7 +218,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a query reaches other files',
-      file: 'src/destination/duckdb/engine/engine.ts',
+      file: 'src/staging/engine/engine.ts',
       text: "'SET enable_external_access = false',",
       instead: '',
       breaks: ['F38'],
@@ -226,7 +226,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a query changes settings',
-      file: 'src/destination/duckdb/engine/engine.ts',
+      file: 'src/staging/engine/engine.ts',
       text: "'SET lock_configuration = true',",
       instead: '',
       breaks: ['F38'],
@@ -234,7 +234,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a query opens the mirror for writing',
-      file: 'src/destination/duckdb/engine/engine.ts',
+      file: 'src/staging/engine/engine.ts',
       text: '${identifier(database.name)} (READ_ONLY)`,',
       instead: '${identifier(database.name)}`,',
       breaks: ['P1'],
@@ -242,7 +242,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'the mirror is waited for without end',
-      file: 'src/destination/duckdb/window/wait-for-file.ts',
+      file: 'src/destination/duckdb/mirror-file.ts',
       text: 'if (remainingMs <= 0) throw',
       instead: 'if (remainingMs <= -1_000_000) throw',
       breaks: ['F10'],
@@ -250,7 +250,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'the order of rows is kept, and most of a large table written twice',
-      file: 'src/destination/duckdb/window/windows.ts',
+      file: 'src/destination/duckdb/mirror.ts',
       text: "inAnyOrder: size === 'large',",
       instead: 'inAnyOrder: false,',
       breaks: ['the size of the mirror'],
@@ -258,7 +258,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'of the keys of a large table a part is counted for all',
-      file: 'src/destination/duckdb/snapshot/load-sql.ts',
+      file: 'src/destination/duckdb/load-sql.ts',
       text: 'WHERE h % ${scans} = ${part}`',
       instead: 'WHERE h % ${scans} = 0`',
       breaks: ['V8'],
@@ -266,7 +266,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'the threads of DuckDB are back before a checkpoint has begun',
-      file: 'src/destination/duckdb/engine/engine.ts',
+      file: 'src/staging/engine/engine.ts',
       text: 'begun.then(() => this.#bringBackThreads()),',
       instead: 'this.#bringBackThreads(),',
       breaks: ['the time of a checkpoint'],

@@ -2,8 +2,8 @@
 
 import type { Area } from '../mutant.ts';
 
-const OFFER_RULES = 'src/sync/plan/offer-rules.ts';
-const WALK = 'src/sync/plan/walk.ts';
+const OFFER_RULES = 'src/sync/plan/reload-rules.ts';
+const WALK = 'src/sync/plan/version-chain.ts';
 const RETIREMENT = 'src/sync/plan/retirement.ts';
 
 export const PLANNING: Area = {
@@ -35,7 +35,7 @@ export const PLANNING: Area = {
     },
     {
       name: 'a manifest from before the event answers its reload',
-      file: 'src/model/watermark.ts',
+      file: 'src/model/manifest.ts',
       text: 'eventNumber <= watermark.through',
       instead: 'eventNumber <= watermark.through + 1n',
       breaks: ['M17', 'W33', 'F32'],
@@ -43,7 +43,7 @@ export const PLANNING: Area = {
     },
     {
       name: 'a manifest that ends with the very event does not answer its reload',
-      file: 'src/model/watermark.ts',
+      file: 'src/model/manifest.ts',
       text: 'eventNumber <= watermark.through',
       instead: 'eventNumber < watermark.through',
       breaks: ['M17', 'W33'],
@@ -67,7 +67,7 @@ export const PLANNING: Area = {
     },
     {
       name: 'changes are applied on top of rows that are to be loaded again',
-      file: 'src/sync/plan/situations.ts',
+      file: 'src/sync/plan/conditions.ts',
       text: "const mayChange = wish === 'version' && pendingReloads(held, want).length === 0;",
       instead: "const mayChange = wish === 'version';",
       breaks: ['W39', 'P1'],
@@ -146,6 +146,47 @@ export const PLANNING: Area = {
       tests: ['unit/walk.test.ts'],
     },
     {
+      name: 'changes lead on from a version that the list does not name',
+      file: WALK,
+      text: 'if (record === null) return `',
+      instead: 'if (record === null) return null; if (version < 0) return `',
+      breaks: ['V2', 'P1'],
+      tests: ['unit/walk.test.ts'],
+    },
+    {
+      name: 'a metadata refresh is done by a list that names no version',
+      file: 'src/sync/reconcile.ts',
+      text: 'if (headOf(this.#history) === null) return',
+      instead: 'if ((headOf(this.#history)?.version ?? 0) < 0) return',
+      breaks: ['W9'],
+      tests: ['simulation/fixed-cases.test.ts'],
+    },
+    {
+      name: 'absences of announced versions are forgotten where the table is loaded',
+      file: 'src/sync/reconcile.ts',
+      text: 'is replaced as a whole.\n    this.#clearFailure();\n    this.#absences.forgetUnexpected(this.#known);',
+      instead:
+        'is replaced as a whole.\n    this.#clearFailure();\n    this.#absences.forgetAnnounced({ held: null });',
+      breaks: ['W38'],
+      tests: ['contract/hostile-feed-versions.test.ts'],
+    },
+    {
+      name: 'no log is read after a download whose files nothing says to be of one content',
+      file: 'src/sync/execute/steps.ts',
+      text: '!download.isSurelyOneContent && !(await load.isStillDesired())',
+      instead: 'download.isSurelyOneContent && !(await load.isStillDesired())',
+      breaks: ['M9'],
+      tests: ['contract/feed-one-content.test.ts'],
+    },
+    {
+      name: 'changes with a page that is too large fail their dataset',
+      file: 'src/feed/changes.ts',
+      text: 'if (error instanceof AnswerTooLargeError) return',
+      instead: 'if (error instanceof AnswerTooLargeError && error.path === "") return',
+      breaks: ['V3'],
+      tests: ['contract/feed-answers.test.ts'],
+    },
+    {
       name: 'an entry that the list of versions does not name is loaded',
       file: OFFER_RULES,
       text: "if (standingOfOffer(offer, history) !== 'named') return false;",
@@ -171,7 +212,7 @@ export const PLANNING: Area = {
     },
     {
       name: 'a version that was announced and withdrawn is waited for without end',
-      file: 'src/sync/plan/situations.ts',
+      file: 'src/sync/plan/conditions.ts',
       text: 'return announced <= above ? null :',
       instead: 'return announced <= above || above >= 0 ? null :',
       breaks: ['W38'],
@@ -179,7 +220,7 @@ export const PLANNING: Area = {
     },
     {
       name: 'a reload of what was withdrawn is asked for again while it is owed',
-      file: 'src/sync/plan/situations.ts',
+      file: 'src/sync/plan/conditions.ts',
       text: 'if (held !== null && !owesWithdrawal(held, want)) {',
       instead: 'if (held !== null && owesWithdrawal(held, want) !== null) {',
       breaks: ['W37', 'P3'],
@@ -244,7 +285,7 @@ export const PLANNING: Area = {
     },
     {
       name: 'the way of more work is taken where two lead as far',
-      file: 'src/sync/plan/routes.ts',
+      file: 'src/sync/plan/paths.ts',
       text: 'route.cost < than.cost :',
       instead: 'route.cost > than.cost :',
       breaks: ['changes or snapshot, by their cost'],
@@ -252,7 +293,7 @@ export const PLANNING: Area = {
     },
     {
       name: 'of two manifests the one that leaves more reloads owed is loaded from',
-      file: 'src/sync/plan/routes.ts',
+      file: 'src/sync/plan/paths.ts',
       text: ': route.owed < than.owed;',
       instead: ': route.owed > than.owed;',
       breaks: ['W36'],
@@ -308,7 +349,7 @@ export const PLANNING: Area = {
     },
     {
       name: 'a table that waits for a suspended subscription and for a log is said to wait for an operator alone',
-      file: 'src/sync/retirement-waits.ts',
+      file: 'src/sync/retirements.ts',
       text: "awaited.length > 0 && awaited.every(({ reason }) => reason === 'suspended');",
       instead: "awaited.some(({ reason }) => reason === 'suspended');",
       breaks: ['W16'],
@@ -333,8 +374,8 @@ export const PLANNING: Area = {
     {
       name: 'more than half of the tables are retired without a person',
       file: RETIREMENT,
-      text: 'export const MASS_RETIREMENT_SHARE = 0.5;',
-      instead: 'export const MASS_RETIREMENT_SHARE = 0.9;',
+      text: 'const MASS_RETIREMENT_SHARE = 0.5;',
+      instead: 'const MASS_RETIREMENT_SHARE = 0.9;',
       breaks: ['W26'],
       tests: ['unit/retirement.test.ts'],
     },

@@ -62,7 +62,7 @@ export const SERVICE: Area = {
     },
     {
       name: 'a request makes room for another before its answer is read',
-      file: 'src/feed/http/in-turn.ts',
+      file: 'src/feed/http/connection-slots.ts',
       text: 'await ended;',
       instead: 'void ended;',
       breaks: ['R1'],
@@ -70,7 +70,7 @@ export const SERVICE: Area = {
     },
     {
       name: 'polls wait until the histories of all datasets are read',
-      file: 'src/feed/http/in-turn.ts',
+      file: 'src/feed/http/connection-slots.ts',
       text: "this.#lastLine === 'following')",
       instead: "this.#lastLine === 'leading')",
       breaks: ['nothing is ended that works'],
@@ -182,7 +182,7 @@ export const SERVICE: Area = {
     },
     {
       name: 'in a lasting outage every request is repeated in full',
-      file: 'src/feed/http/outage.ts',
+      file: 'src/feed/http/retry.ts',
       text: 'return inARow >= REQUESTS_GIVEN_UP;',
       instead: 'return inARow < 0;',
       breaks: ['R2'],
@@ -190,7 +190,7 @@ export const SERVICE: Area = {
     },
     {
       name: 'a list that goes in a circle is read on and on',
-      file: 'src/feed/paging.ts',
+      file: 'src/feed/lists.ts',
       text: 'if (cursor !== null && seen.has(cursor)) {',
       instead: 'if (cursor !== null && seen.size > 1_000_000) {',
       breaks: ['F25', 'R2'],
@@ -198,7 +198,7 @@ export const SERVICE: Area = {
     },
     {
       name: 'a list whose key is refused is read again from its start',
-      file: 'src/feed/paging.ts',
+      file: 'src/feed/lists.ts',
       text: ' && !isAboutKey(error) ?',
       instead: ' ?',
       breaks: ['R6', 'R16'],
@@ -206,7 +206,7 @@ export const SERVICE: Area = {
     },
     {
       name: 'a list that moves is read again without end',
-      file: 'src/feed/paging.ts',
+      file: 'src/feed/lists.ts',
       text: 'if (restarts >= MAX_RESTARTS) throw error.refusal;',
       instead: 'if (restarts > 1_000) throw error.refusal;',
       breaks: ['R6'],
@@ -214,7 +214,7 @@ export const SERVICE: Area = {
     },
     {
       name: 'older versions are listed with the newer ones where the service sends both',
-      file: 'src/feed/versions.ts',
+      file: 'src/feed/lists.ts',
       text: '.filter(isNewer);',
       instead: ';',
       breaks: ['V1'],
@@ -230,7 +230,7 @@ export const SERVICE: Area = {
     },
     {
       name: 'the manifest entry of another dataset is taken',
-      file: 'src/feed/wire/manifest.ts',
+      file: 'src/feed/wire/records.ts',
       text: 'if (decoded.datasetId !== datasetId) throw',
       instead: "if (decoded.datasetId === '') throw",
       breaks: ['R9', 'M2'],
@@ -238,7 +238,7 @@ export const SERVICE: Area = {
     },
     {
       name: 'the manifest of another subscription is taken',
-      file: 'src/feed/wire/manifest.ts',
+      file: 'src/feed/wire/records.ts',
       text: 'if (page.subscriptionId !== null && page.subscriptionId !== subscriptionId) {',
       instead: "if (page.subscriptionId !== null && page.subscriptionId === '') {",
       breaks: ['R9'],
@@ -246,7 +246,7 @@ export const SERVICE: Area = {
     },
     {
       name: 'a page of changes of another version is taken',
-      file: 'src/feed/wire/changes.ts',
+      file: 'src/feed/wire/records.ts',
       text: 'if (page.version !== null && page.version !== asked.version) {',
       instead: 'if (page.version !== null && page.version < 0) {',
       breaks: ['R9', 'P4'],
@@ -302,7 +302,7 @@ export const SERVICE: Area = {
     },
     {
       name: 'a body of any depth is parsed',
-      file: 'src/feed/http/json-depth.ts',
+      file: 'src/feed/http/json-body.ts',
       text: 'if (depth > maxDepth) return false;',
       instead: 'if (depth > maxDepth * 1_000_000) return false;',
       breaks: ['F18'],

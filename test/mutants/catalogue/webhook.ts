@@ -2,7 +2,7 @@
 
 import type { Area } from '../mutant.ts';
 
-const DELIVERY = 'src/daemon/server/delivery.ts';
+const DELIVERY = 'src/daemon/server/webhook.ts';
 const ARRIVAL = 'contract/webhook-arrival.test.ts';
 const SERVER = 'contract/status-server.test.ts';
 
@@ -75,7 +75,7 @@ export const WEBHOOK: Area = {
     },
     {
       name: 'a thousand webhooks are a thousand polls',
-      file: 'src/daemon/server/waker.ts',
+      file: 'src/daemon/server/webhook.ts',
       text: 'if (!this.#isPausing) void this.#wakeAndPause();',
       instead: 'void this.#wakeAndPause();',
       breaks: ['F36'],
@@ -83,7 +83,7 @@ export const WEBHOOK: Area = {
     },
     {
       name: 'who asked within the pause is not heard after it',
-      file: 'src/daemon/server/waker.ts',
+      file: 'src/daemon/server/webhook.ts',
       text: 'this.#isAsked = true;\n    if',
       instead: 'this.#isAsked = !this.#isPausing;\n    if',
       breaks: ['a webhook is not lost'],
@@ -99,7 +99,7 @@ export const WEBHOOK: Area = {
     },
     {
       name: 'a host that begins like this machine is this machine',
-      file: 'src/daemon/server/host.ts',
+      file: 'src/daemon/server/server.ts',
       text: "return hostname === 'localhost' ||",
       instead: "return hostname.startsWith('localhost') ||",
       breaks: ['the status server answers who may ask'],
@@ -107,7 +107,7 @@ export const WEBHOOK: Area = {
     },
     {
       name: 'what can only be looked at can be posted to',
-      file: 'src/daemon/server/routes.ts',
+      file: 'src/daemon/server/server.ts',
       text: "const LOOKING: readonly string[] = ['GET', 'HEAD'];",
       instead: "const LOOKING: readonly string[] = ['GET', 'HEAD', 'POST'];",
       breaks: ['the status server only looks'],

@@ -1,25 +1,23 @@
 /** What a unit makes of the state of the mirror: guard, change, prove, write down. Pure. */
 
+import type { Committed, Outcome } from '../../../src/destination/destination.ts';
+import { firstVersion, statedRowCount, tableAfter } from '../../../src/destination/duckdb/apply-changes.ts';
+import { isPlannedFrom, isSameTable } from '../../../src/destination/duckdb/catalog/tables.ts';
+import { archivedNameFor } from '../../../src/destination/duckdb/retire.ts';
+import { assert, present } from '../../../src/lib/assert.ts';
+import { isLaterMark, type ReloadMark } from '../../../src/model/desired-state.ts';
+import { UnusableChangesError } from '../../../src/model/errors.ts';
+import { columnNames } from '../../../src/model/naming.ts';
+import type { Counts } from '../../../src/model/records.ts';
 import type {
   ChangesUnit,
-  Committed,
   HeldColumn,
   HeldDataset,
-  Outcome,
   RetirementUnit,
   SnapshotUnit,
   Unit,
-} from '../../../src/destination/destination.ts';
-import { isPlannedFrom, isSameTable } from '../../../src/destination/duckdb/books/current-table.ts';
-import { firstVersion, statedRowCount } from '../../../src/destination/duckdb/changes/apply-changes.ts';
-import { tableAfter } from '../../../src/destination/duckdb/changes/table-after.ts';
-import { knownType } from '../../../src/destination/duckdb/known-type.ts';
-import { archivedNameFor } from '../../../src/destination/duckdb/retirement/retire-table.ts';
-import { assert, present } from '../../../src/lib/assert.ts';
-import { UnusableChangesError } from '../../../src/model/errors.ts';
-import { columnNames } from '../../../src/model/naming.ts';
-import { isLaterMark, type ReloadMark } from '../../../src/model/reload-mark.ts';
-import type { Counts } from '../../../src/model/version.ts';
+} from '../../../src/model/write-jobs.ts';
+import { knownType } from '../../../src/staging/snapshot/casts.ts';
 import type { Line } from '../../support/mirror-history.ts';
 import { type MirrorState, progressWithout, type Table, withLine } from './mirror-state.ts';
 import type { PreparedContent } from './prepare-content.ts';

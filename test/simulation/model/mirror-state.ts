@@ -4,8 +4,8 @@
  */
 
 import { createHash } from 'node:crypto';
-import type { Held, HeldDataset } from '../../../src/destination/destination.ts';
-import type { StoredProgress } from '../../../src/destination/stored-progress.ts';
+import type { Held, StoredProgress } from '../../../src/destination/destination.ts';
+import type { HeldDataset } from '../../../src/model/write-jobs.ts';
 import type { Line } from '../../support/mirror-history.ts';
 import type { Seen } from '../../support/table-digest.ts';
 import { digestOfTable, type Rows } from './texts.ts';

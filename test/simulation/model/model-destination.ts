@@ -10,14 +10,14 @@ import type {
   Held,
   Outcome,
   Prepared,
-  Unit,
+  StoredProgress,
   UnitQueue,
 } from '../../../src/destination/destination.ts';
-import type { StoredProgress } from '../../../src/destination/stored-progress.ts';
 import { assert } from '../../../src/lib/assert.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
 import { BusyError } from '../../../src/model/errors.ts';
 import { tableNameFor } from '../../../src/model/naming.ts';
+import type { Unit } from '../../../src/model/write-jobs.ts';
 import type { TableChange } from '../stage.ts';
 import { carryOut } from './carry-out.ts';
 import type { Life } from './life.ts';

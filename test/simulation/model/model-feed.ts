@@ -26,7 +26,6 @@ import type {
   SubscriptionList,
   VersionList,
 } from '../../../src/feed/feed.ts';
-import { refusalOfLog } from '../../../src/feed/http/refusal.ts';
 import {
   DESCRIBE_SERVICE,
   LIST_SUBSCRIPTIONS,
@@ -37,17 +36,21 @@ import {
   readEvents,
   readManifest,
   readManifestEntry,
-} from '../../../src/feed/operations.ts';
-import { decodeEventPage } from '../../../src/feed/wire/events.ts';
-import { decodeSchemas, decodeSubscriptions, decodeVersions } from '../../../src/feed/wire/records.ts';
+} from '../../../src/feed/http/operations.ts';
+import { refusalOfLog } from '../../../src/feed/http/refusal.ts';
+import {
+  decodeEventPage,
+  decodeSchemas,
+  decodeSubscriptions,
+  decodeVersions,
+} from '../../../src/feed/wire/records.ts';
 import { present } from '../../../src/lib/assert.ts';
 import { writeScratch } from '../../../src/lib/files.ts';
 import type { Contract } from '../../../src/model/contract.ts';
 import { DataError, RefusalError, ServiceUnavailableError } from '../../../src/model/errors.ts';
 import { type EventId, parseEventId } from '../../../src/model/event.ts';
 import type { Manifest, ManifestEntry } from '../../../src/model/manifest.ts';
-import type { Schema } from '../../../src/model/schema.ts';
-import type { Version } from '../../../src/model/version.ts';
+import type { Schema, Version } from '../../../src/model/records.ts';
 import type { FeedSide } from '../stage.ts';
 import type { ModelMachine } from './machine.ts';
 import type { FileAnswer, Requests } from './requests.ts';
@@ -196,7 +199,12 @@ export class ModelFeed implements Feed {
       files.push({ path, name: `part-${position}.parquet`, bytes: bytes ?? 0, sha256: digest, rowCount });
     }
     const isStated = request.entry.files.every(({ sha256 }) => sha256 !== null);
-    return { kind: 'complete', files, digestKind: isStated ? 'stated' : 'computed' };
+    return {
+      kind: 'complete',
+      files,
+      digestKind: isStated ? 'stated' : 'computed',
+      isSurelyOneContent: true,
+    };
   }
 
   progress(): number {

@@ -19,7 +19,7 @@ import { randomFrom } from '../../../fixtures/source/random.ts';
 import type { Checkpoint } from '../../../src/checkpoint/checkpoint.ts';
 import { openCheckpoint } from '../../../src/checkpoint/sqlite/open.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
-import { observeDurableEffects } from '../../../src/lib/durable.ts';
+import { observeDurableEffects } from '../../../src/lib/files.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import { catchUp } from '../../../src/sync/catch-up.ts';
 import type { Parts } from '../../../src/sync/parts.ts';

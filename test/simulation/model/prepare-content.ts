@@ -2,10 +2,10 @@
 
 import type { Change } from '../../../fixtures/source/content.ts';
 import { columnsOf } from '../../../fixtures/source/wire.ts';
-import type { ChangesUnit, SnapshotUnit, Unit } from '../../../src/destination/destination.ts';
-import { type ChangesColumns, changesColumns } from '../../../src/destination/duckdb/changes/columns.ts';
 import { DataError, UnknownColumnsError, UnusableChangesError } from '../../../src/model/errors.ts';
-import type { Counts } from '../../../src/model/version.ts';
+import type { Counts } from '../../../src/model/records.ts';
+import type { ChangesUnit, SnapshotUnit, Unit } from '../../../src/model/write-jobs.ts';
+import { type ChangesColumns, changesColumns } from '../../../src/staging/changes/columns.ts';
 import type { Spool } from './spool.ts';
 import { keyText, keyTextReader, type Rows, type TextRow, textRow, textsOf } from './texts.ts';
 

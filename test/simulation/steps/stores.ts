@@ -17,7 +17,7 @@ export const storeSteps: readonly Step[] = [
     name: 'stores: both are lost',
     isFault: true,
     weight: 1,
-    applies: (world) => mayLoseTrack(world) && world.mayLoseCheckpoints,
+    applies: mayLoseTrack,
     act: async (world) => {
       for (const store of ['mirror', 'checkpoint'] as const) await lose(store, world);
       return '';
@@ -98,16 +98,12 @@ async function lose(store: Store, world: World): Promise<void> {
   world.noteLost(store);
 }
 
-function mayLose(store: Store, { mayLoseCheckpoints }: World): boolean {
-  return store !== 'checkpoint' || mayLoseCheckpoints;
-}
-
 function lost(store: Store): Step {
   return {
     name: `stores: the ${store} is lost`,
     isFault: true,
     weight: 2,
-    applies: (world) => mayLoseTrack(world) && mayLose(store, world),
+    applies: mayLoseTrack,
     act: async (world) => {
       await lose(store, world);
       return '';
@@ -136,7 +132,6 @@ function restored(store: Store): Step {
     applies: (world) =>
       world.installation.hasCopy(store) &&
       mayLoseTrack(world) &&
-      mayLose(store, world) &&
       (store === 'mirror' || mayForgetMoves(world)),
     act: async (world) => {
       await world.installation.restoreCopy(store);

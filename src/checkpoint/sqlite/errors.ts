@@ -1,0 +1,201 @@
+/**
+ * What SQLite and the file system report, as errors that name the file and say what to do. Told apart by code, never
+ * by message text. What is not listed here is a bug of ours and passes as it is.
+ */
+
+import { statfsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import Database from 'better-sqlite3';
+import { systemCode, systemReason } from '../../lib/files.ts';
+import { formatBytes } from '../../lib/units.ts';
+import { BusyError, ContractViolationError, StorageError } from '../../model/errors.ts';
+
+/** The file that is worked on, and who works on it. */
+export interface Place {
+  /** What the file is in the words of a message: `checkpoint`. */
+  readonly what: string;
+  readonly path: string;
+  /** The user id of this process; null where the system has none. */
+  readonly uid: number | null;
+  /** What a person can do where the file turns out to be damaged. */
+  readonly ifDamaged: string;
+}
+
+type Trouble = 'busy' | 'full' | 'denied' | 'broken' | 'corrupt';
+
+const TROUBLE_BY_CODE: ReadonlyMap<string, Trouble> = new Map<string, Trouble>([
+  ['SQLITE_BUSY', 'busy'],
+  ['SQLITE_LOCKED', 'busy'],
+  ['SQLITE_PROTOCOL', 'busy'],
+  ['SQLITE_FULL', 'full'],
+  ['ENOSPC', 'full'],
+  ['EDQUOT', 'full'],
+  ['SQLITE_READONLY', 'denied'],
+  ['SQLITE_CANTOPEN', 'denied'],
+  ['SQLITE_PERM', 'denied'],
+  ['SQLITE_AUTH', 'denied'],
+  ['EACCES', 'denied'],
+  ['EPERM', 'denied'],
+  ['EROFS', 'denied'],
+  ['ENOENT', 'denied'],
+  ['ENOTDIR', 'denied'],
+  ['EISDIR', 'denied'],
+  ['EEXIST', 'denied'],
+  ['ELOOP', 'denied'],
+  ['ENAMETOOLONG', 'denied'],
+  ['SQLITE_IOERR', 'broken'],
+  ['SQLITE_NOLFS', 'broken'],
+  ['EIO', 'broken'],
+  ['EMFILE', 'broken'],
+  ['ENFILE', 'broken'],
+  ['SQLITE_CORRUPT', 'corrupt'],
+  ['SQLITE_NOTADB', 'corrupt'],
+]);
+
+/** Runs `effect`. @throws StorageError, BusyError for trouble of the file at `place`. */
+export function withTrouble<T>(place: Place, effect: () => T): T {
+  try {
+    return effect();
+  } catch (error) {
+    throw named(place, error);
+  }
+}
+
+/** Like `withTrouble`, for effects that take time. */
+export async function withTroubleAsync<T>(place: Place, effect: () => Promise<T>): Promise<T> {
+  try {
+    return await effect();
+  } catch (error) {
+    throw named(place, error);
+  }
+}
+
+/** Waits for `effect`; that it fails with `code` is no error. */
+export async function tolerating(code: string, effect: Promise<void>): Promise<void> {
+  try {
+    await effect;
+  } catch (error) {
+    if (codeOf(error) !== code) throw error;
+  }
+}
+
+/** The primary result code of SQLite (`SQLITE_IOERR` of `SQLITE_IOERR_WRITE`) or the system's code; null for others. */
+export function codeOf(error: unknown): string | null {
+  if (error instanceof Database.SqliteError) return /^SQLITE_[A-Z]+/.exec(error.code)?.[0] ?? error.code;
+  return systemCode(error);
+}
+
+/** The error as it should reach the caller. */
+function named(place: Place, error: unknown): unknown {
+  const trouble = TROUBLE_BY_CODE.get(codeOf(error) ?? '');
+  if (trouble === undefined || !(error instanceof Error)) return error;
+  return describe(trouble, place, error);
+}
+
+function describe(trouble: Trouble, { what, path, uid, ifDamaged }: Place, error: Error): Error {
+  const cause = error;
+  const user = uid === null ? 'this user' : `user id ${uid}`;
+  switch (trouble) {
+    case 'busy':
+      return new BusyError(`The ${what} ${path} is being written by another process: ${error.message}.`, {
+        hint: 'Try again in a moment.',
+        cause,
+      });
+    case 'full':
+      return new StorageError(
+        `The disk is full: the ${what} ${path} could not be written${freeSpace(path)}.`,
+        {
+          hint: `Free some space on the file system of ${dirname(path)}, or move the file to another one.`,
+          cause,
+        },
+      );
+    case 'denied':
+      return new StorageError(
+        `The ${what} ${path} cannot be opened or written by ${user}: ${reasonOf(error)}.`,
+        {
+          hint: `Make ${dirname(path)} and the files in it writable for ${user}, or choose another place for them.`,
+          cause,
+        },
+      );
+    case 'broken':
+      return new StorageError(`Reading or writing the ${what} ${path} failed (${user}): ${error.message}.`, {
+        hint: `Look at the disk of ${dirname(path)}, its free space${freeSpace(path)} and what this user may write.`,
+        cause,
+      });
+    case 'corrupt':
+      return new StorageError(`The ${what} ${path} is damaged: ${error.message}.`, {
+        hint: ifDamaged,
+        cause,
+      });
+  }
+}
+
+/** SQLite says more than its code does; of the system's errors the path is told already. */
+function reasonOf(error: Error): string {
+  return 'errno' in error ? systemReason(error) : error.message;
+}
+
+function freeSpace(path: string): string {
+  try {
+    const { bavail, bsize } = statfsSync(dirname(path));
+    return ` (${formatBytes(bavail * bsize)} free)`;
+  } catch {
+    // Only decoration of a message about worse trouble.
+    return '';
+  }
+}
+
+/** The text, or its beginning with a mark that it was cut. */
+export function cut(text: string): string {
+  if (text.length <= MAX_TEXT_CHARACTERS) return text;
+  return `${text.slice(0, MAX_TEXT_CHARACTERS - 1).toWellFormed()}…`;
+}
+
+export function cutOrNull(text: string | null): string | null {
+  return text === null ? null : cut(text);
+}
+
+/**
+ * The id as it is. `field` names it in the error.
+ * @throws ContractViolationError when it is too long, or holds half a character, which no database keeps.
+ */
+export function whole(id: string, field: string): string {
+  if (id.length > MAX_ID_CHARACTERS) {
+    throw new ContractViolationError(
+      `A ${field} has ${id.length} characters; at most ${MAX_ID_CHARACTERS} can be kept.`,
+      field,
+    );
+  }
+  if (!id.isWellFormed()) {
+    throw new ContractViolationError(`A ${field} is not valid Unicode: ${JSON.stringify(id)}.`, field);
+  }
+  return id;
+}
+
+/** How long a call waits for another process of ours that writes. It blocks, so it is short. */
+export const BUSY_TIMEOUT_MS = 5_000;
+
+/** Ids, names from the contract: kept whole or refused. What the service may send is no longer than this. */
+export const MAX_ID_CHARACTERS = 10_000;
+
+/** Texts for people: messages, hints, names. Longer ones are cut. */
+export const MAX_TEXT_CHARACTERS = 8_000;
+
+/** Links of one refusal. Further ones are left out. */
+export const MAX_LINKS = 50;
+
+/** Lines of the journal. The oldest are dropped. */
+export const MAX_JOURNAL_LINES = 10_000;
+
+/** Webhooks that were added from here. The oldest are dropped. */
+export const MAX_WEBHOOKS = 100;
+
+/** Ids of webhooks that arrived. The oldest are dropped, and those that nobody sends again after so long. */
+export const MAX_DELIVERIES = 10_000;
+export const MAX_DELIVERY_AGE_MS = 7 * 86_400_000;
+
+/** Damaged files that are kept beside the new one. With as many, something destroys them and a person must look. */
+export const MAX_CORRUPT_COPIES = 3;
+
+/** The write-ahead log is cut back to this after a checkpoint of SQLite's own. */
+export const MAX_KEPT_WAL_BYTES = 16_000_000;

@@ -1,0 +1,103 @@
+/**
+ * `feed-sync compact`: the mirror in a file that is no larger than it has to be. For nothing else is done on the data
+ * directory meanwhile, it takes the instance lock, as `once` does.
+ */
+
+import { acquireInstanceLock, instanceLockPath } from '../../checkpoint/instance-lock.ts';
+import type { LocalConfiguration } from '../../configuration/configuration.ts';
+import { type Compaction, compactMirror } from '../../destination/duckdb/compact.ts';
+import type { CopyProgress } from '../../destination/duckdb/copy-content.ts';
+import { printable } from '../../lib/text.ts';
+import { formatBytes, formatCount } from '../../lib/units.ts';
+import { type Context, write } from '../context.ts';
+import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
+import { screenFor } from '../log-for.ts';
+import { cut, Redrawing } from '../render/screen.ts';
+import { jsonText } from '../render/table.ts';
+
+export interface CompactCommandOptions {
+  readonly json: boolean;
+}
+
+/**
+ * @throws BusyError where another instance works here, or a reader keeps the mirror for longer than `lock.wait`.
+ * @throws StorageError, ConfigurationError, InterruptedError; the mirror is then as it was.
+ */
+export async function compact(
+  configuration: LocalConfiguration,
+  context: Context,
+  { json }: CompactCommandOptions,
+): Promise<ExitCode> {
+  const { clock, random, signal, identity, terminal } = context;
+  const { dataDirectory, destination, disk, duckdb, lock: locking } = configuration;
+  const lock = await acquireInstanceLock({
+    path: instanceLockPath(dataDirectory),
+    uid: identity.uid,
+    holder: { pid: identity.pid, host: identity.host, startedAt: clock.now(), command: 'compact' },
+  });
+  let progress: CopyProgress | null = null;
+  const screen = screenFor(configuration, terminal, clock);
+  const draw = (): void => {
+    if (progress !== null) screen?.draw([progressLine(progress, terminal.width)]);
+  };
+  const view = screen === null ? null : new Redrawing(screen, clock, draw);
+  try {
+    const compaction = await compactMirror({
+      path: destination.path,
+      dataDirectory,
+      ...duckdb,
+      lockWaitMs: locking.waitMs,
+      reserveBytes: disk.reserveBytes,
+      uid: identity.uid,
+      clock,
+      random,
+      signal,
+      onProgress(now) {
+        progress = now;
+      },
+    }).finally(() => view?.end());
+    const told = compactionOf(destination.path, compaction);
+    await write(terminal.stdout, json ? jsonText(told) : `${tellCompaction(told)}\n`);
+    return EXIT_CODES.caughtUp;
+  } finally {
+    lock.release();
+  }
+}
+
+const PHASES: Readonly<Record<CopyProgress['phase'], string>> = { copying: 'Copying', proving: 'Comparing' };
+
+export function tellCompaction({ mirror, bytesBefore, bytesAfter, tables }: CompactionView): string {
+  if (bytesBefore === null || bytesAfter === null) {
+    return `There is no mirror yet at ${mirror}, and nothing to compact.`;
+  }
+  const sizes = `${formatBytes(bytesBefore)} before, ${formatBytes(bytesAfter)} now`;
+  return `The mirror ${mirror} is compacted: ${sizes}. All ${formatCount(tables ?? 0)} tables were compared.`;
+}
+
+/** One line of a screen. */
+export function progressLine({ phase, table, done, tables, share }: CopyProgress, width: number): string {
+  const percent = `${Math.floor(share() * 100)} %`;
+  const of = `table ${formatCount(done + 1)} of ${formatCount(tables)}`;
+  // A character in the last column would have some terminals begin another line.
+  return cut(`${PHASES[phase]}: ${percent}, ${of}, ${printable(table)}`, Math.max(1, width - 1));
+}
+
+export interface CompactionView {
+  /** Its path. */
+  readonly mirror: string;
+  /** `absent`: there is no mirror yet. */
+  readonly result: 'compacted' | 'absent';
+  /** Those of the file with its log; null where there is none. */
+  readonly bytesBefore: number | null;
+  readonly bytesAfter: number | null;
+  /** That were copied and compared, those of the bookkeeping too; null where there is no mirror. */
+  readonly tables: number | null;
+}
+
+export function compactionOf(mirror: string, compaction: Compaction): CompactionView {
+  if (compaction.kind === 'absent') {
+    return { mirror, result: 'absent', bytesBefore: null, bytesAfter: null, tables: null };
+  }
+  const { bytesBefore, bytesAfter, tables } = compaction;
+  return { mirror, result: 'compacted', bytesBefore, bytesAfter, tables };
+}

@@ -1,0 +1,112 @@
+/** `feed-sync once --dry-run`: what a catch-up would do now, told and not done. Works beside a running instance. */
+
+import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { openCheckpointCopy } from '../../checkpoint/sqlite/examine.ts';
+import type { Configuration } from '../../configuration/configuration.ts';
+import type { Destination, Held } from '../../destination/destination.ts';
+import { openReader } from '../../destination/duckdb/reader.ts';
+import { createFeed } from '../../feed/create-feed.ts';
+import { AssertionError } from '../../lib/assert.ts';
+import { freeBytes } from '../../lib/files.ts';
+import type { Log } from '../../lib/log.ts';
+import { catchUp } from '../../sync/catch-up.ts';
+import type { Parts } from '../../sync/parts.ts';
+import { silentProgress } from '../../sync/progress.ts';
+import { foresight } from '../../sync/simulate.ts';
+import { type Context, write } from '../context.ts';
+import type { ExitCode } from '../exit-codes.ts';
+import { logFor } from '../log-for.ts';
+import { choicesOf } from '../open-parts.ts';
+import { feedOptions, isKnownOrigin } from '../operator-session.ts';
+import { dryRunOf, renderDryRun } from '../render/dry-run.ts';
+import { exitCodeOfResult } from '../render/summary.ts';
+import { jsonText } from '../render/table.ts';
+
+export interface DryRunOptions {
+  readonly json: boolean;
+}
+
+/** @throws FeedSyncError when it cannot even begin. */
+export async function dryRun(
+  configuration: Configuration,
+  context: Context,
+  { json }: DryRunOptions,
+): Promise<ExitCode> {
+  const { stdout, width } = context.terminal;
+  const opened = openDryRunParts(configuration, context, logFor(configuration, context.terminal));
+  try {
+    const { makeWorkshop, steps } = foresight();
+    const result = await catchUp(opened.parts, context.signal, makeWorkshop);
+    const free = await freeBytes(nearestFolder(configuration.dataDirectory));
+    const disk = { freeBytes: free, reserveBytes: configuration.disk.reserveBytes };
+    const view = dryRunOf({ result, steps, disk });
+    await write(stdout, json ? jsonText(view) : `${renderDryRun(view, { result, steps }, width)}\n`);
+    return exitCodeOfResult(result);
+  } finally {
+    await opened.close();
+  }
+}
+
+/** The data directory, or what it will be made in. */
+function nearestFolder(path: string): string {
+  return existsSync(path) || dirname(path) === path ? path : nearestFolder(dirname(path));
+}
+
+/**
+ * @throws StorageError when the checkpoint cannot be read.
+ * @throws ConfigurationError when it was written by a newer program.
+ */
+export function openDryRunParts(
+  configuration: Configuration,
+  context: Context,
+  log: Log,
+): { readonly parts: Parts; readonly close: () => Promise<void> } {
+  const { clock, identity } = context;
+  const { path } = configuration.checkpoint;
+  const checkpoint = openCheckpointCopy({ path, uid: identity.uid, clock, log });
+  const destination = readOnlyMirror(configuration, context);
+  const feed = createFeed({
+    ...feedOptions(configuration, context, log),
+    isKnownOrigin: async () => isKnownOrigin(configuration, await destination.has()),
+    remembered: checkpoint.rememberedContract(),
+    onContractLearned: (contract) => checkpoint.rememberContract(contract),
+  });
+  const choices = choicesOf(configuration);
+  return {
+    parts: { feed, destination, checkpoint, clock, log, progress: silentProgress, choices },
+    async close() {
+      await feed.close();
+      checkpoint.close();
+    },
+  };
+}
+
+function readOnlyMirror(configuration: Configuration, context: Context): Destination {
+  const refuse = async (): Promise<never> => {
+    throw new AssertionError('A dry run asked the mirror to change.');
+  };
+  return {
+    has: () => readHeld(configuration, context),
+    enroll: refuse,
+    prepare: refuse,
+    readAhead: refuse,
+    commit: refuse,
+    storeProgress: refuse,
+    progress: () => 0,
+    async close() {},
+  };
+}
+
+async function readHeld(
+  { destination: { path }, lock, duckdb }: Configuration,
+  { clock, random, signal }: Context,
+): Promise<Held> {
+  const reader = await openReader({ path, waitMs: lock.waitMs, ...duckdb, clock, random, signal });
+  if (reader === null) return { service: null, datasets: new Map(), progress: null, retired: [] };
+  try {
+    return await reader.held();
+  } finally {
+    await reader.close();
+  }
+}

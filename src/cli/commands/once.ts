@@ -1,0 +1,132 @@
+/** `feed-sync once`: catch up with everything published so far, print a summary, exit. */
+
+import type { Hold } from '../../checkpoint/checkpoint.ts';
+import type { Configuration } from '../../configuration/configuration.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
+import { InterruptedError } from '../../model/errors.ts';
+import { catchUp } from '../../sync/catch-up.ts';
+import type { Parts } from '../../sync/parts.ts';
+import { logCommit, logRetirement, logStep, logWaiting, type Progress } from '../../sync/progress.ts';
+import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
+import { type Context, write } from '../context.ts';
+import { type ExitCode, mostUrgent } from '../exit-codes.ts';
+import { readersOf, serveReaders } from '../for-readers.ts';
+import { logFor, screenFor } from '../log-for.ts';
+import { openParts } from '../open-parts.ts';
+import { LiveView } from '../render/live-view.ts';
+import { WorkSeen } from '../render/meter.ts';
+import { exitCodeOfResult, summarize } from '../render/summary.ts';
+
+/** More than service time, in whole seconds, can be behind. */
+const BEYOND_MS = 1_000;
+
+export interface OnceOptions {
+  /** Where a rule waits for time to pass: how long to stay for it. */
+  readonly waitMs: number;
+}
+
+/** @throws FeedSyncError when it cannot even begin. */
+export async function once(
+  configuration: Configuration,
+  context: Context,
+  { waitMs }: OnceOptions,
+): Promise<ExitCode> {
+  const { terminal, clock, signal } = context;
+  const screen = screenFor(configuration, terminal, clock);
+  const log = logFor(configuration, terminal, screen);
+  const work = new WorkSeen(clock);
+  const progress = screen === null ? progressLog(log) : work;
+  const opened = await openParts({ configuration, context, log, progress, command: 'once', signal });
+  try {
+    const look = () => ({ work, glance: null });
+    const view = screen === null ? null : new LiveView(screen, terminal, clock, look);
+    const staying = { waitMs, clock, signal, log };
+    const result = await catchUpStaying(opened.parts, staying).finally(() => view?.end());
+    const readers = readersOf({ ...opened, configuration, context, signal });
+    const served = await serveReaders(readers, signal);
+    await write(terminal.stdout, `${[summarize(result), ...served.told].join('\n')}\n`);
+    return mostUrgent([exitCodeOfResult(result), ...served.codes]);
+  } finally {
+    await opened.close();
+  }
+}
+
+interface Staying extends OnceOptions {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly log: Log;
+}
+
+/** Catches up again as often as that helps within the time to stay. The result is that of the last one. */
+async function catchUpStaying(parts: Parts, { waitMs, clock, signal, log }: Staying): Promise<CatchUpResult> {
+  const untilMs = clock.monotonicMs() + waitMs;
+  for (;;) {
+    const result = await catchUp(parts, signal);
+    const { again } = result;
+    if (again === null || signal.aborted) return result;
+    const pauseMs = again.inMs + BEYOND_MS;
+    if (clock.monotonicMs() + pauseMs > untilMs) return result;
+    log.info({ until: again.at.toISOString() }, 'Staying until it helps to catch up again.');
+    const isOver = await clock.sleep(pauseMs, signal).then(
+      () => true,
+      () => false,
+    );
+    if (!isOver) return interrupted(result, signal);
+  }
+}
+
+/** What was waited for is not there. */
+function interrupted(result: CatchUpResult, { reason }: AbortSignal): CatchUpResult {
+  const error =
+    reason instanceof Error ? reason : new InterruptedError('It was interrupted while it stayed.');
+  return { ...result, troubles: [...result.troubles, { subscriptionId: null, error }] };
+}
+
+export function progressLog(log: Log): Progress {
+  return {
+    read() {},
+    started(datasets) {
+      log.info({ datasets }, 'Catching up.');
+    },
+    began(dataset, step) {
+      logStep(log, dataset, step);
+    },
+    downloaded() {},
+    arrived() {},
+    committed(dataset, commit) {
+      logCommit(log, dataset, commit);
+    },
+    settled(result) {
+      logResult(log, result);
+    },
+  };
+}
+
+/** What was committed is told as it is committed. */
+function logResult(log: Log, result: DatasetResult): void {
+  const { datasetId: dataset } = result;
+  switch (result.kind) {
+    case 'updated':
+      return;
+    case 'current':
+      log.debug({ dataset }, 'Nothing to do.');
+      return;
+    case 'retired':
+      logRetirement(log, dataset, result.table);
+      return;
+    case 'waiting':
+      logWaiting(log, dataset, result);
+      return;
+    case 'held':
+      logHold(log, dataset, result.hold);
+      return;
+    case 'failed':
+      log.error({ dataset, error: result.error.name, why: result.error.message }, 'Failed.');
+      return;
+  }
+}
+
+function logHold(log: Log, dataset: string, { refusal: { code } }: Hold): void {
+  log.warn({ dataset, ...(code === null ? {} : { code }) }, 'Held: a person has to act.');
+}

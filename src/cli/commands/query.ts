@@ -1,0 +1,123 @@
+/** `feed-sync query SQL`: reads the mirror. It is opened read-only, so nothing can be changed by accident. */
+
+import { stringify } from 'csv-stringify/sync';
+import type { LocalConfiguration } from '../../configuration/configuration.ts';
+import { openReader, type QueryResult, type Rendered } from '../../destination/duckdb/reader.ts';
+import { formatCount } from '../../lib/units.ts';
+import { StorageError, UsageError } from '../../model/errors.ts';
+import { type Context, write } from '../context.ts';
+import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
+import type { QueryFormat } from '../render/table.ts';
+import { renderTable, type TableColumn } from '../render/table.ts';
+
+export interface QueryOptions {
+  readonly format: QueryFormat;
+}
+
+/**
+ * @throws UsageError when the SQL does not run.
+ * @throws StorageError when there is no mirror.
+ * @throws BusyError when the mirror is held by a writer for longer than `lock.wait`.
+ */
+export async function query(
+  sql: string,
+  configuration: LocalConfiguration,
+  context: Context,
+  { format }: QueryOptions,
+): Promise<ExitCode> {
+  if (sql.trim() === '') {
+    throw new UsageError('The SQL is empty.', { hint: 'feed-sync query --help' });
+  }
+  const { path } = configuration.destination;
+  const reader = await openReader({
+    path,
+    waitMs: configuration.lock.waitMs,
+    ...configuration.duckdb,
+    clock: context.clock,
+    random: context.random,
+    signal: context.signal,
+  });
+  if (reader === null) {
+    throw new StorageError(`There is no mirror at ${path}.`, { hint: 'Make it with: feed-sync once' });
+  }
+  try {
+    await writeRows(await reader.query(sql), format, context.terminal.stdout);
+    return EXIT_CODES.caughtUp;
+  } finally {
+    await reader.close();
+  }
+}
+
+/** A table is laid out as a whole, so it must end somewhere; the other formats have no end of their own. */
+const MAX_TABLE_ROWS = 1_000;
+/** A polygon would push every other column off the screen. */
+const MAX_CELL_LENGTH = 60;
+/** Rows written at once. */
+const ROWS_PER_WRITE = 1_000;
+
+/** Types whose text is a JSON value already: numbers with every digit, documents, lists and structures. */
+const JSON_AS_IT_IS =
+  /^(?:(?:U?(?:BIG|HUGE|SMALL|TINY)INT|U?INTEGER|DECIMAL\b.*|JSON)$|STRUCT|MAP|UNION)|\]$/;
+const NUMERIC = /INT|DECIMAL|DOUBLE|FLOAT/;
+
+type Row = readonly Rendered[];
+
+/** @throws UsageError when the SQL fails while its rows are computed. */
+export async function writeRows(
+  result: QueryResult,
+  format: QueryFormat,
+  stdout: NodeJS.WritableStream,
+): Promise<void> {
+  if (format === 'table') return write(stdout, await table(result));
+  if (format === 'csv') await write(stdout, csv([result.columnNames]));
+  for await (const rows of inBatches(result.rows)) {
+    await write(stdout, format === 'csv' ? csv(rows) : jsonLines(result, rows));
+  }
+}
+
+async function table({ columnNames, columnTypes, rows }: QueryResult): Promise<string> {
+  const shown: string[][] = [];
+  let count = 0;
+  for await (const row of rows) {
+    count += 1;
+    if (count <= MAX_TABLE_ROWS) shown.push(row.map(cell));
+  }
+  const columns = columnNames.map((title, index): TableColumn => {
+    return { title, align: NUMERIC.test(columnTypes[index] ?? '') ? 'right' : 'left' };
+  });
+  const hidden = count - shown.length;
+  const more = hidden === 0 ? '' : `… and ${formatCount(hidden)} more: --format csv or json shows them all\n`;
+  return `${renderTable(columns, shown)}\n${more}(${formatCount(count)} ${count === 1 ? 'row' : 'rows'})\n`;
+}
+
+function cell(value: Rendered): string {
+  const text = value === null ? 'NULL' : String(value);
+  return text.length <= MAX_CELL_LENGTH ? text : `${text.slice(0, MAX_CELL_LENGTH - 1)}…`;
+}
+
+/** NULL is an empty field, and an empty text is a quoted one; a lone carriage return ends no line. */
+function csv(rows: readonly Row[]): string {
+  return stringify(
+    rows.map((row) => [...row]),
+    { quoted_match: [/^$/, /\r/], cast: { boolean: String } },
+  );
+}
+
+function jsonLines({ columnNames, columnTypes }: QueryResult, rows: readonly Row[]): string {
+  const keys = columnNames.map((name) => JSON.stringify(name));
+  const asItIs = columnTypes.map((type) => JSON_AS_IT_IS.test(type));
+  const line = (row: Row): string =>
+    row.map((value, index) => `${keys[index]}:${asItIs[index] ? value : JSON.stringify(value)}`).join(',');
+  return rows.map((row) => `{${line(row)}}\n`).join('');
+}
+
+async function* inBatches(rows: AsyncIterable<Row>): AsyncGenerator<readonly Row[]> {
+  let batch: Row[] = [];
+  for await (const row of rows) {
+    batch.push(row);
+    if (batch.length < ROWS_PER_WRITE) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
+}

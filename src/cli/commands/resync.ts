@@ -1,0 +1,95 @@
+/** `feed-sync resync`: a person wants the snapshots of datasets to be loaded again, whatever the tables hold. */
+
+import type { Checkpoint, Hold } from '../../checkpoint/checkpoint.ts';
+import type { LocalConfiguration } from '../../configuration/configuration.ts';
+import type { Want } from '../../model/desired-state.ts';
+import { UsageError } from '../../model/errors.ts';
+import { isChosenDataset } from '../../sync/follow/subscriptions.ts';
+import { doneAtOnce, usingCheckpoint } from '../beside.ts';
+import { type Context, write } from '../context.ts';
+import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
+import { listed, tellScope, tellUnknown } from '../render/messages.ts';
+
+export interface ResyncOptions {
+  readonly datasetIds: readonly string[];
+  /** Every dataset that a subscription holds, and that is chosen. */
+  readonly all: boolean;
+}
+
+/** @throws UsageError when nothing is named, or a dataset that is not mirrored; nothing is then asked for. */
+export async function resync(
+  configuration: LocalConfiguration,
+  context: Context,
+  options: ResyncOptions,
+): Promise<ExitCode> {
+  if (options.datasetIds.length === 0 && !options.all) {
+    throw new UsageError('resync needs to know what: no dataset was named.', {
+      hint: 'Name datasets, or give --all; feed-sync status lists them.',
+    });
+  }
+  const { include, exclude } = configuration.datasets;
+  const isChosen = (datasetId: string): boolean => isChosenDataset(datasetId, include, exclude);
+  const told = usingCheckpoint('to load again', configuration, context, (checkpoint) =>
+    ask(checkpoint, options, isChosen, doneAtOnce(configuration, context)),
+  );
+  await write(context.terminal.stdout, `${told}\n`);
+  return EXIT_CODES.caughtUp;
+}
+
+function ask(
+  checkpoint: Checkpoint,
+  { datasetIds, all }: ResyncOptions,
+  isChosen: (datasetId: string) => boolean,
+  atOnce: readonly string[],
+): string {
+  const wants = checkpoint.wants();
+  const held = [...wants.values()]
+    .filter(({ members }) => members.size > 0)
+    .map(({ datasetId }) => datasetId)
+    .sort();
+  const chosen = held.filter(isChosen);
+  refuseUnknown(datasetIds, held);
+  refuseLeftOut(datasetIds.filter((id) => !isChosen(id)));
+  const asked = checkpoint.askResync(all ? chosen : datasetIds);
+  if (asked.length === 0) {
+    return held.length === 0
+      ? 'No subscription holds any dataset: there is nothing to load again.'
+      : 'datasets.include and datasets.exclude leave no dataset: there is nothing to load again.';
+  }
+  const inTheWay = checkpoint.holds().filter((hold) => asked.some((id) => isInTheWay(hold, wants.get(id))));
+  return [
+    `Loaded again from the snapshot at the next catch-up: ${listed(asked)}.`,
+    ...inTheWay.map(({ refusal }) => `But ${tellScope(refusal.scope)} is held: see feed-sync status.`),
+    ...atOnce,
+  ].join('\n');
+}
+
+/** @throws UsageError */
+function refuseUnknown(datasetIds: readonly string[], held: readonly string[]): void {
+  const unknown = datasetIds.filter((id) => !held.includes(id));
+  if (unknown.length === 0) return;
+  throw new UsageError(`No subscription holds ${tellUnknown(unknown, held)}.`, {
+    hint: 'Nothing was asked for. feed-sync status lists the datasets.',
+  });
+}
+
+/** @throws UsageError */
+function refuseLeftOut(leftOut: readonly string[]): void {
+  if (leftOut.length === 0) return;
+  throw new UsageError(`Left out by datasets.include and datasets.exclude: ${listed(leftOut)}.`, {
+    hint: 'Nothing was asked for. Change these settings to have them mirrored.',
+  });
+}
+
+function isInTheWay({ refusal: { scope } }: Hold, want: Want | undefined): boolean {
+  switch (scope.kind) {
+    case 'workspace':
+      return true;
+    case 'subscription':
+      return want?.members.has(scope.subscriptionId) === true;
+    case 'dataset':
+      return want?.datasetId === scope.datasetId;
+    case 'retirement':
+      return false;
+  }
+}

@@ -1,0 +1,258 @@
+/**
+ * `feed-sync webhook add`: the service is told where to push events to.
+ *
+ * The secret that signs them is shown this once, so the order is: everything that can be wrong here is tried first, then
+ * the service is asked, then the secret is written, then the id. What is lost nevertheless is told with what to do.
+ */
+
+import { resolve } from 'node:path';
+import type { Checkpoint } from '../../checkpoint/checkpoint.ts';
+import { acquireInstanceLock, instanceLockPath } from '../../checkpoint/instance-lock.ts';
+import { openCheckpoint, openCheckpointBeside, openCheckpointReader } from '../../checkpoint/sqlite/open.ts';
+import type { Configuration } from '../../configuration/configuration.ts';
+import { isLoopback } from '../../configuration/kinds.ts';
+import type { AddedWebhook, NewWebhook } from '../../feed/operator.ts';
+import { systemCode } from '../../lib/files.ts';
+import { Secret } from '../../lib/secret.ts';
+import { printable } from '../../lib/text.ts';
+import { CommandRefusedError, StorageError, UsageError } from '../../model/errors.ts';
+import { type Context, write } from '../context.ts';
+import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
+import { logFor } from '../log-for.ts';
+import { usingOperator } from '../operator-session.ts';
+import { openSecretFile, type SecretFile } from '../secret-file.ts';
+import { oneByOne } from './watches.ts';
+
+export interface WebhookAddFlags extends HeaderFlags {
+  readonly secretFile?: string;
+}
+
+/**
+ * @throws UsageError, StorageError before the service is asked where something is in the way here.
+ * @throws StorageError where the webhook was added, but its secret or its id could not be kept.
+ */
+export async function webhookAdd(
+  address: string,
+  flags: WebhookAddFlags,
+  configuration: Configuration,
+  context: Context,
+): Promise<ExitCode> {
+  const url = receiverUrl(address);
+  const header = await requiredHeader(flags, context);
+  const secretFile = await openSecretFile(secretPath(flags, configuration, context), context);
+  const checkpoint = await openForKeeping(configuration, context);
+  try {
+    const added = await usingOperator(configuration, context, (operator) =>
+      operator.addWebhook({ url, header }, context.signal),
+    );
+    await keep(added, secretFile, checkpoint, context);
+    await write(context.terminal.stdout, tellAdded(added, secretFile.path, configuration));
+    return EXIT_CODES.caughtUp;
+  } finally {
+    checkpoint.close();
+  }
+}
+
+function secretPath(
+  { secretFile }: WebhookAddFlags,
+  { webhook }: Configuration,
+  { workingDirectory }: Context,
+): string {
+  if (secretFile !== undefined && secretFile !== '') return resolve(workingDirectory, secretFile);
+  if (webhook.secretFile !== null) return webhook.secretFile;
+  throw new UsageError("There is no file for the webhook's secret, which the service shows only once.", {
+    hint: 'Set webhook.secretFile (FEED_SYNC_WEBHOOK_SECRET_FILE), or give --secret-file FILE. Nothing was asked of the service.',
+  });
+}
+
+/** Beside an instance where there is a checkpoint; a new one where there is none and no instance makes it. */
+async function openForKeeping(configuration: Configuration, context: Context): Promise<Checkpoint> {
+  const { clock, identity, terminal } = context;
+  const options = { path: configuration.checkpoint.path, uid: identity.uid, clock };
+  const there = openCheckpointBeside(options);
+  if (there !== null) return there;
+  const lock = await acquireInstanceLock({
+    path: instanceLockPath(configuration.dataDirectory),
+    uid: identity.uid,
+    holder: { pid: identity.pid, host: identity.host, startedAt: clock.now(), command: 'webhook add' },
+  });
+  try {
+    return await openCheckpoint({ ...options, log: logFor(configuration, terminal) });
+  } finally {
+    lock.release();
+  }
+}
+
+/** The secret first: the id can be read in the web application of the service, the secret nowhere. */
+async function keep(
+  { id, url, secret }: AddedWebhook,
+  secretFile: SecretFile,
+  checkpoint: Checkpoint,
+  { clock }: Context,
+): Promise<void> {
+  const name = printable(id);
+  try {
+    await secretFile.add(secret);
+  } catch (error) {
+    throw new StorageError(
+      `The service has added the webhook ${name}, but its secret could not be kept and is lost: ${messageOf(error)}`,
+      {
+        hint: `Remove ${name} in the web application of the service, mend the file, and add the webhook again.`,
+        cause: error,
+      },
+    );
+  }
+  try {
+    checkpoint.keepWebhook({ webhookId: id, url, createdAt: clock.now() });
+  } catch (error) {
+    throw new StorageError(
+      `The service has added the webhook ${name} and its secret is in ${printable(secretFile.path)}, ` +
+        `but its id could not be kept: ${messageOf(error)}`,
+      { hint: `Nothing but the id is missing. To test it: feed-sync webhook test ${name}`, cause: error },
+    );
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function tellAdded({ id, url }: AddedWebhook, path: string, { webhook }: Configuration): string {
+  const lines = [
+    `Added the webhook ${printable(id)}: the service pushes events to ${shownUrl(url)}.`,
+    `The secret that signs them is the first line of ${printable(path)}.`,
+    ...(webhook.secretFile === null
+      ? ['For a receiver to find it, set webhook.secretFile to that file.']
+      : []),
+    `Try it: feed-sync webhook test ${printable(id)}`,
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** @throws UsageError without an id where none is known. */
+export function webhookTest(
+  webhookId: string | undefined,
+  configuration: Configuration,
+  context: Context,
+): Promise<ExitCode> {
+  const kept = keptWebhooks(configuration, context);
+  const ids = webhookId === undefined ? [...kept.keys()] : [webhookId];
+  if (ids.length === 0) {
+    throw new UsageError('No webhook was added from here.', {
+      hint: 'Give its id, or add one: feed-sync webhook add URL',
+    });
+  }
+  if (webhookId === '')
+    throw new UsageError('The id of a webhook is empty.', { hint: 'feed-sync webhook test --help' });
+  return usingOperator(configuration, context, (operator) =>
+    oneByOne(ids, context, {
+      ask: async (id) => {
+        try {
+          await operator.testWebhook(id, context.signal);
+        } catch (error) {
+          throw webhookId === undefined ? asOfKept(error) : error;
+        }
+      },
+      tell(id) {
+        const url = kept.get(id);
+        const name = `webhook ${printable(id)}`;
+        return `A ping is on its way to ${url === undefined ? name : `${shownUrl(url)} (${name})`}.`;
+      },
+    }),
+  );
+}
+
+/** An id that was kept here is not the fault of the command line that left it out. */
+function asOfKept(error: unknown): unknown {
+  return error instanceof CommandRefusedError ? new CommandRefusedError(error.refusal) : error;
+}
+
+/** Addresses by id, the newest first. */
+function keptWebhooks({ checkpoint }: Configuration, { identity }: Context): ReadonlyMap<string, string> {
+  const reader = openCheckpointReader({ path: checkpoint.path, uid: identity.uid });
+  try {
+    return new Map(reader?.webhooks().map(({ webhookId, url }) => [webhookId, url]));
+  } finally {
+    reader?.close();
+  }
+}
+
+const MAX_URL_CHARACTERS = 1_000;
+const MAX_VALUE_CHARACTERS = 4_096;
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}$/;
+/** Visible ASCII, with spaces only inside. */
+const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
+const STANDARD_INPUT = '-';
+const HELP = 'feed-sync webhook add --help';
+
+export interface HeaderFlags {
+  readonly headerName?: string;
+  readonly headerValueFile?: string;
+}
+
+/** @throws UsageError for anything but https, or http on this machine, and for an address with a password. */
+export function receiverUrl(text: string): string {
+  const refuse = (why: string): UsageError =>
+    new UsageError(`The address of a webhook ${why}.`, { hint: HELP });
+  if (text.length > MAX_URL_CHARACTERS) throw refuse(`has at most ${MAX_URL_CHARACTERS} characters`);
+  const url = URL.parse(text);
+  if (url === null) throw refuse('must be a whole one, such as https://receiver.example.com/webhook');
+  if (url.username + url.password !== '') {
+    throw refuse('must not hold a user or a password: let the receiver require a header');
+  }
+  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLoopback(url.hostname))) {
+    throw refuse('must be https; http is for this machine only');
+  }
+  return url.href;
+}
+
+/** Without its query, in which a secret may stand. */
+export function shownUrl(text: string): string {
+  const url = URL.parse(text);
+  return printable(url === null ? text : `${url.origin}${url.pathname}`);
+}
+
+/**
+ * Null where the receiver requires none. The value comes from a file or from standard input, because everybody on the
+ * machine can see the words of a command.
+ * @throws UsageError
+ */
+export async function requiredHeader(
+  { headerName, headerValueFile }: HeaderFlags,
+  context: Context,
+): Promise<NewWebhook['header']> {
+  if (headerName === undefined && headerValueFile === undefined) return null;
+  if (headerName === undefined || headerValueFile === undefined) {
+    throw new UsageError('--header-name and --header-value-file go together.', { hint: HELP });
+  }
+  if (!HEADER_NAME.test(headerName)) {
+    throw new UsageError(`${printable(headerName)} is no name of a header.`, { hint: HELP });
+  }
+  const value = (await readValue(headerValueFile, context)).trim();
+  if (value.length > MAX_VALUE_CHARACTERS || !HEADER_VALUE.test(value)) {
+    const limit = `one line of 1 to ${MAX_VALUE_CHARACTERS} visible ASCII characters`;
+    throw new UsageError(`${sourceName(headerValueFile)} must hold the value of the header: ${limit}.`, {
+      hint: HELP,
+    });
+  }
+  return { name: headerName, value: new Secret(value) };
+}
+
+async function readValue(
+  file: string,
+  { readFile, readStandardInput, workingDirectory }: Context,
+): Promise<string> {
+  if (file === STANDARD_INPUT) return readStandardInput(MAX_VALUE_CHARACTERS);
+  try {
+    return readFile(resolve(workingDirectory, file));
+  } catch (error) {
+    throw new UsageError(`${sourceName(file)} cannot be read (${systemCode(error) ?? 'without a code'}).`, {
+      hint: `Name the file that holds the value, or ${STANDARD_INPUT} for standard input.`,
+      cause: error,
+    });
+  }
+}
+
+function sourceName(file: string): string {
+  return file === STANDARD_INPUT ? 'Standard input' : printable(file);
+}

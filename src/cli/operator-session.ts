@@ -1,0 +1,67 @@
+/** The operator's client for the time of one command. */
+
+import { createHash } from 'node:crypto';
+import type { Configuration } from '../configuration/configuration.ts';
+import type { Held } from '../destination/destination.ts';
+import { createOperator } from '../feed/create-feed.ts';
+import type { FeedOptions } from '../feed/http/options.ts';
+import type { Operator } from '../feed/operator.ts';
+import type { Log } from '../lib/log.ts';
+import type { Context } from './context.ts';
+import { logFor } from './log-for.ts';
+
+/** What `use` makes of the client, which is closed then. */
+export async function usingOperator<T>(
+  configuration: Configuration,
+  context: Context,
+  use: (operator: Operator) => Promise<T>,
+): Promise<T> {
+  const log = logFor(configuration, context.terminal);
+  const operator = createOperator(feedOptions(configuration, context, log));
+  try {
+    return await use(operator);
+  } finally {
+    await operator.close();
+  }
+}
+
+/** What the client of the service is made from. Without a checkpoint at hand it remembers nothing of the service. */
+export function feedOptions(
+  { service, http, retry, downloads, disk }: Configuration,
+  { environment, clock, random }: Context,
+  log: Log,
+): FeedOptions {
+  return {
+    baseUrl: service.baseUrl,
+    apiKey: service.apiKey,
+    contract: service.contract,
+    remembered: { manifestPath: null, newerThanParameter: null },
+    onContractLearned() {},
+    http,
+    retry,
+    downloads,
+    diskReserveBytes: disk.reserveBytes,
+    proxy: proxyOf(environment),
+    clock,
+    random,
+    log,
+  };
+}
+
+/** Both spellings are in use; the lower-case one is the older and wins, as in curl. */
+export function proxyOf(environment: Context['environment']): FeedOptions['proxy'] {
+  const either = (name: string): string | null =>
+    environment[name.toLowerCase()] ?? environment[name] ?? null;
+  return { httpProxy: either('HTTP_PROXY'), httpsProxy: either('HTTPS_PROXY'), noProxy: either('NO_PROXY') };
+}
+
+/** Tells one key from another, and one base URL from another, and gives none of them away. */
+export function keyHashOf({ apiKey, baseUrl }: Pick<Configuration['service'], 'apiKey' | 'baseUrl'>): string {
+  const ofKey = createHash('sha256').update('feed-sync key\n').update(apiKey.reveal()).digest('hex');
+  const ofBaseUrl = createHash('sha256').update('feed-sync base URL\n').update(baseUrl).digest('hex');
+  return `${ofKey}/${ofBaseUrl}`;
+}
+
+export function isKnownOrigin({ service }: Configuration, held: Pick<Held, 'service'>): boolean {
+  return held.service?.origin === new URL(service.baseUrl).origin;
+}

@@ -1,0 +1,156 @@
+/** How trouble is told to a person: what happened, to what, why, and what to do. */
+
+import type { Hold } from '../../checkpoint/checkpoint.ts';
+import { nearest } from '../../configuration/levels.ts';
+import { unreachable } from '../../lib/assert.ts';
+import { printable, shellWord } from '../../lib/text.ts';
+import { formatCount } from '../../lib/units.ts';
+import {
+  CommandRefusedError,
+  FeedSyncError,
+  type Refusal,
+  RefusalError,
+  type RefusalScope,
+  type RefusalWords,
+} from '../../model/errors.ts';
+import { possibleCause, waysOut } from '../../sync/incidents.ts';
+
+/** The message and, below it, the hint. A refusal that is told so holds nothing: the command may be given again. */
+export function tellError(error: Error): string {
+  if (error instanceof RefusalError || error instanceof CommandRefusedError) {
+    const isAboutInput = error instanceof CommandRefusedError && error.isAboutInput;
+    const wayOut = isAboutInput
+      ? 'Correct what was given to the command, and give it again.'
+      : 'Once you have acted on it, give the command again.';
+    const cause = possibleCause(error.refusal);
+    const waysOn = [...(cause === null ? [] : [cause]), wayOut];
+    return [...answerOf(error.refusal), ...waysOn.map((way) => `→ ${way}`)].join('\n');
+  }
+  const hint = error instanceof FeedSyncError && error.hint !== null ? `\n→ ${error.hint}` : '';
+  return `${error.message}${hint}`.split('\n').map(printable).join('\n');
+}
+
+/** What holds it, with its links, since when, and how to go on once a person has acted. */
+export function tellHold({ refusal, heldAt }: Pick<Hold, 'refusal' | 'heldAt'>): string {
+  const isOurs = refusal.status === null;
+  const meanwhile = isOurs
+    ? 'what is mirrored stays as it is'
+    : 'nothing more is asked of the service for it';
+  return [
+    ...(isOurs ? [ourWords(refusal)] : answerOf(refusal)),
+    `  Held since ${tellMoment(heldAt.toISOString())}; until you have acted, ${meanwhile}.`,
+    ...waysOut(refusal).map((way) => `→ ${way}`),
+  ].join('\n');
+}
+
+/** When content that was found bad is fetched again. `moment`: in words. */
+export function tellRetryOfContent(datasetId: string, moment: string): string {
+  return `→ The same content is not fetched again before ${moment}, unless you ask: feed-sync resume --dataset ${shellWord(datasetId)}`;
+}
+
+/** The service's words are marked as such. */
+function answerOf({ operation, status, code, message, links }: RefusalWords): readonly string[] {
+  const answer = [status, code].filter((word) => word !== null).join(' ');
+  return [
+    `The service refused to ${printable(operation)} (${printable(answer)}).`,
+    `  It says: ${printable(message)}`,
+    ...[...links].map(([name, url]) => `  ${printable(name)}: ${printable(url)}`),
+  ];
+}
+
+function ourWords({ scope, code, message }: Refusal): string {
+  const held = `${tellScope(scope)} is held${code === null ? '' : ` (${printable(code)})`}`;
+  return `${held.charAt(0).toUpperCase()}${held.slice(1)}: ${printable(message)}`;
+}
+
+export function tellScope(scope: RefusalScope): string {
+  switch (scope.kind) {
+    case 'workspace':
+      return 'this API key';
+    case 'subscription':
+      return `subscription ${printable(scope.subscriptionId)}`;
+    case 'dataset':
+      return `dataset ${printable(scope.datasetId)}`;
+    case 'retirement':
+      return 'the retirement of datasets';
+    default:
+      return unreachable(scope);
+  }
+}
+
+/** Names of a list before the rest is counted. */
+const MAX_LISTED = 20;
+
+/** `a, b and 1,200 more`. `names` must not be empty. */
+export function listed(names: readonly string[]): string {
+  const rest = names.length - MAX_LISTED;
+  const shown = names.slice(0, MAX_LISTED).map(printable).join(', ');
+  return rest > 0 ? `${shown} and ${formatCount(rest)} more` : shown;
+}
+
+const MINUTE_MS = 60_000;
+const UNITS = [
+  { noun: 'day', ms: 24 * 60 * MINUTE_MS },
+  { noun: 'hour', ms: 60 * MINUTE_MS },
+  { noun: 'minute', ms: MINUTE_MS },
+] as const;
+
+/** `2026-03-01 12:00`, in UTC: for a table whose title says so. `moment`: as ISO 8601 writes it. */
+export function minuteOf(moment: string): string {
+  return new Date(moment).toISOString().slice(0, 16).replace('T', ' ');
+}
+
+/** `2026-03-01 12:00 UTC`. */
+export function tellMoment(moment: string): string {
+  return `${minuteOf(moment)} UTC`;
+}
+
+/** The first whole minute that is not before the moment: `2026-03-01 12:00 UTC`. */
+export function tellMomentAtLatest(moment: Date): string {
+  return tellMoment(new Date(Math.ceil(moment.getTime() / MINUTE_MS) * MINUTE_MS).toISOString());
+}
+
+/** `2026-03-01 12:00 UTC (3 hours ago)`, `… (in 1 minute)`. */
+export function tellMomentFrom(now: Date, moment: string): string {
+  return `${tellMoment(moment)} (${distanceTo(new Date(moment), now)})`;
+}
+
+/** In the largest unit that fits at least once, rounded down: what is told is never more than what passed. */
+function distanceTo(moment: Date, now: Date): string {
+  const ms = moment.getTime() - now.getTime();
+  const unit = UNITS.find((one) => Math.abs(ms) >= one.ms);
+  if (unit === undefined) return ms > 0 ? 'in less than a minute' : 'just now';
+  const count = Math.floor(Math.abs(ms) / unit.ms);
+  const length = `${count} ${unit.noun}${count === 1 ? '' : 's'}`;
+  return ms > 0 ? `in ${length}` : `${length} ago`;
+}
+
+/** `parcel (the nearest is parcels), x`: what is not even half like any of the known ones has no nearest. */
+export function tellUnknown(unknown: readonly string[], known: readonly string[]): string {
+  return unknown.map((id) => `${shown(id)}${meant(id, known)}`).join(', ');
+}
+
+function shown(id: string): string {
+  return id.trim() === '' ? `"${printable(id)}"` : printable(id);
+}
+
+function meant(id: string, known: readonly string[]): string {
+  const candidate = nearest(id, known);
+  return candidate === null ? '' : ` (the nearest is ${printable(candidate)})`;
+}
+
+export interface TroubleMet {
+  /** The class of the error: `ServiceUnavailableError`, `RefusalError`, … */
+  readonly error: string;
+  readonly message: string;
+  readonly hint: string | null;
+  /** Those of a refusal. */
+  readonly links: Readonly<Record<string, string>>;
+}
+
+export function troubleMet(error: Error): TroubleMet {
+  const isRefusal = error instanceof RefusalError || error instanceof CommandRefusedError;
+  const links = isRefusal ? Object.fromEntries(error.refusal.links) : {};
+  const hint = error instanceof FeedSyncError ? error.hint : null;
+  return { error: error.name, message: error.message, hint, links };
+}

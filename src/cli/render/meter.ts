@@ -1,0 +1,163 @@
+/** How much has arrived, and how fast: the rate of the last seconds, so that it follows a network that changes. Time is passed in. */
+
+import type { Clock } from '../../lib/clock.ts';
+import type { Extent, Progress } from '../../sync/progress.ts';
+import type { Commit, DatasetResult } from '../../sync/result.ts';
+
+/** The rate is that of so long: long enough to stand still for the eye, short enough to tell a standstill soon. */
+const WINDOW_MS = 10_000;
+/** What arrives within so long is one sample: few are kept, however often something arrives. */
+const SAMPLE_EVERY_MS = 500;
+/** A rate of a shorter time is chance. */
+const LEAST_SPAN_MS = 1_000;
+
+interface Sample {
+  readonly atMs: number;
+  /** What had arrived before. */
+  readonly before: number;
+}
+
+export class Meter {
+  #total = 0;
+  #samples: readonly Sample[];
+
+  /** `nowMs`: on a clock that only goes forward, as everywhere here. */
+  constructor(nowMs: number) {
+    this.#samples = [{ atMs: nowMs, before: 0 }];
+  }
+
+  get total(): number {
+    return this.#total;
+  }
+
+  add(amount: number, nowMs: number): void {
+    const newest = this.#samples.at(-1);
+    if (newest === undefined || nowMs - newest.atMs >= SAMPLE_EVERY_MS) {
+      this.#samples = [...this.#within(nowMs), { atMs: nowMs, before: this.#total }];
+    }
+    this.#total += amount;
+  }
+
+  /** Per second; null: too early to tell. */
+  rate(nowMs: number): number | null {
+    const [oldest] = this.#within(nowMs);
+    // Nothing has arrived for the whole window.
+    if (oldest === undefined) return 0;
+    const spanMs = nowMs - oldest.atMs;
+    return spanMs < LEAST_SPAN_MS ? null : ((this.#total - oldest.before) * 1_000) / spanMs;
+  }
+
+  #within(nowMs: number): readonly Sample[] {
+    return this.#samples.filter(({ atMs }) => nowMs - atMs <= WINDOW_MS);
+  }
+}
+
+/** Milliseconds until the rest has arrived; null: there is no telling. */
+export function timeLeftMs(meter: Meter, total: number | null, nowMs: number): number | null {
+  const rate = meter.rate(nowMs);
+  if (total === null || rate === null || rate <= 0) return null;
+  return (Math.max(0, total - meter.total) * 1_000) / rate;
+}
+
+/** A step that is under way for a dataset. */
+export interface StepSeen {
+  readonly datasetId: string;
+  /** For people: `loading version 12`. */
+  readonly step: string;
+  readonly extent: Extent;
+  readonly bytes: Meter;
+  /** Nothing more has to arrive for it. */
+  readonly isHere: boolean;
+}
+
+export class WorkSeen implements Progress {
+  readonly #clock: Clock;
+  readonly #steps = new Map<string, StepSeen>();
+  /** Of the whole. */
+  bytes: Meter;
+  readonly startedMs: number;
+  events = 0;
+  /** Null: it is not known yet how many there are. */
+  datasets: number | null = null;
+  settledDatasets = 0;
+  commits = 0;
+  failed = 0;
+  held = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.startedMs = clock.monotonicMs();
+    this.bytes = new Meter(this.startedMs);
+  }
+
+  /** What was done is counted from here on. */
+  countAnew(): void {
+    this.settledDatasets = 0;
+    this.commits = 0;
+    this.failed = 0;
+    this.held = 0;
+    if (this.bytes.total > 0) this.bytes = new Meter(this.#clock.monotonicMs());
+  }
+
+  /** Those that are under way, the one first that began first. */
+  get steps(): readonly StepSeen[] {
+    return [...this.#steps.values()];
+  }
+
+  read(_subscriptionId: string, events: readonly unknown[]): void {
+    this.events += events.length;
+  }
+
+  started(datasets: number): void {
+    this.datasets = datasets;
+  }
+
+  began(datasetId: string, step: string, extent: Extent): void {
+    // One that goes on with its next step keeps its place.
+    const bytes = new Meter(this.#clock.monotonicMs());
+    this.#steps.set(datasetId, { datasetId, step, extent, bytes, isHere: false });
+  }
+
+  downloaded(bytes: number, datasetId: string): void {
+    const nowMs = this.#clock.monotonicMs();
+    this.bytes.add(bytes, nowMs);
+    this.#steps.get(datasetId)?.bytes.add(bytes, nowMs);
+  }
+
+  arrived(datasetId: string): void {
+    const step = this.#steps.get(datasetId);
+    if (step !== undefined) this.#steps.set(datasetId, { ...step, isHere: true });
+  }
+
+  committed(_datasetId: string, _commit: Commit): void {
+    this.commits += 1;
+  }
+
+  settled({ datasetId, kind }: DatasetResult): void {
+    this.#steps.delete(datasetId);
+    this.settledDatasets += 1;
+    if (kind === 'failed') this.failed += 1;
+    if (kind === 'held') this.held += 1;
+  }
+}
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+
+/** `12 s`, `3 m 12 s`, `5 h 2 m`: rounded down. */
+export function passed(durationMs: number): string {
+  const seconds = Math.floor(Math.max(0, durationMs) / SECOND_MS);
+  if (durationMs < MINUTE_MS) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  return durationMs < HOUR_MS
+    ? `${minutes} m ${seconds % 60} s`
+    : `${Math.floor(minutes / 60)} h ${minutes % 60} m`;
+}
+
+/** `12 s`, `4 m`, `5 h 2 m`: what is estimated, rounded up. */
+export function roughly(durationMs: number): string {
+  if (durationMs <= 59 * SECOND_MS) return `${Math.ceil(durationMs / SECOND_MS)} s`;
+  const minutes = Math.ceil(durationMs / MINUTE_MS);
+  return minutes < 60 ? `${minutes} m` : `${Math.floor(minutes / 60)} h ${minutes % 60} m`;
+}

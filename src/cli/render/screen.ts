@@ -1,0 +1,136 @@
+/**
+ * The part of a terminal that is drawn over: a few lines below everything that was written for good.
+ *
+ * Invariant: between two calls the cursor rests at the beginning of the first of these lines. So they are erased without
+ * knowing how many they are, also where the screen has become narrower and broken them anew.
+ */
+
+import type { Clock } from '../../lib/clock.ts';
+import { InterruptedError } from '../../model/errors.ts';
+import type { Terminal } from '../context.ts';
+
+/** Often enough to look alive, seldom enough to cost nothing. */
+const REDRAW_EVERY_MS = 100;
+
+const ESCAPE = '\u001b[';
+/** From the cursor to the end of the screen. */
+const ERASE_BELOW = `\r${ESCAPE}J`;
+const ERASE_REST_OF_LINE = `${ESCAPE}K`;
+/** A line that is wider than it was counted to be is cut by the terminal, and begins no other line. */
+const WITHOUT_WRAPPING = `${ESCAPE}?7l`;
+const WITH_WRAPPING = `${ESCAPE}?7h`;
+
+export class Screen {
+  readonly #terminal: Terminal;
+  readonly #clock: Clock;
+  #lines: readonly string[] = [];
+  /** What is on the screen now; empty where nothing is. */
+  #drawn = '';
+  #drawnMs = Number.NEGATIVE_INFINITY;
+
+  constructor(terminal: Terminal, clock: Clock) {
+    this.#terminal = terminal;
+    this.#clock = clock;
+  }
+
+  /** Shows these lines, at least one, in place of those that are there, as often as `REDRAW_EVERY_MS` lets. */
+  draw(lines: readonly string[]): void {
+    this.#lines = lines;
+    const nowMs = this.#clock.monotonicMs();
+    if (nowMs - this.#drawnMs < REDRAW_EVERY_MS) return;
+    const drawing = drawingOf(lines);
+    if (drawing === this.#drawn) return;
+    this.#drawnMs = nowMs;
+    this.#drawn = drawing;
+    this.#terminal.stderr.write(drawing);
+  }
+
+  /** Whole lines, written for good above the view. */
+  writeAbove(text: string, done?: (error?: Error | null) => void): void {
+    const erased = this.#drawn === '' ? '' : ERASE_BELOW;
+    this.#drawn = '';
+    this.#terminal.stderr.write(`${erased}${text}`, done);
+    if (this.#lines.length > 0) this.draw(this.#lines);
+  }
+
+  clear(): void {
+    if (this.#drawn !== '') this.#terminal.stderr.write(ERASE_BELOW);
+    this.#drawn = '';
+    this.#lines = [];
+  }
+}
+
+/** Written over what is there, line by line: nothing is blank in between, so that nothing flickers. */
+function drawingOf(lines: readonly string[]): string {
+  const written = lines.map((line) => `${line}${ERASE_REST_OF_LINE}`).join('\n');
+  const back = lines.length > 1 ? `${ESCAPE}${lines.length - 1}A` : '';
+  return `${WITHOUT_WRAPPING}\r${written}${ESCAPE}J${back}\r${WITH_WRAPPING}`;
+}
+
+export class Redrawing {
+  readonly #ending = new AbortController();
+  readonly #ended: Promise<void>;
+
+  /** `draw` never throws. */
+  constructor(screen: Screen, clock: Clock, draw: () => void) {
+    this.#ended = this.#drawAgainAndAgain(draw, clock).finally(() => screen.clear());
+  }
+
+  /** What follows is written where it was drawn. */
+  async end(): Promise<void> {
+    this.#ending.abort(new InterruptedError('There is nothing more to show.'));
+    await this.#ended;
+  }
+
+  async #drawAgainAndAgain(draw: () => void, clock: Clock): Promise<void> {
+    const { signal } = this.#ending;
+    while (!signal.aborted) {
+      draw();
+      await clock.sleep(REDRAW_EVERY_MS, signal).catch(() => {});
+    }
+  }
+}
+
+export interface Paint {
+  readonly strong: (text: string) => string;
+  readonly faint: (text: string) => string;
+  readonly moving: (text: string) => string;
+  readonly alarming: (text: string) => string;
+}
+
+const asItIs = (text: string): string => text;
+
+export const PLAIN: Paint = { strong: asItIs, faint: asItIs, moving: asItIs, alarming: asItIs };
+
+export const COLORED: Paint = {
+  strong: inside(1, 22),
+  faint: inside(2, 22),
+  moving: inside(36, 39),
+  alarming: inside(33, 39),
+};
+
+/** By the numbers of "select graphic rendition". */
+function inside(begin: number, end: number): (text: string) => string {
+  return (text) => (text === '' ? '' : `\u001b[${begin}m${text}\u001b[${end}m`);
+}
+
+const LEFT_OUT = '…';
+
+/** The middle goes: ids begin and end with what tells them apart. */
+export function shortened(text: string, width: number): string {
+  if (text.length <= width) return text;
+  const kept = Math.max(0, width - LEFT_OUT.length);
+  const end = Math.floor(kept / 2);
+  return `${text.slice(0, kept - end)}${LEFT_OUT}${text.slice(text.length - end)}`;
+}
+
+/** The end goes. */
+export function cut(text: string, width: number): string {
+  return text.length <= width ? text : `${text.slice(0, Math.max(0, width - LEFT_OUT.length))}${LEFT_OUT}`;
+}
+
+/** Parts, the more telling ones first, as far as they fit. */
+export function joined(parts: readonly string[], width: number): string {
+  const whole = parts.join(' · ');
+  return whole.length <= width || parts.length <= 1 ? cut(whole, width) : joined(parts.slice(0, -1), width);
+}

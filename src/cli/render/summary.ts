@@ -1,0 +1,208 @@
+/** The summary at the end of a catch-up, and the exit code that goes with it. Pure. */
+
+import type { Failure } from '../../checkpoint/checkpoint.ts';
+import { printable } from '../../lib/text.ts';
+import { formatBytes, formatCount, formatDuration } from '../../lib/units.ts';
+import { isOfContent } from '../../sync/plan/content.ts';
+import type { CatchUpResult, Commit, DatasetResult } from '../../sync/result.ts';
+import { awaitsOperator, waysToEnd } from '../../sync/retirements.ts';
+import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
+import { tellError, tellHold, tellMomentAtLatest, tellRetryOfContent } from './messages.ts';
+
+/** Datasets named one by one under a heading; the rest are counted and left to `feed-sync status`. */
+const MAX_NAMED = 20;
+
+export function summarize(result: CatchUpResult): string {
+  const { datasets } = result;
+  const waiting = ofKind(datasets, 'waiting');
+  return [
+    headline(result),
+    ...[
+      ...result.holds.map(tellHold),
+      ...result.troubles.map(
+        ({ subscriptionId, error }) => `${ofSubscription(subscriptionId)}${tellError(error)}`,
+      ),
+    ].flatMap((text) => ['', text]),
+    ...section('Held', ofKind(datasets, 'held').filter(isHeldItself), ({ hold }) => [tellHold(hold)]),
+    ...section('Failed', ofKind(datasets, 'failed'), ({ error, failure }) => [
+      tellError(error),
+      ...(failure === null ? [] : [tellRetry(failure)]),
+    ]),
+    ...waitingSection('Waiting until you have acted', waiting.filter(awaitsOperator)),
+    ...waitingSection(
+      'Waiting for the next catch-up',
+      waiting.filter((each) => !awaitsOperator(each)),
+    ),
+    ...tellAgain(result),
+  ].join('\n');
+}
+
+export function exitCodeOfResult({ datasets, troubles, holds }: CatchUpResult): ExitCode {
+  return mostUrgent([
+    ...troubles.map(({ error }) => exitCodeOf(error)),
+    ...holds.map(() => EXIT_CODES.personMustAct),
+    ...datasets.map(exitCodeOfDataset),
+  ]);
+}
+
+function exitCodeOfDataset(result: DatasetResult): ExitCode {
+  switch (result.kind) {
+    case 'updated':
+    case 'current':
+    case 'retired':
+      return EXIT_CODES.caughtUp;
+    case 'waiting':
+      return awaitsOperator(result) ? EXIT_CODES.personMustAct : EXIT_CODES.tryAgainLater;
+    case 'held':
+      return EXIT_CODES.personMustAct;
+    case 'failed':
+      return exitCodeOf(result.error);
+  }
+}
+
+function headline({ datasets, subscriptions, troubles, holds, durationMs }: CatchUpResult): string {
+  // It did not get as far as the datasets: to count none would sound as if there were none.
+  if (datasets.length === 0 && troubles.length + holds.length > 0)
+    return `Nothing was caught up. ${formatDuration(durationMs)}.`;
+  const counted = COUNTED.map(({ words, counts, isAlwaysTold }) => {
+    const count = datasets.filter(counts).length;
+    return count > 0 || isAlwaysTold === true ? [`${formatCount(count)} ${words}`] : [];
+  });
+  const scope = `${plural(datasets.length, 'dataset')} in ${plural(subscriptions, 'subscription')}`;
+  const commits = datasets.flatMap((result) => result.commits);
+  const done = [...tellLoads(commits), ...tellChanges(commits), formatDuration(durationMs)];
+  return `${scope}: ${counted.flat().join(', ')}. ${done.join('. ')}.`;
+}
+
+/** Where a rule waits for time to pass. */
+function tellAgain({ again }: CatchUpResult): readonly string[] {
+  if (again === null) return [];
+  const { at, inMs } = again;
+  const stay = `${Math.ceil(inMs / 60_000) + 1}m`;
+  return [
+    '',
+    `Running it again helps from ${tellMomentAtLatest(at)} on, in ${formatDuration(inMs)}.`,
+    `→ feed-sync once --wait ${stay} stays for it.`,
+  ];
+}
+
+interface Counted {
+  readonly words: string;
+  readonly counts: (result: DatasetResult) => boolean;
+  readonly isAlwaysTold?: boolean;
+}
+
+/** Every result is counted once. */
+const COUNTED: readonly Counted[] = [
+  { words: 'loaded', counts: (result) => result.kind === 'updated' && hasLoaded(result), isAlwaysTold: true },
+  { words: 'updated by changes', counts: (result) => result.kind === 'updated' && !hasLoaded(result) },
+  { words: 'retired', counts: ({ kind }) => kind === 'retired' },
+  { words: 'already up to date', counts: ({ kind }) => kind === 'current', isAlwaysTold: true },
+  { words: 'waiting', counts: ({ kind }) => kind === 'waiting' },
+  { words: 'held', counts: ({ kind }) => kind === 'held' },
+  { words: 'failed', counts: ({ kind }) => kind === 'failed' },
+];
+
+function hasLoaded({ commits }: DatasetResult): boolean {
+  return commits.some(({ kind }) => kind === 'snapshot');
+}
+
+/** `2,000,000 rows from 18.2 MB` */
+function tellLoads(commits: readonly Commit[]): readonly string[] {
+  const loads = commits.filter(({ kind }) => kind === 'snapshot');
+  if (loads.length === 0) return [];
+  const rows = sumOf(loads, ({ rowCount }) => rowCount);
+  return [`${plural(rows, 'row')} from ${formatBytes(sumOf(loads, ({ bytes }) => bytes))}`];
+}
+
+/** `3 versions: 12 rows added, 4 changed, 1 removed, from 2.1 KB` */
+function tellChanges(commits: readonly Commit[]): readonly string[] {
+  const changes = commits.filter(({ kind }) => kind === 'changes');
+  if (changes.length === 0) return [];
+  const versions = plural(
+    sumOf(changes, (commit) => commit.versions),
+    'version',
+  );
+  const added = plural(
+    sumOf(changes, ({ net }) => net?.added ?? 0),
+    'row',
+  );
+  const changed = formatCount(sumOf(changes, ({ net }) => net?.changed ?? 0));
+  const removed = formatCount(sumOf(changes, ({ net }) => net?.removed ?? 0));
+  const bytes = formatBytes(sumOf(changes, (commit) => commit.bytes));
+  return [`${versions}: ${added} added, ${changed} changed, ${removed} removed, from ${bytes}`];
+}
+
+function sumOf(commits: readonly Commit[], what: (commit: Commit) => number): number {
+  return commits.reduce((sum, commit) => sum + what(commit), 0);
+}
+
+/** One that is held with its subscription, or with all that is to be retired, is told there, once for all of them. */
+function isHeldItself({ hold }: Extract<DatasetResult, { kind: 'held' }>): boolean {
+  return hold.refusal.scope.kind === 'dataset';
+}
+
+function tellRetry(failure: Failure): string {
+  const { datasetId, retryAt } = failure;
+  return isOfContent(failure)
+    ? tellRetryOfContent(datasetId, tellMomentAtLatest(retryAt))
+    : '→ The next catch-up tries it again.';
+}
+
+/** What was committed all the same, before it ended otherwise. */
+function tellReached({ commits }: DatasetResult): readonly string[] {
+  const last = commits.at(-1);
+  return last === undefined ? [] : [`brought to version ${last.toVersion} before that`];
+}
+
+function section<T extends DatasetResult>(
+  title: string,
+  results: readonly T[],
+  tell: (result: T) => readonly string[],
+): readonly string[] {
+  if (results.length === 0) return [];
+  const named = results.slice(0, MAX_NAMED).map((result) => {
+    const told = [...tell(result), ...tellReached(result)].join('\n');
+    return indent(`${printable(result.datasetId)}: ${hang(told)}`);
+  });
+  const rest = results.length - named.length;
+  return [
+    '',
+    `${title}:`,
+    ...named,
+    ...(rest > 0 ? [`  and ${formatCount(rest)} more: feed-sync status`] : []),
+  ];
+}
+
+/** What to do is told once for all of them. */
+function waitingSection(
+  title: string,
+  results: readonly Extract<DatasetResult, { kind: 'waiting' }>[],
+): readonly string[] {
+  const ways = new Set(results.flatMap(({ awaited }) => waysToEnd(awaited)));
+  return [...section(title, results, ({ why }) => [why]), ...[...ways].map((way) => `→ ${way}`)];
+}
+
+function ofKind<K extends DatasetResult['kind']>(
+  results: readonly DatasetResult[],
+  kind: K,
+): readonly Extract<DatasetResult, { kind: K }>[] {
+  return results.filter((result): result is Extract<DatasetResult, { kind: K }> => result.kind === kind);
+}
+
+function ofSubscription(subscriptionId: string | null): string {
+  return subscriptionId === null ? '' : `Subscription ${printable(subscriptionId)}: `;
+}
+
+function plural(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** What follows the first line stands further in, so that the eye finds the next dataset. */
+function hang(text: string): string {
+  return text.replaceAll('\n', '\n  ');
+}
+
+function indent(text: string): string {
+  return text.replaceAll(/^/gm, '  ');
+}

@@ -1,0 +1,231 @@
+/** `verify` for people. Pure. */
+
+import type { Hold } from '../../checkpoint/checkpoint.ts';
+import type { CountedDataset } from '../../destination/duckdb/count-tables.ts';
+import { printable } from '../../lib/text.ts';
+import { formatCount } from '../../lib/units.ts';
+import { FeedSyncError } from '../../model/errors.ts';
+import type { Version } from '../../model/records.ts';
+import { type HoldStatus, holdStatus } from '../../sync/suspensions.ts';
+import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
+import { type TroubleMet, tellHold, troubleMet } from '../render/messages.ts';
+import { renderTable } from '../render/table.ts';
+import {
+  type Difference,
+  differencesFromBooks,
+  differencesFromService,
+  notLoaded,
+  notWanted,
+} from './differences.ts';
+
+const WORDS: Readonly<Record<VerificationResult, string>> = {
+  equal: 'equal',
+  behind: 'behind',
+  different: 'different',
+  'not-asked': 'not compared with the service',
+  'not-followed': 'left out by the settings',
+};
+
+/** `holds` are those that stood before anything was asked; `width`: columns of the screen. */
+export function renderVerification(
+  { mirror, datasets, trouble }: Verification,
+  holds: readonly Hold[],
+  width: number,
+): string {
+  return [
+    ...(datasets.length === 0 ? [`The mirror ${mirror} holds no dataset.`] : [tableOf(datasets, width)]),
+    ...section(
+      'Differences',
+      datasets.filter(({ differences }) => differences.length > 0).map(differencesText),
+    ),
+    ...holds.flatMap((one) => ['', tellHold(one)]),
+    ...section('Not compared with the service', trouble === null ? [] : [troubleText(trouble)]),
+    ...section(
+      'No answer',
+      datasets.flatMap(({ id, trouble: met }) =>
+        met === null ? [] : `${printable(id)}: ${troubleText(met)}`,
+      ),
+    ),
+    '',
+    headline(datasets),
+  ].join('\n');
+}
+
+function tableOf(datasets: readonly DatasetVerification[], width: number): string {
+  const columns = [
+    { title: 'dataset' },
+    { title: 'version', align: 'right' as const },
+    { title: 'newest', align: 'right' as const },
+    { title: 'rows', align: 'right' as const },
+    { title: 'result', wraps: true },
+  ];
+  const rows = datasets.map(({ id, version, newestVersion, rows: count, result }) => [
+    id,
+    version === null ? '' : String(version),
+    newestVersion === null ? '' : String(newestVersion),
+    count === null ? '' : formatCount(count),
+    WORDS[result],
+  ]);
+  return renderTable(columns, rows, width);
+}
+
+/** What several differences have in common, the command that does away with them, is told once. */
+function differencesText({ id, differences }: DatasetVerification): string {
+  const remedies = [...new Set(differences.map(({ remedy }) => remedy))];
+  return [
+    ...differences.map(({ message }) => `${printable(id)}: ${printable(message)}`),
+    ...remedies.map((remedy) => `→ ${printable(remedy)}`),
+  ].join('\n  ');
+}
+
+function troubleText({ message, hint, links }: TroubleMet): string {
+  return [
+    printable(message),
+    ...Object.entries(links).map(([name, url]) => `  ${printable(name)}: ${printable(url)}`),
+    ...(hint === null ? [] : [`→ ${printable(hint)}`]),
+  ].join('\n');
+}
+
+function headline(datasets: readonly DatasetVerification[]): string {
+  const words = Object.entries(WORDS).flatMap(([result, told]) => {
+    const { length } = datasets.filter((dataset) => dataset.result === result);
+    return length === 0 ? [] : [`${formatCount(length)} ${told}`];
+  });
+  const total = `${formatCount(datasets.length)} ${datasets.length === 1 ? 'dataset' : 'datasets'}`;
+  return words.length === 0 ? `${total}.` : `${total}: ${words.join(', ')}.`;
+}
+
+function section(title: string, texts: readonly string[]): readonly string[] {
+  if (texts.length === 0) return [];
+  return ['', `${title}:`, ...texts.map((text) => text.replaceAll(/^/gm, '  '))];
+}
+
+export interface Verification {
+  /** The path of the mirror. */
+  readonly mirror: string;
+  readonly datasets: readonly DatasetVerification[];
+  /** The refusal of the workspace that stands: nothing was asked. Null where none does. */
+  readonly hold: HoldStatus | null;
+  /** Why the service could not be asked, or not for every dataset; null where it could. */
+  readonly trouble: TroubleMet | null;
+}
+
+interface DatasetVerification {
+  readonly id: string;
+  /** Null where there is none yet. */
+  readonly table: string | null;
+  /** The version in the mirror. */
+  readonly version: number | null;
+  /** The newest version of the service; null where it was not asked or gave no answer. */
+  readonly newestVersion: number | null;
+  /** The rows of the table, counted; null where there is no table. */
+  readonly rows: number | null;
+  readonly result: VerificationResult;
+  readonly differences: readonly Difference[];
+  /** The refusal that stands: nothing was asked about this dataset. */
+  readonly hold: HoldStatus | null;
+  /** Why the service gave no answer about this dataset. A refusal met now is one, and is not stored. */
+  readonly trouble: TroubleMet | null;
+}
+
+/**
+ * - `equal`: to its own books, and to what the service says of the mirrored version, which is its newest.
+ * - `behind`: all that differs is that something newer is out.
+ * - `different`: see the differences.
+ * - `not-asked`: sound by its own books, but the service was not asked or gave no answer.
+ * - `not-followed`: sound by its own books, and left out by datasets.include and datasets.exclude.
+ */
+type VerificationResult = 'equal' | 'behind' | 'different' | 'not-asked' | 'not-followed';
+
+/** How a dataset stands to the subscriptions, by what is stored. */
+export type Standing =
+  | { readonly kind: 'followed' }
+  | { readonly kind: 'held'; readonly hold: Hold }
+  | { readonly kind: 'left-out' }
+  | { readonly kind: 'not-wanted'; readonly isApprovalAwaited: boolean };
+
+export interface Finding {
+  readonly datasetId: string;
+  readonly standing: Standing;
+  /** Null where the mirror holds no such dataset. */
+  readonly counted: CountedDataset | null;
+  /** Versions from the mirrored one on, or why there is no answer; null where none was asked for. */
+  readonly answer: readonly Version[] | FeedSyncError | null;
+}
+
+export interface Findings {
+  readonly mirror: string;
+  readonly datasets: readonly Finding[];
+  readonly workspaceHold: Hold | null;
+  readonly trouble: FeedSyncError | null;
+}
+
+export function verificationOf({ mirror, datasets, workspaceHold, trouble }: Findings): Verification {
+  return {
+    mirror,
+    datasets: datasets.map(verified),
+    hold: workspaceHold === null ? null : holdStatus(workspaceHold),
+    trouble: trouble === null ? null : troubleMet(trouble),
+  };
+}
+
+/** The refusals that stood before anything was asked. */
+export function holdsOf({ datasets, workspaceHold }: Findings): readonly Hold[] {
+  const ofDatasets = datasets.flatMap(({ standing }) => (standing.kind === 'held' ? standing.hold : []));
+  return workspaceHold === null ? ofDatasets : [workspaceHold, ...ofDatasets];
+}
+
+/** 0 only where everything was compared with the service and is equal to it, but for what is left out on purpose. */
+export function exitCodeOfFindings(findings: Findings): ExitCode {
+  const { datasets } = verificationOf(findings);
+  const answers = [findings.trouble, ...findings.datasets.map(({ answer }) => answer)];
+  return mostUrgent([
+    ...answers.filter((answer) => answer instanceof FeedSyncError).map(exitCodeOf),
+    ...holdsOf(findings).map(() => EXIT_CODES.personMustAct),
+    ...(datasets.some(({ differences }) => differences.length > 0) ? [EXIT_CODES.dataTrouble] : []),
+  ]);
+}
+
+function verified(finding: Finding): DatasetVerification {
+  const { datasetId, standing, counted, answer } = finding;
+  const versions = answer instanceof FeedSyncError ? null : answer;
+  const differences = differencesOf(finding, versions);
+  return {
+    id: datasetId,
+    table: counted?.held.tableName ?? null,
+    version: counted?.held.version ?? null,
+    newestVersion: versions === null || versions.length === 0 ? null : newestOf(versions),
+    rows: counted?.table?.rowCount ?? null,
+    result: resultOf(differences, versions !== null, standing),
+    differences,
+    hold: standing.kind === 'held' ? holdStatus(standing.hold) : null,
+    trouble: answer instanceof FeedSyncError ? troubleMet(answer) : null,
+  };
+}
+
+function differencesOf(
+  { standing, counted }: Finding,
+  versions: readonly Version[] | null,
+): readonly Difference[] {
+  if (counted === null) return standing.kind === 'followed' ? [notLoaded()] : [];
+  return [
+    ...(standing.kind === 'not-wanted' ? [notWanted(standing.isApprovalAwaited)] : []),
+    ...differencesFromBooks(counted),
+    ...(versions === null ? [] : differencesFromService(counted.held, versions)),
+  ];
+}
+
+function resultOf(
+  differences: readonly Difference[],
+  isAnswered: boolean,
+  { kind: standing }: Standing,
+): VerificationResult {
+  if (differences.some(({ kind }) => kind !== 'behind' && kind !== 'not-loaded')) return 'different';
+  if (differences.length > 0) return 'behind';
+  if (standing === 'left-out') return 'not-followed';
+  return isAnswered ? 'equal' : 'not-asked';
+}
+
+function newestOf(versions: readonly Version[]): number {
+  return Math.max(...versions.map(({ version }) => version));
+}

@@ -1,0 +1,178 @@
+/**
+ * Trouble that goes on, told once when it begins, louder as it lasts, and once when it is over. However often it is met
+ * in between, nobody is told again.
+ */
+
+import type { Hold } from '../checkpoint/checkpoint.ts';
+import type { Log } from '../lib/log.ts';
+import { FeedSyncError, type RefusalScope } from '../model/errors.ts';
+import type { StandingTrouble } from './state.ts';
+
+/** What may pass by itself is worth a look after this. */
+export const WARN_AFTER_MS = 5 * 60_000;
+/** After this it has not passed by itself. */
+export const ERROR_AFTER_MS = 30 * 60_000;
+/** Trouble of the run as a whole that lasts so long is a stall, which health reports. */
+const STALL_AFTER_MS = 15 * 60_000;
+
+/** What trouble of the run as a whole is of: the disk, the mirror that a reader holds, the checkpoint. */
+export const RUN = 'run';
+
+type Level = 'info' | 'warn' | 'error';
+
+const LEVELS: readonly Level[] = ['info', 'warn', 'error'];
+
+interface Standing {
+  readonly of: string;
+  readonly since: Date;
+  readonly sinceMs: number;
+  error: Error;
+  attempts: number;
+  told: Level;
+}
+
+/** How loud trouble is that has lasted so long. A bug is told at once; what does not pass by itself, soon. */
+export function loudness(error: Error, lastedMs: number): Level {
+  if (!(error instanceof FeedSyncError) || lastedMs >= ERROR_AFTER_MS) return 'error';
+  return error.disposition === 'stop' || lastedMs >= WARN_AFTER_MS ? 'warn' : 'info';
+}
+
+/** What trouble of a dataset belongs to. */
+export function ofDataset(datasetId: string): string {
+  return `dataset ${datasetId}`;
+}
+
+export function isOfDataset(of: string): boolean {
+  return of.startsWith(ofDataset(''));
+}
+
+export class TroubleLog {
+  readonly #log: Log;
+  readonly #standing = new Map<string, Standing>();
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /** `of`: what it belongs to, `run`, `subscription sub_1`, `dataset parcels`. */
+  met(of: string, error: Error, now: Date, nowMs: number): void {
+    const known = this.#standing.get(of);
+    if (known === undefined || known.error.name !== error.name) {
+      const since = known?.since ?? now;
+      const sinceMs = known?.sinceMs ?? nowMs;
+      const told = loudness(error, nowMs - sinceMs);
+      this.#standing.set(of, { of, since, sinceMs, error, attempts: (known?.attempts ?? 0) + 1, told });
+      this.#tell(told, of, error, nowMs - sinceMs);
+      return;
+    }
+    known.error = error;
+    known.attempts += 1;
+  }
+
+  /** Tells what has become worse by lasting. */
+  look(nowMs: number): void {
+    for (const standing of this.#standing.values()) {
+      const lastedMs = nowMs - standing.sinceMs;
+      const level = loudness(standing.error, lastedMs);
+      if (LEVELS.indexOf(level) <= LEVELS.indexOf(standing.told)) continue;
+      standing.told = level;
+      this.#tell(level, standing.of, standing.error, lastedMs);
+    }
+  }
+
+  over(of: string, nowMs: number): void {
+    const standing = this.#standing.get(of);
+    if (standing === undefined) return;
+    this.#standing.delete(of);
+    const lastedMs = Math.round(nowMs - standing.sinceMs);
+    // Who saw it begin sees it end, and no alarm goes off for good news.
+    this.#log[standing.told === 'info' ? 'info' : 'warn'](
+      { of, error: standing.error.name, lastedMs },
+      'The trouble is over.',
+    );
+  }
+
+  /** It is not tried any more: neither trouble nor over. */
+  forget(of: string): void {
+    this.#standing.delete(of);
+  }
+
+  isStanding(of: string): boolean {
+    return this.#standing.has(of);
+  }
+
+  /** The longest first. */
+  standing(nowMs: number): readonly StandingTrouble[] {
+    return [...this.#standing.values()]
+      .sort((left, right) => left.sinceMs - right.sinceMs)
+      .map(({ of, error, since, sinceMs, attempts }) => ({
+        of,
+        error: error.name,
+        message: error.message,
+        hint: error instanceof FeedSyncError ? error.hint : null,
+        since,
+        attempts,
+        isStall: nowMs - sinceMs >= STALL_AFTER_MS,
+      }));
+  }
+
+  #tell(level: Level, of: string, error: Error, lastedMs: number): void {
+    const hint = error instanceof FeedSyncError ? error.hint : null;
+    const fields = {
+      of,
+      error: error.name,
+      why: error.message,
+      ...(hint === null ? {} : { hint }),
+      ...(lastedMs === 0 ? {} : { lastedMs: Math.round(lastedMs) }),
+      ...(error instanceof FeedSyncError ? {} : { stack: error.stack }),
+    };
+    this.#log[level](fields, lastedMs === 0 ? 'Trouble; it is tried again.' : 'The trouble goes on.');
+  }
+}
+
+export class HoldLog {
+  readonly #log: Log;
+  #told = new Map<string, Hold>();
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /** How many stand. */
+  get standing(): number {
+    return this.#told.size;
+  }
+
+  look(holds: readonly Hold[]): void {
+    const standing = new Map(holds.map((hold) => [nameOf(hold.refusal.scope), hold]));
+    for (const [of, { refusal, heldAt }] of standing) {
+      if (this.#told.get(of)?.refusal.message === refusal.message) continue;
+      const { operation, status, code, message, links } = refusal;
+      const fields = {
+        of,
+        operation,
+        status,
+        ...(code === null ? {} : { code }),
+        why: message,
+        links: Object.fromEntries(links),
+        since: heldAt,
+      };
+      this.#log.warn(fields, 'Held: a person has to act. See feed-sync status.');
+    }
+    for (const of of this.#told.keys()) if (!standing.has(of)) this.#log.info({ of }, 'Held no more.');
+    this.#told = standing;
+  }
+}
+
+function nameOf(scope: RefusalScope): string {
+  switch (scope.kind) {
+    case 'workspace':
+      return 'workspace';
+    case 'retirement':
+      return 'retirements';
+    case 'subscription':
+      return `subscription ${scope.subscriptionId}`;
+    case 'dataset':
+      return `dataset ${scope.datasetId}`;
+  }
+}

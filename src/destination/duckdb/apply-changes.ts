@@ -1,0 +1,311 @@
+/** Examines changes off the lock: every value is decoded, checked and folded to the net change of the backlog. */
+
+import { stat } from 'node:fs/promises';
+import { isDeepStrictEqual } from 'node:util';
+import { assert, present } from '../../lib/assert.ts';
+import { formatCount } from '../../lib/units.ts';
+import { UnusableChangesError } from '../../model/errors.ts';
+import { columnNames } from '../../model/naming.ts';
+import type { ChangesUnit, HeldColumn, HeldDataset } from '../../model/write-jobs.ts';
+import { foldChanges, foldTogether, type NetChange } from '../../staging/changes/net-change.ts';
+import { type Engine, runTogether } from '../../staging/engine/engine.ts';
+import {
+  DuckDbError,
+  firstLine,
+  type MirrorPlace,
+  mirrorError,
+  type Trouble,
+} from '../../staging/engine/errors.ts';
+import { numberAt, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
+import { TYPE_NAMES } from '../../staging/snapshot/casts.ts';
+import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
+import { entryOfChanges } from './catalog/entries.ts';
+import { mirrored } from './catalog/schema.ts';
+import {
+  type Current,
+  commentOnColumn,
+  comments,
+  isSameTable,
+  type RecordedColumn,
+  recordedColumn,
+} from './catalog/tables.ts';
+import type { Deed, PreparedUnit } from './validate.ts';
+import { findFilled, UnprovenError, type Written, writeNet } from './write-net-change.ts';
+
+/** @throws BadChangesError, UnknownColumnsError, UnusableChangesError, StorageError */
+export async function prepareChanges(engine: Engine, unit: ChangesUnit): Promise<PreparedUnit> {
+  return await preparedChanges(unit, await foldChanges(engine, unit));
+}
+
+/** Of units that are `foldedAlike`, in their order. Null: each has to be prepared alone. */
+export async function prepareChangesTogether(
+  engine: Engine,
+  units: readonly ChangesUnit[],
+): Promise<readonly PreparedUnit[] | null> {
+  const nets = await foldTogether(engine, units);
+  if (nets === null) return null;
+  return await Promise.all(
+    units.map((unit, index) => preparedChanges(unit, present(nets[index], 'each was folded'))),
+  );
+}
+
+async function preparedChanges(unit: ChangesUnit, net: NetChange): Promise<PreparedUnit> {
+  const { columns, alteration } = tableAfter(unit.plannedFrom.columns, net.columns);
+  refuseUnspeakable(unit, columns);
+  const sizes = await Promise.all(net.paths.map(async (path) => (await stat(path)).size));
+  const rewritten = alteration.kind === 'rewrite' ? unit.plannedFrom.rowCount : 0;
+  return {
+    unit,
+    rowCount: net.rows + net.removals + rewritten,
+    tableRows: unit.plannedFrom.rowCount + net.rows,
+    bytes: sizes.reduce((sum, size) => sum + size, 0),
+    carryOut: (window, current, appliedAt) => applyChanges(window, { unit, net, current, appliedAt }),
+    explain: (_examiner, error, place) => explainChanges(unit, error, place),
+  };
+}
+
+/** Writes out what is said in SQL, for its errors: they are known before the lock is taken. */
+function refuseUnspeakable(unit: ChangesUnit, columns: readonly PlannedColumn[]): void {
+  for (const value of [unit.datasetId, unit.schema.schemaVersion]) text(value);
+  for (const { column } of columns) text(column.sourceName);
+  comments('table', unit.datasetId, columns);
+}
+
+/** What a statement cannot do to a table that was changed by hand, a load can. */
+const GIVES_WAY: ReadonlySet<Trouble> = new Set<Trouble>(['statement', 'gave-up']);
+
+async function explainChanges(unit: ChangesUnit, error: unknown, place: MirrorPlace): Promise<Error> {
+  if (!(error instanceof DuckDbError) || !GIVES_WAY.has(error.trouble))
+    return await mirrorError(error, place);
+  return new UnusableChangesError(unit.datasetId, firstVersion(unit), firstLine(error).replace(/[.!]$/, ''));
+}
+
+interface Applying {
+  readonly unit: ChangesUnit;
+  readonly net: NetChange;
+  readonly current: Current;
+  readonly appliedAt: Date;
+}
+
+/** Null: the mirror is no longer what the unit was planned from, and nothing was done. @throws UnusableChangesError */
+async function applyChanges(
+  engine: Engine,
+  { unit, net, current, appliedAt }: Applying,
+): Promise<Deed | null> {
+  const { live, recordedColumns } = current;
+  if (!isSameTable(live, unit.plannedFrom)) return null;
+
+  const found = present(current.found, 'a live table was looked at');
+  proveColumns(unit, live, found);
+  await proveFirstValues(engine, live.tableName, net);
+  const after = tableAfter(live.columns, net.columns);
+  const written = await write(engine, unit, { tableName: live.tableName, net, found }, after);
+  proveCount(unit, written.rowCount);
+  const { statements, columns } = describeColumns(live, recordedColumns, after);
+  await runTogether(engine, statements);
+  return {
+    done: { kind: 'committed', fromVersion: live.version, net: written.net },
+    entry: entryOfChanges(unit, { live, columns, ...written, appliedAt }),
+  };
+}
+
+/** A table whose columns somebody changed by hand is not what the changes are for. */
+function proveColumns(unit: ChangesUnit, held: HeldDataset, { columns }: FoundTable): void {
+  const expected = held.columns.map(({ columnName, type }) => [columnName, TYPE_NAMES[type]]);
+  if (isDeepStrictEqual(columns, expected)) return;
+  throw unusable(unit, `the columns of the table ${held.tableName} are not those it was left with`);
+}
+
+/** A coordinate system is that of the first value, so there must be none before. */
+async function proveFirstValues(
+  engine: Engine,
+  tableName: string,
+  { firstValues }: NetChange,
+): Promise<void> {
+  for (const { columnName, refusal } of firstValues) {
+    if ((await engine.rows(findFilled(tableName, columnName))).length > 0) throw refusal;
+  }
+}
+
+interface Writing {
+  readonly tableName: string;
+  readonly net: NetChange;
+  readonly found: FoundTable;
+}
+
+async function write(
+  engine: Engine,
+  unit: ChangesUnit,
+  { tableName, net, found }: Writing,
+  { columns, alteration }: TableAfter,
+): Promise<Written> {
+  const before = { found, expectedBefore: unit.plannedFrom.rowCount };
+  try {
+    return await writeNet(engine, { tableName, net, columns }, alteration, before);
+  } catch (error) {
+    if (!(error instanceof UnprovenError)) throw error;
+    throw unusable(unit, `the table ${tableName} does not prove: ${error.message}`);
+  }
+}
+
+function proveCount(unit: ChangesUnit, rowCount: number): void {
+  const stated = statedRowCount(unit);
+  if (stated === null || stated === rowCount) return;
+  throw unusable(
+    unit,
+    `the table would have ${formatCount(rowCount)} rows, and the service states ${formatCount(stated)} for version ${unit.version}`,
+  );
+}
+
+/**
+ * The rows of the table after the last version, by what the service says: its own number, else the newest one before
+ * it (of a version, or of the table) with what the counts since add and take. Null where that cannot be known.
+ */
+export function statedRowCount({
+  versions,
+  plannedFrom,
+}: Pick<ChangesUnit, 'versions' | 'plannedFrom'>): number | null {
+  return versions.reduce<number | null>((rows, { counts, rowCount }) => {
+    if (rowCount !== null || rows === null || counts === null) return rowCount;
+    return rows + counts.added - counts.removed;
+  }, plannedFrom.rowCount);
+}
+
+function unusable(unit: ChangesUnit, why: string): UnusableChangesError {
+  return new UnusableChangesError(unit.datasetId, firstVersion(unit), why);
+}
+
+/**
+ * The version that is to blame where a net change does not prove: which of several is at fault is not known, and a
+ * snapshot at or past the first one leads on in any case.
+ */
+export function firstVersion({ versions }: ChangesUnit): number {
+  return present(versions[0], 'changes are those of at least one version').version;
+}
+
+interface Description {
+  /** Those that say what no comment says yet. */
+  readonly statements: readonly string[];
+  /** In the place of what is written of the columns; null: that stays. */
+  readonly columns: readonly PlannedColumn[] | null;
+}
+
+/** `recorded` is what is written of the columns before. A table that is written anew has no comments. */
+function describeColumns(
+  { datasetId, tableName }: Pick<HeldDataset, 'datasetId' | 'tableName'>,
+  recorded: readonly RecordedColumn[],
+  { columns, alteration }: TableAfter,
+): Description {
+  const isSame = isDeepStrictEqual(recorded, columns.map(recordedColumn));
+  const statements =
+    alteration.kind === 'rewrite'
+      ? comments(tableName, datasetId, columns)
+      : renewedComments(tableName, recorded, columns);
+  return { statements, columns: isSame ? null : columns };
+}
+
+function renewedComments(
+  tableName: string,
+  recorded: readonly RecordedColumn[],
+  columns: readonly PlannedColumn[],
+): readonly string[] {
+  const before = new Map(recorded.map(({ columnName, description }) => [columnName, description]));
+  return columns
+    .filter(({ column, columnName }) => (before.get(columnName) ?? null) !== column.description)
+    .map(({ column, columnName }) => commentOnColumn(mirrored(tableName), columnName, column.description));
+}
+
+export interface TableAfter {
+  /** In the order of the net change; each with the name that it has, or is given now. */
+  readonly columns: readonly PlannedColumn[];
+  readonly alteration: Alteration;
+}
+
+/**
+ * - `none`: the columns stay as they are.
+ * - `append`: the new columns come after all others.
+ * - `rewrite`: the order of the columns changes, or no row can be addressed: the table is written anew.
+ */
+type Alteration =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'append'; readonly added: readonly PlannedColumn[] }
+  | { readonly kind: 'rewrite'; readonly added: ReadonlySet<PlannedColumn> };
+
+/** The name by which DuckDB addresses a row, unless a column has it. */
+const ROW_ADDRESS = 'rowid';
+
+/** `columns` are those of the net change. */
+export function tableAfter(held: readonly HeldColumn[], columns: readonly PlannedColumn[]): TableAfter {
+  const before = new Map(held.map((column) => [column.name, column]));
+  const kept = new Map(held.map(({ name, columnName }) => [name, columnName]));
+  const names = columnNames(
+    columns.map(({ column }) => column.name),
+    kept,
+  );
+  const after = columns.map((planned, index) => ({ ...planned, columnName: names[index] ?? '' }));
+  for (const { name, type } of held) {
+    const same = after.find(({ column }) => column.name === name);
+    assert(same?.type === type, `changes leave the column ${JSON.stringify(name)} with its type`);
+  }
+  const added = after.filter(({ column }) => !before.has(column.name));
+  return { columns: after, alteration: alterationOf(held, after, added) };
+}
+
+function alterationOf(
+  held: readonly HeldColumn[],
+  after: readonly PlannedColumn[],
+  added: readonly PlannedColumn[],
+): Alteration {
+  const staysFirst = held.every(({ columnName }, index) => after[index]?.columnName === columnName);
+  const canAddress = after.every(({ columnName }) => columnName.toLowerCase() !== ROW_ADDRESS);
+  if (!staysFirst || !canAddress) return { kind: 'rewrite', added: new Set(added) };
+  return added.length === 0 ? { kind: 'none' } : { kind: 'append', added };
+}
+
+export interface FoundTable {
+  readonly rowCount: number;
+  /**
+   * The highest address of a row, as text, because a person may have made a column of any type that hides the addresses; null
+   * where there is no row.
+   */
+  readonly highestAddress: string | null;
+  /** The name and the type of each column, in their order. */
+  readonly columns: readonly (readonly [string, string])[];
+}
+
+/** By name, of all of them. @throws DuckDbError where one is not there. */
+export async function readFoundTables(
+  engine: Engine,
+  tableNames: readonly string[],
+): Promise<ReadonlyMap<string, FoundTable>> {
+  if (tableNames.length === 0) return new Map();
+  const extents = await engine.rows(together(tableNames.map(selectExtent)));
+  const columns = Map.groupBy(await engine.rows(together(tableNames.map(selectColumns))), (row) =>
+    textAt(row, 0),
+  );
+  return new Map(
+    extents.map((row) => {
+      const tableName = textAt(row, 0);
+      const listed = present(columns.get(tableName), 'every table has columns');
+      const inOrder = listed.toSorted((left, right) => numberAt(left, 1) - numberAt(right, 1));
+      const found = {
+        rowCount: numberAt(row, 1),
+        highestAddress: textOrNullAt(row, 2),
+        columns: inOrder.map((column): [string, string] => [textAt(column, 2), textAt(column, 3)]),
+      };
+      return [tableName, found];
+    }),
+  );
+}
+
+function selectExtent(tableName: string): string {
+  return `SELECT ${text(tableName)}, count(*), max(rowid)::VARCHAR FROM ${mirrored(tableName)}`;
+}
+
+function selectColumns(tableName: string): string {
+  return `SELECT ${text(tableName)}, cid, name, type FROM pragma_table_info(${text(mirrored(tableName))})`;
+}
+
+function together(selects: readonly string[]): string {
+  return selects.join(' UNION ALL ');
+}

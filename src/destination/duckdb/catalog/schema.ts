@@ -1,0 +1,263 @@
+/**
+ * The schema `feed_sync` of the mirror as SQL: what it holds of every dataset, for the program itself and for people.
+ * No primary keys, indexes, defaults or NOT NULL: they are DuckDB's weak points, and every transaction proves keys.
+ */
+
+import { identifier, text } from '../../../staging/engine/sql.ts';
+
+/** The name under which the mirror is attached. */
+export const MIRROR = 'mirror';
+
+/**
+ * How a mirror is attached to be written: in the format of DuckDB 1.2, so that every reader since then can open it. By default
+ * DuckDB writes that of 1.0, in which long texts take two and a half times the space; the formats from 1.3 on take up to a fifth
+ * longer to load polygons.
+ */
+export const IN_OUR_FORMAT = "(STORAGE_VERSION 'v1.2.0')";
+
+/** The version of this schema. A mirror of a newer one is refused; `formats.ts` knows the earlier ones. */
+export const FORMAT_VERSION = 2;
+
+export const META_FORMAT_VERSION = 'format_version';
+export const META_SERVICE_ORIGIN = 'service_origin';
+/** One row for each subscription seen. */
+export const META_SUBSCRIPTION_ID = 'subscription_id';
+
+export type BookType = 'VARCHAR' | 'BIGINT' | 'BOOLEAN' | 'TIMESTAMPTZ' | 'VARCHAR[]';
+
+/** By table, its columns in their order, each with its type. */
+const TABLES = {
+  /** Every name that was ever given to a table; never changed, never deleted. */
+  names: { dataset_id: 'VARCHAR', table_name: 'VARCHAR' },
+  /** A row for each live table. */
+  datasets: {
+    dataset_id: 'VARCHAR',
+    table_name: 'VARCHAR',
+    version: 'BIGINT',
+    schema_version: 'VARCHAR',
+    row_count: 'BIGINT',
+    key_columns: 'VARCHAR[]',
+    snapshot_version: 'BIGINT',
+    snapshot_digest: 'VARCHAR',
+    digest_kind: 'VARCHAR',
+    loaded_through: 'VARCHAR',
+    loaded_at: 'TIMESTAMPTZ',
+    published_at: 'TIMESTAMPTZ',
+    applied_at: 'TIMESTAMPTZ',
+  },
+  /** The newest reload of each subscription that the table satisfies. */
+  reloads: {
+    dataset_id: 'VARCHAR',
+    subscription_id: 'VARCHAR',
+    log_number: 'BIGINT',
+    event_number: 'BIGINT',
+    created_at: 'TIMESTAMPTZ',
+  },
+  /** Stored progress: the position in the log of each subscription. */
+  subscriptions: {
+    subscription_id: 'VARCHAR',
+    name: 'VARCHAR',
+    log_number: 'BIGINT',
+    event_number: 'BIGINT',
+    event_created_at: 'TIMESTAMPTZ',
+    position_at: 'TIMESTAMPTZ',
+    states_last_event: 'BOOLEAN',
+  },
+  /** Stored progress: which datasets each subscription contains, and dropped while the table is not retired. */
+  members: {
+    subscription_id: 'VARCHAR',
+    dataset_id: 'VARCHAR',
+    added_event: 'BIGINT',
+    dropped_event: 'BIGINT',
+  },
+  /** Stored progress: the reloads that the tables do not satisfy yet. */
+  owed: {
+    dataset_id: 'VARCHAR',
+    subscription_id: 'VARCHAR',
+    log_number: 'BIGINT',
+    event_number: 'BIGINT',
+    created_at: 'TIMESTAMPTZ',
+  },
+  /** The columns of the live tables. */
+  columns: {
+    dataset_id: 'VARCHAR',
+    position: 'BIGINT',
+    name: 'VARCHAR',
+    column_name: 'VARCHAR',
+    type: 'VARCHAR',
+    nullable: 'BOOLEAN',
+    description: 'VARCHAR',
+    source_name: 'VARCHAR',
+    role: 'VARCHAR',
+    crs: 'VARCHAR',
+  },
+  /** A row for each commit. */
+  history: {
+    dataset_id: 'VARCHAR',
+    from_version: 'BIGINT',
+    to_version: 'BIGINT',
+    kind: 'VARCHAR',
+    added: 'BIGINT',
+    changed: 'BIGINT',
+    removed: 'BIGINT',
+    applied_at: 'TIMESTAMPTZ',
+    /** Of a retirement: when it was judged, in service time, and whether an operator has agreed to it. */
+    service_time: 'TIMESTAMPTZ',
+    approved: 'BOOLEAN',
+  },
+  archived: {
+    dataset_id: 'VARCHAR',
+    table_name: 'VARCHAR',
+    version: 'BIGINT',
+    reason: 'VARCHAR',
+    archived_at: 'TIMESTAMPTZ',
+  },
+  meta: { key: 'VARCHAR', value: 'VARCHAR' },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, BookType>>>>;
+
+export type BookTable = keyof typeof TABLES;
+
+/** Where mirrored data is: the live tables and those that were kept, and the copies of retired ones. */
+type DataSchema = 'main' | 'archived';
+
+/** A table of schema `feed_sync`, for use in SQL. */
+export function book(table: BookTable): string {
+  return `${identifier(MIRROR)}.feed_sync.${identifier(table)}`;
+}
+
+/** The names and types of its columns, in their order. */
+export function bookColumns(table: BookTable): readonly (readonly [name: string, type: BookType])[] {
+  return Object.entries(TABLES[table]);
+}
+
+/** A table of the mirrored data, for use in SQL. */
+export function mirrored(tableName: string): string {
+  return `${identifier(MIRROR)}.main.${identifier(tableName)}`;
+}
+
+/** A copy of a retired table, for use in SQL. */
+export function archived(tableName: string): string {
+  return `${identifier(MIRROR)}.archived.${identifier(tableName)}`;
+}
+
+/** Mirrors get this schema with their first archived table. */
+export function createArchive(): string {
+  return `CREATE SCHEMA IF NOT EXISTS ${identifier(MIRROR)}.archived`;
+}
+
+export function createSchema(): readonly string[] {
+  return [
+    `CREATE SCHEMA ${identifier(MIRROR)}.feed_sync`,
+    ...(Object.keys(TABLES) as BookTable[]).map(createBook),
+    insertMeta(META_FORMAT_VERSION, String(FORMAT_VERSION)),
+  ];
+}
+
+function createBook(table: BookTable): string {
+  const columns = bookColumns(table).map(([name, type]) => `${identifier(name)} ${type}`);
+  return `CREATE TABLE ${book(table)} (${columns.join(', ')})`;
+}
+
+export function insertMeta(key: string, value: string): string {
+  return `INSERT INTO ${book('meta')} VALUES (${text(key)}, ${text(value)})`;
+}
+
+export function deleteMeta(key: string): string {
+  return `DELETE FROM ${book('meta')} WHERE "key" = ${text(key)}`;
+}
+
+/** What is known of a subscription beside `meta`. */
+const OF_SUBSCRIPTIONS = ['reloads', 'subscriptions', 'members', 'owed'] as const;
+
+/** The mirror belongs to the subscription no more: its progress goes, and what was loaded again for it counts no more. */
+export function forgetSubscription(subscriptionId: string): readonly string[] {
+  const id = text(subscriptionId);
+  return [
+    `DELETE FROM ${book('meta')} WHERE "key" = ${text(META_SUBSCRIPTION_ID)} AND value = ${id}`,
+    ...OF_SUBSCRIPTIONS.map((table) => `DELETE FROM ${book(table)} WHERE subscription_id = ${id}`),
+  ];
+}
+
+/** One row where the schema is there, none where it is not. It is made with all of its tables, in one transaction. */
+export function selectSchema(): string {
+  return `SELECT 1 FROM duckdb_schemas() WHERE database_name = ${text(MIRROR)} AND schema_name = 'feed_sync'`;
+}
+
+export function selectMeta(): string {
+  return `SELECT "key", value FROM ${book('meta')} ORDER BY ALL`;
+}
+
+/** One row for each of the names that a table or a view has, however it is written: the name, and which of the two. */
+export function selectKinds(tableNames: readonly string[]): string {
+  const named = (name: string) =>
+    `database_name = ${text(MIRROR)} AND schema_name = 'main' AND lower(${name}) IN (${tableNames.map(text).join(', ')})`;
+  return `SELECT lower(table_name), 'table' FROM duckdb_tables() WHERE ${named('table_name')}
+    UNION ALL SELECT lower(view_name), 'view' FROM duckdb_views() WHERE ${named('view_name')}`;
+}
+
+/** The names of all tables and views of a schema in lower case, also of those that a person made. */
+export function selectTableNames(schema: DataSchema): string {
+  const where = `database_name = ${text(MIRROR)} AND schema_name = ${text(schema)}`;
+  return `SELECT lower(table_name) FROM duckdb_tables() WHERE ${where}
+    UNION ALL SELECT lower(view_name) FROM duckdb_views() WHERE ${where}`;
+}
+
+const OLDEST_FORMAT = 1;
+
+/** The tables that format 2 brought. */
+const NEW_TABLES = ['subscriptions', 'members', 'owed'] as const satisfies readonly BookTable[];
+
+/** The columns that format 2 brought, each with the value that rows of format 1 get, as SQL. */
+const NEW_COLUMNS: Partial<Readonly<Record<BookTable, Readonly<Record<string, string>>>>> = {
+  datasets: { digest_kind: 'NULL', loaded_through: 'NULL', loaded_at: 'NULL' },
+  reloads: { log_number: '1', created_at: 'NULL' },
+};
+
+/** What format 2 brought to the history, null in earlier rows. */
+const ADDED_TO_HISTORY = bookColumns('history').filter(
+  ([name]) => name === 'service_time' || name === 'approved',
+);
+
+/** Whether this program can read it. */
+export function isKnownFormat(format: number): boolean {
+  return Number.isInteger(format) && format >= OLDEST_FORMAT && format <= FORMAT_VERSION;
+}
+
+/** A table of a mirror of a known format, for use after FROM: it has the columns of the newest format. */
+export function bookOf(format: number, table: BookTable): string {
+  if (format === FORMAT_VERSION || NEW_COLUMNS[table] === undefined) return book(table);
+  return `(${selectAsNewest(table)}) AS earlier`;
+}
+
+/** Whether mirrors of this format have the tables of stored progress. */
+export function storesProgress(format: number): boolean {
+  return format > OLDEST_FORMAT;
+}
+
+/** Statements for one transaction. None where the mirror has the newest format. */
+export function migrate(format: number): readonly string[] {
+  if (format === FORMAT_VERSION) return [];
+  const extended = (Object.keys(NEW_COLUMNS) as BookTable[]).map(
+    (table) => `CREATE OR REPLACE TABLE ${book(table)} AS ${selectAsNewest(table)}`,
+  );
+  // Rows of the history are read in the order in which they were put in, so its table stays.
+  const historyColumns = ADDED_TO_HISTORY.map(
+    ([name, type]) => `ALTER TABLE ${book('history')} ADD COLUMN ${name} ${type}`,
+  );
+  const newest = text(String(FORMAT_VERSION));
+  return [
+    ...extended,
+    ...historyColumns,
+    ...NEW_TABLES.map(createBook),
+    `UPDATE ${book('meta')} SET value = ${newest} WHERE "key" = ${text(META_FORMAT_VERSION)}`,
+  ];
+}
+
+function selectAsNewest(table: BookTable): string {
+  const added = NEW_COLUMNS[table] ?? {};
+  const columns = bookColumns(table).map(([name, type]) => {
+    const value = added[name];
+    return value === undefined ? `"${name}"` : `${value}::${type} AS "${name}"`;
+  });
+  return `SELECT ${columns.join(', ')} FROM ${book(table)}`;
+}

@@ -1,0 +1,175 @@
+/**
+ * What the mirror has of the datasets of a batch at the begin of its transaction, and the guard: a unit that was
+ * planned from something else is overtaken, and nothing is done for it. All is read at once, because a few queries for
+ * each dataset cost more than small datasets do, and a look at the names of tables costs more the more tables there
+ * are. That holds as long as a batch has one unit for a dataset: no other unit touches what a dataset has.
+ */
+
+import { present } from '../../../lib/assert.ts';
+import type { ReloadMark } from '../../../model/desired-state.ts';
+import { DatasetStorageError } from '../../../model/errors.ts';
+import type { HeldDataset, PlannedFrom, Unit } from '../../../model/write-jobs.ts';
+import type { Engine } from '../../../staging/engine/engine.ts';
+import { booleanAt, identifier, text, textAt } from '../../../staging/engine/sql.ts';
+import type { PlannedColumn } from '../../../staging/snapshot/table-plan.ts';
+import { type FoundTable, readFoundTables } from '../apply-changes.ts';
+import { giveNames, readLiveTables } from './observed-state.ts';
+import { book, mirrored, selectKinds } from './schema.ts';
+
+export interface Current {
+  readonly tableName: string;
+  /** Null where the dataset has no live table. */
+  readonly live: HeldDataset | null;
+  /** Whether there is a table of this name that was kept when the dataset was retired; not asked for changes. */
+  readonly isKept: boolean;
+  /** What is written of the columns of the live table. */
+  readonly recordedColumns: readonly RecordedColumn[];
+  /** What the live table says of itself, for changes; null for others. */
+  readonly found: FoundTable | null;
+  /**
+   * What the mirror has under this name, whoever made it, as people call it; null where there is nothing, and for changes,
+   * which go into the live table.
+   */
+  readonly standing: string | null;
+}
+
+/** By dataset id, of every one of the units. Those that have no name yet are given one, in the order of the list. */
+export async function readCurrent(
+  engine: Engine,
+  units: readonly Unit[],
+): Promise<ReadonlyMap<string, Current>> {
+  const datasetIds = units.map(({ datasetId }) => datasetId);
+  const live = await readLiveTables(engine, datasetIds);
+  const isChanged = ({ kind, datasetId }: Unit): boolean => kind === 'changes' && live.has(datasetId);
+  const replaced = units.filter((unit) => !isChanged(unit)).map(({ datasetId }) => datasetId);
+  const named = await readNames(engine, replaced);
+  const missing = replaced.filter((datasetId) => !named.has(datasetId));
+  const given = missing.length === 0 ? new Map<string, string>() : await giveNames(engine, missing);
+  const nameOf = (datasetId: string): string => {
+    const tableName = live.get(datasetId)?.held.tableName ?? named.get(datasetId)?.tableName;
+    return present(tableName ?? given.get(datasetId), 'a dataset has a name');
+  };
+  const found = await readFoundTables(
+    engine,
+    units.filter(isChanged).map(({ datasetId }) => nameOf(datasetId)),
+  );
+  const standing = await readKinds(engine, replaced.map(nameOf));
+  return new Map(
+    datasetIds.map((datasetId): [string, Current] => {
+      const tableName = nameOf(datasetId);
+      const table = live.get(datasetId);
+      return [
+        datasetId,
+        {
+          tableName,
+          live: table?.held ?? null,
+          isKept: named.get(datasetId)?.isKept ?? false,
+          recordedColumns: table?.recordedColumns ?? [],
+          found: found.get(tableName) ?? null,
+          standing: standing.get(tableName) ?? null,
+        },
+      ];
+    }),
+  );
+}
+
+async function readNames(
+  engine: Engine,
+  datasetIds: readonly string[],
+): Promise<ReadonlyMap<string, Pick<Current, 'tableName' | 'isKept'>>> {
+  if (datasetIds.length === 0) return new Map();
+  const rows = await engine.rows(`SELECT n.dataset_id, n.table_name,
+      EXISTS (SELECT 1 FROM ${book('archived')} a WHERE a.dataset_id = n.dataset_id AND a.table_name = n.table_name)
+    FROM ${book('names')} n WHERE n.dataset_id IN (${datasetIds.map(text).join(', ')})`);
+  return new Map(
+    rows.map((row) => [textAt(row, 0), { tableName: textAt(row, 1), isKept: booleanAt(row, 2) }]),
+  );
+}
+
+async function readKinds(
+  engine: Engine,
+  tableNames: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  if (tableNames.length === 0) return new Map();
+  const rows = await engine.rows(selectKinds(tableNames));
+  return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
+}
+
+/**
+ * A name stays a dataset's while it has no table, and a person may have made one of that name meanwhile. It is never
+ * touched.
+ *
+ * @throws DatasetStorageError where a load would have to put its table in the place of something that is not ours.
+ */
+export function refuseTakenName(datasetId: string, { tableName, live, isKept, standing }: Current): void {
+  if (standing === null) return;
+  if (standing === 'table' && (live !== null || isKept)) return;
+  throw new DatasetStorageError(
+    `The mirror has a ${standing} main.${tableName} that feed-sync did not make, in the place of the table of the dataset ${datasetId}.`,
+    {
+      hint: 'It is left as it is. Give it another name, or drop it; the dataset is then loaded at the next catch-up.',
+    },
+  );
+}
+
+/** For what replaces or retires the table as a whole. */
+export function isPlannedFrom(live: PlannedFrom | null, planned: PlannedFrom | null): boolean {
+  return live?.version === planned?.version && live?.snapshotDigest === planned?.snapshotDigest;
+}
+
+/** For changes, which build on every row of the table: nothing was committed to it since. */
+export function isSameTable(live: HeldDataset | null, planned: HeldDataset): live is HeldDataset {
+  return (
+    live !== null &&
+    isPlannedFrom(live, planned) &&
+    live.rowCount === planned.rowCount &&
+    live.reloads.size === planned.reloads.size &&
+    [...planned.reloads].every(([subscriptionId, mark]) => isSameMark(live.reloads.get(subscriptionId), mark))
+  );
+}
+
+function isSameMark(mark: ReloadMark | undefined, other: ReloadMark): boolean {
+  return mark?.logNumber === other.logNumber && mark.eventNumber === other.eventNumber;
+}
+
+export interface RecordedColumn {
+  readonly name: string;
+  /** Its name in the mirror. */
+  readonly columnName: string;
+  readonly type: string;
+  readonly isNullable: boolean;
+  readonly description: string | null;
+  readonly sourceName: string | null;
+  readonly role: string;
+  readonly crs: string | null;
+}
+
+export function recordedColumn({ column, columnName, type, role, crs }: PlannedColumn): RecordedColumn {
+  const { name, nullable: isNullable, description, sourceName } = column;
+  return { name, columnName, type, isNullable, description, sourceName, role, crs };
+}
+
+/** The comments of a table that has none yet. */
+export function comments(
+  tableName: string,
+  datasetId: string,
+  columns: readonly PlannedColumn[],
+): readonly string[] {
+  const table = mirrored(tableName);
+  return [
+    commentOnTable(table, datasetId),
+    ...columns.flatMap(({ column, columnName }) =>
+      column.description === null ? [] : [commentOnColumn(table, columnName, column.description)],
+    ),
+  ];
+}
+
+/** `table` is SQL: the table of a dataset, wherever it is. */
+export function commentOnTable(table: string, datasetId: string): string {
+  return `COMMENT ON TABLE ${table} IS ${text(`Dataset ${datasetId}`)}`;
+}
+
+/** Null takes the comment away. */
+export function commentOnColumn(table: string, columnName: string, comment: string | null): string {
+  return `COMMENT ON COLUMN ${table}.${identifier(columnName)} IS ${text(comment)}`;
+}

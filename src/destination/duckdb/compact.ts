@@ -1,0 +1,239 @@
+/**
+ * The content of the mirror copied into a new file, which takes the place of the old one: DuckDB never makes a file
+ * smaller by more than its end.
+ *
+ * Invariants: what is at the path is always a whole mirror, the old one or the new one; the new one gets the name only
+ * once it was read from the disk and found to have every object and every row of the old one; from the first row that
+ * is copied until then nobody can write the old one, and everybody may read it.
+ */
+
+import { stat } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import type { Random } from '../../lib/backoff.ts';
+import type { Clock } from '../../lib/clock.ts';
+import {
+  durable,
+  freeBytes,
+  giveFile,
+  isThere,
+  remove,
+  renameFile,
+  settleFile,
+  systemCode,
+  systemReason,
+} from '../../lib/files.ts';
+import { formatBytes } from '../../lib/units.ts';
+import { BusyError, ConfigurationError, FeedSyncError, StorageError } from '../../model/errors.ts';
+import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
+import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
+import { identifier, text } from '../../staging/engine/sql.ts';
+import { hasSchema, readHeld } from './catalog/observed-state.ts';
+import { IN_OUR_FORMAT, MIRROR } from './catalog/schema.ts';
+import {
+  COMPACTED,
+  type CopiedTable,
+  type CopyProgress,
+  copyAllObjects,
+  copyAllRows,
+  proveSame,
+  spaceOf,
+} from './copy-content.ts';
+import { mirrorFileState, mirrorPath, WAL_SUFFIX, waitForFile } from './mirror-file.ts';
+
+export interface CompactOptions {
+  readonly path: string;
+  /** DuckDB puts into it what does not fit into memory. */
+  readonly dataDirectory: string;
+  readonly memoryLimitBytes: number;
+  readonly threads: number;
+  /** How long to wait for readers, before anything is copied. */
+  readonly lockWaitMs: number;
+  /** Bytes kept free on the disk. */
+  readonly reserveBytes: number;
+  /** The numeric id of the user; null where the system has none. */
+  readonly uid: number | null;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: CopyProgress) => void;
+}
+
+export type Compaction =
+  /** There is no mirror yet. */
+  | { readonly kind: 'absent' }
+  | {
+      readonly kind: 'compacted';
+      readonly bytesBefore: number;
+      readonly bytesAfter: number;
+      /** All that were copied, those of the bookkeeping too. */
+      readonly tables: number;
+    };
+
+const PERMISSIONS = 0o7777;
+
+/**
+ * The caller holds the instance lock. Where anything is thrown the mirror is as it was, and nothing lies beside it.
+ * @throws BusyError, StorageError, ConfigurationError, InterruptedError.
+ */
+export async function compactMirror(options: CompactOptions): Promise<Compaction> {
+  const path = await mirrorPath(options.path);
+  await clearUnfinished(path);
+  if ((await mirrorFileState(path)) !== 'database') return { kind: 'absent' };
+  const compacting = new Compacting({ ...options, path });
+  try {
+    return await compacting.compact();
+  } catch (error) {
+    compacting.letGo();
+    // What is told is what went wrong first.
+    await clearUnfinished(path).catch(() => {});
+    throw await translated(error, path, options);
+  } finally {
+    compacting.letGo();
+  }
+}
+
+class Compacting {
+  readonly #options: CompactOptions;
+  readonly #unfinished: string;
+  #engine: Engine | null = null;
+
+  constructor(options: CompactOptions) {
+    this.#options = options;
+    this.#unfinished = unfinishedPath(options.path);
+  }
+
+  async compact(): Promise<Compaction> {
+    const { path, dataDirectory, memoryLimitBytes, threads, signal, clock } = this.#options;
+    const { size: bytesBefore, mode, uid, gid } = await stat(path);
+    const engine = await Engine.open({
+      memoryLimitBytes,
+      threads,
+      temporaryDirectory: temporaryDirectory(resolve(dataDirectory), 'compacting'),
+      directories: [resolve(dataDirectory), dirname(path)],
+      signal,
+      clock,
+    });
+    this.#engine = engine;
+    await this.#prepare(engine);
+    // Before anything is copied: whoever may not give it away is refused at once.
+    await giveFile('destination.compact-give', this.#unfinished, { uid, gid });
+    await this.#attachMirror(engine, ' (READ_ONLY)');
+    const tables = await this.#copy(engine);
+    await settleFile('destination.compact-settle', this.#unfinished, mode & PERMISSIONS);
+    await this.#prove(engine, tables);
+    await this.#putInPlace();
+    return { kind: 'compacted', bytesBefore, bytesAfter: (await stat(path)).size, tables: tables.length };
+  }
+
+  /** Between two tables nothing runs that a signal could interrupt. */
+  readonly #gotOn = (progress: CopyProgress): void => {
+    this.#options.signal.throwIfAborted();
+    this.#options.onProgress(progress);
+  };
+
+  /** Lets go of both files. */
+  letGo(): void {
+    this.#engine?.close();
+    this.#engine = null;
+  }
+
+  /** What was left in the log is put into the mirror, and what is no table's row into the new file: both while no reader is there. */
+  async #prepare(engine: Engine): Promise<void> {
+    const { path } = this.#options;
+    await durable('destination.compact-attach', () => this.#attachMirror(engine, ''));
+    if (!(await hasSchema(engine))) throw noMirror(path);
+    await readHeld(engine, path);
+    const { usedBytes } = await spaceOf(engine, MIRROR);
+    await this.#requireRoom(usedBytes);
+    const create = `ATTACH ${text(this.#unfinished)} AS ${identifier(COMPACTED)} ${IN_OUR_FORMAT}`;
+    await durable('destination.compact-create', () => engine.run(create));
+    await copyAllObjects(engine, path);
+    await durable('destination.compact-no-log', () => engine.finish(`CHECKPOINT ${identifier(MIRROR)}`));
+    await engine.finish(`DETACH ${identifier(MIRROR)}`);
+  }
+
+  async #attachMirror(engine: Engine, how: '' | ' (READ_ONLY)'): Promise<void> {
+    const attach = () => engine.finish(`ATTACH ${text(this.#options.path)} AS ${identifier(MIRROR)}${how}`);
+    await waitForFile(this.#options, attach);
+  }
+
+  async #copy(engine: Engine): Promise<readonly CopiedTable[]> {
+    const tables = await copyAllRows(engine, this.#options.path, this.#gotOn);
+    await durable('destination.compact-write', () => engine.run(`CHECKPOINT ${identifier(COMPACTED)}`));
+    await engine.finish(`DETACH ${identifier(COMPACTED)}`);
+    return tables;
+  }
+
+  /** Of what is on the disk, and not of what DuckDB had in its memory. */
+  async #prove(engine: Engine, tables: readonly CopiedTable[]): Promise<void> {
+    await engine.run(`ATTACH ${text(this.#unfinished)} AS ${identifier(COMPACTED)} (READ_ONLY)`);
+    await proveSame(engine, this.#options.path, tables, this.#gotOn);
+    await engine.finish(`DETACH ${identifier(COMPACTED)}`);
+  }
+
+  /** A log belongs to a path: one that is found there now would be put into the new file. */
+  async #putInPlace(): Promise<void> {
+    const { path, signal } = this.#options;
+    signal.throwIfAborted();
+    for (const log of [path + WAL_SUFFIX, this.#unfinished + WAL_SUFFIX]) {
+      if (!(await isThere(log))) continue;
+      throw new BusyError(`Another process wrote the mirror ${path} while it was copied: there is ${log}.`, {
+        hint: 'Open the mirror for reading only; feed-sync alone writes it.',
+      });
+    }
+    await renameFile('destination.compact', this.#unfinished, path);
+  }
+
+  async #requireRoom(bytes: number): Promise<void> {
+    const { path, reserveBytes } = this.#options;
+    const free = await freeBytes(dirname(path));
+    if (free - bytes >= reserveBytes) return;
+    const needed = `${formatBytes(bytes)} beside the ${formatBytes(reserveBytes)} that are kept free (disk.reserve)`;
+    throw new StorageError(
+      `Not enough space in ${dirname(path)}: a new mirror needs ${needed}, and ${formatBytes(free)} are free.`,
+      { hint: 'Free some space. The mirror is as it was.' },
+    );
+  }
+}
+
+function noMirror(path: string): ConfigurationError {
+  return new ConfigurationError(`${path} is a DuckDB database that feed-sync has written nothing into yet.`, {
+    hint: 'Set destination.path (FEED_SYNC_DESTINATION_PATH) to the mirror, or make one with: feed-sync once',
+  });
+}
+
+async function translated(error: unknown, path: string, { uid, signal }: CompactOptions): Promise<unknown> {
+  if (signal.aborted) return signal.reason;
+  if (error instanceof DuckDbError) return await mirrorFailure(error, { path, uid });
+  if (error instanceof FeedSyncError || systemCode(error) === null) return error;
+  return new StorageError(`The mirror ${path} cannot be compacted: ${systemReason(error)}.`, {
+    hint: 'Run it as the user that owns the mirror, and check its folder. The mirror is as it was.',
+    cause: error,
+  });
+}
+
+const UNFINISHED_SUFFIX = '.compacting';
+/** The file, and what DuckDB puts beside one. */
+const LEFT_SUFFIXES = ['', '.wal', '.wal.checkpoint', '.wal.recovery'];
+
+function unfinishedPath(mirrorPath: string): string {
+  return `${mirrorPath}${UNFINISHED_SUFFIX}`;
+}
+
+/** Removes what a process that was ended has left. @throws StorageError */
+export async function clearUnfinished(mirrorPath: string): Promise<void> {
+  for (const suffix of LEFT_SUFFIXES) {
+    const path = unfinishedPath(mirrorPath) + suffix;
+    try {
+      if (await isThere(path)) await remove('destination.compact-clear', path);
+    } catch (cause) {
+      throw new StorageError(
+        `${path}, left by feed-sync compact, cannot be removed: ${systemReason(cause)}.`,
+        {
+          hint: 'Make its folder writable for this user, or remove it by hand: the mirror does not need it.',
+          cause,
+        },
+      );
+    }
+  }
+}

@@ -1,0 +1,275 @@
+/**
+ * Everything that the mirror has into the new file, also what a person has added to it; and the proof that it is there.
+ *
+ * Invariant: what cannot be carried over is refused by name before a row is copied, or where it shows; nothing is left out.
+ */
+
+import { durable } from '../../lib/files.ts';
+import { formatCount } from '../../lib/units.ts';
+import { StorageError } from '../../model/errors.ts';
+import type { Engine } from '../../staging/engine/engine.ts';
+import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
+import { identifier, numberAt, text, textAt, textListAt, textOrNullAt } from '../../staging/engine/sql.ts';
+import { MIRROR } from './catalog/schema.ts';
+
+/** The name under which the new file is attached. */
+export const COMPACTED = 'compacted';
+
+/** Rows that are committed at once, at least: to commit 3,000 small tables one by one would take longer than to copy them. */
+const ROWS_OF_A_COMMIT = 1_000_000;
+/** Of objects that cannot be carried over an error names so many. */
+const MAX_NAMED_OBJECTS = 10;
+
+export interface CopyProgress {
+  readonly phase: 'copying' | 'proving';
+  /** The table that is worked on, with its schema. */
+  readonly table: string;
+  /** How many are done. */
+  readonly done: number;
+  readonly tables: number;
+  /** How far the phase has got by now, from 0 to 1, as far as DuckDB can tell. */
+  readonly share: () => number;
+}
+
+type OnProgress = (progress: CopyProgress) => void;
+
+/** @throws StorageError that names what cannot be carried over; DuckDbError */
+export async function copyAllObjects(engine: Engine, path: string): Promise<void> {
+  await carried(path, 'What was added to it', engine.run(copyObjects(MIRROR, COMPACTED)));
+  await proveObjects(engine, path);
+}
+
+/** The tables that were copied. @throws StorageError, DuckDbError */
+export async function copyAllRows(
+  engine: Engine,
+  path: string,
+  onProgress: OnProgress,
+): Promise<readonly CopiedTable[]> {
+  const tables = await tablesOf(engine, MIRROR);
+  const tell = teller(engine, 'copying', tables, 1, onProgress);
+  let uncommitted = 0;
+  await engine.run('BEGIN');
+  for (const table of tables) {
+    tell(table);
+    await carried(path, `The table ${shown(table)}`, engine.run(copyRows(MIRROR, COMPACTED, table)));
+    uncommitted += table.rows;
+    if (uncommitted < ROWS_OF_A_COMMIT) continue;
+    await commit(engine);
+    await engine.run('BEGIN');
+    uncommitted = 0;
+  }
+  await commit(engine);
+  return tables;
+}
+
+function commit(engine: Engine): Promise<void> {
+  return durable('destination.compact-commit', () => engine.finish('COMMIT'));
+}
+
+/** @throws StorageError where the new file has anything else than the mirror; DuckDbError */
+export async function proveSame(
+  engine: Engine,
+  path: string,
+  tables: readonly CopiedTable[],
+  onProgress: OnProgress,
+): Promise<void> {
+  await proveObjects(engine, path);
+  const tell = teller(engine, 'proving', tables, 2, onProgress);
+  for (const table of tables) {
+    tell(table);
+    const original = await digestOf(engine, MIRROR, table);
+    tell(table);
+    const copied = await digestOf(engine, COMPACTED, table);
+    if (original.rowCount === copied.rowCount && original.digest === copied.digest) continue;
+    const [had, has] = [original.rowCount, copied.rowCount].map(formatCount);
+    throw new StorageError(
+      `The copy of the table ${shown(table)} of ${path} is not what the table is (${has} rows of ${had}).`,
+      { hint: 'Check the disk. The mirror is as it was.' },
+    );
+  }
+}
+
+/** To be called before each time that a table is read, which each is `reads` times in this phase. */
+function teller(
+  engine: Engine,
+  phase: CopyProgress['phase'],
+  tables: readonly CopiedTable[],
+  reads: number,
+  onProgress: OnProgress,
+): (table: CopiedTable) => void {
+  const all = Math.max(1, reads * tables.reduce((sum, { rows }) => sum + rows, 0));
+  let [told, rowsBefore, reached] = [0, 0, 0];
+  return (table) => {
+    const before = rowsBefore;
+    const share = (): number => {
+      // What comes after the rows have been read begins to count anew.
+      reached = Math.max(reached, Math.min(1, (before + Math.min(engine.rowsRead, table.rows)) / all));
+      return reached;
+    };
+    const done = Math.floor(told / reads);
+    onProgress({ phase, table: shown(table), done, tables: tables.length, share });
+    told += 1;
+    rowsBefore += table.rows;
+  };
+}
+
+async function proveObjects(engine: Engine, path: string): Promise<void> {
+  const different = differentObjects(await objectsOf(engine, MIRROR), await objectsOf(engine, COMPACTED));
+  if (different.length === 0) return;
+  const named = different.slice(0, MAX_NAMED_OBJECTS).join(', ');
+  const rest =
+    different.length > MAX_NAMED_OBJECTS ? ` and ${different.length - MAX_NAMED_OBJECTS} more` : '';
+  throw notCarried(path, 'What was added to it', `${named}${rest} would be lost or changed`, null);
+}
+
+/** DuckDB refuses the statement itself where something that a person has made needs more than what is in the file. */
+async function carried(path: string, what: string, copying: Promise<void>): Promise<void> {
+  try {
+    await copying;
+  } catch (error) {
+    if (!(error instanceof DuckDbError) || error.trouble !== 'statement') throw error;
+    throw notCarried(path, what, firstLine(error).replace(/[.!]$/, ''), error);
+  }
+}
+
+function notCarried(path: string, what: string, why: string, cause: DuckDbError | null): StorageError {
+  return new StorageError(`The mirror ${path} cannot be compacted. ${what} cannot be carried over: ${why}.`, {
+    hint: 'Take out by hand what is none of feed-sync’s own, compact, and put it in again. The mirror is as it was.',
+    ...(cause === null ? {} : { cause }),
+  });
+}
+
+function shown({ schema, name }: CopiedTable): string {
+  return `${schema}.${name}`;
+}
+
+/** By the kind and the name of each object, everything that is known of it; of several of one name all of it, sorted. */
+type Objects = ReadonlyMap<string, readonly string[]>;
+
+/** The schema whose tables are read by the places of their rows. */
+const ORDERED_SCHEMA = 'feed_sync';
+
+interface Space {
+  /** Of whole blocks that hold something; rows that were taken out of them count, too. */
+  readonly usedBytes: number;
+  readonly freeBytes: number;
+}
+
+async function tablesOf(engine: Engine, database: string): Promise<readonly CopiedTable[]> {
+  return (await engine.rows(selectTables(database))).map((row) => ({
+    schema: textAt(row, 0),
+    name: textAt(row, 1),
+    columns: textListAt(row, 2),
+    rows: numberAt(row, 3),
+  }));
+}
+
+async function objectsOf(engine: Engine, database: string): Promise<Objects> {
+  const objects = new Map<string, string[]>();
+  for (const row of await engine.rows(selectObjects(database))) {
+    const name = `${textAt(row, 0)} ${textAt(row, 1)}`;
+    objects.set(name, [...(objects.get(name) ?? []), textOrNullAt(row, 2) ?? ''].toSorted());
+  }
+  return objects;
+}
+
+/** The kinds and names of the objects that one of the two has, and the other lacks or has otherwise. */
+function differentObjects(left: Objects, right: Objects): readonly string[] {
+  const isSame = (name: string): boolean =>
+    JSON.stringify(left.get(name)) === JSON.stringify(right.get(name));
+  return [...new Set([...left.keys(), ...right.keys()])].filter((name) => !isSame(name)).sort();
+}
+
+/** How many rows the table has, and what tells them from any others. */
+async function digestOf(
+  engine: Engine,
+  database: string,
+  table: CopiedTable,
+): Promise<{ readonly rowCount: number; readonly digest: string }> {
+  const [row = []] = await engine.rows(digestTable(database, table, table.schema === ORDERED_SCHEMA));
+  return { rowCount: numberAt(row, 0), digest: textAt(row, 1) };
+}
+
+export async function spaceOf(engine: Engine, database: string): Promise<Space> {
+  const [row = []] = await engine.rows(selectSpace(database));
+  return { usedBytes: numberAt(row, 0), freeBytes: numberAt(row, 1) };
+}
+
+/** A table of an attached database. */
+export interface CopiedTable {
+  readonly schema: string;
+  readonly name: string;
+  readonly columns: readonly string[];
+  /** As DuckDB estimates them. */
+  readonly rows: number;
+}
+
+/** Schemas, tables, views, sequences, macros, types and indexes, with comments, and none of the rows. */
+function copyObjects(from: string, to: string): string {
+  return `COPY FROM DATABASE ${identifier(from)} TO ${identifier(to)} (SCHEMA)`;
+}
+
+/** In the order in which they lie there. */
+function copyRows(from: string, to: string, table: CopiedTable): string {
+  return `INSERT INTO ${placeOf(to, table)} SELECT * FROM ${placeOf(from, table)}`;
+}
+
+/** A row for each table, in the order in which they were made: schema, name, columns, about how many rows. */
+function selectTables(database: string): string {
+  return `SELECT tables.schema_name, tables.table_name, list(columns.column_name ORDER BY columns.column_index),
+      any_value(tables.estimated_size)
+    FROM duckdb_tables() AS tables JOIN duckdb_columns() AS columns USING (database_oid, table_oid)
+    WHERE tables.database_name = ${text(database)}
+    GROUP BY tables.schema_name, tables.table_name, table_oid ORDER BY table_oid`;
+}
+
+/** A row for each object of the database: what it is, its name, and everything that is known of it but its rows. */
+function selectObjects(database: string): string {
+  const own = (kind: string, name: string, known: string, from: string, where = 'NOT internal') =>
+    `SELECT ${text(kind)}, schema_name || '.' || ${name}, to_json([${known}])::VARCHAR
+      FROM ${from} WHERE database_name = ${text(database)} AND ${where}`;
+  const columns = 'duckdb_columns() SEMI JOIN duckdb_tables() USING (database_oid, table_oid)';
+  return [
+    `SELECT 'schema', schema_name, NULL FROM duckdb_schemas() WHERE database_name = ${text(database)}`,
+    own('table', 'table_name', 'sql, comment', 'duckdb_tables()'),
+    own(
+      'column',
+      "table_name || '.' || column_name",
+      'data_type, column_default, is_nullable::VARCHAR, comment',
+      columns,
+    ),
+    own('view', 'view_name', 'sql, comment', 'duckdb_views()'),
+    own('sequence', 'sequence_name', 'sql, comment', 'duckdb_sequences()', 'NOT temporary'),
+    own(
+      'macro',
+      'function_name',
+      'function_type, parameters::VARCHAR, macro_definition, comment',
+      'duckdb_functions()',
+    ),
+    own('type', 'type_name', 'logical_type, labels::VARCHAR, comment', 'duckdb_types()'),
+    own('index', 'index_name', 'sql, comment', 'duckdb_indexes()', 'true'),
+  ].join(' UNION ALL ');
+}
+
+/**
+ * One row, by one scan: how many rows there are, and a number that is another one where a row is another, lacks or is
+ * there twice. Where the order of the rows has a meaning it is another one for another order, too.
+ */
+function digestTable(database: string, table: CopiedTable, isOrdered: boolean): string {
+  const row = `hash(${table.columns.map(identifier).join(', ')})`;
+  const place = placeOf(database, table);
+  const hashes = isOrdered
+    ? `(SELECT hash(row_number() OVER (), ${row}) AS digest FROM ${place})`
+    : `(SELECT ${row} AS digest FROM ${place})`;
+  return `SELECT count(*), coalesce(sum(digest), 0)::VARCHAR FROM ${hashes}`;
+}
+
+/** One row: the bytes of the file that hold something, and those that do not. */
+function selectSpace(database: string): string {
+  return `SELECT used_blocks * block_size, free_blocks * block_size FROM pragma_database_size()
+    WHERE database_name = ${text(database)}`;
+}
+
+function placeOf(database: string, { schema, name }: Pick<CopiedTable, 'schema' | 'name'>): string {
+  return [database, schema, name].map(identifier).join('.');
+}

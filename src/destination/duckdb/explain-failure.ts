@@ -1,0 +1,157 @@
+/**
+ * Finds out which file, column and value made a load fail. Runs after the mirror is let go, on the engine that
+ * examines files: the load itself stays one plain statement that costs nothing more while all is well.
+ */
+
+import { DataError, type FeedSyncError } from '../../model/errors.ts';
+import type { SnapshotUnit } from '../../model/write-jobs.ts';
+import type { Engine } from '../../staging/engine/engine.ts';
+import { DuckDbError, firstLine, type MirrorPlace, mirrorError } from '../../staging/engine/errors.ts';
+import { textAt } from '../../staging/engine/sql.ts';
+import { type ParquetFile, unreadableFile } from '../../staging/snapshot/parquet.ts';
+import { findKey, findOffender, scan } from '../../staging/snapshot/scan-sql.ts';
+import type { FileGroup, PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
+
+interface Load {
+  readonly unit: SnapshotUnit;
+  readonly plan: TablePlan;
+}
+
+/** The error for the person: a DataError where the content was the cause, else what is wrong with the mirror. */
+export async function explainFailure(
+  engine: Engine,
+  load: Load,
+  error: unknown,
+  place: MirrorPlace,
+): Promise<Error> {
+  if (error instanceof BadKeysError) return await explainBadKeys(engine, load.plan, error);
+  // A load can need more memory than there is; a file that alone needs more must not stop the other datasets.
+  const isMemory = error instanceof DuckDbError && error.trouble === 'out-of-memory';
+  if (!isMemory && !isContent(error)) return await mirrorError(error, place);
+  try {
+    for (const group of load.plan.groups) {
+      const found =
+        (isMemory ? null : await findValue(engine, load, group)) ?? (await findFile(engine, group));
+      if (found !== null) return found;
+    }
+  } catch (searchError) {
+    // The search is for the message only: what it stumbled over must not hide what happened.
+    if (engine.invalidated) await engine.reopen();
+    return unexplained(load, error, searchError);
+  }
+  return isMemory ? await mirrorError(error, place) : unexplained(load, error, error);
+}
+
+function isContent(error: unknown): error is DuckDbError {
+  return error instanceof DuckDbError && ['statement', 'unreadable', 'gave-up'].includes(error.trouble);
+}
+
+async function findValue(
+  engine: Engine,
+  { unit, plan }: Load,
+  group: FileGroup,
+): Promise<FeedSyncError | null> {
+  for (const [index, source] of group.sources.entries()) {
+    const planned = plan.columns[index];
+    if (!source.cast.canFail || planned === undefined) continue;
+    const [row] = await tolerant(engine, findOffender(group, source));
+    if (row === undefined) continue;
+    const path = textAt(row, 0);
+    const name = group.files.find(({ file }) => file.path === path)?.file.name ?? path;
+    const { must } = source.cast;
+    return new DataError(
+      `The file ${name} of ${unit.datasetId} holds in the column ${JSON.stringify(planned.column.name)} ` +
+        `the value ${JSON.stringify(row[1])}, which cannot become ${article(planned.type)} ${planned.type} without being changed` +
+        `${must === undefined ? '' : `; it must ${must}`}.`,
+    );
+  }
+  return null;
+}
+
+function article(word: string): string {
+  return /^[aeiou]/.test(word) ? 'an' : 'a';
+}
+
+/** No rows where the file itself cannot be read: which one it is, is found out by `findFile`. */
+async function tolerant(engine: Engine, sql: string): ReturnType<Engine['rows']> {
+  try {
+    return await engine.rows(sql);
+  } catch {
+    if (engine.invalidated) await engine.reopen();
+    return [];
+  }
+}
+
+async function findFile(engine: Engine, group: FileGroup): Promise<Error | null> {
+  for (const file of group.files) {
+    const error = await scanError(engine, group, file);
+    if (error !== null) return error;
+  }
+  return null;
+}
+
+async function scanError(engine: Engine, group: FileGroup, file: ParquetFile): Promise<Error | null> {
+  try {
+    await engine.run(scan(group, file));
+    return null;
+  } catch (error) {
+    const explained = await unreadableFile(engine, file, error);
+    return explained instanceof Error ? explained : new Error(String(explained));
+  }
+}
+
+function unexplained({ unit }: Load, error: DuckDbError, cause: unknown): DataError {
+  return new DataError(
+    `The snapshot of ${unit.datasetId} version ${unit.version} cannot be loaded: ${firstLine(error)}`,
+    {
+      cause,
+    },
+  );
+}
+
+/** One column of a bad key, with its value as text. */
+interface KeyCell {
+  readonly column: PlannedColumn;
+  readonly value: string | null;
+}
+
+/** Thrown where the keys of a loaded table do not prove; stays inside this folder. */
+export class BadKeysError extends Error {
+  override readonly name = 'BadKeysError';
+  readonly key: readonly KeyCell[];
+  /** What follows in the sentence. */
+  readonly rest: string;
+
+  /** `what` is the begin of a sentence: `The key id = "a" of parcels is there 2 times`. */
+  constructor(what: string, key: readonly KeyCell[], rest = '') {
+    super(what);
+    this.key = key;
+    this.rest = rest;
+  }
+}
+
+/** The error for the person. */
+async function explainBadKeys(
+  engine: Engine,
+  { columns, groups }: TablePlan,
+  { message, key, rest }: BadKeysError,
+): Promise<DataError> {
+  const cells = key.map(({ column, value }) => ({ index: columns.indexOf(column), value }));
+  for (const group of groups) {
+    const path = await firstPath(engine, () => findKey(group, cells));
+    const found = group.files.find(({ file }) => file.path === path);
+    if (found !== undefined) return new DataError(`${message}, as in the file ${found.file.name}${rest}.`);
+  }
+  return new DataError(`${message}${rest}.`);
+}
+
+/** Null where there is none, and where a value cannot be said in SQL: the search is for the message only. */
+async function firstPath(engine: Engine, select: () => string): Promise<string | null> {
+  try {
+    const [row] = await engine.rows(select());
+    return row === undefined ? null : textAt(row, 0);
+  } catch {
+    if (engine.invalidated) await engine.reopen();
+    return null;
+  }
+}

@@ -1,0 +1,159 @@
+/** Examines a snapshot off the lock: what its files say of themselves must fit the schema and what the service states. */
+
+import { present } from '../../lib/assert.ts';
+import { formatCount } from '../../lib/units.ts';
+import { DataError } from '../../model/errors.ts';
+import type { SnapshotUnit } from '../../model/write-jobs.ts';
+import { type Engine, runTogether } from '../../staging/engine/engine.ts';
+import { numberAt, text, textAt } from '../../staging/engine/sql.ts';
+import { examine, type ParquetFile } from '../../staging/snapshot/parquet.ts';
+import {
+  markValueless,
+  OtherFamilyError,
+  type PlannedColumn,
+  planTable,
+  refuseOtherFamily,
+  type TablePlan,
+} from '../../staging/snapshot/table-plan.ts';
+import { entryOfSnapshot } from './catalog/entries.ts';
+import { type Current, comments, isPlannedFrom, refuseTakenName } from './catalog/tables.ts';
+import { BadKeysError, explainFailure } from './explain-failure.ts';
+import { countKeys, countRows, createLoading, findRepeatedKey, swap } from './load-sql.ts';
+import type { Deed, PreparedUnit } from './validate.ts';
+
+/** @throws DataError, StorageError */
+export async function prepareSnapshot(engine: Engine, unit: SnapshotUnit): Promise<PreparedUnit> {
+  const files: ParquetFile[] = [];
+  for (const file of unit.files) {
+    files.push(await examine(engine, file, unit.datasetId));
+  }
+  refuseOtherFooters(unit, files);
+  const plan = await tablePlan(engine, unit, await markValueless(engine, unit, files));
+  refuseUnspeakable(unit, plan);
+  return {
+    unit,
+    rowCount: rowsByFooters(files),
+    tableRows: rowsByFooters(files),
+    bytes: unit.files.reduce((sum, file) => sum + file.bytes, 0),
+    carryOut: (window, current, appliedAt) => loadSnapshot(window, { unit, plan, current, appliedAt }),
+    explain: (examiner, error, place) => explainFailure(examiner, { unit, plan }, error, place),
+  };
+}
+
+async function tablePlan(
+  engine: Engine,
+  unit: SnapshotUnit,
+  files: readonly ParquetFile[],
+): Promise<TablePlan> {
+  try {
+    return planTable(unit, files);
+  } catch (error) {
+    throw error instanceof OtherFamilyError ? await refuseOtherFamily(engine, unit.datasetId, error) : error;
+  }
+}
+
+/** Writes the statements out once, for their errors: a name that cannot be written in SQL is known before the lock is taken. */
+function refuseUnspeakable(unit: SnapshotUnit, plan: TablePlan): void {
+  const texts = [unit.datasetId, unit.digest, unit.schema.schemaVersion, ...unit.reloads.keys()];
+  for (const value of texts) text(value);
+  for (const { column } of plan.columns) text(column.sourceName);
+  comments('table', unit.datasetId, plan.columns);
+  createLoading(plan);
+}
+
+interface Loading {
+  readonly unit: SnapshotUnit;
+  readonly plan: TablePlan;
+  readonly current: Current;
+  readonly appliedAt: Date;
+}
+
+/** Null: the mirror is no longer what the unit was planned from, and nothing was done. */
+async function loadSnapshot(
+  engine: Engine,
+  { unit, plan, current, appliedAt }: Loading,
+): Promise<Deed | null> {
+  const { tableName, live, isKept } = current;
+  if (!isPlannedFrom(live, unit.plannedFrom)) return null;
+  refuseTakenName(unit.datasetId, current);
+
+  await engine.runWithinRoom(createLoading(plan));
+  const rowCount = await prove(engine, unit, plan.columns);
+  await runTogether(engine, [
+    ...swap(tableName, live !== null || isKept),
+    ...comments(tableName, unit.datasetId, plan.columns),
+  ]);
+  const entry = entryOfSnapshot(unit, { current, columns: plan.columns, rowCount, appliedAt });
+  return { done: { kind: 'committed', fromVersion: entry.line.fromVersion, net: null }, entry };
+}
+
+/** The count of the rows, once it and the keys are what they have to be. @throws DataError, BadKeysError where they are not. */
+async function prove(engine: Engine, unit: SnapshotUnit, columns: readonly PlannedColumn[]): Promise<number> {
+  const keyColumns = columns.filter((column) => unit.schema.keyColumns.includes(column.column.name));
+  const counts = present((await engine.rows(countRows(keyColumns, engine.threads)))[0], 'a count has a row');
+  const rowCount = numberAt(counts, 0);
+  refuseOtherCount(unit, rowCount);
+  for (const [index, planned] of keyColumns.entries()) {
+    const nulls = rowCount - numberAt(counts, index + 2);
+    if (nulls === 0) continue;
+    throw new BadKeysError(
+      `The key column ${JSON.stringify(planned.column.name)} of ${unit.datasetId} is null in ` +
+        `${formatCount(nulls)} of ${formatCount(rowCount)} rows`,
+      [{ column: planned, value: null }],
+    );
+  }
+  if (numberAt(counts, 1) !== rowCount) await proveKeys(engine, unit, keyColumns, rowCount);
+  return rowCount;
+}
+
+async function proveKeys(
+  engine: Engine,
+  unit: SnapshotUnit,
+  keyColumns: readonly PlannedColumn[],
+  rowCount: number,
+): Promise<void> {
+  const keys = numberAt((await engine.rows(countKeys(keyColumns)))[0] ?? [], 0);
+  if (keys === rowCount) return;
+  const [repeated = []] = await engine.rows(findRepeatedKey(keyColumns));
+  const key = keyColumns.map(
+    ({ column }, index) => `${column.name} = ${JSON.stringify(repeated[index + 1])}`,
+  );
+  throw new BadKeysError(
+    `The key ${key.join(', ')} of ${unit.datasetId} is there ${formatCount(numberAt(repeated, 0))} times`,
+    keyColumns.map((column, index) => ({ column, value: textAt(repeated, index + 1) })),
+    `; ${formatCount(rowCount)} rows have ${formatCount(keys)} keys`,
+  );
+}
+
+/**
+ * A footer costs nothing, and few bytes can hold more rows than could be loaded in a day.
+ * @throws DataError naming a file and both numbers.
+ */
+function refuseOtherFooters(unit: SnapshotUnit, files: readonly ParquetFile[]): void {
+  for (const { file, rowCount } of files) {
+    if (file.rowCount === null || file.rowCount === rowCount) continue;
+    const stated = formatCount(file.rowCount);
+    throw new DataError(
+      `The file ${file.name} of ${unit.datasetId} has ${formatCount(rowCount)} rows, but the manifest states ${stated}.`,
+    );
+  }
+  const [largest] = files.toSorted((left, right) => right.rowCount - left.rowCount);
+  const isOneOfMany = largest !== undefined && files.length > 1;
+  const where = isOneOfMany ? ` Most of them are in the file ${largest.file.name}.` : '';
+  refuseOtherCount(unit, rowsByFooters(files), where);
+}
+
+function rowsByFooters(files: readonly ParquetFile[]): number {
+  return files.reduce((sum, { rowCount }) => sum + rowCount, 0);
+}
+
+/** `where` is a sentence of the rows that ends the message. @throws DataError unless there are as many as each number that was given. */
+function refuseOtherCount(unit: SnapshotUnit, rowCount: number, where = ''): void {
+  for (const expected of unit.expectedRowCounts) {
+    if (expected.rowCount === rowCount) continue;
+    throw new DataError(
+      `The snapshot of ${unit.datasetId} version ${unit.version} has ${formatCount(rowCount)} rows, ` +
+        `but ${expected.statedBy} states ${formatCount(expected.rowCount)}.${where}`,
+    );
+  }
+}

@@ -1,0 +1,77 @@
+/** The statements that load a snapshot, as text. Rows go from the files into the mirror without leaving DuckDB. */
+
+import { identifier, tuple } from '../../staging/engine/sql.ts';
+import { DUCKDB_TYPES, strict } from '../../staging/snapshot/casts.ts';
+import { readParquet } from '../../staging/snapshot/parquet.ts';
+import { aliases, MAX_SHOWN_VALUE, physical } from '../../staging/snapshot/scan-sql.ts';
+import type { FileGroup, PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
+import { mirrored } from './catalog/schema.ts';
+
+/** The table while it is loaded and proven. No table of a dataset can have this name: theirs are `[a-z0-9_]`. */
+export const LOADING = mirrored('feed-sync: loading');
+
+/** Each of them reads all keys: with more of them that takes longer than the counting. */
+const MAX_SCANS_OF_KEYS = 8;
+
+export function createLoading({ columns, groups }: TablePlan): string {
+  if (groups.length === 0) {
+    const definitions = columns.map(
+      ({ columnName, type }) => `${identifier(columnName)} ${DUCKDB_TYPES[type]}`,
+    );
+    return `CREATE TABLE ${LOADING} (${definitions.join(', ')})`;
+  }
+  return `CREATE TABLE ${LOADING} AS ${groups.map((group) => selectGroup(columns, group)).join(' UNION ALL ')}`;
+}
+
+function selectGroup(columns: readonly PlannedColumn[], group: FileGroup): string {
+  const values = group.sources.map(
+    ({ cast, position }, index) =>
+      `${strict(cast, physical(position))} AS ${identifier(columns[index]?.columnName ?? '')}`,
+  );
+  return `SELECT ${values.join(', ')} FROM ${readParquet(group.files.map(({ file }) => file.path))} AS ${aliases(group)}`;
+}
+
+/**
+ * One row: the count of the rows, that of the different hashes of their keys, and for each key column the count of
+ * the rows where it is not null. As many hashes as rows prove the keys unique, without keeping the keys; fewer prove nothing,
+ * because hashes may collide. DuckDB scans what is not committed yet by one thread: for `threads` to take part, each has a
+ * scan of its own, and counts a part of the hashes.
+ */
+export function countRows(keyColumns: readonly PlannedColumn[], threads: number): string {
+  if (keyColumns.length === 0) return `SELECT count(*), count(*) FROM ${LOADING}`;
+  const keys = keyColumns.map((_, index) => `k${index}`);
+  const hashed = `SELECT hash(${keyList(keyColumns)}), ${keyList(keyColumns)} FROM ${LOADING}`;
+  const counts = ['count(*)', 'count(DISTINCT h)', ...keys.map((key) => `count(${key})`)];
+  const scans = Math.min(threads, MAX_SCANS_OF_KEYS);
+  const parts = Array.from(
+    { length: scans },
+    (_, part) =>
+      `SELECT ${counts.join(', ')} FROM (${hashed}) AS hashed${tuple(['h', ...keys])} WHERE h % ${scans} = ${part}`,
+  );
+  const names = counts.map((_, index) => `c${index}`);
+  const sums = names.map((name) => `sum(${name})::BIGINT`);
+  return `SELECT ${sums.join(', ')} FROM (${parts.join(' UNION ALL ')}) AS parts${tuple(names)}`;
+}
+
+export function countKeys(keyColumns: readonly PlannedColumn[]): string {
+  return `SELECT count(*) FROM (SELECT DISTINCT ${keyList(keyColumns)} FROM ${LOADING})`;
+}
+
+/** One key that is there more than once: its values as text, and how often. */
+export function findRepeatedKey(keyColumns: readonly PlannedColumn[]): string {
+  const shown = keyColumns.map(
+    ({ columnName }) => `left(${identifier(columnName)}::VARCHAR, ${MAX_SHOWN_VALUE})`,
+  );
+  return `SELECT count(*), ${shown.join(', ')} FROM ${LOADING}
+    GROUP BY ${keyList(keyColumns)} HAVING count(*) > 1 LIMIT 1`;
+}
+
+function keyList(keyColumns: readonly PlannedColumn[]): string {
+  return keyColumns.map(({ columnName }) => identifier(columnName)).join(', ');
+}
+
+/** Puts the loaded table in the place of the live one. Whoever dropped that by hand has it back by this. */
+export function swap(tableName: string, replaces: boolean): readonly string[] {
+  const rename = `ALTER TABLE ${LOADING} RENAME TO ${identifier(tableName)}`;
+  return replaces ? [`DROP TABLE IF EXISTS ${mirrored(tableName)}`, rename] : [rename];
+}

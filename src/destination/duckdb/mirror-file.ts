@@ -1,0 +1,191 @@
+/**
+ * Where the mirror really lies. DuckDB compares the folders it may use with real paths, and keeps the log beside the
+ * path it was given: every process has to name the file in the same way.
+ */
+
+import { open, readdir, readlink, realpath } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
+import { backoffDelayMs, type Random } from '../../lib/backoff.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { isThere, makeDirectory, remove, renameFile, systemCode, systemReason } from '../../lib/files.ts';
+import type { Log } from '../../lib/log.ts';
+import { ConfigurationError, InterruptedError, StorageError } from '../../model/errors.ts';
+import { busy, DuckDbError } from '../../staging/engine/errors.ts';
+
+/**
+ * The path without links, also of a file that is still to be made; its folder is made where it is missing.
+ * @throws StorageError, ConfigurationError
+ */
+export async function mirrorPath(path: string): Promise<string> {
+  try {
+    await makeDirectory('destination.make-directory', dirname(resolve(path)));
+    const real = await withoutLinks(resolve(path));
+    if (!real.includes('?')) return real;
+  } catch (cause) {
+    throw new StorageError(`The folder of the mirror ${path} cannot be used: ${systemReason(cause)}.`, {
+      hint: 'Make it writable, or set destination.path (FEED_SYNC_DESTINATION_PATH).',
+      cause,
+    });
+  }
+  // DuckDB takes what follows for the query of an address, and puts the name of its log before it.
+  throw new ConfigurationError(`The path of the mirror has a question mark in it: ${path}.`, {
+    hint: 'Set destination.path (FEED_SYNC_DESTINATION_PATH) or dataDir to a path without one.',
+  });
+}
+
+/** The path as the system resolves it. A link may lead to a file that is still to be made. @throws the system's error */
+export async function withoutLinks(path: string): Promise<string> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    if (systemCode(error) !== 'ENOENT') throw error;
+  }
+  const place = join(await realpath(dirname(path)), basename(path));
+  const target = await targetOf(place);
+  return target === null ? place : withoutLinks(resolve(dirname(place), target));
+}
+
+/** Null where the path is no link. */
+async function targetOf(path: string): Promise<string | null> {
+  try {
+    return await readlink(path);
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT' || systemCode(error) === 'EINVAL') return null;
+    throw error;
+  }
+}
+
+/** The most files set aside beside one mirror. More of them point at the disk, not at the mirror. */
+export const MAX_QUARANTINED = 3;
+
+/** The header of a database: a checksum of 8 bytes, then these. */
+const MAGIC = Buffer.from('DUCK');
+const MAGIC_OFFSET = 8;
+
+export const WAL_SUFFIX = '.wal';
+const QUARANTINE_INFIX = '.corrupt-';
+
+type FileState = 'absent' | 'empty' | 'database' | 'other';
+
+/** What lies at the path, by its first bytes. A damaged database is still a `database` while these are whole. */
+export async function fileState(path: string): Promise<FileState> {
+  let file: Awaited<ReturnType<typeof open>>;
+  try {
+    file = await open(path, 'r');
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return 'absent';
+    throw new StorageError(`The mirror ${path} cannot be opened: ${systemReason(error)}.`, {
+      hint: 'Make it readable for this user, or set dataDir or destination.path to another place.',
+      cause: error,
+    });
+  }
+  try {
+    if (!(await file.stat()).isFile()) return 'other';
+    const head = Buffer.alloc(MAGIC_OFFSET + MAGIC.length);
+    const { bytesRead } = await file.read(head, 0, head.length, 0);
+    if (bytesRead === 0) return 'empty';
+    return head.subarray(MAGIC_OFFSET, bytesRead).equals(MAGIC) ? 'database' : 'other';
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * `fileState` of a file that DuckDB is to open as the mirror. DuckDB itself must not see any other file: it recognises files of
+ * other databases and would load an extension for them.
+ * @throws ConfigurationError where the file never was a DuckDB database, StorageError where it cannot be looked at.
+ */
+export async function mirrorFileState(path: string): Promise<Exclude<FileState, 'other'>> {
+  const state = await fileState(path);
+  if (state === 'other') throw notADatabase(path);
+  return state;
+}
+
+/**
+ * Makes way for a new mirror at `path`, which DuckDB could not read because of `reason`.
+ * @throws ConfigurationError where the file is none of ours, StorageError after `MAX_QUARANTINED` files.
+ */
+export async function setAside(path: string, reason: string, now: Date, log: Log): Promise<void> {
+  const state = await mirrorFileState(path);
+  if (state === 'empty') {
+    // Left by a process or a disk that gave up while the file was made: there is nothing to keep.
+    await remove('destination.remove-empty', path);
+    return;
+  }
+  const quarantined = await quarantinedFiles(path);
+  if (quarantined.length >= MAX_QUARANTINED) {
+    throw new StorageError(
+      `The mirror ${path} cannot be read (${reason}), and ${quarantined.length} unreadable mirrors already lie beside it.`,
+      {
+        hint: `Check the disk, then move ${path}${QUARANTINE_INFIX}* away, or set destination.path to another disk.`,
+      },
+    );
+  }
+  const target = `${path}${QUARANTINE_INFIX}${timestamp(now)}`;
+  // The log first: a crash between the two leaves an older mirror that can be read, never a log without its file.
+  if (await isThere(path + WAL_SUFFIX)) {
+    await renameFile('destination.quarantine-log', path + WAL_SUFFIX, target + WAL_SUFFIX);
+  }
+  if (state === 'database') await renameFile('destination.quarantine', path, target);
+  log.error(
+    { path, quarantinedAs: target, why: reason },
+    'The mirror cannot be read: set aside and built again.',
+  );
+}
+
+async function quarantinedFiles(path: string): Promise<readonly string[]> {
+  const prefix = basename(path) + QUARANTINE_INFIX;
+  const names = await readdir(dirname(path));
+  return names
+    .filter((name) => name.startsWith(prefix) && !name.endsWith(WAL_SUFFIX))
+    .map((name) => join(dirname(path), name));
+}
+
+function notADatabase(path: string): ConfigurationError {
+  return new ConfigurationError(`${path} is no DuckDB database, so it is left as it is.`, {
+    hint: 'Set destination.path (FEED_SYNC_DESTINATION_PATH) to a file of its own, or move this one away.',
+  });
+}
+
+/** `20261120T110312345Z`: sorts by time and needs no quoting in a shell. */
+function timestamp(now: Date): string {
+  return now.toISOString().replaceAll(/[-:.]/g, '');
+}
+
+const LOCK_BACKOFF = { baseDelayMs: 20, maxDelayMs: 1_000 };
+
+export interface WaitOptions {
+  readonly path: string;
+  readonly lockWaitMs: number;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Repeats `attempt` while it is refused because another process has the file open.
+ * @throws BusyError once `lockWaitMs` have passed; InterruptedError; whatever else `attempt` throws, at once.
+ */
+export async function waitForFile<T>(options: WaitOptions, attempt: () => Promise<T>): Promise<T> {
+  const { clock, lockWaitMs, path, random, signal } = options;
+  const deadlineMs = clock.monotonicMs() + lockWaitMs;
+  for (let retry = 1; ; retry += 1) {
+    if (signal?.aborted) throw interrupted(path, signal.reason);
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof DuckDbError) || error.trouble !== 'locked') throw error;
+      const remainingMs = deadlineMs - clock.monotonicMs();
+      if (remainingMs <= 0) throw busy(path, error.holderProcessId, error);
+      // At least a millisecond: without the jitter of chance this would be a busy loop.
+      const delayMs = Math.min(remainingMs, Math.max(1, backoffDelayMs(LOCK_BACKOFF, retry, random)));
+      await clock.sleep(delayMs, signal).catch((cause: unknown) => {
+        throw interrupted(path, cause);
+      });
+    }
+  }
+}
+
+export function interrupted(path: string, cause: unknown): InterruptedError {
+  return new InterruptedError(`The wait for the mirror ${path} was interrupted.`, { cause });
+}

@@ -1,0 +1,378 @@
+/**
+ * The published copy: everything that is committed, in a file of its own that readers may keep open for as long as they
+ * like.
+ *
+ * Invariants: what is at the path is always a whole copy, verified before it got its name, or what was there before; the
+ * mirror is copied while nobody writes it and nothing is left in its log.
+ */
+
+import { access, constants, type FileHandle, open, stat } from 'node:fs/promises';
+import { dirname, resolve, sep } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import {
+  cloneFile,
+  durable,
+  freeBytes,
+  isThere,
+  makeDirectory,
+  openForWriting,
+  remove,
+  renameFile,
+  settleFile,
+  systemCode,
+  systemReason,
+} from '../../lib/files.ts';
+import { formatBytes } from '../../lib/units.ts';
+import type { HistoryPosition } from '../../model/commits.ts';
+import { BusyError, ConfigurationError, CopyError, FeedSyncError } from '../../model/errors.ts';
+import { Engine } from '../../staging/engine/engine.ts';
+import { DuckDbError, type MirrorPlace } from '../../staging/engine/errors.ts';
+import { textAt } from '../../staging/engine/sql.ts';
+import type { Held } from '../destination.ts';
+import type { Publication } from '../publication.ts';
+import { readPosition } from './catalog/commits.ts';
+import { hasSchema, readHeld } from './catalog/observed-state.ts';
+import { MIRROR, selectTableNames } from './catalog/schema.ts';
+import { fileState, WAL_SUFFIX, withoutLinks } from './mirror-file.ts';
+import type { AttachWindow } from './write-session.ts';
+
+/** The copy while it is made. What a process that was killed has left is removed before the next one. */
+const UNFINISHED_SUFFIX = '.publishing';
+const PERMISSIONS = 0o777;
+
+export interface CopyPlace extends LookingOptions {
+  /** Without links. */
+  readonly target: string;
+  /** Bytes kept free on the disk. */
+  readonly reserveBytes: number;
+  readonly signal?: AbortSignal;
+}
+
+interface PublisherOptions extends CopyPlace {
+  /** Of the mirror, without links. */
+  readonly path: string;
+  readonly window: AttachWindow;
+  /** Runs what works on the mirror while nothing else does. */
+  readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>;
+}
+
+interface Copied {
+  readonly books: Books;
+  readonly bytes: number;
+  readonly isClone: boolean;
+}
+
+export class Publisher {
+  readonly #options: PublisherOptions;
+  readonly #unfinished: string;
+  #copied = 0;
+
+  constructor(options: PublisherOptions) {
+    this.#options = options;
+    this.#unfinished = `${options.target}${UNFINISHED_SUFFIX}`;
+  }
+
+  /** Another number as long as a copy gets on. */
+  get progress(): number {
+    return this.#copied;
+  }
+
+  /** One at a time. @throws as `Outlet.publish` does. */
+  async publish(): Promise<Publication> {
+    try {
+      const copied = await this.#options.inTurn(() => this.#copyInTurn());
+      if ('kind' in copied) return copied;
+      await this.#verify(copied.books);
+      await this.#putInPlace();
+      const { books, bytes, isClone } = copied;
+      return { kind: 'published', lines: books.position.lines, bytes, isClone };
+    } catch (error) {
+      await remove('destination.publish-discard', this.#unfinished).catch(() => {});
+      throw this.#translated(error);
+    }
+  }
+
+  async #copyInTurn(): Promise<Copied | Publication> {
+    const { path, target, window } = this.#options;
+    if (['absent', 'empty'].includes(await fileState(path))) return { kind: 'absent' };
+    // Left by a process that was killed, or by a checkpoint that failed: what is in it is committed, too.
+    if (await isThere(path + WAL_SUFFIX)) await window.write((write) => write.transaction(async () => {}));
+    const books = await window.read((engine) => booksOf(engine, path));
+    if (books === null) return { kind: 'absent' };
+    const published = await booksAt(target, this.#options);
+    if (hasSameContent(published, books)) return { kind: 'current', lines: books.position.lines };
+    return { books, ...(await this.#copy()) };
+  }
+
+  async #copy(): Promise<Pick<Copied, 'bytes' | 'isClone'>> {
+    const { path, reserveBytes, signal } = this.#options;
+    await remove('destination.publish-clear', this.#unfinished);
+    const before = await fingerprint(path);
+    const isClone = await copyFile({
+      from: path,
+      to: this.#unfinished,
+      bytes: before.bytes,
+      reserveBytes,
+      onCopied: () => {
+        this.#copied += 1;
+      },
+      signal,
+    });
+    const after = await fingerprint(path);
+    if (isDeepStrictEqual(before, after) && !(await isThere(path + WAL_SUFFIX))) {
+      return { bytes: before.bytes, isClone };
+    }
+    throw new BusyError(`Another process wrote the mirror ${path} while it was copied.`, {
+      hint: 'Open the mirror for reading only; feed-sync alone writes it.',
+    });
+  }
+
+  /** DuckDB opens it, its books are those of the mirror, and so are the names of its tables. Rows are not read. */
+  async #verify(books: Books): Promise<void> {
+    await settleFile('destination.publish-settle', this.#unfinished, await this.#mode());
+    const copied = await booksAt(this.#unfinished, this.#options);
+    if (isDeepStrictEqual(copied, books)) return;
+    throw new CopyError(
+      `The copy of the mirror in ${dirname(this.#unfinished)} is not what the mirror is: it is not published.`,
+      { hint: 'Check the disk of destination.publish. The copy of before stays in place.' },
+    );
+  }
+
+  /** What somebody has allowed for the copy of before, so that it need not be allowed again. */
+  async #mode(): Promise<number | undefined> {
+    const before = await stat(this.#options.target).catch(() => null);
+    return before === null ? undefined : before.mode & PERMISSIONS;
+  }
+
+  async #putInPlace(): Promise<void> {
+    const { target } = this.#options;
+    // Of somebody who wrote into the copy of before: DuckDB would put it into this one.
+    await remove('destination.publish-clear-log', target + WAL_SUFFIX);
+    await renameFile('destination.publish', this.#unfinished, target);
+  }
+
+  #translated(error: unknown): unknown {
+    if (error instanceof FeedSyncError || systemCode(error) === null) return error;
+    return new CopyError(`No copy can be published at ${this.#options.target}: ${systemReason(error)}.`, {
+      hint: 'Check its folder and the space on its disk. The copy of before stays in place.',
+      cause: error,
+    });
+  }
+}
+
+/**
+ * Whether readers find the same in both. Newer progress alone is worth no copy: a copy with older progress only
+ * starts further back in the logs, should it ever become the mirror.
+ */
+function hasSameContent(published: Awaited<ReturnType<typeof booksAt>>, books: Books): boolean {
+  if (typeof published === 'string') return false;
+  const withoutProgress = (one: Books): Books => ({ ...one, held: { ...one.held, progress: null } });
+  return isDeepStrictEqual(withoutProgress(published), withoutProgress(books));
+}
+
+/** Another one once somebody has written the file, or put another in its place. */
+async function fingerprint(path: string) {
+  const { dev, ino, size, mtimeNs } = await stat(path, { bigint: true });
+  return { dev, ino, mtimeNs, bytes: Number(size) };
+}
+
+/** Read and written at once. */
+const CHUNK_BYTES = 4_000_000;
+/** Written to the disk at once, so that the end, which cannot be interrupted, is not long. */
+const MAX_UNSYNCED_BYTES = 256_000_000;
+
+interface CopyOptions {
+  readonly from: string;
+  /** Must not be there yet. */
+  readonly to: string;
+  readonly bytes: number;
+  /** Bytes kept free on the disk. */
+  readonly reserveBytes: number;
+  /** Called after every part. */
+  readonly onCopied: () => void;
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * Whether it is a clone. The copy may still be lost when the power goes.
+ * @throws CopyError before anything is written, where the disk has no room; the system's error; the signal's reason.
+ */
+async function copyFile(options: CopyOptions): Promise<boolean> {
+  const { from, to, signal } = options;
+  signal?.throwIfAborted();
+  if (await cloneFile('destination.publish-clone', from, to)) return true;
+  await requireRoom(options);
+  await using source = await open(from, 'r');
+  await using target = await openForWriting('destination.publish-open', to, 'truncate');
+  await durable('destination.publish-copy', () => copyContent(source, target, options));
+  return false;
+}
+
+async function copyContent(
+  source: FileHandle,
+  target: FileHandle,
+  { onCopied, signal }: CopyOptions,
+): Promise<void> {
+  const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+  let unsyncedBytes = 0;
+  for (let position = 0; ; ) {
+    signal?.throwIfAborted();
+    const { bytesRead } = await source.read(chunk, 0, chunk.length, position);
+    if (bytesRead === 0) return;
+    await target.writeFile(chunk.subarray(0, bytesRead));
+    position += bytesRead;
+    unsyncedBytes += bytesRead;
+    if (unsyncedBytes >= MAX_UNSYNCED_BYTES) {
+      await target.datasync();
+      unsyncedBytes = 0;
+    }
+    onCopied();
+  }
+}
+
+async function requireRoom({ to, bytes, reserveBytes }: CopyOptions): Promise<void> {
+  const folder = dirname(to);
+  const free = await freeBytes(folder);
+  if (free - bytes >= reserveBytes) return;
+  const needed = `${formatBytes(bytes)} beside the ${formatBytes(reserveBytes)} that are kept free (disk.reserve)`;
+  throw new CopyError(
+    `Not enough space in ${folder}: a copy of the mirror needs ${needed}, and ${formatBytes(free)} are free.`,
+    {
+      hint: 'Free some space, or set destination.publish to a larger disk. The copy of before stays in place.',
+    },
+  );
+}
+
+const SETTING = 'destination.publish (FEED_SYNC_DESTINATION_PUBLISH)';
+
+export interface PublishOptions {
+  readonly path: string;
+  /** Files and folders of ours: the copy can be neither one of them nor lie in one. */
+  readonly keptPaths: readonly string[];
+  /** Bytes kept free on the disk. */
+  readonly reserveBytes: number;
+}
+
+/**
+ * The path of the copy without links, as that of the mirror is; its folder is made where it is missing.
+ * @throws ConfigurationError where something else is there, CopyError where nothing can be written there.
+ */
+export async function publishTarget(
+  { path, keptPaths }: PublishOptions,
+  { path: mirrorPath, uid = null }: MirrorPlace,
+  looking: LookingOptions,
+): Promise<string> {
+  const usable = <T>(effect: () => Promise<T>): Promise<T> =>
+    effect().catch((cause: unknown) => refuse(path, uid, cause));
+  // DuckDB takes what follows for the query of an address, and opens another file.
+  if (path.includes('?')) throw wrong(path, 'has a question mark in it', 'a path without one');
+  const target = await usable(async () => {
+    await makeDirectory('destination.make-publish-directory', dirname(resolve(path)));
+    const real = await withoutLinks(resolve(path));
+    await access(dirname(real), constants.W_OK | constants.X_OK);
+    return real;
+  });
+  if (target === mirrorPath || target === `${mirrorPath}.wal` || (await isSameFile(target, mirrorPath)))
+    throw wrong(path, 'is the mirror itself', 'a file of its own');
+  for (const kept of keptPaths) {
+    const real = await withoutLinks(kept).catch(() => resolve(kept));
+    if (target === real || target.startsWith(`${real}${sep}`))
+      throw wrong(path, `is ${kept} or in it, which feed-sync needs for itself`, 'another folder');
+  }
+  if (await usable(() => isFolder(target))) throw wrong(path, 'is a folder', 'a file in it');
+  await refuseOthers(path, target, looking);
+  return target;
+}
+
+/** A copy that is damaged, or that somebody writes, is replaced like any other. */
+async function refuseOthers(path: string, target: string, looking: LookingOptions): Promise<void> {
+  const isOther = (await fileState(target)) === 'other' || (await booksAt(target, looking)) === 'foreign';
+  if (isOther)
+    throw wrong(
+      path,
+      'is no copy of a mirror, so it is left as it is',
+      'a file of its own, or move this one away',
+    );
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return (await statOrNull(path))?.isDirectory() === true;
+}
+
+/** By another name: a hard link, or the same folder mounted twice. */
+async function isSameFile(left: string, right: string): Promise<boolean> {
+  const [one, other] = [await statOrNull(left), await statOrNull(right)];
+  return one !== null && other !== null && one.dev === other.dev && one.ino === other.ino;
+}
+
+async function statOrNull(path: string) {
+  try {
+    return await stat(path);
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+function refuse(path: string, uid: number | null, cause: unknown): never {
+  throw new CopyError(`No copy can be published at ${path}: ${systemReason(cause)}.`, {
+    hint: `Make its folder writable for the user with id ${uid ?? 'unknown'}, or set ${SETTING} to another place.`,
+    cause,
+  });
+}
+
+function wrong(path: string, trouble: string, instead: string): ConfigurationError {
+  return new ConfigurationError(`No copy can be published at ${path}: it ${trouble}.`, {
+    hint: `Set ${SETTING} to ${instead}.`,
+  });
+}
+
+/** The memory for looking at them. */
+const MAX_LOOKING_BYTES = 256_000_000;
+
+interface Books {
+  readonly position: HistoryPosition;
+  readonly held: Held;
+  /** The names of all tables and views of the schema `main`, in order. */
+  readonly tables: readonly string[];
+}
+
+interface LookingOptions {
+  readonly memoryLimitBytes: number;
+  readonly temporaryDirectory: string;
+}
+
+/** Null where the attached database is no mirror, or one in which nothing was ever written. */
+async function booksOf(engine: Engine, path: string): Promise<Books | null> {
+  if (!(await hasSchema(engine))) return null;
+  const tables = (await engine.rows(selectTableNames('main'))).map((row) => textAt(row, 0));
+  return {
+    position: await readPosition(engine),
+    held: await readHeld(engine, path),
+    tables: tables.toSorted(),
+  };
+}
+
+/** Of the file at the path, opened for reading. `foreign`: it can be read, and has no books. */
+async function booksAt(
+  path: string,
+  { memoryLimitBytes, temporaryDirectory }: LookingOptions,
+): Promise<Books | 'unreadable' | 'foreign'> {
+  if ((await fileState(path)) !== 'database') return 'unreadable';
+  let engine: Engine | null = null;
+  try {
+    engine = await Engine.open({
+      memoryLimitBytes: Math.min(memoryLimitBytes, MAX_LOOKING_BYTES),
+      threads: 1,
+      temporaryDirectory,
+      directories: null,
+      readOnlyDatabase: { path, name: MIRROR },
+    });
+    return (await booksOf(engine, path)) ?? 'foreign';
+  } catch (error) {
+    if (error instanceof DuckDbError) return 'unreadable';
+    throw error;
+  } finally {
+    engine?.close();
+  }
+}

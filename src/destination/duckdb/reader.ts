@@ -1,0 +1,260 @@
+/**
+ * Reading the mirror beside the daemon: for `query`, `status` and `verify`. The file is opened read-only in an instance that can
+ * reach no other file, so that a query can change nothing and read nothing else.
+ */
+
+import { realpath } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import {
+  DuckDBArrayValue,
+  DuckDBBlobValue,
+  type DuckDBConnection,
+  DuckDBDateValue,
+  DuckDBListValue,
+  DuckDBMapValue,
+  type DuckDBResult,
+  DuckDBStructValue,
+  DuckDBTimestampNanosecondsValue,
+  DuckDBTimestampTZValue,
+  DuckDBTimestampValue,
+  type DuckDBType,
+  DuckDBTypeId,
+  DuckDBUnionValue,
+  type DuckDBValue,
+} from '@duckdb/node-api';
+import type { Random } from '../../lib/backoff.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { StorageError, UsageError } from '../../model/errors.ts';
+import { Engine } from '../../staging/engine/engine.ts';
+import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
+import { identifier, text } from '../../staging/engine/sql.ts';
+import type { Held } from '../destination.ts';
+import { readFormat, readHeld } from './catalog/observed-state.ts';
+import { MIRROR } from './catalog/schema.ts';
+import { spaceOf } from './copy-content.ts';
+import { type CountedDataset, countDatasets } from './count-tables.ts';
+import { mirrorFileState, waitForFile } from './mirror-file.ts';
+
+export interface ReaderOptions {
+  readonly path: string;
+  /** How long to wait for a writer that has the file open. */
+  readonly waitMs: number;
+  readonly memoryLimitBytes: number;
+  readonly threads: number;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Ends the wait and the running query when aborted. */
+  readonly signal?: AbortSignal;
+}
+
+export interface QueryResult {
+  readonly columnNames: readonly string[];
+  /** As DuckDB names them. */
+  readonly columnTypes: readonly string[];
+  /** The rows as they are computed; each value as `renderValue` gives it. Can be read once. @throws UsageError */
+  readonly rows: AsyncIterable<readonly Rendered[]>;
+}
+
+export interface MirrorReader {
+  /** What the mirror holds. */
+  held(): Promise<Held>;
+  /** The format of its catalog; null where it has none yet. */
+  format(): Promise<number | null>;
+  /** How many bytes of its file hold nothing: they are used again by what is written, and given back by nobody but `compactMirror`. */
+  freeBytes(): Promise<number>;
+  /**
+   * What is written of those of the datasets that the mirror holds, and what their tables hold, of one moment. Goes
+   * through them in their order until `isEnough` says so between two of them; at least one is counted. After an error
+   * the reader can only be closed.
+   */
+  count(datasetIds: readonly string[], isEnough: () => boolean): Promise<readonly CountedDataset[]>;
+  /** Runs one statement that reads. @throws UsageError with DuckDB's message where it does not run. */
+  query(sql: string): Promise<QueryResult>;
+  close(): Promise<void>;
+}
+
+/**
+ * Null where there is no mirror; none is made.
+ * @throws BusyError where a writer keeps the file, StorageError where it cannot be read, ConfigurationError where the file is no
+ * DuckDB database, or one for another version of it.
+ */
+export async function openReader(options: ReaderOptions): Promise<MirrorReader | null> {
+  // The log of a writer that was ended lies beside the real file. Where there is no file, there is nothing to read.
+  const path = await realpath(options.path).catch(() => resolve(options.path));
+  if ((await mirrorFileState(path)) !== 'database') return null;
+  // Beside the mirror, made and removed by DuckDB itself. Two readers that share it would write over each other's files.
+  const spilled = `${path}.reading-${options.random.next().toString(36).slice(2)}`;
+  const open = () =>
+    Engine.open({
+      memoryLimitBytes: options.memoryLimitBytes,
+      threads: options.threads,
+      temporaryDirectory: spilled,
+      directories: null,
+      readOnlyDatabase: { path, name: MIRROR },
+      ...(options.signal === undefined ? {} : { signal: options.signal, clock: options.clock }),
+    });
+  try {
+    return new Reader(await waitForFile({ ...options, path, lockWaitMs: options.waitMs }, open), path);
+  } catch (error) {
+    throw error instanceof DuckDbError ? await mirrorFailure(error, { path }) : error;
+  }
+}
+
+class Reader implements MirrorReader {
+  readonly #engine: Engine;
+  readonly #path: string;
+
+  constructor(engine: Engine, path: string) {
+    this.#engine = engine;
+    this.#path = path;
+  }
+
+  held(): Promise<Held> {
+    return this.#reading(readHeld(this.#engine, this.#path));
+  }
+
+  format(): Promise<number | null> {
+    return this.#reading(readFormat(this.#engine, this.#path));
+  }
+
+  async freeBytes(): Promise<number> {
+    return (await this.#reading(spaceOf(this.#engine, MIRROR))).freeBytes;
+  }
+
+  count(datasetIds: readonly string[], isEnough: () => boolean): Promise<readonly CountedDataset[]> {
+    return this.#reading(countDatasets(this.#engine, this.#path, datasetIds, isEnough));
+  }
+
+  async query(sql: string): Promise<QueryResult> {
+    if (sql.includes('\0')) throw new UsageError('A statement cannot hold a NUL character.');
+    const result = await this.#call((connection) => streamText(connection, sql));
+    return {
+      columnNames: result.shown.columnNames(),
+      columnTypes: result.types.map((type) => type.alias ?? String(type)),
+      rows: this.#rows(result.shown),
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#engine.close();
+  }
+
+  async #reading<T>(reading: Promise<T>): Promise<T> {
+    try {
+      return await reading;
+    } catch (error) {
+      throw error instanceof DuckDbError ? await mirrorFailure(error, { path: this.#path }) : error;
+    }
+  }
+
+  async *#rows(result: DuckDBResult): AsyncGenerator<readonly Rendered[]> {
+    for (;;) {
+      const chunk = await this.#call(() => result.fetchChunk());
+      if (chunk === null || chunk.rowCount === 0) return;
+      for (const row of chunk.getRows()) yield row.map(renderValue);
+    }
+  }
+
+  async #call<T>(call: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+    try {
+      return await this.#engine.use(call);
+    } catch (error) {
+      if (!(error instanceof DuckDbError)) throw error;
+      if (error.trouble === 'statement') throw notRun(error);
+      if (error.trouble === 'gave-up')
+        throw new StorageError(`DuckDB gave up: ${error.message}`, { cause: error });
+      throw await mirrorFailure(error, { path: this.#path });
+    }
+  }
+}
+
+/** Runs the statement; geometries become text inside DuckDB, which knows how to write them. */
+async function streamText(
+  connection: DuckDBConnection,
+  sql: string,
+): Promise<{ readonly shown: DuckDBResult; readonly types: readonly DuckDBType[] }> {
+  const statements = await connection.extractStatements(sql);
+  if (statements.count !== 1)
+    throw new UsageError(`One statement is run at a time; these are ${statements.count}.`);
+  const prepared = await connection.prepare(sql);
+  const types = Array.from({ length: prepared.columnCount }, (_, index) => prepared.columnType(index));
+  const names = types.map((_, index) => prepared.columnName(index));
+  if (!types.some(holdsGeometry)) return { shown: await prepared.stream(), types };
+  const aliases = types.map((_, index) => `c${index}`);
+  const values = types.map((type, index) => {
+    const name = identifier(names[index] || '_');
+    if (type.typeId === DuckDBTypeId.GEOMETRY) return `ST_AsText(c${index}) AS ${name}`;
+    return holdsGeometry(type) ? `to_json(c${index}) AS ${name}` : `c${index} AS ${name}`;
+  });
+  const wrapped = `SELECT ${values.join(', ')} FROM query(${text(sql)}) AS shown(${aliases.join(', ')})`;
+  return { shown: await connection.stream(wrapped), types };
+}
+
+function holdsGeometry(type: DuckDBType): boolean {
+  return String(type).includes('GEOMETRY');
+}
+
+/** DuckDB's own words say what is wrong with a statement, and seldom what there is instead. */
+function notRun(error: Error): UsageError {
+  return new UsageError(`The SQL does not run: ${error.message}`, {
+    hint: 'It is read-only. The tables: feed-sync query "SELECT table_name FROM feed_sync.datasets"',
+    cause: error,
+  });
+}
+
+/** What a rendered value can be. Numbers are doubles and small integers; larger integers are text. */
+export type Rendered = string | number | boolean | null;
+
+const MICROS_PER_SECOND = 1_000_000n;
+const POSITIVE_INFINITY = 2n ** 63n - 1n;
+
+/** A value as it is shown, written to CSV, or put into JSON. GEOMETRY has been made text by the query. */
+function renderValue(value: DuckDBValue): Rendered {
+  if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
+  if (typeof value === 'number') return Number.isFinite(value) ? value : String(value);
+  if (typeof value === 'bigint') return String(value);
+  if (value instanceof DuckDBTimestampTZValue) return `${isoMoment(value.micros)}${zone(value.micros)}`;
+  if (value instanceof DuckDBTimestampValue) return isoMoment(value.micros);
+  if (value instanceof DuckDBTimestampNanosecondsValue) return String(value).replace(' ', 'T');
+  if (value instanceof DuckDBDateValue) return String(value);
+  if (value instanceof DuckDBBlobValue) return Buffer.from(value.bytes).toString('hex');
+  const nested = renderNested(value);
+  return nested === undefined ? String(value) : JSON.stringify(nested);
+}
+
+/** Lists and structures as JSON values; undefined for what is neither. */
+function renderNested(value: DuckDBValue): unknown {
+  if (value instanceof DuckDBListValue || value instanceof DuckDBArrayValue)
+    return value.items.map(renderInside);
+  if (value instanceof DuckDBStructValue) {
+    return Object.fromEntries(Object.entries(value.entries).map(([key, item]) => [key, renderInside(item)]));
+  }
+  if (value instanceof DuckDBMapValue) {
+    return value.entries.map(({ key, value: item }) => ({
+      key: renderInside(key),
+      value: renderInside(item),
+    }));
+  }
+  if (value instanceof DuckDBUnionValue) return renderInside(value.value);
+  return undefined;
+}
+
+function renderInside(value: DuckDBValue): unknown {
+  const nested = renderNested(value);
+  return nested === undefined ? renderValue(value) : nested;
+}
+
+/** `2026-01-31T23:59:59.123456`; years outside 0000 to 9999 have a sign and six digits, as ISO 8601 has it. */
+function isoMoment(micros: bigint): string {
+  if (micros === POSITIVE_INFINITY) return 'infinity';
+  if (micros === -POSITIVE_INFINITY) return '-infinity';
+  const fraction = ((micros % MICROS_PER_SECOND) + MICROS_PER_SECOND) % MICROS_PER_SECOND;
+  const date = new Date(Number((micros - fraction) / 1_000n));
+  // DuckDB's years reach farther than those of Date, which then has no text.
+  if (Number.isNaN(date.getTime())) return `${micros} microseconds since 1970`;
+  return `${date.toISOString().slice(0, -'.000Z'.length)}.${String(fraction).padStart(6, '0')}`;
+}
+
+function zone(micros: bigint): string {
+  return micros === POSITIVE_INFINITY || micros === -POSITIVE_INFINITY ? '' : 'Z';
+}

@@ -1,0 +1,136 @@
+/**
+ * Retires the table of a dataset inside the transaction it is given: guard, copy or drop or leave. A copy
+ * is what the table holds, also where somebody changed it by hand.
+ */
+
+import type { Retirement, RetirementUnit } from '../../model/write-jobs.ts';
+import { type Engine, runTogether } from '../../staging/engine/engine.ts';
+import { mirrorError } from '../../staging/engine/errors.ts';
+import { integer, numberAt, text, textAt } from '../../staging/engine/sql.ts';
+import { entryOfRetirement, type RetiredTable } from './catalog/entries.ts';
+import { archived, createArchive, MIRROR, mirrored, selectTableNames } from './catalog/schema.ts';
+import { type Current, commentOnColumn, commentOnTable, isPlannedFrom } from './catalog/tables.ts';
+import type { Deed, PreparedUnit } from './validate.ts';
+
+type Retire = (
+  engine: Engine,
+  unit: RetirementUnit,
+  tableName: string,
+  appliedAt: Date,
+) => Promise<RetiredTable>;
+
+/** Complete by its type. */
+const RETIRE: Readonly<Record<Retirement, Retire>> = { archive, drop, keep };
+
+/** Null: the mirror is no longer what the unit was planned from, and nothing was done. */
+async function retireTable(
+  engine: Engine,
+  unit: RetirementUnit,
+  { tableName, live, standing }: Current,
+  appliedAt: Date,
+): Promise<Deed | null> {
+  const { how, plannedFrom } = unit;
+  if (live === null || !isPlannedFrom(live, plannedFrom)) return null;
+  // A table that somebody dropped by hand is gone, however it was to be retired.
+  const retired =
+    standing === null
+      ? { tableName: null, removedRows: plannedFrom.rowCount }
+      : await RETIRE[how](engine, unit, tableName, appliedAt);
+  return {
+    done: { kind: 'retired', table: placeOf(retired.tableName, how === 'keep') },
+    entry: entryOfRetirement(unit, retired, appliedAt),
+  };
+}
+
+/** A retired table with its schema, as people write it. */
+export function placeOf(tableName: string | null, isKept: boolean): string | null {
+  return tableName === null ? null : `${isKept ? 'main' : 'archived'}.${tableName}`;
+}
+
+/** DuckDB moves no table to another schema: it is copied, with its comments, and dropped. */
+async function archive(
+  engine: Engine,
+  { datasetId, plannedFrom }: RetirementUnit,
+  tableName: string,
+  appliedAt: Date,
+): Promise<RetiredTable> {
+  await engine.run(createArchive());
+  const taken = new Set((await engine.rows(selectTableNames('archived'))).map((row) => textAt(row, 0)));
+  const copyName = archivedNameFor(tableName, plannedFrom.version, appliedAt, taken);
+  const copy = archived(copyName);
+  const columnComments = await engine.rows(selectComments(tableName));
+  await engine.run(copyOf(tableName, copy));
+  await runTogether(engine, [
+    commentOnTable(copy, datasetId),
+    ...columnComments.map((row) => commentOnColumn(copy, textAt(row, 0), textAt(row, 1))),
+  ]);
+  await engine.run(dropTable(tableName));
+  return { tableName: copyName, removedRows: await countRows(engine, copy) };
+}
+
+async function drop(engine: Engine, _unit: RetirementUnit, tableName: string): Promise<RetiredTable> {
+  const removedRows = await countRows(engine, mirrored(tableName));
+  await engine.run(dropTable(tableName));
+  return { tableName: null, removedRows };
+}
+
+async function keep(_engine: Engine, _unit: RetirementUnit, tableName: string): Promise<RetiredTable> {
+  return { tableName, removedRows: 0 };
+}
+
+/** `<table>__<version>_<time in UTC>`, by which the copies of a table sort; a name that is taken gets `_2`, `_3`, … */
+export function archivedNameFor(
+  tableName: string,
+  version: number,
+  at: Date,
+  taken: ReadonlySet<string>,
+): string {
+  const time = at
+    .toISOString()
+    .replace(/\.\d+Z$/, 'z')
+    .replaceAll(/[-:]/g, '')
+    .toLowerCase();
+  const plain = `${tableName}__${integer(version)}_${time}`;
+  for (let number = 2, name = plain; ; number += 1) {
+    if (!taken.has(name)) return name;
+    name = `${plain}_${number}`;
+  }
+}
+
+async function countRows(engine: Engine, table: string): Promise<number> {
+  return numberAt((await engine.rows(countRowsOf(table)))[0] ?? [], 0);
+}
+
+/** @throws DataError where the id or the reason cannot be a part of SQL. */
+export async function prepareRetirement(_engine: Engine, unit: RetirementUnit): Promise<PreparedUnit> {
+  for (const value of [unit.datasetId, unit.reason]) text(value);
+  return {
+    unit,
+    rowCount: unit.how === 'archive' ? unit.plannedFrom.rowCount : 0,
+    tableRows: unit.plannedFrom.rowCount,
+    bytes: 0,
+    carryOut: (engine, current, appliedAt) => retireTable(engine, unit, current, appliedAt),
+    explain: (_examiner, error, place) => mirrorError(error, place),
+  };
+}
+
+/** `copy` is SQL: the table that becomes the copy. */
+function copyOf(tableName: string, copy: string): string {
+  return `CREATE TABLE ${copy} AS SELECT * FROM ${mirrored(tableName)}`;
+}
+
+function dropTable(tableName: string): string {
+  return `DROP TABLE ${mirrored(tableName)}`;
+}
+
+/** `table` is SQL. */
+function countRowsOf(table: string): string {
+  return `SELECT count(*) FROM ${table}`;
+}
+
+/** The columns of a table that have a comment, each with it. */
+function selectComments(tableName: string): string {
+  return `SELECT column_name, comment FROM duckdb_columns()
+    WHERE database_name = ${text(MIRROR)} AND schema_name = 'main' AND table_name = ${text(tableName)}
+      AND comment IS NOT NULL`;
+}

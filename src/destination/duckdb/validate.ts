@@ -1,0 +1,181 @@
+/**
+ * Units are examined one after another, beside the work on the mirror; those that wait and are examined by the same statements, together.
+ *
+ * Invariant: each ends as it would alone. What is not in order among several is examined again, one by one.
+ *
+ * Changes are read ahead of their units where those are examined, and, while something is there, in a second instance beside it.
+ */
+
+import pLimit from 'p-limit';
+import { present } from '../../lib/assert.ts';
+import type { Counts } from '../../model/records.ts';
+import type { ChangesUnit, ReadAhead, Unit } from '../../model/write-jobs.ts';
+import { readAhead } from '../../staging/changes/decode.ts';
+import { foldedAlike, MAX_UNITS_TOGETHER } from '../../staging/changes/net-change.ts';
+import type { Engine } from '../../staging/engine/engine.ts';
+import type { MirrorPlace } from '../../staging/engine/errors.ts';
+import type { Prepared } from '../destination.ts';
+import { prepareChanges, prepareChangesTogether } from './apply-changes.ts';
+import type { BookEntry } from './catalog/entries.ts';
+import type { Current } from './catalog/tables.ts';
+import { prepareSnapshot } from './load-snapshot.ts';
+import { prepareRetirement } from './retire.ts';
+
+interface Waiting {
+  readonly unit: Unit;
+  /** Those with the same are examined together; null: it is examined alone. */
+  readonly alike: string | null;
+  readonly settle: PromiseWithResolvers<PreparedUnit>;
+}
+
+interface WaitingChanges extends Waiting {
+  readonly unit: ChangesUnit;
+}
+
+export class Examination {
+  readonly #engine: Engine;
+  readonly #inTurn = pLimit(1);
+  readonly #openSecond: (() => Promise<Engine>) | null;
+  #second: Engine | null = null;
+  readonly #inTurnBeside = pLimit(1);
+  #waiting: readonly Waiting[] = [];
+
+  /** `openSecond`: opens the second instance when it is needed first; null where there is not memory enough for one. */
+  constructor(engine: Engine, openSecond: (() => Promise<Engine>) | null) {
+    this.#engine = engine;
+    this.#openSecond = openSecond;
+  }
+
+  get progress(): number {
+    return this.#engine.progress + (this.#second?.progress ?? 0);
+  }
+
+  /** @throws what `prepareUnit` throws. */
+  async examine(unit: Unit): Promise<PreparedUnit> {
+    // What is wrong with one of which this cannot be said comes out when it is examined alone.
+    const alike = unit.kind === 'changes' ? await foldedAlike(unit).catch(() => null) : null;
+    const settle = Promise.withResolvers<PreparedUnit>();
+    this.#waiting = [...this.#waiting, { unit, alike, settle }];
+    // One turn for each: those that went along with another find nothing left to do in theirs.
+    void this.#inTurn(() => this.#examineNext());
+    return await settle.promise;
+  }
+
+  /** Null where it cannot be done. @throws DuckDbError where there is no second instance to be had. */
+  async readAhead(unit: ChangesUnit): Promise<ReadAhead | null> {
+    const isFree = this.#inTurn.activeCount + this.#inTurn.pendingCount === 0;
+    const openSecond = this.#openSecond;
+    if (isFree || openSecond === null) return await this.use((engine) => readAhead(engine, unit));
+    return await this.#inTurnBeside(async () => {
+      this.#second ??= await openSecond();
+      return await readAhead(this.#second, unit);
+    });
+  }
+
+  /** Runs `work` with the engine while nothing is examined. */
+  use<T>(work: (engine: Engine) => Promise<T>): Promise<T> {
+    return this.#inTurn(() => work(this.#engine));
+  }
+
+  /** When nothing is examined any more. */
+  async close(): Promise<void> {
+    await this.#inTurnBeside(async () => this.#second?.close());
+    await this.use(async (engine) => engine.close());
+  }
+
+  /** Never rejects. */
+  async #examineNext(): Promise<void> {
+    const [first] = this.#waiting;
+    if (first === undefined) return;
+    const together = isChanges(first)
+      ? this.#waiting
+          .filter(isChanges)
+          .filter(({ alike }) => alike === first.alike)
+          .slice(0, MAX_UNITS_TOGETHER)
+      : [];
+    const taken = together.length > 1 ? together : [first];
+    this.#waiting = this.#waiting.filter((each) => !taken.includes(each));
+    if (together.length > 1 && (await this.#examineTogether(together))) return;
+    for (const each of taken) await this.#examineAlone(each);
+  }
+
+  async #examineTogether(together: readonly WaitingChanges[]): Promise<boolean> {
+    const units = together.map(({ unit }) => unit);
+    const prepared = await prepareChangesTogether(this.#engine, units).catch(() => null);
+    for (const [index, { settle }] of together.entries()) {
+      if (prepared !== null) settle.resolve(present(prepared[index], 'each was examined'));
+    }
+    return prepared !== null;
+  }
+
+  async #examineAlone({ unit, settle }: Waiting): Promise<void> {
+    try {
+      settle.resolve(await prepareUnit(this.#engine, unit.kind, unit));
+    } catch (error) {
+      settle.reject(error);
+    }
+  }
+}
+
+function isChanges(waiting: Waiting): waiting is WaitingChanges {
+  return waiting.alike !== null && waiting.unit.kind === 'changes';
+}
+
+type UnitOf<Kind extends Unit['kind']> = Extract<Unit, { kind: Kind }>;
+
+type Prepare<Kind extends Unit['kind']> = (engine: Engine, unit: UnitOf<Kind>) => Promise<PreparedUnit>;
+
+/** Complete by its type: a kind that is missing here does not compile. */
+const PREPARE: { readonly [Kind in Unit['kind']]: Prepare<Kind> } = {
+  snapshot: prepareSnapshot,
+  changes: prepareChanges,
+  retirement: prepareRetirement,
+};
+
+/** @throws what the kinds throw: DataError, UnknownColumnsError, UnusableChangesError, StorageError. */
+function prepareUnit<Kind extends Unit['kind']>(
+  engine: Engine,
+  kind: Kind,
+  unit: UnitOf<Kind>,
+): Promise<PreparedUnit> {
+  return PREPARE[kind](engine, unit);
+}
+
+export interface PreparedUnit extends Prepared {
+  /** Rows that the window writes, as far as they are known: which units go into one transaction is measured by them. */
+  readonly rowCount: number;
+  /** The most rows of a table that it has to do with. */
+  readonly tableRows: number;
+  /** Bytes that the window reads from files. */
+  readonly bytes: number;
+
+  /**
+   * Does the work on the rows inside the transaction it is given. Until that commits nothing of it is seen; whatever is thrown
+   * here must undo the whole transaction. Null: the mirror is no longer what the unit was planned from, and nothing
+   * was done. `current` is what it has of the dataset at the begin of the transaction.
+   */
+  carryOut(engine: Engine, current: Current, appliedAt: Date): Promise<Deed | null>;
+
+  /**
+   * The error for the person and the planner, from what `carryOut` threw. Runs after the mirror is let go, on the
+   * engine that examines files. Never throws.
+   */
+  explain(engine: Engine, error: unknown, place: MirrorPlace): Promise<Error>;
+}
+
+/** What was done, and what is to be written of it: the books of a batch are written together, in its transaction. */
+export interface Deed {
+  readonly done: Done;
+  readonly entry: BookEntry;
+}
+
+/** What a unit did, beside what the bookkeeping says of the table afterwards. */
+export type Done =
+  | {
+      readonly kind: 'committed';
+      readonly fromVersion: number | null;
+      /** Null where the table was replaced as a whole. */
+      readonly net: Counts | null;
+    }
+  /** `table` is where the rows are now, with its schema; null where they are gone. */
+  | { readonly kind: 'retired'; readonly table: string | null };

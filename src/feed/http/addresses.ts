@@ -1,0 +1,188 @@
+/**
+ * Keeps links out of networks that only this machine can see.
+ *
+ * Invariant: outside the origins that the configuration names, no connection is made to an address that is not
+ * public, unless the service itself is at an address of that same kind. Addresses in links are checked before
+ * connecting; names are checked by the lookup of the connection itself, every address of them, so that a name cannot
+ * mean one address when it is checked and another when it is used. Behind a proxy the proxy looks names up, and only
+ * addresses in links can be checked.
+ */
+
+import { lookup } from 'node:dns/promises';
+import type { LookupFunction } from 'node:net';
+import ipaddr from 'ipaddr.js';
+import { DataError } from '../../model/errors.ts';
+import { shown } from '../wire/sanitize.ts';
+
+export interface ResolvedAddress {
+  readonly address: string;
+  readonly family: number;
+}
+
+/** All addresses of a name. */
+export type ResolveName = (hostname: string) => Promise<readonly ResolvedAddress[]>;
+
+export const resolveBySystem: ResolveName = (hostname) => lookup(hostname, { all: true });
+
+export interface AddressGuard {
+  /** For the host of a link, where it is an address. @throws RefusedLinkError */
+  checkLiteral(hostname: string): Promise<void>;
+  /** For connections. It fails with a RefusedLinkError where a name has an address that is not allowed. */
+  readonly lookup: LookupFunction;
+}
+
+/** `serviceHost` is the host of the base URL: an address, or a name. */
+export function createAddressGuard(serviceHost: string, resolveName: ResolveName): AddressGuard {
+  const check = async (hostname: string, addresses: readonly string[]): Promise<void> => {
+    const kinds = addresses.map((address) => kindOfAddress(address) ?? 'special');
+    const closed = kinds.filter((kind) => kind !== 'public');
+    if (closed.length === 0) return;
+    const ownKinds = await kindsOf(serviceHost, resolveName);
+    const refused = closed.find((kind) => !ownKinds.includes(kind));
+    if (refused !== undefined) throw refusedAddress(hostname, refused);
+  };
+  return {
+    async checkLiteral(hostname) {
+      if (kindOfAddress(hostname) !== null) await check(hostname, [hostname]);
+    },
+    lookup(hostname, options, callback) {
+      const allowed = async (): Promise<ResolvedAddress[]> => {
+        const addresses = await resolveName(hostname);
+        await check(
+          hostname,
+          addresses.map(({ address }) => address),
+        );
+        return [...addresses];
+      };
+      allowed().then(
+        (addresses) => {
+          const [first] = addresses;
+          if (options.all === true) callback(null, addresses);
+          else callback(null, first?.address ?? '', first?.family ?? 0);
+        },
+        (error: NodeJS.ErrnoException) => callback(error, ''),
+      );
+    },
+  };
+}
+
+async function kindsOf(host: string, resolveName: ResolveName): Promise<readonly AddressKind[]> {
+  const literal = kindOfAddress(host);
+  if (literal !== null) return [literal];
+  const addresses = await resolveName(host);
+  return addresses.map(({ address }) => kindOfAddress(address) ?? 'special');
+}
+
+const KIND_IN_WORDS: Readonly<Record<AddressKind, string>> = {
+  public: 'a public address',
+  loopback: 'this machine itself',
+  private: 'an address of a private network',
+  'link-local': 'an address of the local link',
+  unspecified: 'an address that names no machine',
+  multicast: 'an address of many machines',
+  special: 'an address that is not of the open internet',
+};
+
+function refusedAddress(hostname: string, kind: AddressKind): RefusedLinkError {
+  return RefusedLinkError.because(
+    shown(hostname),
+    `which is ${KIND_IN_WORDS[kind]}; such links are not followed`,
+    'Where the service is meant to keep its files there, name the origin of the link in downloads.allowedOrigins.',
+  );
+}
+
+/** `special`: reserved, shared or otherwise no address of the open internet. */
+type AddressKind = 'public' | 'loopback' | 'private' | 'link-local' | 'unspecified' | 'multicast' | 'special';
+
+/** The kind of an address in text; null where the text is no address. Takes IPv6 with or without brackets. */
+export function kindOfAddress(text: string): AddressKind | null {
+  const address = text.replace(/^\[|\]$/g, '').replace(/%.*$/, '');
+  if (!ipaddr.isValid(address)) return null;
+  return kindOf(ipaddr.parse(address));
+}
+
+function kindOf(address: ipaddr.IPv4 | ipaddr.IPv6): AddressKind {
+  if (address instanceof ipaddr.IPv6) {
+    const embedded = embeddedAddress(address);
+    if (embedded !== null) return kindOf(embedded);
+  }
+  switch (address.range()) {
+    case 'unicast':
+      return 'public';
+    case 'loopback':
+      return 'loopback';
+    case 'private':
+    case 'uniqueLocal':
+      return 'private';
+    case 'linkLocal':
+      return 'link-local';
+    case 'unspecified':
+      return 'unspecified';
+    case 'multicast':
+      return 'multicast';
+    default:
+      return 'special';
+  }
+}
+
+/** Where 32 bits of IPv4 stand in an IPv6 address: its byte, or null. */
+const EMBEDDINGS: readonly { readonly range: [ipaddr.IPv6, number]; readonly atByte: number }[] = [
+  { range: cidr('::ffff:0:0/96'), atByte: 12 }, // mapped
+  { range: cidr('::ffff:0:0:0/96'), atByte: 12 }, // translated (SIIT)
+  { range: cidr('64:ff9b::/96'), atByte: 12 }, // NAT64
+  { range: cidr('2002::/16'), atByte: 2 }, // 6to4
+  { range: cidr('::/96'), atByte: 12 }, // compatible, given up long ago
+];
+
+function embeddedAddress(address: ipaddr.IPv6): ipaddr.IPv4 | null {
+  const range = address.range();
+  // Both lie in the range of the compatible addresses, and are no such.
+  if (range === 'loopback' || range === 'unspecified') return null;
+  const embedding = EMBEDDINGS.find((candidate) => address.match(candidate.range));
+  if (embedding === undefined) return null;
+  return new ipaddr.IPv4(address.toByteArray().slice(embedding.atByte, embedding.atByte + 4));
+}
+
+function cidr(text: string): [ipaddr.IPv6, number] {
+  return ipaddr.IPv6.parseCIDR(text);
+}
+
+export interface LinkRules {
+  readonly baseUrl: URL;
+  /** The origin of the base URL, and those the configuration allows. */
+  readonly trustedOrigins: ReadonlySet<string>;
+}
+
+/**
+ * `from` is the address that redirected here; null for a link of the manifest.
+ * @throws RefusedLinkError
+ */
+export function checkLink(link: URL, from: URL | null, rules: LinkRules): void {
+  const place = shown(link.host === '' ? link.protocol : `${link.protocol}//${link.host}`);
+  if (link.protocol !== 'https:' && link.protocol !== 'http:') {
+    throw RefusedLinkError.because(place, 'which is no place on the web', TELL_THE_SERVICE);
+  }
+  if (link.username !== '' || link.password !== '') {
+    throw RefusedLinkError.because(place, 'and carries a user name or password', TELL_THE_SERVICE);
+  }
+  if (link.protocol === 'https:') return;
+  if (from?.protocol === 'https:') {
+    throw RefusedLinkError.because(place, 'by a redirect from https to http', TELL_THE_SERVICE);
+  }
+  if (rules.baseUrl.protocol === 'https:' && !rules.trustedOrigins.has(link.origin)) {
+    throw RefusedLinkError.because(
+      place,
+      'which is not encrypted',
+      'Where the service is meant to keep its files there, name the origin in downloads.allowedOrigins.',
+    );
+  }
+}
+
+const TELL_THE_SERVICE = 'No setting allows this. Tell the service.';
+
+export class RefusedLinkError extends DataError {
+  /** `place` names where the link leads, without path and query; `reason` is the rest of the sentence. */
+  static because(place: string, reason: string, hint: string): RefusedLinkError {
+    return new RefusedLinkError(`A link to a file leads to ${place}, ${reason}.`, { hint });
+  }
+}

@@ -1,0 +1,55 @@
+/**
+ * Answers that repeat the API key, as what stands before a service may do with the request that it got. Nothing of one is
+ * taken: it would be in files, databases and messages from then on.
+ */
+
+import { holdsSecret, LEAST_SECRET_CHARACTERS, type Secret } from '../../lib/secret.ts';
+import { ContractViolationError } from '../../model/errors.ts';
+import { WHOLE_BODY } from '../wire/fields.ts';
+
+/** The chunks as they come. @throws ContractViolationError before a byte of the key is handed out. */
+export async function* withoutKey(
+  chunks: AsyncIterable<Buffer>,
+  apiKey: Secret,
+  title: string,
+): AsyncGenerator<Buffer> {
+  const key = Buffer.from(apiKey.reveal());
+  if (key.length < LEAST_SECRET_CHARACTERS) {
+    yield* chunks;
+    return;
+  }
+  let held: Buffer = Buffer.alloc(0);
+  for await (const chunk of chunks) {
+    const bytes = held.length === 0 ? chunk : Buffer.concat([held, chunk]);
+    if (bytes.includes(key)) throw repeatsKey(title);
+    // What may be the beginning of the key waits for the rest of it.
+    const sure = bytes.length - beginningAtEnd(bytes, key);
+    held = bytes.subarray(sure);
+    if (sure > 0) yield bytes.subarray(0, sure);
+  }
+  if (held.length > 0) yield held;
+}
+
+/** Bytes at the end that are a beginning of the key. */
+function beginningAtEnd(bytes: Buffer, key: Buffer): number {
+  const first = key.subarray(0, 1);
+  const from = Math.max(0, bytes.length - key.length + 1);
+  for (let at = bytes.indexOf(first, from); at !== -1; at = bytes.indexOf(first, at + 1)) {
+    const end = bytes.subarray(at);
+    if (key.subarray(0, end.length).equals(end)) return end.length;
+  }
+  return 0;
+}
+
+/** @throws ContractViolationError where the text holds the key in any of the forms in which JSON may carry it. */
+export function refuseKeyIn(text: string, apiKey: Secret, title: string): void {
+  if (holdsSecret(text, [apiKey.reveal()])) throw repeatsKey(title);
+}
+
+function repeatsKey(title: string): ContractViolationError {
+  return new ContractViolationError(
+    `Could not ${title}: the answer repeats the API key, so nothing of it is taken.`,
+    WHOLE_BODY,
+    { hint: 'Tell the service. Who else may have seen the answer has seen the key: get a new one.' },
+  );
+}

@@ -1,0 +1,143 @@
+/** The operations of the service: what each is called, whom a refusal of it concerns, and the paths of the interface. */
+
+import type { RefusalScope } from '../../model/errors.ts';
+import { shown } from '../wire/sanitize.ts';
+
+export interface Operation {
+  /** For the log, the same for every subject. */
+  readonly name: string;
+  /** With its subject, as the end of "Could not …". */
+  readonly title: string;
+  /** Whom a refusal concerns, unless it is the key's. Null: it is a command of a person, which holds nothing. */
+  readonly scope: RefusalScope | null;
+  /** One of the operations that the scope `feeds` of a key is for: a key without it can do nothing here. */
+  readonly needsFeedsScope: boolean;
+  /** It tells what there is to do: such requests do not wait for all that others ask for because of it. */
+  readonly line?: 'leading';
+  /** What of a person's command line the request carries, and a refusal may be about: an id in the path, or a body. */
+  readonly input?: 'id' | 'body';
+  /** GET where it is left out. */
+  readonly method?: 'POST' | 'DELETE';
+  /** The path below the base URL, encoded. */
+  readonly path: string;
+}
+
+const WORKSPACE: RefusalScope = { kind: 'workspace' };
+
+export const DESCRIBE_SERVICE: Operation = {
+  name: 'read the service description',
+  title: 'read the service description',
+  scope: WORKSPACE,
+  needsFeedsScope: false,
+  line: 'leading',
+  path: '/v1/openapi.json',
+};
+
+export const LIST_SUBSCRIPTIONS: Operation = {
+  name: 'list subscriptions',
+  title: 'list subscriptions',
+  scope: WORKSPACE,
+  needsFeedsScope: true,
+  line: 'leading',
+  path: '/v1/subscriptions',
+};
+
+export function readEvents(subscriptionId: string): Operation {
+  return {
+    name: 'read events',
+    title: `read events of subscription ${shown(subscriptionId)}`,
+    scope: { kind: 'subscription', subscriptionId },
+    needsFeedsScope: true,
+    line: 'leading',
+    path: `/v1/subscriptions/${segment(subscriptionId)}/events`,
+  };
+}
+
+export function listVersions(datasetId: string): Operation {
+  return { ...ofDataset('list versions', 'versions', datasetId), needsFeedsScope: true };
+}
+
+export function listSchemas(datasetId: string): Operation {
+  return { ...ofDataset('list schemas', 'schemas', datasetId), needsFeedsScope: true };
+}
+
+export function listChanges(datasetId: string): Operation {
+  return ofDataset('list changes', 'changes', datasetId);
+}
+
+/** `template` holds `{subscriptionId}`. */
+export function readManifest(template: string, subscriptionId: string): Operation {
+  return {
+    name: 'read the manifest',
+    title: `read the manifest of subscription ${shown(subscriptionId)}`,
+    scope: { kind: 'subscription', subscriptionId },
+    needsFeedsScope: false,
+    line: 'leading',
+    path: template.replace('{subscriptionId}', () => segment(subscriptionId)),
+  };
+}
+
+/** `template` holds `{datasetId}`. */
+export function readManifestEntry(template: string, datasetId: string): Operation {
+  return {
+    name: 'read the manifest',
+    title: `read the manifest of dataset ${shown(datasetId)}`,
+    scope: { kind: 'dataset', datasetId },
+    needsFeedsScope: false,
+    path: template.replace('{datasetId}', () => segment(datasetId)),
+  };
+}
+
+export const LIST_COVERAGE = ofPerson('list what the workspace covers', '/v1/coverage');
+
+export const LIST_WATCHES = ofPerson('list the watches', '/v1/dataset-watches');
+
+export function watchDataset(datasetId: string): Operation {
+  return { ...ofWatch('watch', datasetId), method: 'POST' };
+}
+
+export function unwatchDataset(datasetId: string): Operation {
+  return { ...ofWatch('unwatch', datasetId), method: 'DELETE' };
+}
+
+export const ADD_WEBHOOK: Operation = {
+  ...ofPerson('add a webhook', '/v1/webhooks'),
+  input: 'body',
+  method: 'POST',
+};
+
+export function testWebhook(webhookId: string): Operation {
+  return {
+    ...ofPerson('test a webhook', `/v1/webhooks/${segment(webhookId)}/test`),
+    title: `test webhook ${shown(webhookId)}`,
+    input: 'id',
+    method: 'POST',
+  };
+}
+
+function ofWatch(name: string, datasetId: string): Operation {
+  return {
+    ...ofPerson(name, `/v1/datasets/${segment(datasetId)}/watch`),
+    title: `${name} dataset ${shown(datasetId)}`,
+    input: 'id',
+  };
+}
+
+function ofPerson(name: string, path: string): Operation {
+  return { name, title: name, scope: null, needsFeedsScope: false, path };
+}
+
+function ofDataset(name: string, list: string, datasetId: string): Operation {
+  return {
+    name,
+    title: `${name} of dataset ${shown(datasetId)}`,
+    scope: { kind: 'dataset', datasetId },
+    needsFeedsScope: false,
+    path: `/v1/datasets/${segment(datasetId)}/${list}`,
+  };
+}
+
+/** An id as one segment of a path, whatever it holds. A segment of dots alone would mean another place. */
+function segment(id: string): string {
+  return id === '.' || id === '..' ? id.replaceAll('.', '%2E') : encodeURIComponent(id);
+}

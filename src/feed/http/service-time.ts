@@ -1,0 +1,31 @@
+/** Moments in headers of an answer (RFC 9110, HTTP-date). Pure. */
+
+/** Every form begins with the name of a day; `Date.parse` alone would also take "5 apples". */
+const BEGINS_WITH_DAY = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/;
+/** The oldest form names no zone, and means UTC. */
+const NAMES_ZONE = /(?:GMT|UTC|Z|[+-]\d{2}:?\d{2})$/i;
+
+/** Null where the text is missing or no date. */
+export function httpDate(text: string | null): Date | null {
+  const trimmed = text?.trim() ?? '';
+  if (!BEGINS_WITH_DAY.test(trimmed)) return null;
+  const ms = Date.parse(NAMES_ZONE.test(trimmed) ? trimmed : `${trimmed} GMT`);
+  return Number.isNaN(ms) ? null : new Date(ms);
+}
+
+/**
+ * Service time: the header `Date` of an answer, or the local clock at its receipt where the answer has none that can be
+ * read.
+ */
+export function serviceTime(dateHeader: string | null, receivedAt: Date): Date {
+  return httpDate(dateHeader) ?? receivedAt;
+}
+
+/** Milliseconds from `now`, never negative; null where the header is missing or says nothing. */
+export function retryAfterMs(header: string | null, now: Date): number | null {
+  if (header === null) return null;
+  const text = header.trim();
+  if (/^\d{1,9}$/.test(text)) return Number(text) * 1_000;
+  const moment = httpDate(text);
+  return moment === null ? null : Math.max(0, moment.getTime() - now.getTime());
+}

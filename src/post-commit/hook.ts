@@ -1,0 +1,183 @@
+/**
+ * The command that is run after commits: a job of the user's that builds on the mirror.
+ *
+ * Invariants: it is told of every line of the history at least once, in order, and of none before it is committed; what
+ * it was told of is written down once it has ended well, so whatever ends this process, or it, makes that come again. It
+ * runs once at a time.
+ */
+
+import type { Checkpoint } from '../checkpoint/checkpoint.ts';
+import type { HistoryPage, Outlet } from '../destination/publication.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
+import type { FeedProgram } from '../lib/run-program.ts';
+import { holdsSecret, type Secret } from '../lib/secret.ts';
+import { formatDuration } from '../lib/units.ts';
+import type { HistoryLine } from '../model/commits.ts';
+import { ConfigurationError, HookError, InterruptedError } from '../model/errors.ts';
+
+/** It is told of so many commits at once; of further ones directly afterwards. */
+export const MAX_COMMITS_AT_ONCE = 1_000;
+
+export interface HookParts {
+  /** The program and its words. */
+  readonly command: readonly string[];
+  readonly timeoutMs: number;
+  readonly environment: Readonly<Record<string, string>>;
+  readonly mirrorPath: string;
+  readonly publishedPath: string | null;
+  readonly outlet: Outlet;
+  readonly checkpoint: Pick<Checkpoint, 'hook' | 'hookTold' | 'hookFailed'>;
+  readonly run: FeedProgram;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Ends it when aborted. */
+  readonly signal: AbortSignal;
+}
+
+export class Hook {
+  readonly #parts: HookParts;
+
+  constructor(parts: HookParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Tells it of everything it was not told of yet, up to line `upTo` of the history; null: to the newest.
+   * @returns of how many commits.
+   * @throws HookError where it failed, ConfigurationError where it cannot be run; InterruptedError; what the stores throw.
+   */
+  async tell(upTo: number | null): Promise<number> {
+    const { outlet, checkpoint, clock } = this.#parts;
+    for (let told = 0; ; ) {
+      const page = await outlet.history(checkpoint.hook().told, { limit: MAX_COMMITS_AT_ONCE, upTo });
+      if (page.lines.length === 0) return told;
+      await this.#tellOf(page);
+      checkpoint.hookTold(page.position, clock.now());
+      told += page.lines.length;
+      if (!page.hasMore) return told;
+    }
+  }
+
+  async #tellOf(page: HistoryPage): Promise<void> {
+    const { clock, log, signal } = this.#parts;
+    if (signal.aborted) throw interrupted(signal);
+    const startedMs = clock.monotonicMs();
+    const error = await this.#run(page);
+    if (error !== null) throw error;
+    const durationMs = Math.round(clock.monotonicMs() - startedMs);
+    log.info({ commits: page.lines.length, durationMs }, 'The command after commits was told what changed.');
+  }
+
+  async #run({ lines, hasMore }: HistoryPage): Promise<Error | null> {
+    const { command, run, checkpoint, clock, signal, mirrorPath, publishedPath } = this.#parts;
+    const { timeoutMs, environment } = this.#parts;
+    const [file = '', ...args] = command;
+    const commits = lines.map(hookCommit);
+    const input: HookInput = { mirror: mirrorPath, publishedCopy: publishedPath, commits, hasMore };
+    const end = await run({
+      file,
+      args,
+      environment,
+      input: `${JSON.stringify(input)}\n`,
+      timeoutMs,
+      clock,
+      signal,
+    });
+    if (end.kind === 'done') return null;
+    if (end.kind === 'interrupted') return interrupted(signal);
+    const error = errorOf(file, timeoutMs, end);
+    checkpoint.hookFailed(error.message, clock.now());
+    return error;
+  }
+}
+
+type Failed = Exclude<Awaited<ReturnType<FeedProgram>>, { readonly kind: 'done' | 'interrupted' }>;
+
+function errorOf(file: string, timeoutMs: number, end: Failed): HookError | ConfigurationError {
+  if (end.kind === 'not-started') {
+    return new ConfigurationError(`The command after commits, ${file}, cannot be run: ${end.reason}.`, {
+      hint: 'Set hooks.afterCommit to a program that this user may run; a path starts at the folder of the settings file.',
+    });
+  }
+  const how = end.kind === 'late' ? `took longer than ${formatDuration(timeoutMs)} and was ended` : end.how;
+  const output = end.output === '' ? ', and wrote nothing.' : `:\n${end.output}`;
+  return new HookError(`The command after commits, ${file}, ${how}${output}`, {
+    hint: 'It is told of the same commits again; the mirror does not wait for it. More time: hooks.timeout.',
+  });
+}
+
+function interrupted({ reason }: AbortSignal): InterruptedError {
+  return new InterruptedError('The command after commits was interrupted; it is told again.', {
+    cause: reason,
+  });
+}
+
+export interface HookInput {
+  /** The path of the mirror. */
+  readonly mirror: string;
+  /** The path of the published copy, which has these commits; null: none is published. */
+  readonly publishedCopy: string | null;
+  /** In the order in which they were done. */
+  readonly commits: readonly HookCommit[];
+  /** There are further commits, of which it is told at once after these. */
+  readonly hasMore: boolean;
+}
+
+interface HookCommit {
+  readonly line: number;
+  readonly dataset: string;
+  readonly table: string;
+  readonly kind: HistoryLine['kind'];
+  readonly fromVersion: number | null;
+  readonly toVersion: number;
+  readonly added: number | null;
+  readonly changed: number | null;
+  readonly removed: number | null;
+  readonly rows: number | null;
+  readonly appliedAt: string;
+}
+
+function hookCommit(line: HistoryLine): HookCommit {
+  const { datasetId: dataset, tableName: table, kind, fromVersion, toVersion, net, rowCount: rows } = line;
+  return {
+    line: line.line,
+    dataset,
+    table,
+    kind,
+    fromVersion,
+    toVersion,
+    added: net?.added ?? null,
+    changed: net?.changed ?? null,
+    removed: net?.removed ?? null,
+    rows,
+    appliedAt: line.appliedAt.toISOString(),
+  };
+}
+
+/** Where the key is found, and the ways in which the service manager is told how this process is. */
+const OURS = new Set([
+  'FEED_SYNC_API_KEY',
+  'FEED_SYNC_API_KEY_FILE',
+  'CREDENTIALS_DIRECTORY',
+  'NOTIFY_SOCKET',
+  'WATCHDOG_PID',
+  'WATCHDOG_USEC',
+]);
+
+/** Nothing in it holds the API key, under whatever name. */
+export function hookEnvironment(
+  environment: Readonly<Record<string, string | undefined>>,
+  apiKey: Secret,
+): Readonly<Record<string, string>> {
+  const key = apiKey.reveal();
+  const handedOn = Object.entries(environment).flatMap(([name, value]) =>
+    value === undefined || OURS.has(name) || tells(value, key) ? [] : [[name, value] as const],
+  );
+  return Object.fromEntries(handedOn);
+}
+
+/** A short key is no less one here, where a variable too few does little harm. */
+function tells(value: string, key: string): boolean {
+  return value.includes(key) || holdsSecret(value, [key]);
+}

@@ -1,0 +1,154 @@
+/**
+ * What the schema and the table make of change rows: which columns are read, which may occur, which must. Pure.
+ * The columns are those of the table as it has to be afterwards.
+ */
+
+import { present } from '../../lib/assert.ts';
+import { DataError, UnknownColumnsError, UnusableChangesError } from '../../model/errors.ts';
+import { columnNames } from '../../model/naming.ts';
+import type { Column, Schema } from '../../model/records.ts';
+import type { ChangesUnit } from '../../model/write-jobs.ts';
+import { isWgs84 } from '../coordinate-systems.ts';
+import type { Row } from '../engine/engine.ts';
+import { numberAt, textList, textListAt } from '../engine/sql.ts';
+import { knownType } from '../snapshot/casts.ts';
+import type { PlannedColumn } from '../snapshot/table-plan.ts';
+import type { Decoding } from './decode.ts';
+import { PRESENT } from './net-change.ts';
+import { pageAt } from './pages.ts';
+import { bad, placeOf } from './refusals.ts';
+
+export interface ChangesColumns {
+  readonly columns: readonly PlannedColumn[];
+  /** Positions of the key columns in `columns`, in the order of the schema's key columns. */
+  readonly keys: readonly number[];
+  /** Every name that the schema knows. */
+  readonly known: readonly string[];
+  /** Columns that the schema knows and the table lacks: rows that carry one need the snapshot. */
+  readonly lacking: readonly string[];
+  /** Envelope columns of the table: rows that do not carry them need the snapshot. */
+  readonly required: readonly string[];
+  /** Positions of geometry columns that are not known to be in longitude and latitude of WGS 84, as GeoJSON is. */
+  readonly elsewhere: readonly number[];
+}
+
+/**
+ * @throws DataError where the schema makes no table.
+ * @throws UnusableChangesError where the schema is not one of the table, or of it with columns added.
+ */
+export function changesColumns(unit: ChangesUnit): ChangesColumns {
+  const { schema } = unit;
+  const all = [...schema.columns, ...schema.envelopeColumns];
+  const names = all.map((column) => column.name);
+  const repeated = names.find((name, index) => names.indexOf(name) !== index);
+  if (repeated !== undefined) {
+    throw new DataError(`The schema of ${unit.datasetId} has the column ${quoted(repeated)} twice.`);
+  }
+  refuseOtherTable(unit, all);
+
+  const columns = columnsAfter(unit);
+  const there = new Set(columns.map(({ column }) => column.name));
+  return {
+    columns,
+    keys: schema.keyColumns.map((key) => columns.findIndex(({ column }) => column.name === key)),
+    known: names,
+    lacking: names.filter((name) => !there.has(name)),
+    required: columns.flatMap(({ column, role }) => (role === 'envelope' ? [column.name] : [])),
+    elsewhere: columns.flatMap(({ type, crs }, position) =>
+      type === 'geometry' && !isWgs84(crs) ? [position] : [],
+    ),
+  };
+}
+
+function columnsAfter(unit: ChangesUnit): readonly PlannedColumn[] {
+  const { schema, plannedFrom, datasetId } = unit;
+  const held = new Map(plannedFrom.columns.map((column) => [column.name, column]));
+  const all = [...schema.columns, ...schema.envelopeColumns];
+  if (!unit.addsColumns) {
+    const byName = new Map(all.map((column) => [column.name, column]));
+    return plannedFrom.columns.map(({ name, ...rest }) => ({
+      ...rest,
+      column: present(byName.get(name), 'the schema has every column of the table'),
+    }));
+  }
+  const wanted = all.filter(({ name }, index) => index < schema.columns.length || held.has(name));
+  const given = columnNames(wanted.map(({ name }) => name));
+  return wanted.map((column, index) => ({
+    column,
+    type: knownType(datasetId, column),
+    columnName: given[index] ?? column.name,
+    role: roleOf(schema, column, index),
+    crs: held.get(column.name)?.crs ?? null,
+  }));
+}
+
+function refuseOtherTable(unit: ChangesUnit, columns: readonly Column[]): void {
+  const { schema, plannedFrom } = unit;
+  const sameKeys = JSON.stringify(schema.keyColumns) === JSON.stringify(plannedFrom.keyColumns);
+  if (!sameKeys || schema.keyColumns.length === 0)
+    throw unusable(unit, 'its key columns are not those of the table');
+  const byName = new Map(columns.map((column) => [column.name, column]));
+  for (const { name, type } of plannedFrom.columns) {
+    const column = byName.get(name);
+    if (column === undefined)
+      throw unusable(unit, `its schema lacks the column ${quoted(name)} of the table`);
+    if (column.type !== type)
+      throw unusable(unit, `its schema has another type for the column ${quoted(name)}`);
+  }
+}
+
+function roleOf(schema: Schema, column: Column, index: number): PlannedColumn['role'] {
+  if (schema.keyColumns.includes(column.name)) return 'key';
+  return index < schema.columns.length ? 'data' : 'envelope';
+}
+
+function unusable(unit: ChangesUnit, why: string): UnusableChangesError {
+  return new UnusableChangesError(unit.datasetId, unit.version, why);
+}
+
+function quoted(name: string): string {
+  return JSON.stringify(name);
+}
+
+/** Different lists of names that are looked at for an error. */
+const MAX_NAME_LISTS = 20;
+
+/**
+ * Lists of names that are not what they must be, each with the page and the line where it is first: a name is there
+ * twice, or in a row that is there afterwards one is unknown, lacking in the table, or missing. `decoded` is what comes after FROM.
+ */
+export function findNames(decoded: string, { known, lacking, required }: ChangesColumns): string {
+  const lists = `SELECT from_json(names, '["VARCHAR"]') AS names, ${PRESENT}, place FROM (
+    SELECT names, ${PRESENT}, min([page, line]) AS place FROM ${decoded} GROUP BY names, ${PRESENT})`;
+  return `SELECT names, ${PRESENT}, place[1], place[2] FROM (${lists})
+    WHERE len(list_distinct(names)) < len(names) OR (${PRESENT} AND (NOT list_has_all(${textList(known)}, names)
+      OR list_has_any(names, ${textList(lacking)}) OR NOT list_has_all(names, ${textList(required)})))
+    ORDER BY place LIMIT ${MAX_NAME_LISTS}`;
+}
+
+/** `rows` are those of `findNames`. @throws UnknownColumnsError, BadChangesError, UnusableChangesError */
+export function refuseNames(unit: ChangesUnit, { pages, columns }: Decoding, rows: readonly Row[]): void {
+  const known = new Set(columns.known);
+  for (const row of rows) {
+    const unknown = row[1] === true ? textListAt(row, 0).filter((name) => !known.has(name)) : [];
+    if (unknown.length === 0) continue;
+    const place = placeOf(unit, pageAt(pages, numberAt(row, 2)), numberAt(row, 3));
+    throw new UnknownColumnsError(unit.datasetId, [...new Set(unknown)], place);
+  }
+  for (const row of rows) {
+    const names = textListAt(row, 0);
+    const page = pageAt(pages, numberAt(row, 2));
+    const repeated = names.find((name, index) => names.indexOf(name) !== index);
+    if (repeated !== undefined) {
+      throw bad(unit, page, numberAt(row, 3), `the column ${JSON.stringify(repeated)} is there twice`);
+    }
+    throw new UnusableChangesError(unit.datasetId, page.version, whyUnusable(columns, names));
+  }
+}
+
+function whyUnusable({ lacking, required }: ChangesColumns, names: readonly string[]): string {
+  const carried = names.find((name) => lacking.includes(name));
+  if (carried !== undefined) return `rows carry the column ${JSON.stringify(carried)}, which the table lacks`;
+  const missing = required.find((name) => !names.includes(name));
+  return `rows do not carry the column ${JSON.stringify(missing)} of the table`;
+}

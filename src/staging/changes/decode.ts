@@ -1,0 +1,284 @@
+/**
+ * Changes taken apart, in Parquet files: those of a unit at once, or in parts, as its versions came. A part counts its pages and
+ * its steps from its own beginning, so that nothing has to be known of what comes before it.
+ */
+
+import { assert } from '../../lib/assert.ts';
+import { durable } from '../../lib/files.ts';
+import type { ColumnType } from '../../model/records.ts';
+import type { ChangesUnit, ReadAhead, VersionChanges } from '../../model/write-jobs.ts';
+import type { Engine } from '../engine/engine.ts';
+import { DuckDbError } from '../engine/errors.ts';
+import { filePath, text, textList } from '../engine/sql.ts';
+import { isJson } from '../json-text.ts';
+import { readParquet } from '../snapshot/parquet.ts';
+import { MAX_SHOWN_VALUE } from '../snapshot/scan-sql.ts';
+import type { PlannedColumn } from '../snapshot/table-plan.ts';
+import { type ChangesColumns, changesColumns } from './columns.ts';
+import { decodeGeometry, type Forms, isForeign, isGeoJson, withGeometrySteps } from './geometry.ts';
+import { netColumn, PRESENT } from './net-change.ts';
+import { hasDoubles } from './numbers.ts';
+import { besidePages, type Pages, spooledPages } from './pages.ts';
+
+interface DecodedPart extends ReadAhead {
+  readonly path: string;
+  /** How many pages, and parts of pages, were read. */
+  readonly pages: number;
+  readonly forms: Forms;
+  /** What decides how it was decoded, as text. */
+  readonly decodedAs: string;
+}
+
+/** Null where it cannot be done. */
+export async function readAhead(engine: Engine, unit: ChangesUnit): Promise<DecodedPart | null> {
+  try {
+    return await decodeVersions(engine, unit.versions, changesColumns(unit));
+  } catch {
+    // Whatever it is, it comes again as the unit is prepared, and is told there.
+    if (engine.invalidated) await engine.reopen();
+    return null;
+  }
+}
+
+/** @throws DuckDbError */
+export async function decodeVersions(
+  engine: Engine,
+  versions: readonly VersionChanges[],
+  columns: ChangesColumns,
+): Promise<DecodedPart> {
+  const pages = await spooledPages(versions);
+  const path = besidePages(versions, 'decoded.parquet');
+  const forms = await asFile(() => decode(engine, { pages, columns }, path));
+  const decodedAs = JSON.stringify(columns);
+  return { path, versions: versions.length, pages: pages.all.length, forms, decodedAs };
+}
+
+/** What was read ahead of a unit, as far as it was decoded as the unit is: not where its path was cut before its schema changed. */
+export function readBefore({ ahead = [] }: ChangesUnit, columns: ChangesColumns): readonly DecodedPart[] {
+  const decodedAs = JSON.stringify(columns);
+  const parts = ahead.map(ownPart);
+  return parts.every((part) => part.decodedAs === decodedAs) ? parts : [];
+}
+
+/** All changes of the parts, with their pages and steps counted through, for use after FROM. */
+export function decodedRows(parts: readonly DecodedPart[]): string {
+  let pages = 0;
+  let steps = 0;
+  const selects = parts.map((part) => {
+    const select = `SELECT * REPLACE (page + ${pages} AS page, step + ${steps} AS step) FROM ${readParquet([part.path])}`;
+    pages += part.pages;
+    steps += part.versions;
+    return select;
+  });
+  return `(${selects.join(' UNION ALL ')})`;
+}
+
+/** Writes decoded changes into a file of their unit. */
+export function asFile<T>(write: () => Promise<T>): Promise<T> {
+  return durable('staging.decode-changes', write);
+}
+
+/** Most geometries are written in one way, so that is tried first. */
+async function decode(engine: Engine, decoding: Decoding, path: string): Promise<Forms> {
+  try {
+    await engine.run(writeDecoded(decoding, 'usual', path));
+    return 'usual';
+  } catch (error) {
+    const hasGeometry = decoding.columns.columns.some(({ type }) => type === 'geometry');
+    if (!hasGeometry || !(error instanceof DuckDbError) || error.trouble !== 'statement') throw error;
+    await engine.run(writeDecoded(decoding, 'every', path));
+    return 'every';
+  }
+}
+
+function ownPart(ahead: ReadAhead): DecodedPart {
+  assert('decodedAs' in ahead, 'what was read ahead is prepared by the destination that read it');
+  return ahead as DecodedPart;
+}
+
+export interface Decoding {
+  readonly pages: Pages;
+  readonly columns: ChangesColumns;
+}
+
+const REMOVED = '\'"removed"\'';
+
+/** Of a file that is read once, soon, and then removed: to compress it would take longer than to write it. */
+export const AS_IT_IS = '(FORMAT parquet, COMPRESSION uncompressed)';
+
+/** Writes every change into a file as `selectDecoded` gives it. */
+function writeDecoded(decoding: Decoding, forms: Forms, path: string): string {
+  return `COPY (${selectDecoded(decoding, forms)}) TO ${text(path)} ${AS_IT_IS}`;
+}
+
+/**
+ * Every change decoded: its place (the page among all and the line in it, from 1), the step that it belongs to, its operation,
+ * the names it carries, and a column for each of the table. Raises an error where anything is not what it must be.
+ */
+export function selectDecoded(decoding: Decoding, forms: Forms): string {
+  const { columns, keys, elsewhere } = decoding.columns;
+  const values = columns.map(
+    (column, position) =>
+      `${valueAt(column, position, keys.includes(position), forms)} AS ${netColumn(position)}`,
+  );
+  const flags = elsewhere.flatMap((position) => [
+    `coalesce(${isGeoJson(netColumn(position))}, FALSE) AS ${geoJsonFlag(position)}`,
+    `coalesce(NOT ${isGeoJson(netColumn(position))}, FALSE) AS ${otherFlag(position)}`,
+  ]);
+  const op = `CASE WHEN ${IS_CHANGE} THEN op->>'$' ELSE error('no change') END AS op`;
+  const rest = [
+    `to_json(names)::VARCHAR AS names, op <> ${REMOVED} AS ${PRESENT}`,
+    `${hasDoubles(decoding.columns)} AS ${DOUBLES}`,
+    ...flags,
+    ...values,
+  ];
+  return `SELECT page, line, step, ${op}, ${rest.join(', ')} FROM (${selectCells(decoding, forms)})`;
+}
+
+const IS_CHANGE = `op IN ('"added"', '"changed"', ${REMOVED}) AND NOT bare`;
+
+/** Whether the row has numbers that were read as doubles and must not be rounded. */
+export const DOUBLES = 'doubles';
+
+/** Whether a geometry was GeoJSON. */
+export function geoJsonFlag(position: number): string {
+  return `geojson_${position}`;
+}
+
+/** Whether there was a geometry that was not. */
+export function otherFlag(position: number): string {
+  return `not_geojson_${position}`;
+}
+
+function valueAt(column: PlannedColumn, position: number, isKey: boolean, forms: Forms): string {
+  const cell = netColumn(position);
+  const value = decoded(column, cell, forms);
+  return isKey
+    ? `CASE WHEN ${cell} IS NULL THEN error('no key') ELSE ${value} END`
+    : `CASE WHEN ${cell} IS NOT NULL THEN ${value} END`;
+}
+
+function decoded({ type, crs }: PlannedColumn, cell: string, forms: Forms, refused = REFUSED): string {
+  return type === 'geometry' ? decodeGeometry(cell, { forms, crs, refused }) : DECODE[type](cell, refused);
+}
+
+/** One row for the first change that is refused: its place, why (a word), the position of the column, and its cell. */
+export function findRefused(decoding: Decoding): string {
+  const { columns, keys } = decoding.columns;
+  const found = (why: string, position: number | null, shown: string) =>
+    `{'why': '${why}', 'position': ${position ?? 'NULL::INTEGER'}, 'shown': left(${shown}, ${MAX_SHOWN_VALUE})}`;
+  const cases = columns.flatMap((column, position) => {
+    const cell = netColumn(position);
+    const isRefused = `TRY(${decoded(column, cell, 'every', 'NULL')}) IS NULL`;
+    const value = `WHEN ${cell} IS NOT NULL AND ${isRefused} THEN ${found('value', position, cell)}`;
+    const isNull = `WHEN ${cell} IS NULL THEN ${found('null', position, "''")}`;
+    const foreign = `WHEN ${isForeign(cell, column.crs)} THEN ${found('foreign', position, cell)}`;
+    return [
+      ...(keys.includes(position) ? [isNull] : []),
+      ...(column.type === 'geometry' ? [foreign] : []),
+      value,
+    ];
+  });
+  return `SELECT page, line, found.why, found.position, found.shown FROM (SELECT page, line, CASE
+      WHEN NOT coalesce(${IS_CHANGE}, FALSE) THEN CASE WHEN bare AND op IN ('"added"', '"changed"', ${REMOVED})
+        THEN ${found('bare', null, 'op')} ELSE ${found('operation', null, "coalesce(op, 'null')")} END
+      ${cases.join(' ')} END AS found FROM (${selectCells(decoding, 'every')}))
+    WHERE found IS NOT NULL ORDER BY page, line LIMIT 1`;
+}
+
+/** One row for each change as it is written, with a cell for each column. `bare`: it has neither row nor key. */
+function selectCells({ pages, columns }: Decoding, forms: Forms): string {
+  const [cells, names] = structures(columns).map(text);
+  const reads = pages.batches.map((batch) => {
+    const paths = batch.map(({ path }) => path);
+    return `SELECT ${(batch[0]?.position ?? 1) - 1} + list_position(${textList(paths)}, filename) AS page,
+      from_json(content, ${cells}).changes AS taken, from_json(content, ${names}).changes AS named
+      FROM read_text([${paths.map(filePath).join(', ')}])`;
+  });
+  const changes = `SELECT page, unnest(range(1, coalesce(len(taken), error('no changes')) + 1)) AS line,
+    unnest(taken) AS taken, unnest(named) AS named FROM (${reads.join(' UNION ALL ')})`;
+  const values = columns.columns.map(
+    (_, position) => `${cellAt(columns, position)}::VARCHAR AS ${netColumn(position)}`,
+  );
+  const select = `SELECT page, line, [${pages.all.map(({ step }) => step).join(', ')}][page]::INTEGER AS step,
+    taken.op::VARCHAR AS op, ${keyOrRow('map_keys(named."key")', 'map_keys(named."row")')} AS names,
+    ${keyOrRow('FALSE', 'taken."row" IS NULL')} AS bare, ${values.join(', ')} FROM (${changes})`;
+  const geometries = columns.columns.flatMap(({ type }, position) =>
+    type === 'geometry' ? [netColumn(position)] : [],
+  );
+  return withGeometrySteps(select, geometries, forms);
+}
+
+/** The structures by which DuckDB takes a page apart: the cells of rows and keys, and the names in them. */
+function structures({ columns, keys }: ChangesColumns): readonly string[] {
+  const cellsOf = (some: readonly (PlannedColumn | undefined)[]) =>
+    some.map((column) => `${JSON.stringify(column?.column.name)}:"JSON"`).join(',');
+  const key = cellsOf(keys.map((position) => columns[position]));
+  return [
+    `{"changes":[{"op":"JSON","row":{${cellsOf(columns)}},"key":{${key}}}]}`,
+    '{"changes":[{"row":"MAP(VARCHAR, BOOLEAN)","key":"MAP(VARCHAR, BOOLEAN)"}]}',
+  ];
+}
+
+function cellAt({ keys }: ChangesColumns, position: number): string {
+  const inRow = `struct_extract_at(taken."row", ${position + 1})`;
+  const inKey = keys.indexOf(position);
+  if (inKey >= 0) return keyOrRow(`struct_extract_at(taken."key", ${inKey + 1})`, inRow);
+  return `CASE WHEN taken.op::VARCHAR <> ${REMOVED} THEN ${inRow} END`;
+}
+
+/** Of a removal, what its key says; where it has none, its row does. */
+function keyOrRow(key: string, row: string): string {
+  return `CASE WHEN taken.op::VARCHAR = ${REMOVED} AND taken."key" IS NOT NULL THEN ${key} ELSE ${row} END`;
+}
+
+/** SQL for the value, from SQL for its JSON text that is not null, and what it is to be where that is refused. */
+type Decode = (cell: string, refused: string) => string;
+
+/** What is refused ends the statement. `TRY` takes no such thing: where it asks, a null is the answer. */
+const REFUSED = "error('not of its type')";
+
+/** A decimal text, or what DuckDB had to read as a fraction (`1.0`, `1e3`); rounded.ts sees to it that it is none. */
+const OTHER_INTEGER = '"-?[0-9]+"|-?[0-9]+\\.0';
+const DATE = '"[0-9]{4}-[0-9]{2}-[0-9]{2}"';
+const HOUR_AND_MINUTE = '(?:[01][0-9]|2[0-3]):[0-5][0-9]';
+/** RFC 3339 with an offset. Digits below the microsecond are zeros. */
+const TIMESTAMP =
+  `"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt]${HOUR_AND_MINUTE}:[0-5][0-9]` +
+  `(?:\\.[0-9]{1,6}0*)?(?:[Zz]|[-+]${HOUR_AND_MINUTE})"`;
+
+/** Geometries take more than one step, and are decoded by geometry.ts. */
+const DECODE: Readonly<Record<Exclude<ColumnType, 'geometry'>, Decode>> = {
+  string: (cell, refused) => `CASE WHEN starts_with(${cell}, '"') THEN ${unquoted(cell)} ELSE ${refused} END`,
+  // What DuckDB takes for an integer, a blank before it or a fraction that it rounds, is seen by writing it again.
+  integer: (cell, refused) => `CASE WHEN TRY_CAST(${cell} AS BIGINT)::VARCHAR = ${cell} THEN ${cell}::BIGINT
+    WHEN regexp_full_match(${cell}, '${OTHER_INTEGER}') THEN ${unquoted(cell)}::BIGINT ELSE ${refused} END`,
+  number: (cell, refused) =>
+    `CASE WHEN isfinite(TRY_CAST(${cell} AS DOUBLE)) THEN ${cell}::DOUBLE ELSE ${refused} END`,
+  boolean: (cell, refused) =>
+    `CASE ${cell} WHEN 'true' THEN TRUE WHEN 'false' THEN FALSE ELSE ${refused} END`,
+  date: (cell, refused) =>
+    `CASE WHEN regexp_full_match(${cell}, '${DATE}') THEN ${unquoted(cell)}::DATE ELSE ${refused} END`,
+  timestamp: (
+    cell,
+    refused,
+  ) => `CASE WHEN regexp_full_match(${cell}, '${TIMESTAMP}') THEN upper(${unquoted(cell)})::TIMESTAMPTZ
+    ELSE ${refused} END`,
+  json: (cell, refused) => `CASE WHEN ${isJson(cell)} THEN ${cell}::JSON ELSE ${refused} END`,
+};
+
+/** What a value of the type is called in `which is no …`. */
+export const TYPE_WORDS: Readonly<Record<ColumnType, string>> = {
+  string: 'string',
+  integer: 'integer of 64 bits',
+  number: 'number that a double can hold',
+  boolean: 'boolean',
+  date: 'date of the form YYYY-MM-DD',
+  timestamp: 'timestamp with an offset and no more than microseconds',
+  geometry: 'geometry that can be read',
+  json: 'JSON',
+};
+
+function unquoted(cell: string): string {
+  return `(${cell}->>'$')`;
+}

@@ -1,0 +1,282 @@
+/**
+ * The net change of a backlog: for each key that the versions touch, the row it has afterwards, or that it has none.
+ * It is folded off the lock and kept in Parquet files beside the pages, from which the window reads it in one statement.
+ *
+ * Invariant of the files: no key is there twice or holds a null, and every value is what the table is to hold, exactly.
+ */
+
+import { present } from '../../lib/assert.ts';
+import { durable } from '../../lib/files.ts';
+import type { UnusableChangesError } from '../../model/errors.ts';
+import type { Counts } from '../../model/records.ts';
+import type { ChangesUnit } from '../../model/write-jobs.ts';
+import type { Engine, Row } from '../engine/engine.ts';
+import { identifier, numberAt, text, textAt } from '../engine/sql.ts';
+import { readParquet } from '../snapshot/parquet.ts';
+import { MAX_SHOWN_VALUE } from '../snapshot/scan-sql.ts';
+import type { PlannedColumn } from '../snapshot/table-plan.ts';
+import { type ChangesColumns, changesColumns, findNames, refuseNames } from './columns.ts';
+import {
+  AS_IT_IS,
+  asFile,
+  type Decoding,
+  decodedRows,
+  decodeVersions,
+  readBefore,
+  selectDecoded,
+} from './decode.ts';
+import { findOddGeometry } from './geometry.ts';
+import { findRounded, findRoundedPages } from './numbers.ts';
+import { besidePages, MAX_BYTES_AT_ONCE, type Pages, pageAt, spooledBytes, spooledPages } from './pages.ts';
+import {
+  areKeysDifferent,
+  countOperations,
+  haveDoubles,
+  type Located,
+  listedCounts,
+  locate,
+  proveCounts,
+} from './proof.ts';
+import { bad, oddGeometry, refusal, roundedNumber } from './refusals.ts';
+
+export interface NetChange {
+  /** The Parquet files. They lie in the folders of pages and are gone with those. */
+  readonly paths: readonly string[];
+  /** Keys that have a row afterwards. */
+  readonly rows: number;
+  /** Keys that have none afterwards, whether or not the table has one now. */
+  readonly removals: number;
+  /**
+   * The columns of the table as it has to be afterwards, in their order: those a load of a snapshot with this schema
+   * would give it. They are the table's own unless the unit adds columns.
+   */
+  readonly columns: readonly PlannedColumn[];
+  /** Columns that take the coordinate system of the changes, where the table holds no value in them. */
+  readonly firstValues: readonly FirstValues[];
+}
+
+/** The first GeoJSON for a geometry column of the table whose coordinate system is not known. */
+export interface FirstValues {
+  readonly columnName: string;
+  /** What is wrong where the table holds a value in the column already. */
+  readonly refusal: UnusableChangesError;
+}
+
+/** In the rows of the net change: true where the key has a row afterwards, false where only its key is given. */
+export const PRESENT = 'present';
+
+/** The name, in the rows of the net change, of the column at this position (from 0) of `NetChange.columns`. */
+export function netColumn(position: number): string {
+  return `c${position}`;
+}
+
+/**
+ * The rows of the net change, for use after FROM and under an alias: the columns `c0`, `c1`, … in the order of
+ * `NetChange.columns` and with the types of the mirror, then `present`. Columns that are not asked for cost nothing.
+ */
+export function netRows({ paths, columns }: Pick<NetChange, 'paths' | 'columns'>): string {
+  const values = columns.map(({ type }, position) => {
+    const name = netColumn(position);
+    return type === 'geometry' ? `ST_GeomFromWKB(${name}) AS ${name}` : name;
+  });
+  return `(SELECT ${[...values, PRESENT].join(', ')} FROM ${readParquet(paths)})`;
+}
+
+/**
+ * Folds the changes of all versions of the unit to the net change per key, in a file beside the first page.
+ *
+ * @throws BadChangesError where a value, a key or an operation is not what it must be, naming version, page, row and column.
+ * @throws UnknownColumnsError where rows hold columns that the schema does not know.
+ * @throws UnusableChangesError where the snapshot has to be loaded instead: counts that do not add up, GeoJSON for
+ * a table in another coordinate system, columns that rows or table lack.
+ */
+export async function foldChanges(engine: Engine, unit: ChangesUnit): Promise<NetChange> {
+  const columns = changesColumns(unit);
+  const pages = await spooledPages(unit.versions);
+  try {
+    return await fold(engine, unit, { pages, columns });
+  } catch (error) {
+    throw await refusal(engine, unit, { pages, columns }, error);
+  }
+}
+
+async function fold(engine: Engine, unit: ChangesUnit, decoding: Decoding): Promise<NetChange> {
+  const { columns } = decoding;
+  const before = readBefore(unit, columns);
+  const rest = unit.versions.slice(before.reduce((sum, { versions }) => sum + versions, 0));
+  const parts = rest.length === 0 ? before : [...before, await decodeVersions(engine, rest, columns)];
+  const rowsOf = decodedRows(parts);
+  refuseNames(unit, decoding, await engine.rows(findNames(rowsOf, columns)));
+  if (parts.some(({ forms }) => forms === 'every')) await refuseOddGeometries(unit, decoding);
+  const oneTable = unit.versions.map(() => 0);
+  const operations = await engine.rows(countOperations(rowsOf, columns, oneTable));
+  const counts = listedCounts(unit, operations);
+  proveCounts(unit, counts);
+  const located = locate(unit, columns, operations);
+  if (haveDoubles(operations)) await refuseRounded(engine, unit, decoding);
+
+  if (areKeysDifferent(operations))
+    return netOf(
+      counts,
+      parts.map(({ path }) => path),
+      located,
+    );
+  const [repeated] = await engine.rows(findRepeatedKey(rowsOf, columns));
+  refuseRepeatedKey(unit, decoding, repeated);
+  const path = besidePages(unit.versions, 'net.parquet');
+  await durable('staging.coalesce-changes', () => engine.run(writeFolded(rowsOf, columns, path)));
+  const [present = []] = await engine.rows(countPresent(path));
+  return { ...located, paths: [path], rows: numberAt(present, 0), removals: numberAt(present, 1) };
+}
+
+/** Of changes that have a key each: nothing is to be folded. */
+function netOf(counts: readonly Counts[], paths: readonly string[], located: Located): NetChange {
+  const rows = counts.reduce((sum, { added, changed }) => sum + added + changed, 0);
+  const removals = counts.reduce((sum, { removed }) => sum + removed, 0);
+  return { ...located, paths, rows, removals };
+}
+
+async function refuseOddGeometries(unit: ChangesUnit, { pages, columns }: Decoding): Promise<void> {
+  for (const page of pages.all) {
+    const found = await findOddGeometry(page, columns);
+    if (found !== null) throw oddGeometry(unit, page, found);
+  }
+}
+
+async function refuseRounded(engine: Engine, unit: ChangesUnit, { pages, columns }: Decoding): Promise<void> {
+  for (const batch of pages.batches) {
+    const paths = (await engine.rows(findRoundedPages(batch))).map((row) => textAt(row, 0));
+    for (const page of batch.filter(({ path }) => paths.includes(path))) {
+      const found = await findRounded(page, columns);
+      if (found !== null) throw roundedNumber(unit, page, found);
+    }
+  }
+}
+
+/** The first key listed twice with a row in one version: its second place, its values as text. `decoded` is what comes after FROM. */
+function findRepeatedKey(decoded: string, columns: ChangesColumns): string {
+  const shown = columns.keys.map((position) => `left(${netColumn(position)}::VARCHAR, ${MAX_SHOWN_VALUE})`);
+  return `SELECT place[1], place[2], ${shown.join(', ')} FROM (
+    SELECT list_sort(list([page, line]))[2] AS place, ${keyList(columns)} FROM ${decoded}
+      WHERE ${PRESENT} GROUP BY step, ${keyList(columns)} HAVING count(*) > 1)
+    ORDER BY place LIMIT 1`;
+}
+
+/** `row` is that of `findRepeatedKey`. @throws BadChangesError where there is one. */
+function refuseRepeatedKey(unit: ChangesUnit, { pages, columns }: Decoding, row: Row | undefined): void {
+  if (row === undefined) return;
+  const key = columns.keys.map(
+    (position, index) => `${columns.columns[position]?.column.name} = ${JSON.stringify(row[index + 2])}`,
+  );
+  const why = `the key ${key.join(', ')} has a row in this version already`;
+  throw bad(unit, pageAt(pages, numberAt(row, 0)), numberAt(row, 1), why);
+}
+
+/**
+ * Writes the last change of each key into a file. In one version that with a row is the last: the key was removed and added.
+ * `decoded` is what comes after FROM.
+ */
+function writeFolded(decoded: string, columns: ChangesColumns, path: string): string {
+  const values = columns.columns.map((_, position) => netColumn(position));
+  const last = `SELECT page, line FROM ${decoded}
+    QUALIFY row_number() OVER (PARTITION BY ${keyList(columns)} ORDER BY step DESC, ${PRESENT} DESC, page, line) = 1`;
+  return `COPY (SELECT ${[...values, PRESENT].join(', ')} FROM ${decoded}
+    SEMI JOIN (${last}) USING (page, line)) TO ${text(path)} ${AS_IT_IS}`;
+}
+
+/** One row: the keys that have a row, and those that have none. */
+function countPresent(path: string): string {
+  return `SELECT count(*) FILTER (${PRESENT}), count(*) FILTER (NOT ${PRESENT}) FROM ${readParquet([path])}`;
+}
+
+function keyList({ keys }: ChangesColumns): string {
+  return keys.map(netColumn).join(', ');
+}
+
+/** The most units that are folded together: they are in order together, or each has to be looked at. */
+export const MAX_UNITS_TOGETHER = 32;
+
+const DECODED = `temp.${identifier('feed-sync: decoded')}`;
+
+/** What the statements depend on, as text: units with the same can be folded together. Null: only alone. */
+export async function foldedAlike(unit: ChangesUnit): Promise<string | null> {
+  if ((await spooledBytes(unit.versions)) * MAX_UNITS_TOGETHER > MAX_BYTES_AT_ONCE) return null;
+  return JSON.stringify(changesColumns(unit));
+}
+
+/** The net changes of the units, in their order. Null: each has to be folded alone. */
+export async function foldTogether(
+  engine: Engine,
+  units: readonly ChangesUnit[],
+): Promise<readonly NetChange[] | null> {
+  try {
+    return await foldOrdinary(engine, units);
+  } catch {
+    // Whatever it is, it comes again where it is due, and is told there.
+    if (engine.invalidated) await engine.reopen();
+    return null;
+  }
+}
+
+async function foldOrdinary(
+  engine: Engine,
+  units: readonly ChangesUnit[],
+): Promise<readonly NetChange[] | null> {
+  const columns = changesColumns(present(units[0], 'there are units'));
+  const pages = await spooledPages(units.flatMap(({ versions }) => versions));
+  const select = selectDecoded({ pages, columns }, 'usual');
+  await engine.run(`CREATE OR REPLACE TEMP TABLE ${DECODED} AS ${select}`);
+  try {
+    if ((await engine.rows(findNames(DECODED, columns))).length > 0) return null;
+    const tables = units.flatMap(({ versions }, table) => versions.map(() => table));
+    const operations = await engine.rows(countOperations(DECODED, columns, tables));
+    if (!areKeysDifferent(operations)) return null;
+    if (haveDoubles(operations) && (await mayBeRounded(engine, pages))) return null;
+    const nets = [];
+    let firstStep = 0;
+    for (const unit of units) {
+      const end = firstStep + unit.versions.length;
+      nets.push(await writeNetOf(engine, unit, columns, { operations, firstStep, end }));
+      firstStep = end;
+    }
+    return nets;
+  } finally {
+    await engine.finish(`DROP TABLE ${DECODED}`);
+  }
+}
+
+async function mayBeRounded(engine: Engine, { batches }: Pages): Promise<boolean> {
+  for (const batch of batches) {
+    if ((await engine.rows(findRoundedPages(batch))).length > 0) return true;
+  }
+  return false;
+}
+
+/** Which of the steps are those of a unit: from the first one to the one before the end. */
+interface Share {
+  readonly operations: readonly Row[];
+  readonly firstStep: number;
+  readonly end: number;
+}
+
+async function writeNetOf(
+  engine: Engine,
+  unit: ChangesUnit,
+  columns: ChangesColumns,
+  { operations, firstStep, end }: Share,
+): Promise<NetChange> {
+  const own = operations.flatMap((row): readonly Row[] => {
+    const step = numberAt(row, 0);
+    return step >= firstStep && step < end ? [[step - firstStep, ...row.slice(1)]] : [];
+  });
+  const counts = listedCounts(unit, own);
+  proveCounts(unit, counts);
+  const located = locate(unit, columns, own);
+  const path = besidePages(unit.versions, 'net.parquet');
+  const values = columns.columns.map((_, position) => netColumn(position));
+  await asFile(() =>
+    engine.run(`COPY (SELECT ${[...values, PRESENT].join(', ')} FROM ${DECODED}
+      WHERE step >= ${firstStep} AND step < ${end}) TO ${text(path)} ${AS_IT_IS}`),
+  );
+  return netOf(counts, [path], located);
+}

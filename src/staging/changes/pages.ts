@@ -1,0 +1,210 @@
+/** The spooled pages of a backlog in their order, and how many of them are read at once. */
+
+import { readFile, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { present } from '../../lib/assert.ts';
+import { replaceFile } from '../../lib/files.ts';
+import type { VersionChanges } from '../../model/write-jobs.ts';
+
+/**
+ * DuckDB holds the text of all pages of one read in memory, and up to thirty times as much of a single page while it
+ * takes it apart: 150 MB of one of this size. A larger one is cut into parts.
+ */
+export const MAX_BYTES_AT_ONCE = 4_000_000;
+
+/** A page, or a part of one, as it is read. */
+export interface Page {
+  readonly path: string;
+  readonly version: number;
+  /** The position of its version among all whose pages are read, from 0. */
+  readonly step: number;
+  /** From 1, among those of its version. */
+  readonly number: number;
+  /** Of a part: how many changes of the page come before its own. */
+  readonly changesBefore: number;
+  /** From 1, among all that are read. */
+  readonly position: number;
+}
+
+export interface Pages {
+  /** Those of all versions, oldest first. */
+  readonly all: readonly Page[];
+  /** The same, cut into reads. */
+  readonly batches: readonly (readonly Page[])[];
+}
+
+/** Of versions in their order. */
+export async function spooledPages(versions: readonly VersionChanges[]): Promise<Pages> {
+  const all: Page[] = [];
+  const batches: Page[][] = [];
+  let bytes = Number.POSITIVE_INFINITY;
+  for (const [step, { version, pages }] of versions.entries()) {
+    for (const [index, path] of pages.entries()) {
+      for (const { size, ...part } of await partsOf(path)) {
+        const page = { ...part, version, step, number: index + 1, position: all.length + 1 };
+        bytes += size;
+        if (bytes > MAX_BYTES_AT_ONCE) {
+          batches.push([]);
+          bytes = size;
+        }
+        all.push(page);
+        batches.at(-1)?.push(page);
+      }
+    }
+  }
+  return { all, batches };
+}
+
+/** How many bytes the pages of versions have. */
+export async function spooledBytes(versions: readonly VersionChanges[]): Promise<number> {
+  const sizes = versions.flatMap(({ pages }) => pages.map(async (path) => (await stat(path)).size));
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+}
+
+interface Part extends Pick<Page, 'path' | 'changesBefore'> {
+  readonly size: number;
+}
+
+async function partsOf(path: string): Promise<readonly Part[]> {
+  const { size } = await stat(path);
+  const parts = size > MAX_BYTES_AT_ONCE ? splitPage(await readFile(path), MAX_BYTES_AT_ONCE) : null;
+  if (parts === null) return [{ path, changesBefore: 0, size }];
+  const written: Part[] = [];
+  for (const { content, changesBefore } of parts) {
+    const partPath = `${path}.part-${written.length}`;
+    await replaceFile('staging.split-page', partPath, content);
+    written.push({ path: partPath, changesBefore, size: content.length });
+  }
+  return written;
+}
+
+/** The page at a position, from 1. */
+export function pageAt({ all }: Pages, position: number): Page {
+  return present(all[position - 1], 'a change is on a page');
+}
+
+/** The path of a file of ours beside the first page. */
+export function besidePages(versions: readonly Pick<VersionChanges, 'pages'>[], name: string): string {
+  const [first] = versions.flatMap(({ pages }) => pages);
+  return join(dirname(present(first, 'recorded changes have at least one page')), name);
+}
+
+interface PagePart {
+  /** A page of its own, with nothing but its changes. */
+  readonly content: Uint8Array;
+  /** How many changes of the page come before those of this part. */
+  readonly changesBefore: number;
+}
+
+const BACKSLASH = 0x5c;
+
+type Kind = 'text' | 'opening' | 'closing' | 'comma';
+const KINDS: readonly (Kind | undefined)[] = Array.from({ length: 256 }, (_, byte) => {
+  const character = String.fromCharCode(byte);
+  if ('[{'.includes(character)) return 'opening';
+  if (']}'.includes(character)) return 'closing';
+  return character === '"' ? 'text' : character === ',' ? 'comma' : undefined;
+});
+const QUOTE = KINDS.indexOf('text');
+const CHANGES = '"changes"';
+
+/** Parts of at most `maxBytes`, but for a change that is larger; null where the text has not one list of changes. */
+export function splitPage(page: Buffer, maxBytes: number): readonly PagePart[] | null {
+  const edges = edgesOfChanges(page);
+  if (edges === null) return null;
+  const parts: PagePart[] = [];
+  let first = 0;
+  for (let index = 1; index < edges.length; index += 1) {
+    const isLast = index === edges.length - 1;
+    if (!isLast && bytesBetween(edges, first, index + 1) <= maxBytes) continue;
+    const changes = page.subarray((edges[first] ?? 0) + 1, edges[index]);
+    const content = Buffer.concat([Buffer.from(`{${CHANGES}:[`), changes, Buffer.from(']}')]);
+    parts.push({ content, changesBefore: first });
+    first = index;
+  }
+  return parts;
+}
+
+function bytesBetween(edges: readonly number[], from: number, to: number): number {
+  return (edges[to] ?? 0) - (edges[from] ?? 0);
+}
+
+/** Where the list of changes begins, the commas in it, and where it ends. */
+function edgesOfChanges(page: Buffer): readonly number[] | null {
+  let edges: number[] | null = null;
+  for (const { at, kind, depth, name } of structureOf(page)) {
+    if (name !== CHANGES) continue;
+    if (depth === 1 && kind === 'opening') {
+      if (edges !== null) return null;
+      edges = [at];
+    } else if (depth === 1 ? kind === 'closing' : depth === 2 && kind === 'comma') {
+      edges?.push(at);
+    }
+  }
+  return edges;
+}
+
+interface Mark {
+  readonly at: number;
+  readonly kind: Kind;
+  /** How many lists and objects are around it. */
+  readonly depth: number;
+  /** The member of the page that it belongs to, as it is written. */
+  readonly name: string;
+}
+
+/** The brackets and commas that are not nested deeper than the changes. */
+function* structureOf(page: Buffer): Generator<Mark> {
+  let depth = 0;
+  let name = '';
+  for (let at = 0; at < page.length; at += 1) {
+    const kind = KINDS[page[at] ?? 0];
+    if (kind === undefined) continue;
+    if (kind === 'text') {
+      const end = endOfText(page, at);
+      if (depth === 1) name = page.toString('utf8', at, end + 1);
+      at = end;
+      continue;
+    }
+    if (kind === 'closing') depth -= 1;
+    if (depth <= 2) yield { at, kind, depth, name };
+    if (kind === 'opening') depth += 1;
+  }
+}
+
+function endOfText(page: Buffer, start: number): number {
+  for (let end = page.indexOf(QUOTE, start + 1); end >= 0; end = page.indexOf(QUOTE, end + 1)) {
+    let backslashes = 0;
+    while (page[end - 1 - backslashes] === BACKSLASH) backslashes += 1;
+    if (backslashes % 2 === 0) return end;
+  }
+  return page.length;
+}
+
+interface PageCell {
+  /** From 1. */
+  readonly line: number;
+  readonly column: string;
+  readonly cell: unknown;
+}
+
+/** The cells of all rows and keys. What is no page, no row and no key has none. */
+export function* pageCells(page: unknown): Generator<PageCell> {
+  for (const [index, change] of Object.entries(Object(Object(page).changes))) {
+    const members: readonly unknown[] = Object.values(Object(change));
+    for (const [column, cell] of members.flatMap((cells) => Object.entries(Object(cells)))) {
+      yield { line: Number(index) + 1, column, cell };
+    }
+  }
+}
+
+/** A value and all that is inside it, names included. Without recursion: a value may be nested deeply. */
+export function* valuesIn(cell: unknown): Generator<unknown> {
+  const pending = [cell];
+  while (pending.length > 0) {
+    const value = pending.pop();
+    yield value;
+    if (typeof value !== 'object' || value === null) continue;
+    for (const [name, member] of Object.entries(value)) pending.push(member, name);
+  }
+}

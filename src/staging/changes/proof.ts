@@ -1,0 +1,155 @@
+/** Whether the changes that were listed are those that the service counted, and lie where the table does. */
+
+import { present } from '../../lib/assert.ts';
+import { formatCount } from '../../lib/units.ts';
+import { UnusableChangesError } from '../../model/errors.ts';
+import type { Counts } from '../../model/records.ts';
+import type { ChangesUnit } from '../../model/write-jobs.ts';
+import type { Row } from '../engine/engine.ts';
+import { numberAt } from '../engine/sql.ts';
+import type { PlannedColumn } from '../snapshot/table-plan.ts';
+import type { ChangesColumns } from './columns.ts';
+import { DOUBLES, geoJsonFlag, otherFlag } from './decode.ts';
+import { type FirstValues, type NetChange, netColumn } from './net-change.ts';
+
+/** The coordinate system of GeoJSON, as the mirror writes it down. */
+const GEOJSON_CRS = 'OGC:CRS84';
+
+/**
+ * For each step and operation: how many changes; the different hashes of the keys of all (as many as changes prove that
+ * no key repeats); whether any has numbers that may be rounded; for each column of `elsewhere` whether any is GeoJSON, and whether any is
+ * a geometry of another form.
+ * `decoded` is what comes after FROM; `tables` says of each step which table it changes, because keys of two of them may be equal.
+ */
+export function countOperations(
+  decoded: string,
+  { keys, elsewhere }: ChangesColumns,
+  tables: readonly number[],
+): string {
+  const from = `FROM ${decoded}`;
+  const key = [`[${tables.join(', ')}][step + 1]`, ...keys.map(netColumn)];
+  const different = `(SELECT count(DISTINCT hash(${key.join(', ')})) ${from})`;
+  const flags = elsewhere.flatMap((position) =>
+    [geoJsonFlag(position), otherFlag(position)].map((flag) => `bool_or(${flag})`),
+  );
+  return `SELECT ${['step', 'op', 'count(*)', different, `bool_or(${DOUBLES})`, ...flags].join(', ')} ${from} GROUP BY step, op`;
+}
+
+/** Whether every key occurs once only. `rows` are those of `countOperations`. */
+export function areKeysDifferent(rows: readonly Row[]): boolean {
+  const changes = rows.reduce((sum, row) => sum + numberAt(row, 2), 0);
+  return rows.every((row) => numberAt(row, 3) === changes);
+}
+
+/** Whether any number may have been rounded. `rows` are those of `countOperations`. */
+export function haveDoubles(rows: readonly Row[]): boolean {
+  return rows.some((row) => row[4] === true);
+}
+
+/** The counts of the versions of the unit, in their order. `rows` are those of `countOperations`. */
+export function listedCounts({ versions }: ChangesUnit, rows: readonly Row[]): readonly Counts[] {
+  const countOf = (step: number, op: keyof Counts): number => {
+    const row = rows.find((candidate) => numberAt(candidate, 0) === step && candidate[1] === op);
+    return row === undefined ? 0 : numberAt(row, 2);
+  };
+  return versions.map((_, step) => ({
+    added: countOf(step, 'added'),
+    changed: countOf(step, 'changed'),
+    removed: countOf(step, 'removed'),
+  }));
+}
+
+/**
+ * `listed` are the counts of the versions of the unit, in their order.
+ *
+ * @throws UnusableChangesError naming the first version whose counts, or whose number of rows, are others.
+ */
+export function proveCounts(unit: ChangesUnit, listed: readonly Counts[]): void {
+  unit.versions.reduce((rowsBefore, { version, counts, rowCount }, step) => {
+    const found = present(listed[step], 'every version has counts');
+    if (counts !== null && !areSame(counts, found)) {
+      throw unusable(unit, version, `they are ${inWords(found)}, and the service counted ${inWords(counts)}`);
+    }
+    const rows = rowsBefore + found.added - found.removed;
+    if (rowCount !== null && rowCount !== rows) {
+      throw unusable(
+        unit,
+        version,
+        `${formatCount(rowsBefore)} rows with ${inWords(found)} are ${formatCount(rows)}, and the service states ${formatCount(rowCount)}`,
+      );
+    }
+    return rows;
+  }, unit.plannedFrom.rowCount);
+}
+
+/** The columns of the net change, and what has to be true of the table for their coordinate systems. */
+export type Located = Pick<NetChange, 'columns' | 'firstValues'>;
+
+/**
+ * The columns with their coordinate systems afterwards: one that holds no value takes that of the GeoJSON which comes into it.
+ * An empty table holds none, nor does a column that is added; of any other whose system is not known the table itself tells.
+ * `rows` are those of `countOperations`.
+ *
+ * @throws UnusableChangesError where GeoJSON comes into a column that is in another system.
+ */
+export function locate(
+  unit: ChangesUnit,
+  { columns, elsewhere }: ChangesColumns,
+  rows: readonly Row[],
+): Located {
+  const { rowCount, columns: before } = unit.plannedFrom;
+  const held = new Map(before.map(({ name, columnName }) => [name, columnName]));
+  const firstValues: FirstValues[] = [];
+  const after = columns.map((planned, position) => {
+    const { geoJson, other } = firstSteps(elsewhere.indexOf(position), rows);
+    if (geoJson === null) return planned;
+    const refusal = inOtherSystem(unit, geoJson, planned);
+    if (other !== null && other < geoJson) throw refusal;
+    const columnName = held.get(planned.column.name);
+    if (rowCount > 0 && columnName !== undefined) {
+      if (planned.crs !== null) throw refusal;
+      firstValues.push({ columnName, refusal });
+    }
+    return { ...planned, crs: GEOJSON_CRS };
+  });
+  return { columns: after, firstValues };
+}
+
+/** The first steps with GeoJSON, and with a geometry of another form, in the column at `index` of `elsewhere`. */
+function firstSteps(
+  index: number,
+  rows: readonly Row[],
+): { readonly geoJson: number | null; readonly other: number | null } {
+  const first = (flag: number): number | null => {
+    const steps = rows.filter((row) => row[flag] === true).map((row) => numberAt(row, 0));
+    return index < 0 || steps.length === 0 ? null : Math.min(...steps);
+  };
+  return { geoJson: first(5 + 2 * index), other: first(6 + 2 * index) };
+}
+
+function inOtherSystem(
+  unit: ChangesUnit,
+  step: number,
+  { column, crs }: PlannedColumn,
+): UnusableChangesError {
+  const { version } = present(unit.versions[step], 'a step is that of a version');
+  const there = crs === null ? 'an unknown coordinate system' : `the coordinate system ${crs}`;
+  const name = JSON.stringify(column.name);
+  return unusable(
+    unit,
+    version,
+    `they hold GeoJSON, which is in WGS 84, and the column ${name} is in ${there}`,
+  );
+}
+
+function areSame(left: Counts, right: Counts): boolean {
+  return left.added === right.added && left.changed === right.changed && left.removed === right.removed;
+}
+
+function inWords({ added, changed, removed }: Counts): string {
+  return `${formatCount(added)} added, ${formatCount(changed)} changed and ${formatCount(removed)} removed`;
+}
+
+function unusable({ datasetId }: ChangesUnit, version: number, why: string): UnusableChangesError {
+  return new UnusableChangesError(datasetId, version, why);
+}

@@ -1,0 +1,184 @@
+/**
+ * Why changes are refused, in words: found out only once it is known that they are. A place is named by version, page
+ * and row, from 1, as a person can look it up at the service.
+ */
+
+import { isUtf8 } from 'node:buffer';
+import { readFile } from 'node:fs/promises';
+import {
+  BadChangesError,
+  type FeedSyncError,
+  InterruptedError,
+  UnusableChangesError,
+} from '../../model/errors.ts';
+import type { ChangesUnit } from '../../model/write-jobs.ts';
+import type { Engine } from '../engine/engine.ts';
+import { DuckDbError, firstLine, mirrorFailure, type Trouble } from '../engine/errors.ts';
+import { numberAt, numberOrNullAt, textAt } from '../engine/sql.ts';
+import { MAX_SHOWN_VALUE } from '../snapshot/scan-sql.ts';
+import type { PlannedColumn } from '../snapshot/table-plan.ts';
+import { type Decoding, findRefused, TYPE_WORDS } from './decode.ts';
+import type { OddGeometry } from './geometry.ts';
+import type { RoundedNumber } from './numbers.ts';
+import { besidePages, type Page, pageAt, pageCells, valuesIn } from './pages.ts';
+
+/** What the content of pages can do to DuckDB. */
+const BY_CONTENT: ReadonlySet<Trouble> = new Set<Trouble>(['statement', 'unreadable', 'gave-up']);
+
+/** The error for the person, from what was thrown while the pages were taken apart. */
+export async function refusal(
+  engine: Engine,
+  unit: ChangesUnit,
+  decoding: Decoding,
+  error: unknown,
+): Promise<unknown> {
+  if (!(error instanceof DuckDbError)) return error;
+  if (engine.invalidated) await engine.reopen();
+  if (error.trouble === 'out-of-memory') return needsMemory(unit);
+  if (!BY_CONTENT.has(error.trouble)) return await otherTrouble(unit, error);
+  return (
+    (await refusedChange(engine, unit, decoding)) ??
+    (await refusedPage(unit, decoding.pages.all)) ??
+    unexplained(unit, error)
+  );
+}
+
+/** A snapshot is loaded with all the memory there is, and row by row. */
+function needsMemory({ datasetId, versions, version }: ChangesUnit): UnusableChangesError {
+  const why = 'they take more memory than the examination of changes may use';
+  return new UnusableChangesError(datasetId, versions[0]?.version ?? version, why);
+}
+
+function unexplained({ datasetId, version }: ChangesUnit, error: DuckDbError): BadChangesError {
+  const message = `The changes of ${datasetId} up to version ${version} cannot be read: ${firstLine(error)}`;
+  return new BadChangesError(datasetId, version, message);
+}
+
+async function otherTrouble(
+  { datasetId, versions }: ChangesUnit,
+  error: DuckDbError,
+): Promise<FeedSyncError> {
+  if (error.trouble === 'interrupted') {
+    return new InterruptedError(`The reading of the changes of ${datasetId} was interrupted.`, {
+      cause: error,
+    });
+  }
+  return await mirrorFailure(error, { path: besidePages(versions, 'decoded.parquet') });
+}
+
+async function refusedChange(
+  engine: Engine,
+  unit: ChangesUnit,
+  decoding: Decoding,
+): Promise<BadChangesError | null> {
+  try {
+    const [row] = await engine.rows(findRefused(decoding));
+    if (row === undefined) return null;
+    const page = pageAt(decoding.pages, numberAt(row, 0));
+    const position = numberOrNullAt(row, 3);
+    const column = position === null ? undefined : decoding.columns.columns[position];
+    const shown = textAt(row, 4);
+    return bad(unit, page, numberAt(row, 1), whyRefused(textAt(row, 2), shown, column));
+  } catch (error) {
+    // The search is for the message only: what it stumbled over is what was to be explained.
+    if (engine.invalidated) await engine.reopen();
+    if (error instanceof DuckDbError) return null;
+    throw error;
+  }
+}
+
+function whyRefused(why: string, shown: string, column: PlannedColumn | undefined): string {
+  const name = JSON.stringify(column?.column.name);
+  switch (why) {
+    case 'operation':
+      return `the operation is ${shown}, which is none of added, changed and removed`;
+    case 'bare':
+      return `the change has the operation ${shown}, but no ${shown === '"removed"' ? 'key and no row' : 'row'}`;
+    case 'null':
+      return `the key column ${name} is null`;
+    case 'foreign':
+      return (
+        `the column ${name} holds ${shown}, which is in another coordinate system than the table: ` +
+        `that is in ${column?.crs ?? 'an unknown one'}`
+      );
+    default:
+      return `the column ${name} holds ${shown}, which is no ${TYPE_WORDS[column?.type ?? 'json']}`;
+  }
+}
+
+export function oddGeometry(
+  unit: ChangesUnit,
+  page: Page,
+  { line, column, written }: OddGeometry,
+): BadChangesError {
+  const shown = written.slice(0, MAX_SHOWN_VALUE);
+  const why = `the column ${JSON.stringify(column)} holds ${shown}, which is no ${TYPE_WORDS.geometry}`;
+  return bad(unit, page, line, why);
+}
+
+async function refusedPage(unit: ChangesUnit, pages: readonly Page[]): Promise<BadChangesError | null> {
+  for (const page of pages) {
+    const why = whyUnreadable(await readFile(page.path));
+    if (why !== null) return bad(unit, page, why.line, why.why);
+  }
+  return null;
+}
+
+/** What is no integer stays none in a snapshot; a JSON value it holds with every number as it was written. */
+export function roundedNumber(
+  unit: ChangesUnit,
+  page: Page,
+  { line, column, type, number }: RoundedNumber,
+): BadChangesError | UnusableChangesError {
+  const shown = number.slice(0, MAX_SHOWN_VALUE);
+  const name = JSON.stringify(column);
+  if (type === 'integer')
+    return bad(unit, page, line, `the column ${name} holds ${shown}, which is no ${TYPE_WORDS.integer}`);
+  const where = `page ${page.number}, row ${page.changesBefore + line}`;
+  const why = `on ${where} the column ${name} holds the number ${shown}, which would lose digits`;
+  return new UnusableChangesError(unit.datasetId, page.version, why);
+}
+
+/** `line` is null where the whole page is meant. */
+export function bad(unit: ChangesUnit, page: Page, line: number | null, why: string): BadChangesError {
+  return new BadChangesError(unit.datasetId, page.version, `${placeOf(unit, page, line)}: ${why}.`);
+}
+
+export function placeOf({ datasetId }: ChangesUnit, page: Page, line: number | null): string {
+  const where = line === null ? '' : `, row ${page.changesBefore + line}`;
+  return `Version ${page.version} of ${datasetId}, page ${page.number}${where}`;
+}
+
+interface Unreadable {
+  /** From 1; null where the whole page is meant. */
+  readonly line: number | null;
+  readonly why: string;
+}
+
+/** Null where nothing is wrong with the page. */
+function whyUnreadable(bytes: Buffer): Unreadable | null {
+  if (!isUtf8(bytes)) return { line: null, why: 'it is not in UTF-8' };
+  const page = parse(bytes.toString('utf8'));
+  if (page === null) return { line: null, why: 'it is not in JSON' };
+  if (!Array.isArray(Object(page).changes)) return { line: null, why: 'it has no list of changes' };
+  for (const { line, column, cell } of pageCells(page)) {
+    for (const value of [column, ...valuesIn(cell)]) {
+      if (typeof value === 'string' && !value.isWellFormed())
+        return { line, why: whyIllFormed(column, value) };
+    }
+  }
+  return null;
+}
+
+function whyIllFormed(column: string, value: string): string {
+  const shown = JSON.stringify(value.slice(0, MAX_SHOWN_VALUE));
+  return `the column ${JSON.stringify(column)} holds ${shown}, which is no text: half of a character stands alone`;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

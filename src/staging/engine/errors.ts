@@ -1,0 +1,225 @@
+/**
+ * What an error of DuckDB means to us. DuckDB gives errors to JavaScript as text only; with the option
+ * `errors_as_json` that text carries the kind of the exception and the number of the system's error, and those decide.
+ * Where it has one kind for several troubles, words of the message decide. That happens in this file and nowhere else.
+ */
+
+import { dirname } from 'node:path';
+import { getSystemErrorName } from 'node:util';
+import { freeBytes } from '../../lib/files.ts';
+import { formatBytes } from '../../lib/units.ts';
+import {
+  BusyError,
+  ConfigurationError,
+  type FeedSyncError,
+  InterruptedError,
+  NoRoomError,
+  StorageError,
+} from '../../model/errors.ts';
+
+export type Trouble =
+  /** Another process has the file open. */
+  | 'locked'
+  /** FATAL or INTERNAL for a reason of DuckDB's own. Data on disk is fine. */
+  | 'gave-up'
+  | 'disk-full'
+  /** Stopped by ourselves: less than what is to stay free was left on the disk that the message names. */
+  | 'no-room'
+  | 'out-of-memory'
+  | 'not-permitted'
+  | 'folder-missing'
+  /** The database's file or its log cannot be read: cut, flipped, or no database at all. */
+  | 'unreadable'
+  /** The file was written by a newer DuckDB, or is encrypted: fine, but not for us. */
+  | 'foreign'
+  | 'interrupted'
+  /** The statement itself or the data that it read. */
+  | 'statement';
+
+/** An error of DuckDB, diagnosed. Stays inside this folder; what leaves it is an error of the model. */
+export class DuckDbError extends Error {
+  override readonly name = 'DuckDbError';
+  readonly trouble: Trouble;
+  /** Whether the instance answers nothing more until it is opened again. */
+  readonly endsInstance: boolean;
+  /** The process that holds the file, where DuckDB says. */
+  readonly holderProcessId: number | null;
+
+  constructor(trouble: Trouble, endsInstance: boolean, message: string, cause: unknown) {
+    super(message, { cause });
+    this.trouble = trouble;
+    this.endsInstance = endsInstance;
+    this.holderProcessId = Number(/\(PID (\d{1,10})\)/.exec(message)?.[1] ?? 0) || null;
+  }
+}
+
+const TROUBLE_BY_SYSTEM_ERROR: ReadonlyMap<string, Trouble> = new Map([
+  ['ENOSPC', 'disk-full'],
+  ['EDQUOT', 'disk-full'],
+  ['EFBIG', 'disk-full'],
+  ['EACCES', 'not-permitted'],
+  ['EPERM', 'not-permitted'],
+  ['EROFS', 'not-permitted'],
+  ['ENOENT', 'folder-missing'],
+  ['ENOTDIR', 'folder-missing'],
+  // A folder where the file should be. Other system errors say nothing of the file, which may be fine.
+  ['EISDIR', 'unreadable'],
+]);
+const LOCKED = /^Could not set lock on file/;
+const FOREIGN = /we can only read versions|storage version greater than|[Cc]annot open encrypted database/;
+const UNREADABLE =
+  /not a valid DuckDB database file|^Corrupt |Could not read enough bytes|Failure while replaying WAL|Failed to read WAL/;
+/** What the system said, where a COMMIT or CHECKPOINT failed: DuckDB repeats its text and leaves out its number. */
+const DISK_FULL =
+  /(?:Failed to commit|Checkpoint failed|invalidated).*(?:No space left on device|File too large|Disk quota exceeded)/s;
+const TEMPORARY_SPACE = /max_temp_directory_size/;
+
+const TROUBLE_BY_KIND: ReadonlyMap<string, Trouble> = new Map([
+  ['FATAL', 'gave-up'],
+  ['INTERNAL', 'gave-up'],
+  ['INTERRUPT', 'interrupted'],
+  ['Serialization', 'unreadable'],
+]);
+
+const ENDS_INSTANCE: ReadonlySet<string> = new Set(['FATAL', 'INTERNAL']);
+
+/** Whatever was thrown by a call of DuckDB, as an error that says what it means. */
+export function diagnose(thrown: unknown): DuckDbError {
+  if (thrown instanceof DuckDbError) return thrown;
+  const original = thrown instanceof Error ? thrown.message : String(thrown);
+  const { kind, message, systemError } = parse(original);
+  return new DuckDbError(troubleOf(kind, message, systemError), ENDS_INSTANCE.has(kind), message, thrown);
+}
+
+function troubleOf(kind: string, message: string, systemError: string | null): Trouble {
+  if (LOCKED.test(message)) return 'locked';
+  if (systemError !== null) return TROUBLE_BY_SYSTEM_ERROR.get(systemError) ?? 'statement';
+  if (DISK_FULL.test(message)) return 'disk-full';
+  if (UNREADABLE.test(message)) return 'unreadable';
+  if (FOREIGN.test(message)) return 'foreign';
+  if (kind === 'Out of Memory') return TEMPORARY_SPACE.test(message) ? 'disk-full' : 'out-of-memory';
+  return TROUBLE_BY_KIND.get(kind) ?? 'statement';
+}
+
+interface Parsed {
+  readonly kind: string;
+  readonly message: string;
+  /** The name of the system's error, like `ENOSPC`. */
+  readonly systemError: string | null;
+}
+
+/** The JSON may follow a plain prefix (`Parser Error: {…}`). Text without JSON (`FATAL Error: …`) is taken apart as it is. */
+function parse(original: string): Parsed {
+  const start = original.indexOf('{"exception_type"');
+  if (start >= 0) {
+    try {
+      return fromJson(JSON.parse(original.slice(start)));
+    } catch {
+      // Cut short or extended by DuckDB: then it is read like plain text.
+    }
+  }
+  const [, kind, message] = /^([A-Za-z ]+?) Error: (.*)$/s.exec(original) ?? [];
+  return { kind: kind ?? '', message: message ?? original, systemError: null };
+}
+
+interface ErrorJson {
+  readonly exception_type?: unknown;
+  readonly exception_message?: unknown;
+  readonly errno?: unknown;
+}
+
+function fromJson(json: ErrorJson): Parsed {
+  const number = Number(json.errno);
+  return {
+    kind: String(json.exception_type),
+    message: String(json.exception_message),
+    systemError: number > 0 ? getSystemErrorName(-number) : null,
+  };
+}
+
+/** Where the mirror lies, and the numeric id of the user who works on it, where the system has one. */
+export interface MirrorPlace {
+  readonly path: string;
+  readonly uid?: number | null;
+}
+
+/** Whatever was thrown, as an error of the model: what is wrong with the mirror where DuckDB said it. */
+export async function mirrorError(error: unknown, place: MirrorPlace): Promise<Error> {
+  if (error instanceof DuckDbError) return await mirrorFailure(error, place);
+  return error instanceof Error ? error : new Error(String(error));
+}
+
+/** What is wrong with the mirror at `path`, for everything that is not the fault of some dataset's data. */
+export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPlace): Promise<FeedSyncError> {
+  const cause = error;
+  // DuckDB ends some of its sentences, and not others.
+  const said = error.message.replace(/[.!]$/, '');
+  switch (error.trouble) {
+    case 'locked':
+      return busy(path, error.holderProcessId, cause);
+    case 'interrupted':
+      return new InterruptedError(`Work on the mirror ${path} was interrupted.`, { cause });
+    case 'disk-full':
+      return new StorageError(`The disk of ${path} is full (${await free(path)} free): ${said}.`, {
+        hint: 'Free space on it; a reload needs about the size of the table once more.',
+        cause,
+      });
+    case 'no-room':
+      return new NoRoomError(
+        `Not enough space in ${said}: a table of ${path} was to take more than is left beside what is kept free (disk.reserve).`,
+        {
+          hint: 'Free some space. Where the files are small, tell the service: few bytes can hold very long rows.',
+          cause,
+        },
+      );
+    case 'out-of-memory':
+      return new StorageError(`DuckDB needs more memory than it may use for ${path}: ${firstLine(error)}.`, {
+        hint: 'Raise duckdb.memoryLimit (FEED_SYNC_DUCKDB_MEMORY_LIMIT).',
+        cause,
+      });
+    case 'not-permitted':
+      return new StorageError(`The user with id ${uid ?? 'unknown'} may not use ${path}: ${said}.`, {
+        hint: 'Give this user the file and its folder, for reading and writing.',
+        cause,
+      });
+    case 'folder-missing':
+      return new StorageError(`The folder of the mirror ${path} is not there: ${said}.`, {
+        hint: 'Create the folder, or set destination.path (FEED_SYNC_DESTINATION_PATH).',
+        cause,
+      });
+    case 'foreign':
+      return new ConfigurationError(`The mirror ${path} is not for this version of DuckDB: ${said}.`, {
+        hint: 'Use the newer version of feed-sync that wrote it, or set destination.path to another file.',
+        cause,
+      });
+    case 'unreadable':
+      return new StorageError(`The mirror ${path} cannot be read: ${said}.`, {
+        hint: 'A damaged mirror is set aside and built anew by: feed-sync once. If it is another file, set destination.path.',
+        cause,
+      });
+    default:
+      return new StorageError(`The mirror ${path} cannot be used: ${said}.`, { cause });
+  }
+}
+
+/** Somebody has the mirror open for longer than we may wait. */
+export function busy(path: string, holderProcessId: number | null, cause: unknown): BusyError {
+  const holder = holderProcessId === null ? 'another process' : `the process ${holderProcessId}`;
+  return new BusyError(`The mirror ${path} is held by ${holder}.`, {
+    hint: 'End the reader, or let it open the mirror for a shorter time; then run again.',
+    cause,
+  });
+}
+
+/** DuckDB appends paragraphs of advice for its own users to some messages. */
+export function firstLine(error: Error): string {
+  return error.message.split('\n', 1)[0] ?? '';
+}
+
+async function free(path: string): Promise<string> {
+  try {
+    return formatBytes(await freeBytes(dirname(path)));
+  } catch {
+    return 'an unknown number of bytes';
+  }
+}

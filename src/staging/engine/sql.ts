@@ -1,0 +1,133 @@
+/**
+ * The one place where values become SQL text. Every identifier and every literal in this folder goes through it, so
+ * nothing that a service names can be executed.
+ */
+
+import { assert } from '../../lib/assert.ts';
+import { DataError } from '../../model/errors.ts';
+import type { Row } from './engine.ts';
+
+/** How much of a hostile name an error shows. */
+const SHOWN_CHARACTERS = 80;
+
+/** A quoted name of a table, column or schema. @throws DataError for one that no database can hold. */
+export function identifier(name: string): string {
+  assert(name !== '', 'a name has at least one character');
+  return `"${withoutNul(name).replaceAll('"', '""')}"`;
+}
+
+/** A text literal, or NULL. @throws DataError where the text holds a NUL character. */
+export function text(value: string | null): string {
+  return value === null ? 'NULL' : `'${withoutNul(value).replaceAll("'", "''")}'`;
+}
+
+/** An integer literal, or NULL. */
+export function integer(value: number | bigint | null): string {
+  if (value === null) return 'NULL';
+  assert(typeof value === 'bigint' || Number.isSafeInteger(value), `${value} is a whole number`);
+  return String(value);
+}
+
+/** A moment in UTC, or NULL. */
+export function moment(value: Date | null): string {
+  return value === null ? 'NULL' : `make_timestamptz(${integer(value.getTime())} * 1000)`;
+}
+
+/** A list of text literals, also where it is empty. */
+export function textList(values: readonly string[]): string {
+  return `[${values.map(text).join(', ')}]::VARCHAR[]`;
+}
+
+/**
+ * A value as JSON, which is to become a part of a text literal. What is no Unicode in a text is replaced as it is in
+ * `text`. @throws DataError where a text holds a NUL character: `text` would not see it any more.
+ */
+export function json(value: readonly unknown[]): string {
+  return JSON.stringify(value, (_key, part: unknown) =>
+    typeof part === 'string' ? withoutNul(part).toWellFormed() : part,
+  );
+}
+
+/** A row of values that are SQL text already. */
+export function tuple(values: readonly string[]): string {
+  return `(${values.join(', ')})`;
+}
+
+/**
+ * The literal for a file's path. The readers of DuckDB expand `*`, `?` and `[` in it; put in brackets each stands for
+ * itself.
+ */
+export function filePath(path: string): string {
+  return text(literalPattern(path));
+}
+
+/** `path` as a pattern that matches nothing but itself. */
+export function literalPattern(path: string): string {
+  return path.replaceAll(/[*?[]/g, '[$&]');
+}
+
+/** NUL ends a statement for DuckDB, so what comes after it would be cut off. */
+function withoutNul(value: string): string {
+  if (!value.includes('\0')) return value;
+  const shown = JSON.stringify(value.slice(0, SHOWN_CHARACTERS));
+  throw new DataError(
+    `The text ${shown} holds a NUL character, which cannot be a part of a name or a description.`,
+  );
+}
+
+export function textAt(row: Row, index: number): string {
+  const value = row[index];
+  assert(typeof value === 'string', `column ${index} of the bookkeeping holds text`);
+  return value;
+}
+
+export function textOrNullAt(row: Row, index: number): string | null {
+  return (row[index] ?? null) === null ? null : textAt(row, index);
+}
+
+export function bigintAt(row: Row, index: number): bigint {
+  const value = row[index];
+  assert(
+    typeof value === 'bigint' || typeof value === 'number',
+    `column ${index} of the bookkeeping holds a number`,
+  );
+  return BigInt(value);
+}
+
+export function bigintOrNullAt(row: Row, index: number): bigint | null {
+  return (row[index] ?? null) === null ? null : bigintAt(row, index);
+}
+
+export function numberAt(row: Row, index: number): number {
+  const value = Number(bigintAt(row, index));
+  assert(Number.isSafeInteger(value), `column ${index} of the bookkeeping holds a number below 2^53`);
+  return value;
+}
+
+export function numberOrNullAt(row: Row, index: number): number | null {
+  return (row[index] ?? null) === null ? null : numberAt(row, index);
+}
+
+/** A moment that was selected as milliseconds. */
+export function dateAt(row: Row, index: number): Date {
+  return new Date(numberAt(row, index));
+}
+
+export function dateOrNullAt(row: Row, index: number): Date | null {
+  return (row[index] ?? null) === null ? null : dateAt(row, index);
+}
+
+export function textListAt(row: Row, index: number): readonly string[] {
+  const value = row[index];
+  assert(Array.isArray(value), `column ${index} of the bookkeeping holds a list`);
+  return value.map((item) => {
+    assert(typeof item === 'string', `the list in column ${index} of the bookkeeping holds text`);
+    return item;
+  });
+}
+
+export function booleanAt(row: Row, index: number): boolean {
+  const value = row[index];
+  assert(typeof value === 'boolean', `column ${index} of the bookkeeping holds a truth value`);
+  return value;
+}

@@ -1,0 +1,368 @@
+/**
+ * What a cast is: how the values of a physical column become those of a column of the mirror. A cast keeps every value as
+ * it is, or can tell which one it would change.
+ */
+
+import { DataError } from '../../model/errors.ts';
+import { COLUMN_TYPES, type Column, type ColumnType } from '../../model/records.ts';
+import { isInOtherSystem, sridBytes } from '../coordinate-systems.ts';
+import { text } from '../engine/sql.ts';
+import { canonicalJson, isJson, isJsonNull, isPlainJson } from '../json-text.ts';
+import type { ParquetColumn } from './parquet.ts';
+
+export interface Cast {
+  /** The value as SQL, from SQL for the physical value. Raises an error for a value that it cannot convert. */
+  readonly convert: (value: string) => string;
+  /** True for the values that `convert` keeps as they are; null where it changes none without raising. */
+  readonly keeps: ((value: string) => string) | null;
+  /** A cheaper test that most values pass, and the conversion of those. `keeps` and `convert` decide about the others. */
+  readonly usual?: { readonly is: (value: string) => string; readonly convert: (value: string) => string };
+  /** True for the values that `convert` turns into null; absent where it never does. */
+  readonly vanishes?: (value: string) => string;
+  /** Whether there can be values that are not converted. */
+  readonly canFail: boolean;
+  /** What a value must do or be, for an error about one that does not show it. */
+  readonly must?: string;
+}
+
+/** What decides how a physical column is cast. */
+type Physical = Pick<ParquetColumn, 'type' | 'leaves' | 'geometry'>;
+
+/** The cast from a physical form; null where it is another form. */
+type Rule = (physical: Physical) => Cast | null;
+
+/** Physical types that several rules name, as DuckDB calls them. */
+const SMALL_INTEGERS = ['TINYINT', 'SMALLINT', 'INTEGER', 'UTINYINT', 'USMALLINT', 'UINTEGER'] as const;
+const LARGE_INTEGERS = ['UBIGINT', 'HUGEINT', 'UHUGEINT'] as const;
+const DECIMAL = /^DECIMAL\(\d+,\d+\)$/;
+
+const identity: Cast = { convert: (value) => value, keeps: null, canFail: false };
+
+/** The conversion keeps every value. */
+function keeping(convert: Cast['convert']): Cast {
+  return { convert, keeps: null, canFail: false };
+}
+
+/** So does DuckDB's own to the type. */
+function exact(type: string): Cast {
+  return keeping((value) => `${value}::${type}`);
+}
+
+/** The conversion raises for every value that it would change. */
+function raising(convert: Cast['convert'], must?: string): Cast {
+  return { convert, keeps: null, canFail: true, ...(must === undefined ? {} : { must }) };
+}
+
+/** The conversion would change some values without a word. */
+function guarded(convert: Cast['convert'], keeps: (value: string) => string, must?: string): Cast {
+  return { ...raising(convert, must), keeps };
+}
+
+/** From one of the types, as DuckDB names them. */
+function from(types: readonly string[], cast: Cast): Rule {
+  return ({ type }) => (types.includes(type) ? cast : null);
+}
+
+/** The value as SQL that raises an error rather than to change it. Null stays null. */
+export function strict(cast: Cast, value: string): string {
+  const { keeps, usual } = cast;
+  if (keeps === null) return cast.convert(value);
+  const first = usual === undefined ? '' : `WHEN ${usual.is(value)} THEN ${usual.convert(value)}`;
+  return `CASE WHEN ${value} IS NULL THEN NULL ${first} WHEN ${keeps(value)} THEN ${cast.convert(value)}
+    ELSE error('a value would be changed') END`;
+}
+
+/** True for the values that `strict` raises on. */
+export function offends(cast: Cast, value: string): string {
+  const kept = cast.keeps === null ? 'TRUE' : `coalesce(TRY(${cast.keeps(value)}), FALSE)`;
+  const vanishes = cast.vanishes === undefined ? 'FALSE' : cast.vanishes(value);
+  return `${value} IS NOT NULL AND (NOT ${kept} OR (TRY(${cast.convert(value)}) IS NULL AND NOT ${vanishes}))`;
+}
+
+const WELL_KNOWN_BINARY = 'wkb';
+
+/** `WKB`, `point` and, as earlier writers have it, `geoarrow.wkb` and `geoarrow.point`. */
+function encodingName(stated: string | null): string {
+  return (stated ?? WELL_KNOWN_BINARY).toLowerCase().replace(/^geoarrow\./, '');
+}
+
+const fromWkb: Rule = ({ type, geometry }) => {
+  if (type !== 'BLOB' || encodingName(geometry?.encoding ?? null) !== WELL_KNOWN_BINARY) return null;
+  const crs = geometry?.crs ?? null;
+  return guarded(
+    (value) => `ST_GeomFromWKB(${value})`,
+    (value) => isWhollyRead(value, crs),
+    `be WKB that names no coordinate system${crs === null ? '' : ` but ${crs}`}`,
+  );
+};
+
+/**
+ * DuckDB reads over the number of a coordinate system that WKB may carry (EWKB), here or in its parts. What it has read is
+ * shorter then. Where the number is that of the column's own system, nothing is lost.
+ */
+function isWhollyRead(value: string, crs: string | null): string {
+  const digits = `hex(${value})`;
+  return `CASE octet_length(${value}) - octet_length(ST_AsWKB(ST_GeomFromWKB(${value}))) WHEN 0 THEN TRUE
+    WHEN 4 THEN ${sridBytes(digits)} = 4 AND NOT ${isInOtherSystem(digits, crs)} ELSE FALSE END`;
+}
+
+/** The type may carry a coordinate system: GEOMETRY('OGC:CRS84'). */
+const fromNative: Rule = ({ type }) => (/^GEOMETRY(?:\(|$)/.test(type) ? exact('GEOMETRY') : null);
+
+const fromGeoArrow: Rule = ({ type, geometry }) => {
+  if (geometry === null) return null;
+  const wkb = geoArrowWkb(encodingName(geometry.encoding), type, geometry.dimensions);
+  return wkb === null
+    ? null
+    : raising(
+        (value) => `ST_GeomFromWKB(${wkb(value)})`,
+        'have no null inside, and at every position the numbers that the file states',
+      );
+};
+
+const GEOMETRY_RULES: readonly Rule[] = [fromWkb, fromNative, fromGeoArrow];
+
+/** How many lists are around the positions, and the number of the geometry in well-known binary. */
+interface Encoding {
+  readonly depth: number;
+  readonly code: number;
+  /** What the list of the highest level holds where that is geometries of their own. */
+  readonly member?: string;
+}
+
+/** LINESTRING and MULTIPOINT are alike in a file, and so are POLYGON and MULTILINESTRING. */
+const ENCODINGS: ReadonlyMap<string, Encoding> = new Map([
+  ['point', { depth: 0, code: 1 }],
+  ['linestring', { depth: 1, code: 2 }],
+  ['polygon', { depth: 2, code: 3 }],
+  ['multipoint', { depth: 1, code: 4, member: 'point' }],
+  ['multilinestring', { depth: 2, code: 5, member: 'linestring' }],
+  ['multipolygon', { depth: 3, code: 6, member: 'polygon' }],
+]);
+
+/** The coordinates that a position can have, in their order, and what they add to the number of a geometry. */
+const DIMENSIONS: ReadonlyMap<string, number> = new Map([
+  ['xy', 0],
+  ['xyz', 1_000],
+  ['xym', 2_000],
+  ['xyzm', 3_000],
+]);
+
+/** Positions as structs (`separated`), or as lists of numbers (`interleaved`). */
+const TYPE = /^(?:STRUCT\(([^()]*)\)|DOUBLE\[\])((?:\[\])*)$/;
+
+interface Positions {
+  /** Of `DIMENSIONS`. */
+  readonly dimensions: string;
+  readonly areSeparated: boolean;
+}
+
+/** Stands for what is not there; as it is no digit, the bytes are refused. */
+const MISSING = text('?');
+
+/**
+ * SQL for the well-known binary of a value, null for a null, and no bytes for a value that has a null inside or a position
+ * of another length; or null where the column's type is not that of the encoding.
+ *
+ * @param encoding in lower case and without `geoarrow.`
+ * @param type of the column, as DuckDB names it
+ * @param stated the coordinates of each position as the file has them in its metadata, where its type does not tell
+ */
+function geoArrowWkb(
+  encoding: string,
+  type: string,
+  stated: string | null,
+): ((value: string) => string) | null {
+  const known = ENCODINGS.get(encoding);
+  const match = TYPE.exec(type);
+  if (known === undefined || match === null) return null;
+  const [, fields, lists = ''] = match;
+  const areSeparated = fields !== undefined;
+  const dimensions = areSeparated ? dimensionsOfFields(fields) : stated;
+  if (dimensions === null || lists.length !== known.depth * '[]'.length) return null;
+  const positions = { dimensions, areSeparated };
+  return (value) =>
+    `CASE WHEN ${value} IS NOT NULL THEN unhex(coalesce(${geometry(value, known, positions)}, ${MISSING})) END`;
+}
+
+/** From `x DOUBLE, y DOUBLE`, in any order, for fields are taken by their names. */
+function dimensionsOfFields(fields: string): string | null {
+  const names = fields.split(', ').map((field) => /^([xyzm]) DOUBLE$/.exec(field)?.[1] ?? '?');
+  const name = [...DIMENSIONS.keys()].find(
+    (known) => known.length === names.length && [...known].every((letter) => names.includes(letter)),
+  );
+  return name ?? null;
+}
+
+function geometry(value: string, { code, depth, member }: Encoding, positions: Positions): string {
+  const inside = member === undefined ? undefined : ENCODINGS.get(member);
+  const header = `${text(`00${digits(code + (DIMENSIONS.get(positions.dimensions) ?? 0))}`)}`;
+  const content =
+    inside === undefined
+      ? nested(value, depth, positions)
+      : list(value, depth, (item) => geometry(item, inside, positions));
+  return `${header} || ${content}`;
+}
+
+function nested(value: string, depth: number, positions: Positions): string {
+  if (depth === 0) return position(value, positions);
+  return list(value, depth, (item) => nested(item, depth - 1, positions));
+}
+
+/** The number of the items, and the items. A null among them would be left out without a word, so it is filled. */
+function list(value: string, depth: number, write: (item: string) => string): string {
+  const item = `item${depth}`;
+  const written = `list_transform(${value}, lambda ${item} : coalesce(${write(item)}, ${MISSING}))`;
+  return `format('{:08x}', len(${value})) || coalesce(list_aggregate(${written}, 'string_agg', ''), '')`;
+}
+
+function position(value: string, { dimensions, areSeparated }: Positions): string {
+  const numbers = [...dimensions].map((name, index) =>
+    areSeparated ? `${value}.${name}` : `${value}[${index + 1}]`,
+  );
+  const bytes = `hex(${numbers.map((number) => `${number}::BIT::BLOB`).join(' || ')})`;
+  return areSeparated ? bytes : `CASE len(${value}) WHEN ${dimensions.length} THEN ${bytes} END`;
+}
+
+function digits(code: number): string {
+  return code.toString(16).padStart(8, '0');
+}
+
+const MUST = 'be JSON, which has no NaN, no Infinity and no comma behind the last item';
+
+/** `written` is SQL for the JSON text of a value. */
+function fromWritten(written: (value: string) => string): Cast {
+  const of = (sql: (text: string) => string) => (value: string) => sql(written(value));
+  return {
+    ...guarded(of(canonicalJson), of(isJson), MUST),
+    usual: { is: of(isPlainJson), convert: of((text) => `json(${text})`) },
+    vanishes: of(isJsonNull),
+  };
+}
+
+/** A file's word that its text is JSON is not proof. */
+const fromText = from(
+  ['VARCHAR', 'JSON'],
+  fromWritten((value) => `${value}::VARCHAR`),
+);
+
+/** What stands inside structs, lists and maps, and is in JSON as it is. */
+const LEAVES: ReadonlySet<string> = new Set([
+  ...['VARCHAR', 'UUID', 'BOOLEAN', 'DATE', 'FLOAT', 'DOUBLE', 'BIGINT'],
+  ...SMALL_INTEGERS,
+  ...LARGE_INTEGERS,
+]);
+
+const NESTED = fromWritten((value) => `to_json(${value})::VARCHAR`);
+
+const fromNested: Rule = ({ type, leaves }) => {
+  const isNested = type.endsWith(']') || /^(?:STRUCT|MAP)\(/.test(type);
+  return isNested && leaves.every((leaf) => LEAVES.has(leaf) || DECIMAL.test(leaf)) ? NESTED : null;
+};
+
+const JSON_RULES: readonly Rule[] = [fromText, fromNested];
+
+/** The types of the mirror. */
+export const DUCKDB_TYPES: Readonly<Record<ColumnType, string>> = {
+  string: 'VARCHAR',
+  integer: 'BIGINT',
+  number: 'DOUBLE',
+  boolean: 'BOOLEAN',
+  date: 'DATE',
+  timestamp: 'TIMESTAMPTZ',
+  geometry: 'GEOMETRY',
+  json: 'JSON',
+};
+
+/** The same as DuckDB names them: it takes short names that it does not give. */
+export const TYPE_NAMES: Readonly<Record<ColumnType, string>> = {
+  ...DUCKDB_TYPES,
+  timestamp: 'TIMESTAMP WITH TIME ZONE',
+};
+
+const BIGINT_LIMIT = '9223372036854775808::DOUBLE';
+
+const toBigint = raising((value) => `${value}::BIGINT`);
+const floatToBigint = guarded(
+  toBigint.convert,
+  (value) => `${value} = trunc(${value}) AND ${value} >= -${BIGINT_LIMIT} AND ${value} < ${BIGINT_LIMIT}`,
+);
+const decimalToBigint = guarded(toBigint.convert, (value) => `${value} = trunc(${value})`);
+const integerToDouble = guarded(
+  (value) => `${value}::DOUBLE`,
+  (value) => `${value}::DOUBLE::HUGEINT = ${value}`,
+);
+const midnightToDate = guarded(
+  (value) => `${value}::DATE`,
+  (value) => `isfinite(${value}) AND ${value} = date_trunc('day', ${value})`,
+);
+/** By way of a calendar, as DuckDB casts it, takes twenty times as long; what is infinite has no other way. */
+const fromUtc = keeping((value) => `coalesce(make_timestamptz(epoch_us(${value})), ${value}::TIMESTAMPTZ)`);
+const nanosecondsToTimestamp = guarded(
+  (value) => `${value}::TIMESTAMP::TIMESTAMPTZ`,
+  (value) => `epoch_ns(${value}) % 1000 = 0`,
+);
+function fromDecimal(cast: (type: string) => Cast): Rule {
+  return ({ type }) => (DECIMAL.test(type) ? cast(type) : null);
+}
+
+const RULES: Readonly<Record<ColumnType, readonly Rule[]>> = {
+  string: [from(['VARCHAR'], identity), from(['JSON', 'UUID'], exact('VARCHAR'))],
+  integer: [
+    from(['BIGINT'], identity),
+    from(SMALL_INTEGERS, exact('BIGINT')),
+    from(LARGE_INTEGERS, toBigint),
+    from(['FLOAT', 'DOUBLE'], floatToBigint),
+    fromDecimal(() => decimalToBigint),
+  ],
+  number: [
+    from(['DOUBLE'], identity),
+    from(['FLOAT', ...SMALL_INTEGERS], exact('DOUBLE')),
+    from(['BIGINT', ...LARGE_INTEGERS], integerToDouble),
+    fromDecimal((type) =>
+      guarded(
+        (value) => `${value}::DOUBLE`,
+        (value) => `${value}::DOUBLE::${type} = ${value}`,
+      ),
+    ),
+  ],
+  boolean: [from(['BOOLEAN'], identity)],
+  date: [from(['DATE'], identity), from(['TIMESTAMP'], midnightToDate)],
+  timestamp: [
+    from(['TIMESTAMP WITH TIME ZONE'], identity),
+    // A timestamp without zone is one in UTC; every connection has that zone.
+    from(['TIMESTAMP', 'TIMESTAMP_S', 'TIMESTAMP_MS'], fromUtc),
+    from(['TIMESTAMP_NS'], nanosecondsToTimestamp),
+  ],
+  geometry: GEOMETRY_RULES,
+  json: JSON_RULES,
+};
+
+/** The cast of a column that holds no value, whatever its physical type. */
+export function castOfNothing(type: ColumnType): Cast {
+  return guarded(
+    () => `NULL::${DUCKDB_TYPES[type]}`,
+    () => 'FALSE',
+    'be null, as the file says that all of the column is',
+  );
+}
+
+/** The cast from a physical column to a type of the service; null where there is none. */
+export function castFor(physical: Physical, type: ColumnType): Cast | null {
+  for (const rule of RULES[type]) {
+    const cast = rule(physical);
+    if (cast !== null) return cast;
+  }
+  return null;
+}
+
+/** @throws DataError that names the column and its type. */
+export function knownType(datasetId: string, column: Column): ColumnType {
+  const type = COLUMN_TYPES.find((known) => known === column.type);
+  if (type !== undefined) return type;
+  const stated = typeof column.type === 'string' ? column.type : column.type.unknown;
+  throw new DataError(
+    `The column ${JSON.stringify(column.name)} of ${datasetId} has the type ${JSON.stringify(stated)}, which this version does not know.`,
+    { hint: 'A newer version of feed-sync may know it.' },
+  );
+}

@@ -1,0 +1,287 @@
+/** What a Parquet file says of itself: read from its footer, so the rows are not touched. */
+
+import { z } from 'zod';
+import { DataError, InterruptedError, StorageError } from '../../model/errors.ts';
+import type { SnapshotFile } from '../../model/write-jobs.ts';
+import type { Engine } from '../engine/engine.ts';
+import { DuckDbError, firstLine } from '../engine/errors.ts';
+import { filePath, numberAt, textAt, textOrNullAt } from '../engine/sql.ts';
+
+const MORE_MEMORY = 'If the file is sound, raise duckdb.memoryLimit (FEED_SYNC_DUCKDB_MEMORY_LIMIT).';
+
+export interface ParquetFile {
+  readonly datasetId: string;
+  readonly file: SnapshotFile;
+  /** By the file's own footer. */
+  readonly rowCount: number;
+  /** The columns of the highest level, in the file's order. */
+  readonly columns: readonly ParquetColumn[];
+  /** Names of columns that hold only the bounds of geometries. */
+  readonly coverings: ReadonlySet<string>;
+}
+
+export interface ParquetColumn {
+  readonly name: string;
+  /** The type that DuckDB reads it as. */
+  readonly type: string;
+  /** Why DuckDB would cut the values without a word; null where it does not. */
+  readonly inexact: string | null;
+  /** The types of what is stored: those inside of structs, lists and maps, in the file's order, or the column's own. */
+  readonly leaves: readonly string[];
+  /** What the file says of the geometry in it; null where it says that there is none. */
+  readonly geometry: GeoColumn | null;
+  /** False where the column is known to be without a value in the file, and means nothing there (valueless.ts). */
+  readonly holdsValue: boolean;
+}
+
+/** How every file is read: what its path looks like must not add columns. */
+export function readParquet(paths: readonly string[], options: readonly string[] = []): string {
+  return `read_parquet(${[`[${paths.map(filePath).join(', ')}]`, 'hive_partitioning = false', ...options].join(', ')})`;
+}
+
+/** @throws DataError naming the file where it is no whole Parquet file. */
+export async function examine(engine: Engine, file: SnapshotFile, datasetId: string): Promise<ParquetFile> {
+  try {
+    const path = filePath(file.path);
+    const rowCount = await readRowCount(engine, path);
+    const fields = await readFields(engine, path);
+    const types = await engine.rows(`DESCRIBE SELECT * FROM ${readParquet([file.path])}`);
+    if (rowCount === null || fields.length !== types.length) {
+      const what = rowCount === null ? 'rows' : 'columns';
+      throw new DataError(`The file ${file.name} of ${datasetId} says different things of its ${what}.`);
+    }
+    const properties = await readProperties(engine, path);
+    const geo = parseGeoMetadata(properties.get('geo'));
+    if (geo === null) {
+      throw new DataError(
+        `The file ${file.name} of ${datasetId} has geo metadata that cannot be understood.`,
+      );
+    }
+    const columns = fields.map(({ name, logicalType, storedAs, leaves }, index) => ({
+      name,
+      type: textAt(types[index] ?? [], 1),
+      inexact: inexactness(logicalType, storedAs),
+      leaves,
+      geometry: geometryOf(geo.columns.get(name), logicalType, properties),
+      holdsValue: rowCount > 0,
+    }));
+    return { datasetId, file, rowCount, columns, coverings: geo.coverings };
+  } catch (error) {
+    throw await unreadableFile(engine, { datasetId, file }, error);
+  }
+}
+
+/** Says of which file an error was, and makes the engine usable again where it was the end of it. */
+export async function unreadableFile(
+  engine: Engine,
+  { datasetId, file }: Pick<ParquetFile, 'datasetId' | 'file'>,
+  error: unknown,
+): Promise<unknown> {
+  if (!(error instanceof DuckDbError)) return error;
+  if (error.trouble === 'interrupted') {
+    return new InterruptedError(`The examination of the file ${file.name} of ${datasetId} was interrupted.`, {
+      cause: error,
+    });
+  }
+  if (engine.invalidated) await engine.reopen();
+  const message = `The file ${file.name} of ${datasetId} cannot be read: ${firstLine(error)}`;
+  const isContent = ['statement', 'unreadable', 'gave-up', 'out-of-memory'].includes(error.trouble);
+  const options = { cause: error, ...(error.trouble === 'out-of-memory' ? { hint: MORE_MEMORY } : {}) };
+  return isContent ? new DataError(message, options) : new StorageError(message, options);
+}
+
+/** Null where the file says another number than its row groups do, by which DuckDB reads. */
+async function readRowCount(engine: Engine, path: string): Promise<number | null> {
+  const [row = []] = await engine.rows(
+    `SELECT num_rows, num_rows = (SELECT coalesce(sum(abs(row_group_num_rows)), 0) FROM parquet_metadata(${path})
+      WHERE column_id = 0) FROM parquet_file_metadata(${path})`,
+  );
+  return row[1] === true ? numberAt(row, 0) : null;
+}
+
+/** A column of the highest level, as the tree of the schema has it. */
+interface Field {
+  readonly name: string;
+  readonly logicalType: string | null;
+  readonly storedAs: string | null;
+  readonly leaves: string[];
+}
+
+/** Walks the tree of the schema, which is written down depth first, for the children of its root and their leaves. */
+async function readFields(engine: Engine, path: string): Promise<readonly Field[]> {
+  const rows = await engine.rows(
+    `SELECT name, coalesce(num_children, 0), logical_type, type, duckdb_type FROM parquet_schema(${path})`,
+  );
+  const fields: Field[] = [];
+  let pending = 0;
+  for (const row of rows.slice(1)) {
+    if (pending === 0) {
+      fields.push({
+        name: textAt(row, 0),
+        logicalType: textOrNullAt(row, 2),
+        storedAs: textOrNullAt(row, 3),
+        leaves: [],
+      });
+    } else pending -= 1;
+    const children = numberAt(row, 1);
+    pending += children;
+    if (children === 0) fields.at(-1)?.leaves.push(textOrNullAt(row, 4) ?? 'unknown');
+  }
+  return fields;
+}
+
+/** DuckDB has no type for these and cuts them to microseconds as it reads. */
+function inexactness(logicalType: string | null, storedAs: string | null): string | null {
+  if (storedAs === 'INT96') return 'timestamps as INT96';
+  const nanosecondsInUtc = /isAdjustedToUTC=1.*NANOS=NanoSeconds/.test(logicalType ?? '');
+  return nanosecondsInUtc ? 'timestamps in nanoseconds with a zone' : null;
+}
+
+/** What the writer says of the file in words of its own. What is no text is empty. */
+async function readProperties(engine: Engine, path: string): Promise<ReadonlyMap<string, string>> {
+  const rows = await engine.rows(
+    `SELECT coalesce(TRY(decode(key)), ''), coalesce(TRY(decode(value)), '') FROM parquet_kv_metadata(${path})`,
+  );
+  return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
+}
+
+/** What the format assumes where a file names no coordinate system. */
+const DEFAULT_CRS = 'OGC:CRS84';
+
+const MAX_CRS_CHARACTERS = 200;
+
+/** The geometry and the geography of Parquet, as DuckDB writes them. They differ in what is between two positions. */
+const NATIVE_TYPE = /^Geo(?:metry|graphy)Type\(crs=(.*?)(?:, algorithm=[^,)]*)?\)$/s;
+
+const columnSchema = z.object({
+  encoding: z.string().optional(),
+  crs: z.unknown().optional(),
+  // A hint to readers, which no file is refused for. Before 1.0 it was one name, or a list of them.
+  geometry_types: z.array(z.string()).optional().catch(undefined),
+  geometry_type: z
+    .union([z.string(), z.array(z.string())])
+    .optional()
+    .catch(undefined),
+  covering: z.record(z.string(), z.record(z.string(), z.array(z.string()))).optional(),
+});
+/** By name, as pairs: a record of the library would drop a column called `__proto__`. */
+const columnsSchema = z.preprocess(
+  (columns) => (isObject(columns) ? Object.entries(columns) : columns),
+  z.array(z.tuple([z.string(), columnSchema])),
+);
+const geoSchema = z.object({ columns: columnsSchema });
+
+/** What a file says of the geometry in one of its columns. */
+interface GeoColumn {
+  /** `WKB`, or the name of a GeoArrow encoding; null where the file does not say. */
+  readonly encoding: string | null;
+  /** `authority:code`, or a name; null where it is not known. */
+  readonly crs: string | null;
+  /** The coordinates of each position, in their order: `xyz`; null where the types of geometry differ in it. */
+  readonly dimensions: string | null;
+}
+
+interface StatedColumn extends Omit<GeoColumn, 'crs'> {
+  /** Undefined where the file leaves it open. */
+  readonly crs: string | null | undefined;
+}
+
+interface GeoMetadata {
+  readonly columns: ReadonlyMap<string, StatedColumn>;
+  /** Columns that hold only the bounds of geometries, for readers that skip rows by them. */
+  readonly coverings: ReadonlySet<string>;
+}
+
+const NO_GEO_METADATA: GeoMetadata = { columns: new Map(), coverings: new Set() };
+
+/** The metadata from the properties of a file; null where it cannot be understood. */
+export function parseGeoMetadata(text: string | undefined): GeoMetadata | null {
+  if (text === undefined) return NO_GEO_METADATA;
+  const parsed = geoSchema.safeParse(parseJson(text));
+  if (!parsed.success) return null;
+  const { columns } = parsed.data;
+  const bounds = columns.flatMap(([, { covering }]) => Object.values(covering ?? {}));
+  return {
+    columns: new Map(columns.map(([name, column]) => [name, statedOf(column)])),
+    coverings: new Set(bounds.flatMap((paths) => Object.values(paths).flatMap(([root]) => root ?? []))),
+  };
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function statedOf(column: z.infer<typeof columnSchema>): StatedColumn {
+  return {
+    encoding: column.encoding ?? null,
+    crs: 'crs' in column ? crsName(column.crs) : undefined,
+    dimensions: commonDimensions(column.geometry_types ?? [column.geometry_type ?? []].flat()),
+  };
+}
+
+/** From names like `Polygon` and `Point Z`. */
+function commonDimensions(geometryTypes: readonly string[]): string | null {
+  const stated = new Set(
+    geometryTypes.map((name) => `xy${/ (Z|M|ZM)$/.exec(name)?.[1] ?? ''}`.toLowerCase()),
+  );
+  return stated.size > 1 ? null : ([...stated][0] ?? 'xy');
+}
+
+/**
+ * The geometry of a column, from the metadata and from its logical type in Parquet; null where neither says that it is one.
+ * The metadata goes before the type, what is stated before what is assumed.
+ */
+export function geometryOf(
+  stated: StatedColumn | undefined,
+  logicalType: string | null,
+  properties: ReadonlyMap<string, string>,
+): GeoColumn | null {
+  const native = NATIVE_TYPE.exec(logicalType ?? '')?.[1];
+  if (stated === undefined && native === undefined) return null;
+  return {
+    encoding: stated?.encoding ?? null,
+    crs: stated?.crs === undefined ? nativeCrs(native, properties) : stated.crs,
+    dimensions: stated?.dimensions ?? null,
+  };
+}
+
+/** The type holds it whole, or the name of the file's property that does (`projjson:…`). */
+function nativeCrs(native: string | undefined, properties: ReadonlyMap<string, string>): string | null {
+  if (native === undefined || native === '<null>' || native === '') return DEFAULT_CRS;
+  const property = /^projjson:(.*)$/s.exec(native)?.[1];
+  const crs = property === undefined ? native : (properties.get(property) ?? native);
+  return crsName(parseJson(crs) ?? crs);
+}
+
+function crsName(crs: unknown): string | null {
+  if (crs === null || crs === undefined) return null;
+  const name = typeof crs === 'string' ? wktName(crs) : projJsonName(crs);
+  return name.slice(0, MAX_CRS_CHARACTERS);
+}
+
+const projJsonSchema = z.object({
+  id: z.object({ authority: z.string(), code: z.union([z.string(), z.number()]) }).optional(),
+  name: z.string().optional(),
+});
+
+function projJsonName(crs: unknown): string {
+  const parsed = projJsonSchema.safeParse(crs);
+  if (!parsed.success) return JSON.stringify(crs);
+  const { id, name } = parsed.data;
+  return id === undefined ? (name ?? JSON.stringify(crs)) : `${id.authority}:${id.code}`;
+}
+
+/** Well-known text ends with the id of the whole; those inside are ids of its parts. */
+function wktName(wkt: string): string {
+  const id = /(?:ID|AUTHORITY)\["([^"]+)",\s*"?([^"\]]+)"?\]\s*\]$/.exec(wkt.trim());
+  if (id !== null) return `${id[1]}:${id[2]}`;
+  return /^[A-Z_]+\["([^"]+)"/.exec(wkt)?.[1] ?? wkt;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,68 @@
+/** Queries that read the files of a snapshot. */
+
+import { present } from '../../lib/assert.ts';
+import { identifier, text, tuple } from '../engine/sql.ts';
+import { offends, strict } from './casts.ts';
+import { type ParquetFile, readParquet } from './parquet.ts';
+import type { FileGroup, Source } from './table-plan.ts';
+
+const FILE_COLUMN = 'feed-sync: file';
+
+/** The longest part of an offending value that an error shows, in characters. */
+export const MAX_SHOWN_VALUE = 200;
+
+/** One value of the column that its cast would change: the path of its file and the value as text. */
+export function findOffender(group: FileGroup, { cast, position }: Source): string {
+  return findValue(group, position, offends(cast, physical(position)));
+}
+
+/** One value of a column of the files that is no null: the path of its file and the value as text. */
+export function findAnyValue(group: Pick<FileGroup, 'files' | 'width'>, position: number): string {
+  return findValue(group, position, `${physical(position)} IS NOT NULL`);
+}
+
+/** Selects one row if the column holds a value in the file, else none. */
+export function findFilled({ file, columns }: ParquetFile, position: number): string {
+  return `SELECT 1 FROM ${readParquet([file.path])} AS ${aliases({ width: columns.length })}
+    WHERE ${physical(position)} IS NOT NULL LIMIT 1`;
+}
+
+/** One row with that key: the path of its file. A cell is the text of a value in the column of that index in the plan. */
+export function findKey(
+  group: FileGroup,
+  key: readonly { readonly index: number; readonly value: string | null }[],
+): string {
+  const cells = key.map(({ index, value }) => {
+    const { cast, position } = present(group.sources[index], 'every column of a plan has a source');
+    const shown = `left((${cast.convert(physical(position))})::VARCHAR, ${MAX_SHOWN_VALUE})`;
+    return value === null ? `${shown} IS NULL` : `${shown} = ${text(value)}`;
+  });
+  return findValue(group, 0, cells.join(' AND '));
+}
+
+/** Reads and casts every value of one file and keeps nothing. */
+export function scan(group: FileGroup, { file }: ParquetFile): string {
+  const values = group.sources.map(({ cast, position }) => strict(cast, physical(position)));
+  return `SELECT bit_xor(hash(${values.join(', ')})) FROM ${readParquet([file.path])} AS ${aliases(group)}`;
+}
+
+/** Columns are addressed by position: names in files may be equal but for case, or what DuckDB uses for its own. */
+export function aliases(group: Pick<FileGroup, 'width'>, ...more: readonly string[]): string {
+  const names = Array.from({ length: group.width }, (_, position) => physical(position));
+  return `file${tuple([...names, ...more])}`;
+}
+
+export function physical(position: number): string {
+  return `c${position}`;
+}
+
+function findValue(group: Pick<FileGroup, 'files' | 'width'>, position: number, where: string): string {
+  const value = physical(position);
+  const path = identifier(FILE_COLUMN);
+  const files = readParquet(
+    group.files.map(({ file }) => file.path),
+    [`filename = ${text(FILE_COLUMN)}`],
+  );
+  return `SELECT ${path}, left(${value}::VARCHAR, ${MAX_SHOWN_VALUE}) FROM ${files} AS ${aliases(group, path)}
+    WHERE ${where} LIMIT 1`;
+}

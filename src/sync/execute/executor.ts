@@ -1,0 +1,277 @@
+/** Where planned work is done: in earnest here, only foreseen in foresee.ts. Nothing else in a catch-up tells them apart. */
+
+import type { LimitFunction } from 'p-limit';
+import pLimit from 'p-limit';
+import type { StoredProgress } from '../../destination/destination.ts';
+import { present, unreachable } from '../../lib/assert.ts';
+import { formatCount } from '../../lib/units.ts';
+import { BadChangesError, type DataError } from '../../model/errors.ts';
+import type { Counts, Version } from '../../model/records.ts';
+import type { HeldDataset, Unit } from '../../model/write-jobs.ts';
+import type { OfferBook } from '../manifest-cache.ts';
+import type { Parts } from '../parts.ts';
+import { changesContentOf, contentOf } from '../plan/content.ts';
+import { isSatisfied } from '../plan/need.ts';
+import type { Known } from '../plan/plan.ts';
+import type { History, Plan } from '../plan/step.ts';
+import { publishedAtOf, recordOf } from '../plan/versions.ts';
+import type { Extent } from '../progress.ts';
+import type { Commit } from '../result.ts';
+import { VERSIONS_AT_ONCE } from './fetch-changes.ts';
+import { openStaging, type Staging } from './staging-folder.ts';
+import { applyChanges, loadSnapshot, retire } from './steps.ts';
+import { startWriter, type Writer } from './writer.ts';
+
+/** Steps for which much is staged, at once: it fills the disk until they are committed, one after another. */
+const LARGE_AT_ONCE = 32;
+
+export interface Workshop {
+  /**
+   * Before any work on them: the destination learns of the datasets, and what was staged for others goes, but for those
+   * that are worked on.
+   */
+  open(known: readonly Known[], underWay?: Iterable<string>): Promise<void>;
+  carryOut(work: Work, ground: Ground): Promise<WorkOutcome>;
+  /** What was staged for the dataset is of no use any more. */
+  discard(datasetId: string): Promise<void>;
+  /** Resolves once nothing is committed any more: how work ended is known before the destination is let go. */
+  ended(): Promise<void>;
+  /** Stores how far the service was followed, where the destination is free. */
+  storeProgress(progress: StoredProgress): Promise<void>;
+}
+
+/** `onTrouble` is told of trouble that struck when all work had ended already. */
+export type MakeWorkshop = (
+  parts: Parts,
+  signal: AbortSignal,
+  onTrouble: (error: unknown) => void,
+) => Workshop;
+
+export const inEarnest: MakeWorkshop = (parts, signal, onTrouble) => {
+  const staging = openStaging(parts.choices.stagingDirectory);
+  const writer = startWriter({ ...parts, onTrouble });
+  const large = pLimit(LARGE_AT_ONCE);
+  const withLargeFiles = new Set<string>();
+  const isLargeUnderWay = () => large.activeCount + large.pendingCount > 0;
+  const tools = { parts, staging, writer, fetching: pLimit(VERSIONS_AT_ONCE), signal };
+  return {
+    async open(known, underWay = []) {
+      await staging.keepOnly([...memberIds(known), ...underWay]);
+      await enroll(known, parts);
+    },
+    carryOut(work, ground) {
+      const { datasetId } = ground.known.want;
+      // Told only now: one that waits for its turn is not under way.
+      const begin = () => {
+        parts.progress.began(datasetId, descriptionOf(work), extentOf(work, ground));
+        return carryOut(work, ground, tools);
+      };
+      if (!isLarge(work, ground)) return begin();
+      if (work.kind === 'load') withLargeFiles.add(datasetId);
+      return large(begin);
+    },
+    async discard(datasetId) {
+      // To remove large files can keep a disk busy for as long as a load, and a checkpoint that waits for the disk keeps readers out. While
+      // other large ones are under way these need the room at once; what the last one had can wait.
+      if (withLargeFiles.delete(datasetId) && !isLargeUnderWay()) await writer.letGo();
+      await staging.discard(datasetId);
+    },
+    ended: () => writer.ended(),
+    async storeProgress(progress) {
+      await parts.destination.storeProgress(progress, 'if-free');
+    },
+  };
+};
+
+/** Of one that left, neither what was staged is of use, nor a name. */
+function memberIds(known: readonly Known[]): readonly string[] {
+  return known.filter(({ want }) => want.members.size > 0).map(({ want }) => want.datasetId);
+}
+
+/** Those that are given up are named by the destination no more, and only then forgotten to have been. */
+async function enroll(known: readonly Known[], { feed, destination, checkpoint }: Parts): Promise<void> {
+  const forgottenSubscriptionIds = checkpoint.forgotten();
+  await destination.enroll({
+    origin: feed.origin,
+    subscriptionIds: [...checkpoint.followed().keys()],
+    forgottenSubscriptionIds,
+    datasetIds: memberIds(known),
+  });
+  if (forgottenSubscriptionIds.length === 0) return;
+  const heldBefore = new Map(known.map(({ want, held }) => [want.datasetId, held]));
+  checkpoint.clearForgotten(forgottenSubscriptionIds, (reload, datasetId) =>
+    isSatisfied(reload, heldBefore.get(datasetId) ?? null),
+  );
+}
+
+/** The steps that change the destination. */
+export type Work = Extract<Plan, { kind: 'load' | 'apply' | 'retire' }>;
+
+export interface Ground {
+  readonly known: Known;
+  readonly history: History | null;
+  readonly offers: OfferBook;
+  /** Reads the logs of the dataset: false where they ask for something else by now. */
+  readonly isStillDesired: () => Promise<boolean>;
+}
+
+export function carryOut(work: Work, ground: Ground, tools: Tools): Promise<WorkOutcome> {
+  const { known, history, offers, isStillDesired } = ground;
+  const { held } = known;
+  switch (work.kind) {
+    case 'load': {
+      const { offer, reloads } = work;
+      const load = {
+        held,
+        history: present(history, 'a load is planned with the history'),
+        offer,
+        offers: offers.manifestOf(offer),
+        reloads,
+        isStillDesired,
+      };
+      return loadSnapshot(load, tools);
+    }
+    case 'apply': {
+      const application = {
+        held: present(held, 'changes are applied to a table'),
+        history: present(history, 'changes are planned with the history'),
+        versions: work.versions,
+        schema: work.schema,
+        addsColumns: work.addsColumns,
+        maxSpooledBytes: isLarge(work, { history }) ? MAX_SPOOLED_BYTES : MAX_SMALL_BYTES,
+        maxStagedBytes: tools.parts.choices.maxStagedBytes,
+      };
+      return applyChanges(application, tools);
+    }
+    case 'retire':
+      return retire(present(held, 'what is retired has a table'), work, tools);
+    default:
+      return unreachable(work);
+  }
+}
+
+/** For people, while it goes on. */
+function descriptionOf(work: Work): string {
+  switch (work.kind) {
+    case 'load':
+      return `loading version ${work.offer.entry.version}`;
+    case 'apply': {
+      const { length } = work.versions;
+      return `applying ${formatCount(length)} version${length === 1 ? '' : 's'}`;
+    }
+    case 'retire':
+      return 'retiring';
+  }
+}
+
+/** Rows of a snapshot are those of the version's record, else of the manifest. */
+function extentOf(work: Work, { history }: Pick<Ground, 'history'>): Extent {
+  switch (work.kind) {
+    case 'load': {
+      const { version, rowCount, files } = work.offer.entry;
+      const record = history === null ? null : recordOf(version, history);
+      return { bytes: sumOf(files.map(({ bytes }) => bytes)), rows: record?.rowCount ?? rowCount };
+    }
+    case 'apply':
+      return { bytes: null, rows: sumOf(work.versions.map(({ counts }) => counts && rowsOf(counts))) };
+    case 'retire':
+      return { bytes: null, rows: null };
+  }
+}
+
+/**
+ * What a small snapshot has at the most, and what is spooled of small changes before no further version is begun: as
+ * many of either as are worked on at once stage half a gigabyte, and the versions that were under way come on top.
+ */
+export const MAX_SMALL_BYTES = 4_000_000;
+/** What small changes list at the most. How many bytes that is nobody states; rows of a kilobyte or two stay within the above. */
+export const MAX_SMALL_ROWS = 2_000;
+/** What is spooled of large changes before no further version is begun; those that are under way come on top. */
+const MAX_SPOOLED_BYTES = 500_000_000;
+
+/** Whether much may be staged for it until it is committed. What is not known counts as much. */
+export function isLarge(work: Work, ground: Pick<Ground, 'history'>): boolean {
+  const { bytes, rows } = extentOf(work, ground);
+  switch (work.kind) {
+    case 'load':
+      return bytes === null || bytes > MAX_SMALL_BYTES;
+    case 'apply':
+      return rows === null || rows > MAX_SMALL_ROWS;
+    case 'retire':
+      return false;
+  }
+}
+
+/** Null where one of them is not known. */
+function sumOf(numbers: readonly (number | null)[]): number | null {
+  return numbers.reduce((sum, one) => (sum === null || one === null ? null : sum + one), 0);
+}
+
+function rowsOf({ added, changed, removed }: Counts): number {
+  return added + changed + removed;
+}
+
+/** The identity of the content that failed: it is not fetched again for a day. Null: it was no content. */
+export function contentAtFault(work: Work, error: DataError, history: History | null): string | null {
+  switch (work.kind) {
+    case 'load': {
+      const { entry } = work.offer;
+      return contentOf(entry, history === null ? null : publishedAtOf(entry.version, history));
+    }
+    case 'apply': {
+      const last = present(work.versions.at(-1), 'a path has versions');
+      const isBlamed = ({ version }: Version) =>
+        error instanceof BadChangesError && version === error.version;
+      return changesContentOf(work.versions.find(isBlamed) ?? last);
+    }
+    case 'retire':
+      return null;
+  }
+}
+
+export interface Tools {
+  readonly parts: Parts;
+  readonly staging: Staging;
+  readonly writer: Writer;
+  /** Lets only so many versions of changes be fetched at once, over all datasets. */
+  readonly fetching: LimitFunction;
+  readonly signal: AbortSignal;
+}
+
+/** How work ended, where it did not fail. */
+export type WorkOutcome =
+  | { readonly kind: 'committed'; readonly commit: Commit; readonly held: HeldDataset }
+  | { readonly kind: 'retired'; readonly table: string | null }
+  /** What it was planned from is no more: the table, or what the manifest names. */
+  | { readonly kind: 'overtaken' }
+  /** Changes of these versions cannot be used, and why: nothing was applied. */
+  | { readonly kind: 'unusable'; readonly versions: ReadonlyMap<number, string> }
+  /** The changes of this version alone have more bytes than may be staged: nothing was applied. */
+  | { readonly kind: 'oversized'; readonly record: Version };
+
+/** What is told of a commit beside what the destination says. */
+type Effort = Pick<Commit, 'versions' | 'bytes'> & { readonly startedMs: number };
+
+/** @throws what `prepare` throws, and what the unit failed with. */
+export async function commitUnit(unit: Unit, effort: Effort, tools: Tools): Promise<WorkOutcome> {
+  const { parts, writer } = tools;
+  parts.progress.arrived(unit.datasetId);
+  const outcome = await writer.commit(await parts.destination.prepare(unit));
+  switch (outcome.kind) {
+    case 'committed': {
+      const { held, ...committed } = outcome.committed;
+      const { versions, bytes, startedMs } = effort;
+      const durationMs = parts.clock.monotonicMs() - startedMs;
+      const kind = unit.kind === 'snapshot' ? 'snapshot' : 'changes';
+      return { kind: 'committed', commit: { kind, ...committed, versions, bytes, durationMs }, held };
+    }
+    case 'retired':
+      return { kind: 'retired', table: outcome.table };
+    case 'overtaken':
+      return { kind: 'overtaken' };
+    case 'failed':
+      throw outcome.error;
+    default:
+      return unreachable(outcome);
+  }
+}

@@ -1,0 +1,328 @@
+/**
+ * Fetches the changes of the versions of a path, several at once, each version into a folder of its own, and lets the
+ * destination read those that have come while others follow.
+ *
+ * Invariants: what is staged never has more bytes than the limit; where the versions together have more, the latest
+ * leave, and what they have staged goes. None leaves that the destination reads: all before it are complete by then, and
+ * no version leaves for a later one. When this ends, nothing writes into the folders any more.
+ */
+
+import pLimit from 'p-limit';
+import type { Changes } from '../../feed/feed.ts';
+import { InterruptedError } from '../../model/errors.ts';
+import type { Version } from '../../model/records.ts';
+import type { ReadAhead } from '../../model/write-jobs.ts';
+import type { Tools } from './executor.ts';
+
+/** Versions whose changes are fetched at once, over all datasets: enough to keep a service busy that is far away. */
+export const VERSIONS_AT_ONCE = 8;
+
+interface Path {
+  /** Oldest first, never empty. */
+  readonly versions: readonly Version[];
+  /** Once so much is spooled, no further version is begun. */
+  readonly maxSpooledBytes: number;
+  readonly maxStagedBytes: number;
+}
+
+export interface Fetched {
+  readonly record: Version;
+  readonly pages: readonly string[];
+  readonly bytes: number;
+}
+
+interface FetchedPath {
+  /** From the first version on, without a gap; all of them unless one of the limits cut the path. */
+  readonly fetched: readonly Fetched[];
+  /** By version, why its changes cannot be used. */
+  readonly unusable: ReadonlyMap<number, string>;
+  /** The first version, where it alone has more than the limit; null: it fits. */
+  readonly oversized: Version | null;
+  /** What was read of them, from the first version on and without a gap. */
+  readonly ahead: readonly ReadAhead[];
+}
+
+type ReadSome = (some: readonly Fetched[]) => Promise<ReadAhead | null>;
+
+/**
+ * Nothing more is begun once one cannot be used or failed; the first failure is thrown when the others have ended.
+ * `read` is given some of the path, one after another.
+ */
+export function fetchChanges(path: Path, tools: Tools, read: ReadSome): Promise<FetchedPath> {
+  return new PathFetch(path, tools, read).run();
+}
+
+interface UnderWay {
+  /** Aborted where its version has left. */
+  readonly leave: AbortController;
+  /** Resolves once what a version that has left had staged is gone. */
+  readonly ended: Promise<void>;
+}
+
+class PathFetch {
+  readonly #path: Path;
+  readonly #tools: Tools;
+  readonly #reading: ReadingAhead<Fetched>;
+  readonly #staged: StagedBytes;
+  /** Aborted once one has failed: the others are of no use then. */
+  readonly #others = new AbortController();
+  readonly #signal: AbortSignal;
+  /** By position in the path. */
+  readonly #underWay = new Map<number, UnderWay>();
+  readonly #fetched = new Map<number, Fetched>();
+  readonly #unusable = new Map<number, string>();
+  readonly #failures: unknown[] = [];
+  #spooledBytes = 0;
+  #oversized: Version | null = null;
+
+  constructor(path: Path, tools: Tools, read: ReadSome) {
+    this.#path = path;
+    this.#tools = tools;
+    this.#reading = new ReadingAhead(read);
+    this.#staged = new StagedBytes(path.maxStagedBytes);
+    this.#signal = AbortSignal.any([tools.signal, this.#others.signal]);
+  }
+
+  async run(): Promise<FetchedPath> {
+    // Only so many wait for their turn at once: a long backlog of one dataset is not fetched before all others.
+    await pLimit(VERSIONS_AT_ONCE).map(this.#path.versions, (record, position) =>
+      this.#tools.fetching(() => this.#spool(record, position)),
+    );
+    if (this.#isInVain) this.#reading.stop();
+    const ahead = await this.#reading.end();
+    if (this.#failures.length > 0) throw this.#failures[0];
+    return {
+      fetched: this.#withoutGap(),
+      unusable: this.#unusable,
+      oversized: this.#oversized,
+      ahead,
+    };
+  }
+
+  /** The path as a whole is not applied. */
+  get #isInVain(): boolean {
+    return this.#failures.length > 0 || this.#unusable.size > 0 || this.#oversized !== null;
+  }
+
+  get #enoughBytes(): number {
+    return Math.min(this.#path.maxSpooledBytes, this.#path.maxStagedBytes);
+  }
+
+  /** Never rejects. */
+  async #spool(record: Version, position: number): Promise<void> {
+    if (this.#isInVain || this.#spooledBytes >= this.#enoughBytes) return;
+    if (this.#staged.hasLeft(position)) return;
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+    const leave = new AbortController();
+    this.#underWay.set(position, { leave, ended });
+    try {
+      const changes = await this.#fetchOne(record, position, leave.signal);
+      if (!this.#staged.hasLeft(position)) this.#take(changes, record, position);
+    } catch (error) {
+      if (!this.#staged.hasLeft(position) && this.#oversized === null) this.#fail(error);
+    }
+    if (this.#staged.hasLeft(position)) await this.#discard(record).catch((error) => this.#fail(error));
+    this.#underWay.delete(position);
+    end();
+  }
+
+  async #fetchOne(record: Version, position: number, leave: AbortSignal): Promise<Changes> {
+    const { parts, staging } = this.#tools;
+    const { datasetId, version } = record;
+    this.#signal.throwIfAborted();
+    const request = {
+      datasetId,
+      version,
+      directory: await staging.folderOfChanges(datasetId, version),
+      onBytes: (bytes: number): void => parts.progress.downloaded(bytes, datasetId),
+      onStaging: (bytes: number): Promise<void> => this.#makeRoom(record, position, bytes),
+    };
+    return parts.feed.changes(request, AbortSignal.any([this.#signal, leave]));
+  }
+
+  /**
+   * Before a page is written, with which its version has `bytes` staged: resolves once what had to leave is gone. It waits
+   * for later versions only, so none waits for one that waits for it.
+   * @throws InterruptedError where there is no room.
+   */
+  async #makeRoom(record: Version, position: number, bytes: number): Promise<void> {
+    const isRoom = this.#staged.grow(position, bytes);
+    if (!isRoom) this.#oversized = record;
+    const left = new InterruptedError('The changes of earlier versions need the room.');
+    const leaving = [...this.#underWay].filter(([other]) => this.#staged.hasLeft(other));
+    for (const [, { leave }] of leaving) leave.abort(left);
+    if (!isRoom || this.#staged.hasLeft(position)) throw left;
+    for (const [other, fetched] of [...this.#fetched]) {
+      if (!this.#staged.hasLeft(other)) continue;
+      this.#fetched.delete(other);
+      this.#spooledBytes -= fetched.bytes;
+      await this.#discard(fetched.record);
+    }
+    await Promise.all(leaving.map(([, { ended }]) => ended));
+    if (this.#staged.hasLeft(position)) throw left;
+  }
+
+  #take(changes: Changes, record: Version, position: number): void {
+    const why = whyUnusable(changes, record);
+    if (why !== null) this.#unusable.set(record.version, why);
+    else if (changes.recorded) {
+      const one = { record, pages: changes.pages, bytes: changes.bytes };
+      this.#spooledBytes += one.bytes;
+      this.#fetched.set(position, one);
+      this.#reading.arrived(position, one);
+    }
+  }
+
+  #fail(error: unknown): void {
+    this.#failures.push(error);
+    this.#others.abort(new InterruptedError('The changes of another version could not be fetched.'));
+  }
+
+  #discard({ datasetId, version }: Version): Promise<void> {
+    return this.#tools.staging.discardChanges(datasetId, version);
+  }
+
+  #withoutGap(): readonly Fetched[] {
+    const fetched: Fetched[] = [];
+    for (let next = this.#fetched.get(0); next !== undefined; next = this.#fetched.get(fetched.length)) {
+      fetched.push(next);
+    }
+    return fetched;
+  }
+}
+
+/** What the pages leave out, the record says. Null: they can be used, as far as their envelope tells. */
+function whyUnusable(changes: Changes, { previousVersion, schemaVersion }: Version): string | null {
+  if (!changes.recorded) return changes.why;
+  if (changes.previousVersion !== null && changes.previousVersion !== previousVersion) {
+    return `they start from version ${changes.previousVersion}, and the list of versions says ${previousVersion}`;
+  }
+  if (changes.schemaVersion !== null && changes.schemaVersion !== schemaVersion) {
+    return `they have the schema "${changes.schemaVersion}", and the list of versions says "${schemaVersion}"`;
+  }
+  return null;
+}
+
+/** Less is not worth a statement of its own. */
+export const LEAST_BYTES_AHEAD = 12_000_000;
+/** From so much on a part ends: the last ones are to end at about the same time. */
+export const BYTES_OF_A_PART = 24_000_000;
+/** A destination may have more than one hand free. */
+const PARTS_AT_ONCE = 2;
+
+export class ReadingAhead<T extends { readonly bytes: number }> {
+  readonly #read: (some: readonly T[]) => Promise<ReadAhead | null>;
+  /** By position: those that others are to come before. */
+  readonly #early = new Map<number, T>();
+  /** Those that are next to be read, and how many came before them. */
+  #next: T[] = [];
+  #before = 0;
+  /** In their order. */
+  readonly #parts: Promise<ReadAhead | null>[] = [];
+  #underWay = 0;
+  #isOver = false;
+
+  /** `read` is given some after one another, from where the part before ended. */
+  constructor(read: (some: readonly T[]) => Promise<ReadAhead | null>) {
+    this.#read = read;
+  }
+
+  /** `position` is counted from 0. */
+  arrived(position: number, one: T): void {
+    this.#early.set(position, one);
+    for (;;) {
+      const following = this.#before + this.#next.length;
+      const next = this.#early.get(following);
+      if (next === undefined) break;
+      this.#early.delete(following);
+      this.#next.push(next);
+    }
+    this.#readOn();
+  }
+
+  /** Nothing more is begun. */
+  stop(): void {
+    this.#isOver = true;
+  }
+
+  /** What was read, from the first on and without a gap, once nothing is being read any more, or worth being read. */
+  async end(): Promise<readonly ReadAhead[]> {
+    const read: ReadAhead[] = [];
+    let hasGap = false;
+    // When one ends the next has been begun.
+    for (const reading of this.#parts) {
+      const part = await reading;
+      if (part === null) hasGap = true;
+      else if (!hasGap) read.push(part);
+    }
+    return read;
+  }
+
+  #readOn(): void {
+    while (!this.#isOver && this.#underWay < PARTS_AT_ONCE) {
+      const part = cut(this.#next);
+      if (part.length === 0) return;
+      this.#next = this.#next.slice(part.length);
+      this.#before += part.length;
+      this.#underWay += 1;
+      this.#parts.push(this.#readPart(part));
+    }
+  }
+
+  async #readPart(part: readonly T[]): Promise<ReadAhead | null> {
+    // Whatever is wrong comes out when the whole is read.
+    const read = await this.#read(part).catch(() => null);
+    this.#underWay -= 1;
+    // What comes after it would leave a gap.
+    if (read === null) this.#isOver = true;
+    this.#readOn();
+    return read;
+  }
+}
+
+/** What is to be read first; nothing where that is too little. */
+function cut<T extends { readonly bytes: number }>(some: readonly T[]): readonly T[] {
+  let bytes = 0;
+  let count = 0;
+  for (; count < some.length && bytes < BYTES_OF_A_PART; count += 1) bytes += some[count]?.bytes ?? 0;
+  return bytes < LEAST_BYTES_AHEAD ? [] : some.slice(0, count);
+}
+
+export class StagedBytes {
+  readonly #maxBytes: number;
+  /** Of the versions that stay. */
+  readonly #byPosition = new Map<number, number>();
+  #total = 0;
+  /** The versions from this position on have left. */
+  #end = Number.POSITIVE_INFINITY;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** `position` is counted from 0, along the path. */
+  hasLeft(position: number): boolean {
+    return position >= this.#end;
+  }
+
+  /**
+   * The version at `position` is about to have `bytes` staged in all. False: the first version alone has more than the
+   * limit, and all others have left.
+   */
+  grow(position: number, bytes: number): boolean {
+    if (this.hasLeft(position)) return true;
+    this.#total += bytes - (this.#byPosition.get(position) ?? 0);
+    this.#byPosition.set(position, bytes);
+    while (this.#total > this.#maxBytes) {
+      const latest = Math.max(...this.#byPosition.keys());
+      if (latest === 0) {
+        this.#end = 1;
+        return false;
+      }
+      this.#total -= this.#byPosition.get(latest) ?? 0;
+      this.#byPosition.delete(latest);
+      this.#end = latest;
+    }
+    return true;
+  }
+}

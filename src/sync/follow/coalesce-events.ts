@@ -1,0 +1,194 @@
+/**
+ * Events become wants. Pure: the same page gives the same changes however often it is read, so replaying any event
+ * any number of times changes nothing. Events are hints; what happened is read from versions and schemas.
+ */
+
+import { unreachable } from '../../lib/assert.ts';
+import {
+  announcedVersion,
+  changedWant,
+  emptyWant,
+  type Want,
+  type WantChange,
+} from '../../model/desired-state.ts';
+import { type EventId, type FeedEvent, laterEvent, type UnreadableEvent } from '../../model/event.ts';
+import type { HeldDataset } from '../../model/write-jobs.ts';
+
+export interface FoldContext {
+  readonly subscriptionId: string;
+  readonly logNumber: number;
+  /** When the page was read, in service time: an event that does not say when it was created is taken for created then. */
+  readonly readAt: Date;
+  /** Events created up to then are reflected by what the tables were taken from: they only change who is a member. */
+  readonly coveredUntil: Date | null;
+  /** The number of the newest event that was read before the page; absent: none was. */
+  readonly readUntil?: bigint | null;
+  /** What was wanted before the page. */
+  readonly wantOf: (datasetId: string) => Want | null;
+  readonly tableOf: (datasetId: string) => Pick<HeldDataset, 'version'> | null;
+}
+
+type AnyEvent = FeedEvent | UnreadableEvent;
+
+/** What a page of the log asks for, in the order in which it happened, whatever the order of the page. */
+export function foldEvents(events: readonly AnyEvent[], context: FoldContext): readonly WantChange[] {
+  const wants = new Map<string, Want>();
+  return inOrder(events).flatMap((event) => {
+    const { datasetId } = event;
+    if (datasetId === null) return [];
+    const want = wants.get(datasetId) ?? context.wantOf(datasetId) ?? emptyWant(datasetId);
+    const changes = changesOf(event, want, context);
+    wants.set(
+      datasetId,
+      changes.reduce((changed, change) => changedWant(changed, context.subscriptionId, change), want),
+    );
+    return changes;
+  });
+}
+
+/** An event without a readable id only asks for a metadata refresh, so its place does not matter. */
+function inOrder<T extends { readonly id: EventId | null }>(events: readonly T[]): readonly T[] {
+  const numberOf = ({ id }: T): bigint => id?.number ?? 0n;
+  return events.toSorted((left, right) => {
+    if (numberOf(left) === numberOf(right)) return 0;
+    return numberOf(left) < numberOf(right) ? -1 : 1;
+  });
+}
+
+/** The page's newest event, or `before` where none is newer. */
+export function cursorAfter(events: readonly AnyEvent[], before: EventId | null): EventId | null {
+  return events.reduce<EventId | null>((highest, event) => laterEvent(highest, event.id), before);
+}
+
+function changesOf(event: AnyEvent, want: Want, context: FoldContext): readonly WantChange[] {
+  const { subscriptionId, coveredUntil, readAt } = context;
+  const isMember = want.members.has(subscriptionId);
+  if (event.kind === 'unreadable') return isMember ? [{ kind: 'look', datasetId: want.datasetId }] : [];
+  const createdAt = event.createdAt ?? readAt;
+  const isCovered = coveredUntil !== null && createdAt <= coveredUntil;
+  if (event.type === 'dataset.added') return added(event, createdAt, isCovered, want, context);
+  if (event.type === 'dataset.removed') return removed(event, createdAt, isCovered, want, context);
+  if (!isMember || isCovered) return [];
+  switch (event.type) {
+    case 'dataset.updated':
+      return updated(event, context);
+    case 'dataset.schema_changed':
+      return [{ kind: 'look', datasetId: event.datasetId }];
+    case 'dataset.resync_required':
+      return [reload(event, createdAt, want, context)];
+    default:
+      return unreachable(event.type);
+  }
+}
+
+/** Whether this event, or a later word of its subscription, has already decided who is a member. */
+function isReflected({ id }: FeedEvent, want: Want, { subscriptionId }: FoldContext): boolean {
+  const decided = want.members.get(subscriptionId) ?? want.formerMembers.get(subscriptionId);
+  const number = decided?.eventNumber ?? null;
+  return number !== null && id.number <= number;
+}
+
+/**
+ * Where the table exists, an addition is also a reload: the dataset may have begun anew since. Not where another
+ * subscription contained the dataset at that time, for that one has told of all that happened to it. Without a version it is
+ * at least a metadata refresh.
+ */
+function added(
+  event: FeedEvent,
+  createdAt: Date,
+  isCovered: boolean,
+  want: Want,
+  context: FoldContext,
+): readonly WantChange[] {
+  const { datasetId, id, version } = event;
+  const { subscriptionId } = context;
+  if (isReflected(event, want, context)) return [];
+  const member: WantChange = {
+    kind: 'member',
+    datasetId,
+    eventNumber: id.number,
+    at: createdAt,
+    version: isCovered ? null : version,
+  };
+  const isNews = changedWant(want, subscriptionId, member) !== want;
+  const isTable = context.tableOf(datasetId) !== null;
+  if (!isNews || isCovered || !isTable) return [member];
+  const wasMember = want.members.has(subscriptionId);
+  if (wasMember || !isContainedElsewhere(want, subscriptionId, createdAt)) {
+    return [member, reload(event, createdAt, want, context)];
+  }
+  return version === null ? [member, { kind: 'look', datasetId }] : [member];
+}
+
+/**
+ * Those that contain the dataset now may all have taken it over after this drop, though the drop is read only now: nobody has
+ * told what happened in between, so the table owes a reload.
+ */
+function removed(
+  event: FeedEvent,
+  createdAt: Date,
+  isCovered: boolean,
+  want: Want,
+  context: FoldContext,
+): readonly WantChange[] {
+  const { datasetId, id, reason } = event;
+  if (isReflected(event, want, context)) return [];
+  const dropped: WantChange = { kind: 'no-member', datasetId, eventNumber: id.number, at: createdAt, reason };
+  const wasMember = want.members.has(context.subscriptionId);
+  const isTable = context.tableOf(datasetId) !== null;
+  if (!wasMember || isCovered || !isTable) return [dropped];
+  const isGap = isTakenOverLater(want, context.subscriptionId, createdAt);
+  return isGap ? [reload(event, createdAt, want, context), dropped] : [dropped];
+}
+
+/** Whether other subscriptions contain the dataset, and each of them has only since the time of the drop. */
+function isTakenOverLater({ members, formerMembers }: Want, subscriptionId: string, at: Date): boolean {
+  const others = [...members].filter(([id]) => id !== subscriptionId);
+  const wasMember = [...formerMembers].some(([id, former]) => id !== subscriptionId && former.at > at);
+  return others.length > 0 && !wasMember && others.every(([, { since }]) => since >= at);
+}
+
+/** Whether another subscription contained the dataset at that time. */
+function isContainedElsewhere({ members, formerMembers }: Want, subscriptionId: string, at: Date): boolean {
+  const isMember = [...members].some(([id, { since }]) => id !== subscriptionId && since <= at);
+  const wasMember = [...formerMembers].some(([id, former]) => id !== subscriptionId && former.at > at);
+  return isMember || wasMember;
+}
+
+/**
+ * Where the table is at the version already, what is told of may be another version under its number; not where the event
+ * was read before.
+ */
+function updated(
+  { datasetId, version, id }: FeedEvent,
+  { tableOf, readUntil = null }: FoldContext,
+): readonly WantChange[] {
+  if (version === null) return [{ kind: 'look', datasetId }];
+  const table = tableOf(datasetId);
+  const isRepeated = readUntil !== null && id.number <= readUntil;
+  const isThere = !isRepeated && table !== null && table.version >= version;
+  return [
+    { kind: 'at-least', datasetId, version, eventNumber: id.number },
+    ...(isThere ? [{ kind: 'look' as const, datasetId }] : []),
+  ];
+}
+
+function reload(
+  { datasetId, version, id }: FeedEvent,
+  createdAt: Date,
+  want: Want,
+  { logNumber, readAt, tableOf }: FoldContext,
+): WantChange {
+  const known = [tableOf(datasetId)?.version ?? 0, announcedVersion(want) ?? 0, version ?? 0];
+  return {
+    kind: 'reload',
+    datasetId,
+    version,
+    logNumber,
+    eventNumber: id.number,
+    createdAt,
+    readAt,
+    knownVersion: Math.max(...known),
+    isWithdrawal: false,
+  };
+}

@@ -1,0 +1,105 @@
+/** Asks for a reload of a dataset at this moment, in the name of every subscription that contains it and can be read. */
+
+import { announcedVersion, type Want, type WantChange } from '../../model/desired-state.ts';
+import { type EventId, laterEvent } from '../../model/event.ts';
+import { momentOf } from '../../model/manifest.ts';
+import type { Subscription } from '../../model/records.ts';
+import type { HeldDataset } from '../../model/write-jobs.ts';
+import type { Parts } from '../parts.ts';
+import { standingHolds } from '../suspensions.ts';
+import { wantUnasked } from './audit.ts';
+import { readLog, type TableOf } from './read-log.ts';
+
+export interface ReloadRequest {
+  readonly datasetId: string;
+  readonly isWithdrawal: boolean;
+}
+
+/**
+ * The subscriptions are listed now, because the newest event of each stands for this moment; where a record does not name
+ * it, or one that was not read, the log is read to its head. False where none can be asked.
+ */
+export async function askReload(
+  { datasetId, isWithdrawal }: ReloadRequest,
+  tableOf: TableOf,
+  parts: Parts,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { feed, checkpoint } = parts;
+  const { subscriptions, readAt } = await feed.subscriptions(signal);
+  const holds = standingHolds(parts);
+  let isAsked = false;
+  for (const record of subscriptions) {
+    const before = checkpoint.followed().get(record.id);
+    const isReadable = before !== undefined && holds.ofSubscription(record.id) === null;
+    if (!isReadable || checkpoint.want(datasetId)?.members.has(record.id) !== true) continue;
+    if (!isReadUpTo(record, before.cursor)) {
+      const { end } = await readLog(record, tableOf, parts, signal);
+      if (end !== 'head') continue;
+    }
+    const followed = checkpoint.followed().get(record.id);
+    const want = checkpoint.want(datasetId);
+    if (followed === undefined || want === null) continue;
+    const newest = laterEvent(record.lastEventId, followed.cursor)?.number ?? null;
+    const moment = { subscriptionId: record.id, logNumber: followed.logNumber, newest, readAt };
+    wantUnasked(record.id, [reloadAt(moment, want, tableOf(datasetId), isWithdrawal)], parts);
+    isAsked = true;
+  }
+  return isAsked;
+}
+
+/**
+ * Whether the log as it was read reaches the moment at which the record was read. Where it does not, or the record does not say,
+ * an event that was not read may ask for a reload, too: other content that answers this one need not answer that.
+ */
+export function isReadUpTo({ lastEventId }: Subscription, cursor: EventId | null): boolean {
+  return lastEventId !== null && cursor !== null && lastEventId.number <= cursor.number;
+}
+
+/** A moment of a subscription's log. */
+interface Moment {
+  readonly subscriptionId: string;
+  readonly logNumber: number;
+  /** The newest event of the log then; null: it has none. */
+  readonly newest: bigint | null;
+  /** In service time. */
+  readonly readAt: Date;
+}
+
+/**
+ * The reload as asked for at the moment. Whatever the table satisfies, whatever was asked for before, also by a subscription
+ * that has left since, and that the dataset joined, came before it: also where service time, which has whole seconds, does not
+ * tell the two apart.
+ */
+export function reloadAt(
+  moment: Moment,
+  want: Want,
+  table: HeldDataset | null,
+  isWithdrawal = false,
+): WantChange {
+  const { subscriptionId, logNumber, newest, readAt } = moment;
+  const satisfied = table?.reloads.get(subscriptionId);
+  const before = [
+    ...(satisfied === undefined ? [] : [satisfied]),
+    ...want.reloads.filter((reload) => reload.subscriptionId === subscriptionId),
+  ].filter((mark) => mark.logNumber === logNumber);
+  const joined = want.members.get(subscriptionId)?.eventNumber ?? 0n;
+  const numbers = [newest ?? 0n, joined, ...before.map(({ eventNumber }) => eventNumber)];
+  const left = want.reloads.filter((reload) => !want.members.has(reload.subscriptionId));
+  const times = [
+    momentOf(readAt).getTime(),
+    ...before.map(({ createdAt }) => (createdAt?.getTime() ?? 0) + 1),
+    ...left.map(({ createdAt }) => createdAt.getTime()),
+  ];
+  return {
+    kind: 'reload',
+    datasetId: want.datasetId,
+    version: null,
+    logNumber,
+    eventNumber: numbers.reduce((highest, number) => (number > highest ? number : highest)),
+    createdAt: new Date(Math.max(...times)),
+    readAt,
+    knownVersion: Math.max(table?.version ?? 0, announcedVersion(want) ?? 0),
+    isWithdrawal,
+  };
+}

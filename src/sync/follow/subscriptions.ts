@@ -1,0 +1,168 @@
+/** Which subscriptions and datasets the user chose. Pure. */
+
+import { isMatch } from 'matcher';
+import type { Held } from '../../destination/destination.ts';
+import type { SubscriptionList } from '../../feed/feed.ts';
+import { ConfigurationError, type Refusal } from '../../model/errors.ts';
+import type { Subscription } from '../../model/records.ts';
+import { SELECT_SUBSCRIPTIONS } from '../incidents.ts';
+import type { Parts } from '../parts.ts';
+import { standingHolds, storeHold } from '../suspensions.ts';
+import { noteAbsences } from './audit.ts';
+
+/**
+ * Those of `seen` that are chosen. `before` are the subscriptions that were there, by id with their names: a chosen one
+ * of these that is seen no more is missing, which is no fault of the configuration.
+ * @throws ConfigurationError naming a chosen subscription that the key has never shown, and those that it does.
+ */
+export function chosenSubscriptions(
+  seen: readonly Subscription[],
+  chosen: readonly string[] | null,
+  before: ReadonlyMap<string, string | null>,
+): readonly Subscription[] {
+  if (chosen === null) return seen;
+  const isNamed = (subscription: Pick<Subscription, 'id' | 'name'>, by: string): boolean =>
+    subscription.id === by || subscription.name === by;
+  const known = [...seen, ...[...before].map(([id, name]) => ({ id, name }))];
+  const unknown = chosen.filter((by) => !known.some((subscription) => isNamed(subscription, by)));
+  if (unknown.length > 0) {
+    const visible = seen
+      .map(({ id, name }) => (name === null || name === id ? id : `${id} (${name})`))
+      .join(', ');
+    throw new ConfigurationError(
+      `The setting subscriptions names ${unknown.join(', ')}, which this API key cannot see.`,
+      {
+        hint: `It sees: ${visible === '' ? 'none' : visible}. Name one of these, or leave the setting out for all.`,
+      },
+    );
+  }
+  return seen.filter((subscription) => chosen.some((by) => isNamed(subscription, by)));
+}
+
+export function isChosenDataset(
+  datasetId: string,
+  include: readonly string[],
+  exclude: readonly string[],
+): boolean {
+  const matches = (globs: readonly string[]): boolean =>
+    globs.some((glob) => isMatch(datasetId, glob, { caseSensitive: true }));
+  return (include.length === 0 || matches(include)) && !matches(exclude);
+}
+
+/** The code of the hold of such a subscription. The service has no such code. */
+export const SUBSCRIPTION_MISSING = 'subscription_missing';
+
+/**
+ * The subscriptions that were there, by id, with their names as far as they are known: those that are followed and
+ * those that the destination names, without those that a person has given up.
+ */
+export function subscriptionsBefore(
+  held: Held,
+  { checkpoint }: Pick<Parts, 'checkpoint'>,
+): ReadonlyMap<string, string | null> {
+  const named = (held.service?.subscriptionIds ?? []).map((id) => [id, null] as const);
+  const followed = [...checkpoint.followed().values()].map(
+    ({ subscriptionId, name }) => [subscriptionId, name] as const,
+  );
+  const before = new Map<string, string | null>([...named, ...followed]);
+  for (const id of checkpoint.forgotten()) before.delete(id);
+  return before;
+}
+
+/**
+ * Holds every subscription that was there and is not `chosen` now. `seen`: what the service lists, chosen or not. One
+ * that the service refused before it was gone is missing from now on, so that a person may give it up. One that is
+ * held as missing stays so, also when it is back.
+ */
+export function holdMissing(
+  { subscriptions: seen, readAt }: SubscriptionList,
+  chosen: readonly Subscription[],
+  held: Held,
+  parts: Parts,
+): void {
+  const holds = standingHolds(parts);
+  const seenIds = new Set(seen.map(({ id }) => id));
+  const chosenIds = new Set(chosen.map(({ id }) => id));
+  const isHeldAsMissing = (id: string): boolean => holds.ofSubscription(id)?.refusal.status === null;
+  const before = [...subscriptionsBefore(held, parts).keys()];
+  const watched = before.filter((id) => !isHeldAsMissing(id));
+  const subjectOf = (subscriptionId: string) => ({ kind: 'subscription', subscriptionId }) as const;
+  const unlisted = watched.filter((id) => !seenIds.has(id));
+  const gone = new Set(
+    noteAbsences(
+      unlisted.map(subjectOf),
+      before.filter((id) => seenIds.has(id)).map(subjectOf),
+      readAt,
+      parts,
+    ).map((subject) => ('subscriptionId' in subject ? subject.subscriptionId : '')),
+  );
+  for (const id of watched) {
+    if (gone.has(id)) {
+      storeHold(parts, missing(id, 'list subscriptions', 'The service no longer lists it.'));
+    } else if (seenIds.has(id) && !chosenIds.has(id)) {
+      const message = 'The setting subscriptions no longer selects it.';
+      storeHold(parts, missing(id, SELECT_SUBSCRIPTIONS, message));
+    }
+  }
+}
+
+function missing(subscriptionId: string, operation: string, message: string): Refusal {
+  return {
+    scope: { kind: 'subscription', subscriptionId },
+    operation,
+    status: null,
+    code: SUBSCRIPTION_MISSING,
+    message,
+    links: new Map(),
+  };
+}
+
+type Service = NonNullable<Held['service']>;
+
+const OWN_DIRECTORY = 'give this configuration a data directory of its own (dataDir)';
+
+/**
+ * `forgotten`: the subscriptions that a person has given up, which the mirror may name still.
+ * @throws ConfigurationError when the mirror is of another service or of other subscriptions altogether.
+ */
+export function refuseForeignMirror(
+  held: Held,
+  origin: string,
+  seen: readonly Subscription[],
+  forgotten: readonly string[],
+): void {
+  if (held.service === null) return;
+  if (held.service.origin !== origin) {
+    throw new ConfigurationError(
+      `The mirror belongs to the service at ${held.service.origin}, not to ${origin}.`,
+      {
+        hint: `If the service has moved there: feed-sync resume --service-moved. Else ${OWN_DIRECTORY}, or correct service.baseUrl.`,
+      },
+    );
+  }
+  if (seenBefore(held.service, forgotten).length > 0) {
+    refuseForeignSubscriptions(held.service, seen, forgotten);
+  }
+}
+
+/**
+ * Returns the subscriptions of the mirror that the service lists.
+ * @throws ConfigurationError where there are none.
+ */
+export function refuseForeignSubscriptions(
+  service: Service,
+  seen: readonly Subscription[],
+  forgotten: readonly string[],
+): readonly string[] {
+  const mirrored = seenBefore(service, forgotten);
+  const common = mirrored.filter((mirroredId) => seen.some(({ id }) => id === mirroredId));
+  if (common.length > 0) return common;
+  const known = mirrored.length === 0 ? 'no subscription' : `the subscriptions ${mirrored.join(', ')}`;
+  throw new ConfigurationError(`The mirror belongs to ${known}, and this API key sees none of them.`, {
+    hint: `To mirror other subscriptions, ${OWN_DIRECTORY}; else correct service.baseUrl or the API key.`,
+  });
+}
+
+function seenBefore({ subscriptionIds }: Service, forgotten: readonly string[]): readonly string[] {
+  return [...new Set(subscriptionIds)].filter((id) => !forgotten.includes(id));
+}

@@ -1,0 +1,227 @@
+/**
+ * Which tables that no subscription contains may go: judged once in a catch-up, when the logs were read. Where an operator has
+ * to agree, that is stored as a hold; where nobody has to any more, the hold is lifted.
+ */
+
+import type { Hold } from '../checkpoint/checkpoint.ts';
+import type { Held } from '../destination/destination.ts';
+import { printable } from '../lib/text.ts';
+import type { WantChange } from '../model/desired-state.ts';
+import type { Refusal } from '../model/errors.ts';
+import { covers, watermarkOf } from '../model/manifest.ts';
+import type { Subscription } from '../model/records.ts';
+import { noteAbsences, wantUnasked } from './follow/audit.ts';
+import { doubtedLogs } from './follow/log-restart.ts';
+import { isChosenDataset } from './follow/subscriptions.ts';
+import { waysOut } from './incidents.ts';
+import type { Parts } from './parts.ts';
+import {
+  type AwaitedSubscription,
+  awaitedSubscriptions,
+  MASS_RETIREMENT_WITHIN_MS,
+  orphansOf,
+  type RetirementInput,
+  type RetirementVerdict,
+  retirementVerdicts,
+  type VerdictOf,
+} from './plan/retirement.ts';
+import type { Waiting } from './result.ts';
+import { standingHolds, storeHold } from './suspensions.ts';
+
+/** Of a dataset that a subscription contains. */
+const WITHOUT_MEANING: RetirementVerdict = { kind: 'logs-unread', awaited: [] };
+
+interface Judging {
+  readonly held: Held;
+  /** As they were listed last. */
+  readonly records: readonly Subscription[];
+  /** The subscriptions whose logs were read to their heads in this catch-up. */
+  readonly readToHead: ReadonlySet<string>;
+  /** When that was, in service time. */
+  readonly readAt: Date;
+}
+
+export function judgeRetirements(judging: Judging, parts: Parts): VerdictOf {
+  adoptOrphans(judging, parts);
+  forgetAbsences(judging.held, parts);
+  const input = inputOf(judging, parts);
+  const { verdicts, awaited, refusal } = retirementVerdicts(input);
+  const isAllRead = ![...verdicts.values()].includes('logs-unread');
+  if (refusal === null && isAllRead) release(parts);
+  const hold = refusal === null ? null : holdBack(refusal, parts);
+  return (want) => {
+    const { datasetId } = want;
+    if (want.members.size > 0) return WITHOUT_MEANING;
+    const verdict = verdicts.get(datasetId);
+    if (verdict === 'needs-approval' && hold !== null) return { kind: 'needs-approval', hold };
+    if (verdict === 'allowed') return { kind: 'allowed', judgedAt: judging.readAt };
+    // A dataset that was dropped after all this was read waits for every log to be read again.
+    const later = (): readonly AwaitedSubscription[] =>
+      awaitedSubscriptions(want, { ...input, readToHead: new Set() });
+    return { kind: 'logs-unread', awaited: awaited.get(datasetId) ?? later() };
+  };
+}
+
+/** What the user did not choose is left alone: it neither goes nor counts. */
+function inputOf(judging: Judging, parts: Parts): RetirementInput {
+  const { held, readToHead, readAt } = judging;
+  const { checkpoint, choices } = parts;
+  const isChosen = (datasetId: string): boolean =>
+    isChosenDataset(datasetId, choices.include, choices.exclude);
+  const chosen = <T>(all: ReadonlyMap<string, T>): ReadonlyMap<string, T> =>
+    new Map([...all].filter(([datasetId]) => isChosen(datasetId)));
+  const since = readAt.getTime() - MASS_RETIREMENT_WITHIN_MS;
+  const retiredLately = held.retired.filter(
+    ({ datasetId, retiredAt, isApproved }) =>
+      !isApproved && isChosen(datasetId) && retiredAt.getTime() > since && !held.datasets.has(datasetId),
+  );
+  return {
+    wants: chosen(checkpoint.wants()),
+    held: { ...held, datasets: chosen(held.datasets) },
+    named: namedByRecords(judging, parts),
+    retiredLately: new Set(retiredLately.map(({ datasetId }) => datasetId)).size,
+    followed: new Set(checkpoint.followed().keys()),
+    heldSubscriptions: standingHolds(parts).subscriptions,
+    readToHead,
+    doubted: doubtedLogs(checkpoint.absences()),
+    forgotten: new Set(checkpoint.forgotten()),
+  };
+}
+
+/**
+ * The datasets that a subscription contains by its record, though its manifest may not list them yet, with the ids of these
+ * subscriptions. A record that may be from before the subscription's own drop of a dataset says nothing of it. One that does
+ * not say how far it goes may be from after the drop: it is waited for until that is sure.
+ */
+function namedByRecords(
+  { records, readAt }: Judging,
+  { checkpoint, choices: { manifestLagMs } }: Parts,
+): RetirementInput['named'] {
+  const wants = checkpoint.wants();
+  const named = new Map<string, string[]>();
+  for (const { id, datasetIds, lastEventId } of records) {
+    const watermark = watermarkOf({ lastEventId, readAt, manifestLagMs });
+    for (const datasetId of datasetIds) {
+      const drop = wants.get(datasetId)?.formerMembers.get(id);
+      const isBeforeDrop =
+        drop !== undefined &&
+        watermark.kind === 'number' &&
+        !covers(watermark, { eventNumber: drop.eventNumber, createdAt: drop.at });
+      if (isBeforeDrop) continue;
+      const naming = named.get(datasetId);
+      if (naming === undefined) named.set(datasetId, [id]);
+      else naming.push(id);
+    }
+  }
+  return named;
+}
+
+/**
+ * Tables that nobody knows of become known as dropped once it is confirmed that no subscription contains them, by one of those
+ * that were read for all: from then on they are retired like any other.
+ */
+function adoptOrphans(judging: Judging, parts: Parts): void {
+  const { readToHead, readAt } = judging;
+  const orphans = orphansOf(inputOf(judging, parts));
+  const [subscriptionId] = readToHead;
+  if (orphans === null || subscriptionId === undefined) return;
+  const noted = parts.checkpoint
+    .absences()
+    .flatMap(({ subject }) => (subject.kind === 'table' ? [subject] : []));
+  const ids = new Set(orphans.map((subject) => ('datasetId' in subject ? subject.datasetId : '')));
+  const shown = noted.filter(({ datasetId }) => !ids.has(datasetId));
+  const gone = noteAbsences(orphans, shown, readAt, parts);
+  if (gone.length === 0) return;
+  parts.log.warn({ datasets: gone.length }, 'The mirror has tables that no subscription lists.');
+  const changes = gone.flatMap((subject): readonly WantChange[] =>
+    subject.kind === 'table'
+      ? [
+          {
+            kind: 'no-member',
+            datasetId: subject.datasetId,
+            eventNumber: null,
+            at: readAt,
+            reason: 'not listed any more',
+          },
+        ]
+      : [],
+  );
+  wantUnasked(subscriptionId, changes, parts);
+}
+
+/** Nobody expects a version of a dataset that has no table and is in no subscription, so none is absent. */
+function forgetAbsences({ datasets }: Held, { checkpoint }: Parts): void {
+  const wants = checkpoint.wants();
+  const over = checkpoint.absences().flatMap(({ subject }) => {
+    if (subject.kind !== 'version' || datasets.has(subject.datasetId)) return [];
+    return (wants.get(subject.datasetId)?.members.size ?? 0) === 0 ? [subject] : [];
+  });
+  if (over.length > 0) checkpoint.noteAbsences([], over);
+}
+
+/** A hold that says the same already stands since it was first said. */
+function holdBack(refusal: Refusal, parts: Parts): Hold {
+  const standing = standingHolds(parts).retirement;
+  return standing?.refusal.message === refusal.message ? standing : storeHold(parts, refusal);
+}
+
+/** Nothing waits for an operator any more. */
+function release(parts: Parts): void {
+  if (standingHolds(parts).retirement !== null) parts.checkpoint.lift({ kind: 'retirement' });
+}
+
+/** Subscriptions that are named for one reason before the rest is counted. */
+const MAX_NAMED = 5;
+
+type Reason = AwaitedSubscription['reason'];
+
+/** In the order in which they are told. */
+const WORDS: Readonly<Record<Reason, { readonly one: string; readonly several: string }>> = {
+  suspended: { one: 'which is suspended', several: 'which are suspended' },
+  'log-unread': {
+    one: 'whose log was not read to its end since the dataset left',
+    several: 'whose logs were not read to their ends since the dataset left',
+  },
+  'log-in-doubt': { one: 'whose log may have begun anew', several: 'whose logs may have begun anew' },
+  'record-names-dataset': {
+    one: 'whose record still names the dataset',
+    several: 'whose records still name the dataset',
+  },
+};
+const REASONS: readonly Reason[] = ['suspended', 'log-unread', 'log-in-doubt', 'record-names-dataset'];
+
+/** `awaited` must not be empty. */
+export function retirementWaits(awaited: readonly AwaitedSubscription[]): Waiting {
+  const why = `no subscription contains it any more; its retirement waits ${tellAwaited(awaited)}`;
+  return { kind: 'waiting', why, until: null, awaited };
+}
+
+/** `for subscription sub_2, which is suspended, and for subscription sub_3, whose log …`. `awaited` must not be empty. */
+export function tellAwaited(
+  awaited: readonly Pick<AwaitedSubscription, 'subscriptionId' | 'reason'>[],
+): string {
+  const clauses = REASONS.flatMap((reason) => {
+    const ids = awaited.filter((one) => one.reason === reason).map(({ subscriptionId }) => subscriptionId);
+    if (ids.length === 0) return [];
+    const words = WORDS[reason];
+    return ids.length === 1
+      ? [`for subscription ${named(ids)}, ${words.one}`]
+      : [`for subscriptions ${named(ids)}, ${words.several}`];
+  });
+  return clauses.join(', and ');
+}
+
+/** Whether running again helps only after an operator has acted. */
+export function awaitsOperator({ awaited }: Pick<Waiting, 'awaited'>): boolean {
+  return awaited.length > 0 && awaited.every(({ reason }) => reason === 'suspended');
+}
+
+/** What an operator can do about the subscriptions that are suspended: a clause and a command each. */
+export function waysToEnd(awaited: readonly AwaitedSubscription[]): readonly string[] {
+  return awaited.flatMap((one) => (one.reason === 'suspended' ? waysOut(one.suspension.refusal) : []));
+}
+
+function named(ids: readonly string[]): string {
+  const shown = ids.slice(0, MAX_NAMED).map(printable).join(', ');
+  return ids.length > MAX_NAMED ? `${shown} and ${ids.length - MAX_NAMED} more` : shown;
+}

@@ -1,0 +1,114 @@
+/** A file at `destination.path` that is no mirror: every command says so alike, and leaves it as it is. */
+
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { stillClock } from '../../fixtures/feed/clock.ts';
+import { startFixtureFeed } from '../../fixtures/feed/feed.ts';
+import { type CommandLine, commandLine } from '../support/command-line.ts';
+import { duckdb } from '../support/duckdb-mirror.ts';
+import { CANARY_KEY } from '../support/feed-client.ts';
+import { publishSmall } from '../support/started-feed.ts';
+
+const NOW = '2026-03-01T12:00:00.000Z';
+
+const COMMANDS: readonly (readonly string[])[] = [
+  ['once'],
+  ['once', '--dry-run'],
+  ['query', 'SELECT 1'],
+  ['verify'],
+  ['doctor'],
+  ['status'],
+  ['compact'],
+];
+
+interface Place {
+  readonly line: CommandLine;
+  readonly mirrorPath: string;
+}
+
+async function installed(): Promise<Place> {
+  const feed = await startFixtureFeed({ apiKey: CANARY_KEY, clock: stillClock(NOW) });
+  onTestFinished(feed.close);
+  feed.publisher.subscribe({ subscriptionId: 'sub_1', datasetIds: ['parcels'] });
+  publishSmall(feed, ['parcels']);
+  const environment = { FEED_SYNC_LOG_LEVEL: 'silent' };
+  const line = commandLine({ feed, now: () => new Date(NOW), environment });
+  onTestFinished(() => line.remove());
+  mkdirSync(line.dataDirectory, { mode: 0o700 });
+  return { line, mirrorPath: join(line.dataDirectory, 'mirror.duckdb') };
+}
+
+function writeSqlite(path: string): void {
+  const database = new Database(path);
+  database.exec('CREATE TABLE letters (text)');
+  database.close();
+}
+
+const FOREIGN: Readonly<Record<string, (path: string) => Promise<unknown>>> = {
+  'a database of SQLite': async (path) => writeSqlite(path),
+  'a Parquet file': (path) => duckdb(`COPY (SELECT 1 AS a) TO '${path}' (FORMAT parquet)`),
+  'bytes of any kind': (path) => writeFile(path, Buffer.alloc(20_000, 0xa5)),
+  'a text shorter than any header': (path) => writeFile(path, 'a letter'),
+};
+
+describe('a file that never was a DuckDB database', () => {
+  it.each(Object.entries(FOREIGN))('F05 is named and left as it is by every command: %s', async (_, make) => {
+    const { line, mirrorPath } = await installed();
+    await make(mirrorPath);
+    const before = readFileSync(mirrorPath);
+    for (const words of COMMANDS) {
+      const { exitCode, stdout, stderr } = await line.run(...words);
+      const said = `${stdout}${stderr}`;
+      expect(exitCode, said).toBe(78);
+      expect(said).toContain(`${mirrorPath} is no DuckDB database, so it is left as it is.`);
+      expect(said).toContain('→ Set destination.path (FEED_SYNC_DESTINATION_PATH) to a file of its own');
+      expect(said).not.toMatch(/extension|\\u000a/i);
+      expect(readFileSync(mirrorPath)).toEqual(before);
+    }
+  });
+
+  it('is told by status --json with what to do', async () => {
+    const { line, mirrorPath } = await installed();
+    writeSqlite(mirrorPath);
+    const { stdout } = await line.run('status', '--json');
+    expect(JSON.parse(stdout).mirror).toMatchObject({
+      state: 'unusable',
+      trouble: `${mirrorPath} is no DuckDB database, so it is left as it is.`,
+      hint: expect.stringContaining('destination.path'),
+    });
+  });
+});
+
+describe('a file of DuckDB that this program cannot open', () => {
+  it('is left as it is, with the reason that DuckDB gives: an encrypted one', async () => {
+    const { line, mirrorPath } = await installed();
+    await duckdb(
+      "SET force_mbedtls_unsafe = 'true'",
+      `ATTACH '${mirrorPath}' AS sealed (ENCRYPTION_KEY 'open sesame')`,
+      'CREATE TABLE sealed.letters (text VARCHAR)',
+    );
+    const before = readFileSync(mirrorPath);
+    for (const words of COMMANDS) {
+      const { exitCode, stdout, stderr } = await line.run(...words);
+      const said = `${stdout}${stderr}`;
+      expect(exitCode, said).toBe(78);
+      expect(said).toContain('encrypted');
+      expect(said).not.toContain('is no DuckDB database');
+      expect(readFileSync(mirrorPath)).toEqual(before);
+    }
+  });
+});
+
+describe('an empty file', () => {
+  it('counts as no mirror yet, and becomes one', async () => {
+    const { line, mirrorPath } = await installed();
+    writeFileSync(mirrorPath, '');
+    expect((await line.run('status')).stdout).toContain(`There is no mirror yet at ${mirrorPath}.`);
+    expect(await line.run('query', 'SELECT 1')).toMatchObject({ exitCode: 74 });
+    expect(await line.run('once')).toMatchObject({ exitCode: 0 });
+    expect(await line.run('query', 'SELECT 1')).toMatchObject({ exitCode: 0 });
+  });
+});

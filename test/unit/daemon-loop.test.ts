@@ -374,7 +374,8 @@ describe('work', () => {
       expect(world.calls.filter((call) => call === 'discover').length).toBe(3);
       expect(world.checkpoint.followed().get('sub_1')?.cursor?.number).toBe(102n);
       expect(daemon.state().datasets.get('parcels')?.work?.step).toBe('loading version 1');
-      expect(begun).toEqual(['parcels snapshot']);
+      // Which of the two is ready first is left to the threads that read their files.
+      expect(begun).toHaveLength(1);
     } finally {
       release();
     }

@@ -8,7 +8,7 @@
 import type { Absence, AbsenceSubject } from '../model/absence.ts';
 import type { HistoryPosition } from '../model/commits.ts';
 import type { RememberedContract } from '../model/contract.ts';
-import type { FollowStep, Reload, Want } from '../model/desired-state.ts';
+import type { DesiredState, FollowStep, Reload } from '../model/desired-state.ts';
 import type { Refusal, RefusalScope } from '../model/errors.ts';
 import type { EventId } from '../model/event.ts';
 
@@ -20,9 +20,9 @@ export interface CheckpointReader {
   followed(): ReadonlyMap<string, Followed>;
 
   /** By dataset id. */
-  wants(): ReadonlyMap<string, Want>;
+  desiredStates(): ReadonlyMap<string, DesiredState>;
   /** Null where nothing is wanted of the dataset. */
-  want(datasetId: string): Want | null;
+  desired(datasetId: string): DesiredState | null;
 
   /** What is absent without an event that says so. */
   absences(): readonly Absence[];
@@ -30,7 +30,7 @@ export interface CheckpointReader {
   /** Subscriptions that a person gave up and that the destination still names. */
   forgotten(): readonly string[];
 
-  holds(): readonly Hold[];
+  suspensions(): readonly Suspension[];
 
   /** By dataset id. */
   failures(): ReadonlyMap<string, Failure>;
@@ -43,7 +43,7 @@ export interface CheckpointReader {
   hook(): HookRecord;
 
   /** The newest lines first. */
-  recentJournal(limit: number): readonly JournalEntry[];
+  recentSyncRuns(limit: number): readonly SyncRun[];
 
   /** A number that is another one after another process has stored something. Costs next to nothing to ask for. */
   othersStored(): number;
@@ -93,7 +93,7 @@ export interface Checkpoint extends CheckpointReader {
   markAnswered(datasetId: string, isSatisfied: (reload: Reload) => boolean): void;
 
   /** The looks asked for up to `looksAsked` are done: versions and schemas were read and the table is at their head. */
-  markLooked(datasetId: string, looksAsked: number): void;
+  markLooked(datasetId: string, refreshesRequested: number): void;
 
   /**
    * A person asks that the snapshots be loaded again, also of datasets that failed. Those not wanted by any
@@ -124,7 +124,7 @@ export interface Checkpoint extends CheckpointReader {
   ): void;
 
   /** Stores a refusal. One that stands already for the same scope is replaced. */
-  hold(hold: Hold): void;
+  suspension(suspension: Suspension): void;
   /** True when something was held. */
   lift(scope: RefusalScope): boolean;
 
@@ -142,12 +142,12 @@ export interface Checkpoint extends CheckpointReader {
   rememberDelivery(deliveryId: string, at: Date): boolean;
 
   /** The command that is run after commits was told of everything up to there: it fails no more. */
-  hookTold(position: HistoryPosition, at: Date): void;
+  hookReported(position: HistoryPosition, at: Date): void;
   /** It failed, and is to be told again. */
   hookFailed(message: string, at: Date): void;
 
   /** A line of what was done. The oldest lines are dropped past a limit. */
-  journal(entry: JournalEntry): void;
+  syncRuns(entry: SyncRun): void;
 }
 
 export interface Followed {
@@ -165,7 +165,7 @@ export interface Followed {
    * When the log was last read from its start because it is quiet (`LogPosition.isQuiet`), in service time; null: it is read after
    * the cursor.
    */
-  readonly quietReadAt: Date | null;
+  readonly replayedAt: Date | null;
   /** Events created up to then are reflected by the manifest that the tables were taken from; null: that says nothing of time. */
   readonly coveredUntil: Date | null;
   /** Its record has named its newest event before. */
@@ -175,9 +175,9 @@ export interface Followed {
 }
 
 /** A refusal that stands until a person has acted. */
-export interface Hold {
+export interface Suspension {
   readonly refusal: Refusal;
-  readonly heldAt: Date;
+  readonly suspendedAt: Date;
   /** Hashes of the API key that was refused and of the base URL; another of either lifts a hold of the workspace. */
   readonly keyHash: string;
 }
@@ -216,14 +216,14 @@ export interface KeptWebhook {
 
 export interface HookRecord {
   /** Up to where in the mirror's history it was told; null: of nothing yet. */
-  readonly told: HistoryPosition | null;
+  readonly reported: HistoryPosition | null;
   /** When it was last told of something; null: never. */
-  readonly toldAt: Date | null;
+  readonly reportedAt: Date | null;
   /** Null: its last run did not fail. */
   readonly failure: { readonly message: string; readonly attempts: number; readonly failedAt: Date } | null;
 }
 
-export interface JournalEntry {
+export interface SyncRun {
   readonly at: Date;
   readonly kind: string;
   readonly datasetId: string | null;

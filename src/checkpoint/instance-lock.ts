@@ -12,7 +12,13 @@ import { dirname, join, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import { createFile, durable, makeDirectory } from '../lib/files.ts';
 import { BusyError } from '../model/errors.ts';
-import { codeOf, type Place, tolerating, withTrouble, withTroubleAsync } from './sqlite/errors.ts';
+import {
+  codeOf,
+  type Place,
+  tolerating,
+  withStorageErrors,
+  withStorageErrorsAsync,
+} from './sqlite/errors.ts';
 
 /** Long enough for another process that only looks who holds the lock, short enough to be an answer at once. */
 const LOCK_WAIT_MS = 250;
@@ -21,7 +27,7 @@ const LOCK_WAIT_MS = 250;
 const MAX_TURNS = 20;
 
 /** Referred to from here, because a database that nobody refers to is closed as garbage, and the lock with it. */
-const held = new Set<Database.Database>();
+const isLocked = new Set<Database.Database>();
 
 /** The lock of whoever works on `dataDirectory`. */
 export function instanceLockPath(dataDirectory: string): string {
@@ -56,7 +62,7 @@ interface InstanceLockOptions {
  */
 export async function acquireInstanceLock(options: InstanceLockOptions): Promise<InstanceLock> {
   const place = placeOf(options);
-  return withTroubleAsync(place, async () => {
+  return withStorageErrorsAsync(place, async () => {
     await makeDirectory('checkpoint.make-lock-directory', dirname(place.path));
     await tolerating('EEXIST', createFile('checkpoint.create-lock', place.path, ''));
     const database = new Database(place.path, { timeout: LOCK_WAIT_MS, fileMustExist: true });
@@ -66,10 +72,10 @@ export async function acquireInstanceLock(options: InstanceLockOptions): Promise
       database.close();
       throw error;
     }
-    held.add(database);
+    isLocked.add(database);
     return {
       release() {
-        held.delete(database);
+        isLocked.delete(database);
         database.close();
       },
     };
@@ -78,18 +84,19 @@ export async function acquireInstanceLock(options: InstanceLockOptions): Promise
 
 /** Whether a process holds the lock, and which one it says it is. Disturbs nobody. */
 export function readInstanceLock(options: Pick<InstanceLockOptions, 'path' | 'uid'>): {
-  readonly held: boolean;
+  readonly isLocked: boolean;
   readonly holder: InstanceHolder | null;
 } {
   const place = placeOf(options);
-  return withTrouble(place, () => {
-    if (statSync(place.path, { throwIfNoEntry: false }) === undefined) return { held: false, holder: null };
+  return withStorageErrors(place, () => {
+    if (statSync(place.path, { throwIfNoEntry: false }) === undefined)
+      return { isLocked: false, holder: null };
     const database = new Database(place.path, { timeout: LOCK_WAIT_MS, fileMustExist: true });
     try {
       database.pragma('busy_timeout = 0');
-      if (begin(database)) return { held: false, holder: null };
+      if (begin(database)) return { isLocked: false, holder: null };
       database.pragma(`busy_timeout = ${LOCK_WAIT_MS}`);
-      return { held: true, holder: readHolder(database) };
+      return { isLocked: true, holder: readHolder(database) };
     } finally {
       database.close();
     }

@@ -38,8 +38,8 @@ export function runningInstance(
   { dataDirectory }: LocalConfiguration,
   { identity: { uid } }: Context,
 ): InstanceHolder | null {
-  const { held, holder } = readInstanceLock({ path: instanceLockPath(dataDirectory), uid });
-  return held ? holder : null;
+  const { isLocked, holder } = readInstanceLock({ path: instanceLockPath(dataDirectory), uid });
+  return isLocked ? holder : null;
 }
 
 /** A line on who does at once what was asked for; none where nobody follows here. */

@@ -32,19 +32,19 @@ export function defineDecisionCommands(
     .command('resync')
     .description('load the snapshots of datasets again')
     .argument('[dataset...]', 'ids of datasets')
-    .option('--all', 'every dataset that a subscription holds')
+    .option('--all', 'every dataset that a subscription contains')
     .action(async (datasetIds: readonly string[], { all = false }: { all?: boolean }) => {
       const { resync } = await import('./commands/resync.ts');
       finish(await resync(configuredLocally(), context, { datasetIds, all }));
     });
   program
     .command('resume')
-    .description('go on with what is held or failed, after a person has acted on it')
-    .option('--dataset <id>', 'a dataset, held or failed (repeatable)', collect)
+    .description('go on with what is suspended or failed, after a person has acted on it')
+    .option('--dataset <id>', 'a dataset, suspended or failed (repeatable)', collect)
     .option('--subscription <id>', 'a subscription, refused or missing (repeatable)', collect)
     .option('--workspace', 'the API key')
     .option('--retire', 'agree to the retirement of every dataset that no subscription holds')
-    .option('--all', 'everything that is held or failed; retirements wait for --retire all the same')
+    .option('--all', 'everything that is suspended or failed; retirements wait for --retire all the same')
     .option('--service-moved', 'go on with the service at service.baseUrl, which was at another address')
     .action(async ({ serviceMoved = false, ...flags }: Partial<ResumeOptions> & ServiceMovedFlag) => {
       if (serviceMoved) {
@@ -58,7 +58,7 @@ export function defineDecisionCommands(
     });
   program
     .command('forget')
-    .description('give up subscriptions that are held as missing, and retire what only they hold')
+    .description('give up subscriptions that are suspended as missing, and retire what only they contain')
     .option('--subscription <id>', 'a subscription (repeatable)', collect)
     .action(async ({ subscription = [] }: { subscription?: readonly string[] }) => {
       const { forget } = await import('./commands/forget.ts');

@@ -8,22 +8,22 @@ import {
   CursorExpiredError,
   DataError,
   HookError,
+  InapplicableChangesError,
   InterruptedError,
   RefusalError,
   ServiceUnavailableError,
   StorageError,
-  UnusableChangesError,
   UsageError,
 } from '../model/errors.ts';
 
 export const EXIT_CODES = {
   caughtUp: 0,
   wrongUsage: 64,
-  dataTrouble: 65,
+  dataFault: 65,
   bug: 70,
-  storageTrouble: 74,
+  storageFault: 74,
   tryAgainLater: 75,
-  personMustAct: 77,
+  operatorMustAct: 77,
   wrongConfiguration: 78,
 } as const;
 
@@ -32,27 +32,27 @@ export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES];
 /** Where several apply, the first of these that does. */
 const BY_URGENCY: readonly ExitCode[] = [
   EXIT_CODES.bug,
-  EXIT_CODES.storageTrouble,
+  EXIT_CODES.storageFault,
   EXIT_CODES.wrongConfiguration,
-  EXIT_CODES.personMustAct,
+  EXIT_CODES.operatorMustAct,
   EXIT_CODES.wrongUsage,
   EXIT_CODES.tryAgainLater,
-  EXIT_CODES.dataTrouble,
+  EXIT_CODES.dataFault,
 ];
 
 export function exitCodeOf(error: unknown): ExitCode {
   if (error instanceof UsageError) return EXIT_CODES.wrongUsage;
   if (error instanceof ConfigurationError) return EXIT_CODES.wrongConfiguration;
-  if (error instanceof RefusalError) return EXIT_CODES.personMustAct;
+  if (error instanceof RefusalError) return EXIT_CODES.operatorMustAct;
   if (error instanceof CommandRefusedError) {
-    return error.isAboutInput ? EXIT_CODES.wrongUsage : EXIT_CODES.personMustAct;
+    return error.isAboutInput ? EXIT_CODES.wrongUsage : EXIT_CODES.operatorMustAct;
   }
-  if (error instanceof StorageError) return EXIT_CODES.storageTrouble;
+  if (error instanceof StorageError) return EXIT_CODES.storageFault;
   const isOfContent =
     error instanceof DataError ||
-    error instanceof UnusableChangesError ||
+    error instanceof InapplicableChangesError ||
     error instanceof ContractViolationError;
-  if (isOfContent) return EXIT_CODES.dataTrouble;
+  if (isOfContent) return EXIT_CODES.dataFault;
   const passes =
     error instanceof ServiceUnavailableError ||
     error instanceof CursorExpiredError ||

@@ -2,15 +2,15 @@
 
 import { statSync } from 'node:fs';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
-import type { Held } from '../destination/destination.ts';
+import type { ObservedState } from '../destination/destination.ts';
 import { openReader } from '../destination/duckdb/reader.ts';
 import { BusyError, ConfigurationError, StorageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
 
 /** What the mirror has; null where there is none; 'busy' where it was not looked at yet; an error where it cannot be. */
-export type MirrorSeen = MirrorHeld | null | 'busy' | Error;
+export type MirrorSeen = MirrorContent | null | 'busy' | Error;
 
-export interface MirrorHeld extends Held {
+export interface MirrorContent extends ObservedState {
   /** Bytes of its file that hold nothing; null where nobody has looked. */
   readonly freeBytes: number | null;
 }
@@ -28,7 +28,7 @@ export async function seeMirror(
     const reader = await openReader({ path, waitMs, ...configuration.duckdb, clock, random, signal });
     if (reader === null) return null;
     try {
-      return { ...(await reader.held()), freeBytes: await reader.freeBytes() };
+      return { ...(await reader.observed()), freeBytes: await reader.freeBytes() };
     } finally {
       await reader.close();
     }
@@ -41,7 +41,7 @@ export async function seeMirror(
 }
 
 /** Null where it is not known. */
-export function tablesOf(mirror: MirrorSeen): Held['datasets'] | null {
+export function tablesOf(mirror: MirrorSeen): ObservedState['datasets'] | null {
   if (mirror === null) return new Map();
   return mirror === 'busy' || mirror instanceof Error ? null : mirror.datasets;
 }

@@ -6,7 +6,7 @@ import { openCheckpoint } from '../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../configuration/configuration.ts';
 import { openMirror } from '../destination/duckdb/mirror.ts';
 import type { PublishOptions } from '../destination/duckdb/publish.ts';
-import type { Outlet } from '../destination/publication.ts';
+import type { PostCommitSource } from '../destination/publication.ts';
 import { createFeed } from '../feed/create-feed.ts';
 import type { FeedOptions } from '../feed/http/options.ts';
 import type { Log } from '../lib/log.ts';
@@ -25,7 +25,7 @@ export interface OpenOptions {
   /** Interrupts the mirror when aborted. */
   readonly signal: AbortSignal;
   /** How long the mirror is left to readers between two windows that write; no time by default. */
-  readonly leftFreeMs?: number;
+  readonly readerGraceMs?: number;
   /** Where the client of the service tells what it does; `log` by default. */
   readonly feedLog?: Log;
   /** Told of every exchange with the service; nobody by default. */
@@ -35,7 +35,7 @@ export interface OpenOptions {
 interface OpenedParts {
   readonly parts: Parts;
   /** Of the destination that is one of the parts. */
-  readonly outlet: Outlet;
+  readonly postCommit: PostCommitSource;
   readonly close: () => Promise<void>;
 }
 
@@ -70,7 +70,7 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
     ...configuration.duckdb,
     reserveBytes: configuration.disk.reserveBytes,
     lockWaitMs: configuration.lock.waitMs,
-    leftFreeMs: options.leftFreeMs ?? 0,
+    readerGraceMs: options.readerGraceMs ?? 0,
     uid: identity.uid,
     signal,
     publish: publishOptions(configuration, choices),
@@ -84,13 +84,13 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
     ...(options.onAsked === undefined ? {} : { onAsked: options.onAsked }),
     isKnownOrigin: async () => isKnownOrigin(configuration, await destination.has()),
     remembered: checkpoint.rememberedContract(),
-    onContractLearned: (contract) => checkpoint.rememberContract(contract),
+    onContractDiscovered: (contract) => checkpoint.rememberContract(contract),
   });
   opened.defer(() => feed.close());
   const stack = opened.move();
   return {
     parts: { feed, destination, checkpoint, clock, log, progress, choices },
-    outlet: destination,
+    postCommit: destination,
     close: () => stack.disposeAsync(),
   };
 }

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import type { Configuration } from '../configuration/configuration.ts';
-import type { Held } from '../destination/destination.ts';
+import type { ObservedState } from '../destination/destination.ts';
 import { createOperator } from '../feed/create-feed.ts';
 import type { FeedOptions } from '../feed/http/options.ts';
 import type { Operator } from '../feed/operator.ts';
@@ -36,7 +36,7 @@ export function feedOptions(
     apiKey: service.apiKey,
     contract: service.contract,
     remembered: { manifestPath: null, newerThanParameter: null },
-    onContractLearned() {},
+    onContractDiscovered() {},
     http,
     retry,
     downloads,
@@ -62,6 +62,6 @@ export function keyHashOf({ apiKey, baseUrl }: Pick<Configuration['service'], 'a
   return `${ofKey}/${ofBaseUrl}`;
 }
 
-export function isKnownOrigin({ service }: Configuration, held: Pick<Held, 'service'>): boolean {
-  return held.service?.origin === new URL(service.baseUrl).origin;
+export function isKnownOrigin({ service }: Configuration, observed: Pick<ObservedState, 'service'>): boolean {
+  return observed.service?.origin === new URL(service.baseUrl).origin;
 }

@@ -12,7 +12,7 @@ import { FeedSyncError, UsageError } from '../model/errors.ts';
 import { defineDecisionCommands, defineOperatorCommands, flagsOf, settingOptions } from './command-groups.ts';
 import { type Context, write } from './context.ts';
 import { EXIT_CODES, EXIT_CODES_HELP, type ExitCode, exitCodeOf } from './exit-codes.ts';
-import { tellError } from './render/messages.ts';
+import { formatError } from './render/messages.ts';
 import { QUERY_FORMATS, type QueryFormat } from './render/table.ts';
 
 const DESCRIPTION = 'Keeps a local DuckDB database equal to the datasets of a feed service.';
@@ -108,7 +108,7 @@ function defineServiceCommands(program: Command, version: string, context: Conte
     .option('--dry-run', 'tell what would be done, with bytes, rows and disk, and change nothing')
     .option('--wait <duration>', 'where a rule waits for time to pass, stay so long for it: 20m')
     .option('--json', 'what a dry run tells as JSON, for programs')
-    .action(async (flags: OnceFlags) => finish(await catchUpOrTell(flags, configured(), context)));
+    .action(async (flags: OnceFlags) => finish(await catchUpOrReport(flags, configured(), context)));
   program
     .command('subscriptions')
     .description('list what the API key can see')
@@ -137,7 +137,7 @@ interface OnceFlags {
 }
 
 /** @throws UsageError */
-async function catchUpOrTell(
+async function catchUpOrReport(
   { dryRun: isDry = false, json = false, wait }: OnceFlags,
   configuration: Configuration,
   context: Context,
@@ -271,14 +271,14 @@ export async function start(words: readonly string[], version: string, context: 
   try {
     return await runProgram(words, version, context);
   } catch (error) {
-    await write(context.terminal.stderr, `feed-sync: ${tell(error)}\n`);
+    await write(context.terminal.stderr, `feed-sync: ${report(error)}\n`);
     return exitCodeOf(error);
   }
 }
 
 /** Of a bug, the stack is what helps; of everything else, what happened and what to do. */
-function tell(error: unknown): string {
-  if (error instanceof FeedSyncError) return tellError(error);
+function report(error: unknown): string {
+  if (error instanceof FeedSyncError) return formatError(error);
   const stack = error instanceof Error ? error.stack : String(error);
   return `A bug in feed-sync ended it:\n${stack}\n→ Nothing was committed in part. Run it again, and report this.`;
 }

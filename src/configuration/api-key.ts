@@ -52,7 +52,7 @@ export function resolveApiKey(
 
 function givenKey(found: Found): ResolvedApiKey {
   const reading = readFound(settings[KEY].kind, found);
-  if ('trouble' in reading) return failed(KEY, reading.trouble, found.source);
+  if ('fault' in reading) return failed(KEY, reading.fault, found.source);
   return { apiKey: { value: reading.value, source: found.source, filePath: null } };
 }
 
@@ -60,16 +60,16 @@ function keyOfNamedFile(found: Found, readFile: ReadFile): ResolvedApiKey {
   const path = readFound(settings[KEY_FILE].kind, found);
   const given = 'text' in found.raw ? found.raw.text : String(found.raw.yaml);
   const isSurelyAPath = /[/\\]/.test(given);
-  if ('trouble' in path) {
-    return failed(KEY_FILE, isSurelyAPath ? path.trouble : 'names no file', found.source);
+  if ('fault' in path) {
+    return failed(KEY_FILE, isSurelyAPath ? path.fault : 'names no file', found.source);
   }
   try {
     return keyOfText(readFile(path.value), path.value, found.source);
   } catch (error) {
-    const trouble = isSurelyAPath
+    const fault = isSurelyAPath
       ? `is ${quoted(path.value)}, which cannot be read: ${systemReason(error)}`
       : `cannot be read: ${systemReason(error)}; it is not shown, for it may be the key itself; write a path with a slash`;
-    return failed(KEY_FILE, trouble, found.source);
+    return failed(KEY_FILE, fault, found.source);
   }
 }
 
@@ -92,11 +92,11 @@ function keyOfCredentials(directory: string, readFile: ReadFile): ResolvedApiKey
 
 function keyOfText(content: string, path: string, source: string): ResolvedApiKey {
   const text = content.trim();
-  const reading = text === '' ? { trouble: 'is empty' } : secret.readText(text, '');
-  if ('trouble' in reading) return failed(KEY_FILE, `is ${quoted(path)}, which ${reading.trouble}`, source);
+  const reading = text === '' ? { fault: 'is empty' } : secret.readText(text, '');
+  if ('fault' in reading) return failed(KEY_FILE, `is ${quoted(path)}, which ${reading.fault}`, source);
   return { apiKey: { value: reading.value, source, filePath: path } };
 }
 
-function failed(subject: ApiKeyKey, trouble: string, source: string | null): { readonly problem: Problem } {
-  return { problem: { subject, trouble, source } };
+function failed(subject: ApiKeyKey, fault: string, source: string | null): { readonly problem: Problem } {
+  return { problem: { subject, fault, source } };
 }

@@ -22,7 +22,7 @@ export interface InspectedSetting {
   /** `flag --x`, `environment FEED_SYNC_X`, `file path:line`, `default`, or why nothing is known. */
   readonly source: string;
   /** What is wrong with it, as the rest of a sentence that begins with the key; null where nothing is. */
-  readonly trouble: string | null;
+  readonly fault: string | null;
 }
 
 export interface Inspection {
@@ -121,13 +121,13 @@ function setting(
   isKnown: boolean,
   problem: Problem | null,
 ): InspectedSetting {
-  if (!isKnown) return { key, value: null, source: FILE_UNREADABLE, trouble: null };
+  if (!isKnown) return { key, value: null, source: FILE_UNREADABLE, fault: null };
   const read = sources.get(key);
   return {
     key,
     value: read?.value ?? null,
     source: read?.source ?? problem?.source ?? 'not set',
-    trouble: problem?.trouble ?? null,
+    fault: problem?.fault ?? null,
   };
 }
 
@@ -135,11 +135,11 @@ function keySetting(
   key: 'service.apiKey' | 'service.apiKeyFile',
   resolved: ResolvedApiKey | null,
 ): InspectedSetting {
-  const unset = { key, value: null, source: 'not set', trouble: null };
+  const unset = { key, value: null, source: 'not set', fault: null };
   if (resolved === null) return { ...unset, source: FILE_UNREADABLE };
   if ('problem' in resolved) {
-    const { subject, trouble, source } = resolved.problem;
-    return subject === key ? { ...unset, source: source ?? 'not set', trouble } : unset;
+    const { subject, fault, source } = resolved.problem;
+    return subject === key ? { ...unset, source: source ?? 'not set', fault } : unset;
   }
   const { value, source, filePath } = resolved.apiKey;
   if (key === 'service.apiKey')

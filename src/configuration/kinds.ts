@@ -13,7 +13,7 @@ import { parseDurationMs, parseSizeBytes } from '../lib/units.ts';
 import type { ListenAddress } from './configuration.ts';
 import { quoted } from './problems.ts';
 
-export type Reading<Value> = { readonly value: Value } | { readonly trouble: string };
+export type Reading<Value> = { readonly value: Value } | { readonly fault: string };
 
 export interface Kind<Value> {
   /** What stands for a value in help texts: `duration`. */
@@ -39,9 +39,9 @@ function scalar<Value>(options: ScalarOptions<Value>): Kind<Value> {
     readText: options.readText,
     readYaml(value, directory) {
       const isText = typeof value === 'string' || (typeof value === 'number' && options.acceptsNumbers);
-      if (!isText) return { trouble: `is ${shapeOf(value)}; write ${options.advice}` };
+      if (!isText) return { fault: `is ${shapeOf(value)}; write ${options.advice}` };
       const text = String(value).trim();
-      return text === '' ? { trouble: 'is empty' } : options.readText(text, directory);
+      return text === '' ? { fault: 'is empty' } : options.readText(text, directory);
     },
   };
 }
@@ -84,13 +84,13 @@ function measure(options: MeasureOptions): Kind<number> {
     const value = parse(text);
     if (value === null) {
       const fault = /^\d+$/.test(text) && !acceptsNumbers ? 'has no unit' : `is not a ${noun}`;
-      return { trouble: `is ${quoted(text)}, which ${fault}; write ${advice}` };
+      return { fault: `is ${quoted(text)}, which ${fault}; write ${advice}` };
     }
     if (value < (parse(min) ?? Number.NaN)) {
       const why = whyMin === undefined ? '' : `: ${whyMin}`;
-      return { trouble: `is ${quoted(text)}, and the least is ${min}${why}` };
+      return { fault: `is ${quoted(text)}, and the least is ${min}${why}` };
     }
-    if (value > (parse(max) ?? Number.NaN)) return { trouble: `is ${quoted(text)}, and the most is ${max}` };
+    if (value > (parse(max) ?? Number.NaN)) return { fault: `is ${quoted(text)}, and the most is ${max}` };
     return { value };
   };
   return scalar({ placeholder: acceptsNumbers ? 'number' : noun, advice, readText, acceptsNumbers });
@@ -104,7 +104,7 @@ export function choice<const Word extends string>(words: readonly Word[]): Kind<
     advice,
     readText: (text) => {
       const word = words.find((candidate) => candidate === text);
-      return word === undefined ? { trouble: `is ${quoted(text)}; write ${advice}` } : { value: word };
+      return word === undefined ? { fault: `is ${quoted(text)}; write ${advice}` } : { value: word };
     },
   });
 }
@@ -115,7 +115,7 @@ export function path(names: 'file' | 'folder'): Kind<string> {
     placeholder: names,
     advice: `the path of a ${names}, in quotes`,
     readText: (text, directory) => {
-      const refuse = (fault: string) => ({ trouble: `is ${quoted(text)}, ${fault}` });
+      const refuse = (fault: string) => ({ fault: `is ${quoted(text)}, ${fault}` });
       if (text.includes('\0')) return refuse('which no path can hold');
       if (text.startsWith('~')) return refuse('and ~ has no meaning here; write the whole path');
       if (names === 'file' && /[/\\]$/.test(text)) return refuse('which is a folder; name the file in it');
@@ -131,19 +131,19 @@ export const secret: Kind<Secret> = {
   placeholder: 'key',
   readText(text) {
     if (text.length > MAX_SECRET_CHARACTERS) {
-      return { trouble: `is longer than ${MAX_SECRET_CHARACTERS} characters; is it the key alone?` };
+      return { fault: `is longer than ${MAX_SECRET_CHARACTERS} characters; is it the key alone?` };
     }
     if (!/^[\x21-\x7e]+$/.test(text)) {
       return {
-        trouble: 'holds white space, a control character or a letter outside ASCII, which no key does',
+        fault: 'holds white space, a control character or a letter outside ASCII, which no key does',
       };
     }
     return { value: new Secret(text) };
   },
   readYaml(value, directory) {
-    if (typeof value !== 'string') return { trouble: 'is not text; put it in quotes' };
+    if (typeof value !== 'string') return { fault: 'is not text; put it in quotes' };
     const text = value.trim();
-    return text === '' ? { trouble: 'is empty' } : secret.readText(text, directory);
+    return text === '' ? { fault: 'is empty' } : secret.readText(text, directory);
   },
 };
 
@@ -154,12 +154,12 @@ export function list<Value>(
 ): Kind<readonly Value[]> {
   const readItems = (readings: readonly Reading<Value>[]): Reading<readonly Value[]> => {
     const troubles = readings.flatMap((reading, index) =>
-      'trouble' in reading ? [`item ${index + 1} ${reading.trouble}`] : [],
+      'fault' in reading ? [`item ${index + 1} ${reading.fault}`] : [],
     );
-    if (troubles.length > 0) return { trouble: troubles.join('; ') };
+    if (troubles.length > 0) return { fault: troubles.join('; ') };
     const values = readings.flatMap((reading) => ('value' in reading ? [reading.value] : []));
     if (values.length > 0 || emptiness === 'may be empty') return { value: values };
-    return { trouble: 'is an empty list; name at least one, or leave it out for all' };
+    return { fault: 'is an empty list; name at least one, or leave it out for all' };
   };
   return {
     placeholder: `${item.placeholder},…`,
@@ -170,7 +170,7 @@ export function list<Value>(
     readYaml: (value, directory) =>
       Array.isArray(value)
         ? readItems(value.map((part: unknown) => item.readYaml(part, directory)))
-        : { trouble: `is ${shapeOf(value)}; write a list, for example ["one", "two"]` },
+        : { fault: `is ${shapeOf(value)}; write a list, for example ["one", "two"]` },
   };
 }
 
@@ -188,11 +188,11 @@ export const baseUrl: Kind<string> = scalar({
   readText: (text) => {
     const url = URL.canParse(text) ? new URL(text) : null;
     if (url === null)
-      return addressTrouble(text, 'which is not an address; write for example https://feed.example.com');
+      return addressProblem(text, 'which is not an address; write for example https://feed.example.com');
     const fault = faultOfAddress(url) ?? faultOfBasePath(url);
-    if (fault !== null) return addressTrouble(text, fault);
+    if (fault !== null) return addressProblem(text, fault);
     if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLoopback(url.hostname))) {
-      return addressTrouble(text, 'which is not https; http is for a loopback address only');
+      return addressProblem(text, 'which is not https; http is for a loopback address only');
     }
     return { value: `${url.origin}${url.pathname.replace(/\/+$/, '')}` };
   },
@@ -206,10 +206,10 @@ export const origin: Kind<string> = scalar({
     const url = URL.canParse(text) ? new URL(text) : null;
     const isWeb = url !== null && ['https:', 'http:'].includes(url.protocol);
     if (!isWeb)
-      return addressTrouble(text, 'which is not an origin; write for example https://files.example.com');
+      return addressProblem(text, 'which is not an origin; write for example https://files.example.com');
     const fault =
       faultOfAddress(url) ?? (url.pathname === '/' ? null : 'which has a path; write the origin alone');
-    return fault === null ? { value: url.origin } : addressTrouble(text, fault);
+    return fault === null ? { value: url.origin } : addressProblem(text, fault);
   },
 });
 
@@ -222,16 +222,16 @@ export const manifestPath: Kind<string> = scalar({
   placeholder: 'path',
   advice: 'a path such as /v1/subscriptions/{subscriptionId}/manifest',
   readText: (text) => {
-    if (!text.startsWith('/')) return { trouble: `is ${quoted(text)}, which does not start with /` };
+    if (!text.startsWith('/')) return { fault: `is ${quoted(text)}, which does not start with /` };
     const places = text.match(/\{[^}]*\}/g) ?? [];
     if (places.length !== 1 || !MANIFEST_PLACES.includes(places[0] ?? '')) {
       return {
-        trouble: `is ${quoted(text)}, which must hold {subscriptionId} or {datasetId}, one of them and once`,
+        fault: `is ${quoted(text)}, which must hold {subscriptionId} or {datasetId}, one of them and once`,
       };
     }
     if (!PATH_TEMPLATE.test(text)) {
       return {
-        trouble: `is ${quoted(text)}, which is not a path; write it without host, query and white space`,
+        fault: `is ${quoted(text)}, which is not a path; write it without host, query and white space`,
       };
     }
     return { value: text };
@@ -247,8 +247,8 @@ export const parameterName: Kind<string> = scalar({
   advice: 'a name such as since',
   readText: (text) => {
     if (!/^[\w.[\]$-]{1,64}$/.test(text))
-      return { trouble: `is ${quoted(text)}, which is not a parameter's name` };
-    if (PAGING_PARAMETERS.includes(text)) return { trouble: `is ${quoted(text)}, which turns pages` };
+      return { fault: `is ${quoted(text)}, which is not a parameter's name` };
+    if (PAGING_PARAMETERS.includes(text)) return { fault: `is ${quoted(text)}, which turns pages` };
     return { value: text };
   },
 });
@@ -267,7 +267,7 @@ export const schedule: Kind<string> = scalar({
   readText: (text) =>
     isSchedule(text)
       ? { value: text }
-      : { trouble: `is ${quoted(text)}, which is no time that comes; write for example "0 6 * * *"` },
+      : { fault: `is ${quoted(text)}, which is no time that comes; write for example "0 6 * * *"` },
 });
 
 /** One that never comes, such as the 30th of February, would leave the mirror as it is for ever. */
@@ -285,7 +285,7 @@ export const datasetGlob: Kind<string> = scalar({
   advice: 'it in quotes',
   readText: (text) =>
     text.startsWith('!')
-      ? { trouble: `is ${quoted(text)}; name what to leave out in datasets.exclude, without the !` }
+      ? { fault: `is ${quoted(text)}; name what to leave out in datasets.exclude, without the !` }
       : { value: text },
 });
 
@@ -304,11 +304,11 @@ function faultOfBasePath(url: URL): string | null {
   return /\/v1\/*$/.test(url.pathname) ? 'which ends in /v1; leave that out, it is part of every path' : null;
 }
 
-function addressTrouble(text: string, fault: string): Reading<string> {
+function addressProblem(text: string, fault: string): Reading<string> {
   const withoutCredentials = text
     .replace(/^(\w+:\/\/)?.*@/s, '$1…@')
     .replace(/[?#].*$/s, (rest) => `${rest[0]}…`);
-  return { trouble: `is ${quoted(withoutCredentials)}, ${fault}` };
+  return { fault: `is ${quoted(withoutCredentials)}, ${fault}` };
 }
 
 const OFF = 'off';
@@ -328,7 +328,7 @@ export const listenAddress: Kind<ListenAddress | null> = scalar({
     const isHost = host !== undefined && (address === undefined || ipaddr.IPv6.isValid(address));
     if (!isHost || Number(digits) > LARGEST_PORT) {
       return {
-        trouble: `is ${quoted(text)}, which is not a host and a port; write for example 127.0.0.1:9464, or off`,
+        fault: `is ${quoted(text)}, which is not a host and a port; write for example 127.0.0.1:9464, or off`,
       };
     }
     return { value: { host, port: Number(digits) } };

@@ -63,7 +63,7 @@ export function fileLevel(entries: ReadonlyMap<SettingKey, FileEntry>, path: str
 export function readFound<Value>(kind: Kind<Value>, { raw, directory }: Found): Reading<Value> {
   if ('yaml' in raw) return kind.readYaml(raw.yaml, directory);
   const text = raw.text.trim();
-  return text === '' ? { trouble: 'is empty' } : kind.readText(text, directory);
+  return text === '' ? { fault: 'is empty' } : kind.readText(text, directory);
 }
 
 /**
@@ -81,7 +81,7 @@ export function unknownVariables(environment: Environment): readonly Problem[] {
     .filter((name) => !KUBERNETES_VARIABLE.test(name))
     .map((name) => ({
       subject: name,
-      trouble: `is not a known variable${tellNearest(name, known)}`,
+      fault: `is not a known variable${formatNearest(name, known)}`,
       source: 'environment',
     }));
 }
@@ -115,7 +115,7 @@ export function nearest(name: string, known: readonly string[]): string | null {
 }
 
 /** `; the nearest is http.timeout`, to be put after what is said of an unknown name; empty where none is like it. */
-export function tellNearest(name: string, known: readonly string[]): string {
+export function formatNearest(name: string, known: readonly string[]): string {
   const candidate = nearest(name, known);
   return candidate === null ? '' : `; the nearest is ${candidate}`;
 }

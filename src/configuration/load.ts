@@ -87,7 +87,7 @@ export function openLevels({ flags, environment, workingDirectory, readFile }: L
   const located = locateFile({ flags, environment, workingDirectory, readFile });
   if (located.kind === 'none')
     return { levels: given, filePath: null, isFileReadable: true, problems: unknown };
-  if (located.kind === 'trouble') {
+  if (located.kind === 'fault') {
     const problems = [located.problem, ...unknown];
     return { levels: given, filePath: located.path, isFileReadable: false, problems };
   }
@@ -168,8 +168,8 @@ export function servicePart(resolution: Resolution, apiKey: Secret): ServiceConf
 /** Judges only the settings that were resolved. */
 export function contradictions(resolution: Resolution): readonly Problem[] {
   const problems: Problem[] = [];
-  const blame = (key: SettingKey, trouble: string) => {
-    problems.push({ subject: key, trouble, source: resolution.sources.get(key)?.source ?? null });
+  const blame = (key: SettingKey, fault: string) => {
+    problems.push({ subject: key, fault, source: resolution.sources.get(key)?.source ?? null });
   };
   const written = (key: SettingKey) => resolution.sources.get(key)?.value ?? '';
   const have = (...keys: readonly SettingKey[]) => keys.every((key) => resolution.values.has(key));
@@ -222,7 +222,7 @@ function contradictionOfCadence(resolution: Resolution): Problem | null {
   const level = levelOf(resolution, EVERY);
   if (level === LEVELS.length || level !== levelOf(resolution, SCHEDULE)) return null;
   const sources = [EVERY, SCHEDULE].map((key) => resolution.sources.get(key as typeof EVERY)?.source);
-  return { subject: EVERY, trouble: `and ${SCHEDULE} are both set; keep one`, source: sources.join(' and ') };
+  return { subject: EVERY, fault: `and ${SCHEDULE} are both set; keep one`, source: sources.join(' and ') };
 }
 
 /** The place among the levels; behind them all where no level has it. */

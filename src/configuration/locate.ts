@@ -14,7 +14,7 @@ import {
   visit,
 } from 'yaml';
 import { systemCode, systemReason } from '../lib/files.ts';
-import { type Environment, FILE_FLAG, FILE_VARIABLE, type Flags, tellNearest } from './levels.ts';
+import { type Environment, FILE_FLAG, FILE_VARIABLE, type Flags, formatNearest } from './levels.ts';
 import { type Problem, quoted } from './problems.ts';
 import { allKeys, groups, isSettingKey, type SettingKey } from './settings.ts';
 
@@ -31,7 +31,7 @@ type Located =
   /** `path` is absolute. */
   | { readonly kind: 'text'; readonly path: string; readonly text: string }
   /** `path` is absolute. */
-  | { readonly kind: 'trouble'; readonly path: string; readonly problem: Problem };
+  | { readonly kind: 'fault'; readonly path: string; readonly problem: Problem };
 
 interface LocateInput {
   readonly flags: Flags;
@@ -46,17 +46,17 @@ export function locateFile({ flags, environment, workingDirectory, readFile }: L
   for (const candidate of candidates) {
     const path = resolve(workingDirectory, candidate);
     const source = named?.source ?? 'looked for where no file is named';
-    const trouble = (reason: string): Located => {
-      const problem = { subject: `The file ${quoted(path)}`, trouble: reason, source };
-      return { kind: 'trouble', path, problem };
+    const fault = (reason: string): Located => {
+      const problem = { subject: `The file ${quoted(path)}`, fault: reason, source };
+      return { kind: 'fault', path, problem };
     };
     try {
       const text = readFile(path);
-      if (text.length > MAX_FILE_CHARACTERS) return trouble('is too large to be a configuration');
+      if (text.length > MAX_FILE_CHARACTERS) return fault('is too large to be a configuration');
       return { kind: 'text', path, text };
     } catch (error) {
       const isMissing = systemCode(error) === 'ENOENT';
-      if (named !== null || !isMissing) return trouble(`cannot be read: ${systemReason(error)}`);
+      if (named !== null || !isMissing) return fault(`cannot be read: ${systemReason(error)}`);
     }
   }
   return { kind: 'none' };
@@ -97,22 +97,22 @@ export function readSettingsFile(text: string, path: string): ReadSettingsFile {
     keepSourceTokens: true,
   });
   const lineAt = (offset: number) => lineCounter.linePos(offset).line;
-  const problemAt = (offset: number, subject: string, trouble: string) => ({
+  const problemAt = (offset: number, subject: string, fault: string) => ({
     subject,
-    trouble,
+    fault,
     source: `file ${path}:${lineAt(offset)}`,
   });
 
   const fault = firstFault(document);
   if (fault !== null) {
-    const problem = problemAt(fault.offset, 'The file', fault.trouble);
+    const problem = problemAt(fault.offset, 'The file', fault.fault);
     return { entries: new Map(), problems: [problem], isReadable: false };
   }
   const entries = new Map<SettingKey, FileEntry>();
   const problems: Problem[] = [];
   for (const leaf of leavesOf(document.contents, '')) {
-    const trouble = troubleWith(leaf);
-    if (trouble !== null) problems.push(problemAt(leaf.offset, subjectOf(leaf), trouble));
+    const fault = problemWith(leaf);
+    if (fault !== null) problems.push(problemAt(leaf.offset, subjectOf(leaf), fault));
     else if (isSettingKey(leaf.name) && !isEmpty(leaf.node)) {
       entries.set(leaf.name, { value: leaf.node?.toJS(document), line: lineAt(leaf.offset) });
     }
@@ -142,7 +142,7 @@ function leavesOf(node: ParsedNode | null, group: string): readonly Leaf[] {
   });
 }
 
-function troubleWith({ name, hasDottedKey, node }: Leaf): string | null {
+function problemWith({ name, hasDottedKey, node }: Leaf): string | null {
   if (name === '') return 'holds no keys; write for example dataDir: ./data';
   if (hasDottedKey && (isSettingKey(name) || groups.has(name))) {
     const parts = name.split('.').map((word) => `${word}:`);
@@ -153,7 +153,7 @@ function troubleWith({ name, hasDottedKey, node }: Leaf): string | null {
     const members = allKeys.filter((key) => key.startsWith(`${name}.`));
     return isEmpty(node) ? null : `is a group, not a value; its keys are ${members.join(', ')}`;
   }
-  return `is not a known key${tellNearest(name, isMap(node) ? [...groups] : allKeys)}`;
+  return `is not a known key${formatNearest(name, isMap(node) ? [...groups] : allKeys)}`;
 }
 
 function isEmpty(node: ParsedNode | null): boolean {
@@ -167,7 +167,7 @@ function subjectOf({ name }: Leaf): string {
 
 interface YamlFault {
   /** The part of a sentence that follows "The file". */
-  readonly trouble: string;
+  readonly fault: string;
   /** Where in the text, in characters from 0. */
   readonly offset: number;
 }
@@ -177,7 +177,7 @@ const TAG = 'uses !, which names a type; put text that starts with ! in quotes';
 const INDENTATION = 'is not indented as YAML wants it; put the keys of a group one below the other';
 const ODD_START = 'has text that starts with a character that YAML keeps for itself; put it in quotes';
 
-const TROUBLES: Partial<Readonly<Record<ErrorCode, string>>> = {
+const FAULTS: Partial<Readonly<Record<ErrorCode, string>>> = {
   ALIAS_PROPS: STAR,
   BAD_ALIAS: STAR,
   BAD_DQ_ESCAPE: 'has a \\ in double quotes that means nothing there; use single quotes',
@@ -204,7 +204,7 @@ function firstFault(document: Document.Parsed): YamlFault | null {
   if (first !== undefined) {
     const open = AFTER_OPEN_BRACKET.has(first.code) ? openBracketBefore(first.pos[0], document) : null;
     if (open !== null) return open;
-    return { trouble: TROUBLES[first.code] ?? 'is not YAML', offset: first.pos[0] };
+    return { fault: FAULTS[first.code] ?? 'is not YAML', offset: first.pos[0] };
   }
   let aliasOffset: number | null = null;
   visit(document, (_key, node) => {
@@ -212,7 +212,7 @@ function firstFault(document: Document.Parsed): YamlFault | null {
     aliasOffset = node.range?.[0] ?? 0;
     return visit.BREAK;
   });
-  return aliasOffset === null ? null : { trouble: STAR, offset: aliasOffset };
+  return aliasOffset === null ? null : { fault: STAR, offset: aliasOffset };
 }
 
 /**
@@ -234,6 +234,6 @@ function openBracketBefore(offset: number, document: Document.Parsed): YamlFault
 
 function notClosed({ source, offset }: CST.SourceToken): YamlFault {
   const [closing, what] = source === '[' ? [']', 'list'] : ['}', 'group'];
-  const trouble = `opens a ${what} with ${source} and does not close it; put ${closing} at its end, indented below its key`;
-  return { trouble, offset };
+  const fault = `opens a ${what} with ${source} and does not close it; put ${closing} at its end, indented below its key`;
+  return { fault, offset };
 }

@@ -6,15 +6,15 @@ export interface Problem {
   /** The key, variable or file in trouble. */
   readonly subject: string;
   /** The rest of the sentence, without its full stop. Never holds a secret. */
-  readonly trouble: string;
+  readonly fault: string;
   /** Where the value stands: `file /etc/feed-sync/feed-sync.yaml:4`; null where there is none. */
   readonly source: string | null;
 }
 
 /** @throws ConfigurationError always. It lists the problems, a line for each; there must be one. */
 export function throwProblems(problems: readonly Problem[]): never {
-  const lines = problems.map(({ subject, trouble, source }) =>
-    source === null ? `  ${subject} ${trouble}` : `  ${subject} ${trouble} (${source})`,
+  const lines = problems.map(({ subject, fault, source }) =>
+    source === null ? `  ${subject} ${fault}` : `  ${subject} ${fault} (${source})`,
   );
   const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
   throw new ConfigurationError([`The configuration has ${count}:`, ...lines].join('\n'), {

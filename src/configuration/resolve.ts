@@ -67,8 +67,8 @@ function resolveSetting(
   const directory = surroundings.workingDirectory;
   switch (fallback.kind) {
     case 'required': {
-      const trouble = `is not set; set ${variableOf(key)}, or ${key} in the file`;
-      return { problem: { subject: key, trouble, source: null } };
+      const fault = `is not set; set ${variableOf(key)}, or ${key} in the file`;
+      return { problem: { subject: key, fault, source: null } };
     }
     case 'absent':
       return { value: fallback.value, source: { value: fallback.words, source: 'default' } };
@@ -84,8 +84,8 @@ function resolveSetting(
 function read(key: SettingKey, found: Found): Resolved {
   const setting: Setting<unknown> = settings[key];
   const reading = readFound(setting.kind, found);
-  if ('trouble' in reading) {
-    return { problem: { subject: key, trouble: reading.trouble, source: found.source } };
+  if ('fault' in reading) {
+    return { problem: { subject: key, fault: reading.fault, source: found.source } };
   }
   return { value: reading.value, source: { value: shown(reading.value, found), source: found.source } };
 }

@@ -92,21 +92,21 @@ const command: Kind<readonly string[]> = {
   readText: (text, directory) => readWords(text.split(/\s+/), directory),
   readYaml(value, directory) {
     if (typeof value === 'string') return command.readText(value.trim(), directory);
-    if (!Array.isArray(value)) return { trouble: `is no command; ${ADVICE}` };
+    if (!Array.isArray(value)) return { fault: `is no command; ${ADVICE}` };
     const other = value.findIndex((word: unknown) => typeof word !== 'string');
     return other === -1
       ? readWords(value, directory)
-      : { trouble: `has a word ${other + 1} that is not text; write it in quotes` };
+      : { fault: `has a word ${other + 1} that is not text; write it in quotes` };
   },
 };
 
 function readWords(words: readonly string[], directory: string): Reading<readonly string[]> {
   const [program = '', ...rest] = words;
-  if (program.trim() === '') return { trouble: `names no program; ${ADVICE}` };
+  if (program.trim() === '') return { fault: `names no program; ${ADVICE}` };
   const spoilt = words.find((word) => word.includes('\0'));
-  if (spoilt !== undefined) return { trouble: `has the word ${quoted(spoilt)}, which no command can hold` };
+  if (spoilt !== undefined) return { fault: `has the word ${quoted(spoilt)}, which no command can hold` };
   if (program.startsWith('~'))
-    return { trouble: `is ${quoted(program)}, and ~ has no meaning here; write the whole path` };
+    return { fault: `is ${quoted(program)}, and ~ has no meaning here; write the whole path` };
   return { value: [program.includes('/') ? resolve(directory, program) : program, ...rest] };
 }
 

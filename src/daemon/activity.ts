@@ -9,7 +9,7 @@ import { type Need, needOf } from '../sync/plan/need.ts';
 import { type Extent, logCommit, logRetirement, logStep, type Progress } from '../sync/progress.ts';
 import type { Commit, DatasetResult } from '../sync/result.ts';
 import type { Session } from './session.ts';
-import type { Happening, ResyncReason, Tally, WorkState } from './state.ts';
+import type { Counters, DaemonEvent, ResyncReason, WorkState } from './state.ts';
 
 export class Activity implements Progress {
   readonly #session: Session;
@@ -44,7 +44,7 @@ export class Activity implements Progress {
     this.#shown.read(subscriptionId, events);
     for (const event of events) {
       const type = event.kind === 'event' ? event.type : 'unreadable';
-      this.#session.tell({ kind: 'events', subscriptionId, type });
+      this.#session.report({ kind: 'events', subscriptionId, type });
       const createdAt = event.kind === 'event' ? event.createdAt : null;
       this.#newest.set(subscriptionId, createdAt ?? this.#session.parts.clock.now());
     }
@@ -55,9 +55,9 @@ export class Activity implements Progress {
   began(datasetId: string, step: string, extent: Extent): void {
     this.#shown.began(datasetId, step, extent);
     const { checkpoint, clock } = this.#session.parts;
-    const want = checkpoint.want(datasetId);
-    const held = this.#session.mirror.held.datasets.get(datasetId) ?? null;
-    if (want !== null) this.#needs.set(datasetId, needOf(held, want));
+    const desired = checkpoint.desired(datasetId);
+    const observed = this.#session.mirror.observed.datasets.get(datasetId) ?? null;
+    if (desired !== null) this.#needs.set(datasetId, needOf(observed, desired));
     this.#work.set(datasetId, { step, since: clock.now(), bytes: 0 });
     this.#arrivals.set(datasetId, { beganMs: clock.monotonicMs(), lastMs: null });
     logStep(this.#log, datasetId, step);
@@ -69,7 +69,7 @@ export class Activity implements Progress {
     if (work !== undefined) this.#work.set(datasetId, { ...work, bytes: work.bytes + bytes });
     const arrival = this.#arrivals.get(datasetId);
     if (arrival !== undefined) this.#arrivals.set(datasetId, { ...arrival, lastMs: this.#session.nowMs() });
-    this.#session.tell({ kind: 'bytes', datasetId, bytes });
+    this.#session.report({ kind: 'bytes', datasetId, bytes });
   }
 
   arrived(datasetId: string): void {
@@ -78,7 +78,7 @@ export class Activity implements Progress {
 
   committed(dataset: string, commit: Commit): void {
     this.#shown.committed(dataset, commit);
-    this.#session.tell({
+    this.#session.report({
       kind: 'commit',
       datasetId: dataset,
       commit,
@@ -86,7 +86,7 @@ export class Activity implements Progress {
     });
     const { beganMs = 0, lastMs = null } = this.#arrivals.get(dataset) ?? {};
     if (lastMs !== null) {
-      this.#session.tell({ kind: 'download', datasetId: dataset, durationMs: lastMs - beganMs });
+      this.#session.report({ kind: 'download', datasetId: dataset, durationMs: lastMs - beganMs });
     }
     logCommit(this.#log, dataset, commit);
   }
@@ -98,7 +98,7 @@ export class Activity implements Progress {
     this.#needs.delete(dataset);
     this.#arrivals.delete(dataset);
     if (result.kind !== 'retired') return;
-    this.#session.tell({ kind: 'retired', datasetId: dataset });
+    this.#session.report({ kind: 'retired', datasetId: dataset });
     logRetirement(this.#log, dataset, result.table);
   }
 
@@ -112,29 +112,29 @@ export class Activity implements Progress {
 type Counted<Key> = Key extends ReadonlyMap<infer Name, number> ? Map<Name, number> : never;
 
 export class Counts {
-  readonly #events: Counted<Tally['events']> = new Map();
-  readonly #commits: Counted<Tally['commits']> = new Map();
-  readonly #rows: Counted<Tally['rows']> = new Map();
-  readonly #resyncs: Counted<Tally['resyncs']> = new Map();
+  readonly #events: Counted<Counters['events']> = new Map();
+  readonly #commits: Counted<Counters['commits']> = new Map();
+  readonly #rows: Counted<Counters['rows']> = new Map();
+  readonly #resyncs: Counted<Counters['resyncs']> = new Map();
   readonly #requests = new Map<string, Map<string, number>>();
   #downloadedBytes = 0;
   #polls = 0;
   #audits = 0;
   #interruptions = 0;
 
-  add(happening: Happening): void {
-    switch (happening.kind) {
+  add(daemonEvent: DaemonEvent): void {
+    switch (daemonEvent.kind) {
       case 'request':
-        this.#addRequest(happening.operation, happening.status);
+        this.#addRequest(daemonEvent.operation, daemonEvent.status);
         return;
       case 'events':
-        increase(this.#events, happening.type);
+        increase(this.#events, daemonEvent.type);
         return;
       case 'bytes':
-        this.#downloadedBytes += happening.bytes;
+        this.#downloadedBytes += daemonEvent.bytes;
         return;
       case 'commit':
-        this.#addCommit(happening);
+        this.#addCommit(daemonEvent);
         return;
       case 'retired':
         increase(this.#commits, 'retirement');
@@ -152,7 +152,7 @@ export class Counts {
   }
 
   /** As of now; it changes no more. */
-  tally(): Tally {
+  counters(): Counters {
     return {
       events: new Map(this.#events),
       commits: new Map(this.#commits),
@@ -172,7 +172,7 @@ export class Counts {
     this.#requests.set(operation, byStatus);
   }
 
-  #addCommit({ commit, resync }: Extract<Happening, { kind: 'commit' }>): void {
+  #addCommit({ commit, resync }: Extract<DaemonEvent, { kind: 'commit' }>): void {
     increase(this.#commits, commit.kind);
     if (resync !== null) increase(this.#resyncs, resync);
     if (commit.net === null) {

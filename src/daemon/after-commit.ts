@@ -6,7 +6,7 @@
  * the history of the mirror and not at what they were told. The command is told of nothing that the copy lacks.
  */
 
-import type { Outlet } from '../destination/publication.ts';
+import type { PostCommitSource } from '../destination/publication.ts';
 import type { Random } from '../lib/backoff.ts';
 import { InterruptedError } from '../model/errors.ts';
 import type { Hook } from '../post-commit/hook.ts';
@@ -19,10 +19,10 @@ const COPY = 'published copy';
 const COMMAND = 'command after commits';
 
 export interface Readers {
-  readonly outlet: Outlet;
+  readonly postCommit: PostCommitSource;
   /** How often a copy is published at most, and where; null: none is. */
   readonly publish: { readonly path: string; readonly everyMs: number } | null;
-  readonly hook: Pick<Hook, 'tell'> | null;
+  readonly hook: Pick<Hook, 'report'> | null;
 }
 
 /** When the next copy may be made, on the clock on which this one began and ended. */
@@ -33,8 +33,8 @@ export function nextCopyMs(beganMs: number, endedMs: number, everyMs: number): n
 export class AfterCommit {
   readonly #session: Session;
   readonly #readers: Readers;
-  readonly #copying: Errand;
-  readonly #telling: Errand;
+  readonly #copying: CoalescedTask;
+  readonly #telling: CoalescedTask;
   readonly #underWay = new Set<Promise<void>>();
   /** The lines of the history that the copy has; null: none is published. */
   #copiedLines: number | null = null;
@@ -43,8 +43,8 @@ export class AfterCommit {
   constructor(session: Session, readers: Readers) {
     this.#session = session;
     this.#readers = readers;
-    this.#copying = new Errand(LOOKING_AGAIN, session.random);
-    this.#telling = new Errand(LOOKING_AGAIN, session.random);
+    this.#copying = new CoalescedTask(LOOKING_AGAIN, session.random);
+    this.#telling = new CoalescedTask(LOOKING_AGAIN, session.random);
     this.#noteCommit();
     session.observe(({ kind }) => {
       if (kind === 'commit' || kind === 'retired') this.#noteCommit();
@@ -56,7 +56,7 @@ export class AfterCommit {
     const nowMs = this.#session.nowMs();
     if (this.#session.signal.aborted) return;
     if (this.#copying.isDue(nowMs)) this.#run(this.#copying, COPY, () => this.#publish(nowMs));
-    if (this.#telling.isDue(nowMs)) this.#run(this.#telling, COMMAND, () => this.#tell());
+    if (this.#telling.isDue(nowMs)) this.#run(this.#telling, COMMAND, () => this.#report());
   }
 
   async ended(): Promise<void> {
@@ -70,16 +70,16 @@ export class AfterCommit {
   }
 
   /** `work` gives when the errand may be run again. */
-  #run(errand: Errand, of: string, work: () => Promise<number>): void {
-    errand.begin();
+  #run(task: CoalescedTask, of: string, work: () => Promise<number>): void {
+    task.begin();
     const running = work()
       .then(
         (notBeforeMs) => {
-          errand.done(notBeforeMs);
+          task.done(notBeforeMs);
           this.#session.over(of);
         },
         (error: unknown) => {
-          errand.failed(this.#session.nowMs());
+          task.failed(this.#session.nowMs());
           if (!(error instanceof InterruptedError)) this.#session.met(of, error);
         },
       )
@@ -88,9 +88,9 @@ export class AfterCommit {
   }
 
   async #publish(beganMs: number): Promise<number> {
-    const { outlet, publish, hook } = this.#readers;
+    const { postCommit, publish, hook } = this.#readers;
     const { parts } = this.#session;
-    const publication = await outlet.publish();
+    const publication = await postCommit.publish();
     const endedMs = this.#session.nowMs();
     if (publication.kind === 'published') {
       const { bytes, isClone } = publication;
@@ -104,13 +104,13 @@ export class AfterCommit {
     return nextCopyMs(beganMs, endedMs, publish?.everyMs ?? 0);
   }
 
-  async #tell(): Promise<number> {
-    await this.#readers.hook?.tell(this.#copiedLines);
+  async #report(): Promise<number> {
+    await this.#readers.hook?.report(this.#copiedLines);
     return this.#session.nowMs();
   }
 }
 
-class Errand {
+class CoalescedTask {
   readonly #clock: RetryClock;
   #isOwed = false;
   #isUnderWay = false;

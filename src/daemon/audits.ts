@@ -8,14 +8,14 @@
 
 import { ConfigurationError } from '../model/errors.ts';
 import type { Subscription } from '../model/records.ts';
-import { isBehind, knownDatasets } from '../sync/dataset-states.ts';
+import { datasetStates, isBehind } from '../sync/dataset-states.ts';
 import { follow } from '../sync/follow/follow.ts';
 import { connect } from '../sync/follow/position.ts';
 import { isOfContent } from '../sync/plan/content.ts';
-import type { Known } from '../sync/plan/plan.ts';
-import { type Holds, standingHolds } from '../sync/suspensions.ts';
+import type { DatasetState } from '../sync/plan/plan.ts';
+import { currentSuspensions, type Suspensions } from '../sync/suspensions.ts';
 import { ASKING_AGAIN, AT_ONCE, type ClockReading, type DueTime, dueAfter, RetryClock } from './clocks.ts';
-import { Followee, type Reader } from './following.ts';
+import { type Reader, SubscriptionProgress } from './following.ts';
 import type { Session } from './session.ts';
 
 /** Events of unknown datasets, removals and positions that are lost have an audit made, but not more often than this. */
@@ -24,7 +24,7 @@ const LEAST_BETWEEN_MS = 60_000;
 export interface AuditsOptions {
   readonly session: Session;
   readonly reader: Reader;
-  readonly followees: Map<string, Followee>;
+  readonly followedSubscriptions: Map<string, SubscriptionProgress>;
   /** Nobody works on the mirror: it answers at once. */
   readonly isMirrorIdle: () => boolean;
   /** Every log was read: what left all subscriptions is judged now. */
@@ -99,8 +99,8 @@ export class Audits {
     if (this.#clock.attempts > 0) this.#clock.succeeded();
   }
 
-  askFor(followee: Followee): void {
-    followee.owesAudit = true;
+  askFor(subscription: SubscriptionProgress): void {
+    subscription.owesAudit = true;
     const earliestMs = Math.max(this.#session.nowMs(), this.#askedBeganMs + LEAST_BETWEEN_MS);
     this.#owedDueMs = Math.min(this.#owedDueMs, earliestMs);
   }
@@ -119,7 +119,7 @@ export class Audits {
       if (isFull) this.#full = dueAfter(this.#session.timing.auditEveryMs, started);
       this.#owedDueMs = Number.POSITIVE_INFINITY;
       this.#absenceRead = null;
-      await this.#auditOwing(subscriptions, isFull, standingHolds(this.#session.parts));
+      await this.#auditOwing(subscriptions, isFull, currentSuspensions(this.#session.parts));
       this.#session.signal.throwIfAborted();
       this.#conclude(startedMs);
     } catch (error) {
@@ -127,7 +127,7 @@ export class Audits {
       this.#owedDueMs = this.#session.nowMs();
       if (isFirst && !this.#options.isProven && error instanceof ConfigurationError)
         this.#options.onMisconfigured(error);
-      else this.#options.reader.noteTrouble('service', error);
+      else this.#options.reader.noteIncident('service', error);
     } finally {
       this.#isRunning = false;
     }
@@ -135,62 +135,68 @@ export class Audits {
 
   async #connect(): Promise<readonly Subscription[]> {
     const { parts, mirror, signal, random } = this.#session;
-    const { followees, isMirrorIdle } = this.#options;
+    const { followedSubscriptions, isMirrorIdle } = this.#options;
     const { subscriptions, readAt } = await connect(parts, () => mirror.look(isMirrorIdle()), signal);
     this.#listedAt = readAt;
     this.#session.over('service');
     this.#session.over('mirror');
     const listed = new Set(subscriptions.map(({ id }) => id));
-    for (const id of followees.keys()) if (!listed.has(id)) followees.delete(id);
+    for (const id of followedSubscriptions.keys()) if (!listed.has(id)) followedSubscriptions.delete(id);
     for (const record of subscriptions) {
-      const followee = followees.get(record.id);
-      if (followee === undefined) {
-        followees.set(record.id, new Followee(record, random, this.#session.nowMs()));
-      } else followee.record = record;
+      const subscription = followedSubscriptions.get(record.id);
+      if (subscription === undefined) {
+        followedSubscriptions.set(record.id, new SubscriptionProgress(record, random, this.#session.nowMs()));
+      } else subscription.record = record;
     }
     return subscriptions;
   }
 
-  async #auditOwing(records: readonly Subscription[], isFull: boolean, holds: Holds): Promise<void> {
-    const { followees, reader } = this.#options;
-    const all = records.flatMap((record) => followees.get(record.id) ?? []);
-    const owing = all.filter((followee) => {
-      followee.owesAudit ||= isFull;
-      return followee.owesAudit && holds.ofSubscription(followee.id) === null;
+  async #auditOwing(
+    records: readonly Subscription[],
+    isFull: boolean,
+    suspensions: Suspensions,
+  ): Promise<void> {
+    const { followedSubscriptions, reader } = this.#options;
+    const all = records.flatMap((record) => followedSubscriptions.get(record.id) ?? []);
+    const owing = all.filter((subscription) => {
+      subscription.owesAudit ||= isFull;
+      return subscription.owesAudit && suspensions.ofSubscription(subscription.id) === null;
     });
     const ended = await Promise.all(
-      owing.map((followee) => reader.read(followee, (startedMs) => this.#audit(followee, startedMs))),
+      owing.map((subscription) =>
+        reader.read(subscription, (startedMs) => this.#audit(subscription, startedMs)),
+      ),
     );
     if (ended.every((isGood) => isGood)) return this.#clock.succeeded();
     this.#clock.failed(this.#session.nowMs());
     this.#owedDueMs = this.#session.nowMs();
   }
 
-  async #audit(followee: Followee, startedMs: number): Promise<void> {
+  async #audit(subscription: SubscriptionProgress, startedMs: number): Promise<void> {
     const { parts, mirror, manifests, signal } = this.#session;
-    const listed = { record: followee.record, readAt: this.#listedAt };
-    const offers = await follow(listed, mirror.held, parts, signal);
-    manifests.keep(offers, startedMs);
-    followee.owesAudit = false;
-    followee.isLost = false;
-    this.#options.reader.noteRead(followee, startedMs);
+    const listed = { record: subscription.record, readAt: this.#listedAt };
+    const listedEntries = await follow(listed, mirror.observed, parts, signal);
+    manifests.keep(listedEntries, startedMs);
+    subscription.owesAudit = false;
+    subscription.isLost = false;
+    this.#options.reader.noteRead(subscription, startedMs);
   }
 
   /** What is behind is worked on, by the manifests that were just read. */
   #conclude(startedMs: number): void {
-    const { parts, mirror, agenda } = this.#session;
+    const { parts, mirror, workQueue } = this.#session;
     this.#lastAt = parts.clock.now();
     this.#options.onRead();
     const nowMs = this.#session.nowMs();
-    for (const known of knownDatasets(parts, mirror.held)) {
+    for (const known of datasetStates(parts, mirror.observed)) {
       if (!isBehind(known)) continue;
-      const { datasetId } = known.want;
+      const { datasetId } = known.desired;
       const waitMs = retryInMs(known, parts.clock.now());
-      if (waitMs === null) agenda.ask(datasetId, nowMs, startedMs);
-      else agenda.askLater(datasetId, known.failure?.message ?? '', nowMs, waitMs);
+      if (waitMs === null) workQueue.ask(datasetId, nowMs, startedMs);
+      else workQueue.askLater(datasetId, known.failure?.message ?? '', nowMs, waitMs);
     }
     this.#askForAbsent();
-    this.#session.tell({ kind: 'audit', durationMs: nowMs - startedMs });
+    this.#session.report({ kind: 'audit', durationMs: nowMs - startedMs });
   }
 
   /** What is absent, and not confirmed to be gone yet, is read again with every poll. Versions are read with their datasets. */
@@ -201,8 +207,8 @@ export class Audits {
     if (absent.length === 0) return;
     for (const subject of absent) {
       if (subject.kind !== 'member' && subject.kind !== 'log') continue;
-      const followee = this.#options.followees.get(subject.subscriptionId);
-      if (followee !== undefined) followee.owesAudit = true;
+      const subscription = this.#options.followedSubscriptions.get(subject.subscriptionId);
+      if (subscription !== undefined) subscription.owesAudit = true;
     }
     this.#absenceRead = this.#session.nextPoll();
   }
@@ -216,7 +222,7 @@ export class Audits {
  * In how many milliseconds a dataset is tried again that failed; null: at once. What failed for its content is tried at
  * every audit: nothing is fetched where that is still the same.
  */
-function retryInMs({ failure }: Known, now: Date): number | null {
+function retryInMs({ failure }: DatasetState, now: Date): number | null {
   if (failure === null || isOfContent(failure) || failure.failedAt > now) return null;
   const waitMs = failure.retryAt.getTime() - now.getTime();
   return waitMs > 0 ? waitMs : null;

@@ -6,23 +6,23 @@
  * Invariant: going round costs next to nothing where nothing is due: no request, no file, a few reads of small tables.
  */
 
-import type { Checkpoint, Hold } from '../checkpoint/checkpoint.ts';
-import type { Held } from '../destination/destination.ts';
+import type { Checkpoint, Suspension } from '../checkpoint/checkpoint.ts';
+import type { ObservedState } from '../destination/destination.ts';
 import type { Clock } from '../lib/clock.ts';
 import { formatCount } from '../lib/units.ts';
 import { type ConfigurationError, InterruptedError } from '../model/errors.ts';
-import { isBehind, knownDataset, knownDatasets } from '../sync/dataset-states.ts';
+import { datasetState, datasetStates, isBehind } from '../sync/dataset-states.ts';
 import type { DatasetResult } from '../sync/result.ts';
-import { standingHolds } from '../sync/suspensions.ts';
+import { currentSuspensions } from '../sync/suspensions.ts';
 import type { Activity } from './activity.ts';
 import { Following } from './following.ts';
-import { HoldLog } from './incident-log.ts';
+import { SuspensionLog } from './incident-log.ts';
 import { ExpiryWarnings } from './liveness.ts';
 import type { Notifier } from './notify.ts';
 import { ProgressKeeper } from './progress-keeper.ts';
 import { Session, type SessionOptions } from './session.ts';
-import type { DaemonState, Happening, Observed, Observer, SubscriptionState } from './state.ts';
-import { type Glance, glanceAt, stateOfDaemon, type Watched } from './state-of.ts';
+import type { DaemonEvent, DaemonState, Observed, Observer, SubscriptionState } from './state.ts';
+import { type StateSummary, stateOfDaemon, summaryAt, type Watched } from './state-of.ts';
 import { Behind } from './work-queue.ts';
 import { Working } from './working.ts';
 
@@ -48,13 +48,13 @@ export class Daemon implements Observed {
   readonly #activity: Activity;
   readonly #following: Following;
   readonly #working: Working;
-  readonly #holdLog: HoldLog;
+  readonly #suspensionLog: SuspensionLog;
   readonly #expiryWarnings: ExpiryWarnings;
   readonly #notifier: Notifier;
   readonly #behind: Behind;
-  readonly #personWatch: PersonWatch;
+  readonly #controlChanges: ControlChangeDetector;
   readonly #progressKeeper: ProgressKeeper;
-  readonly #stoodSince = new Map<string, Pick<SubscriptionState, 'standing' | 'standingSince'>>();
+  readonly #stoodSince = new Map<string, Pick<SubscriptionState, 'condition' | 'conditionSince'>>();
   #end: End | null = null;
   #wake = (): void => {};
   #isAwake = false;
@@ -70,10 +70,10 @@ export class Daemon implements Observed {
     this.#session = new Session(options);
     this.#activity = this.#session.activity;
     this.#notifier = notifier;
-    this.#holdLog = new HoldLog(parts.log);
+    this.#suspensionLog = new SuspensionLog(parts.log);
     this.#expiryWarnings = new ExpiryWarnings(this.#session);
     this.#behind = new Behind(this.#session);
-    this.#personWatch = new PersonWatch(parts.checkpoint);
+    this.#controlChanges = new ControlChangeDetector(parts.checkpoint);
     this.#progressKeeper = new ProgressKeeper(this.#session);
     this.#wentRoundMs = this.#session.nowMs();
     this.#following = new Following({
@@ -91,7 +91,7 @@ export class Daemon implements Observed {
     this.#working = new Working({
       session: this.#session,
       isAtHead: (subscriptionId) => this.#following.isAtHead(subscriptionId),
-      verdictOf: (want) => this.#following.verdictOf(want),
+      verdictOf: (desired) => this.#following.verdictOf(desired),
       onSettled: (result) => this.#noteSettled(result),
     });
   }
@@ -118,9 +118,9 @@ export class Daemon implements Observed {
   }
 
   /** What the mirror has, as far as is known; null: it was not looked at yet. */
-  held(): Held | null {
+  observed(): ObservedState | null {
     const { mirror } = this.#session;
-    return mirror.isRead ? mirror.held : null;
+    return mirror.isRead ? mirror.observed : null;
   }
 
   /** Resolves when nothing is under way. */
@@ -136,8 +136,8 @@ export class Daemon implements Observed {
   }
 
   /** The service was asked something; it answered with `status`, or not at all. */
-  noteAsked(asked: Omit<Extract<Happening, { kind: 'request' }>, 'kind'>): void {
-    this.#session.tell({ kind: 'request', ...asked });
+  noteAsked(asked: Omit<Extract<DaemonEvent, { kind: 'request' }>, 'kind'>): void {
+    this.#session.report({ kind: 'request', ...asked });
   }
 
   /** Somebody waits on purpose: that is no standstill. */
@@ -154,9 +154,9 @@ export class Daemon implements Observed {
   }
 
   /** For somebody who watches it work. */
-  glance(): Glance {
+  summary(): StateSummary {
     const { underWay } = this.#working;
-    return glanceAt(this.#watched(), { underWay, holds: this.#holdLog.standing });
+    return summaryAt(this.#watched(), { underWay, suspensions: this.#suspensionLog.ongoing });
   }
 
   observe(observer: Observer): () => void {
@@ -167,15 +167,15 @@ export class Daemon implements Observed {
   #goRound(): void {
     this.#noteRound(this.#session.nowMs());
     try {
-      const stored = this.#session.parts.checkpoint.holds();
-      this.#holdLog.look(stored);
-      this.#seePerson(stored);
-      const holds = standingHolds(this.#session.parts);
-      if (holds.workspace !== null && this.#hasNoMirror()) {
-        this.#finish({ kind: 'refused', holds: [holds.workspace] });
+      const stored = this.#session.parts.checkpoint.suspensions();
+      this.#suspensionLog.look(stored);
+      this.#seeOperator(stored);
+      const suspensions = currentSuspensions(this.#session.parts);
+      if (suspensions.workspace !== null && this.#hasNoMirror()) {
+        this.#finish({ kind: 'refused', suspensions: [suspensions.workspace] });
       }
       if (this.#seeing === null) {
-        this.#following.begin(holds);
+        this.#following.begin(suspensions);
         this.#working.fill();
       }
       this.#session.afterCommit?.begin();
@@ -187,9 +187,9 @@ export class Daemon implements Observed {
     } catch (error) {
       this.#session.met('loop', error);
     }
-    this.#session.troubles.look(this.#session.nowMs());
+    this.#session.incidents.look(this.#session.nowMs());
     this.#watch();
-    this.#tellNotifier();
+    this.#notifyReady();
   }
 
   /** A process that was stopped for a while, with its machine or by itself, did not stand still meanwhile. */
@@ -224,19 +224,19 @@ export class Daemon implements Observed {
     try {
       await this.#session.mirror.look(true);
     } catch (error) {
-      this.#following.reader.noteTrouble('mirror', error);
+      this.#following.reader.noteIncident('mirror', error);
     }
   }
 
   /** Nothing is believed of a mirror that was not looked at yet. */
   #hasNoMirror(): boolean {
-    return this.#session.mirror.isRead && this.#session.mirror.held.datasets.size === 0;
+    return this.#session.mirror.isRead && this.#session.mirror.observed.datasets.size === 0;
   }
 
   /** What a person has decided is acted on at once. A mirror that was not looked at yet waits for the first audit. */
-  #seePerson(holds: readonly Hold[]): void {
+  #seeOperator(suspensions: readonly Suspension[]): void {
     const { parts, mirror } = this.#session;
-    const { isStored, isLifted } = this.#personWatch.look(holds);
+    const { isStored, isLifted } = this.#controlChanges.look(suspensions);
     if (!isStored || !mirror.isRead) return;
     this.#seeing = this.#seeWhatOthersDid().finally(() => {
       this.#seeing = null;
@@ -249,12 +249,12 @@ export class Daemon implements Observed {
 
   /** Who has stored something may have worked on the mirror, too, while this process was stopped. */
   async #seeWhatOthersDid(): Promise<void> {
-    const { parts, agenda, mirror } = this.#session;
+    const { parts, workQueue, mirror } = this.#session;
     if (this.#working.isIdle) await this.#seeMirror();
     try {
       const nowMs = this.#session.nowMs();
-      for (const known of knownDatasets(parts, mirror.held)) {
-        if (isBehind(known)) agenda.ask(known.want.datasetId, nowMs);
+      for (const known of datasetStates(parts, mirror.observed)) {
+        if (isBehind(known)) workQueue.ask(known.desired.datasetId, nowMs);
       }
     } catch (error) {
       this.#session.met('loop', error);
@@ -263,10 +263,11 @@ export class Daemon implements Observed {
 
   #noteSettled(result: DatasetResult): void {
     const { parts, mirror } = this.#session;
-    const known = knownDataset(result.datasetId, mirror.held, parts);
-    for (const subscriptionId of known?.want.members.keys() ?? []) {
-      const followee = this.#following.followees.get(subscriptionId);
-      if (followee !== undefined && result.commits.length > 0) followee.movedMs = this.#session.nowMs();
+    const known = datasetState(result.datasetId, mirror.observed, parts);
+    for (const subscriptionId of known?.desired.members.keys() ?? []) {
+      const subscription = this.#following.followedSubscriptions.get(subscriptionId);
+      if (subscription !== undefined && result.commits.length > 0)
+        subscription.movedMs = this.#session.nowMs();
     }
     if (known === null || !isBehind(known)) this.#behind.over(result.datasetId);
     this.#wakeUp();
@@ -282,14 +283,14 @@ export class Daemon implements Observed {
     const isWorkingStill = watchdogs.working.standsStill(nowMs, !this.#working.isIdle);
     if (!isReadingStill && !isWorkingStill) return;
     const datasetIds = [...this.#activity.work.keys()];
-    this.#session.tell({ kind: 'interruption' });
+    this.#session.report({ kind: 'interruption' });
     parts.log.error({ datasetIds }, 'Nothing moves any more: what is under way is interrupted.');
     this.#working.giveUp(new InterruptedError('Nothing of it moved for long, and it was interrupted.'));
     this.#finish({ kind: 'standstill' });
   }
 
   /** Progress and planned idleness feed the service manager's watchdog; a standstill does not. */
-  #tellNotifier(): void {
+  #notifyReady(): void {
     const nowMs = this.#session.nowMs();
     const { reading, working } = this.#session.watchdogs;
     if (nowMs - Math.min(reading.movedMs, working.movedMs) < TICK_MS * 4) this.#notifier.progress();
@@ -332,7 +333,7 @@ export type End =
   /** The watchdog interrupted what was under way, and that has ended: the daemon may start anew. */
   | { readonly kind: 'standstill' }
   /** The workspace is refused and there is no mirror to keep: a person has to act first. */
-  | { readonly kind: 'refused'; readonly holds: readonly Hold[] }
+  | { readonly kind: 'refused'; readonly suspensions: readonly Suspension[] }
   | { readonly kind: 'misconfigured'; readonly error: ConfigurationError };
 
 /** False where `ending` did not resolve within `limitMs`. `ending` never rejects. */
@@ -351,14 +352,14 @@ async function endsInTime(clock: Clock, ending: Promise<unknown>, limitMs: numbe
 }
 
 function statusSentence({ session, following, activity, phase }: Watched): string {
-  const tables = `${formatCount(session.mirror.held.datasets.size)} tables`;
+  const tables = `${formatCount(session.mirror.observed.datasets.size)} tables`;
   if (phase === 'draining') return 'Ending what is under way.';
   const working = activity.work.size;
   if (working > 0) return `Working on ${formatCount(working)} datasets; ${tables}.`;
   if (phase === 'starting') return 'Asking the service what there is.';
-  const failing = [...following.followees.values()].filter(({ isFailing }) => isFailing).length;
+  const failing = [...following.followedSubscriptions.values()].filter(({ isFailing }) => isFailing).length;
   if (failing > 0) return `${formatCount(failing)} subscriptions cannot be read now; ${tables}.`;
-  const waiting = session.agenda.items.size;
+  const waiting = session.workQueue.items.size;
   return waiting > 0 ? `${formatCount(waiting)} datasets wait; ${tables}.` : `Idle; ${tables}.`;
 }
 
@@ -369,11 +370,11 @@ interface Seen {
   readonly isLifted: boolean;
 }
 
-class PersonWatch {
+class ControlChangeDetector {
   readonly #checkpoint: Checkpoint;
   #othersStored: number;
   /** As JSON: two of the same are told from two of different ones. */
-  #heldScopes: ReadonlySet<string> = new Set();
+  #suspendedScopes: ReadonlySet<string> = new Set();
 
   constructor(checkpoint: Checkpoint) {
     this.#checkpoint = checkpoint;
@@ -381,13 +382,13 @@ class PersonWatch {
   }
 
   /** What has changed since the last look. `holds`: those that stand now. */
-  look(holds: readonly Hold[]): Seen {
+  look(suspensions: readonly Suspension[]): Seen {
     const othersStored = this.#checkpoint.othersStored();
     const isStored = othersStored !== this.#othersStored;
     this.#othersStored = othersStored;
-    const standing = new Set(holds.map(({ refusal: { scope } }) => JSON.stringify(scope)));
-    const isLifted = [...this.#heldScopes].some((scope) => !standing.has(scope));
-    this.#heldScopes = standing;
+    const ongoing = new Set(suspensions.map(({ refusal: { scope } }) => JSON.stringify(scope)));
+    const isLifted = [...this.#suspendedScopes].some((scope) => !ongoing.has(scope));
+    this.#suspendedScopes = ongoing;
     return { isStored, isLifted: isStored && isLifted };
   }
 }

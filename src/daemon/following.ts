@@ -9,16 +9,16 @@
 import type { LimitFunction } from 'p-limit';
 import pLimit from 'p-limit';
 import type { Random } from '../lib/backoff.ts';
-import type { Want } from '../model/desired-state.ts';
+import type { DesiredState } from '../model/desired-state.ts';
 import { InterruptedError, RefusalError } from '../model/errors.ts';
 import { type EventId, laterEvent } from '../model/event.ts';
 import type { Subscription } from '../model/records.ts';
-import { isBehind, knownDataset } from '../sync/dataset-states.ts';
+import { datasetState, isBehind } from '../sync/dataset-states.ts';
 import { isRefusedPosition } from '../sync/follow/log-restart.ts';
 import { readLog } from '../sync/follow/read-log.ts';
 import type { RetirementVerdict, VerdictOf } from '../sync/plan/retirement.ts';
 import { judgeRetirements } from '../sync/retirements.ts';
-import { type Holds, storeHold } from '../sync/suspensions.ts';
+import { type Suspensions, storeSuspension } from '../sync/suspensions.ts';
 import { Audits, type AuditsOptions } from './audits.ts';
 import { ASKING_AGAIN, AT_ONCE, type ClockReading, type DueTime, RetryClock } from './clocks.ts';
 import type { Session } from './session.ts';
@@ -45,7 +45,7 @@ export class Following {
   readonly #session: Session;
   readonly reader: Reader;
   readonly #onRead: () => void;
-  readonly #followees = new Map<string, Followee>();
+  readonly #followedSubscriptions = new Map<string, SubscriptionProgress>();
   readonly #underWay = new Set<Promise<void>>();
   /** When the reading began that last saw a dataset leave, on the monotonic clock. */
   #leftMs = Number.NEGATIVE_INFINITY;
@@ -59,7 +59,7 @@ export class Following {
     this.audits = new Audits({
       session,
       reader: this.reader,
-      followees: this.#followees,
+      followedSubscriptions: this.#followedSubscriptions,
       isMirrorIdle,
       onRead: () => {
         this.#judge();
@@ -70,8 +70,8 @@ export class Following {
     });
   }
 
-  get followees(): ReadonlyMap<string, Followee> {
-    return this.#followees;
+  get followedSubscriptions(): ReadonlyMap<string, SubscriptionProgress> {
+    return this.#followedSubscriptions;
   }
 
   get isIdle(): boolean {
@@ -79,25 +79,27 @@ export class Following {
   }
 
   /** Polls and audits whose time has come begin; nothing is waited for. */
-  begin(holds: Holds): void {
-    if (this.#session.signal.aborted || holds.workspace !== null) return;
+  begin(suspensions: Suspensions): void {
+    if (this.#session.signal.aborted || suspensions.workspace !== null) return;
     const now = this.#session.readClocks();
-    const due = [...this.#followees.values()].filter((followee) => this.#isPollDue(followee, holds, now));
+    const due = [...this.#followedSubscriptions.values()].filter((subscription) =>
+      this.#isPollDue(subscription, suspensions, now),
+    );
     const isAuditDue = !this.audits.isRunning && now.monotonicMs >= this.audits.dueMs(now);
     if (isAuditDue && this.#isAuditsTurn(due, now)) {
       this.#run(this.audits.run());
     }
-    for (const followee of due) {
-      if (!(this.audits.isRunning && followee.owesAudit)) this.#run(this.#poll(followee));
+    for (const subscription of due) {
+      if (!(this.audits.isRunning && subscription.owesAudit)) this.#run(this.#poll(subscription));
     }
   }
 
   /** Every subscription is polled at once. */
   pollNow(): void {
-    for (const followee of this.#followees.values()) {
-      followee.pollAskedMs = this.#session.nowMs();
-      followee.nextPoll = AT_ONCE;
-      followee.retry.succeeded();
+    for (const subscription of this.#followedSubscriptions.values()) {
+      subscription.pollAskedMs = this.#session.nowMs();
+      subscription.nextPoll = AT_ONCE;
+      subscription.retry.succeeded();
     }
     this.audits.retryNow();
   }
@@ -105,18 +107,18 @@ export class Following {
   /** When the next poll is due, on the monotonic clock. */
   nextPollMs(): number {
     const now = this.#session.readClocks();
-    const polls = [...this.#followees.values()].map((followee) => followee.dueMs(now));
+    const polls = [...this.#followedSubscriptions.values()].map((subscription) => subscription.dueMs(now));
     return Math.min(this.audits.dueMs(now), ...polls);
   }
 
   isAtHead(subscriptionId: string): boolean {
-    return (this.#followees.get(subscriptionId)?.headAtMs ?? null) !== null;
+    return (this.#followedSubscriptions.get(subscriptionId)?.headAtMs ?? null) !== null;
   }
 
-  verdictOf(want: Want): RetirementVerdict {
+  verdictOf(desired: DesiredState): RetirementVerdict {
     const kept = this.#verdict;
     const isNew = kept !== null && this.#session.nowMs() - kept.madeMs < VERDICT_KEPT_MS;
-    return (isNew ? kept : this.#judge()).of(want);
+    return (isNew ? kept : this.#judge()).of(desired);
   }
 
   async ended(): Promise<void> {
@@ -131,21 +133,22 @@ export class Following {
     this.#underWay.add(running);
   }
 
-  #isPollDue(followee: Followee, holds: Holds, now: ClockReading): boolean {
-    if (followee.isBusy || followee.isLost || holds.ofSubscription(followee.id) !== null) return false;
-    return now.monotonicMs >= followee.dueMs(now);
+  #isPollDue(subscription: SubscriptionProgress, suspensions: Suspensions, now: ClockReading): boolean {
+    if (subscription.isBusy || subscription.isLost || suspensions.ofSubscription(subscription.id) !== null)
+      return false;
+    return now.monotonicMs >= subscription.dueMs(now);
   }
 
   /** An audit takes the place of a poll, so that a schedule says when anything is asked; one that is owed waits for none. */
-  #isAuditsTurn(due: readonly Followee[], now: ClockReading): boolean {
-    return this.#followees.size === 0 || due.length > 0 || this.audits.isOwed(now);
+  #isAuditsTurn(due: readonly SubscriptionProgress[], now: ClockReading): boolean {
+    return this.#followedSubscriptions.size === 0 || due.length > 0 || this.audits.isOwed(now);
   }
 
-  #poll(followee: Followee): Promise<boolean> {
+  #poll(subscription: SubscriptionProgress): Promise<boolean> {
     const { parts, signal } = this.#session;
-    return this.reader.read(followee, async (startedMs) => {
+    return this.reader.read(subscription, async (startedMs) => {
       const { end, datasetIds } = await readLog(
-        followee,
+        subscription,
         (id) => this.#session.mirror.table(id),
         parts,
         signal,
@@ -153,47 +156,48 @@ export class Following {
         if (!isRefusedPosition(error)) throw error;
         return { end: 'refused' as const, datasetIds: new Set<string>() };
       });
-      this.#noteNews(followee, datasetIds, startedMs);
+      this.#noteNews(subscription, datasetIds, startedMs);
       // The audit finds out what has become of the position.
       if (end === 'expired' || end === 'refused') {
-        followee.isLost = true;
-        this.audits.askFor(followee);
-      } else this.reader.noteRead(followee, end === 'head' ? startedMs : null);
+        subscription.isLost = true;
+        this.audits.askFor(subscription);
+      } else this.reader.noteRead(subscription, end === 'head' ? startedMs : null);
     });
   }
 
-  #noteNews(followee: Followee, datasetIds: ReadonlySet<string>, startedMs: number): void {
-    const { parts, mirror, agenda } = this.#session;
+  #noteNews(subscription: SubscriptionProgress, datasetIds: ReadonlySet<string>, startedMs: number): void {
+    const { parts, mirror, workQueue } = this.#session;
     const nowMs = this.#session.nowMs();
-    if (datasetIds.size > 0) followee.movedMs = nowMs;
+    if (datasetIds.size > 0) subscription.movedMs = nowMs;
     for (const datasetId of datasetIds) {
-      const want = parts.checkpoint.want(datasetId);
+      const desired = parts.checkpoint.desired(datasetId);
       const isKnown =
-        want?.members.has(followee.id) === true || want?.formerMembers.has(followee.id) === true;
-      if (!isKnown) this.audits.askFor(followee);
-      const known = knownDataset(datasetId, mirror.held, parts);
+        desired?.members.has(subscription.id) === true ||
+        desired?.formerMembers.has(subscription.id) === true;
+      if (!isKnown) this.audits.askFor(subscription);
+      const known = datasetState(datasetId, mirror.observed, parts);
       if (known === null || !isBehind(known)) continue;
-      if (known.want.members.size === 0) this.#noteLeft(followee, startedMs);
-      agenda.ask(datasetId, nowMs);
+      if (known.desired.members.size === 0) this.#noteLeft(subscription, startedMs);
+      workQueue.ask(datasetId, nowMs);
     }
   }
 
   /** Whatever was read before may not know yet that the dataset has come back elsewhere, in a new subscription perhaps. */
-  #noteLeft(followee: Followee, startedMs: number): void {
+  #noteLeft(subscription: SubscriptionProgress, startedMs: number): void {
     this.#leftMs = Math.max(this.#leftMs, startedMs);
     this.#verdict = null;
-    this.audits.askFor(followee);
+    this.audits.askFor(subscription);
   }
 
   #judge(): Judged {
     const { mirror, parts } = this.#session;
     const areListed = this.audits.listedMs >= this.#leftMs;
-    const readToHead = [...this.#followees.values()].filter(
+    const readToHead = [...this.#followedSubscriptions.values()].filter(
       ({ headAtMs }) => areListed && headAtMs !== null && headAtMs >= this.#leftMs,
     );
     const ids = new Set(readToHead.map(({ id }) => id));
-    const records = [...this.#followees.values()].map(({ record }) => record);
-    const judging = { held: mirror.held, records, readToHead: ids, readAt: this.audits.listedAt };
+    const records = [...this.#followedSubscriptions.values()].map(({ record }) => record);
+    const judging = { observed: mirror.observed, records, readToHead: ids, readAt: this.audits.listedAt };
     this.#verdict = { madeMs: this.#session.nowMs(), of: judgeRetirements(judging, parts) };
     return this.#verdict;
   }
@@ -204,7 +208,7 @@ interface Judged {
   readonly of: VerdictOf;
 }
 
-export class Followee {
+export class SubscriptionProgress {
   readonly id: string;
   /** As the service last listed it. */
   record: Subscription;
@@ -269,55 +273,61 @@ export class Reader {
   }
 
   /** `read` is given when it began, on the monotonic clock. True where it ended well. Never rejects. */
-  async read(followee: Followee, read: (startedMs: number) => Promise<void>): Promise<boolean> {
-    return followee.inTurn(() => this.#atOnce(() => this.#readNow(followee, read)));
+  async read(
+    subscription: SubscriptionProgress,
+    read: (startedMs: number) => Promise<void>,
+  ): Promise<boolean> {
+    return subscription.inTurn(() => this.#atOnce(() => this.#readNow(subscription, read)));
   }
 
   /** The log was read; `headAtMs`: when the reading began that reached its head, null where it goes on. */
-  noteRead(followee: Followee, headAtMs: number | null): void {
+  noteRead(subscription: SubscriptionProgress, headAtMs: number | null): void {
     const { clock, checkpoint } = this.#session.parts;
-    followee.headAtMs = headAtMs;
+    subscription.headAtMs = headAtMs;
     // What is behind still is read on without waiting, and what may have come after this reading began.
-    const isBehind = headAtMs === null || followee.pollAskedMs > headAtMs;
-    followee.nextPoll = isBehind ? AT_ONCE : this.#session.nextPoll();
+    const isBehind = headAtMs === null || subscription.pollAskedMs > headAtMs;
+    subscription.nextPoll = isBehind ? AT_ONCE : this.#session.nextPoll();
     if (headAtMs === null) return;
-    followee.lastGoodPollAt = clock.now();
-    const cursor = checkpoint.followed().get(followee.id)?.cursor ?? null;
-    followee.head = laterEvent(cursor, followee.record.lastEventId);
+    subscription.lastGoodPollAt = clock.now();
+    const cursor = checkpoint.followed().get(subscription.id)?.cursor ?? null;
+    subscription.head = laterEvent(cursor, subscription.record.lastEventId);
   }
 
   /** A refusal is stored, and nothing more is asked for what it belongs to; other trouble goes on until it is over. */
-  noteTrouble(of: string, error: unknown): void {
+  noteIncident(of: string, error: unknown): void {
     if (error instanceof InterruptedError) return;
     if (!(error instanceof RefusalError)) {
       this.#session.met(of, error);
       return;
     }
     try {
-      storeHold(this.#session.parts, error.refusal);
+      storeSuspension(this.#session.parts, error.refusal);
       if (error.refusal.scope.kind === 'workspace') this.#onRefused();
     } catch (cause) {
       this.#session.met(of, cause);
     }
   }
 
-  async #readNow(followee: Followee, read: (startedMs: number) => Promise<void>): Promise<boolean> {
-    const of = `subscription ${followee.id}`;
+  async #readNow(
+    subscription: SubscriptionProgress,
+    read: (startedMs: number) => Promise<void>,
+  ): Promise<boolean> {
+    const of = `subscription ${subscription.id}`;
     const startedMs = this.#session.nowMs();
-    followee.lastPollAt = this.#session.parts.clock.now();
+    subscription.lastPollAt = this.#session.parts.clock.now();
     let isGood = false;
     try {
       await read(startedMs);
-      if (followee.isFailing) this.#session.agenda.outageOver(this.#session.nowMs());
-      followee.retry.succeeded();
+      if (subscription.isFailing) this.#session.workQueue.outageOver(this.#session.nowMs());
+      subscription.retry.succeeded();
       this.#session.over(of);
       isGood = true;
     } catch (error) {
-      followee.retry.failed(this.#session.nowMs());
-      this.noteTrouble(of, error);
+      subscription.retry.failed(this.#session.nowMs());
+      this.noteIncident(of, error);
     }
     const durationMs = this.#session.nowMs() - startedMs;
-    this.#session.tell({ kind: 'poll', subscriptionId: followee.id, isGood, durationMs });
+    this.#session.report({ kind: 'poll', subscriptionId: subscription.id, isGood, durationMs });
     return isGood;
   }
 }

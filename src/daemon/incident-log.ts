@@ -3,10 +3,10 @@
  * in between, nobody is told again.
  */
 
-import type { Hold } from '../checkpoint/checkpoint.ts';
+import type { Suspension } from '../checkpoint/checkpoint.ts';
 import type { Log } from '../lib/log.ts';
 import { FeedSyncError, type RefusalScope } from '../model/errors.ts';
-import type { StandingTrouble } from './state.ts';
+import type { OngoingIncident } from './state.ts';
 
 /** What may pass by itself is worth a look after this. */
 export const WARN_AFTER_MS = 5 * 60_000;
@@ -22,13 +22,13 @@ type Level = 'info' | 'warn' | 'error';
 
 const LEVELS: readonly Level[] = ['info', 'warn', 'error'];
 
-interface Standing {
+interface OngoingCondition {
   readonly of: string;
   readonly since: Date;
   readonly sinceMs: number;
   error: Error;
   attempts: number;
-  told: Level;
+  reported: Level;
 }
 
 /** How loud trouble is that has lasted so long. A bug is told at once; what does not pass by itself, soon. */
@@ -46,9 +46,9 @@ export function isOfDataset(of: string): boolean {
   return of.startsWith(ofDataset(''));
 }
 
-export class TroubleLog {
+export class IncidentLog {
   readonly #log: Log;
-  readonly #standing = new Map<string, Standing>();
+  readonly #ongoing = new Map<string, OngoingCondition>();
 
   constructor(log: Log) {
     this.#log = log;
@@ -56,13 +56,13 @@ export class TroubleLog {
 
   /** `of`: what it belongs to, `run`, `subscription sub_1`, `dataset parcels`. */
   met(of: string, error: Error, now: Date, nowMs: number): void {
-    const known = this.#standing.get(of);
+    const known = this.#ongoing.get(of);
     if (known === undefined || known.error.name !== error.name) {
       const since = known?.since ?? now;
       const sinceMs = known?.sinceMs ?? nowMs;
-      const told = loudness(error, nowMs - sinceMs);
-      this.#standing.set(of, { of, since, sinceMs, error, attempts: (known?.attempts ?? 0) + 1, told });
-      this.#tell(told, of, error, nowMs - sinceMs);
+      const reported = loudness(error, nowMs - sinceMs);
+      this.#ongoing.set(of, { of, since, sinceMs, error, attempts: (known?.attempts ?? 0) + 1, reported });
+      this.#report(reported, of, error, nowMs - sinceMs);
       return;
     }
     known.error = error;
@@ -71,39 +71,39 @@ export class TroubleLog {
 
   /** Tells what has become worse by lasting. */
   look(nowMs: number): void {
-    for (const standing of this.#standing.values()) {
-      const lastedMs = nowMs - standing.sinceMs;
-      const level = loudness(standing.error, lastedMs);
-      if (LEVELS.indexOf(level) <= LEVELS.indexOf(standing.told)) continue;
-      standing.told = level;
-      this.#tell(level, standing.of, standing.error, lastedMs);
+    for (const ongoing of this.#ongoing.values()) {
+      const lastedMs = nowMs - ongoing.sinceMs;
+      const level = loudness(ongoing.error, lastedMs);
+      if (LEVELS.indexOf(level) <= LEVELS.indexOf(ongoing.reported)) continue;
+      ongoing.reported = level;
+      this.#report(level, ongoing.of, ongoing.error, lastedMs);
     }
   }
 
   over(of: string, nowMs: number): void {
-    const standing = this.#standing.get(of);
-    if (standing === undefined) return;
-    this.#standing.delete(of);
-    const lastedMs = Math.round(nowMs - standing.sinceMs);
+    const ongoing = this.#ongoing.get(of);
+    if (ongoing === undefined) return;
+    this.#ongoing.delete(of);
+    const lastedMs = Math.round(nowMs - ongoing.sinceMs);
     // Who saw it begin sees it end, and no alarm goes off for good news.
-    this.#log[standing.told === 'info' ? 'info' : 'warn'](
-      { of, error: standing.error.name, lastedMs },
+    this.#log[ongoing.reported === 'info' ? 'info' : 'warn'](
+      { of, error: ongoing.error.name, lastedMs },
       'The trouble is over.',
     );
   }
 
   /** It is not tried any more: neither trouble nor over. */
   forget(of: string): void {
-    this.#standing.delete(of);
+    this.#ongoing.delete(of);
   }
 
-  isStanding(of: string): boolean {
-    return this.#standing.has(of);
+  isOngoing(of: string): boolean {
+    return this.#ongoing.has(of);
   }
 
   /** The longest first. */
-  standing(nowMs: number): readonly StandingTrouble[] {
-    return [...this.#standing.values()]
+  ongoing(nowMs: number): readonly OngoingIncident[] {
+    return [...this.#ongoing.values()]
       .sort((left, right) => left.sinceMs - right.sinceMs)
       .map(({ of, error, since, sinceMs, attempts }) => ({
         of,
@@ -116,7 +116,7 @@ export class TroubleLog {
       }));
   }
 
-  #tell(level: Level, of: string, error: Error, lastedMs: number): void {
+  #report(level: Level, of: string, error: Error, lastedMs: number): void {
     const hint = error instanceof FeedSyncError ? error.hint : null;
     const fields = {
       of,
@@ -130,23 +130,23 @@ export class TroubleLog {
   }
 }
 
-export class HoldLog {
+export class SuspensionLog {
   readonly #log: Log;
-  #told = new Map<string, Hold>();
+  #reported = new Map<string, Suspension>();
 
   constructor(log: Log) {
     this.#log = log;
   }
 
   /** How many stand. */
-  get standing(): number {
-    return this.#told.size;
+  get ongoing(): number {
+    return this.#reported.size;
   }
 
-  look(holds: readonly Hold[]): void {
-    const standing = new Map(holds.map((hold) => [nameOf(hold.refusal.scope), hold]));
-    for (const [of, { refusal, heldAt }] of standing) {
-      if (this.#told.get(of)?.refusal.message === refusal.message) continue;
+  look(suspensions: readonly Suspension[]): void {
+    const ongoing = new Map(suspensions.map((suspension) => [nameOf(suspension.refusal.scope), suspension]));
+    for (const [of, { refusal, suspendedAt }] of ongoing) {
+      if (this.#reported.get(of)?.refusal.message === refusal.message) continue;
       const { operation, status, code, message, links } = refusal;
       const fields = {
         of,
@@ -155,12 +155,12 @@ export class HoldLog {
         ...(code === null ? {} : { code }),
         why: message,
         links: Object.fromEntries(links),
-        since: heldAt,
+        since: suspendedAt,
       };
       this.#log.warn(fields, 'Held: a person has to act. See feed-sync status.');
     }
-    for (const of of this.#told.keys()) if (!standing.has(of)) this.#log.info({ of }, 'Held no more.');
-    this.#told = standing;
+    for (const of of this.#reported.keys()) if (!ongoing.has(of)) this.#log.info({ of }, 'Held no more.');
+    this.#reported = ongoing;
   }
 }
 

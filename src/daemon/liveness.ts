@@ -5,9 +5,9 @@
  * Idle and stalled are told apart by work that is left: idle has none, stalled has and gets nowhere.
  */
 
-import { EVENTS_KEPT_MS, positionAgeMs, tellOldPosition } from '../sync/follow/position.ts';
+import { EVENTS_KEPT_MS, positionAgeMs, reportOldPosition } from '../sync/follow/position.ts';
 import type { Session } from './session.ts';
-import type { Standing } from './state.ts';
+import type { PollCondition } from './state.ts';
 
 /** Behind, and nothing has moved for so long: a person should look. */
 export const STALLED_AFTER_MS = 15 * 60_000;
@@ -17,8 +17,8 @@ const DAY_MS = 86_400_000;
 /** A person is warned so long before the position in a log can expire, each time once. */
 const EXPIRY_WARNINGS_MS = [30 * DAY_MS, 14 * DAY_MS, 3 * DAY_MS] as const;
 
-export interface Situation {
-  readonly isHeld: boolean;
+export interface Condition {
+  readonly isSuspended: boolean;
   /** The last attempt to read it failed. */
   readonly isFailing: boolean;
   /** Its log was read to its head by the last attempt. */
@@ -32,8 +32,14 @@ export interface Situation {
   readonly sinceMovedMs: number;
 }
 
-export function standingOf({ isHeld, isFailing, isAtHead, work, sinceMovedMs }: Situation): Standing {
-  if (isHeld) return 'held';
+export function conditionOf({
+  isSuspended,
+  isFailing,
+  isAtHead,
+  work,
+  sinceMovedMs,
+}: Condition): PollCondition {
+  if (isSuspended) return 'suspended';
   const canMove = !isAtHead || work === 'to-do';
   if (canMove && sinceMovedMs >= STALLED_AFTER_MS) return 'stalled';
   if (isFailing) return 'failing';
@@ -52,7 +58,7 @@ export function dueExpiryWarningMs(ageMs: number, warned: number | null): number
 }
 
 /** Days pass slowly. */
-const LOOK_EVERY_MS = 60_000;
+const CHECK_EVERY_MS = 60_000;
 
 export class ExpiryWarnings {
   readonly #session: Session;
@@ -66,7 +72,7 @@ export class ExpiryWarnings {
 
   look(): void {
     const nowMs = this.#session.nowMs();
-    if (nowMs - this.#lookedMs < LOOK_EVERY_MS) return;
+    if (nowMs - this.#lookedMs < CHECK_EVERY_MS) return;
     this.#lookedMs = nowMs;
     const { checkpoint, clock, log } = this.#session.parts;
     for (const followed of checkpoint.followed().values()) {
@@ -76,7 +82,7 @@ export class ExpiryWarnings {
       if (due === 'none') this.#warned.delete(subscriptionId);
       else if (due !== 'given') {
         this.#warned.set(subscriptionId, due);
-        tellOldPosition(followed, log);
+        reportOldPosition(followed, log);
       }
     }
   }

@@ -78,7 +78,7 @@ class SystemdNotifier implements Notifier {
   #status: readonly string[] = [];
   #nextFeedMs = Number.NEGATIVE_INFINITY;
   #isFed = true;
-  #isTold = true;
+  #isReported = true;
   #isStopping = false;
   #hasFailed = false;
   #work: Promise<void> | null = null;
@@ -107,7 +107,7 @@ class SystemdNotifier implements Notifier {
     const line = `STATUS=${sentence.replace(/\s+/g, ' ').slice(0, MAX_STATUS_CHARACTERS)}`;
     if (line === this.#status[0]) return;
     this.#status = [line];
-    this.#tell();
+    this.#report();
   }
 
   progress(): void {
@@ -115,7 +115,7 @@ class SystemdNotifier implements Notifier {
     if (this.#feedMs === null || nowMs < this.#nextFeedMs) return;
     this.#nextFeedMs = nowMs + this.#feedMs;
     this.#isFed = false;
-    this.#tell();
+    this.#report();
   }
 
   async settled(): Promise<void> {
@@ -125,18 +125,18 @@ class SystemdNotifier implements Notifier {
   #enter(phase: readonly string[]): void {
     if (this.#isStopping) return;
     this.#phase = phase;
-    this.#tell();
+    this.#report();
   }
 
-  #tell(): void {
-    this.#isTold = false;
+  #report(): void {
+    this.#isReported = false;
     this.#work ??= this.#sendAll();
   }
 
   async #sendAll(): Promise<void> {
-    while (!this.#isTold) {
+    while (!this.#isReported) {
       await this.#send();
-      if (!this.#isTold) await this.#parts.clock.sleep(PAUSE_MS);
+      if (!this.#isReported) await this.#parts.clock.sleep(PAUSE_MS);
     }
     this.#work = null;
   }
@@ -144,7 +144,7 @@ class SystemdNotifier implements Notifier {
   async #send(): Promise<void> {
     const feed = this.#isFed ? [] : ['WATCHDOG=1'];
     const lines = [...this.#phase, ...this.#status, ...feed];
-    this.#isTold = true;
+    this.#isReported = true;
     this.#isFed = true;
     try {
       await this.#parts.run({
@@ -156,12 +156,12 @@ class SystemdNotifier implements Notifier {
         timeoutMs: MESSAGE_TIMEOUT_MS,
       });
     } catch (error) {
-      this.#tellFailure(error);
+      this.#reportFailure(error);
     }
   }
 
   /** Once: the next messages are likely to fail in the same way, and the service manager has its own word for silence. */
-  #tellFailure(error: unknown): void {
+  #reportFailure(error: unknown): void {
     if (this.#hasFailed) return;
     this.#hasFailed = true;
     const fields = { why: error instanceof Error ? error.message : String(error) };

@@ -26,8 +26,8 @@ export class ProgressKeeper {
     if (!isSettled || this.#storing !== null || nowMs < this.#dueMs) return;
     const { mirror, parts } = this.#session;
     this.#dueMs = nowMs + EVERY_MS;
-    const progress = progressToStore(mirror.held, parts, 'alone');
-    if (progress === null || isSameProgress(mirror.held.progress, progress)) return;
+    const progress = progressToStore(mirror.observed, parts, 'alone');
+    if (progress === null || isSameProgress(mirror.observed.progress, progress)) return;
     this.#storing = parts.destination
       .storeProgress(progress, 'if-free')
       .then((isStored) => {

@@ -12,10 +12,10 @@ import { progressToStore } from '../sync/stored-progress.ts';
 import { Activity, Counts } from './activity.ts';
 import { AfterCommit, type Readers } from './after-commit.ts';
 import { type ClockReading, type DueTime, nextPoll } from './clocks.ts';
-import { TroubleLog } from './incident-log.ts';
+import { IncidentLog } from './incident-log.ts';
 import { Watchdog } from './liveness.ts';
-import type { Happening, Observer } from './state.ts';
-import { Agenda } from './work-queue.ts';
+import type { DaemonEvent, Observer } from './state.ts';
+import { WorkQueue } from './work-queue.ts';
 
 /** The operations of the service by which subscriptions are read; all others are about a dataset. */
 const READING = new Set(['list subscriptions', 'read events', 'read the service description']);
@@ -41,9 +41,9 @@ export class Session {
   readonly timing: Timing;
   readonly startedAt: Date;
   readonly mirror: MirrorView;
-  readonly agenda: Agenda;
+  readonly workQueue: WorkQueue;
   readonly manifests: KeptManifests;
-  readonly troubles: TroubleLog;
+  readonly incidents: IncidentLog;
   /** Of what is read of the subscriptions, and of the work on datasets: that one goes on says nothing of the other. */
   readonly watchdogs: { readonly reading: Watchdog; readonly working: Watchdog };
   readonly activity: Activity;
@@ -61,10 +61,12 @@ export class Session {
     this.random = random;
     this.timing = timing;
     this.startedAt = clock.now();
-    this.mirror = new MirrorView(parts.destination, (held) => progressToStore(held, parts, 'with-commits'));
-    this.agenda = new Agenda(random);
+    this.mirror = new MirrorView(parts.destination, (observed) =>
+      progressToStore(observed, parts, 'with-commits'),
+    );
+    this.workQueue = new WorkQueue(random);
     this.manifests = new KeptManifests(parts);
-    this.troubles = new TroubleLog(log);
+    this.incidents = new IncidentLog(log);
     const nowMs = clock.monotonicMs();
     this.watchdogs = { reading: new Watchdog(nowMs), working: new Watchdog(nowMs) };
     this.parts = { ...parts, destination: this.mirror.destination, progress: this.activity };
@@ -99,12 +101,12 @@ export class Session {
   }
 
   /** Counts it and tells whoever looks on. Nothing depends on those; one that throws is cut off. */
-  tell(happening: Happening): void {
-    this.#moved(happening);
-    this.counts.add(happening);
+  report(daemonEvent: DaemonEvent): void {
+    this.#moved(daemonEvent);
+    this.counts.add(daemonEvent);
     for (const observer of this.#observers) {
       try {
-        observer(happening);
+        observer(daemonEvent);
       } catch (error) {
         this.#observers.delete(observer);
         this.parts.log.error({ why: String(error) }, 'An observer failed and is told no more.');
@@ -119,20 +121,20 @@ export class Session {
     this.watchdogs.working.planned(untilMs);
   }
 
-  #moved(happening: Happening): void {
+  #moved(daemonEvent: DaemonEvent): void {
     const { reading, working } = this.watchdogs;
-    const isOfWork = happening.kind === 'request' && !READING.has(happening.operation);
-    if (isOfWork || ['bytes', 'commit', 'retired'].includes(happening.kind)) working.moved(this.nowMs());
+    const isOfWork = daemonEvent.kind === 'request' && !READING.has(daemonEvent.operation);
+    if (isOfWork || ['bytes', 'commit', 'retired'].includes(daemonEvent.kind)) working.moved(this.nowMs());
     else reading.moved(this.nowMs());
   }
 
   /** Trouble that goes on until `over` is called for the same thing. */
   met(of: string, error: unknown): void {
-    const trouble = error instanceof Error ? error : new Error(String(error));
-    this.troubles.met(of, trouble, this.parts.clock.now(), this.nowMs());
+    const incident = error instanceof Error ? error : new Error(String(error));
+    this.incidents.met(of, incident, this.parts.clock.now(), this.nowMs());
   }
 
   over(of: string): void {
-    this.troubles.over(of, this.nowMs());
+    this.incidents.over(of, this.nowMs());
   }
 }

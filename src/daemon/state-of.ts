@@ -2,18 +2,18 @@
 
 import type { Failure } from '../checkpoint/checkpoint.ts';
 import { silentLog } from '../lib/log.ts';
-import { announcedVersion, type Want } from '../model/desired-state.ts';
-import type { HeldDataset } from '../model/write-jobs.ts';
-import { isBehind, knownDatasets } from '../sync/dataset-states.ts';
+import { announcedVersion, type DesiredState } from '../model/desired-state.ts';
+import type { ObservedTable } from '../model/write-jobs.ts';
+import { datasetStates, isBehind } from '../sync/dataset-states.ts';
 import { expiryOf, positionAgeMs } from '../sync/follow/position.ts';
-import type { Known } from '../sync/plan/plan.ts';
-import { type Holds, standingHolds } from '../sync/suspensions.ts';
+import type { DatasetState } from '../sync/plan/plan.ts';
+import { currentSuspensions, type Suspensions } from '../sync/suspensions.ts';
 import type { Activity } from './activity.ts';
-import type { Followee, Following } from './following.ts';
+import type { Following, SubscriptionProgress } from './following.ts';
 import { isOfDataset, RUN } from './incident-log.ts';
-import { type Situation, standingOf } from './liveness.ts';
+import { type Condition, conditionOf } from './liveness.ts';
 import type { Session } from './session.ts';
-import type { DaemonState, DatasetState, StandingTrouble, SubscriptionState } from './state.ts';
+import type { DaemonState, DatasetActivity, OngoingIncident, SubscriptionState } from './state.ts';
 
 export interface Watched {
   readonly session: Session;
@@ -25,7 +25,7 @@ export interface Watched {
   /** By dataset id: since when it is known to be behind. */
   readonly behindSince: ReadonlyMap<string, Date>;
   /** By subscription id: how it stood when it was last looked at, and since when. */
-  readonly stoodSince: Map<string, Pick<SubscriptionState, 'standing' | 'standingSince'>>;
+  readonly stoodSince: Map<string, Pick<SubscriptionState, 'condition' | 'conditionSince'>>;
 }
 
 export function stateOfDaemon(watched: Watched): DaemonState {
@@ -33,9 +33,9 @@ export function stateOfDaemon(watched: Watched): DaemonState {
   const { parts, mirror } = session;
   const reading = session.readClocks();
   const { wall: now, monotonicMs: nowMs } = reading;
-  const holds = standingHolds(parts);
+  const suspensions = currentSuspensions(parts);
   // Looking warns nobody again.
-  const known = knownDatasets({ ...parts, log: silentLog }, mirror.held);
+  const known = datasetStates({ ...parts, log: silentLog }, mirror.observed);
   const at = (dueMs: number): Date => new Date(now.getTime() + Math.max(0, finite(dueMs) - nowMs));
   return {
     startedAt: session.startedAt,
@@ -47,15 +47,15 @@ export function stateOfDaemon(watched: Watched): DaemonState {
     nextAuditAt: at(following.audits.dueMs(reading)),
     nextPollAt: at(following.nextPollMs()),
     subscriptions: new Map(
-      [...following.followees.values()].map((followee) => [
-        followee.id,
-        subscriptionState(followee, workOf(followee.id, known, session), holds, watched),
+      [...following.followedSubscriptions.values()].map((subscription) => [
+        subscription.id,
+        subscriptionState(subscription, workOf(subscription.id, known, session), suspensions, watched),
       ]),
     ),
-    datasets: new Map(known.map((each) => [each.want.datasetId, datasetState(each, at, watched)])),
-    holds: parts.checkpoint.holds(),
-    troubles: session.troubles.standing(nowMs).filter(({ of }) => !isOfDataset(of)),
-    tally: session.counts.tally(),
+    datasets: new Map(known.map((each) => [each.desired.datasetId, datasetState(each, at, watched)])),
+    suspensions: parts.checkpoint.suspensions(),
+    incidents: session.incidents.ongoing(nowMs).filter(({ of }) => !isOfDataset(of)),
+    counters: session.counts.counters(),
   };
 }
 
@@ -67,74 +67,78 @@ function finite(dueMs: number): number {
 /** While trouble of the run lasts, it is that which is in the way, and not the service or the content. */
 function workOf(
   subscriptionId: string,
-  known: readonly Known[],
-  { agenda, troubles }: Session,
-): Situation['work'] {
-  const behind = known.filter((each) => each.want.members.has(subscriptionId) && isBehind(each));
+  known: readonly DatasetState[],
+  { workQueue, incidents }: Session,
+): Condition['work'] {
+  const behind = known.filter((each) => each.desired.members.has(subscriptionId) && isBehind(each));
   if (behind.length === 0) return 'none';
-  const isRunInTrouble = troubles.isStanding(RUN);
-  const waits = ({ want: { datasetId }, failure }: Known): boolean =>
-    failure !== null || (!isRunInTrouble && (agenda.items.get(datasetId)?.waitsFor ?? null) !== null);
+  const hasIncident = incidents.isOngoing(RUN);
+  const waits = ({ desired: { datasetId }, failure }: DatasetState): boolean =>
+    failure !== null || (!hasIncident && (workQueue.items.get(datasetId)?.waitsFor ?? null) !== null);
   return behind.every(waits) ? 'waiting' : 'to-do';
 }
 
 /** A load of hours moves by every byte and row. */
-function sinceMovedMs({ movedMs }: Followee, session: Session): number {
+function sinceMovedMs({ movedMs }: SubscriptionProgress, session: Session): number {
   const { activity, watchdogs } = session;
   const workMovedMs = activity.work.size > 0 ? watchdogs.working.movedMs : Number.NEGATIVE_INFINITY;
   return session.nowMs() - Math.max(movedMs, workMovedMs);
 }
 
 function subscriptionState(
-  followee: Followee,
-  work: Situation['work'],
-  holds: Holds,
+  subscription: SubscriptionProgress,
+  work: Condition['work'],
+  suspensions: Suspensions,
   { session, activity, stoodSince }: Watched,
 ): SubscriptionState {
   const { clock, checkpoint } = session.parts;
   const now = clock.now();
-  const followed = checkpoint.followed().get(followee.id) ?? null;
-  const standing = standingOf({
-    isHeld: holds.workspace !== null || holds.ofSubscription(followee.id) !== null,
-    isFailing: followee.isFailing,
-    isAtHead: followee.headAtMs !== null,
+  const followed = checkpoint.followed().get(subscription.id) ?? null;
+  const condition = conditionOf({
+    isSuspended: suspensions.workspace !== null || suspensions.ofSubscription(subscription.id) !== null,
+    isFailing: subscription.isFailing,
+    isAtHead: subscription.headAtMs !== null,
     work,
-    sinceMovedMs: sinceMovedMs(followee, session),
+    sinceMovedMs: sinceMovedMs(subscription, session),
   });
-  const before = stoodSince.get(followee.id);
-  const standingSince = before?.standing === standing ? before.standingSince : now;
-  stoodSince.set(followee.id, { standing, standingSince });
+  const before = stoodSince.get(subscription.id);
+  const conditionSince = before?.condition === condition ? before.conditionSince : now;
+  stoodSince.set(subscription.id, { condition, conditionSince });
   return {
-    subscriptionId: followee.id,
-    name: followee.name,
-    standing,
-    standingSince,
-    lastPollAt: followee.lastPollAt,
-    lastGoodPollAt: followee.lastGoodPollAt,
+    subscriptionId: subscription.id,
+    name: subscription.name,
+    condition,
+    conditionSince,
+    lastPollAt: subscription.lastPollAt,
+    lastGoodPollAt: subscription.lastGoodPollAt,
     cursor: followed?.cursor?.text ?? null,
-    lastEventAt: activity.newestEventAt(followee.id) ?? followed?.cursorAt ?? null,
-    head: followee.head?.text ?? null,
+    lastEventAt: activity.newestEventAt(subscription.id) ?? followed?.cursorAt ?? null,
+    head: subscription.head?.text ?? null,
     cursorAgeMs: followed === null ? 0 : positionAgeMs(followed, now),
     cursorExpiresAt: followed === null ? null : expiryOf(followed),
   };
 }
 
 function datasetState(
-  { want, held, failure }: { want: Want; held: HeldDataset | null; failure: Failure | null },
+  {
+    desired,
+    observed,
+    failure,
+  }: { desired: DesiredState; observed: ObservedTable | null; failure: Failure | null },
   at: (dueMs: number) => Date,
   { session, activity, behindSince }: Watched,
-): DatasetState {
-  const { datasetId } = want;
-  const item = session.agenda.items.get(datasetId) ?? null;
+): DatasetActivity {
+  const { datasetId } = desired;
+  const item = session.workQueue.items.get(datasetId) ?? null;
   const isWaiting = item !== null && item.waitsFor !== null;
   return {
     datasetId,
-    tableName: held?.tableName ?? null,
-    version: held?.version ?? null,
-    wantedVersion: announcedVersion(want),
-    rowCount: held?.rowCount ?? null,
-    publishedAt: held?.publishedAt ?? null,
-    appliedAt: held?.appliedAt ?? null,
+    tableName: observed?.tableName ?? null,
+    version: observed?.version ?? null,
+    wantedVersion: announcedVersion(desired),
+    rowCount: observed?.rowCount ?? null,
+    publishedAt: observed?.publishedAt ?? null,
+    appliedAt: observed?.appliedAt ?? null,
     behindSince: behindSince.get(datasetId) ?? null,
     work: activity.work.get(datasetId) ?? null,
     retryAt: isWaiting ? at(item.dueMs) : null,
@@ -143,7 +147,7 @@ function datasetState(
   };
 }
 
-export interface Glance {
+export interface StateSummary {
   readonly phase: DaemonState['phase'];
   /** Tables in the mirror. */
   readonly tables: number;
@@ -153,31 +157,33 @@ export interface Glance {
   readonly due: number;
   /** Datasets that are tried again later. */
   readonly waiting: number;
-  readonly holds: number;
+  readonly suspensions: number;
   /** Everything that goes wrong now, the longest first. */
-  readonly troubles: readonly StandingTrouble[];
+  readonly incidents: readonly OngoingIncident[];
   readonly now: Date;
   /** When a log was last read to its head; null: not since the start of this process. */
   readonly lastPollAt: Date | null;
   readonly nextPollInMs: number;
 }
 
-export function glanceAt(
+export function summaryAt(
   { session, following, phase }: Watched,
-  { underWay, holds }: Pick<Glance, 'underWay' | 'holds'>,
-): Glance {
+  { underWay, suspensions }: Pick<StateSummary, 'underWay' | 'suspensions'>,
+): StateSummary {
   const nowMs = session.nowMs();
-  const items = [...session.agenda.items.values()];
+  const items = [...session.workQueue.items.values()];
   const waiting = items.filter(({ dueMs, waitsFor }) => dueMs > nowMs && waitsFor !== null).length;
-  const polls = [...following.followees.values()].flatMap(({ lastGoodPollAt }) => lastGoodPollAt ?? []);
+  const polls = [...following.followedSubscriptions.values()].flatMap(
+    ({ lastGoodPollAt }) => lastGoodPollAt ?? [],
+  );
   return {
     phase,
-    tables: session.mirror.held.datasets.size,
+    tables: session.mirror.observed.datasets.size,
     underWay,
     due: items.length - waiting,
     waiting,
-    holds,
-    troubles: session.troubles.standing(nowMs),
+    suspensions,
+    incidents: session.incidents.ongoing(nowMs),
     now: session.parts.clock.now(),
     lastPollAt: polls.toSorted((left, right) => right.getTime() - left.getTime())[0] ?? null,
     nextPollInMs: Math.max(0, following.nextPollMs() - nowMs),

@@ -5,7 +5,7 @@
  * Observers only show. Nothing depends on them, and one that throws is cut off.
  */
 
-import type { Failure, Hold } from '../checkpoint/checkpoint.ts';
+import type { Failure, Suspension } from '../checkpoint/checkpoint.ts';
 import type { EventType } from '../model/event.ts';
 import type { Commit } from '../sync/result.ts';
 
@@ -22,7 +22,7 @@ export interface Observed {
   observe(observer: Observer): () => void;
 }
 
-export type Observer = (happening: Happening) => void;
+export type Observer = (daemonEvent: DaemonEvent) => void;
 
 export interface DaemonState {
   readonly startedAt: Date;
@@ -43,22 +43,22 @@ export interface DaemonState {
   readonly nextPollAt: Date;
   /** By subscription id. */
   readonly subscriptions: ReadonlyMap<string, SubscriptionState>;
-  /** By dataset id: every dataset that a subscription holds or that has a table. */
-  readonly datasets: ReadonlyMap<string, DatasetState>;
+  /** By dataset id: every dataset that a subscription contains or that has a table. */
+  readonly datasets: ReadonlyMap<string, DatasetActivity>;
   /** Of the workspace, of subscriptions, of datasets and of retirements. */
-  readonly holds: readonly Hold[];
+  readonly suspensions: readonly Suspension[];
   /** What goes wrong now, but for what belongs to a dataset; the longest first. */
-  readonly troubles: readonly StandingTrouble[];
-  readonly tally: Tally;
+  readonly incidents: readonly OngoingIncident[];
+  readonly counters: Counters;
 }
 
 /** One subscription by its three clocks: when it was read, what was applied, where its log ends. */
 export interface SubscriptionState {
   readonly subscriptionId: string;
   readonly name: string | null;
-  readonly standing: Standing;
+  readonly condition: PollCondition;
   /** Since when it stands so. */
-  readonly standingSince: Date;
+  readonly conditionSince: Date;
   /** When its log was last asked for, whatever came of it; null: not since the start of this process. */
   readonly lastPollAt: Date | null;
   /** When its log was last read to its head; null: not since the start of this process. */
@@ -82,9 +82,9 @@ export interface SubscriptionState {
  * - `behind`: its log goes on after the cursor, or datasets of it are not where they should be yet.
  * - `idle`: read to its head, and nothing is left to do.
  */
-export type Standing = 'held' | 'failing' | 'stalled' | 'behind' | 'idle';
+export type PollCondition = 'suspended' | 'failing' | 'stalled' | 'behind' | 'idle';
 
-export interface DatasetState {
+export interface DatasetActivity {
   readonly datasetId: string;
   /** Null: there is no table. */
   readonly tableName: string | null;
@@ -115,7 +115,7 @@ export interface WorkState {
 }
 
 /** Trouble that goes on: told when it begins, louder as it lasts, and once when it is over. */
-export interface StandingTrouble {
+export interface OngoingIncident {
   /** What it belongs to: `service`, `mirror`, `loop`, `run` (all that is worked on), or `subscription` and the id. */
   readonly of: string;
   /** The class of the error: `BusyError`. */
@@ -129,7 +129,7 @@ export interface StandingTrouble {
 }
 
 /** Counts since the start of this process. Keys that never occurred are absent. */
-export interface Tally {
+export interface Counters {
   /** By type; those that could not be read as `unreadable`. */
   readonly events: ReadonlyMap<EventType | 'unreadable', number>;
   readonly commits: ReadonlyMap<Commit['kind'] | 'retirement', number>;
@@ -152,7 +152,7 @@ export interface Tally {
  */
 export type ResyncReason = 'reload' | 'resync' | 'schema' | 'version';
 
-export type Happening =
+export type DaemonEvent =
   /** An answer of the service, or none. */
   | {
       readonly kind: 'request';

@@ -10,7 +10,7 @@ import { type ClockReading, type DueTime, LOOKING_AGAIN, retryWaitMs } from './c
 import type { Session } from './session.ts';
 
 /** A manifest that was read so shortly before a retry serves it: what waits for the same thing asks for it once. */
-const OFFERS_FRESH_MS = 10_000;
+const ENTRIES_FRESH_MS = 10_000;
 
 export interface Item {
   readonly datasetId: string;
@@ -36,7 +36,7 @@ interface Wait {
   readonly poll?: DueTime | null;
 }
 
-export class Agenda {
+export class WorkQueue {
   readonly #items = new Map<string, Item>();
   readonly #random: Random;
 
@@ -67,7 +67,7 @@ export class Agenda {
     this.#items.set(item.datasetId, {
       datasetId: item.datasetId,
       dueMs,
-      sinceMs: dueMs - OFFERS_FRESH_MS,
+      sinceMs: dueMs - ENTRIES_FRESH_MS,
       attempts,
       waitsFor,
       isOutage,
@@ -92,7 +92,7 @@ export class Agenda {
     for (const [datasetId, item] of this.#items) {
       if (item.poll === null) continue;
       const dueMs = item.poll.dueMs(now);
-      this.#items.set(datasetId, { ...item, dueMs, sinceMs: dueMs - OFFERS_FRESH_MS });
+      this.#items.set(datasetId, { ...item, dueMs, sinceMs: dueMs - ENTRIES_FRESH_MS });
     }
   }
 
@@ -155,12 +155,12 @@ export class Behind {
 
   /** It is known from when it came onto the agenda. `isSettled`: all was read, and nothing is worked on. */
   look(isSettled: boolean): void {
-    const { agenda, parts } = this.#session;
+    const { workQueue, parts } = this.#session;
     const now = parts.clock.now();
-    for (const datasetId of agenda.items.keys()) {
+    for (const datasetId of workQueue.items.keys()) {
       if (!this.#since.has(datasetId)) this.#since.set(datasetId, now);
     }
-    if (this.#caughtUpAt === null && isSettled && !agenda.isDue(this.#session.nowMs()))
+    if (this.#caughtUpAt === null && isSettled && !workQueue.isDue(this.#session.nowMs()))
       this.#caughtUpAt = now;
   }
 

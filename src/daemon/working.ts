@@ -6,22 +6,22 @@
  * retry clock says so; what the workspace was refused stops everything at once.
  */
 
-import type { Want } from '../model/desired-state.ts';
+import type { DesiredState } from '../model/desired-state.ts';
 import { InterruptedError, ServiceUnavailableError } from '../model/errors.ts';
 import { DATASETS_AT_ONCE } from '../sync/catch-up.ts';
-import { isBehind, knownAgain, knownDataset, knownDatasets } from '../sync/dataset-states.ts';
-import { inEarnest, type Workshop } from '../sync/execute/executor.ts';
+import { datasetState, datasetStateNow, datasetStates, isBehind } from '../sync/dataset-states.ts';
+import { liveExecutor, type StepExecutor } from '../sync/execute/executor.ts';
 import { failureOf } from '../sync/failures.ts';
 import { readLogsOf } from '../sync/follow/read-log.ts';
 import { askReload } from '../sync/follow/reload-requests.ts';
-import { watchTroubles } from '../sync/incidents.ts';
+import { watchIncidents } from '../sync/incidents.ts';
 import { asksTheSame } from '../sync/plan/need.ts';
-import type { Known } from '../sync/plan/plan.ts';
+import type { DatasetState } from '../sync/plan/plan.ts';
 import type { VerdictOf } from '../sync/plan/retirement.ts';
 import { logWaiting } from '../sync/progress.ts';
 import { type Reconciliation, reconcile } from '../sync/reconcile.ts';
-import type { DatasetResult, Trouble } from '../sync/result.ts';
-import { standingHolds } from '../sync/suspensions.ts';
+import type { DatasetResult, Incident } from '../sync/result.ts';
+import { currentSuspensions } from '../sync/suspensions.ts';
 import { RetryClock, WORKING_AGAIN } from './clocks.ts';
 import { ofDataset, RUN } from './incident-log.ts';
 import type { Session } from './session.ts';
@@ -48,7 +48,7 @@ export class Working {
   readonly #enrolled = new Set<string>();
   readonly #clock: RetryClock;
   #enrolling: Promise<void> | null = null;
-  #shift: Shift | null = null;
+  #workerSession: WorkerSession | null = null;
 
   constructor(options: WorkingOptions) {
     this.#options = options;
@@ -71,14 +71,14 @@ export class Working {
 
   /** Begins what is due, as far as there is room. */
   fill(): void {
-    const { agenda, signal } = this.#session;
+    const { workQueue, signal } = this.#session;
     const nowMs = this.#session.nowMs();
-    if (signal.aborted || nowMs < this.#clock.dueMs || agenda.items.size === 0) return;
-    agenda.followPolls(this.#session.readClocks());
+    if (signal.aborted || nowMs < this.#clock.dueMs || workQueue.items.size === 0) return;
+    workQueue.followPolls(this.#session.readClocks());
     // What is there already is not loaded because nobody has looked.
-    if (!this.#session.mirror.isRead || standingHolds(this.#session.parts).workspace !== null) return;
+    if (!this.#session.mirror.isRead || currentSuspensions(this.#session.parts).workspace !== null) return;
     while (this.#underWay.size < DATASETS_AT_ONCE) {
-      const item = agenda.take(nowMs, (datasetId) => !this.#underWay.has(datasetId));
+      const item = workQueue.take(nowMs, (datasetId) => !this.#underWay.has(datasetId));
       if (item === null) return;
       this.#begin(item);
     }
@@ -86,8 +86,8 @@ export class Working {
 
   /** What is under way ends; it is taken up again when `fill` is called. */
   halt(reason: Error): void {
-    this.#shift?.controller.abort(reason);
-    this.#shift = null;
+    this.#workerSession?.controller.abort(reason);
+    this.#workerSession = null;
   }
 
   /** Names that tables are to have, and subscriptions that were given up, become known to the mirror with the next work. */
@@ -98,154 +98,158 @@ export class Working {
   /** What is worked on now has failed so: it is not begun at once again. Never throws. */
   giveUp(error: Error): void {
     const { parts, mirror } = this.#session;
-    const troubles = watchTroubles(parts, this.#session.signal, NOBODY);
+    const incidents = watchIncidents(parts, this.#session.signal, NOBODY);
     for (const datasetId of this.#underWay.keys()) {
       try {
         const failure = parts.checkpoint.failure(datasetId);
-        const known = knownDataset(datasetId, mirror.held, parts);
+        const known = datasetState(datasetId, mirror.observed, parts);
         if (known !== null)
           parts.checkpoint.fail(failureOf(datasetId, error, [], failure, parts.clock.now()));
       } catch (cause) {
-        troubles.record(cause, null);
+        incidents.record(cause, null);
       }
     }
-    this.#afterTroubles(troubles.troubles);
+    this.#afterIncidents(incidents.incidents);
   }
 
   async ended(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay.values());
-    await this.#shift?.workshop.ended();
+    await this.#workerSession?.executor.ended();
   }
 
   #begin(item: Item): void {
-    this.#shift ??= this.#startShift();
-    const work = this.#work(item, this.#shift).finally(() => this.#underWay.delete(item.datasetId));
+    this.#workerSession ??= this.#startWorkerSession();
+    const work = this.#work(item, this.#workerSession).finally(() => this.#underWay.delete(item.datasetId));
     this.#underWay.set(item.datasetId, work);
   }
 
-  #startShift(): Shift {
+  #startWorkerSession(): WorkerSession {
     const { parts, signal } = this.#session;
     const controller = new AbortController();
     const both = AbortSignal.any([signal, controller.signal]);
-    const onTrouble = (error: unknown): void => {
-      const troubles = watchTroubles(parts, both, NOBODY);
-      troubles.record(error, null);
-      this.#afterTroubles(troubles.troubles);
+    const onError = (error: unknown): void => {
+      const incidents = watchIncidents(parts, both, NOBODY);
+      incidents.record(error, null);
+      this.#afterIncidents(incidents.incidents);
     };
-    return { controller, signal: both, workshop: inEarnest(parts, both, onTrouble) };
+    return { controller, signal: both, executor: liveExecutor(parts, both, onError) };
   }
 
   /** Never rejects. */
-  async #work(item: Item, shift: Shift): Promise<void> {
+  async #work(item: Item, workerSession: WorkerSession): Promise<void> {
     const { parts, mirror } = this.#session;
-    const troubles = watchTroubles(parts, shift.signal, NOBODY);
+    const incidents = watchIncidents(parts, workerSession.signal, NOBODY);
     try {
-      const known = knownDataset(item.datasetId, mirror.held, parts);
+      const known = datasetState(item.datasetId, mirror.observed, parts);
       if (known === null) {
-        this.#session.troubles.forget(`dataset ${item.datasetId}`);
+        this.#session.incidents.forget(`dataset ${item.datasetId}`);
         return;
       }
-      await this.#enroll(known, shift.workshop);
-      const run = this.#reconciliation(item, shift, (error, dataset) =>
-        troubles.recordForDataset(error, dataset),
+      await this.#enroll(known, workerSession.executor);
+      const run = this.#reconciliation(item, workerSession, (error, dataset) =>
+        incidents.recordForDataset(error, dataset),
       );
-      this.#settle(item, known.want, await reconcile(known, run), troubles.troubles);
+      this.#settle(item, known.desired, await reconcile(known, run), incidents.incidents);
     } catch (error) {
-      troubles.record(error, null);
-      this.#session.agenda.postpone(item, 'the run is in trouble', this.#session.nowMs());
-      this.#afterTroubles(troubles.troubles);
+      incidents.record(error, null);
+      this.#session.workQueue.postpone(item, 'the run is in trouble', this.#session.nowMs());
+      this.#afterIncidents(incidents.incidents);
     }
   }
 
-  #reconciliation(item: Item, { signal, workshop }: Shift, record: Reconciliation['record']): Reconciliation {
+  #reconciliation(
+    item: Item,
+    { signal, executor }: WorkerSession,
+    record: Reconciliation['record'],
+  ): Reconciliation {
     const { parts, mirror, manifests } = this.#session;
     const { isAtHead, verdictOf } = this.#options;
     const isAsked = (subscriptionId: string): boolean =>
-      standingHolds(parts).ofSubscription(subscriptionId) === null;
+      currentSuspensions(parts).ofSubscription(subscriptionId) === null;
     return {
       parts,
-      workshop,
+      executor,
       signal,
-      bookFor: () => manifests.book(item.sinceMs, isAsked),
+      entriesFor: () => manifests.sourceSince(item.sinceMs, isAsked),
       isAtHead,
       askReload: (request) => askReload(request, (id) => mirror.table(id), parts, signal),
       readLogs: (datasetId) => readLogsOf(datasetId, (id) => mirror.table(id), parts, signal),
-      lookAgain: (known) => knownAgain(known, mirror.held, parts),
+      readAgain: (known) => datasetStateNow(known, mirror.observed, parts),
       verdictOf,
       record,
     };
   }
 
   /** Every table has its name before it is made: all that are known get theirs at once, in order. */
-  async #enroll({ want }: Known, workshop: Workshop): Promise<void> {
-    if (this.#enrolled.has(want.datasetId)) return;
-    this.#enrolling ??= this.#enrollAll(workshop).finally(() => {
+  async #enroll({ desired }: DatasetState, executor: StepExecutor): Promise<void> {
+    if (this.#enrolled.has(desired.datasetId)) return;
+    this.#enrolling ??= this.#enrollAll(executor).finally(() => {
       this.#enrolling = null;
     });
     await this.#enrolling;
   }
 
-  async #enrollAll(workshop: Workshop): Promise<void> {
+  async #enrollAll(executor: StepExecutor): Promise<void> {
     const { parts, mirror } = this.#session;
-    const known = knownDatasets(parts, mirror.held);
-    await workshop.open(known, this.#underWay.keys());
-    for (const { want } of known) this.#enrolled.add(want.datasetId);
+    const known = datasetStates(parts, mirror.observed);
+    await executor.open(known, this.#underWay.keys());
+    for (const { desired } of known) this.#enrolled.add(desired.datasetId);
   }
 
-  #settle(item: Item, before: Want, result: DatasetResult, troubles: readonly Trouble[]): void {
+  #settle(item: Item, before: DesiredState, result: DatasetResult, incidents: readonly Incident[]): void {
     this.#session.watchdogs.working.moved(this.#session.nowMs());
-    this.#afterTroubles(troubles);
+    this.#afterIncidents(incidents);
     if (result.commits.length > 0) this.#clock.succeeded();
-    if (result.commits.length > 0 && troubles.length === 0) this.#session.over(RUN);
+    if (result.commits.length > 0 && incidents.length === 0) this.#session.over(RUN);
     this.#session.activity.settled(result);
     this.#scheduleAgain(item, before, result);
-    if (standingHolds(this.#session.parts).workspace !== null) {
+    if (currentSuspensions(this.#session.parts).workspace !== null) {
       this.halt(new InterruptedError('The workspace is refused.'));
     }
     this.#options.onSettled(result);
   }
 
   /** `before`: what was wanted when the work began. */
-  #scheduleAgain(item: Item, before: Want, result: DatasetResult): void {
-    const { agenda, parts } = this.#session;
+  #scheduleAgain(item: Item, before: DesiredState, result: DatasetResult): void {
+    const { workQueue, parts } = this.#session;
     const of = ofDataset(item.datasetId);
     const nowMs = this.#session.nowMs();
     switch (result.kind) {
       case 'waiting':
         if (item.attempts === 0) logWaiting(parts.log, item.datasetId, result);
-        agenda.postpone(item, result.why, nowMs);
+        workQueue.postpone(item, result.why, nowMs);
         return;
       case 'failed': {
         this.#session.met(of, result.error);
         const waitMs =
           result.failure === null ? null : result.failure.retryAt.getTime() - parts.clock.now().getTime();
-        agenda.postpone(item, result.error.message, nowMs, {
+        workQueue.postpone(item, result.error.message, nowMs, {
           waitMs: waitMs === null ? null : Math.max(0, waitMs),
           isOutage: result.error instanceof ServiceUnavailableError,
         });
         return;
       }
-      case 'held':
-        this.#session.troubles.forget(of);
+      case 'suspended':
+        this.#session.incidents.forget(of);
         return;
       default: {
         this.#session.over(of);
-        const known = knownDataset(item.datasetId, this.#session.mirror.held, parts);
+        const known = datasetState(item.datasetId, this.#session.mirror.observed, parts);
         if (known === null || !isBehind(known)) return;
         // Something may have been asked for after the last plan was made. Where nothing was, and nothing could be done, the
         // lists do not settle it yet: they are read again with the next poll.
-        const isUnsettled = result.commits.length === 0 && asksTheSame(before, known.want);
-        if (!isUnsettled) agenda.ask(item.datasetId, nowMs);
+        const isUnsettled = result.commits.length === 0 && asksTheSame(before, known.desired);
+        if (!isUnsettled) workQueue.ask(item.datasetId, nowMs);
         else {
           const poll = this.#session.nextPoll();
-          agenda.askWithPoll(item.datasetId, UNSETTLED, this.#session.readClocks(), poll);
+          workQueue.askWithPoll(item.datasetId, UNSETTLED, this.#session.readClocks(), poll);
         }
       }
     }
   }
 
-  #afterTroubles(troubles: readonly Trouble[]): void {
-    const ofTheRun = troubles.filter(({ error }) => !(error instanceof InterruptedError));
+  #afterIncidents(incidents: readonly Incident[]): void {
+    const ofTheRun = incidents.filter(({ error }) => !(error instanceof InterruptedError));
     for (const { error } of ofTheRun) this.#session.met(RUN, error);
     const nowMs = this.#session.nowMs();
     // Whatever was under way beside it meets the same trouble: however many they are, that is one attempt in vain.
@@ -254,8 +258,8 @@ export class Working {
 }
 
 /** Work that is stopped together. */
-interface Shift {
+interface WorkerSession {
   readonly controller: AbortController;
   readonly signal: AbortSignal;
-  readonly workshop: Workshop;
+  readonly executor: StepExecutor;
 }

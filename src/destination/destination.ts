@@ -8,11 +8,11 @@
 
 import type { ReloadMark } from '../model/desired-state.ts';
 import type { Counts } from '../model/records.ts';
-import type { ChangesUnit, HeldDataset, ReadAhead, Unit } from '../model/write-jobs.ts';
+import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../model/write-jobs.ts';
 
 export interface Destination {
   /** What the destination has, read in one moment. */
-  has(): Promise<Held>;
+  has(): Promise<ObservedState>;
 
   /**
    * Records which service the destination mirrors and gives every dataset its table name: in the order of the list
@@ -24,25 +24,25 @@ export interface Destination {
    * Examines a unit of work before the database is touched: files and pages, columns, types, values of changes.
    * @throws DataError when the content cannot be loaded, naming file or page, column and value.
    * @throws UnknownColumnsError when files or rows hold columns that the schema does not know.
-   * @throws UnusableChangesError when the snapshot has to be loaded instead of these changes.
+   * @throws InapplicableChangesError when the snapshot has to be loaded instead of these changes.
    */
-  prepare(unit: Unit): Promise<Prepared>;
+  validate(job: WriteJob): Promise<ValidatedJob>;
 
   /**
    * Reads the changes of the first versions of a unit, or of those after what was read ahead already, while those that follow are
    * still being fetched: a unit of them alone. What it gives goes into the whole unit, which is then prepared sooner. Null where
    * that does not help; whatever is wrong comes out as the unit is prepared.
    */
-  readAhead(unit: ChangesUnit): Promise<ReadAhead | null>;
+  readAhead(job: ChangesJob): Promise<ReadAhead | null>;
 
   /**
    * Commits units inside one window in which the database is open for writing: those that are ready as it begins, and those
    * that have become ready meanwhile, as long as a window of their own would cost more. Each is proven first, and each
-   * fails alone. Changes that do not prove fail with `UnusableChangesError`.
+   * fails alone. Changes that do not prove fail with `InapplicableChangesError`.
    * @throws what concerns the window, after which nothing more is told: of the units that were taken, those that nobody was
    * told of may have been committed or not.
    */
-  commit(queue: UnitQueue): Promise<void>;
+  commit(queue: JobQueue): Promise<void>;
 
   /**
    * Stores, in one transaction, how far the destination has followed the service, in place of what was
@@ -68,16 +68,16 @@ export interface Destination {
 }
 
 /** Where a destination takes its units from while its window is open. */
-export interface UnitQueue {
+export interface JobQueue {
   /** Some of the units that are ready, oldest first; none where none is. */
-  take(): readonly Prepared[];
+  take(): readonly ValidatedJob[];
   /** Resolves once a unit is ready, which may be never. */
   arrival(): Promise<void>;
   /**
    * Tells once of each unit that was taken what became of it: of one that failed when the window has ended, of others as soon as
    * it is certain.
    */
-  tell(unit: Prepared, outcome: Outcome): void;
+  report(job: ValidatedJob, outcome: Outcome): void;
   /**
    * The progress to store in the window that is about to end, so that the destination need not be opened
    * once more; null where the tables are not caught up yet. Called when no unit is ready, and only where every
@@ -91,11 +91,11 @@ export interface UnitQueue {
   progressToStore?(): Promise<StoredProgress | null>;
 }
 
-export interface Held {
+export interface ObservedState {
   /** The service this destination belongs to; null in a new one. */
   readonly service: { readonly origin: string; readonly subscriptionIds: readonly string[] } | null;
   /** By dataset id. */
-  readonly datasets: ReadonlyMap<string, HeldDataset>;
+  readonly datasets: ReadonlyMap<string, ObservedTable>;
   /** Null in a destination that never stored any, as a new one has not. */
   readonly progress: StoredProgress | null;
   /** The retirements of the last days, newest first; of a dataset that came back since, too. */
@@ -122,8 +122,8 @@ export interface Enrolment {
 }
 
 /** A unit that `prepare` found fit. Opaque to all but the destination that made it. */
-export interface Prepared {
-  readonly unit: Unit;
+export interface ValidatedJob {
+  readonly job: WriteJob;
 }
 
 export type Outcome =
@@ -133,7 +133,7 @@ export type Outcome =
   /** Nothing was changed for this dataset. */
   | { readonly kind: 'failed'; readonly datasetId: string; readonly error: Error }
   /** The destination is no longer what the unit was planned from: plan again. */
-  | { readonly kind: 'overtaken'; readonly datasetId: string };
+  | { readonly kind: 'stale-plan'; readonly datasetId: string };
 
 export interface Committed {
   readonly tableName: string;
@@ -143,7 +143,7 @@ export interface Committed {
   /** Rows that the commit added, changed and removed; null where the table was replaced as a whole. */
   readonly net: Counts | null;
   /** The live table as `has` tells it from now on: the next step is planned from it. */
-  readonly held: HeldDataset;
+  readonly observed: ObservedTable;
 }
 
 /**

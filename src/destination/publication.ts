@@ -5,7 +5,7 @@
 
 import type { HistoryLine, HistoryPosition } from '../model/commits.ts';
 
-export interface Outlet {
+export interface PostCommitSource {
   /**
    * The lines of the history after a position, in order: those up to line `upTo`, and `limit` of them at most. From the
    * first line on where the position is that of another history, or there is none.

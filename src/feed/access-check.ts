@@ -61,13 +61,13 @@ export interface AccessCheck {
 
 export function createAccessCheck(options: FeedOptions): AccessCheck {
   const { origin, api, dispatchers } = connect(options, options.downloads.allowedOrigins);
-  const { log, remembered, onContractLearned } = options;
+  const { log, remembered, onContractDiscovered } = options;
   const discovery = createDiscovery({
     api,
     log,
     configured: options.contract,
     remembered,
-    onContractLearned,
+    onContractDiscovered,
   });
   const readSubscriptions = createSubscriptions(
     api,

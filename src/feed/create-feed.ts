@@ -35,7 +35,7 @@ export function createFeed(options: FeedOptions): Feed {
     log: options.log,
     configured: options.contract,
     remembered: options.remembered,
-    onContractLearned: options.onContractLearned,
+    onContractDiscovered: options.onContractDiscovered,
   });
   const manifests = createManifests(api, discovery);
   return {

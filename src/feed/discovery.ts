@@ -30,7 +30,7 @@ interface DiscoveryParts {
   readonly log: Log;
   readonly configured: RememberedContract;
   readonly remembered: RememberedContract;
-  readonly onContractLearned: (remembered: RememberedContract) => void;
+  readonly onContractDiscovered: (remembered: RememberedContract) => void;
 }
 
 export function createDiscovery(parts: DiscoveryParts): Discovery {
@@ -47,7 +47,7 @@ export function createDiscovery(parts: DiscoveryParts): Discovery {
       manifestPath: found.manifestPath ?? remembered.manifestPath,
       newerThanParameter: found.newerThanParameter ?? remembered.newerThanParameter,
     };
-    parts.onContractLearned(remembered);
+    parts.onContractDiscovered(remembered);
   };
 
   return {

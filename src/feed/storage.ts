@@ -3,9 +3,9 @@
 import { dirname } from 'node:path';
 import { freeBytes } from '../lib/files.ts';
 import { formatBytes } from '../lib/units.ts';
-import { NoRoomError, StorageError } from '../model/errors.ts';
+import { DiskFullError, StorageError } from '../model/errors.ts';
 
-const MAKE_ROOM = 'Free some space, or set dataDir to a larger disk.';
+const FREE_SPACE = 'Free some space, or set dataDir to a larger disk.';
 
 /** Runs an effect on files. @throws StorageError in place of the system's error. */
 export async function onDisk<T>(path: string, effect: () => Promise<T>): Promise<T> {
@@ -17,7 +17,7 @@ export async function onDisk<T>(path: string, effect: () => Promise<T>): Promise
 }
 
 /**
- * @throws NoRoomError unless `neededBytes` can be written below `directory` and `reserveBytes` stay free.
+ * @throws DiskFullError unless `neededBytes` can be written below `directory` and `reserveBytes` stay free.
  * `what` is what they are for: `the files of dataset us-tx-travis-parcels`.
  */
 export async function requireSpace(
@@ -29,9 +29,9 @@ export async function requireSpace(
   const free = await onDisk(directory, () => freeBytes(directory));
   if (free - neededBytes >= reserveBytes) return;
   const needed = `${formatBytes(neededBytes)} beside the ${formatBytes(reserveBytes)} that are kept free (disk.reserve)`;
-  throw new NoRoomError(
+  throw new DiskFullError(
     `Not enough space in ${directory}: ${what} need ${needed}, and ${formatBytes(free)} are free.`,
-    { hint: MAKE_ROOM },
+    { hint: FREE_SPACE },
   );
 }
 
@@ -42,7 +42,7 @@ async function storageError(error: unknown, path: string): Promise<unknown> {
     const free = await freeBytes(dirname(path)).catch(() => null);
     const rest = free === null ? '' : ` ${formatBytes(free)} are free.`;
     return new StorageError(`The disk is full: ${path} could not be written.${rest}`, {
-      hint: MAKE_ROOM,
+      hint: FREE_SPACE,
       ...cause,
     });
   }

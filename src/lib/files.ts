@@ -176,8 +176,8 @@ async function renameDurably(from: string, to: string): Promise<void> {
   }
 }
 
-export type DurableMoment = 'before' | 'after';
-export type DurableObserver = (name: string, moment: DurableMoment) => void;
+export type DurablePhase = 'before' | 'after';
+export type DurableObserver = (name: string, timestamp: DurablePhase) => void;
 
 let observe: DurableObserver = () => {};
 

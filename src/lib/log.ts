@@ -40,7 +40,7 @@ export function createLog(options: LogOptions): Log {
     hideObject: true,
     messageFormat: (line, _messageKey, _levelLabel, { colors }) => {
       const { level: _level, time: _time, msg, ...fields } = line;
-      const { message, behind, below } = tellLine(String(msg), fields);
+      const { message, behind, below } = formatLine(String(msg), fields);
       return `${message}${behind === '' ? '' : colors.gray(` ${behind}`)}${below}`;
     },
     sync: true,
@@ -74,7 +74,7 @@ const SENTENCES: Readonly<Record<string, string>> = { why: '', hint: '→ ', sta
 const NAMELESS = new Set(['of']);
 const INDENT = '\n    ';
 
-interface LineTold {
+interface LoggedLine {
   readonly message: string;
   /** What is short, in the line of the message; empty where there is nothing. */
   readonly behind: string;
@@ -83,18 +83,18 @@ interface LineTold {
 }
 
 /** `fields`: as they are in the line for programs. */
-function tellLine(message: string, fields: Readonly<Record<string, unknown>>): LineTold {
+function formatLine(message: string, fields: Readonly<Record<string, unknown>>): LoggedLine {
   const short = Object.entries(fields).filter(([name, value]) => !isLong(name, value) && value !== null);
   const sentences = Object.entries(SENTENCES).flatMap(([name, before]) =>
     typeof fields[name] === 'string' ? [`${before}${fields[name]}`] : [],
   );
   const links = Object.values(fields).flatMap((value) =>
-    isMap(value) ? Object.entries(value).map(([name, link]) => `${name}: ${tellValue(link)}`) : [],
+    isMap(value) ? Object.entries(value).map(([name, link]) => `${name}: ${formatValue(link)}`) : [],
   );
   const below = [...sentences, ...links].flatMap((text) => text.split('\n'));
   return {
     message: message.split('\n').map(printable).join(INDENT),
-    behind: printable(short.map(([name, value]) => tellField(name, value)).join(', ')),
+    behind: printable(short.map(([name, value]) => formatField(name, value)).join(', ')),
     below: below.map((line) => `${INDENT}${printable(line)}`).join(''),
   };
 }
@@ -108,19 +108,19 @@ function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
 }
 
 /** The unit stands at the end of the name, and goes with it into the value. */
-function tellField(name: string, value: unknown): string {
-  if (NAMELESS.has(name)) return tellValue(value);
+function formatField(name: string, value: unknown): string {
+  if (NAMELESS.has(name)) return formatValue(value);
   if (typeof value === 'number' && name.endsWith('Ms')) {
     return `${spaced(name.slice(0, -'Ms'.length))} ${formatDuration(value)}`;
   }
   if (typeof value === 'number' && /bytes$/i.test(name)) return `${spaced(name)} ${formatBytes(value)}`;
-  return `${spaced(name)} ${tellValue(value)}`;
+  return `${spaced(name)} ${formatValue(value)}`;
 }
 
-function tellValue(value: unknown): string {
+function formatValue(value: unknown): string {
   if (typeof value === 'number') return formatCount(value);
   if (typeof value === 'string') return value;
-  return Array.isArray(value) ? value.map(tellValue).join(' ') : String(value);
+  return Array.isArray(value) ? value.map(formatValue).join(' ') : String(value);
 }
 
 /** `dataDirectory` is `data directory`. */

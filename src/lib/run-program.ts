@@ -85,10 +85,10 @@ async function fedToItsEnd(run: FedRun): Promise<FedEnd> {
   await within(LAST_OUTPUT_MS, closed, clock);
   for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
   if (end === 'aborted') return { kind: 'interrupted' };
-  return end === 'late' ? { kind: 'late', output: output() } : told(end, output());
+  return end === 'late' ? { kind: 'late', output: output() } : reported(end, output());
 }
 
-function told(ended: Ended, output: string): FedEnd {
+function reported(ended: Ended, output: string): FedEnd {
   if ('error' in ended) return { kind: 'not-started', reason: systemReason(ended.error) };
   if (ended.code === 0) return { kind: 'done' };
   const how = ended.code === null ? `was ended by ${ended.signal}` : `ended with ${ended.code}`;

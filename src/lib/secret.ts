@@ -34,7 +34,7 @@ export const LEAST_SECRET_CHARACTERS = 6;
 const LEAST_BASE64_CHARACTERS = 8;
 
 /** Whether any of the secrets is in the text, in any form. */
-export function holdsSecret(text: string, secrets: readonly string[]): boolean {
+export function containsSecret(text: string, secrets: readonly string[]): boolean {
   return allForms(secrets).some((form) => text.includes(form));
 }
 

@@ -7,7 +7,7 @@
 import { unreachable } from '../lib/assert.ts';
 import type { EventId } from './event.ts';
 
-export interface Want {
+export interface DesiredState {
   readonly datasetId: string;
   /** By subscription id: the subscriptions that contain the dataset. */
   readonly members: ReadonlyMap<string, Member>;
@@ -18,8 +18,8 @@ export interface Want {
   /** Grows with every resync that an operator asks for; 0: none was. The destination says which one the table satisfies. */
   readonly resyncNumber: number;
   /** Metadata refreshes asked for and done are counted; one is owed while more were asked for. */
-  readonly looksAsked: number;
-  readonly looksDone: number;
+  readonly refreshesRequested: number;
+  readonly refreshesDone: number;
   /** An operator has agreed that the table is retired, however many others are with it. Over once a subscription contains it again. */
   readonly retirementApproved: boolean;
 }
@@ -63,7 +63,7 @@ export interface Reload {
 }
 
 /** What was told, when, and by which event; null: by none. */
-interface Told {
+interface Announcement {
   readonly datasetId: string;
   readonly eventNumber: bigint | null;
   /** When the event was created; without an event, the time up to which the manifest reflects events. Service time. */
@@ -71,11 +71,11 @@ interface Told {
 }
 
 /** One change of what is wanted, made by one subscription. Made again, or after a later one, it changes nothing. */
-export type WantChange =
+export type DesiredStateChange =
   /** The subscription contains the dataset. `version`: at least this one is wanted; null: nothing is announced by it. */
-  | ({ readonly kind: 'member'; readonly version: number | null } & Told)
+  | ({ readonly kind: 'member'; readonly version: number | null } & Announcement)
   /** The subscription contains it no more. */
-  | ({ readonly kind: 'no-member'; readonly reason: string | null } & Told)
+  | ({ readonly kind: 'no-member'; readonly reason: string | null } & Announcement)
   /** At least this version, of a member. */
   | {
       readonly kind: 'at-least';
@@ -92,7 +92,7 @@ export type WantChange =
       readonly version: number | null;
     } & Omit<Reload, 'subscriptionId' | 'listedVersion'>)
   /** Versions and schemas are to be read. */
-  | { readonly kind: 'look'; readonly datasetId: string };
+  | { readonly kind: 'refresh'; readonly datasetId: string };
 
 /** What one step of reading a subscription changes, committed as one. */
 export interface FollowStep {
@@ -107,7 +107,7 @@ export interface FollowStep {
   readonly voids?: 'numbers' | 'everything';
   /** The record has named the newest event of this log before. Without it, what is stored of that stays. */
   readonly statesLastEvent?: boolean;
-  readonly changes: readonly WantChange[];
+  readonly changes: readonly DesiredStateChange[];
 }
 
 /** Where the log of a subscription is read on. */
@@ -122,7 +122,7 @@ export interface LogPosition {
    * The log is read from its start, and what is not newer than the cursor is skipped: the service keeps nothing at the
    * cursor any more, and nothing newer has come.
    */
-  readonly isQuiet: boolean;
+  readonly isExpiredCursorReplay: boolean;
   /** Events created up to then are reflected by the manifest that the tables were taken from: they only change who is a member. */
   readonly coveredUntil: Date | null;
   /** When this was read, in service time. */
@@ -130,29 +130,29 @@ export interface LogPosition {
 }
 
 /** Of a dataset that nobody has said anything of. */
-export function emptyWant(datasetId: string): Want {
+export function emptyDesiredState(datasetId: string): DesiredState {
   return {
     datasetId,
     members: new Map(),
     formerMembers: new Map(),
     reloads: [],
     resyncNumber: 0,
-    looksAsked: 0,
-    looksDone: 0,
+    refreshesRequested: 0,
+    refreshesDone: 0,
     retirementApproved: false,
   };
 }
 
 /** The highest version that a subscription which contains the dataset has announced; null: none is known. */
-export function announcedVersion(want: Want): number | null {
-  return announcedVersions(want).reduce<number | null>(
+export function announcedVersion(desired: DesiredState): number | null {
+  return announcedVersions(desired).reduce<number | null>(
     (highest, announced) => Math.max(highest ?? announced, announced),
     null,
   );
 }
 
 /** Of each subscription that contains the dataset, as far as it has announced one. */
-export function announcedVersions({ members }: Want): readonly number[] {
+export function announcedVersions({ members }: DesiredState): readonly number[] {
   return [...members.values()].flatMap(({ announced }) => announced ?? []);
 }
 
@@ -160,136 +160,153 @@ export function announcedVersions({ members }: Want): readonly number[] {
 export const MAX_RELOADS_KEPT = 64;
 
 /** The want after `change`, made by the subscription. */
-export function changedWant(want: Want, subscriptionId: string, change: WantChange): Want {
+export function changedDesiredState(
+  desired: DesiredState,
+  subscriptionId: string,
+  change: DesiredStateChange,
+): DesiredState {
   switch (change.kind) {
     case 'member':
-      return withMember(want, subscriptionId, change);
+      return withMember(desired, subscriptionId, change);
     case 'no-member':
-      return withoutMember(want, subscriptionId, change);
+      return withoutMember(desired, subscriptionId, change);
     case 'at-least':
-      return withVersion(want, subscriptionId, change);
+      return withVersion(desired, subscriptionId, change);
     case 'nothing-announced':
-      return withAnnounced(want, subscriptionId, null);
+      return withAnnounced(desired, subscriptionId, null);
     case 'reload':
-      return withReload(want, subscriptionId, change);
-    case 'look':
-      return want.members.has(subscriptionId) ? { ...want, looksAsked: want.looksAsked + 1 } : want;
+      return withReload(desired, subscriptionId, change);
+    case 'refresh':
+      return desired.members.has(subscriptionId)
+        ? { ...desired, refreshesRequested: desired.refreshesRequested + 1 }
+        : desired;
     default:
       return unreachable(change);
   }
 }
 
 /** The numbers of the subscription's log are void: the service has begun it anew. */
-export function withoutLog(want: Want, subscriptionId: string): Want {
-  const member = want.members.get(subscriptionId);
-  const former = want.formerMembers.get(subscriptionId);
+export function withoutLog(desired: DesiredState, subscriptionId: string): DesiredState {
+  const member = desired.members.get(subscriptionId);
+  const former = desired.formerMembers.get(subscriptionId);
   return {
-    ...want,
+    ...desired,
     members:
       member === undefined
-        ? want.members
-        : withEntry(want.members, subscriptionId, { ...member, eventNumber: null, announced: null }),
+        ? desired.members
+        : withEntry(desired.members, subscriptionId, { ...member, eventNumber: null, announced: null }),
     formerMembers:
       former === undefined
-        ? want.formerMembers
-        : withEntry(want.formerMembers, subscriptionId, { ...former, eventNumber: null }),
-    reloads: want.reloads.filter((reload) => reload.subscriptionId !== subscriptionId),
+        ? desired.formerMembers
+        : withEntry(desired.formerMembers, subscriptionId, { ...former, eventNumber: null }),
+    reloads: desired.reloads.filter((reload) => reload.subscriptionId !== subscriptionId),
   };
 }
 
 /** An operator gave the subscription up: nothing that it said counts any more. */
-export function withoutSubscription(want: Want, subscriptionId: string): Want {
+export function withoutSubscription(desired: DesiredState, subscriptionId: string): DesiredState {
   return {
-    ...want,
-    members: withoutEntry(want.members, subscriptionId),
-    formerMembers: withoutEntry(want.formerMembers, subscriptionId),
-    reloads: want.reloads.filter((reload) => reload.subscriptionId !== subscriptionId),
+    ...desired,
+    members: withoutEntry(desired.members, subscriptionId),
+    formerMembers: withoutEntry(desired.formerMembers, subscriptionId),
+    reloads: desired.reloads.filter((reload) => reload.subscriptionId !== subscriptionId),
   };
 }
 
 /** What was announced above `version` was withdrawn: that one is the newest. */
-export function withoutAnnouncedAbove(want: Want, version: number): Want {
-  if ((announcedVersion(want) ?? version) <= version) return want;
-  const members = [...want.members].map(([id, member]): [string, Member] =>
+export function withoutAnnouncedAbove(desired: DesiredState, version: number): DesiredState {
+  if ((announcedVersion(desired) ?? version) <= version) return desired;
+  const members = [...desired.members].map(([id, member]): [string, Member] =>
     (member.announced ?? version) <= version ? [id, member] : [id, { ...member, announced: version }],
   );
-  return { ...want, members: new Map(members) };
+  return { ...desired, members: new Map(members) };
 }
 
 /** The first list of versions after the reloads was read: `newest` is what it ends with. */
-export function withListed(want: Want, newest: number): Want {
-  if (want.reloads.every(({ listedVersion }) => listedVersion !== null)) return want;
-  const reloads = want.reloads.map((reload) =>
+export function withListed(desired: DesiredState, newest: number): DesiredState {
+  if (desired.reloads.every(({ listedVersion }) => listedVersion !== null)) return desired;
+  const reloads = desired.reloads.map((reload) =>
     reload.listedVersion === null ? { ...reload, listedVersion: newest } : reload,
   );
-  return { ...want, reloads };
+  return { ...desired, reloads };
 }
 
 /** The table satisfies these: of each subscription only the newest of them is remembered. */
-export function withoutAnswered(want: Want, isSatisfied: (reload: Reload) => boolean): Want {
+export function withoutAnswered(
+  desired: DesiredState,
+  isSatisfied: (reload: Reload) => boolean,
+): DesiredState {
   const newest = new Map<string, Reload>();
-  for (const reload of want.reloads) if (isSatisfied(reload)) newest.set(reload.subscriptionId, reload);
+  for (const reload of desired.reloads) if (isSatisfied(reload)) newest.set(reload.subscriptionId, reload);
   const kept = new Set(newest.values());
-  const reloads = want.reloads.filter((reload) => !isSatisfied(reload) || kept.has(reload));
-  return reloads.length === want.reloads.length ? want : { ...want, reloads };
+  const reloads = desired.reloads.filter((reload) => !isSatisfied(reload) || kept.has(reload));
+  return reloads.length === desired.reloads.length ? desired : { ...desired, reloads };
 }
 
-type Of<Kind extends WantChange['kind']> = Extract<WantChange, { readonly kind: Kind }>;
+type Of<Kind extends DesiredStateChange['kind']> = Extract<DesiredStateChange, { readonly kind: Kind }>;
 
-function withMember(want: Want, subscriptionId: string, change: Of<'member'>): Want {
+function withMember(desired: DesiredState, subscriptionId: string, change: Of<'member'>): DesiredState {
   const { eventNumber, at, version } = change;
-  const member = want.members.get(subscriptionId);
+  const member = desired.members.get(subscriptionId);
   if (member !== undefined) {
-    if (!isLater(change, decisionOf(member))) return want;
-    return withDecided(want, subscriptionId, { eventNumber, since: at, announced: version });
+    if (!isLater(change, decisionOf(member))) return desired;
+    return withDecided(desired, subscriptionId, { eventNumber, since: at, announced: version });
   }
-  const former = want.formerMembers.get(subscriptionId);
-  if (former !== undefined && !undoes(change, former)) return want;
-  const joined = withDecided(want, subscriptionId, { eventNumber, since: at, announced: version });
+  const former = desired.formerMembers.get(subscriptionId);
+  if (former !== undefined && !undoes(change, former)) return desired;
+  const joined = withDecided(desired, subscriptionId, { eventNumber, since: at, announced: version });
   return { ...joined, retirementApproved: false };
 }
 
-function withDecided(want: Want, subscriptionId: string, member: Member): Want {
+function withDecided(desired: DesiredState, subscriptionId: string, member: Member): DesiredState {
   return {
-    ...want,
-    members: withEntry(want.members, subscriptionId, member),
-    formerMembers: withoutEntry(want.formerMembers, subscriptionId),
+    ...desired,
+    members: withEntry(desired.members, subscriptionId, member),
+    formerMembers: withoutEntry(desired.formerMembers, subscriptionId),
   };
 }
 
 /** Dropped twice, a dataset keeps the reason that was given. */
-function withoutMember(want: Want, subscriptionId: string, change: Of<'no-member'>): Want {
-  const member = want.members.get(subscriptionId);
-  const former = want.formerMembers.get(subscriptionId);
-  if (member !== undefined && !undoes(change, decisionOf(member))) return want;
-  if (former !== undefined && !isLater(change, former)) return want;
+function withoutMember(desired: DesiredState, subscriptionId: string, change: Of<'no-member'>): DesiredState {
+  const member = desired.members.get(subscriptionId);
+  const former = desired.formerMembers.get(subscriptionId);
+  if (member !== undefined && !undoes(change, decisionOf(member))) return desired;
+  if (former !== undefined && !isLater(change, former)) return desired;
   const dropped: FormerMember = {
     eventNumber: change.eventNumber,
     at: change.at,
     reason: change.reason ?? former?.reason ?? null,
   };
   return {
-    ...want,
-    members: withoutEntry(want.members, subscriptionId),
-    formerMembers: withEntry(want.formerMembers, subscriptionId, dropped),
+    ...desired,
+    members: withoutEntry(desired.members, subscriptionId),
+    formerMembers: withEntry(desired.formerMembers, subscriptionId, dropped),
   };
 }
 
 /** An event from before the subscription's newest reload, or from before the dataset joined it, announces nothing. */
-function withVersion(want: Want, subscriptionId: string, { version, eventNumber }: Of<'at-least'>): Want {
-  const member = want.members.get(subscriptionId);
-  if (member === undefined || (member.announced ?? -1) >= version) return want;
+function withVersion(
+  desired: DesiredState,
+  subscriptionId: string,
+  { version, eventNumber }: Of<'at-least'>,
+): DesiredState {
+  const member = desired.members.get(subscriptionId);
+  if (member === undefined || (member.announced ?? -1) >= version) return desired;
   const isBeforeJoining = member.eventNumber !== null && eventNumber < member.eventNumber;
-  const isBeforeReload = want.reloads.some(
+  const isBeforeReload = desired.reloads.some(
     (reload) => reload.subscriptionId === subscriptionId && reload.eventNumber > eventNumber,
   );
-  return isBeforeJoining || isBeforeReload ? want : withAnnounced(want, subscriptionId, version);
+  return isBeforeJoining || isBeforeReload ? desired : withAnnounced(desired, subscriptionId, version);
 }
 
-function withAnnounced(want: Want, subscriptionId: string, announced: number | null): Want {
-  const member = want.members.get(subscriptionId);
-  if (member === undefined || member.announced === announced) return want;
-  return { ...want, members: withEntry(want.members, subscriptionId, { ...member, announced }) };
+function withAnnounced(
+  desired: DesiredState,
+  subscriptionId: string,
+  announced: number | null,
+): DesiredState {
+  const member = desired.members.get(subscriptionId);
+  if (member === undefined || member.announced === announced) return desired;
+  return { ...desired, members: withEntry(desired.members, subscriptionId, { ...member, announced }) };
 }
 
 /**
@@ -301,23 +318,23 @@ function isBeforeJoining({ eventNumber, createdAt }: Of<'reload'>, member: Membe
 }
 
 /** A reload may bring a lower version, so what its event says replaces what the subscription announced before. */
-function withReload(want: Want, subscriptionId: string, change: Of<'reload'>): Want {
-  const member = want.members.get(subscriptionId);
-  if (member === undefined) return want;
-  if (isBeforeJoining(change, member)) return want;
+function withReload(desired: DesiredState, subscriptionId: string, change: Of<'reload'>): DesiredState {
+  const member = desired.members.get(subscriptionId);
+  if (member === undefined) return desired;
+  if (isBeforeJoining(change, member)) return desired;
   const { kind: _kind, datasetId: _datasetId, version, ...asked } = change;
-  const own = want.reloads.filter((reload) => reload.subscriptionId === subscriptionId);
+  const own = desired.reloads.filter((reload) => reload.subscriptionId === subscriptionId);
   const isKnown = own.some(
     ({ eventNumber, createdAt, isWithdrawal }) =>
       eventNumber === asked.eventNumber &&
       createdAt.getTime() === asked.createdAt.getTime() &&
       isWithdrawal === asked.isWithdrawal,
   );
-  if (isKnown) return want;
+  if (isKnown) return desired;
   const isNewest = own.every(({ eventNumber }) => eventNumber <= asked.eventNumber);
-  const others = want.reloads.filter((reload) => reload.subscriptionId !== subscriptionId);
+  const others = desired.reloads.filter((reload) => reload.subscriptionId !== subscriptionId);
   const kept = thinned([...own, { subscriptionId, listedVersion: null, ...asked }].toSorted(byNumber));
-  const reloading = { ...want, reloads: [...others, ...kept] };
+  const reloading = { ...desired, reloads: [...others, ...kept] };
   return isNewest && version !== null ? withAnnounced(reloading, subscriptionId, version) : reloading;
 }
 

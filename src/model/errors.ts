@@ -11,7 +11,7 @@ import { shellWord } from '../lib/text.ts';
  * - `hold`: a person has to act first; nothing more is asked of the service until then.
  * - `stop`: goes on failing the same way until content, configuration or machine changes.
  */
-export type Disposition = 'retry' | 'reload' | 'hold' | 'stop';
+export type Disposition = 'retry' | 'reload' | 'suspend' | 'stop';
 
 export interface ErrorDetails {
   readonly hint?: string;
@@ -92,7 +92,7 @@ export interface RefusalWords {
 
 /** The service refused, and says so. Not tried again until a person has acted (the interface, Errors, rule 1). */
 export class RefusalError extends FeedSyncError {
-  readonly disposition = 'hold';
+  readonly disposition = 'suspend';
   readonly refusal: Refusal;
 
   constructor(refusal: Refusal) {
@@ -201,7 +201,7 @@ export class UnknownColumnsError extends DataError {
  * Recorded changes that cannot lead the table on, though nothing is wrong with their values: their counts differ, or
  * they lack what the table needs. They give way to the snapshot.
  */
-export class UnusableChangesError extends FeedSyncError {
+export class InapplicableChangesError extends FeedSyncError {
   readonly disposition = 'reload';
   readonly datasetId: string;
   /** The version whose changes they are. Those of earlier versions may be sound. */
@@ -229,4 +229,4 @@ export class CopyError extends StorageError {}
 export class DatasetStorageError extends StorageError {}
 
 /** The disk has no room for the files of one dataset beside what is kept free: a smaller dataset may still fit. */
-export class NoRoomError extends DatasetStorageError {}
+export class DiskFullError extends DatasetStorageError {}

@@ -63,5 +63,5 @@ export interface UnreadableEvent {
   readonly id: EventId | null;
   readonly datasetId: string | null;
   /** What does not fit, with the path of the field; never the content itself. */
-  readonly trouble: string;
+  readonly problem: string;
 }

@@ -80,6 +80,6 @@ export function covers(watermark: Watermark, { eventNumber, createdAt }: Marked)
 const SERVICE_TIME_STEP_MS = 1_000;
 
 /** The moment of an answer as the time of something that happened then. */
-export function momentOf(readAt: Date): Date {
+export function timeOf(readAt: Date): Date {
   return new Date(readAt.getTime() + SERVICE_TIME_STEP_MS);
 }

@@ -48,14 +48,14 @@ export function columnNames(
   kept: ReadonlyMap<string, string> = new Map(),
 ): readonly string[] {
   const wanted = names.map((name) => (name === '' ? NAMELESS : name));
-  const reserved = new Set(wanted.map(folded));
-  const given = new Set([...kept.values()].map(folded));
+  const reserved = new Set(wanted.map(caseFolded));
+  const given = new Set([...kept.values()].map(caseFolded));
   return names.map((name, index) => {
     const keptName = kept.get(name);
     if (keptName !== undefined) return keptName;
     const plain = wanted[index] ?? name;
-    const unique = given.has(folded(plain)) ? numbered(plain, reserved, given) : plain;
-    given.add(folded(unique));
+    const unique = given.has(caseFolded(plain)) ? numbered(plain, reserved, given) : plain;
+    given.add(caseFolded(unique));
     return unique;
   });
 }
@@ -63,7 +63,7 @@ export function columnNames(
 function numbered(name: string, reserved: ReadonlySet<string>, given: ReadonlySet<string>): string {
   for (let number = 2; ; number += 1) {
     const candidate = `${name}_${number}`;
-    if (!reserved.has(folded(candidate)) && !given.has(folded(candidate))) return candidate;
+    if (!reserved.has(caseFolded(candidate)) && !given.has(caseFolded(candidate))) return candidate;
   }
 }
 
@@ -71,6 +71,6 @@ function numbered(name: string, reserved: ReadonlySet<string>, given: ReadonlySe
  * What makes two names equal to the database. It folds the letters A to Z; folding more than it does costs only an
  * unneeded number, folding less would collide.
  */
-function folded(name: string): string {
+function caseFolded(name: string): string {
   return name.toLowerCase();
 }

@@ -10,7 +10,7 @@ import type { ColumnType, Counts, Schema } from './records.ts';
 export type DigestKind = 'stated' | 'computed';
 
 /** A live table: a row of `feed_sync.datasets`, with its reloads. */
-export interface HeldDataset {
+export interface ObservedTable {
   readonly datasetId: string;
   readonly tableName: string;
   readonly version: number;
@@ -29,13 +29,13 @@ export interface HeldDataset {
   readonly publishedAt: Date | null;
   readonly appliedAt: Date;
   /** In the order of the table. */
-  readonly columns: readonly HeldColumn[];
+  readonly columns: readonly ObservedColumn[];
   /** By subscription id: the newest reload event that the table satisfies. */
   readonly reloads: ReadonlyMap<string, ReloadMark>;
 }
 
 /** A column of a live table: a row of `feed_sync.columns`. */
-export interface HeldColumn {
+export interface ObservedColumn {
   /** As the service names it. */
   readonly name: string;
   /** Its name in the table. */
@@ -47,10 +47,10 @@ export interface HeldColumn {
 }
 
 /** A unit of work: what is committed as one for one dataset. */
-export type Unit = SnapshotUnit | ChangesUnit | RetirementUnit;
+export type WriteJob = SnapshotJob | ChangesJob | RetirementJob;
 
 /** The whole table is replaced by the content of the files. */
-export interface SnapshotUnit {
+export interface SnapshotJob {
   readonly kind: 'snapshot';
   readonly datasetId: string;
   readonly version: number;
@@ -75,7 +75,7 @@ export interface SnapshotUnit {
 }
 
 /** The table moves along the versions of a chain, in one step: the net change of them all. */
-export interface ChangesUnit {
+export interface ChangesJob {
   readonly kind: 'changes';
   readonly datasetId: string;
   /** The version the table has afterwards: that of the last of `versions`. */
@@ -89,7 +89,7 @@ export interface ChangesUnit {
   readonly versions: readonly VersionChanges[];
   /** What was read of `versions` before they were all there: from the first one on, without a gap. */
   readonly ahead?: readonly ReadAhead[];
-  readonly plannedFrom: HeldDataset;
+  readonly plannedFrom: ObservedTable;
 }
 
 /** What `readAhead` read. Opaque to all but the destination that made it. */
@@ -113,7 +113,7 @@ export interface VersionChanges {
  * table satisfies or owes go with it, and so do the rows of stored progress that say which subscriptions
  * contained the dataset.
  */
-export interface RetirementUnit {
+export interface RetirementJob {
   readonly kind: 'retirement';
   readonly datasetId: string;
   readonly how: Retirement;
@@ -123,7 +123,7 @@ export interface RetirementUnit {
   readonly retiredAt: Date;
   /** An operator has agreed to it. */
   readonly isApproved: boolean;
-  readonly plannedFrom: HeldDataset;
+  readonly plannedFrom: ObservedTable;
 }
 
 /**

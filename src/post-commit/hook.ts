@@ -7,11 +7,11 @@
  */
 
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
-import type { HistoryPage, Outlet } from '../destination/publication.ts';
+import type { HistoryPage, PostCommitSource } from '../destination/publication.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { FeedProgram } from '../lib/run-program.ts';
-import { holdsSecret, type Secret } from '../lib/secret.ts';
+import { containsSecret, type Secret } from '../lib/secret.ts';
 import { formatDuration } from '../lib/units.ts';
 import type { HistoryLine } from '../model/commits.ts';
 import { ConfigurationError, HookError, InterruptedError } from '../model/errors.ts';
@@ -26,8 +26,8 @@ export interface HookParts {
   readonly environment: Readonly<Record<string, string>>;
   readonly mirrorPath: string;
   readonly publishedPath: string | null;
-  readonly outlet: Outlet;
-  readonly checkpoint: Pick<Checkpoint, 'hook' | 'hookTold' | 'hookFailed'>;
+  readonly postCommit: PostCommitSource;
+  readonly checkpoint: Pick<Checkpoint, 'hook' | 'hookReported' | 'hookFailed'>;
   readonly run: FeedProgram;
   readonly clock: Clock;
   readonly log: Log;
@@ -47,19 +47,19 @@ export class Hook {
    * @returns of how many commits.
    * @throws HookError where it failed, ConfigurationError where it cannot be run; InterruptedError; what the stores throw.
    */
-  async tell(upTo: number | null): Promise<number> {
-    const { outlet, checkpoint, clock } = this.#parts;
-    for (let told = 0; ; ) {
-      const page = await outlet.history(checkpoint.hook().told, { limit: MAX_COMMITS_AT_ONCE, upTo });
-      if (page.lines.length === 0) return told;
-      await this.#tellOf(page);
-      checkpoint.hookTold(page.position, clock.now());
-      told += page.lines.length;
-      if (!page.hasMore) return told;
+  async report(upTo: number | null): Promise<number> {
+    const { postCommit, checkpoint, clock } = this.#parts;
+    for (let reported = 0; ; ) {
+      const page = await postCommit.history(checkpoint.hook().reported, { limit: MAX_COMMITS_AT_ONCE, upTo });
+      if (page.lines.length === 0) return reported;
+      await this.#reportTo(page);
+      checkpoint.hookReported(page.position, clock.now());
+      reported += page.lines.length;
+      if (!page.hasMore) return reported;
     }
   }
 
-  async #tellOf(page: HistoryPage): Promise<void> {
+  async #reportTo(page: HistoryPage): Promise<void> {
     const { clock, log, signal } = this.#parts;
     if (signal.aborted) throw interrupted(signal);
     const startedMs = clock.monotonicMs();
@@ -172,12 +172,12 @@ export function hookEnvironment(
 ): Readonly<Record<string, string>> {
   const key = apiKey.reveal();
   const handedOn = Object.entries(environment).flatMap(([name, value]) =>
-    value === undefined || OURS.has(name) || tells(value, key) ? [] : [[name, value] as const],
+    value === undefined || OURS.has(name) || reportsTo(value, key) ? [] : [[name, value] as const],
   );
   return Object.fromEntries(handedOn);
 }
 
 /** A short key is no less one here, where a variable too few does little harm. */
-function tells(value: string, key: string): boolean {
-  return value.includes(key) || holdsSecret(value, [key]);
+function reportsTo(value: string, key: string): boolean {
+  return value.includes(key) || containsSecret(value, [key]);
 }

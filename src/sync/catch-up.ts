@@ -5,23 +5,23 @@
  */
 
 import pLimit from 'p-limit';
-import type { Hold } from '../checkpoint/checkpoint.ts';
+import type { Suspension } from '../checkpoint/checkpoint.ts';
 import { confirmedAt } from '../model/absence.ts';
 import type { Subscription } from '../model/records.ts';
-import { knownDatasets, MirrorView } from './dataset-states.ts';
-import { inEarnest, type MakeWorkshop, type Workshop } from './execute/executor.ts';
+import { datasetStates, MirrorView } from './dataset-states.ts';
+import { liveExecutor, type MakeExecutor, type StepExecutor } from './execute/executor.ts';
 import { follow } from './follow/follow.ts';
 import { type Connected, connect, warnOfOldPosition } from './follow/position.ts';
 import { readLogsOf } from './follow/read-log.ts';
 import { askReload } from './follow/reload-requests.ts';
-import { type Troubles, watchTroubles } from './incidents.ts';
+import { type Incidents, watchIncidents } from './incidents.ts';
 import { KeptManifests } from './manifest-cache.ts';
 import type { Parts } from './parts.ts';
 import { type Reconciliation, reconcile } from './reconcile.ts';
 import type { CatchUpResult, DatasetResult } from './result.ts';
 import { judgeRetirements } from './retirements.ts';
 import { isSameProgress, progressToStore } from './stored-progress.ts';
-import { standingHolds } from './suspensions.ts';
+import { currentSuspensions } from './suspensions.ts';
 
 /**
  * Datasets reconciled side by side: so many that small ones fill the windows they share, of which each costs the more the
@@ -39,24 +39,26 @@ const MAX_ROUNDS = 3;
 export async function catchUp(
   given: Parts,
   signal: AbortSignal,
-  makeWorkshop: MakeWorkshop = inEarnest,
+  makeExecutor: MakeExecutor = liveExecutor,
 ): Promise<CatchUpResult> {
   const startedMs = given.clock.monotonicMs();
-  const mirror = new MirrorView(given.destination, (held) => progressToStore(held, given, 'with-commits'));
+  const mirror = new MirrorView(given.destination, (observed) =>
+    progressToStore(observed, given, 'with-commits'),
+  );
   const parts = { ...given, destination: mirror.destination };
-  const troubles = watchTroubles(parts, signal);
+  const incidents = watchIncidents(parts, signal);
   const { subscriptions, datasets, readAt } = await new CatchUp(
     parts,
     mirror,
-    troubles,
-    makeWorkshop,
-  ).carryOut();
+    incidents,
+    makeExecutor,
+  ).execute();
   return {
     subscriptions: subscriptions.length,
     datasets,
-    holds: holdsAtTheEnd(parts, troubles),
-    troubles: troubles.troubles,
-    again: attempt(troubles, () => againAfter(datasets, parts, readAt)),
+    suspensions: suspensionsAtTheEnd(parts, incidents),
+    incidents: incidents.incidents,
+    again: attempt(incidents, () => againAfter(datasets, parts, readAt)),
     durationMs: parts.clock.monotonicMs() - startedMs,
   };
 }
@@ -83,7 +85,7 @@ function againAfter(
     return 'recheckAt' in result ? (result.recheckAt ?? []) : [];
   });
   const times = [...ofDatasets, ...checkpoint.absences().map(confirmedAt)]
-    .map((moment) => moment.getTime())
+    .map((timestamp) => timestamp.getTime())
     .filter((time) => time > readAt.getTime());
   if (times.length === 0) return null;
   const at = new Date(Math.min(...times));
@@ -91,20 +93,20 @@ function againAfter(
 }
 
 /** But for those of single datasets. */
-function holdsAtTheEnd(parts: Parts, troubles: Troubles): readonly Hold[] {
-  const holds = attempt(troubles, () => {
-    const { workspace, subscriptions, retirement } = standingHolds(parts);
-    return [workspace, ...subscriptions.values(), retirement].filter((hold) => hold !== null);
+function suspensionsAtTheEnd(parts: Parts, incidents: Incidents): readonly Suspension[] {
+  const suspensions = attempt(incidents, () => {
+    const { workspace, subscriptions, retirement } = currentSuspensions(parts);
+    return [workspace, ...subscriptions.values(), retirement].filter((suspension) => suspension !== null);
   });
-  return holds ?? [];
+  return suspensions ?? [];
 }
 
 /** What a store says at the end is trouble of the run. */
-function attempt<T>(troubles: Troubles, read: () => T): T | null {
+function attempt<T>(incidents: Incidents, read: () => T): T | null {
   try {
     return read();
   } catch (error) {
-    troubles.record(error, null);
+    incidents.record(error, null);
     return null;
   }
 }
@@ -112,8 +114,8 @@ function attempt<T>(troubles: Troubles, read: () => T): T | null {
 class CatchUp {
   readonly #parts: Parts;
   readonly #mirror: MirrorView;
-  readonly #troubles: Troubles;
-  readonly #makeWorkshop: MakeWorkshop;
+  readonly #incidents: Incidents;
+  readonly #makeExecutor: MakeExecutor;
   readonly #manifests: KeptManifests;
   /** The subscriptions whose logs and manifests were read in the last round. */
   #readToHead: ReadonlySet<string> = new Set();
@@ -121,11 +123,11 @@ class CatchUp {
   #records: readonly Subscription[] = [];
   #readAt = new Date(0);
 
-  constructor(parts: Parts, mirror: MirrorView, troubles: Troubles, makeWorkshop: MakeWorkshop) {
+  constructor(parts: Parts, mirror: MirrorView, incidents: Incidents, makeExecutor: MakeExecutor) {
     this.#parts = parts;
     this.#mirror = mirror;
-    this.#troubles = troubles;
-    this.#makeWorkshop = makeWorkshop;
+    this.#incidents = incidents;
+    this.#makeExecutor = makeExecutor;
     this.#manifests = new KeptManifests(parts);
   }
 
@@ -133,17 +135,18 @@ class CatchUp {
    * Each step records its own trouble; trouble of the run as a whole ends it where it is. Where the workspace is refused,
    * not one call is made.
    */
-  async carryOut(): Promise<Work> {
+  async execute(): Promise<Work> {
     let subscriptions: readonly Subscription[] = [];
     try {
-      if (standingHolds(this.#parts).workspace !== null) return { subscriptions, datasets: [], readAt: null };
-      const connected = await connect(this.#parts, () => this.#mirror.look(true), this.#troubles.signal);
+      if (currentSuspensions(this.#parts).workspace !== null)
+        return { subscriptions, datasets: [], readAt: null };
+      const connected = await connect(this.#parts, () => this.#mirror.look(true), this.#incidents.signal);
       subscriptions = connected.subscriptions;
       await this.#followRounds(connected);
       const datasets = await this.#reconcileAll();
       return { subscriptions, datasets, readAt: this.#readAt };
     } catch (error) {
-      this.#troubles.record(error, null);
+      this.#incidents.record(error, null);
       return { subscriptions, datasets: [], readAt: null };
     }
   }
@@ -161,15 +164,15 @@ class CatchUp {
         this.#readToHead = new Set();
         return;
       }
-      round = await connect(this.#parts, async () => this.#mirror.held, this.#troubles.signal);
+      round = await connect(this.#parts, async () => this.#mirror.observed, this.#incidents.signal);
     }
   }
 
   /** Each drop of a dataset that has a table and is in no subscription, as a text that tells one from another. */
   #leaving(): readonly string[] {
-    const wants = this.#parts.checkpoint.wants();
-    const left = [...this.#mirror.held.datasets.keys()]
-      .flatMap((datasetId) => wants.get(datasetId) ?? [])
+    const desiredStates = this.#parts.checkpoint.desiredStates();
+    const left = [...this.#mirror.observed.datasets.keys()]
+      .flatMap((datasetId) => desiredStates.get(datasetId) ?? [])
       .filter(({ members }) => members.size === 0);
     return left.flatMap(({ datasetId, formerMembers }) => [
       datasetId,
@@ -185,65 +188,71 @@ class CatchUp {
     this.#records = subscriptions;
     this.#readAt = readAt;
     for (const record of subscriptions) {
-      if (standingHolds(parts).ofSubscription(record.id) !== null) continue;
+      if (currentSuspensions(parts).ofSubscription(record.id) !== null) continue;
       const startedMs = parts.clock.monotonicMs();
       try {
-        const offers = await follow({ record, readAt }, this.#mirror.held, parts, this.#troubles.signal);
-        this.#manifests.keep(offers, startedMs);
+        const listedEntries = await follow(
+          { record, readAt },
+          this.#mirror.observed,
+          parts,
+          this.#incidents.signal,
+        );
+        this.#manifests.keep(listedEntries, startedMs);
         read.add(record.id);
         warnOfOldPosition(record.id, readAt, parts);
       } catch (error) {
-        this.#troubles.record(error, record.id);
+        this.#incidents.record(error, record.id);
       }
-      this.#troubles.signal.throwIfAborted();
+      this.#incidents.signal.throwIfAborted();
     }
     this.#readToHead = read;
   }
 
   /** What no commit has taken along. That the mirror is not free is no trouble: the next catch-up stores it. */
-  async #storeProgress(workshop: Workshop): Promise<void> {
-    const { held } = this.#mirror;
-    const progress = progressToStore(held, this.#parts, 'alone');
-    if (progress === null || isSameProgress(held.progress, progress)) return;
-    await workshop.storeProgress(progress);
+  async #storeProgress(executor: StepExecutor): Promise<void> {
+    const { observed } = this.#mirror;
+    const progress = progressToStore(observed, this.#parts, 'alone');
+    if (progress === null || isSameProgress(observed.progress, progress)) return;
+    await executor.storeProgress(progress);
   }
 
   async #reconcileAll(): Promise<readonly DatasetResult[]> {
     const parts = this.#parts;
-    const { signal } = this.#troubles;
-    const { held } = this.#mirror;
+    const { signal } = this.#incidents;
+    const { observed } = this.#mirror;
     const readToHead = this.#readToHead;
-    const judging = { held, records: this.#records, readToHead, readAt: this.#readAt };
+    const judging = { observed, records: this.#records, readToHead, readAt: this.#readAt };
     const verdictOf = judgeRetirements(judging, parts);
-    const known = knownDatasets(parts, held);
+    const known = datasetStates(parts, observed);
     parts.progress.started(known.length);
-    const workshop = this.#makeWorkshop(parts, signal, (error) => this.#troubles.record(error, null));
-    await workshop.open(known);
+    const executor = this.#makeExecutor(parts, signal, (error) => this.#incidents.record(error, null));
+    await executor.open(known);
     const run: Reconciliation = {
       parts,
-      workshop,
+      executor,
       signal,
-      bookFor: () =>
-        this.#manifests.book(
+      entriesFor: () =>
+        this.#manifests.sourceSince(
           Number.NEGATIVE_INFINITY,
           (subscriptionId) => readToHead.has(subscriptionId),
           true,
         ),
       isAtHead: (subscriptionId) => readToHead.has(subscriptionId),
       askReload: (request) =>
-        askReload(request, (datasetId) => held.datasets.get(datasetId) ?? null, parts, signal),
-      readLogs: (datasetId) => readLogsOf(datasetId, (id) => held.datasets.get(id) ?? null, parts, signal),
-      lookAgain: (dataset) => dataset,
+        askReload(request, (datasetId) => observed.datasets.get(datasetId) ?? null, parts, signal),
+      readLogs: (datasetId) =>
+        readLogsOf(datasetId, (id) => observed.datasets.get(id) ?? null, parts, signal),
+      readAgain: (dataset) => dataset,
       verdictOf,
-      record: (error, dataset) => this.#troubles.recordForDataset(error, dataset),
+      record: (error, dataset) => this.#incidents.recordForDataset(error, dataset),
     };
     const results = await pLimit(DATASETS_AT_ONCE).map(known, async (dataset) => {
       const result = await reconcile(dataset, run);
       parts.progress.settled(result);
       return result;
     });
-    await workshop.ended();
-    await this.#storeProgress(workshop);
+    await executor.ended();
+    await this.#storeProgress(executor);
     return results;
   }
 }

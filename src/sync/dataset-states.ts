@@ -2,62 +2,68 @@
 
 import type {
   Destination,
-  Held,
+  ObservedState,
   Outcome,
-  Prepared,
   RetiredTable,
   StoredProgress,
+  ValidatedJob,
 } from '../destination/destination.ts';
-import type { HeldDataset } from '../model/write-jobs.ts';
+import type { ObservedTable } from '../model/write-jobs.ts';
 import { isChosenDataset } from './follow/subscriptions.ts';
 import type { Parts } from './parts.ts';
 import { needOf } from './plan/need.ts';
-import type { Known } from './plan/plan.ts';
-import { holdOfEveryMember, standingHolds } from './suspensions.ts';
+import type { DatasetState } from './plan/plan.ts';
+import { currentSuspensions, suspensionOfEveryMember } from './suspensions.ts';
 
 /**
  * Whether something is to be done about it, as far as it is known without asking the service. What is held waits for a
  * person; what failed is tried again, if only to find that its failure is over.
  */
-export function isBehind({ want, held, hold, failure }: Known): boolean {
-  if (want.members.size === 0) return held !== null;
-  return hold === null && (failure !== null || needOf(held, want) !== 'nothing');
+export function isBehind({ desired, observed, suspension, failure }: DatasetState): boolean {
+  if (desired.members.size === 0) return observed !== null;
+  return suspension === null && (failure !== null || needOf(observed, desired) !== 'nothing');
 }
 
 /** The same dataset, as both stores know it by now. */
-export function knownAgain({ want: before }: Known, held: Held, parts: Parts): Known {
+export function datasetStateNow(
+  { desired: before }: DatasetState,
+  observed: ObservedState,
+  parts: Parts,
+): DatasetState {
   const { checkpoint } = parts;
   const { datasetId } = before;
-  const want = checkpoint.want(datasetId) ?? before;
-  const holds = standingHolds(parts);
+  const desired = checkpoint.desired(datasetId) ?? before;
+  const suspensions = currentSuspensions(parts);
   return {
-    want,
-    held: held.datasets.get(datasetId) ?? null,
-    hold: holds.ofDataset(datasetId) ?? holdOfEveryMember(want.members.keys(), holds.ofSubscription),
+    desired,
+    observed: observed.datasets.get(datasetId) ?? null,
+    suspension:
+      suspensions.ofDataset(datasetId) ??
+      suspensionOfEveryMember(desired.members.keys(), suspensions.ofSubscription),
     failure: checkpoint.failure(datasetId),
   };
 }
 
 /** One dataset; null where nothing is to be done about it: nobody wants it and it has no table, or it was not chosen. */
-export function knownDataset(datasetId: string, held: Held, parts: Parts): Known | null {
+export function datasetState(datasetId: string, observed: ObservedState, parts: Parts): DatasetState | null {
   const { checkpoint, choices } = parts;
-  const want = checkpoint.want(datasetId);
-  const table = held.datasets.get(datasetId) ?? null;
-  if (want === null || (want.members.size === 0 && table === null)) return null;
+  const desired = checkpoint.desired(datasetId);
+  const table = observed.datasets.get(datasetId) ?? null;
+  if (desired === null || (desired.members.size === 0 && table === null)) return null;
   if (!isChosenDataset(datasetId, choices.include, choices.exclude)) return null;
-  return knownAgain({ want, held: table, hold: null, failure: null }, held, parts);
+  return datasetStateNow({ desired, observed: table, suspension: null, failure: null }, observed, parts);
 }
 
 /**
- * Every chosen dataset that a subscription holds, and every chosen one that none holds and that still has a table, in
+ * Every chosen dataset that a subscription contains, and every chosen one that none holds and that still has a table, in
  * order of id: the order in which tables get their names.
  */
-export function knownDatasets(parts: Parts, held: Held): readonly Known[] {
+export function datasetStates(parts: Parts, observed: ObservedState): readonly DatasetState[] {
   const { checkpoint, choices, log } = parts;
-  const holds = standingHolds(parts);
+  const suspensions = currentSuspensions(parts);
   const failures = checkpoint.failures();
-  const wanted = [...checkpoint.wants().values()].filter(
-    ({ datasetId, members }) => members.size > 0 || held.datasets.has(datasetId),
+  const wanted = [...checkpoint.desiredStates().values()].filter(
+    ({ datasetId, members }) => members.size > 0 || observed.datasets.has(datasetId),
   );
   const chosen = wanted.filter(({ datasetId }) =>
     isChosenDataset(datasetId, choices.include, choices.exclude),
@@ -67,18 +73,20 @@ export function knownDatasets(parts: Parts, held: Held): readonly Known[] {
   }
   return chosen
     .sort((left, right) => (left.datasetId < right.datasetId ? -1 : 1))
-    .map((want) => ({
-      want,
-      held: held.datasets.get(want.datasetId) ?? null,
-      hold: holds.ofDataset(want.datasetId) ?? holdOfEveryMember(want.members.keys(), holds.ofSubscription),
-      failure: failures.get(want.datasetId) ?? null,
+    .map((desired) => ({
+      desired,
+      observed: observed.datasets.get(desired.datasetId) ?? null,
+      suspension:
+        suspensions.ofDataset(desired.datasetId) ??
+        suspensionOfEveryMember(desired.members.keys(), suspensions.ofSubscription),
+      failure: failures.get(desired.datasetId) ?? null,
     }));
 }
 
 export class MirrorView {
   readonly #destination: Destination;
-  readonly #datasets = new Map<string, HeldDataset>();
-  #service: Held['service'] = null;
+  readonly #datasets = new Map<string, ObservedTable>();
+  #service: ObservedState['service'] = null;
   #progress: StoredProgress | null = null;
   #retired: readonly RetiredTable[] = [];
   #isRead = false;
@@ -86,7 +94,7 @@ export class MirrorView {
   readonly destination: Destination;
 
   /** `progressNow` gives what is to be stored with the mirror in the window of the last commit; null: not yet. */
-  constructor(destination: Destination, progressNow: (held: Held) => StoredProgress | null) {
+  constructor(destination: Destination, progressNow: (observed: ObservedState) => StoredProgress | null) {
     this.#destination = destination;
     this.destination = {
       has: () => this.#read(),
@@ -98,18 +106,18 @@ export class MirrorView {
         );
         this.#service = { origin: enrolment.origin, subscriptionIds };
       },
-      prepare: (unit) => destination.prepare(unit),
-      readAhead: (unit) => destination.readAhead(unit),
+      validate: (job) => destination.validate(job),
+      readAhead: (job) => destination.readAhead(job),
       commit: (queue) =>
         destination.commit({
           take: () => queue.take(),
           arrival: () => queue.arrival(),
-          tell: (unit, outcome) => {
-            this.#note(unit, outcome);
-            queue.tell(unit, outcome);
+          report: (job, outcome) => {
+            this.#note(job, outcome);
+            queue.report(job, outcome);
           },
           progressToStore: async () => {
-            const progress = progressNow(this.held);
+            const progress = progressNow(this.observed);
             // A failure is told by the destination: the next run that finds it missing stores it.
             if (progress !== null) this.#progress = progress;
             return progress;
@@ -131,7 +139,7 @@ export class MirrorView {
   }
 
   /** The tables as they are now: what is committed later is in it, too. The progress is as it was read or stored alone. */
-  get held(): Held {
+  get observed(): ObservedState {
     return {
       service: this.#service,
       datasets: this.#datasets,
@@ -141,17 +149,17 @@ export class MirrorView {
   }
 
   /** One table as it is now; null where there is none. */
-  table(datasetId: string): HeldDataset | null {
+  table(datasetId: string): ObservedTable | null {
     return this.#datasets.get(datasetId) ?? null;
   }
 
   /** `isIdle`: nobody works on the mirror, so that it answers at once. */
-  async look(isIdle: boolean): Promise<Held> {
+  async look(isIdle: boolean): Promise<ObservedState> {
     if (isIdle || !this.#isRead) await this.#read();
-    return this.held;
+    return this.observed;
   }
 
-  async #read(): Promise<Held> {
+  async #read(): Promise<ObservedState> {
     const read = await this.#destination.has();
     this.#service = read.service;
     this.#progress = read.progress;
@@ -159,14 +167,14 @@ export class MirrorView {
     this.#datasets.clear();
     for (const [datasetId, table] of read.datasets) this.#datasets.set(datasetId, table);
     this.#isRead = true;
-    return this.held;
+    return this.observed;
   }
 
-  #note({ unit }: Prepared, outcome: Outcome): void {
-    if (outcome.kind === 'committed') this.#datasets.set(outcome.datasetId, outcome.committed.held);
+  #note({ job }: ValidatedJob, outcome: Outcome): void {
+    if (outcome.kind === 'committed') this.#datasets.set(outcome.datasetId, outcome.committed.observed);
     else if (outcome.kind === 'retired') {
       this.#datasets.delete(outcome.datasetId);
-      if (unit.kind === 'retirement') this.#retired = [unit, ...this.#retired];
+      if (job.kind === 'retirement') this.#retired = [job, ...this.#retired];
     }
   }
 }

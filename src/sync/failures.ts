@@ -2,7 +2,7 @@
 
 import type { DifferingContent, Failure } from '../checkpoint/checkpoint.ts';
 import { ContentMismatchError, DataError, FeedSyncError } from '../model/errors.ts';
-import { isOfContent, isStanding, standingContents } from './plan/content.ts';
+import { isOfContent, isOngoing, refusedContents } from './plan/content.ts';
 
 /** The same bad content is not fetched again for a day, unless the service names other content or a person asks. */
 export const SAME_CONTENT_AGAIN_AFTER_MS = 24 * 3_600_000;
@@ -52,7 +52,7 @@ function consequencesOf(
     const waitMs = Math.min(LAST_RETRY_AFTER_MS, FIRST_RETRY_AFTER_MS * 2 ** (attempts - 1));
     return { contents: [], differing, retryAt: after(waitMs) };
   }
-  const standing = previous !== null && isStanding(previous, now) ? previous : null;
+  const standing = previous !== null && isOngoing(previous, now) ? previous : null;
   const stillBad = standing?.contents ?? [];
   if (!(error instanceof ContentMismatchError)) {
     return {
@@ -88,7 +88,7 @@ function differingAgain(
 /** What is stored of a failure: other trouble does not make bad content forgotten that still stands. */
 export function toRemember(failure: Failure, previous: Failure | null): Failure {
   if (isOfContent(failure) || previous === null) return failure;
-  return standingContents(previous, failure.failedAt).length > 0 ? previous : failure;
+  return refusedContents(previous, failure.failedAt).length > 0 ? previous : failure;
 }
 
 /** Each once, and no more than are remembered. */

@@ -4,7 +4,7 @@
  * bug among it, stays with the dataset or subscription it struck.
  */
 
-import type { Hold } from '../checkpoint/checkpoint.ts';
+import type { Suspension } from '../checkpoint/checkpoint.ts';
 import { unreachable } from '../lib/assert.ts';
 import { shellWord } from '../lib/text.ts';
 import {
@@ -20,48 +20,48 @@ import {
 } from '../model/errors.ts';
 import { failureOf, toRemember } from './failures.ts';
 import type { Parts } from './parts.ts';
-import type { Known } from './plan/plan.ts';
-import { type Ending, type Trouble, waiting } from './result.ts';
-import { storeHold } from './suspensions.ts';
+import type { DatasetState } from './plan/plan.ts';
+import { type DatasetEnding, type Incident, waiting } from './result.ts';
+import { storeSuspension } from './suspensions.ts';
 
-export interface Troubles {
+export interface Incidents {
   /** Aborted when the run is halted or the caller's own signal is. */
   readonly signal: AbortSignal;
-  readonly troubles: readonly Trouble[];
+  readonly incidents: readonly Incident[];
   /** Trouble of a subscription, or of the run where `subscriptionId` is null. Never throws. */
   record(error: unknown, subscriptionId: string | null): void;
   /** Trouble of a dataset, as what became of it. Never throws. */
-  recordForDataset(error: unknown, known: Known): Ending;
+  recordForDataset(error: unknown, known: DatasetState): DatasetEnding;
 }
 
 const STOPPED = 'the run ended before it was done';
 const REFUSED_ABOVE = 'the service refused what it belongs to';
 
 /** `tellBug` is told of every bug at once; by default it is logged. */
-export function watchTroubles(
+export function watchIncidents(
   parts: Parts,
   callerSignal: AbortSignal,
-  tellBug: (error: Error) => void = (error) => logBug(parts, error),
-): Troubles {
+  reportBug: (error: Error) => void = (error) => logBug(parts, error),
+): Incidents {
   const halt = new AbortController();
-  const troubles: Trouble[] = [];
+  const incidents: Incident[] = [];
 
   const add = (error: Error, subscriptionId: string | null): void => {
     const isOfTheRun = concernsTheRun(error) || error instanceof InterruptedError;
-    const trouble = { subscriptionId: isOfTheRun ? null : subscriptionId, error };
+    const incident = { subscriptionId: isOfTheRun ? null : subscriptionId, error };
     if (error instanceof InterruptedError && halt.signal.aborted) return;
-    if (troubles.some((told) => isSameTrouble(told, trouble))) return;
-    troubles.push(trouble);
-    if (!(error instanceof FeedSyncError)) tellBug(error);
+    if (incidents.some((reported) => isSameIncident(reported, incident))) return;
+    incidents.push(incident);
+    if (!(error instanceof FeedSyncError)) reportBug(error);
     if (concernsTheRun(error)) halt.abort(new InterruptedError('The run was halted.'));
   };
 
   /** Null where the hold could not be stored; that is trouble too. */
-  const hold = (error: RefusalError): Hold | null => {
+  const suspension = (error: RefusalError): Suspension | null => {
     if (error.refusal.scope.kind === 'workspace') {
       halt.abort(new InterruptedError('The workspace is refused.'));
     }
-    const stored = attempt(() => storeHold(parts, error.refusal));
+    const stored = attempt(() => storeSuspension(parts, error.refusal));
     if (stored === null) add(error, null);
     return stored;
   };
@@ -76,18 +76,21 @@ export function watchTroubles(
     }
   };
 
-  const resultOf = (error: Error, { want: { datasetId }, failure: previous }: Known): Ending => {
+  const resultOf = (
+    error: Error,
+    { desired: { datasetId }, failure: previous }: DatasetState,
+  ): DatasetEnding => {
     if (error instanceof InterruptedError || concernsTheRun(error)) {
       add(error, null);
       return waiting(STOPPED);
     }
     if (error instanceof RefusalError) {
-      const stored = hold(error);
+      const stored = suspension(error);
       if (error.refusal.scope.kind !== 'dataset') return waiting(REFUSED_ABOVE);
       if (stored === null) return { kind: 'failed', error, failure: null };
-      return { kind: 'held', hold: stored };
+      return { kind: 'suspended', suspension: stored };
     }
-    if (!(error instanceof FeedSyncError)) tellBug(error);
+    if (!(error instanceof FeedSyncError)) reportBug(error);
     const failure = failureOf(datasetId, error, [], previous, parts.clock.now());
     attempt(() => parts.checkpoint.fail(toRemember(failure, previous)));
     return { kind: 'failed', error, failure };
@@ -95,9 +98,9 @@ export function watchTroubles(
 
   return {
     signal: AbortSignal.any([callerSignal, halt.signal]),
-    troubles,
+    incidents,
     record(error, subscriptionId) {
-      if (error instanceof RefusalError) hold(error);
+      if (error instanceof RefusalError) suspension(error);
       else add(asError(error), subscriptionId);
     },
     recordForDataset: (error, known) => resultOf(asError(error), known),
@@ -122,7 +125,7 @@ function logBug({ log }: Parts, error: Error): void {
 }
 
 /** One thing wrong strikes many datasets at once; it is told once. However many parts were stopped, it is one stop. */
-function isSameTrouble(left: Trouble, right: Trouble): boolean {
+function isSameIncident(left: Incident, right: Incident): boolean {
   if (left.subscriptionId !== right.subscriptionId || left.error.name !== right.error.name) return false;
   return left.error instanceof InterruptedError || left.error.message === right.error.message;
 }
@@ -158,7 +161,7 @@ export function waysOutOfMissing(subscriptionId: string, isListed: boolean): rea
     : 'When it is there again';
   return [
     `${condition}: feed-sync resume ${options}`,
-    `To give it up, and retire what only it holds: feed-sync forget ${options}`,
+    `To give it up, and retire what only it contains: feed-sync forget ${options}`,
   ];
 }
 

@@ -8,24 +8,24 @@
 import pLimit from 'p-limit';
 import type { DatasetManifest, Feed, SubscriptionList } from '../feed/feed.ts';
 import { present } from '../lib/assert.ts';
-import type { Want } from '../model/desired-state.ts';
+import type { DesiredState } from '../model/desired-state.ts';
 import { type Manifest, type ManifestEntry, type Watermark, watermarkOf } from '../model/manifest.ts';
 import { isOfOneDataset } from './incidents.ts';
 import type { Parts } from './parts.ts';
-import type { Offer } from './plan/step.ts';
+import type { ListedEntry } from './plan/step.ts';
 
 /** Manifests that are read at once where plans ask for them. */
 const MANIFESTS_AT_ONCE = 4;
 
-export interface OfferBook {
+export interface EntrySource {
   /** Of the subscriptions that contain the dataset; null: to be read first. @throws what the reading of an entry threw. */
-  of(want: Want): readonly Offer[] | null;
+  of(desired: DesiredState): readonly ListedEntry[] | null;
   /** Reads what `of` then gives. */
-  read(want: Want, signal: AbortSignal): Promise<void>;
+  read(desired: DesiredState, signal: AbortSignal): Promise<void>;
   /** Something else is wanted from now on: what was read before it counts no more. */
   renew(): void;
   /** What the offer is of. */
-  manifestOf(offer: Offer): Offers;
+  manifestOf(listedEntry: ListedEntry): ListedEntries;
 }
 
 /** Manifests as they were last read, each with when its reading began. */
@@ -41,43 +41,47 @@ export class KeptManifests {
   }
 
   /** `startedMs`: when the reading began, on the monotonic clock. */
-  keep(offers: Offers, startedMs: number): void {
+  keep(listedEntries: ListedEntries, startedMs: number): void {
     this.#readings += 1;
-    this.#kept.set(offers.subscriptionId, { offers, startedMs, number: this.#readings });
+    this.#kept.set(listedEntries.subscriptionId, { listedEntries, startedMs, number: this.#readings });
   }
 
   /**
    * A book of the manifests whose reading began at `sinceMs` or later; where each dataset has its own, of those that were kept
    * only with `withEntries`. `isAsked` says of a subscription whether the service may be asked for its manifest.
    */
-  book(sinceMs: number, isAsked: (subscriptionId: string) => boolean, withEntries = false): OfferBook {
-    if (this.#parts.feed.manifestShape() !== 'dataset') return this.#bookOfLists(sinceMs, isAsked);
-    const kept = [...this.#kept.values()].map(({ offers }) => offers);
-    return bookOfEntries(this.#parts, isAsked, withEntries ? kept : null);
+  sourceSince(
+    sinceMs: number,
+    isAsked: (subscriptionId: string) => boolean,
+    withEntries = false,
+  ): EntrySource {
+    if (this.#parts.feed.manifestShape() !== 'dataset') return this.#sourceOfLists(sinceMs, isAsked);
+    const kept = [...this.#kept.values()].map(({ listedEntries }) => listedEntries);
+    return sourceOfEntries(this.#parts, isAsked, withEntries ? kept : null);
   }
 
-  #bookOfLists(beginsMs: number, isAsked: (subscriptionId: string) => boolean): OfferBook {
+  #sourceOfLists(beginsMs: number, isAsked: (subscriptionId: string) => boolean): EntrySource {
     let since: Reading = { startedMs: beginsMs, number: 0 };
-    const fresh = (subscriptionId: string): Offers | null => {
+    const fresh = (subscriptionId: string): ListedEntries | null => {
       const kept = this.#kept.get(subscriptionId);
-      return kept === undefined || !isSince(kept, since) ? null : kept.offers;
+      return kept === undefined || !isSince(kept, since) ? null : kept.listedEntries;
     };
-    const asked = ({ members }: Want): readonly string[] => [...members.keys()].filter(isAsked);
+    const asked = ({ members }: DesiredState): readonly string[] => [...members.keys()].filter(isAsked);
     return {
-      of(want) {
-        const manifests = asked(want).map(fresh);
+      of(desired) {
+        const manifests = asked(desired).map(fresh);
         if (manifests.includes(null)) return null;
-        return manifests.flatMap((manifest) => manifest?.of(want.datasetId) ?? []);
+        return manifests.flatMap((manifest) => manifest?.of(desired.datasetId) ?? []);
       },
-      read: async (want, signal) => {
-        const missing = asked(want).filter((subscriptionId) => fresh(subscriptionId) === null);
+      read: async (desired, signal) => {
+        const missing = asked(desired).filter((subscriptionId) => fresh(subscriptionId) === null);
         await Promise.all(missing.map((subscriptionId) => this.#read(subscriptionId, since, signal)));
       },
       renew: () => {
         since = { startedMs: this.#parts.clock.monotonicMs(), number: this.#readings + 1 };
       },
       manifestOf: ({ subscriptionId }) =>
-        present(this.#kept.get(subscriptionId), 'an offer comes from a manifest that was read').offers,
+        present(this.#kept.get(subscriptionId), 'an offer comes from a manifest that was read').listedEntries,
     };
   }
 
@@ -89,7 +93,7 @@ export class KeptManifests {
     const begun: Reading = { startedMs: this.#parts.clock.monotonicMs(), number: this.#readings };
     const done = this.#atOnce(async () => {
       const read = await readManifest(subscriptionId, false, this.#parts, signal);
-      this.#kept.set(subscriptionId, { offers: offersOfManifest(read, this.#parts), ...begun });
+      this.#kept.set(subscriptionId, { listedEntries: readingOfManifest(read, this.#parts), ...begun });
     });
     const reading = { ...begun, done };
     this.#reading.set(subscriptionId, reading);
@@ -108,7 +112,7 @@ interface Reading {
 }
 
 interface Kept extends Reading {
-  readonly offers: Offers;
+  readonly listedEntries: ListedEntries;
 }
 
 function isSince(reading: Reading, since: Reading): boolean {
@@ -116,14 +120,14 @@ function isSince(reading: Reading, since: Reading): boolean {
 }
 
 /** Every dataset has a manifest of its own, which says the same to all subscriptions that contain it. */
-function bookOfEntries(
+function sourceOfEntries(
   parts: Parts,
   isAsked: (subscriptionId: string) => boolean,
-  kept: readonly Offers[] | null,
-): OfferBook {
-  const byId = (offers: readonly Offers[]): ReadonlyMap<string, Offers> =>
-    new Map(offers.map((each) => [each.subscriptionId, each]));
-  let read: ReadonlyMap<string, Offers> | null = kept === null ? null : byId(kept);
+  kept: readonly ListedEntries[] | null,
+): EntrySource {
+  const byId = (listedEntries: readonly ListedEntries[]): ReadonlyMap<string, ListedEntries> =>
+    new Map(listedEntries.map((each) => [each.subscriptionId, each]));
+  let read: ReadonlyMap<string, ListedEntries> | null = kept === null ? null : byId(kept);
   return {
     of({ datasetId, members }) {
       if (read === null) return null;
@@ -133,7 +137,7 @@ function bookOfEntries(
     async read({ datasetId, members }, signal) {
       const manifest = await parts.feed.manifestEntry(datasetId, signal);
       const entries = new Map([[datasetId, manifest]]);
-      read = byId([...members.keys()].filter(isAsked).map((id) => offersOfEntries(id, entries, parts)));
+      read = byId([...members.keys()].filter(isAsked).map((id) => readingOfEntries(id, entries, parts)));
     },
     renew() {
       read = null;
@@ -146,10 +150,10 @@ function bookOfEntries(
 /** Manifest entries of single datasets that are asked for at once. */
 const ENTRIES_AT_ONCE = 8;
 
-export interface Offers {
+export interface ListedEntries {
   readonly subscriptionId: string;
   /** Null: no such dataset in the manifest. @throws what the reading of this dataset's own manifest threw. */
-  of(datasetId: string): Offer | null;
+  of(datasetId: string): ListedEntry | null;
   /**
    * The entry as it is now, in place of `expired`. The manifest is read again only where it was not since: links of
    * many datasets expire together.
@@ -157,7 +161,7 @@ export interface Offers {
   refresh(expired: ManifestEntry, signal: AbortSignal): Promise<ManifestEntry | null>;
 }
 
-export function offersOfManifest(reading: ManifestReading, parts: Parts): Offers {
+export function readingOfManifest(reading: ManifestReading, parts: Parts): ListedEntries {
   const { subscriptionId } = reading.manifest;
   let latest = listed(reading);
   let rereading: Promise<void> | null = null;
@@ -180,7 +184,7 @@ export function offersOfManifest(reading: ManifestReading, parts: Parts): Offers
   };
 }
 
-function listed({ manifest, logNumber, watermark }: ManifestReading): ReadonlyMap<string, Offer> {
+function listed({ manifest, logNumber, watermark }: ManifestReading): ReadonlyMap<string, ListedEntry> {
   const { subscriptionId, readAt, datasets } = manifest;
   return new Map(
     datasets.map((entry) => [
@@ -212,29 +216,29 @@ export async function readEntries(
 }
 
 /** A manifest for each dataset says nothing of the log. */
-export function offersOfEntries(
+export function readingOfEntries(
   subscriptionId: string,
   read: ReadonlyMap<string, DatasetManifest | Error>,
   { feed, checkpoint, choices: { manifestLagMs } }: Parts,
-): Offers {
+): ListedEntries {
   const logNumber = checkpoint.followed().get(subscriptionId)?.logNumber ?? 1;
-  const offerOf = ({ entry, readAt }: DatasetManifest): Offer => {
+  const listedEntryOf = ({ entry, readAt }: DatasetManifest): ListedEntry => {
     const watermark = watermarkOf({ lastEventId: null, readAt, manifestLagMs });
     return { subscriptionId, logNumber, through: null, watermark, readAt, entry };
   };
   const latest = new Map(
-    [...read].map(([datasetId, one]) => [datasetId, one instanceof Error ? one : offerOf(one)]),
+    [...read].map(([datasetId, one]) => [datasetId, one instanceof Error ? one : listedEntryOf(one)]),
   );
   return {
     subscriptionId,
     of(datasetId) {
-      const offer = latest.get(datasetId);
-      if (offer instanceof Error) throw offer;
-      return offer ?? null;
+      const listedEntry = latest.get(datasetId);
+      if (listedEntry instanceof Error) throw listedEntry;
+      return listedEntry ?? null;
     },
     async refresh({ datasetId }, signal) {
       const renewed = await feed.manifestEntry(datasetId, signal);
-      latest.set(datasetId, offerOf(renewed));
+      latest.set(datasetId, listedEntryOf(renewed));
       return renewed.entry;
     },
   };

@@ -7,45 +7,45 @@
 import type { Failure } from '../checkpoint/checkpoint.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
 import { formatCount } from '../lib/units.ts';
-import type { Want } from '../model/desired-state.ts';
+import type { DesiredState } from '../model/desired-state.ts';
 import { BadChangesError, ContentMismatchError, DataError, UnknownColumnsError } from '../model/errors.ts';
 import type { Version } from '../model/records.ts';
-import type { HeldDataset } from '../model/write-jobs.ts';
-import { contentAtFault, type Work, type WorkOutcome, type Workshop } from './execute/executor.ts';
-import { noteChanges, noteLoad, noteRetirement, noteUnusable } from './execute/sync-runs.ts';
+import type { ObservedTable } from '../model/write-jobs.ts';
+import { contentAtFault, type StepExecutor, type StepOutcome, type Work } from './execute/executor.ts';
+import { noteChanges, noteInapplicable, noteLoad, noteRetirement } from './execute/sync-runs.ts';
 import { failureOf, newestContents, toRemember } from './failures.ts';
-import { onlyTold, wantUnasked } from './follow/audit.ts';
+import { onlyAnnounced, requestReloads } from './follow/audit.ts';
 import { isAnyLogDoubted } from './follow/log-restart.ts';
 import type { ReloadRequest } from './follow/reload-requests.ts';
-import type { OfferBook } from './manifest-cache.ts';
+import type { EntrySource } from './manifest-cache.ts';
 import type { Parts } from './parts.ts';
 import {
+  inapplicableContentOf,
   oversizedBefore,
   oversizedChanges,
   oversizedContentOf,
-  unusableContentOf,
   whyOversized,
 } from './plan/content.ts';
-import { asksTheSame, isAnnounced, isSatisfied, owesLook } from './plan/need.ts';
-import { type Known, plan } from './plan/plan.ts';
+import { asksTheSame, isAnnounced, isRefreshPending, isSatisfied } from './plan/need.ts';
+import { type DatasetState, plan } from './plan/plan.ts';
 import type { VerdictOf } from './plan/retirement.ts';
 import { type History, type Plan, readHistory, type WaitReason } from './plan/step.ts';
 import { headOf } from './plan/version-chain.ts';
 import { isAnyReplaced } from './plan/versions.ts';
-import { type Commit, type DatasetResult, type Ending, waiting } from './result.ts';
+import { type Commit, type DatasetEnding, type DatasetResult, waiting } from './result.ts';
 import { retirementWaits } from './retirements.ts';
 import { VersionAbsences } from './version-absences.ts';
 
 /** Steps of one dataset in one go. All but the overtaken ones get on, so this is far more than any needs. */
 const MAX_PLANS = 100;
 /** How often a dataset is planned anew because its content changed while it was downloaded or committed. */
-const MAX_OVERTAKEN = 4;
+const MAX_STALE_PLANS = 4;
 
 export interface Reconciliation {
   readonly parts: Parts;
-  readonly workshop: Workshop;
+  readonly executor: StepExecutor;
   readonly signal: AbortSignal;
-  readonly bookFor: (datasetId: string) => OfferBook;
+  readonly entriesFor: (datasetId: string) => EntrySource;
   /** Whether the log of a subscription was just read to its head. */
   readonly isAtHead: (subscriptionId: string) => boolean;
   /** Asks for a reload at this moment; false where no subscription that contains the dataset can be asked now. */
@@ -53,15 +53,15 @@ export interface Reconciliation {
   /** Reads the logs of the subscriptions that contain the dataset; false where they cannot be read to their heads now. */
   readonly readLogs: (datasetId: string) => Promise<boolean>;
   /** The dataset as both stores know it now, where that may have changed while it was worked on. */
-  readonly lookAgain: (known: Known) => Known;
+  readonly readAgain: (known: DatasetState) => DatasetState;
   /** Whether the table of a dataset that no subscription contains may go. */
   readonly verdictOf: VerdictOf;
   /** Writes down trouble, sorted by what it belongs to. Never throws. */
-  readonly record: (error: unknown, known: Known) => Ending;
+  readonly record: (error: unknown, known: DatasetState) => DatasetEnding;
 }
 
 /** Never throws. */
-export function reconcile(known: Known, run: Reconciliation): Promise<DatasetResult> {
+export function reconcile(known: DatasetState, run: Reconciliation): Promise<DatasetResult> {
   return new Reconciler(known, run).reconcile();
 }
 
@@ -69,9 +69,9 @@ export function reconcile(known: Known, run: Reconciliation): Promise<DatasetRes
 class Reconciler {
   readonly #run: Reconciliation;
   readonly #datasetId: string;
-  readonly #offers: OfferBook;
+  readonly #listedEntries: EntrySource;
   readonly #absences: VersionAbsences;
-  #known: Known;
+  #known: DatasetState;
   /** Null: to be read, or to be read again. */
   #history: History | null = null;
   /** As it was read last, whatever was wanted then. */
@@ -81,34 +81,34 @@ class Reconciler {
   /** The logs were read to their heads after the history was. */
   #areLogsRead = false;
   /** Versions whose changes cannot be used, with why. */
-  readonly #unusable = new Map<number, string>();
+  readonly #inapplicable = new Map<number, string>();
   /** Of these, the newest one that has more bytes than may be staged. */
   #oversized: Version | null = null;
   readonly #commits: Commit[] = [];
-  #overtaken = 0;
+  #stalePlan = 0;
   #isSchemaReadAgain = false;
 
-  constructor(known: Known, run: Reconciliation) {
+  constructor(known: DatasetState, run: Reconciliation) {
     this.#run = run;
     this.#known = known;
-    this.#datasetId = known.want.datasetId;
-    this.#offers = run.bookFor(this.#datasetId);
+    this.#datasetId = known.desired.datasetId;
+    this.#listedEntries = run.entriesFor(this.#datasetId);
     this.#absences = new VersionAbsences(this.#datasetId, run.parts);
   }
 
   async reconcile(): Promise<DatasetResult> {
-    const record = (error: unknown): Ending =>
+    const record = (error: unknown): DatasetEnding =>
       this.#run.record(error, { ...this.#known, failure: this.#failureOfOversized() ?? this.#known.failure });
     const ended = await this.#untilNothingIsLeft().catch(record);
     const ending = await this.#remember(ended).catch(record);
     return { datasetId: this.#datasetId, commits: this.#commits, ...ending };
   }
 
-  async #untilNothingIsLeft(): Promise<Ending> {
+  async #untilNothingIsLeft(): Promise<DatasetEnding> {
     for (let plans = 0; plans < MAX_PLANS; plans++) {
       const ending = await this.#take(this.#next());
       if (ending !== null) return ending;
-      if (this.#overtaken === MAX_OVERTAKEN) throw changesTooFast(this.#datasetId);
+      if (this.#stalePlan === MAX_STALE_PLANS) throw changesTooFast(this.#datasetId);
     }
     return waiting('there is more to do than one catch-up does; the next goes on');
   }
@@ -116,14 +116,14 @@ class Reconciler {
   #next(): Plan {
     const { parts, verdictOf } = this.#run;
     const { schemaChanges, manifestLagMs, maxStagedBytes } = parts.choices;
-    this.#lookAgain();
+    this.#readAgain();
     return plan({
       ...this.#known,
-      offers: this.#offers.of(this.#known.want),
+      listedEntries: this.#listedEntries.of(this.#known.desired),
       absentSince: this.#history === null ? new Map() : this.#absences.since(),
       history: this.#history,
-      unusable: this.#unusable,
-      retirement: verdictOf(this.#known.want),
+      inapplicable: this.#inapplicable,
+      retirement: verdictOf(this.#known.desired),
       schemaChanges,
       manifestLagMs,
       maxStagedBytes,
@@ -132,24 +132,24 @@ class Reconciler {
   }
 
   /** What was read before something else was wanted may not know of it yet. */
-  #lookAgain(): void {
-    const known = this.#run.lookAgain(this.#known);
-    if (!asksTheSame(known.want, this.#known.want)) {
+  #readAgain(): void {
+    const known = this.#run.readAgain(this.#known);
+    if (!asksTheSame(known.desired, this.#known.desired)) {
       this.#history = null;
-      this.#offers.renew();
+      this.#listedEntries.renew();
     }
     this.#known = known;
   }
 
   /** Null: plan again. */
-  async #take(step: Plan): Promise<Ending | null> {
+  async #take(step: Plan): Promise<DatasetEnding | null> {
     const { parts, signal } = this.#run;
     switch (step.kind) {
       case 'read-history':
         await this.#readHistory(step.newerThan);
         return null;
-      case 'read-offers':
-        await this.#offers.read(this.#known.want, signal);
+      case 'read-manifest':
+        await this.#listedEntries.read(this.#known.desired, signal);
         return null;
       case 'ask-reload':
         return this.#askReload(step.isWithdrawal, step.why);
@@ -161,7 +161,7 @@ class Reconciler {
           { dataset: this.#datasetId, newest: step.above },
           'Versions that were announced are not in the list of versions for an hour: they are taken for withdrawn.',
         );
-        this.#renewWant();
+        this.#readDesiredAgain();
         return null;
       case 'apply':
         return this.#apply(step);
@@ -174,11 +174,11 @@ class Reconciler {
         return waiting(this.#whyWaiting(step), step.until);
       case 'await-subscriptions':
         return retirementWaits(step.awaited);
-      case 'report-hold':
-        return { kind: 'held', hold: step.hold };
+      case 'report-suspension':
+        return { kind: 'suspended', suspension: step.suspension };
       case 'report-failure': {
         const failure = present(this.#known.failure, 'what failed before has a failure');
-        this.#rememberUnusable();
+        this.#rememberInapplicable();
         const details = failure.hint === null ? {} : { hint: failure.hint };
         return { kind: 'failed', error: new DataError(failure.message, details), failure };
       }
@@ -190,11 +190,11 @@ class Reconciler {
   }
 
   /** What was only told by the history that was read, and could not be had, is wanted from now on. */
-  async #remember(ending: Ending): Promise<Ending> {
+  async #remember(ending: DatasetEnding): Promise<DatasetEnding> {
     const { parts, isAtHead } = this.#run;
-    const read = [...this.#known.want.members.keys()].find(isAtHead);
+    const read = [...this.#known.desired.members.keys()].find(isAtHead);
     if (this.#history !== null && read !== undefined) {
-      wantUnasked(read, onlyTold(this.#history, this.#known), parts);
+      requestReloads(read, onlyAnnounced(this.#history, this.#known), parts);
     }
     const failure = ending.kind === 'waiting' ? this.#failureOfOversized() : null;
     if (failure !== null) parts.checkpoint.fail(failure);
@@ -203,16 +203,16 @@ class Reconciler {
 
   async #readHistory(newerThan: number | null): Promise<void> {
     const { parts, signal, isAtHead } = this.#run;
-    const { want } = this.#known;
-    const entries = (this.#offers.of(want) ?? []).map(({ entry }) => entry);
-    const isRead = [...want.members.keys()].every(isAtHead);
-    this.#refreshes = isRead ? want.looksAsked : null;
+    const { desired } = this.#known;
+    const entries = (this.#listedEntries.of(desired) ?? []).map(({ entry }) => entry);
+    const isRead = [...desired.members.keys()].every(isAtHead);
+    this.#refreshes = isRead ? desired.refreshesRequested : null;
     const unlisted = this.#unlistedReloads();
     this.#areLogsRead = false;
     const history = await readHistory(parts.feed, this.#datasetId, newerThan, new Set(entries), signal);
     if (this.#lastHistory !== null && isAnyReplaced(entries, this.#lastHistory, history)) {
-      this.#offers.renew();
-      this.#overtaken += 1;
+      this.#listedEntries.renew();
+      this.#stalePlan += 1;
     }
     this.#history = history;
     this.#lastHistory = history;
@@ -225,40 +225,43 @@ class Reconciler {
 
   /** Reloads that wait for the first list of versions after them. */
   #unlistedReloads(): number {
-    const reloads = this.#run.parts.checkpoint.want(this.#datasetId)?.reloads ?? [];
+    const reloads = this.#run.parts.checkpoint.desired(this.#datasetId)?.reloads ?? [];
     return reloads.filter(({ listedVersion }) => listedVersion === null).length;
   }
 
-  async #askReload(isWithdrawal: boolean, why: string): Promise<Ending | null> {
+  async #askReload(isWithdrawal: boolean, why: string): Promise<DatasetEnding | null> {
     const { parts, askReload } = this.#run;
     const isAsked = await askReload({ datasetId: this.#datasetId, isWithdrawal });
     if (!isAsked) return waiting(NOT_ASKED);
     parts.log.warn({ dataset: this.#datasetId, why }, 'The table is to be loaded again.');
-    this.#renewWant();
+    this.#readDesiredAgain();
     return null;
   }
 
   /** What was read for what was wanted before may not know of what is wanted now. */
-  #renewWant(): void {
-    const want = present(this.#run.parts.checkpoint.want(this.#datasetId), 'what is worked on is wanted');
-    this.#known = { ...this.#known, want };
+  #readDesiredAgain(): void {
+    const desired = present(
+      this.#run.parts.checkpoint.desired(this.#datasetId),
+      'what is worked on is wanted',
+    );
+    this.#known = { ...this.#known, desired };
     this.#history = null;
-    this.#offers.renew();
+    this.#listedEntries.renew();
   }
 
   /** The table is where it should be. */
-  async #keep(): Promise<Ending> {
-    const { want } = this.#known;
+  async #keep(): Promise<DatasetEnding> {
+    const { desired } = this.#known;
     this.#clearFailure();
     this.#absences.forgetUnexpected(this.#known);
     const recheckAt = this.#history === null ? null : this.#absences.recheckAt(this.#known, this.#history);
-    if (this.#history !== null && owesLook(want) && recheckAt === null) {
+    if (this.#history !== null && isRefreshPending(desired) && recheckAt === null) {
       if (this.#refreshes === null) return waiting(LOG_UNREAD);
       if (headOf(this.#history) === null) return waiting(WAITING_FOR['list-lags']);
       this.#run.parts.checkpoint.markLooked(this.#datasetId, this.#refreshes);
     }
     // A process that was ended just after its commit has left the files of it.
-    await this.#run.workshop.discard(this.#datasetId);
+    await this.#run.executor.discard(this.#datasetId);
     return { kind: this.#commits.length > 0 ? 'updated' : 'current', recheckAt };
   }
 
@@ -266,34 +269,39 @@ class Reconciler {
    * What the list names and no log has told yet may follow on content that was replaced before it was published: the logs
    * tell that. One that may have begun anew has told nothing.
    */
-  async #apply(work: Extract<Work, { kind: 'apply' }>): Promise<Ending | null> {
+  async #apply(work: Extract<Work, { kind: 'apply' }>): Promise<DatasetEnding | null> {
     const { parts, readLogs } = this.#run;
-    const { want } = this.#known;
+    const { desired } = this.#known;
     const last = present(work.versions.at(-1), 'a path has versions');
-    const isTold = isAnnounced(want, last.version) && !isAnyLogDoubted(want.members.keys(), parts);
-    if (this.#areLogsRead || isTold) return this.#work(work);
+    const isReported = isAnnounced(desired, last.version) && !isAnyLogDoubted(desired.members.keys(), parts);
+    if (this.#areLogsRead || isReported) return this.#work(work);
     if (!(await readLogs(this.#datasetId))) return waiting(LOG_UNREAD);
     this.#areLogsRead = true;
-    const now = parts.checkpoint.want(this.#datasetId) ?? want;
-    if (asksTheSame(now, want)) return this.#work(work);
-    this.#renewWant();
+    const now = parts.checkpoint.desired(this.#datasetId) ?? desired;
+    if (asksTheSame(now, desired)) return this.#work(work);
+    this.#readDesiredAgain();
     return null;
   }
 
   /** Logs that cannot be read now ask for nothing. */
-  async #isStillDesired(want: Want): Promise<boolean> {
+  async #isStillDesired(desired: DesiredState): Promise<boolean> {
     await this.#run.readLogs(this.#datasetId);
-    const isTheSame = asksTheSame(this.#run.parts.checkpoint.want(this.#datasetId) ?? want, want);
-    if (!isTheSame) this.#renewWant();
+    const isTheSame = asksTheSame(this.#run.parts.checkpoint.desired(this.#datasetId) ?? desired, desired);
+    if (!isTheSame) this.#readDesiredAgain();
     return isTheSame;
   }
 
-  async #work(work: Work): Promise<Ending | null> {
-    const { want } = this.#known;
-    const isStillDesired = (): Promise<boolean> => this.#isStillDesired(want);
-    const ground = { known: this.#known, history: this.#history, offers: this.#offers, isStillDesired };
+  async #work(work: Work): Promise<DatasetEnding | null> {
+    const { desired } = this.#known;
+    const isStillDesired = (): Promise<boolean> => this.#isStillDesired(desired);
+    const dependencies = {
+      known: this.#known,
+      history: this.#history,
+      listedEntries: this.#listedEntries,
+      isStillDesired,
+    };
     try {
-      return await this.#settle(await this.#run.workshop.carryOut(work, ground), work);
+      return await this.#settle(await this.#run.executor.execute(work, dependencies), work);
     } catch (error) {
       if (error instanceof UnknownColumnsError && !this.#isSchemaReadAgain) {
         // The schemas were read before the content: they may have been read too early.
@@ -309,33 +317,36 @@ class Reconciler {
     }
   }
 
-  async #settle(outcome: WorkOutcome, work: Work): Promise<Ending | null> {
+  async #settle(outcome: StepOutcome, work: Work): Promise<DatasetEnding | null> {
     const { parts } = this.#run;
     switch (outcome.kind) {
       case 'committed':
-        await this.#afterCommit(outcome.commit, outcome.held, work);
+        await this.#afterCommit(outcome.commit, outcome.observed, work);
         return null;
       case 'retired':
         assert(work.kind === 'retire', 'only a retirement retires');
         noteRetirement(this.#datasetId, work.reason, outcome.table, parts);
         parts.checkpoint.dropReloads(this.#datasetId);
         this.#clearFailure();
-        await this.#run.workshop.discard(this.#datasetId);
+        await this.#run.executor.discard(this.#datasetId);
         return { kind: 'retired', table: outcome.table };
-      case 'unusable':
-        for (const [version, why] of outcome.versions) this.#unusable.set(version, why);
-        noteUnusable(this.#datasetId, outcome.versions, parts);
+      case 'inapplicable':
+        for (const [version, why] of outcome.versions) this.#inapplicable.set(version, why);
+        noteInapplicable(this.#datasetId, outcome.versions, parts);
         return null;
       case 'oversized': {
         this.#oversized = outcome.record;
         const why = whyOversized(parts.choices.maxStagedBytes);
-        return this.#settle({ kind: 'unusable', versions: new Map([[outcome.record.version, why]]) }, work);
+        return this.#settle(
+          { kind: 'inapplicable', versions: new Map([[outcome.record.version, why]]) },
+          work,
+        );
       }
-      case 'overtaken': {
+      case 'stale-plan': {
         const { datasets } = await parts.destination.has();
-        this.#known = { ...this.#known, held: datasets.get(this.#datasetId) ?? null };
+        this.#known = { ...this.#known, observed: datasets.get(this.#datasetId) ?? null };
         this.#history = null;
-        this.#overtaken += 1;
+        this.#stalePlan += 1;
         return null;
       }
       default:
@@ -343,9 +354,9 @@ class Reconciler {
     }
   }
 
-  async #afterCommit(commit: Commit, held: HeldDataset, work: Work): Promise<void> {
-    const { parts, workshop } = this.#run;
-    this.#known = { ...this.#known, held };
+  async #afterCommit(commit: Commit, observed: ObservedTable, work: Work): Promise<void> {
+    const { parts, executor } = this.#run;
+    this.#known = { ...this.#known, observed };
     this.#commits.push(commit);
     parts.progress.committed(this.#datasetId, commit);
     if (work.kind !== 'load') {
@@ -356,14 +367,14 @@ class Reconciler {
     // Whatever was at fault is replaced as a whole.
     this.#clearFailure();
     this.#absences.forgetUnexpected(this.#known);
-    if (this.#known.want.reloads.length > 0) {
-      parts.checkpoint.markAnswered(this.#datasetId, (reload) => isSatisfied(reload, held));
+    if (this.#known.desired.reloads.length > 0) {
+      parts.checkpoint.markAnswered(this.#datasetId, (reload) => isSatisfied(reload, observed));
     }
-    await workshop.discard(this.#datasetId);
+    await executor.discard(this.#datasetId);
   }
 
   /** Changes that cannot be mirrored hold up none of the versions before them: the plan goes on up to there. */
-  #goOnBefore(ending: Ending): Ending | null {
+  #goOnBefore(ending: DatasetEnding): DatasetEnding | null {
     if (ending.kind !== 'failed' || ending.failure === null) return ending;
     this.#known = { ...this.#known, failure: ending.failure };
     return null;
@@ -379,34 +390,34 @@ class Reconciler {
    * Bad content is of no use to a later attempt, so what was staged of it goes; where one file alone differed from what is
    * stated, the others stay. Changes that gave way to a snapshot that is bad are not to be fetched again with it.
    */
-  async #fail(error: DataError, content: string | null): Promise<Ending> {
-    const { parts, workshop } = this.#run;
-    const contents = content === null ? [] : [content, ...this.#gaveWay()];
+  async #fail(error: DataError, content: string | null): Promise<DatasetEnding> {
+    const { parts, executor } = this.#run;
+    const contents = content === null ? [] : [content, ...this.#fellBack()];
     const failure = failureOf(this.#datasetId, error, contents, this.#known.failure, parts.clock.now());
     parts.checkpoint.fail(toRemember(failure, this.#known.failure));
-    if (!(error instanceof ContentMismatchError)) await workshop.discard(this.#datasetId);
+    if (!(error instanceof ContentMismatchError)) await executor.discard(this.#datasetId);
     return { kind: 'failed', error, failure };
   }
 
   /** The identities of the changes that gave way to a snapshot. */
-  #gaveWay(): readonly string[] {
+  #fellBack(): readonly string[] {
     const { maxStagedBytes } = this.#run.parts.choices;
     const versions = this.#history?.versions ?? [];
     return versions
-      .filter(({ version }) => this.#unusable.has(version))
+      .filter(({ version }) => this.#inapplicable.has(version))
       .map((record) =>
         record.version === this.#oversized?.version
           ? oversizedContentOf(record, maxStagedBytes)
-          : unusableContentOf(record),
+          : inapplicableContentOf(record),
       );
   }
 
   /** Changes that are too large are not fetched again while their snapshot is waited for. Null: none are ahead of the table. */
   #failureOfOversized(): Failure | null {
     const { clock, choices } = this.#run.parts;
-    const { held, failure } = this.#known;
+    const { observed, failure } = this.#known;
     const record = this.#oversized;
-    if (record === null || record.version <= (held?.version ?? 0)) return null;
+    if (record === null || record.version <= (observed?.version ?? 0)) return null;
     const error = oversizedChanges(record, choices.maxStagedBytes);
     const content = oversizedContentOf(record, choices.maxStagedBytes);
     return failureOf(this.#datasetId, error, [content], failure, clock.now());
@@ -415,11 +426,11 @@ class Reconciler {
   /** Where a snapshot is waited for because changes are too large, an operator may not want to wait. */
   #whyWaiting(step: Wait): string {
     const { clock, choices } = this.#run.parts;
-    const { held, failure } = this.#known;
+    const { observed, failure } = this.#known;
     const wasOversized = oversizedBefore(failure, clock.now(), choices.maxStagedBytes);
     const oversized = this.#history?.versions.find(
       (record) =>
-        record.version > (held?.version ?? 0) &&
+        record.version > (observed?.version ?? 0) &&
         (record.version === this.#oversized?.version || wasOversized(record)),
     );
     const why = whyOversized(choices.maxStagedBytes);
@@ -428,10 +439,10 @@ class Reconciler {
   }
 
   /** Changes that gave way to a snapshot that was known to be bad are not fetched again with it, either. */
-  #rememberUnusable(): void {
+  #rememberInapplicable(): void {
     const { failure } = this.#known;
     const [latest, ...others] = failure?.contents ?? [];
-    const unknown = this.#gaveWay().filter((content) => content !== latest && !others.includes(content));
+    const unknown = this.#fellBack().filter((content) => content !== latest && !others.includes(content));
     if (failure === null || latest === undefined || unknown.length === 0) return;
     const contents = newestContents([latest, ...unknown, ...others]);
     this.#run.parts.checkpoint.fail({ ...failure, contents });
@@ -442,16 +453,16 @@ const LOG_UNREAD = 'a log that may say more of it was not read to its end';
 const NOT_ASKED = 'it is to be loaded again, and no subscription that contains it can be read now';
 
 const WAITING_FOR: Readonly<Record<WaitReason, string>> = {
-  'not-offered': 'no manifest that was read lists it',
-  'offer-lags': 'the manifest is older than what the service has announced, or may be',
-  'offer-unlisted': 'the list of versions does not name the version that the manifest offers',
+  'not-listed': 'no manifest that was read lists it',
+  'manifest-lags': 'the manifest is older than what the service has announced, or may be',
+  'entry-unlisted': 'the list of versions does not name the version that the manifest offers',
   'list-lags': 'the list of versions ends before what the service has announced',
 };
 
 type Wait = Extract<Plan, { readonly kind: 'wait' }>;
 
 function waitingFor(step: Wait): string {
-  if (step.why !== 'offer-differs') return WAITING_FOR[step.why];
+  if (step.why !== 'entry-differs') return WAITING_FOR[step.why];
   const { version, offeredRows, listedRows } = step;
   const stated = `the manifest states a row count of ${formatCount(offeredRows)} for version ${version}`;
   return `${stated}, the list of versions ${formatCount(listedRows)}: it is loaded once they agree`;
@@ -459,7 +470,7 @@ function waitingFor(step: Wait): string {
 
 function changesTooFast(datasetId: string): DataError {
   return new DataError(
-    `Dataset ${datasetId} changes faster than it downloads: ${MAX_OVERTAKEN} attempts were overtaken.`,
+    `Dataset ${datasetId} changes faster than it downloads: ${MAX_STALE_PLANS} attempts were overtaken.`,
     { hint: 'It is tried again at the next catch-up. A faster connection to the service helps.' },
   );
 }

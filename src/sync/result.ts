@@ -1,13 +1,16 @@
 /** How a catch-up ended, for each dataset and as a whole. */
 
-import type { Failure, Hold } from '../checkpoint/checkpoint.ts';
+import type { Failure, Suspension } from '../checkpoint/checkpoint.ts';
 import type { Counts } from '../model/records.ts';
 import type { AwaitedSubscription } from './plan/retirement.ts';
 
 /** What became of a dataset, and what was committed for it on the way, oldest first: trouble may come after a commit. */
-export type DatasetResult = { readonly datasetId: string; readonly commits: readonly Commit[] } & Ending;
+export type DatasetResult = {
+  readonly datasetId: string;
+  readonly commits: readonly Commit[];
+} & DatasetEnding;
 
-export type Ending =
+export type DatasetEnding =
   /** Something was committed, and nothing more is to be done. */
   | ({ readonly kind: 'updated' } & Recheck)
   /** There was nothing to do. */
@@ -15,7 +18,7 @@ export type Ending =
   /** No subscription holds it any more. `table` is where the rows are now; null where they are gone. */
   | { readonly kind: 'retired'; readonly table: string | null }
   | Waiting
-  | { readonly kind: 'held'; readonly hold: Hold }
+  | { readonly kind: 'suspended'; readonly suspension: Suspension }
   /** Failed now, or failed before with content that the service still offers. */
   | { readonly kind: 'failed'; readonly error: Error; readonly failure: Failure | null };
 
@@ -59,7 +62,7 @@ export interface Commit {
 }
 
 /** Trouble that is not a dataset's own: of a subscription, of the run as a whole. */
-export interface Trouble {
+export interface Incident {
   readonly subscriptionId: string | null;
   readonly error: Error;
 }
@@ -68,9 +71,9 @@ export interface CatchUpResult {
   /** Those that were chosen and seen. */
   readonly subscriptions: number;
   readonly datasets: readonly DatasetResult[];
-  readonly troubles: readonly Trouble[];
+  readonly incidents: readonly Incident[];
   /** Holds of the workspace, of subscriptions and of retirements; those of single datasets are in `datasets`. */
-  readonly holds: readonly Hold[];
+  readonly suspensions: readonly Suspension[];
   /**
    * When running again helps at the earliest, where a rule waits for time to pass: in service time, and how long after the
    * subscriptions were listed that is. Null: no rule does.

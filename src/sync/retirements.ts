@@ -3,14 +3,14 @@
  * to agree, that is stored as a hold; where nobody has to any more, the hold is lifted.
  */
 
-import type { Hold } from '../checkpoint/checkpoint.ts';
-import type { Held } from '../destination/destination.ts';
+import type { Suspension } from '../checkpoint/checkpoint.ts';
+import type { ObservedState } from '../destination/destination.ts';
 import { printable } from '../lib/text.ts';
-import type { WantChange } from '../model/desired-state.ts';
+import type { DesiredStateChange } from '../model/desired-state.ts';
 import type { Refusal } from '../model/errors.ts';
 import { covers, watermarkOf } from '../model/manifest.ts';
 import type { Subscription } from '../model/records.ts';
-import { noteAbsences, wantUnasked } from './follow/audit.ts';
+import { noteAbsences, requestReloads } from './follow/audit.ts';
 import { doubtedLogs } from './follow/log-restart.ts';
 import { isChosenDataset } from './follow/subscriptions.ts';
 import { waysOut } from './incidents.ts';
@@ -26,13 +26,13 @@ import {
   type VerdictOf,
 } from './plan/retirement.ts';
 import type { Waiting } from './result.ts';
-import { standingHolds, storeHold } from './suspensions.ts';
+import { currentSuspensions, storeSuspension } from './suspensions.ts';
 
 /** Of a dataset that a subscription contains. */
 const WITHOUT_MEANING: RetirementVerdict = { kind: 'logs-unread', awaited: [] };
 
 interface Judging {
-  readonly held: Held;
+  readonly observed: ObservedState;
   /** As they were listed last. */
   readonly records: readonly Subscription[];
   /** The subscriptions whose logs were read to their heads in this catch-up. */
@@ -43,45 +43,45 @@ interface Judging {
 
 export function judgeRetirements(judging: Judging, parts: Parts): VerdictOf {
   adoptOrphans(judging, parts);
-  forgetAbsences(judging.held, parts);
+  forgetAbsences(judging.observed, parts);
   const input = inputOf(judging, parts);
   const { verdicts, awaited, refusal } = retirementVerdicts(input);
   const isAllRead = ![...verdicts.values()].includes('logs-unread');
   if (refusal === null && isAllRead) release(parts);
-  const hold = refusal === null ? null : holdBack(refusal, parts);
-  return (want) => {
-    const { datasetId } = want;
-    if (want.members.size > 0) return WITHOUT_MEANING;
+  const suspension = refusal === null ? null : suspendRetirements(refusal, parts);
+  return (desired) => {
+    const { datasetId } = desired;
+    if (desired.members.size > 0) return WITHOUT_MEANING;
     const verdict = verdicts.get(datasetId);
-    if (verdict === 'needs-approval' && hold !== null) return { kind: 'needs-approval', hold };
+    if (verdict === 'needs-approval' && suspension !== null) return { kind: 'needs-approval', suspension };
     if (verdict === 'allowed') return { kind: 'allowed', judgedAt: judging.readAt };
     // A dataset that was dropped after all this was read waits for every log to be read again.
     const later = (): readonly AwaitedSubscription[] =>
-      awaitedSubscriptions(want, { ...input, readToHead: new Set() });
+      awaitedSubscriptions(desired, { ...input, readToHead: new Set() });
     return { kind: 'logs-unread', awaited: awaited.get(datasetId) ?? later() };
   };
 }
 
 /** What the user did not choose is left alone: it neither goes nor counts. */
 function inputOf(judging: Judging, parts: Parts): RetirementInput {
-  const { held, readToHead, readAt } = judging;
+  const { observed, readToHead, readAt } = judging;
   const { checkpoint, choices } = parts;
   const isChosen = (datasetId: string): boolean =>
     isChosenDataset(datasetId, choices.include, choices.exclude);
   const chosen = <T>(all: ReadonlyMap<string, T>): ReadonlyMap<string, T> =>
     new Map([...all].filter(([datasetId]) => isChosen(datasetId)));
   const since = readAt.getTime() - MASS_RETIREMENT_WITHIN_MS;
-  const retiredLately = held.retired.filter(
+  const retiredLately = observed.retired.filter(
     ({ datasetId, retiredAt, isApproved }) =>
-      !isApproved && isChosen(datasetId) && retiredAt.getTime() > since && !held.datasets.has(datasetId),
+      !isApproved && isChosen(datasetId) && retiredAt.getTime() > since && !observed.datasets.has(datasetId),
   );
   return {
-    wants: chosen(checkpoint.wants()),
-    held: { ...held, datasets: chosen(held.datasets) },
+    desiredStates: chosen(checkpoint.desiredStates()),
+    observed: { ...observed, datasets: chosen(observed.datasets) },
     named: namedByRecords(judging, parts),
     retiredLately: new Set(retiredLately.map(({ datasetId }) => datasetId)).size,
     followed: new Set(checkpoint.followed().keys()),
-    heldSubscriptions: standingHolds(parts).subscriptions,
+    suspendedSubscriptions: currentSuspensions(parts).subscriptions,
     readToHead,
     doubted: doubtedLogs(checkpoint.absences()),
     forgotten: new Set(checkpoint.forgotten()),
@@ -97,12 +97,12 @@ function namedByRecords(
   { records, readAt }: Judging,
   { checkpoint, choices: { manifestLagMs } }: Parts,
 ): RetirementInput['named'] {
-  const wants = checkpoint.wants();
+  const desiredStates = checkpoint.desiredStates();
   const named = new Map<string, string[]>();
   for (const { id, datasetIds, lastEventId } of records) {
     const watermark = watermarkOf({ lastEventId, readAt, manifestLagMs });
     for (const datasetId of datasetIds) {
-      const drop = wants.get(datasetId)?.formerMembers.get(id);
+      const drop = desiredStates.get(datasetId)?.formerMembers.get(id);
       const isBeforeDrop =
         drop !== undefined &&
         watermark.kind === 'number' &&
@@ -133,7 +133,7 @@ function adoptOrphans(judging: Judging, parts: Parts): void {
   const gone = noteAbsences(orphans, shown, readAt, parts);
   if (gone.length === 0) return;
   parts.log.warn({ datasets: gone.length }, 'The mirror has tables that no subscription lists.');
-  const changes = gone.flatMap((subject): readonly WantChange[] =>
+  const changes = gone.flatMap((subject): readonly DesiredStateChange[] =>
     subject.kind === 'table'
       ? [
           {
@@ -146,28 +146,28 @@ function adoptOrphans(judging: Judging, parts: Parts): void {
         ]
       : [],
   );
-  wantUnasked(subscriptionId, changes, parts);
+  requestReloads(subscriptionId, changes, parts);
 }
 
 /** Nobody expects a version of a dataset that has no table and is in no subscription, so none is absent. */
-function forgetAbsences({ datasets }: Held, { checkpoint }: Parts): void {
-  const wants = checkpoint.wants();
+function forgetAbsences({ datasets }: ObservedState, { checkpoint }: Parts): void {
+  const desiredStates = checkpoint.desiredStates();
   const over = checkpoint.absences().flatMap(({ subject }) => {
     if (subject.kind !== 'version' || datasets.has(subject.datasetId)) return [];
-    return (wants.get(subject.datasetId)?.members.size ?? 0) === 0 ? [subject] : [];
+    return (desiredStates.get(subject.datasetId)?.members.size ?? 0) === 0 ? [subject] : [];
   });
   if (over.length > 0) checkpoint.noteAbsences([], over);
 }
 
 /** A hold that says the same already stands since it was first said. */
-function holdBack(refusal: Refusal, parts: Parts): Hold {
-  const standing = standingHolds(parts).retirement;
-  return standing?.refusal.message === refusal.message ? standing : storeHold(parts, refusal);
+function suspendRetirements(refusal: Refusal, parts: Parts): Suspension {
+  const standing = currentSuspensions(parts).retirement;
+  return standing?.refusal.message === refusal.message ? standing : storeSuspension(parts, refusal);
 }
 
 /** Nothing waits for an operator any more. */
 function release(parts: Parts): void {
-  if (standingHolds(parts).retirement !== null) parts.checkpoint.lift({ kind: 'retirement' });
+  if (currentSuspensions(parts).retirement !== null) parts.checkpoint.lift({ kind: 'retirement' });
 }
 
 /** Subscriptions that are named for one reason before the rest is counted. */
@@ -192,12 +192,12 @@ const REASONS: readonly Reason[] = ['suspended', 'log-unread', 'log-in-doubt', '
 
 /** `awaited` must not be empty. */
 export function retirementWaits(awaited: readonly AwaitedSubscription[]): Waiting {
-  const why = `no subscription contains it any more; its retirement waits ${tellAwaited(awaited)}`;
+  const why = `no subscription contains it any more; its retirement waits ${reportAwaited(awaited)}`;
   return { kind: 'waiting', why, until: null, awaited };
 }
 
 /** `for subscription sub_2, which is suspended, and for subscription sub_3, whose log …`. `awaited` must not be empty. */
-export function tellAwaited(
+export function reportAwaited(
   awaited: readonly Pick<AwaitedSubscription, 'subscriptionId' | 'reason'>[],
 ): string {
   const clauses = REASONS.flatMap((reason) => {
@@ -218,7 +218,7 @@ export function awaitsOperator({ awaited }: Pick<Waiting, 'awaited'>): boolean {
 
 /** What an operator can do about the subscriptions that are suspended: a clause and a command each. */
 export function waysToEnd(awaited: readonly AwaitedSubscription[]): readonly string[] {
-  return awaited.flatMap((one) => (one.reason === 'suspended' ? waysOut(one.suspension.refusal) : []));
+  return awaited.flatMap((one) => (one.reason === 'suspended' ? waysOut(one.ofSubscription.refusal) : []));
 }
 
 function named(ids: readonly string[]): string {

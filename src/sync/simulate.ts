@@ -6,8 +6,8 @@
 import { present, unreachable } from '../lib/assert.ts';
 import { type ManifestEntry, snapshotDigest } from '../model/manifest.ts';
 import type { Schema, Version } from '../model/records.ts';
-import type { HeldColumn, HeldDataset, Retirement } from '../model/write-jobs.ts';
-import type { Ground, MakeWorkshop, Work, WorkOutcome } from './execute/executor.ts';
+import type { ObservedColumn, ObservedTable, Retirement } from '../model/write-jobs.ts';
+import type { MakeExecutor, StepDependencies, StepOutcome, Work } from './execute/executor.ts';
 import { originOf } from './execute/steps.ts';
 import { listedRows, ROWS_PER_PAGE } from './plan/paths.ts';
 import type { Plan } from './plan/step.ts';
@@ -15,9 +15,9 @@ import { recordOf, schemaOfSnapshot } from './plan/versions.ts';
 import type { Commit } from './result.ts';
 
 /** A step that would be carried out. */
-export type ForeseenStep = ForeseenLoad | ForeseenChanges | ForeseenRetirement;
+export type SimulatedOutcome = SimulatedLoad | SimulatedChanges | SimulatedRetirement;
 
-interface ForeseenLoad {
+interface SimulatedLoad {
   readonly kind: 'load';
   /** Null: there is no table yet. */
   readonly fromVersion: number | null;
@@ -31,7 +31,7 @@ interface ForeseenLoad {
   readonly requests: number;
 }
 
-interface ForeseenChanges {
+interface SimulatedChanges {
   readonly kind: 'apply';
   readonly fromVersion: number;
   readonly toVersion: number;
@@ -43,7 +43,7 @@ interface ForeseenChanges {
   readonly requests: number;
 }
 
-interface ForeseenRetirement {
+interface SimulatedRetirement {
   readonly kind: 'retire';
   readonly fromVersion: number;
   readonly how: Retirement;
@@ -51,26 +51,31 @@ interface ForeseenRetirement {
   readonly why: string;
 }
 
-interface Foreseen {
-  readonly step: ForeseenStep;
+interface SimulatedStep {
+  readonly step: SimulatedOutcome;
   /** Taken for done. */
-  readonly outcome: WorkOutcome;
+  readonly outcome: StepOutcome;
 }
 
 /**
  * Changes are taken for recorded and sound, and content for what the service says of it.
  * @throws ContractViolationError where a snapshot's schema is not in the service's list.
  */
-function foresee(work: Work, { known: { held }, history }: Ground, how: Retirement, now: Date): Foreseen {
+function simulateStep(
+  work: Work,
+  { known: { observed }, history }: StepDependencies,
+  how: Retirement,
+  now: Date,
+): SimulatedStep {
   switch (work.kind) {
     case 'load': {
-      const { entry } = work.offer;
+      const { entry } = work.listedEntry;
       const known = present(history, 'a load is planned with the history');
       const rows = entry.rowCount ?? recordOf(entry.version, known)?.rowCount ?? null;
-      const after = loaded(work, schemaOfSnapshot(entry, known), rows, held, now);
+      const after = loaded(work, schemaOfSnapshot(entry, known), rows, observed, now);
       const step = {
         kind: 'load' as const,
-        ...movement(held, after),
+        ...movement(observed, after),
         why: work.why,
         rows,
         ...download(entry),
@@ -78,7 +83,7 @@ function foresee(work: Work, { known: { held }, history }: Ground, how: Retireme
       return { step, outcome: committed(step, after, 1) };
     }
     case 'apply': {
-      const before = present(held, 'changes are applied to a table');
+      const before = present(observed, 'changes are applied to a table');
       const after = applied(work, before, now);
       const { length: versions } = work.versions;
       const step = {
@@ -93,7 +98,7 @@ function foresee(work: Work, { known: { held }, history }: Ground, how: Retireme
       return { step, outcome: committed(step, after, versions) };
     }
     case 'retire': {
-      const { version: fromVersion } = present(held, 'what is retired has a table');
+      const { version: fromVersion } = present(observed, 'what is retired has a table');
       const step = { kind: 'retire' as const, fromVersion, how, why: work.reason };
       return { step, outcome: { kind: 'retired', table: null } };
     }
@@ -102,11 +107,11 @@ function foresee(work: Work, { known: { held }, history }: Ground, how: Retireme
   }
 }
 
-function movement(held: HeldDataset | null, after: HeldDataset) {
-  return { fromVersion: held?.version ?? null, toVersion: after.version };
+function movement(observed: ObservedTable | null, after: ObservedTable) {
+  return { fromVersion: observed?.version ?? null, toVersion: after.version };
 }
 
-function download({ files }: ManifestEntry): Pick<ForeseenLoad, 'bytes' | 'requests'> {
+function download({ files }: ManifestEntry): Pick<SimulatedLoad, 'bytes' | 'requests'> {
   const sizes = files.map(({ bytes }) => bytes).filter((bytes) => bytes !== null);
   const bytes = sizes.length < files.length ? null : sizes.reduce((sum, size) => sum + size, 0);
   return { bytes, requests: files.length };
@@ -120,30 +125,34 @@ function pagesOf(version: Version): number {
   return Math.max(1, Math.ceil(listedRows(version) / ROWS_PER_PAGE));
 }
 
-function committed(step: ForeseenLoad | ForeseenChanges, held: HeldDataset, versions: number): WorkOutcome {
+function committed(
+  step: SimulatedLoad | SimulatedChanges,
+  observed: ObservedTable,
+  versions: number,
+): StepOutcome {
   const commit: Commit = {
     kind: step.kind === 'load' ? 'snapshot' : 'changes',
-    tableName: held.tableName,
+    tableName: observed.tableName,
     fromVersion: step.fromVersion,
     toVersion: step.toVersion,
-    rowCount: held.rowCount,
+    rowCount: observed.rowCount,
     net: null,
     versions,
     bytes: 0,
     durationMs: 0,
   };
-  return { kind: 'committed', commit, held };
+  return { kind: 'committed', commit, observed };
 }
 
 /** The table as the snapshot would make it. */
 function loaded(
-  { offer, reloads }: Extract<Plan, { kind: 'load' }>,
+  { listedEntry, reloads }: Extract<Plan, { kind: 'load' }>,
   schema: Schema,
   rows: number | null,
-  before: HeldDataset | null,
+  before: ObservedTable | null,
   now: Date,
-): HeldDataset {
-  const { entry } = offer;
+): ObservedTable {
+  const { entry } = listedEntry;
   return {
     ...tableOf(schema),
     datasetId: entry.datasetId,
@@ -153,7 +162,7 @@ function loaded(
     snapshotVersion: entry.version,
     // Where the service leaves the digests of files out, the content is known only after it was downloaded.
     snapshotDigest: snapshotDigest(entry.files) ?? '',
-    ...originOf(offer),
+    ...originOf(listedEntry),
     publishedAt: null,
     appliedAt: now,
     reloads: new Map([...(before?.reloads ?? []), ...reloads]),
@@ -163,9 +172,9 @@ function loaded(
 /** The table as the changes would make it. */
 function applied(
   { versions, schema, addsColumns }: Extract<Plan, { kind: 'apply' }>,
-  before: HeldDataset,
+  before: ObservedTable,
   now: Date,
-): HeldDataset {
+): ObservedTable {
   const last = present(versions.at(-1), 'a path has versions');
   const grown = versions.reduce(
     (sum, { counts }) => sum + (counts === null ? 0 : counts.added - counts.removed),
@@ -182,9 +191,9 @@ function applied(
 }
 
 /** A type that this program does not know fails the real load; which one stands here for it decides nothing. */
-function tableOf(schema: Schema): Pick<HeldDataset, 'schemaVersion' | 'keyColumns' | 'columns'> {
+function tableOf(schema: Schema): Pick<ObservedTable, 'schemaVersion' | 'keyColumns' | 'columns'> {
   const keys = new Set(schema.keyColumns);
-  const columnsAs = (role: 'data' | 'envelope', columns: Schema['columns']): readonly HeldColumn[] =>
+  const columnsAs = (role: 'data' | 'envelope', columns: Schema['columns']): readonly ObservedColumn[] =>
     columns.map(({ name, type }) => ({
       name,
       columnName: name,
@@ -199,21 +208,21 @@ function tableOf(schema: Schema): Pick<HeldDataset, 'schemaVersion' | 'keyColumn
   };
 }
 
-interface Foresight {
-  readonly makeWorkshop: MakeWorkshop;
+interface Simulation {
+  readonly makeExecutor: MakeExecutor;
   /** By dataset id, in order: what would be carried out. Complete when the catch-up has ended. */
-  readonly steps: ReadonlyMap<string, readonly ForeseenStep[]>;
+  readonly steps: ReadonlyMap<string, readonly SimulatedOutcome[]>;
 }
 
-export function foresight(): Foresight {
-  const steps = new Map<string, readonly ForeseenStep[]>();
+export function simulatingExecutor(): Simulation {
+  const steps = new Map<string, readonly SimulatedOutcome[]>();
   return {
     steps,
-    makeWorkshop: ({ choices, clock }) => ({
+    makeExecutor: ({ choices, clock }) => ({
       async open() {},
-      async carryOut(work, ground) {
-        const { step, outcome } = foresee(work, ground, choices.removedDatasets, clock.now());
-        const { datasetId } = ground.known.want;
+      async execute(work, dependencies) {
+        const { step, outcome } = simulateStep(work, dependencies, choices.removedDatasets, clock.now());
+        const { datasetId } = dependencies.known.desired;
         steps.set(datasetId, [...(steps.get(datasetId) ?? []), step]);
         return outcome;
       },

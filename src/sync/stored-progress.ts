@@ -4,43 +4,46 @@
  */
 
 import type { Followed } from '../checkpoint/checkpoint.ts';
-import type { Held, StoredProgress, StoredSubscription } from '../destination/destination.ts';
-import type { Want } from '../model/desired-state.ts';
-import { knownDatasets } from './dataset-states.ts';
+import type { ObservedState, StoredProgress, StoredSubscription } from '../destination/destination.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import { datasetStates } from './dataset-states.ts';
 import type { Parts } from './parts.ts';
 import { needOf, pendingReloads } from './plan/need.ts';
-import type { Known } from './plan/plan.ts';
+import type { DatasetState } from './plan/plan.ts';
 
 /**
  * Null where a table lacks what only the logs have told: that would be forgotten with the checkpoint. What is held or has
  * failed is found again by an audit. `with-commits`: and where a table is missing, which is surely loaded soon.
  */
 export function progressToStore(
-  held: Held,
+  observed: ObservedState,
   parts: Parts,
   when: 'with-commits' | 'alone',
 ): StoredProgress | null {
-  const lacks = (known: Known): boolean => lacksWhatWasTold(known, when === 'with-commits');
-  return knownDatasets(parts, held).some(lacks) ? null : progressOf(held, parts);
+  const lacks = (known: DatasetState): boolean => lacksWhatWasAnnounced(known, when === 'with-commits');
+  return datasetStates(parts, observed).some(lacks) ? null : progressOf(observed, parts);
 }
 
-function lacksWhatWasTold({ want, held, hold, failure }: Known, isTableNeeded: boolean): boolean {
-  if (hold !== null || failure !== null || want.members.size === 0) return false;
-  if (held === null) return isTableNeeded;
-  const need = needOf(held, want);
-  return need === 'version' || need === 'look' || need === 'resync';
+function lacksWhatWasAnnounced(
+  { desired, observed, suspension, failure }: DatasetState,
+  isTableNeeded: boolean,
+): boolean {
+  if (suspension !== null || failure !== null || desired.members.size === 0) return false;
+  if (observed === null) return isTableNeeded;
+  const need = needOf(observed, desired);
+  return need === 'version' || need === 'refresh' || need === 'resync';
 }
 
-function progressOf(held: Held, { checkpoint }: Parts): StoredProgress {
-  const wants = [...checkpoint.wants().values()];
+function progressOf(observed: ObservedState, { checkpoint }: Parts): StoredProgress {
+  const desiredStates = [...checkpoint.desiredStates().values()];
   return {
     subscriptions: [...checkpoint.followed().values()].map(subscriptionOf),
-    members: wants.flatMap((want) => membersOf(want, held.datasets.has(want.datasetId))),
-    owed: wants.flatMap((want) => {
-      const table = held.datasets.get(want.datasetId);
+    members: desiredStates.flatMap((desired) => membersOf(desired, observed.datasets.has(desired.datasetId))),
+    owed: desiredStates.flatMap((desired) => {
+      const table = observed.datasets.get(desired.datasetId);
       if (table === undefined) return [];
-      return pendingReloads(table, want).map(({ subscriptionId, logNumber, eventNumber, createdAt }) => ({
-        datasetId: want.datasetId,
+      return pendingReloads(table, desired).map(({ subscriptionId, logNumber, eventNumber, createdAt }) => ({
+        datasetId: desired.datasetId,
         subscriptionId,
         logNumber,
         eventNumber,
@@ -64,7 +67,10 @@ function subscriptionOf(followed: Followed): StoredSubscription {
 }
 
 /** Who dropped a dataset matters as long as its table is there. */
-function membersOf({ datasetId, members, formerMembers }: Want, isTable: boolean): StoredProgress['members'] {
+function membersOf(
+  { datasetId, members, formerMembers }: DesiredState,
+  isTable: boolean,
+): StoredProgress['members'] {
   return [
     ...[...members].map(([subscriptionId, { eventNumber }]) => ({
       subscriptionId,

@@ -3,32 +3,32 @@
  * for what is held.
  */
 
-import type { Checkpoint, Hold } from '../checkpoint/checkpoint.ts';
+import type { Checkpoint, Suspension } from '../checkpoint/checkpoint.ts';
 import type { Refusal, RefusalScope } from '../model/errors.ts';
 import type { Parts } from './parts.ts';
 
-export interface Holds {
-  readonly workspace: Hold | null;
+export interface Suspensions {
+  readonly workspace: Suspension | null;
   /** Of tables that are to be retired, so many at once that a person has to agree. */
-  readonly retirement: Hold | null;
+  readonly retirement: Suspension | null;
   /** By subscription id. */
-  readonly subscriptions: ReadonlyMap<string, Hold>;
-  ofSubscription(subscriptionId: string): Hold | null;
-  ofDataset(datasetId: string): Hold | null;
+  readonly subscriptions: ReadonlyMap<string, Suspension>;
+  ofSubscription(subscriptionId: string): Suspension | null;
+  ofDataset(datasetId: string): Suspension | null;
 }
 
 /** Reads the holds that stand. One of the workspace is lifted where the API key or the base URL is another than the refused one. */
-export function standingHolds({ checkpoint, choices: { keyHash } }: Parts): Holds {
-  let workspace: Hold | null = null;
-  let retirement: Hold | null = null;
-  const subscriptions = new Map<string, Hold>();
-  const datasets = new Map<string, Hold>();
-  for (const hold of checkpoint.holds()) {
-    const { scope } = hold.refusal;
-    if (scope.kind === 'subscription') subscriptions.set(scope.subscriptionId, hold);
-    else if (scope.kind === 'dataset') datasets.set(scope.datasetId, hold);
-    else if (scope.kind === 'retirement') retirement = hold;
-    else if (!isLiftedByKey(checkpoint, hold, keyHash)) workspace = hold;
+export function currentSuspensions({ checkpoint, choices: { keyHash } }: Parts): Suspensions {
+  let workspace: Suspension | null = null;
+  let retirement: Suspension | null = null;
+  const subscriptions = new Map<string, Suspension>();
+  const datasets = new Map<string, Suspension>();
+  for (const suspension of checkpoint.suspensions()) {
+    const { scope } = suspension.refusal;
+    if (scope.kind === 'subscription') subscriptions.set(scope.subscriptionId, suspension);
+    else if (scope.kind === 'dataset') datasets.set(scope.datasetId, suspension);
+    else if (scope.kind === 'retirement') retirement = suspension;
+    else if (!isLiftedByKey(checkpoint, suspension, keyHash)) workspace = suspension;
   }
   return {
     workspace,
@@ -39,37 +39,40 @@ export function standingHolds({ checkpoint, choices: { keyHash } }: Parts): Hold
   };
 }
 
-export function storeHold({ checkpoint, choices: { keyHash }, clock }: Parts, refusal: Refusal): Hold {
-  const hold = { refusal, heldAt: clock.now(), keyHash };
-  checkpoint.hold(hold);
-  return hold;
+export function storeSuspension(
+  { checkpoint, choices: { keyHash }, clock }: Parts,
+  refusal: Refusal,
+): Suspension {
+  const suspension = { refusal, suspendedAt: clock.now(), keyHash };
+  checkpoint.suspension(suspension);
+  return suspension;
 }
 
 /**
  * What only held subscriptions hold is held with them, for what they say of it is not known: the hold of one of them,
- * or null. `members`: the subscriptions that hold the dataset.
+ * or null. `members`: the subscriptions that contain the dataset.
  */
-export function holdOfEveryMember(
+export function suspensionOfEveryMember(
   members: Iterable<string>,
-  holdOf: (subscriptionId: string) => Hold | null,
-): Hold | null {
-  const ofMembers = [...members].map(holdOf);
-  return ofMembers.every((hold) => hold !== null) ? (ofMembers[0] ?? null) : null;
+  suspensionOf: (subscriptionId: string) => Suspension | null,
+): Suspension | null {
+  const ofMembers = [...members].map(suspensionOf);
+  return ofMembers.every((suspension) => suspension !== null) ? (ofMembers[0] ?? null) : null;
 }
 
 /** Whether the hold is of this key at this base URL. An earlier version stored nothing of the base URL: there the key decides. */
-export function isOfKey(hold: Hold, keyHash: string): boolean {
-  const ofKeyAlone = !hold.keyHash.includes('/');
-  return hold.keyHash === (ofKeyAlone ? keyHash.split('/', 1)[0] : keyHash);
+export function isOfKey(suspension: Suspension, keyHash: string): boolean {
+  const ofKeyAlone = !suspension.keyHash.includes('/');
+  return suspension.keyHash === (ofKeyAlone ? keyHash.split('/', 1)[0] : keyHash);
 }
 
-function isLiftedByKey(checkpoint: Checkpoint, hold: Hold, keyHash: string): boolean {
-  if (isOfKey(hold, keyHash)) return false;
-  checkpoint.lift(hold.refusal.scope);
+function isLiftedByKey(checkpoint: Checkpoint, suspension: Suspension, keyHash: string): boolean {
+  if (isOfKey(suspension, keyHash)) return false;
+  checkpoint.lift(suspension.refusal.scope);
   return true;
 }
 
-export interface HoldStatus {
+export interface SuspensionStatus {
   readonly scope: RefusalScope['kind'];
   /** Of the subscription or the dataset; null for the other scopes. */
   readonly id: string | null;
@@ -82,10 +85,10 @@ export interface HoldStatus {
   readonly since: string;
 }
 
-export function holdStatus({
+export function suspensionStatus({
   refusal: { scope, operation, status, code, message, links },
-  heldAt,
-}: Hold): HoldStatus {
+  suspendedAt,
+}: Suspension): SuspensionStatus {
   return {
     scope: scope.kind,
     id: idOf(scope),
@@ -94,7 +97,7 @@ export function holdStatus({
     code,
     message,
     links: Object.fromEntries(links),
-    since: heldAt.toISOString(),
+    since: suspendedAt.toISOString(),
   };
 }
 

@@ -7,12 +7,12 @@ import { type Absence, type AbsenceSubject, absenceKey, confirmedAt } from '../m
 import { announcedVersions } from '../model/desired-state.ts';
 import { noteAbsences } from './follow/audit.ts';
 import type { Parts } from './parts.ts';
-import type { Known } from './plan/plan.ts';
+import type { DatasetState } from './plan/plan.ts';
 import type { History } from './plan/step.ts';
 import { headOf } from './plan/version-chain.ts';
 import { absentVersions } from './plan/versions.ts';
 
-type Expecting = Pick<Known, 'want' | 'held'>;
+type Expecting = Pick<DatasetState, 'desired' | 'observed'>;
 
 export class VersionAbsences {
   readonly #datasetId: string;
@@ -24,9 +24,9 @@ export class VersionAbsences {
   }
 
   /** A list of versions was read. */
-  note({ want, held }: Expecting, history: History): void {
-    const absent = absentVersions(held, want, history);
-    noteAbsences(absent, this.#shown({ want, held }, history), history.readAt, this.#parts, 'keep');
+  note({ desired, observed }: Expecting, history: History): void {
+    const absent = absentVersions(observed, desired, history);
+    noteAbsences(absent, this.#shown({ desired, observed }, history), history.readAt, this.#parts, 'keep');
   }
 
   /** By version: since when it is absent. */
@@ -39,22 +39,22 @@ export class VersionAbsences {
   }
 
   /** When the first of those that the list lacks can be confirmed, in service time; null: it lacks none. */
-  recheckAt({ want, held }: Expecting, history: History): Date | null {
-    const absent = new Set(absentVersions(held, want, history).map(absenceKey));
+  recheckAt({ desired, observed }: Expecting, history: History): Date | null {
+    const absent = new Set(absentVersions(observed, desired, history).map(absenceKey));
     const noted = this.#noted().filter(({ subject }) => absent.has(absenceKey(subject)));
     const times = noted.map((absence) => confirmedAt(absence).getTime());
     return times.length === 0 ? null : new Date(Math.min(...times));
   }
 
   /** Nothing is remembered of versions that nobody expects any more. */
-  forgetUnexpected({ want, held }: Expecting): void {
-    const expected = expectedBy({ want, held });
+  forgetUnexpected({ desired, observed }: Expecting): void {
+    const expected = expectedBy({ desired, observed });
     this.#forget((version) => !expected.has(version));
   }
 
   /** What was announced is void: only the table's own version is expected still. */
-  forgetAnnounced({ held }: Pick<Known, 'held'>): void {
-    this.#forget((version) => version !== held?.version);
+  forgetAnnounced({ observed }: Pick<DatasetState, 'observed'>): void {
+    this.#forget((version) => version !== observed?.version);
   }
 
   #forget(isOver: (version: number) => boolean): void {
@@ -82,6 +82,6 @@ export class VersionAbsences {
   }
 }
 
-function expectedBy({ want, held }: Expecting): ReadonlySet<number> {
-  return new Set([...(held === null ? [] : [held.version]), ...announcedVersions(want)]);
+function expectedBy({ desired, observed }: Expecting): ReadonlySet<number> {
+  return new Set([...(observed === null ? [] : [observed.version]), ...announcedVersions(desired)]);
 }

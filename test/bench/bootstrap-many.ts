@@ -9,7 +9,7 @@ export const bootstrapMany: BenchCase = {
     { measure: 'ratio', atMost: 2.5, moonshot: 1.5 },
     { measure: 'requestsPerDataset', atMost: 3 },
   ],
-  prepare: (size, workspace) =>
+  validate: (size, workspace) =>
     bootstrapContest(
       { recipe: THREE_THOUSAND_DATASETS[size], rawScript: 'raw/bootstrap-small.mjs' },
       workspace,

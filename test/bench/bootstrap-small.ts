@@ -16,6 +16,6 @@ export const bootstrapSmall: BenchCase = {
     { measure: 'ratio', atMost: 2.5, moonshot: 1.5 },
     { measure: 'requestsPerDataset', atMost: 3 },
   ],
-  prepare: (size, workspace) =>
+  validate: (size, workspace) =>
     bootstrapContest({ recipe: RECIPES[size], rawScript: 'raw/bootstrap-small.mjs' }, workspace),
 };

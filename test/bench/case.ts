@@ -16,7 +16,7 @@ export interface BenchCase {
   /** At most so many pairs, and none to warm up: where a run takes minutes, or repeats inside itself. */
   readonly fewRuns?: number;
   /** Makes what both sides work on. `workspace` is an empty folder of this case's own. */
-  prepare(size: Size, workspace: string): Promise<Contest>;
+  validate(size: Size, workspace: string): Promise<Contest>;
 }
 
 /** What a measure is to reach. A measure of the program is a median over the runs. */

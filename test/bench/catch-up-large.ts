@@ -12,5 +12,5 @@ export const catchUpLarge: BenchCase = {
   name: 'catch-up-large',
   what: 'catching up with 50 versions of 10,000 changed rows on 2 million polygons',
   reach: [{ measure: 'ratio', atMost: 1.5, moonshot: 1 }],
-  prepare: (size, workspace) => catchUpContest(TWO_MILLION_POLYGONS[size], BACKLOGS[size], workspace),
+  validate: (size, workspace) => catchUpContest(TWO_MILLION_POLYGONS[size], BACKLOGS[size], workspace),
 };

@@ -13,7 +13,7 @@ export const catchUpMany: BenchCase = {
   name: 'catch-up-many',
   what: 'catching up with 600 versions of 20 changed rows on 100,000 polygons',
   reach: [{ measure: 'seconds', atMost: 3, moonshot: 1 }],
-  prepare: (size, workspace) => catchUpContest(RECIPES[size], BACKLOGS[size], workspace),
+  validate: (size, workspace) => catchUpContest(RECIPES[size], BACKLOGS[size], workspace),
 };
 
 function recipe(rowsPerDataset: number): Recipe {

@@ -8,9 +8,9 @@ import { availableParallelism, totalmem } from 'node:os';
 import { feedOptions } from '../../dist/cli/operator-session.js';
 import { loadConfiguration } from '../../dist/configuration/load.js';
 import { createFeed } from '../../dist/feed/create-feed.js';
+import { systemRandom } from '../../dist/lib/backoff.js';
 import { systemClock } from '../../dist/lib/clock.js';
 import { silentLog } from '../../dist/lib/log.js';
-import { systemRandom } from '../../dist/lib/backoff.js';
 
 const [directory] = process.argv.slice(2);
 const { env: environment } = process;

@@ -19,7 +19,7 @@ export const download: BenchCase = {
   name: 'download',
   what: '1 GB in one file from loopback, with its sha256, beside curl and then node:crypto',
   reach: [{ measure: 'ratio', atMost: 1 / 0.8, moonshot: 1 / 1.2 }],
-  prepare: (size, workspace) => downloadContest(BYTES[size], workspace),
+  validate: (size, workspace) => downloadContest(BYTES[size], workspace),
 };
 
 async function downloadContest(bytes: number, workspace: string): Promise<Contest> {

@@ -19,7 +19,7 @@ const RUNS = 3;
 const POLL_EVERY_MS = 50;
 /** What the start leaves to be done is done. */
 const SETTLED_AFTER_MS = 3_000;
-const LOOK_EVERY_MS = 2;
+const CHECK_EVERY_MS = 2;
 
 export const idlePoll: BenchCase = {
   name: 'idle-poll',
@@ -29,7 +29,7 @@ export const idlePoll: BenchCase = {
     { measure: 'cpuMsPerPoll', atMost: 5 },
   ],
   fewRuns: RUNS,
-  prepare: (size, workspace) => pollContest(THREE_THOUSAND_DATASETS[size], POLLS[size], workspace),
+  validate: (size, workspace) => pollContest(THREE_THOUSAND_DATASETS[size], POLLS[size], workspace),
 };
 
 async function pollContest(recipe: Recipe, polls: number, workspace: string): Promise<Contest> {
@@ -83,7 +83,7 @@ async function pollAgainAndAgain(feed: FeedProcess, program: RunningProgram, pol
     program.poll();
     let met = await feed.requests();
     while (met.length === 0) {
-      await sleep(LOOK_EVERY_MS);
+      await sleep(CHECK_EVERY_MS);
       met = await feed.requests();
     }
     wokenMs.push((met[0]?.atMs ?? toldMs) - toldMs);

@@ -8,17 +8,17 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** From the first look that found the lock to the first that did not; in milliseconds since 1970. */
-export interface Held {
+export interface ObservedState {
   readonly fromMs: number;
   readonly untilMs: number;
 }
 
-const LOOK_EVERY_MS = 1;
+const CHECK_EVERY_MS = 1;
 
 export class LockWatch implements Disposable {
   readonly #owner: string;
   readonly #file: string;
-  #held: Held[] = [];
+  #observed: ObservedState[] = [];
   #since: number | null = null;
   #freeSinceMs: number;
   #lookedMs: number;
@@ -34,21 +34,21 @@ export class LockWatch implements Disposable {
   }
 
   /** As of the last look. */
-  get isHeld(): boolean {
+  get isSuspended(): boolean {
     return this.#since !== null;
   }
 
   /** What was held and is free again, since the last call, and how long nobody looked at the most. */
-  take(): { readonly held: readonly Held[]; readonly longestGapMs: number } {
-    const taken = { held: this.#held, longestGapMs: this.#longestGapMs };
-    this.#held = [];
+  take(): { readonly observed: readonly ObservedState[]; readonly longestGapMs: number } {
+    const taken = { observed: this.#observed, longestGapMs: this.#longestGapMs };
+    this.#observed = [];
     this.#longestGapMs = 0;
     return taken;
   }
 
   /** Resolves once the file has been free for so long. */
   async free(forMs: number): Promise<void> {
-    while (this.#since !== null || nowMs() - this.#freeSinceMs < forMs) await sleep(LOOK_EVERY_MS);
+    while (this.#since !== null || nowMs() - this.#freeSinceMs < forMs) await sleep(CHECK_EVERY_MS);
   }
 
   [Symbol.dispose](): void {
@@ -58,21 +58,21 @@ export class LockWatch implements Disposable {
   async #watch(): Promise<void> {
     while (!this.#isOver) {
       this.#look();
-      await sleep(LOOK_EVERY_MS);
+      await sleep(CHECK_EVERY_MS);
     }
   }
 
   #look(): void {
-    const isHeld = readFileSync('/proc/locks', 'utf8')
+    const isSuspended = readFileSync('/proc/locks', 'utf8')
       .split('\n')
       .some((line) => line.includes(this.#owner) && line.includes(this.#file));
     const atMs = nowMs();
     this.#longestGapMs = Math.max(this.#longestGapMs, atMs - this.#lookedMs);
     this.#lookedMs = atMs;
-    if (isHeld) {
+    if (isSuspended) {
       this.#since ??= atMs;
     } else if (this.#since !== null) {
-      this.#held.push({ fromMs: this.#since, untilMs: atMs });
+      this.#observed.push({ fromMs: this.#since, untilMs: atMs });
       this.#since = null;
       this.#freeSinceMs = atMs;
     }

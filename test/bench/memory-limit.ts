@@ -14,7 +14,7 @@ export const memoryLimit: BenchCase = {
   what: 'first start with 4 GB of Parquet, 30 million polygons in 15 files, and a DuckDB limit of 512 MB',
   reach: [{ measure: 'peakMegabytes', atMost: 900, moonshot: 600 }],
   fewRuns: 1,
-  prepare: (size, workspace) =>
+  validate: (size, workspace) =>
     bootstrapContest(
       {
         recipe: RECIPES[size],

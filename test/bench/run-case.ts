@@ -27,7 +27,7 @@ export async function runCase(benchCase: BenchCase, options: RunOptions): Promis
   const { name, what, reach, fewRuns } = benchCase;
   const workspace = await mkdtemp(join(tmpdir(), `feed-sync-bench-${name}-`));
   try {
-    await using contest = await benchCase.prepare(options.size, workspace);
+    await using contest = await benchCase.validate(options.size, workspace);
     const pairs =
       fewRuns === undefined
         ? (await runPairs(contest, options.runs + 1, 0, options.onPair)).slice(1)

@@ -7,6 +7,6 @@ export const updateMany: BenchCase = {
   what: 'one version of 5 changed rows for each of 3,000 datasets',
   reach: [{ measure: 'seconds', atMost: 60, moonshot: 20 }],
   fewRuns: 3,
-  prepare: (size, workspace) =>
+  validate: (size, workspace) =>
     updateContest(THREE_THOUSAND_DATASETS[size], { versions: 1, changedRows: 5 }, workspace),
 };

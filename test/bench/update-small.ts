@@ -7,7 +7,7 @@ import { type BenchCase, type Contest, type Sample, type Size, WrongResultError 
 import type { Recipe } from './dataset-files.ts';
 import type { FeedProcess } from './feed-process.ts';
 import { TWO_MILLION_POLYGONS } from './large-dataset.ts';
-import { type Held, LockWatch } from './lock-watch.ts';
+import { LockWatch, type ObservedState } from './lock-watch.ts';
 import { mirrored } from './mirrored.ts';
 import { inFolder, mirrorIn } from './program-run.ts';
 import { type RunningProgram, startProgram } from './running-program.ts';
@@ -32,7 +32,7 @@ export const updateSmall: BenchCase = {
     { measure: 'lockMs', atMost: 120, moonshot: 50 },
   ],
   fewRuns: RUNS,
-  prepare: (size, workspace) => daemonContest(TWO_MILLION_POLYGONS[size], UPDATES[size], workspace),
+  validate: (size, workspace) => daemonContest(TWO_MILLION_POLYGONS[size], UPDATES[size], workspace),
 };
 
 interface Update {
@@ -90,14 +90,14 @@ async function oneUpdate(
   program.poll();
   await program.logged((line) => line['version'] === version);
   await locks.free(OVER_AFTER_MS);
-  const { held, longestGapMs } = locks.take();
+  const { observed, longestGapMs } = locks.take();
   const poll = (await feed.requests()).find(({ operation }) => operation === 'events');
-  const last = held.at(-1);
+  const last = observed.at(-1);
   if (poll === undefined || last === undefined) return null;
   return {
     totalMs: last.untilMs - poll.atMs,
-    lockMs: held.reduce((sum, { fromMs, untilMs }: Held) => sum + untilMs - fromMs, 0),
-    windows: held.length,
+    lockMs: observed.reduce((sum, { fromMs, untilMs }: ObservedState) => sum + untilMs - fromMs, 0),
+    windows: observed.length,
     longestGapMs,
     cpuMs: (program.cpuSeconds() - cpuBefore) * 1_000,
   };

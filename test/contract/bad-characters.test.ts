@@ -29,7 +29,7 @@ it.each(UNUSABLE)('F38 %j in an event: it is told, and the log goes on', async (
   world.feed.faults.add({ match, act: { kind: 'rewrite', rewrite } });
   const result = await world.catchUp();
   expect(kinds(result)).toMatchObject({ roads: 'applied' });
-  expect(result.troubles).toEqual([]);
+  expect(result.incidents).toEqual([]);
   expect(world.logged).toContainEqual([
     'warn',
     expect.objectContaining({ why: 'data.datasetId: holds NUL or half a character' }),
@@ -48,7 +48,7 @@ it.each(UNUSABLE)(
     world.feed.faults.add({ match, act: { kind: 'rewrite', rewrite } });
     const result = await world.catchUp();
     expect(kinds(result)).toMatchObject({ parcels: 'applied', permits: 'current', roads: 'applied' });
-    expect(result.troubles).toMatchObject([
+    expect(result.incidents).toMatchObject([
       { subscriptionId: 'sub_1', error: { path: 'datasets[2].datasetId' } },
     ]);
     expect(exitCodeOfResult(result)).toBe(65);

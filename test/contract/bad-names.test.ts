@@ -75,7 +75,7 @@ it('F38 ids of datasets and subscriptions, names, places, topics, versions of sc
   }
   const before = await readdir(folder);
   const result = await world.catchUp();
-  expect(result.troubles).toEqual([]);
+  expect(result.incidents).toEqual([]);
   expect(kinds(result)).toMatchObject(Object.fromEntries(NAMES.map((id) => [id, 'loaded'])));
   for (const [index, id] of NAMES.entries()) {
     const schema = { ...SMALL_SCHEMA, schemaVersion: NAMES.at(-1 - index) ?? '' };

@@ -34,9 +34,9 @@ function field(path: string, value: unknown): (body: unknown) => unknown {
 }
 
 /** The one thing that went wrong, and the subscription that it is told of. */
-function troubleOf({ datasets, troubles }: CatchUpResult) {
+function troubleOf({ datasets, incidents }: CatchUpResult) {
   const failed = datasets.flatMap((one) => (one.kind === 'failed' ? [{ of: one.datasetId, ...one }] : []));
-  const all = [...failed, ...troubles.map((one) => ({ of: one.subscriptionId, ...one }))];
+  const all = [...failed, ...incidents.map((one) => ({ of: one.subscriptionId, ...one }))];
   expect(all).toHaveLength(1);
   return present(all[0], 'something went wrong');
 }
@@ -58,7 +58,7 @@ describe('an outage', () => {
       expect(requests.entries(operation).filter(({ status }) => status === 503)).toHaveLength(3);
       expect(versions(world)).toEqual(meanwhile);
       faults.clear();
-      expect(await world.catchUp()).toMatchObject({ troubles: [] });
+      expect(await world.catchUp()).toMatchObject({ incidents: [] });
       expect(versions(world)).toEqual(NEW);
     },
   );
@@ -97,7 +97,7 @@ describe('an answer that does not fit', () => {
       expect(trouble.error).toBeInstanceOf(ContractViolationError);
       expect(versions(world)).toEqual(meanwhile);
       world.feed.faults.clear();
-      expect(await world.catchUp()).toMatchObject({ troubles: [] });
+      expect(await world.catchUp()).toMatchObject({ incidents: [] });
       expect(versions(world)).toEqual(NEW);
     },
   );

@@ -26,7 +26,7 @@ it.each([
   ['sha256', '0'.repeat(64), `stated sha256 ${'0'.repeat(64)}, found`, 'ContentMismatchError'],
 ])(
   'M4 a file without %s is loaded, from a relative address too; one with another is not',
-  async (name, wrong, told, error) => {
+  async (name, wrong, reported, error) => {
     const world = await withRealMirror({ files: { [name]: false } });
     const { feed } = world;
     const rewrite = (body: unknown): unknown => {
@@ -47,7 +47,7 @@ it.each([
     expect(await world.catchUp()).toMatchObject({
       datasets: [
         { kind: 'current' },
-        { kind: 'failed', error: { name: error, message: expect.stringContaining(told) } },
+        { kind: 'failed', error: { name: error, message: expect.stringContaining(reported) } },
         { kind: 'current' },
       ],
     });
@@ -73,9 +73,9 @@ it('M5 files of GeoParquet, or plain ones where there is no geometry, are togeth
   const download: typeof feed.download = async (request, signal) => {
     const downloaded = await feed.download(request, signal);
     const paths = downloaded.kind === 'complete' ? downloaded.files.map(({ path }) => `'${path}'`) : [];
-    const told = await duckdb(`SELECT count(DISTINCT file_name) FILTER (decode(key) = 'geo')
+    const reported = await duckdb(`SELECT count(DISTINCT file_name) FILTER (decode(key) = 'geo')
       FROM parquet_kv_metadata([${paths.join(', ')}])`);
-    geo.set(request.entry.datasetId, [paths.length, ...(told[0] ?? [])]);
+    geo.set(request.entry.datasetId, [paths.length, ...(reported[0] ?? [])]);
     return downloaded;
   };
   Object.assign(world.parts, { feed: { ...feed, download } });

@@ -72,7 +72,7 @@ function expectTold(text: string, { code }: Refused, resume: string): void {
 }
 
 async function expectCaughtUp(world: ServedWorld): Promise<void> {
-  expect(await world.catchUp()).toMatchObject({ holds: [], troubles: [] });
+  expect(await world.catchUp()).toMatchObject({ suspensions: [], incidents: [] });
   const published = [...world.feed.store.datasets.values()].map(
     (one) => [one.datasetId, one.versions.at(-1)?.version] as const,
   );
@@ -99,7 +99,7 @@ describe('the workspace', () => {
     const world = await behind(['parcels']);
     refuseEvery(world, operation, refused);
     const result = await world.catchUp();
-    expect(result.holds).toMatchObject([{ refusal: { scope: { kind: 'workspace' }, ...refused } }]);
+    expect(result.suspensions).toMatchObject([{ refusal: { scope: { kind: 'workspace' }, ...refused } }]);
     const operations = world.feed.requests.entries().map((entry) => entry.operation);
     expect(operations).toEqual(IN_ORDER.slice(0, IN_ORDER.indexOf(operation) + 1));
     expectTold(summarize(result), refused, 'feed-sync resume --workspace');
@@ -107,7 +107,7 @@ describe('the workspace', () => {
     calm(world);
     const again = await world.catchUp();
     expect(world.feed.requests.entries()).toEqual([]);
-    expect(exitCodeOfResult(again)).toBe(EXIT_CODES.personMustAct);
+    expect(exitCodeOfResult(again)).toBe(EXIT_CODES.operatorMustAct);
     expectTold(summarize(again), refused, 'feed-sync resume --workspace');
     expect(versions(world)).toEqual({ parcels: 1, permits: 1, roads: 1 });
 
@@ -129,7 +129,7 @@ describe('a subscription', () => {
     refuseEvery(world, operation, refused, { subscriptionId: 'sub_1' });
     const scope = { kind: 'subscription', subscriptionId: 'sub_1' } as const;
     const result = await world.catchUp();
-    expect(result.holds).toMatchObject([{ refusal: { scope, ...refused } }]);
+    expect(result.suspensions).toMatchObject([{ refusal: { scope, ...refused } }]);
     expect(versions(world)).toEqual({ parcels: 1, permits: 1, roads: 2 });
     expectTold(summarize(result), refused, 'feed-sync resume --subscription sub_1');
 
@@ -163,8 +163,8 @@ describe('a dataset', () => {
       const world = await behind(undefined, options);
       refuseEvery(world, operation, refused, { datasetId: 'permits' });
       const result = await world.catchUp();
-      expect(result).toMatchObject({ holds: [], troubles: [] });
-      expect(world.checkpoint.holds()).toMatchObject([{ refusal: { scope, ...refused } }]);
+      expect(result).toMatchObject({ suspensions: [], incidents: [] });
+      expect(world.checkpoint.suspensions()).toMatchObject([{ refusal: { scope, ...refused } }]);
       expect(versions(world)).toEqual({ parcels: 2, permits: 1, roads: 2 });
       expectTold(summarize(result), refused, 'feed-sync resume --dataset permits');
 
@@ -189,45 +189,45 @@ describe('a dataset', () => {
         permits: 'loaded',
         roads: 'applied',
       });
-      expect(world.checkpoint.holds()).toEqual([]);
+      expect(world.checkpoint.suspensions()).toEqual([]);
     },
   );
 
   const refused = { status: 403, code: 'outside_coverage' };
 
-  async function held(): Promise<ServedWorld> {
+  async function observed(): Promise<ServedWorld> {
     const world = await behind(['permits']);
     refuseEvery(world, 'versions', refused, { datasetId: 'permits' });
-    expect(kinds(await world.catchUp())).toMatchObject({ permits: 'held' });
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: 'suspended' });
     calm(world);
     return world;
   }
 
   it('R14 F24 that leaves its subscription and is added again is refused no more', async () => {
-    const world = await held();
+    const world = await observed();
     world.feed.publisher.remove('permits', 'left_coverage');
     expect(kinds(await world.catchUp())).toMatchObject({ permits: 'retired' });
-    expect(world.checkpoint.holds()).toMatchObject([{ refusal: { scope } }]);
+    expect(world.checkpoint.suspensions()).toMatchObject([{ refusal: { scope } }]);
     expect(requestsAbout(world.feed, 'permits')).toEqual([]);
     world.feed.publisher.restore('permits');
     expect(kinds(await world.catchUp())).toMatchObject({ permits: 'loaded' });
-    expect(world.checkpoint.holds()).toEqual([]);
+    expect(world.checkpoint.suspensions()).toEqual([]);
   });
 
   it('R15 F24 of which events tell is wanted as they say, and stays refused', async () => {
-    const world = await held();
+    const world = await observed();
     const { feed, checkpoint } = world;
     publishNext(feed, 'permits');
     await world.catchUp();
-    expect(checkpoint.want('permits')?.members.get('sub_1')?.announced).toBe(3);
-    expect(checkpoint.want('permits')?.reloads).toEqual([]);
+    expect(checkpoint.desired('permits')?.members.get('sub_1')?.announced).toBe(3);
+    expect(checkpoint.desired('permits')?.reloads).toEqual([]);
     feed.publisher.resync('permits', 'subscription_changed');
-    expect(kinds(await world.catchUp())).toMatchObject({ permits: 'held' });
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: 'suspended' });
     const newest = checkpoint.followed().get('sub_1')?.cursor?.number;
-    expect(checkpoint.want('permits')?.reloads).toMatchObject([
+    expect(checkpoint.desired('permits')?.reloads).toMatchObject([
       { subscriptionId: 'sub_1', eventNumber: newest },
     ]);
-    expect(checkpoint.holds()).toMatchObject([{ refusal: { scope } }]);
+    expect(checkpoint.suspensions()).toMatchObject([{ refusal: { scope } }]);
     expect(requestsAbout(feed, 'permits')).toEqual([]);
     checkpoint.lift(scope);
     expect(kinds(await world.catchUp())).toMatchObject({ permits: 'loaded' });

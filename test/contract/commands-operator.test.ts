@@ -72,15 +72,15 @@ async function installed(environment: Readonly<Record<string, string>> = {}): Pr
     printed += said.stdout + said.stderr;
     // At this level of the log the lines of the log are most of what is on standard error.
     const isLog = (text: string): boolean => text.startsWith('{"');
-    const told = said.stderr.split('\n').filter((text) => !isLog(text));
-    return { ...said, stderr: told.join('\n') };
+    const reported = said.stderr.split('\n').filter((text) => !isLog(text));
+    return { ...said, stderr: reported.join('\n') };
   };
   return { feed, line, home: join(line.dataDirectory, '..'), run };
 }
 
 function kept({ line }: Installed) {
   const reader = openCheckpointReader({ path: join(line.dataDirectory, 'checkpoint.sqlite'), uid: null });
-  const content = reader === null ? null : { webhooks: reader.webhooks(), holds: reader.holds() };
+  const content = reader === null ? null : { webhooks: reader.webhooks(), suspensions: reader.suspensions() };
   reader?.close();
   return content;
 }
@@ -422,7 +422,7 @@ describe('webhook add', () => {
     expect(said.stderr).toContain('The service refused to add a webhook (403 insufficient_scope).');
     expect(said.stderr).toContain('apiKeys: https://');
     expect(() => statSync(join(at.home, 'secrets'))).toThrow('ENOENT');
-    expect(kept(at)).toEqual({ webhooks: [], holds: [] });
+    expect(kept(at)).toEqual({ webhooks: [], suspensions: [] });
   });
 
   it.each([

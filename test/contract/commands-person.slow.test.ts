@@ -9,7 +9,15 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
-import { commit, dropped, failureOf, holdOf, joined, NOON, openAt } from '../support/checkpoint-files.ts';
+import {
+  commit,
+  dropped,
+  failureOf,
+  joined,
+  NOON,
+  openAt,
+  suspensionOf,
+} from '../support/checkpoint-files.ts';
 import { type Program, program } from '../support/program.ts';
 
 /** An installation in which an instance runs, as far as its checkpoint and its lock are concerned, and its checkpoint. */
@@ -35,18 +43,21 @@ function holding(checkpoint: Checkpoint, subscriptionId: string, ...datasetIds: 
 }
 
 function missing(checkpoint: Checkpoint, subscriptionId: string): void {
-  const { refusal, ...hold } = holdOf({ kind: 'subscription', subscriptionId });
-  checkpoint.hold({ ...hold, refusal: { ...refusal, status: null, code: 'subscription_missing' } });
+  const { refusal, ...suspension } = suspensionOf({ kind: 'subscription', subscriptionId });
+  checkpoint.suspension({
+    ...suspension,
+    refusal: { ...refusal, status: null, code: 'subscription_missing' },
+  });
 }
 
-function heldScopes(checkpoint: Checkpoint): readonly RefusalScope[] {
-  return checkpoint.holds().map(({ refusal }) => refusal.scope);
+function suspendedScopes(checkpoint: Checkpoint): readonly RefusalScope[] {
+  return checkpoint.suspensions().map(({ refusal }) => refusal.scope);
 }
 
 /** The datasets for which a resync is owed. */
 function owed(checkpoint: Checkpoint): readonly string[] {
-  const wants = [...checkpoint.wants().values()];
-  return wants.filter(({ resyncNumber }) => resyncNumber > 0).map(({ datasetId }) => datasetId);
+  const desiredStates = [...checkpoint.desiredStates().values()];
+  return desiredStates.filter(({ resyncNumber }) => resyncNumber > 0).map(({ datasetId }) => datasetId);
 }
 
 it.for([
@@ -64,7 +75,7 @@ describe('resync', () => {
     const [installed, checkpoint] = await installedWith((filled) => {
       holding(filled, 'sub_1', 'parcels', 'permits', 'zoning');
       filled.fail(failureOf('parcels'));
-      filled.hold(holdOf({ kind: 'dataset', datasetId: 'zoning' }));
+      filled.suspension(suspensionOf({ kind: 'dataset', datasetId: 'zoning' }));
     });
     expect(await installed.run('resync', 'parcels', 'zoning')).toEqual({
       exitCode: 0,
@@ -106,13 +117,16 @@ describe('resync', () => {
 
 it.for([
   [['resync', 'parcels'], 'Loaded again from the snapshot at the next catch-up: parcels.'],
-  [['resume', '--workspace'], 'Lifted the hold of this API key. The next catch-up asks the service again.'],
+  [
+    ['resume', '--workspace'],
+    'Lifted the suspension of this API key. The next catch-up asks the service again.',
+  ],
   [['forget', '--subscription', 'sub_2'], 'Forgotten: subscription sub_2.\nNo dataset was held by it.'],
 ] as const)('%s beside run says that it is done at once', async ([words, says]) => {
   const [installed] = await installedWith((filled) => {
     holding(filled, 'sub_1', 'parcels');
     missing(filled, 'sub_2');
-    if (words[0] === 'resume') filled.hold(holdOf({ kind: 'workspace' }));
+    if (words[0] === 'resume') filled.suspension(suspensionOf({ kind: 'workspace' }));
   }, 'run');
   expect(await installed.run(...words)).toMatchObject({
     exitCode: 0,
@@ -131,7 +145,7 @@ describe('resume', () => {
   function fillEverything(checkpoint: Checkpoint): void {
     holding(checkpoint, 'sub_1', 'parcels', 'permits');
     commit(checkpoint, 'sub_1', dropped('dropped'));
-    for (const scope of EVERYTHING) checkpoint.hold(holdOf(scope));
+    for (const scope of EVERYTHING) checkpoint.suspension(suspensionOf(scope));
     checkpoint.fail(failureOf('permits'));
   }
 
@@ -140,13 +154,13 @@ describe('resume', () => {
     expect(await installed.run('resume', '--all')).toMatchObject({
       exitCode: 0,
       stdout:
-        'Lifted the hold of dataset parcels, subscription sub_1, this API key. The next catch-up asks the service again.\n' +
+        'Lifted the suspension of dataset parcels, subscription sub_1, this API key. The next catch-up asks the service again.\n' +
         'Tried again at the next catch-up: permits.\n' +
         'Retirements still wait for you to agree to them: feed-sync resume --retire\n',
     });
-    expect(heldScopes(checkpoint)).toEqual([{ kind: 'retirement' }]);
+    expect(suspendedScopes(checkpoint)).toEqual([{ kind: 'retirement' }]);
     expect(checkpoint.failures().size).toBe(0);
-    expect(checkpoint.wants().get('dropped')?.retirementApproved).toBe(false);
+    expect(checkpoint.desiredStates().get('dropped')?.retirementApproved).toBe(false);
   });
 
   it('--retire agrees to retirements, and lifts nothing else', async () => {
@@ -156,10 +170,10 @@ describe('resume', () => {
       // There is no mirror, and so no table of it.
       stdout: 'No dataset waits to be retired.\n',
     });
-    expect(heldScopes(checkpoint)).toEqual(
+    expect(suspendedScopes(checkpoint)).toEqual(
       expect.arrayContaining(EVERYTHING.filter(({ kind }) => kind !== 'retirement')),
     );
-    expect(checkpoint.wants().get('dropped')?.retirementApproved).toBe(true);
+    expect(checkpoint.desiredStates().get('dropped')?.retirementApproved).toBe(true);
   });
 
   it('of what failed has it tried again; of what did neither: 64, and the rest is done', async () => {
@@ -168,10 +182,10 @@ describe('resume', () => {
     expect(await installed.run('resume', ...words)).toMatchObject({
       exitCode: 64,
       stdout:
-        'Lifted the hold of subscription sub_1. The next catch-up asks the service again.\n' +
+        'Lifted the suspension of subscription sub_1. The next catch-up asks the service again.\n' +
         'Tried again at the next catch-up: permits.\n',
       stderr:
-        'feed-sync: Neither held nor failed: dataset nobody.\n→ feed-sync status lists what is held and what failed.\n',
+        'feed-sync: Neither suspended nor failed: dataset nobody.\n→ feed-sync status lists what is suspended and what failed.\n',
     });
     expect(checkpoint.failures().size).toBe(0);
   });
@@ -191,8 +205,8 @@ describe('forget', () => {
       exitCode: 0,
       stdout:
         'Forgotten: subscription gone, subscription gone_too.\n' +
-        'Retired at the next catch-up, because no other holds them: both, only.\n' +
-        'Kept, because another subscription holds them: shared.\n',
+        'Retired at the next catch-up, because no other contains them: both, only.\n' +
+        'Kept, because another subscription contains them: shared.\n',
       stderr: '',
     });
     expect(checkpoint.forgotten()).toEqual(['gone', 'gone_too']);
@@ -210,7 +224,7 @@ describe('forget', () => {
       stdout: '',
       stderr:
         'feed-sync: Subscription there is not missing: it was there at the last catch-up.\n' +
-        '→ Run feed-sync once: it is held as missing once it is gone, or left out of the setting subscriptions.\n',
+        '→ Run feed-sync once: it is suspended as missing once it is gone, or left out of the setting subscriptions.\n',
     });
     expect(checkpoint.forgotten()).toEqual([]);
   });

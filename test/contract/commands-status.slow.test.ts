@@ -15,7 +15,7 @@ const NOTHING_ASKED = {
   isChosen: true,
   isReloadPending: false,
   isResyncPending: false,
-  isLookPending: false,
+  isRefreshPending: false,
   retirement: null,
 };
 
@@ -33,7 +33,7 @@ describe('status', () => {
         state: 'absent',
         trouble: null,
         hint: null,
-        heldBy: [],
+        lockHolders: [],
         ...NO_SIZE,
       },
       publishedCopy: null,
@@ -42,7 +42,7 @@ describe('status', () => {
       subscriptions: [],
       forgottenSubscriptions: [],
       datasets: [],
-      holds: [],
+      suspensions: [],
       absences: [],
     });
     const { stdout } = await installed.run('status');
@@ -113,7 +113,7 @@ describe('status', () => {
         state: 'present',
         trouble: null,
         hint: null,
-        heldBy: [],
+        lockHolders: [],
         ...SMALL_SIZE,
       },
       publishedCopy: null,
@@ -125,9 +125,9 @@ describe('status', () => {
           name: 'All counties',
           cursor: 'evt_5',
           cursorAt: MOMENT,
-          quietReadAt: null,
+          replayedAt: null,
           state: 'followed',
-          isHeld: false,
+          isSuspended: false,
         },
       ],
       forgottenSubscriptions: [],
@@ -144,7 +144,7 @@ describe('status', () => {
           publishedAt: MOMENT,
           appliedAt: MOMENT,
           ...NOTHING_ASKED,
-          hold: null,
+          suspension: null,
           failure: {
             error: 'DataError',
             message: expect.stringContaining('but the version record states 1.'),
@@ -157,7 +157,7 @@ describe('status', () => {
         },
         {
           id: permits,
-          state: 'held',
+          state: 'suspended',
           need: 'version',
           subscriptions: ['sub_1'],
           table: tableNameOf(permits),
@@ -167,7 +167,7 @@ describe('status', () => {
           publishedAt: MOMENT,
           appliedAt: MOMENT,
           ...NOTHING_ASKED,
-          hold: {
+          suspension: {
             scope: 'dataset',
             id: permits,
             operation: `list versions of dataset ${permits}`,
@@ -191,11 +191,11 @@ describe('status', () => {
           publishedAt: MOMENT,
           appliedAt: MOMENT,
           ...NOTHING_ASKED,
-          hold: null,
+          suspension: null,
           failure: null,
         },
       ],
-      holds: [],
+      suspensions: [],
       absences: [],
     });
 
@@ -252,7 +252,7 @@ describe('subscriptions', () => {
     expect(ended).toMatchObject({ exitCode: 77 });
     expect(ended.stderr).toContain('It says: This API key was revoked.');
     expect(ended.stderr).toContain('https://app.feed.example/settings/api-keys');
-    expect(await statusOf(installed)).toMatchObject({ holds: [] });
+    expect(await statusOf(installed)).toMatchObject({ suspensions: [] });
   });
 });
 

@@ -69,10 +69,10 @@ describe('verify', () => {
     );
     const json = await installed.run('verify', '--json', zoning, permits);
     expect(json.exitCode).toBe(65);
-    const equal = { hold: null, trouble: null, version: 1, newestVersion: 1 };
+    const equal = { suspension: null, trouble: null, version: 1, newestVersion: 1 };
     expect(JSON.parse(json.stdout)).toEqual({
       mirror: installed.mirrorPath,
-      hold: null,
+      suspension: null,
       trouble: null,
       datasets: [
         {

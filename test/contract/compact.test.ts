@@ -24,10 +24,10 @@ function installation() {
   const installed = commandLine({ feed: FEED, now: () => NOW, environment });
   onTestFinished(() => installed.remove());
   const path = join(installed.dataDirectory, 'mirror.duckdb');
-  const told = (text: string) => withPlaceholders(text, { data: installed.dataDirectory });
+  const reported = (text: string) => withPlaceholders(text, { data: installed.dataDirectory });
   const view = async <T>(command: string): Promise<T> =>
-    JSON.parse(told((await installed.run(command, '--json')).stdout));
-  return { installed, path, told, view };
+    JSON.parse(reported((await installed.run(command, '--json')).stdout));
+  return { installed, path, reported, view };
 }
 
 /** A mirror of nothing, most of whose file holds nothing. */
@@ -51,7 +51,7 @@ async function emptiedMirror(dataDirectory: string, path: string): Promise<void>
 }
 
 it('tells how large the mirror was and is; and that there is none', async () => {
-  const { installed, path, told, view } = installation();
+  const { installed, path, reported, view } = installation();
   expectGolden('compact/absent', await view('compact'));
   expect(await installed.run('compact')).toMatchObject({
     exitCode: 0,
@@ -65,7 +65,7 @@ it('tells how large the mirror was and is; and that there is none', async () => 
   expect(compaction).toMatchObject({ bytesBefore: before.bytes, bytesAfter: statSync(path).size });
   expectGolden('compact/compacted', { ...compaction, bytesBefore: 12_600_000, bytesAfter: 4_200_000 });
   expect((await view<Status>('status')).mirror.freeBytes).toBeLessThan((before.freeBytes ?? 0) / 2);
-  expect(told((await installed.run('compact')).stdout)).toMatch(
+  expect(reported((await installed.run('compact')).stdout)).toMatch(
     /^The mirror \{data\}\/mirror\.duckdb is compacted: [\d.]+ KB before, [\d.]+ KB now\. All 11 tables were compared\.\n$/,
   );
 });
@@ -101,14 +101,20 @@ it('shows on a screen how far it is, in one line that fits', () => {
 });
 
 it('is what status and doctor lead to, once it is worth it', () => {
-  const held = { service: null, progress: null, retired: [], datasets: new Map(), freeBytes: 700_000_000 };
+  const observed = {
+    service: null,
+    progress: null,
+    retired: [],
+    datasets: new Map(),
+    freeBytes: 700_000_000,
+  };
   const status = statusOf({
     dataDirectory: '/data',
     mirrorPath: '/data/mirror.duckdb',
     mirrorBytes: 1_200_000_000,
-    heldBy: [],
+    lockHolders: [],
     runningInstance: null,
-    mirror: held,
+    mirror: observed,
     readers: { copy: null, hook: null },
     checkpoint: null,
     isChosen: () => true,
@@ -122,7 +128,7 @@ it('is what status and doctor lead to, once it is worth it', () => {
   );
   const findings = judgeMirror(
     { path: '/data/mirror.duckdb', bytes: 1.2e9, freeBytes: 7e8, format: 2 },
-    held,
+    observed,
     null,
   );
   expect(findings.map(({ about, state }) => `${about}: ${state}`)).toEqual([

@@ -48,15 +48,15 @@ describe('24 quiet hours', () => {
     feed.requests.clear();
     logged.length = 0;
     await pass(HOUR_MS, TICK_MS);
-    const [before, tallyBefore] = [heapBytes(), daemon.state().tally];
+    const [before, tallyBefore] = [heapBytes(), daemon.state().counters];
     const [mirrorBytesBefore, checkpointBytesBefore, logBytesBefore] = sizes(installed);
     const [bytesBefore, processorBefore] = [link.bytes, process.cpuUsage()];
     feed.requests.clear();
     await pass(23 * HOUR_MS, TICK_MS);
     const { user, system } = process.cpuUsage(processorBefore);
     const grownBytes = heapBytes() - before;
-    const { tally, subscriptions } = daemon.state();
-    const audits = tally.audits - tallyBefore.audits;
+    const { counters, subscriptions } = daemon.state();
+    const audits = counters.audits - tallyBefore.audits;
     const asked = Object.groupBy(feed.requests.entries(), ({ operation }) => operation);
     // An audit looks at the event at the position, to see whether the log has begun anew: from one number before it.
     const position = subscriptions.get('sub_1')?.cursor;
@@ -65,7 +65,7 @@ describe('24 quiet hours', () => {
     expect([22, 23]).toContain(audits);
     expect(polls).toBeGreaterThan(23 * 60 * 0.95);
     expect(polls).toBeLessThan(23 * 60 * 1.05 + audits);
-    expect(polls).toBe(tally.polls - tallyBefore.polls);
+    expect(polls).toBe(counters.polls - tallyBefore.polls);
     const counts = Object.entries(asked).map(([operation, entries]) => [operation, entries.length]);
     // The list of versions of each dataset is read once a day, and the subscriptions again after the manifest.
     const lists = datasetIds.length;
@@ -86,7 +86,7 @@ describe('24 quiet hours', () => {
     expect(logBytes - logBytesBefore).toBeLessThanOrEqual((audits + 2 * lists) * BYTES_OF_A_NOTE);
     // The deadlines of requests go by the system's clock: those of all the hours are pending still, some 3 KB each.
     expect(grownBytes).toBeLessThan(MOST_GROWN_BYTES);
-    expect(subscriptions.get('sub_1')?.standing).toBe('idle');
+    expect(subscriptions.get('sub_1')?.condition).toBe('idle');
     const requests = `${polls} polls, ${audits} audits, ${link.bytes - bytesBefore} bytes both ways`;
     const processor = `${((user + system) / 1e6).toFixed(1)} s of processor time, the feed's and the test's with it`;
     process.stderr.write(`23 quiet hours: ${requests}, ${processor}; the heap grew by ${grownBytes} bytes\n`);
@@ -116,7 +116,7 @@ describe('a hundred publishes', () => {
       await running.pass(MINUTE_MS, 30_000);
     }
     await running.pass(20 * MINUTE_MS, 30_000);
-    expect(running.daemon.state()).toMatchObject({ holds: [], troubles: [] });
+    expect(running.daemon.state()).toMatchObject({ suspensions: [], incidents: [] });
     await running.end();
     await expectMirrored(installed, feed);
   });

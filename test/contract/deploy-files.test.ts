@@ -154,7 +154,7 @@ describe('the StatefulSet', () => {
 describe('exit codes', () => {
   const failures = Object.values(EXIT_CODES).filter((code) => code !== EXIT_CODES.caughtUp);
   /** Another start would end in the same way. */
-  const final = [EXIT_CODES.wrongUsage, EXIT_CODES.personMustAct, EXIT_CODES.wrongConfiguration];
+  const final = [EXIT_CODES.wrongUsage, EXIT_CODES.operatorMustAct, EXIT_CODES.wrongConfiguration];
 
   it('decide in a CronJob whether it is tried again', () => {
     const job = at(once.get('CronJob'), 'spec.jobTemplate.spec');

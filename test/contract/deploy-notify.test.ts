@@ -60,7 +60,7 @@ async function inTurn(notifier: Notifier, ...steps: readonly (() => void)[]): Pr
 
 describe('systemd is told', () => {
   it('that the daemon is ready, goes on, reloads and stops; and is given nothing of our environment', async () => {
-    const { path, told } = recordingSystemdNotify();
+    const { path, reported } = recordingSystemdNotify();
     const environment = {
       PATH: path,
       NOTIFY_SOCKET: SOCKET,
@@ -78,7 +78,7 @@ describe('systemd is told', () => {
       () => notifier.stopping(),
     );
     const status = 'STATUS=Loading 3 datasets.';
-    expect(told()).toEqual([
+    expect(reported()).toEqual([
       `${status}|0`,
       `READY=1|${status}|0`,
       `READY=1|${status}|WATCHDOG=1|0`,

@@ -3,10 +3,10 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { type Diagnosis, renderDiagnosis } from '../../src/cli/doctor/render.ts';
-import { failureOf, holdOf, NOON_CLOCK, openAt } from '../support/checkpoint-files.ts';
+import { failureOf, NOON_CLOCK, openAt, suspensionOf } from '../support/checkpoint-files.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { expectGolden, expectGoldenText, withPlaceholders } from '../support/golden.ts';
-import { patient } from '../support/patient.ts';
+import { checkInput } from '../support/patient.ts';
 
 /** Of the settings some, so that not every new one changes these files. */
 const SETTINGS_TOLD = ['service.baseUrl', 'service.apiKey', 'service.apiKeyFile', 'dataDir', 'lock.wait'];
@@ -21,21 +21,21 @@ const VARYING: readonly (readonly [RegExp, string])[] = [
 ];
 
 function expectTold(name: string, diagnosis: Diagnosis, places: Readonly<Record<string, string>>): void {
-  const { checks, troubles, warnings, skipped, exitCode } = diagnosis;
+  const { checks, problems, warnings, skipped, exitCode } = diagnosis;
   const settings = diagnosis.settings.filter(({ key }) => SETTINGS_TOLD.includes(key));
-  const text = JSON.stringify({ checks, settings, troubles, warnings, skipped, exitCode });
+  const text = JSON.stringify({ checks, settings, problems, warnings, skipped, exitCode });
   const steady = VARYING.reduce(
     (rest, [what, by]) => rest.replaceAll(what, by),
     withPlaceholders(text, places),
   );
-  const told: Diagnosis = JSON.parse(steady);
-  expectGolden(`doctor/${name}`, told);
-  expectGoldenText(`doctor/${name}`, `${renderDiagnosis(told)}\n`);
+  const reported: Diagnosis = JSON.parse(steady);
+  expectGolden(`doctor/${name}`, reported);
+  expectGoldenText(`doctor/${name}`, `${renderDiagnosis(reported)}\n`);
 }
 
 it('everything as it should be', async () => {
   const { feed } = await countyFeed({ kinds: ['zoning'], rowsPerDataset: 5 });
-  const one = patient({ feed });
+  const one = checkInput({ feed });
   expect(await one.run('once')).toMatchObject({ exitCode: 0 });
   // The program makes its files for the owner alone; this process is not the program.
   chmodSync(one.mirrorPath, 0o600);
@@ -44,13 +44,13 @@ it('everything as it should be', async () => {
   expectTold('sound', diagnosis, places);
 });
 
-it('troubles, warnings and what is not looked at', async () => {
+it('problems, warnings and what is not looked at', async () => {
   const { feed } = await countyFeed({ kinds: ['zoning'], rowsPerDataset: 5 });
-  const one = patient({ feed, environment: { FEED_SYNC_LOCK_WAIT: 'long' } });
+  const one = checkInput({ feed, environment: { FEED_SYNC_LOCK_WAIT: 'long' } });
   mkdirSync(one.dataDirectory, { mode: 0o755 });
   const checkpoint = await openAt(one.checkpointPath, undefined, NOON_CLOCK);
-  checkpoint.hold(
-    holdOf({ kind: 'dataset', datasetId: 'us-tx-travis-parcels' }, 'The county is not covered.'),
+  checkpoint.suspension(
+    suspensionOf({ kind: 'dataset', datasetId: 'us-tx-travis-parcels' }, 'The county is not covered.'),
   );
   checkpoint.fail(failureOf('us-tx-travis-roads'));
   writeFileSync(one.mirrorPath, '', { mode: 0o600 });

@@ -9,23 +9,23 @@ import {
   commit,
   event,
   failureOf,
-  holdOf,
   joined,
   NOON,
   openAt,
   position,
+  suspensionOf,
 } from '../support/checkpoint-files.ts';
 import { type Child, startChild } from '../support/child.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { writeMirror } from '../support/mirror-file.ts';
-import { type Patient, patient } from '../support/patient.ts';
+import { type CheckInput, checkInput } from '../support/patient.ts';
 
 const DAY_MS = 86_400_000;
 const NOWHERE = { baseUrl: 'http://127.0.0.1:1', apiKey: 'canary+key/that=must&stay%secret' };
 
-async function installed(): Promise<Patient> {
+async function installed(): Promise<CheckInput> {
   const { feed } = await countyFeed({ kinds: ['zoning'], rowsPerDataset: 10 });
-  const one = patient({ feed });
+  const one = checkInput({ feed });
   expect(await one.run('once')).toMatchObject({ exitCode: 0 });
   // The program makes its files for the owner alone; this process is not the program.
   chmodSync(one.mirrorPath, 0o600);
@@ -60,9 +60,9 @@ describe('the published copy', () => {
 
 describe('before anything is there', () => {
   it('all that is missing is the address and the key, and nothing is made', async () => {
-    const one = patient();
+    const one = checkInput();
     const look = await one.look();
-    expect(look).toMatchObject({ exitCode: 78, troubles: 2, warnings: 0 });
+    expect(look).toMatchObject({ exitCode: 78, problems: 2, warnings: 0 });
     expect(look.of('configuration').map(({ found }) => found)).toEqual([
       'none: everything comes from flags, variables and defaults',
       expect.stringContaining('service.baseUrl is not set'),
@@ -74,9 +74,9 @@ describe('before anything is there', () => {
     });
     expect(look.of('checkpoint')[0]?.found).toContain('feed-sync once makes it');
     expect(look.of('mirror')[0]?.found).toContain('feed-sync once makes it');
-    const told = await one.told();
-    expect(told).toMatch(/\n2 troubles, (?:\d warnings?, )?6 not looked at\.\n$/);
-    expect(told).toContain('1.2.3 on Node 24.0.0, Linux 6.0 x64');
+    const reported = await one.reported();
+    expect(reported).toMatch(/\n2 problems, (?:\d warnings?, )?6 not looked at\.\n$/);
+    expect(reported).toContain('1.2.3 on Node 24.0.0, Linux 6.0 x64');
     expect(look.of('versions')[1]?.found).toMatch(
       /^DuckDB 1\.\d+\.\d+, SQLite 3\.[\d.]+; formats: checkpoint \d+, mirror 2$/,
     );
@@ -85,7 +85,7 @@ describe('before anything is there', () => {
 
 describe('configuration', () => {
   it('that is wrong is told whole, with what can be read of it; what is local is looked at all the same', async () => {
-    const one = patient({
+    const one = checkInput({
       feed: NOWHERE,
       environment: { FEED_SYNC_HTTP_TIMEOUT: '30', FEED_SYNC_LOCKWAIT: '1s' },
     });
@@ -94,8 +94,8 @@ describe('configuration', () => {
     });
     const look = await one.look('--schema-changes', 'alter');
     expect(look.exitCode).toBe(78);
-    const troubles = look.of('configuration').filter(({ state }) => state === 'trouble');
-    expect(troubles.map(({ found }) => found)).toEqual([
+    const problems = look.of('configuration').filter(({ state }) => state === 'problem');
+    expect(problems.map(({ found }) => found)).toEqual([
       expect.stringContaining(
         'FEED_SYNC_LOCKWAIT is not a known variable; the nearest is FEED_SYNC_LOCK_WAIT (environment)',
       ),
@@ -104,7 +104,7 @@ describe('configuration', () => {
         /^http\.timeout is '30', which has no unit.*\(environment FEED_SYNC_HTTP_TIMEOUT\)$/,
       ),
     ]);
-    expect(troubles.map(({ hints }) => hints.length)).toEqual([0, 0, 2]);
+    expect(problems.map(({ hints }) => hints.length)).toEqual([0, 0, 2]);
     const settings = Object.fromEntries(
       look.settings.map(({ key, value, source }) => [key, [value, source]]),
     );
@@ -117,16 +117,16 @@ describe('configuration', () => {
       'http.timeout': [null, 'environment FEED_SYNC_HTTP_TIMEOUT'],
     });
     expect(look.of('disk')[0]).toMatchObject({ about: 'data directory', state: 'ok' });
-    expect(look.all('trouble')).toContain('connection service');
+    expect(look.all('problem')).toContain('connection service');
   });
 
   it('in a file that cannot be read leaves open where things are', async () => {
-    const one = patient();
+    const one = checkInput();
     delete one.environment['FEED_SYNC_DATA_DIR'];
     writeFileSync(join(one.home, 'feed-sync.yaml'), 'dataDir: [', { mode: 0o600 });
     const look = await one.look();
     expect(look.exitCode).toBe(78);
-    expect(look.all('trouble')).toEqual(['configuration setting']);
+    expect(look.all('problem')).toEqual(['configuration setting']);
     expect(look.all('skipped')).toEqual(
       expect.arrayContaining(['disk data directory', 'locks instance', 'checkpoint file', 'mirror file']),
     );
@@ -137,7 +137,7 @@ describe('configuration', () => {
   });
 
   it('a key file that others may read, and a secret that is not there, are warnings', async () => {
-    const one = patient({ feed: NOWHERE });
+    const one = checkInput({ feed: NOWHERE });
     delete one.environment['FEED_SYNC_API_KEY'];
     const keyFile = join(one.home, 'api-key');
     writeFileSync(keyFile, NOWHERE.apiKey);
@@ -159,19 +159,19 @@ describe('configuration', () => {
   });
 
   it('a key that was written into another setting by mistake is struck out', async () => {
-    const one = patient({ feed: NOWHERE, environment: { FEED_SYNC_SUBSCRIPTIONS: NOWHERE.apiKey } });
-    expect(await one.told()).toContain('[secret] (environment FEED_SYNC_SUBSCRIPTIONS)');
+    const one = checkInput({ feed: NOWHERE, environment: { FEED_SYNC_SUBSCRIPTIONS: NOWHERE.apiKey } });
+    expect(await one.reported()).toContain('[secret] (environment FEED_SYNC_SUBSCRIPTIONS)');
   });
 });
 
 describe('disk', () => {
   it('F11 a file in the place of the data directory', async () => {
-    const one = patient({ feed: NOWHERE });
+    const one = checkInput({ feed: NOWHERE });
     writeFileSync(one.dataDirectory, 'a letter');
     const look = await one.look();
     expect(look.exitCode).toBe(74);
     expect(look.of('disk')[0]).toMatchObject({
-      state: 'trouble',
+      state: 'problem',
       found: `${one.dataDirectory} is a file, where a folder is needed.`,
       hints: [expect.stringContaining('Move the file away')],
     });
@@ -179,20 +179,20 @@ describe('disk', () => {
 
   it('F11 a folder that nobody may write in', async () => {
     // Not a folder without permissions: whoever runs the tests may be allowed everything. /proc takes no files of anybody.
-    const one = patient({ feed: NOWHERE, environment: { FEED_SYNC_DATA_DIR: '/proc/self/data' } });
+    const one = checkInput({ feed: NOWHERE, environment: { FEED_SYNC_DATA_DIR: '/proc/self/data' } });
     expect((await one.look()).of('disk')[0]).toMatchObject({
-      state: 'trouble',
+      state: 'problem',
       exitCode: 74,
       found: expect.stringContaining('/proc/self'),
     });
   });
 
   it('F07 less room than is kept free', async () => {
-    const one = patient({ feed: NOWHERE, environment: { FEED_SYNC_DISK_RESERVE: '900TB' } });
+    const one = checkInput({ feed: NOWHERE, environment: { FEED_SYNC_DISK_RESERVE: '900TB' } });
     const look = await one.look();
     expect(look.exitCode).toBe(74);
     expect(look.of('disk')[1]).toMatchObject({
-      state: 'trouble',
+      state: 'problem',
       found: expect.stringContaining('less than the 900.0 TB that are kept free (disk.reserve)'),
     });
   });
@@ -216,7 +216,7 @@ describe('disk', () => {
 
 describe('locks', () => {
   it('F09 a running instance is named, and not disturbed', async () => {
-    const one = patient({ feed: NOWHERE });
+    const one = checkInput({ feed: NOWHERE });
     mkdirSync(one.dataDirectory, { mode: 0o700 });
     const holder = await child('instance-lock-holder-child.ts', join(one.dataDirectory, 'lock.sqlite'));
     expect((await one.look()).of('locks')[0]).toMatchObject({
@@ -226,11 +226,11 @@ describe('locks', () => {
   });
 
   it('a lock file that is none is a trouble', async () => {
-    const one = patient({ feed: NOWHERE });
+    const one = checkInput({ feed: NOWHERE });
     mkdirSync(one.dataDirectory, { mode: 0o700 });
     writeFileSync(join(one.dataDirectory, 'lock.sqlite'), 'a letter to my aunt'.repeat(100));
     expect((await one.look()).of('locks')[0]).toMatchObject({
-      state: 'trouble',
+      state: 'problem',
       exitCode: 74,
       hints: [expect.stringContaining('then remove the file')],
     });
@@ -238,7 +238,7 @@ describe('locks', () => {
 
   // Elsewhere than on Linux nobody lists locks.
   it.runIf(existsSync('/proc/locks'))('F10 a reader of the mirror is a warning that names it', async () => {
-    const one = patient({ feed: NOWHERE });
+    const one = checkInput({ feed: NOWHERE });
     mkdirSync(one.dataDirectory, { mode: 0o700 });
     await writeMirror(one.mirrorPath);
     chmodSync(one.mirrorPath, 0o600);
@@ -252,14 +252,14 @@ describe('locks', () => {
   });
 
   it('F10 another program that keeps the mirror for itself is a trouble that names it, also where nobody lists locks', async () => {
-    const one = patient({ feed: NOWHERE, environment: { FEED_SYNC_LOCK_WAIT: '0s' } });
+    const one = checkInput({ feed: NOWHERE, environment: { FEED_SYNC_LOCK_WAIT: '0s' } });
     mkdirSync(one.dataDirectory, { mode: 0o700 });
     const writer = await child('duckdb-holder-child.ts', one.mirrorPath, 'READ_WRITE');
-    const held = await one.look();
-    const troubles = [...held.of('locks'), ...held.of('mirror')];
-    expect(troubles.map(({ exitCode }) => exitCode)).toEqual([0, 75, 75]);
-    for (const { found } of troubles.slice(1)) expect(found).toContain(`process ${writer.pid}`);
-    const elsewhere = patient({
+    const observed = await one.look();
+    const problems = [...observed.of('locks'), ...observed.of('mirror')];
+    expect(problems.map(({ exitCode }) => exitCode)).toEqual([0, 75, 75]);
+    for (const { found } of problems.slice(1)) expect(found).toContain(`process ${writer.pid}`);
+    const elsewhere = checkInput({
       feed: NOWHERE,
       environment: { FEED_SYNC_DESTINATION_PATH: one.mirrorPath, FEED_SYNC_LOCK_WAIT: '0s' },
       context: {
@@ -276,14 +276,14 @@ describe('locks', () => {
 
 describe('the checkpoint', () => {
   it('F05 that is damaged says that nothing is lost; what was set aside before is told', async () => {
-    const one = patient({ feed: NOWHERE });
+    const one = checkInput({ feed: NOWHERE });
     mkdirSync(one.dataDirectory, { mode: 0o700 });
     writeFileSync(one.checkpointPath, 'SQLite format 3\0 and nothing else', { mode: 0o600 });
     writeFileSync(`${one.checkpointPath}.corrupt-20260101T000000.000Z`, '', { mode: 0o600 });
     const look = await one.look();
     expect(look.exitCode).toBe(74);
     expect(look.of('checkpoint')).toMatchObject([
-      { state: 'trouble', hints: [expect.stringContaining('Nothing is lost')] },
+      { state: 'problem', hints: [expect.stringContaining('Nothing is lost')] },
       { state: 'warning', found: expect.stringMatching(/^1 damaged file of earlier days: .*corrupt-2026/) },
     ]);
   });
@@ -292,7 +292,7 @@ describe('the checkpoint', () => {
     ['of another program', 'CREATE TABLE letters (text)', 'but not a checkpoint of feed-sync'],
     ['of a newer program', 'PRAGMA application_id = 1718843758; PRAGMA user_version = 999', 'has format 999'],
   ])('%s is a wrong configuration', async (_, sql, said) => {
-    const one = patient({ feed: NOWHERE });
+    const one = checkInput({ feed: NOWHERE });
     mkdirSync(one.dataDirectory, { mode: 0o700 });
     const database = new Database(one.checkpointPath);
     database.exec(sql);
@@ -301,14 +301,14 @@ describe('the checkpoint', () => {
     const look = await one.look();
     expect(look.exitCode).toBe(78);
     expect(look.of('checkpoint')[0]).toMatchObject({
-      state: 'trouble',
+      state: 'problem',
       found: expect.stringContaining(said),
     });
   });
 
   it('tells positions that are about to expire, holds and failures, also beside whoever has it open', async () => {
     const now = () => new Date(NOON.getTime() + 80 * DAY_MS);
-    const one = patient({ feed: NOWHERE, context: { clock: { ...systemClock, now } } });
+    const one = checkInput({ feed: NOWHERE, context: { clock: { ...systemClock, now } } });
     const checkpoint = await openAt(one.checkpointPath);
     checkpoint.commitFollowStep({
       subscriptionId: 'sub_1',
@@ -317,15 +317,17 @@ describe('the checkpoint', () => {
       changes: [],
     });
     commit(checkpoint, 'sub_2', joined('parcels'));
-    checkpoint.hold(holdOf({ kind: 'dataset', datasetId: 'parcels' }, 'The county is not covered.'));
+    checkpoint.suspension(
+      suspensionOf({ kind: 'dataset', datasetId: 'parcels' }, 'The county is not covered.'),
+    );
     checkpoint.fail(failureOf('parcels'));
     const look = await one.look();
     expect(look.of('checkpoint').map(({ about, state, exitCode }) => [about, state, exitCode])).toEqual([
       ['file', 'ok', 0],
       ['content', 'ok', 0],
       ['positions', 'warning', 0],
-      ['hold', 'trouble', 77],
-      ['failed', 'trouble', 65],
+      ['hold', 'problem', 77],
+      ['failed', 'problem', 65],
     ]);
     expect(look.of('checkpoint')[3]).toMatchObject({
       found: expect.stringContaining('The county is not covered.'),
@@ -343,20 +345,20 @@ describe('the mirror', () => {
     chmodSync(`${one.mirrorPath}.corrupt-1`, 0o600);
     one.environment['FEED_SYNC_BASE_URL'] = NOWHERE.baseUrl;
     const foreign = await one.look();
-    expect(foreign.all('trouble')).toEqual(['mirror service', 'connection service']);
+    expect(foreign.all('problem')).toEqual(['mirror service', 'connection service']);
     expect(foreign.all('warning')).toEqual(['mirror set aside']);
     expect(foreign.exitCode).toBe(78);
     expect(foreign.of('mirror')[1]?.found).toBe('1 table, 1 row');
 
     await writeMirror(one.mirrorPath, `UPDATE feed_sync.meta SET value = '99' WHERE key = 'format_version'`);
     const newer = await one.look();
-    expect(newer.of('mirror')[0]).toMatchObject({ state: 'trouble', exitCode: 78 });
+    expect(newer.of('mirror')[0]).toMatchObject({ state: 'problem', exitCode: 78 });
 
     writeFileSync(one.mirrorPath, 'a letter to my aunt');
     const broken = await one.look();
     expect(broken.exitCode).toBe(78);
     expect(broken.of('mirror')[0]).toMatchObject({
-      state: 'trouble',
+      state: 'problem',
       found: expect.stringContaining('is no DuckDB database'),
     });
 

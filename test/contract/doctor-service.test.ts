@@ -6,31 +6,31 @@ import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
 import { keyHashOf } from '../../src/cli/operator-session.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
-import { holdOf, openAt } from '../support/checkpoint-files.ts';
+import { openAt, suspensionOf } from '../support/checkpoint-files.ts';
 import { countyFeed } from '../support/county-feed.ts';
-import { type Patient, patient } from '../support/patient.ts';
+import { type CheckInput, checkInput } from '../support/patient.ts';
 
 const KEY = 'canary+key/that=must&stay%secret';
 
 /** Before anything was mirrored. */
 async function fresh(
   options: FixtureFeedOptions = {},
-  further: Parameters<typeof patient>[0] = {},
-): Promise<{ readonly feed: FixtureFeed; readonly datasetId: string; readonly one: Patient }> {
+  further: Parameters<typeof checkInput>[0] = {},
+): Promise<{ readonly feed: FixtureFeed; readonly datasetId: string; readonly one: CheckInput }> {
   const { feed, datasetOf } = await countyFeed({
     apiKey: KEY,
     kinds: ['zoning'],
     rowsPerDataset: 5,
     ...options,
   });
-  return { feed, datasetId: datasetOf('zoning'), one: patient({ feed, ...further }) };
+  return { feed, datasetId: datasetOf('zoning'), one: checkInput({ feed, ...further }) };
 }
 
 describe('a key that is good', () => {
   it('may do everything; each operation is asked once, and for one item', async () => {
     const { feed, datasetId, one } = await fresh();
     const look = await one.look();
-    expect(look).toMatchObject({ exitCode: 0, troubles: 0, warnings: 0, skipped: 0 });
+    expect(look).toMatchObject({ exitCode: 0, problems: 0, warnings: 0, skipped: 0 });
     expect(look.of('key')[0]?.found).toBe('accepted; it sees 1 subscription');
     expect(look.of('contract').map(({ about, found }) => [about, found])).toEqual([
       ['manifest path', '/v1/subscriptions/{subscriptionId}/manifest (from what the service says of itself)'],
@@ -95,7 +95,7 @@ describe('a key that is not', () => {
     expect(look.exitCode).toBe(77);
     expect(look.of('key')).toMatchObject([
       {
-        state: 'trouble',
+        state: 'problem',
         found: expect.stringContaining('This API key was revoked.'),
         hints: [expect.stringContaining('settings, API keys')],
       },
@@ -109,7 +109,7 @@ describe('a key that is not', () => {
     feed.keys.get(KEY).scopes = ['changes'];
     const [found] = (await one.look()).of('key');
     expect(found).toMatchObject({
-      state: 'trouble',
+      state: 'problem',
       exitCode: 77,
       hints: [expect.stringContaining('"feeds"')],
     });
@@ -135,7 +135,7 @@ describe('a key that is not', () => {
         act: { kind: 'respond', status: 403, json: { error } },
       });
       const look = await one.look();
-      expect(look.all('trouble')).toEqual([`scopes ${operation}`]);
+      expect(look.all('problem')).toEqual([`scopes ${operation}`]);
       expect(look.of('scopes')).toHaveLength(4);
       expect(look.exitCode).toBe(77);
     },
@@ -147,19 +147,19 @@ describe('what is held', () => {
     const { feed, one } = await fresh();
     const checkpoint = await openAt(one.checkpointPath);
     const keyHash = keyHashOf({ apiKey: new Secret(KEY), baseUrl: feed.baseUrl });
-    checkpoint.hold({ ...holdOf({ kind: 'workspace' }, 'No credits.'), keyHash });
-    const held = await one.look();
-    expect(held.exitCode).toBe(77);
-    expect(held.of('checkpoint').at(-1)).toMatchObject({
-      state: 'trouble',
+    checkpoint.suspension({ ...suspensionOf({ kind: 'workspace' }, 'No credits.'), keyHash });
+    const observed = await one.look();
+    expect(observed.exitCode).toBe(77);
+    expect(observed.of('checkpoint').at(-1)).toMatchObject({
+      state: 'problem',
       found: expect.stringContaining('No credits.'),
       hints: [expect.stringContaining('feed-sync resume --workspace')],
     });
-    expect(held.of('connection')[0]?.found).toContain('nothing is asked of it');
-    expect(held.of('key')[0]?.found).toContain('until you have acted on it');
+    expect(observed.of('connection')[0]?.found).toContain('nothing is asked of it');
+    expect(observed.of('key')[0]?.found).toContain('until you have acted on it');
     expect(feed.requests.entries()).toEqual([]);
 
-    checkpoint.hold({ ...holdOf({ kind: 'workspace' }), keyHash: 'of another key' });
+    checkpoint.suspension({ ...suspensionOf({ kind: 'workspace' }), keyHash: 'of another key' });
     expect((await one.look()).of('key')[0]?.state).toBe('ok');
     checkpoint.lift({ kind: 'workspace' });
     expect((await one.look()).exitCode).toBe(0);
@@ -168,10 +168,10 @@ describe('what is held', () => {
   it('F24 a subscription or a dataset: nothing is asked about it', async () => {
     const { feed, datasetId, one } = await fresh();
     const checkpoint = await openAt(one.checkpointPath);
-    checkpoint.hold(holdOf({ kind: 'dataset', datasetId }));
+    checkpoint.suspension(suspensionOf({ kind: 'dataset', datasetId }));
     await one.look();
     expect(feed.requests.entries().filter((entry) => entry.datasetId === datasetId)).toEqual([]);
-    checkpoint.hold(holdOf({ kind: 'subscription', subscriptionId: 'sub_1' }));
+    checkpoint.suspension(suspensionOf({ kind: 'subscription', subscriptionId: 'sub_1' }));
     feed.requests.clear();
     await one.look();
     expect(feed.requests.entries().filter((entry) => entry.subscriptionId === 'sub_1')).toEqual([]);
@@ -180,11 +180,11 @@ describe('what is held', () => {
 
 describe('the service', () => {
   it('F14 that is not there, is known by no name, or hangs', async () => {
-    const unreachable = patient({ feed: { baseUrl: 'http://127.0.0.1:1', apiKey: KEY } });
+    const unreachable = checkInput({ feed: { baseUrl: 'http://127.0.0.1:1', apiKey: KEY } });
     const look = await unreachable.look();
     expect(look.exitCode).toBe(75);
     expect(look.of('connection')).toMatchObject([
-      { state: 'trouble', found: expect.stringContaining('connection refused at 127.0.0.1:1') },
+      { state: 'problem', found: expect.stringContaining('connection refused at 127.0.0.1:1') },
     ]);
     expect(look.all('skipped')).toEqual(
       expect.arrayContaining([
@@ -195,8 +195,8 @@ describe('the service', () => {
         'subscriptions seen',
       ]),
     );
-    const nameless = patient({ feed: { baseUrl: 'https://feed.invalid', apiKey: KEY } });
-    expect((await nameless.look()).all('trouble')).toEqual(['connection name']);
+    const nameless = checkInput({ feed: { baseUrl: 'https://feed.invalid', apiKey: KEY } });
+    expect((await nameless.look()).all('problem')).toEqual(['connection name']);
     const { feed, one } = await fresh({}, { environment: { FEED_SYNC_HTTP_TIMEOUT: '2s' } });
     feed.faults.add({ match: { times: 'always' }, act: { kind: 'delay', delayMs: 60_000 } });
     expect((await one.look()).of('connection')[0]?.found).toContain('no answer from 127.0.0.1');
@@ -207,12 +207,12 @@ describe('the service', () => {
     const { feed, one } = await fresh({}, { context: { clock: off(10 * 60_000) } });
     const look = await one.look();
     expect(look.of('clock')[0]).toMatchObject({
-      state: 'trouble',
+      state: 'problem',
       exitCode: 75,
       hints: [expect.stringContaining('NTP')],
     });
     expect(look.exitCode).toBe(75);
-    const behind = patient({ feed, context: { clock: off(-2 * 60_000) } });
+    const behind = checkInput({ feed, context: { clock: off(-2 * 60_000) } });
     expect((await behind.look()).all('warning')).toEqual(['clock clock']);
   });
 
@@ -224,7 +224,7 @@ describe('the service', () => {
     const look = await one.look();
     expect(look.exitCode).toBe(78);
     expect(look.of('contract').at(-1)).toMatchObject({
-      state: 'trouble',
+      state: 'problem',
       found: expect.stringContaining('/v1/{subscriptionId}/nowhere (404)'),
       hints: [expect.stringContaining('Correct service.contract.manifestPath')],
     });
@@ -238,7 +238,7 @@ describe('the service', () => {
     });
     const look = await one.look();
     expect(look.of('scopes').find(({ about }) => about === 'schemas')).toMatchObject({
-      state: 'trouble',
+      state: 'problem',
       exitCode: 65,
       found: expect.stringContaining('schemas'),
     });
@@ -251,7 +251,7 @@ describe('subscriptions', () => {
     const unknown = await one.look();
     expect(unknown.exitCode).toBe(78);
     expect(unknown.of('subscriptions').at(-1)).toMatchObject({
-      state: 'trouble',
+      state: 'problem',
       hints: [expect.stringContaining('It sees: sub_1 (All counties)')],
     });
     delete one.environment['FEED_SYNC_SUBSCRIPTIONS'];
@@ -259,7 +259,7 @@ describe('subscriptions', () => {
     feed.publisher.subscribe({ subscriptionId: 'sub_2', places: [] });
     feed.publisher.unsubscribe('sub_1');
     const gone = await one.look();
-    expect(gone.of('subscriptions').filter(({ state }) => state === 'trouble')).toMatchObject([
+    expect(gone.of('subscriptions').filter(({ state }) => state === 'problem')).toMatchObject([
       { about: 'sub_1', exitCode: 77, found: expect.stringContaining('the key does not see it') },
       { about: 'mirror', exitCode: 78 },
     ]);

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
 import { CANARY_KEY } from '../support/feed-client.ts';
-import { patient } from '../support/patient.ts';
+import { checkInput } from '../support/patient.ts';
 import { program } from '../support/program.ts';
 import { AUTHORITY_PATH, FRONT_ORIGIN, tlsFront } from '../support/tls-front.ts';
 
@@ -40,10 +40,10 @@ async function expiredServer(): Promise<{ readonly origin: string; readonly keys
 describe('a certificate', () => {
   it('that has expired is shown, and the key is not sent', async () => {
     const { origin, keysSeen } = await expiredServer();
-    const look = await patient({ feed: { baseUrl: origin, apiKey: CANARY_KEY } }).look();
+    const look = await checkInput({ feed: { baseUrl: origin, apiKey: CANARY_KEY } }).look();
     expect(look.exitCode).toBe(75);
     expect(look.of('connection').find(({ about }) => about === 'certificate')).toMatchObject({
-      state: 'trouble',
+      state: 'problem',
       found: expect.stringMatching(
         /^Not trusted \(.+\): CN=localhost by CN=localhost, valid until 2021-01-01; TLSv1/,
       ),
@@ -62,7 +62,7 @@ describe('a certificate', () => {
     const front = await tlsFront(feed.baseUrl);
     const { host } = new URL(front.proxyUrl);
     const proxy = `http://ann:${encodeURIComponent(PROXY_PASSWORD)}@${host}`;
-    const one = patient({
+    const one = checkInput({
       feed: { baseUrl: FRONT_ORIGIN, apiKey: CANARY_KEY },
       environment: { HTTPS_PROXY: proxy },
       secrets: [PROXY_PASSWORD, Buffer.from(`ann:${PROXY_PASSWORD}`).toString('base64')],
@@ -70,7 +70,7 @@ describe('a certificate', () => {
     const found = (await one.look()).of('connection');
     expect(found.map(({ about, state }) => [about, state])).toEqual([
       ['proxy', 'ok'],
-      ['certificate', 'trouble'],
+      ['certificate', 'problem'],
       ['service', 'ok'],
     ]);
     expect(found[0]?.found).toBe(`${host} (from HTTPS_PROXY or HTTP_PROXY)`);
@@ -78,14 +78,14 @@ describe('a certificate', () => {
       found: expect.stringContaining('CN=feed.test by CN=feed-sync test authority'),
       hints: [expect.stringContaining('NODE_EXTRA_CA_CERTS')],
     });
-    expect(await one.told()).toContain('NODE_EXTRA_CA_CERTS');
+    expect(await one.reported()).toContain('NODE_EXTRA_CA_CERTS');
     expect(feed.requests.entries().filter(({ hasAuthorization }) => hasAuthorization)).toEqual([]);
   });
 });
 
 describe('a proxy', () => {
   it('that is not there is named, without its password', async () => {
-    const one = patient({
+    const one = checkInput({
       feed: { baseUrl: FRONT_ORIGIN, apiKey: CANARY_KEY },
       environment: { HTTPS_PROXY: `http://ann:${PROXY_PASSWORD.replace('/', '%2F')}@127.0.0.1:1` },
       secrets: [PROXY_PASSWORD],
@@ -94,7 +94,7 @@ describe('a proxy', () => {
       { about: 'proxy', state: 'ok' },
       {
         about: 'service',
-        state: 'trouble',
+        state: 'problem',
         found: expect.stringContaining('connection refused at 127.0.0.1:1'),
       },
     ]);

@@ -136,21 +136,21 @@ describe('the interface, read from the fixture feed', () => {
       act: { kind: 'respond', ...moved },
     });
     const directory = await folder();
-    const told: (readonly [bytes: number, files: number])[] = [];
+    const reported: (readonly [bytes: number, files: number])[] = [];
     const answer = await client(server.baseUrl).changes(
       {
         datasetId: 'parcels',
         version: 3,
         directory,
         onBytes: () => {},
-        onStaging: async (bytes) => void told.push([bytes, (await readdir(directory)).length]),
+        onStaging: async (bytes) => void reported.push([bytes, (await readdir(directory)).length]),
       },
       signal,
     );
     const paths = answer.recorded ? answer.pages : [];
     const sizes = await Promise.all(paths.map(async (path) => (await readFile(path)).byteLength));
     const [first = 0, second = 0, third = 0] = sizes;
-    expect(told).toEqual([
+    expect(reported).toEqual([
       [first, 0],
       [first, 1],
       [first + second, 1],
@@ -243,7 +243,7 @@ describe('discovery', () => {
     cleanups.push(() => first.feed.close());
     await first.feed.discover(signal);
     server.settings.contract.openapi = false;
-    const [remembered] = first.learned;
+    const [remembered] = first.facts;
     const feed = client(server.baseUrl, remembered === undefined ? {} : { remembered });
     expect(await feed.discover(signal)).toMatchObject({
       manifestPath: { source: 'remembered' },
@@ -454,9 +454,9 @@ describe('F20, F21: where links lead', () => {
 
   it('three redirects are followed, a loop is not', async () => {
     const base = await serve((request, response) => {
-      const hop = Number(request.url?.slice(1));
-      if (hop === 0) response.end(FILE);
-      else redirectTo(hop > 100 ? `/${hop}` : `/${hop - 1}`)(request, response);
+      const chainStep = Number(request.url?.slice(1));
+      if (chainStep === 0) response.end(FILE);
+      else redirectTo(chainStep > 100 ? `/${chainStep}` : `/${chainStep - 1}`)(request, response);
     });
     const retry = { maxAttempts: 1, baseDelayMs: 1, maxDelayMs: 1 };
     const feed = client(base.url, { retry });

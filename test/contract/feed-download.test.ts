@@ -366,7 +366,7 @@ describe('the disk', () => {
     await start();
     const tight = client({ diskReserveBytes: Number.MAX_SAFE_INTEGER });
     const error = await errorOf(download({}, tight));
-    expect(error.name).toBe('NoRoomError');
+    expect(error.name).toBe('DiskFullError');
     expect(error.message).toContain(`Not enough space in ${directory}: the files of dataset parcels need`);
     expect(fileRequests()).toEqual([]);
   });

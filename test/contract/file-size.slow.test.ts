@@ -7,7 +7,7 @@ import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import type { Destination } from '../../src/destination/destination.ts';
-import type { ChangesUnit, HeldDataset, Unit } from '../../src/model/write-jobs.ts';
+import type { ChangesJob, ObservedTable, WriteJob } from '../../src/model/write-jobs.ts';
 import { pageOf } from '../support/change-pages.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { compactAt } from '../support/compacting.ts';
@@ -58,17 +58,17 @@ async function newMirror(folder: string): Promise<Destination> {
   return mirror;
 }
 
-async function commit(mirror: Destination, unit: Unit): Promise<void> {
-  const [outcome] = await commitAll(mirror, [await mirror.prepare(unit)]);
+async function commit(mirror: Destination, job: WriteJob): Promise<void> {
+  const [outcome] = await commitAll(mirror, [await mirror.validate(job)]);
   expect(outcome).toMatchObject({ kind: 'committed' });
 }
 
-async function heldBy(mirror: Destination): Promise<HeldDataset | null> {
+async function lockHolders(mirror: Destination): Promise<ObservedTable | null> {
   return (await mirror.has()).datasets.get('parcels') ?? null;
 }
 
 async function load(mirror: Destination, file: string): Promise<void> {
-  const plannedFrom = await heldBy(mirror);
+  const plannedFrom = await lockHolders(mirror);
   const version = (plannedFrom?.version ?? 0) + 1;
   await commit(
     mirror,
@@ -84,9 +84,9 @@ async function load(mirror: Destination, file: string): Promise<void> {
 }
 
 /** The changes of the next versions: so many rows of each, all over the table. */
-function changesAfter(held: HeldDataset, rows: readonly string[], folder: string): ChangesUnit {
+function changesAfter(observed: ObservedTable, rows: readonly string[], folder: string): ChangesJob {
   const versions = Array.from({ length: VERSIONS_OF_A_CATCH_UP }, (_, step) => {
-    const version = held.version + step + 1;
+    const version = observed.version + step + 1;
     const changes = Array.from({ length: ROWS_OF_A_VERSION }, (_, index) => {
       const row = rows[((version * ROWS_OF_A_VERSION + index) * STRIDE) % ROWS];
       return `{"op":"changed","row":${row}}`;
@@ -96,7 +96,7 @@ function changesAfter(held: HeldDataset, rows: readonly string[], folder: string
     return { version, pages: [path], counts: null, rowCount: ROWS };
   });
   const { schema } = snapshot({ columns: COLUMNS, keyColumns: ['id'], files: [] });
-  const version = held.version + VERSIONS_OF_A_CATCH_UP;
+  const version = observed.version + VERSIONS_OF_A_CATCH_UP;
   return {
     kind: 'changes',
     datasetId: 'parcels',
@@ -105,7 +105,7 @@ function changesAfter(held: HeldDataset, rows: readonly string[], folder: string
     schema,
     addsColumns: false,
     versions,
-    plannedFrom: held,
+    plannedFrom: observed,
   };
 }
 
@@ -139,9 +139,9 @@ it('100 reloads and 1,000 versions: at most 2.5 times a fresh mirror, at most 1.
     await duckdb(`SELECT to_json(r)::VARCHAR FROM (${rowsOf(3, (text) => text)}) r ORDER BY id`)
   ).map(([row]) => String(row));
   for (let step = 0; step < CATCH_UPS; step += 1) {
-    const held = await heldBy(mirror);
-    if (held === null) throw new Error('there is a table');
-    await commit(mirror, changesAfter(held, rows, pages));
+    const observed = await lockHolders(mirror);
+    if (observed === null) throw new Error('there is a table');
+    await commit(mirror, changesAfter(observed, rows, pages));
     sizes.push(statSync(path).size);
   }
   const worked = statSync(path).size;

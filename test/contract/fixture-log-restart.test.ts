@@ -24,8 +24,8 @@ function publish(feed: FixtureFeed): void {
 
 async function read(feed: FixtureFeed, query = '') {
   const { status, body } = await call(feed, `${EVENTS}${query}`);
-  const told = ({ id, type }: { id: string; type: string }) => `${id} ${type.replace('dataset.', '')}`;
-  return status === 200 ? body.events.map(told) : [status, body.error.code];
+  const reported = ({ id, type }: { id: string; type: string }) => `${id} ${type.replace('dataset.', '')}`;
+  return status === 200 ? body.events.map(reported) : [status, body.error.code];
 }
 
 /** The last event as the subscription's record and its manifest state it. */

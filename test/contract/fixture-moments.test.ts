@@ -12,8 +12,8 @@ const HOUR_MS = 3_600_000;
 it('tells a listener of every request, counted over all and over those of its operation', async () => {
   const feed = await startedFeed();
   publishSmall(feed, ['a']);
-  const told: ArrivedRequest[] = [];
-  const end = feed.onRequest((request) => void told.push(request));
+  const reported: ArrivedRequest[] = [];
+  const end = feed.onRequest((request) => void reported.push(request));
   const url = await firstFileUrl(feed);
   await call(feed, `${VERSIONS}?cursor=nobody`);
   await send(`${feed.baseUrl}${VERSIONS}`);
@@ -22,7 +22,7 @@ it('tells a listener of every request, counted over all and over those of its op
   end();
   await call(feed, VERSIONS);
   const ofDataset = { datasetId: 'a', subscriptionId: null, laterPage: false };
-  expect(told).toEqual([
+  expect(reported).toEqual([
     {
       operation: 'manifest',
       datasetId: null,

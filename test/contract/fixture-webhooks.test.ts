@@ -99,14 +99,14 @@ describe('what happens', () => {
     feed.publisher.publish('parcels', smallContent(numberedRows(5)));
     await feed.webhooks.idle();
     for (const { received } of receivers) {
-      const told = received.map(({ body }) => JSON.parse(body));
-      expect(told.map(({ type, data, subscriptionId }) => [type, data.version, subscriptionId])).toEqual([
+      const reported = received.map(({ body }) => JSON.parse(body));
+      expect(reported.map(({ type, data, subscriptionId }) => [type, data.version, subscriptionId])).toEqual([
         ['dataset.added', 1, 'sub_1'],
         ['dataset.updated', 2, 'sub_1'],
         ['dataset.removed', undefined, 'sub_1'],
         ['dataset.updated', 4, undefined],
       ]);
-      expect(told[1]).toMatchObject({ id: 'evt_2', data: { links: { version: expect.any(String) } } });
+      expect(reported[1]).toMatchObject({ id: 'evt_2', data: { links: { version: expect.any(String) } } });
       expect(new Set(received.map(({ headers }) => headers['webhook-id'])).size).toBe(4);
     }
   });

@@ -76,7 +76,7 @@ describe('a file that never was a DuckDB database', () => {
     const { stdout } = await line.run('status', '--json');
     expect(JSON.parse(stdout).mirror).toMatchObject({
       state: 'unusable',
-      trouble: `${mirrorPath} is no DuckDB database, so it is left as it is.`,
+      problem: `${mirrorPath} is no DuckDB database, so it is left as it is.`,
       hint: expect.stringContaining('destination.path'),
     });
   });

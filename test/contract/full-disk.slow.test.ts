@@ -65,7 +65,7 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
     for (const datasetId of datasetIds) publishNext(datasetId, undefined, UNRECORDED);
     // What is not stated cannot be compared with what is free.
     feed.settings.files.bytes = false;
-    const told: string[] = [];
+    const reported: string[] = [];
     for (const freeBytes of [0, 100_000, 300_000, 600_000, 1_000_000, 1_700_000]) {
       disk.leave(freeBytes);
       const { exitCode, stdout, stderr } = await installed.run('once');
@@ -74,9 +74,10 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
       expect(exitCode, stderr).toBe(74);
       expect(`${stdout}${stderr}`).toContain(disk.path);
       expect(`${stdout}${stderr}`).toMatch(/[\d.]+ [KM]?B (?:are )?free/);
-      told.push(`${stdout}${stderr}`);
+      reported.push(`${stdout}${stderr}`);
     }
-    for (const place of ['lock.sqlite', 'staging/', 'mirror.duckdb']) expect(told.join()).toContain(place);
+    for (const place of ['lock.sqlite', 'staging/', 'mirror.duckdb'])
+      expect(reported.join()).toContain(place);
     disk.leave(PLENTY_BYTES);
     await once(installed);
     await seen.newest();

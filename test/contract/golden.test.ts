@@ -39,7 +39,7 @@ const MIRROR_BYTES = 12_600_000;
 it('of a world that has everything', async () => {
   const world = await toldWorld();
   const { feed, installed } = world;
-  expectGoldenText('summary/failing', told(world, await catchUp(world)));
+  expectGoldenText('summary/failing', reported(world, await catchUp(world)));
   await comesToWork(world);
   expectGolden('dry-run/everything', await foretold(world, 77));
   await expectTexts('dry-run/everything', world, 'once', '--dry-run');
@@ -48,7 +48,7 @@ it('of a world that has everything', async () => {
   expectGolden('dry-run/unreadable-log', await foretold(world, 77));
 
   comesToTrouble(world);
-  expectGoldenText('summary/everything', told(world, await catchUp(world)));
+  expectGoldenText('summary/everything', reported(world, await catchUp(world)));
   await installed.run('forget', '--subscription', 'sub_5');
   await installed.run('resync', 'us-tx-travis-bridges');
   expectGolden('subscriptions/everything', await json(world, 0, 'subscriptions', '--json'));
@@ -73,7 +73,7 @@ it('of a world that has everything', async () => {
   losesItsKey(world);
   expectGolden('dry-run/refused', await foretold(world, 77));
   await expectTexts('dry-run/refused', world, 'once', '--dry-run');
-  expectGoldenText('summary/refused', told(world, await catchUp(world)));
+  expectGoldenText('summary/refused', reported(world, await catchUp(world)));
   expectGolden('verify/refused', await json(world, 77, 'verify', '--json'));
   losesItsStores(world, 'mirror.duckdb');
   expectGolden('status/lost-mirror', await json(world, 78, 'status', '--json'));
@@ -83,7 +83,7 @@ it('of tables that wait for a person to agree, and of stores that are lost', asy
   const world = await leavingWorld();
   const { installed } = world;
   const copyPath = await publishesFor(world, (checkpoint) => {
-    checkpoint.hookTold({ lines: 12, last: 'the last of them' }, world.feed.clock.now());
+    checkpoint.hookReported({ lines: 12, last: 'the last of them' }, world.feed.clock.now());
   });
   writeFileSync(copyPath, 'a copy');
   utimesSync(copyPath, world.feed.clock.now(), world.feed.clock.now());
@@ -97,22 +97,22 @@ it('of tables that wait for a person to agree, and of stores that are lost', asy
   expectGolden('dry-run/unreachable', await foretold(world, 75));
   expectGolden('verify/unreachable', firstTwo(await json<Verification>(world, 75, 'verify', '--json')));
   installed.environment['FEED_SYNC_BASE_URL'] = world.feed.baseUrl;
-  expectGoldenText('summary/agreed', told(world, await catchUp(world)));
+  expectGoldenText('summary/agreed', reported(world, await catchUp(world)));
   expectGolden('status/idle', firstTwo(await json<Status>(world, 0, 'status', '--json')));
   rmSync(join(installed.dataDirectory, 'checkpoint.sqlite'));
   expectGolden('status/lost-checkpoint', await json<Status>(world, 0, 'status', '--json'));
   losesItsStores(world, 'mirror.duckdb', 'checkpoint.sqlite');
-  expectGoldenText('summary/lost-stores', told(world, await catchUp(world)));
+  expectGoldenText('summary/lost-stores', reported(world, await catchUp(world)));
   expectGolden('log/lost-stores', logOf(world));
 });
 
 it('of tables whose retirement waits for subscriptions', async () => {
   const world = await waitingWorld();
-  expectGoldenText('summary/waiting', told(world, await catchUp(world)));
+  expectGoldenText('summary/waiting', reported(world, await catchUp(world)));
   expectGolden('status/waiting', await json<Status>(world, 0, 'status', '--json'));
   await expectTexts('status/waiting', world, 'status');
   expectGolden('dry-run/waiting', await foretold(world, 77));
-  expectGoldenText('summary/suspended', told(world, await catchUp(world)));
+  expectGoldenText('summary/suspended', reported(world, await catchUp(world)));
   expectGolden('log/waiting', logOf(world));
 });
 
@@ -120,7 +120,7 @@ it('of tables whose retirement waits for subscriptions', async () => {
 async function expectTexts(name: string, world: ToldWorld, ...words: readonly string[]): Promise<void> {
   for (const width of WIDTHS) {
     const { stdout } = await world.installed.runOn({ width }, ...words);
-    expectGoldenText(`${name}.${width}`, told(world, stdout));
+    expectGoldenText(`${name}.${width}`, reported(world, stdout));
   }
 }
 
@@ -131,7 +131,7 @@ async function json<T = unknown>(
 ): Promise<T> {
   const said = await world.installed.run(...words);
   expect(said.exitCode, said.stderr).toBe(exitCode);
-  return withoutSizes(JSON.parse(told(world, said.stdout)));
+  return withoutSizes(JSON.parse(reported(world, said.stdout)));
 }
 
 /** How large a file is that DuckDB has made is its own affair. */
@@ -150,7 +150,7 @@ async function foretold(world: ToldWorld, exitCode: number): Promise<DryRun> {
 }
 
 /** Without what differs from run to run. */
-function told({ feed, installed }: ToldWorld, text: string): string {
+function reported({ feed, installed }: ToldWorld, text: string): string {
   const places = { data: installed.dataDirectory, service: feed.baseUrl, host: new URL(feed.baseUrl).host };
   return withPlaceholders(text, places)
     .replace(/; [\d.]+ [KMGT]B are free/, '; 80.0 GB are free')
@@ -195,7 +195,7 @@ interface LogLine {
 
 /** A line of every kind: those that say the same of another dataset are left out. Their order depends on the machine. */
 function logOf(world: ToldWorld): readonly object[] {
-  const lines = world.logged.map((line): LogLine => JSON.parse(told(world, line)));
+  const lines = world.logged.map((line): LogLine => JSON.parse(reported(world, line)));
   for (const { time } of lines) expect(time).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
   const sorted = lines
     .map((line) => ({ ...line, time: '2026-01-01T00:00:00.000Z' }))

@@ -121,7 +121,7 @@ for (const [kind, options] of KINDS) {
       one.feed.omissions.add({ list: 'subscriptions', subscriptionId: 'sub_2' }, reads);
       for (let times = 0; times < 2; times += 1) {
         const { exitCode, result } = await one.once();
-        expect({ exitCode, holds: result.holds }).toEqual({ exitCode: 0, holds: [] });
+        expect({ exitCode, suspensions: result.suspensions }).toEqual({ exitCode: 0, suspensions: [] });
       }
       one.feed.omissions.clear();
       one.pass(20 * MINUTE_MS);
@@ -162,7 +162,7 @@ for (const isExpired of [false, true]) {
     // The feed refuses the manifest of a dataset that is in no subscription, which is told as long as it may be one.
     for (const minutes of [1, 9]) {
       one.pass(minutes * MINUTE_MS);
-      expect(await one.once()).toMatchObject({ exitCode: 77, kinds: { x: 'held', y: 'current' } });
+      expect(await one.once()).toMatchObject({ exitCode: 77, kinds: { x: 'suspended', y: 'current' } });
     }
     one.pass(MINUTE_MS);
     expect(await one.once()).toMatchObject({ exitCode: 0, kinds: { x: 'retired' } });
@@ -193,7 +193,7 @@ it('F56 nine of twenty datasets that leave go, and nine more within a day wait f
   for (const datasetId of twenty.slice(9, 18)) one.feed.publisher.remove(datasetId, LEFT);
   const { exitCode, result } = await one.once();
   expect(exitCode).toBe(77);
-  expect(result.holds).toHaveLength(1);
+  expect(result.suspensions).toHaveLength(1);
   expect(await liveTables(one)).toEqual(twenty.slice(9));
   one.world.checkpoint.approveRetirements();
   await one.once();

@@ -76,7 +76,7 @@ it('F35 all leave at once: three go, of ten a person is asked', async () => {
   await expectNewest(world);
   const before = await world.parts.destination.has();
   for (const datasetId of more) publisher.remove(datasetId, 'left_coverage');
-  expect((await world.catchUp()).holds).toHaveLength(1);
+  expect((await world.catchUp()).suspensions).toHaveLength(1);
   expect((await world.parts.destination.has()).datasets).toEqual(before.datasets);
   world.checkpoint.approveRetirements();
   await world.catchUp();

@@ -31,10 +31,10 @@ const NO_ANSWERS: readonly (readonly [string, (list: string) => string, boolean]
   ['JSON of the wrong types', (list) => JSON.stringify({ [list]: CANARY, hasMore: false }), true],
 ];
 
-function failuresOf({ datasets, troubles }: CatchUpResult) {
+function failuresOf({ datasets, incidents }: CatchUpResult) {
   return [
     ...datasets.flatMap((one) => (one.kind === 'failed' ? [{ of: one.datasetId, error: one.error }] : [])),
-    ...troubles.map(({ subscriptionId, error }) => ({ of: subscriptionId, error })),
+    ...incidents.map(({ subscriptionId, error }) => ({ of: subscriptionId, error })),
   ];
 }
 
@@ -60,8 +60,8 @@ it.each(NO_ANSWERS)('F19 200 with %s, to whatever is asked', async (_, bodyFor, 
       expect(error).toMatchObject({ path: list, message: expect.stringContaining(` at ${list}: `) });
     }
     const kept = [...world.checkpoint.failures().values()];
-    for (const told of [client.logged, world.logged, kept, summarize(result)]) {
-      expect(JSON.stringify(told)).not.toContain(CANARY);
+    for (const reported of [client.logged, world.logged, kept, summarize(result)]) {
+      expect(JSON.stringify(reported)).not.toContain(CANARY);
     }
     await expectPublished(world, before);
     await expectCalm(world);

@@ -36,10 +36,10 @@ describe('F27 events', () => {
   it('that come twice, backwards, past evt_9, under the same numbers in two logs: each once, none skipped', async () => {
     const world = await withRealMirror();
     await world.catchUp();
-    const told: Record<string, readonly object[]> = {};
+    const reported: Record<string, readonly object[]> = {};
     for (const subscriptionId of ['sub_1', 'sub_2']) {
       const backwards = (page: Page): Page => {
-        told[subscriptionId] = [...(told[subscriptionId] ?? []), ...page.events];
+        reported[subscriptionId] = [...(reported[subscriptionId] ?? []), ...page.events];
         return { ...page, events: [...page.events, ...page.events].reverse() };
       };
       rewritePages(world, backwards, { subscriptionId });
@@ -57,7 +57,7 @@ describe('F27 events', () => {
     // Now every page is all that was ever told, as if nothing had been read.
     world.feed.faults.clear();
     for (const subscriptionId of ['sub_1', 'sub_2']) {
-      const everything = told[subscriptionId] ?? [];
+      const everything = reported[subscriptionId] ?? [];
       rewritePages(world, (page) => ({ ...page, events: [...everything, ...everything] }), {
         subscriptionId,
       });
@@ -106,8 +106,8 @@ describe('F29 events nobody knows', () => {
     let strange = '';
     const withReason = (event: object): object => {
       const { id, data } = Object(event);
-      const told = { ...event, data: { ...data, weather: 'fine', reason: 'the_moon' }, mood: ['bright'] };
-      if (data.datasetId !== 'permits') return told;
+      const reported = { ...event, data: { ...data, weather: 'fine', reason: 'the_moon' }, mood: ['bright'] };
+      if (data.datasetId !== 'permits') return reported;
       strange = id;
       return { id, type: 'dataset.renamed', data: { datasetId: 'permits', to: 'permissions' } };
     };
@@ -150,9 +150,9 @@ it('F25 pages that lead nowhere end the attempt, and the next one has all', asyn
     publishNext(world.feed, 'permits');
     promiseMore(world, match);
     world.feed.requests.clear();
-    const { datasets, troubles } = await world.catchUp();
+    const { datasets, incidents } = await world.catchUp();
     const failed = datasets.filter(({ kind }) => kind === 'failed');
-    expect(failed.length + troubles.length, match.operation).toBe(1);
+    expect(failed.length + incidents.length, match.operation).toBe(1);
     expect(world.feed.requests.entries(match.operation).length).toBeLessThan(10);
     await expectCalm(world);
   }

@@ -151,7 +151,7 @@ describe('a reader that holds the mirror', () => {
     expect((await installed.run('query', 'SELECT count(*) FROM feed_sync.datasets')).stdout).toContain('2');
     const status = JSON.parse((await installed.run('status', '--json')).stdout);
     // Elsewhere than on Linux the system does not tell.
-    if (existsSync('/proc/locks')) expect(status.mirror.heldBy).toEqual([reader.pid]);
+    if (existsSync('/proc/locks')) expect(status.mirror.lockHolders).toEqual([reader.pid]);
     const { stdout } = await once(installed, 75);
     expect(stdout).toMatch(/mirror .* (open|held|busy|use)/i);
     expect(downloadsOf(feed)).toContain(datasetOf('permits'));

@@ -46,21 +46,21 @@ describe('F35 a subscription that is gone', () => {
 
     feed.clock.advance(CONFIRMED_AFTER_MS);
     const { stdout } = await once(installed, 77);
-    expect(stdout).toContain('Subscription sub_2 is held (subscription_missing): ');
+    expect(stdout).toContain('Subscription sub_2 is suspended (subscription_missing): ');
     expect(stdout).toContain('feed-sync forget --subscription sub_2');
 
     expect(await installed.run('forget', '--subscription', 'sub_2')).toMatchObject({
       exitCode: 0,
       stdout:
         'Forgotten: subscription sub_2.\n' +
-        `Retired at the next catch-up, because no other holds them: ${zoning}.\n` +
-        `Kept, because another subscription holds them: ${permits}.\n`,
+        `Retired at the next catch-up, because no other contains them: ${zoning}.\n` +
+        `Kept, because another subscription contains them: ${permits}.\n`,
     });
     await once(installed);
     await expectMirrored(installed, feed);
     expect(JSON.parse((await installed.run('status', '--json')).stdout)).toMatchObject({
       forgottenSubscriptions: [],
-      holds: [],
+      suspensions: [],
       subscriptions: [{ id: 'sub_1' }],
     });
   });
@@ -75,7 +75,7 @@ describe('F35 many retirements at once', () => {
     expect(leaving.length).toBeGreaterThan(datasetIds.length / 2);
     for (const datasetId of leaving) feed.publisher.remove(datasetId, 'left_coverage');
     const { stdout } = await once(installed, 77);
-    expect(stdout).toContain('The retirement of datasets is held (mass_retirement): ');
+    expect(stdout).toContain('The retirement of datasets is suspended (mass_retirement): ');
 
     expect((await installed.run('resume', '--all')).stdout).toBe(
       'Retirements still wait for you to agree to them: feed-sync resume --retire\n',

@@ -32,7 +32,7 @@ describe('a key that the service does not take', () => {
 
     expect(await installed.run('resume', '--workspace')).toMatchObject({
       exitCode: 0,
-      stdout: 'Lifted the hold of this API key. The next catch-up asks the service again.\n',
+      stdout: 'Lifted the suspension of this API key. The next catch-up asks the service again.\n',
     });
     await once(installed);
     await expectMirrored(installed, feed);
@@ -157,11 +157,11 @@ describe('resume', () => {
     await once(installed);
     const unknown = await installed.run('resume', '--dataset', 'nobody');
     expect(unknown).toMatchObject({ exitCode: 64 });
-    expect(unknown.stderr).toContain('Neither held nor failed: dataset nobody.');
+    expect(unknown.stderr).toContain('Neither suspended nor failed: dataset nobody.');
     expect(await installed.run('resume')).toMatchObject({ exitCode: 64 });
     expect(await installed.run('resume', '--all')).toMatchObject({
       exitCode: 0,
-      stdout: 'Nothing is held, and nothing has failed.\n',
+      stdout: 'Nothing is suspended, and nothing has failed.\n',
     });
   });
 });

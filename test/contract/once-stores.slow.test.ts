@@ -96,18 +96,19 @@ describe('a mirror', () => {
     writeFileSync(installed.mirrorPath, bytes);
     const { stderr } = await once(installed);
     await expectMirrored(installed, feed);
-    const aside = readdirSync(installed.dataDirectory).filter((name) =>
+    const quarantined = readdirSync(installed.dataDirectory).filter((name) =>
       name.startsWith('mirror.duckdb.corrupt-'),
     );
-    expect(aside).toHaveLength(1);
-    expect(readFileSync(join(installed.dataDirectory, aside[0] ?? '')).equals(bytes)).toBe(true);
+    expect(quarantined).toHaveLength(1);
+    expect(readFileSync(join(installed.dataDirectory, quarantined[0] ?? '')).equals(bytes)).toBe(true);
     expect(stderr).toContain('corrupt-');
   });
 
   it('F05 is set aside three times, the fourth ends it with 74 and is left where it is', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
-    const aside = () => readdirSync(installed.dataDirectory).filter((name) => name.includes('.corrupt-'));
+    const quarantined = () =>
+      readdirSync(installed.dataDirectory).filter((name) => name.includes('.corrupt-'));
     const damage = (): Buffer => {
       const bytes = readFileSync(installed.mirrorPath).fill(0x5a, 12_288);
       writeFileSync(installed.mirrorPath, bytes);
@@ -118,13 +119,13 @@ describe('a mirror', () => {
       damage();
       await once(installed);
       await expectMirrored(installed, feed);
-      expect(aside()).toHaveLength(time);
+      expect(quarantined()).toHaveLength(time);
     }
     const bytes = damage();
     const ended = await once(installed, 74);
     expect(`${ended.stdout}${ended.stderr}`).toContain(`${installed.mirrorPath} cannot be read`);
     expect(readFileSync(installed.mirrorPath).equals(bytes)).toBe(true);
-    expect(aside()).toHaveLength(3);
+    expect(quarantined()).toHaveLength(3);
   });
 
   it('that is no DuckDB file is not touched: 78', async () => {

@@ -58,27 +58,29 @@ describe('once', () => {
     const isClone = (await once(installed)).stdout.includes('as a clone');
     const steps = (await stepsOfOutlet()).filter((step) => !isClone || !/-(?:open|copy)$/.test(step));
     expect(steps.length).toBeGreaterThanOrEqual(6);
-    for (const moment of steps.flatMap((step) => [`before ${step}`, `after ${step}`])) {
+    for (const timestamp of steps.flatMap((step) => [`before ${step}`, `after ${step}`])) {
       publish();
       await feed.prepareSnapshots();
       const version = notedBy(noted).at(-1)?.commits.at(-1)?.toVersion ?? 0;
-      const killed = await installed.runWith(steered({ killAt: moment }), 'once');
-      expect(killed.signal, moment).toBe('SIGKILL');
+      const killed = await installed.runWith(steered({ killAt: timestamp }), 'once');
+      expect(killed.signal, timestamp).toBe('SIGKILL');
       const [[serving, rows, counted] = []] = await duckdb(
         `ATTACH '${copy}' AS c (READ_ONLY)`,
         'USE c',
         `SELECT version, row_count, (SELECT count(*) FROM ${table}) FROM feed_sync.datasets`,
       );
-      expect([version, version + 1], moment).toContain(Number(serving));
-      expect(counted, moment).toBe(rows);
+      expect([version, version + 1], timestamp).toContain(Number(serving));
+      expect(counted, timestamp).toBe(rows);
       await once(installed);
-      expect(await copyDifferences(), moment).toEqual([]);
-      expect(readdirSync(dirname(copy)), moment).toEqual(['copy.duckdb']);
-      expect(notedBy(noted).at(-1)?.commits.at(-1)?.toVersion, moment).toBe(version + 1);
+      expect(await copyDifferences(), timestamp).toEqual([]);
+      expect(readdirSync(dirname(copy)), timestamp).toEqual(['copy.duckdb']);
+      expect(notedBy(noted).at(-1)?.commits.at(-1)?.toVersion, timestamp).toBe(version + 1);
     }
-    const told = notedLines(noted).flat();
-    expect(told.length, 'one was told again').toBeGreaterThan(Math.max(...told));
-    expect([...new Set(told)]).toEqual(Array.from({ length: Math.max(...told) }, (_, index) => index + 1));
+    const reported = notedLines(noted).flat();
+    expect(reported.length, 'one was told again').toBeGreaterThan(Math.max(...reported));
+    expect([...new Set(reported)]).toEqual(
+      Array.from({ length: Math.max(...reported) }, (_, index) => index + 1),
+    );
     await expectMirrored(installed, feed);
   });
 });
@@ -112,7 +114,7 @@ describe('run', () => {
     await eventually(async () => expect(await copyDifferences()).toEqual([]));
     const { afterCommit, publishedCopy } = JSON.parse((await installed.run('status', '--json')).stdout);
     expect(afterCommit).toMatchObject({
-      toldAt: null,
+      reportedAt: null,
       failure: { message: expect.stringContaining('the warehouse is shut') },
     });
     expect(publishedCopy.publishedAt).not.toBeNull();

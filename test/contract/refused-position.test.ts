@@ -25,7 +25,7 @@ describe('F54 F81 a log that begins anew, and refuses the old position', () => {
     one.pass(MINUTE_MS);
     const first = await one.once({ isMoving: true });
     expect(first.exitCode).toBe(75);
-    expect(one.world.checkpoint.holds()).toEqual([]);
+    expect(one.world.checkpoint.suspensions()).toEqual([]);
     one.pass(11 * MINUTE_MS);
     await one.once({ isMoving: true });
     one.pass(16 * MINUTE_MS);

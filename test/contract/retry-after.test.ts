@@ -45,7 +45,7 @@ it('F15 whatever is asked for, by a number of seconds and by a date', async () =
     const clock = withClock(world);
     const act = { kind: 'respond', status, headers: { 'retry-after': retryAfter } } as const;
     const fault = world.feed.faults.add({ match: { operation }, act });
-    expect(await world.catchUp(), operation).toMatchObject({ troubles: [] });
+    expect(await world.catchUp(), operation).toMatchObject({ incidents: [] });
     expect([operation, fault.fired, clock.sleptMs]).toEqual([operation, 1, [waitMs]]);
   }
   await expectNewest(world);

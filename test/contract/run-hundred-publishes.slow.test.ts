@@ -31,7 +31,7 @@ const QUICKLY = {
   FEED_SYNC_REMOVED_DATASETS: 'drop',
 };
 /** Who looks into the mirror more often keeps it from being written. */
-const LOOK_EVERY_MS = 250;
+const CHECK_EVERY_MS = 250;
 /** Requests after which a process that works is stopped or killed, and durable effects. */
 const SOON = 12;
 
@@ -68,7 +68,7 @@ const TRIALS: Readonly<Record<string, Trial>> = {
     link.refuse();
     publish();
     // It may have had trouble before, which is not told again.
-    await until('trouble of whoever has no network', () => daemon.troubles().size > 0);
+    await until('trouble of whoever has no network', () => daemon.incidents().size > 0);
     link.accept();
   },
   async 'a position that expires while it runs'({ county }, publish) {
@@ -148,7 +148,7 @@ async function isAtNewest(world: World, datasetIds: readonly string[]): Promise<
   const newest = members.map((id) => [id, String(county.feed.store.dataset(id).versions.at(-1)?.version)]);
   await eventually(
     async () => expect(await mirrored(world, datasetIds)).toEqual(Object.fromEntries(newest)),
-    LOOK_EVERY_MS,
+    CHECK_EVERY_MS,
   );
 }
 

@@ -20,7 +20,7 @@ const OPENINGS = 1_000;
 /** Sights that differ: so many commits at the least. */
 const DISTINCT = OPENINGS / 10;
 /** After each commit the file is left alone for so long. */
-const LEFT_FREE_MS = 50;
+const READER_GRACE_MS = 50;
 /** What two processes may disagree about the time. */
 const DISAGREED_MS = 2;
 /** A timer counts in whole milliseconds, and may be one early. */
@@ -108,7 +108,7 @@ it(`lets a reader in ${OPENINGS} times, to one version of each dataset: whenever
   expect(refusals.filter((refusal) => !windows.some((one) => overlap(refusal, one)))).toEqual([]);
   const betweenMs = windows.slice(1).map(({ fromMs }, index) => fromMs - (windows[index]?.toMs ?? 0));
   const leastMs = Math.min(...betweenMs);
-  expect(leastMs).toBeGreaterThanOrEqual(LEFT_FREE_MS - TIMER_MS);
-  const told = `refused ${refusals.length} times, between two commits ${leastMs.toFixed(1)} ms at least`;
-  process.stderr.write(`${openings} openings, ${windows.length} commits: ${told}\n`);
+  expect(leastMs).toBeGreaterThanOrEqual(READER_GRACE_MS - TIMER_MS);
+  const reported = `refused ${refusals.length} times, between two commits ${leastMs.toFixed(1)} ms at least`;
+  process.stderr.write(`${openings} openings, ${windows.length} commits: ${reported}\n`);
 });

@@ -104,9 +104,9 @@ it('answers every question exactly, tells no secret, and ends in order', async (
   expect(applied['disk_reserve_bytes']).toBe(0);
   expect(applied['last_success_timestamp_seconds{subscription="sub_1"}']).toBeGreaterThan(1.7e9);
 
-  const told = await installed.run('status', '--json');
+  const reported = await installed.run('status', '--json');
   const asked = await ask(`${url}/status`);
-  const status = JSON.parse(told.stdout);
+  const status = JSON.parse(reported.stdout);
   // Only who opens its file knows what of it holds nothing.
   const mirror = { ...status.mirror, freeBytes: null, isWorthCompacting: null };
   expect(JSON.parse(asked.text)).toEqual({ ...status, mirror });

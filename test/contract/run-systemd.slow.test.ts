@@ -8,7 +8,7 @@ import { recordingSystemdNotify } from '../support/recording-systemd-notify.ts';
 
 it('that it is ready, how it is doing, that it goes on, and that it stops; without a variable of ours', async () => {
   const { feed } = await countyFeed();
-  const { path, told } = recordingSystemdNotify();
+  const { path, reported } = recordingSystemdNotify();
   const installed = await program({
     feed,
     environment: {
@@ -20,13 +20,14 @@ it('that it is ready, how it is doing, that it goes on, and that it stops; witho
     },
   });
   const run = installed.start('run');
-  const says = (words: string) => eventually(() => expect(told().join('\n'), run.stderr()).toContain(words));
+  const says = (words: string) =>
+    eventually(() => expect(reported().join('\n'), run.stderr()).toContain(words));
   await says('READY=1|');
   await says('WATCHDOG=1|');
   await says('STATUS=Idle');
   run.kill('SIGTERM');
   expect(await run.ended).toMatchObject({ exitCode: 0 });
-  expect(told()[0]).toContain('READY=1|');
-  expect(told().at(-1)).toContain('STOPPING=1|');
-  expect(told().filter((line) => !line.endsWith('|0'))).toEqual([]);
+  expect(reported()[0]).toContain('READY=1|');
+  expect(reported().at(-1)).toContain('STOPPING=1|');
+  expect(reported().filter((line) => !line.endsWith('|0'))).toEqual([]);
 });

@@ -23,10 +23,10 @@ const KINDS = ['permits', 'parcels'] as const;
 /** An installation that runs, and has loaded everything, also what `prepare` adds to the feed. */
 async function running(
   environment: NonNullable<ProgramOptions['environment']> = {},
-  prepare: (county: CountyFeed) => void = () => {},
+  validate: (county: CountyFeed) => void = () => {},
 ) {
   const county = await countyFeed({ kinds: KINDS });
-  prepare(county);
+  validate(county);
   const installed = await program({ feed: county.feed, environment: { ...QUICKLY, ...environment } });
   const daemon = new LastingDaemon(installed);
   await daemon.logged('Loaded a snapshot.', county.feed.store.datasets.size);

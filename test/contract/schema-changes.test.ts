@@ -44,6 +44,6 @@ it.each(['reload', 'alter'] as const)('F34 with schemaChanges: %s', async (schem
     const schema = { ...SMALL_SCHEMA, ...changed, schemaVersion: '2' };
     publisher.publish(`changing-${index}`, smallContent(rows, changes, schema), { announce });
   }
-  expect(await world.catchUp()).toMatchObject({ troubles: [], holds: [] });
+  expect(await world.catchUp()).toMatchObject({ incidents: [], suspensions: [] });
   await expectNewest(world);
 });

@@ -13,7 +13,7 @@ import { daemonState, datasetState, secondsAgo, trouble } from '../support/daemo
 import { eventually } from '../support/patience.ts';
 import { ask, converse, serve } from '../support/status-server.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
-import { failure, hold, refusal } from '../support/sync-values.ts';
+import { failure, refusal, suspension } from '../support/sync-values.ts';
 
 const LOOKING = ['/livez', '/readyz', '/healthz', '/status', '/metrics'];
 
@@ -64,8 +64,11 @@ describe('each question', () => {
         ['parcels', datasetState('parcels')],
         ['roads', datasetState('roads', { behindSince: secondsAgo(60), failure: failure({ message }) })],
       ]),
-      troubles: [trouble('service', { isStall: true })],
-      holds: [hold(), { ...hold(), refusal: refusal({ kind: 'subscription', subscriptionId: 's' }).refusal }],
+      incidents: [trouble('service', { isStall: true })],
+      suspensions: [
+        suspension(),
+        { ...suspension(), refusal: refusal({ kind: 'subscription', subscriptionId: 's' }).refusal },
+      ],
     });
     const { status, text } = await ask(`${url}/healthz`);
     expect(status).toBe(503);
@@ -87,8 +90,8 @@ describe('each question', () => {
         {
           id: 'sub_1',
           name: null,
-          standing: 'idle',
-          standingSince: '2026-03-01T11:10:00.000Z',
+          condition: 'idle',
+          conditionSince: '2026-03-01T11:10:00.000Z',
           lastPollAt: '2026-03-01T11:59:50.000Z',
           lastGoodPollAt: '2026-03-01T11:59:50.000Z',
           cursor: 'evt_7',
@@ -110,7 +113,7 @@ describe('each question', () => {
           retryAt: null,
         },
       ],
-      troubles: [
+      incidents: [
         {
           of: 'service',
           error: 'ServiceUnavailableError',
@@ -121,7 +124,7 @@ describe('each question', () => {
           isStall: true,
         },
       ],
-      holds: [
+      suspensions: [
         {
           scope: 'subscription',
           id: 's',

@@ -12,7 +12,7 @@ import { acquireInstanceLock, instanceLockPath } from '../../src/checkpoint/inst
 import { openCheckpointReader } from '../../src/checkpoint/sqlite/open.ts';
 import { keyHashOf } from '../../src/cli/operator-session.ts';
 import { Secret } from '../../src/lib/secret.ts';
-import { holdOf, openAt } from '../support/checkpoint-files.ts';
+import { openAt, suspensionOf } from '../support/checkpoint-files.ts';
 import { type CommandLine, commandLine } from '../support/command-line.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
 import { CANARY_KEY } from '../support/feed-client.ts';
@@ -43,11 +43,11 @@ function moveTo(line: CommandLine, baseUrl: string): void {
   line.environment['FEED_SYNC_BASE_URL'] = baseUrl;
 }
 
-function holdsOf({ dataDirectory }: CommandLine) {
+function suspensionsOf({ dataDirectory }: CommandLine) {
   const reader = openCheckpointReader({ path: join(dataDirectory, 'checkpoint.sqlite'), uid: null });
-  const holds = reader?.holds() ?? [];
+  const suspensions = reader?.suspensions() ?? [];
   reader?.close();
-  return holds;
+  return suspensions;
 }
 
 const rowsOf = ({ dataDirectory }: CommandLine) => inMirror(dataDirectory, 'SELECT count(*) FROM parcels');
@@ -75,7 +75,7 @@ describe('a base URL that is wrong', () => {
       expect(said.stdout + said.stderr).toContain(message);
     }
     expect(wrong.seen.map(({ path }) => path.split('?')[0])).toEqual(Array(3).fill('/v1/subscriptions'));
-    expect(holdsOf(line)).toEqual([]);
+    expect(suspensionsOf(line)).toEqual([]);
     moveTo(line, feed.baseUrl);
     expect((await line.run('once')).exitCode).toBe(0);
     expect(await rowsOf(line)).toEqual([['2']]);
@@ -88,7 +88,7 @@ describe('a base URL that is wrong', () => {
     const wrong = await ownServer((_, response) => response.writeHead(404).end(JSON.stringify(MISSING_PAGE)));
     moveTo(line, wrong.url);
     expect((await line.run('once')).exitCode).toBe(78);
-    expect(holdsOf(line)).toEqual([]);
+    expect(suspensionsOf(line)).toEqual([]);
     moveTo(line, feed.baseUrl);
     expect((await line.run('once')).exitCode).toBe(0);
   });
@@ -101,7 +101,9 @@ describe('a base URL that is wrong', () => {
     feed.faults.add({ match: { operation: 'subscriptions', times: 'always' }, act });
     expect((await line.run('once', '--dry-run')).exitCode).toBe(77);
     expect((await line.run('once')).exitCode).toBe(77);
-    expect(holdsOf(line)).toMatchObject([{ refusal: { status: 404, message: 'There is nothing here.' } }]);
+    expect(suspensionsOf(line)).toMatchObject([
+      { refusal: { status: 404, message: 'There is nothing here.' } },
+    ]);
   });
 
   it.each([
@@ -125,7 +127,7 @@ describe('a base URL that is wrong', () => {
     feed.faults.clear();
     moveTo(line, feed.baseUrl);
     expect((await line.run('once')).exitCode).toBe(0);
-    expect(holdsOf(line)).toEqual([]);
+    expect(suspensionsOf(line)).toEqual([]);
   });
 
   it.each(['once', 'doctor'])(
@@ -151,7 +153,7 @@ describe('a base URL that is wrong', () => {
     expect(wrong.seen).toHaveLength(1);
     moveTo(line, feed.baseUrl);
     expect((await line.run('once')).exitCode).toBe(0);
-    expect(holdsOf(line)).toEqual([]);
+    expect(suspensionsOf(line)).toEqual([]);
   });
 
   it('as an earlier version stored it, without the base URL, keeps the key from being used', async () => {
@@ -161,7 +163,7 @@ describe('a base URL that is wrong', () => {
     const access = { apiKey: new Secret(CANARY_KEY), baseUrl: feed.baseUrl };
     const [ofKeyAlone = ''] = keyHashOf(access).split('/');
     const checkpoint = await openAt(join(line.dataDirectory, 'checkpoint.sqlite'));
-    checkpoint.hold({ ...holdOf({ kind: 'workspace' }), keyHash: ofKeyAlone });
+    checkpoint.suspension({ ...suspensionOf({ kind: 'workspace' }), keyHash: ofKeyAlone });
     feed.requests.clear();
     expect((await line.run('once')).exitCode).toBe(77);
     expect(feed.requests.entries()).toEqual([]);
@@ -229,7 +231,7 @@ describe('a service that has moved', () => {
     line.environment['FEED_SYNC_API_KEY'] = `${CANARY_KEY}-another`;
     expect((await line.run('resume', '--service-moved')).exitCode).toBe(77);
     expect(await originOf(line)).toBe(feed.baseUrl);
-    expect(holdsOf(line)).toEqual([]);
+    expect(suspensionsOf(line)).toEqual([]);
     expect((await line.run('once')).exitCode).toBe(77);
     moved.requests.clear();
     expect((await line.run('resume', '--service-moved')).exitCode).toBe(77);

@@ -6,7 +6,7 @@ export type Moment = string;
 /** How often each moment comes in a record, which has a line for each. */
 export function momentsIn(record: string): ReadonlyMap<Moment, number> {
   const lines = record.split('\n').filter((line) => line !== '');
-  return new Map([...Map.groupBy(lines, (line) => line)].map(([moment, all]) => [moment, all.length]));
+  return new Map([...Map.groupBy(lines, (line) => line)].map(([timestamp, all]) => [timestamp, all.length]));
 }
 
 /** Of two records of the same: what comes at the least, for commits that come at once become one. */
@@ -15,15 +15,18 @@ export function fewest(
   other: ReadonlyMap<Moment, number>,
 ): ReadonlyMap<Moment, number> {
   return new Map(
-    [...one, ...other].map(([moment]) => [
-      moment,
-      Math.min(one.get(moment) ?? Number.POSITIVE_INFINITY, other.get(moment) ?? Number.POSITIVE_INFINITY),
+    [...one, ...other].map(([timestamp]) => [
+      timestamp,
+      Math.min(
+        one.get(timestamp) ?? Number.POSITIVE_INFINITY,
+        other.get(timestamp) ?? Number.POSITIVE_INFINITY,
+      ),
     ]),
   );
 }
 
-export function nameOf(moment: Moment): string {
-  return moment.replace(/^(?:before|after) /, '');
+export function nameOf(timestamp: Moment): string {
+  return timestamp.replace(/^(?:before|after) /, '');
 }
 
 /**
@@ -34,7 +37,9 @@ export function killsOf(
   moments: ReadonlyMap<Moment, number>,
   isKilledAt: (name: string) => boolean,
 ): readonly string[] {
-  return [...moments].flatMap(([moment, count]) =>
-    isKilledAt(nameOf(moment)) ? [...new Set([1, count])].map((occurrence) => `${moment} ${occurrence}`) : [],
+  return [...moments].flatMap(([timestamp, count]) =>
+    isKilledAt(nameOf(timestamp))
+      ? [...new Set([1, count])].map((occurrence) => `${timestamp} ${occurrence}`)
+      : [],
   );
 }

@@ -42,7 +42,7 @@ export async function play(scenario: Scenario, { isKilledAt, isWanted }: Choice)
   const county = await countyFeed({ kinds: ['zoning', 'permits'], rowsPerDataset: 6, ...scenario.feed });
   const environment = { ...QUICKLY, ...scenario.environment };
   const stage = { county, installed: await program({ feed: county.feed, environment }) };
-  const act = await scenario.prepare(stage);
+  const act = await scenario.validate(stage);
   await county.feed.prepareSnapshots();
   const historyBefore = await historyAtTheKill(stage.installed);
   const trial = { stage, act, runs: new Runs(stage, act), historyBefore };

@@ -55,5 +55,5 @@ export interface Scenario {
    * else occurs there is killed elsewhere in the same state.
    */
   readonly killedAt: 'every name' | 'its own names';
-  prepare(stage: Stage): Promise<Act>;
+  validate(stage: Stage): Promise<Act>;
 }

@@ -24,10 +24,10 @@ it.each(HISTORIES)('%s goes the same way on the checkpoint of the program', asyn
   const onModel: string[] = [];
   const onReal: string[] = [];
   const history = parseHistory(text);
-  const model = await play(history, { tell: (line) => void onModel.push(line) });
+  const model = await play(history, { report: (line) => void onModel.push(line) });
   const real = await play(history, {
     checkpoint: await openNew(),
-    tell: (line) => void onReal.push(line),
+    report: (line) => void onReal.push(line),
   });
   expect(onReal).toEqual(onModel);
   expect(real).toEqual(model);

@@ -5,9 +5,9 @@ import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import type { Log } from '../../src/lib/log.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
-import type { Unit } from '../../src/model/write-jobs.ts';
+import type { WriteJob } from '../../src/model/write-jobs.ts';
 import { catchUp } from '../../src/sync/catch-up.ts';
-import { carryOut, type MakeWorkshop } from '../../src/sync/execute/executor.ts';
+import { execute, type MakeExecutor } from '../../src/sync/execute/executor.ts';
 import type { Staging } from '../../src/sync/execute/staging-folder.ts';
 import { startWriter } from '../../src/sync/execute/writer.ts';
 import type { Choices, Parts } from '../../src/sync/parts.ts';
@@ -52,7 +52,7 @@ export interface Stores {
 export interface Watcher {
   /** Before a request is answered. */
   readonly asked: (request: RequestKind) => void;
-  readonly committed: (unit: Unit, before: Table | null, after: Table | null) => void;
+  readonly committed: (job: WriteJob, before: Table | null, after: Table | null) => void;
 }
 
 export class Client {
@@ -109,7 +109,7 @@ export class Client {
   async catchUp(): Promise<CatchUpResult | null> {
     this.#controller = new AbortController();
     const parts = this.#parts();
-    const result = await catchUp(parts, this.#controller.signal, makeWorkshop);
+    const result = await catchUp(parts, this.#controller.signal, makeExecutor);
     if (this.#killed !== null) {
       const { stores } = this.#killed;
       this.#killed = null;
@@ -143,8 +143,8 @@ export class Client {
   }
 }
 
-const makeWorkshop: MakeWorkshop = (parts, signal, onTrouble) => {
-  const writer = startWriter({ ...parts, onTrouble });
+const makeExecutor: MakeExecutor = (parts, signal, onError) => {
+  const writer = startWriter({ ...parts, onError });
   const tools = { parts, staging: STAGING, writer, fetching: pLimit(1), signal };
   return {
     async open(known) {
@@ -152,10 +152,10 @@ const makeWorkshop: MakeWorkshop = (parts, signal, onTrouble) => {
         origin: parts.feed.origin,
         subscriptionIds: [...parts.checkpoint.followed().keys()],
         forgottenSubscriptionIds: [],
-        datasetIds: known.map(({ want }) => want.datasetId),
+        datasetIds: known.map(({ desired }) => desired.datasetId),
       });
     },
-    carryOut: (work, ground) => carryOut(work, ground, tools),
+    execute: (work, dependencies) => execute(work, dependencies, tools),
     async discard() {},
     ended: () => writer.ended(),
     async storeProgress(progress) {

@@ -6,7 +6,7 @@
  * 2. What a catch-up calls up to date is no older than the changes that a log told before it began.
  */
 
-import type { Unit } from '../../src/model/write-jobs.ts';
+import type { WriteJob } from '../../src/model/write-jobs.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import type { Table } from './model-mirror.ts';
 import { DATASET, type Service } from './service.ts';
@@ -18,7 +18,7 @@ export function judgeCommit(
   service: Service,
   startedMs: number,
   tableSinceMs: number,
-  unit: Unit,
+  job: WriteJob,
   before: Table | null,
   after: Table | null,
 ): void {
@@ -29,21 +29,21 @@ export function judgeCommit(
   }
   const { content } = after;
   const orderOf = (text: string): number => service.past.findIndex((past) => past.content === text);
-  if (orderOf(content) < 0) throw new Wrong(`${unit.kind} makes ${content}, which was never published`);
+  if (orderOf(content) < 0) throw new Wrong(`${job.kind} makes ${content}, which was never published`);
   if (before === null || orderOf(content) >= orderOf(before.content)) return;
-  const { version, publishedAt } = before.held;
+  const { version, publishedAt } = before.observed;
   const isNamed = service.versions.some(
     (one) => one.version === version && one.publishedMs === publishedAt?.getTime(),
   );
   const wasNamed = isNamed && service.listChangedMs < startedMs;
   if (wasNamed)
-    throw new Wrong(`${unit.kind} puts ${content} in place of ${before.content}, which is newer and listed`);
+    throw new Wrong(`${job.kind} puts ${content} in place of ${before.content}, which is newer and listed`);
 }
 
 /** Whether the catch-up says of all it knows that it is up to date. */
 export function isClaimed(result: CatchUpResult, absences: number): boolean {
   return (
-    result.troubles.length === 0 &&
+    result.incidents.length === 0 &&
     absences === 0 &&
     result.datasets.every(
       (one) =>
@@ -70,9 +70,9 @@ export function judgeResult(
     return;
   }
   if (!result.datasets.some(({ datasetId }) => datasetId === DATASET) || !service.isContained) return;
-  const told = service.told.filter((one) => one.atMs <= startedMs && service.isStillTold(one)).at(-1);
-  if (told === undefined) return;
-  const newest = service.past.findLastIndex(({ sinceMs }) => sinceMs <= told.atMs);
+  const reported = service.reported.filter((one) => one.atMs <= startedMs && service.isStillTold(one)).at(-1);
+  if (reported === undefined) return;
+  const newest = service.past.findLastIndex(({ sinceMs }) => sinceMs <= reported.atMs);
   if (service.past.slice(newest).some(({ content }) => content === table.content)) return;
   const due = service.past[newest]?.content;
   throw new Wrong(`${table.content} is called up to date, and ${due} was told before the catch-up began`);
@@ -87,14 +87,14 @@ export function whatIsLeft(
 ): string | null {
   const [dataset] = result.datasets;
   const ending = dataset === undefined ? 'nothing' : textOf(dataset);
-  const trouble = result.troubles.map(({ error }) => `${error.message}`).join(' ');
+  const trouble = result.incidents.map(({ error }) => `${error.message}`).join(' ');
   if (trouble !== '') return `trouble: ${trouble}`;
-  if (result.holds.length > 0) return `held: ${result.holds[0]?.refusal.message}`;
+  if (result.suspensions.length > 0) return `held: ${result.suspensions[0]?.refusal.message}`;
   if (!service.isContained) return table === null ? null : `${table.content} is not retired: ${ending}`;
   const { version, content } = service.newest;
   if (table === null) return `there is no table of ${content}: ${ending}`;
-  if (table.content !== content || table.held.version !== version) {
-    return `it has ${table.content} v${table.held.version}, not ${content} v${version}: ${ending}`;
+  if (table.content !== content || table.observed.version !== version) {
+    return `it has ${table.content} v${table.observed.version}, not ${content} v${version}: ${ending}`;
   }
   return isClaimed(result, absences) ? null : `it is not called up to date: ${ending}, ${absences} absences`;
 }

@@ -53,7 +53,7 @@ async function main(words: readonly string[]): Promise<number> {
   for (const setting of settings) {
     const explored = nothingExplored();
     await exploreAll(setting, depth, explored, (number) => number % shares === share - 1);
-    tell(settingText(setting), explored, startedMs);
+    report(settingText(setting), explored, startedMs);
     add(all, explored);
   }
   const seeded = seededRandom(Number(values.seed));
@@ -64,7 +64,7 @@ async function main(words: readonly string[]): Promise<number> {
     for (const { history, wrong } of all.found.slice(before))
       process.stdout.write(`${history}\n    ${wrong}\n`);
   }
-  tell('in all', { ...all, found: [] }, startedMs);
+  report('in all', { ...all, found: [] }, startedMs);
   process.stdout.write(`${all.found.length} do not hold.\n`);
   return all.found.length === 0 ? 0 : 1;
 }
@@ -82,7 +82,7 @@ function add(all: Explored, { histories, requests, catchUpsOfCalm, met, found }:
   for (const state of met) all.met.add(state);
 }
 
-function tell(
+function report(
   what: string,
   { histories, requests, catchUpsOfCalm, met, found }: Explored,
   startedMs: number,
@@ -97,7 +97,7 @@ function tell(
 async function replay(text: string): Promise<number> {
   try {
     const { unreached } = await play(parseHistory(text), {
-      tell: (line) => process.stdout.write(`${line}\n`),
+      report: (line) => process.stdout.write(`${line}\n`),
     });
     if (unreached.length > 0) process.stdout.write('Not all of its steps happened.\n');
     return 0;

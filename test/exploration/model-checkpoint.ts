@@ -3,14 +3,14 @@
  * the same pure functions (model/want-changes.ts); `checkpoints.test.ts` plays histories on both.
  */
 
-import type { Checkpoint, Failure, Followed, Hold } from '../../src/checkpoint/checkpoint.ts';
+import type { Checkpoint, Failure, Followed, Suspension } from '../../src/checkpoint/checkpoint.ts';
 import { type Absence, absenceKey } from '../../src/model/absence.ts';
 import {
   byNumber,
-  changedWant,
-  emptyWant,
+  changedDesiredState,
+  type DesiredState,
+  emptyDesiredState,
   type FollowStep,
-  type Want,
   withListed,
   withoutAnnouncedAbove,
   withoutAnswered,
@@ -22,51 +22,51 @@ import type { RefusalScope } from '../../src/model/errors.ts';
 /** What is stored. Values never change, so that a copy of the maps is a copy of it all. */
 export interface Stored {
   readonly followed: Map<string, Followed>;
-  readonly wants: Map<string, Want>;
+  readonly desiredStates: Map<string, DesiredState>;
   readonly absences: Map<string, Absence>;
-  readonly holds: Map<string, Hold>;
+  readonly suspensions: Map<string, Suspension>;
   readonly failures: Map<string, Failure>;
 }
 
 export function emptyStored(): Stored {
   return {
     followed: new Map(),
-    wants: new Map(),
+    desiredStates: new Map(),
     absences: new Map(),
-    holds: new Map(),
+    suspensions: new Map(),
     failures: new Map(),
   };
 }
 
-export function copyOf({ followed, wants, absences, holds, failures }: Stored): Stored {
+export function copyOf({ followed, desiredStates, absences, suspensions, failures }: Stored): Stored {
   return {
     followed: new Map(followed),
-    wants: new Map(wants),
+    desiredStates: new Map(desiredStates),
     absences: new Map(absences),
-    holds: new Map(holds),
+    suspensions: new Map(suspensions),
     failures: new Map(failures),
   };
 }
 
 export function modelCheckpoint(stored: Stored): Checkpoint {
-  const { followed, wants, absences, holds, failures } = stored;
-  const update = (datasetId: string, change: (want: Want) => Want): void => {
-    const after = change(wants.get(datasetId) ?? emptyWant(datasetId));
-    wants.set(datasetId, { ...after, reloads: after.reloads.toSorted(byNumber) });
+  const { followed, desiredStates, absences, suspensions, failures } = stored;
+  const update = (datasetId: string, change: (desired: DesiredState) => DesiredState): void => {
+    const after = change(desiredStates.get(datasetId) ?? emptyDesiredState(datasetId));
+    desiredStates.set(datasetId, { ...after, reloads: after.reloads.toSorted(byNumber) });
   };
   return {
     rememberedContract: () => ({ manifestPath: null, newerThanParameter: null }),
     followed: () => new Map(followed),
-    wants: () => new Map(wants),
-    want: (datasetId) => wants.get(datasetId) ?? null,
+    desiredStates: () => new Map(desiredStates),
+    desired: (datasetId) => desiredStates.get(datasetId) ?? null,
     absences: () => [...absences.values()],
     forgotten: () => [],
-    holds: () => [...holds.values()],
+    suspensions: () => [...suspensions.values()],
     failures: () => new Map(failures),
     failure: (datasetId) => failures.get(datasetId) ?? null,
     webhooks: () => [],
-    hook: () => ({ told: null, toldAt: null, failure: null }),
-    recentJournal: () => [],
+    hook: () => ({ reported: null, reportedAt: null, failure: null }),
+    recentSyncRuns: () => [],
     othersStored: () => 0,
     close() {},
     rememberContract() {},
@@ -84,42 +84,48 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
       for (const absence of absent) absences.set(absenceKey(absence.subject), absence);
       for (const subject of present) absences.delete(absenceKey(subject));
     },
-    noteListed: (datasetId, newest) => update(datasetId, (want) => withListed(want, newest)),
-    voidAnnounced: (datasetId, above) => update(datasetId, (want) => withoutAnnouncedAbove(want, above)),
-    dropReloads: (datasetId) => update(datasetId, (want) => ({ ...want, reloads: [] })),
-    markAnswered: (datasetId, isSatisfied) => update(datasetId, (want) => withoutAnswered(want, isSatisfied)),
-    markLooked: (datasetId, looksAsked) =>
-      update(datasetId, (want) => {
-        const looksDone = Math.max(want.looksDone, Math.min(want.looksAsked, looksAsked));
-        return { ...want, looksDone };
+    noteListed: (datasetId, newest) => update(datasetId, (desired) => withListed(desired, newest)),
+    voidAnnounced: (datasetId, above) =>
+      update(datasetId, (desired) => withoutAnnouncedAbove(desired, above)),
+    dropReloads: (datasetId) => update(datasetId, (desired) => ({ ...desired, reloads: [] })),
+    markAnswered: (datasetId, isSatisfied) =>
+      update(datasetId, (desired) => withoutAnswered(desired, isSatisfied)),
+    markLooked: (datasetId, refreshesRequested) =>
+      update(datasetId, (desired) => {
+        const refreshesDone = Math.max(
+          desired.refreshesDone,
+          Math.min(desired.refreshesRequested, refreshesRequested),
+        );
+        return { ...desired, refreshesDone };
       }),
     askResync: () => [],
     approveRetirements: () => [],
     forget: () => [],
     clearForgotten() {},
-    hold: (hold) => void holds.set(scopeKey(hold.refusal.scope), hold),
-    lift: (scope) => holds.delete(scopeKey(scope)),
+    suspension: (suspension) => void suspensions.set(scopeKey(suspension.refusal.scope), suspension),
+    lift: (scope) => suspensions.delete(scopeKey(scope)),
     fail: (failure) => void failures.set(failure.datasetId, failure),
     clearFailure: (datasetId) => void failures.delete(datasetId),
     keepWebhook() {},
     rememberDelivery: () => true,
-    hookTold() {},
+    hookReported() {},
     hookFailed() {},
-    journal() {},
+    syncRuns() {},
   };
 }
 
-type Update = (datasetId: string, change: (want: Want) => Want) => void;
+type Update = (datasetId: string, change: (desired: DesiredState) => DesiredState) => void;
 
-function followStep(step: FollowStep, { followed, wants }: Stored, update: Update): void {
+function followStep(step: FollowStep, { followed, desiredStates }: Stored, update: Update): void {
   const { subscriptionId, subscriptionName: name, position, voids = null } = step;
-  const { logNumber, cursor, cursorCreatedAt, isQuiet, coveredUntil, readAt } = position;
+  const { logNumber, cursor, cursorCreatedAt, isExpiredCursorReplay, coveredUntil, readAt } = position;
   if (voids !== null) {
     const without = voids === 'numbers' ? withoutLog : withoutSubscription;
-    for (const datasetId of wants.keys()) update(datasetId, (want) => without(want, subscriptionId));
+    for (const datasetId of desiredStates.keys())
+      update(datasetId, (desired) => without(desired, subscriptionId));
   }
   for (const change of step.changes) {
-    update(change.datasetId, (want) => changedWant(want, subscriptionId, change));
+    update(change.datasetId, (desired) => changedDesiredState(desired, subscriptionId, change));
   }
   const before = followed.get(subscriptionId);
   const isSameLog = before?.logNumber === logNumber;
@@ -131,7 +137,7 @@ function followStep(step: FollowStep, { followed, wants }: Stored, update: Updat
     cursor,
     cursorCreatedAt,
     cursorAt: isMoved ? readAt : before.cursorAt,
-    quietReadAt: isQuiet ? readAt : null,
+    replayedAt: isExpiredCursorReplay ? readAt : null,
     coveredUntil,
     statesLastEvent: step.statesLastEvent === true || (isSameLog && before.statesLastEvent),
     auditedAt: before?.auditedAt ?? null,

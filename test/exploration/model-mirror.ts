@@ -1,18 +1,23 @@
 /** The destination as a value: of the table what the catalog says of it, and its content as a text. */
 
-import type { Destination, Held, Outcome, StoredProgress } from '../../src/destination/destination.ts';
+import type {
+  Destination,
+  ObservedState,
+  Outcome,
+  StoredProgress,
+} from '../../src/destination/destination.ts';
 import { isLaterMark, type ReloadMark } from '../../src/model/desired-state.ts';
 import type {
-  ChangesUnit,
-  HeldDataset,
-  RetirementUnit,
-  SnapshotUnit,
-  Unit,
+  ChangesJob,
+  ObservedTable,
+  RetirementJob,
+  SnapshotJob,
+  WriteJob,
 } from '../../src/model/write-jobs.ts';
 import { ORIGIN } from './model-feed.ts';
 
 export interface Table {
-  readonly held: HeldDataset;
+  readonly observed: ObservedTable;
   readonly content: string;
 }
 
@@ -31,21 +36,21 @@ const NEVER = new Date(0);
 export class ModelMirror {
   state: MirrorState = EMPTY_MIRROR;
   readonly destination: Destination;
-  readonly #committed: (unit: Unit, before: Table | null, after: Table | null) => void;
+  readonly #committed: (job: WriteJob, before: Table | null, after: Table | null) => void;
 
   /** `committed` is told of every commit. */
-  constructor(committed: (unit: Unit, before: Table | null, after: Table | null) => void) {
+  constructor(committed: (job: WriteJob, before: Table | null, after: Table | null) => void) {
     this.#committed = committed;
     this.destination = {
-      has: async () => this.held(),
+      has: async () => this.observed(),
       enroll: async ({ subscriptionIds }) => {
         const all = new Set([...(this.state.subscriptionIds ?? []), ...subscriptionIds]);
         this.state = { ...this.state, subscriptionIds: [...all] };
       },
-      prepare: async (unit) => ({ unit }),
+      validate: async (job) => ({ job }),
       readAhead: async () => null,
       commit: async (queue) => {
-        for (const prepared of queue.take()) queue.tell(prepared, this.#commit(prepared.unit));
+        for (const prepared of queue.take()) queue.report(prepared, this.#commit(prepared.job));
       },
       storeProgress: async (progress) => {
         this.state = { ...this.state, progress };
@@ -56,56 +61,56 @@ export class ModelMirror {
     };
   }
 
-  held(): Held {
+  observed(): ObservedState {
     const { subscriptionIds, table, progress } = this.state;
     return {
       service: subscriptionIds === null ? null : { origin: ORIGIN, subscriptionIds },
-      datasets: new Map(table === null ? [] : [[table.held.datasetId, table.held]]),
+      datasets: new Map(table === null ? [] : [[table.observed.datasetId, table.observed]]),
       progress,
       retired: [],
     };
   }
 
-  #commit(unit: Unit): Outcome {
-    const { datasetId, plannedFrom } = unit;
+  #commit(job: WriteJob): Outcome {
+    const { datasetId, plannedFrom } = job;
     const before = this.state.table;
     const isAsPlanned =
-      before?.held.version === plannedFrom?.version &&
-      before?.held.snapshotDigest === plannedFrom?.snapshotDigest;
-    if (!isAsPlanned) return { kind: 'overtaken', datasetId };
-    const table = tableAfter(unit, before);
+      before?.observed.version === plannedFrom?.version &&
+      before?.observed.snapshotDigest === plannedFrom?.snapshotDigest;
+    if (!isAsPlanned) return { kind: 'stale-plan', datasetId };
+    const table = tableAfter(job, before);
     const progress = table === null ? withoutTable(this.state.progress) : this.state.progress;
     this.state = { ...this.state, table, progress };
-    this.#committed(unit, before, table);
+    this.#committed(job, before, table);
     if (table === null) return { kind: 'retired', datasetId, table: null };
-    const { held } = table;
-    const { tableName, version: toVersion, rowCount } = held;
-    const fromVersion = before?.held.version ?? null;
-    const committed = { tableName, fromVersion, toVersion, rowCount, net: null, held };
+    const { observed } = table;
+    const { tableName, version: toVersion, rowCount } = observed;
+    const fromVersion = before?.observed.version ?? null;
+    const committed = { tableName, fromVersion, toVersion, rowCount, net: null, observed };
     return { kind: 'committed', datasetId, committed };
   }
 }
 
 function tableAfter(
-  unit: Exclude<Unit, RetirementUnit> | RetirementUnit,
+  job: Exclude<WriteJob, RetirementJob> | RetirementJob,
   before: Table | null,
 ): Table | null {
-  switch (unit.kind) {
+  switch (job.kind) {
     case 'snapshot':
-      return { held: loaded(unit, before), content: unit.files.map(({ path }) => path).join('') };
+      return { observed: loaded(job, before), content: job.files.map(({ path }) => path).join('') };
     case 'changes':
-      return { held: changed(unit), content: [before?.content ?? '', ...changesOf(unit)].join('') };
+      return { observed: changed(job), content: [before?.content ?? '', ...changesOf(job)].join('') };
     case 'retirement':
       return null;
   }
 }
 
-function changesOf({ versions }: ChangesUnit): readonly string[] {
+function changesOf({ versions }: ChangesJob): readonly string[] {
   return versions.flatMap(({ pages }) => pages);
 }
 
-function loaded(unit: SnapshotUnit, before: Table | null): HeldDataset {
-  const { datasetId, version, schema, digest, digestKind, loadedThrough, loadedAt, publishedAt } = unit;
+function loaded(job: SnapshotJob, before: Table | null): ObservedTable {
+  const { datasetId, version, schema, digest, digestKind, loadedThrough, loadedAt, publishedAt } = job;
   return {
     datasetId,
     tableName: datasetId,
@@ -121,11 +126,11 @@ function loaded(unit: SnapshotUnit, before: Table | null): HeldDataset {
     publishedAt,
     appliedAt: NEVER,
     columns: [{ name: 'id', columnName: 'id', type: 'string', role: 'key', crs: null }],
-    reloads: newestOf(before?.held.reloads ?? new Map(), unit.reloads),
+    reloads: newestOf(before?.observed.reloads ?? new Map(), job.reloads),
   };
 }
 
-function changed({ plannedFrom, version, publishedAt }: ChangesUnit): HeldDataset {
+function changed({ plannedFrom, version, publishedAt }: ChangesJob): ObservedTable {
   return { ...plannedFrom, version, publishedAt };
 }
 

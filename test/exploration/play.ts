@@ -33,7 +33,7 @@ export interface Options {
   /** In place of the checkpoint in memory. */
   readonly checkpoint?: Checkpoint;
   /** Told of all that happens, for people. */
-  readonly tell?: (line: string) => void;
+  readonly report?: (line: string) => void;
 }
 
 /** @throws Wrong with what does not hold. */
@@ -46,7 +46,7 @@ class Play {
   readonly #service: Service;
   readonly #client: Client;
   readonly #met: Set<string> | null;
-  readonly #tell: (line: string) => void;
+  readonly #report: (line: string) => void;
   #initial: Stores;
   #startedMs = 0;
   #tableSinceMs = 0;
@@ -59,10 +59,10 @@ class Play {
   #fetched = 0;
   #wrong: Wrong | null = null;
 
-  constructor(history: History, { met, checkpoint, tell }: Options) {
+  constructor(history: History, { met, checkpoint, report }: Options) {
     this.#history = history;
     this.#met = met ?? null;
-    this.#tell = tell ?? (() => {});
+    this.#report = report ?? (() => {});
     this.#service = new Service(history.setting);
     this.#client = new Client(
       this.#service,
@@ -119,16 +119,16 @@ class Play {
     this.#waiting = placed;
     this.#points = [];
     this.#startedMs = this.#service.nowMs;
-    this.#tell(`catch-up at ${this.#time()}`);
+    this.#report(`catch-up at ${this.#time()}`);
     const endMs = this.#startedMs + CATCH_UP_MS;
     const result = await this.#client.catchUp();
     if (this.#wrong !== null) throw this.#wrong;
     if (result !== null) {
       const absences = this.#client.checkpoint.absences().length;
       for (const dataset of result.datasets)
-        this.#tell(`  ${JSON.stringify({ ...dataset, commits: dataset.commits.length })}`);
-      for (const { error } of result.troubles) this.#tell(`  ${error.stack}`);
-      this.#tell(
+        this.#report(`  ${JSON.stringify({ ...dataset, commits: dataset.commits.length })}`);
+      for (const { error } of result.incidents) this.#report(`  ${error.stack}`);
+      this.#report(
         `  has ${this.#client.table?.content ?? 'no table'}, ${JSON.stringify(this.#client.checkpoint.absences())}`,
       );
       judgeResult(this.#service, this.#startedMs, result, absences, this.#client.table);
@@ -148,7 +148,7 @@ class Play {
     if (request === 'changes' || request === 'download') this.#fetched += 1;
     const [next] = this.#waiting;
     if (next?.at.request === request && next.at.number === number) this.#takeSteps(next.at);
-    this.#tell(`  ${pointText({ request, number })}`);
+    this.#report(`  ${pointText({ request, number })}`);
   }
 
   /** The steps of a point, in the order in which they are written. */
@@ -156,7 +156,7 @@ class Play {
     for (const { step, at: each } of this.#waiting) {
       if (each.request !== at.request || each.number !== at.number) break;
       this.#waiting = this.#waiting.slice(1);
-      this.#tell(`  ${stepText(step)} at ${this.#time()}`);
+      this.#report(`  ${stepText(step)} at ${this.#time()}`);
       if (!'KCOM'.includes(step.kind)) {
         this.#service.take(step);
         continue;
@@ -173,12 +173,12 @@ class Play {
   }
 
   #committed(
-    ...[unit, before, after]: Parameters<ConstructorParameters<typeof Client>[1]['committed']>
+    ...[job, before, after]: Parameters<ConstructorParameters<typeof Client>[1]['committed']>
   ): void {
     this.#commits += 1;
-    this.#tell(`  ${unit.kind}: ${before?.content ?? 'none'} becomes ${after?.content ?? 'none'}`);
+    this.#report(`  ${job.kind}: ${before?.content ?? 'none'} becomes ${after?.content ?? 'none'}`);
     try {
-      judgeCommit(this.#service, this.#startedMs, this.#tableSinceMs, unit, before, after);
+      judgeCommit(this.#service, this.#startedMs, this.#tableSinceMs, job, before, after);
     } catch (error) {
       if (!(error instanceof Wrong)) throw error;
       this.#wrong ??= error;

@@ -51,7 +51,7 @@ export interface Past {
 }
 
 /** A change that the logs of some subscriptions told. */
-export interface Told {
+export interface Announcement {
   readonly atMs: number;
   readonly by: readonly { readonly of: SubscriptionId; readonly restarts: number }[];
 }
@@ -66,7 +66,7 @@ export class Service {
   readonly #frozen = new Map<SubscriptionId | 'entry', { readonly untilMs: number; readonly said: Said }>();
   /** What the dataset was, oldest first. */
   readonly past: Past[] = [];
-  readonly told: Told[] = [];
+  readonly reported: Announcement[] = [];
   /** When a subscription got the dataset by an event that its log has still. */
   readonly #addedMs = new Map<SubscriptionId, number>();
   /** A manifest has lacked an entry: whoever reads it first knows no better. */
@@ -140,7 +140,7 @@ export class Service {
   }
 
   /** Whether some log still is the one that told it. */
-  isStillTold({ by }: Told): boolean {
+  isStillTold({ by }: Announcement): boolean {
     return by.some(({ of, restarts }) => this.logOf(of).restarts === restarts);
   }
 
@@ -205,7 +205,7 @@ export class Service {
       },
     ];
     this.#became(content);
-    this.#tell('dataset.updated', version);
+    this.#report('dataset.updated', version);
   }
 
   #replace(): void {
@@ -216,7 +216,7 @@ export class Service {
     if (!this.isContained) this.listChangedMs = this.nowMs;
     this.#versions = [...this.#versions.slice(0, -1), { ...this.newest, content, publishedMs }];
     this.#became(content);
-    this.#tell('dataset.resync_required', this.newest.version);
+    this.#report('dataset.resync_required', this.newest.version);
   }
 
   #withdraw(): void {
@@ -226,23 +226,23 @@ export class Service {
     this.#became(this.newest.content);
   }
 
-  #restart(isTold: boolean): void {
+  #restart(isReported: boolean): void {
     this.#serial += 1;
     const content = `c${this.#serial}`;
     this.#versions = [{ version: 1, previousVersion: null, publishedMs: this.nowMs, content, changes: null }];
     this.#became(content);
     this.listChangedMs = this.nowMs;
-    if (isTold) this.#tell('dataset.resync_required', 1);
+    if (isReported) this.#report('dataset.resync_required', 1);
   }
 
   #became(content: string): void {
     this.past.push({ content, sinceMs: this.nowMs });
   }
 
-  #tell(type: LogEvent['type'], version: number): void {
+  #report(type: LogEvent['type'], version: number): void {
     const by = [...this.#members].map((of) => ({ of, restarts: this.logOf(of).restarts }));
     for (const { of } of by) this.#log(of, type, version);
-    if (by.length > 0) this.told.push({ atMs: this.nowMs, by });
+    if (by.length > 0) this.reported.push({ atMs: this.nowMs, by });
   }
 
   #log(id: SubscriptionId, type: LogEvent['type'], version: number | null): void {
@@ -251,20 +251,20 @@ export class Service {
     this.#logs.set(id, { events: [...events, { number, type, version, createdMs: this.nowMs }], restarts });
   }
 
-  #join(id: SubscriptionId, isTold: boolean): void {
+  #join(id: SubscriptionId, isReported: boolean): void {
     if (this.contains(id)) return;
     if (!this.isContained) this.uncontainedMs = this.nowMs;
     this.#members.add(id);
-    if (!isTold) return;
+    if (!isReported) return;
     this.#addedMs.set(id, this.nowMs);
     this.#log(id, 'dataset.added', this.newest.version);
   }
 
-  #leave(id: SubscriptionId, isTold: boolean): void {
+  #leave(id: SubscriptionId, isReported: boolean): void {
     if (!this.#members.delete(id)) return;
     this.#addedMs.delete(id);
     if (!this.isContained) this.uncontainedMs = this.nowMs;
-    if (isTold) this.#log(id, 'dataset.removed', null);
+    if (isReported) this.#log(id, 'dataset.removed', null);
   }
 
   /** The new log tells which datasets the subscription contains. */

@@ -45,7 +45,7 @@ async function checkImage(storeFolder: string): Promise<void> {
     try {
       tellSizes(container);
       const configuration = buildah.configuration(TAG);
-      await showRuns({ container, configuration, folder: makeFolder(folder, 'run') }, tell);
+      await showRuns({ container, configuration, folder: makeFolder(folder, 'run') }, report);
     } finally {
       container.remove();
     }
@@ -76,14 +76,14 @@ function tellSizes({ root }: Container): void {
     ],
     ['feed-sync', sizeBytes(join(root, 'app')) - sizeBytes(modules)],
   ];
-  for (const [name, bytes] of parts) tell(`${name}: ${(bytes / 1e6).toFixed(1)} MB`);
-  tell(`together: ${megabytes(root)}`);
+  for (const [name, bytes] of parts) report(`${name}: ${(bytes / 1e6).toFixed(1)} MB`);
+  report(`together: ${megabytes(root)}`);
 }
 
 function megabytes(path: string): string {
   return `${(sizeBytes(path) / 1e6).toFixed(1)} MB`;
 }
 
-function tell(line: string): void {
+function report(line: string): void {
   process.stdout.write(`${line}\n`);
 }

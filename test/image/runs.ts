@@ -10,41 +10,41 @@ type Tell = (line: string) => void;
 
 /** Loading, polls every second, and a slow machine. */
 const LONGEST_WAIT_MS = 120_000;
-const LOOK_AGAIN_MS = 500;
+const CHECK_SPACE_EVERY_MS = 500;
 const LONGEST_DRAIN_SECONDS = 30;
 
 /** @throws Error where something is not as it should be. */
 export async function showRuns(
   place: Pick<ContainerPlace, 'container' | 'configuration' | 'folder'>,
-  tell: Tell,
+  report: Tell,
 ): Promise<void> {
   const feed = await startFixtureFeed();
   try {
     const sources = publishCounties(feed);
     const runner = new ContainerRunner({ ...place, apiKey: feed.apiKey, baseUrl: feed.baseUrl });
-    await showOnce(runner, tell);
-    tell(`${sources.length} datasets are mirrored. On the volume:`);
-    tell(run('ls', ['-ln', runner.dataFolder]));
-    await showRun(runner, feed, sources, tell);
+    await showOnce(runner, report);
+    report(`${sources.length} datasets are mirrored. On the volume:`);
+    report(run('ls', ['-ln', runner.dataFolder]));
+    await showRun(runner, feed, sources, report);
   } finally {
     await feed.close();
   }
 }
 
-async function showOnce(runner: ContainerRunner, tell: Tell): Promise<void> {
-  for (const words of [['once'], ['once'], ['verify']]) await expectExit(runner, 0, words, tell);
-  await expectExit(runner, 64, ['twice'], tell);
+async function showOnce(runner: ContainerRunner, report: Tell): Promise<void> {
+  for (const words of [['once'], ['once'], ['verify']]) await expectExit(runner, 0, words, report);
+  await expectExit(runner, 64, ['twice'], report);
 }
 
 async function showRun(
   runner: ContainerRunner,
   feed: FixtureFeed,
   sources: readonly GeneratedDataset[],
-  tell: Tell,
+  report: Tell,
 ): Promise<void> {
   const following = runner.start('run', '--poll-every', '1s');
   try {
-    await showFollowing(runner, feed, sources, tell);
+    await showFollowing(runner, feed, sources, report);
   } catch (error) {
     following.signal('SIGKILL');
     throw error;
@@ -56,7 +56,7 @@ async function showRun(
   if (exitCode !== 0 || seconds > LONGEST_DRAIN_SECONDS) {
     throw new Error(`After SIGTERM "run" ended with ${exitCode} after ${seconds} s.`);
   }
-  tell(`After SIGTERM "run" ended with ${exitCode} after ${seconds.toFixed(1)} s.`);
+  report(`After SIGTERM "run" ended with ${exitCode} after ${seconds.toFixed(1)} s.`);
   const { exitCode: afterwards } = await runner.checkHealth().ended;
   if (afterwards !== 1) throw new Error(`Without "run" the check of health ends with ${afterwards}.`);
 }
@@ -65,10 +65,10 @@ async function showFollowing(
   runner: ContainerRunner,
   feed: FixtureFeed,
   sources: readonly GeneratedDataset[],
-  tell: Tell,
+  report: Tell,
 ): Promise<void> {
   await until('it is healthy', async () => (await runner.checkHealth().ended).exitCode === 0);
-  tell('"run" is healthy by the check of the image.');
+  report('"run" is healthy by the check of the image.');
   for (const { datasetId, next } of sources) {
     const content = feed.store.dataset(datasetId).versions[0]?.content;
     if (content !== undefined) feed.publisher.publish(datasetId, next(content, 2));
@@ -78,7 +78,7 @@ async function showFollowing(
     const { stdout } = await runner.start('query', behind, '--format', 'csv').ended;
     return stdout.trim().endsWith('\n0');
   });
-  tell(`"run" has mirrored version 2 of ${sources.length} datasets.`);
+  report(`"run" has mirrored version 2 of ${sources.length} datasets.`);
 }
 
 function publishCounties({ publisher }: FixtureFeed): readonly GeneratedDataset[] {
@@ -96,19 +96,19 @@ async function expectExit(
   runner: ContainerRunner,
   expected: number,
   words: readonly string[],
-  tell: Tell,
+  report: Tell,
 ): Promise<Ended> {
   const ended = await runner.start(...words).ended;
   const said = `"${words.join(' ')}" ended with ${ended.exitCode} after ${ended.seconds.toFixed(1)} s`;
   if (ended.exitCode !== expected) throw new Error(`${said}, not with ${expected}.`);
-  tell(`${said}.\n${ended.stdout}`);
+  report(`${said}.\n${ended.stdout}`);
   return ended;
 }
 
-async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
+async function until(what: string, suspensions: () => Promise<boolean>): Promise<void> {
   const endMs = performance.now() + LONGEST_WAIT_MS;
-  while (!(await holds())) {
+  while (!(await suspensions())) {
     if (performance.now() > endMs) throw new Error(`After ${LONGEST_WAIT_MS} ms it is not so that ${what}.`);
-    await delay(LOOK_AGAIN_MS);
+    await delay(CHECK_SPACE_EVERY_MS);
   }
 }

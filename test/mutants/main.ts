@@ -77,7 +77,7 @@ async function judgeAll(mutants: readonly Mutant[], tools: Tools): Promise<numbe
     const verdict = await judge(mutant, tools, !quick);
     verdicts.set(mutant, verdict);
     const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
-    process.stdout.write(`${tell(mutant, verdict)} (${seconds} s)\n`);
+    process.stdout.write(`${report(mutant, verdict)} (${seconds} s)\n`);
     if (write) await writeDown(mutant, verdict);
   }
   const of = (kind: Verdict['kind']): number =>
@@ -95,7 +95,7 @@ async function passUnbroken(mutants: readonly Mutant[], tools: Tools): Promise<b
   return false;
 }
 
-function tell({ name }: Mutant, verdict: Verdict): string {
+function report({ name }: Mutant, verdict: Verdict): string {
   switch (verdict.kind) {
     case 'caught':
       return `caught    ${name}\n          ${verdict.isExpected ? '' : 'by another than expected: '}${verdict.file}: ${verdict.test}`;

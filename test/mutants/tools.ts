@@ -48,8 +48,8 @@ export async function runTests(
   const end = await run('vitest', args, limitMs, tools);
   if (end.kind === 'done') return { kind: 'passed' };
   if (end.kind === 'late') return { kind: 'late' };
-  const told = await readFile(report, 'utf8').catch(() => null);
-  const failed = told === null ? null : firstFailure(JSON.parse(told), tools.copy.path);
+  const reported = await readFile(report, 'utf8').catch(() => null);
+  const failed = reported === null ? null : firstFailure(JSON.parse(reported), tools.copy.path);
   return failed ?? { kind: 'crashed', output: outputOf(end) };
 }
 

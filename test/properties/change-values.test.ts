@@ -25,7 +25,7 @@ describe.each(COLUMN_TYPES)('a value of type %s', (type) => {
     3,
     fc.asyncProperty(values, async (list) => {
       const spelled = list.flatMap(({ cell, spellings }) => spellings.map((text) => ({ cell, text })));
-      const { rows } = await folder.fold(
+      const { rows } = await folder.coalesce(
         { columns: [column('id', 'integer'), column('v', type)] },
         { changes: [spelled.map(({ text }, id) => added(`{"id":${id},"v":${text}}`))] },
       );

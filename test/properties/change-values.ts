@@ -42,17 +42,17 @@ const boolean = fc.boolean().map((truth) => ({ cell: truth, spellings: [String(t
 
 const milliseconds = fc.integer({ min: FIRST_MOMENT, max: LAST_MOMENT });
 
-const date = milliseconds.map((moment) => {
-  const text = new Date(moment).toISOString().slice(0, 10);
+const date = milliseconds.map((timestamp) => {
+  const text = new Date(timestamp).toISOString().slice(0, 10);
   return { cell: text, spellings: [`"${text}"`] };
 });
 
 const timestamp = fc
   .tuple(milliseconds, fc.nat(999), fc.integer({ min: -1_439, max: 1_439 }))
-  .map(([moment, microseconds, offset]) => {
+  .map(([timestamp, microseconds, offset]) => {
     const micros = String(microseconds).padStart(3, '0');
     const at = (minutes: number): string =>
-      new Date(moment + minutes * 60_000).toISOString().slice(0, -1) + micros;
+      new Date(timestamp + minutes * 60_000).toISOString().slice(0, -1) + micros;
     const two = (part: number): string => String(part).padStart(2, '0');
     const zone = `${offset < 0 ? '-' : '+'}${two(Math.trunc(Math.abs(offset) / 60))}:${two(Math.abs(offset) % 60)}`;
     const text = `${at(0)}Z`;

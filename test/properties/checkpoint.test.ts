@@ -54,7 +54,7 @@ const id = fc.oneof(
 );
 const number = fc.oneof(fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), fc.bigInt({ min: 0n, max: 9n }));
 const version = fc.oneof(fc.maxSafeNat(), fc.nat(9));
-const moment = fc.date({
+const timestamp = fc.date({
   min: new Date('0001-01-01T00:00:00Z'),
   max: new Date('9999-12-31T23:59:59Z'),
   noInvalidDate: true,
@@ -83,10 +83,10 @@ describe('what is followed and wanted', () => {
         name: text,
         logNumber: fc.integer({ min: 1, max: 2 ** 31 }),
         event: number,
-        cursorCreatedAt: fc.option(moment),
-        at: moment,
-        quietReadAt: fc.option(moment),
-        coveredUntil: fc.option(moment),
+        cursorCreatedAt: fc.option(timestamp),
+        at: timestamp,
+        replayedAt: fc.option(timestamp),
+        coveredUntil: fc.option(timestamp),
         version: fc.option(version),
         knownVersion: fc.option(version),
         isWithdrawal: fc.boolean(),
@@ -95,7 +95,7 @@ describe('what is followed and wanted', () => {
       (step) => {
         const { subscriptionId, datasetId, event: eventNumber } = step;
         const cursor = { text: `evt_${eventNumber}`, number: eventNumber };
-        const { logNumber, at, quietReadAt, coveredUntil, knownVersion, isWithdrawal } = step;
+        const { logNumber, at, replayedAt, coveredUntil, knownVersion, isWithdrawal } = step;
         const common = {
           subscriptionId,
           subscriptionName: step.name,
@@ -103,9 +103,9 @@ describe('what is followed and wanted', () => {
             logNumber,
             cursor,
             cursorCreatedAt: step.cursorCreatedAt,
-            isQuiet: quietReadAt !== null,
+            isExpiredCursorReplay: replayedAt !== null,
             coveredUntil,
-            readAt: quietReadAt ?? at,
+            readAt: replayedAt ?? at,
           },
         };
         const asked = { logNumber, eventNumber, createdAt: at, readAt: at, knownVersion, isWithdrawal };
@@ -122,26 +122,26 @@ describe('what is followed and wanted', () => {
           logNumber,
           cursor,
           cursorCreatedAt: step.cursorCreatedAt,
-          cursorAt: quietReadAt ?? at,
-          quietReadAt,
+          cursorAt: replayedAt ?? at,
+          replayedAt,
           coveredUntil,
           statesLastEvent: false,
           auditedAt: null,
         });
         expectKept(name, step.name);
-        const want = checkpoint.want(datasetId);
-        expect(want?.members.get(subscriptionId)).toEqual({
+        const desired = checkpoint.desired(datasetId);
+        expect(desired?.members.get(subscriptionId)).toEqual({
           eventNumber,
           since: at,
           announced: step.version,
         });
-        expect(want?.reloads).toEqual([{ subscriptionId, listedVersion: null, ...asked }]);
-        expect(checkpoint.wants().get(datasetId)).toEqual(want);
+        expect(desired?.reloads).toEqual([{ subscriptionId, listedVersion: null, ...asked }]);
+        expect(checkpoint.desiredStates().get(datasetId)).toEqual(desired);
 
         const drop = { kind: 'no-member' as const, datasetId, eventNumber: null, at, reason: step.reason };
         checkpoint.commitFollowStep({ ...common, changes: [drop] });
-        expect(checkpoint.want(datasetId)?.members).not.toContain(subscriptionId);
-        expectKept(checkpoint.want(datasetId)?.formerMembers.get(subscriptionId)?.reason, step.reason);
+        expect(checkpoint.desired(datasetId)?.members).not.toContain(subscriptionId);
+        expectKept(checkpoint.desired(datasetId)?.formerMembers.get(subscriptionId)?.reason, step.reason);
         // What one case leaves is not in the way of the next.
         checkpoint.forget(subscriptionId);
       },
@@ -152,16 +152,16 @@ describe('what is followed and wanted', () => {
     'has ids that can be kept as they are, or nothing of the step is stored',
     30,
     fc.property(fc.constantFrom('\ud800', `a\udfff`, 'x'.repeat(MAX_ID_CHARACTERS + 1)), id, (unfit, fit) => {
-      const [before, followed] = [checkpoint.wants(), checkpoint.followed()];
+      const [before, followed] = [checkpoint.desiredStates(), checkpoint.followed()];
       const common = { subscriptionName: null, position: position(null) };
-      const look = (datasetId: string) => ({ kind: 'look' as const, datasetId });
+      const look = (datasetId: string) => ({ kind: 'refresh' as const, datasetId });
       const steps = [
         { ...common, subscriptionId: fit, changes: [look(fit), look(unfit)] },
         { ...common, subscriptionId: unfit, changes: [look(fit)] },
       ];
       for (const step of steps)
         expect(() => checkpoint.commitFollowStep(step)).toThrow(ContractViolationError);
-      expect([checkpoint.wants(), checkpoint.followed()]).toEqual([before, followed]);
+      expect([checkpoint.desiredStates(), checkpoint.followed()]).toEqual([before, followed]);
     }),
   );
 });
@@ -182,14 +182,14 @@ describe('what went wrong', () => {
         differing: fc.array(
           fc.record({
             content: fc.constantFrom('version 3 (ab)', 'version 4 (cd)'),
-            failedAt: moment,
-            retryAt: moment,
+            failedAt: timestamp,
+            retryAt: timestamp,
           }),
           { maxLength: 3 },
         ),
         attempts: fc.nat(),
-        failedAt: moment,
-        retryAt: moment,
+        failedAt: timestamp,
+        retryAt: timestamp,
       }),
       (failure) => {
         checkpoint.fail({ ...failure, error: 'DataError' });
@@ -217,10 +217,10 @@ describe('what went wrong', () => {
         message: text,
         status: fc.option(fc.nat(599)),
         code: fc.option(text),
-        heldAt: moment,
+        suspendedAt: timestamp,
         links: fc.dictionary(text, text, { maxKeys: MAX_LINKS + 5 }),
       }),
-      ({ subscriptionId, message, status, code, heldAt, links }) => {
+      ({ subscriptionId, message, status, code, suspendedAt, links }) => {
         const scope = { kind: 'subscription' as const, subscriptionId };
         const refusal = {
           scope,
@@ -230,21 +230,21 @@ describe('what went wrong', () => {
           message,
           links: new Map(Object.entries(links)),
         };
-        checkpoint.hold({ refusal, heldAt, keyHash: 'hash' });
-        const [held] = checkpoint.holds();
-        expect(held).toMatchObject({
-          heldAt,
+        checkpoint.suspension({ refusal, suspendedAt, keyHash: 'hash' });
+        const [observed] = checkpoint.suspensions();
+        expect(observed).toMatchObject({
+          suspendedAt,
           keyHash: 'hash',
           refusal: { scope, operation: 'read events', status },
         });
-        expectKept(held?.refusal.message, message);
-        if (code !== null) expectKept(held?.refusal.code, code);
+        expectKept(observed?.refusal.message, message);
+        if (code !== null) expectKept(observed?.refusal.code, code);
         const kept = [...refusal.links].filter(
           ([name, link]) => name.length + link.length <= MAX_TEXT_CHARACTERS,
         );
-        expect([...(held?.refusal.links ?? [])]).toEqual(kept.slice(0, MAX_LINKS));
+        expect([...(observed?.refusal.links ?? [])]).toEqual(kept.slice(0, MAX_LINKS));
         expect(checkpoint.lift(scope)).toBe(true);
-        expect(checkpoint.holds()).toEqual([]);
+        expect(checkpoint.suspensions()).toEqual([]);
       },
     ),
   );

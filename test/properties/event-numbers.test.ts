@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { decodeEventPage } from '../../src/feed/wire/records.ts';
 import { EVENT_TYPES, type EventId, earlierEvent, laterEvent, parseEventId } from '../../src/model/event.ts';
-import { cursorAfter, type FoldContext, foldEvents } from '../../src/sync/follow/coalesce-events.ts';
-import { NOW, want } from '../support/sync-values.ts';
+import { type CoalesceContext, coalesceEvents, cursorAfter } from '../../src/sync/follow/coalesce-events.ts';
+import { desired, NOW } from '../support/sync-values.ts';
 import { property } from './property.ts';
 
 const LARGEST = 2n ** 63n - 1n;
@@ -93,23 +93,23 @@ describe('an event id', () => {
 });
 
 /** Of a subscription that contains every dataset, and a mirror that has a table of each. */
-const CONTAINING: FoldContext = {
+const CONTAINING: CoalesceContext = {
   subscriptionId: 'sub_1',
   logNumber: 1,
   readAt: NOW,
   coveredUntil: null,
-  wantOf: (datasetId) => want({ datasetId }),
+  desiredStateOf: (datasetId) => desired({ datasetId }),
   tableOf: () => ({ version: 1 }),
 };
 
 describe('a page', () => {
-  const happening = fc.record({
+  const daemonEvent = fc.record({
     id,
     type: fc.constantFrom(...EVENT_TYPES, 'dataset.novel'),
     data: fc.record({ datasetId: fc.constantFrom('a', 'b', 'c'), version: fc.option(fc.nat(9)) }),
   });
   const numberOf = (each: { readonly id: string }): bigint => BigInt(each.id.slice('evt_'.length));
-  const happenings = fc.uniqueArray(happening, { minLength: 1, maxLength: 8, selector: numberOf });
+  const happenings = fc.uniqueArray(daemonEvent, { minLength: 1, maxLength: 8, selector: numberOf });
 
   property(
     'leads to its highest number, and asks for the same, in whatever order it comes',
@@ -128,8 +128,8 @@ describe('a page', () => {
         );
         expect(cursorAfter(read(list), cursor)?.number).toBe(highest);
         expect(cursorAfter(read(shuffled), cursor)?.number).toBe(highest);
-        const asked = foldEvents(read(list), CONTAINING);
-        expect(foldEvents(read(shuffled), CONTAINING)).toEqual(asked);
+        const asked = coalesceEvents(read(list), CONTAINING);
+        expect(coalesceEvents(read(shuffled), CONTAINING)).toEqual(asked);
         expect(new Set(asked.map(({ datasetId }) => datasetId))).toEqual(
           new Set(list.map(({ data }) => data.datasetId)),
         );

@@ -38,7 +38,7 @@ const columns = [column('id', 'integer'), column('g', 'geometry')];
 /** The WKB of the values of one page, each a JSON text. */
 async function folded(values: readonly string[]): Promise<readonly unknown[]> {
   const changes = [values.map((value, id) => added(`{"id":${id},"g":${value}}`))];
-  const { rows } = await folder.fold({ columns, crs: CRS }, { changes });
+  const { rows } = await folder.coalesce({ columns, crs: CRS }, { changes });
   return rows.toSorted((left, right) => Number(left[1]) - Number(right[1])).map((row) => row[2]);
 }
 

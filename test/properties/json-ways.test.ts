@@ -33,7 +33,7 @@ async function inFile(texts: readonly string[], type: string): Promise<readonly 
 
 async function inChanges(texts: readonly string[]): Promise<readonly (string | null)[]> {
   const changes = texts.map((text, id) => added(`{"id":${id},"v":${text}}`));
-  const { rows } = await folder.fold({ columns }, { changes: [changes] });
+  const { rows } = await folder.coalesce({ columns }, { changes: [changes] });
   const byId = new Map(rows.map(([, id, cell]) => [Number(id), cell as string | null]));
   return texts.map((_, id) => byId.get(id) ?? null);
 }
@@ -51,13 +51,13 @@ describe('F78 a JSON value', () => {
     fc.asyncProperty(
       fc.array(jsonText, { minLength: TEXTS_AT_ONCE, maxLength: TEXTS_AT_ONCE, size: 'max' }),
       async (texts) => {
-        const held = await inFile(texts, 'VARCHAR');
-        expect(await inFile(texts, 'JSON')).toEqual(held);
-        expect(await inChanges(texts)).toEqual(held);
-        expect(held.map((text) => meaningOf(text ?? 'null'))).toEqual(texts.map(meaningOf));
-        expect(held).not.toContain('null');
+        const observed = await inFile(texts, 'VARCHAR');
+        expect(await inFile(texts, 'JSON')).toEqual(observed);
+        expect(await inChanges(texts)).toEqual(observed);
+        expect(observed.map((text) => meaningOf(text ?? 'null'))).toEqual(texts.map(meaningOf));
+        expect(observed).not.toContain('null');
         // What is canonical stays as it is.
-        const canonical = held.filter((text) => text !== null);
+        const canonical = observed.filter((text) => text !== null);
         expect(await inFile(canonical, 'VARCHAR')).toEqual(canonical);
       },
     ),
@@ -74,7 +74,7 @@ describe('F78 a JSON value', () => {
         size: 'max',
       }),
       async (numbers) => {
-        const held = await inFile(
+        const observed = await inFile(
           numbers.map((number) => `[${number}]`),
           'VARCHAR',
         );
@@ -83,7 +83,7 @@ describe('F78 a JSON value', () => {
           (await inChanges(kept.map((number) => `[${number}]`))).map((text, index) => [kept[index], text]),
         );
         const expected = numbers.map((number) => changed.get(number) ?? `[${number}]`);
-        expect(held).toEqual(expected);
+        expect(observed).toEqual(expected);
       },
     ),
     [

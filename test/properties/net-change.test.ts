@@ -11,7 +11,7 @@ import type { SourceSchema } from '../../fixtures/source/content.ts';
 import { columnsOf } from '../../fixtures/source/wire.ts';
 import type { Destination } from '../../src/destination/destination.ts';
 import type { Counts } from '../../src/model/records.ts';
-import type { ChangesUnit, HeldDataset, SnapshotUnit } from '../../src/model/write-jobs.ts';
+import type { ChangesJob, ObservedTable, SnapshotJob } from '../../src/model/write-jobs.ts';
 import { textOfCell, textOfMirrored } from '../support/cell-text.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { firstContent, publishedCourse } from '../support/duckdb-changes.ts';
@@ -69,13 +69,13 @@ class Model {
 let tables = 0;
 
 /** A table with the rows that come before the backlog. */
-async function load({ schema, rows }: Backlog, how: string): Promise<SnapshotUnit> {
+async function load({ schema, rows }: Backlog, how: string): Promise<SnapshotJob> {
   tables += 1;
   const course = publishedCourse(folder.path, firstContent(schema, rows), `table ${tables} ${how}`);
   return await course.snapshot(course.newest(), null);
 }
 
-async function held(datasetId: string): Promise<HeldDataset> {
+async function observed(datasetId: string): Promise<ObservedTable> {
   const table = (await mirror.has()).datasets.get(datasetId);
   if (table === undefined) throw new Error(`${datasetId} is loaded`);
   return table;
@@ -83,12 +83,12 @@ async function held(datasetId: string): Promise<HeldDataset> {
 
 /** Applies the versions from `first` on, in one unit. `rowsAfter` are the rows after each. */
 async function apply(
-  loaded: SnapshotUnit,
+  loaded: SnapshotJob,
   versions: readonly WrittenVersion[],
   first: number,
   rowsAfter: readonly number[],
 ): Promise<Counts | null> {
-  const plannedFrom = await held(loaded.datasetId);
+  const plannedFrom = await observed(loaded.datasetId);
   const written = versions.map(async ({ pages, listed, statesRows }, index) => {
     const directory = join(folder.path, 'pages', loaded.datasetId, `${first + index}`);
     await mkdir(directory, { recursive: true });
@@ -105,7 +105,7 @@ async function apply(
       statesRows && known === rowCount ? { counts: listed, rowCount } : { counts: null, rowCount: null };
     return { version: first + index, pages: paths, ...stated };
   });
-  const unit: ChangesUnit = {
+  const job: ChangesJob = {
     kind: 'changes',
     datasetId: loaded.datasetId,
     version: first + versions.length - 1,
@@ -115,7 +115,7 @@ async function apply(
     versions: await Promise.all(written),
     plannedFrom,
   };
-  const [outcome] = await commitAll(mirror, [await mirror.prepare(unit)]);
+  const [outcome] = await commitAll(mirror, [await mirror.validate(job)]);
   if (outcome?.kind !== 'committed')
     throw new Error(`the changes were not committed: ${outcome?.kind}`, { cause: outcome });
   expect(outcome.committed.rowCount).toBe(rowsAfter.at(-1));
@@ -123,8 +123,8 @@ async function apply(
 }
 
 /** The rows of the table as text, in order; its columns are those of the schema, in their order. */
-async function mirrored({ datasetId }: SnapshotUnit, schema: SourceSchema): Promise<readonly string[]> {
-  const { tableName, columns } = await held(datasetId);
+async function mirrored({ datasetId }: SnapshotJob, schema: SourceSchema): Promise<readonly string[]> {
+  const { tableName, columns } = await observed(datasetId);
   const expected = columnsOf(schema).filter(({ name }) => columns.some((each) => each.name === name));
   expect(columns.map(({ name, type }) => [name, type])).toEqual(
     expected.map(({ name, type }) => [name, type]),
@@ -145,7 +145,7 @@ async function mirrored({ datasetId }: SnapshotUnit, schema: SourceSchema): Prom
   }
 }
 
-async function history({ datasetId }: SnapshotUnit): Promise<readonly Texts[]> {
+async function history({ datasetId }: SnapshotJob): Promise<readonly Texts[]> {
   const file = await openExactly(join(folder.path, 'mirror.duckdb'));
   try {
     return await file.rows(`SELECT from_version::VARCHAR, to_version::VARCHAR, kind, added::VARCHAR, changed::VARCHAR,
@@ -162,7 +162,7 @@ describe('changes', () => {
     fc.asyncProperty(backlogs, async (backlog) => {
       const { schema, versions } = backlog;
       const [folded, stepped] = [await load(backlog, 'at once'), await load(backlog, 'one by one')];
-      await commitAll(mirror, [await mirror.prepare(folded), await mirror.prepare(stepped)]);
+      await commitAll(mirror, [await mirror.validate(folded), await mirror.validate(stepped)]);
 
       const model = new Model(backlog);
       const rowsAfter: number[] = [];

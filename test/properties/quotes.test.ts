@@ -10,7 +10,7 @@ import { insertRows } from '../../src/destination/duckdb/catalog/entries.ts';
 import { createSchema } from '../../src/destination/duckdb/catalog/schema.ts';
 import { shellWord } from '../../src/lib/text.ts';
 import { DataError } from '../../src/model/errors.ts';
-import { filePath, identifier, integer, moment, text, textList } from '../../src/staging/engine/sql.ts';
+import { filePath, identifier, integer, text, textList, timestamp } from '../../src/staging/engine/sql.ts';
 import { temporaryFolder } from '../support/duckdb-mirror.ts';
 import { property } from './property.ts';
 
@@ -94,7 +94,7 @@ describe('in SQL', () => {
       }),
       async (large, safe, date) => {
         const [row = []] = await run(
-          `SELECT (${integer(large)})::VARCHAR, (${integer(safe)})::VARCHAR, epoch_ms(${moment(date)})::VARCHAR, ${integer(null)}, ${moment(null)}, ${text(null)}`,
+          `SELECT (${integer(large)})::VARCHAR, (${integer(safe)})::VARCHAR, epoch_ms(${timestamp(date)})::VARCHAR, ${integer(null)}, ${timestamp(null)}, ${text(null)}`,
         );
         expect(row).toEqual([
           `${large}`,

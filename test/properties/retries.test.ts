@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { noOutage, type RetryPolicy, withRetries } from '../../src/feed/http/retry.ts';
 import { retryAfterMs } from '../../src/feed/http/service-time.ts';
-import { TransientTrouble } from '../../src/feed/http/transient-errors.ts';
+import { TransientError } from '../../src/feed/http/transient-errors.ts';
 import { backoffDelayMs } from '../../src/lib/backoff.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { ContractViolationError, ServiceUnavailableError } from '../../src/model/errors.ts';
@@ -59,10 +59,10 @@ describe('Retry-After', () => {
   property(
     'in seconds or as a date is so long from now, and never less than nothing',
     300,
-    fc.property(fc.nat(999_999_999), date, fc.constantFrom('', ' ', '\t'), (seconds, moment, blank) => {
+    fc.property(fc.nat(999_999_999), date, fc.constantFrom('', ' ', '\t'), (seconds, timestamp, blank) => {
       expect(retryAfterMs(`${blank}${seconds}${blank}`, now)).toBe(seconds * 1_000);
-      const whole = Math.floor(moment.getTime() / 1_000) * 1_000;
-      expect(retryAfterMs(`${blank}${moment.toUTCString()}${blank}`, now)).toBe(
+      const whole = Math.floor(timestamp.getTime() / 1_000) * 1_000;
+      expect(retryAfterMs(`${blank}${timestamp.toUTCString()}${blank}`, now)).toBe(
         Math.max(0, whole - now.getTime()),
       );
     }),
@@ -222,7 +222,7 @@ async function play(
       if (failure === undefined) return 'answered';
       elapsedMs += failure.takesMs;
       if (failure.kind === 'violation') throw new ContractViolationError('It does not fit.', 'x');
-      throw new TransientTrouble('it broke', { retryAfterMs: failure.retryAfterMs });
+      throw new TransientError('it broke', { retryAfterMs: failure.retryAfterMs });
     },
     hasProgressed: () => failures[attempts - 1]?.hasProgressed === true,
   };

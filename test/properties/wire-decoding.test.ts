@@ -179,9 +179,9 @@ property(
         expect(event.reason.isWellFormed() && !event.reason.includes('\0')).toBe(true);
       expectSound(event);
     } else {
-      expect(event.trouble.length).toBeLessThanOrEqual(MAX_TROUBLE_CHARACTERS);
-      expect(event.trouble).not.toMatch(/\p{Cc}|\p{Zl}|\p{Zp}/u);
-      expect(event.trouble.isWellFormed()).toBe(true);
+      expect(event.problem.length).toBeLessThanOrEqual(MAX_TROUBLE_CHARACTERS);
+      expect(event.problem).not.toMatch(/\p{Cc}|\p{Zl}|\p{Zp}/u);
+      expect(event.problem.isWellFormed()).toBe(true);
     }
   }),
 );

@@ -7,7 +7,7 @@ import { listenAddress } from '../../src/configuration/kinds.ts';
 import { loadConfiguration } from '../../src/configuration/load.ts';
 import { readSettingsFile } from '../../src/configuration/locate.ts';
 import { allKeys } from '../../src/configuration/settings.ts';
-import { moment } from '../../src/feed/wire/fields.ts';
+import { timestamp } from '../../src/feed/wire/fields.ts';
 import { formatBytes, formatDuration, parseDurationMs, parseSizeBytes } from '../../src/lib/units.ts';
 import { ConfigurationError } from '../../src/model/errors.ts';
 import { isChosenDataset } from '../../src/sync/follow/subscriptions.ts';
@@ -75,10 +75,10 @@ describe('a settings file', () => {
         expect(entry.value).not.toBeNull();
         expect(entry.line).toBeLessThanOrEqual(lineCount);
       }
-      for (const { subject, trouble, source } of problems) {
+      for (const { subject, fault, source } of problems) {
         expect(source).toMatch(new RegExp(`^file ${FILE}:[1-9]\\d*$`));
-        expect(`${subject} ${trouble}`).not.toMatch(/[\p{Cc}\p{Zl}\p{Zp}]/u);
-        expect(trouble).not.toContain(VALUE);
+        expect(`${subject} ${fault}`).not.toMatch(/[\p{Cc}\p{Zl}\p{Zp}]/u);
+        expect(fault).not.toContain(VALUE);
       }
       if (!isReadable) expect([entries.size, problems.length]).toEqual([0, 1]);
     }),
@@ -94,9 +94,9 @@ describe('a settings file', () => {
         expect(configuration.http.timeoutMs).toBeGreaterThan(0);
       } catch (error) {
         if (!(error instanceof ConfigurationError)) throw error;
-        const [head, ...told] = error.message.split('\n');
+        const [head, ...reported] = error.message.split('\n');
         expect(head).toBe(
-          `The configuration has ${told.length === 1 ? '1 problem' : `${told.length} problems`}:`,
+          `The configuration has ${reported.length === 1 ? '1 problem' : `${reported.length} problems`}:`,
         );
         expect(error.message).not.toMatch(new RegExp(`:${VALUE}@`));
       }
@@ -108,15 +108,15 @@ describe('durations and sizes', () => {
   const DURATIONS = { ms: 1n, s: 1_000n, m: 60_000n, h: 3_600_000n, d: 86_400_000n };
   const SIZES = { KB: 1_000n, MB: 1_000_000n, GB: 1_000_000_000n, TB: 1_000_000_000_000n };
   const blank = fc.constantFrom('', ' ', '\n');
-  const known = <Unit extends string>(units: Readonly<Record<Unit, bigint>>) =>
-    fc.constantFrom(...(Object.keys(units) as Unit[]));
+  const known = <WriteJob extends string>(jobs: Readonly<Record<WriteJob, bigint>>) =>
+    fc.constantFrom(...(Object.keys(jobs) as WriteJob[]));
 
   property(
     'say their number of units, exactly',
     300,
-    fc.property(fc.nat(999_999_999), known(DURATIONS), blank, (count, unit, around) => {
-      expect(BigInt(parseDurationMs(`${around}${count}${unit}${around}`) ?? -1)).toBe(
-        BigInt(count) * DURATIONS[unit],
+    fc.property(fc.nat(999_999_999), known(DURATIONS), blank, (count, job, around) => {
+      expect(BigInt(parseDurationMs(`${around}${count}${job}${around}`) ?? -1)).toBe(
+        BigInt(count) * DURATIONS[job],
       );
     }),
   );
@@ -124,11 +124,11 @@ describe('durations and sizes', () => {
   property(
     'of bytes have up to three decimals',
     300,
-    fc.property(fc.nat(9_000), fc.nat(999), known(SIZES), (whole, part, unit) => {
+    fc.property(fc.nat(9_000), fc.nat(999), known(SIZES), (whole, part, job) => {
       const decimals = String(part).padStart(3, '0');
-      const expected = (BigInt(whole) * 1_000n + BigInt(part)) * (SIZES[unit] / 1_000n);
-      expect(BigInt(parseSizeBytes(`${whole}.${decimals}${unit}`) ?? -1)).toBe(expected);
-      expect(BigInt(parseSizeBytes(`${whole}.${decimals}${unit.toLowerCase()}`) ?? -1)).toBe(expected);
+      const expected = (BigInt(whole) * 1_000n + BigInt(part)) * (SIZES[job] / 1_000n);
+      expect(BigInt(parseSizeBytes(`${whole}.${decimals}${job}`) ?? -1)).toBe(expected);
+      expect(BigInt(parseSizeBytes(`${whole}.${decimals}${job.toLowerCase()}`) ?? -1)).toBe(expected);
     }),
   );
 
@@ -150,17 +150,17 @@ describe('durations and sizes', () => {
     'are told so that they lose less than a tenth of the unit',
     400,
     fc.property(fc.double({ min: 0, max: 1e13, noNaN: true }), (amount) => {
-      const [, number = '', unit = ''] =
+      const [, number = '', job = ''] =
         /^(\d+(?:\.\d)?) (B|KB|MB|GB|TB)$/.exec(formatBytes(Math.round(amount))) ?? [];
-      const size = Number({ B: 1n, ...SIZES }[unit as keyof typeof SIZES]);
+      const size = Number({ B: 1n, ...SIZES }[job as keyof typeof SIZES]);
       expect(Math.abs(Number(number) * size - Math.round(amount))).toBeLessThanOrEqual(size / 20 + 0.001);
       const parts = [...formatDuration(amount).matchAll(/([\d.]+) (ms|s|m|h)\b/g)];
-      const told = parts.reduce(
+      const reported = parts.reduce(
         (sum, [, count, name]) => sum + Number(count) * Number(DURATIONS[name as 'ms']),
         0,
       );
       const last = Number(DURATIONS[(parts.at(-1)?.[2] ?? 'ms') as 'ms']);
-      expect(Math.abs(told - amount)).toBeLessThanOrEqual(last);
+      expect(Math.abs(reported - amount)).toBeLessThanOrEqual(last);
     }),
   );
 });
@@ -182,8 +182,8 @@ describe('moments of the wire', () => {
         const local = new Date(date.getTime() + offset * 60_000).toISOString().slice(0, -1);
         const minutes = Math.abs(offset);
         const written = `${local}${offset < 0 ? '-' : '+'}${two(Math.trunc(minutes / 60))}:${two(minutes % 60)}`;
-        expect(moment.safeParse(written).data).toEqual(date);
-        expect(moment.safeParse(date.toISOString()).data).toEqual(date);
+        expect(timestamp.safeParse(written).data).toEqual(date);
+        expect(timestamp.safeParse(date.toISOString()).data).toEqual(date);
       },
     ),
   );
@@ -199,7 +199,7 @@ describe('moments of the wire', () => {
         ),
       ),
       (text) => {
-        const { data } = moment.safeParse(text);
+        const { data } = timestamp.safeParse(text);
         if (data !== undefined) expect(data.getTime()).not.toBeNaN();
         if (!/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d.*(?:[Zz]|[+-]\d\d:\d\d)$/.test(text))
           expect(data).toBeUndefined();
@@ -217,8 +217,8 @@ describe('where the status server listens', () => {
     fc.property(host, fc.ipV6(), fc.integer({ min: 0, max: 65_535 }), (name, address, port) => {
       expect(listenAddress.readText(`${name}:${port}`, '/')).toEqual({ value: { host: name, port } });
       expect(listenAddress.readText(`[${address}]:${port}`, '/')).toEqual({ value: { host: address, port } });
-      expect(listenAddress.readText(`${name}:${port + 65_536}`, '/')).toHaveProperty('trouble');
-      expect(listenAddress.readText(`${address}:${port}`, '/')).toHaveProperty('trouble');
+      expect(listenAddress.readText(`${name}:${port + 65_536}`, '/')).toHaveProperty('fault');
+      expect(listenAddress.readText(`${address}:${port}`, '/')).toHaveProperty('fault');
     }),
   );
 
@@ -226,17 +226,17 @@ describe('where the status server listens', () => {
     'is told as a problem where it is anything else',
     300,
     fc.property(anyJson, (value) => {
-      const reading = value === null ? { trouble: '' } : listenAddress.readYaml(value, '/');
-      if ('trouble' in reading) expect(reading.trouble).not.toMatch(/[\p{Cc}\p{Zl}\p{Zp}]/u);
+      const reading = value === null ? { fault: '' } : listenAddress.readYaml(value, '/');
+      if ('fault' in reading) expect(reading.fault).not.toMatch(/[\p{Cc}\p{Zl}\p{Zp}]/u);
       else expect(String(value).trim()).toMatch(/^(?:off|.+:\d{1,5})$/);
     }),
   );
 });
 
 describe('patterns of dataset ids', () => {
-  const unit = fc.constantFrom('a', 'b', 'A', '-', '.', '+', '(', '\n', '😀', '\u2028');
+  const job = fc.constantFrom('a', 'b', 'A', '-', '.', '+', '(', '\n', '😀', '\u2028');
   const glob = fc
-    .array(fc.oneof(fc.constant('*'), fc.string({ unit, maxLength: 3 })), { maxLength: 6 })
+    .array(fc.oneof(fc.constant('*'), fc.string({ unit: job, maxLength: 3 })), { maxLength: 6 })
     .map((parts) => parts.join(''));
 
   /** By the definition alone: a star stands for the first characters, as many as it takes. */
@@ -251,7 +251,7 @@ describe('patterns of dataset ids', () => {
     'take a star for any text and all else for itself',
     500,
     fc.property(
-      fc.string({ unit, maxLength: 8 }),
+      fc.string({ unit: job, maxLength: 8 }),
       fc.array(glob, { maxLength: 3 }),
       fc.array(glob, { maxLength: 2 }),
       (id, include, exclude) => {

@@ -54,7 +54,7 @@ async function echoed(
   lasting: readonly Act[],
   run: Run,
 ): Promise<readonly string[]> {
-  const told: string[] = [];
+  const reported: string[] = [];
   for (const [index, last] of lasting.entries()) {
     publishNext(datasetOf('permits'));
     const acts = index === 0 ? passingEchoes(CANARY_KEY) : [];
@@ -62,11 +62,11 @@ async function echoed(
       feed.faults.add({ match: { operation, nth: before + 1 }, act });
     feed.faults.add({ match: { operation, nth: acts.length + 1, times: 'always' }, act: last });
     const { stdout, stderr } = await run('once');
-    told.push(stdout, stderr);
+    reported.push(stdout, stderr);
     feed.faults.clear();
     if (stdout.includes('feed-sync resume')) await run('resume', '--all');
   }
-  return told;
+  return reported;
 }
 
 it('F45 whatever an answer repeats, every command tells and keeps nothing of it', async () => {
@@ -79,13 +79,13 @@ it('F45 whatever an answer repeats, every command tells and keeps nothing of it'
     environment['FEED_SYNC_LOG_FORMAT'] = environment['FEED_SYNC_LOG_FORMAT'] === 'json' ? 'text' : 'json';
     return installed.run(...words);
   };
-  const told: string[] = [];
+  const reported: string[] = [];
   for (const operation of FEED_OPERATIONS) {
-    told.push(...(await echoed(made, operation, lastingEchoes(CANARY_KEY), run)));
+    reported.push(...(await echoed(made, operation, lastingEchoes(CANARY_KEY), run)));
   }
   // It has really been repeated, and something was told of that.
-  expect(told.join('')).toContain('repeats the API key');
-  expect(told.join('')).toContain('It says: Bearer [secret] as');
+  expect(reported.join('')).toContain('repeats the API key');
+  expect(reported.join('')).toContain('It says: Bearer [secret] as');
   const permits = datasetOf('permits');
   for (const lasting of lastingEchoes(CANARY_KEY)) {
     feed.faults.add({ match: { times: 'always' }, act: lasting });
@@ -206,7 +206,7 @@ it('F45 run, its children, its status server, its webhooks and its copy tell no 
   const children = readFileSync(noted, 'latin1');
   expect(children).toContain(datasetIds[0]);
   expect(children).toContain('main.js');
-  const texts = [...answers, systemd.told().join('\n'), ended.stderr, added.stdout, added.stderr];
+  const texts = [...answers, systemd.reported().join('\n'), ended.stderr, added.stdout, added.stderr];
   for (const hidden of [CANARY_KEY, secret, secret.slice('whsec_'.length), HEADER_VALUE]) {
     refuseSecret(hidden, { texts: [...texts, children], folders: [home] });
   }

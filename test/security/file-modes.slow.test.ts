@@ -96,10 +96,10 @@ it.each(['000', '022'])('under the umask %s', async (umask) => {
   const daemon = start('run');
   for (let round = 0; round < 3; round += 1) {
     made.publishNext(made.datasetOf('permits'));
-    const told = round + 2;
+    const reported = round + 2;
     await eventually(() => {
       expectPrivate(home);
-      expect(readFileSync(join(home, 'noted'), 'utf8').split('\n').length).toBeGreaterThan(told);
+      expect(readFileSync(join(home, 'noted'), 'utf8').split('\n').length).toBeGreaterThan(reported);
     });
   }
   daemon.child.kill('SIGKILL');

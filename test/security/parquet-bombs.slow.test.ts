@@ -4,7 +4,7 @@ import { globSync, statSync } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it, vi } from 'vitest';
-import { NoRoomError } from '../../src/model/errors.ts';
+import { DiskFullError } from '../../src/model/errors.ts';
 import { column, inMirror, load, mirrorIn, snapshot, temporaryFolder } from '../support/duckdb-mirror.ts';
 import { forgeParquet } from '../support/forged-parquet.ts';
 
@@ -40,17 +40,17 @@ it('F18 a long text that ten million rows repeat: stopped when the reserve is to
     reserveBytes: RESERVE_BYTES,
   });
   opened.defer(() => mirror.close());
-  const unit = (datasetId: string, rows: number, value: string) => {
+  const job = (datasetId: string, rows: number, value: string) => {
     const path = join(folder.path, `${datasetId}.parquet`);
     forgeParquet(path, { rows, value });
     return snapshot({ datasetId, columns: [column('name', 'string')], files: [path] });
   };
-  const bomb = unit('bomb', 10_000_000, 'x'.repeat(VALUE_BYTES));
+  const bomb = job('bomb', 10_000_000, 'x'.repeat(VALUE_BYTES));
   expect((await stat(bomb.files[0]?.path ?? '')).size).toBeLessThan(1_000);
   const before = process.resourceUsage().maxRSS;
-  const outcomes = await load(mirror, bomb, unit('sound', 3, 'x'));
+  const outcomes = await load(mirror, bomb, job('sound', 3, 'x'));
   expect(outcomes).toMatchObject([{ kind: 'failed', datasetId: 'bomb' }, { kind: 'committed' }]);
-  expect(outcomes[0]).toHaveProperty('error', expect.any(NoRoomError));
+  expect(outcomes[0]).toHaveProperty('error', expect.any(DiskFullError));
   expect(outcomes[0]).toHaveProperty(
     'error.message',
     expect.stringMatching(

@@ -16,7 +16,7 @@
  * Each of them is attempted three times, a link four times, wrong content three times.
  */
 
-import type { JournalEntry } from '../../fixtures/feed/request-journal.ts';
+import type { SyncRun } from '../../fixtures/feed/request-journal.ts';
 import { BrokenRule } from './rules.ts';
 import type { World } from './world.ts';
 
@@ -35,12 +35,12 @@ const ATTEMPTS_AT_A_FILE = ATTEMPTS + 4 + 3;
 export interface DatasetEffort {
   readonly commits: number;
   /** Versions of which the changes gave way to a snapshot. */
-  readonly gaveWay: number;
+  readonly fellBack: number;
 }
 
 /** `efforts`: by dataset id. @throws BrokenRule */
 export function refuseTooManyCalls(
-  requests: readonly JournalEntry[],
+  requests: readonly SyncRun[],
   efforts: ReadonlyMap<string, DatasetEffort>,
   world: World,
 ): void {
@@ -60,7 +60,7 @@ export function refuseTooManyCalls(
  * @throws BrokenRule
  */
 export async function refuseCallsInIdleness(
-  requests: readonly JournalEntry[],
+  requests: readonly SyncRun[],
   { polls, audits, probes }: { readonly polls: number; readonly audits: number; readonly probes: number },
   world: World,
 ): Promise<void> {
@@ -68,8 +68,8 @@ export async function refuseCallsInIdleness(
   const followed = checkpoint.followed();
   const subscriptions = [...world.feed.store.subscriptions.values()];
   const pages = subscriptions.map(({ subscriptionId }) => {
-    const isQuiet = (followed.get(subscriptionId)?.quietReadAt ?? null) !== null;
-    return isQuiet ? pagesOf(subscriptionId, world) : 1;
+    const isExpiredCursorReplay = (followed.get(subscriptionId)?.replayedAt ?? null) !== null;
+    return isExpiredCursorReplay ? pagesOf(subscriptionId, world) : 1;
   });
   const isShared = world.settings.manifest === 'subscription';
   const manifests = subscriptions.map(({ members }) => (isShared ? 1 : members.size));
@@ -89,12 +89,12 @@ export async function probesOf(world: World): Promise<number> {
   return total([...world.feed.store.subscriptions.keys()].map((id) => (isSeen(id) ? 1 : 2)));
 }
 
-function refuseMore(what: string, { length }: readonly JournalEntry[], most: number): void {
+function refuseMore(what: string, { length }: readonly SyncRun[], most: number): void {
   if (length > most)
     throw new BrokenRule('calls', `${length} ${what} in idleness, and the bound is ${most}.`);
 }
 
-function isPoll({ operation }: JournalEntry): boolean {
+function isPoll({ operation }: SyncRun): boolean {
   return operation === 'events';
 }
 
@@ -102,19 +102,19 @@ function total(numbers: readonly number[]): number {
   return numbers.reduce((sum, number) => sum + number, 0);
 }
 
-function subjectOf({ operation, datasetId, subscriptionId, query }: JournalEntry): string {
+function subjectOf({ operation, datasetId, subscriptionId, query }: SyncRun): string {
   const version = query['version'];
   const subject = datasetId ?? subscriptionId ?? 'the service';
   return `${operation} of ${subject}${version === undefined ? '' : ` v${version}`}`;
 }
 
 function mostOf(
-  { operation, datasetId, subscriptionId }: JournalEntry,
-  requests: readonly JournalEntry[],
+  { operation, datasetId, subscriptionId }: SyncRun,
+  requests: readonly SyncRun[],
   efforts: ReadonlyMap<string, DatasetEffort>,
   world: World,
 ): number {
-  const { commits, gaveWay } = efforts.get(datasetId ?? '') ?? { commits: 0, gaveWay: 0 };
+  const { commits, fellBack } = efforts.get(datasetId ?? '') ?? { commits: 0, fellBack: 0 };
   const files = requests.filter((request) => request.operation === 'file');
   const asked = RELOADS_ASKED * world.feed.store.datasets.size;
   const subscriptions = Math.max(1, world.feed.store.subscriptions.size);
@@ -135,7 +135,7 @@ function mostOf(
     case 'schemas':
       return ATTEMPTS * HISTORIES;
     case 'changes':
-      return ATTEMPTS * (1 + gaveWay);
+      return ATTEMPTS * (1 + fellBack);
     case 'file':
       return ATTEMPTS_AT_A_FILE * (1 + commits + OVERTAKEN);
     default:

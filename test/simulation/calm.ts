@@ -56,13 +56,13 @@ async function waitedFirst(world: World): Promise<number> {
 }
 
 async function catchUpUntilEqual(world: World, firstRound: number): Promise<void> {
-  const { feed, tally } = world;
+  const { feed, counters } = world;
   for (let round = firstRound; ; round += 1) {
     const result = await catchUp(world);
     const { checkpoint } = await world.installation.parts();
     const isAbsent = checkpoint.absences().length > 0;
     if (!isAbsent && isSettled(result, world)) {
-      tally.add(`calm: equal after ${round}`);
+      counters.add(`calm: equal after ${round}`);
       return;
     }
     if (round === MAX_ROUNDS)
@@ -70,11 +70,11 @@ async function catchUpUntilEqual(world: World, firstRound: number): Promise<void
     feed.clock.advance(LONGEST_WAIT_MS);
     const acted = await settleHolds(world);
     if (acted > 0) continue;
-    if (result.troubles.some(({ error }) => error instanceof ConfigurationError)) {
+    if (result.incidents.some(({ error }) => error instanceof ConfigurationError)) {
       await giveUpWhatIsGone(world);
       continue;
     }
-    tally.add('calm: waited');
+    counters.add('calm: waited');
   }
 }
 
@@ -106,13 +106,15 @@ function calmTheFeed(world: World): void {
   for (const datasetId of world.members) {
     const { rowCount, content } = world.current(datasetId);
     const isWrong = rowCount !== content.rowCount || world.damaged.has(datasetId);
-    if (isWrong) world.told.push(`  set right: ${world.publish(datasetId)}`);
+    if (isWrong) world.reported.push(`  set right: ${world.publish(datasetId)}`);
     world.damaged.delete(datasetId);
   }
 }
 
-function isSettled({ datasets, troubles, holds }: CatchUpResult, world: World): boolean {
-  return troubles.length + holds.length === 0 && datasets.every((dataset) => isCaughtUp(dataset, world));
+function isSettled({ datasets, incidents, suspensions }: CatchUpResult, world: World): boolean {
+  return (
+    incidents.length + suspensions.length === 0 && datasets.every((dataset) => isCaughtUp(dataset, world))
+  );
 }
 
 /**
@@ -120,7 +122,7 @@ function isSettled({ datasets, troubles, holds }: CatchUpResult, world: World): 
  * it still, and the event that removed it was read by a checkpoint that is lost.
  */
 function isCaughtUp({ datasetId, kind }: DatasetResult, { settings, members }: World): boolean {
-  if (kind === 'held') return settings.manifest === 'dataset' && !members.includes(datasetId);
+  if (kind === 'suspended') return settings.manifest === 'dataset' && !members.includes(datasetId);
   return kind === 'updated' || kind === 'current' || kind === 'retired';
 }
 
@@ -138,5 +140,5 @@ export async function expectIdleHour(world: World): Promise<void> {
   await followOn(world, HOUR_MS);
   const made = { polls: POLLS_OF_AN_HOUR, audits: AUDITS_OF_AN_HOUR, probes };
   await refuseCallsInIdleness(world.feed.requests.entries(), made, world);
-  world.tally.add('followed for an idle hour');
+  world.counters.add('followed for an idle hour');
 }

@@ -3,7 +3,7 @@
  * bug, and what was done is counted.
  */
 
-import { FeedSyncError, UnusableChangesError } from '../../src/model/errors.ts';
+import { FeedSyncError, InapplicableChangesError } from '../../src/model/errors.ts';
 import { catchUp as catchUpParts } from '../../src/sync/catch-up.ts';
 import type { Parts } from '../../src/sync/parts.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
@@ -15,23 +15,24 @@ const LINES_OF_A_CATCH_UP = 200;
 
 /** @throws BrokenRule */
 export async function catchUp(world: World): Promise<CatchUpResult> {
-  const { feed, installation, tally } = world;
+  const { feed, installation, counters } = world;
   world.tick();
   world.catchUps += 1;
   const parts = await installation.parts();
-  const heldBefore = parts.checkpoint.holds();
+  const observedBefore = parts.checkpoint.suspensions();
   noteUnreadable(world, parts);
   const startedAt = parts.clock.now();
   feed.requests.clear();
   const result = await catchUpParts(observed(parts, world), new AbortController().signal);
-  world.told.push(`  caught up: ${describe(result)}`);
+  world.reported.push(`  caught up: ${describe(result)}`);
   refuseBugs(result);
   refuseBroken(world);
-  refuseCallsAboutHeld(heldBefore, parts.checkpoint.holds(), feed.requests.entries());
+  refuseCallsAboutHeld(observedBefore, parts.checkpoint.suspensions(), feed.requests.entries());
   refuseTooManyCalls(feed.requests.entries(), effortsOf(result, startedAt, parts), world);
-  tally.add('requests', feed.requests.entries().length);
-  for (const { kind } of result.datasets) tally.add(`result: ${kind}`);
-  if (feed.requests.entries('events').some(({ status }) => status === 410)) tally.add('seen: 410 on a log');
+  counters.add('requests', feed.requests.entries().length);
+  for (const { kind } of result.datasets) counters.add(`result: ${kind}`);
+  if (feed.requests.entries('events').some(({ status }) => status === 410))
+    counters.add('seen: 410 on a log');
   return result;
 }
 
@@ -40,15 +41,16 @@ export async function catchUp(world: World): Promise<CatchUpResult> {
  * leave the mirror where all others have dropped it.
  */
 function noteUnreadable(world: World, { checkpoint }: Parts): void {
-  const held = checkpoint.holds().flatMap(({ refusal: { scope } }) => {
+  const observed = checkpoint.suspensions().flatMap(({ refusal: { scope } }) => {
     return scope.kind === 'subscription' ? [scope.subscriptionId] : [];
   });
-  const wants = checkpoint.wants();
+  const desiredStates = checkpoint.desiredStates();
   for (const datasetId of world.datasetIds) {
     const holders = world.feed.store.holders(datasetId);
     const isUnreadable = holders.every(
       ({ subscriptionId }) =>
-        held.includes(subscriptionId) && wants.get(datasetId)?.members.has(subscriptionId) !== true,
+        observed.includes(subscriptionId) &&
+        desiredStates.get(datasetId)?.members.has(subscriptionId) !== true,
     );
     if (isUnreadable) world.mayLeave.add(datasetId);
   }
@@ -60,49 +62,50 @@ function effortsOf(
   startedAt: Date,
   { checkpoint }: Parts,
 ): ReadonlyMap<string, DatasetEffort> {
-  const gaveWay = checkpoint
-    .recentJournal(LINES_OF_A_CATCH_UP)
+  const fellBack = checkpoint
+    .recentSyncRuns(LINES_OF_A_CATCH_UP)
     .filter(({ kind, at }) => kind === 'gave way' && at >= startedAt);
   return new Map(
     datasets.map(({ datasetId, commits }) => [
       datasetId,
       {
         commits: commits.length,
-        gaveWay: gaveWay.filter((line) => line.datasetId === datasetId).length,
+        fellBack: fellBack.filter((line) => line.datasetId === datasetId).length,
       },
     ]),
   );
 }
 
 /** The same parts, of which every unit of work is counted. */
-function observed(parts: Parts, { tally }: World): Parts {
+function observed(parts: Parts, { counters }: World): Parts {
   const { destination } = parts;
   return {
     ...parts,
     destination: {
       has: () => destination.has(),
       enroll: (enrolment) => destination.enroll(enrolment),
-      async prepare(unit) {
+      async validate(job) {
         try {
-          return await destination.prepare(unit);
+          return await destination.validate(job);
         } catch (error) {
-          if (error instanceof UnusableChangesError) tally.add('unit: changes, given up for a snapshot');
+          if (error instanceof InapplicableChangesError)
+            counters.add('unit: changes, given up for a snapshot');
           throw error;
         }
       },
-      readAhead: (unit) => destination.readAhead(unit),
+      readAhead: (job) => destination.readAhead(job),
       commit: (queue) =>
         destination.commit({
           take: () => queue.take(),
           arrival: () => queue.arrival(),
-          tell(prepared, outcome) {
-            const { unit } = prepared;
-            tally.add(`unit: ${unit.kind}, ${outcome.kind}`);
-            if (unit.kind === 'changes' && outcome.kind === 'committed') {
-              if (unit.versions.length > 1) tally.add('unit: changes of several versions');
-              if (unit.addsColumns) tally.add('unit: changes that add columns');
+          report(prepared, outcome) {
+            const { job } = prepared;
+            counters.add(`unit: ${job.kind}, ${outcome.kind}`);
+            if (job.kind === 'changes' && outcome.kind === 'committed') {
+              if (job.versions.length > 1) counters.add('unit: changes of several versions');
+              if (job.addsColumns) counters.add('unit: changes that add columns');
             }
-            queue.tell(prepared, outcome);
+            queue.report(prepared, outcome);
           },
           progressToStore: async () => (await queue.progressToStore?.()) ?? null,
         }),
@@ -114,9 +117,9 @@ function observed(parts: Parts, { tally }: World): Parts {
 }
 
 /** All that goes wrong has a class that says what to do about it. */
-function refuseBugs({ datasets, troubles }: CatchUpResult): void {
+function refuseBugs({ datasets, incidents }: CatchUpResult): void {
   const errors = [
-    ...troubles.map(({ error }) => error),
+    ...incidents.map(({ error }) => error),
     ...datasets.flatMap((dataset) => (dataset.kind === 'failed' ? [dataset.error] : [])),
   ];
   for (const error of errors) {
@@ -124,15 +127,15 @@ function refuseBugs({ datasets, troubles }: CatchUpResult): void {
   }
 }
 
-export function describe({ datasets, troubles, holds }: CatchUpResult): string {
-  const told = datasets.map((dataset) => {
+export function describe({ datasets, incidents, suspensions }: CatchUpResult): string {
+  const reported = datasets.map((dataset) => {
     switch (dataset.kind) {
       case 'waiting':
         return `${dataset.datasetId} waits: ${dataset.why}`;
       case 'failed':
         return `${dataset.datasetId} failed: ${dataset.error.message}`;
-      case 'held':
-        return `${dataset.datasetId} is held: ${dataset.hold.refusal.code}`;
+      case 'suspended':
+        return `${dataset.datasetId} is held: ${dataset.suspension.refusal.code}`;
       default:
         return `${dataset.datasetId} ${dataset.kind}${dataset.commits
           .map((commit) => ` ${commit.kind} v${commit.fromVersion}→v${commit.toVersion}`)
@@ -140,8 +143,8 @@ export function describe({ datasets, troubles, holds }: CatchUpResult): string {
     }
   });
   return [
-    ...told,
-    ...troubles.map(({ subscriptionId, error }) => `trouble of ${subscriptionId}: ${error.message}`),
-    ...holds.map(({ refusal }) => `held: ${JSON.stringify(refusal.scope)} ${refusal.code}`),
+    ...reported,
+    ...incidents.map(({ subscriptionId, error }) => `trouble of ${subscriptionId}: ${error.message}`),
+    ...suspensions.map(({ refusal }) => `held: ${JSON.stringify(refusal.scope)} ${refusal.code}`),
   ].join('; ');
 }

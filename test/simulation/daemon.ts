@@ -29,10 +29,10 @@ const asleep = new WeakMap<Parts, Asleep>();
 
 /** @throws Error where a rule was broken. */
 export async function followOn(world: World, followedMs = FOLLOWED_MS): Promise<void> {
-  const { feed, installation, tally } = world;
+  const { feed, installation, counters } = world;
   world.tick();
   const parts = await installation.parts();
-  const heldBefore = parts.checkpoint.holds();
+  const observedBefore = parts.checkpoint.suspensions();
   feed.requests.clear();
   const woken = await wake(parts, world);
   const { daemon, clock } = woken;
@@ -45,11 +45,11 @@ export async function followOn(world: World, followedMs = FOLLOWED_MS): Promise<
     }
   }
   woken.catchUps = world.catchUps;
-  world.told.push(`  followed: ${daemon.state().phase}`);
-  refuseCallsAboutHeld(heldBefore, parts.checkpoint.holds(), feed.requests.entries());
+  world.reported.push(`  followed: ${daemon.state().phase}`);
+  refuseCallsAboutHeld(observedBefore, parts.checkpoint.suspensions(), feed.requests.entries());
   refuseBugs(daemon);
   refuseBroken(world);
-  tally.add('followed by a daemon');
+  counters.add('followed by a daemon');
 }
 
 async function wake(parts: Parts, world: World): Promise<Asleep> {
@@ -84,8 +84,8 @@ function monotonic(clock: SteppedClock): Pick<Clock, 'monotonicMs' | 'sleep'> {
 
 /** All that goes wrong has a class that says what to do about it. */
 function refuseBugs(daemon: Daemon): void {
-  const { troubles } = daemon.state();
-  const bug = troubles.find(({ error }) =>
+  const { incidents } = daemon.state();
+  const bug = incidents.find(({ error }) =>
     ['TypeError', 'RangeError', 'AssertionError', 'Error'].includes(error),
   );
   if (bug !== undefined) throw new BrokenRule('bug', bug.message);

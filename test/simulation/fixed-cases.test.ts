@@ -115,7 +115,7 @@ describe('what histories have found', () => {
       const { datasets } = await catchUp(world);
       expect(datasets.find(({ datasetId }) => datasetId === first)).toMatchObject({ kind: 'current' });
       const { checkpoint } = await world.installation.parts();
-      expect([...(checkpoint.want(first)?.members.keys() ?? [])]).toEqual(['sub_2']);
+      expect([...(checkpoint.desired(first)?.members.keys() ?? [])]).toEqual(['sub_2']);
       expect(await liveTables(world)).toEqual([first, second]);
       await expectCalm(world);
       await expectIdle(world);
@@ -151,7 +151,7 @@ describe('what histories have found', () => {
         kind: 'waiting',
         awaited: [{ subscriptionId: 'sub_2', reason: 'suspended' }],
       });
-      expect(exitCodeOfResult(suspended)).toBe(EXIT_CODES.personMustAct);
+      expect(exitCodeOfResult(suspended)).toBe(EXIT_CODES.operatorMustAct);
       expect(await liveTables(world)).toEqual([first, second]);
       await expectCalm(world);
       await expectIdle(world);
@@ -305,14 +305,14 @@ describe('what histories have found', () => {
     await playScript({}, async ({ world, first, second }) => {
       const { publisher, clock, baseUrl } = world.feed;
       for (let version = 2; version <= 4; version += 1) world.publish(first);
-      const told = world.logs.kept('sub_1').at(-1);
+      const reported = world.logs.kept('sub_1').at(-1);
       await catchUp(world);
       publisher.remove(first, 'source_retired');
       world.mayLeave.add(first);
       clock.advance(PAST_RETENTION_MS);
       world.publish(second);
       await catchUp(world);
-      const again = eventRecord(present(told, 'it was kept'), 'sub_1', {
+      const again = eventRecord(present(reported, 'it was kept'), 'sub_1', {
         baseUrl,
         newerThanParameter: 'since',
       });

@@ -6,7 +6,7 @@ import process from 'node:process';
 import { scriptPath } from '../support/child.ts';
 import { namesOf } from './names.ts';
 import { type Asked, readCommandLine, USAGE, UsageError } from './simulate/command-line.ts';
-import type { Told } from './simulate/share.ts';
+import type { Announcement } from './simulate/share.ts';
 import { type Counts, sum, table } from './tally.ts';
 
 const SHARE = scriptPath('simulation-child.ts');
@@ -35,16 +35,16 @@ async function simulate({ seed, histories, processes }: Asked): Promise<number> 
   const startedMs = performance.now();
   const count = Math.min(processes ?? availableParallelism(), histories);
   const counted: Counts[] = [];
-  const failures: (Told & { kind: 'failed' })[] = [];
+  const failures: (Announcement & { kind: 'failed' })[] = [];
   let played = 0;
-  const heard = (told: Told): void => {
-    if (told.kind === 'failed') {
-      failures.push(told);
+  const heard = (reported: Announcement): void => {
+    if (reported.kind === 'failed') {
+      failures.push(reported);
       return;
     }
-    counted.push(told.counts);
+    counted.push(reported.counts);
     const before = Math.floor(played / PROGRESS_EVERY);
-    played += told.histories;
+    played += reported.histories;
     if (Math.floor(played / PROGRESS_EVERY) > before) process.stderr.write(`${played} of ${histories}\n`);
   };
   const shares = Array.from({ length: count }, (_, share) =>
@@ -57,7 +57,10 @@ async function simulate({ seed, histories, processes }: Asked): Promise<number> 
 }
 
 /** Rejects where the process ends in another way than at its end. */
-async function playInProcess(seeds: readonly number[], heard: (told: Told) => void): Promise<void> {
+async function playInProcess(
+  seeds: readonly number[],
+  heard: (reported: Announcement) => void,
+): Promise<void> {
   const child = fork(SHARE, seeds.map(String));
   child.on('message', heard);
   const ended = Promise.withResolvers<void>();
@@ -74,7 +77,11 @@ function summary(played: number, seed: number, seconds: number, counts: Counts):
   return table(`${played} histories from seed ${seed} on (${pace}):`, Object.keys(counts), counts);
 }
 
-function verdict(failures: readonly (Told & { kind: 'failed' })[], played: number, counts: Counts): number {
+function verdict(
+  failures: readonly (Announcement & { kind: 'failed' })[],
+  played: number,
+  counts: Counts,
+): number {
   const [first] = failures.toSorted((left, right) => left.seed - right.seed);
   if (first !== undefined) {
     const seeds = failures.map(({ seed }) => seed).sort((left, right) => left - right);

@@ -16,7 +16,7 @@ const SEEN: readonly string[] = [
   'result: current',
   'result: retired',
   'result: waiting',
-  'result: held',
+  'result: suspended',
   'result: failed',
   'seen: 410 on a log',
   'seen: a lower version',

@@ -1,35 +1,35 @@
 /** What a person does about holds. */
 
-import type { Checkpoint, Hold } from '../../src/checkpoint/checkpoint.ts';
+import type { Checkpoint, Suspension } from '../../src/checkpoint/checkpoint.ts';
 import type { World } from './world.ts';
 
 /** Has the service asked again about everything that is held; says what that was. */
 export async function resumeAll({ installation }: World): Promise<string> {
   const { checkpoint } = await installation.parts();
-  const holds = checkpoint.holds();
-  for (const { refusal } of holds) checkpoint.lift(refusal.scope);
-  return holds.length === 0 ? 'nothing was held' : `resumed ${holds.map(scopeOf).join(', ')}`;
+  const suspensions = checkpoint.suspensions();
+  for (const { refusal } of suspensions) checkpoint.lift(refusal.scope);
+  return suspensions.length === 0 ? 'nothing was held' : `resumed ${suspensions.map(scopeOf).join(', ')}`;
 }
 
 /** Does about every hold what it takes: gives up what is gone for good, agrees to retirements, and resumes the rest. */
 export async function settleHolds(world: World): Promise<number> {
-  const { installation, feed, tally } = world;
+  const { installation, feed, counters } = world;
   const { checkpoint } = await installation.parts();
-  const holds = checkpoint.holds();
-  for (const { refusal } of holds) {
+  const suspensions = checkpoint.suspensions();
+  for (const { refusal } of suspensions) {
     const { scope } = refusal;
     if (scope.kind === 'subscription' && !feed.store.subscriptions.has(scope.subscriptionId)) {
       forget(scope.subscriptionId, checkpoint, world);
-      tally.add('person: forgets a subscription');
+      counters.add('person: forgets a subscription');
     } else if (scope.kind === 'retirement') {
       checkpoint.approveRetirements();
-      tally.add('person: agrees to retirements');
+      counters.add('person: agrees to retirements');
     } else {
       checkpoint.lift(scope);
-      tally.add('person: resumes');
+      counters.add('person: resumes');
     }
   }
-  return holds.length;
+  return suspensions.length;
 }
 
 /**
@@ -37,12 +37,12 @@ export async function settleHolds(world: World): Promise<number> {
  * those it belongs to.
  */
 export async function giveUpWhatIsGone(world: World): Promise<void> {
-  const { installation, feed, tally } = world;
+  const { installation, feed, counters } = world;
   const { checkpoint, destination } = await installation.parts();
   const { service } = await destination.has();
   const gone = (service?.subscriptionIds ?? []).filter((id) => !feed.store.subscriptions.has(id));
   for (const subscriptionId of gone) forget(subscriptionId, checkpoint, world);
-  tally.add('person: gives up all that a mirror belongs to');
+  counters.add('person: gives up all that a mirror belongs to');
 }
 
 /** What only it held may go. */
@@ -51,7 +51,7 @@ function forget(subscriptionId: string, checkpoint: Checkpoint, world: World): v
   world.forget(subscriptionId);
 }
 
-export function scopeOf({ refusal: { scope } }: Hold): string {
+export function scopeOf({ refusal: { scope } }: Suspension): string {
   switch (scope.kind) {
     case 'dataset':
       return scope.datasetId;

@@ -9,7 +9,7 @@ import { choicesIn, describeSettings, type Extent, settingsOf } from './settings
 import type { MakeStage } from './stage.ts';
 import type { Step } from './step.ts';
 import { steps } from './steps/all.ts';
-import type { Tally } from './tally.ts';
+import type { Counters } from './tally.ts';
 import { World } from './world.ts';
 
 /** By a daemon, a few minutes each; a seed of their own leaves the rest of a history as it is. */
@@ -27,13 +27,13 @@ export interface Play {
 }
 
 /** @throws Error that tells the settings and the steps, where a rule was broken; it has the stack of what broke it. */
-export async function playHistory(seed: number, tally: Tally, how: Play): Promise<void> {
+export async function playHistory(seed: number, counters: Counters, how: Play): Promise<void> {
   const settings = settingsOf(randomFrom(seed, 0), how.extent);
   const stage = await how.makeStage(seed, settings);
-  const world = new World(seed, settings, stage, tally);
+  const world = new World(seed, settings, stage, counters);
   try {
     watchCommits(world);
-    for (const choice of choicesIn(settings)) tally.add(choice);
+    for (const choice of choicesIn(settings)) counters.add(choice);
     await play(world, how.extent);
   } catch (error) {
     throw failureOf(error, world, how);
@@ -45,10 +45,10 @@ export async function playHistory(seed: number, tally: Tally, how: Play): Promis
 /** A rule that was broken while nobody could be told is what is told. */
 function failureOf(error: unknown, world: World, { commandFor }: Play): Error {
   const [first = error] = world.broken;
-  const told = [describeSettings(world.settings), ...world.told].join('\n');
+  const reported = [describeSettings(world.settings), ...world.reported].join('\n');
   const { message, stack } = first instanceof Error ? first : new Error(String(first));
   const failure = new Error(
-    `History ${world.seed}: ${message}\n\n${told}\n\nTo repeat it:\n  ${commandFor(world.seed)}`,
+    `History ${world.seed}: ${message}\n\n${reported}\n\nTo repeat it:\n  ${commandFor(world.seed)}`,
   );
   if (stack !== undefined) failure.stack = stack;
   return failure;
@@ -78,9 +78,9 @@ async function play(
 }
 
 export async function take(step: Step, number: number, world: World): Promise<void> {
-  const line = world.told.push(`${number}. ${step.name}`) - 1;
-  world.tally.add(step.name);
-  world.told[line] += `: ${await step.act(world)}`;
+  const line = world.reported.push(`${number}. ${step.name}`) - 1;
+  world.counters.add(step.name);
+  world.reported[line] += `: ${await step.act(world)}`;
 }
 
 /** What comes between two steps now and then. */

@@ -1,7 +1,7 @@
 /** Rules that hold at every moment of every history, whatever happens in it. A failure begins with the number of its rule. */
 
-import type { JournalEntry } from '../../fixtures/feed/request-journal.ts';
-import type { Hold } from '../../src/checkpoint/checkpoint.ts';
+import type { SyncRun } from '../../fixtures/feed/request-journal.ts';
+import type { Suspension } from '../../src/checkpoint/checkpoint.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
 import { type Expectation, everythingPublished, type PublishedDataset } from '../support/published.ts';
 import type { MirrorView, TableChange } from './stage.ts';
@@ -13,7 +13,7 @@ export const RULES = {
   back: 'no version goes back but by a reload',
   absent: 'no dataset is absent to a reader once it was live',
   calls: 'calls stay within the bound',
-  held: 'no call is made for what is held',
+  observed: 'no call is made for what is held',
   published: 'each dataset is at one published version',
   idle: 'a catch-up after calm does nothing',
   bug: 'all that goes wrong has a class that says what to do about it',
@@ -30,28 +30,28 @@ export class BrokenRule extends Error {
 
 /** @throws BrokenRule where something was asked about what was held before the catch-up and still is. */
 export function refuseCallsAboutHeld(
-  before: readonly Hold[],
-  after: readonly Hold[],
-  requests: readonly JournalEntry[],
+  before: readonly Suspension[],
+  after: readonly Suspension[],
+  requests: readonly SyncRun[],
 ): void {
-  const standing = before.filter(({ refusal, heldAt }) =>
+  const standing = before.filter(({ refusal, suspendedAt }) =>
     after.some(
-      (hold) =>
-        JSON.stringify(hold.refusal.scope) === JSON.stringify(refusal.scope) &&
-        hold.heldAt.getTime() === heldAt.getTime(),
+      (suspension) =>
+        JSON.stringify(suspension.refusal.scope) === JSON.stringify(refusal.scope) &&
+        suspension.suspendedAt.getTime() === suspendedAt.getTime(),
     ),
   );
   for (const { refusal } of standing) {
     const about = requests.find((request) => isAbout(refusal.scope, request));
     if (about !== undefined)
       throw new BrokenRule(
-        'held',
+        'observed',
         `${JSON.stringify(refusal.scope)} is held, and yet ${about.method} ${about.path} was asked.`,
       );
   }
 }
 
-function isAbout(scope: RefusalScope, { datasetId, subscriptionId }: JournalEntry): boolean {
+function isAbout(scope: RefusalScope, { datasetId, subscriptionId }: SyncRun): boolean {
   switch (scope.kind) {
     case 'workspace':
       return true;
@@ -153,7 +153,7 @@ function stepsBack({ lines }: MirrorView, world: World): readonly string[] {
   return [...lines].flatMap(([datasetId, own]) =>
     own.flatMap(({ from, to, kind }) => {
       if (from === null || Number(to) >= Number(from)) return [];
-      world.tally.add('seen: a lower version');
+      world.counters.add('seen: a lower version');
       if (kind === 'snapshot' && isLedBack(datasetId, world)) return [];
       return [`${datasetId} went back from v${from} to v${to} by ${kind}`];
     }),

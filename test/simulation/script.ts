@@ -5,7 +5,7 @@ import { modelStage } from './model/model-stage.ts';
 import { refuseBroken, watchCommits } from './rules.ts';
 import { type Settings, settingsOf } from './settings.ts';
 import { SIMULATED } from './simulate/simulated.ts';
-import { Tally } from './tally.ts';
+import { Counters } from './tally.ts';
 import { World } from './world.ts';
 
 const SEED = 1;
@@ -38,7 +38,7 @@ export async function playScript(
     ...changed,
   };
   const stage = await modelStage(SEED, settings);
-  const world = new World(SEED, settings, stage, new Tally());
+  const world = new World(SEED, settings, stage, new Counters());
   try {
     watchCommits(world);
     const [first = '', second = ''] = world.datasetIds;
@@ -46,7 +46,7 @@ export async function playScript(
     refuseBroken(world);
   } catch (error) {
     const [broken = error] = world.broken;
-    throw new Error(`${broken instanceof Error ? broken.message : broken}\n${world.told.join('\n')}`, {
+    throw new Error(`${broken instanceof Error ? broken.message : broken}\n${world.reported.join('\n')}`, {
       cause: error,
     });
   } finally {

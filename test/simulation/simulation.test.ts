@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { SEED } from '../support/seed.ts';
 import { namesOf } from './names.ts';
-import { playSeeds, type Told } from './simulate/share.ts';
+import { type Announcement, playSeeds } from './simulate/share.ts';
 import { missing, sum } from './tally.ts';
 
 const HISTORIES = 200;
@@ -14,14 +14,14 @@ describe('simulated histories', () => {
   it(
     `keep every rule (${HISTORIES} from seed ${SEED} on), and everything happens in them`,
     async () => {
-      const told: Told[] = [];
+      const reported: Announcement[] = [];
       await playSeeds(
         Array.from({ length: HISTORIES }, (_, index) => SEED + index),
-        (each) => void told.push(each),
+        (each) => void reported.push(each),
       );
-      const failed = told.flatMap((each) => (each.kind === 'failed' ? [each.text] : []));
+      const failed = reported.flatMap((each) => (each.kind === 'failed' ? [each.text] : []));
       expect(failed.join('\n')).toBe('');
-      const counts = sum(told.flatMap((each) => (each.kind === 'played' ? [each.counts] : [])));
+      const counts = sum(reported.flatMap((each) => (each.kind === 'played' ? [each.counts] : [])));
       expect(missing(namesOf('model'), counts)).toEqual([]);
     },
     TIMEOUT_MS,

@@ -39,7 +39,7 @@ export type DeathPoint =
   | { readonly kind: 'request'; readonly operation: Operation; readonly nth: number }
   /** `effect`: of those of that name alone, where the stage can tell them apart. */
   | { readonly kind: 'moment'; readonly nth: number; readonly effect?: string }
-  | { readonly kind: 'commit'; readonly moment: 'before' | 'after'; readonly nth: number };
+  | { readonly kind: 'commit'; readonly timestamp: 'before' | 'after'; readonly nth: number };
 
 /** What a reader of the mirror finds in it. */
 export interface MirrorView {
@@ -60,7 +60,7 @@ export interface Installation {
   hasCopy(store: Store): boolean;
   restoreCopy(store: Store): Promise<void>;
   /** Catches up in a process that dies at the point, unless it was done before; says which. */
-  catchUpAndDie(at: DeathPoint): Promise<{ readonly died: boolean; readonly told: string }>;
+  catchUpAndDie(at: DeathPoint): Promise<{ readonly died: boolean; readonly reported: string }>;
   /** Null where there is no mirror. */
   readMirror<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null>;
 }

@@ -14,21 +14,21 @@ export class TallyReporter implements Reporter {
       return counts === undefined ? [] : [{ counts, durationMs: test.diagnostic()?.duration ?? 0 }];
     });
     if (histories.length === 0) return;
-    const told = tell(
+    const reported = report(
       histories.map(({ counts }) => counts),
       histories.map(({ durationMs }) => durationMs),
     );
-    process.stdout.write(`\n${told.text}\n`);
-    if (told.isFailed) process.exitCode = 1;
+    process.stdout.write(`\n${reported.text}\n`);
+    if (reported.isFailed) process.exitCode = 1;
   }
 }
 
-export interface Told {
+export interface Announcement {
   readonly text: string;
   readonly isFailed: boolean;
 }
 
-export function tell(counts: readonly Counts[], durationsMs: readonly number[]): Told {
+export function report(counts: readonly Counts[], durationsMs: readonly number[]): Announcement {
   const total = sum(counts);
   const names = Object.keys(total);
   const mean = durationsMs.reduce((before, duration) => before + duration, 0) / durationsMs.length;

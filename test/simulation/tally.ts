@@ -2,7 +2,7 @@
 
 export type Counts = Readonly<Record<string, number>>;
 
-export class Tally {
+export class Counters {
   readonly #counts = new Map<string, number>();
 
   add(name: string, by = 1): void {
@@ -15,7 +15,7 @@ export class Tally {
 }
 
 export function sum(all: readonly Counts[]): Counts {
-  const total = new Tally();
+  const total = new Counters();
   for (const counts of all) for (const [name, count] of Object.entries(counts)) total.add(name, count);
   return total.counts();
 }

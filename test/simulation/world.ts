@@ -16,7 +16,7 @@ import { EventLogs } from './event-log.ts';
 import type { Settings } from './settings.ts';
 import type { FeedSide, Installation, Stage, Store } from './stage.ts';
 import { type Rows, TableLine } from './table-line.ts';
-import type { Tally } from './tally.ts';
+import type { Counters } from './tally.ts';
 
 const FIRST = 'sub_1';
 /** Between two catch-ups. */
@@ -31,9 +31,9 @@ export class World {
   readonly settings: Settings;
   readonly stage: Stage;
   readonly logs: EventLogs;
-  readonly tally: Tally;
+  readonly counters: Counters;
   /** What happened so far, for people. */
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   /** Where the steps draw from; each step has its own. */
   random: Random;
 
@@ -79,12 +79,12 @@ export class World {
   /** When the first of the readings was made to lack something; null: none is. */
   #skippedAt: Date | null = null;
 
-  constructor(seed: number, settings: Settings, stage: Stage, tally: Tally) {
+  constructor(seed: number, settings: Settings, stage: Stage, counters: Counters) {
     this.seed = seed;
     this.settings = settings;
     this.stage = stage;
     this.logs = new EventLogs(stage.feed, settings.eventsPerPage);
-    this.tally = tally;
+    this.counters = counters;
     this.random = randomFrom(seed, 1);
     this.#begin();
   }
@@ -327,9 +327,9 @@ export class World {
     const isFollowed = checkpoint.followed().has(subscriptionId);
     if (!isFollowed && seen?.includes(subscriptionId) !== true) return;
     this.#lost.clear();
-    const wants = checkpoint.wants();
+    const desiredStates = checkpoint.desiredStates();
     const isKnown = (datasetId: string): boolean =>
-      wants.get(datasetId)?.members.has(subscriptionId) === true;
+      desiredStates.get(datasetId)?.members.has(subscriptionId) === true;
     const members = [...this.feed.store.subscription(subscriptionId).members];
     this.#unlisted.set(subscriptionId, isFollowed ? members.filter(isKnown) : members);
   }
@@ -340,7 +340,7 @@ export class World {
     this.#frozenAt = this.feed.clock.now();
     if (this.hasLostTrack) this.noteLostTrack();
     const word = this.settings.manifestLastEventId ? 'says how far it goes' : 'does not';
-    this.tally.add(`seen: a manifest that lags, and ${word}`);
+    this.counters.add(`seen: a manifest that lags, and ${word}`);
     this.feed.manifest.freeze(target);
   }
 

@@ -36,7 +36,7 @@ async function main(): Promise<number> {
   const startedMs = performance.now();
   const seen = await soak({ kills, seed, onRound: (round) => tellRound(round, kills) });
   const seconds = Math.round((performance.now() - startedMs) / 1_000);
-  process.stdout.write(`${told(seen, seconds, seed)}\n`);
+  process.stdout.write(`${reported(seen, seconds, seed)}\n`);
   if (seen.differences.length === 0) return 0;
   const repeat = `npm run soak -- --kills ${seen.kills} --seed ${seed}`;
   process.stdout.write(
@@ -50,7 +50,7 @@ function tellRound({ kills, comparisons, differences }: SoakSeen, all: number): 
   process.stderr.write(`${kills} of ${all} kills, comparison ${comparisons}: ${same}\n`);
 }
 
-function told(seen: SoakSeen, seconds: number, seed: number): string {
+function reported(seen: SoakSeen, seconds: number, seed: number): string {
   const { kills, ended, comparisons, differences, longestCatchUpMs, happened, killedAt } = seen;
   return [
     `| soak of seed ${seed} | |`,

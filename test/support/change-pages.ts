@@ -4,10 +4,10 @@ import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Column, ColumnType } from '../../src/model/records.ts';
-import type { ChangesUnit, HeldColumn, ReadAhead, VersionChanges } from '../../src/model/write-jobs.ts';
+import type { ChangesJob, ObservedColumn, ReadAhead, VersionChanges } from '../../src/model/write-jobs.ts';
 import { readAhead } from '../../src/staging/changes/decode.ts';
 import {
-  foldChanges,
+  coalesceChanges,
   type NetChange,
   netColumn,
   netRows,
@@ -18,7 +18,7 @@ import { exactText } from './exact-mirror.ts';
 
 export interface ChangeFolder {
   /** Folds the changes of versions 2, 3, …: a list of pages for each. */
-  fold(table: ChangesTable, ...versions: readonly WrittenVersion[]): Promise<Folded>;
+  coalesce(table: ChangesTable, ...versions: readonly WrittenVersion[]): Promise<Folded>;
   /** What foldChanges throws. */
   refusal(table: ChangesTable, ...versions: readonly WrittenVersion[]): Promise<Error>;
   readonly engine: Engine;
@@ -29,7 +29,7 @@ export interface ChangesTable {
   /** Of how many versions the parts are that are read before the whole is folded, from the first on; none by default. */
   readonly ahead?: readonly number[];
   /** As what the parts are read; as the whole by default. */
-  readonly aheadAs?: Partial<ChangesUnit>;
+  readonly aheadAs?: Partial<ChangesJob>;
   readonly columns: readonly Column[];
   readonly keyColumns?: readonly string[];
   readonly envelopeColumns?: readonly Column[];
@@ -37,7 +37,7 @@ export interface ChangesTable {
   readonly lacks?: readonly string[];
   readonly crs?: string | null;
   readonly rowCount?: number;
-  readonly unit?: Partial<ChangesUnit>;
+  readonly job?: Partial<ChangesJob>;
 }
 
 /** The changes of one version, as lists of texts, one for each page; or whole pages as they are. */
@@ -75,12 +75,12 @@ export async function changeFolder(
       for (const [index, page] of pages.entries()) await writeFile(paths[index] ?? '', page);
       written.push({ version: step + 2, counts: null, rowCount: null, ...stated, pages: paths });
     }
-    const unit = changesUnit(table, written);
-    return await foldChanges(engine, { ...unit, ahead: await readParts(engine, unit, table) });
+    const job = changesJob(table, written);
+    return await coalesceChanges(engine, { ...job, ahead: await readParts(engine, job, table) });
   }
   return {
     engine,
-    async fold(table, ...versions) {
+    async coalesce(table, ...versions) {
       const folded = await net(table, versions);
       return { net: folded, rows: await exactRows(engine, folded) };
     },
@@ -99,14 +99,14 @@ export async function changeFolder(
 /** Up to the first part that cannot be read. */
 async function readParts(
   engine: Engine,
-  unit: ChangesUnit,
+  job: ChangesJob,
   { ahead = [], aheadAs = {} }: ChangesTable,
 ): Promise<readonly ReadAhead[]> {
   const parts: ReadAhead[] = [];
   let first = 0;
   for (const count of ahead) {
-    const versions = unit.versions.slice(first, first + count);
-    const part = versions.length === 0 ? null : await readAhead(engine, { ...unit, ...aheadAs, versions });
+    const versions = job.versions.slice(first, first + count);
+    const part = versions.length === 0 ? null : await readAhead(engine, { ...job, ...aheadAs, versions });
     if (part === null) break;
     parts.push(part);
     first += versions.length;
@@ -127,11 +127,11 @@ export function removed(key: string): string {
   return `{"op":"removed","key":${key}}`;
 }
 
-function changesUnit(table: ChangesTable, versions: readonly VersionChanges[]): ChangesUnit {
+function changesJob(table: ChangesTable, versions: readonly VersionChanges[]): ChangesJob {
   const { columns, keyColumns = ['id'], envelopeColumns = [], lacks = [], crs = 'OGC:CRS84' } = table;
-  const held =
-    (role: HeldColumn['role']) =>
-    (column: Column): HeldColumn => ({
+  const observed =
+    (role: ObservedColumn['role']) =>
+    (column: Column): ObservedColumn => ({
       name: column.name,
       columnName: column.name,
       type: column.type as ColumnType,
@@ -168,12 +168,12 @@ function changesUnit(table: ChangesTable, versions: readonly VersionChanges[]): 
       loadedAt: null,
       publishedAt: null,
       appliedAt: new Date(0),
-      columns: [...columns.map(held('data')), ...envelopeColumns.map(held('envelope'))].filter(
+      columns: [...columns.map(observed('data')), ...envelopeColumns.map(observed('envelope'))].filter(
         ({ name }) => !lacks.includes(name),
       ),
       reloads: new Map(),
     },
-    ...table.unit,
+    ...table.job,
   };
 }
 

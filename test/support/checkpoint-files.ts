@@ -4,11 +4,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import type { Checkpoint, Failure, Followed, Hold } from '../../src/checkpoint/checkpoint.ts';
+import type { Checkpoint, Failure, Followed, Suspension } from '../../src/checkpoint/checkpoint.ts';
 import { openCheckpoint } from '../../src/checkpoint/sqlite/open.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';
-import type { LogPosition, WantChange } from '../../src/model/desired-state.ts';
+import type { DesiredStateChange, LogPosition } from '../../src/model/desired-state.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
 import type { EventId } from '../../src/model/event.ts';
 import { LONG_AGO } from './sync-values.ts';
@@ -43,14 +43,18 @@ export function position(cursor: EventId | null, changed: Partial<LogPosition> =
     logNumber: 1,
     cursor,
     cursorCreatedAt: null,
-    isQuiet: false,
+    isExpiredCursorReplay: false,
     coveredUntil: null,
     readAt: NOON,
     ...changed,
   };
 }
 
-export function commit(checkpoint: Checkpoint, subscriptionId: string, ...changes: WantChange[]): void {
+export function commit(
+  checkpoint: Checkpoint,
+  subscriptionId: string,
+  ...changes: DesiredStateChange[]
+): void {
   checkpoint.commitFollowStep({
     subscriptionId,
     subscriptionName: null,
@@ -59,7 +63,7 @@ export function commit(checkpoint: Checkpoint, subscriptionId: string, ...change
   });
 }
 
-type ChangeOf<Kind extends WantChange['kind']> = Extract<WantChange, { readonly kind: Kind }>;
+type ChangeOf<Kind extends DesiredStateChange['kind']> = Extract<DesiredStateChange, { readonly kind: Kind }>;
 
 /** The subscription contains the dataset, long since; no event says so. */
 export function joined(datasetId: string, changed: Partial<ChangeOf<'member'>> = {}): ChangeOf<'member'> {
@@ -103,7 +107,7 @@ export function followedAt(cursor: EventId | null, changed: Partial<Followed> = 
     cursor,
     cursorCreatedAt: null,
     cursorAt: NOON,
-    quietReadAt: null,
+    replayedAt: null,
     coveredUntil: null,
     statesLastEvent: false,
     auditedAt: null,
@@ -111,7 +115,7 @@ export function followedAt(cursor: EventId | null, changed: Partial<Followed> = 
   };
 }
 
-export function holdOf(scope: RefusalScope, message = 'no'): Hold {
+export function suspensionOf(scope: RefusalScope, message = 'no'): Suspension {
   const links = new Map([['settings', 'https://app.example/settings']]);
   const refusal = {
     scope,
@@ -121,7 +125,7 @@ export function holdOf(scope: RefusalScope, message = 'no'): Hold {
     message,
     links,
   };
-  return { refusal, heldAt: NOON, keyHash: 'hash-of-the-key' };
+  return { refusal, suspendedAt: NOON, keyHash: 'hash-of-the-key' };
 }
 
 export function failureOf(datasetId: string, changed: Partial<Failure> = {}): Failure {

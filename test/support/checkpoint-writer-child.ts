@@ -21,7 +21,7 @@ for (let number = start + 1n; ; number += 1n) {
       logNumber: 1,
       cursor: { text: `evt_${number}`, number },
       cursorCreatedAt: null,
-      isQuiet: false,
+      isExpiredCursorReplay: false,
       coveredUntil: null,
       readAt: new Date(Number(number)),
     },

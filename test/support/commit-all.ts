@@ -1,13 +1,13 @@
 /** Commits units through the port, and gives their outcomes in the order of the units. */
 
-import type { Destination, Outcome, Prepared } from '../../src/destination/destination.ts';
+import type { Destination, Outcome, ValidatedJob } from '../../src/destination/destination.ts';
 
 export async function commitAll(
   destination: Pick<Destination, 'commit'>,
-  units: readonly Prepared[],
+  jobs: readonly ValidatedJob[],
 ): Promise<readonly Outcome[]> {
-  const outcomes = new Map<Prepared, Outcome>();
-  let waiting = units;
+  const outcomes = new Map<ValidatedJob, Outcome>();
+  let waiting = jobs;
   await destination.commit({
     take() {
       const taken = waiting;
@@ -15,14 +15,14 @@ export async function commitAll(
       return taken;
     },
     arrival: () => new Promise(() => {}),
-    tell(unit, outcome) {
-      if (outcomes.has(unit)) throw new Error(`${unit.unit.datasetId} was told twice what became of it`);
-      outcomes.set(unit, outcome);
+    report(job, outcome) {
+      if (outcomes.has(job)) throw new Error(`${job.job.datasetId} was told twice what became of it`);
+      outcomes.set(job, outcome);
     },
   });
-  return units.map((unit) => {
-    const outcome = outcomes.get(unit);
-    if (outcome === undefined) throw new Error(`${unit.unit.datasetId} was not told what became of it`);
+  return jobs.map((job) => {
+    const outcome = outcomes.get(job);
+    if (outcome === undefined) throw new Error(`${job.job.datasetId} was not told what became of it`);
     return outcome;
   });
 }

@@ -1,14 +1,14 @@
 /** States of a daemon: each builder gives an ordinary one, and takes what a test wants changed; and one who is looked at. */
 
 import type {
+  Counters,
+  DaemonEvent,
   DaemonState,
-  DatasetState,
-  Happening,
+  DatasetActivity,
   Observed,
   Observer,
-  StandingTrouble,
+  OngoingIncident,
   SubscriptionState,
-  Tally,
 } from '../../src/daemon/state.ts';
 import { NOW } from './sync-values.ts';
 
@@ -24,9 +24,9 @@ export function daemonState(changed: Partial<DaemonState> = {}): DaemonState {
     nextPollAt: secondsAgo(-30),
     subscriptions: new Map([['sub_1', subscriptionState('sub_1')]]),
     datasets: new Map([['parcels', datasetState('parcels')]]),
-    holds: [],
-    troubles: [],
-    tally: tally(),
+    suspensions: [],
+    incidents: [],
+    counters: counters(),
     ...changed,
   };
 }
@@ -39,8 +39,8 @@ export function subscriptionState(
   return {
     subscriptionId,
     name: null,
-    standing: 'idle',
-    standingSince: secondsAgo(3_000),
+    condition: 'idle',
+    conditionSince: secondsAgo(3_000),
     lastPollAt: secondsAgo(10),
     lastGoodPollAt: secondsAgo(10),
     cursor: 'evt_7',
@@ -53,7 +53,7 @@ export function subscriptionState(
 }
 
 /** Where it should be, at version 3. */
-export function datasetState(datasetId: string, changed: Partial<DatasetState> = {}): DatasetState {
+export function datasetState(datasetId: string, changed: Partial<DatasetActivity> = {}): DatasetActivity {
   return {
     datasetId,
     tableName: datasetId,
@@ -71,7 +71,7 @@ export function datasetState(datasetId: string, changed: Partial<DatasetState> =
   };
 }
 
-export function tally(changed: Partial<Tally> = {}): Tally {
+export function counters(changed: Partial<Counters> = {}): Counters {
   return {
     events: new Map(),
     commits: new Map(),
@@ -86,7 +86,7 @@ export function tally(changed: Partial<Tally> = {}): Tally {
   };
 }
 
-export function trouble(of: string, changed: Partial<StandingTrouble> = {}): StandingTrouble {
+export function trouble(of: string, changed: Partial<OngoingIncident> = {}): OngoingIncident {
   return {
     of,
     error: 'ServiceUnavailableError',
@@ -130,7 +130,7 @@ export class SteeredObserved implements Observed {
     return this.#observers.size;
   }
 
-  tell(happening: Happening): void {
-    for (const observer of this.#observers) observer(happening);
+  report(daemonEvent: DaemonEvent): void {
+    for (const observer of this.#observers) observer(daemonEvent);
   }
 }

@@ -52,11 +52,11 @@ export function troubleWithLine(line: Readonly<Record<string, unknown>>): string
 
 /** `log`; when the test has finished, every line that was written to it has to be as documented. */
 export function documentedLog(log: Log): Log {
-  const troubles = new Set<string>();
-  onTestFinished(() => expect([...troubles]).toEqual([]));
+  const incidents = new Set<string>();
+  onTestFinished(() => expect([...incidents]).toEqual([]));
   const at = (level: Level) => (fields: LogFields, msg: string) => {
     const trouble = troubleWithLine({ ...JSON.parse(JSON.stringify(fields)), level, msg });
-    if (trouble !== null) troubles.add(trouble);
+    if (trouble !== null) incidents.add(trouble);
     log[level](fields, msg);
   };
   return { trace: at('trace'), debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };

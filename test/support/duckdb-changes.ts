@@ -11,7 +11,7 @@ import { difference } from '../../fixtures/source/diff.ts';
 import { writeSnapshot } from '../../fixtures/source/snapshot.ts';
 import { keyToJsonText, rowToJsonText } from '../../fixtures/source/wire.ts';
 import type { Column, Schema } from '../../src/model/records.ts';
-import type { ChangesUnit, HeldDataset, PlannedFrom, SnapshotUnit } from '../../src/model/write-jobs.ts';
+import type { ChangesJob, ObservedTable, PlannedFrom, SnapshotJob } from '../../src/model/write-jobs.ts';
 
 /** Changes on one page, so that a few rows make more than one. */
 const CHANGES_ON_A_PAGE = 5;
@@ -24,9 +24,9 @@ export interface PublishedCourse {
   /** Adds one with these rows under the schema of the one before, and the changes that lead to them. */
   publishRows(rows: readonly Row[], options?: PublishOptions): DatasetVersion;
   /** The version as a snapshot to be loaded. */
-  snapshot(version: DatasetVersion, plannedFrom: PlannedFrom | null): Promise<SnapshotUnit>;
+  snapshot(version: DatasetVersion, plannedFrom: PlannedFrom | null): Promise<SnapshotJob>;
   /** The changes of all versions after that of the table, up to the newest. */
-  changes(held: HeldDataset, rest?: Partial<ChangesUnit>): Promise<ChangesUnit>;
+  changes(observed: ObservedTable, rest?: Partial<ChangesJob>): Promise<ChangesJob>;
 }
 
 /** Files are put below `folder`. */
@@ -50,9 +50,9 @@ export function publishedCourse(folder: string, first: Content, datasetId: strin
       const changes = difference(schema, before(), rows);
       return publish({ schema, rowCount: rows.length, rows: () => rows, changes }, options);
     },
-    snapshot: (version, plannedFrom) => snapshotUnit(folder, datasetId, version, plannedFrom),
-    async changes(held, rest = {}) {
-      const versions = ahead(held.version);
+    snapshot: (version, plannedFrom) => snapshotJob(folder, datasetId, version, plannedFrom),
+    async changes(observed, rest = {}) {
+      const versions = ahead(observed.version);
       const pages = await Promise.all(versions.map((version) => writePages(folder, datasetId, version)));
       const last = newest(dataset);
       return {
@@ -61,14 +61,14 @@ export function publishedCourse(folder: string, first: Content, datasetId: strin
         version: last.version,
         publishedAt: new Date(last.publishedAt),
         schema: schemaOf(datasetId, last.content.schema),
-        addsColumns: last.schemaVersion !== held.schemaVersion,
+        addsColumns: last.schemaVersion !== observed.schemaVersion,
         versions: versions.map(({ version, counts, rowCount }, index) => ({
           version,
           pages: pages[index] ?? [],
           counts,
           rowCount,
         })),
-        plannedFrom: held,
+        plannedFrom: observed,
         ...rest,
       };
     },
@@ -87,12 +87,12 @@ export function sourceSchema(
   return { schemaVersion: '1', columns, keyColumns: ['id'], envelopeColumns: [], ...rest };
 }
 
-async function snapshotUnit(
+async function snapshotJob(
   folder: string,
   datasetId: string,
   version: DatasetVersion,
   plannedFrom: PlannedFrom | null,
-): Promise<SnapshotUnit> {
+): Promise<SnapshotJob> {
   const { content } = version;
   const name = `v${version.version}.parquet`;
   const path = join(await folderOf(folder, datasetId), name);

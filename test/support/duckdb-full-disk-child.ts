@@ -18,8 +18,8 @@ const plain = (error: unknown) =>
     ? { name: error.name, message: error.message, hint: error.hint }
     : String(error);
 try {
-  const units = files.map((file, index) => snapshot({ datasetId: `unit-${index}`, columns, files: [file] }));
-  const outcomes = await load(mirror, ...units);
+  const jobs = files.map((file, index) => snapshot({ datasetId: `unit-${index}`, columns, files: [file] }));
+  const outcomes = await load(mirror, ...jobs);
   report(outcomes.map((outcome) => (outcome.kind === 'failed' ? plain(outcome.error) : outcome.kind)));
 } catch (error) {
   report({ thrown: plain(error) });

@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { DuckDBInstance, type Json } from '@duckdb/node-api';
 import type { Destination, Outcome } from '../../src/destination/destination.ts';
 import { type MirrorOptions, openMirror } from '../../src/destination/duckdb/mirror.ts';
-import type { Outlet } from '../../src/destination/publication.ts';
+import type { PostCommitSource } from '../../src/destination/publication.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import type { Column, ColumnType } from '../../src/model/records.ts';
-import type { SnapshotUnit } from '../../src/model/write-jobs.ts';
+import type { SnapshotJob } from '../../src/model/write-jobs.ts';
 import { commitAll } from './commit-all.ts';
 
 /** Jitter as long as it gets, every time. */
@@ -44,7 +44,7 @@ export async function temporaryFolder(): Promise<AsyncDisposable & { readonly pa
 export function mirrorIn(
   folder: string,
   options: Partial<MirrorOptions> = {},
-): Promise<Destination & Outlet> {
+): Promise<Destination & PostCommitSource> {
   return openMirror({
     path: join(folder, 'mirror.duckdb'),
     dataDirectory: folder,
@@ -82,7 +82,7 @@ export function column(name: string, type: ColumnType, rest: Partial<Column> = {
   return { name, type, nullable: true, description: null, sourceName: null, ...rest };
 }
 
-export interface SnapshotSpecification extends Partial<Omit<SnapshotUnit, 'schema' | 'files'>> {
+export interface SnapshotSpecification extends Partial<Omit<SnapshotJob, 'schema' | 'files'>> {
   readonly columns: readonly Column[];
   readonly keyColumns?: readonly string[];
   readonly envelopeColumns?: readonly Column[];
@@ -90,7 +90,7 @@ export interface SnapshotSpecification extends Partial<Omit<SnapshotUnit, 'schem
   readonly files: readonly string[];
 }
 
-export function snapshot(specification: SnapshotSpecification): SnapshotUnit {
+export function snapshot(specification: SnapshotSpecification): SnapshotJob {
   const { columns, keyColumns = [], envelopeColumns = [], files, ...rest } = specification;
   const datasetId = rest.datasetId ?? 'parcels';
   return {
@@ -134,17 +134,17 @@ export async function parquet(folder: string, name: string, select: string, opti
 /** Prepares and commits the units together. A unit that cannot be prepared has the outcome `failed`. */
 export async function load(
   mirror: Destination,
-  ...units: readonly SnapshotUnit[]
+  ...jobs: readonly SnapshotJob[]
 ): Promise<readonly Outcome[]> {
   const prepared = [];
-  for (const unit of units) prepared.push(await mirror.prepare(unit));
+  for (const job of jobs) prepared.push(await mirror.validate(job));
   return await commitAll(mirror, prepared);
 }
 
 /** The error of the only unit, however it came. */
-export async function loadError(mirror: Destination, unit: SnapshotUnit): Promise<Error> {
+export async function loadError(mirror: Destination, job: SnapshotJob): Promise<Error> {
   try {
-    const [outcome] = await load(mirror, unit);
+    const [outcome] = await load(mirror, job);
     if (outcome?.kind === 'failed') return outcome.error;
     throw new TypeError(`The load should have failed, but was ${outcome?.kind}`);
   } catch (error) {

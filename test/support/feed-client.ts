@@ -52,7 +52,7 @@ export interface TestFeed {
   /** What was logged, as JSON lines. */
   readonly logged: readonly string[];
   /** What the service's description taught, in order. */
-  readonly learned: readonly RememberedContract[];
+  readonly facts: readonly RememberedContract[];
 }
 
 export function testFeed(
@@ -61,7 +61,7 @@ export function testFeed(
 ): TestFeed {
   const clock = options.clock ?? instantClock();
   const logged: string[] = [];
-  const learned: RememberedContract[] = [];
+  const facts: RememberedContract[] = [];
   const feed = createFeed({
     baseUrl,
     apiKey: new Secret(CANARY_KEY),
@@ -70,7 +70,7 @@ export function testFeed(
     log: recordingLog(logged),
     contract: { manifestPath: null, newerThanParameter: null },
     remembered: { manifestPath: null, newerThanParameter: null },
-    onContractLearned: (remembered) => learned.push(remembered),
+    onContractDiscovered: (remembered) => facts.push(remembered),
     http: { timeoutMs: PATIENCE_MS, connections: 8, maxJsonBytes: 1_000_000, maxRetryAfterMs: 900_000 },
     retry: { maxAttempts: 3, baseDelayMs: 500, maxDelayMs: 30_000 },
     downloads: { allowedOrigins: [] },
@@ -79,7 +79,7 @@ export function testFeed(
     ...options,
     clock,
   });
-  return { feed, clock, logged, learned };
+  return { feed, clock, logged, facts };
 }
 
 /** The error that `work` ends with. @throws when it does not end with one of ours. */

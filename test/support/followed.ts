@@ -6,13 +6,13 @@
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import type { EventPage } from '../../src/feed/feed.ts';
 import { type LogFields, silentLog } from '../../src/lib/log.ts';
-import type { Want } from '../../src/model/desired-state.ts';
+import type { DesiredState } from '../../src/model/desired-state.ts';
 import { CursorExpiredError } from '../../src/model/errors.ts';
 import type { EventId, FeedEvent, UnreadableEvent } from '../../src/model/event.ts';
 import type { Subscription } from '../../src/model/records.ts';
-import type { HeldDataset } from '../../src/model/write-jobs.ts';
+import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { follow } from '../../src/sync/follow/follow.ts';
-import type { Offers } from '../../src/sync/manifest-cache.ts';
+import type { ListedEntries } from '../../src/sync/manifest-cache.ts';
 import type { Choices } from '../../src/sync/parts.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
 import { NOON, NOON_CLOCK, openAt, temporaryPath } from './checkpoint-files.ts';
@@ -32,7 +32,7 @@ export interface Followed {
   readonly expired: Set<bigint>;
   pageSize: number;
   /** What the mirror holds. */
-  readonly tables: Map<string, HeldDataset>;
+  readonly tables: Map<string, ObservedTable>;
   now: Date;
   readonly calls: string[];
   readonly warnings: string[];
@@ -41,10 +41,10 @@ export interface Followed {
   /** Follows it once, and gives the calls that this took. */
   follow(): Promise<readonly string[]>;
   /** As `follow`, and gives what the manifest offers. */
-  offers(): Promise<Offers>;
-  want(datasetId?: string): Want | undefined;
+  listedEntries(): Promise<ListedEntries>;
+  desired(datasetId?: string): DesiredState | undefined;
   cursor(): EventId | null;
-  isQuiet(): boolean;
+  isExpiredCursorReplay(): boolean;
   pass(durationMs: number): void;
 }
 
@@ -65,7 +65,7 @@ export async function followed(...others: string[]): Promise<Followed> {
   const datasetIds = ['parcels', ...others];
   const service = emptyService();
   service.members.set('sub_1', datasetIds);
-  service.reflects.set('sub_1', id(100));
+  service.watermarkCovers.set('sub_1', id(100));
   for (const datasetId of datasetIds) service.snapshots.set(datasetId, entry(datasetId, 1));
   const clock = { ...NOON_CLOCK, now: () => made.now };
   const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'), silentLog, clock);
@@ -80,7 +80,7 @@ export async function followed(...others: string[]): Promise<Followed> {
   };
   const warn = (_: LogFields, message: string) => made.warnings.push(message);
   const listed = () => asOfItsLog(made.record, made.log);
-  const offers = () =>
+  const listedEntries = () =>
     follow(
       { record: listed(), readAt: made.now },
       { service: null, progress: null, datasets: made.tables, retired: [] },
@@ -115,15 +115,15 @@ export async function followed(...others: string[]): Promise<Followed> {
     calls: [],
     warnings: [],
     onCall: () => {},
-    offers,
+    listedEntries,
     async follow() {
       made.calls.length = 0;
-      await offers();
+      await listedEntries();
       return [...made.calls];
     },
-    want: (datasetId = 'parcels') => checkpoint.wants().get(datasetId),
+    desired: (datasetId = 'parcels') => checkpoint.desiredStates().get(datasetId),
     cursor: () => checkpoint.followed().get('sub_1')?.cursor ?? null,
-    isQuiet: () => (checkpoint.followed().get('sub_1')?.quietReadAt ?? null) !== null,
+    isExpiredCursorReplay: () => (checkpoint.followed().get('sub_1')?.replayedAt ?? null) !== null,
     pass: (durationMs) => {
       made.now = new Date(made.now.getTime() + durationMs);
     },
@@ -134,8 +134,8 @@ export async function followed(...others: string[]): Promise<Followed> {
 /** The service's own newest event and what its manifest reflects, together. */
 export function newestIs(one: Followed, newest: EventId | null): void {
   one.record = { ...one.record, lastEventId: newest };
-  if (newest === null) one.service.reflects.delete('sub_1');
-  else one.service.reflects.set('sub_1', newest);
+  if (newest === null) one.service.watermarkCovers.delete('sub_1');
+  else one.service.watermarkCovers.set('sub_1', newest);
 }
 
 function pageOf(

@@ -27,7 +27,7 @@ export function expectGoldenText(name: string, text: string): void {
 export function withPlaceholders(text: string, places: Readonly<Record<string, string>>): string {
   return Object.entries(places)
     .sort(([, left], [, right]) => right.length - left.length)
-    .reduce((told, [name, place]) => told.replaceAll(place, `{${name}}`), text);
+    .reduce((reported, [name, place]) => reported.replaceAll(place, `{${name}}`), text);
 }
 
 function goldenPath(name: string, content: () => string): string {

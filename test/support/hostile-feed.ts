@@ -249,10 +249,10 @@ function everythingKnown({ store }: FixtureFeed): readonly PublishedDataset[] {
 }
 
 function tellLeft({ result, exitCode }: Seen, absences: readonly unknown[]): string {
-  const { datasets, troubles, holds } = result;
+  const { datasets, incidents, suspensions } = result;
   const left = datasets.filter(({ kind }) => kind !== 'current' && kind !== 'updated');
-  const texts = troubles.map(({ error }) => error.message);
-  return JSON.stringify({ exitCode, left, texts, holds, absences });
+  const texts = incidents.map(({ error }) => error.message);
+  return JSON.stringify({ exitCode, left, texts, suspensions, absences });
 }
 
 /** Expects the mirror to have these versions, and no other tables. */

@@ -13,8 +13,8 @@ export async function leftAtEffects(
   const left = new Map<string, string>();
   const stop = () => observeDurableEffects(() => {});
   onTestFinished(stop);
-  observeDurableEffects((name, moment) => {
-    const what = `${moment} ${name.replace('destination.', '')}`;
+  observeDurableEffects((name, timestamp) => {
+    const what = `${timestamp} ${name.replace('destination.', '')}`;
     const folder = join(dirname(mirrorPath), `left ${what}`);
     mkdirSync(folder, { recursive: true });
     for (const suffix of ['', '.wal']) {

@@ -61,13 +61,13 @@ export class LastingDaemon {
   }
 
   /** What the process that runs now has trouble with at this moment, as the log names it: `subscription sub_1`. */
-  troubles(): ReadonlySet<string> {
-    const troubles = new Set<string>();
+  incidents(): ReadonlySet<string> {
+    const incidents = new Set<string>();
     for (const { msg, of } of linesOf(this.#run.stderr())) {
-      if (msg.startsWith('Trouble;')) troubles.add(String(of));
-      if (msg === 'The trouble is over.') troubles.delete(String(of));
+      if (msg.startsWith('Trouble;')) incidents.add(String(of));
+      if (msg === 'The trouble is over.') incidents.delete(String(of));
     }
-    return troubles;
+    return incidents;
   }
 
   /** Resolves when it has been logged so many times. */

@@ -4,13 +4,13 @@ import { onTestFinished } from 'vitest';
 import type { Content } from '../../fixtures/source/content.ts';
 import type { Destination, Outcome } from '../../src/destination/destination.ts';
 import type { MirrorOptions } from '../../src/destination/duckdb/mirror.ts';
-import type { Outlet } from '../../src/destination/publication.ts';
+import type { PostCommitSource } from '../../src/destination/publication.ts';
 import type {
-  ChangesUnit,
-  HeldDataset,
+  ChangesJob,
+  ObservedTable,
   Retirement,
-  RetirementUnit,
-  Unit,
+  RetirementJob,
+  WriteJob,
 } from '../../src/model/write-jobs.ts';
 import { commitAll } from './commit-all.ts';
 import { type PublishedCourse, publishedCourse } from './duckdb-changes.ts';
@@ -29,20 +29,20 @@ const ENROLMENT = {
 export interface MirrorAtWork {
   readonly folder: string;
   readonly path: string;
-  readonly mirror: Destination & Outlet;
+  readonly mirror: Destination & PostCommitSource;
   /** A dataset whose first version is loaded. */
   loaded(first: Content, datasetId?: string): Promise<PublishedCourse>;
   /** A dataset that is not loaded. */
   published(first: Content, datasetId?: string): PublishedCourse;
   /** The live table. @throws Error where there is none. */
-  held(datasetId?: string): Promise<HeldDataset>;
+  observed(datasetId?: string): Promise<ObservedTable>;
   /** Loads the newest version in the place of whatever table there is. */
   load(course: PublishedCourse): Promise<Outcome>;
   /** Applies everything that was published since. */
-  apply(course: PublishedCourse, rest?: Partial<ChangesUnit>): Promise<Outcome>;
+  apply(course: PublishedCourse, rest?: Partial<ChangesJob>): Promise<Outcome>;
   retire(course: PublishedCourse, how: Retirement): Promise<Outcome>;
   /** Prepares and commits the units together. What is wrong with one that cannot be prepared is thrown. */
-  carryOut(...units: readonly Unit[]): Promise<readonly Outcome[]>;
+  execute(...jobs: readonly WriteJob[]): Promise<readonly Outcome[]>;
   /** What the oracle sees where the newest versions of these datasets are to be all that is mirrored. */
   differences(...courses: readonly PublishedCourse[]): Promise<readonly string[]>;
   dump(): ReturnType<typeof mirrorDump>;
@@ -60,18 +60,18 @@ export async function mirrorAtWork(options: Partial<MirrorOptions> = {}): Promis
   });
   await mirror.enroll(ENROLMENT);
   const path = `${folder.path}/mirror.duckdb`;
-  const held = async (datasetId = 'parcels'): Promise<HeldDataset> => {
+  const observed = async (datasetId = 'parcels'): Promise<ObservedTable> => {
     const table = (await mirror.has()).datasets.get(datasetId);
     if (table === undefined) throw new Error(`the mirror has no ${datasetId}`);
     return table;
   };
-  const carryOut = async (...units: readonly Unit[]): Promise<readonly Outcome[]> => {
+  const execute = async (...jobs: readonly WriteJob[]): Promise<readonly Outcome[]> => {
     const prepared = [];
-    for (const unit of units) prepared.push(await mirror.prepare(unit));
+    for (const job of jobs) prepared.push(await mirror.validate(job));
     return await commitAll(mirror, prepared);
   };
-  const one = async (unit: Unit): Promise<Outcome> => {
-    const [outcome] = await carryOut(unit);
+  const one = async (job: WriteJob): Promise<Outcome> => {
+    const [outcome] = await execute(job);
     if (outcome === undefined) throw new Error('a unit has an outcome');
     return outcome;
   };
@@ -84,8 +84,8 @@ export async function mirrorAtWork(options: Partial<MirrorOptions> = {}): Promis
     folder: folder.path,
     path,
     mirror,
-    held,
-    carryOut,
+    observed,
+    execute,
     published,
     load,
     async loaded(first, datasetId) {
@@ -93,8 +93,8 @@ export async function mirrorAtWork(options: Partial<MirrorOptions> = {}): Promis
       await load(course);
       return course;
     },
-    apply: async (course, rest) => one(await course.changes(await held(course.datasetId), rest)),
-    retire: async (course, how) => one(retirement(await held(course.datasetId), how)),
+    apply: async (course, rest) => one(await course.changes(await observed(course.datasetId), rest)),
+    retire: async (course, how) => one(retirement(await observed(course.datasetId), how)),
     differences: (...courses) =>
       mirrorDifferences(path, {
         origin: ENROLMENT.origin,
@@ -107,10 +107,10 @@ export async function mirrorAtWork(options: Partial<MirrorOptions> = {}): Promis
   };
 }
 
-export function retirement(held: HeldDataset, how: Retirement): RetirementUnit {
+export function retirement(observed: ObservedTable, how: Retirement): RetirementJob {
   const reason = 'left subscription sub_1: left_coverage';
   const judged = { retiredAt: new Date('2026-03-01T12:00:00.000Z'), isApproved: false };
-  return { kind: 'retirement', datasetId: held.datasetId, how, reason, ...judged, plannedFrom: held };
+  return { kind: 'retirement', datasetId: observed.datasetId, how, reason, ...judged, plannedFrom: observed };
 }
 
 /** The error of a unit that failed. */

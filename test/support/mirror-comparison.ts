@@ -82,11 +82,11 @@ async function rowDifferences(
   }
   for (const row of await mirroredRows(mirror, tableName, columns)) count(row, -1);
   const differing = [...counts].filter(([, surplus]) => surplus !== 0);
-  const told = differing.slice(0, MAX_DIFFERENCES_OF_A_TABLE).map(([row, surplus]) => {
+  const reported = differing.slice(0, MAX_DIFFERENCES_OF_A_TABLE).map(([row, surplus]) => {
     const where = surplus > 0 ? 'missing in the mirror' : 'only in the mirror';
     return `${Math.abs(surplus)} × ${where}: ${row.slice(0, 2_000)}`;
   });
-  return differing.length > told.length ? [...told, `${differing.length} rows differ`] : told;
+  return differing.length > reported.length ? [...reported, `${differing.length} rows differ`] : reported;
 }
 
 async function mirroredRows(

@@ -5,9 +5,9 @@
 
 import { expect } from 'vitest';
 import {
-  changedWant,
+  changedDesiredState,
+  type DesiredState,
   type Reload,
-  type Want,
   withListed,
   withoutAnnouncedAbove,
   withoutAnswered,
@@ -15,12 +15,12 @@ import {
 import { ContractViolationError } from '../../src/model/errors.ts';
 import { type ManifestEntry, snapshotDigest } from '../../src/model/manifest.ts';
 import type { Schema } from '../../src/model/records.ts';
-import type { HeldDataset } from '../../src/model/write-jobs.ts';
+import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { reloadAt } from '../../src/sync/follow/reload-requests.ts';
 import { changesContentOf, contentOf } from '../../src/sync/plan/content.ts';
 import { isSatisfied, owesResync, pendingReloads } from '../../src/sync/plan/need.ts';
 import { plan } from '../../src/sync/plan/plan.ts';
-import type { Offer, Plan, PlanInput } from '../../src/sync/plan/step.ts';
+import type { ListedEntry, Plan, PlanInput } from '../../src/sync/plan/step.ts';
 import { headOf } from '../../src/sync/plan/version-chain.ts';
 import {
   absentVersions,
@@ -43,7 +43,7 @@ import {
   stateNow,
   textOf,
 } from './model-history.ts';
-import { digestOf, failure, heldColumn, table } from './sync-values.ts';
+import { digestOf, failure, observedColumn, table } from './sync-values.ts';
 
 /** What a catch-up begins with. */
 export interface Start {
@@ -70,7 +70,7 @@ const UNRECORDED = 'they were not recorded';
  * Plans and carries out, until nothing is left to do or something fails. Every step is checked to be right.
  * @throws where it takes more than `maxSteps`.
  */
-export function carryOut(
+export function execute(
   start: Start,
   model: ModelHistory,
   maxSteps: number,
@@ -108,7 +108,7 @@ class CatchUp {
   constructor({ input, rows, shown }: Start, model: ModelHistory, areOffersUnread: boolean) {
     this.#model = model;
     this.#shown = shown;
-    this.input = { ...input, history: null, offers: areOffersUnread ? null : this.#read() };
+    this.input = { ...input, history: null, listedEntries: areOffersUnread ? null : this.#read() };
     this.rows = rows;
   }
 
@@ -118,15 +118,15 @@ class CatchUp {
       case 'read-history':
         this.#readHistory(decided.newerThan);
         return null;
-      case 'read-offers':
-        expect(this.input.offers).toBeNull();
-        this.input = { ...this.input, offers: this.#read() };
+      case 'read-manifest':
+        expect(this.input.listedEntries).toBeNull();
+        this.input = { ...this.input, listedEntries: this.#read() };
         return null;
       case 'ask-reload':
         this.#askReload(decided);
         return null;
       case 'void-announced':
-        this.#renew(withoutAnnouncedAbove(this.input.want, decided.above));
+        this.#renew(withoutAnnouncedAbove(this.input.desired, decided.above));
         return null;
       case 'load':
         return this.#load(decided);
@@ -141,40 +141,44 @@ class CatchUp {
   }
 
   /** Other objects each time, as manifests that are read again are. */
-  #read(): readonly Offer[] {
-    return this.#shown.map(({ offer, move }) => {
-      const entry = { ...offer.entry };
+  #read(): readonly ListedEntry[] {
+    return this.#shown.map(({ listedEntry, move }) => {
+      const entry = { ...listedEntry.entry };
       this.#moves.set(entry, move);
-      return { ...offer, entry };
+      return { ...listedEntry, entry };
     });
   }
 
   #readHistory(newerThan: number | null): void {
     const { input } = this;
-    const entries = new Set((input.offers ?? []).map(({ entry }) => entry));
+    const entries = new Set((input.listedEntries ?? []).map(({ entry }) => entry));
     const history = historyNow(newerThan, this.#model, input.now, entries);
     const head = headOf(history)?.version ?? newerThan ?? 0;
-    const want = withListed(input.want, head);
-    this.input = { ...input, history, want, absentSince: absentAfter(history, input) };
+    const desired = withListed(input.desired, head);
+    this.input = { ...input, history, desired, absentSince: absentAfter(history, input) };
   }
 
   /** As of now: whatever the service did by now is before it. */
   #askReload({ isWithdrawal }: Plan & { kind: 'ask-reload' }): void {
-    const { want, held, now } = this.input;
+    const { desired, observed, now } = this.input;
     const last = this.#model.moves.length - 1;
     if (isWithdrawal) expect(this.#isServed()).toBe(false);
-    const asked = [...want.members.keys()].reduce((changed, subscriptionId) => {
+    const asked = [...desired.members.keys()].reduce((changed, subscriptionId) => {
       const newest = newestEvent(subscriptionId, last, this.#model);
-      const moment = { subscriptionId, logNumber: 1, newest, readAt: now };
-      return changedWant(changed, subscriptionId, reloadAt(moment, want, held, isWithdrawal));
-    }, want);
-    expect(pendingReloads(held, asked).length).toBeGreaterThan(pendingReloads(held, want).length);
+      const timestamp = { subscriptionId, logNumber: 1, newest, readAt: now };
+      return changedDesiredState(
+        changed,
+        subscriptionId,
+        reloadAt(timestamp, desired, observed, isWithdrawal),
+      );
+    }, desired);
+    expect(pendingReloads(observed, asked).length).toBeGreaterThan(pendingReloads(observed, desired).length);
     this.#renew(asked);
   }
 
   /** What was read before something else was wanted does not count any more. */
-  #renew(want: Want): void {
-    this.input = { ...this.input, want, history: null, offers: null };
+  #renew(desired: DesiredState): void {
+    this.input = { ...this.input, desired, history: null, listedEntries: null };
   }
 
   /** Whether the service has the version that the table is at, and no other in its place. */
@@ -186,29 +190,29 @@ class CatchUp {
 
   #load(decided: Plan & { kind: 'load' }): Course['end'] | null {
     const { input } = this;
-    const { offer, reloads } = decided;
-    const { entry } = offer;
+    const { listedEntry, reloads } = decided;
+    const { entry } = listedEntry;
     const { content } = stateAfter(this.#moveOf(entry), this.#model);
-    expect(input.offers).toContain(offer);
+    expect(input.listedEntries).toContain(listedEntry);
     if (input.history === null) throw new Error('A load is planned with the history.');
     const identity = contentOf(entry, publishedAtOf(entry.version, input.history));
-    expect(standingContents(input)).not.toContain(identity);
+    expect(refusedContents(input)).not.toContain(identity);
     const digest = snapshotDigest(entry.files);
     const record = recordOf(entry.version, input.history);
-    const held = table(entry.version, {
+    const observed = table(entry.version, {
       ...shapeOf(schemaOfSnapshot(entry, input.history)),
       rowCount: record?.rowCount ?? entry.rowCount ?? 10,
       snapshotDigest: digest ?? digestOf(textOf(content)),
       digestKind: digest === null ? 'computed' : 'stated',
-      loadedThrough: offer.through,
-      loadedAt: offer.readAt,
+      loadedThrough: listedEntry.through,
+      loadedAt: listedEntry.readAt,
       publishedAt: record?.publishedAt ?? null,
-      reloads: new Map([...(input.held?.reloads ?? []), ...reloads]),
+      reloads: new Map([...(input.observed?.reloads ?? []), ...reloads]),
     });
-    this.#expectRightLoad(decided, held, content);
+    this.#expectRightLoad(decided, observed, content);
     if (this.#model.badContents.has(identity)) return 'failed';
-    const want = withoutAnswered(input.want, (reload) => isSatisfied(reload, held));
-    this.input = { ...input, held, want };
+    const desired = withoutAnswered(input.desired, (reload) => isSatisfied(reload, observed));
+    this.input = { ...input, observed, desired };
     this.rows = content;
     return null;
   }
@@ -219,25 +223,28 @@ class CatchUp {
     return move;
   }
 
-  #expectRightLoad({ offer }: Plan & { kind: 'load' }, after: HeldDataset, content: Content): void {
-    const { held, want } = this.input;
+  #expectRightLoad({ listedEntry }: Plan & { kind: 'load' }, after: ObservedTable, content: Content): void {
+    const { observed, desired } = this.input;
     expect(stateListed(this.#model).places).toContain(content.place);
-    const pending = pendingReloads(held, want);
+    const pending = pendingReloads(observed, desired);
     const answered = pending.filter((reload) => isSatisfied(reload, after));
     // Nothing from before a reload is ever its answer; of one that nobody contains any more there is nothing to answer.
-    const own = answered.filter(({ subscriptionId }) => held !== null || want.members.has(subscriptionId));
+    const own = answered.filter(
+      ({ subscriptionId }) => observed !== null || desired.members.has(subscriptionId),
+    );
     for (const reload of own)
-      expect(this.#movesBefore(reload)).toBeLessThanOrEqual(this.#moveOf(offer.entry));
-    const ofManifest = pending.filter(({ subscriptionId }) => subscriptionId === offer.subscriptionId);
+      expect(this.#movesBefore(reload)).toBeLessThanOrEqual(this.#moveOf(listedEntry.entry));
+    const ofManifest = pending.filter(({ subscriptionId }) => subscriptionId === listedEntry.subscriptionId);
     expect(ofManifest.length === 0 || ofManifest.some((reload) => answered.includes(reload))).toBe(true);
-    expect(owesResync(after, want)).toBe(false);
-    if (held === null || this.rows === null) return;
-    if (after.version < held.version) expect(answered.length > 0 || owesResync(held, want)).toBe(true);
+    expect(owesResync(after, desired)).toBe(false);
+    if (observed === null || this.rows === null) return;
+    if (after.version < observed.version)
+      expect(answered.length > 0 || owesResync(observed, desired)).toBe(true);
     if (!this.#isServed()) return;
     expect(content.place).toBeGreaterThanOrEqual(this.rows.place);
     // A manifest that lags may answer a reload of before what another has brought; then a later one is owed still.
     const isOwedMore = pending.some(
-      (reload) => !answered.includes(reload) && this.#movesBefore(reload) > this.#moveOf(offer.entry),
+      (reload) => !answered.includes(reload) && this.#movesBefore(reload) > this.#moveOf(listedEntry.entry),
     );
     expect(isOwedMore || content.generation >= this.rows.generation).toBe(true);
   }
@@ -254,38 +261,39 @@ class CatchUp {
     const unrecorded = published.find(({ isRecorded }) => !isRecorded);
     if (unrecorded !== undefined) {
       const { version } = unrecorded.record;
-      expect(input.unusable.has(version)).toBe(false);
-      this.input = { ...input, unusable: new Map([...input.unusable, [version, UNRECORDED]]) };
+      expect(input.inapplicable.has(version)).toBe(false);
+      this.input = { ...input, inapplicable: new Map([...input.inapplicable, [version, UNRECORDED]]) };
       return null;
     }
     this.#expectRightApply(decided);
     const bad = published.find(({ isBad }) => isBad);
     if (bad !== undefined) {
       // Those before it are applied all the same.
-      const contents = [changesContentOf(bad.record), ...standingContents(input)];
+      const contents = [changesContentOf(bad.record), ...refusedContents(input)];
       const retryAt = new Date(input.now.getTime() + 1);
       this.input = { ...input, failure: failure({ contents, failedAt: input.now, retryAt }) };
       return null;
     }
     const last = published.at(-1);
-    if (last === undefined || input.held === null || this.rows === null) throw new Error('Nothing to apply.');
+    if (last === undefined || input.observed === null || this.rows === null)
+      throw new Error('Nothing to apply.');
     const { version, publishedAt: at, rowCount } = last.record;
-    expect(version).toBeGreaterThan(input.held.version);
-    const proven = { version, publishedAt: at, rowCount: rowCount ?? input.held.rowCount };
-    this.input = { ...input, held: { ...input.held, ...shapeOf(schema), ...proven } };
+    expect(version).toBeGreaterThan(input.observed.version);
+    const proven = { version, publishedAt: at, rowCount: rowCount ?? input.observed.rowCount };
+    this.input = { ...input, observed: { ...input.observed, ...shapeOf(schema), ...proven } };
     this.rows = { ...this.rows, place: placeOf(last.record, this.#model) };
     return null;
   }
 
   /** Every version follows the one before it, says so, and adds columns at the most: and that only where it may. */
   #expectRightApply({ versions, schema, addsColumns }: Plan & { kind: 'apply' }): void {
-    const { held, want, schemaChanges } = this.input;
+    const { observed, desired, schemaChanges } = this.input;
     // Of replaced content they would make rows that were never published.
-    expect(pendingReloads(held, want)).toEqual([]);
+    expect(pendingReloads(observed, desired)).toEqual([]);
     expect(this.rows?.generation).toBe(stateListed(this.#model).content.generation);
-    expect(held?.keyColumns).not.toEqual([]);
+    expect(observed?.keyColumns).not.toEqual([]);
     let at = this.rows?.place ?? null;
-    let from = held?.version;
+    let from = observed?.version;
     for (const version of versions) {
       const place = placeOf(version, this.#model);
       const { follows, keepsColumns, schema: truly } = publishedAt(place, this.#model);
@@ -295,21 +303,21 @@ class CatchUp {
         previousVersion: from,
         schemaVersion: truly.schemaVersion,
       });
-      const changesSchema = truly.schemaVersion !== held?.schemaVersion;
+      const changesSchema = truly.schemaVersion !== observed?.schemaVersion;
       if (changesSchema) expect(schemaChanges).toBe('alter');
       expect(keepsColumns || !changesSchema).toBe(true);
-      expect(standingContents(this.input)).not.toContain(changesContentOf(version));
+      expect(refusedContents(this.input)).not.toContain(changesContentOf(version));
       at = place;
       from = version.version;
     }
     expect(schema.schemaVersion).toBe(versions.at(-1)?.schemaVersion);
-    expect(addsColumns).toBe(schema.schemaVersion !== held?.schemaVersion);
+    expect(addsColumns).toBe(schema.schemaVersion !== observed?.schemaVersion);
   }
 
   /** Where the list was read, and shows all: without it, nobody can know. What may be withdrawn stays until that is sure. */
   #expectUpToDate(): void {
-    const { held, history } = this.input;
-    if (held === null || history === null || namingOf(held, history) === 'absent') return;
+    const { observed, history } = this.input;
+    if (observed === null || history === null || namingOf(observed, history) === 'absent') return;
     if (this.#model.listLag > 0) return;
     const { places, content } = stateNow(this.#model);
     const place = places.findLast((one) => publishedAt(one, this.#model).isListed);
@@ -320,7 +328,7 @@ class CatchUp {
 /** As the checkpoint remembers what a list does not name. */
 function absentAfter(history: NonNullable<PlanInput['history']>, input: PlanInput): PlanInput['absentSince'] {
   if (headOf(history) === null) return input.absentSince;
-  const absent = absentVersions(input.held, input.want, history).flatMap((subject) =>
+  const absent = absentVersions(input.observed, input.desired, history).flatMap((subject) =>
     subject.kind === 'version' ? [subject.version] : [],
   );
   return new Map(absent.map((version) => [version, input.absentSince.get(version) ?? history.readAt]));
@@ -328,11 +336,11 @@ function absentAfter(history: NonNullable<PlanInput['history']>, input: PlanInpu
 
 export function shapeOf({ schemaVersion, keyColumns, columns, envelopeColumns }: Schema) {
   const named = [...columns, ...envelopeColumns].map(({ name, type }) =>
-    heldColumn(name, typeof type === 'string' ? { type } : {}),
+    observedColumn(name, typeof type === 'string' ? { type } : {}),
   );
   return { schemaVersion, keyColumns, columns: named };
 }
 
-function standingContents({ failure, now }: PlanInput): readonly string[] {
+function refusedContents({ failure, now }: PlanInput): readonly string[] {
   return failure !== null && failure.failedAt <= now && now < failure.retryAt ? failure.contents : [];
 }

@@ -7,7 +7,7 @@ import { present } from '../../src/lib/assert.ts';
 import type { Reload } from '../../src/model/desired-state.ts';
 import type { ManifestEntry, Watermark } from '../../src/model/manifest.ts';
 import type { Schema, Version } from '../../src/model/records.ts';
-import type { History, Offer } from '../../src/sync/plan/step.ts';
+import type { History, ListedEntry } from '../../src/sync/plan/step.ts';
 import { LAG_MS } from './planning.ts';
 import { entry, reload } from './sync-values.ts';
 
@@ -35,7 +35,7 @@ export type Move =
   /** The newest was withdrawn, so that the one before it is the newest again. No event says so. */
   | { readonly kind: 'withdraw'; readonly at: Date }
   /** The versions began anew with this one, of other content. An event asks for a reload, or none. */
-  | { readonly kind: 'restart'; readonly at: Date; readonly place: number; readonly isTold: boolean };
+  | { readonly kind: 'restart'; readonly at: Date; readonly place: number; readonly isReported: boolean };
 
 export interface ModelHistory {
   /** Everything that was ever published, oldest first. */
@@ -93,8 +93,8 @@ export function lastMoveBy(at: Date, { moves }: Pick<ModelHistory, 'moves'>): nu
 }
 
 /** Whether the log tells of a move. */
-export function isTold(move: Move): boolean {
-  return move.kind === 'restart' ? move.isTold : move.kind !== 'withdraw';
+export function isReported(move: Move): boolean {
+  return move.kind === 'restart' ? move.isReported : move.kind !== 'withdraw';
 }
 
 /** Numbers of one log say nothing of the other. */
@@ -103,7 +103,7 @@ export function eventNumber(subscriptionId: string, move: number): bigint {
 }
 
 /** Each subscription is told a moment after the one before it. */
-export function toldAt(subscriptionId: string, { at }: Move): Date {
+export function reportedAt(subscriptionId: string, { at }: Move): Date {
   return new Date(at.getTime() + (subscriptionId === 'sub_2' ? 500 : 0));
 }
 
@@ -113,13 +113,13 @@ export function newestEvent(
   move: number,
   { moves }: Pick<ModelHistory, 'moves'>,
 ): bigint {
-  const last = moves.slice(0, move + 1).findLastIndex(isTold);
+  const last = moves.slice(0, move + 1).findLastIndex(isReported);
   return eventNumber(subscriptionId, last);
 }
 
 /** The moves that ask for a reload. */
 export function asksForReload(move: Move): boolean {
-  return move.kind === 'replace' || (move.kind === 'restart' && move.isTold);
+  return move.kind === 'replace' || (move.kind === 'restart' && move.isReported);
 }
 
 /** The reload that a move asks for in the log of a subscription. */
@@ -129,14 +129,14 @@ export function reloadOf(
   { moves }: Pick<ModelHistory, 'moves'>,
   changed: Partial<Reload>,
 ): Reload {
-  const createdAt = toldAt(subscriptionId, present(moves[move], 'the move was made'));
+  const createdAt = reportedAt(subscriptionId, present(moves[move], 'the move was made'));
   const number = eventNumber(subscriptionId, move);
   return reload(number, { subscriptionId, createdAt, readAt: createdAt, ...changed });
 }
 
 /** An entry of a manifest, and the last move that it shows. */
 export interface Shown {
-  readonly offer: Offer;
+  readonly listedEntry: ListedEntry;
   readonly move: number;
 }
 
@@ -157,7 +157,7 @@ export function shownBy(how: ShownBy, model: ModelHistory): Shown {
   const { subscriptionId, readAt, isByTime, hasDigest, changed } = how;
   const through = new Date(readAt.getTime() - LAG_MS);
   const least = isByTime ? Math.max(how.move, lastMoveBy(through, model)) : how.move;
-  const next = model.moves.findIndex((move, index) => index > least && isTold(move));
+  const next = model.moves.findIndex((move, index) => index > least && isReported(move));
   const move = isByTime ? least : (next === -1 ? model.moves.length : next) - 1;
   const { content } = stateAfter(move, model);
   const { record } = publishedAt(content.place, model);
@@ -166,7 +166,7 @@ export function shownBy(how: ShownBy, model: ModelHistory): Shown {
     : { kind: 'number', through: newestEvent(subscriptionId, move, model) };
   const snapshot = entry(record.datasetId, record.version, hasDigest ? textOf(content) : null);
   const { rowCount } = record;
-  const offer: Offer = {
+  const listedEntry: ListedEntry = {
     subscriptionId,
     logNumber: 1,
     through: subscriptionId,
@@ -174,7 +174,7 @@ export function shownBy(how: ShownBy, model: ModelHistory): Shown {
     readAt,
     entry: { ...snapshot, rowCount, ...changed },
   };
-  return { offer, move };
+  return { listedEntry, move };
 }
 
 /** What a digest is made of. */

@@ -30,8 +30,8 @@ export function newestVersions({ feed }: Pick<MirroredWorld, 'feed'>): Versions 
 
 /** Expects every table to be its dataset at a version that was published, and none older than in `since`. */
 export async function expectPublished({ feed, folder }: MirroredWorld, since: Versions): Promise<Versions> {
-  const told = await inMirror(folder, 'SELECT dataset_id, version::INTEGER FROM feed_sync.datasets');
-  const versions = Object.fromEntries(told.map(([id, version]) => [String(id), Number(version)]));
+  const reported = await inMirror(folder, 'SELECT dataset_id, version::INTEGER FROM feed_sync.datasets');
+  const versions = Object.fromEntries(reported.map(([id, version]) => [String(id), Number(version)]));
   for (const [datasetId, version] of Object.entries(since)) {
     expect(versions[datasetId], datasetId).toBeGreaterThanOrEqual(version);
   }
@@ -55,6 +55,6 @@ export async function expectNewest({ feed, folder }: MirroredWorld): Promise<voi
 export async function expectCalm(world: ServedWorld & MirroredWorld): Promise<void> {
   world.feed.faults.clear();
   world.feed.manifest.thaw();
-  expect(await world.catchUp()).toMatchObject({ troubles: [], holds: [] });
+  expect(await world.catchUp()).toMatchObject({ incidents: [], suspensions: [] });
   await expectNewest(world);
 }

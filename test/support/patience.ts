@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** Only against a test that hangs for ever: nothing that is waited for takes a hundredth of it on an idle machine. */
 export const PATIENCE_MS = 5 * 60_000;
 /** Between two looks at what is cheap to look at. */
-const LOOK_EVERY_MS = 20;
+const CHECK_EVERY_MS = 20;
 
 /**
  * Repeats `check` until it no longer throws, and returns its result. `everyMs`: the pause between two attempts.
@@ -13,7 +13,7 @@ const LOOK_EVERY_MS = 20;
  */
 export async function eventually<Result>(
   check: () => Result | Promise<Result>,
-  everyMs: number = LOOK_EVERY_MS,
+  everyMs: number = CHECK_EVERY_MS,
 ): Promise<Result> {
   const untilMs = performance.now() + PATIENCE_MS;
   for (;;) {

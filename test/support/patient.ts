@@ -25,7 +25,7 @@ export interface PatientOptions {
   readonly secrets?: readonly string[];
 }
 
-export interface Patient {
+export interface CheckInput {
   readonly home: string;
   readonly dataDirectory: string;
   readonly mirrorPath: string;
@@ -38,7 +38,7 @@ export interface Patient {
   /** Runs doctor with `words`, as a program. */
   look(...words: readonly string[]): Promise<Look>;
   /** Runs doctor as a person, and gives what is told. */
-  told(): Promise<string>;
+  reported(): Promise<string>;
 }
 
 export interface Look extends Diagnosis {
@@ -49,12 +49,12 @@ export interface Look extends Diagnosis {
 }
 
 /** Without a feed it has neither address nor key. */
-export function patient({
+export function checkInput({
   feed,
   environment = {},
   context = {},
   secrets = [],
-}: PatientOptions = {}): Patient {
+}: PatientOptions = {}): CheckInput {
   const home = realpathSync(mkdtempSync(join(tmpdir(), 'feed-sync-patient-')));
   onTestFinished(() => rmSync(home, { recursive: true, force: true }));
   const dataDirectory = join(home, 'data');
@@ -100,7 +100,7 @@ export function patient({
       expect(diagnosis.exitCode).toBe(exitCode);
       return { ...diagnosis, ...questionsTo(diagnosis) };
     },
-    async told() {
+    async reported() {
       const { stdout, stderr } = await unchanged(home, () => run('doctor'));
       expect(stderr).toBe('');
       return stdout;

@@ -3,7 +3,7 @@
 import type { Version } from '../../src/model/records.ts';
 import { plan } from '../../src/sync/plan/plan.ts';
 import type { Plan, PlanInput } from '../../src/sync/plan/step.ts';
-import { NOW, version, want } from './sync-values.ts';
+import { desired, NOW, version } from './sync-values.ts';
 
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 60 * MINUTE_MS;
@@ -17,14 +17,14 @@ export function ago(durationMs: number): Date {
 
 export function planInput(changed: Partial<PlanInput> = {}): PlanInput {
   return {
-    want: want(),
-    held: null,
-    hold: null,
+    desired: desired(),
+    observed: null,
+    suspension: null,
     failure: null,
-    offers: [],
+    listedEntries: [],
     absentSince: new Map(),
     history: null,
-    unusable: new Map(),
+    inapplicable: new Map(),
     retirement: { kind: 'allowed', judgedAt: NOW },
     schemaChanges: 'reload',
     manifestLagMs: LAG_MS,
@@ -45,12 +45,12 @@ export function chain(first: number, last: number, changed: Partial<Version> = {
 }
 
 /** The kind of a plan, with the versions that it applies or loads. */
-export function told(decided: Plan): string {
+export function reported(decided: Plan): string {
   if (decided.kind === 'apply') return `apply ${decided.versions.map((one) => one.version).join(',')}`;
-  if (decided.kind === 'load') return `load ${decided.offer.entry.version}`;
+  if (decided.kind === 'load') return `load ${decided.listedEntry.entry.version}`;
   return decided.kind === 'wait' ? `wait: ${decided.why}` : decided.kind;
 }
 
 export function toldOf(changed: Partial<PlanInput>): string {
-  return told(planOf(changed));
+  return reported(planOf(changed));
 }

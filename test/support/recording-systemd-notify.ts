@@ -10,7 +10,7 @@ export interface Recording {
   /** What PATH has to be for it to be found. */
   readonly path: string;
   /** A line for each call: its words, each with a bar after it, and the number of our variables that it was given. */
-  told(): readonly string[];
+  reported(): readonly string[];
 }
 
 export function recordingSystemdNotify(): Recording {
@@ -21,6 +21,6 @@ export function recordingSystemdNotify(): Recording {
   writeFileSync(record, '');
   writeFileSync(program, `#!/bin/sh\n(printf '%s|' "$@"; env | grep -c FEED_SYNC_ ) >> '${record}'\n`);
   chmodSync(program, 0o755);
-  const told = (): readonly string[] => readFileSync(record, 'utf8').trimEnd().split('\n');
-  return { path: `${folder}:${process.env['PATH']}`, told };
+  const reported = (): readonly string[] => readFileSync(record, 'utf8').trimEnd().split('\n');
+  return { path: `${folder}:${process.env['PATH']}`, reported };
 }

@@ -10,7 +10,7 @@
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
-import type { JournalEntry } from '../../fixtures/feed/request-journal.ts';
+import type { SyncRun } from '../../fixtures/feed/request-journal.ts';
 import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
 import type { FeedOptions } from '../../src/feed/http/options.ts';
 import { mirrorIn, temporaryFolder } from './duckdb-mirror.ts';
@@ -86,7 +86,7 @@ export function publishNext(feed: FixtureFeed, datasetId: string): void {
 }
 
 /** The requests about one of `ids`, a dataset's or a subscription's. */
-export function requestsAbout({ requests }: FixtureFeed, ...ids: readonly string[]): readonly JournalEntry[] {
+export function requestsAbout({ requests }: FixtureFeed, ...ids: readonly string[]): readonly SyncRun[] {
   const isOne = (id: string | null): boolean => id !== null && ids.includes(id);
   return requests
     .entries()

@@ -6,5 +6,5 @@ import { playSeeds } from '../simulation/simulate/share.ts';
 const [first = '0', step = '1', end = '0'] = process.argv.slice(2);
 const seeds: number[] = [];
 for (let seed = Number(first); seed < Number(end); seed += Number(step)) seeds.push(seed);
-await playSeeds(seeds, (told) => void process.send?.(told));
+await playSeeds(seeds, (reported) => void process.send?.(reported));
 process.disconnect();

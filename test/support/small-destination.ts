@@ -7,30 +7,30 @@ import { access } from 'node:fs/promises';
 import type {
   Destination,
   Enrolment,
-  Held,
+  JobQueue,
+  ObservedState,
   Outcome,
   StoredProgress,
-  UnitQueue,
 } from '../../src/destination/destination.ts';
 import type { Column, Counts, Schema } from '../../src/model/records.ts';
 import type {
-  ChangesUnit,
-  HeldDataset,
-  RetirementUnit,
-  SnapshotUnit,
-  Unit,
+  ChangesJob,
+  ObservedTable,
+  RetirementJob,
+  SnapshotJob,
+  WriteJob,
 } from '../../src/model/write-jobs.ts';
-import { heldColumn, NOW } from './sync-values.ts';
+import { NOW, observedColumn } from './sync-values.ts';
 
 const ORDINARY_ROWS = 10;
 
 export interface Mirror {
   /** By dataset id. */
-  readonly tables: Map<string, HeldDataset>;
+  readonly tables: Map<string, ObservedTable>;
   /** Retirements, in order. */
-  readonly retired: RetirementUnit[];
+  readonly retired: RetirementJob[];
   /** Units of changes that were committed, in order. */
-  readonly applied: ChangesUnit[];
+  readonly applied: ChangesJob[];
   readonly enrolments: Enrolment[];
   progress: StoredProgress | null;
 }
@@ -45,7 +45,7 @@ export function emptyMirror(): Mirror {
  */
 export function destinationOf(
   mirror: Mirror,
-  outcomes: ((unit: Unit) => Outcome)[],
+  outcomes: ((job: WriteJob) => Outcome)[],
   called: (call: string) => void,
 ): Destination {
   return {
@@ -59,16 +59,16 @@ export function destinationOf(
       called('enroll');
       mirror.enrolments.push(enrolment);
     },
-    async prepare(unit) {
-      called(`prepare ${unit.datasetId}`);
-      if (unit.kind === 'changes') await pagesAreThere(unit);
-      return { unit };
+    async validate(job) {
+      called(`prepare ${job.datasetId}`);
+      if (job.kind === 'changes') await pagesAreThere(job);
+      return { job };
     },
     readAhead: async () => null,
-    async commit(queue: UnitQueue) {
-      const units = queue.take();
+    async commit(queue: JobQueue) {
+      const jobs = queue.take();
       called('commit');
-      for (const one of units) queue.tell(one, outcomes.shift()?.(one.unit) ?? commit(one.unit, mirror));
+      for (const one of jobs) queue.report(one, outcomes.shift()?.(one.job) ?? commit(one.job, mirror));
       mirror.progress = (await queue.progressToStore?.()) ?? mirror.progress;
     },
     async storeProgress(progress) {
@@ -81,7 +81,7 @@ export function destinationOf(
   };
 }
 
-function serviceOf(enrolments: readonly Enrolment[]): Held['service'] {
+function serviceOf(enrolments: readonly Enrolment[]): ObservedState['service'] {
   const [first] = enrolments;
   if (first === undefined) return null;
   const subscriptionIds = new Set<string>();
@@ -92,49 +92,49 @@ function serviceOf(enrolments: readonly Enrolment[]): Held['service'] {
   return { origin: first.origin, subscriptionIds: [...subscriptionIds] };
 }
 
-async function pagesAreThere({ versions }: ChangesUnit): Promise<void> {
+async function pagesAreThere({ versions }: ChangesJob): Promise<void> {
   for (const { pages } of versions) for (const page of pages) await access(page);
 }
 
-function commit(unit: Unit, mirror: Mirror): Outcome {
-  const { datasetId, plannedFrom } = unit;
+function commit(job: WriteJob, mirror: Mirror): Outcome {
+  const { datasetId, plannedFrom } = job;
   const before = mirror.tables.get(datasetId) ?? null;
   const isAsPlanned =
     before?.version === plannedFrom?.version && before?.snapshotDigest === plannedFrom?.snapshotDigest;
-  if (!isAsPlanned) return { kind: 'overtaken', datasetId };
-  switch (unit.kind) {
+  if (!isAsPlanned) return { kind: 'stale-plan', datasetId };
+  switch (job.kind) {
     case 'snapshot':
-      return committed(unit, loaded(unit, before), before, null, mirror);
+      return committed(job, loaded(job, before), before, null, mirror);
     case 'changes':
-      mirror.applied.push(unit);
-      return committed(unit, changed(unit), before, netOf(unit), mirror);
+      mirror.applied.push(job);
+      return committed(job, changed(job), before, netOf(job), mirror);
     case 'retirement':
-      mirror.retired.push(unit);
+      mirror.retired.push(job);
       mirror.tables.delete(datasetId);
-      return { kind: 'retired', datasetId, table: tableAfter(unit) };
+      return { kind: 'retired', datasetId, table: tableAfter(job) };
   }
 }
 
 function committed(
-  { datasetId }: Unit,
-  held: HeldDataset,
-  before: HeldDataset | null,
+  { datasetId }: WriteJob,
+  observed: ObservedTable,
+  before: ObservedTable | null,
   net: Counts | null,
   { tables }: Mirror,
 ): Outcome {
-  tables.set(datasetId, held);
-  const { tableName, version: toVersion, rowCount } = held;
+  tables.set(datasetId, observed);
+  const { tableName, version: toVersion, rowCount } = observed;
   const fromVersion = before?.version ?? null;
   return {
     kind: 'committed',
     datasetId,
-    committed: { tableName, fromVersion, toVersion, rowCount, net, held },
+    committed: { tableName, fromVersion, toVersion, rowCount, net, observed },
   };
 }
 
-function loaded(unit: SnapshotUnit, before: HeldDataset | null): HeldDataset {
-  const { datasetId, version, schema, digest, digestKind, expectedRowCounts } = unit;
-  const { loadedThrough, loadedAt, reloads, publishedAt } = unit;
+function loaded(job: SnapshotJob, before: ObservedTable | null): ObservedTable {
+  const { datasetId, version, schema, digest, digestKind, expectedRowCounts } = job;
+  const { loadedThrough, loadedAt, reloads, publishedAt } = job;
   return {
     datasetId,
     tableName: datasetId,
@@ -155,9 +155,9 @@ function loaded(unit: SnapshotUnit, before: HeldDataset | null): HeldDataset {
 }
 
 /** Where the service states the number of rows, the table has as many: nothing is committed that does not prove. */
-function changed(unit: ChangesUnit): HeldDataset {
-  const { plannedFrom, version, schema, addsColumns, publishedAt, versions } = unit;
-  const { added, removed } = netOf(unit);
+function changed(job: ChangesJob): ObservedTable {
+  const { plannedFrom, version, schema, addsColumns, publishedAt, versions } = job;
+  const { added, removed } = netOf(job);
   return {
     ...plannedFrom,
     version,
@@ -170,13 +170,13 @@ function changed(unit: ChangesUnit): HeldDataset {
 }
 
 /** As if no key were in two of the versions. */
-function netOf({ versions }: ChangesUnit): Counts {
+function netOf({ versions }: ChangesJob): Counts {
   const sum = (kind: keyof Counts): number =>
     versions.reduce((all, { counts }) => all + (counts?.[kind] ?? 0), 0);
   return { added: sum('added'), changed: sum('changed'), removed: sum('removed') };
 }
 
-function tableAfter({ datasetId, how, plannedFrom }: RetirementUnit): string | null {
+function tableAfter({ datasetId, how, plannedFrom }: RetirementJob): string | null {
   if (how === 'drop') return null;
   return how === 'keep' ? `main.${datasetId}` : `archived.${datasetId}__${plannedFrom.version}`;
 }
@@ -184,7 +184,7 @@ function tableAfter({ datasetId, how, plannedFrom }: RetirementUnit): string | n
 function columnsOf({ columns, keyColumns, envelopeColumns }: Schema) {
   const typed = ({ name, type }: Column, role: 'key' | 'data' | 'envelope') => {
     if (typeof type !== 'string') throw new Error(`${name} has an unknown type`);
-    return heldColumn(name, { type, role });
+    return observedColumn(name, { type, role });
   };
   return [
     ...columns.map((one) => typed(one, keyColumns.includes(one.name) ? 'key' : 'data')),

@@ -8,7 +8,7 @@ import { CursorExpiredError } from '../../src/model/errors.ts';
 import { type EventId, type FeedEvent, laterEvent, type UnreadableEvent } from '../../src/model/event.ts';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
 import type { Schema, Subscription, Version } from '../../src/model/records.ts';
-import type { Unit } from '../../src/model/write-jobs.ts';
+import type { WriteJob } from '../../src/model/write-jobs.ts';
 import { digestOf, schema, version } from './sync-values.ts';
 
 const EVENTS_PER_PAGE = 2;
@@ -24,7 +24,7 @@ export interface Service {
   /** By subscription id: the datasets it lists. */
   readonly members: Map<string, string[]>;
   /** By subscription id; absent: the manifest does not say. */
-  readonly reflects: Map<string, EventId>;
+  readonly watermarkCovers: Map<string, EventId>;
   /** By dataset id: the snapshot that manifests list. */
   readonly snapshots: Map<string, ManifestEntry>;
   /** By dataset id, newest first; absent: the version of the snapshot alone. */
@@ -36,7 +36,7 @@ export interface Service {
   /** Answers of downloads, in order; without one, the download is complete. */
   readonly downloads: ((request: DownloadRequest) => Promise<Download>)[];
   /** Outcomes of commits, in order; without one, the unit is committed. */
-  readonly outcomes: ((unit: Unit) => Outcome)[];
+  readonly outcomes: ((job: WriteJob) => Outcome)[];
   /** What the client has got on with beside what arrives. */
   progress: number;
 }
@@ -48,7 +48,7 @@ export function emptyService(): Service {
     logs: new Map(),
     keepsEventsFrom: 0n,
     members: new Map(),
-    reflects: new Map(),
+    watermarkCovers: new Map(),
     snapshots: new Map(),
     versions: new Map(),
     schemas: new Map(),
@@ -137,7 +137,7 @@ export function feedOf(
       called(`manifest ${subscriptionId}`, signal);
       return {
         subscriptionId,
-        lastEventId: service.reflects.get(subscriptionId) ?? null,
+        lastEventId: service.watermarkCovers.get(subscriptionId) ?? null,
         datasets: (service.members.get(subscriptionId) ?? []).flatMap(snapshot),
         readAt: now(),
       };

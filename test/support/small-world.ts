@@ -94,7 +94,7 @@ export function subscribe(world: World, subscription: Subscription, ...datasetId
   service.subscriptions.push(subscription);
   service.members.set(subscription.id, datasetIds);
   service.logs.set(subscription.id, []);
-  service.reflects.set(subscription.id, { text: 'evt_100', number: 100n });
+  service.watermarkCovers.set(subscription.id, { text: 'evt_100', number: 100n });
   for (const datasetId of datasetIds) {
     if (!service.snapshots.has(datasetId)) service.snapshots.set(datasetId, entry(datasetId, 1));
   }
@@ -133,7 +133,7 @@ export function publishWithSnapshot(
   const listed = { schemaVersion: next.schemaVersion, rowCount: next.rowCount };
   world.service.snapshots.set(datasetId, { ...entry(datasetId, next.version), ...listed });
   const newest = world.service.logs.get('sub_1')?.at(-1)?.id;
-  if (newest) world.service.reflects.set('sub_1', newest);
+  if (newest) world.service.watermarkCovers.set('sub_1', newest);
   return next;
 }
 

@@ -20,18 +20,18 @@ if (STEERED_RECORD !== undefined || STEERED_KILL_AT !== undefined) {
   const record = STEERED_RECORD === undefined ? null : openSync(STEERED_RECORD, 'a');
   const kill = STEERED_KILL_AT === undefined ? () => {} : killAt(STEERED_KILL_AT);
   const { observeDurableEffects } = await import(new URL('lib/files.js', dist).href);
-  observeDurableEffects((name: string, moment: string) => {
-    if (record !== null) writeSync(record, `${moment} ${name}\n`);
-    kill(`${moment} ${name}`);
+  observeDurableEffects((name: string, timestamp: string) => {
+    if (record !== null) writeSync(record, `${timestamp} ${name}\n`);
+    kill(`${timestamp} ${name}`);
   });
 }
 
 /** `7`: at the seventh moment, whatever it is; `before destination.commit 2`: at the second of that name and kind. */
-function killAt(setting: string): (moment: string) => void {
+function killAt(setting: string): (timestamp: string) => void {
   const [, named, occurrence = '1'] = /^(\w+ [^ ]+)?(?: ?(\d+))?$/.exec(setting) ?? [];
   let momentsLeft = Number(occurrence);
-  return (moment) => {
-    if (named !== undefined && named !== moment) return;
+  return (timestamp) => {
+    if (named !== undefined && named !== timestamp) return;
     momentsLeft -= 1;
     if (momentsLeft === 0) process.kill(process.pid, 'SIGKILL');
   };

@@ -1,13 +1,13 @@
 /** Values that a catch-up decides by: each builder gives an ordinary one, and takes what a test wants changed. */
 
-import type { Failure, Hold } from '../../src/checkpoint/checkpoint.ts';
-import type { FormerMember, Member, Reload, Want } from '../../src/model/desired-state.ts';
+import type { Failure, Suspension } from '../../src/checkpoint/checkpoint.ts';
+import type { DesiredState, FormerMember, Member, Reload } from '../../src/model/desired-state.ts';
 import { RefusalError, type RefusalScope } from '../../src/model/errors.ts';
 import type { EventId, EventType, FeedEvent, UnreadableEvent } from '../../src/model/event.ts';
 import { type ManifestEntry, snapshotDigest } from '../../src/model/manifest.ts';
 import type { Column, Schema, Subscription, Version } from '../../src/model/records.ts';
-import type { HeldColumn, HeldDataset } from '../../src/model/write-jobs.ts';
-import type { History, Offer } from '../../src/sync/plan/step.ts';
+import type { ObservedColumn, ObservedTable } from '../../src/model/write-jobs.ts';
+import type { History, ListedEntry } from '../../src/sync/plan/step.ts';
 
 export const NOW = new Date('2026-03-01T12:00:00.000Z');
 /** Before anything that a manifest may lag behind. */
@@ -33,7 +33,10 @@ export function entry(
   return { datasetId, version, schemaVersion: '1', rowCount: 10, files: [file] };
 }
 
-export function offer(version: number, changed: Partial<Offer> & { content?: string | null } = {}): Offer {
+export function listedEntry(
+  version: number,
+  changed: Partial<ListedEntry> & { content?: string | null } = {},
+): ListedEntry {
   const { content, ...rest } = changed;
   return {
     subscriptionId: 'sub_1',
@@ -52,7 +55,7 @@ export function membersAt(...ids: string[]): ReadonlyMap<string, Member> {
 }
 
 /** Members of which each has announced the version: a part of a want. */
-export function announcing(version: number, ...ids: string[]): Pick<Want, 'members'> {
+export function announcing(version: number, ...ids: string[]): Pick<DesiredState, 'members'> {
   const named = ids.length === 0 ? ['sub_1'] : ids;
   return { members: new Map(named.map((one) => [one, member({ announced: version })])) };
 }
@@ -80,22 +83,22 @@ export function reload(number: bigint | number, changed: Partial<Reload> = {}): 
   };
 }
 
-export function want(changed: Partial<Want> = {}): Want {
+export function desired(changed: Partial<DesiredState> = {}): DesiredState {
   return {
     datasetId: 'parcels',
     members: membersAt('sub_1'),
     formerMembers: new Map(),
     reloads: [],
     resyncNumber: 0,
-    looksAsked: 0,
-    looksDone: 0,
+    refreshesRequested: 0,
+    refreshesDone: 0,
     retirementApproved: false,
     ...changed,
   };
 }
 
 /** A table that was loaded from the snapshot of `entry(datasetId, version)`. */
-export function table(version: number, changed: Partial<HeldDataset> = {}): HeldDataset {
+export function table(version: number, changed: Partial<ObservedTable> = {}): ObservedTable {
   return {
     datasetId: 'parcels',
     tableName: 'parcels',
@@ -110,14 +113,14 @@ export function table(version: number, changed: Partial<HeldDataset> = {}): Held
     loadedAt: null,
     publishedAt: null,
     appliedAt: NOW,
-    columns: [heldColumn('id', { role: 'key' })],
+    columns: [observedColumn('id', { role: 'key' })],
     reloads: new Map(),
     ...changed,
   };
 }
 
 /** A column of a live table. */
-export function heldColumn(name: string, changed: Partial<HeldColumn> = {}): HeldColumn {
+export function observedColumn(name: string, changed: Partial<ObservedColumn> = {}): ObservedColumn {
   return { name, columnName: name, type: 'string', role: 'data', crs: null, ...changed };
 }
 
@@ -148,8 +151,8 @@ export function refusal(scope: RefusalScope, changed: Partial<RefusalError['refu
   });
 }
 
-export function hold(scope: RefusalScope = { kind: 'dataset', datasetId: 'parcels' }): Hold {
-  return { refusal: refusal(scope).refusal, heldAt: NOW, keyHash: 'key-1' };
+export function suspension(scope: RefusalScope = { kind: 'dataset', datasetId: 'parcels' }): Suspension {
+  return { refusal: refusal(scope).refusal, suspendedAt: NOW, keyHash: 'key-1' };
 }
 
 export function event(
@@ -173,7 +176,7 @@ export function event(
 }
 
 export function unreadable(changed: Partial<UnreadableEvent> = {}): UnreadableEvent {
-  return { kind: 'unreadable', id: id(1), datasetId: 'parcels', trouble: 'type: unknown', ...changed };
+  return { kind: 'unreadable', id: id(1), datasetId: 'parcels', problem: 'type: unknown', ...changed };
 }
 
 export function subscription(changed: Partial<Subscription> = {}): Subscription {

@@ -27,7 +27,7 @@ export async function writtenTable(
   return {
     world,
     async apply(pages, stated = {}) {
-      const { version } = await world.held();
+      const { version } = await world.observed();
       const directory = join(world.folder, `written-${version}`);
       await mkdir(directory, { recursive: true });
       const paths = pages.map((_, index) => join(directory, `${index}.json`));

@@ -199,7 +199,7 @@ describe('an absence of before', () => {
     const added = joined('d', { eventNumber: 2n });
     commit(checkpoint, 's', added);
     lacks(checkpoint, 0);
-    commit(checkpoint, 's', added, dropped('d', { eventNumber: 1n }), { kind: 'look', datasetId: 'd' });
+    commit(checkpoint, 's', added, dropped('d', { eventNumber: 1n }), { kind: 'refresh', datasetId: 'd' });
     commit(checkpoint, 't', joined('d'));
     expect(checkpoint.absences()).toEqual([{ subject: MEMBER, since: at(0) }]);
   });

@@ -43,7 +43,7 @@ async function ledOn(): Promise<World> {
   const createdAt = world.parts.clock.now();
   world.service.logs.get('sub_2')?.push(event(101, 'dataset.removed', { datasetId: 'permits', createdAt }));
   world.service.members.set('sub_2', ['zoning']);
-  world.service.reflects.set('sub_2', id(101));
+  world.service.watermarkCovers.set('sub_2', id(101));
   expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied', permits: 'current', zoning: 'current' });
   calm(world);
   return world;
@@ -83,16 +83,16 @@ describe('a checkpoint that is lost', () => {
 
   it('knows the members that are stored: none is brought back, and none that was dropped is missed', async () => {
     const world = await ledOn();
-    const before = world.parts.checkpoint.wants();
+    const before = world.parts.checkpoint.desiredStates();
     await store(world);
     await withoutCheckpoint(world);
     await world.catchUp();
-    const after = world.parts.checkpoint.wants();
+    const after = world.parts.checkpoint.desiredStates();
     expect([...after.keys()].sort()).toEqual([...before.keys()].sort());
-    for (const [datasetId, want] of before) {
+    for (const [datasetId, desired] of before) {
       const again = present(after.get(datasetId), 'it is known');
-      expect([...again.members.keys()]).toEqual([...want.members.keys()]);
-      expect([...again.formerMembers.keys()]).toEqual([...want.formerMembers.keys()]);
+      expect([...again.members.keys()]).toEqual([...desired.members.keys()]);
+      expect([...again.formerMembers.keys()]).toEqual([...desired.formerMembers.keys()]);
       expect(again.reloads).toEqual([]);
     }
   });
@@ -121,7 +121,7 @@ describe('a checkpoint that is lost', () => {
     expect(kinds(await world.catchUp())).toMatchObject({ permits: 'waiting' });
     expect(world.calls).not.toContain('download permits');
     world.service.snapshots.set('permits', entry('permits', 1, 'anew'));
-    world.service.reflects.set('sub_1', id(102));
+    world.service.watermarkCovers.set('sub_1', id(102));
     expect(kinds(await world.catchUp())).toMatchObject({ permits: 'loaded' });
   });
 
@@ -142,9 +142,9 @@ describe('a checkpoint that is lost', () => {
     // Its table is not retired as long as another log cannot be read.
     throwAt(world, /^events sub_1/, new ServiceUnavailableError('unreachable'));
     await world.catchUp();
-    const want = present(world.parts.checkpoint.want('zoning'), 'it is known');
+    const desired = present(world.parts.checkpoint.desired('zoning'), 'it is known');
     expect(
-      want.reloads.map(({ subscriptionId, eventNumber }) => [subscriptionId, eventNumber]),
+      desired.reloads.map(({ subscriptionId, eventNumber }) => [subscriptionId, eventNumber]),
     ).toContainEqual(['sub_2', 104n]);
   });
 
@@ -155,7 +155,7 @@ describe('a checkpoint that is lost', () => {
     const result = await world.catchUp();
     expect(kinds(result)).toMatchObject({ permits: 'current', zoning: 'current' });
     expect(world.calls.slice(0, 4)).toEqual(['subscriptions', 'discover', 'manifest sub_1', 'subscriptions']);
-    expect(world.parts.checkpoint.want('parcels')?.reloads).toHaveLength(1);
+    expect(world.parts.checkpoint.desired('parcels')?.reloads).toHaveLength(1);
   });
 
   it('F81 starts from the manifest where the tables know of a later log than the stored position is in', async () => {
@@ -170,20 +170,20 @@ describe('a checkpoint that is lost', () => {
     const { checkpoint } = world.parts;
     expect(checkpoint.followed().get('sub_1')).toMatchObject({ logNumber: 3 });
     // What the table satisfied in an earlier log is no answer in this one.
-    expect(checkpoint.want('parcels')?.reloads).toMatchObject([{ subscriptionId: 'sub_1', logNumber: 3 }]);
+    expect(checkpoint.desired('parcels')?.reloads).toMatchObject([{ subscriptionId: 'sub_1', logNumber: 3 }]);
   });
 
   it('reads a log from its start of which no event was ever read', async () => {
     const world = await oneSubscription('parcels');
     world.service.subscriptions = [subscription({ lastEventId: null })];
-    world.service.reflects.delete('sub_1');
+    world.service.watermarkCovers.delete('sub_1');
     await world.catchUp();
     expect((await store(world)).subscriptions).toMatchObject([{ eventNumber: null }]);
     world.service.logs.set('sub_1', [event(1, 'dataset.updated', { version: 2 })]);
     await withoutCheckpoint(world);
     await world.catchUp();
     expect(world.parts.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(1));
-    expect(world.parts.checkpoint.want('parcels')?.members.get('sub_1')?.announced).toBe(2);
+    expect(world.parts.checkpoint.desired('parcels')?.members.get('sub_1')?.announced).toBe(2);
   });
 });
 
@@ -195,7 +195,7 @@ describe('a log that the service began anew before the checkpoint was lost', () 
       event(101, 'dataset.resync_required', { datasetId: 'permits', createdAt }),
     ]);
     world.service.snapshots.set('permits', entry('permits', 1, 'anew'));
-    world.service.reflects.set('sub_1', id(101));
+    world.service.watermarkCovers.set('sub_1', id(101));
   }
 
   async function expectTakenAnew(world: World): Promise<void> {
@@ -216,7 +216,7 @@ describe('a log that the service began anew before the checkpoint was lost', () 
   it('W42 is noticed, too, by when the position was taken, where only a manifest had named its event', async () => {
     const world = await oneSubscription('parcels', 'permits');
     world.service.subscriptions = [subscription({ lastEventId: id(101) })];
-    world.service.reflects.set('sub_1', id(101));
+    world.service.watermarkCovers.set('sub_1', id(101));
     await world.catchUp();
     const [stored] = (await store(world)).subscriptions;
     expect(stored).toMatchObject({ eventNumber: 101n, eventCreatedAt: null, positionAt: NOW });

@@ -17,8 +17,8 @@ async function outletOf(options: { readonly isPublished: boolean; readonly hasHo
   const world = await smallWorld();
   const clock = new SteppedClock();
   const ending = new AbortController();
-  const seen = { lines: 1, copied: 0, copies: [] as number[], told: [] as (number | null)[] };
-  const acts = { copy: async () => {}, tell: async () => {} };
+  const seen = { lines: 1, copied: 0, copies: [] as number[], reported: [] as (number | null)[] };
+  const acts = { copy: async () => {}, report: async () => {} };
   const session = new Session({
     parts: { ...world.parts, clock },
     random: { next: () => 1 },
@@ -26,7 +26,7 @@ async function outletOf(options: { readonly isPublished: boolean; readonly hasHo
     ending,
     readers: {
       publish: options.isPublished ? EVERY : null,
-      outlet: {
+      postCommit: {
         history: () => Promise.reject(new Error('only the command reads it')),
         async publish(): Promise<Publication> {
           const { lines } = seen;
@@ -39,9 +39,9 @@ async function outletOf(options: { readonly isPublished: boolean; readonly hasHo
       },
       hook: options.hasHook
         ? {
-            async tell(upTo) {
-              seen.told.push(upTo);
-              await acts.tell();
+            async report(upTo) {
+              seen.reported.push(upTo);
+              await acts.report();
               return 1;
             },
           }
@@ -60,7 +60,7 @@ async function outletOf(options: { readonly isPublished: boolean; readonly hasHo
     logged: world.logged,
     async commit() {
       seen.lines += 1;
-      session.tell({ kind: 'retired', datasetId: 'parcels' });
+      session.report({ kind: 'retired', datasetId: 'parcels' });
       await goRound();
     },
     async pass(durationMs: number) {
@@ -114,33 +114,33 @@ it('the command is told once the copy has what it is told of', async () => {
   let finish = (): void => {};
   acts.copy = () => new Promise((resolve) => (finish = resolve));
   await goRound();
-  expect(seen.told).toEqual([]);
+  expect(seen.reported).toEqual([]);
   finish();
   await pass(2 * SECOND_MS);
-  expect(seen.told).toEqual([1]);
+  expect(seen.reported).toEqual([1]);
   acts.copy = async () => {
     throw new StorageError('no space');
   };
   await commit();
   await pass(5 * MINUTE_MS);
-  expect(seen.told).toEqual([1]);
+  expect(seen.reported).toEqual([1]);
   acts.copy = async () => {};
   await pass(15 * MINUTE_MS);
-  expect(seen.told).toEqual([1, 2]);
+  expect(seen.reported).toEqual([1, 2]);
 });
 
 it('without a copy the command is told at once, of all there is, one run at a time', async () => {
   const { seen, acts, commit, goRound } = await outletOf({ isPublished: false, hasHook: true });
   let finish = (): void => {};
-  acts.tell = () => new Promise((resolve) => (finish = resolve));
+  acts.report = () => new Promise((resolve) => (finish = resolve));
   await goRound();
   await commit();
   await commit();
-  expect(seen.told).toEqual([null]);
+  expect(seen.reported).toEqual([null]);
   finish();
   await goRound();
   await goRound();
-  expect(seen.told).toEqual([null, null]);
+  expect(seen.reported).toEqual([null, null]);
   expect(seen.copies).toEqual([]);
 });
 
@@ -149,19 +149,19 @@ it('what fails is tried again with growing waits, told once, and once when it is
     isPublished: false,
     hasHook: true,
   });
-  acts.tell = () => Promise.reject(new HookError('It ended with 1.'));
+  acts.report = () => Promise.reject(new HookError('It ended with 1.'));
   await goRound();
   await pass(10 * SECOND_MS);
-  expect(seen.told).toHaveLength(2);
+  expect(seen.reported).toHaveLength(2);
   await pass(MINUTE_MS);
-  expect(seen.told).toHaveLength(4);
-  expect(session.troubles.standing(session.nowMs())).toMatchObject([
+  expect(seen.reported).toHaveLength(4);
+  expect(session.incidents.ongoing(session.nowMs())).toMatchObject([
     { of: 'command after commits', error: 'HookError', message: 'It ended with 1.', attempts: 4 },
   ]);
-  acts.tell = async () => {};
+  acts.report = async () => {};
   await pass(20 * MINUTE_MS);
-  expect(seen.told).toHaveLength(5);
-  expect(session.troubles.standing(session.nowMs())).toEqual([]);
+  expect(seen.reported).toHaveLength(5);
+  expect(session.incidents.ongoing(session.nowMs())).toEqual([]);
   expect(logged.map(([, { of }, message]) => `${of}: ${message}`)).toEqual([
     'command after commits: Trouble; it is tried again.',
     'command after commits: The trouble is over.',
@@ -173,7 +173,7 @@ it('asked to end, it begins nothing more, and what is interrupted is no trouble'
     isPublished: false,
     hasHook: true,
   });
-  acts.tell = () =>
+  acts.report = () =>
     new Promise((_resolve, reject) =>
       ending.signal.addEventListener('abort', () => reject(ending.signal.reason)),
     );
@@ -181,6 +181,6 @@ it('asked to end, it begins nothing more, and what is interrupted is no trouble'
   session.stop(new InterruptedError('enough'));
   await session.afterCommit?.ended();
   await commit();
-  expect(seen.told).toEqual([null]);
-  expect(session.troubles.standing(session.nowMs())).toEqual([]);
+  expect(seen.reported).toEqual([null]);
+  expect(session.incidents.ongoing(session.nowMs())).toEqual([]);
 });

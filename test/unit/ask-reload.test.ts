@@ -2,12 +2,22 @@
 
 import { describe, expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
-import { changedWant } from '../../src/model/desired-state.ts';
+import { changedDesiredState } from '../../src/model/desired-state.ts';
 import { askReload, reloadAt } from '../../src/sync/follow/reload-requests.ts';
 import { orphanReloads } from '../../src/sync/plan/reload-rules.ts';
 import { MINUTE_MS } from '../support/planning.ts';
 import { oneSubscription, subscribe, type World } from '../support/small-world.ts';
-import { event, hold, id, member, NOW, reload, subscription, table, want } from '../support/sync-values.ts';
+import {
+  desired,
+  event,
+  id,
+  member,
+  NOW,
+  reload,
+  subscription,
+  suspension,
+  table,
+} from '../support/sync-values.ts';
 
 /** The end of the second that `NOW` names. */
 const SECOND_LATER = new Date(NOW.getTime() + 1_000);
@@ -15,18 +25,18 @@ const MOMENT = { subscriptionId: 'sub_1', logNumber: 1, newest: 100n, readAt: NO
 
 describe('a reload at a moment', () => {
   it('comes after the event by which the dataset joined: one from before it would ask for nothing', () => {
-    const joined = want({
+    const joined = desired({
       members: new Map([['sub_1', member({ eventNumber: 104n, since: SECOND_LATER })]]),
     });
-    const asked = changedWant(joined, 'sub_1', reloadAt(MOMENT, joined, table(5)));
+    const asked = changedDesiredState(joined, 'sub_1', reloadAt(MOMENT, joined, table(5)));
     expect(asked.reloads).toMatchObject([{ eventNumber: 104n }]);
   });
 
   it('F82 is no earlier than what is owed to a subscription that has left, though the service said a later time of that', () => {
     const orphan = reload(7, { subscriptionId: 'sub_9', createdAt: new Date(NOW.getTime() + MINUTE_MS) });
-    const owing = want({ reloads: [orphan] });
+    const owing = desired({ reloads: [orphan] });
     expect(orphanReloads(table(5), owing)).toEqual([orphan]);
-    const asked = changedWant(owing, 'sub_1', reloadAt(MOMENT, owing, table(5)));
+    const asked = changedDesiredState(owing, 'sub_1', reloadAt(MOMENT, owing, table(5)));
     expect(orphanReloads(table(5), asked)).toEqual([]);
   });
 });
@@ -47,7 +57,7 @@ describe('asking for a reload now', () => {
   }
 
   function asked({ checkpoint }: World) {
-    const { reloads } = present(checkpoint.want('parcels'), 'parcels are wanted');
+    const { reloads } = present(checkpoint.desired('parcels'), 'parcels are wanted');
     return new Map(reloads.map(({ subscriptionId, eventNumber }) => [subscriptionId, eventNumber]));
   }
 
@@ -81,7 +91,7 @@ describe('asking for a reload now', () => {
     const world = await caughtUp();
     world.service.logs.set('sub_1', [event(105, 'dataset.resync_required', { version: 1 })]);
     expect(await ask(world)).toBe(true);
-    const { reloads } = present(world.checkpoint.want('parcels'), 'parcels are wanted');
+    const { reloads } = present(world.checkpoint.desired('parcels'), 'parcels are wanted');
     const own = reloads.filter(({ subscriptionId }) => subscriptionId === 'sub_1');
     expect(own.map(({ eventNumber, createdAt }) => [eventNumber, createdAt])).toEqual([
       [105n, NOW],
@@ -98,7 +108,7 @@ describe('asking for a reload now', () => {
 
   it('asks none that is held or not listed, and says so where it could ask nobody', async () => {
     const world = await caughtUp();
-    world.checkpoint.hold(hold({ kind: 'subscription', subscriptionId: 'sub_2' }));
+    world.checkpoint.suspension(suspension({ kind: 'subscription', subscriptionId: 'sub_2' }));
     expect(await ask(world)).toBe(true);
     expect(asked(world)).toEqual(new Map([['sub_1', 100n]]));
     world.service.subscriptions = [subscription({ id: 'sub_2' })];

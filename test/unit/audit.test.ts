@@ -1,14 +1,15 @@
 /** What a manifest or a record says that no event has told, and what each manifest entry says of its table. */
 
 import { describe, expect, it } from 'vitest';
-import type { Held } from '../../src/destination/destination.ts';
-import type { Want } from '../../src/model/desired-state.ts';
+import type { ObservedState } from '../../src/destination/destination.ts';
+import type { DesiredState } from '../../src/model/desired-state.ts';
 import type { ManifestEntry, Watermark } from '../../src/model/manifest.ts';
-import type { HeldDataset } from '../../src/model/write-jobs.ts';
+import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { auditEntries, auditMembers, isCompleteRecord, type Listing } from '../../src/sync/follow/audit.ts';
 import { reloadAt } from '../../src/sync/follow/reload-requests.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 import {
+  desired,
   digestOf,
   entry,
   formerMember,
@@ -19,7 +20,6 @@ import {
   reload,
   subscription,
   table,
-  want,
 } from '../support/sync-values.ts';
 
 const datasetId = 'parcels';
@@ -30,18 +30,18 @@ const through = (number: bigint): Watermark => ({ kind: 'number', through: numbe
 const BY_TIME: Watermark = { kind: 'time', through: ago(15) };
 
 interface Given {
-  readonly want?: Want | null;
-  readonly table?: HeldDataset | null;
+  readonly desired?: DesiredState | null;
+  readonly table?: ObservedTable | null;
 }
 
-function auditedOf({ want: wanted = null, table: held = null }: Given) {
-  const destination: Held = {
+function auditedOf({ desired: wanted = null, table: observed = null }: Given) {
+  const destination: ObservedState = {
     service: null,
     progress: null,
-    datasets: new Map(held === null ? [] : [[datasetId, held]]),
+    datasets: new Map(observed === null ? [] : [[datasetId, observed]]),
     retired: [],
   };
-  return { wants: new Map(wanted === null ? [] : [[datasetId, wanted]]), held: destination };
+  return { desiredStates: new Map(wanted === null ? [] : [[datasetId, wanted]]), observed: destination };
 }
 
 /** Lists the dataset as of event 9, unless the test says otherwise. */
@@ -65,83 +65,83 @@ const joined = (eventNumber: bigint | null, at = NOW) => ({
   at,
   version: null,
 });
-const former = (eventNumber: bigint | null, at = LONG_AGO, others: readonly string[] = []): Want =>
-  want({
+const former = (eventNumber: bigint | null, at = LONG_AGO, others: readonly string[] = []): DesiredState =>
+  desired({
     members: new Map(others.map((id) => [id, member()])),
     formerMembers: new Map([['sub_1', formerMember({ eventNumber, at })]]),
   });
-const since = (eventNumber: bigint | null, at = LONG_AGO): Want =>
-  want({ members: new Map([['sub_1', member({ eventNumber, since: at })]]) });
+const since = (eventNumber: bigint | null, at = LONG_AGO): DesiredState =>
+  desired({ members: new Map([['sub_1', member({ eventNumber, since: at })]]) });
 
 describe('a dataset that a listing shows', () => {
-  it.each<readonly [string, Want | null]>([
+  it.each<readonly [string, DesiredState | null]>([
     ['that no event has named', null],
-    ['that only another subscription contains', want({ members: new Map([['sub_2', member()]]) })],
+    ['that only another subscription contains', desired({ members: new Map([['sub_2', member()]]) })],
     ['that an earlier audit had found gone', former(null)],
   ])('%s is a member, as of what the listing surely reflects', (_, wanted) => {
-    expect(members({ want: wanted })).toEqual({
+    expect(members({ desired: wanted })).toEqual({
       changes: [joined(9n)],
       reloads: [],
       absent: [],
       present: [],
     });
-    expect(members({ want: wanted }, { watermark: BY_TIME }).changes).toEqual([joined(null, ago(15))]);
+    expect(members({ desired: wanted }, { watermark: BY_TIME }).changes).toEqual([joined(null, ago(15))]);
   });
 
-  it.each<readonly [string, Want | null]>([
+  it.each<readonly [string, DesiredState | null]>([
     ['no event has named', null],
     ['an event had removed before', former(7n)],
     ['another subscription contains', former(7n, LONG_AGO, ['sub_2'])],
   ])('W45 and brings back, and that %s, is a reload where its table exists', (_, wanted) => {
-    expect(members({ want: wanted, table: table(4) }).reloads).toEqual([datasetId]);
-    expect(members({ want: wanted }).reloads).toEqual([]);
+    expect(members({ desired: wanted, table: table(4) }).reloads).toEqual([datasetId]);
+    expect(members({ desired: wanted }).reloads).toEqual([]);
   });
 
-  it.each<readonly [string, Want, Partial<Listing>]>([
+  it.each<readonly [string, DesiredState, Partial<Listing>]>([
     ['number that is past it', former(8n), { watermark: through(9n) }],
     ['number of that very event', former(9n), { watermark: through(9n) }],
     ['time that is past it', former(9n, ago(16)), { watermark: BY_TIME }],
     ['time of that very event', former(9n, ago(15)), { watermark: BY_TIME }],
   ])('is back after a drop that the listing covers by a %s', (_, wanted, listing) => {
-    expect(members({ want: wanted }, listing).changes).toHaveLength(1);
+    expect(members({ desired: wanted }, listing).changes).toHaveLength(1);
   });
 
-  it.each<readonly [string, Want, Partial<Listing>]>([
+  it.each<readonly [string, DesiredState, Partial<Listing>]>([
     ['number', former(10n), { watermark: through(9n) }],
     ['time', former(9n, ago(14)), { watermark: BY_TIME }],
   ])('is not back after a drop that the listing may not know of yet, by its %s', (_, wanted, listing) => {
     const nothing = { changes: [], reloads: [], absent: [], present: [] };
-    expect(members({ want: wanted, table: table(4) }, listing)).toEqual(nothing);
+    expect(members({ desired: wanted, table: table(4) }, listing)).toEqual(nothing);
   });
 
   it('is a member that is there, where it was one', () => {
     const shown = { changes: [], reloads: [], absent: [], present: [subject] };
-    expect(members({ want: want(), table: table(4) })).toEqual(shown);
-    expect(members({ want: want() }, { watermark: BY_TIME })).toEqual(shown);
-    expect(members({ want: want() }, { isComplete: false })).toEqual(shown);
+    expect(members({ desired: desired(), table: table(4) })).toEqual(shown);
+    expect(members({ desired: desired() }, { watermark: BY_TIME })).toEqual(shown);
+    expect(members({ desired: desired() }, { isComplete: false })).toEqual(shown);
   });
 
   it('is a member still where it was dropped by another subscription', () => {
-    const wanted = want({ formerMembers: new Map([['sub_2', formerMember({ eventNumber: 9n })]]) });
-    expect(members({ want: wanted }).changes).toEqual([]);
+    const wanted = desired({ formerMembers: new Map([['sub_2', formerMember({ eventNumber: 9n })]]) });
+    expect(members({ desired: wanted }).changes).toEqual([]);
   });
 });
 
 describe('a member that a listing lacks', () => {
   const lacking = { datasetIds: ['permits'] };
 
-  it.each<readonly [string, Want, Partial<Listing>]>([
+  it.each<readonly [string, DesiredState, Partial<Listing>]>([
     ['where the event that added it is covered by number', since(9n), {}],
     ['where the event that added it is covered by time', since(12n, ago(15)), { watermark: BY_TIME }],
     ['where no event added it', since(null), {}],
   ])('is absent %s', (_, wanted, listing) => {
-    expect(members({ want: wanted }, { ...lacking, ...listing })).toMatchObject({
+    expect(members({ desired: wanted }, { ...lacking, ...listing })).toMatchObject({
       absent: [subject],
       present: [],
     });
   });
 
-  it.each<readonly [string, Want, Partial<Listing>]>([
+  it.each<readonly [string, DesiredState, Partial<Listing>]>([
     ['where the event that added it may not be reflected, by its number', since(10n), {}],
     [
       'where the event that added it may not be reflected, by its time',
@@ -150,9 +150,12 @@ describe('a member that a listing lacks', () => {
     ],
     ['where the record is not complete', since(9n), { isComplete: false }],
     ['where it is no member any more', former(7n), {}],
-    ['where it is a member of another', want({ members: new Map([['sub_2', member()]]) }), {}],
+    ['where it is a member of another', desired({ members: new Map([['sub_2', member()]]) }), {}],
   ])('is not absent %s', (_, wanted, listing) => {
-    expect(members({ want: wanted }, { ...lacking, ...listing })).toMatchObject({ absent: [], present: [] });
+    expect(members({ desired: wanted }, { ...lacking, ...listing })).toMatchObject({
+      absent: [],
+      present: [],
+    });
   });
 });
 
@@ -170,11 +173,11 @@ describe('a record', () => {
 });
 
 describe('an entry of the manifest', () => {
-  const look = { kind: 'look', datasetId };
+  const look = { kind: 'refresh', datasetId };
   const nothing = { changes: [], reloads: [] };
   const inEntry = (given: Given, listed: ManifestEntry, ofManifest: string | null = 'sub_1') =>
     auditEntries([listed], 'sub_1', ofManifest, auditedOf(given));
-  const loaded = { want: want(), table: table(4, { loadedThrough: 'sub_1' }) };
+  const loaded = { desired: desired(), table: table(4, { loadedThrough: 'sub_1' }) };
 
   it('that says what the table has asks for nothing', () => {
     expect(inEntry(loaded, entry(datasetId, 4))).toEqual(nothing);
@@ -191,9 +194,9 @@ describe('an entry of the manifest', () => {
   });
 
   it.each<readonly [string, Given, ManifestEntry]>([
-    ['where there is no table yet', { want: want() }, entry(datasetId, 5)],
-    ['where the dataset is no member', { ...loaded, want: former(7n) }, entry(datasetId, 5)],
-    ['where nobody has said anything of the dataset', { ...loaded, want: null }, entry(datasetId, 5)],
+    ['where there is no table yet', { desired: desired() }, entry(datasetId, 5)],
+    ['where the dataset is no member', { ...loaded, desired: former(7n) }, entry(datasetId, 5)],
+    ['where nobody has said anything of the dataset', { ...loaded, desired: null }, entry(datasetId, 5)],
     ['where the entry does not say the schema', loaded, { ...entry(datasetId, 4), schemaVersion: null }],
     ['where the entry does not say the rows', loaded, { ...entry(datasetId, 4), rowCount: null }],
     [
@@ -203,12 +206,12 @@ describe('an entry of the manifest', () => {
     ],
     [
       'where a metadata refresh is owed already',
-      { ...loaded, want: want({ looksAsked: 1 }) },
+      { ...loaded, desired: desired({ refreshesRequested: 1 }) },
       entry(datasetId, 5),
     ],
     [
       'where the versions are read anyway, for one that was announced',
-      { ...loaded, want: want({ members: new Map([['sub_1', member({ announced: 5 })]]) }) },
+      { ...loaded, desired: desired({ members: new Map([['sub_1', member({ announced: 5 })]]) }) },
       entry(datasetId, 5),
     ],
   ])('asks for nothing %s', (_, given, listed) => {
@@ -237,9 +240,12 @@ describe('an entry of the manifest', () => {
     it.each<readonly [string, Given]>([
       [
         'in another manifest than it was loaded through',
-        { want: want({ members: membersAt('sub_1', 'sub_2') }), table: table(4, { loadedThrough: 'sub_2' }) },
+        {
+          desired: desired({ members: membersAt('sub_1', 'sub_2') }),
+          table: table(4, { loadedThrough: 'sub_2' }),
+        },
       ],
-      ['where a reload is owed already', { ...loaded, want: want({ reloads: [reload(9)] }) }],
+      ['where a reload is owed already', { ...loaded, desired: desired({ reloads: [reload(9)] }) }],
     ])('is only a reason to read the versions %s', (_, given) => {
       expect(inEntry(given, other)).toEqual({ changes: [look], reloads: [] });
     });
@@ -266,13 +272,13 @@ describe('an entry of the manifest', () => {
 });
 
 describe('a reload that is asked for at a moment', () => {
-  const moment = { subscriptionId: 'sub_1', logNumber: 1, newest: 9n, readAt: NOW };
+  const timestamp = { subscriptionId: 'sub_1', logNumber: 1, newest: 9n, readAt: NOW };
   /** Service time has whole seconds: what happened in that one may be as late as its end. */
   const END_OF_SECOND = new Date(NOW.getTime() + 1_000);
 
   it('W40 counts as asked for by the newest event, at the end of that second, above every version that is known', () => {
-    const announced = want({ members: new Map([['sub_2', member({ announced: 7 })]]) });
-    expect(reloadAt(moment, announced, table(4))).toEqual({
+    const announced = desired({ members: new Map([['sub_2', member({ announced: 7 })]]) });
+    expect(reloadAt(timestamp, announced, table(4))).toEqual({
       kind: 'reload',
       datasetId,
       version: null,
@@ -283,11 +289,14 @@ describe('a reload that is asked for at a moment', () => {
       knownVersion: 7,
       isWithdrawal: false,
     });
-    expect(reloadAt(moment, want(), table(4), true)).toMatchObject({ knownVersion: 4, isWithdrawal: true });
+    expect(reloadAt(timestamp, desired(), table(4), true)).toMatchObject({
+      knownVersion: 4,
+      isWithdrawal: true,
+    });
   });
 
   it('counts as asked for before the first event, where the log has none', () => {
-    expect(reloadAt({ ...moment, newest: null }, want(), null)).toMatchObject({ eventNumber: 0n });
+    expect(reloadAt({ ...timestamp, newest: null }, desired(), null)).toMatchObject({ eventNumber: 0n });
   });
 
   it('comes after whatever the table satisfies, and whatever was asked for before, in the same log', () => {
@@ -296,9 +305,9 @@ describe('a reload that is asked for at a moment', () => {
       reloads: new Map([['sub_1', { logNumber: 1, eventNumber: 12n, createdAt: later }]]),
     });
     const next = { eventNumber: 12n, createdAt: new Date(later.getTime() + 1) };
-    expect(reloadAt(moment, want(), satisfied)).toMatchObject(next);
-    const owed = want({ reloads: [reload(12, { createdAt: later })] });
-    expect(reloadAt(moment, owed, table(4))).toMatchObject(next);
+    expect(reloadAt(timestamp, desired(), satisfied)).toMatchObject(next);
+    const owed = desired({ reloads: [reload(12, { createdAt: later })] });
+    expect(reloadAt(timestamp, owed, table(4))).toMatchObject(next);
   });
 
   it.each([
@@ -306,8 +315,8 @@ describe('a reload that is asked for at a moment', () => {
     ['of another subscription', { subscriptionId: 'sub_2' }],
   ])('does not come after one %s', (_, changed) => {
     const later = reload(12, { createdAt: new Date(NOW.getTime() + 5_000), ...changed });
-    const owed = want({ members: membersAt('sub_1', 'sub_2'), reloads: [later] });
-    expect(reloadAt(moment, owed, table(4, { reloads: reloadMarks([['sub_2', 20n]]) }))).toMatchObject({
+    const owed = desired({ members: membersAt('sub_1', 'sub_2'), reloads: [later] });
+    expect(reloadAt(timestamp, owed, table(4, { reloads: reloadMarks([['sub_2', 20n]]) }))).toMatchObject({
       eventNumber: 9n,
       createdAt: END_OF_SECOND,
     });

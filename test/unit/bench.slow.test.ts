@@ -45,7 +45,7 @@ function scripted(subjectSeconds: readonly number[], referenceSeconds: readonly 
     name: 'scripted',
     what: 'takes what it is told',
     reach: [{ measure: 'ratio', atMost: 2, moonshot: 1 }],
-    prepare: async () => ({
+    validate: async () => ({
       subject: next('subject', subjectSeconds),
       reference: next('reference', referenceSeconds),
       async [Symbol.asyncDispose]() {},
@@ -185,21 +185,21 @@ it('sees from outside how long a process has a database open, and never disturbs
   using locks = new LockWatch(process.pid, path);
   for (const heldMs of [120, 60]) {
     const instance = await DuckDBInstance.create(path);
-    await until('a look that finds it held', () => locks.isHeld);
+    await until('a look that finds it held', () => locks.isSuspended);
     await sleep(heldMs);
     instance.closeSync();
     await locks.free(50);
   }
-  const { held, longestGapMs } = locks.take();
-  expect(held).toHaveLength(2);
-  const [first, second] = held.map(({ fromMs, untilMs }) => untilMs - fromMs);
+  const { observed, longestGapMs } = locks.take();
+  expect(observed).toHaveLength(2);
+  const [first, second] = observed.map(({ fromMs, untilMs }) => untilMs - fromMs);
   expect(first).toBeGreaterThan(120 - longestGapMs - 1);
   expect(second).toBeGreaterThan(60 - longestGapMs - 1);
-  expect(locks.take().held).toEqual([]);
+  expect(locks.take().observed).toEqual([]);
 });
 
 describe('growth', () => {
-  const axis = { ...(AXES[0] as Axis), unit: 'rows', what: 'loads' };
+  const axis = { ...(AXES[0] as Axis), job: 'rows', what: 'loads' };
   const at = (amount: number, seconds: number) =>
     pointOf(amount, [sample(seconds, { mirrorMegabytes: amount })]);
 

@@ -42,7 +42,7 @@ it('is when what is absent without an event is confirmed to be gone', async () =
 it('is never a time that has passed, so that whoever stays for it does not ask without end', async () => {
   const world = await oneSubscription('parcels');
   const { service } = world;
-  service.reflects.delete('sub_1');
+  service.watermarkCovers.delete('sub_1');
   service.versions.set('parcels', [version('parcels', 2), version('parcels', 1)]);
   service.snapshots.set('parcels', entry('parcels', 2));
   await world.catchUp();

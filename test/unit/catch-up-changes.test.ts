@@ -7,10 +7,10 @@ import { present } from '../../src/lib/assert.ts';
 import {
   BadChangesError,
   DataError,
+  InapplicableChangesError,
   InterruptedError,
   ServiceUnavailableError,
   UnknownColumnsError,
-  UnusableChangesError,
 } from '../../src/model/errors.ts';
 import type { ReadAhead } from '../../src/model/write-jobs.ts';
 import { MAX_SMALL_BYTES, MAX_SMALL_ROWS } from '../../src/sync/execute/executor.ts';
@@ -52,8 +52,8 @@ function asked(world: World): readonly string[] {
   ];
 }
 
-function journal(world: World): readonly string[] {
-  return world.checkpoint.recentJournal(3).map(({ kind, detail }) => `${kind} ${detail}`);
+function syncRuns(world: World): readonly string[] {
+  return world.checkpoint.recentSyncRuns(3).map(({ kind, detail }) => `${kind} ${detail}`);
 }
 
 describe('published changes', () => {
@@ -94,7 +94,7 @@ describe('published changes', () => {
         ],
       },
     ]);
-    expect(journal(world)[0]).toBe('applied version 1 to 4 (3 versions): 6 added, 3 changed, 0 removed');
+    expect(syncRuns(world)[0]).toBe('applied version 1 to 4 (3 versions): 6 added, 3 changed, 0 removed');
     expect(await readdir(world.parts.choices.stagingDirectory)).toEqual([]);
     calm(world);
     // The manifest lists the version before still: that is a reason to read the versions, and none to do more.
@@ -119,9 +119,9 @@ describe('published changes', () => {
       }));
     }
     const read: { readonly versions: readonly number[]; readonly part: ReadAhead }[] = [];
-    const readAhead = vi.spyOn(world.parts.destination, 'readAhead').mockImplementation(async (unit) => {
-      const part = { versions: unit.versions.length };
-      read.push({ versions: unit.versions.map((each) => each.version), part });
+    const readAhead = vi.spyOn(world.parts.destination, 'readAhead').mockImplementation(async (job) => {
+      const part = { versions: job.versions.length };
+      read.push({ versions: job.versions.map((each) => each.version), part });
       return part;
     });
     onTestFinished(() => readAhead.mockRestore());
@@ -215,7 +215,7 @@ describe('published changes', () => {
     publish(world, 'parcels');
     world.service.outcomes.push(({ datasetId }) => {
       world.tables.set(datasetId, { ...table(1), version: 2 });
-      return { kind: 'overtaken', datasetId };
+      return { kind: 'stale-plan', datasetId };
     });
     expect(commitsOf(await world.catchUp())).toMatchObject([{ fromVersion: 2, toVersion: 3 }]);
   });
@@ -267,7 +267,7 @@ describe('F30 changes give way to the snapshot', () => {
     world.service.changes.set('parcels 3', answer);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
     expect(versions(world)).toEqual({ parcels: 4 });
-    expect(journal(world)[1]).toBe(`gave way the changes of version 3 to the snapshot: ${why}`);
+    expect(syncRuns(world)[1]).toBe(`gave way the changes of version 3 to the snapshot: ${why}`);
     expect(world.logged).toContainEqual([
       'info',
       { dataset: 'parcels', version: 3, why },
@@ -279,17 +279,17 @@ describe('F30 changes give way to the snapshot', () => {
   it.each(['prepare', 'commit'])('V10 F31 whose numbers do not add up: found in %s', async (where) => {
     const world = await caughtUp('parcels');
     publishWithSnapshot(world, 'parcels');
-    const error = new UnusableChangesError('parcels', 2, 'they add 3 rows, and its record says 2');
+    const error = new InapplicableChangesError('parcels', 2, 'they add 3 rows, and its record says 2');
     if (where === 'commit') {
       world.service.outcomes.push(({ datasetId }) => ({ kind: 'failed', datasetId, error }));
     } else {
-      let examined = 0;
+      let inspected = 0;
       world.intervene = (call) => {
-        if (call === 'prepare parcels' && ++examined === 1) throw error;
+        if (call === 'prepare parcels' && ++inspected === 1) throw error;
       };
     }
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
-    expect(journal(world)[1]).toContain('the changes of version 2 to the snapshot: they add 3 rows');
+    expect(syncRuns(world)[1]).toContain('the changes of version 2 to the snapshot: they add 3 rows');
   });
 
   it('V4 as far as the manifest is there: until then the table moves as far as it can, and waits', async () => {
@@ -311,11 +311,11 @@ describe('bad changes', () => {
 
   /** The mirror finds that value where it is among the changes. Gives what ends that. */
   function findBad({ parts }: World): () => void {
-    const { prepare } = parts.destination;
-    const found = vi.spyOn(parts.destination, 'prepare').mockImplementation(async (unit) => {
-      const isBad = unit.kind === 'changes' && unit.versions.some((each) => each.version === bad.version);
-      if (isBad && unit.datasetId === bad.datasetId) throw bad;
-      return prepare(unit);
+    const { validate } = parts.destination;
+    const found = vi.spyOn(parts.destination, 'validate').mockImplementation(async (job) => {
+      const isBad = job.kind === 'changes' && job.versions.some((each) => each.version === bad.version);
+      if (isBad && job.datasetId === bad.datasetId) throw bad;
+      return validate(job);
     });
     return () => found.mockRestore();
   }
@@ -380,16 +380,16 @@ describe('bad changes', () => {
     expect(await world.catchUp()).toMatchObject({
       datasets: [{ kind: 'failed', commits: [{ kind: 'snapshot', toVersion: 1 }] }],
     });
-    expect(journal(world)).toHaveLength(1);
+    expect(syncRuns(world)).toHaveLength(1);
   });
 
   it('C19 with columns that the schema does not know make it be read once more', async () => {
     const world = await caughtUp('parcels', 'permits');
     publish(world, 'parcels');
     publish(world, 'permits');
-    let examined = 0;
+    let inspected = 0;
     world.intervene = (call) => {
-      if (call === 'prepare parcels' && ++examined === 1)
+      if (call === 'prepare parcels' && ++inspected === 1)
         throw new UnknownColumnsError('parcels', ['zone'], 'The file');
       if (call === 'prepare permits') throw new UnknownColumnsError('permits', ['zone'], 'The file');
     };
@@ -428,7 +428,7 @@ describe('trouble on the way', () => {
       throw stop.signal.reason;
     };
     const result = await world.catchUp(stop.signal);
-    expect(result.troubles).toMatchObject([{ error: { name: 'InterruptedError' } }]);
+    expect(result.incidents).toMatchObject([{ error: { name: 'InterruptedError' } }]);
     expect(kinds(result)).toEqual({ parcels: 'waiting' });
     calm(world);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied' });
@@ -438,9 +438,9 @@ describe('trouble on the way', () => {
     const world = await caughtUp('parcels');
     publish(world, 'parcels');
     throwAt(world, /^changes/, refusal({ kind: 'dataset', datasetId: 'parcels' }));
-    expect(kinds(await world.catchUp())).toEqual({ parcels: 'held' });
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'suspended' });
     calm(world);
-    expect(kinds(await world.catchUp())).toEqual({ parcels: 'held' });
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'suspended' });
     expect(asked(world)).toEqual([]);
   });
 
@@ -462,8 +462,8 @@ describe('a resync that a person asks for', () => {
     const world = await caughtUp('parcels', 'permits');
     world.checkpoint.askResync(['parcels']);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'current' });
-    expect(journal(world)[0]).toContain('a person asked for it');
-    const wanted = present(world.checkpoint.want('parcels'), 'it is wanted');
+    expect(syncRuns(world)[0]).toContain('a person asked for it');
+    const wanted = present(world.checkpoint.desired('parcels'), 'it is wanted');
     expect(wanted.resyncNumber).toBeGreaterThan(0);
     expect(owesResync(world.tables.get('parcels') ?? null, wanted)).toBe(false);
     calm(world);

@@ -23,25 +23,25 @@ import { entry, event, id, refusal, subscription, version } from '../support/syn
 const MINUTE_MS = 60_000;
 const DAY_MS = 1_440 * MINUTE_MS;
 
-interface Told extends Partial<Pick<FeedEvent, 'datasetId' | 'version' | 'reason'>> {
+interface Announcement extends Partial<Pick<FeedEvent, 'datasetId' | 'version' | 'reason'>> {
   readonly sub?: 'sub_1' | 'sub_2';
 }
 
 /** Something happens a minute later, and the log of a subscription tells it. */
-function happens(world: World, type: EventType, { sub = 'sub_1', ...changed }: Told = {}): FeedEvent {
+function happens(world: World, type: EventType, { sub = 'sub_1', ...changed }: Announcement = {}): FeedEvent {
   elapse(world, MINUTE_MS);
   const log = world.service.logs.get(sub) ?? [];
   const number = (log.at(-1)?.id?.number ?? 100n) + 1n;
-  const told = event(number, type, { ...changed, createdAt: world.parts.clock.now() });
-  log.push(told);
-  return told;
+  const reported = event(number, type, { ...changed, createdAt: world.parts.clock.now() });
+  log.push(reported);
+  return reported;
 }
 
 /** The manifests list these datasets, and reflect all that the logs tell. */
 function manifestsList(world: World, listed: Readonly<Record<string, readonly string[]>>): void {
   for (const [sub, datasetIds] of Object.entries(listed)) {
     world.service.members.set(sub, [...datasetIds]);
-    world.service.reflects.set(sub, world.service.logs.get(sub)?.at(-1)?.id ?? id(100));
+    world.service.watermarkCovers.set(sub, world.service.logs.get(sub)?.at(-1)?.id ?? id(100));
   }
 }
 
@@ -69,7 +69,7 @@ function hasContent(world: World, datasetId = 'parcels', content = 'anew'): bool
 
 async function catchUpTo(world: World, exitCode: number): Promise<CatchUpResult> {
   const result = await world.catchUp();
-  expect(result.troubles).toEqual([]);
+  expect(result.incidents).toEqual([]);
   expect(exitCodeOfResult(result)).toBe(exitCode);
   return result;
 }
@@ -179,11 +179,11 @@ describe('F84 a record and a manifest', () => {
     const world = await two({ sub_1: ['parcels'], sub_2: [] });
     const [own = subscription(), other = subscription()] = world.service.subscriptions;
     const record = { isOld: true };
-    const told = happens(world, 'dataset.removed');
+    const reported = happens(world, 'dataset.removed');
     Object.assign(world.parts.feed, {
       subscriptions: async () => ({
         subscriptions: [
-          record.isOld ? { ...own, datasetIds: ['parcels'] } : { ...own, lastEventId: told.id },
+          record.isOld ? { ...own, datasetIds: ['parcels'] } : { ...own, lastEventId: reported.id },
           other,
         ],
         readAt: world.parts.clock.now(),
@@ -227,7 +227,7 @@ describe('a drop', () => {
     };
     await world.catchUp();
     expect(world.retired).toEqual([]);
-    expect(world.parts.checkpoint.want('parcels')?.members.has('sub_1')).toBe(true);
+    expect(world.parts.checkpoint.desired('parcels')?.members.has('sub_1')).toBe(true);
   });
 
   it('that is read in the last of three rounds waits for the next catch-up', async () => {
@@ -328,7 +328,7 @@ describe('F51 F55 a member that is gone without an event', () => {
     await catchUpTo(world, EXIT_CODES.caughtUp);
     world.service.subscriptions = [record('permits')];
     if (isGone) throwAt(world, /^entry parcels/, refusal({ kind: 'dataset', datasetId: 'parcels' }));
-    await catchUpTo(world, isGone ? EXIT_CODES.personMustAct : EXIT_CODES.caughtUp);
+    await catchUpTo(world, isGone ? EXIT_CODES.operatorMustAct : EXIT_CODES.caughtUp);
     elapse(world, 10 * MINUTE_MS);
     expect(kinds(await catchUpTo(world, EXIT_CODES.caughtUp))).toEqual({
       parcels: 'retired',
@@ -382,21 +382,21 @@ describe('F54 F81 a log that begins anew', () => {
       ...present(world.service.subscriptions[at], 'it is listed'),
       lastEventId: id(0),
     };
-    world.service.reflects.set('sub_1', id(0));
+    world.service.watermarkCovers.set('sub_1', id(0));
   }
 
   function publishAnew(world: World, next: number): void {
     const log = present(world.service.logs.get('sub_1'), 'it has a log');
     elapse(world, MINUTE_MS);
-    const told = event(log.length + 1, 'dataset.updated', {
+    const reported = event(log.length + 1, 'dataset.updated', {
       version: next,
       createdAt: world.parts.clock.now(),
     });
-    log.push(told);
+    log.push(reported);
     const listed = world.service.versions.get('parcels') ?? [version('parcels', 1)];
     world.service.versions.set('parcels', [version('parcels', next), ...listed]);
     world.service.snapshots.set('parcels', entry('parcels', next));
-    world.service.reflects.set('sub_1', told.id);
+    world.service.watermarkCovers.set('sub_1', reported.id);
   }
 
   it('below the position is read from its start within ten minutes, and the table gets what it tells', async () => {
@@ -440,9 +440,9 @@ describe('F54 F81 a log that begins anew', () => {
     elapse(world, 10 * MINUTE_MS);
     await catchUpTo(world, EXIT_CODES.caughtUp);
     changeContent(world);
-    const told = event(1, 'dataset.resync_required', { createdAt: world.parts.clock.now() });
-    world.service.logs.set('sub_1', [told]);
-    world.service.reflects.set('sub_1', told.id);
+    const reported = event(1, 'dataset.resync_required', { createdAt: world.parts.clock.now() });
+    world.service.logs.set('sub_1', [reported]);
+    world.service.watermarkCovers.set('sub_1', reported.id);
     expect(kinds(await catchUpTo(world, EXIT_CODES.caughtUp))).toEqual({ parcels: 'loaded' });
     expect(hasContent(world)).toBe(true);
   });
@@ -454,9 +454,9 @@ describe('F54 F81 a log that begins anew', () => {
     await catchUpTo(world, EXIT_CODES.caughtUp);
     // Frozen as it is now: it says that it reflects event 101.
     beginAnew(world);
-    world.service.reflects.set('sub_1', id(101));
-    const told = event(1, 'dataset.resync_required', { createdAt: world.parts.clock.now() });
-    world.service.logs.set('sub_1', [told]);
+    world.service.watermarkCovers.set('sub_1', id(101));
+    const reported = event(1, 'dataset.resync_required', { createdAt: world.parts.clock.now() });
+    world.service.logs.set('sub_1', [reported]);
     for (let times = 0; times < 3; times += 1) {
       elapse(world, 10 * MINUTE_MS);
       await world.catchUp();
@@ -464,7 +464,7 @@ describe('F54 F81 a log that begins anew', () => {
     expect(world.calls).not.toContain('download parcels');
     expect(exitCodeOfResult(await world.catchUp())).toBe(EXIT_CODES.tryAgainLater);
     changeContent(world);
-    world.service.reflects.set('sub_1', id(1));
+    world.service.watermarkCovers.set('sub_1', id(1));
     expect(kinds(await catchUpTo(world, EXIT_CODES.caughtUp))).toEqual({ parcels: 'loaded' });
     expect(hasContent(world)).toBe(true);
   });

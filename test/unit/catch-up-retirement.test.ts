@@ -43,7 +43,7 @@ function remove(
   subscriptionId = 'sub_1',
   reason = 'left_coverage',
 ): void {
-  const { logs, members, reflects } = world.service;
+  const { logs, members, watermarkCovers } = world.service;
   const log = logs.get(subscriptionId) ?? [];
   const createdAt = world.parts.clock.now();
   for (const datasetId of datasetIds) {
@@ -51,7 +51,7 @@ function remove(
   }
   const stay = (members.get(subscriptionId) ?? []).filter((datasetId) => !datasetIds.includes(datasetId));
   members.set(subscriptionId, stay);
-  reflects.set(subscriptionId, id(100 + log.length));
+  watermarkCovers.set(subscriptionId, id(100 + log.length));
 }
 
 describe('F35 a dataset that leaves its subscription', () => {
@@ -65,7 +65,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(world.retired).toMatchObject([
       { datasetId: 'parcels', how, reason: 'left subscription sub_1: left_coverage' },
     ]);
-    expect(world.checkpoint.recentJournal(1)[0]).toMatchObject({
+    expect(world.checkpoint.recentSyncRuns(1)[0]).toMatchObject({
       kind: 'retired',
       detail: `left subscription sub_1: left_coverage; ${table === null ? 'dropped' : `its rows are in ${table}`}`,
     });
@@ -96,7 +96,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     world.service.logs.get('sub_1')?.push(event(102, 'dataset.added', { datasetId: 'parcels', version: 2 }));
     world.service.members.set('sub_1', ['parcels', 'permits']);
     world.service.snapshots.set('parcels', entry('parcels', 2));
-    world.service.reflects.set('sub_1', id(102));
+    world.service.watermarkCovers.set('sub_1', id(102));
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'current' });
     expect(versions(world)).toEqual({ parcels: 2, permits: 1 });
   });
@@ -107,7 +107,7 @@ describe('F35 a dataset that leaves its subscription', () => {
       event(101, 'dataset.removed'),
       event(102, 'dataset.added', { version: 1 }),
     ]);
-    world.service.reflects.set('sub_1', id(102));
+    world.service.watermarkCovers.set('sub_1', id(102));
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
     expect(world.retired).toEqual([]);
   });
@@ -175,11 +175,11 @@ describe('F35 a dataset that leaves its subscription', () => {
         {
           kind: 'waiting',
           why: 'no subscription contains it any more; its retirement waits for subscription sub_2, which is suspended',
-          awaited: [{ subscriptionId: 'sub_2', reason: 'suspended', suspension: result.holds[0] }],
+          awaited: [{ subscriptionId: 'sub_2', reason: 'suspended', ofSubscription: result.suspensions[0] }],
         },
         { kind: 'current' },
       ]);
-      expect(exitCodeOfResult(result)).toBe(EXIT_CODES.personMustAct);
+      expect(exitCodeOfResult(result)).toBe(EXIT_CODES.operatorMustAct);
     }
     expect(world.retired).toEqual([]);
     calm(world);
@@ -214,12 +214,12 @@ describe('F35 a dataset that leaves its subscription', () => {
     const world = await caughtUp('parcels', 'permits');
     subscribe(world, subscription({ id: 'sub_2' }), 'zoning');
     await world.catchUp();
-    const held = await world.parts.destination.has();
+    const observed = await world.parts.destination.has();
     const readAt = world.parts.clock.now();
     const records = world.service.subscriptions;
-    const judging = { held, records, readToHead: new Set(['sub_1', 'sub_2']), readAt };
+    const judging = { observed, records, readToHead: new Set(['sub_1', 'sub_2']), readAt };
     const verdictOf = judgeRetirements(judging, world.parts);
-    const contained = world.checkpoint.want('parcels');
+    const contained = world.checkpoint.desired('parcels');
     expect(contained && verdictOf(contained)).toEqual({ kind: 'logs-unread', awaited: [] });
     expect(contained && verdictOf({ ...contained, members: new Map() })).toEqual({
       kind: 'logs-unread',
@@ -238,7 +238,7 @@ describe('F35 a dataset that leaves its subscription', () => {
   it('that changed meanwhile is planned again', async () => {
     const world = await caughtUp('parcels', 'permits');
     remove(world, ['parcels']);
-    world.service.outcomes.push(({ datasetId }) => ({ kind: 'overtaken', datasetId }));
+    world.service.outcomes.push(({ datasetId }) => ({ kind: 'stale-plan', datasetId }));
     expect(kinds(await world.catchUp())).toMatchObject({ parcels: 'retired' });
   });
 });
@@ -250,17 +250,17 @@ describe('F35 many datasets that leave at once', () => {
     const world = await caughtUp(...MANY, 'parcels');
     remove(world, MANY);
     const result = await world.catchUp();
-    expect(result.holds).toMatchObject([
+    expect(result.suspensions).toMatchObject([
       { refusal: { scope: { kind: 'retirement' }, code: 'mass_retirement', status: null } },
     ]);
-    expect(kinds(result)).toMatchObject({ [MANY[0] ?? '']: 'held', parcels: 'current' });
-    expect(exitCodeOfResult(result)).toBe(EXIT_CODES.personMustAct);
+    expect(kinds(result)).toMatchObject({ [MANY[0] ?? '']: 'suspended', parcels: 'current' });
+    expect(exitCodeOfResult(result)).toBe(EXIT_CODES.operatorMustAct);
     expect(world.tables.size).toBe(13);
     calm(world);
-    expect((await world.catchUp()).holds).toEqual(result.holds);
+    expect((await world.catchUp()).suspensions).toEqual(result.suspensions);
     expect(world.calls.filter((call) => call.includes('dataset-'))).toEqual([]);
     expect(world.checkpoint.approveRetirements()).toEqual(MANY);
-    expect(await world.catchUp()).toMatchObject({ holds: [] });
+    expect(await world.catchUp()).toMatchObject({ suspensions: [] });
     expect(versions(world)).toEqual({ parcels: 1 });
   });
 
@@ -273,11 +273,11 @@ describe('F35 many datasets that leave at once', () => {
       log.push(event(101 + log.length, 'dataset.added', { datasetId, version: 1 }));
     }
     world.service.members.set('sub_1', MANY);
-    world.service.reflects.set('sub_1', id(100 + log.length));
+    world.service.watermarkCovers.set('sub_1', id(100 + log.length));
     const result = await world.catchUp();
-    expect(result.holds).toEqual([]);
+    expect(result.suspensions).toEqual([]);
     expect(new Set(Object.values(kinds(result)))).toEqual(new Set(['loaded']));
-    expect(world.checkpoint.holds()).toEqual([]);
+    expect(world.checkpoint.suspensions()).toEqual([]);
   });
 
   it('are still held when a log could not be read meanwhile', async () => {
@@ -287,7 +287,9 @@ describe('F35 many datasets that leave at once', () => {
     remove(world, MANY);
     await world.catchUp();
     throwAt(world, /^events sub_2/, new ServiceUnavailableError('unreachable'));
-    expect(await world.catchUp()).toMatchObject({ holds: [{ refusal: { scope: { kind: 'retirement' } } }] });
+    expect(await world.catchUp()).toMatchObject({
+      suspensions: [{ refusal: { scope: { kind: 'retirement' } } }],
+    });
   });
 });
 
@@ -306,7 +308,7 @@ describe('F35 a subscription that is gone', () => {
       async (world: World) => {
         world.service.subscriptions.pop();
         const result = await world.catchUp();
-        expect(result.holds).toEqual([]);
+        expect(result.suspensions).toEqual([]);
         expect(exitCodeOfResult(result)).toBe(EXIT_CODES.caughtUp);
         calm(world);
         elapse(world, 10 * MINUTE_MS);
@@ -322,10 +324,10 @@ describe('F35 a subscription that is gone', () => {
     const result = await world.catchUp();
     expect(result).toMatchObject({
       subscriptions: 1,
-      holds: [{ refusal: { scope: { subscriptionId: 'sub_2' }, code: 'subscription_missing' } }],
+      suspensions: [{ refusal: { scope: { subscriptionId: 'sub_2' }, code: 'subscription_missing' } }],
     });
-    expect(kinds(result)).toEqual({ parcels: 'current', permits: 'held' });
-    expect(exitCodeOfResult(result)).toBe(EXIT_CODES.personMustAct);
+    expect(kinds(result)).toEqual({ parcels: 'current', permits: 'suspended' });
+    expect(exitCodeOfResult(result)).toBe(EXIT_CODES.operatorMustAct);
     expect(world.tables.size).toBe(2);
     expect(world.calls.filter((call) => /sub_2|permits/.test(call))).toEqual([]);
   });
@@ -334,11 +336,11 @@ describe('F35 a subscription that is gone', () => {
     const world = await twoSubscriptions();
     world.service.subscriptions.pop();
     await missedForTenMinutes(world);
-    expect(world.checkpoint.holds()).toHaveLength(1);
+    expect(world.checkpoint.suspensions()).toHaveLength(1);
     expect(world.checkpoint.forget('sub_2')).toEqual(['permits']);
     const result = await world.catchUp();
     expect(kinds(result)).toEqual({ parcels: 'current', permits: 'retired' });
-    expect(result.holds).toEqual([]);
+    expect(result.suspensions).toEqual([]);
     expect(world.enrolments.at(-1)).toMatchObject({
       subscriptionIds: ['sub_1'],
       forgottenSubscriptionIds: ['sub_2'],
@@ -355,7 +357,7 @@ describe('F35 a subscription that is gone', () => {
     await world.catchUp();
     expect(world.checkpoint.forgotten()).toEqual(['sub_2']);
     calm(world);
-    expect(await world.catchUp()).toMatchObject({ holds: [], troubles: [] });
+    expect(await world.catchUp()).toMatchObject({ suspensions: [], incidents: [] });
     expect(world.checkpoint.forgotten()).toEqual([]);
   });
 
@@ -364,7 +366,7 @@ describe('F35 a subscription that is gone', () => {
     world.service.members.set('sub_2', ['parcels', 'permits']);
     await world.catchUp();
     world.service.subscriptions.pop();
-    expect(kinds(await missedForTenMinutes(world))).toEqual({ parcels: 'current', permits: 'held' });
+    expect(kinds(await missedForTenMinutes(world))).toEqual({ parcels: 'current', permits: 'suspended' });
   });
 
   it('F55 that one reading of the list skipped is neither held nor are its datasets retired', async () => {
@@ -373,11 +375,11 @@ describe('F35 a subscription that is gone', () => {
     for (let times = 0; times < 3; times += 1) {
       world.service.subscriptions = listed.slice(0, 1);
       const skipped = await world.catchUp();
-      expect(skipped.holds).toEqual([]);
+      expect(skipped.suspensions).toEqual([]);
       expect(kinds(skipped)).toEqual({ parcels: 'current', permits: 'current' });
       elapse(world, 9 * MINUTE_MS);
       world.service.subscriptions = [...listed];
-      expect((await world.catchUp()).holds).toEqual([]);
+      expect((await world.catchUp()).suspensions).toEqual([]);
       elapse(world, 9 * MINUTE_MS);
     }
     expect(world.retired).toEqual([]);
@@ -391,7 +393,7 @@ describe('F35 a subscription that is gone', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting', permits: 'current' });
     elapse(world, 10 * MINUTE_MS);
     // From then on only what it contains waits for it.
-    expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired', permits: 'held' });
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired', permits: 'suspended' });
   });
 });
 

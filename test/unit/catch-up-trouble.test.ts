@@ -11,9 +11,9 @@ import {
   ContractViolationError,
   CursorExpiredError,
   DataError,
+  DiskFullError,
   type FeedSyncError,
   InterruptedError,
-  NoRoomError,
   ServiceUnavailableError,
   StorageError,
 } from '../../src/model/errors.ts';
@@ -39,11 +39,11 @@ describe('a refused workspace', () => {
     const world = await oneSubscription('parcels', 'permits');
     throwAt(world, /^versions/, refusal({ kind: 'workspace' }, { status: 401, code: null }));
     const result = await world.catchUp();
-    expect(result.holds).toMatchObject([{ refusal: { scope: { kind: 'workspace' }, status: 401 } }]);
-    expect(result.troubles).toEqual([]);
+    expect(result.suspensions).toMatchObject([{ refusal: { scope: { kind: 'workspace' }, status: 401 } }]);
+    expect(result.incidents).toEqual([]);
     expect(world.calls).not.toContain('download parcels');
     calm(world);
-    expect(await world.catchUp()).toMatchObject({ subscriptions: 0, datasets: [], holds: [{}] });
+    expect(await world.catchUp()).toMatchObject({ subscriptions: 0, datasets: [], suspensions: [{}] });
     expect(world.calls).toEqual([]);
     world.checkpoint.lift({ kind: 'workspace' });
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'loaded' });
@@ -66,10 +66,10 @@ describe('a refused workspace', () => {
   it('R14 is lifted by another key', async () => {
     const world = await oneSubscription('parcels');
     throwAt(world, /^subscriptions/, refusal({ kind: 'workspace' }));
-    expect(await world.catchUp()).toMatchObject({ holds: [{ keyHash: 'key-1' }] });
+    expect(await world.catchUp()).toMatchObject({ suspensions: [{ keyHash: 'key-1' }] });
     calm(world);
     Object.assign(world.parts.choices, { keyHash: 'key-2' });
-    expect(await world.catchUp()).toMatchObject({ holds: [], datasets: [{ kind: 'updated' }] });
+    expect(await world.catchUp()).toMatchObject({ suspensions: [], datasets: [{ kind: 'updated' }] });
   });
 });
 
@@ -84,7 +84,7 @@ describe('trouble of a subscription', () => {
     const world = await two();
     throwAt(world, /^manifest sub_1/, UNREACHABLE);
     const result = await world.catchUp();
-    expect(result.troubles).toEqual([{ subscriptionId: 'sub_1', error: UNREACHABLE }]);
+    expect(result.incidents).toEqual([{ subscriptionId: 'sub_1', error: UNREACHABLE }]);
     expect(kinds(result)).toEqual({ permits: 'loaded' });
   });
 
@@ -92,12 +92,12 @@ describe('trouble of a subscription', () => {
     const world = await two();
     throwAt(world, /^events sub_1/, refusal({ kind: 'subscription', subscriptionId: 'sub_1' }));
     expect(await world.catchUp()).toMatchObject({
-      troubles: [],
-      holds: [{ refusal: { scope: { subscriptionId: 'sub_1' } } }],
+      incidents: [],
+      suspensions: [{ refusal: { scope: { subscriptionId: 'sub_1' } } }],
     });
     calm(world);
     expect(await world.catchUp()).toMatchObject({
-      holds: [{ refusal: { scope: { subscriptionId: 'sub_1' } } }],
+      suspensions: [{ refusal: { scope: { subscriptionId: 'sub_1' } } }],
     });
     expect(world.calls.filter((call) => call.endsWith('sub_1'))).toEqual([]);
   });
@@ -110,7 +110,7 @@ describe('trouble of a subscription', () => {
       [1, 2, 3].map(() => unreadable({ id: null })),
     );
     const result = await world.catchUp();
-    expect(result.troubles).toMatchObject([
+    expect(result.incidents).toMatchObject([
       {
         subscriptionId: 'sub_1',
         error: {
@@ -125,7 +125,7 @@ describe('trouble of a subscription', () => {
 
 describe('trouble of a dataset', () => {
   it.each([
-    ['a refusal', refusal({ kind: 'dataset', datasetId: 'parcels' }), 'held'],
+    ['a refusal', refusal({ kind: 'dataset', datasetId: 'parcels' }), 'suspended'],
     ['an outage', UNREACHABLE, 'failed'],
     ['an answer that does not fit', new ContractViolationError('no', 'versions.0'), 'failed'],
     ['bad content', new DataError('The file is broken.'), 'failed'],
@@ -134,7 +134,7 @@ describe('trouble of a dataset', () => {
     throwAt(world, /^download parcels/, error);
     const result = await world.catchUp();
     expect(kinds(result)).toEqual({ parcels: kind, permits: 'loaded' });
-    expect(result.troubles).toEqual([]);
+    expect(result.incidents).toEqual([]);
     expect(await readdir(world.parts.choices.stagingDirectory)).toHaveLength(
       error instanceof DataError ? 0 : 1,
     );
@@ -147,7 +147,7 @@ describe('trouble of a dataset', () => {
     throwAt(world, /^schemas parcels/, refusal({ kind: 'dataset', datasetId: 'parcels' }));
     await world.catchUp();
     calm(world);
-    expect(kinds(await world.catchUp())).toEqual({ parcels: 'held' });
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'suspended' });
     expect(world.calls.filter((call) => call.endsWith('parcels'))).toEqual([]);
     expect(versions(world)).toEqual({ parcels: 1 });
     world.checkpoint.lift({ kind: 'dataset', datasetId: 'parcels' });
@@ -230,8 +230,8 @@ it('F02 of SQLite after a commit: the version is read from the destination, and 
   const world = await oneSubscription('parcels');
   await world.catchUp();
   publish(world, 'parcels');
-  throwAt(world, /^journal$/, new StorageError('No room for a line.'));
-  expect((await world.catchUp()).troubles).toHaveLength(1);
+  throwAt(world, /^syncRuns$/, new StorageError('No room for a line.'));
+  expect((await world.catchUp()).incidents).toHaveLength(1);
   expect(versions(world)).toEqual({ parcels: 2 });
   calm(world);
   expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
@@ -258,8 +258,8 @@ it('F07 trouble of the window after every unit was told of its end is told of th
   });
   const result = await world.catchUp();
   expect(kinds(result)).toEqual({ parcels: 'loaded' });
-  expect(result.troubles).toEqual([{ subscriptionId: null, error }]);
-  expect(exitCodeOfResult(result)).toBe(EXIT_CODES.storageTrouble);
+  expect(result.incidents).toEqual([{ subscriptionId: null, error }]);
+  expect(exitCodeOfResult(result)).toBe(EXIT_CODES.storageFault);
 });
 
 describe('a bug', () => {
@@ -267,21 +267,21 @@ describe('a bug', () => {
     const world = await oneSubscription('parcels', 'permits');
     const error = new TypeError('undefined is not a function');
     world.service.outcomes.push(({ datasetId }) => ({ kind: 'failed', datasetId, error }));
-    const { datasets, troubles } = await world.catchUp();
+    const { datasets, incidents } = await world.catchUp();
     expect(datasets.map(({ kind }) => kind).sort()).toEqual(['failed', 'updated']);
     expect(datasets.find(({ kind }) => kind === 'failed')).toMatchObject({ error });
-    expect(troubles).toEqual([]);
+    expect(incidents).toEqual([]);
   });
 });
 
 it('a dataset that has no room on the disk is told, and those that fit are loaded', async () => {
   const world = await oneSubscription('a', 'large', 'z');
-  const error = new NoRoomError('Not enough space: large needs 3 GB.');
+  const error = new DiskFullError('Not enough space: large needs 3 GB.');
   throwAt(world, /^download large$/, error);
   const result = await world.catchUp();
   expect(kinds(result)).toEqual({ a: 'loaded', large: 'failed', z: 'loaded' });
-  expect(result.troubles).toEqual([]);
-  expect(exitCodeOfResult(result)).toBe(EXIT_CODES.storageTrouble);
+  expect(result.incidents).toEqual([]);
+  expect(exitCodeOfResult(result)).toBe(EXIT_CODES.storageFault);
 });
 
 describe('trouble of the run', () => {
@@ -294,7 +294,7 @@ describe('trouble of the run', () => {
     const world = await oneSubscription(...ids);
     throwAt(world, /^commit$/, error);
     const result = await world.catchUp();
-    expect(result.troubles).toEqual([{ subscriptionId: null, error }]);
+    expect(result.incidents).toEqual([{ subscriptionId: null, error }]);
     expect(new Set(result.datasets.map(({ kind }) => kind))).toEqual(new Set(['waiting']));
     expect(result.datasets).toHaveLength(70);
     expect(world.calls.filter((call) => call.startsWith('download')).length).toBeLessThan(70);
@@ -309,7 +309,7 @@ describe('trouble of the run', () => {
       if (call === 'commit') stop.abort(reason);
     };
     const result = await world.catchUp(stop.signal);
-    expect(result.troubles).toEqual([{ subscriptionId: null, error: reason }]);
+    expect(result.incidents).toEqual([{ subscriptionId: null, error: reason }]);
     const ended = Object.values(kinds(result));
     const loaded = ended.filter((kind) => kind === 'loaded').length;
     expect(loaded).toBeGreaterThan(0);
@@ -326,7 +326,7 @@ describe('trouble of the run', () => {
     const world = await oneSubscription('a');
     const reason = new InterruptedError('Interrupted by SIGTERM.');
     const result = await world.catchUp(AbortSignal.abort(reason));
-    expect(result).toMatchObject({ datasets: [], troubles: [{ subscriptionId: null, error: reason }] });
+    expect(result).toMatchObject({ datasets: [], incidents: [{ subscriptionId: null, error: reason }] });
     expect(world.calls).toEqual([]);
   });
 
@@ -335,11 +335,11 @@ describe('trouble of the run', () => {
     const full = new StorageError('The checkpoint cannot be written.');
     const refused = refusal({ kind: 'dataset', datasetId: 'parcels' });
     world.intervene = (call) => {
-      if (call === 'hold') throw full;
+      if (call === 'suspension') throw full;
       if (call === 'versions parcels') throw refused;
     };
-    const { troubles } = await world.catchUp();
-    expect(troubles.map(({ error }) => error)).toEqual([full, refused]);
+    const { incidents } = await world.catchUp();
+    expect(incidents.map(({ error }) => error)).toEqual([full, refused]);
   });
 });
 
@@ -386,10 +386,11 @@ describe('whatever goes wrong, wherever', () => {
           const result = await world.catchUp();
           expect([0, 2]).toContain(result.datasets.length);
           calm(world);
-          for (const { refusal: lifted } of world.checkpoint.holds()) world.checkpoint.lift(lifted.scope);
+          for (const { refusal: lifted } of world.checkpoint.suspensions())
+            world.checkpoint.lift(lifted.scope);
           for (const { datasetId } of world.checkpoint.failures().values())
             world.checkpoint.clearFailure(datasetId);
-          expect(await world.catchUp()).toMatchObject({ troubles: [], holds: [], datasets: [{}, {}] });
+          expect(await world.catchUp()).toMatchObject({ incidents: [], suspensions: [], datasets: [{}, {}] });
           expect(versions(world)).toEqual({ parcels: 1, permits: 1 });
           world.checkpoint.close();
         },

@@ -5,7 +5,7 @@ import { present } from '../../src/lib/assert.ts';
 import { announcedVersion } from '../../src/model/desired-state.ts';
 import { BadChangesError } from '../../src/model/errors.ts';
 import type { FeedEvent } from '../../src/model/event.ts';
-import type { Unit } from '../../src/model/write-jobs.ts';
+import type { WriteJob } from '../../src/model/write-jobs.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 import {
@@ -48,18 +48,18 @@ async function again(world: World): Promise<CatchUpResult> {
   return world.catchUp();
 }
 
-function wantOf(world: World, datasetId = 'parcels') {
-  return world.checkpoint.wants().get(datasetId);
+function desiredStateOf(world: World, datasetId = 'parcels') {
+  return world.checkpoint.desiredStates().get(datasetId);
 }
 
 /** The highest version that was announced. */
 function announcedOf(world: World, datasetId = 'parcels'): number | null {
-  return announcedVersion(present(wantOf(world, datasetId), 'something is wanted of it'));
+  return announcedVersion(present(desiredStateOf(world, datasetId), 'something is wanted of it'));
 }
 
 /** The numbers of the events that asked for reloads, met or not. */
 function reloadsOf(world: World, datasetId = 'parcels') {
-  return wantOf(world, datasetId)?.reloads.map(({ subscriptionId, eventNumber }) => [
+  return desiredStateOf(world, datasetId)?.reloads.map(({ subscriptionId, eventNumber }) => [
     subscriptionId,
     eventNumber,
   ]);
@@ -79,13 +79,13 @@ describe('wants', () => {
       event(102, 'dataset.resync_required', { datasetId: 'permits' }),
     ]);
     world.service.snapshots.set('parcels', entry('parcels', 2));
-    world.service.reflects.set('sub_1', id(102));
+    world.service.watermarkCovers.set('sub_1', id(102));
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied', permits: 'loaded' });
-    const met = [wantOf(world), wantOf(world, 'permits')];
+    const met = [desiredStateOf(world), desiredStateOf(world, 'permits')];
     expect([announcedOf(world), reloadsOf(world, 'permits')]).toEqual([2, [['sub_1', 102n]]]);
     expect(kinds(await again(world))).toEqual({ parcels: 'current', permits: 'current' });
-    expect([wantOf(world), wantOf(world, 'permits')]).toEqual(met);
-    for (const [datasetId, held] of backup) world.tables.set(datasetId, held);
+    expect([desiredStateOf(world), desiredStateOf(world, 'permits')]).toEqual(met);
+    for (const [datasetId, observed] of backup) world.tables.set(datasetId, observed);
     expect(kinds(await again(world))).toEqual({ parcels: 'applied', permits: 'loaded' });
   });
 
@@ -93,10 +93,10 @@ describe('wants', () => {
     const world = await caughtUp('parcels');
     for (const _ of [2, 3, 4]) publish(world, 'parcels');
     const plannedFrom: (number | undefined)[] = [];
-    const overtakenBy = (held: number) => (unit: Unit) => {
-      plannedFrom.push(unit.plannedFrom?.version);
-      world.tables.set('parcels', table(held, { reloads: reloadMarks([['sub_1', 100n]]) }));
-      return { kind: 'overtaken', datasetId: 'parcels' } as const;
+    const overtakenBy = (observed: number) => (job: WriteJob) => {
+      plannedFrom.push(job.plannedFrom?.version);
+      world.tables.set('parcels', table(observed, { reloads: reloadMarks([['sub_1', 100n]]) }));
+      return { kind: 'stale-plan', datasetId: 'parcels' } as const;
     };
     world.service.outcomes.push(overtakenBy(2), overtakenBy(4));
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
@@ -130,12 +130,12 @@ describe('an event', () => {
     for (const _ of ['once', 'and again, for it is owed still']) {
       expect(kinds(await again(world))).toEqual({ parcels: 'waiting' });
       expect(askedOf(world)).toEqual(['versions parcels', 'schemas parcels']);
-      expect(wantOf(world)).toMatchObject({ looksAsked: 1, looksDone: 0 });
+      expect(desiredStateOf(world)).toMatchObject({ refreshesRequested: 1, refreshesDone: 0 });
     }
     world.service.snapshots.set('parcels', entry('parcels', 2));
     expect(kinds(await again(world))).toEqual({ parcels: 'loaded' });
     expect(askedOf(world)).toEqual(['versions parcels', 'schemas parcels', 'download parcels']);
-    expect(wantOf(world)).toMatchObject({ looksAsked: 1, looksDone: 1 });
+    expect(desiredStateOf(world)).toMatchObject({ refreshesRequested: 1, refreshesDone: 1 });
     expect(kinds(await again(world))).toEqual({ parcels: 'current' });
     expect(askedOf(world)).toEqual([]);
   });
@@ -158,12 +158,12 @@ describe('an event', () => {
       'subscriptions',
       'versions permits',
     ]);
-    expect(wantOf(world, 'zoning')).toBeUndefined();
+    expect(desiredStateOf(world, 'zoning')).toBeUndefined();
   });
 
   it('W12 of a page counts, whatever its number; the position is the highest of the page', async () => {
     const world = await oneSubscription('parcels', 'permits', 'zoning');
-    world.service.reflects.set('sub_1', id(90));
+    world.service.watermarkCovers.set('sub_1', id(90));
     world.service.logs.set('sub_1', [event(100, 'dataset.schema_changed')]);
     await world.catchUp();
     const page = [
@@ -181,19 +181,19 @@ describe('an event', () => {
   it('W13 F29 that cannot be read is told once and counted, has its dataset looked at, and stops nothing', async () => {
     const world = await caughtUp('parcels', 'permits');
     world.service.logs.set('sub_1', [
-      unreadable({ id: id(101), trouble: 'type: "dataset.split" is not known' }),
+      unreadable({ id: id(101), problem: 'type: "dataset.split" is not known' }),
       unreadable({ id: id(102), datasetId: null }),
       event(103, 'dataset.updated', { datasetId: 'permits', version: 2 }),
     ]);
     world.service.snapshots.set('permits', entry('permits', 2));
-    const told = () => world.logged.filter(([level]) => level === 'warn').map(([, fields]) => fields);
+    const reported = () => world.logged.filter(([level]) => level === 'warn').map(([, fields]) => fields);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'applied' });
     expect(world.calls).toContain('versions parcels');
     const why = 'type: "dataset.split" is not known';
-    expect(told()).toEqual([{ subscription: 'sub_1', event: 'evt_101', why, events: 2 }]);
+    expect(reported()).toEqual([{ subscription: 'sub_1', event: 'evt_101', why, events: 2 }]);
     expect(world.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(103));
     expect(kinds(await again(world))).toEqual({ parcels: 'current', permits: 'current' });
-    expect(told()).toHaveLength(1);
+    expect(reported()).toHaveLength(1);
   });
 });
 
@@ -210,7 +210,7 @@ describe('where the position is taken from the manifest', () => {
       const lost = await caughtUp('parcels');
       const world = await oneSubscription('parcels');
       world.enrolments.push(...lost.enrolments);
-      for (const [datasetId, held] of lost.tables) world.tables.set(datasetId, held);
+      for (const [datasetId, observed] of lost.tables) world.tables.set(datasetId, observed);
       return world;
     },
   };
@@ -227,7 +227,7 @@ describe('where the position is taken from the manifest', () => {
         if (call !== 'manifest sub_1' || world.service.logs.get('sub_1')?.includes(happened)) return;
         world.service.logs.set('sub_1', [happened]);
         world.service.subscriptions = [{ ...before, lastEventId: happened.id }];
-        world.service.reflects.set('sub_1', happened.id);
+        world.service.watermarkCovers.set('sub_1', happened.id);
       };
       expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
       expect(world.calls.indexOf('subscriptions')).toBeLessThan(world.calls.indexOf('manifest sub_1'));
@@ -246,12 +246,12 @@ describe('every dataset of the manifest', () => {
       'other-content',
       'applied-to',
     );
-    const held = (datasetId: string, changed: Parameters<typeof table>[1] = {}) =>
+    const observed = (datasetId: string, changed: Parameters<typeof table>[1] = {}) =>
       world.tables.set(datasetId, table(1, { datasetId, ...changed }));
-    held('very-snapshot');
+    observed('very-snapshot');
     world.tables.set('other-version', table(2, { datasetId: 'other-version' }));
-    held('other-content', { snapshotDigest: 'other' });
-    held('applied-to', { snapshotVersion: 0 });
+    observed('other-content', { snapshotDigest: 'other' });
+    observed('applied-to', { snapshotVersion: 0 });
     expect(kinds(await world.catchUp())).toEqual({
       absent: 'loaded',
       'applied-to': 'loaded',
@@ -300,9 +300,9 @@ describe('what only the lists of versions and schemas tell', () => {
     const waiting = { kind: 'waiting', why };
     const first = await world.catchUp();
     expect(first).toMatchObject({ datasets: [{ ...waiting, commits: [{ toVersion: 2 }] }] });
-    expect(wantOf(world)).toMatchObject({ looksAsked: 1, looksDone: 0 });
+    expect(desiredStateOf(world)).toMatchObject({ refreshesRequested: 1, refreshesDone: 0 });
     const followed = world.checkpoint.followed().get('sub_1');
-    expect(followed).toMatchObject({ name: 'Travis', cursor: id(101), quietReadAt: null });
+    expect(followed).toMatchObject({ name: 'Travis', cursor: id(101), replayedAt: null });
     expect(await again(world)).toMatchObject({ datasets: [waiting] });
     world.service.snapshots.set('parcels', entry('parcels', 3));
     expect(kinds(await again(world))).toEqual({ parcels: 'loaded' });
@@ -318,15 +318,15 @@ describe('what only the lists of versions and schemas tell', () => {
     world.service.logs.set('sub_1', []);
     world.service.snapshots.set('parcels', entry('parcels', 2));
     expect(kinds(await again(world))).toEqual({ parcels: 'waiting' });
-    expect(wantOf(world)).toMatchObject({ looksAsked: 1, looksDone: 0 });
+    expect(desiredStateOf(world)).toMatchObject({ refreshesRequested: 1, refreshesDone: 0 });
     const followed = world.checkpoint.followed().get('sub_1');
-    expect(followed).toMatchObject({ cursor: id(100), quietReadAt: expect.any(Date) });
+    expect(followed).toMatchObject({ cursor: id(100), replayedAt: expect.any(Date) });
   });
 
   it('W30 also where what it needs is there and failed', async () => {
     const world = await caughtUp('parcels');
     world.service.logs.set('sub_1', [event(101, 'dataset.resync_required', { version: 1 })]);
-    world.service.reflects.set('sub_1', id(101));
+    world.service.watermarkCovers.set('sub_1', id(101));
     world.service.versions.set('parcels', [version('parcels', 2), version('parcels', 1)]);
     let prepared = 0;
     world.intervene = (call) => {
@@ -349,7 +349,7 @@ describe('what only the lists of versions and schemas tell', () => {
     world.service.snapshots.set('parcels', entry('parcels', 2));
     const ends = [kinds(await world.catchUp()), kinds(await again(world)), kinds(await again(world))];
     expect(ends).toEqual([{ parcels: 'waiting' }, { parcels: 'waiting' }, { parcels: 'waiting' }]);
-    expect(wantOf(world)).toMatchObject({ looksAsked: 1, looksDone: 0 });
+    expect(desiredStateOf(world)).toMatchObject({ refreshesRequested: 1, refreshesDone: 0 });
     world.service.snapshots.set('parcels', { ...entry('parcels', 2), schemaVersion: '2' });
     expect(kinds(await again(world))).toEqual({ parcels: 'loaded' });
     expect(kinds(await again(world))).toEqual({ parcels: 'current' });
@@ -363,7 +363,7 @@ describe('what only the lists of versions and schemas tell', () => {
     world.service.versions.set('parcels', [version('parcels', 10), version('parcels', 9)]);
     expect(kinds(await again(world))).toEqual({ parcels: 'waiting' });
     expect(versions(world)).toEqual({ parcels: 9 });
-    world.service.reflects.set('sub_1', id(101));
+    world.service.watermarkCovers.set('sub_1', id(101));
     world.service.snapshots.set('parcels', entry('parcels', 10));
     expect(kinds(await again(world))).toEqual({ parcels: 'loaded' });
     expect(versions(world)).toEqual({ parcels: 10 });
@@ -401,7 +401,7 @@ describe('versions that have begun anew, of which no event told', () => {
 
   it('W32 are then waited for as long as a manifest may lag that does not say how far it goes', async () => {
     const world = await begunAnew();
-    world.service.reflects.delete('sub_1');
+    world.service.watermarkCovers.delete('sub_1');
     expect(kinds(await again(world))).toEqual({ parcels: 'current' });
     elapse(world, HOUR_MS);
     expect(kinds(await again(world))).toEqual({ parcels: 'waiting' });
@@ -451,13 +451,13 @@ describe('F35 a dataset in several subscriptions', () => {
       event(103, 'dataset.schema_changed'),
     ]);
     await world.catchUp();
-    expect(wantOf(world)).toMatchObject({
+    expect(desiredStateOf(world)).toMatchObject({
       members: new Map([
         ['sub_1', member({ eventNumber: 100n, since: NOW, announced: 1 })],
         ['sub_2', member({ eventNumber: 100n, since: NOW, announced: 5 })],
       ]),
-      looksAsked: 1,
-      looksDone: 0,
+      refreshesRequested: 1,
+      refreshesDone: 0,
     });
     expect(announcedOf(world)).toBe(5);
     expect(reloadsOf(world)).toContainEqual(['sub_1', 101n]);

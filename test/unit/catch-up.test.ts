@@ -12,7 +12,7 @@ import {
   ServiceUnavailableError,
   UnknownColumnsError,
 } from '../../src/model/errors.ts';
-import type { Unit } from '../../src/model/write-jobs.ts';
+import type { WriteJob } from '../../src/model/write-jobs.ts';
 import { openStaging } from '../../src/sync/execute/staging-folder.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 import {
@@ -45,7 +45,7 @@ describe('a first start', () => {
     const world = await oneSubscription('permits', 'parcels');
     const result = await world.catchUp();
     expect(kinds(result)).toEqual({ parcels: 'loaded', permits: 'loaded' });
-    expect(result).toMatchObject({ subscriptions: 1, troubles: [], holds: [] });
+    expect(result).toMatchObject({ subscriptions: 1, incidents: [], suspensions: [] });
     expect(world.enrolments).toEqual([
       {
         origin: 'https://feed.example',
@@ -92,7 +92,7 @@ describe('a first start', () => {
 
   it('W19 without a position in the manifest takes from the log what the manifest may not reflect', async () => {
     const world = await oneSubscription('parcels', 'permits');
-    world.service.reflects.delete('sub_1');
+    world.service.watermarkCovers.delete('sub_1');
     world.tables.set('parcels', table(1));
     world.tables.set('permits', table(1, { datasetId: 'permits', tableName: 'permits' }));
     const ago = (minutes: number) => new Date(NOW.getTime() - minutes * 60_000);
@@ -118,7 +118,7 @@ describe('a first start', () => {
     world.enrolments.push({ ...own, ...another });
     world.tables.set('permits', table(1, { datasetId: 'permits' }));
     const result = await world.catchUp();
-    expect(result.troubles).toMatchObject([{ subscriptionId: null, error: { name: 'ConfigurationError' } }]);
+    expect(result.incidents).toMatchObject([{ subscriptionId: null, error: { name: 'ConfigurationError' } }]);
     expect(exitCodeOfResult(result)).toBe(78);
     expect(world.calls).toEqual(['subscriptions', 'discover']);
     expect(world.enrolments).toHaveLength(1);
@@ -131,11 +131,11 @@ describe('a first start', () => {
     world.service.versions.set('neither', [version('neither', 1, { rowCount: null })]);
     world.service.snapshots.set('neither', { ...entry('neither', 1), rowCount: null });
     const stated: Record<string, unknown> = {};
-    const tell = (unit: Unit): Outcome => {
-      if (unit.kind === 'snapshot') stated[unit.datasetId] = unit.expectedRowCounts;
-      return { kind: 'overtaken', datasetId: unit.datasetId };
+    const report = (job: WriteJob): Outcome => {
+      if (job.kind === 'snapshot') stated[job.datasetId] = job.expectedRowCounts;
+      return { kind: 'stale-plan', datasetId: job.datasetId };
     };
-    world.service.outcomes.push(tell, tell);
+    world.service.outcomes.push(report, report);
     await world.catchUp();
     const statedBy = (statedBy: string) => ({ rowCount: 10, statedBy });
     expect(stated).toEqual({ both: [statedBy('the version record'), statedBy('the manifest')], neither: [] });
@@ -233,7 +233,7 @@ describe('a later catch-up', () => {
       event(105, 'dataset.updated', { version: 5 }),
     ]);
     world.service.snapshots.set('parcels', entry('parcels', 5));
-    world.service.reflects.set('sub_1', id(105));
+    world.service.watermarkCovers.set('sub_1', id(105));
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'loaded' });
     expect(world.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(105));
     const answered = { logNumber: 1, eventNumber: 104n, createdAt: NOW };
@@ -260,7 +260,7 @@ describe('a later catch-up', () => {
       event(102, 'dataset.resync_required', { version: 3 }),
     ]);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting', permits: 'retired' });
-    world.service.reflects.set('sub_1', id(102));
+    world.service.watermarkCovers.set('sub_1', id(102));
     world.service.members.set('sub_1', ['parcels']);
     world.service.snapshots.set('parcels', entry('parcels', 3));
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
@@ -270,7 +270,7 @@ describe('a later catch-up', () => {
   it('M3 nor, where it does not say how far it goes, against any event', async () => {
     const world = await oneSubscription('parcels', 'permits');
     world.service.snapshots.set('parcels', entry('parcels', 9));
-    world.service.reflects.delete('sub_1');
+    world.service.watermarkCovers.delete('sub_1');
     await world.catchUp();
     world.service.logs.set('sub_1', [
       event(101, 'dataset.removed', { datasetId: 'permits' }),
@@ -315,7 +315,7 @@ describe('a later catch-up', () => {
     subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
     expect(world.calls.filter((call) => call === 'download parcels')).toHaveLength(1);
-    expect(world.checkpoint.wants().get('parcels')?.members.size).toBe(2);
+    expect(world.checkpoint.desiredStates().get('parcels')?.members.size).toBe(2);
     calm(world);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
     expect(world.calls).not.toContain('download parcels');
@@ -334,15 +334,15 @@ describe('a lost position', () => {
     await world.catchUp();
     world.service.keepsEventsFrom = 200n;
     world.service.subscriptions = [subscription({ lastEventId: id(210) })];
-    world.service.reflects.set('sub_1', id(205));
+    world.service.watermarkCovers.set('sub_1', id(205));
     world.service.snapshots.set('parcels', entry('parcels', 7));
     world.service.logs.set('sub_1', [event(207, 'dataset.updated', { version: 7 })]);
     // What the events that are lost asked for may be as new as the newest one.
-    expect(await world.catchUp()).toMatchObject({ troubles: [], datasets: [{ kind: 'waiting' }] });
+    expect(await world.catchUp()).toMatchObject({ incidents: [], datasets: [{ kind: 'waiting' }] });
     expect(world.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(207));
-    world.service.reflects.set('sub_1', id(210));
+    world.service.watermarkCovers.set('sub_1', id(210));
     expect(await world.catchUp()).toMatchObject({
-      troubles: [],
+      incidents: [],
       datasets: [{ kind: 'updated', commits: [{ toVersion: 7 }] }],
     });
   });
@@ -352,14 +352,14 @@ describe('a lost position', () => {
     await world.catchUp();
     world.service.keepsEventsFrom = 200n;
     calm(world);
-    expect(await world.catchUp()).toMatchObject({ troubles: [], datasets: [{ kind: 'current' }] });
+    expect(await world.catchUp()).toMatchObject({ incidents: [], datasets: [{ kind: 'current' }] });
     expect(world.calls.filter((call) => call.startsWith('events'))).toHaveLength(3);
   });
 
   it('right at the first start is no trouble', async () => {
     const world = await oneSubscription('parcels');
     world.service.keepsEventsFrom = 200n;
-    expect(await world.catchUp()).toMatchObject({ troubles: [], datasets: [{ kind: 'updated' }] });
+    expect(await world.catchUp()).toMatchObject({ incidents: [], datasets: [{ kind: 'updated' }] });
   });
 
   it('F26 in a later page keeps what the pages before it said', async () => {
@@ -408,15 +408,15 @@ describe('a manifest for each dataset', () => {
     throwAt(world, /^entry parcels/, new ContractViolationError('It does not fit.', 'files'));
     const result = await world.catchUp();
     expect(kinds(result)).toEqual({ parcels: 'failed', permits: 'loaded' });
-    expect(result.troubles).toEqual([]);
+    expect(result.incidents).toEqual([]);
   });
 
   it('R16 asks no more for the entry of a dataset that is held', async () => {
     const world = await byDataset('parcels', 'permits');
     throwAt(world, /^entry parcels/, refusal({ kind: 'dataset', datasetId: 'parcels' }));
-    expect(kinds(await world.catchUp())).toEqual({ parcels: 'held', permits: 'loaded' });
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'suspended', permits: 'loaded' });
     calm(world);
-    expect(kinds(await world.catchUp())).toEqual({ parcels: 'held', permits: 'current' });
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'suspended', permits: 'current' });
     expect(world.calls).not.toContain('entry parcels');
   });
 
@@ -434,7 +434,7 @@ describe('a manifest for each dataset', () => {
     world.service.keepsEventsFrom = 200n;
     world.service.snapshots.set('parcels', entry('parcels', 4));
     expect(await world.catchUp()).toMatchObject({
-      troubles: [],
+      incidents: [],
       datasets: [{ kind: 'updated', commits: [{ toVersion: 4 }] }],
     });
   });
@@ -477,9 +477,9 @@ describe('a world that moves meanwhile', () => {
 
   it('C19 columns that the schema does not know make the schemas be read once more', async () => {
     const world = await oneSubscription('parcels', 'permits');
-    let examined = 0;
+    let inspected = 0;
     world.intervene = (call) => {
-      if (call === 'prepare parcels' && ++examined === 1)
+      if (call === 'prepare parcels' && ++inspected === 1)
         throw new UnknownColumnsError('parcels', ['zone'], 'The file');
       if (call === 'prepare permits') throw new UnknownColumnsError('permits', ['zone'], 'The file');
     };
@@ -503,7 +503,7 @@ describe('a world that moves meanwhile', () => {
     const world = await oneSubscription('parcels');
     world.service.outcomes.push(({ datasetId }) => {
       world.tables.set(datasetId, table(1, { reloads: reloadMarks([['sub_1', 100n]]) }));
-      return { kind: 'overtaken', datasetId };
+      return { kind: 'stale-plan', datasetId };
     });
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
   });
@@ -513,7 +513,7 @@ describe('the journal', () => {
   it('has a line for each load', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
-    expect(world.checkpoint.recentJournal(10)).toEqual([
+    expect(world.checkpoint.recentSyncRuns(10)).toEqual([
       { at: NOW, kind: 'loaded', datasetId: 'parcels', detail: 'version 1, 10 rows: there is no table yet' },
     ]);
   });

@@ -84,8 +84,8 @@ describe('changes that are read ahead', () => {
     await fc.assert(
       fc.asyncProperty(versions, cuts, fc.boolean(), async (given, ahead, areFew) => {
         const written = versionsOf(given, areFew);
-        const whole = await folder.fold(table, ...written);
-        const inParts = await folder.fold({ ...table, ahead }, ...written);
+        const whole = await folder.coalesce(table, ...written);
+        const inParts = await folder.coalesce({ ...table, ahead }, ...written);
         expect(inParts.rows).toEqual(whole.rows);
         expect({ ...inParts.net, paths: [] }).toEqual({ ...whole.net, paths: [] });
       }),
@@ -95,11 +95,11 @@ describe('changes that are read ahead', () => {
 
   it('are taken apart once', async () => {
     const versions = [1, 2, 3, 4, 5].map((id) => version(row(id, 'a')));
-    const { result, reads } = await counted(() => folder.fold({ ...table, ahead: [2, 1] }, ...versions));
+    const { result, reads } = await counted(() => folder.coalesce({ ...table, ahead: [2, 1] }, ...versions));
     expect(result.net).toMatchObject({ rows: 5, removals: 0 });
     expect(result.net.paths).toHaveLength(3);
     expect(reads).toBe(3);
-    const all = await counted(() => folder.fold({ ...table, ahead: [2, 3] }, ...versions));
+    const all = await counted(() => folder.coalesce({ ...table, ahead: [2, 3] }, ...versions));
     expect(all.reads).toBe(2);
   });
 
@@ -110,10 +110,10 @@ describe('changes that are read ahead', () => {
       lacks: ['w'],
     };
     const versions = [version(row(1, 'a')), version(row(2, 'b'))];
-    const whole = await folder.fold(wider, ...versions);
+    const whole = await folder.coalesce(wider, ...versions);
     const aheadAs = { addsColumns: true };
     const { result, reads } = await counted(() =>
-      folder.fold({ ...wider, ahead: [1], aheadAs }, ...versions),
+      folder.coalesce({ ...wider, ahead: [1], aheadAs }, ...versions),
     );
     expect(reads).toBe(2);
     expect(result.net.paths).toHaveLength(1);
@@ -162,11 +162,11 @@ describe('changes that are read ahead', () => {
         [name.length, name],
       ]);
     }
-    const unit = await course.changes(await world.held());
-    const first = await world.mirror.readAhead({ ...unit, versions: unit.versions.slice(0, 2) });
+    const job = await course.changes(await world.observed());
+    const first = await world.mirror.readAhead({ ...job, versions: job.versions.slice(0, 2) });
     expect(first).toMatchObject({ versions: 2 });
     const ahead = first === null ? [] : [first];
-    expect(await world.carryOut({ ...unit, ahead })).toMatchObject([{ kind: 'committed' }]);
+    expect(await world.execute({ ...job, ahead })).toMatchObject([{ kind: 'committed' }]);
     expect(await world.differences(course)).toEqual([]);
   });
 
@@ -183,12 +183,12 @@ describe('changes that are read ahead', () => {
         [name.length, name],
       ]);
     }
-    const unit = await course.changes(await world.held());
+    const job = await course.changes(await world.observed());
     const part = (from: number, to: number) =>
-      world.mirror.readAhead({ ...unit, versions: unit.versions.slice(from, to) });
+      world.mirror.readAhead({ ...job, versions: job.versions.slice(from, to) });
     const ahead = (await Promise.all([part(0, 1), part(1, 3), part(3, 4)])).filter((each) => each !== null);
     expect(ahead.map(({ versions }) => versions)).toEqual([1, 2, 1]);
-    expect(await world.carryOut({ ...unit, ahead })).toMatchObject([{ kind: 'committed' }]);
+    expect(await world.execute({ ...job, ahead })).toMatchObject([{ kind: 'committed' }]);
     expect(await world.differences(course)).toEqual([]);
   });
 
@@ -197,9 +197,9 @@ describe('changes that are read ahead', () => {
     const schema = sourceSchema([sourceColumn('id', 'integer', false), sourceColumn('name', 'string')]);
     const course = await world.loaded(firstContent(schema, [[1, 'one']]));
     course.publishRows([[1, 'two']]);
-    const unit = await course.changes(await world.held());
-    const versions = unit.versions.map((each) => ({ ...each, pages: [`${world.folder}/nothing.json`] }));
-    expect(await world.mirror.readAhead({ ...unit, versions })).toBeNull();
-    expect(await world.carryOut(unit)).toMatchObject([{ kind: 'committed' }]);
+    const job = await course.changes(await world.observed());
+    const versions = job.versions.map((each) => ({ ...each, pages: [`${world.folder}/nothing.json`] }));
+    expect(await world.mirror.readAhead({ ...job, versions })).toBeNull();
+    expect(await world.execute(job)).toMatchObject([{ kind: 'committed' }]);
   });
 });

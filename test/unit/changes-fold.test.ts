@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   BadChangesError,
   DataError,
+  InapplicableChangesError,
   UnknownColumnsError,
-  UnusableChangesError,
 } from '../../src/model/errors.ts';
 import { MAX_BYTES_AT_ONCE } from '../../src/staging/changes/pages.ts';
 import {
@@ -48,16 +48,16 @@ function result({ net, rows }: Folded): Record<string, unknown> {
 
 describe('the fold', () => {
   it('of one version', async () => {
-    const folded = await folder.fold(table, version(row(1, 'a', 'added'), row(2, null), gone(3)));
+    const folded = await folder.coalesce(table, version(row(1, 'a', 'added'), row(2, null), gone(3)));
     expect(result(folded)).toEqual({ 1: 'a', 2: null, 3: 'gone' });
   });
 
   it('of no changes at all', async () => {
-    expect(result(await folder.fold(table, version(), { changes: [[], []] }))).toEqual({});
+    expect(result(await folder.coalesce(table, version(), { changes: [[], []] }))).toEqual({});
   });
 
   it('of several versions: the last word on a key', async () => {
-    const folded = await folder.fold(
+    const folded = await folder.coalesce(
       table,
       version(row(1, 'a'), row(2, 'a'), row(3, 'a'), gone(4), gone(5)),
       version(gone(1), row(2, 'b'), row(4, 'b', 'added')),
@@ -67,7 +67,7 @@ describe('the fold', () => {
   });
 
   it('of a key that is removed and has a row in one version: the row, whatever comes first', async () => {
-    const folded = await folder.fold(
+    const folded = await folder.coalesce(
       table,
       version(row(1, 'a'), gone(1), gone(2), gone(2), gone(3), row(3, 'b')),
     );
@@ -98,7 +98,7 @@ describe('the fold', () => {
           for (const { id, value } of page.filter(({ op }) => op !== 'removed'))
             expected.set(String(id), value);
         }
-        const folded = await folder.fold(
+        const folded = await folder.coalesce(
           table,
           ...backlog.map((pages) => ({ changes: pages.map((page) => page.map(texts)) })),
         );
@@ -111,7 +111,7 @@ describe('the fold', () => {
   it('of pages that are too large to be read at once', async () => {
     const long = 'x'.repeat(MAX_BYTES_AT_ONCE / 2);
     const pages = [[row(1, long), row(2, long), row(3, 'short')], [row(4, long)]];
-    const { net, rows } = await folder.fold(table, { changes: pages }, version(row(3, 'later')));
+    const { net, rows } = await folder.coalesce(table, { changes: pages }, version(row(3, 'later')));
     expect(net.rows).toBe(4);
     expect(rows.map(([, id, value]) => [id, String(value).length])).toEqual([
       ['1', long.length],
@@ -130,7 +130,7 @@ describe('the fold', () => {
     try {
       const many = Array.from({ length: 20 }, (_, id) => row(id, 'x'.repeat(MAX_BYTES_AT_ONCE / 40)));
       const error = await small.refusal(table, version(...many), version(row(1, 'a')));
-      expect(error).toBeInstanceOf(UnusableChangesError);
+      expect(error).toBeInstanceOf(InapplicableChangesError);
       expect(error).toMatchObject({ version: 2 });
     } finally {
       await small.close();
@@ -142,7 +142,7 @@ describe('the fold', () => {
       columns: [column('b', 'date'), column('v', 'string'), column('a', 'string')],
       keyColumns: ['a', 'b'],
     };
-    const { rows } = await folder.fold(
+    const { rows } = await folder.coalesce(
       keys,
       version(
         added('{"v":"x","a":"1","b":"2024-01-01"}'),
@@ -184,7 +184,7 @@ describe('the fold', () => {
     ];
     const all = names.map((name) => column(name, 'string'));
     const members = names.map((name, index) => `${JSON.stringify(name)}:"${index}"`);
-    const { rows } = await folder.fold(
+    const { rows } = await folder.coalesce(
       { columns: all },
       version(added(`{${members.join(',')}}`), removed('{"ID":"no","id":"gone"}')),
     );
@@ -199,14 +199,14 @@ describe('the fold', () => {
       column(index === 0 ? 'id' : `c${index}`, 'integer'),
     );
     const cells = many.map(({ name }, index) => `"${name}":${index}`);
-    const { rows } = await folder.fold({ columns: many }, version(added(`{${cells.join(',')}}`)));
+    const { rows } = await folder.coalesce({ columns: many }, version(added(`{${cells.join(',')}}`)));
     expect(rows).toEqual([[true, ...many.map((_, index) => String(index))]]);
   });
 });
 
 describe('the columns of the net change', () => {
   it('are those of the table', async () => {
-    const { net } = await folder.fold(
+    const { net } = await folder.coalesce(
       { columns: [...columns, column('new', 'date')], lacks: ['new'] },
       version(row(1, 'a')),
     );
@@ -220,9 +220,9 @@ describe('the columns of the net change', () => {
       columns: [column('new', 'date'), ...columns],
       lacks: ['new'],
       envelopeColumns: [column('_at', 'string')],
-      unit: { addsColumns: true },
+      job: { addsColumns: true },
     };
-    const { net, rows } = await folder.fold(
+    const { net, rows } = await folder.coalesce(
       added2,
       version(added('{"id":1,"new":"2024-01-01","_at":"x"}'), gone(2)),
     );
@@ -240,7 +240,7 @@ describe('the columns of the net change', () => {
   it('give way to a load where the schema is another', async () => {
     const other = {
       columns,
-      unit: {
+      job: {
         schema: {
           datasetId: 'parcels',
           schemaVersion: '2',
@@ -253,14 +253,14 @@ describe('the columns of the net change', () => {
     };
     const withColumns = (...list: ReturnType<typeof column>[]) => ({
       ...other,
-      unit: { schema: { ...other.unit.schema, columns: list } },
+      job: { schema: { ...other.job.schema, columns: list } },
     });
     for (const changed of [
       withColumns(column('id', 'integer')),
       withColumns(column('id', 'string'), column('v', 'string')),
-      { columns, unit: { schema: { ...other.unit.schema, columns, keyColumns: ['v'] } } },
+      { columns, job: { schema: { ...other.job.schema, columns, keyColumns: ['v'] } } },
     ]) {
-      expect(await folder.refusal(changed, version(row(1, 'a')))).toBeInstanceOf(UnusableChangesError);
+      expect(await folder.refusal(changed, version(row(1, 'a')))).toBeInstanceOf(InapplicableChangesError);
     }
     const twice = withColumns(column('id', 'integer'), column('v', 'string'), column('v', 'string'));
     expect(await folder.refusal(twice, version(row(1, 'a')))).toBeInstanceOf(DataError);
@@ -299,15 +299,15 @@ describe('F39 names', () => {
       version(added('{"id":1,"_at":"x"}'), gone(3)),
       version(added('{"id":2}')),
     );
-    expect(error).toBeInstanceOf(UnusableChangesError);
+    expect(error).toBeInstanceOf(InapplicableChangesError);
     expect(error).toMatchObject({ version: 3 });
     expect(error.message).toContain('rows do not carry the column "_at" of the table');
   });
   it('that the table lacks', async () => {
     const without = { ...table, envelopeColumns: [column('_at', 'string')], lacks: ['_at'] };
-    expect(result(await folder.fold(without, version(row(1, 'a'))))).toEqual({ 1: 'a' });
+    expect(result(await folder.coalesce(without, version(row(1, 'a'))))).toEqual({ 1: 'a' });
     const error = await folder.refusal(without, version(added('{"id":1,"_at":"x"}')));
-    expect(error).toBeInstanceOf(UnusableChangesError);
+    expect(error).toBeInstanceOf(InapplicableChangesError);
     expect(error.message).toContain('rows carry the column "_at", which the table lacks');
   });
 });
@@ -372,7 +372,7 @@ describe('F31 counts', () => {
 
   it('that add up', async () => {
     const backlog = [{ ...one, counts, rowCount: 100 }, one, { ...version(gone(1), gone(2)), rowCount: 98 }];
-    expect((await folder.fold(table, ...backlog)).net).toMatchObject({ rows: 1, removals: 3 });
+    expect((await folder.coalesce(table, ...backlog)).net).toMatchObject({ rows: 1, removals: 3 });
   });
   it.each([
     [
@@ -382,7 +382,7 @@ describe('F31 counts', () => {
     [{ added: 3, changed: 0, removed: 1 }, 'the service counted 3 added, 0 changed and 1 removed'],
   ])('that are not the listed ones: %j', async (stated, why) => {
     const error = await folder.refusal(table, { ...one, counts }, { ...one, counts: stated });
-    expect(error).toBeInstanceOf(UnusableChangesError);
+    expect(error).toBeInstanceOf(InapplicableChangesError);
     expect(error).toMatchObject({ datasetId: 'parcels', version: 3 });
     expect(error.message).toContain(why);
   });
@@ -395,7 +395,7 @@ describe('F31 counts', () => {
     [[one, { ...version(gone(1)), rowCount: 100 }], 3, 'are 99, and the service states 100'],
   ])('rows that do not follow from those before', async (backlog, wrong, why) => {
     const error = await folder.refusal(table, ...backlog);
-    expect(error).toBeInstanceOf(UnusableChangesError);
+    expect(error).toBeInstanceOf(InapplicableChangesError);
     expect(error).toMatchObject({ version: wrong });
     expect(error.message).toContain(why);
   });

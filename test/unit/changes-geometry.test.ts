@@ -5,7 +5,7 @@ import type { Geometry } from '../../fixtures/source/content.ts';
 import { EXTREME_GEOMETRIES } from '../../fixtures/source/extreme-geometries.ts';
 import { randomFrom } from '../../fixtures/source/random.ts';
 import { wkbFromGeometry } from '../../fixtures/source/wkb.ts';
-import { BadChangesError, UnusableChangesError } from '../../src/model/errors.ts';
+import { BadChangesError, InapplicableChangesError } from '../../src/model/errors.ts';
 import { added, type ChangeFolder, changeFolder } from '../support/change-pages.ts';
 import { column } from '../support/duckdb-mirror.ts';
 import { GEOMETRIES_WITH_EMPTY_PARTS } from '../support/empty-parts.ts';
@@ -21,7 +21,10 @@ const rowOf = (id: number, value: string): string => added(`{"id":${id},"g":${va
 
 /** The WKB of the values, in hexadecimal digits. */
 async function decoded(values: readonly string[]): Promise<readonly unknown[]> {
-  const { rows } = await folder.fold({ columns }, { changes: [values.map((value, id) => rowOf(id, value))] });
+  const { rows } = await folder.coalesce(
+    { columns },
+    { changes: [values.map((value, id) => rowOf(id, value))] },
+  );
   return rows.toSorted((left, right) => Number(left[1]) - Number(right[1])).map((row) => row[2]);
 }
 
@@ -161,7 +164,7 @@ describe('F42 WKB in hexadecimal digits', () => {
     ['http://www.opengis.net/def/crs/EPSG/0/2277', 2_277],
   ])('that carries the coordinate system of the table, %s, is kept', async (crs, srid) => {
     const values = carrying(srid).map((digits, id) => rowOf(id, `"${digits}"`));
-    const { rows } = await folder.fold({ columns, crs }, { changes: [values] });
+    const { rows } = await folder.coalesce({ columns, crs }, { changes: [values] });
     expect(rows).toHaveLength(4);
   });
 
@@ -266,12 +269,12 @@ describe('the coordinate system of the table', () => {
   const changes = [{ changes: [[rowOf(1, 'null')]] }, { changes: [[rowOf(2, geoJson)]] }] as const;
   it.each(['EPSG:2277', 'NAD83 / Texas Central'])('%s takes no GeoJSON', async (crs) => {
     const error = await folder.refusal({ columns, crs }, ...changes);
-    expect(error).toBeInstanceOf(UnusableChangesError);
+    expect(error).toBeInstanceOf(InapplicableChangesError);
     expect(error).toMatchObject({ version: 3 });
     expect(error.message).toContain(crs);
   });
   it('F48 becomes known by GeoJSON where it is not known and the table holds no geometry, which the table tells', async () => {
-    const { net } = await folder.fold({ columns, crs: null }, ...changes);
+    const { net } = await folder.coalesce({ columns, crs: null }, ...changes);
     expect(net.columns[1]?.crs).toBe('OGC:CRS84');
     const [first, ...others] = net.firstValues;
     expect(others).toEqual([]);
@@ -279,37 +282,37 @@ describe('the coordinate system of the table', () => {
     expect(first?.refusal.message).toContain('an unknown coordinate system');
   });
   it.each(['EPSG:2277', null])('%s takes WKT as it is', async (crs) => {
-    const { net } = await folder.fold({ columns, crs }, { changes: [[rowOf(1, '"POINT (1 2)"')]] });
+    const { net } = await folder.coalesce({ columns, crs }, { changes: [[rowOf(1, '"POINT (1 2)"')]] });
     expect(net.columns[1]?.crs).toBe(crs);
   });
   it.each(['OGC:CRS84', 'EPSG:4326', 'WGS 84 (CRS84)', 'urn:ogc:def:crs:OGC:1.3:CRS84'])(
     '%s takes GeoJSON',
     async (crs) => {
-      const { net } = await folder.fold({ columns, crs }, ...changes);
+      const { net } = await folder.coalesce({ columns, crs }, ...changes);
       expect(net.columns[1]?.crs).toBe(crs);
     },
   );
   it('becomes known by GeoJSON where the table is empty', async () => {
     for (const crs of [null, 'EPSG:2277']) {
-      const { net } = await folder.fold({ columns, crs, rowCount: 0 }, ...changes);
+      const { net } = await folder.coalesce({ columns, crs, rowCount: 0 }, ...changes);
       expect(net).toMatchObject({ columns: [{}, { crs: 'OGC:CRS84' }], firstValues: [] });
     }
   });
   it('F48 is not that of GeoJSON where a geometry of another form came before it', async () => {
     const wkt = { changes: [[rowOf(3, '"POINT (3000000 1)"')]] };
-    for (const table of [{ rowCount: 0 }, {}, { lacks: ['g'], unit: { addsColumns: true } }]) {
+    for (const table of [{ rowCount: 0 }, {}, { lacks: ['g'], job: { addsColumns: true } }]) {
       const error = await folder.refusal({ columns, crs: null, ...table }, wkt, ...changes);
-      expect(error).toBeInstanceOf(UnusableChangesError);
+      expect(error).toBeInstanceOf(InapplicableChangesError);
       expect(error).toMatchObject({ version: 4 });
     }
-    const { net } = await folder.fold({ columns, crs: null, rowCount: 0 }, ...changes, wkt);
+    const { net } = await folder.coalesce({ columns, crs: null, rowCount: 0 }, ...changes, wkt);
     expect(net.columns[1]?.crs).toBe('OGC:CRS84');
   });
   it('becomes known by GeoJSON where the column is added', async () => {
-    const table = { columns, lacks: ['g'], unit: { addsColumns: true } };
-    expect((await folder.fold(table, ...changes)).net.columns[1]?.crs).toBe('OGC:CRS84');
+    const table = { columns, lacks: ['g'], job: { addsColumns: true } };
+    expect((await folder.coalesce(table, ...changes)).net.columns[1]?.crs).toBe('OGC:CRS84');
     expect(
-      (await folder.fold(table, { changes: [[rowOf(1, '"POINT (1 2)"')]] })).net.columns[1]?.crs,
+      (await folder.coalesce(table, { changes: [[rowOf(1, '"POINT (1 2)"')]] })).net.columns[1]?.crs,
     ).toBeNull();
   });
 });

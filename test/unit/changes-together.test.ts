@@ -3,11 +3,11 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
-import type { Prepared } from '../../src/destination/destination.ts';
+import type { ValidatedJob } from '../../src/destination/destination.ts';
 import { present } from '../../src/lib/assert.ts';
-import { BadChangesError, UnusableChangesError } from '../../src/model/errors.ts';
-import type { ChangesUnit } from '../../src/model/write-jobs.ts';
-import { MAX_UNITS_TOGETHER } from '../../src/staging/changes/net-change.ts';
+import { BadChangesError, InapplicableChangesError } from '../../src/model/errors.ts';
+import type { ChangesJob } from '../../src/model/write-jobs.ts';
+import { MAX_JOBS_TOGETHER } from '../../src/staging/changes/net-change.ts';
 import { Engine } from '../../src/staging/engine/engine.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
@@ -32,13 +32,13 @@ function watched(): { together: number; alone: number } {
 }
 
 interface Prepares {
-  readonly prepared: readonly Prepared[];
+  readonly prepared: readonly ValidatedJob[];
   readonly errors: readonly unknown[];
 }
 
 /** All at once, so that they wait for each other. */
-async function prepareAtOnce({ mirror }: MirrorAtWork, units: readonly ChangesUnit[]): Promise<Prepares> {
-  const settled = await Promise.allSettled(units.map((unit) => mirror.prepare(unit)));
+async function prepareAtOnce({ mirror }: MirrorAtWork, jobs: readonly ChangesJob[]): Promise<Prepares> {
+  const settled = await Promise.allSettled(jobs.map((job) => mirror.validate(job)));
   return {
     prepared: settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : [])),
     errors: settled.map((each) => (each.status === 'rejected' ? each.reason : null)),
@@ -56,10 +56,10 @@ async function coursesOf(
   return courses;
 }
 
-async function unitsOf(world: MirrorAtWork, courses: readonly PublishedCourse[]): Promise<ChangesUnit[]> {
-  const units = [];
-  for (const course of courses) units.push(await course.changes(await world.held(course.datasetId)));
-  return units;
+async function unitsOf(world: MirrorAtWork, courses: readonly PublishedCourse[]): Promise<ChangesJob[]> {
+  const jobs = [];
+  for (const course of courses) jobs.push(await course.changes(await world.observed(course.datasetId)));
+  return jobs;
 }
 
 const names = (count: number): readonly string[] => Array.from({ length: count }, (_, index) => `t${index}`);
@@ -90,7 +90,7 @@ describe('changes of tables that are alike', () => {
 
   it('are never more than the limit at once, and each is done once', async () => {
     const world = await mirrorAtWork({ clock: manualClock() });
-    const courses = await coursesOf(world, names(MAX_UNITS_TOGETHER + 3), () => [[1, 'one']]);
+    const courses = await coursesOf(world, names(MAX_JOBS_TOGETHER + 3), () => [[1, 'one']]);
     for (const course of courses) course.publishRows([[1, 'ONE']]);
     const watch = watched();
     const { prepared } = await prepareAtOnce(world, await unitsOf(world, courses));
@@ -117,7 +117,7 @@ describe('changes of tables that are alike', () => {
 
   it.each([
     ['a value that cannot be', '"ONE"', '17', BadChangesError],
-    ['counts that do not add up', '"op":"changed"', '"op":"removed"', UnusableChangesError],
+    ['counts that do not add up', '"op":"changed"', '"op":"removed"', InapplicableChangesError],
     ['a page that is none', '"changes"', '"CHANGES"', BadChangesError],
   ])(
     'fail alone: %s, in one of them, is told of that one as it would be without the others',
@@ -125,21 +125,22 @@ describe('changes of tables that are alike', () => {
       const world = await mirrorAtWork({ clock: manualClock() });
       const courses = await coursesOf(world, names(5), () => [[1, 'one']]);
       for (const course of courses) course.publishRows([[1, 'ONE']]);
-      const units = await unitsOf(world, courses);
-      const bad = present(units[3], 'there are five');
+      const jobs = await unitsOf(world, courses);
+      const bad = present(jobs[3], 'there are five');
       const page = present(bad.versions[0]?.pages[0], 'a version has a page');
       await writeFile(page, (await readFile(page, 'utf8')).replace(from, to));
-      const alone = await world.mirror.prepare(bad).catch((error: unknown) => error);
+      const alone = await world.mirror.validate(bad).catch((error: unknown) => error);
       const watch = watched();
-      const { prepared, errors } = await prepareAtOnce(world, units);
+      const { prepared, errors } = await prepareAtOnce(world, jobs);
       expect(watch.together).toBeGreaterThan(0);
       expect(errors[3]).toBeInstanceOf(type);
       expect(errors[3]).toEqual(alone);
       expect(errors.filter((error) => error !== null)).toHaveLength(1);
       await commitAll(world.mirror, prepared);
       const sound = courses.filter(({ datasetId }) => datasetId !== bad.datasetId);
-      for (const { datasetId } of sound) expect(await world.held(datasetId)).toMatchObject({ version: 2 });
-      expect(await world.held(bad.datasetId)).toMatchObject({ version: 1 });
+      for (const { datasetId } of sound)
+        expect(await world.observed(datasetId)).toMatchObject({ version: 2 });
+      expect(await world.observed(bad.datasetId)).toMatchObject({ version: 1 });
     },
   );
 
@@ -149,12 +150,12 @@ describe('changes of tables that are alike', () => {
     for (const name of names(4))
       courses.push(await world.loaded(firstContent(facts, [[1, { json: { a: 1 } }]]), name));
     for (const course of courses) course.publishRows([[1, { json: { a: 1.5 } }]]);
-    const units = await unitsOf(world, courses);
-    const page = present(units[2]?.versions[0]?.pages[0], 'a version has a page');
+    const jobs = await unitsOf(world, courses);
+    const page = present(jobs[2]?.versions[0]?.pages[0], 'a version has a page');
     await writeFile(page, (await readFile(page, 'utf8')).replace('1.5', '0.12345678901234567890123'));
-    const { prepared, errors } = await prepareAtOnce(world, units);
+    const { prepared, errors } = await prepareAtOnce(world, jobs);
     expect(errors.map((error) => error !== null)).toEqual([false, false, true, false]);
-    expect(errors[2]).toBeInstanceOf(UnusableChangesError);
+    expect(errors[2]).toBeInstanceOf(InapplicableChangesError);
     await commitAll(world.mirror, prepared);
   });
 

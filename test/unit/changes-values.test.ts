@@ -5,7 +5,7 @@ import type { Row } from '../../fixtures/source/content.ts';
 import { initialContent } from '../../fixtures/source/generated-content.ts';
 import { specimens } from '../../fixtures/source/specimens.ts';
 import { columnsOf, rowToJsonText } from '../../fixtures/source/wire.ts';
-import { BadChangesError, UnusableChangesError } from '../../src/model/errors.ts';
+import { BadChangesError, InapplicableChangesError } from '../../src/model/errors.ts';
 import type { ColumnType } from '../../src/model/records.ts';
 import { textOfCell, textOfMirrored } from '../support/cell-text.ts';
 import { added, type ChangeFolder, changeFolder } from '../support/change-pages.ts';
@@ -27,7 +27,7 @@ const rowOf = (id: number, value: string): string => added(`{"id":${id},"v":${va
 
 /** The values as the fold gives them, as text. */
 async function decoded(type: ColumnType, values: readonly string[]): Promise<readonly unknown[]> {
-  const { rows } = await folder.fold(tableOf(type), {
+  const { rows } = await folder.coalesce(tableOf(type), {
     changes: [values.map((value, id) => rowOf(id, value))],
   });
   return rows.toSorted((left, right) => Number(left[1]) - Number(right[1])).map((row) => row[2]);
@@ -131,7 +131,7 @@ describe('F40 values that are kept', () => {
       columns.map(({ type }, index) => textOfCell(type as ColumnType, row[index] ?? null)),
     );
     for (const nulls of ['left out', 'written'] as const) {
-      const { rows: folded } = await folder.fold({ columns, keyColumns }, page(nulls));
+      const { rows: folded } = await folder.coalesce({ columns, keyColumns }, page(nulls));
       const texts = folded.map((cells) =>
         columns.map(({ type }, index) =>
           textOfMirrored(type as ColumnType, cells[index + 1] as string | null),
@@ -220,7 +220,7 @@ describe('F40 values that would have to be bent', () => {
       const error = await folder.refusal(tableOf('json'), {
         changes: [[rowOf(1, '[2.5]')], [rowOf(2, value)]],
       });
-      expect(error, value).toBeInstanceOf(UnusableChangesError);
+      expect(error, value).toBeInstanceOf(InapplicableChangesError);
       expect(error.message).toContain('on page 2, row 1 the column "v" holds the number ');
     }
   });

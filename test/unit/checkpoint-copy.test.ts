@@ -23,11 +23,11 @@ it('holds what is stored, also what an open checkpoint has in its log only, and 
   const original = await openAt(path);
   commit(original, 's', joined('d'));
   const copy = copyOf(path);
-  expect(copy.wants()).toEqual(original.wants());
+  expect(copy.desiredStates()).toEqual(original.desiredStates());
   commit(copy, 's', joined('e'));
   commit(original, 's', joined('f'));
-  expect([...copy.wants().keys()]).toEqual(['d', 'e']);
-  expect([...original.wants().keys()]).toEqual(['d', 'f']);
+  expect([...copy.desiredStates().keys()]).toEqual(['d', 'e']);
+  expect([...original.desiredStates().keys()]).toEqual(['d', 'f']);
 });
 
 it('of a closed one leaves the file as it is to the byte', async () => {
@@ -38,7 +38,7 @@ it('of a closed one leaves the file as it is to the byte', async () => {
   const before = readFileSync(path);
   const copy = copyOf(path);
   commit(copy, 's', joined('e'));
-  expect([...copy.wants().keys()]).toEqual(['d', 'e']);
+  expect([...copy.desiredStates().keys()]).toEqual(['d', 'e']);
   expect(readFileSync(path)).toEqual(before);
 });
 
@@ -46,21 +46,21 @@ it('is empty where there is none, and makes none', () => {
   const path = join(dirname(temporaryPath('x')), 'nowhere', 'checkpoint.sqlite');
   const copy = copyOf(path);
   commit(copy, 's', joined('d'));
-  expect(copy.wants().size).toBe(1);
+  expect(copy.desiredStates().size).toBe(1);
   expect(existsSync(dirname(path))).toBe(false);
 });
 
 it('of an empty file is empty', () => {
   const path = temporaryPath('checkpoint.sqlite');
   writeFileSync(path, '');
-  expect(copyOf(path).wants().size).toBe(0);
+  expect(copyOf(path).desiredStates().size).toBe(0);
 });
 
 it('of an older format is brought to the current one; the file is not', () => {
   const path = temporaryPath('checkpoint.sqlite');
   restore(path, readFileSync(FORMAT_1, 'utf8'));
   const before = readFileSync(path);
-  expect(copyOf(path).wants().size).toBeGreaterThan(0);
+  expect(copyOf(path).desiredStates().size).toBeGreaterThan(0);
   expect(readFileSync(path)).toEqual(before);
 });
 
@@ -69,7 +69,7 @@ it('of a damaged one is empty, and says so', () => {
   writeFileSync(path, 'a letter to my aunt '.repeat(500));
   const warnings: unknown[] = [];
   const copy = copyOf(path, { ...silentLog, warn: (about) => void warnings.push(about) });
-  expect(copy.wants().size).toBe(0);
+  expect(copy.desiredStates().size).toBe(0);
   expect(warnings).toEqual([{ path }]);
   expect(readFileSync(path, 'utf8')).toMatch(/^a letter/);
 });

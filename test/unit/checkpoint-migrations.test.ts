@@ -14,20 +14,20 @@ import { CURRENT_FORMAT } from '../../src/checkpoint/sqlite/migrations.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import type { AbsenceSubject } from '../../src/model/absence.ts';
-import { emptyWant } from '../../src/model/desired-state.ts';
+import { emptyDesiredState } from '../../src/model/desired-state.ts';
 import { dumpOf, restore, schemaOf } from '../support/checkpoint-dump.ts';
 import {
   commit,
   dropped,
   event,
   failureOf,
-  holdOf,
   joined,
   NOON,
   NOON_CLOCK,
   openAt,
   position,
   reloadAsked,
+  suspensionOf,
   temporaryPath,
 } from '../support/checkpoint-files.ts';
 
@@ -72,23 +72,23 @@ function fillFormat1(checkpoint: Checkpoint): void {
     changes: [
       joined('d', { eventNumber: 3n, at: LONG_AGO }),
       reloadAsked('d', LARGEST, { createdAt: NOON, readAt: NOON, version: 7 }),
-      { kind: 'look', datasetId: 'd' },
-      { kind: 'look', datasetId: 'd' },
+      { kind: 'refresh', datasetId: 'd' },
+      { kind: 'refresh', datasetId: 'd' },
       dropped('e', { at: LONG_AGO }),
     ],
   });
   commit(checkpoint, 't');
   checkpoint.markLooked('d', 1);
-  for (const scope of SCOPES) checkpoint.hold(holdOf(scope, 'it is "not" distributable'));
+  for (const scope of SCOPES) checkpoint.suspension(suspensionOf(scope, 'it is "not" distributable'));
   checkpoint.fail(failureOf('d', { hint: 'look at row 3' }));
-  checkpoint.journal({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'version 7' });
+  checkpoint.syncRuns({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'version 7' });
 }
 
 function fillFormat2(checkpoint: Checkpoint): void {
   checkpoint.commitFollowStep({
     subscriptionId: 'u',
     subscriptionName: 'Quiet',
-    position: position(event(9n), { isQuiet: true }),
+    position: position(event(9n), { isExpiredCursorReplay: true }),
     changes: [
       joined('f', { eventNumber: 1n, at: LONG_AGO }),
       reloadAsked('f', 8n, { createdAt: NOON, readAt: NOON }),
@@ -99,8 +99,8 @@ function fillFormat2(checkpoint: Checkpoint): void {
   checkpoint.approveRetirements();
   commit(checkpoint, 'gone');
   checkpoint.forget('gone');
-  const { refusal, ...hold } = holdOf({ kind: 'retirement' });
-  checkpoint.hold({ ...hold, refusal: { ...refusal, status: null, code: 'mass_retirement' } });
+  const { refusal, ...suspension } = suspensionOf({ kind: 'retirement' });
+  checkpoint.suspension({ ...suspension, refusal: { ...refusal, status: null, code: 'mass_retirement' } });
 }
 
 function fillFormat3(checkpoint: Checkpoint): void {
@@ -109,7 +109,7 @@ function fillFormat3(checkpoint: Checkpoint): void {
 }
 
 function fillFormat4(checkpoint: Checkpoint): void {
-  checkpoint.hookTold({ lines: 7, last: "parcels' changes 3" }, NOON);
+  checkpoint.hookReported({ lines: 7, last: "parcels' changes 3" }, NOON);
   checkpoint.hookFailed("it ended with 1: can't", NOON);
 }
 
@@ -145,23 +145,23 @@ function contentOf(checkpoint: CheckpointReader) {
   return {
     contract: checkpoint.rememberedContract(),
     followed: checkpoint.followed(),
-    wants: checkpoint.wants(),
+    desiredStates: checkpoint.desiredStates(),
     absences: checkpoint.absences(),
     forgotten: checkpoint.forgotten(),
-    holds: checkpoint.holds(),
+    suspensions: checkpoint.suspensions(),
     failures: checkpoint.failures(),
     webhooks: checkpoint.webhooks(),
     hook: checkpoint.hook(),
-    journal: checkpoint.recentJournal(10),
+    syncRuns: checkpoint.recentSyncRuns(10),
   };
 }
 
 function withReloadsOfLongAgo(content: ReturnType<typeof contentOf>): ReturnType<typeof contentOf> {
-  const wants = [...content.wants].map(([id, want]) => {
-    const reloads = want.reloads.map((reload) => ({ ...reload, createdAt: LONG_AGO, readAt: LONG_AGO }));
-    return [id, { ...want, reloads }] as const;
+  const desiredStates = [...content.desiredStates].map(([id, desired]) => {
+    const reloads = desired.reloads.map((reload) => ({ ...reload, createdAt: LONG_AGO, readAt: LONG_AGO }));
+    return [id, { ...desired, reloads }] as const;
   });
-  return { ...content, wants: new Map(wants) };
+  return { ...content, desiredStates: new Map(desiredStates) };
 }
 
 function dumpPath(format: number): string {
@@ -220,8 +220,8 @@ describe('what a file of format 4 says', () => {
       INSERT INTO wants (dataset_id, at_least_version) VALUES ('shared', 9), ('left', 8);
       INSERT INTO want_members (dataset_id, subscription_id, is_member, event_number)
       VALUES ('shared', 's', 1, 3), ('shared', 't', 1, NULL), ('shared', 'u', 0, 4), ('left', 's', 0, 5);`);
-    expect(checkpoint.want('shared')).toEqual({
-      ...emptyWant('shared'),
+    expect(checkpoint.desired('shared')).toEqual({
+      ...emptyDesiredState('shared'),
       members: new Map([
         ['s', { eventNumber: 3n, since: LONG_AGO, announced: 9 }],
         ['t', { eventNumber: null, since: LONG_AGO, announced: 9 }],
@@ -230,13 +230,13 @@ describe('what a file of format 4 says', () => {
     });
     const back = joined('left', { eventNumber: 6n, at: NOON });
     commit(checkpoint, 's', back);
-    expect(checkpoint.want('left')?.members.get('s')?.announced).toBeNull();
+    expect(checkpoint.desired('left')?.members.get('s')?.announced).toBeNull();
   });
 
   it('of a resync is kept where it is owed, and not where it was done', async () => {
     const checkpoint = await migrated(`
       INSERT INTO wants (dataset_id, resyncs_asked, resyncs_done) VALUES ('owed', 5, 4), ('done', 5, 5);`);
-    const numbers = ['owed', 'done'].map((id) => checkpoint.want(id)?.resyncNumber);
+    const numbers = ['owed', 'done'].map((id) => checkpoint.desired(id)?.resyncNumber);
     expect(numbers).toEqual([1, 0]);
   });
 });

@@ -13,7 +13,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { MAX_CORRUPT_COPIES, type Place, withTrouble } from '../../src/checkpoint/sqlite/errors.ts';
+import { MAX_CORRUPT_COPIES, type Place, withStorageErrors } from '../../src/checkpoint/sqlite/errors.ts';
 import { CURRENT_FORMAT } from '../../src/checkpoint/sqlite/migrations.ts';
 import { openCheckpointReader } from '../../src/checkpoint/sqlite/open.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';
@@ -77,7 +77,7 @@ describe('a new checkpoint', () => {
     const log = readFileSync(`${path}-wal`);
     const other = temporaryPath('checkpoint.sqlite');
     writeFileSync(`${other}-wal`, log);
-    expect((await openAt(other)).wants().size).toBe(0);
+    expect((await openAt(other)).desiredStates().size).toBe(0);
   });
 });
 
@@ -103,12 +103,12 @@ describe('F03 a damaged checkpoint', () => {
     const errors: unknown[] = [];
     const log: Log = { ...silentLog, error: (fields) => errors.push(fields) };
     const checkpoint = await openAt(path, log);
-    expect(checkpoint.wants().size).toBe(0);
+    expect(checkpoint.desiredStates().size).toBe(0);
     commit(checkpoint, 's', joined('d'));
-    expect(checkpoint.wants().size).toBe(1);
-    const aside = join(dirname(path), NOON_COPY);
-    expect(errors).toEqual([{ path, quarantinedAs: aside }]);
-    expect(readFileSync(aside).equals(damaged)).toBe(true);
+    expect(checkpoint.desiredStates().size).toBe(1);
+    const quarantined = join(dirname(path), NOON_COPY);
+    expect(errors).toEqual([{ path, quarantinedAs: quarantined }]);
+    expect(readFileSync(quarantined).equals(damaged)).toBe(true);
   });
 
   it('takes its log along where a reader still has it open', async () => {
@@ -121,7 +121,7 @@ describe('F03 a damaged checkpoint', () => {
     commit(checkpoint, 's', joined('new'));
     checkpoint.close();
     expect(namesBeside(path)).toEqual([basename(path), NOON_COPY, `${NOON_COPY}-shm`, `${NOON_COPY}-wal`]);
-    expect([...(await openAt(path)).wants().keys()]).toEqual(['new']);
+    expect([...(await openAt(path)).desiredStates().keys()]).toEqual(['new']);
   });
 
   it(`is set aside ${MAX_CORRUPT_COPIES} times, then a person must look`, async () => {
@@ -169,9 +169,9 @@ describe('F11 a place that cannot be written', () => {
   it.each([
     ['a folder that is a file', (path: string) => writeFileSync(dirname(path), 'x')],
     ['a folder in place of the file', (path: string) => mkdirSync(path, { recursive: true })],
-  ])('is named with the user id: %s', async (_, prepare) => {
+  ])('is named with the user id: %s', async (_, validate) => {
     const path = join(temporaryPath('data'), 'checkpoint.sqlite');
-    prepare(path);
+    validate(path);
     const opening = openAt(path);
     await expect(opening).rejects.toThrow(StorageError);
     await expect(opening).rejects.toThrow(path);
@@ -211,7 +211,7 @@ describe('trouble of SQLite and of the system', () => {
     [sqlite('SQLITE_CORRUPT_INDEX'), /is damaged: the reason/],
   ])('is a StorageError that names the file: %s', (error, message) => {
     const fails = (): never =>
-      withTrouble(place, () => {
+      withStorageErrors(place, () => {
         throw error;
       });
     expect(fails).toThrow(StorageError);
@@ -221,7 +221,7 @@ describe('trouble of SQLite and of the system', () => {
 
   it('is a BusyError where another process writes', () => {
     expect(() =>
-      withTrouble(place, () => {
+      withStorageErrors(place, () => {
         throw sqlite('SQLITE_BUSY_SNAPSHOT');
       }),
     ).toThrow(BusyError);
@@ -230,7 +230,7 @@ describe('trouble of SQLite and of the system', () => {
   it('passes as it is where it is a bug of ours', () => {
     const bug = sqlite('SQLITE_CONSTRAINT_CHECK');
     expect(() =>
-      withTrouble(place, () => {
+      withStorageErrors(place, () => {
         throw bug;
       }),
     ).toThrow(bug);
@@ -259,20 +259,20 @@ describe('the reader', () => {
     const path = await filledPath();
     const checkpoint = await openAt(path);
     const reader = openCheckpointReader({ path, uid: null });
-    expect(reader?.wants().size).toBe(1);
+    expect(reader?.desiredStates().size).toBe(1);
     checkpoint.commitFollowStep({
       subscriptionId: 's',
       subscriptionName: null,
       position: position(event(2n)),
       changes: [joined('e')],
     });
-    expect(reader?.wants().size).toBe(1);
+    expect(reader?.desiredStates().size).toBe(1);
     expect(reader?.followed().get('s')?.cursor).toBeNull();
     reader?.close();
     const later = openCheckpointReader({ path, uid: null });
-    expect(later?.wants().size).toBe(2);
+    expect(later?.desiredStates().size).toBe(2);
     expect(later?.followed().get('s')?.cursor).toEqual(event(2n));
-    expect([later?.holds(), later?.failures().size, later?.recentJournal(5)]).toEqual([[], 0, []]);
+    expect([later?.suspensions(), later?.failures().size, later?.recentSyncRuns(5)]).toEqual([[], 0, []]);
     expect(later?.rememberedContract()).toEqual({ manifestPath: null, newerThanParameter: null });
     later?.close();
   });

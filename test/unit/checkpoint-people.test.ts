@@ -2,19 +2,19 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
-import { emptyWant } from '../../src/model/desired-state.ts';
+import { emptyDesiredState } from '../../src/model/desired-state.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
 import {
   commit,
   dropped,
   failureOf,
-  holdOf,
   joined,
   NOON,
   NOON_CLOCK,
   openAt,
   openNew,
   reloadAsked,
+  suspensionOf,
   temporaryPath,
 } from '../support/checkpoint-files.ts';
 import { member, reload } from '../support/sync-values.ts';
@@ -29,8 +29,8 @@ function subscriptionScope(subscriptionId: string): RefusalScope {
   return { kind: 'subscription', subscriptionId };
 }
 
-function heldScopes(checkpoint: Checkpoint): readonly RefusalScope[] {
-  return checkpoint.holds().map(({ refusal }) => refusal.scope);
+function suspendedScopes(checkpoint: Checkpoint): readonly RefusalScope[] {
+  return checkpoint.suspensions().map(({ refusal }) => refusal.scope);
 }
 
 describe('a resync', () => {
@@ -40,10 +40,10 @@ describe('a resync', () => {
     commit(checkpoint, 's', dropped('dropped'));
     for (const id of ['a', 'b', 'dropped']) checkpoint.fail(failureOf(id));
     expect(checkpoint.askResync(['dropped', 'a', 'unknown', 'a'])).toEqual(['a']);
-    expect(checkpoint.want('a')).toMatchObject({ resyncNumber: NOON.getTime() });
-    expect(checkpoint.want('b')).toMatchObject({ resyncNumber: 0 });
-    expect(checkpoint.want('dropped')).toMatchObject({ resyncNumber: 0 });
-    expect(checkpoint.want('unknown')).toBeNull();
+    expect(checkpoint.desired('a')).toMatchObject({ resyncNumber: NOON.getTime() });
+    expect(checkpoint.desired('b')).toMatchObject({ resyncNumber: 0 });
+    expect(checkpoint.desired('dropped')).toMatchObject({ resyncNumber: 0 });
+    expect(checkpoint.desired('unknown')).toBeNull();
     expect([...checkpoint.failures().keys()]).toEqual(['b', 'dropped']);
   });
 
@@ -57,7 +57,7 @@ describe('a resync', () => {
     const numbers = [0, 0, -3_600_000, 60_000].map((passed) => {
       now = new Date(NOON.getTime() + passed);
       checkpoint.askResync(['a']);
-      return (checkpoint.want('a')?.resyncNumber ?? 0) - NOON.getTime();
+      return (checkpoint.desired('a')?.resyncNumber ?? 0) - NOON.getTime();
     });
     expect(numbers).toEqual([0, 1, 2, 60_000]);
   });
@@ -68,7 +68,7 @@ describe('a resync', () => {
       const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'), undefined, clock);
       commit(checkpoint, 's', joined('a'));
       checkpoint.askResync(['a']);
-      return checkpoint.want('a')?.resyncNumber ?? 0;
+      return checkpoint.desired('a')?.resyncNumber ?? 0;
     };
     expect(await numberAt(later)).toBeGreaterThan(await numberAt(NOON_CLOCK));
   });
@@ -78,25 +78,25 @@ describe('a resync', () => {
     const [daemon, command] = [await openAt(path), await openAt(path)];
     commit(daemon, 's', joined('a'));
     command.askResync(['a']);
-    commit(daemon, 's', reloadAsked('a', 5n), { kind: 'look', datasetId: 'a' });
-    expect(command.want('a')).toMatchObject({ resyncNumber: NOON.getTime(), looksAsked: 1 });
-    expect(command.want('a')?.reloads).toHaveLength(1);
+    commit(daemon, 's', reloadAsked('a', 5n), { kind: 'refresh', datasetId: 'a' });
+    expect(command.desired('a')).toMatchObject({ resyncNumber: NOON.getTime(), refreshesRequested: 1 });
+    expect(command.desired('a')?.reloads).toHaveLength(1);
   });
 });
 
 describe('approved retirements', () => {
   it('are those of datasets that no subscription holds now', async () => {
     const checkpoint = await openNew();
-    checkpoint.hold(holdOf(RETIREMENT));
-    checkpoint.hold(holdOf(datasetScope('b')));
+    checkpoint.suspension(suspensionOf(RETIREMENT));
+    checkpoint.suspension(suspensionOf(datasetScope('b')));
     commit(checkpoint, 's', ...['b', 'a', 'c'].map((id) => dropped(id)));
     commit(checkpoint, 't', joined('c'));
     expect(checkpoint.approveRetirements()).toEqual(['a', 'b']);
-    expect(heldScopes(checkpoint)).toEqual([datasetScope('b')]);
-    const approved = [...checkpoint.wants().values()].filter((want) => want.retirementApproved);
-    expect(approved.map((want) => want.datasetId).sort()).toEqual(['a', 'b']);
+    expect(suspendedScopes(checkpoint)).toEqual([datasetScope('b')]);
+    const approved = [...checkpoint.desiredStates().values()].filter((desired) => desired.retirementApproved);
+    expect(approved.map((desired) => desired.datasetId).sort()).toEqual(['a', 'b']);
     commit(checkpoint, 't', dropped('c'));
-    expect(checkpoint.wants().get('c')?.retirementApproved).toBe(false);
+    expect(checkpoint.desiredStates().get('c')?.retirementApproved).toBe(false);
   });
 
   it('are over once any subscription holds the dataset', async () => {
@@ -104,29 +104,29 @@ describe('approved retirements', () => {
     commit(checkpoint, 's', dropped('a', { eventNumber: 5n }));
     checkpoint.approveRetirements();
     commit(checkpoint, 's', joined('a', { eventNumber: 4n }));
-    expect(checkpoint.wants().get('a')?.retirementApproved).toBe(true);
+    expect(checkpoint.desiredStates().get('a')?.retirementApproved).toBe(true);
     commit(checkpoint, 'new', joined('a'));
-    expect(checkpoint.wants().get('a')?.retirementApproved).toBe(false);
+    expect(checkpoint.desiredStates().get('a')?.retirementApproved).toBe(false);
   });
 });
 
 describe('a hold of a dataset', () => {
   it('is over when the dataset was dropped and is held again, also within one step', async () => {
     const checkpoint = await openNew();
-    for (const id of ['a', 'b']) checkpoint.hold(holdOf(datasetScope(id)));
+    for (const id of ['a', 'b']) checkpoint.suspension(suspensionOf(datasetScope(id)));
     commit(checkpoint, 's', joined('a'), dropped('a', { eventNumber: 5n }));
-    expect(heldScopes(checkpoint)).toEqual([datasetScope('a'), datasetScope('b')]);
+    expect(suspendedScopes(checkpoint)).toEqual([datasetScope('a'), datasetScope('b')]);
     commit(checkpoint, 's', joined('a', { eventNumber: 6n }));
-    expect(heldScopes(checkpoint)).toEqual([datasetScope('b')]);
+    expect(suspendedScopes(checkpoint)).toEqual([datasetScope('b')]);
     commit(checkpoint, 's', dropped('b', { eventNumber: 7n }), joined('b', { eventNumber: 8n }));
-    expect(heldScopes(checkpoint)).toEqual([]);
+    expect(suspendedScopes(checkpoint)).toEqual([]);
   });
 
   it('stands when the events of its return come again, and whatever else is said of it', async () => {
     const checkpoint = await openNew();
     const events = [dropped('a', { eventNumber: 5n }), joined('a', { eventNumber: 6n })] as const;
     commit(checkpoint, 's', ...events);
-    checkpoint.hold(holdOf(datasetScope('a')));
+    checkpoint.suspension(suspensionOf(datasetScope('a')));
     commit(checkpoint, 's', ...events, joined('a'));
     commit(checkpoint, 't', joined('a'));
     commit(
@@ -134,9 +134,9 @@ describe('a hold of a dataset', () => {
       's',
       { kind: 'at-least', datasetId: 'a', version: 9, eventNumber: 7n },
       reloadAsked('a', 7n, { version: 9 }),
-      { kind: 'look', datasetId: 'a' },
+      { kind: 'refresh', datasetId: 'a' },
     );
-    expect(heldScopes(checkpoint)).toEqual([datasetScope('a')]);
+    expect(suspendedScopes(checkpoint)).toEqual([datasetScope('a')]);
   });
 });
 
@@ -147,19 +147,22 @@ describe('a forgotten subscription', () => {
     commit(checkpoint, 'gone', reloadAsked('a', 7n, { version: 3 }), reloadAsked('c', 7n));
     commit(checkpoint, 'gone', { kind: 'at-least', datasetId: 'a', version: 9, eventNumber: 8n });
     commit(checkpoint, 'stays', joined('a', { version: 4 }), reloadAsked('a', 2n));
-    for (const id of ['gone', 'stays']) checkpoint.hold(holdOf(subscriptionScope(id)));
+    for (const id of ['gone', 'stays']) checkpoint.suspension(suspensionOf(subscriptionScope(id)));
     expect(checkpoint.forget('gone')).toEqual(['a', 'b']);
     expect([...checkpoint.followed().keys()]).toEqual(['stays']);
-    expect(heldScopes(checkpoint)).toEqual([subscriptionScope('stays')]);
+    expect(suspendedScopes(checkpoint)).toEqual([subscriptionScope('stays')]);
     expect(checkpoint.forgotten()).toEqual(['gone']);
-    expect(checkpoint.wants().get('a')).toMatchObject({
+    expect(checkpoint.desiredStates().get('a')).toMatchObject({
       members: new Map([['stays', member({ announced: 4 })]]),
       reloads: [reload(2, { subscriptionId: 'stays' }), reload(7, { subscriptionId: 'gone' })],
       // What it had said of a dataset that others contain is looked up.
-      looksAsked: 1,
+      refreshesRequested: 1,
     });
     for (const id of ['b', 'c']) {
-      expect(checkpoint.wants().get(id)).toEqual({ ...emptyWant(id), retirementApproved: id === 'b' });
+      expect(checkpoint.desiredStates().get(id)).toEqual({
+        ...emptyDesiredState(id),
+        retirementApproved: id === 'b',
+      });
     }
   });
 
@@ -169,8 +172,8 @@ describe('a forgotten subscription', () => {
     commit(checkpoint, 'gone', dropped('dropped'));
     commit(checkpoint, 'stays', joined('shared'));
     checkpoint.forget('gone');
-    const approved = [...checkpoint.wants().values()].filter((want) => want.retirementApproved);
-    expect(approved.map((want) => want.datasetId)).toEqual(['only']);
+    const approved = [...checkpoint.desiredStates().values()].filter((desired) => desired.retirementApproved);
+    expect(approved.map((desired) => desired.datasetId)).toEqual(['only']);
   });
 
   it('goes together with others, or none of them goes', async () => {
@@ -197,7 +200,7 @@ describe('a forgotten subscription', () => {
     commit(checkpoint, 't', joined('both'), reloadAsked('both', 5n));
     checkpoint.forget('s');
     const owed = () =>
-      checkpoint.want('both')?.reloads.map((reload) => `${reload.subscriptionId} ${reload.eventNumber}`);
+      checkpoint.desired('both')?.reloads.map((reload) => `${reload.subscriptionId} ${reload.eventNumber}`);
     expect(owed()?.toSorted()).toEqual(['s 5', 's 6', 't 5']);
     checkpoint.clearForgotten(
       ['s'],

@@ -27,7 +27,7 @@ it('keeps wants and cursor together when the process is killed in the midst of s
     const cursor = checkpoint.followed().get('sub')?.cursor?.number ?? 0n;
     expect(cursor).toBeGreaterThanOrEqual(seen);
     expect(announced(checkpoint, 'first')).toBe(Number(cursor));
-    expect(checkpoint.want('second')?.reloads.at(-1)?.eventNumber).toBe(cursor);
+    expect(checkpoint.desired('second')?.reloads.at(-1)?.eventNumber).toBe(cursor);
     expect(announced(checkpoint, 'last')).toBe(Number(cursor));
     checkpoint.close();
   }
@@ -66,7 +66,7 @@ it.skipIf(process.platform === 'win32')(
 
 /** What the writer's subscription announced of the dataset. */
 function announced(checkpoint: CheckpointReader, datasetId: string): number | null {
-  return checkpoint.want(datasetId)?.members.get('sub')?.announced ?? null;
+  return checkpoint.desired(datasetId)?.members.get('sub')?.announced ?? null;
 }
 
 /** The last of so many further lines. */

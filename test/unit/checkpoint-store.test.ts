@@ -2,20 +2,20 @@
 
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
-import { MAX_JOURNAL_LINES, MAX_LINKS, MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/errors.ts';
+import { MAX_LINKS, MAX_SYNC_RUNS, MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/errors.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
 import {
   commit,
   dropped,
   event,
   failureOf,
-  holdOf,
   joined,
   NOON,
   openAt,
   openNew,
   position,
   reloadAsked,
+  suspensionOf,
   temporaryPath,
 } from '../support/checkpoint-files.ts';
 
@@ -38,35 +38,37 @@ describe('the remembered contract', () => {
 describe('holds', () => {
   it('stand one for each scope, also where ids are equal', async () => {
     const checkpoint = await openNew();
-    for (const scope of SCOPES) checkpoint.hold(holdOf(scope));
-    expect(checkpoint.holds()).toHaveLength(SCOPES.length);
-    expect(checkpoint.holds()).toEqual(expect.arrayContaining(SCOPES.map((scope) => holdOf(scope))));
+    for (const scope of SCOPES) checkpoint.suspension(suspensionOf(scope));
+    expect(checkpoint.suspensions()).toHaveLength(SCOPES.length);
+    expect(checkpoint.suspensions()).toEqual(
+      expect.arrayContaining(SCOPES.map((scope) => suspensionOf(scope))),
+    );
   });
 
   it('are replaced by a newer one of the same scope', async () => {
     const checkpoint = await openNew();
-    checkpoint.hold(holdOf(DATASET, 'first'));
-    const second = { ...holdOf(DATASET, 'second'), keyHash: 'another key' };
-    checkpoint.hold(second);
-    expect(checkpoint.holds()).toEqual([second]);
+    checkpoint.suspension(suspensionOf(DATASET, 'first'));
+    const second = { ...suspensionOf(DATASET, 'second'), keyHash: 'another key' };
+    checkpoint.suspension(second);
+    expect(checkpoint.suspensions()).toEqual([second]);
   });
 
   it('are lifted by scope, and say whether anything was', async () => {
     const checkpoint = await openNew();
-    checkpoint.hold(holdOf(DATASET));
+    checkpoint.suspension(suspensionOf(DATASET));
     expect(checkpoint.lift(SUBSCRIPTION)).toBe(false);
     expect(checkpoint.lift(WORKSPACE)).toBe(false);
     expect(checkpoint.lift(DATASET)).toBe(true);
     expect(checkpoint.lift(DATASET)).toBe(false);
-    expect(checkpoint.holds()).toEqual([]);
+    expect(checkpoint.suspensions()).toEqual([]);
   });
 
   it('may have no status and no code: what we found out ourselves', async () => {
     const checkpoint = await openNew();
-    const hold = holdOf(SUBSCRIPTION);
-    const ours = { ...hold, refusal: { ...hold.refusal, status: null, code: null } };
-    checkpoint.hold(ours);
-    expect(checkpoint.holds()).toEqual([ours]);
+    const suspension = suspensionOf(SUBSCRIPTION);
+    const ours = { ...suspension, refusal: { ...suspension.refusal, status: null, code: null } };
+    checkpoint.suspension(ours);
+    expect(checkpoint.suspensions()).toEqual([ours]);
   });
 
   it('relay messages and links of any text within limits', async () => {
@@ -74,9 +76,9 @@ describe('holds', () => {
     const links = new Map(
       [...Array(MAX_LINKS + 5).keys()].map((n) => [`link ${n}`, `https://a.example/${n}`]),
     );
-    const hold = holdOf(WORKSPACE, `it's "no"\0${'🌍'.repeat(MAX_TEXT_CHARACTERS)}`);
-    checkpoint.hold({ ...hold, refusal: { ...hold.refusal, code: null, links } });
-    const [stored] = checkpoint.holds();
+    const suspension = suspensionOf(WORKSPACE, `it's "no"\0${'🌍'.repeat(MAX_TEXT_CHARACTERS)}`);
+    checkpoint.suspension({ ...suspension, refusal: { ...suspension.refusal, code: null, links } });
+    const [stored] = checkpoint.suspensions();
     expect(stored?.refusal.code).toBeNull();
     expect(stored?.refusal.message).toMatch(/^it's "no"\0🌍.*…$/u);
     expect(stored?.refusal.message).toHaveLength(MAX_TEXT_CHARACTERS);
@@ -85,11 +87,11 @@ describe('holds', () => {
 
   it('leave out a link that would have to be cut, and keep odd names', async () => {
     const checkpoint = await openNew();
-    const hold = holdOf(WORKSPACE);
+    const suspension = suspensionOf(WORKSPACE);
     const kept = new Map([['__proto__', 'https://a.example/']]);
     const links = new Map([...kept, ['long', `https://a.example/${'x'.repeat(MAX_TEXT_CHARACTERS)}`]]);
-    checkpoint.hold({ ...hold, refusal: { ...hold.refusal, links } });
-    expect(checkpoint.holds()[0]?.refusal.links).toEqual(kept);
+    checkpoint.suspension({ ...suspension, refusal: { ...suspension.refusal, links } });
+    expect(checkpoint.suspensions()[0]?.refusal.links).toEqual(kept);
   });
 });
 
@@ -97,7 +99,7 @@ describe('failures', () => {
   it('stand one for each dataset until they are over', async () => {
     const checkpoint = await openNew();
     checkpoint.fail(failureOf('a'));
-    checkpoint.fail(failureOf('b', { hint: 'look', contents: [] }));
+    checkpoint.fail(failureOf('b', { hint: 'refresh', contents: [] }));
     const worse = failureOf('a', {
       contents: ['version 3', 'changes of version 3'],
       attempts: 2,
@@ -108,7 +110,7 @@ describe('failures', () => {
     expect(checkpoint.failures()).toEqual(
       new Map([
         ['a', worse],
-        ['b', failureOf('b', { hint: 'look', contents: [] })],
+        ['b', failureOf('b', { hint: 'refresh', contents: [] })],
       ]),
     );
     checkpoint.clearFailure('a');
@@ -149,19 +151,19 @@ describe('the journal', () => {
       datasetId: null,
       detail,
     }));
-    for (const line of lines) checkpoint.journal(line);
-    expect(checkpoint.recentJournal(2)).toEqual([lines[2], lines[1]]);
-    expect(checkpoint.recentJournal(10)).toHaveLength(3);
+    for (const line of lines) checkpoint.syncRuns(line);
+    expect(checkpoint.recentSyncRuns(2)).toEqual([lines[2], lines[1]]);
+    expect(checkpoint.recentSyncRuns(10)).toHaveLength(3);
   });
 
   it('drops the oldest lines past its limit', async () => {
     const path = temporaryPath('checkpoint.sqlite');
     const checkpoint = await openAt(path);
-    fillJournal(path, MAX_JOURNAL_LINES - 1);
-    checkpoint.journal({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'last but one' });
-    checkpoint.journal({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'last' });
-    const kept = checkpoint.recentJournal(MAX_JOURNAL_LINES + 10);
-    expect(kept).toHaveLength(MAX_JOURNAL_LINES);
+    fillJournal(path, MAX_SYNC_RUNS - 1);
+    checkpoint.syncRuns({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'last but one' });
+    checkpoint.syncRuns({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'last' });
+    const kept = checkpoint.recentSyncRuns(MAX_SYNC_RUNS + 10);
+    expect(kept).toHaveLength(MAX_SYNC_RUNS);
     expect(kept[0]?.detail).toBe('last');
     expect(kept.at(-1)?.detail).toBe('line 2');
   });
@@ -175,13 +177,18 @@ it('is all there after a restart', async () => {
     checkpoint,
     's',
     joined('d', { version: 3 }),
-    { kind: 'look', datasetId: 'd' },
+    { kind: 'refresh', datasetId: 'd' },
     reloadAsked('d', 4n),
   );
   checkpoint.commitFollowStep({
     subscriptionId: 't',
     subscriptionName: 'T',
-    position: position(event(8n), { logNumber: 2, cursorCreatedAt: NOON, isQuiet: true, coveredUntil: NOON }),
+    position: position(event(8n), {
+      logNumber: 2,
+      cursorCreatedAt: NOON,
+      isExpiredCursorReplay: true,
+      coveredUntil: NOON,
+    }),
     changes: [dropped('e', { eventNumber: 8n, at: NOON, reason: 'left' })],
   });
   checkpoint.noteStatedLastEvent('t');
@@ -189,18 +196,18 @@ it('is all there after a restart', async () => {
   checkpoint.askResync(['d']);
   checkpoint.approveRetirements();
   checkpoint.forget('u');
-  checkpoint.hold(holdOf(DATASET));
+  checkpoint.suspension(suspensionOf(DATASET));
   checkpoint.fail(failureOf('d'));
-  checkpoint.journal({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'version 3' });
+  checkpoint.syncRuns({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'version 3' });
   const all = (from: typeof checkpoint) => [
     from.rememberedContract(),
     from.followed(),
-    from.wants(),
+    from.desiredStates(),
     from.absences(),
     from.forgotten(),
-    from.holds(),
+    from.suspensions(),
     from.failures(),
-    from.recentJournal(10),
+    from.recentSyncRuns(10),
   ];
   const before = all(checkpoint);
   checkpoint.close();
@@ -210,11 +217,11 @@ it('is all there after a restart', async () => {
 it('is shared by two that have it open, each seeing what the other stored', async () => {
   const path = temporaryPath('checkpoint.sqlite');
   const [daemon, command] = [await openAt(path), await openAt(path)];
-  daemon.hold(holdOf(DATASET));
+  daemon.suspension(suspensionOf(DATASET));
   expect(command.lift(DATASET)).toBe(true);
-  expect(daemon.holds()).toEqual([]);
-  commit(daemon, 's', joined('d'), { kind: 'look', datasetId: 'd' });
-  expect(command.wants().get('d')?.looksAsked).toBe(1);
+  expect(daemon.suspensions()).toEqual([]);
+  commit(daemon, 's', joined('d'), { kind: 'refresh', datasetId: 'd' });
+  expect(command.desiredStates().get('d')?.refreshesRequested).toBe(1);
 });
 
 /** So many lines at once: through the port each would wait for the disk. */

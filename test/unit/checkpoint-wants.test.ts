@@ -6,7 +6,12 @@
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { MAX_ID_CHARACTERS, MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/errors.ts';
-import { emptyWant, type FollowStep, type Want, type WantChange } from '../../src/model/desired-state.ts';
+import {
+  type DesiredState,
+  type DesiredStateChange,
+  emptyDesiredState,
+  type FollowStep,
+} from '../../src/model/desired-state.ts';
 import { ContractViolationError } from '../../src/model/errors.ts';
 import {
   commit,
@@ -24,18 +29,18 @@ import {
 import { formerMember, LONG_AGO, member, reload } from '../support/sync-values.ts';
 
 const LARGEST = 2n ** 63n - 1n;
-const look: WantChange = { kind: 'look', datasetId: 'd' };
+const look: DesiredStateChange = { kind: 'refresh', datasetId: 'd' };
 
 function later(minutes: number): Date {
   return new Date(NOON.getTime() + minutes * 60_000);
 }
 
-function atLeast(version: number, eventNumber: bigint): WantChange {
+function atLeast(version: number, eventNumber: bigint): DesiredStateChange {
   return { kind: 'at-least', datasetId: 'd', version, eventNumber };
 }
 
-function wanted(checkpoint: Checkpoint): Want | null {
-  return checkpoint.want('d');
+function wanted(checkpoint: Checkpoint): DesiredState | null {
+  return checkpoint.desired('d');
 }
 
 describe('what is wanted', () => {
@@ -58,8 +63,8 @@ describe('what is wanted', () => {
     commit(checkpoint, 't', joined('d'), reloadAsked('d', 9n), reloadAsked('d', 7n), reloadAsked('d', 8n));
     commit(checkpoint, 'u', dropped('d', { eventNumber: 5n, at: NOON, reason: "it's left" }));
     checkpoint.askResync(['d']);
-    const expected: Want = {
-      ...emptyWant('d'),
+    const expected: DesiredState = {
+      ...emptyDesiredState('d'),
       members: new Map([
         ['s', { eventNumber: LARGEST - 1n, since: NOON, announced: Number.MAX_SAFE_INTEGER }],
         ['t', member()],
@@ -79,20 +84,23 @@ describe('what is wanted', () => {
         },
       ],
       resyncNumber: NOON.getTime(),
-      looksAsked: 1,
+      refreshesRequested: 1,
     };
     expect(wanted(checkpoint)).toEqual(expected);
     expect(wanted(await openAt(path))).toEqual(expected);
-    expect(checkpoint.wants()).toEqual(new Map([['d', expected]]));
+    expect(checkpoint.desiredStates()).toEqual(new Map([['d', expected]]));
   });
 
   it('of one dataset is nothing of another', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', joined('d'), joined('e'), reloadAsked('e', 3n), dropped('f'));
-    expect(checkpoint.want('d')).toEqual({ ...emptyWant('d'), members: new Map([['s', member()]]) });
-    expect(checkpoint.want('f')?.formerMembers).toEqual(new Map([['s', formerMember()]]));
-    expect(checkpoint.want('g')).toBeNull();
-    expect([...checkpoint.wants().keys()]).toEqual(['d', 'e', 'f']);
+    expect(checkpoint.desired('d')).toEqual({
+      ...emptyDesiredState('d'),
+      members: new Map([['s', member()]]),
+    });
+    expect(checkpoint.desired('f')?.formerMembers).toEqual(new Map([['s', formerMember()]]));
+    expect(checkpoint.desired('g')).toBeNull();
+    expect([...checkpoint.desiredStates().keys()]).toEqual(['d', 'e', 'f']);
   });
 
   it('has reasons that are cut to their limit', async () => {
@@ -109,7 +117,7 @@ describe('what is wanted', () => {
     checkpoint.dropReloads('d');
     checkpoint.markAnswered('d', () => true);
     checkpoint.markLooked('d', 1);
-    expect(checkpoint.wants().size).toBe(0);
+    expect(checkpoint.desiredStates().size).toBe(0);
   });
 });
 
@@ -178,10 +186,10 @@ describe('metadata refreshes', () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', joined('d'), look, look);
     checkpoint.markLooked('d', 1);
-    expect(wanted(checkpoint)).toMatchObject({ looksAsked: 2, looksDone: 1 });
+    expect(wanted(checkpoint)).toMatchObject({ refreshesRequested: 2, refreshesDone: 1 });
     checkpoint.markLooked('d', 2);
     checkpoint.markLooked('d', 1);
-    expect(wanted(checkpoint)).toMatchObject({ looksAsked: 2, looksDone: 2 });
+    expect(wanted(checkpoint)).toMatchObject({ refreshesRequested: 2, refreshesDone: 2 });
   });
 
   it('cannot be done before they are asked for', async () => {
@@ -189,12 +197,12 @@ describe('metadata refreshes', () => {
     checkpoint.markLooked('d', 5);
     commit(checkpoint, 's', joined('d'), look);
     checkpoint.markLooked('d', 5);
-    expect(wanted(checkpoint)).toMatchObject({ looksAsked: 1, looksDone: 1 });
+    expect(wanted(checkpoint)).toMatchObject({ refreshesRequested: 1, refreshesDone: 1 });
   });
 });
 
 describe('a step', () => {
-  const changes: readonly WantChange[] = [
+  const changes: readonly DesiredStateChange[] = [
     joined('d', { eventNumber: 1n }),
     atLeast(9, 2n),
     dropped('d', { eventNumber: 3n }),
@@ -209,14 +217,14 @@ describe('a step', () => {
     commit(checkpoint, 's', ...changes);
     const once = wanted(checkpoint);
     expect(once).toEqual({
-      ...emptyWant('d'),
+      ...emptyDesiredState('d'),
       members: new Map([['s', member({ eventNumber: 4n, announced: 3 })]]),
       reloads: [reload(4, { subscriptionId: 's' })],
-      looksAsked: 1,
+      refreshesRequested: 1,
     });
     commit(checkpoint, 's', ...changes);
     for (const change of changes) commit(checkpoint, 's', change);
-    expect(wanted(checkpoint)).toEqual({ ...once, looksAsked: 3 });
+    expect(wanted(checkpoint)).toEqual({ ...once, refreshesRequested: 3 });
   });
 
   const step: FollowStep = {
@@ -266,16 +274,16 @@ describe('a step', () => {
   it('says since when a log is read from its start because it is quiet', async () => {
     const checkpoint = await openNew();
     const followed = () => checkpoint.followed().get('s');
-    const quiet = (minutes: number, isQuiet: boolean) =>
+    const quiet = (minutes: number, isExpiredCursorReplay: boolean) =>
       checkpoint.commitFollowStep({
         ...step,
-        position: position(event(8n), { isQuiet, readAt: later(minutes) }),
+        position: position(event(8n), { isExpiredCursorReplay, readAt: later(minutes) }),
       });
     quiet(0, true);
     quiet(1, true);
-    expect(followed()).toMatchObject({ cursorAt: NOON, quietReadAt: later(1) });
+    expect(followed()).toMatchObject({ cursorAt: NOON, replayedAt: later(1) });
     quiet(2, false);
-    expect(followed()).toMatchObject({ cursorAt: NOON, quietReadAt: null });
+    expect(followed()).toMatchObject({ cursorAt: NOON, replayedAt: null });
   });
 
   it('leaves what is known of the record: that it has named its newest event', async () => {
@@ -322,15 +330,17 @@ describe('a step', () => {
       ],
     });
     expect(wanted(checkpoint)).toEqual({
-      ...emptyWant('d'),
+      ...emptyDesiredState('d'),
       members: new Map([
         ['s', { eventNumber: 2n, since: later(1), announced: 1 }],
         ['t', member({ eventNumber: 50n, announced: 4 })],
       ]),
       reloads: [reload(2, { subscriptionId: 's', logNumber: 2 }), reload(51, { subscriptionId: 't' })],
     });
-    expect(checkpoint.want('e')?.members).toEqual(new Map([['s', member()]]));
-    expect(checkpoint.want('f')?.formerMembers).toEqual(new Map([['s', formerMember({ reason: 'left' })]]));
+    expect(checkpoint.desired('e')?.members).toEqual(new Map([['s', member()]]));
+    expect(checkpoint.desired('f')?.formerMembers).toEqual(
+      new Map([['s', formerMember({ reason: 'left' })]]),
+    );
   });
 
   it.each([
@@ -338,11 +348,11 @@ describe('a step', () => {
     ['half a character', 'd\ud800'],
   ])('stores nothing of itself where an id is %s', async (_, datasetId) => {
     const checkpoint = await openNew();
-    for (const change of [joined(datasetId), { kind: 'look', datasetId } as const]) {
+    for (const change of [joined(datasetId), { kind: 'refresh', datasetId } as const]) {
       expect(() => commit(checkpoint, 's', joined('d'), change)).toThrow(ContractViolationError);
     }
     expect(() => commit(checkpoint, datasetId, joined('d'))).toThrow(ContractViolationError);
-    expect(checkpoint.wants().size).toBe(0);
+    expect(checkpoint.desiredStates().size).toBe(0);
     expect(checkpoint.followed().size).toBe(0);
   });
 });
@@ -352,7 +362,7 @@ describe('W43 what is taken over from the mirror', () => {
     const checkpoint = await openNew();
     for (const id of ['s', 't'])
       commit(checkpoint, id, joined('old', { version: 9 }), reloadAsked('old', 5n));
-    const taken = (subscriptionId: string, ...changes: WantChange[]): FollowStep => ({
+    const taken = (subscriptionId: string, ...changes: DesiredStateChange[]): FollowStep => ({
       subscriptionId,
       subscriptionName: null,
       voids: 'everything',
@@ -360,13 +370,13 @@ describe('W43 what is taken over from the mirror', () => {
       changes,
     });
     checkpoint.adopt([taken('s', joined('d'), reloadAsked('d', 7n)), taken('u', joined('d'))]);
-    expect(checkpoint.want('old')).toEqual({
-      ...emptyWant('old'),
+    expect(checkpoint.desired('old')).toEqual({
+      ...emptyDesiredState('old'),
       members: new Map([['t', member({ announced: 9 })]]),
       reloads: [reload(5, { subscriptionId: 't' })],
     });
     expect(wanted(checkpoint)).toEqual({
-      ...emptyWant('d'),
+      ...emptyDesiredState('d'),
       members: new Map([
         ['s', member()],
         ['u', member()],
@@ -407,10 +417,10 @@ it('keeps hostile ids apart and whole', async () => {
   for (const id of ids) commit(checkpoint, id, joined(id), reloadAsked(id, 1n));
   checkpoint.close();
   const again = await openAt(path);
-  expect([...again.wants().keys()].sort()).toEqual([...ids].sort());
+  expect([...again.desiredStates().keys()].sort()).toEqual([...ids].sort());
   expect([...again.followed().keys()].sort()).toEqual([...ids].sort());
   for (const id of ids) {
-    expect(again.want(id)).toMatchObject({
+    expect(again.desired(id)).toMatchObject({
       members: new Map([[id, member()]]),
       reloads: [reload(1, { subscriptionId: id })],
     });

@@ -105,17 +105,17 @@ describe('the API key', () => {
     ],
     [`${API_KEY}ü`, 'holds white space, a control character or a letter outside ASCII, which no key does'],
     [API_KEY.repeat(200), 'is longer than 4096 characters; is it the key alone?'],
-  ])('must be one word: %#', (key, trouble) => {
+  ])('must be one word: %#', (key, problem) => {
     const inline = { environment: { ...withoutKey, FEED_SYNC_API_KEY: key } };
     expect(problemsOf(() => load(inline))).toEqual([
-      `service.apiKey ${trouble} (environment FEED_SYNC_API_KEY)`,
+      `service.apiKey ${problem} (environment FEED_SYNC_API_KEY)`,
     ]);
     const inFile = {
       environment: { ...withoutKey, FEED_SYNC_API_KEY_FILE: '/k/key' },
       files: { '/k/key': key },
     };
     expect(problemsOf(() => load(inFile))).toEqual([
-      `service.apiKeyFile is '/k/key', which ${trouble} (environment FEED_SYNC_API_KEY_FILE)`,
+      `service.apiKeyFile is '/k/key', which ${problem} (environment FEED_SYNC_API_KEY_FILE)`,
     ]);
   });
 

@@ -97,9 +97,9 @@ describe('the keys of a file', () => {
     ],
     ['just words', 'The file holds no keys; write for example dataDir: ./data', 1],
     ['- a\n- list', 'The file holds no keys; write for example dataDir: ./data', 1],
-  ])('are known, or refused with the nearest: %j', (text, trouble, line) => {
-    const [problem] = problemsOf(() => loadFile(text));
-    expect(problem).toBe(`${trouble} (file ${FILE}:${line})`);
+  ])('are known, or refused with the nearest: %j', (text, problem, line) => {
+    const [found] = problemsOf(() => loadFile(text));
+    expect(found).toBe(`${problem} (file ${FILE}:${line})`);
   });
 });
 
@@ -152,8 +152,8 @@ describe('a file that is no YAML', () => {
       'is not indented as YAML wants it; put the keys of a group one below the other',
       3,
     ],
-  ])('is refused with a sentence and the line: %j', (text, trouble, line) => {
-    expect(problemsOf(() => loadFile(text))).toEqual([`The file ${trouble} (file ${FILE}:${line})`]);
+  ])('is refused with a sentence and the line: %j', (text, problem, line) => {
+    expect(problemsOf(() => loadFile(text))).toEqual([`The file ${problem} (file ${FILE}:${line})`]);
   });
 
   it.each([

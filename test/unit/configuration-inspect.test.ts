@@ -7,9 +7,9 @@ import { API_KEY, type FakeMachine, inputOf, load, REQUIRED } from '../support/c
 function inspect(machine: FakeMachine) {
   const inspection = inspectConfiguration(inputOf(machine));
   expect(JSON.stringify(inspection)).not.toContain(API_KEY);
-  const told = new Map(inspection.settings.map((setting) => [setting.key, setting]));
+  const reported = new Map(inspection.settings.map((setting) => [setting.key, setting]));
   const subjects = inspection.problems.map(({ subject }) => subject);
-  return { ...inspection, told, subjects };
+  return { ...inspection, reported, subjects };
 }
 
 const FILE = '/home/ann/feed-sync.yaml';
@@ -21,22 +21,22 @@ describe('a configuration that is right', () => {
       flags: { '--lock-wait': '1s' },
       environment: { ...REQUIRED, STATE_DIRECTORY: '/var/lib/feed-sync' },
     };
-    const { configuration, problems, filePath, told, known } = inspect(machine);
+    const { configuration, problems, filePath, reported, known } = inspect(machine);
     expect(problems).toEqual([]);
     expect(JSON.stringify(configuration)).toBe(JSON.stringify(load(machine).configuration));
     expect(configuration?.service.apiKey.reveal()).toBe(API_KEY);
     expect(filePath).toBe(FILE);
     expect(known('http.timeout')).toBe(5_000);
-    expect([...told.values()].filter(({ value }) => value === null).map(({ key }) => key)).toEqual([
+    expect([...reported.values()].filter(({ value }) => value === null).map(({ key }) => key)).toEqual([
       'service.apiKeyFile',
     ]);
-    expect(told.get('http.timeout')).toMatchObject({ value: '5s', source: `file ${FILE}:2` });
-    expect(told.get('lock.wait')).toMatchObject({ value: '1s', source: 'flag --lock-wait' });
-    expect(told.get('dataDir')).toMatchObject({
+    expect(reported.get('http.timeout')).toMatchObject({ value: '5s', source: `file ${FILE}:2` });
+    expect(reported.get('lock.wait')).toMatchObject({ value: '1s', source: 'flag --lock-wait' });
+    expect(reported.get('dataDir')).toMatchObject({
       value: '/var/lib/feed-sync',
       source: 'environment STATE_DIRECTORY',
     });
-    expect(told.get('service.apiKey')).toMatchObject({
+    expect(reported.get('service.apiKey')).toMatchObject({
       value: '[secret]',
       source: 'environment FEED_SYNC_API_KEY',
     });
@@ -45,23 +45,23 @@ describe('a configuration that is right', () => {
   it('names the file of the key', () => {
     const { FEED_SYNC_API_KEY: _, ...rest } = REQUIRED;
     const environment = { ...rest, FEED_SYNC_API_KEY_FILE: '/run/key' };
-    const { told } = inspect({ environment, files: { '/run/key': `${API_KEY}\n` } });
-    expect(told.get('service.apiKeyFile')).toMatchObject({
+    const { reported } = inspect({ environment, files: { '/run/key': `${API_KEY}\n` } });
+    expect(reported.get('service.apiKeyFile')).toMatchObject({
       value: '/run/key',
       source: 'environment FEED_SYNC_API_KEY_FILE',
     });
-    expect(told.get('service.apiKey')).toMatchObject({ value: '[secret]', source: 'file /run/key' });
+    expect(reported.get('service.apiKey')).toMatchObject({ value: '[secret]', source: 'file /run/key' });
   });
 });
 
 describe('a configuration that is wrong', () => {
   it('goes on with the default where that does no harm', () => {
-    const { subjects, told, known, configuration } = inspect({
+    const { subjects, reported, known, configuration } = inspect({
       files: { [FILE]: 'lock:\n  wait: long\nhttp:\n  timeout: 5\n  retires: 3\n' },
     });
     expect(subjects).toEqual(['http.retires', 'lock.wait', 'http.timeout']);
-    expect(told.get('lock.wait')).toMatchObject({ value: null, source: `file ${FILE}:2` });
-    expect(told.get('lock.wait')?.trouble).toContain("is 'long'");
+    expect(reported.get('lock.wait')).toMatchObject({ value: null, source: `file ${FILE}:2` });
+    expect(reported.get('lock.wait')?.fault).toContain("is 'long'");
     expect([known('lock.wait'), known('http.timeout')]).toEqual([60_000, 30_000]);
     expect(configuration?.lock.waitMs).toBe(60_000);
   });
@@ -85,7 +85,7 @@ describe('a configuration that is wrong', () => {
     expect(keyless.configuration).toBe(null);
     const homeless = inspect({ environment: { FEED_SYNC_API_KEY: API_KEY } });
     expect(homeless.subjects).toEqual(['service.baseUrl']);
-    expect(homeless.told.get('service.apiKey')?.value).toBe('[secret]');
+    expect(homeless.reported.get('service.apiKey')?.value).toBe('[secret]');
   });
 
   it('with values that contradict each other shows both', () => {
@@ -94,9 +94,9 @@ describe('a configuration that is wrong', () => {
       FEED_SYNC_DESTINATION_PATH: '/data/one',
       FEED_SYNC_CHECKPOINT_PATH: '/data/one',
     };
-    const { subjects, told, known } = inspect({ environment });
+    const { subjects, reported, known } = inspect({ environment });
     expect(subjects).toEqual(['checkpoint.path']);
-    expect(told.get('checkpoint.path')).toMatchObject({ value: '/data/one' });
+    expect(reported.get('checkpoint.path')).toMatchObject({ value: '/data/one' });
     expect([known('destination.path'), known('checkpoint.path')]).toEqual(['/data/one', null]);
   });
 });
@@ -107,15 +107,15 @@ describe('a file that cannot be read', () => {
     ['is missing where it was named', { flags: { '--config': FILE } }],
   ])('that %s leaves open what it may set, and not what is set elsewhere', (_, machine) => {
     const environment = { FEED_SYNC_API_KEY: API_KEY, FEED_SYNC_DATA_DIR: '/data' };
-    const { filePath, problems, told, known } = inspect({ ...machine, environment });
+    const { filePath, problems, reported, known } = inspect({ ...machine, environment });
     expect(filePath).toBe(FILE);
     expect(problems).toHaveLength(1);
     expect(problems[0]?.subject).toContain('The file');
-    const open = { value: null, source: 'not known, for the file cannot be read', trouble: null };
-    expect(told.get('service.baseUrl')).toMatchObject(open);
-    expect(told.get('lock.wait')).toMatchObject(open);
-    expect(told.get('dataDir')).toMatchObject({ value: '/data' });
-    expect(told.get('service.apiKey')).toMatchObject({ value: '[secret]' });
+    const open = { value: null, source: 'not known, for the file cannot be read', fault: null };
+    expect(reported.get('service.baseUrl')).toMatchObject(open);
+    expect(reported.get('lock.wait')).toMatchObject(open);
+    expect(reported.get('dataDir')).toMatchObject({ value: '/data' });
+    expect(reported.get('service.apiKey')).toMatchObject({ value: '[secret]' });
     // The file may name another place than the default one.
     expect([known('dataDir'), known('destination.path')]).toEqual(['/data', null]);
     expect(known('lock.wait')).toBe(60_000);

@@ -86,13 +86,13 @@ describe('durations, sizes and counts', () => {
       '-1',
       "http.connections is '-1', which is not a whole number; write a number from 2 to 64",
     ],
-  ])('refuses %s %s', (flag, text, trouble) => {
-    expect(troubleOfFlag(flag, text)).toBe(trouble);
+  ])('refuses %s %s', (flag, text, problem) => {
+    expect(troubleOfFlag(flag, text)).toBe(problem);
   });
 
   it('shows a strange value on one line and cut', () => {
-    const trouble = troubleOfFlag('--http-timeout', `a\u001b[31m\n${'x'.repeat(500)}`);
-    expect(trouble).toBe(
+    const problem = troubleOfFlag('--http-timeout', `a\u001b[31m\n${'x'.repeat(500)}`);
+    expect(problem).toBe(
       `http.timeout is 'a\\u001b[31m\\u000a${'x'.repeat(73)}…', which is not a duration; write for example 30s or 5m`,
     );
   });
@@ -122,8 +122,8 @@ describe('wrong types in the file', () => {
     ],
     ['subscriptions: [ , ]', 'The file is not YAML'],
     ['subscriptions: []', 'subscriptions is an empty list; name at least one, or leave it out for all'],
-  ])('refuses %j', (text, trouble) => {
-    expect(troubleInFile(text)).toBe(trouble);
+  ])('refuses %j', (text, problem) => {
+    expect(troubleInFile(text)).toBe(problem);
   });
 
   it('takes a count with and without quotes', () => {
@@ -157,8 +157,8 @@ describe('the command after commits', () => {
     ['["a", 7]', 'hooks.afterCommit has a word 2 that is not text; write it in quotes'],
     ['["~/a"]', "hooks.afterCommit is '~/a', and ~ has no meaning here; write the whole path"],
     ['["a", "\\0"]', "hooks.afterCommit has the word '\\u0000', which no command can hold"],
-  ])('refuses %s', (value, trouble) => {
-    expect(troubleInFile(`hooks:\n  afterCommit: ${value}`)).toBe(trouble);
+  ])('refuses %s', (value, problem) => {
+    expect(troubleInFile(`hooks:\n  afterCommit: ${value}`)).toBe(problem);
   });
 });
 
@@ -206,8 +206,8 @@ describe('choices', () => {
   it.each([
     ['--schema-changes', 'add', "schemaChanges is 'add'; write one of reload, alter"],
     ['--removed-datasets', 'Drop', "removedDatasets is 'Drop'; write one of archive, drop, keep"],
-  ])('refuses %s %s', (flag, text, trouble) => {
-    expect(troubleOfFlag(flag, text)).toBe(trouble);
+  ])('refuses %s %s', (flag, text, problem) => {
+    expect(troubleOfFlag(flag, text)).toBe(problem);
   });
 });
 
@@ -216,8 +216,8 @@ describe('paths', () => {
     ['--data-dir', '~/data', "dataDir is '~/data', and ~ has no meaning here; write the whole path"],
     ['--data-dir', 'a\0b', "dataDir is 'a\\u0000b', which no path can hold"],
     ['--destination-path', 'out/', "destination.path is 'out/', which is a folder; name the file in it"],
-  ])('refuses %s %s', (flag, text, trouble) => {
-    expect(troubleOfFlag(flag, text)).toBe(trouble);
+  ])('refuses %s %s', (flag, text, problem) => {
+    expect(troubleOfFlag(flag, text)).toBe(problem);
   });
 
   it('takes absolute ones as they are', () => {
@@ -229,7 +229,7 @@ describe('the address of the service', () => {
   const baseUrl = (text: string) => {
     return load({ environment: { ...REQUIRED, FEED_SYNC_BASE_URL: text } }).configuration.service.baseUrl;
   };
-  const trouble = (text: string) => {
+  const problem = (text: string) => {
     const [problem = ''] = problemsOf(() => baseUrl(text));
     return problem.replace(' (environment FEED_SYNC_BASE_URL)', '').replace('service.baseUrl is ', '');
   };
@@ -280,7 +280,7 @@ describe('the address of the service', () => {
       "'…@feed.example.com', which is not https; http is for a loopback address only",
     ],
   ])('refuses %s', (text, expected) => {
-    expect(trouble(text)).toBe(expected);
+    expect(problem(text)).toBe(expected);
   });
 });
 
@@ -323,18 +323,18 @@ describe('the open names of the interface', () => {
     ['//other.example/{datasetId}', 'which is not a path; write it without host, query and white space'],
     ['/\\other.example/{datasetId}', 'which is not a path; write it without host, query and white space'],
     ['/v1/{datasetId}?x=1', 'which is not a path; write it without host, query and white space'],
-  ])('refuses the path %s', (text, trouble) => {
+  ])('refuses the path %s', (text, problem) => {
     expect(troubleOfFlag('--manifest-path', text)).toBe(
-      `service.contract.manifestPath is '${text}', ${trouble}`,
+      `service.contract.manifestPath is '${text}', ${problem}`,
     );
   });
 
   it.each([
     ['a b', "which is not a parameter's name"],
     ['cursor', 'which turns pages'],
-  ])('refuses the parameter %s', (text, trouble) => {
+  ])('refuses the parameter %s', (text, problem) => {
     expect(troubleOfFlag('--newer-than-parameter', text)).toBe(
-      `service.contract.newerThanParameter is '${text}', ${trouble}`,
+      `service.contract.newerThanParameter is '${text}', ${problem}`,
     );
   });
 

@@ -7,9 +7,9 @@ import {
   changesContentOf,
   contentOf,
   failedBefore,
+  inapplicableContentOf,
   oversizedBefore,
   oversizedContentOf,
-  unusableContentOf,
 } from '../../src/sync/plan/content.ts';
 import { digestOf, entry, failure, NOW, version } from '../support/sync-values.ts';
 
@@ -57,9 +57,9 @@ describe('changes that failed', () => {
   it('are told from those that give way, and from the snapshot', () => {
     expect(found(changesContentOf(record))).toSatisfy(
       (bad: ReturnType<typeof found>) =>
-        bad.changes(record) && !bad.unusable(record) && !bad.snapshot(snapshot, NOW),
+        bad.changes(record) && !bad.inapplicable(record) && !bad.snapshot(snapshot, NOW),
     );
-    expect(found(unusableContentOf(record)).changes(record)).toBe(false);
+    expect(found(inapplicableContentOf(record)).changes(record)).toBe(false);
   });
 
   it.each<[string, Partial<Version>]>([
@@ -70,10 +70,10 @@ describe('changes that failed', () => {
     ['count of its operations', { counts: { added: 2, changed: 0, removed: 0 } }],
     ['moment of its publication', { publishedAt: later }],
   ])('V11 are others once another %s is stated', (_, stated) => {
-    const bad = found(changesContentOf(record), unusableContentOf(record));
-    expect([bad.changes(record), bad.unusable(record)]).toEqual([true, true]);
+    const bad = found(changesContentOf(record), inapplicableContentOf(record));
+    expect([bad.changes(record), bad.inapplicable(record)]).toEqual([true, true]);
     const named = { ...record, ...stated };
-    expect([bad.changes(named), bad.unusable(named)]).toEqual([false, false]);
+    expect([bad.changes(named), bad.inapplicable(named)]).toEqual([false, false]);
   });
 });
 
@@ -93,7 +93,7 @@ describe('changes that had more bytes than may be staged', () => {
 
   it('are told from those that have bad values, and from those that contradict their record', () => {
     const bad = failedBefore(before, NOW);
-    expect([bad.changes(record), bad.unusable(record)]).toEqual([false, false]);
+    expect([bad.changes(record), bad.inapplicable(record)]).toEqual([false, false]);
   });
 });
 

@@ -66,7 +66,7 @@ describe('F54 a log that has begun anew', () => {
     const { world, pass } = await started(await oneSubscription('parcels'));
     world.service.subscriptions = [subscription({ lastEventId: id(1) })];
     world.service.logs.set('sub_1', [event(1, 'dataset.updated', { version: 2 })]);
-    world.service.reflects.set('sub_1', id(1));
+    world.service.watermarkCovers.set('sub_1', id(1));
     world.service.snapshots.set('parcels', entry('parcels', 2));
     await pass(HOUR_MS + 12 * MINUTE_MS, STEP_MS);
     expect(world.checkpoint.followed().get('sub_1')).toMatchObject({ logNumber: 2, cursor: id(1) });
@@ -109,10 +109,10 @@ describe('what the lists of versions do not settle yet', () => {
     await pass(10 * MINUTE_MS, STEP_MS);
     expect(callsOf(world, 'versions parcels')).toBeGreaterThan(5);
     expect(callsOf(world, 'versions parcels')).toBeLessThan(30);
-    expect(world.checkpoint.want('parcels')).toMatchObject({ looksAsked: 1, looksDone: 0 });
+    expect(world.checkpoint.desired('parcels')).toMatchObject({ refreshesRequested: 1, refreshesDone: 0 });
     calm(world);
     await pass(15 * MINUTE_MS, STEP_MS);
-    expect(world.checkpoint.want('parcels')).toMatchObject({ looksDone: 1 });
+    expect(world.checkpoint.desired('parcels')).toMatchObject({ refreshesDone: 1 });
   });
 });
 
@@ -127,7 +127,7 @@ describe('F84 a dataset that joins a subscription by its record alone, without a
     );
     world.service.logs.get('sub_1')?.push(event(101, 'dataset.removed', { datasetId: 'permits' }));
     world.service.members.set('sub_1', ['parcels']);
-    world.service.reflects.set('sub_1', id(101));
+    world.service.watermarkCovers.set('sub_1', id(101));
     await pass(HOUR_MS, STEP_MS);
     expect(world.retired).toEqual([]);
     world.service.members.set('sub_2', ['zoning', 'permits']);

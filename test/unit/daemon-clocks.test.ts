@@ -224,7 +224,7 @@ describe('F52 a rule of fifteen minutes', () => {
     'for a manifest that lags is neither skipped nor doubled where $title',
     async ({ act }) => {
       const { world, clock, daemon, pass } = await halfPastNoon(every(MINUTE_MS));
-      world.service.reflects.delete('sub_1');
+      world.service.watermarkCovers.delete('sub_1');
       const asked = event(101, 'dataset.resync_required');
       const createdAt = new Date(NOON.getTime() + clock.passedMs);
       world.service.logs.get('sub_1')?.push({ ...asked, createdAt });

@@ -2,16 +2,16 @@
 
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { nextPoll, RetryClock, retryWaitMs } from '../../src/daemon/clocks.ts';
-import { ERROR_AFTER_MS, loudness, TroubleLog, WARN_AFTER_MS } from '../../src/daemon/incident-log.ts';
+import { ERROR_AFTER_MS, IncidentLog, loudness, WARN_AFTER_MS } from '../../src/daemon/incident-log.ts';
 import {
+  type Condition,
+  conditionOf,
   dueExpiryWarningMs,
-  type Situation,
   STALLED_AFTER_MS,
   STANDSTILL_MS,
-  standingOf,
   Watchdog,
 } from '../../src/daemon/liveness.ts';
-import { Agenda } from '../../src/daemon/work-queue.ts';
+import { WorkQueue } from '../../src/daemon/work-queue.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { BusyError, DataError, ServiceUnavailableError, StorageError } from '../../src/model/errors.ts';
 
@@ -69,70 +69,70 @@ describe('the agenda', () => {
   const all = () => true;
 
   it('gives what is due for longest, and nothing that is worked on', () => {
-    const agenda = new Agenda(always(0.5));
-    agenda.ask('b', 10);
-    agenda.ask('a', 20);
-    expect(agenda.take(5, all)).toBeNull();
-    expect(agenda.take(30, (datasetId) => datasetId !== 'b')?.datasetId).toBe('a');
-    expect(agenda.take(30, all)?.datasetId).toBe('b');
-    expect(agenda.take(30, all)).toBeNull();
+    const workQueue = new WorkQueue(always(0.5));
+    workQueue.ask('b', 10);
+    workQueue.ask('a', 20);
+    expect(workQueue.take(5, all)).toBeNull();
+    expect(workQueue.take(30, (datasetId) => datasetId !== 'b')?.datasetId).toBe('a');
+    expect(workQueue.take(30, all)?.datasetId).toBe('b');
+    expect(workQueue.take(30, all)).toBeNull();
   });
 
   it('lets what waits wait longer each time, and not at all once something new is known', () => {
-    const agenda = new Agenda(always(1));
-    agenda.ask('a', 0);
+    const workQueue = new WorkQueue(always(1));
+    workQueue.ask('a', 0);
     const waits: number[] = [];
     let nowMs = 0;
     for (let attempt = 0; attempt < 9; attempt += 1) {
-      const item = agenda.take(nowMs, all);
+      const item = workQueue.take(nowMs, all);
       if (item === null) throw new Error('it is due');
-      agenda.postpone(item, 'the manifest lags', nowMs);
-      const dueMs = agenda.items.get('a')?.dueMs ?? 0;
+      workQueue.postpone(item, 'the manifest lags', nowMs);
+      const dueMs = workQueue.items.get('a')?.dueMs ?? 0;
       waits.push(dueMs - nowMs);
       nowMs = dueMs;
     }
     expect(waits).toEqual([10, 20, 40, 80, 160, 320, 640, 900, 900].map((seconds) => seconds * 1_000));
-    agenda.ask('a', 7);
-    expect(agenda.items.get('a')).toMatchObject({ dueMs: 7, sinceMs: 7, attempts: 0, waitsFor: null });
+    workQueue.ask('a', 7);
+    expect(workQueue.items.get('a')).toMatchObject({ dueMs: 7, sinceMs: 7, attempts: 0, waitsFor: null });
   });
 
   it('keeps what was asked for while it was worked on', () => {
-    const agenda = new Agenda(always(0.5));
-    agenda.ask('a', 0);
-    const item = agenda.take(0, all);
-    agenda.ask('a', 5);
-    if (item !== null) agenda.postpone(item, 'why', 6);
-    expect(agenda.items.get('a')).toMatchObject({ dueMs: 5, waitsFor: null });
+    const workQueue = new WorkQueue(always(0.5));
+    workQueue.ask('a', 0);
+    const item = workQueue.take(0, all);
+    workQueue.ask('a', 5);
+    if (item !== null) workQueue.postpone(item, 'why', 6);
+    expect(workQueue.items.get('a')).toMatchObject({ dueMs: 5, waitsFor: null });
   });
 
   it('lets what an outage put off wait no longer once the service answers, and all else as before', () => {
-    const agenda = new Agenda(always(0.5));
-    agenda.askLater('lagging', 'the manifest lags', 0, 60_000);
-    agenda.ask('out of reach', 0);
-    const item = agenda.take(0, all);
-    if (item !== null) agenda.postpone(item, 'no answer', 0, { waitMs: 60_000, isOutage: true });
-    agenda.outageOver(5_000);
-    expect(agenda.items.get('out of reach')?.dueMs).toBe(5_000);
-    expect(agenda.items.get('lagging')?.dueMs).toBe(60_000);
+    const workQueue = new WorkQueue(always(0.5));
+    workQueue.askLater('lagging', 'the manifest lags', 0, 60_000);
+    workQueue.ask('out of reach', 0);
+    const item = workQueue.take(0, all);
+    if (item !== null) workQueue.postpone(item, 'no answer', 0, { waitMs: 60_000, isOutage: true });
+    workQueue.outageOver(5_000);
+    expect(workQueue.items.get('out of reach')?.dueMs).toBe(5_000);
+    expect(workQueue.items.get('lagging')?.dueMs).toBe(60_000);
   });
 
   it('takes no manifest for new that is older than an event', () => {
-    const agenda = new Agenda(always(0.5));
-    agenda.ask('a', 10);
-    agenda.ask('a', 20, 5);
-    expect(agenda.items.get('a')?.sinceMs).toBe(10);
+    const workQueue = new WorkQueue(always(0.5));
+    workQueue.ask('a', 10);
+    workQueue.ask('a', 20, 5);
+    expect(workQueue.items.get('a')?.sinceMs).toBe(10);
   });
 });
 
 describe('how a subscription stands', () => {
-  const calm: Situation = {
-    isHeld: false,
+  const calm: Condition = {
+    isSuspended: false,
     isFailing: false,
     isAtHead: true,
     work: 'none',
     sinceMovedMs: 100 * DAY_MS,
   };
-  it.each<readonly [string, Partial<Situation>, string]>([
+  it.each<readonly [string, Partial<Condition>, string]>([
     ['idle, however long nothing has come', {}, 'idle'],
     ['behind in its log', { isAtHead: false, sinceMovedMs: 0 }, 'behind'],
     ['behind with its datasets', { work: 'to-do', sinceMovedMs: 0 }, 'behind'],
@@ -144,9 +144,9 @@ describe('how a subscription stands', () => {
     ],
     ['failing', { isFailing: true }, 'failing'],
     ['stalled, where it fails and is behind for long', { isFailing: true, isAtHead: false }, 'stalled'],
-    ['held, whatever else', { isHeld: true, isFailing: true, work: 'to-do' }, 'held'],
+    ['held, whatever else', { isSuspended: true, isFailing: true, work: 'to-do' }, 'suspended'],
   ])('%s', (_, changed, standing) => {
-    expect(standingOf({ ...calm, ...changed })).toBe(standing);
+    expect(conditionOf({ ...calm, ...changed })).toBe(standing);
   });
 
   it('F37 is warned of 30, 14 and 3 days before its position expires', () => {
@@ -177,25 +177,25 @@ describe('trouble', () => {
   });
 
   it('is told once, however often it is met, and again when it becomes another one', () => {
-    const told: string[] = [];
+    const reported: string[] = [];
     const at = (level: string) => (fields: Readonly<Record<string, unknown>>) => {
-      told.push(`${level} ${String(fields['error'])}`);
+      reported.push(`${level} ${String(fields['error'])}`);
     };
     const log = { ...silentLog, info: at('info'), warn: at('warn'), error: at('error') };
-    const troubles = new TroubleLog(log);
+    const incidents = new IncidentLog(log);
     for (let nowMs = 0; nowMs < ERROR_AFTER_MS * 2; nowMs += 10_000) {
-      troubles.met('run', new BusyError(`attempt at ${nowMs}`), NOON, nowMs);
-      troubles.look(nowMs);
+      incidents.met('run', new BusyError(`attempt at ${nowMs}`), NOON, nowMs);
+      incidents.look(nowMs);
     }
-    expect(told).toEqual(['info BusyError', 'warn BusyError', 'error BusyError']);
-    expect(troubles.standing(ERROR_AFTER_MS * 2)).toMatchObject([
+    expect(reported).toEqual(['info BusyError', 'warn BusyError', 'error BusyError']);
+    expect(incidents.ongoing(ERROR_AFTER_MS * 2)).toMatchObject([
       { of: 'run', attempts: 360, isStall: true },
     ]);
-    troubles.met('run', new StorageError('full'), NOON, ERROR_AFTER_MS * 2);
-    troubles.over('run', ERROR_AFTER_MS * 2);
-    troubles.over('run', ERROR_AFTER_MS * 2);
-    expect(told.slice(3)).toEqual(['error StorageError', 'warn StorageError']);
-    expect(troubles.standing(0)).toEqual([]);
+    incidents.met('run', new StorageError('full'), NOON, ERROR_AFTER_MS * 2);
+    incidents.over('run', ERROR_AFTER_MS * 2);
+    incidents.over('run', ERROR_AFTER_MS * 2);
+    expect(reported.slice(3)).toEqual(['error StorageError', 'warn StorageError']);
+    expect(incidents.ongoing(0)).toEqual([]);
   });
 });
 

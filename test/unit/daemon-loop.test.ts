@@ -3,13 +3,13 @@
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { openCheckpointBeside } from '../../src/checkpoint/sqlite/open.ts';
-import type { UnitQueue } from '../../src/destination/destination.ts';
+import type { JobQueue } from '../../src/destination/destination.ts';
 import { present } from '../../src/lib/assert.ts';
 import type { LogPosition } from '../../src/model/desired-state.ts';
 import {
   BusyError,
   ConfigurationError,
-  NoRoomError,
+  DiskFullError,
   ServiceUnavailableError,
   StorageError,
 } from '../../src/model/errors.ts';
@@ -37,7 +37,7 @@ const HOUR_MS = 60 * MINUTE_MS;
 const OUT_OF_REACH = new ServiceUnavailableError('It cannot be reached.');
 
 /** What was logged at this level or a worse one. */
-function told(world: World, ...levels: readonly string[]): readonly string[] {
+function reported(world: World, ...levels: readonly string[]): readonly string[] {
   return world.logged.filter(([level]) => levels.includes(level)).map(([, , message]) => message);
 }
 
@@ -51,7 +51,9 @@ function beside(world: World, act: (checkpoint: Checkpoint) => unknown): void {
 
 function followedAt(checkpoint: Checkpoint): LogPosition | null {
   const one = checkpoint.followed().get('sub_1');
-  return one === undefined ? null : { ...one, isQuiet: one.quietReadAt !== null, readAt: one.cursorAt };
+  return one === undefined
+    ? null
+    : { ...one, isExpiredCursorReplay: one.replayedAt !== null, readAt: one.cursorAt };
 }
 
 async function followed(...datasetIds: string[]) {
@@ -70,14 +72,14 @@ describe('the start', () => {
     await pass(SECOND_MS);
     expect(versions(world)).toEqual({ parcels: 1, permits: 1 });
     const state = daemon.state();
-    expect(state).toMatchObject({ phase: 'following', holds: [], troubles: [] });
+    expect(state).toMatchObject({ phase: 'following', suspensions: [], incidents: [] });
     expect(state.caughtUpAt).not.toBeNull();
     expect(state.subscriptions.get('sub_1')).toMatchObject({
-      standing: 'idle',
+      condition: 'idle',
       cursor: 'evt_100',
       head: 'evt_100',
     });
-    expect(state.tally.commits).toEqual(new Map([['snapshot', 2]]));
+    expect(state.counters.commits).toEqual(new Map([['snapshot', 2]]));
   });
 
   it('waits for a service that cannot be reached, asking it less and less often', async () => {
@@ -88,11 +90,11 @@ describe('the start', () => {
     expect(world.calls.length).toBeGreaterThan(4);
     expect(world.calls.length).toBeLessThan(12);
     expect(daemon.state()).toMatchObject({ phase: 'starting', caughtUpAt: null });
-    expect(daemon.state().troubles).toMatchObject([{ of: 'service', error: 'ServiceUnavailableError' }]);
+    expect(daemon.state().incidents).toMatchObject([{ of: 'service', error: 'ServiceUnavailableError' }]);
     calm(world);
     await pass(5 * MINUTE_MS, 5 * SECOND_MS);
     expect(versions(world)).toEqual({ parcels: 1 });
-    expect(daemon.state().troubles).toEqual([]);
+    expect(daemon.state().incidents).toEqual([]);
   });
 
   it('ends where the mirror is of another service', async () => {
@@ -129,9 +131,9 @@ describe('a poll', () => {
     await pass(MINUTE_MS + SECOND_MS);
     expect(versions(world)).toEqual({ parcels: 2, permits: 1 });
     expect(world.calls).toEqual(['events sub_1', 'versions parcels', 'schemas parcels', 'changes parcels 2']);
-    expect(told(world, 'info', 'warn', 'error')).toEqual(['Applied changes.']);
+    expect(reported(world, 'info', 'warn', 'error')).toEqual(['Applied changes.']);
     expect(daemon.state().datasets.get('parcels')).toMatchObject({ version: 2, behindSince: null });
-    expect(daemon.state().tally).toMatchObject({
+    expect(daemon.state().counters).toMatchObject({
       events: new Map([['dataset.updated', 1]]),
       rows: new Map([
         ['loaded', 20],
@@ -190,7 +192,7 @@ describe('a poll', () => {
     world.service.members.get('sub_1')?.push('zoning');
     world.service.snapshots.set('zoning', entry('zoning', 1));
     world.service.logs.get('sub_1')?.push(event(101, 'dataset.updated', { datasetId: 'zoning', version: 1 }));
-    world.service.reflects.set('sub_1', { text: 'evt_101', number: 101n });
+    world.service.watermarkCovers.set('sub_1', { text: 'evt_101', number: 101n });
     await pass(2 * MINUTE_MS);
     expect(versions(world)).toEqual({ parcels: 1, zoning: 1 });
   });
@@ -237,8 +239,8 @@ describe('trouble', () => {
     world.logged.length = 0;
     throwAt(world, /^events sub_1/, OUT_OF_REACH);
     await pass(40 * MINUTE_MS, 5 * SECOND_MS);
-    expect(daemon.state().subscriptions.get('sub_1')?.standing).toBe('failing');
-    expect(daemon.state().subscriptions.get('sub_2')?.standing).toBe('idle');
+    expect(daemon.state().subscriptions.get('sub_1')?.condition).toBe('failing');
+    expect(daemon.state().subscriptions.get('sub_2')?.condition).toBe('idle');
     expect(world.calls.filter((call) => call === 'events sub_2').length).toBeGreaterThan(36);
     calm(world);
     await pass(6 * MINUTE_MS, 5 * SECOND_MS);
@@ -263,8 +265,8 @@ describe('trouble', () => {
       retryAt: expect.any(Date),
       behindSince: expect.any(Date),
     });
-    expect(daemon.state().subscriptions.get('sub_1')?.standing).toBe('behind');
-    expect(told(world, 'info', 'warn', 'error')).toEqual(['Waiting.']);
+    expect(daemon.state().subscriptions.get('sub_1')?.condition).toBe('behind');
+    expect(reported(world, 'info', 'warn', 'error')).toEqual(['Waiting.']);
     world.service.snapshots.set('parcels', entry('parcels', 2));
     await pass(15 * MINUTE_MS, 5 * SECOND_MS);
     expect(versions(world)).toEqual({ parcels: 2 });
@@ -282,12 +284,12 @@ describe('trouble', () => {
     await pass(20 * MINUTE_MS, 5 * SECOND_MS);
     expect(attempts).toBeGreaterThan(5);
     expect(attempts).toBeLessThan(20);
-    expect(daemon.state().troubles).toMatchObject([{ of: 'run', error: 'BusyError', isStall: true }]);
-    expect(daemon.state().subscriptions.get('sub_1')?.standing).toBe('stalled');
+    expect(daemon.state().incidents).toMatchObject([{ of: 'run', error: 'BusyError', isStall: true }]);
+    expect(daemon.state().subscriptions.get('sub_1')?.condition).toBe('stalled');
     calm(world);
     await pass(16 * MINUTE_MS, 5 * SECOND_MS);
     expect(versions(world)).toEqual({ parcels: 2 });
-    expect(daemon.state().troubles).toEqual([]);
+    expect(daemon.state().incidents).toEqual([]);
   });
 
   it('F07 of a full disk that many datasets meet at once is one attempt in vain, and soon over once there is room', async () => {
@@ -296,21 +298,21 @@ describe('trouble', () => {
     for (const datasetId of datasetIds) publish(world, datasetId);
     throwAt(world, /^changes/, new StorageError('The disk is full.'));
     await pass(MINUTE_MS + SECOND_MS);
-    expect(daemon.state().troubles).toMatchObject([{ of: 'run', error: 'StorageError' }]);
+    expect(daemon.state().incidents).toMatchObject([{ of: 'run', error: 'StorageError' }]);
     calm(world);
     await pass(15 * SECOND_MS);
     expect(versions(world)).toEqual(Object.fromEntries(datasetIds.map((datasetId) => [datasetId, 2])));
-    expect(daemon.state().troubles).toEqual([]);
+    expect(daemon.state().incidents).toEqual([]);
   });
 
   it('F07 of a dataset for which there is no room holds up no other, and passes by itself once there is', async () => {
     const { world, daemon, pass } = await followed('parcels', 'permits');
     for (const datasetId of ['parcels', 'permits'])
       publishWithSnapshot(world, datasetId, { resyncRequired: true });
-    throwAt(world, /^download parcels/, new NoRoomError('The files of dataset parcels need 3 GB.'));
+    throwAt(world, /^download parcels/, new DiskFullError('The files of dataset parcels need 3 GB.'));
     await pass(2 * MINUTE_MS);
     expect(versions(world)).toEqual({ parcels: 1, permits: 2 });
-    expect(daemon.state().datasets.get('parcels')?.failure?.error).toBe('NoRoomError');
+    expect(daemon.state().datasets.get('parcels')?.failure?.error).toBe('DiskFullError');
     calm(world);
     await pass(3 * MINUTE_MS, 5 * SECOND_MS);
     expect(versions(world)).toEqual({ parcels: 2, permits: 2 });
@@ -341,12 +343,12 @@ describe('work', () => {
     Object.assign(world.parts, {
       destination: {
         ...destination,
-        commit: async (queue: UnitQueue) => {
-          const units = queue.take();
-          begun.push(...units.map(({ unit }) => `${unit.datasetId} ${unit.kind}`));
+        commit: async (queue: JobQueue) => {
+          const jobs = queue.take();
+          begun.push(...jobs.map(({ job }) => `${job.datasetId} ${job.kind}`));
           await waiting.promise;
-          for (const [index, outcome] of (await commitAll(destination, units)).entries())
-            queue.tell(present(units[index], 'every outcome is of a unit'), outcome);
+          for (const [index, outcome] of (await commitAll(destination, jobs)).entries())
+            queue.report(present(jobs[index], 'every outcome is of a unit'), outcome);
         },
       },
     });
@@ -407,13 +409,13 @@ describe('a log in which nothing happens', () => {
     for (let day = 1; day < 90; day += 1) {
       world.logged.length = 0;
       await pass(24 * HOUR_MS, 12 * HOUR_MS);
-      const warnings = told(world, 'warn');
+      const warnings = reported(world, 'warn');
       if (warnings.length > 0) days.push(90 - day);
       expect(warnings.length).toBeLessThan(2);
     }
     expect(days).toEqual([30, 14, 3]);
     expect(daemon.state().subscriptions.get('sub_1')?.cursorAgeMs).toBeGreaterThan(88 * 24 * HOUR_MS);
-    expect(daemon.state().subscriptions.get('sub_1')?.standing).toBe('idle');
+    expect(daemon.state().subscriptions.get('sub_1')?.condition).toBe('idle');
   });
 
   it('F13 is polled as before when somebody sets the clock by a day', async () => {
@@ -434,8 +436,8 @@ describe('a refusal', () => {
     throwAt(world, /^events/, refusal({ kind: 'workspace' }));
     await pass(2 * MINUTE_MS);
     expect(world.calls).toEqual(['events sub_1']);
-    expect(told(world, 'warn')).toEqual(['Held: a person has to act. See feed-sync status.']);
-    expect(daemon.state().subscriptions.get('sub_1')?.standing).toBe('held');
+    expect(reported(world, 'warn')).toEqual(['Held: a person has to act. See feed-sync status.']);
+    expect(daemon.state().subscriptions.get('sub_1')?.condition).toBe('suspended');
     calm(world);
     await pass(30 * MINUTE_MS, 10 * SECOND_MS);
     expect(world.calls).toEqual([]);
@@ -495,7 +497,7 @@ describe('a refusal', () => {
     await pass(5 * MINUTE_MS, 5 * SECOND_MS);
     expect(versions(world)).toEqual({ parcels: 1, permits: 2 });
     expect(world.calls.filter((call) => call !== 'events sub_1')).toEqual([]);
-    expect(daemon.state().holds).toHaveLength(1);
+    expect(daemon.state().suspensions).toHaveLength(1);
   });
 });
 
@@ -506,7 +508,7 @@ describe('a person', () => {
     await pass(SECOND_MS);
     expect(world.calls).toContain('download permits');
     expect(world.calls).not.toContain('download parcels');
-    expect(daemon.state().tally.resyncs).toEqual(new Map([['resync', 1]]));
+    expect(daemon.state().counters.resyncs).toEqual(new Map([['resync', 1]]));
   });
 
   it('who let another process work while this one was stopped: the mirror is looked at before anything is done', async () => {
@@ -541,9 +543,9 @@ describe('a person', () => {
     await pass(SECOND_MS);
     world.service.subscriptions.pop();
     await pass(HOUR_MS + MINUTE_MS, 10 * SECOND_MS);
-    expect(world.checkpoint.holds()).toEqual([]);
+    expect(world.checkpoint.suspensions()).toEqual([]);
     await pass(11 * MINUTE_MS, 10 * SECOND_MS);
-    expect(world.checkpoint.holds()).toMatchObject([{ refusal: { code: 'subscription_missing' } }]);
+    expect(world.checkpoint.suspensions()).toMatchObject([{ refusal: { code: 'subscription_missing' } }]);
     expect(world.tables.has('zoning')).toBe(true);
     beside(world, (checkpoint) => checkpoint.forget('sub_2'));
     await pass(30 * SECOND_MS);

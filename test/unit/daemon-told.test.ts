@@ -46,7 +46,10 @@ describe('trouble is told once, louder as it lasts, and once when it is over', (
     ['of a log', { call: /^events/, error: OUT_OF_REACH, of: 'subscription sub_1' }],
     ['of a dataset', { call: /^versions/, error: OUT_OF_REACH, of: 'dataset parcels' }],
     ['of a mirror that is held', { call: /^commit$/, error: new BusyError('A reader has it.'), of: 'run' }],
-    ['of the checkpoint', { call: /^holds$/, error: new StorageError('It cannot be read.'), of: 'loop' }],
+    [
+      'of the checkpoint',
+      { call: /^suspensions$/, error: new StorageError('It cannot be read.'), of: 'loop' },
+    ],
   ])('%s', async (_, { call, error, of }) => {
     const { world, daemon, pass } = await followed('parcels');
     publish(world, 'parcels');
@@ -64,7 +67,7 @@ describe('trouble is told once, louder as it lasts, and once when it is over', (
       ['warn', OVER],
     ]);
     expect(troublesOf(world).filter(([, about]) => about !== of)).toEqual([]);
-    expect(daemon.state().troubles).toEqual([]);
+    expect(daemon.state().incidents).toEqual([]);
   });
 
   it('with what happened, why, and what to do', async () => {
@@ -90,8 +93,8 @@ describe('trouble is told once, louder as it lasts, and once when it is over', (
     publish(world, 'parcels');
     throwAt(world, /^versions/, new TypeError('x is not a function'));
     await pass(60 * MINUTE_MS, STEP_MS);
-    const told = world.logged.filter(([level]) => level === 'error');
-    expect(told).toMatchObject([['error', { of: 'dataset parcels', stack: expect.any(String) }, BEGAN]]);
+    const reported = world.logged.filter(([level]) => level === 'error');
+    expect(reported).toMatchObject([['error', { of: 'dataset parcels', stack: expect.any(String) }, BEGAN]]);
   });
 
   it('but of what is held in the end it is told that it is held, and no more of trouble', async () => {
@@ -105,7 +108,7 @@ describe('trouble is told once, louder as it lasts, and once when it is over', (
       ['info', 'dataset parcels', BEGAN],
       ['warn', 'dataset parcels', 'Held: a person has to act. See feed-sync status.'],
     ]);
-    expect(daemon.glance()).toMatchObject({ troubles: [], holds: 1, waiting: 0 });
+    expect(daemon.summary()).toMatchObject({ incidents: [], suspensions: 1, waiting: 0 });
   });
 
   it('of data that is bad, over with other data', async () => {
@@ -133,15 +136,15 @@ describe('a hold', () => {
     await pass(50 * MINUTE_MS, STEP_MS);
     const { message, links } = refusal({ kind: 'dataset', datasetId: 'parcels' }).refusal;
     expect(links.size).toBeGreaterThan(0);
-    const told = world.logged.filter(([level]) => level !== 'debug');
-    expect(told).toMatchObject([
+    const reported = world.logged.filter(([level]) => level !== 'debug');
+    expect(reported).toMatchObject([
       [
         'warn',
         { of: 'dataset parcels', why: message, links: Object.fromEntries(links) },
         expect.stringMatching(/^Held: /),
       ],
     ]);
-    expect(daemon.state().holds).toHaveLength(1);
+    expect(daemon.state().suspensions).toHaveLength(1);
     calm(world);
     world.logged.length = 0;
     lift(world);

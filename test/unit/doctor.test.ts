@@ -4,13 +4,13 @@ import { describe, expect, it } from 'vitest';
 import type { InstanceHolder } from '../../src/checkpoint/instance-lock.ts';
 import {
   type Check,
+  type CheckInput,
+  type Facts,
   type Finding,
-  type Learned,
-  NOTHING_LEARNED,
+  NO_FACTS,
   ok,
-  type Patient,
+  problem,
   skipped,
-  trouble,
   warning,
 } from '../../src/cli/doctor/check.ts';
 import { judgeContent } from '../../src/cli/doctor/checkpoint.ts';
@@ -28,7 +28,7 @@ import type { ConnectionCheck } from '../../src/feed/http/connection-check.ts';
 import { InterruptedError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import { followedAt } from '../support/checkpoint-files.ts';
 import { inputOf, load } from '../support/configuration.ts';
-import { failure, hold, id, NOW, subscription, want } from '../support/sync-values.ts';
+import { desired, failure, id, NOW, subscription, suspension } from '../support/sync-values.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -69,8 +69,8 @@ describe('the clock', () => {
     [-59_000, 'ok', '59.0 s off'],
     [60_000, 'warning', '1 m 0 s ahead of'],
     [-299_000, 'warning', '4 m 59 s behind'],
-    [300_000, 'trouble', '5 m 0 s ahead of'],
-    [-86_400_000, 'trouble', '24 h 0 m behind'],
+    [300_000, 'problem', '5 m 0 s ahead of'],
+    [-86_400_000, 'problem', '24 h 0 m behind'],
   ])('%i ms off: %s', (offMs, state, words) => {
     expect(judgeClock(at(offMs))).toMatchObject({ state, found: expect.stringContaining(words) });
   });
@@ -90,15 +90,15 @@ describe('the connection', () => {
     validUntil: new Date(NOW.getTime() + 100 * DAY_MS),
     distrust: null,
   };
-  const lookUp = { hostname: 'feed.example.com', addresses: ['192.0.2.7'], tookMs: 3, failure: null };
+  const resolveHost = { hostname: 'feed.example.com', addresses: ['192.0.2.7'], tookMs: 3, failure: null };
   const answer = { status: 401, serviceTime: NOW, ourTime: NOW, tookMs: 12 };
   const sound: ConnectionCheck = {
     host: 'feed.example.com',
     proxyHost: null,
-    lookUp,
+    resolveHost,
     tls,
     answer,
-    trouble: null,
+    fault: null,
   };
   const seen = (changed: Partial<ConnectionCheck>) => judgeConnection({ ...sound, ...changed }, NOW);
 
@@ -124,7 +124,7 @@ describe('the connection', () => {
     ['ERR_TLS_CERT_ALTNAME_INVALID', 'another host'],
   ])('whose certificate is not trusted (%s) says what to do', (distrust, hint) => {
     expect(seen({ tls: { ...tls, distrust } })[1]).toMatchObject({
-      state: 'trouble',
+      state: 'problem',
       exitCode: 75,
       found: expect.stringContaining(distrust),
       hints: [expect.stringContaining(hint)],
@@ -132,19 +132,19 @@ describe('the connection', () => {
   });
 
   it('whose name is not known is one trouble, not two', () => {
-    const failed = { ...lookUp, addresses: [], failure: 'ENOTFOUND' };
+    const failed = { ...resolveHost, addresses: [], failure: 'ENOTFOUND' };
     const found = seen({
-      lookUp: failed,
+      resolveHost: failed,
       tls: null,
       answer: null,
-      trouble: { message: 'no name', hint: null },
+      fault: { message: 'no name', hint: null },
     });
-    expect(states(found)).toEqual(['name: trouble 75', 'service: skipped']);
+    expect(states(found)).toEqual(['name: problem 75', 'service: skipped']);
     expect(found[0]?.found).toContain('ENOTFOUND');
   });
 
   it('to an address needs no name, and through a proxy names it', () => {
-    const found = seen({ lookUp: null, proxyHost: 'proxy.example.com:3128' });
+    const found = seen({ resolveHost: null, proxyHost: 'proxy.example.com:3128' });
     expect(states(found)).toEqual(['proxy: ok', 'certificate: ok', 'service: ok']);
     expect(found[0]?.found).toContain('proxy.example.com:3128');
   });
@@ -179,7 +179,7 @@ describe('a folder', () => {
     ['is a file', { isFolder: false }, '/data is a file', 'Move the file'],
   ])('that %s', (_, changed, found, hint) => {
     expect(judge(changed)[0]).toMatchObject({
-      state: 'trouble',
+      state: 'problem',
       exitCode: 74,
       found: expect.stringContaining(found),
       hints: [expect.stringContaining(hint)],
@@ -194,7 +194,7 @@ describe('a folder', () => {
   it('that is too full for what is kept free', () => {
     expect(states(judge({ freeBytes: 1e9 - 1 }))).toEqual([
       'data directory: ok',
-      'data directory: trouble 74',
+      'data directory: problem 74',
     ]);
     expect(states(judge({ freeBytes: 1 }, null))).toEqual(['data directory: ok']);
   });
@@ -242,7 +242,7 @@ describe('locks on the mirror', () => {
       state: 'warning',
       found: expect.stringContaining('process 8 (python3) reads it'),
     });
-    expect(states([judge({ pid: 8, mode: 'writes' })])).toEqual(['mirror: trouble 75']);
+    expect(states([judge({ pid: 8, mode: 'writes' })])).toEqual(['mirror: problem 75']);
   });
 
   it('are read from what the system says of one file on one device', () => {
@@ -274,9 +274,9 @@ describe('the content of the checkpoint', () => {
   const content = (...subscriptions: readonly ReturnType<typeof followed>[]) => ({
     followed: new Map(subscriptions.map((one) => [one.subscriptionId, one])),
     forgotten: [],
-    wants: new Map([['parcels', want()]]),
+    desiredStates: new Map([['parcels', desired()]]),
     absences: [],
-    holds: [],
+    suspensions: [],
     failures: new Map(),
     contract: { manifestPath: null, newerThanParameter: null },
   });
@@ -285,7 +285,7 @@ describe('the content of the checkpoint', () => {
     const [, young] = judgeContent(content(followed('sub_1', 74), followed('sub_2', 3)), NOW);
     expect(young).toMatchObject({ state: 'ok', found: expect.stringContaining('sub_1, of 74 days ago') });
     expect(judgeContent(content(followed('sub_1', 75)), NOW)[1]?.state).toBe('warning');
-    expect(judgeContent(content(followed('sub_1', 200, { quietReadAt: NOW })), NOW)).toHaveLength(1);
+    expect(judgeContent(content(followed('sub_1', 200, { replayedAt: NOW })), NOW)).toHaveLength(1);
     expect(judgeContent(content(followed('sub_1', -1)), NOW)[1]?.found).toContain('of 0 days ago');
   });
 
@@ -295,13 +295,13 @@ describe('the content of the checkpoint', () => {
     );
     failures.set('d0', failure({ datasetId: 'd0', error: 'StorageError' }));
     failures.set('d1', failure({ datasetId: 'd1', error: 'ServiceUnavailableError' }));
-    const found = judgeContent({ ...content(), holds: [hold()], failures }, NOW);
+    const found = judgeContent({ ...content(), suspensions: [suspension()], failures }, NOW);
     expect(states(found).slice(0, 5)).toEqual([
       'content: ok',
-      'hold: trouble 77',
-      'failed: trouble 74',
-      'failed: trouble 75',
-      'failed: trouble 65',
+      'hold: problem 77',
+      'failed: problem 74',
+      'failed: problem 75',
+      'failed: problem 65',
     ]);
     expect(found).toHaveLength(23);
     expect(found.at(-1)?.found).toBe('and 2 more datasets');
@@ -318,12 +318,12 @@ describe('subscriptions', () => {
         FEED_SYNC_DATASETS_EXCLUDE: 'left-*',
       },
     }).configuration;
-  const remembered = (...ids: readonly string[]): NonNullable<Learned['checkpoint']> => ({
+  const remembered = (...ids: readonly string[]): NonNullable<Facts['checkpoint']> => ({
     followed: new Map(ids.map((subscriptionId) => [subscriptionId, followedAt(null, { subscriptionId })])),
     forgotten: [],
-    wants: new Map(),
+    desiredStates: new Map(),
     absences: [],
-    holds: [],
+    suspensions: [],
     failures: new Map(),
     contract: { manifestPath: null, newerThanParameter: null },
   });
@@ -339,8 +339,8 @@ describe('subscriptions', () => {
       'not chosen',
       'chosen',
     ]);
-    expect(states(judge(['sub_1'], 'sub_9'))).toEqual(['sub_1: ok', 'chosen: trouble 78']);
-    expect(states(judge(['sub_1'], undefined, 'sub_1', 'sub_2'))).toEqual(['sub_1: ok', 'sub_2: trouble 77']);
+    expect(states(judge(['sub_1'], 'sub_9'))).toEqual(['sub_1: ok', 'chosen: problem 78']);
+    expect(states(judge(['sub_1'], undefined, 'sub_1', 'sub_2'))).toEqual(['sub_1: ok', 'sub_2: problem 77']);
     expect(judge(['sub_1', 'sub_2'], 'sub_1', 'sub_2').at(-1)?.found).toContain('leaves it out');
     expect(states(judge([], undefined))).toEqual(['seen: warning']);
     expect(
@@ -362,23 +362,23 @@ describe('subscriptions', () => {
       checkpoint: null,
       mirror,
     });
-    expect(states(found)).toEqual(['sub_1: ok', 'mirror: trouble 78']);
+    expect(states(found)).toEqual(['sub_1: ok', 'mirror: problem 78']);
   });
 
   it('name the dataset that is asked about: none that is held or left out', () => {
-    const learned = {
-      ...NOTHING_LEARNED,
+    const facts = {
+      ...NO_FACTS,
       subscriptions: [
         subscription({ id: 'sub_1', datasetIds: ['of-held'] }),
         subscription({ id: 'sub_2', datasetIds: ['left-out', 'parcels', 'roads'] }),
       ],
       checkpoint: {
         ...remembered(),
-        holds: [hold({ kind: 'subscription', subscriptionId: 'sub_1' }), hold()],
+        suspensions: [suspension({ kind: 'subscription', subscriptionId: 'sub_1' }), suspension()],
       },
     };
-    expect(datasetToAsk(configuration(undefined), learned)).toBe('roads');
-    const listed = { ...learned, subscriptions: [subscription({ datasetIds: [], id: 'sub_2' })] };
+    expect(datasetToAsk(configuration(undefined), facts)).toBe('roads');
+    const listed = { ...facts, subscriptions: [subscription({ datasetIds: [], id: 'sub_2' })] };
     expect(datasetToAsk(configuration(undefined), listed)).toBe(null);
     expect(datasetToAsk(configuration(undefined), { ...listed, listedDatasetIds: ['zoning'] })).toBe(
       'zoning',
@@ -398,7 +398,7 @@ describe('memory', () => {
 describe('running the checks', () => {
   const never = new AbortController().signal;
   const patientOf = (signal: AbortSignal) =>
-    ({ version: '1', inspection: inspectConfiguration(inputOf({})), context: { signal } }) as Patient;
+    ({ version: '1', inspection: inspectConfiguration(inputOf({})), context: { signal } }) as CheckInput;
   const check = (name: Check['name'], run: Check['run'], limitMs = 5_000): Check => ({ name, limitMs, run });
 
   it('none stops another, and later ones know what earlier ones learned', async () => {
@@ -411,15 +411,15 @@ describe('running the checks', () => {
           throw new TypeError('a slip');
         }),
         check('checkpoint', () => new Promise(() => {}), 1),
-        check('mirror', () => ({ findings: [], learned: { listedDatasetIds: ['parcels'] } })),
+        check('mirror', () => ({ findings: [], facts: { listedDatasetIds: ['parcels'] } })),
         check('key', (_, { listedDatasetIds }) => ({ findings: [ok('seen', listedDatasetIds.join())] })),
       ],
       patientOf(never),
     );
     expect(found.map(({ check: name, findings }) => [name, ...states(findings)])).toEqual([
-      ['disk', 'disk: trouble 75'],
-      ['locks', 'locks: trouble 70'],
-      ['checkpoint', 'checkpoint: trouble 75'],
+      ['disk', 'disk: problem 75'],
+      ['locks', 'locks: problem 70'],
+      ['checkpoint', 'checkpoint: problem 75'],
       ['mirror'],
       ['key', 'seen: ok'],
     ]);
@@ -433,7 +433,7 @@ describe('running the checks', () => {
     const stopping = new AbortController();
     const stopped = new InterruptedError('Stopped.');
     const checks = [
-      check('disk', (_patient, _learned, signal) => {
+      check('disk', (_checkInput, _learned, signal) => {
         stopping.abort(stopped);
         signal.throwIfAborted();
         return { findings: [] };
@@ -450,19 +450,19 @@ describe('what is told', () => {
       key: 'service.baseUrl',
       value: 'https://feed.example',
       source: 'environment FEED_SYNC_BASE_URL',
-      trouble: null,
+      fault: null,
     },
-    { key: 'lock.wait', value: null, source: 'file /f.yaml:3', trouble: 'is wrong' },
+    { key: 'lock.wait', value: null, source: 'file /f.yaml:3', fault: 'is wrong' },
   ];
-  const tell = (checks: Parameters<typeof diagnosisOf>[0]) =>
+  const report = (checks: Parameters<typeof diagnosisOf>[0]) =>
     diagnosisOf(checks, { ...inspectConfiguration(inputOf({})), settings: SETTINGS });
 
   it('is one short line for each finding, with what to do below it', () => {
     const refused = {
-      ...trouble('key', 'The service refused.\nIt says: \u001b[2Jno', 77, 'Set a new one.'),
+      ...problem('key', 'The service refused.\nIt says: \u001b[2Jno', 77, 'Set a new one.'),
       links: { keys: 'https://app.example/keys' },
     };
-    const diagnosis = tell([
+    const diagnosis = report([
       {
         check: 'configuration',
         findings: [ok('file', '/f.yaml'), warning('API key', 'Others can read it.', 'chmod 600 /f.yaml')],
@@ -489,20 +489,20 @@ describe('what is told', () => {
         'contract',
         '  skipped  names    Not asked.',
         '',
-        '1 trouble, 1 warning, 1 not looked at.',
+        '1 problem, 1 warning, 1 not looked at.',
       ].join('\n'),
     );
-    expect(diagnosis).toMatchObject({ troubles: 1, warnings: 1, skipped: 1, exitCode: 77 });
+    expect(diagnosis).toMatchObject({ problems: 1, warnings: 1, skipped: 1, exitCode: 77 });
   });
 
   it('ends with the most urgent code, warnings with 0', () => {
-    const all = [65, 75, 77, 78, 74, 70].map((code) => trouble('x', 'x', code as 65));
+    const all = [65, 75, 77, 78, 74, 70].map((code) => problem('x', 'x', code as 65));
     for (const [index, code] of [65, 75, 77, 78, 74, 70].entries()) {
-      expect(tell([{ check: 'disk', findings: all.slice(0, index + 1) }]).exitCode).toBe(code);
+      expect(report([{ check: 'disk', findings: all.slice(0, index + 1) }]).exitCode).toBe(code);
     }
-    const calm = tell([{ check: 'disk', findings: [ok('x', 'x')] }]);
+    const calm = report([{ check: 'disk', findings: [ok('x', 'x')] }]);
     expect(renderDiagnosis(calm)).toMatch(/\n\nEverything is as it should be\.$/);
-    expect(tell([{ check: 'disk', findings: [warning('x', 'x')] }]).exitCode).toBe(0);
+    expect(report([{ check: 'disk', findings: [warning('x', 'x')] }]).exitCode).toBe(0);
   });
 
   it('holds no secret in any form', () => {

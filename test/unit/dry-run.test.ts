@@ -4,10 +4,10 @@ import { expect, it } from 'vitest';
 import { dryRunOf, type Foretold, renderDryRun } from '../../src/cli/render/dry-run.ts';
 import { ServiceUnavailableError } from '../../src/model/errors.ts';
 import type { CatchUpResult, DatasetResult } from '../../src/sync/result.ts';
-import type { ForeseenStep } from '../../src/sync/simulate.ts';
-import { hold, NOW } from '../support/sync-values.ts';
+import type { SimulatedOutcome } from '../../src/sync/simulate.ts';
+import { NOW, suspension } from '../support/sync-values.ts';
 
-const LOAD: ForeseenStep = {
+const LOAD: SimulatedOutcome = {
   kind: 'load',
   fromVersion: 1,
   toVersion: 7,
@@ -16,7 +16,7 @@ const LOAD: ForeseenStep = {
   bytes: 52_000_000,
   requests: 3,
 };
-const APPLY: ForeseenStep = {
+const APPLY: SimulatedOutcome = {
   kind: 'apply',
   fromVersion: 7,
   toVersion: 9,
@@ -25,7 +25,7 @@ const APPLY: ForeseenStep = {
   rows: 120,
   requests: 2,
 };
-const RETIRE: ForeseenStep = {
+const RETIRE: SimulatedOutcome = {
   kind: 'retire',
   fromVersion: 4,
   how: 'archive',
@@ -33,15 +33,15 @@ const RETIRE: ForeseenStep = {
 };
 
 function foretold(
-  steps: Record<string, readonly ForeseenStep[]>,
+  steps: Record<string, readonly SimulatedOutcome[]>,
   datasets: readonly DatasetResult[],
   changed: Partial<CatchUpResult> = {},
 ): Foretold {
   const result = {
     subscriptions: 1,
     datasets,
-    troubles: [],
-    holds: [],
+    incidents: [],
+    suspensions: [],
     again: null,
     durationMs: 1,
     ...changed,
@@ -50,8 +50,8 @@ function foretold(
   return { result, steps: new Map(Object.entries(steps)), disk };
 }
 
-function textOf(told: Foretold): string {
-  return renderDryRun(dryRunOf(told), told, 200);
+function textOf(reported: Foretold): string {
+  return renderDryRun(dryRunOf(reported), reported, 200);
 }
 
 const current = (datasetId: string): DatasetResult => ({
@@ -69,7 +69,7 @@ const updated = (datasetId: string): DatasetResult => ({
 
 it('of work of every kind', () => {
   const unknown = { ...LOAD, fromVersion: null, rows: null, bytes: null, why: 'there is no table yet' };
-  const told = foretold({ parcels: [LOAD, APPLY], permits: [RETIRE], roads: [unknown] }, [
+  const reported = foretold({ parcels: [LOAD, APPLY], permits: [RETIRE], roads: [unknown] }, [
     updated('parcels'),
     { datasetId: 'permits', commits: [], kind: 'retired', table: null },
     updated('roads'),
@@ -83,7 +83,7 @@ it('of work of every kind', () => {
     },
     current('zoning'),
   ]);
-  expect(textOf(told)).toBe(
+  expect(textOf(reported)).toBe(
     [
       'This is what feed-sync once would do now. Nothing was changed.',
       '',
@@ -98,7 +98,7 @@ it('of work of every kind', () => {
       'Disk: about 104.0 MB are needed; 4.0 GB are free, 1.0 GB of them to be kept so (disk.reserve).',
     ].join('\n'),
   );
-  expect(dryRunOf(told)).toMatchObject({
+  expect(dryRunOf(reported)).toMatchObject({
     totals: { downloadBytes: 52_000_000, snapshotsOfUnknownSize: 1, rows: 2_000_120, requests: 8 },
     disk: { neededBytes: 104_000_000, isEnough: true },
     datasets: [
@@ -120,25 +120,29 @@ it('of nothing to do', () => {
 });
 
 it('of more than the disk holds says what to do', () => {
-  const told = foretold({ parcels: [{ ...LOAD, bytes: 1_600_000_000 }] }, [updated('parcels')]);
-  expect(dryRunOf(told).disk.isEnough).toBe(false);
-  expect(textOf(told)).toContain(
+  const reported = foretold({ parcels: [{ ...LOAD, bytes: 1_600_000_000 }] }, [updated('parcels')]);
+  expect(dryRunOf(reported).disk.isEnough).toBe(false);
+  expect(textOf(reported)).toContain(
     'Disk: about 3.2 GB are needed, and only 4.0 GB are free, 1.0 GB of them to be kept so (disk.reserve).\n→ Free some space',
   );
 });
 
 it('of what is in the way tells it as a catch-up does', () => {
-  const told = foretold({}, [{ datasetId: 'parcels', commits: [], kind: 'held', hold: hold() }], {
-    holds: [hold({ kind: 'subscription', subscriptionId: 'sub_2' })],
-    troubles: [{ subscriptionId: 'sub_1', error: new ServiceUnavailableError('The log cannot be read.') }],
-  });
-  const text = textOf(told);
-  expect(text).toContain('parcels  nothing: it is held\n\nThe service refused to list versions');
+  const reported = foretold(
+    {},
+    [{ datasetId: 'parcels', commits: [], kind: 'suspended', suspension: suspension() }],
+    {
+      suspensions: [suspension({ kind: 'subscription', subscriptionId: 'sub_2' })],
+      incidents: [{ subscriptionId: 'sub_1', error: new ServiceUnavailableError('The log cannot be read.') }],
+    },
+  );
+  const text = textOf(reported);
+  expect(text).toContain('parcels  nothing: it is suspended\n\nThe service refused to list versions');
   expect(text).toContain('feed-sync resume --subscription sub_2');
   expect(text).toContain('\nSubscription sub_1: The log cannot be read.\n');
-  expect(dryRunOf(told)).toMatchObject({
-    datasets: [{ ending: 'held', hold: { id: 'parcels', since: NOW.toISOString() } }],
-    holds: [{ id: 'sub_2' }],
-    troubles: [{ subscription: 'sub_1', error: 'ServiceUnavailableError', links: {} }],
+  expect(dryRunOf(reported)).toMatchObject({
+    datasets: [{ ending: 'suspended', suspension: { id: 'parcels', since: NOW.toISOString() } }],
+    suspensions: [{ id: 'sub_2' }],
+    incidents: [{ subscription: 'sub_1', error: 'ServiceUnavailableError', links: {} }],
   });
 });

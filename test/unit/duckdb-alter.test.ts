@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { Row, SourceSchema } from '../../fixtures/source/content.ts';
 import { withAddedColumn } from '../../fixtures/source/evolve.ts';
 import { generateDatasets } from '../../fixtures/source/generate.ts';
-import { UnusableChangesError } from '../../src/model/errors.ts';
+import { InapplicableChangesError } from '../../src/model/errors.ts';
 import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
 import { errorOf, mirrorAtWork } from '../support/mirror-at-work.ts';
@@ -78,7 +78,7 @@ describe.each([
     addColumn(course, 'zone', 2);
     await world.byHand('DELETE FROM parcels WHERE id = 3');
     const before = await world.dump();
-    expect(errorOf(await world.apply(course))).toBeInstanceOf(UnusableChangesError);
+    expect(errorOf(await world.apply(course))).toBeInstanceOf(InapplicableChangesError);
     expect(await world.dump()).toEqual(before);
   });
 });

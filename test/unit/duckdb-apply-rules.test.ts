@@ -4,9 +4,9 @@ import { describe, expect, it } from 'vitest';
 import { statedRowCount, tableAfter } from '../../src/destination/duckdb/apply-changes.ts';
 import { isSameTable } from '../../src/destination/duckdb/catalog/tables.ts';
 import { archivedNameFor } from '../../src/destination/duckdb/retire.ts';
-import { UnusableChangesError } from '../../src/model/errors.ts';
+import { InapplicableChangesError } from '../../src/model/errors.ts';
 import type { ColumnType, Counts } from '../../src/model/records.ts';
-import type { ChangesUnit, HeldColumn, HeldDataset } from '../../src/model/write-jobs.ts';
+import type { ChangesJob, ObservedColumn, ObservedTable } from '../../src/model/write-jobs.ts';
 import { proveCounts } from '../../src/staging/changes/proof.ts';
 import type { PlannedColumn } from '../../src/staging/snapshot/table-plan.ts';
 import { column } from '../support/duckdb-mirror.ts';
@@ -21,14 +21,14 @@ describe('the operations that a version lists', () => {
         datasetId: 'parcels',
         versions: [{ version: 2, pages: [], counts, rowCount: null }],
         plannedFrom: { rowCount: 10 },
-      } as unknown as ChangesUnit,
+      } as unknown as ChangesJob,
       [listed],
     );
 
   it('are those that the service counted', () => expect(prove(counts)).toBeUndefined());
 
   it.each(['added', 'changed', 'removed'] as const)('V5 give way where %s are others', (operation) => {
-    expect(() => prove({ ...counts, [operation]: counts[operation] + 1 })).toThrow(UnusableChangesError);
+    expect(() => prove({ ...counts, [operation]: counts[operation] + 1 })).toThrow(InapplicableChangesError);
   });
 });
 
@@ -55,7 +55,7 @@ describe('the rows that the service states after the last version', () => {
       counts: each,
       rowCount: rowCounts[index] ?? null,
     }));
-    expect(statedRowCount({ versions, plannedFrom: { rowCount: 10 } as HeldDataset })).toBe(expected);
+    expect(statedRowCount({ versions, plannedFrom: { rowCount: 10 } as ObservedTable })).toBe(expected);
   });
 });
 
@@ -67,7 +67,7 @@ describe('the table that changes build on', () => {
     expect(isSameTable(null, planned)).toBe(false);
   });
 
-  it.each<[string, Partial<HeldDataset>]>([
+  it.each<[string, Partial<ObservedTable>]>([
     ['version', { version: 4 }],
     ['snapshot', { snapshotDigest: 'other' }],
     ['number of rows', { rowCount: 11 }],
@@ -92,7 +92,7 @@ describe('the table that changes build on', () => {
 });
 
 describe('the columns of a table afterwards', () => {
-  const held = (name: string, columnName = name, type: ColumnType = 'string'): HeldColumn => ({
+  const observed = (name: string, columnName = name, type: ColumnType = 'string'): ObservedColumn => ({
     name,
     columnName,
     type,
@@ -106,21 +106,21 @@ describe('the columns of a table afterwards', () => {
     role: 'data',
     crs: null,
   });
-  const namesAfter = (before: readonly HeldColumn[], ...columns: readonly PlannedColumn[]) => {
+  const namesAfter = (before: readonly ObservedColumn[], ...columns: readonly PlannedColumn[]) => {
     const { columns: given, alteration } = tableAfter(before, columns);
     return [alteration.kind, ...given.map(({ columnName }) => columnName)];
   };
 
   it('are the same where none is new', () => {
-    expect(namesAfter([held('a'), held('A', 'A_2')], planned('a'), planned('A'))).toEqual([
+    expect(namesAfter([observed('a'), observed('A', 'A_2')], planned('a'), planned('A'))).toEqual([
       'none',
       'a',
       'A_2',
     ]);
   });
   it('are appended where they come last, and else put in their place', () => {
-    expect(namesAfter([held('a')], planned('a'), planned('b'))).toEqual(['append', 'a', 'b']);
-    expect(namesAfter([held('a'), held('z')], planned('a'), planned('b'), planned('z'))).toEqual([
+    expect(namesAfter([observed('a')], planned('a'), planned('b'))).toEqual(['append', 'a', 'b']);
+    expect(namesAfter([observed('a'), observed('z')], planned('a'), planned('b'), planned('z'))).toEqual([
       'rewrite',
       'a',
       'b',
@@ -128,7 +128,7 @@ describe('the columns of a table afterwards', () => {
     ]);
   });
   it('keep the names that they have: new ones go around them', () => {
-    const before = [held('a'), held('A', 'A_2')];
+    const before = [observed('a'), observed('A', 'A_2')];
     expect(namesAfter(before, planned('a'), planned('A'), planned('A_2'))).toEqual([
       'append',
       'a',
@@ -144,12 +144,12 @@ describe('the columns of a table afterwards', () => {
     ]);
   });
   it('are written anew where one hides the addresses of rows', () => {
-    expect(namesAfter([held('RowId')], planned('RowId'))).toEqual(['rewrite', 'RowId']);
-    expect(namesAfter([held('a')], planned('a'), planned('rowid'))).toEqual(['rewrite', 'a', 'rowid']);
+    expect(namesAfter([observed('RowId')], planned('RowId'))).toEqual(['rewrite', 'RowId']);
+    expect(namesAfter([observed('a')], planned('a'), planned('rowid'))).toEqual(['rewrite', 'a', 'rowid']);
   });
   it('never lose one or its type', () => {
-    expect(() => namesAfter([held('a'), held('b')], planned('a'))).toThrow('"b"');
-    expect(() => namesAfter([held('a')], planned('a', 'integer'))).toThrow('"a"');
+    expect(() => namesAfter([observed('a'), observed('b')], planned('a'))).toThrow('"b"');
+    expect(() => namesAfter([observed('a')], planned('a', 'integer'))).toThrow('"a"');
   });
 });
 

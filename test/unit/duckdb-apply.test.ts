@@ -4,9 +4,9 @@ import { describe, expect, it } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
 import { generateDatasets } from '../../fixtures/source/generate.ts';
 import { present } from '../../src/lib/assert.ts';
-import { DataError, UnusableChangesError } from '../../src/model/errors.ts';
+import { DataError, InapplicableChangesError } from '../../src/model/errors.ts';
 import type { Counts } from '../../src/model/records.ts';
-import type { HeldDataset } from '../../src/model/write-jobs.ts';
+import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
 import { errorOf, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
@@ -29,7 +29,7 @@ async function threePeople() {
 describe('changes of one version', () => {
   it('are in the table, in the books, and told', async () => {
     const { world, course } = await threePeople();
-    const before = await world.held();
+    const before = await world.observed();
     const version = course.publishRows([
       [1, 'one'],
       [2, 'TWO'],
@@ -37,7 +37,7 @@ describe('changes of one version', () => {
       [5, null],
     ]);
     const outcome = await world.apply(course);
-    const held = await world.held();
+    const observed = await world.observed();
     expect(outcome).toEqual({
       kind: 'committed',
       datasetId: 'parcels',
@@ -47,15 +47,15 @@ describe('changes of one version', () => {
         toVersion: 2,
         rowCount: 4,
         net: { added: 2, changed: 1, removed: 1 },
-        held,
+        observed,
       },
     });
-    expect(held).toEqual({
+    expect(observed).toEqual({
       ...before,
       version: 2,
       rowCount: 4,
       publishedAt: new Date(version.publishedAt),
-      appliedAt: held.appliedAt,
+      appliedAt: observed.appliedAt,
     });
     expect(
       await inMirror(
@@ -88,7 +88,7 @@ describe('changes of one version', () => {
         { op: 'removed', key: [9] },
       ],
     });
-    const { versions } = await course.changes(await world.held());
+    const { versions } = await course.changes(await world.observed());
     const uncounted = versions.map((each) => ({ ...each, rowCount: null, counts: null }));
     expect(await world.apply(course, { versions: uncounted })).toMatchObject({
       committed: { rowCount: 3, net: { added: 0, changed: 1, removed: 0 } },
@@ -100,7 +100,7 @@ describe('changes of one version', () => {
     const world = await mirrorAtWork();
     const schema = sourceSchema([column('id', 'integer', false), column('place', 'geometry')]);
     const course = await world.loaded(firstContent(schema, []));
-    const crs = async () => (await world.held()).columns.map((each) => each.crs);
+    const crs = async () => (await world.observed()).columns.map((each) => each.crs);
     expect(await crs()).toEqual([null, null]);
     course.publishRows([[1, { type: 'Point', coordinates: [-97.7, 30.25] }]]);
     await world.apply(course);
@@ -139,7 +139,7 @@ it('V9 counts that the service did not give are not checked', async () => {
   const { world, course } = await threePeople();
   // The row that is listed as added is there already, so the sums would not be right.
   course.publish({ ...firstContent(people, FIRST), changes: [{ op: 'added', row: [3, 'three'] }] });
-  const { versions } = await course.changes(await world.held());
+  const { versions } = await course.changes(await world.observed());
   const unsaid = versions.map((each) => ({ ...each, counts: null, rowCount: null }));
   expect(await world.apply(course, { versions: unsaid })).toMatchObject({ committed: { rowCount: 3 } });
   expect(await world.differences(course)).toEqual([]);
@@ -154,7 +154,7 @@ describe('changes of a backlog', () => {
       .map((one) => ({ ...one, course: world.published(one.content, one.source.datasetId) }));
     expect(followed.length).toBeGreaterThan(2);
     const courses = followed.map(({ course }) => course);
-    await world.carryOut(
+    await world.execute(
       ...(await Promise.all(courses.map((course) => course.snapshot(course.newest(), null)))),
     );
     for (const seeds of [[1], [2, 3, 4]]) {
@@ -165,11 +165,11 @@ describe('changes of a backlog', () => {
         }
       }
       const { datasets } = await world.mirror.has();
-      const units = await Promise.all(
+      const jobs = await Promise.all(
         courses.map((course) => course.changes(present(datasets.get(course.datasetId), 'it is loaded'))),
       );
-      const outcomes = await world.carryOut(...units);
-      expect(outcomes.map(({ kind }) => kind)).toEqual(units.map(() => 'committed'));
+      const outcomes = await world.execute(...jobs);
+      expect(outcomes.map(({ kind }) => kind)).toEqual(jobs.map(() => 'committed'));
       expect(await world.differences(...courses)).toEqual([]);
     }
   });
@@ -214,34 +214,34 @@ it('changes keep what is known of the snapshot that the table was loaded from, a
       ['sub_1', { logNumber: 2, eventNumber: 7n, createdAt: new Date('2026-01-02T03:00:00.001Z') }],
     ]),
   };
-  const unit = await course.snapshot(course.newest(), null);
-  await world.carryOut({ ...unit, ...loaded });
+  const job = await course.snapshot(course.newest(), null);
+  await world.execute({ ...job, ...loaded });
   course.publishRows(FIRST.slice(1));
-  const before = await world.held();
+  const before = await world.observed();
   const outcome = await world.apply(course);
   const { snapshotVersion, snapshotDigest } = before;
-  const held = await world.held();
-  expect(held).toMatchObject({ ...loaded, version: 2, snapshotVersion, snapshotDigest });
-  expect(outcome).toMatchObject({ kind: 'committed', committed: { held } });
+  const observed = await world.observed();
+  expect(observed).toMatchObject({ ...loaded, version: 2, snapshotVersion, snapshotDigest });
+  expect(outcome).toMatchObject({ kind: 'committed', committed: { observed } });
 });
 
 describe('the guard', () => {
   it('does nothing where the table is not the one that was planned from', async () => {
     const { world, course } = await threePeople();
     course.publishRows(FIRST.slice(1));
-    const held = await world.held();
-    const others: readonly Partial<HeldDataset>[] = [
+    const observed = await world.observed();
+    const others: readonly Partial<ObservedTable>[] = [
       { version: 2 },
       { snapshotDigest: 'other' },
       { rowCount: 4 },
       { reloads: reloadMarks([['sub_1', 1n]]) },
     ];
     const before = await world.dump();
-    const unit = await course.changes(held);
-    const versions = unit.versions.map((each) => ({ ...each, counts: null, rowCount: null }));
+    const job = await course.changes(observed);
+    const versions = job.versions.map((each) => ({ ...each, counts: null, rowCount: null }));
     for (const other of others) {
-      const planned = { ...unit, versions, plannedFrom: { ...held, ...other } };
-      expect(await world.carryOut(planned)).toEqual([{ kind: 'overtaken', datasetId: 'parcels' }]);
+      const planned = { ...job, versions, plannedFrom: { ...observed, ...other } };
+      expect(await world.execute(planned)).toEqual([{ kind: 'stale-plan', datasetId: 'parcels' }]);
     }
     expect(await world.dump()).toEqual(before);
   });
@@ -249,9 +249,9 @@ describe('the guard', () => {
   it('nor where there is none any more', async () => {
     const { world, course } = await threePeople();
     course.publishRows(FIRST.slice(1));
-    const unit = await course.changes(await world.held());
+    const job = await course.changes(await world.observed());
     await world.retire(course, 'drop');
-    expect(await world.carryOut(unit)).toEqual([{ kind: 'overtaken', datasetId: 'parcels' }]);
+    expect(await world.execute(job)).toEqual([{ kind: 'stale-plan', datasetId: 'parcels' }]);
   });
 });
 
@@ -266,12 +266,12 @@ describe('a proof that fails leaves everything as it was, and names the first ve
       ...firstContent(people, FIRST),
       changes: [{ op: 'added', row: [3, 'three'] }],
     });
-    const { versions } = await course.changes(await world.held());
+    const { versions } = await course.changes(await world.observed());
     const before = await world.dump();
     const error = errorOf(
       await world.apply(course, { versions: versions.map((each) => ({ ...each, counts, rowCount })) }),
     );
-    expect(error).toBeInstanceOf(UnusableChangesError);
+    expect(error).toBeInstanceOf(InapplicableChangesError);
     expect(error).toMatchObject({ datasetId: 'parcels', version: 2 });
     expect(error.message).toContain('would have 3 rows, and the service states 4 for version 2');
     expect(await world.dump()).toEqual(before);
@@ -296,7 +296,7 @@ describe('a proof that fails leaves everything as it was, and names the first ve
       await world.byHand(sql);
       const before = await world.dump();
       const error = errorOf(await world.apply(course));
-      expect(error, sql).toBeInstanceOf(UnusableChangesError);
+      expect(error, sql).toBeInstanceOf(InapplicableChangesError);
       expect(error, sql).toMatchObject({ datasetId: 'parcels', version });
       expect(error.message).toContain(message);
       expect(await world.dump(), sql).toEqual(before);
@@ -327,10 +327,10 @@ it('a batch of several kinds with units that fail commits the others', async () 
   const fresh = world.published(firstContent(people, FIRST), 'fresh');
   await world.byHand('DELETE FROM bad WHERE id = 3');
   for (const course of [good, bad]) course.publishRows([[1, 'changed'], ...FIRST.slice(1)]);
-  const stale = await world.held(leaving.datasetId);
-  const outcomes = await world.carryOut(
-    await good.changes(await world.held()),
-    await bad.changes(await world.held('bad')),
+  const stale = await world.observed(leaving.datasetId);
+  const outcomes = await world.execute(
+    await good.changes(await world.observed()),
+    await bad.changes(await world.observed('bad')),
     retirement(stale, 'archive'),
     await fresh.snapshot(fresh.newest(), null),
     retirement(stale, 'drop'),
@@ -340,7 +340,7 @@ it('a batch of several kinds with units that fail commits the others', async () 
     ['bad', 'failed'],
     ['leaving', 'retired'],
     ['fresh', 'committed'],
-    ['leaving', 'overtaken'],
+    ['leaving', 'stale-plan'],
   ]);
   const { datasets } = await world.mirror.has();
   expect([...datasets].map(([id, { version }]) => [id, version])).toEqual([
@@ -375,7 +375,7 @@ describe('hostile names (F38, F39)', () => {
     expect(await world.apply(course)).toMatchObject({
       committed: { net: { added: 1, changed: 1, removed: 1 } },
     });
-    expect((await world.held()).columns.map(({ name }) => name)).toEqual(names);
+    expect((await world.observed()).columns.map(({ name }) => name)).toEqual(names);
     const stored = await inMirror(world.folder, 'FROM parcels ORDER BY c0');
     expect(stored).toEqual([changed, rowOf(3)].map((row) => row.map(String)));
   });
@@ -403,7 +403,7 @@ describe('hostile names (F38, F39)', () => {
   it('that no database can hold fail before the mirror is touched', async () => {
     const { world, course } = await threePeople();
     course.publishRows(FIRST.slice(1));
-    const { schema } = await course.changes(await world.held());
+    const { schema } = await course.changes(await world.observed());
     const unspeakable = { schema: { ...schema, schemaVersion: '2\0' } };
     await expect(world.apply(course, unspeakable)).rejects.toThrow(DataError);
   });

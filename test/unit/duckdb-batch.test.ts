@@ -4,9 +4,9 @@ import { describe, expect, it } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
 import type { Outcome } from '../../src/destination/destination.ts';
 import { insertRows, MAX_ROWS_CHARACTERS } from '../../src/destination/duckdb/catalog/entries.ts';
-import { batches, MAX_BATCH_UNITS } from '../../src/destination/duckdb/commit.ts';
-import { DatasetStorageError, UnusableChangesError } from '../../src/model/errors.ts';
-import type { SnapshotUnit, Unit } from '../../src/model/write-jobs.ts';
+import { batches, MAX_BATCH_JOBS } from '../../src/destination/duckdb/commit.ts';
+import { DatasetStorageError, InapplicableChangesError } from '../../src/model/errors.ts';
+import type { SnapshotJob, WriteJob } from '../../src/model/write-jobs.ts';
 import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror, manualClock } from '../support/duckdb-mirror.ts';
 import { errorOf, type MirrorAtWork, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
@@ -25,32 +25,32 @@ const LOADED = ['changed', 'stale', 'broken', 'leaving', 'back', 'again', 'descr
 const HOSTILE = `'; DROP TABLE x; -- "quoted" \\u0000 \\ \u{1f600} \u2028 \n\t \u0001 null [] {"a": 1} \ud800.`;
 
 /** Of every kind and fate, in a mirror in which a person has been at work. */
-async function prepared(): Promise<{ world: MirrorAtWork; units: readonly Unit[] }> {
+async function prepared(): Promise<{ world: MirrorAtWork; jobs: readonly WriteJob[] }> {
   const world = await mirrorAtWork({ clock: manualClock() });
   const courses = new Map<string, PublishedCourse>();
   for (const id of LOADED) courses.set(id, await world.loaded(firstContent(people, FIRST), id));
   for (const id of ['fresh', 'Fresh!']) courses.set(id, world.published(firstContent(people, FIRST), id));
   const course = (id: string): PublishedCourse =>
     courses.get(id) ?? world.published(firstContent(people, FIRST), id);
-  const stale = await course('stale').snapshot(course('stale').newest(), await world.held('stale'));
+  const stale = await course('stale').snapshot(course('stale').newest(), await world.observed('stale'));
   await world.load(course('stale'));
   await world.retire(course('back'), 'keep');
   await world.retire(course('taken'), 'drop');
   await world.byHand('DELETE FROM broken WHERE id = 2', 'CREATE VIEW Taken AS SELECT 42 AS mine');
   for (const id of ['changed', 'broken', 'back', 'again']) course(id).publishRows(SECOND);
-  const snapshot = async (id: string, isLive: boolean): Promise<SnapshotUnit> =>
-    course(id).snapshot(course(id).newest(), isLive ? await world.held(id) : null);
+  const snapshot = async (id: string, isLive: boolean): Promise<SnapshotJob> =>
+    course(id).snapshot(course(id).newest(), isLive ? await world.observed(id) : null);
   const described = await snapshot('described', true);
   const columns = described.schema.columns.map((each) => ({
     ...each,
     description: HOSTILE,
     sourceName: HOSTILE,
   }));
-  const units = [
-    await course('changed').changes(await world.held('changed')),
+  const jobs = [
+    await course('changed').changes(await world.observed('changed')),
     { ...stale, plannedFrom: { version: 7, snapshotDigest: 'other' } },
-    await course('broken').changes(await world.held('broken')),
-    retirement(await world.held('leaving'), 'archive'),
+    await course('broken').changes(await world.observed('broken')),
+    retirement(await world.observed('leaving'), 'archive'),
     await snapshot('back', false),
     { ...(await snapshot('again', true)), reloads: reloadMarks([['sub_1', 2n ** 62n]]) },
     { ...described, schema: { ...described.schema, columns }, digest: HOSTILE },
@@ -58,20 +58,20 @@ async function prepared(): Promise<{ world: MirrorAtWork; units: readonly Unit[]
     await snapshot('fresh', false),
     await snapshot('Fresh!', false),
   ];
-  return { world, units };
+  return { world, jobs };
 }
 
-const told = (outcomes: readonly Outcome[]) => outcomes.map(({ datasetId, kind }) => [datasetId, kind]);
+const reported = (outcomes: readonly Outcome[]) => outcomes.map(({ datasetId, kind }) => [datasetId, kind]);
 const LINES =
   'SELECT dataset_id, from_version, to_version, kind, added, changed, removed FROM feed_sync.history';
 
 describe('a batch', () => {
   it('of every kind, with units that fail or are overtaken, leaves what each leaves alone', async () => {
     const [together, oneByOne] = [await prepared(), await prepared()];
-    const outcomes = await together.world.carryOut(...together.units);
-    expect(told(outcomes)).toEqual([
+    const outcomes = await together.world.execute(...together.jobs);
+    expect(reported(outcomes)).toEqual([
       ['changed', 'committed'],
-      ['stale', 'overtaken'],
+      ['stale', 'stale-plan'],
       ['broken', 'failed'],
       ['leaving', 'retired'],
       ['back', 'committed'],
@@ -81,11 +81,11 @@ describe('a batch', () => {
       ['fresh', 'committed'],
       ['Fresh!', 'committed'],
     ]);
-    expect(errorOf(outcomes[2] as Outcome)).toBeInstanceOf(UnusableChangesError);
+    expect(errorOf(outcomes[2] as Outcome)).toBeInstanceOf(InapplicableChangesError);
     expect(errorOf(outcomes[7] as Outcome)).toBeInstanceOf(DatasetStorageError);
 
     const alone: Outcome[] = [];
-    for (const unit of oneByOne.units) alone.push(...(await oneByOne.world.carryOut(unit)));
+    for (const job of oneByOne.jobs) alone.push(...(await oneByOne.world.execute(job)));
     expect(alone).toEqual(outcomes);
     expect(await together.world.dump()).toEqual(await oneByOne.world.dump());
     expect(await inMirror(together.world.folder, LINES)).toEqual(
@@ -94,13 +94,13 @@ describe('a batch', () => {
   });
 
   it('without a unit that fails is one transaction, and its books are what was written', async () => {
-    const { world, units } = await prepared();
-    const sound = units.filter(({ datasetId }) => !['broken', 'taken'].includes(datasetId));
-    const outcomes = await world.carryOut(...sound);
+    const { world, jobs } = await prepared();
+    const sound = jobs.filter(({ datasetId }) => !['broken', 'taken'].includes(datasetId));
+    const outcomes = await world.execute(...sound);
     const { datasets } = await world.mirror.has();
     for (const outcome of outcomes) {
       if (outcome.kind === 'committed')
-        expect(outcome.committed.held).toEqual(datasets.get(outcome.datasetId));
+        expect(outcome.committed.observed).toEqual(datasets.get(outcome.datasetId));
     }
     expect(datasets.get('again')?.reloads).toEqual(reloadMarks([['sub_1', 2n ** 62n]]));
     const written = HOSTILE.toWellFormed();
@@ -120,19 +120,19 @@ describe('a batch', () => {
 });
 
 describe('which units go into one transaction', () => {
-  const unit = (datasetId: string) => ({ datasetId, rowCount: 1, bytes: 1 });
-  const cut = (units: readonly ReturnType<typeof unit>[]) =>
-    batches(units, ({ datasetId }) => datasetId).map((batch) =>
+  const job = (datasetId: string) => ({ datasetId, rowCount: 1, bytes: 1 });
+  const cut = (jobs: readonly ReturnType<typeof job>[]) =>
+    batches(jobs, ({ datasetId }) => datasetId).map((batch) =>
       batch.map(({ datasetId }) => datasetId).join(''),
     );
 
   it('is never two of one dataset', () => {
-    expect(cut(['a', 'b', 'a', 'c', 'b', 'b'].map(unit))).toEqual(['ab', 'acb', 'b']);
+    expect(cut(['a', 'b', 'a', 'c', 'b', 'b'].map(job))).toEqual(['ab', 'acb', 'b']);
   });
-  it(`is ${MAX_BATCH_UNITS} at most`, () => {
-    const many = Array.from({ length: MAX_BATCH_UNITS + 1 }, (_, index) => unit(String(index)));
+  it(`is ${MAX_BATCH_JOBS} at most`, () => {
+    const many = Array.from({ length: MAX_BATCH_JOBS + 1 }, (_, index) => job(String(index)));
     expect(batches(many, ({ datasetId }) => datasetId).map(({ length }) => length)).toEqual([
-      MAX_BATCH_UNITS,
+      MAX_BATCH_JOBS,
       1,
     ]);
   });

@@ -24,14 +24,14 @@ it('C14 the key of a removed row holds the key columns; where there is no key, i
   ]);
   expect(await table.rows()).toEqual([['b', '2', 'four']]);
 
-  for (const [members, told] of [
+  for (const [members, reported] of [
     ['"key":{"id":2}', 'the key column "part" is null'],
     ['"row":{"part":"b"}', 'the key column "id" is null'],
     ['"why":"gone"', 'no key and no row'],
   ]) {
     const error = await table.apply([[removed(members ?? '')]]).catch((thrown: unknown) => thrown);
     expect(error, members).toBeInstanceOf(BadChangesError);
-    expect((error as BadChangesError).message).toContain(told);
+    expect((error as BadChangesError).message).toContain(reported);
   }
 });
 

@@ -14,9 +14,9 @@ import { firstContent } from '../support/duckdb-changes.ts';
 import { duckdb } from '../support/duckdb-mirror.ts';
 
 /** Does so once, just before or after the effect. */
-function at(moment: string, act: () => void): void {
+function at(timestamp: string, act: () => void): void {
   observeDurableEffects((name, when) => {
-    if (`${when} ${name}` !== moment) return;
+    if (`${when} ${name}` !== timestamp) return;
     observeDurableEffects(() => {});
     act();
   });

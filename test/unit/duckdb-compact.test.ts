@@ -62,15 +62,15 @@ describe('a mirror that is compacted', () => {
       await made.dump(),
       await made.mirror.history(null, { limit: 99, upTo: null }),
     ];
-    const told: string[] = [];
+    const reported: string[] = [];
     const onProgress: CompactOptions['onProgress'] = ({ phase, done, share }) => {
       expect(share()).toBeGreaterThanOrEqual(0);
       expect(share()).toBeLessThanOrEqual(1);
-      told.push(`${phase} ${done}`);
+      reported.push(`${phase} ${done}`);
     };
     const compaction = await compactAt(made.path, { onProgress });
     const tables = Array.from({ length: 13 }, (_, done) => done);
-    expect(told).toEqual([
+    expect(reported).toEqual([
       ...tables.map((done) => `copying ${done}`),
       ...tables.flatMap((done) => [`proving ${done}`, `proving ${done}`]),
     ]);

@@ -61,12 +61,12 @@ async function counted(ids = ['parcels', 'zoning'], isEnough = () => false) {
 }
 
 function tableOf(all: readonly CountedDataset[], datasetId: string) {
-  return all.find(({ held }) => held.datasetId === datasetId)?.table;
+  return all.find(({ observed }) => observed.datasetId === datasetId)?.table;
 }
 
 it('counts rows and keys, and finds every column of every type in its place', async () => {
   const all = await counted(['zoning', 'nowhere', 'parcels']);
-  expect(all.map(({ held }) => [held.datasetId, held.rowCount])).toEqual([
+  expect(all.map(({ observed }) => [observed.datasetId, observed.rowCount])).toEqual([
     ['zoning', 100],
     ['parcels', 100],
   ]);
@@ -77,7 +77,7 @@ it('counts rows and keys, and finds every column of every type in its place', as
 
 it('stops after a dataset when it is enough', async () => {
   const all = await counted(['zoning', 'parcels'], () => true);
-  expect(all.map(({ held }) => held.datasetId)).toEqual(['zoning']);
+  expect(all.map(({ observed }) => observed.datasetId)).toEqual(['zoning']);
 });
 
 it('finds rows and keys that were changed by hand', async () => {

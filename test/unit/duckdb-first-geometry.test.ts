@@ -1,7 +1,7 @@
 /** F48: a table that holds no geometry takes the coordinate system of the first one that changes bring. */
 
 import { describe, expect, it } from 'vitest';
-import { UnusableChangesError } from '../../src/model/errors.ts';
+import { InapplicableChangesError } from '../../src/model/errors.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror, column as modelColumn, snapshot } from '../support/duckdb-mirror.ts';
 import { geoParquet, type StatedGeometry } from '../support/geo-files.ts';
@@ -29,11 +29,11 @@ async function tableOfNulls(): Promise<WrittenTable> {
 
 async function load({ world }: WrittenTable, select: string, stated: StatedGeometry, datasetId = 'parcels') {
   const path = await geoParquet(world.folder, `${datasetId}.parquet`, select, stated, 'g');
-  const { version, snapshotDigest } = await world.held(datasetId);
+  const { version, snapshotDigest } = await world.observed(datasetId);
   const columns = [modelColumn('id', 'integer'), modelColumn('g', 'geometry')];
   const plannedFrom = { version, snapshotDigest };
-  const unit = { datasetId, columns, keyColumns: ['id'], version, plannedFrom, digest: 'again' };
-  expect(await world.carryOut(snapshot({ ...unit, files: [path] }))).toMatchObject([{ kind: 'committed' }]);
+  const job = { datasetId, columns, keyColumns: ['id'], version, plannedFrom, digest: 'again' };
+  expect(await world.execute(snapshot({ ...job, files: [path] }))).toMatchObject([{ kind: 'committed' }]);
 }
 
 async function crsOf(folder: string, datasetId = 'parcels'): Promise<unknown> {
@@ -62,7 +62,7 @@ describe('F48 C17 changes that bring the first geometry', () => {
     await table.apply([[changed(1, '"POINT (3000000 1)"')]]);
     expect(await crsOf(table.world.folder)).toBeNull();
     const error = errorOf(await table.apply([[changed(2, GEOJSON)]]));
-    expect(error).toBeInstanceOf(UnusableChangesError);
+    expect(error).toBeInstanceOf(InapplicableChangesError);
     expect(error.message).toContain('the column "g" is in an unknown coordinate system');
     expect(await table.rows('id, ST_AsText(g)')).toEqual([
       ['1', 'POINT (3000000 1)'],
@@ -100,10 +100,10 @@ describe('F48 C17 changes that bring the first geometry', () => {
       ]);
     }
     await world.byHand("UPDATE b SET g = 'POINT (3000000 1)'::GEOMETRY WHERE id = 2");
-    const units = await Promise.all(
-      others.map(async (course) => course.changes(await world.held(course.datasetId))),
+    const jobs = await Promise.all(
+      others.map(async (course) => course.changes(await world.observed(course.datasetId))),
     );
-    expect((await world.carryOut(...units)).map(({ kind }) => kind)).toEqual(['committed', 'failed']);
+    expect((await world.execute(...jobs)).map(({ kind }) => kind)).toEqual(['committed', 'failed']);
     expect(await crsOf(world.folder, 'a')).toBe('OGC:CRS84');
     expect(await crsOf(world.folder, 'b')).toBeNull();
   });

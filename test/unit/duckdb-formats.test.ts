@@ -7,12 +7,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import type { Held } from '../../src/destination/destination.ts';
+import type { ObservedState } from '../../src/destination/destination.ts';
 import type { MirrorOptions } from '../../src/destination/duckdb/mirror.ts';
 import { openReader } from '../../src/destination/duckdb/reader.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
-import type { HeldDataset } from '../../src/model/write-jobs.ts';
+import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { compactAt } from '../support/compacting.ts';
 import {
   column,
@@ -39,7 +39,7 @@ const ENROLMENT = {
 };
 
 /** What the dump says of the live table; what format 1 did not record is not known. */
-const PARCELS: HeldDataset = {
+const PARCELS: ObservedTable = {
   datasetId: 'parcels',
   tableName: 'parcels',
   version: 4,
@@ -63,7 +63,7 @@ const PARCELS: HeldDataset = {
   ]),
 };
 
-const HELD: Held = {
+const SUSPENDED: ObservedState = {
   service: { origin: 'https://feed.example', subscriptionIds: ['sub_1', 'sub_2'] },
   datasets: new Map([['parcels', PARCELS]]),
   progress: null,
@@ -92,7 +92,7 @@ const COLUMNS = `SELECT table_name, column_name, data_type FROM duckdb_columns()
 
 it('reads a mirror of format 1 as it is, without a change to the file', async () => {
   const { folder, path, mirror } = await mirrorOfFormat1();
-  expect(await mirror.has()).toEqual(HELD);
+  expect(await mirror.has()).toEqual(SUSPENDED);
   const options = {
     path,
     waitMs: 0,
@@ -102,9 +102,9 @@ it('reads a mirror of format 1 as it is, without a change to the file', async ()
     random: fullJitter,
   };
   const reader = present(await openReader(options), 'the mirror is there');
-  expect(await reader.held()).toEqual(HELD);
+  expect(await reader.observed()).toEqual(SUSPENDED);
   expect(await reader.count(['parcels'], () => false)).toMatchObject([
-    { held: PARCELS, table: { rowCount: 2 } },
+    { observed: PARCELS, table: { rowCount: 2 } },
   ]);
   await reader.close();
   await mirror.enroll(ENROLMENT);
@@ -115,7 +115,7 @@ it('migrates a mirror of format 1 when it is first written, and keeps everything
   const { folder, mirror } = await mirrorOfFormat1();
   const before = await inMirror(folder, 'FROM feed_sync.history');
   await mirror.enroll({ ...ENROLMENT, datasetIds: ['roads'] });
-  expect(await mirror.has()).toEqual(HELD);
+  expect(await mirror.has()).toEqual(SUSPENDED);
   expect(await formatOf(folder)).toBe('2');
   // Of earlier lines nobody knows when they were judged.
   const kept = before.map((line) => [...line, null, null]);
@@ -131,13 +131,13 @@ it('migrates a mirror of format 1 when it is first written, and keeps everything
 it('loads into a mirror of format 1, and retires from it', async () => {
   const { folder, mirror } = await mirrorOfFormat1();
   const file = await parquet(folder, 'a.parquet', 'SELECT 5::BIGINT AS id');
-  const unit = snapshot({
+  const job = snapshot({
     columns: [column('id', 'integer')],
     keyColumns: ['id'],
     files: [file],
     datasetId: 'zoning',
   });
-  const [loaded] = await load(mirror, unit);
+  const [loaded] = await load(mirror, job);
   expect(loaded).toMatchObject({ kind: 'committed' });
   expect(await formatOf(folder)).toBe('2');
   expect((await mirror.has()).datasets.get('parcels')).toEqual(PARCELS);
@@ -158,7 +158,7 @@ it('stores progress in a mirror of format 1', async () => {
   const progress = { subscriptions: [subscription], members: [], owed: [] };
   expect(await mirror.storeProgress(progress, 'if-free')).toBe(true);
   expect(await formatOf(folder)).toBe('2');
-  expect(await mirror.has()).toEqual({ ...HELD, progress });
+  expect(await mirror.has()).toEqual({ ...SUSPENDED, progress });
 });
 
 it('compacts a mirror of format 1, and publishes it', async () => {
@@ -179,13 +179,13 @@ it('F01 a process that is killed while it migrates a mirror leaves it in the one
   const { path, mirror } = await mirrorOfFormat1();
   const left = await leftAtEffects(path, () => mirror.enroll({ ...ENROLMENT, datasetIds: ['roads'] }));
   const formats = [];
-  for (const [moment, folder] of left) {
+  for (const [timestamp, folder] of left) {
     const reopened = await mirrorIn(folder);
     // Reading puts a log into the memory of the reader alone.
-    expect(await reopened.has()).toEqual(HELD);
-    formats.push([moment, await formatOf(folder)]);
+    expect(await reopened.has()).toEqual(SUSPENDED);
+    formats.push([timestamp, await formatOf(folder)]);
     await reopened.enroll({ ...ENROLMENT, datasetIds: ['lakes'] });
-    expect(await reopened.has()).toEqual(HELD);
+    expect(await reopened.has()).toEqual(SUSPENDED);
     expect(await formatOf(folder)).toBe('2');
     await reopened.close();
   }

@@ -75,12 +75,12 @@ it('V15 versions by different writers have the same columns and rows', async () 
       { encoding: 'geoarrow.polygon', geometry_types: ['Polygon'] },
     ),
   ];
-  const units = files.map((path, index) =>
+  const jobs = files.map((path, index) =>
     snapshot({ datasetId: `version_${index}`, columns, files: [path] }),
   );
-  expect((await load(mirror, ...units)).map(({ kind }) => kind)).toEqual(files.map(() => 'committed'));
+  expect((await load(mirror, ...jobs)).map(({ kind }) => kind)).toEqual(files.map(() => 'committed'));
   const shown = [];
-  for (const { datasetId } of units) {
+  for (const { datasetId } of jobs) {
     const rows = `SELECT id, seen::VARCHAR, ST_AsText(geometry) FROM ${datasetId}`;
     shown.push([await inMirror(folder.path, `DESCRIBE ${datasetId}`), await inMirror(folder.path, rows)]);
   }
@@ -161,10 +161,10 @@ describe('F42 WKB that names a coordinate system', () => {
     ['by its number', { crs: { id: { authority: 'EPSG', code: 2277 } } }, little('E5080000')],
     ['with the other order of bytes', {}, '0020000001000010E63FF00000000000004000000000000000'],
   ])('which is that of the column loads: %s', async (_, crs, digits) => {
-    const unit = await unitOf(digits, crs);
-    const [outcome] = await load(mirror, unit);
+    const job = await unitOf(digits, crs);
+    const [outcome] = await load(mirror, job);
     expect(outcome).toMatchObject({ kind: 'committed' });
-    expect(await inMirror(folder.path, `SELECT hex(ST_AsWKB(geometry)) FROM ${unit.datasetId}`)).toEqual([
+    expect(await inMirror(folder.path, `SELECT hex(ST_AsWKB(geometry)) FROM ${job.datasetId}`)).toEqual([
       [`0101000000${POINT}`],
       [`0101000000${POINT}`],
       [null],

@@ -102,10 +102,10 @@ describe.skipIf(realFolder === null)('F42 files by other writers', () => {
   beforeAll(async () => {
     folder = await temporaryFolder();
     mirror = await mirrorIn(folder.path, { dataDirectory: source });
-    const units = names.map((name) =>
+    const jobs = names.map((name) =>
       snapshot({ datasetId: tableOf(name), columns: columnsOf(name), files: [join(source, name)] }),
     );
-    for (const outcome of await load(mirror, ...units)) {
+    for (const outcome of await load(mirror, ...jobs)) {
       kinds.push(outcome.kind === 'failed' ? outcome.error.message : outcome.kind);
     }
     const selects = names.map((name) => {

@@ -216,7 +216,7 @@ describe.each(['UTC', 'America/Chicago'])(
         elsewhere.path,
         `SELECT strftime("a,b.c\\d", '%Y-%m-%dT%H:%M:%S.%fZ') FROM specimens ORDER BY specimen`,
       );
-      expect(stored.map(([moment]) => moment)).toEqual(rows.map((row) => row[8]));
+      expect(stored.map(([timestamp]) => timestamp)).toEqual(rows.map((row) => row[8]));
     });
   },
 );

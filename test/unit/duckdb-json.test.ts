@@ -1,7 +1,7 @@
 /** F78: what a table holds of a JSON value is one text, whichever way the value came, and null for the JSON value null. */
 
 import { describe, expect, it } from 'vitest';
-import { DataError, UnusableChangesError } from '../../src/model/errors.ts';
+import { DataError, InapplicableChangesError } from '../../src/model/errors.ts';
 import {
   inMirror,
   load,
@@ -15,7 +15,7 @@ import { column } from '../support/small-content.ts';
 import { writtenTable } from '../support/written-changes.ts';
 
 /** As it is written, and the text that the table holds. */
-const VALUES: readonly (readonly [written: string, held: string | null])[] = [
+const VALUES: readonly (readonly [written: string, observed: string | null])[] = [
   ['null', null],
   [' null\n', null],
   ['"null"', '"null"'],
@@ -37,8 +37,8 @@ describe('C11 F78 a JSON value has one text', () => {
     const path = await parquet(folder, 'values.parquet', `SELECT * FROM (VALUES ${rows.join()}) AS t(id, v)`);
     const columns = [modelColumn('id', 'integer'), modelColumn('v', 'json')];
     await load(mirror, snapshot({ columns, files: [path] }));
-    const held = await inMirror(folder, 'SELECT v::VARCHAR, typeof(v) FROM parcels ORDER BY id');
-    expect(held).toEqual(VALUES.map(([, text]) => [text, 'JSON']));
+    const observed = await inMirror(folder, 'SELECT v::VARCHAR, typeof(v) FROM parcels ORDER BY id');
+    expect(observed).toEqual(VALUES.map(([, text]) => [text, 'JSON']));
   });
 
   it('in a file as a list, a struct or a map', async () => {
@@ -85,7 +85,7 @@ describe('F78 a number in a JSON value that no double holds', () => {
       ['{"op":"added","row":{"id":2}}', `{ "row" : { "id":3, "v \\"w\\"" : ${value} }, "op" : "added" }`],
     ];
     const error = await table.apply(pages).catch((thrown: unknown) => thrown);
-    expect(error).toBeInstanceOf(UnusableChangesError);
+    expect(error).toBeInstanceOf(InapplicableChangesError);
     expect((error as Error).message).toContain(
       `on page 2, row 2 the column "v \\"w\\"" holds the number ${LOST}, which would lose digits`,
     );
@@ -115,16 +115,16 @@ it('F78 an error about a value that is no JSON does not show one that is null', 
 
 it('F78 a key that is the JSON value null is no key, and two texts of one value are one', async () => {
   const { mirror, folder } = await mirrorAtWork();
-  const unit = async (name: string, list: string) =>
+  const job = async (name: string, list: string) =>
     snapshot({
       columns: [modelColumn('v', 'json')],
       keyColumns: ['v'],
       files: [await parquet(folder, name, `SELECT unnest(${list}) AS v`)],
     });
-  expect((await loadError(mirror, await unit('null.parquet', "['1', 'null']"))).message).toContain(
+  expect((await loadError(mirror, await job('null.parquet', "['1', 'null']"))).message).toContain(
     'is null in 1 of 2 rows, as in the file null.parquet',
   );
-  expect((await loadError(mirror, await unit('twice.parquet', `['[1,2]', '[1, 2]']`))).message).toContain(
+  expect((await loadError(mirror, await job('twice.parquet', `['[1,2]', '[1, 2]']`))).message).toContain(
     'The key v = "[1,2]" of parcels is there 2 times, as in the file twice.parquet',
   );
 });

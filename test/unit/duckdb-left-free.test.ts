@@ -11,7 +11,7 @@ function enrolment(datasetId: string) {
 it('a window that follows at once waits, and one that reads or comes later does not', async () => {
   await using folder = await temporaryFolder();
   const clock = manualClock();
-  const mirror = await mirrorIn(folder.path, { clock, leftFreeMs: 50 });
+  const mirror = await mirrorIn(folder.path, { clock, readerGraceMs: 50 });
   await mirror.enroll(enrolment('parcels'));
   await mirror.has();
   expect(clock.slept).toEqual([]);

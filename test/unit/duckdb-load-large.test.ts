@@ -21,8 +21,8 @@ describe.each([1, 2, 3])('a large table, loaded by %i threads', (threads) => {
     );
     const columns = ['id', 'part'].map((name) => mirrorColumn(name, 'integer'));
     const keyColumns = id === 'i' ? ['id'] : ['id', 'part'];
-    const unit = snapshot({ datasetId: 'large', columns, keyColumns, files: [path] });
-    const [outcome] = await world.carryOut(unit);
+    const job = snapshot({ datasetId: 'large', columns, keyColumns, files: [path] });
+    const [outcome] = await world.execute(job);
     if (refusal === null) {
       expect(outcome).toMatchObject({ kind: 'committed', committed: { rowCount: ROWS } });
     } else {

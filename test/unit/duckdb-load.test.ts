@@ -6,7 +6,7 @@ import { ParquetSchema, ParquetWriter } from '@dsnp/parquetjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Destination } from '../../src/destination/destination.ts';
 import { DataError, UnknownColumnsError } from '../../src/model/errors.ts';
-import type { SnapshotUnit } from '../../src/model/write-jobs.ts';
+import type { SnapshotJob } from '../../src/model/write-jobs.ts';
 import { commitAll } from '../support/commit-all.ts';
 import {
   column,
@@ -45,7 +45,7 @@ async function people(
   name: string,
   rows: string,
   rest: Partial<SnapshotSpecification> = {},
-): Promise<SnapshotUnit> {
+): Promise<SnapshotJob> {
   const path = await parquet(folder.path, name, `SELECT * FROM (VALUES ${rows}) t(id, name)`);
   return snapshot({ columns, keyColumns: ['id'], files: [path], ...rest });
 }
@@ -57,7 +57,7 @@ describe('what is written down', () => {
       'a.parquet',
       `SELECT 1::BIGINT AS id, 'x' AS title, 'y' AS name, 9::BIGINT AS _v`,
     );
-    const unit = snapshot({
+    const job = snapshot({
       datasetId: 'us-tx/people',
       version: 7,
       publishedAt: new Date('2026-01-02T03:04:05.678Z'),
@@ -80,8 +80,8 @@ describe('what is written down', () => {
       forgottenSubscriptionIds: [],
       datasetIds: ['us-tx/people'],
     });
-    const [outcome] = await load(mirror, unit);
-    const held = await mirror.has();
+    const [outcome] = await load(mirror, job);
+    const observed = await mirror.has();
     expect(outcome).toEqual({
       kind: 'committed',
       datasetId: 'us-tx/people',
@@ -91,11 +91,11 @@ describe('what is written down', () => {
         toVersion: 7,
         rowCount: 1,
         net: null,
-        held: held.datasets.get('us-tx/people'),
+        observed: observed.datasets.get('us-tx/people'),
       },
     });
-    expect(held.service).toEqual({ origin: 'https://feed.example', subscriptionIds: ['sub_1'] });
-    expect(held.datasets.get('us-tx/people')).toMatchObject({
+    expect(observed.service).toEqual({ origin: 'https://feed.example', subscriptionIds: ['sub_1'] });
+    expect(observed.datasets.get('us-tx/people')).toMatchObject({
       tableName: 'us_tx_people',
       version: 7,
       schemaVersion: '1',
@@ -281,13 +281,13 @@ describe('what does not prove or fit', () => {
     ],
   ])('%s keeps the old table', async (_, rows, rest, message) => {
     await load(mirror, await people('old.parquet', "(1::BIGINT, 'old')"));
-    const unit = await people('new.parquet', rows, {
+    const job = await people('new.parquet', rows, {
       ...rest,
       version: 2,
       digest: 'digest-2',
       plannedFrom: { version: 1, snapshotDigest: 'digest-1' },
     });
-    const error = await loadError(mirror, unit);
+    const error = await loadError(mirror, job);
     expect(error).toBeInstanceOf(DataError);
     expect(error.message).toContain(message);
     expect(await inMirror(folder.path, 'FROM parcels')).toEqual([['1', 'old']]);
@@ -298,18 +298,18 @@ describe('what does not prove or fit', () => {
   });
 
   it('a count of a file, before the mirror is touched', async () => {
-    const unit = await people('a.parquet', "(1::BIGINT, 'x')");
-    const [file] = unit.files;
-    const wrong = { ...unit, files: file === undefined ? [] : [{ ...file, rowCount: 3 }] };
-    await expect(mirror.prepare(wrong)).rejects.toThrow(
+    const job = await people('a.parquet', "(1::BIGINT, 'x')");
+    const [file] = job.files;
+    const wrong = { ...job, files: file === undefined ? [] : [{ ...file, rowCount: 3 }] };
+    await expect(mirror.validate(wrong)).rejects.toThrow(
       'The file a.parquet of parcels has 1 rows, but the manifest states 3',
     );
   });
 
   it('V8 a count in the table, though the footers had said it', async () => {
     const expectedRowCounts = [{ rowCount: 1, statedBy: 'the manifest' }];
-    const unit = await people('a.parquet', "(1::BIGINT, 'x')", { expectedRowCounts });
-    const prepared = await mirror.prepare(unit);
+    const job = await people('a.parquet', "(1::BIGINT, 'x')", { expectedRowCounts });
+    const prepared = await mirror.validate(job);
     await people('a.parquet', "(1::BIGINT, 'x'), (2, 'y')");
     expect(await commitAll(mirror, [prepared])).toMatchObject([
       {
@@ -322,26 +322,26 @@ describe('what does not prove or fit', () => {
 
 describe('the guard', () => {
   it('does nothing where the mirror is not what the unit was planned from', async () => {
-    const unit = await people('a.parquet', "(1::BIGINT, 'x')");
-    await load(mirror, unit);
-    const stale: readonly SnapshotUnit['plannedFrom'][] = [
+    const job = await people('a.parquet', "(1::BIGINT, 'x')");
+    await load(mirror, job);
+    const stale: readonly SnapshotJob['plannedFrom'][] = [
       null,
       { version: 1, snapshotDigest: 'other' },
       { version: 2, snapshotDigest: 'digest-1' },
     ];
     for (const plannedFrom of stale) {
-      expect(await load(mirror, { ...unit, version: 9, plannedFrom })).toEqual([
-        { kind: 'overtaken', datasetId: 'parcels' },
+      expect(await load(mirror, { ...job, version: 9, plannedFrom })).toEqual([
+        { kind: 'stale-plan', datasetId: 'parcels' },
       ]);
     }
     expect((await mirror.has()).datasets.get('parcels')?.version).toBe(1);
   });
 
   it('lets a version be loaded from another one, also a lower one', async () => {
-    const unit = await people('a.parquet', "(1::BIGINT, 'x')", { version: 5 });
-    await load(mirror, unit);
+    const job = await people('a.parquet', "(1::BIGINT, 'x')", { version: 5 });
+    await load(mirror, job);
     const [outcome] = await load(mirror, {
-      ...unit,
+      ...job,
       version: 4,
       plannedFrom: { version: 5, snapshotDigest: 'digest-1' },
     });
@@ -364,7 +364,7 @@ describe('a batch', () => {
       ['first', 'committed'],
       ['second', 'failed'],
       ['third', 'committed'],
-      ['fourth', 'overtaken'],
+      ['fourth', 'stale-plan'],
     ]);
     expect([...(await mirror.has()).datasets.keys()]).toEqual(['first', 'third']);
   });
@@ -386,15 +386,15 @@ describe('columns that do not fit', () => {
     ['twice in the schema', { columns: [...columns, column('id', 'integer')] }, 'has the column "id" twice'],
     ['none at all', { columns: [], files: [] }, 'has no columns'],
   ])('%s', async (_, rest, message) => {
-    const unit = await people('a.parquet', "(1::BIGINT, 'x')", { ...rest });
-    const error = await mirror.prepare(unit).catch((thrown: unknown) => thrown);
+    const job = await people('a.parquet', "(1::BIGINT, 'x')", { ...rest });
+    const error = await mirror.validate(job).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);
     expect((error as DataError).message).toContain(message);
   });
 
   it('C19 are named where the schema does not know them, so that the schemas can be read again', async () => {
-    const unit = await people('a.parquet', "(1::BIGINT, 'x')", { columns: [column('id', 'integer')] });
-    const error = await mirror.prepare(unit).catch((thrown: unknown) => thrown);
+    const job = await people('a.parquet', "(1::BIGINT, 'x')", { columns: [column('id', 'integer')] });
+    const error = await mirror.validate(job).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(UnknownColumnsError);
     expect(error).toMatchObject({
       datasetId: 'parcels',
@@ -462,7 +462,7 @@ describe('hostile names (F38, F39)', () => {
     expect(datasets.get('a-b')?.tableName).toBe('a_b');
     expect(datasets.get('a.b')?.tableName).toMatch(/^a_b_[0-9a-f]{8}$/);
     await expect(
-      mirror.prepare({ ...(await people('a.parquet', "(1::BIGINT, 'x')")), datasetId: 'a-b\0' }),
+      mirror.validate({ ...(await people('a.parquet', "(1::BIGINT, 'x')")), datasetId: 'a-b\0' }),
     ).rejects.toThrow(DataError);
   });
 
@@ -485,11 +485,11 @@ it('F33 a table of 500 columns is loaded', async () => {
     'wide.parquet',
     `SELECT ${names.map((name) => `1::BIGINT AS "${name}"`).join(', ')}`,
   );
-  const unit = snapshot({
+  const job = snapshot({
     columns: names.map((name) => column(name, 'integer', { description: name })),
     files: [path],
   });
-  expect(await load(mirror, unit)).toMatchObject([{ kind: 'committed' }]);
+  expect(await load(mirror, job)).toMatchObject([{ kind: 'committed' }]);
 });
 
 describe('files that are no Parquet files (F43)', () => {
@@ -508,10 +508,10 @@ describe('files that are no Parquet files (F43)', () => {
         Buffer.concat([content.subarray(0, -200), Buffer.alloc(100, 0xff), content.subarray(-100)]),
     ],
   ])('%s', async (_, damage) => {
-    const unit = await people('broken.parquet', "(1::BIGINT, 'x')");
+    const job = await people('broken.parquet', "(1::BIGINT, 'x')");
     const path = join(folder.path, 'broken.parquet');
     await writeFile(path, damage(await readFile(path)));
-    const error = await mirror.prepare(unit).catch((thrown: unknown) => thrown);
+    const error = await mirror.validate(job).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);
     expect((error as DataError).message).toContain('The file broken.parquet');
     expect((await load(mirror, await people('fine.parquet', "(1::BIGINT, 'x')")))[0]?.kind).toBe('committed');
@@ -539,12 +539,12 @@ it('five reloads of a table keep the size of the mirror bounded', async () => {
     'big.parquet',
     'SELECT range AS id, md5(range::VARCHAR) AS name FROM range(100000)',
   );
-  const unit = snapshot({ columns, keyColumns: ['id'], files: [path] });
-  await load(mirror, unit);
+  const job = snapshot({ columns, keyColumns: ['id'], files: [path] });
+  await load(mirror, job);
   const sizeOf = async () => (await stat(join(folder.path, 'mirror.duckdb'))).size;
   const first = await sizeOf();
   for (let reload = 0; reload < 5; reload += 1) {
-    await load(mirror, { ...unit, plannedFrom: { version: 1, snapshotDigest: 'digest-1' } });
+    await load(mirror, { ...job, plannedFrom: { version: 1, snapshotDigest: 'digest-1' } });
   }
   expect(await sizeOf()).toBeLessThan(3 * first);
 });

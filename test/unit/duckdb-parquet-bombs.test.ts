@@ -36,8 +36,8 @@ function forged(datasetId: string, forgery: Forgery, rest: Partial<SnapshotSpeci
 }
 
 it('what a file of this kind is, where nothing in it is forged', async () => {
-  const unit = forged('sound', { rows: 3, value: 'Zoë' });
-  expect(await load(mirror, unit)).toMatchObject([{ kind: 'committed' }]);
+  const job = forged('sound', { rows: 3, value: 'Zoë' });
+  expect(await load(mirror, job)).toMatchObject([{ kind: 'committed' }]);
   expect(await inMirror(folder.path, 'FROM sound')).toEqual([['Zoë'], ['Zoë'], ['Zoë']]);
 });
 
@@ -55,11 +55,11 @@ it.each<[string, Forgery, string]>([
 ])('%s: refused by the footer', async (_, forgery, message) => {
   const sound = join(folder.path, 'sound.parquet');
   forgeParquet(sound, { rows: 1 });
-  const unit = forged('bomb', forgery, {
+  const job = forged('bomb', forgery, {
     files: [sound, join(folder.path, 'bomb.parquet')],
     expectedRowCounts: [{ rowCount: 1_000, statedBy: 'the version record' }],
   });
-  const error = await mirror.prepare(unit).catch((thrown: unknown) => thrown);
+  const error = await mirror.validate(job).catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(DataError);
   expect(String(error)).toContain(message);
 });

@@ -27,8 +27,8 @@ afterEach(() => folder[Symbol.asyncDispose]());
 async function loadAndRead(dataDirectory: string, path: string): Promise<void> {
   const file = await parquet(dataDirectory, 'one.parquet', 'SELECT 7::BIGINT AS id');
   const mirror = await mirrorIn(dataDirectory, { path });
-  const unit = snapshot({ columns: [column('id', 'integer')], files: [file] });
-  expect(await load(mirror, unit)).toMatchObject([{ kind: 'committed' }]);
+  const job = snapshot({ columns: [column('id', 'integer')], files: [file] });
+  expect(await load(mirror, job)).toMatchObject([{ kind: 'committed' }]);
   await mirror.close();
   const reader = await openReader({
     path,
@@ -38,7 +38,7 @@ async function loadAndRead(dataDirectory: string, path: string): Promise<void> {
     clock: systemClock,
     random: fullJitter,
   });
-  expect([...((await reader?.held())?.datasets.keys() ?? [])]).toEqual(['parcels']);
+  expect([...((await reader?.observed())?.datasets.keys() ?? [])]).toEqual(['parcels']);
   await reader?.close();
 }
 

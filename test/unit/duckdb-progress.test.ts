@@ -4,7 +4,7 @@ import { existsSync, statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { Outcome, Prepared, StoredProgress, UnitQueue } from '../../src/destination/destination.ts';
+import type { JobQueue, Outcome, StoredProgress, ValidatedJob } from '../../src/destination/destination.ts';
 import { replaceProgress } from '../../src/destination/duckdb/catalog/progress.ts';
 import { observeDurableEffects } from '../../src/lib/files.ts';
 import { silentLog } from '../../src/lib/log.ts';
@@ -79,8 +79,8 @@ function at(eventNumber: bigint): StoredProgress {
 /** The effects that begin from now on, in order. */
 function effects(): string[] {
   const begun: string[] = [];
-  observeDurableEffects((name, moment) => {
-    if (moment === 'before') begun.push(name.replace('destination.', ''));
+  observeDurableEffects((name, timestamp) => {
+    if (timestamp === 'before') begun.push(name.replace('destination.', ''));
   });
   onTestFinished(() => observeDurableEffects(() => {}));
   return begun;
@@ -94,19 +94,19 @@ async function holdMirror(path: string): Promise<Child> {
 }
 
 /** A queue of these units; `progress` is what it gives at the end. */
-function queueOf(units: readonly Prepared[], progress: StoredProgress | null) {
+function queueOf(jobs: readonly ValidatedJob[], progress: StoredProgress | null) {
   const said: string[] = [];
   const outcomes: Outcome[] = [];
-  let waiting = units;
-  const queue: UnitQueue = {
+  let waiting = jobs;
+  const queue: JobQueue = {
     take() {
       const taken = waiting;
       waiting = [];
       return taken;
     },
     arrival: () => new Promise(() => {}),
-    tell(unit, outcome) {
-      said.push(`${unit.unit.datasetId} ${outcome.kind}`);
+    report(job, outcome) {
+      said.push(`${job.job.datasetId} ${outcome.kind}`);
       outcomes.push(outcome);
     },
     async progressToStore() {
@@ -117,9 +117,9 @@ function queueOf(units: readonly Prepared[], progress: StoredProgress | null) {
   return { queue, said };
 }
 
-async function preparedLoad({ mirror, published }: MirrorAtWork, datasetId: string): Promise<Prepared> {
+async function preparedLoad({ mirror, published }: MirrorAtWork, datasetId: string): Promise<ValidatedJob> {
   const course = published(firstContent(people, [[1, 'Ann']]), datasetId);
-  return await mirror.prepare(await course.snapshot(course.newest(), null));
+  return await mirror.validate(await course.snapshot(course.newest(), null));
 }
 
 async function progressOf({ mirror }: Pick<MirrorAtWork, 'mirror'>): Promise<StoredProgress | null> {
@@ -142,11 +142,11 @@ describe('stored progress', () => {
     expect(await progressOf(world)).toEqual(other);
     const [subscription] = PROGRESS.subscriptions;
     if (subscription === undefined) throw new Error('the progress has a subscription');
-    const moment = new Date('2026-01-03T00:00:00Z');
+    const timestamp = new Date('2026-01-03T00:00:00Z');
     for (const changed of [
       { eventCreatedAt: null },
-      { eventCreatedAt: moment },
-      { positionAt: moment },
+      { eventCreatedAt: timestamp },
+      { positionAt: timestamp },
       { statesLastEvent: false },
     ]) {
       const progress = { ...PROGRESS, subscriptions: [{ ...subscription, ...changed }] };
@@ -215,7 +215,7 @@ describe('stored progress', () => {
     for (const how of ['archive', 'drop', 'keep'] as const) {
       await world.loaded(firstContent(people, [[1, 'Ann']]));
       await world.mirror.storeProgress(PROGRESS, 'wait');
-      await world.carryOut(retirement(await world.held(), how));
+      await world.execute(retirement(await world.observed(), how));
       expect(await progressOf(world)).toEqual({
         subscriptions: PROGRESS.subscriptions,
         members: PROGRESS.members.filter(({ datasetId }) => datasetId !== 'parcels'),
@@ -314,8 +314,8 @@ describe('F10 while a reader holds the mirror, progress', () => {
 describe('in the window of a commit, progress', () => {
   it('is asked for once every unit was told of, and stored before the mirror is closed', async () => {
     const world = await mirrorAtWork();
-    const units = [await preparedLoad(world, 'parcels'), await preparedLoad(world, 'roads')];
-    const { queue, said } = queueOf(units, PROGRESS);
+    const jobs = [await preparedLoad(world, 'parcels'), await preparedLoad(world, 'roads')];
+    const { queue, said } = queueOf(jobs, PROGRESS);
     const begun = effects();
     await world.mirror.commit(queue);
     expect(said).toEqual(['parcels committed', 'roads committed', 'asked']);
@@ -328,11 +328,11 @@ describe('in the window of a commit, progress', () => {
     const world = await mirrorAtWork();
     const rows = Array.from({ length: ROW_GROUP_ROWS + 1 }, (_, index) => [index, null] as const);
     const large = world.published(firstContent(people, rows), 'large');
-    const units = [
+    const jobs = [
       await preparedLoad(world, 'parcels'),
-      await world.mirror.prepare(await large.snapshot(large.newest(), null)),
+      await world.mirror.validate(await large.snapshot(large.newest(), null)),
     ];
-    const { queue, said } = queueOf(units, PROGRESS);
+    const { queue, said } = queueOf(jobs, PROGRESS);
     await world.mirror.commit(queue);
     expect(said).toEqual(['parcels committed', 'large committed', 'asked']);
     expect(await progressOf(world)).toEqual(PROGRESS);
@@ -364,8 +364,8 @@ describe('in the window of a commit, progress', () => {
     const note = (_: object, message: string): void => void lines.push(message);
     const log = { ...silentLog, warn: note };
     const world = await mirrorAtWork({ log });
-    observeDurableEffects((name, moment) => {
-      if (name === 'destination.store-progress' && moment === 'before')
+    observeDurableEffects((name, timestamp) => {
+      if (name === 'destination.store-progress' && timestamp === 'before')
         throw new StorageError('The disk is full.');
     });
     onTestFinished(() => observeDurableEffects(() => {}));
@@ -407,7 +407,7 @@ describe('F01 a process that is killed', () => {
     const next = { ...at(13n), members: PROGRESS.members.slice(1), owed: [] };
     const left = await leftAtEffects(world.path, () => world.mirror.storeProgress(next, 'wait'));
     const found = [];
-    for (const [moment, folder] of left) found.push([moment, (await foundIn(folder)).progress]);
+    for (const [timestamp, folder] of left) found.push([timestamp, (await foundIn(folder)).progress]);
     expect(found).toEqual([
       ['before attach', PROGRESS],
       ['after attach', PROGRESS],
@@ -423,7 +423,7 @@ describe('F01 a process that is killed', () => {
     const { queue } = queueOf([await preparedLoad(world, 'parcels')], PROGRESS);
     const left = await leftAtEffects(world.path, () => world.mirror.commit(queue));
     const found = [];
-    for (const [moment, folder] of left) found.push([moment, await foundIn(folder)]);
+    for (const [timestamp, folder] of left) found.push([timestamp, await foundIn(folder)]);
     const before = { tables: [], progress: null };
     const committed = { tables: ['parcels'], progress: null };
     const stored = { tables: ['parcels'], progress: PROGRESS };

@@ -43,8 +43,8 @@ function rowsOf(copy: string) {
 
 /** Throws `error` the next time that the effect begins. */
 function failAt(name: string, error: Error): void {
-  observing((seen, moment) => {
-    if (seen !== name || moment !== 'before') return;
+  observing((seen, timestamp) => {
+    if (seen !== name || timestamp !== 'before') return;
     observeDurableEffects(() => {});
     throw error;
   });
@@ -179,8 +179,8 @@ describe('when something goes wrong', () => {
       ['after destination.publish-clear', () => controller.abort(new InterruptedError('enough')), 'enough'],
     ];
     for (const [at, act, message] of refusals) {
-      observing((name, moment) => {
-        if (`${moment} ${name}` === at) act();
+      observing((name, timestamp) => {
+        if (`${timestamp} ${name}` === at) act();
       });
       await expect(world.mirror.publish()).rejects.toThrow(message);
       expect(readdirSync(dirname(copy))).toEqual([]);

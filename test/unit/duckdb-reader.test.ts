@@ -80,8 +80,8 @@ it('there is none where there is no mirror, and none is made', async () => {
 });
 
 it('says what is held', async () => {
-  const held = await (await filled()).held();
-  expect(held.datasets.get('parcels')).toMatchObject({ version: 1, rowCount: 5_000 });
+  const observed = await (await filled()).observed();
+  expect(observed.datasets.get('parcels')).toMatchObject({ version: 1, rowCount: 5_000 });
 });
 
 it('waits for a writer, then says that it is busy', async () => {

@@ -5,7 +5,7 @@ import type { Row } from '../../fixtures/source/content.ts';
 import { present } from '../../src/lib/assert.ts';
 import { observeDurableEffects } from '../../src/lib/files.ts';
 import { DataError, StorageError } from '../../src/model/errors.ts';
-import type { Retirement, RetirementUnit, Unit } from '../../src/model/write-jobs.ts';
+import type { Retirement, RetirementJob, WriteJob } from '../../src/model/write-jobs.ts';
 import { diagnose } from '../../src/staging/engine/errors.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
@@ -37,11 +37,11 @@ async function tableForEveryWay() {
     ...(await course.snapshot(course.newest(), null)),
     reloads,
   }));
-  await world.carryOut(...(await Promise.all(loads)));
+  await world.execute(...(await Promise.all(loads)));
   return { world, courses };
 }
 
-async function retirements({ mirror }: MirrorAtWork): Promise<readonly RetirementUnit[]> {
+async function retirements({ mirror }: MirrorAtWork): Promise<readonly RetirementJob[]> {
   const { datasets } = await mirror.has();
   return EVERY_WAY.map((how) => retirement(present(datasets.get(how), 'it is loaded'), how));
 }
@@ -101,7 +101,7 @@ describe('a table that is retired', () => {
 
   it('leaves nothing in the books but its name, its history and where it went', async () => {
     const { world, courses } = await tableForEveryWay();
-    expect(await world.carryOut(...(await retirements(world)))).toMatchObject([
+    expect(await world.execute(...(await retirements(world)))).toMatchObject([
       { kind: 'retired', table: expect.stringMatching(/^archived\.archive__1_/) },
       { kind: 'retired', table: null },
       { kind: 'retired', table: 'main.keep' },
@@ -123,10 +123,10 @@ describe('a table that is retired', () => {
     // Those that come back have their tables under their own names, and only the kept one is listed no more.
     for (const course of courses) course.publishRows([[5, 'five']]);
     const loads = await Promise.all(courses.map((course) => course.snapshot(course.newest(), null)));
-    expect(await world.carryOut(...loads)).toMatchObject(
+    expect(await world.execute(...loads)).toMatchObject(
       EVERY_WAY.map((tableName) => ({
         kind: 'committed',
-        committed: { tableName, fromVersion: null, toVersion: 2, held: { reloads: new Map() } },
+        committed: { tableName, fromVersion: null, toVersion: 2, observed: { reloads: new Map() } },
       })),
     );
     expect(await world.differences(...courses)).toEqual([]);
@@ -136,22 +136,22 @@ describe('a table that is retired', () => {
 
   it('is overtaken where the table is another by now, or none', async () => {
     const { world } = await tableForEveryWay();
-    const units = await retirements(world);
+    const jobs = await retirements(world);
     const before = await world.dump();
-    const overtaken = EVERY_WAY.map((datasetId) => ({ kind: 'overtaken', datasetId }));
+    const stalePlan = EVERY_WAY.map((datasetId) => ({ kind: 'stale-plan', datasetId }));
     for (const other of [{ version: 2 }, { snapshotDigest: 'other' }]) {
-      const stale = units.map((unit) => ({ ...unit, plannedFrom: { ...unit.plannedFrom, ...other } }));
-      expect(await world.carryOut(...stale)).toEqual(overtaken);
+      const stale = jobs.map((job) => ({ ...job, plannedFrom: { ...job.plannedFrom, ...other } }));
+      expect(await world.execute(...stale)).toEqual(stalePlan);
     }
     expect(await world.dump()).toEqual(before);
-    await world.carryOut(...units);
-    expect(await world.carryOut(...units)).toEqual(overtaken);
+    await world.execute(...jobs);
+    expect(await world.execute(...jobs)).toEqual(stalePlan);
   });
 
   it('is gone where somebody dropped it by hand', async () => {
     const { world } = await tableForEveryWay();
     await world.byHand(...EVERY_WAY.map((table) => `DROP TABLE main."${table}"`));
-    expect(await world.carryOut(...(await retirements(world)))).toEqual(
+    expect(await world.execute(...(await retirements(world)))).toEqual(
       EVERY_WAY.map((datasetId) => ({ kind: 'retired', datasetId, table: null })),
     );
     expect(await archivedIn(world)).toEqual(EVERY_WAY.map(() => [null, '1', REASON]));
@@ -173,8 +173,8 @@ describe('a table that is retired', () => {
 
   it('with a reason that no database can hold fails before the mirror is touched', async () => {
     const { world } = await twoPeople();
-    const unit = { ...retirement(await world.held(), 'drop'), reason: 'left\0' };
-    await expect(world.mirror.prepare(unit)).rejects.toThrow(DataError);
+    const job = { ...retirement(await world.observed(), 'drop'), reason: 'left\0' };
+    await expect(world.mirror.validate(job)).rejects.toThrow(DataError);
   });
 });
 
@@ -193,8 +193,8 @@ describe('a dataset that comes back', () => {
     const { world, course } = await twoPeople();
     await world.retire(course, 'keep');
     await world.byHand('DROP TABLE parcels');
-    const unit = { ...(await course.snapshot(course.newest(), null)), version: 0 };
-    expect(await world.carryOut(unit)).toMatchObject([{ kind: 'committed', committed: { toVersion: 0 } }]);
+    const job = { ...(await course.snapshot(course.newest(), null)), version: 0 };
+    expect(await world.execute(job)).toMatchObject([{ kind: 'committed', committed: { toVersion: 0 } }]);
     expect(await archivedIn(world)).toEqual([]);
   });
 
@@ -209,11 +209,15 @@ describe('a dataset that comes back', () => {
 
 describe('a commit with an unknown outcome', () => {
   /** The error comes once what DuckDB was told to commit is committed, or before. */
-  async function commitWithDoubt(world: MirrorAtWork, moment: 'before' | 'after', units: readonly Unit[]) {
-    const prepared = await Promise.all(units.map((unit) => world.mirror.prepare(unit)));
+  async function commitWithDoubt(
+    world: MirrorAtWork,
+    timestamp: 'before' | 'after',
+    jobs: readonly WriteJob[],
+  ) {
+    const prepared = await Promise.all(jobs.map((job) => world.mirror.validate(job)));
     let commits = 0;
     observeDurableEffects((name, when) => {
-      if (name !== 'destination.commit' || when !== moment) return;
+      if (name !== 'destination.commit' || when !== timestamp) return;
       commits += 1;
       // The first is that of the books.
       if (commits === 2)
@@ -233,57 +237,60 @@ describe('a commit with an unknown outcome', () => {
       [2, 'TWO'],
       [3, 'three'],
     ]);
-    const units: readonly Unit[] = [
-      await course.changes(await world.held()),
-      retirement(await world.held(leaving.datasetId), 'archive'),
-      retirement(await world.held(kept.datasetId), 'keep'),
+    const jobs: readonly WriteJob[] = [
+      await course.changes(await world.observed()),
+      retirement(await world.observed(leaving.datasetId), 'archive'),
+      retirement(await world.observed(kept.datasetId), 'keep'),
       await fresh.snapshot(fresh.newest(), null),
     ];
-    return { world, course, fresh, units };
+    return { world, course, fresh, jobs };
   }
 
-  it.each(['before', 'after'] as const)('that failed %s it: every kind is told as it is', async (moment) => {
-    const { world, course, fresh, units } = await unitsOfEveryKind();
-    const outcomes = await commitWithDoubt(world, moment, units);
-    const { datasets } = await world.mirror.has();
-    expect(outcomes).toEqual([
-      {
-        kind: 'committed',
-        datasetId: 'parcels',
-        committed: {
-          tableName: 'parcels',
-          fromVersion: 1,
-          toVersion: 2,
-          rowCount: 3,
-          net: { added: 1, changed: 1, removed: 0 },
-          held: datasets.get('parcels'),
+  it.each(['before', 'after'] as const)(
+    'that failed %s it: every kind is told as it is',
+    async (timestamp) => {
+      const { world, course, fresh, jobs } = await unitsOfEveryKind();
+      const outcomes = await commitWithDoubt(world, timestamp, jobs);
+      const { datasets } = await world.mirror.has();
+      expect(outcomes).toEqual([
+        {
+          kind: 'committed',
+          datasetId: 'parcels',
+          committed: {
+            tableName: 'parcels',
+            fromVersion: 1,
+            toVersion: 2,
+            rowCount: 3,
+            net: { added: 1, changed: 1, removed: 0 },
+            observed: datasets.get('parcels'),
+          },
         },
-      },
-      {
-        kind: 'retired',
-        datasetId: 'leaving',
-        table: expect.stringMatching(/^archived\.leaving__1_\d{8}t\d{6}z$/),
-      },
-      { kind: 'retired', datasetId: 'kept', table: 'main.kept' },
-      {
-        kind: 'committed',
-        datasetId: 'fresh',
-        committed: {
-          tableName: 'fresh',
-          fromVersion: null,
-          toVersion: 1,
-          rowCount: 2,
-          net: null,
-          held: datasets.get('fresh'),
+        {
+          kind: 'retired',
+          datasetId: 'leaving',
+          table: expect.stringMatching(/^archived\.leaving__1_\d{8}t\d{6}z$/),
         },
-      },
-    ]);
-    expect(await world.differences(course, fresh)).toEqual([]);
-  });
+        { kind: 'retired', datasetId: 'kept', table: 'main.kept' },
+        {
+          kind: 'committed',
+          datasetId: 'fresh',
+          committed: {
+            tableName: 'fresh',
+            fromVersion: null,
+            toVersion: 1,
+            rowCount: 2,
+            net: null,
+            observed: datasets.get('fresh'),
+          },
+        },
+      ]);
+      expect(await world.differences(course, fresh)).toEqual([]);
+    },
+  );
 
   it('of a single unit that is not in it fails that unit', async () => {
     const { world, course } = await twoPeople();
-    const outcomes = await commitWithDoubt(world, 'before', [retirement(await world.held(), 'drop')]);
+    const outcomes = await commitWithDoubt(world, 'before', [retirement(await world.observed(), 'drop')]);
     expect(outcomes).toMatchObject([{ kind: 'failed', datasetId: 'parcels' }]);
     expect(outcomes[0]?.kind === 'failed' && outcomes[0].error).toBeInstanceOf(StorageError);
     expect(await world.differences(course)).toEqual([]);
@@ -300,7 +307,7 @@ describe('a subscription that was given up', () => {
       ['sub_1', 7n],
       ['sub_2', 8n],
     ]);
-    await world.carryOut({ ...(await course.snapshot(course.newest(), await world.held())), reloads });
+    await world.execute({ ...(await course.snapshot(course.newest(), await world.observed())), reloads });
     await world.mirror.enroll({
       ...enrolment,
       subscriptionIds: ['sub_1'],

@@ -3,7 +3,11 @@
 import { tmpdir } from 'node:os';
 import { expect, it } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
-import { type Room, RoomTakenError, withinRoom } from '../../src/staging/engine/free-space.ts';
+import {
+  DiskFilledError,
+  type FreeSpaceGuard,
+  whileSpaceIsFree,
+} from '../../src/staging/engine/free-space.ts';
 import { until } from '../support/patience.ts';
 
 const EVERYTHING = Number.MAX_SAFE_INTEGER;
@@ -23,7 +27,7 @@ function room(reserveBytes: number, ...folders: readonly string[]) {
     await until('looks at the disks', () => waits > LOOKS || signal.aborted);
     return signal.aborted;
   };
-  const watched: Room = { folders, reserveBytes, clock: { ...systemClock, sleep } };
+  const watched: FreeSpaceGuard = { folders, reserveBytes, clock: { ...systemClock, sleep } };
   return { watched, someTime };
 }
 
@@ -32,19 +36,19 @@ const endless = (signal: AbortSignal): Promise<never> =>
   new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))));
 
 it('F07 work is stopped once less than the reserve is left on one of the disks, which is told', async () => {
-  const stopped = withinRoom(room(EVERYTHING, '/nowhere/at/all', tmpdir()).watched, endless);
-  await expect(stopped).rejects.toThrow(RoomTakenError);
+  const stopped = whileSpaceIsFree(room(EVERYTHING, '/nowhere/at/all', tmpdir()).watched, endless);
+  await expect(stopped).rejects.toThrow(DiskFilledError);
   await expect(stopped).rejects.toThrow(`${tmpdir()} (`);
 });
 
 it('F07 work goes on where there is room, and on disks that cannot be asked', async () => {
   for (const { watched, someTime } of [room(1, tmpdir()), room(EVERYTHING, '/nowhere/at/all')])
-    expect(await withinRoom(watched, someTime)).toBe(false);
+    expect(await whileSpaceIsFree(watched, someTime)).toBe(false);
 });
 
 it('what is wrong with the work itself stays what it is', async () => {
   const wrong = new TypeError('wrong');
-  await expect(withinRoom(room(EVERYTHING, tmpdir()).watched, () => Promise.reject(wrong))).rejects.toBe(
-    wrong,
-  );
+  await expect(
+    whileSpaceIsFree(room(EVERYTHING, tmpdir()).watched, () => Promise.reject(wrong)),
+  ).rejects.toBe(wrong);
 });

@@ -2,12 +2,12 @@
 
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
-import type { Outcome, Prepared } from '../../src/destination/destination.ts';
+import type { Outcome, ValidatedJob } from '../../src/destination/destination.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { observeDurableEffects } from '../../src/lib/files.ts';
-import { InterruptedError, UnusableChangesError } from '../../src/model/errors.ts';
-import type { HeldDataset, Unit } from '../../src/model/write-jobs.ts';
+import { InapplicableChangesError, InterruptedError } from '../../src/model/errors.ts';
+import type { ObservedTable, WriteJob } from '../../src/model/write-jobs.ts';
 import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
 import { errorOf, type MirrorAtWork, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
@@ -24,19 +24,19 @@ const THIRD: readonly Row[] = [...SECOND, [3, 'three']];
 interface Given {
   readonly course: PublishedCourse;
   /** Version 1; the newest is version 2. */
-  readonly held: HeldDataset;
+  readonly observed: ObservedTable;
 }
 
-type Plan = (given: Given) => Promise<Unit>;
+type Plan = (given: Given) => Promise<WriteJob>;
 
-const load: Plan = ({ course, held }) => course.snapshot(course.newest(), held);
+const load: Plan = ({ course, observed }) => course.snapshot(course.newest(), observed);
 const loadAnew: Plan = ({ course }) => course.snapshot(course.newest(), null);
-const change: Plan = ({ course, held }) => course.changes(held);
-const retire: Plan = async ({ held }) => retirement(held, 'drop');
-const changeWhatIsLoaded: Plan = async ({ course, held }) => {
-  const { digest } = await course.snapshot(course.newest(), held);
+const change: Plan = ({ course, observed }) => course.changes(observed);
+const retire: Plan = async ({ observed }) => retirement(observed, 'drop');
+const changeWhatIsLoaded: Plan = async ({ course, observed }) => {
+  const { digest } = await course.snapshot(course.newest(), observed);
   course.publishRows(THIRD);
-  return course.changes({ ...held, version: 2, snapshotVersion: 2, snapshotDigest: digest });
+  return course.changes({ ...observed, version: 2, snapshotVersion: 2, snapshotDigest: digest });
 };
 
 type Fate = readonly [Outcome['kind'], Outcome['kind'], version: number | null];
@@ -45,26 +45,26 @@ it('two units of each dataset that are taken at once: the second is judged by wh
   const cases: Readonly<Record<string, readonly [Plan, Plan, Fate]>> = {
     retired_loaded_anew: [retire, loadAnew, ['retired', 'committed', 2]],
     loaded_changed_from_that: [load, changeWhatIsLoaded, ['committed', 'committed', 3]],
-    loaded_changed: [load, change, ['committed', 'overtaken', 2]],
-    loaded_retired: [load, retire, ['committed', 'overtaken', 2]],
-    changed_loaded: [change, load, ['committed', 'overtaken', 2]],
-    changed_retired: [change, retire, ['committed', 'overtaken', 2]],
-    retired_loaded: [retire, load, ['retired', 'overtaken', null]],
-    retired_changed: [retire, change, ['retired', 'overtaken', null]],
+    loaded_changed: [load, change, ['committed', 'stale-plan', 2]],
+    loaded_retired: [load, retire, ['committed', 'stale-plan', 2]],
+    changed_loaded: [change, load, ['committed', 'stale-plan', 2]],
+    changed_retired: [change, retire, ['committed', 'stale-plan', 2]],
+    retired_loaded: [retire, load, ['retired', 'stale-plan', null]],
+    retired_changed: [retire, change, ['retired', 'stale-plan', null]],
   };
   const world = await mirrorAtWork();
   const ids = Object.keys(cases);
   const courses = new Map(ids.map((id) => [id, world.published(firstContent(people, FIRST), id)]));
   const courseOf = (id: string) => present(courses.get(id), 'it is published');
-  await world.carryOut(
+  await world.execute(
     ...(await Promise.all(ids.map((id) => courseOf(id).snapshot(courseOf(id).newest(), null)))),
   );
   const { datasets } = await world.mirror.has();
   const fates: [string, Fate][] = [];
   for (const [id, [first, second]] of Object.entries(cases)) {
-    const given = { course: courseOf(id), held: present(datasets.get(id), 'it is loaded') };
+    const given = { course: courseOf(id), observed: present(datasets.get(id), 'it is loaded') };
     given.course.publishRows(SECOND);
-    const outcomes = await world.carryOut(await first(given), await second(given));
+    const outcomes = await world.execute(await first(given), await second(given));
     const [firstKind = 'failed', secondKind = 'failed'] = outcomes.map(({ kind }) => kind);
     const table = (await world.mirror.has()).datasets.get(id);
     fates.push([id, [firstKind, secondKind, table?.version ?? null]]);
@@ -85,13 +85,13 @@ describe('what is taken while a window is open', () => {
     return { ...systemClock, monotonicMs };
   }
 
-  interface Told {
+  interface Announcement {
     readonly takes: number;
     readonly windows: number;
     readonly outcomes: readonly Outcome[];
   }
 
-  function firstLoad(world: MirrorAtWork, datasetId: string): Promise<Unit> {
+  function firstLoad(world: MirrorAtWork, datasetId: string): Promise<WriteJob> {
     const course = world.published(firstContent(people, FIRST), datasetId);
     return course.snapshot(course.newest(), null);
   }
@@ -99,29 +99,29 @@ describe('what is taken while a window is open', () => {
   /** Each list is taken by itself; `onTake` is called with its number, from one on. */
   async function commitTakes(
     { mirror }: MirrorAtWork,
-    takes: readonly (readonly Unit[])[],
+    takes: readonly (readonly WriteJob[])[],
     onTake: (take: number) => void = () => {},
-  ): Promise<Told> {
-    const ready: Prepared[][] = [];
-    for (const units of takes) {
-      const prepared: Prepared[] = [];
-      for (const unit of units) prepared.push(await mirror.prepare(unit));
+  ): Promise<Announcement> {
+    const ready: ValidatedJob[][] = [];
+    for (const jobs of takes) {
+      const prepared: ValidatedJob[] = [];
+      for (const job of jobs) prepared.push(await mirror.validate(job));
       ready.push(prepared);
     }
     const [outcomes, windows]: [Outcome[], string[]] = [[], []];
     let taken = 0;
-    observeDurableEffects((name, moment) => {
-      if (name === 'destination.attach' && moment === 'before') windows.push(name);
+    observeDurableEffects((name, timestamp) => {
+      if (name === 'destination.attach' && timestamp === 'before') windows.push(name);
     });
     onTestFinished(() => observeDurableEffects(() => {}));
     await mirror.commit({
       arrival: () => Promise.resolve(),
       take() {
-        const units = ready.shift() ?? [];
-        if (units.length > 0) onTake(++taken);
-        return units;
+        const jobs = ready.shift() ?? [];
+        if (jobs.length > 0) onTake(++taken);
+        return jobs;
       },
-      tell: (_, outcome) => void outcomes.push(outcome),
+      report: (_, outcome) => void outcomes.push(outcome),
     });
     return { takes: taken, windows: windows.length, outcomes };
   }
@@ -131,16 +131,16 @@ describe('what is taken while a window is open', () => {
     const broken = await world.loaded(firstContent(people, FIRST), 'broken');
     await world.byHand('DELETE FROM broken WHERE id = 2');
     broken.publishRows(SECOND);
-    const changes = await broken.changes(await world.held('broken'));
+    const changes = await broken.changes(await world.observed('broken'));
     const takes = [[changes, await firstLoad(world, 'a')], [await firstLoad(world, 'b')]];
-    const { outcomes, ...told } = await commitTakes(world, takes);
-    expect(told).toEqual({ takes: 2, windows: 1 });
+    const { outcomes, ...reported } = await commitTakes(world, takes);
+    expect(reported).toEqual({ takes: 2, windows: 1 });
     expect(outcomes).toMatchObject([
       { kind: 'committed', datasetId: 'a' },
       { kind: 'committed', datasetId: 'b' },
       { kind: 'failed', datasetId: 'broken' },
     ]);
-    expect(errorOf(outcomes[2] as Outcome)).toBeInstanceOf(UnusableChangesError);
+    expect(errorOf(outcomes[2] as Outcome)).toBeInstanceOf(InapplicableChangesError);
     const books = 'SELECT dataset_id, version FROM feed_sync.datasets ORDER BY dataset_id';
     expect(await inMirror(world.folder, books)).toEqual([
       ['a', '1'],
@@ -152,11 +152,11 @@ describe('what is taken while a window is open', () => {
   it('F12 fails where it is interrupted; what was taken before is committed, and nothing is told twice', async () => {
     const stop = new AbortController();
     const world = await mirrorAtWork({ clock: slowlyOpened(), signal: stop.signal });
-    const takes: Unit[][] = [];
+    const takes: WriteJob[][] = [];
     for (const ids of [['a'], ['b', 'c']]) {
-      const units: Unit[] = [];
-      for (const id of ids) units.push(await firstLoad(world, id));
-      takes.push(units);
+      const jobs: WriteJob[] = [];
+      for (const id of ids) jobs.push(await firstLoad(world, id));
+      takes.push(jobs);
     }
     const { outcomes, windows } = await commitTakes(world, takes, (take) => {
       if (take === 2) stop.abort();

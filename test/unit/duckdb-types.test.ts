@@ -45,8 +45,8 @@ async function loaded(
     `${datasetId}.parquet`,
     `SELECT * FROM (VALUES ${list.join(', ')}) t(n, v)`,
   );
-  const unit = snapshot({ datasetId, columns: [column('n', 'integer'), column('v', type)], files: [path] });
-  const [outcome] = await load(mirror, unit);
+  const job = snapshot({ datasetId, columns: [column('n', 'integer'), column('v', type)], files: [path] });
+  const [outcome] = await load(mirror, job);
   if (outcome?.kind !== 'committed')
     throw outcome?.kind === 'failed' ? outcome.error : new Error(outcome?.kind);
   const rows = await inMirror(
@@ -306,8 +306,8 @@ it('text is not JSON because its file says so', async () => {
 
 describe('a file that DuckDB would cut without a word is refused', () => {
   async function expectRefused(file: string, what: string): Promise<void> {
-    const unit = snapshot({ datasetId: 'cut', columns: [column('v', 'timestamp')], files: [file] });
-    const error = await loadError(mirror, unit);
+    const job = snapshot({ datasetId: 'cut', columns: [column('v', 'timestamp')], files: [file] });
+    const error = await loadError(mirror, job);
     expect(error).toBeInstanceOf(DataError);
     expect(error.message).toBe(
       `The file ${file.split('/').at(-1)} holds in the column "v" ${what}, which would be cut to microseconds.`,

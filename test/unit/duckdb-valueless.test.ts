@@ -94,8 +94,8 @@ async function loadedEach(
   lists: readonly (readonly string[])[],
   rest: Partial<Parameters<typeof snapshot>[0]> = {},
 ): Promise<readonly string[]> {
-  const units = lists.map((files) => snapshot({ datasetId: `t${++tables}`, columns, files, ...rest }));
-  return (await load(mirror, ...units)).map((outcome) => {
+  const jobs = lists.map((files) => snapshot({ datasetId: `t${++tables}`, columns, files, ...rest }));
+  return (await load(mirror, ...jobs)).map((outcome) => {
     if (outcome.kind === 'committed') return outcome.committed.tableName;
     throw outcome.kind === 'failed' ? outcome.error : new Error(outcome.kind);
   });
@@ -178,19 +178,19 @@ describe('F48 a part without a geometry binds none', () => {
 
   it('where the snapshot before had none, it is that of the first one', async () => {
     tables += 1;
-    const unit = { datasetId: `t${tables}`, columns };
+    const job = { datasetId: `t${tables}`, columns };
     const [before, after] = [
       await writeGeo('SELECT 8::BIGINT AS n, NULL::BLOB AS geometry', { encoding: 'WKB' }),
       await writeGeo(points(0), { encoding: 'WKB', ...TEXAS }),
     ];
-    const first = snapshot({ ...unit, files: [before] });
+    const first = snapshot({ ...job, files: [before] });
     await load(mirror, first);
     const second = {
       version: 2,
       digest: 'digest-2',
       plannedFrom: { version: 1, snapshotDigest: first.digest },
     };
-    await load(mirror, snapshot({ ...unit, ...second, files: [after] }));
+    await load(mirror, snapshot({ ...job, ...second, files: [after] }));
     expect(await crsOf(`t${tables}`)).toBe('EPSG:2277');
   });
 

@@ -5,10 +5,10 @@ import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import type { Outcome, Prepared } from '../../src/destination/destination.ts';
-import { commitUnits } from '../../src/destination/duckdb/commit.ts';
+import type { Outcome, ValidatedJob } from '../../src/destination/destination.ts';
+import { commitJobs } from '../../src/destination/duckdb/commit.ts';
 import { MAX_QUARANTINED } from '../../src/destination/duckdb/mirror-file.ts';
-import type { PreparedUnit } from '../../src/destination/duckdb/validate.ts';
+import type { ValidatedWrite } from '../../src/destination/duckdb/validate.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { observeDurableEffects } from '../../src/lib/files.ts';
@@ -159,9 +159,9 @@ describe('a mirror that cannot be read (F05)', () => {
     await mirror.enroll(enrolment);
     expect((await mirror.has()).datasets.size).toBe(0);
     expect(await load(mirror, await oneRow())).toMatchObject([{ kind: 'committed' }]);
-    const [aside] = await corruptFiles();
-    expect(aside).toMatch(/^mirror\.duckdb\.corrupt-\d{8}T\d{9}Z$/);
-    expect(await readFile(join(folder.path, aside ?? ''))).toEqual(before);
+    const [quarantined] = await corruptFiles();
+    expect(quarantined).toMatch(/^mirror\.duckdb\.corrupt-\d{8}T\d{9}Z$/);
+    expect(await readFile(join(folder.path, quarantined ?? ''))).toEqual(before);
     await mirror.close();
   });
 
@@ -294,7 +294,7 @@ describe('a statement that DuckDB gives up on (F06)', () => {
   it('while a file is examined: the file is named, the next one is fine', async () => {
     const mirror = await mirrorIn(folder.path);
     const bad = snapshot({ columns: amounts, files: [await poisonedFooter('poison.parquet')] });
-    await expect(mirror.prepare(bad)).rejects.toThrow('The file poison.parquet of parcels cannot be read');
+    await expect(mirror.validate(bad)).rejects.toThrow('The file poison.parquet of parcels cannot be read');
     expect(await load(mirror, await oneRow())).toMatchObject([{ kind: 'committed' }]);
     await mirror.close();
   });
@@ -308,9 +308,9 @@ describe('a statement that DuckDB gives up on (F06)', () => {
     );
     const good = await oneRow();
     const prepared = [
-      await mirror.prepare({ ...good, datasetId: 'first' }),
-      await mirror.prepare(snapshot({ datasetId: 'second', columns: amounts, files: [file] })),
-      await mirror.prepare({ ...good, datasetId: 'third' }),
+      await mirror.validate({ ...good, datasetId: 'first' }),
+      await mirror.validate(snapshot({ datasetId: 'second', columns: amounts, files: [file] })),
+      await mirror.validate({ ...good, datasetId: 'third' }),
     ];
     await copyFile(await poisonedFile(folder.path, 'poison.parquet'), file);
     const [first, second, third] = await commitAll(mirror, prepared);
@@ -345,10 +345,10 @@ describe('a full disk (F07)', () => {
   it('fails what does not fit, and only that', async () => {
     const small = await table('small.parquet', 10);
     const large = await table('large.parquet', 400_000);
-    const [outcomes, held] = onDiskOf(8_388_608, small, large, small);
+    const [outcomes, observed] = onDiskOf(8_388_608, small, large, small);
     expect(outcomes).toMatchObject(['committed', { name: 'StorageError' }, 'committed']);
     expect(JSON.stringify(outcomes)).toContain(`The disk of ${path} is full`);
-    expect(held).toEqual(['unit-0', 'unit-2']);
+    expect(observed).toEqual(['unit-0', 'unit-2']);
     expect(await inMirror(folder.path, 'SELECT count(*) FROM unit_0')).toEqual([['10']]);
   });
 
@@ -367,7 +367,7 @@ describe('a full disk (F07)', () => {
 it('an interrupted commit fails what is left of it, and says so', async () => {
   const stop = new AbortController();
   const mirror = await mirrorIn(folder.path, { signal: stop.signal });
-  const prepared = [await mirror.prepare(await oneRow())];
+  const prepared = [await mirror.validate(await oneRow())];
   observeDurableEffects(() => stop.abort());
   try {
     const [outcome] = await commitAll(mirror, prepared);
@@ -388,10 +388,10 @@ describe('F12 asked to stop', () => {
       const log = { ...silentLog, warn: (...words: unknown[]) => void warnings.push(words) };
       const mirror = await mirrorIn(folder.path, { signal: stop.signal, log });
       const rows = await parquet(folder.path, 'rows.parquet', 'SELECT i AS id FROM range(300_000) AS t(i)');
-      const prepared = [await mirror.prepare(snapshot({ columns, files: [rows] }))];
+      const prepared = [await mirror.validate(snapshot({ columns, files: [rows] }))];
       let commits = 0;
-      observeDurableEffects((name, moment) => {
-        if (moment !== 'before') return;
+      observeDurableEffects((name, timestamp) => {
+        if (timestamp !== 'before') return;
         if (name === 'destination.commit') commits += 1;
         // The first commit is that of the books. The statement is under way once this turn has ended.
         if (name === effect && commits === 2) setImmediate(() => stop.abort());
@@ -415,16 +415,16 @@ describe('F12 asked to stop', () => {
       const work = engine.run(forEver);
       if (time > 0) await systemClock.sleep(time);
       stop.abort();
-      await expect(work).rejects.toMatchObject({ trouble: 'interrupted' });
-      await expect(engine.run(forEver)).rejects.toMatchObject({ trouble: 'interrupted' });
+      await expect(work).rejects.toMatchObject({ fault: 'interrupted' });
+      await expect(engine.run(forEver)).rejects.toMatchObject({ fault: 'interrupted' });
       await engine.finish('SELECT 1');
       engine.close();
     }
   });
 
   it('within the examination of a file: neither the file nor the disk is blamed', async () => {
-    const unit = await oneRow();
-    const [file] = unit.files;
+    const job = await oneRow();
+    const [file] = job.files;
     const engine = await Engine.open({
       memoryLimitBytes: 100_000_000,
       threads: 1,
@@ -434,18 +434,18 @@ describe('F12 asked to stop', () => {
     const interrupted = diagnose(
       new Error('{"exception_type":"INTERRUPT","exception_message":"Interrupted!"}'),
     );
-    const of = { datasetId: unit.datasetId, file: present(file, 'there is a file') };
+    const of = { datasetId: job.datasetId, file: present(file, 'there is a file') };
     expect(await unreadableFile(engine, of, interrupted)).toBeInstanceOf(InterruptedError);
     engine.close();
   });
 
   it('within a batch: it is undone, and not begun again unit by unit', async () => {
     const mirror = await mirrorIn(folder.path);
-    const unit = await oneRow();
-    const prepared = [await mirror.prepare(unit), await mirror.prepare({ ...unit, datasetId: 'permits' })];
+    const job = await oneRow();
+    const prepared = [await mirror.validate(job), await mirror.validate({ ...job, datasetId: 'permits' })];
     const stop = new AbortController();
     let begun = 0;
-    const window = {
+    const session = {
       waitForNext: () => null,
       async transaction(): Promise<never> {
         begun += 1;
@@ -453,9 +453,9 @@ describe('F12 asked to stop', () => {
         throw new InterruptedError('The statement was interrupted.');
       },
     };
-    const context = { window, appliedAt: new Date(0), signal: stop.signal };
+    const context = { session, appliedAt: new Date(0), signal: stop.signal };
     const results = [];
-    for await (const { result } of commitUnits(context, prepared as PreparedUnit[])) results.push(result);
+    for await (const { result } of commitJobs(context, prepared as ValidatedWrite[])) results.push(result);
     expect(results).toMatchObject(
       prepared.map(() => ({ kind: 'failed', error: { name: 'InterruptedError' } })),
     );
@@ -497,7 +497,7 @@ it('nothing outside its folders can be reached by what runs in it', async () => 
 it('every effect on disk has a name, in the order of a commit', async () => {
   const names: string[] = [];
   const mirror = await mirrorIn(folder.path);
-  observeDurableEffects((name, moment) => names.push(`${moment} ${name}`));
+  observeDurableEffects((name, timestamp) => names.push(`${timestamp} ${name}`));
   try {
     await load(mirror, await oneRow());
   } finally {
@@ -540,51 +540,51 @@ it.each([
   const waited: number[] = [];
   const sleep = async (durationMs: number) => void waited.push(durationMs);
   const mirror = await mirrorIn(folder.path, { clock: { ...systemClock, monotonicMs, sleep } });
-  const unit = await oneRow();
-  const ready: Prepared[] = [];
+  const job = await oneRow();
+  const ready: ValidatedJob[] = [];
   const datasetIds = Array.from({ length: unitsTaken + 1 }, (_, index) => `dataset-${index}`);
-  for (const datasetId of datasetIds) ready.push(await mirror.prepare({ ...unit, datasetId }));
-  const told: Outcome[] = [];
+  for (const datasetId of datasetIds) ready.push(await mirror.validate({ ...job, datasetId }));
+  const reported: Outcome[] = [];
   const attached: string[] = [];
-  observeDurableEffects((name, moment) => {
-    if (name === 'destination.attach' && moment === 'before') attached.push(name);
+  observeDurableEffects((name, timestamp) => {
+    if (name === 'destination.attach' && timestamp === 'before') attached.push(name);
   });
   onTestFinished(() => observeDurableEffects(() => {}));
   const take = () => ready.splice(0, 1);
   await mirror.commit({
     take,
     arrival: () => new Promise(() => {}),
-    tell: (_, outcome) => void told.push(outcome),
+    report: (_, outcome) => void reported.push(outcome),
   });
   expect(attached).toHaveLength(1);
   expect(waited).toEqual(waitsMs);
-  expect(told).toMatchObject(
+  expect(reported).toMatchObject(
     datasetIds.slice(0, unitsTaken).map((datasetId) => ({ kind: 'committed', datasetId })),
   );
-  expect(told).toHaveLength(unitsTaken);
+  expect(reported).toHaveLength(unitsTaken);
   expect([...(await mirror.has()).datasets.keys()]).toHaveLength(unitsTaken);
   await mirror.close();
 });
 
 it('tells what became of a unit once its transaction is committed, and not only when the window ends', async () => {
   const mirror = await mirrorIn(folder.path);
-  const unit = await oneRow();
-  const units: Prepared[] = [];
+  const job = await oneRow();
+  const jobs: ValidatedJob[] = [];
   // Two of one dataset never share a transaction.
-  for (const datasetId of ['a', 'b', 'a']) units.push(await mirror.prepare({ ...unit, datasetId }));
+  for (const datasetId of ['a', 'b', 'a']) jobs.push(await mirror.validate({ ...job, datasetId }));
   const happened: string[] = [];
-  observeDurableEffects((name, moment) => {
-    if (moment === 'after') happened.push(name.replace('destination.', ''));
+  observeDurableEffects((name, timestamp) => {
+    if (timestamp === 'after') happened.push(name.replace('destination.', ''));
   });
   onTestFinished(() => observeDurableEffects(() => {}));
   await mirror.commit({
-    take: () => units.splice(0),
+    take: () => jobs.splice(0),
     arrival: () => new Promise(() => {}),
-    tell: ({ unit: { datasetId } }, { kind }) => void happened.push(`${datasetId} ${kind}`),
+    report: ({ job: { datasetId } }, { kind }) => void happened.push(`${datasetId} ${kind}`),
   });
   expect(happened).toEqual([
     ...['attach', 'commit', 'commit', 'a committed', 'b committed'],
-    ...['commit', 'a overtaken', 'checkpoint'],
+    ...['commit', 'a stale-plan', 'checkpoint'],
   ]);
   await mirror.close();
 });

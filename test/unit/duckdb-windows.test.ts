@@ -50,10 +50,10 @@ it.each([
   );
   const prepared = [];
   for (const course of courses)
-    prepared.push(await world.mirror.prepare(await course.snapshot(course.newest(), null)));
+    prepared.push(await world.mirror.validate(await course.snapshot(course.newest(), null)));
   const happened: string[] = [];
-  observeDurableEffects((name, moment) => {
-    if (moment === 'before' && name !== 'destination.commit') happened.push(name);
+  observeDurableEffects((name, timestamp) => {
+    if (timestamp === 'before' && name !== 'destination.commit') happened.push(name);
   });
   onTestFinished(() => observeDurableEffects(() => {}));
   const outcomes = await commitAll(world.mirror, prepared);
@@ -75,9 +75,9 @@ it('a large table is written once, though its files do not fill row groups', asy
     files.push(await parquet(world.folder, `part-${from}.parquet`, rows));
   }
   const columns = ['id', 'v'].map((name) => mirrorColumn(name, 'integer'));
-  const unit = snapshot({ datasetId: 'large', columns, keyColumns: ['id'], files });
+  const job = snapshot({ datasetId: 'large', columns, keyColumns: ['id'], files });
   const rowCount = FILES * ROWS_OF_A_FILE;
-  expect(await world.carryOut(unit)).toMatchObject([{ kind: 'committed', committed: { rowCount } }]);
+  expect(await world.execute(job)).toMatchObject([{ kind: 'committed', committed: { rowCount } }]);
   const [sizes = []] = await inMirror(
     world.folder,
     'SELECT total_blocks, free_blocks FROM pragma_database_size() LIMIT 1',

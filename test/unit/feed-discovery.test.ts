@@ -177,7 +177,7 @@ describe('discovering', () => {
     expect(await feed.manifestEntry('parcels', signal)).toMatchObject({ entry: ENTRY });
     await feed.versions('parcels', 4, signal);
     expect(versions).toEqual(['/v1/datasets/parcels/versions?laterThan=4&limit=200']);
-    expect(tested.learned).toEqual([
+    expect(tested.facts).toEqual([
       { manifestPath: '/v1/datasets/{datasetId}/manifest', newerThanParameter: 'laterThan' },
     ]);
   });
@@ -196,14 +196,14 @@ describe('discovering', () => {
       manifestPath: { value: '/v1/subscriptions/{subscriptionId}/manifest', source: 'default' },
       newerThanParameter: { value: 'laterThan', source: 'remembered' },
     });
-    expect(tested.learned).toEqual([]);
+    expect(tested.facts).toEqual([]);
   });
 
   it('keeps what is remembered where the description names the other alone', async () => {
     answer('/v1/openapi.json', [200, { paths: versionsOperation([query('n', INTEGER)]) }]);
     const remembered = { manifestPath: '/v1/datasets/{datasetId}/manifest', newerThanParameter: 'old' };
     await start({ remembered }).discover(signal);
-    expect(tested.learned).toEqual([{ manifestPath: remembered.manifestPath, newerThanParameter: 'n' }]);
+    expect(tested.facts).toEqual([{ manifestPath: remembered.manifestPath, newerThanParameter: 'n' }]);
   });
 
   it('is asked once by all that ask at once', async () => {

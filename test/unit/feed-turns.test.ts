@@ -47,7 +47,7 @@ function requestOf(url: string, onBytes: () => void): DownloadRequest {
 }
 
 /** An answer that comes when the test wants it to; `asked` resolves when it was asked for. */
-function held() {
+function observed() {
   const asked = Promise.withResolvers<void>();
   const release = Promise.withResolvers<void>();
   const answer: Answer = async (response) => {
@@ -61,7 +61,7 @@ function held() {
 describe('a request that waits for a connection', () => {
   it('has its deadline from when it is sent', async () => {
     const deadlines = steeredDeadlines();
-    const answers = [held(), held(), held()];
+    const answers = [observed(), observed(), observed()];
     const { feed } = await started(
       answers.map(({ answer }) => answer),
       1,
@@ -77,7 +77,7 @@ describe('a request that waits for a connection', () => {
   });
 
   it('is tried again as if it had not waited', async () => {
-    const first = held();
+    const first = observed();
     const failed: Answer = (response) => response.writeHead(503).end();
     const retry = { ...ONCE, maxAttempts: 2 };
     const limits = { operationDeadlineMs: 300 };
@@ -92,7 +92,7 @@ describe('a request that waits for a connection', () => {
   });
 
   it('ends at once where it is interrupted, and is never sent', async () => {
-    const first = held();
+    const first = observed();
     const { feed, server } = await started([first.answer], 1);
     const stop = new AbortController();
     const others = [ask(feed), errorOf(ask(feed, stop.signal)), ask(feed)] as const;
@@ -106,7 +106,7 @@ describe('a request that waits for a connection', () => {
   });
 
   it('takes turns with those of the other line, in which polls wait', async () => {
-    const first = held();
+    const first = observed();
     const { feed, server } = await started([first.answer], 1);
     const asked = [ask(feed), ask(feed), ask(feed), ask(feed)];
     const listed = [feed.subscriptions(signal), feed.subscriptions(signal)];

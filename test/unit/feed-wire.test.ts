@@ -253,7 +253,7 @@ describe('events', () => {
     const decoded = decodeEvent(json);
     expect(decoded).toMatchObject({ kind: 'unreadable', datasetId });
     expect(decoded.id?.text ?? null).toBe(id);
-    expect(decoded.kind === 'unreadable' && decoded.trouble.startsWith(`${path}: `)).toBe(true);
+    expect(decoded.kind === 'unreadable' && decoded.problem.startsWith(`${path}: `)).toBe(true);
   });
 
   it('come in a page that must fit', () => {

@@ -159,7 +159,7 @@ describe('crash tests', () => {
   it('see every change by the name it was given', async () => {
     const folder = await newFolder();
     const names: string[] = [];
-    observeDurableEffects((name, moment) => moment === 'after' && names.push(name));
+    observeDurableEffects((name, timestamp) => timestamp === 'after' && names.push(name));
     await makeDirectory('test.make', join(folder, 'a'));
     await createFile('test.create', join(folder, 'a', 'x'), '');
     await replaceFile('test.replace', join(folder, 'a', 'x'), '');

@@ -3,12 +3,25 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
-import { announcedVersion, type Want, type WantChange } from '../../src/model/desired-state.ts';
+import {
+  announcedVersion,
+  type DesiredState,
+  type DesiredStateChange,
+} from '../../src/model/desired-state.ts';
 import { EVENT_TYPES, type FeedEvent, parseEventId, type UnreadableEvent } from '../../src/model/event.ts';
-import { cursorAfter, type FoldContext, foldEvents } from '../../src/sync/follow/coalesce-events.ts';
+import { type CoalesceContext, coalesceEvents, cursorAfter } from '../../src/sync/follow/coalesce-events.ts';
 import { openNew, position } from '../support/checkpoint-files.ts';
 import { SEED } from '../support/seed.ts';
-import { event, formerMember, id, LONG_AGO, member, NOW, unreadable, want } from '../support/sync-values.ts';
+import {
+  desired,
+  event,
+  formerMember,
+  id,
+  LONG_AGO,
+  member,
+  NOW,
+  unreadable,
+} from '../support/sync-values.ts';
 
 const datasetId = 'parcels';
 const MINUTE_MS = 60_000;
@@ -16,29 +29,29 @@ const at = (minutes: number): Date => new Date(NOW.getTime() + minutes * MINUTE_
 
 interface Given {
   /** Null: nobody has said anything of the dataset. */
-  readonly want?: Want | null;
+  readonly desired?: DesiredState | null;
   /** Null: there is no table. */
   readonly table?: number | null;
-  readonly context?: Partial<FoldContext>;
+  readonly context?: Partial<CoalesceContext>;
 }
 
 /** Of `sub_1`, which contains the dataset since long ago unless the test says otherwise. */
-function fold(
+function coalesce(
   events: readonly (FeedEvent | UnreadableEvent)[],
-  { want: wanted = want(), table = null, context = {} }: Given = {},
-): readonly WantChange[] {
-  return foldEvents(events, {
+  { desired: wanted = desired(), table = null, context = {} }: Given = {},
+): readonly DesiredStateChange[] {
+  return coalesceEvents(events, {
     subscriptionId: 'sub_1',
     logNumber: 1,
     readAt: NOW,
     coveredUntil: null,
-    wantOf: (asked) => (asked === wanted?.datasetId ? wanted : null),
+    desiredStateOf: (asked) => (asked === wanted?.datasetId ? wanted : null),
     tableOf: () => (table === null ? null : { version: table }),
     ...context,
   });
 }
 
-const kindsOf = (changes: readonly WantChange[]) => changes.map(({ kind }) => kind);
+const kindsOf = (changes: readonly DesiredStateChange[]) => changes.map(({ kind }) => kind);
 
 const added = (eventNumber: bigint, version: number | null = null) => ({
   kind: 'member',
@@ -54,7 +67,7 @@ const removed = (eventNumber: bigint, reason: string | null = null) => ({
   at: NOW,
   reason,
 });
-const look = { kind: 'look', datasetId };
+const look = { kind: 'refresh', datasetId };
 const asked = (eventNumber: bigint, version: number | null, knownVersion = version ?? 0) => ({
   kind: 'reload',
   datasetId,
@@ -81,7 +94,7 @@ describe('each type of event about a member', () => {
     [event(7, 'dataset.resync_required'), [asked(7n, null)]],
     [event(7, 'dataset.removed'), [removed(7n)]],
   ])('$type with version $version', (given, expected) => {
-    expect(fold([given])).toEqual(expected);
+    expect(coalesce([given])).toEqual(expected);
   });
 
   it.each([
@@ -93,63 +106,66 @@ describe('each type of event about a member', () => {
     'a reason of tomorrow',
     null,
   ])('W6 F29 the reason %s decides nothing: a resync reloads, a removal carries it for people', (reason) => {
-    expect(fold([event(7, 'dataset.resync_required', { reason })])).toEqual([asked(7n, null)]);
-    expect(fold([event(7, 'dataset.removed', { reason })])).toEqual([removed(7n, reason)]);
+    expect(coalesce([event(7, 'dataset.resync_required', { reason })])).toEqual([asked(7n, null)]);
+    expect(coalesce([event(7, 'dataset.removed', { reason })])).toEqual([removed(7n, reason)]);
   });
 
   it('one that cannot be read asks for a metadata refresh of the member that it names', () => {
-    expect(fold([unreadable()])).toEqual([look]);
-    expect(fold([unreadable({ id: null })])).toEqual([look]);
-    expect(fold([unreadable({ datasetId: null })])).toEqual([]);
-    expect(fold([unreadable()], { want: null })).toEqual([]);
+    expect(coalesce([unreadable()])).toEqual([look]);
+    expect(coalesce([unreadable({ id: null })])).toEqual([look]);
+    expect(coalesce([unreadable({ datasetId: null })])).toEqual([]);
+    expect(coalesce([unreadable()], { desired: null })).toEqual([]);
   });
 
   it('an update to a version that the table is at or past already asks for a metadata refresh, too', () => {
     const update = event(7, 'dataset.updated', { version: 3 });
-    expect(kindsOf(fold([update], { table: 2 }))).toEqual(['at-least']);
-    expect(kindsOf(fold([update], { table: 3 }))).toEqual(['at-least', 'look']);
-    expect(kindsOf(fold([update], { table: 4 }))).toEqual(['at-least', 'look']);
+    expect(kindsOf(coalesce([update], { table: 2 }))).toEqual(['at-least']);
+    expect(kindsOf(coalesce([update], { table: 3 }))).toEqual(['at-least', 'refresh']);
+    expect(kindsOf(coalesce([update], { table: 4 }))).toEqual(['at-least', 'refresh']);
   });
 
   it('a reload remembers the highest version that was known when it was read, when that was, and its log', () => {
     const resync = event(7, 'dataset.resync_required', { version: 3, createdAt: at(-9) });
-    const known = want({
+    const known = desired({
       members: new Map([
         ['sub_2', member({ announced: 5 })],
         ['sub_1', member()],
       ]),
     });
-    expect(fold([resync], { table: 4, context: { logNumber: 2 } })).toEqual([
+    expect(coalesce([resync], { table: 4, context: { logNumber: 2 } })).toEqual([
       { ...asked(7n, 3, 4), createdAt: at(-9), logNumber: 2 },
     ]);
-    expect(fold([resync], { want: known, table: 4 })).toEqual([{ ...asked(7n, 3, 5), createdAt: at(-9) }]);
+    expect(coalesce([resync], { desired: known, table: 4 })).toEqual([
+      { ...asked(7n, 3, 5), createdAt: at(-9) },
+    ]);
   });
 
   it('one that does not say when it was created counts as created when its page was read', () => {
-    expect(fold([event(7, 'dataset.resync_required', { createdAt: null })])).toEqual([asked(7n, null)]);
-    expect(fold([event(7, 'dataset.removed', { createdAt: null })])).toEqual([removed(7n)]);
+    expect(coalesce([event(7, 'dataset.resync_required', { createdAt: null })])).toEqual([asked(7n, null)]);
+    expect(coalesce([event(7, 'dataset.removed', { createdAt: null })])).toEqual([removed(7n)]);
   });
 });
 
 describe('an addition', () => {
   const addition = event(9, 'dataset.added', { version: 2 });
-  const dropped = (number: bigint | null, when = LONG_AGO): Want =>
-    want({
+  const dropped = (number: bigint | null, when = LONG_AGO): DesiredState =>
+    desired({
       members: new Map(),
       formerMembers: new Map([['sub_1', formerMember({ eventNumber: number, at: when })]]),
     });
-  const ofAnother = (since: Date): Want => want({ members: new Map([['sub_2', member({ since })]]) });
-  const leftAnother = (when: Date): Want =>
-    want({ members: new Map(), formerMembers: new Map([['sub_2', formerMember({ at: when })]]) });
+  const ofAnother = (since: Date): DesiredState =>
+    desired({ members: new Map([['sub_2', member({ since })]]) });
+  const leftAnother = (when: Date): DesiredState =>
+    desired({ members: new Map(), formerMembers: new Map([['sub_2', formerMember({ at: when })]]) });
 
-  it.each<readonly [string, Want | null]>([
+  it.each<readonly [string, DesiredState | null]>([
     ['of which nobody has said anything', null],
     ['that was removed before', dropped(8n)],
     ['that an audit had found gone', dropped(null)],
-    ['that is contained already', want()],
+    ['that is contained already', desired()],
     [
       'that is contained already, and by another subscription too',
-      want({
+      desired({
         members: new Map([
           ['sub_1', member()],
           ['sub_2', member()],
@@ -160,35 +176,35 @@ describe('an addition', () => {
     ['that another subscription had dropped by then', leftAnother(at(-1))],
     ['that another subscription dropped at that very moment', leftAnother(NOW)],
   ])('of a dataset %s is a reload where the table exists, and none where it does not', (_, wanted) => {
-    expect(fold([addition], { want: wanted, table: 1 })).toEqual([added(9n, 2), asked(9n, 2, 2)]);
-    expect(fold([addition], { want: wanted })).toEqual([added(9n, 2)]);
+    expect(coalesce([addition], { desired: wanted, table: 1 })).toEqual([added(9n, 2), asked(9n, 2, 2)]);
+    expect(coalesce([addition], { desired: wanted })).toEqual([added(9n, 2)]);
   });
 
-  it.each<readonly [string, Want]>([
+  it.each<readonly [string, DesiredState]>([
     ['contains it since before', ofAnother(at(-1))],
     ['contains it since that moment', ofAnother(NOW)],
     ['contained it then, and dropped it later', leftAnother(at(1))],
   ])('is no reload where another subscription %s', (_, wanted) => {
-    expect(fold([addition], { want: wanted, table: 1 })).toEqual([added(9n, 2)]);
+    expect(coalesce([addition], { desired: wanted, table: 1 })).toEqual([added(9n, 2)]);
     const withoutVersion = event(9, 'dataset.added');
-    expect(fold([withoutVersion], { want: wanted, table: 1 })).toEqual([added(9n), look]);
+    expect(coalesce([withoutVersion], { desired: wanted, table: 1 })).toEqual([added(9n), look]);
   });
 
   it.each([9n, 10n])('that is reflected already by what decided at event %i is nothing', (number) => {
-    expect(fold([addition], { want: dropped(number), table: 1 })).toEqual([]);
-    const contained = want({ members: new Map([['sub_1', member({ eventNumber: number })]]) });
-    expect(fold([addition], { want: contained, table: 1 })).toEqual([]);
+    expect(coalesce([addition], { desired: dropped(number), table: 1 })).toEqual([]);
+    const contained = desired({ members: new Map([['sub_1', member({ eventNumber: number })]]) });
+    expect(coalesce([addition], { desired: contained, table: 1 })).toEqual([]);
   });
 
   it('after the removal of another dataset is none of that one', () => {
     const page = [event(8, 'dataset.removed', { datasetId: 'permits' }), addition];
-    expect(fold(page, { want: ofAnother(LONG_AGO), table: 1 })).not.toContainEqual(asked(9n, 2, 2));
+    expect(coalesce(page, { desired: ofAnother(LONG_AGO), table: 1 })).not.toContainEqual(asked(9n, 2, 2));
   });
 
   it('after a removal in one page is a reload, also where the page is out of order', () => {
     const page = [event(8, 'dataset.removed'), addition];
     for (const events of [page, page.toReversed()]) {
-      expect(kindsOf(fold(events, { table: 1 }))).toEqual(['no-member', 'member', 'reload']);
+      expect(kindsOf(coalesce(events, { table: 1 }))).toEqual(['no-member', 'member', 'reload']);
     }
   });
 
@@ -199,7 +215,7 @@ describe('an addition', () => {
       event(3, 'dataset.removed'),
       event(4, 'dataset.added'),
     ];
-    const reloads = fold(page, { table: 1 }).filter(({ kind }) => kind === 'reload');
+    const reloads = coalesce(page, { table: 1 }).filter(({ kind }) => kind === 'reload');
     expect(reloads).toMatchObject([{ eventNumber: 2n }, { eventNumber: 4n }]);
   });
 });
@@ -208,8 +224,8 @@ describe('F82 a removal that is read after other subscriptions took the dataset 
   const removal = event(9, 'dataset.removed', { createdAt: at(-5), reason: 'left_coverage' });
   const drop = { ...removed(9n, 'left_coverage'), at: at(-5) };
   const gap = { ...asked(9n, null, 1), createdAt: at(-5) };
-  const takenOver = (since: Date, ...others: [string, ReturnType<typeof member>][]): Want =>
-    want({ members: new Map([['sub_1', member()], ['sub_2', member({ since })], ...others]) });
+  const takenOver = (since: Date, ...others: [string, ReturnType<typeof member>][]): DesiredState =>
+    desired({ members: new Map([['sub_1', member()], ['sub_2', member({ since })], ...others]) });
 
   it.each([
     ['later', at(-4)],
@@ -217,28 +233,28 @@ describe('F82 a removal that is read after other subscriptions took the dataset 
   ])(
     'is a reload where they all contain it only since %s: nobody told what happened in between',
     (_, since) => {
-      expect(fold([removal], { want: takenOver(since), table: 1 })).toEqual([gap, drop]);
+      expect(coalesce([removal], { desired: takenOver(since), table: 1 })).toEqual([gap, drop]);
     },
   );
 
   it.each<readonly [string, Given]>([
-    ['where another contained it before the drop', { want: takenOver(at(-6)), table: 1 }],
-    ['where one of several did', { want: takenOver(at(-4), ['sub_3', member()]), table: 1 }],
+    ['where another contained it before the drop', { desired: takenOver(at(-6)), table: 1 }],
+    ['where one of several did', { desired: takenOver(at(-4), ['sub_3', member()]), table: 1 }],
     [
       'where one did and has dropped it later',
       {
-        want: { ...takenOver(at(-4)), formerMembers: new Map([['sub_3', formerMember({ at: at(-4) })]]) },
+        desired: { ...takenOver(at(-4)), formerMembers: new Map([['sub_3', formerMember({ at: at(-4) })]]) },
         table: 1,
       },
     ],
-    ['where no other contains it', { want: want(), table: 1 }],
-    ['where there is no table', { want: takenOver(at(-4)) }],
+    ['where no other contains it', { desired: desired(), table: 1 }],
+    ['where there is no table', { desired: takenOver(at(-4)) }],
     [
       'where the manifest that the tables were taken from reflects it',
-      { want: takenOver(at(-4)), table: 1, context: { coveredUntil: at(-5) } },
+      { desired: takenOver(at(-4)), table: 1, context: { coveredUntil: at(-5) } },
     ],
   ])('is none %s', (_, given) => {
-    expect(fold([removal], given)).toEqual([drop]);
+    expect(coalesce([removal], given)).toEqual([drop]);
   });
 
   it('owes the same reload as the addition does where that is read last', async () => {
@@ -267,18 +283,20 @@ describe('events that the manifest reflects from which the tables were taken', (
   const context = { coveredUntil: NOW };
 
   it.each(EVENT_TYPES)('%s: it only changes who is a member', (type) => {
-    const kinds = kindsOf(fold([event(9, type, { version: 2 })], { table: 1, context }));
+    const kinds = kindsOf(coalesce([event(9, type, { version: 2 })], { table: 1, context }));
     const expected = { 'dataset.added': ['member'], 'dataset.removed': ['no-member'] }[String(type)] ?? [];
     expect(kinds).toEqual(expected);
   });
 
   it('announce no version by an addition', () => {
-    expect(fold([event(9, 'dataset.added', { version: 2 })], { want: null, context })).toEqual([added(9n)]);
+    expect(coalesce([event(9, 'dataset.added', { version: 2 })], { desired: null, context })).toEqual([
+      added(9n),
+    ]);
   });
 
   it('end with the time up to which it surely does: later ones count in full', () => {
     const later = event(9, 'dataset.resync_required', { createdAt: at(1) });
-    expect(fold([later], { table: 1, context })).toEqual([{ ...asked(9n, null, 1), createdAt: at(1) }]);
+    expect(coalesce([later], { table: 1, context })).toEqual([{ ...asked(9n, null, 1), createdAt: at(1) }]);
   });
 });
 
@@ -286,14 +304,14 @@ describe('events that the manifest reflects from which the tables were taken', (
 describe('what an event asks for, whatever was wanted before', () => {
   const members = new Map([['sub_2', member()]]);
   const left = (eventNumber: bigint | null) => new Map([['sub_1', formerMember({ eventNumber })]]);
-  const before: Readonly<Record<string, Want | null>> = {
+  const before: Readonly<Record<string, DesiredState | null>> = {
     'never heard of': null,
-    'a member': want(),
-    'a member of another subscription': want({ members }),
-    'removed before': want({ members: new Map(), formerMembers: left(6n) }),
-    'removed before, and contained by another': want({ members, formerMembers: left(6n) }),
-    'absent for no event': want({ members: new Map(), formerMembers: left(null) }),
-    'removed later': want({ members: new Map(), formerMembers: left(8n) }),
+    'a member': desired(),
+    'a member of another subscription': desired({ members }),
+    'removed before': desired({ members: new Map(), formerMembers: left(6n) }),
+    'removed before, and contained by another': desired({ members, formerMembers: left(6n) }),
+    'absent for no event': desired({ members: new Map(), formerMembers: left(null) }),
+    'removed later': desired({ members: new Map(), formerMembers: left(8n) }),
   };
   const cases = Object.entries(before).flatMap(([state, wanted]) =>
     EVENT_TYPES.flatMap((type) => [3, null].map((version) => ({ state, wanted, type, version }))),
@@ -301,15 +319,15 @@ describe('what an event asks for, whatever was wanted before', () => {
 
   const isMember = (state: string) => state === 'a member';
   const isDecided = (state: string) => state === 'removed later';
-  const expectedOfAddition = (wanted: Want | null, version: number | null): readonly string[] => {
+  const expectedOfAddition = (wanted: DesiredState | null, version: number | null): readonly string[] => {
     if (wanted?.members.has('sub_2') !== true) return ['member', 'reload'];
-    return version === null ? ['member', 'look'] : ['member'];
+    return version === null ? ['member', 'refresh'] : ['member'];
   };
 
   it.each(cases)('W3 W4 W5 W6 W7 W8 $type, version $version: $state', ({ state, wanted, type, version }) => {
     const ofMember = {
-      'dataset.updated': version === null ? ['look'] : ['at-least', 'look'],
-      'dataset.schema_changed': ['look'],
+      'dataset.updated': version === null ? ['refresh'] : ['at-least', 'refresh'],
+      'dataset.schema_changed': ['refresh'],
       'dataset.resync_required': ['reload'],
     };
     const ofMembership = {
@@ -320,15 +338,15 @@ describe('what an event asks for, whatever was wanted before', () => {
       ...(isMember(state) ? ofMember : {}),
       ...(isDecided(state) ? {} : ofMembership),
     };
-    const changes = fold([event(7, type, { version })], { want: wanted, table: 3 });
+    const changes = coalesce([event(7, type, { version })], { desired: wanted, table: 3 });
     expect(kindsOf(changes)).toEqual(new Map(Object.entries(kinds)).get(type) ?? []);
     for (const change of changes) expectFromEvent(change, version);
   });
 });
 
-function expectFromEvent(change: WantChange, version: number | null): void {
+function expectFromEvent(change: DesiredStateChange, version: number | null): void {
   expect(change.datasetId).toBe(datasetId);
-  if (change.kind !== 'look' && change.kind !== 'nothing-announced') expect(change.eventNumber).toBe(7n);
+  if (change.kind !== 'refresh' && change.kind !== 'nothing-announced') expect(change.eventNumber).toBe(7n);
   if ('version' in change) expect(change.version).toBe(version);
 }
 
@@ -336,13 +354,17 @@ describe('F27 order', () => {
   it('W11 is that of the numbers, beyond what a double holds, too', () => {
     const large = 2n ** 53n;
     const page = [event(large + 1n, 'dataset.added'), event(large, 'dataset.removed')];
-    expect(fold(page, { table: 1 })).toEqual([removed(large), added(large + 1n), asked(large + 1n, null, 1)]);
+    expect(coalesce(page, { table: 1 })).toEqual([
+      removed(large),
+      added(large + 1n),
+      asked(large + 1n, null, 1),
+    ]);
     expect(cursorAfter(page, id(large))).toEqual(id(large + 1n));
   });
 
   it('W11 is not that of the texts: evt_9 comes before evt_10', () => {
     const page = [event(10, 'dataset.removed'), event(9, 'dataset.added')];
-    expect(kindsOf(fold(page, { want: null }))).toEqual(['member', 'no-member']);
+    expect(kindsOf(coalesce(page, { desired: null }))).toEqual(['member', 'no-member']);
   });
 
   it('W11 is of one subscription alone: the same numbers in another decide nothing here', async () => {
@@ -377,7 +399,7 @@ describe('what a subscription announced', () => {
     ] as const) {
       const checkpoint = await openNew();
       for (const subscriptionId of order) commit(checkpoint, subscriptionId, pages[subscriptionId], 1);
-      const [wanted = want()] = wantsOf(checkpoint, 1);
+      const [wanted = desired()] = wantsOf(checkpoint, 1);
       expect([...wanted.members.keys()]).toEqual(['sub_1']);
       expect(announcedVersion(wanted)).toBe(1);
     }
@@ -392,7 +414,7 @@ describe('what a subscription announced', () => {
       [event(1, 'dataset.added', { version: 1 }), event(2, 'dataset.resync_required', { version: 2 })],
       1,
     );
-    const [wanted = want()] = wantsOf(checkpoint, 1);
+    const [wanted = desired()] = wantsOf(checkpoint, 1);
     expect([...wanted.members.values()].map(({ announced }) => announced)).toEqual([5, 2]);
     expect(announcedVersion(wanted)).toBe(5);
   });
@@ -407,7 +429,7 @@ describe('what a subscription announced', () => {
     const joined = event(1, 'dataset.added', { version: 1, createdAt: at(-1) });
     commit(checkpoint, 'sub_2', [joined], 1, { version: 1 });
     commit(checkpoint, 'sub_1', [event(3, 'dataset.removed')], 1, { version: 1 });
-    const [wanted = want()] = wantsOf(checkpoint, 1);
+    const [wanted = desired()] = wantsOf(checkpoint, 1);
     expect([...wanted.members.keys()]).toEqual(['sub_2']);
     expect(announcedVersion(wanted)).toBe(1);
     expect(wanted.reloads).toMatchObject([{ subscriptionId: 'sub_1', eventNumber: 2n }]);
@@ -526,26 +548,26 @@ function commit(
   subscriptionId: string,
   page: readonly FeedEvent[],
   run: number,
-  table: ReturnType<FoldContext['tableOf']> = null,
+  table: ReturnType<CoalesceContext['tableOf']> = null,
 ): void {
   const events = page.map((one) => ({ ...one, datasetId: `${run} ${one.datasetId}` }));
   checkpoint.commitFollowStep({
     subscriptionId,
     subscriptionName: null,
     position: position(cursorAfter(events, null)),
-    changes: foldEvents(events, {
+    changes: coalesceEvents(events, {
       subscriptionId,
       logNumber: 1,
       readAt: NOW,
       coveredUntil: null,
-      wantOf: (one) => checkpoint.want(one),
+      desiredStateOf: (one) => checkpoint.desired(one),
       tableOf: () => table,
     }),
   });
 }
 
-function wantsOf(checkpoint: Checkpoint, run: number): readonly Want[] {
-  return [...checkpoint.wants().values()]
+function wantsOf(checkpoint: Checkpoint, run: number): readonly DesiredState[] {
+  return [...checkpoint.desiredStates().values()]
     .filter((one) => one.datasetId.startsWith(`${run} `))
-    .map((one) => ({ ...one, looksAsked: 0 }));
+    .map((one) => ({ ...one, refreshesRequested: 0 }));
 }

@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
-import { announcedVersion, type Want } from '../../src/model/desired-state.ts';
+import { announcedVersion, type DesiredState } from '../../src/model/desired-state.ts';
 import { CursorExpiredError } from '../../src/model/errors.ts';
 import { pendingReloads } from '../../src/sync/plan/need.ts';
 import { type Followed, followed, newestIs } from '../support/followed.ts';
@@ -28,18 +28,18 @@ const PAST_RETENTION = ['events start', 'events evt_101'];
 
 /** The members among these datasets. */
 function membersOf(one: Followed, ...datasetIds: readonly string[]): readonly string[] {
-  return datasetIds.filter((datasetId) => one.want(datasetId)?.members.has('sub_1'));
+  return datasetIds.filter((datasetId) => one.desired(datasetId)?.members.has('sub_1'));
 }
 
 /** The numbers of the events that asked for reloads which the table owes still. */
 function owed(one: Followed, datasetId = 'parcels'): readonly bigint[] {
-  const wanted = one.want(datasetId);
+  const wanted = one.desired(datasetId);
   const pending = wanted === undefined ? [] : pendingReloads(one.tables.get(datasetId) ?? null, wanted);
   return pending.map(({ eventNumber }) => eventNumber);
 }
 
 function announced(one: Followed, datasetId = 'parcels'): number | null {
-  const wanted: Want | undefined = one.want(datasetId);
+  const wanted: DesiredState | undefined = one.desired(datasetId);
   return wanted === undefined ? null : announcedVersion(wanted);
 }
 
@@ -54,7 +54,7 @@ async function leadOn(one: Followed): Promise<void> {
   await one.follow();
   one.log.push(event(101, 'dataset.updated', { version: 2 }));
   one.service.snapshots.set('parcels', entry('parcels', 2));
-  one.service.reflects.set('sub_1', id(101));
+  one.service.watermarkCovers.set('sub_1', id(101));
   await one.follow();
   one.tables.set('parcels', table(2, { snapshotVersion: 1, reloads: reloadMarks([['sub_1', 100n]]) }));
 }
@@ -72,14 +72,14 @@ describe('a first start', () => {
     const one = await followed();
     expect(await one.follow()).toEqual([...MANIFEST, 'events evt_100', ...MANIFEST]);
     expect(one.cursor()).toEqual(id(100));
-    expect(one.isQuiet()).toBe(false);
+    expect(one.isExpiredCursorReplay()).toBe(false);
     expect(membersOf(one, 'parcels')).toEqual(['parcels']);
-    expect(one.want()).toMatchObject({ reloads: [], looksAsked: 0 });
+    expect(one.desired()).toMatchObject({ reloads: [], refreshesRequested: 0 });
   });
 
   it('W19 reads the log from its start where the manifest names no position, and counts what it may not reflect', async () => {
     const one = await followed('permits');
-    one.service.reflects.delete('sub_1');
+    one.service.watermarkCovers.delete('sub_1');
     const created = (minutes: number) => new Date(one.now.getTime() - minutes * MINUTE_MS);
     one.log = [
       event(97, 'dataset.updated', { version: 8, createdAt: created(16) }),
@@ -109,7 +109,7 @@ describe('a first start', () => {
   it('F32 from a manifest older than the log reads on from what the manifest reflects', async () => {
     const one = await followed();
     one.log = [98, 99, 100].map((number) => event(number, 'dataset.updated', { version: number }));
-    one.service.reflects.set('sub_1', id(98));
+    one.service.watermarkCovers.set('sub_1', id(98));
     await one.follow();
     expect(one.calls[2]).toBe('events evt_98');
     expect(one.cursor()).toEqual(id(100));
@@ -123,12 +123,12 @@ describe('F26 a quiet log', () => {
     expect(await one.follow()).toEqual([...PAST_RETENTION, ...MANIFEST, 'events start', ...MANIFEST]);
     expect(owed(one)).toEqual([101n]);
     expect(announced(one)).toBeNull();
-    const asked = one.want();
+    const asked = one.desired();
     for (let days = 0; days < 100; days += 25) {
       one.pass(25 * DAY_MS);
       expect(await one.follow()).toEqual(['events start', ...MANIFEST]);
     }
-    expect(one.want()).toEqual(asked);
+    expect(one.desired()).toEqual(asked);
     expect(one.cursor()).toEqual(id(101));
     expect(one.warnings).toEqual(['The position in the log has expired: starting from the manifest.']);
   });
@@ -143,7 +143,7 @@ describe('F26 a quiet log', () => {
   it('W22 is read on from its position once something newer has come', async () => {
     const one = await quiet();
     await one.follow();
-    const before = one.want()?.looksAsked ?? 0;
+    const before = one.desired()?.refreshesRequested ?? 0;
     const createdAt = one.now;
     one.log.push(
       event(102, 'dataset.updated', { version: 3, createdAt }),
@@ -152,10 +152,10 @@ describe('F26 a quiet log', () => {
     newestIs(one, id(103));
     one.pageSize = 1;
     expect(await one.follow()).toEqual(['events start', 'events evt_102', ...MANIFEST]);
-    expect(one.isQuiet()).toBe(false);
+    expect(one.isExpiredCursorReplay()).toBe(false);
     expect(await one.follow()).toEqual([...readOn(103), ...MANIFEST]);
     expect(announced(one)).toBe(3);
-    expect(one.want()).toMatchObject({ looksAsked: before + 1 });
+    expect(one.desired()).toMatchObject({ refreshesRequested: before + 1 });
   });
 
   it('W22 may list what was read before, over pages, and it is skipped', async () => {
@@ -170,9 +170,9 @@ describe('F26 a quiet log', () => {
       event(102, 'dataset.updated', { version: 3 }),
     ];
     one.pageSize = 2;
-    const before = one.want();
+    const before = one.desired();
     expect(await one.follow()).toEqual(['events start', 'events evt_100', ...MANIFEST]);
-    expect(one.want()).toEqual({ ...before, members: one.want()?.members });
+    expect(one.desired()).toEqual({ ...before, members: one.desired()?.members });
     expect(announced(one)).toBe(3);
     expect(one.cursor()).toEqual(id(102));
   });
@@ -189,10 +189,10 @@ describe('F26 a quiet log', () => {
       if (call === 'events evt_99') throw refusal({ kind: 'workspace' });
     };
     await expect(one.follow()).rejects.toThrow('refused');
-    expect(one.checkpoint.followed().get('sub_1')?.quietReadAt).not.toEqual(one.now);
+    expect(one.checkpoint.followed().get('sub_1')?.replayedAt).not.toEqual(one.now);
     one.onCall = () => {};
     await one.follow();
-    expect(one.checkpoint.followed().get('sub_1')?.quietReadAt).toEqual(one.now);
+    expect(one.checkpoint.followed().get('sub_1')?.replayedAt).toEqual(one.now);
   });
 
   it.each([
@@ -228,7 +228,7 @@ describe('F26 a quiet log', () => {
       const one = await followed();
       one.record = { ...one.record, lastEventId };
       await leadOn(one);
-      one.service.reflects.delete('sub_1');
+      one.service.watermarkCovers.delete('sub_1');
       one.pass(91 * DAY_MS);
       one.keptFrom = 102n;
       await one.follow();
@@ -258,7 +258,7 @@ describe('F26 a quiet log', () => {
     one.pass(91 * DAY_MS);
     one.tables.set('parcels', table(1, { snapshotDigest: 'digest of unstated files' }));
     await one.follow();
-    const [first, ...others] = one.want()?.reloads ?? [];
+    const [first, ...others] = one.desired()?.reloads ?? [];
     expect(others).toEqual([]);
     const satisfied = present(first, 'the position has expired');
     one.tables.set(
@@ -290,13 +290,13 @@ describe('F26 a lost position', () => {
     one.keptFrom = 140n;
     one.log = [event(145, 'dataset.updated', { version: 8 }), event(150, 'dataset.updated', { version: 9 })];
     one.record = { ...one.record, lastEventId: id(150) };
-    one.service.reflects.set('sub_1', id(145));
+    one.service.watermarkCovers.set('sub_1', id(145));
     one.service.snapshots.set('parcels', entry('parcels', 8));
     expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST, 'events evt_145', ...MANIFEST]);
     expect(one.cursor()).toEqual(id(150));
     expect(owed(one)).toEqual([150n]);
     expect(announced(one)).toBe(9);
-    expect(one.isQuiet()).toBe(false);
+    expect(one.isExpiredCursorReplay()).toBe(false);
   });
 
   it('in a later page keeps what the pages before it said', async () => {
@@ -350,12 +350,12 @@ describe('F26 a lost position', () => {
       if (call === 'events start') throw new CursorExpiredError('past retention');
     };
     expect(await one.follow()).toEqual([...PAST_RETENTION, ...MANIFEST, 'events start', ...MANIFEST]);
-    expect(one.isQuiet()).toBe(true);
+    expect(one.isExpiredCursorReplay()).toBe(true);
   });
 
   it('F32 and a manifest from before it loads nothing older over the table, and waits for a newer one', async () => {
     const one = await quiet();
-    one.service.reflects.set('sub_1', id(60));
+    one.service.watermarkCovers.set('sub_1', id(60));
     one.service.snapshots.set('parcels', entry('parcels', 1));
     await one.follow();
     expect(one.cursor()).toEqual(id(101));
@@ -375,7 +375,7 @@ describe('F26 a lost position', () => {
     newestIs(one, id(102));
     await one.follow();
     expect(owed(one, 'permits')).toEqual([101n, 102n]);
-    expect((await one.offers()).of('permits')).toMatchObject({ watermark: { through: 102n } });
+    expect((await one.listedEntries()).of('permits')).toMatchObject({ watermark: { through: 102n } });
   });
 
   it('W21 leaves it to the audit which members are gone: two readings ten minutes apart', async () => {
@@ -393,7 +393,7 @@ describe('F26 a lost position', () => {
     one.tables.set('permits', table(3, { datasetId: 'permits' }));
     one.service.members.set('sub_1', ['parcels']);
     one.log.push(event(105, 'dataset.added', { datasetId: 'permits', version: 1 }));
-    one.service.reflects.set('sub_1', id(104));
+    one.service.watermarkCovers.set('sub_1', id(104));
     one.record = { ...one.record, lastEventId: id(105) };
     await one.follow();
     expect(membersOf(one, 'permits')).toEqual(['permits']);
@@ -405,9 +405,9 @@ describe('F26 a lost position', () => {
 describe('the audit of every catch-up', () => {
   it('costs the manifest, the record after it and the event at the position, where nothing differs, and stores nothing', async () => {
     const one = await ledOn();
-    const before = one.want();
+    const before = one.desired();
     expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST]);
-    expect(one.want()).toEqual(before);
+    expect(one.desired()).toEqual(before);
     expect(one.checkpoint.absences()).toEqual([]);
   });
 
@@ -426,7 +426,7 @@ describe('the audit of every catch-up', () => {
     expect(await one.follow()).toEqual([...readOn(100), ...MANIFEST, 'events evt_100']);
     // What the event asks for is not what the manifest has: another than this may be in its place by then.
     expect(owed(one)).toEqual([101n, 101n]);
-    expect(one.want()?.reloads.map(({ createdAt }) => createdAt)).toEqual([
+    expect(one.desired()?.reloads.map(({ createdAt }) => createdAt)).toEqual([
       one.now,
       new Date(one.now.getTime() + 1_000),
     ]);
@@ -439,14 +439,14 @@ describe('the audit of every catch-up', () => {
     one.service.snapshots.set('parcels', { ...entry('parcels', 2), schemaVersion: '2' });
     one.service.snapshots.set('zoning', entry('zoning', 4));
     await one.follow();
-    expect(one.want('parcels')).toMatchObject({ looksAsked: 1 });
-    expect(one.want('zoning')).toMatchObject({ reloads: [] });
+    expect(one.desired('parcels')).toMatchObject({ refreshesRequested: 1 });
+    expect(one.desired('zoning')).toMatchObject({ reloads: [] });
     expect(membersOf(one, 'permits', 'zoning')).toEqual(['permits', 'zoning']);
     one.checkpoint.markLooked('parcels', 1);
     one.service.snapshots.set('parcels', entry('parcels', 3));
     one.pass(10 * MINUTE_MS);
     await one.follow();
-    expect(one.want('parcels')).toMatchObject({ looksAsked: 2 });
+    expect(one.desired('parcels')).toMatchObject({ refreshesRequested: 2 });
     expect(membersOf(one, 'permits', 'zoning')).toEqual(['zoning']);
   });
 
@@ -490,7 +490,7 @@ describe('the audit of every catch-up', () => {
       if (call === 'manifest sub_1' && nth === 1) one.service.snapshots.set('parcels', entry('parcels', 3));
     };
     one.calls.length = 0;
-    expect((await one.offers()).of('parcels')).toMatchObject({ entry: { version: 3 } });
+    expect((await one.listedEntries()).of('parcels')).toMatchObject({ entry: { version: 3 } });
   });
 
   it('leaves a quiet log quiet', async () => {
@@ -500,7 +500,7 @@ describe('the audit of every catch-up', () => {
     one.service.snapshots.set('zoning', entry('zoning', 4));
     await one.follow();
     expect(membersOf(one, 'zoning')).toEqual(['zoning']);
-    expect(one.isQuiet()).toBe(true);
+    expect(one.isExpiredCursorReplay()).toBe(true);
   });
 });
 
@@ -527,7 +527,7 @@ describe('a member that the manifest lacks', () => {
     one.pass(1);
     await one.follow();
     expect(membersOf(one, 'permits')).toEqual([]);
-    expect(one.want('permits')?.formerMembers.get('sub_1')).toEqual({
+    expect(one.desired('permits')?.formerMembers.get('sub_1')).toEqual({
       eventNumber: 101n,
       at: one.now,
       reason: 'not listed any more',
@@ -569,7 +569,7 @@ describe('a member that the manifest lacks', () => {
       one.pass(10 * MINUTE_MS);
       expect(absences(one)).toEqual([]);
     }
-    one.service.reflects.delete('sub_1');
+    one.service.watermarkCovers.delete('sub_1');
     await one.follow();
     // Half an hour after the event, a manifest that does not say how far it goes surely reflects it.
     expect(absences(one)).toMatchObject([{ datasetId: 'zoning' }]);
@@ -603,11 +603,11 @@ describe('after any events, told or lost', () => {
     fc.record({
       dataset: fc.constantFrom('parcels', 'permits', 'zoning'),
       enters: fc.boolean(),
-      isTold: fc.boolean(),
+      isReported: fc.boolean(),
     }),
     { minLength: 1, maxLength: 12 },
   );
-  type Past = readonly { readonly dataset: string; readonly enters: boolean; readonly isTold: boolean }[];
+  type Past = readonly { readonly dataset: string; readonly enters: boolean; readonly isReported: boolean }[];
 
   const membersAfter = (past: Past): readonly string[] => {
     const members = new Set<string>();
@@ -619,11 +619,11 @@ describe('after any events, told or lost', () => {
   };
 
   /** Reads what was told of the past, beside a manifest that is right as of event `reflects`, twice ten minutes apart. */
-  async function followedThrough(past: Past, reflects: number): Promise<readonly string[]> {
+  async function followedThrough(past: Past, watermarkCovers: number): Promise<readonly string[]> {
     const one = await followed('permits', 'zoning');
     await one.follow();
-    one.log = past.flatMap(({ dataset, enters, isTold }, index) =>
-      isTold
+    one.log = past.flatMap(({ dataset, enters, isReported }, index) =>
+      isReported
         ? [event(101 + index, enters ? 'dataset.added' : 'dataset.removed', { datasetId: dataset })]
         : [],
     );
@@ -631,16 +631,20 @@ describe('after any events, told or lost', () => {
     const before = ['parcels', 'permits', 'zoning'].map((dataset) => ({
       dataset,
       enters: true,
-      isTold: true,
+      isReported: true,
     }));
-    one.service.reflects.set('sub_1', id(100 + reflects));
-    one.service.members.set('sub_1', [...membersAfter([...before, ...past.slice(0, reflects)])]);
+    one.service.watermarkCovers.set('sub_1', id(100 + watermarkCovers));
+    one.service.members.set('sub_1', [...membersAfter([...before, ...past.slice(0, watermarkCovers)])]);
     await one.follow();
     one.pass(10 * MINUTE_MS);
     await one.follow();
     return membersOf(one, 'parcels', 'permits', 'zoning');
   }
-  const all = ['parcels', 'permits', 'zoning'].map((dataset) => ({ dataset, enters: true, isTold: true }));
+  const all = ['parcels', 'permits', 'zoning'].map((dataset) => ({
+    dataset,
+    enters: true,
+    isReported: true,
+  }));
 
   it('the members are those of a manifest that reflects them all', async () => {
     await fc.assert(
@@ -653,10 +657,10 @@ describe('after any events, told or lost', () => {
 
   it('the members are right as of the log, whatever a manifest from before it says', async () => {
     await fc.assert(
-      fc.asyncProperty(pasts, fc.nat(12), async (past, reflects) => {
-        const told = past.map((one) => ({ ...one, isTold: true }));
-        const asOf = Math.min(reflects, told.length);
-        expect(await followedThrough(told, asOf)).toEqual(membersAfter([...all, ...told]));
+      fc.asyncProperty(pasts, fc.nat(12), async (past, watermarkCovers) => {
+        const reported = past.map((one) => ({ ...one, isReported: true }));
+        const asOf = Math.min(watermarkCovers, reported.length);
+        expect(await followedThrough(reported, asOf)).toEqual(membersAfter([...all, ...reported]));
       }),
       { seed: SEED, numRuns: 25 },
     );
@@ -693,7 +697,7 @@ describe('F54 F81 a log that the service has begun anew', () => {
     expect(one.warnings).toEqual([RESTARTED]);
     expect(logNumber(one)).toBe(2);
     expect(one.cursor()).toEqual(id(2));
-    expect(one.want()?.reloads).toMatchObject([{ logNumber: 2, eventNumber: 2n }]);
+    expect(one.desired()?.reloads).toMatchObject([{ logNumber: 2, eventNumber: 2n }]);
     expect(owed(one)).toEqual([2n]);
     // It is over: what the table satisfied by numbers of the old log counts no more.
     one.tables.set(
@@ -813,12 +817,12 @@ describe('F54 F81 a log that the service has begun anew', () => {
   async function unstated(): Promise<Followed> {
     const one = await followed();
     newestIs(one, null);
-    one.service.reflects.set('sub_1', id(100));
+    one.service.watermarkCovers.set('sub_1', id(100));
     await one.follow();
     one.log.push(event(101, 'dataset.updated', { version: 2, createdAt: one.now }));
     await one.follow();
     one.tables.set('parcels', table(2, { snapshotVersion: 1 }));
-    one.service.reflects.set('sub_1', id(1));
+    one.service.watermarkCovers.set('sub_1', id(1));
     return one;
   }
   const isDoubted = (one: Followed) =>
@@ -865,9 +869,9 @@ describe('F54 F81 a log that the service has begun anew', () => {
     const [first] = one.log;
     one.expired.add(100n).add(101n);
     one.log = [event(1, 'dataset.updated', { version: 1, createdAt: one.now })];
-    one.service.reflects.delete('sub_1');
+    one.service.watermarkCovers.delete('sub_1');
     await one.follow();
-    expect([one.isQuiet(), isDoubted(one), logNumber(one)]).toEqual([true, true, 1]);
+    expect([one.isExpiredCursorReplay(), isDoubted(one), logNumber(one)]).toEqual([true, true, 1]);
     one.pass(10 * MINUTE_MS);
     await one.follow();
     expect([logNumber(one), one.cursor()]).toEqual([2, id(1)]);
@@ -903,23 +907,26 @@ describe('F54 F81 a log that the service has begun anew', () => {
     await one.follow();
     one.pass(10 * MINUTE_MS);
     await one.follow();
-    expect(one.want()?.reloads).toMatchObject([{ logNumber: 2, eventNumber: 1n }]);
+    expect(one.desired()?.reloads).toMatchObject([{ logNumber: 2, eventNumber: 1n }]);
   });
 
   it('M22 leaves nothing of a manifest that belongs to the old one: it is not offered, and excepts no table', async () => {
     const one = await begunAnew(event(2, 'dataset.updated', { version: 3 }));
     one.tables.set('parcels', table(3));
     // The manifest is that of the old log still.
-    one.service.reflects.set('sub_1', id(101));
+    one.service.watermarkCovers.set('sub_1', id(101));
     await one.follow();
     one.pass(10 * MINUTE_MS);
-    expect((await one.offers()).of('parcels')).toBeNull();
+    expect((await one.listedEntries()).of('parcels')).toBeNull();
     expect(logNumber(one)).toBe(2);
     expect(owed(one)).toEqual([2n]);
     expect(membersOf(one, 'parcels', 'permits')).toEqual(['parcels', 'permits']);
     expect(one.checkpoint.absences()).toEqual([]);
-    one.service.reflects.set('sub_1', id(2));
-    expect((await one.offers()).of('parcels')).toMatchObject({ logNumber: 2, watermark: { through: 2n } });
+    one.service.watermarkCovers.set('sub_1', id(2));
+    expect((await one.listedEntries()).of('parcels')).toMatchObject({
+      logNumber: 2,
+      watermark: { through: 2n },
+    });
   });
 });
 
@@ -934,7 +941,7 @@ describe('events', () => {
     await one.follow();
     expect(one.cursor()).toEqual(id(103));
     expect(announced(one)).toBe(3);
-    expect(one.want()).toMatchObject({ looksAsked: 2 });
+    expect(one.desired()).toMatchObject({ refreshesRequested: 2 });
     expect(one.warnings).toEqual([expect.stringContaining('could not be read')]);
   });
 
@@ -946,7 +953,7 @@ describe('events', () => {
     }
     expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST]);
     expect(announced(one)).toBe(601);
-    expect(one.want()).toMatchObject({ looksAsked: 0 });
+    expect(one.desired()).toMatchObject({ refreshesRequested: 0 });
   });
 
   it.each([
@@ -971,7 +978,7 @@ describe('a manifest for each dataset', () => {
     const one = await byDataset('permits');
     expect(await one.follow()).toEqual(['events start', 'entry parcels', 'entry permits']);
     expect(one.cursor()).toEqual(id(100));
-    expect(one.want()).toMatchObject({ looksAsked: 0, reloads: [] });
+    expect(one.desired()).toMatchObject({ refreshesRequested: 0, reloads: [] });
     expect(await one.follow()).toEqual([...readOn(100), 'entry parcels', 'entry permits']);
   });
 
@@ -1002,12 +1009,12 @@ describe('a manifest for each dataset', () => {
     one.tables.set('parcels', table(1, { snapshotVersion: 0 }));
     one.keptFrom = 150n;
     await one.follow();
-    const asked = one.want();
+    const asked = one.desired();
     expect(owed(one)).toEqual([100n]);
     one.pass(20 * DAY_MS);
     expect(await one.follow()).toEqual(['events start', 'entry parcels']);
     // Its list of versions is read once a day.
-    expect(one.want()).toEqual({ ...asked, looksAsked: (asked?.looksAsked ?? 0) + 1 });
+    expect(one.desired()).toEqual({ ...asked, refreshesRequested: (asked?.refreshesRequested ?? 0) + 1 });
   });
 
   it('F26 asks for the reload as of when the newest event was created, or when one that is kept no more can have been', async () => {
@@ -1022,7 +1029,7 @@ describe('a manifest for each dataset', () => {
       one.log = log;
       await one.follow();
       const createdAt = log[0]?.createdAt ?? new Date(one.now.getTime() - 90 * DAY_MS);
-      expect(one.want()?.reloads).toMatchObject([{ createdAt }]);
+      expect(one.desired()?.reloads).toMatchObject([{ createdAt }]);
     }
   });
 

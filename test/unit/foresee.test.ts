@@ -3,7 +3,7 @@
 import { expect, it } from 'vitest';
 import { catchUp } from '../../src/sync/catch-up.ts';
 import type { Commit } from '../../src/sync/result.ts';
-import { type ForeseenStep, foresight } from '../../src/sync/simulate.ts';
+import { type SimulatedOutcome, simulatingExecutor } from '../../src/sync/simulate.ts';
 import {
   kinds,
   oneSubscription,
@@ -15,18 +15,18 @@ import {
 import { column, entry, event, id, schema } from '../support/sync-values.ts';
 
 /** Foresees the catch-up of a world, does it in another that is the same, and expects the first to have told the second. */
-async function foresees(arrange: () => Promise<World>): Promise<Record<string, readonly ForeseenStep[]>> {
+async function foresees(arrange: () => Promise<World>): Promise<Record<string, readonly SimulatedOutcome[]>> {
   const [foretold, earnest] = [await arrange(), await arrange()];
   throwAt(
     foretold,
     /^(?:enroll|commit)$|^(?:prepare|download|changes) /,
     new Error('Something was to be done.'),
   );
-  const { makeWorkshop, steps } = foresight();
-  const dry = await catchUp(foretold.parts, new AbortController().signal, makeWorkshop);
+  const { makeExecutor, steps } = simulatingExecutor();
+  const dry = await catchUp(foretold.parts, new AbortController().signal, makeExecutor);
   const real = await earnest.catchUp();
   expect(kinds(dry)).toEqual(kinds(real));
-  expect(dry.holds).toEqual(real.holds);
+  expect(dry.suspensions).toEqual(real.suspensions);
   for (const { datasetId, commits } of real.datasets) {
     const moves = (steps.get(datasetId) ?? []).filter((step) => step.kind !== 'retire');
     expect(moves.map(movement)).toEqual(commits.map(movement));
@@ -37,7 +37,7 @@ async function foresees(arrange: () => Promise<World>): Promise<Record<string, r
   return Object.fromEntries(steps);
 }
 
-function movement(of: Commit | Exclude<ForeseenStep, { kind: 'retire' }>) {
+function movement(of: Commit | Exclude<SimulatedOutcome, { kind: 'retire' }>) {
   const isLoad = of.kind === 'snapshot' || of.kind === 'load';
   return [isLoad ? 'load' : 'apply', of.fromVersion, of.toVersion, 'versions' in of ? of.versions : 1];
 }
@@ -118,7 +118,7 @@ it('a retirement with its reason, and one that waits for a person', async () => 
       event(101 + index, 'dataset.removed', { datasetId, reason: 'left_coverage' }),
     );
     world.service.logs.set('sub_1', log);
-    world.service.reflects.set('sub_1', id(100 + datasetIds.length));
+    world.service.watermarkCovers.set('sub_1', id(100 + datasetIds.length));
     world.service.members.set('sub_1', ['parcels']);
     return world;
   };

@@ -4,15 +4,18 @@ import { expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { giveUp } from '../../src/cli/commands/forget.ts';
 import { UsageError } from '../../src/model/errors.ts';
-import { commit, holdOf, joined, openNew } from '../support/checkpoint-files.ts';
+import { commit, joined, openNew, suspensionOf } from '../support/checkpoint-files.ts';
 
 async function filled(): Promise<Checkpoint> {
   const checkpoint = await openNew();
   for (const id of ['there', 'refused', 'gone']) commit(checkpoint, id, joined('parcels'));
-  checkpoint.hold(holdOf({ kind: 'subscription', subscriptionId: 'refused' }));
+  checkpoint.suspension(suspensionOf({ kind: 'subscription', subscriptionId: 'refused' }));
   for (const subscriptionId of ['gone', 'never-followed']) {
-    const { refusal, ...hold } = holdOf({ kind: 'subscription', subscriptionId });
-    checkpoint.hold({ ...hold, refusal: { ...refusal, status: null, code: 'subscription_missing' } });
+    const { refusal, ...suspension } = suspensionOf({ kind: 'subscription', subscriptionId });
+    checkpoint.suspension({
+      ...suspension,
+      refusal: { ...refusal, status: null, code: 'subscription_missing' },
+    });
   }
   checkpoint.forget('forgotten');
   return checkpoint;
@@ -20,7 +23,10 @@ async function filled(): Promise<Checkpoint> {
 
 it.each([
   ['there', 'Subscription there is not missing: it was there at the last catch-up.'],
-  ['refused', 'Subscription refused is not held as missing: the service refuses it (403 outside_coverage).'],
+  [
+    'refused',
+    'Subscription refused is not suspended as missing: the service refuses it (403 outside_coverage).',
+  ],
   ['forgotten', 'Subscription forgotten is forgotten already.'],
   ['theer', 'No such subscription is followed here: theer (the nearest is there).'],
 ])('%s cannot be given up, and with it no other', async (id, message) => {

@@ -2,17 +2,17 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Followed } from '../../src/checkpoint/checkpoint.ts';
-import type { Held } from '../../src/destination/destination.ts';
+import type { ObservedState } from '../../src/destination/destination.ts';
 import {
-  changedWant,
-  emptyWant,
-  type Want,
-  type WantChange,
+  changedDesiredState,
+  type DesiredState,
+  type DesiredStateChange,
+  emptyDesiredState,
   withoutLog,
 } from '../../src/model/desired-state.ts';
 import type { EventId } from '../../src/model/event.ts';
 import { snapshotDigest } from '../../src/model/manifest.ts';
-import type { HeldDataset } from '../../src/model/write-jobs.ts';
+import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import {
   type Before,
   isLoadedFrom,
@@ -21,6 +21,7 @@ import {
 } from '../../src/sync/follow/from-manifest.ts';
 import { pendingReloads } from '../../src/sync/plan/need.ts';
 import {
+  desired,
   digestOf,
   entry,
   formerMember,
@@ -31,7 +32,6 @@ import {
   reload,
   subscription,
   table,
-  want,
 } from '../support/sync-values.ts';
 
 const datasetId = 'parcels';
@@ -48,8 +48,8 @@ interface Given {
   readonly before?: Partial<Before>;
 }
 
-function holding(...tables: HeldDataset[]): Held {
-  const datasets = new Map(tables.map((held) => [held.datasetId, held]));
+function holding(...tables: ObservedTable[]): ObservedState {
+  const datasets = new Map(tables.map((observed) => [observed.datasetId, observed]));
   return { service: null, progress: null, datasets, retired: [] };
 }
 
@@ -59,7 +59,7 @@ function stepOf({ ofRecord, ofManifest, source = {}, before = {} }: Given) {
     {
       record: subscription({ lastEventId: ofRecord }),
       recordReadAt: NOW,
-      reflects: ofManifest,
+      watermarkCovers: ofManifest,
       coveredUntil: ofManifest === null ? COVERED : null,
       entries: [entry(datasetId, 4)],
       members: [datasetId],
@@ -67,7 +67,7 @@ function stepOf({ ofRecord, ofManifest, source = {}, before = {} }: Given) {
       newestCreatedAt: NEWEST_AT,
       ...source,
     },
-    { followed: null, isNewLog: false, wants: new Map(), held: holding(), ...before },
+    { followed: null, isNewLog: false, desiredStates: new Map(), observed: holding(), ...before },
   );
 }
 
@@ -80,7 +80,7 @@ function upTo(cursor: EventId | null, changed: Partial<Followed> = {}): Followed
     cursor,
     cursorCreatedAt: LONG_AGO,
     cursorAt: LONG_AGO,
-    quietReadAt: null,
+    replayedAt: null,
     coveredUntil: null,
     statesLastEvent: true,
     auditedAt: null,
@@ -89,10 +89,13 @@ function upTo(cursor: EventId | null, changed: Partial<Followed> = {}): Followed
 }
 
 /** What is wanted of the dataset after the step. */
-function wantAfter(changes: readonly WantChange[], before: Want = emptyWant(datasetId)): Want {
+function wantAfter(
+  changes: readonly DesiredStateChange[],
+  before: DesiredState = emptyDesiredState(datasetId),
+): DesiredState {
   return changes
     .filter((change) => change.datasetId === before.datasetId)
-    .reduce((changed, change) => changedWant(changed, 'sub_1', change), before);
+    .reduce((changed, change) => changedDesiredState(changed, 'sub_1', change), before);
 }
 
 const joined = (eventNumber: bigint | null, at = NOW, of = datasetId) => ({
@@ -126,7 +129,7 @@ describe('the position of a first start', () => {
       logNumber: 1,
       cursor,
       cursorCreatedAt: null,
-      isQuiet: false,
+      isExpiredCursorReplay: false,
       coveredUntil: null,
       readAt: NOW,
     });
@@ -137,7 +140,7 @@ describe('the position of a first start', () => {
     ['and the subscription names none', null],
   ])('W19 is the start of the log where the manifest names none %s', (_, ofRecord) => {
     const { position } = stepOf({ ofRecord, ofManifest: null });
-    expect(position).toMatchObject({ cursor: null, isQuiet: true, coveredUntil: COVERED });
+    expect(position).toMatchObject({ cursor: null, isExpiredCursorReplay: true, coveredUntil: COVERED });
   });
 });
 
@@ -156,40 +159,44 @@ describe('what a first start wants', () => {
     const wanted = wantAfter(changes);
     const drop = { kind: 'no-member', datasetId, eventNumber: 5n, reason: null } as const;
     // Its word stands among the events by time: an older event undoes it as little as a newer one is undone by it.
-    const isMemberAfter = (at: Date) => changedWant(wanted, 'sub_1', { ...drop, at }).members.has('sub_1');
+    const isMemberAfter = (at: Date) =>
+      changedDesiredState(wanted, 'sub_1', { ...drop, at }).members.has('sub_1');
     expect(isMemberAfter(new Date(COVERED.getTime() - 1))).toBe(true);
     expect(isMemberAfter(new Date(COVERED.getTime() + 1))).toBe(false);
   });
 
   it('W20 is no load where the table is this very snapshot', () => {
-    const before = { held: holding(table(4)) };
+    const before = { observed: holding(table(4)) };
     expect(stepOf({ ofRecord: id(9), ofManifest: id(9), before }).changes).toEqual([
       joined(9n),
       nothingAnnounced(),
     ]);
   });
 
-  it.each<readonly [string, HeldDataset, number]>([
+  it.each<readonly [string, ObservedTable, number]>([
     ['another version', table(3), 4],
     ['other content of the same version', table(4, { snapshotDigest: 'other' }), 4],
     ['the same snapshot with changes applied', table(4, { snapshotVersion: 3 }), 4],
     ['that very snapshot, moved on by changes to a later version', { ...table(4), version: 5 }, 5],
-  ])('W20 is a reload where the table is %s, as if by the newest event of the subscription', (_, held) => {
-    const before = { held: holding(held) };
-    expect(stepOf({ ofRecord: id(10), ofManifest: id(9), before }).changes).toEqual([
-      joined(9n),
-      nothingAnnounced(),
-      asked(10n, held.version),
-    ]);
-  });
+  ])(
+    'W20 is a reload where the table is %s, as if by the newest event of the subscription',
+    (_, observed) => {
+      const before = { observed: holding(observed) };
+      expect(stepOf({ ofRecord: id(10), ofManifest: id(9), before }).changes).toEqual([
+        joined(9n),
+        nothingAnnounced(),
+        asked(10n, observed.version),
+      ]);
+    },
+  );
 
   it('is a reload too where nobody knows a position', () => {
-    const before = { held: holding(table(3)) };
+    const before = { observed: holding(table(3)) };
     expect(stepOf({ ofRecord: null, ofManifest: null, before }).changes).toContainEqual(asked(0n, 3));
   });
 
   it('is a load of an entry that states no digest: it may be other content', () => {
-    const before = { held: holding(table(4)) };
+    const before = { observed: holding(table(4)) };
     const source = { entries: [entry(datasetId, 4, null)] };
     expect(stepOf({ ofRecord: id(9), ofManifest: id(9), source, before }).changes).toContainEqual(
       asked(9n, 4),
@@ -216,16 +223,18 @@ describe('a lost position', () => {
     ['stays, quiet, where nobody names one', null, null, id(9), true],
     ['never goes back, not to a manifest from before it', id(9), id(5), id(9), true],
     ['never goes back, not to a service that counts anew', id(2), id(2), id(9), true],
-  ])('F26 F83 %s', (_, ofRecord, ofManifest, cursor, isQuiet) => {
+  ])('F26 F83 %s', (_, ofRecord, ofManifest, cursor, isExpiredCursorReplay) => {
     const { position } = stepOf({ ofRecord, ofManifest, before: { followed } });
-    expect(position).toMatchObject({ logNumber: 1, cursor, isQuiet });
-    expect(position.cursorCreatedAt).toEqual(isQuiet ? LONG_AGO : null);
+    expect(position).toMatchObject({ logNumber: 1, cursor, isExpiredCursorReplay });
+    expect(position.cursorCreatedAt).toEqual(isExpiredCursorReplay ? LONG_AGO : null);
   });
 
   it('makes what was announced unknown: the versions may have begun anew since', () => {
-    const wants = new Map([[datasetId, want({ members: new Map([['sub_1', member({ announced: 9 })]]) })]]);
-    const { changes } = stepOf({ ofRecord: id(20), ofManifest: id(21), before: { followed, wants } });
-    expect(wantAfter(changes, wants.get(datasetId)).members.get('sub_1')?.announced).toBeNull();
+    const desiredStates = new Map([
+      [datasetId, desired({ members: new Map([['sub_1', member({ announced: 9 })]]) })],
+    ]);
+    const { changes } = stepOf({ ofRecord: id(20), ofManifest: id(21), before: { followed, desiredStates } });
+    expect(wantAfter(changes, desiredStates.get(datasetId)).members.get('sub_1')?.announced).toBeNull();
   });
 
   it.each([
@@ -235,25 +244,33 @@ describe('a lost position', () => {
     ['the lost one, where the record is older', id(5), id(5), 9n],
     ["the subscription's newest, where the manifest does not say how far it goes", id(20), null, 20n],
   ])('asks for reloads as if by the event %s', (_, ofRecord, ofManifest, number) => {
-    const wants = new Map([[datasetId, want()]]);
-    const { changes } = stepOf({ ofRecord, ofManifest, before: { followed, held: behind, wants } });
+    const desiredStates = new Map([[datasetId, desired()]]);
+    const { changes } = stepOf({
+      ofRecord,
+      ofManifest,
+      before: { followed, observed: behind, desiredStates },
+    });
     expect(changes).toContainEqual(asked(number, 4));
     // It is owed: none of what the same step says of the members is later.
-    expect(pendingReloads(table(4), wantAfter(changes, want()))).toHaveLength(1);
+    expect(pendingReloads(table(4), wantAfter(changes, desired()))).toHaveLength(1);
   });
 
   it('does not let a manifest from before it bring back what was removed meanwhile', () => {
-    const dropped = want({
+    const dropped = desired({
       members: new Map(),
       formerMembers: new Map([['sub_1', formerMember({ eventNumber: 7n })]]),
     });
-    const { changes } = stepOf({ ofRecord: id(9), ofManifest: id(5), before: { followed, held: behind } });
+    const { changes } = stepOf({
+      ofRecord: id(9),
+      ofManifest: id(5),
+      before: { followed, observed: behind },
+    });
     expect(wantAfter(changes, dropped)).toEqual(dropped);
   });
 
   it('brings back what was removed before what the manifest reflects, or by that very event', () => {
     for (const number of [4n, 5n]) {
-      const dropped = want({
+      const dropped = desired({
         members: new Map(),
         formerMembers: new Map([['sub_1', formerMember({ eventNumber: number })]]),
       });
@@ -263,9 +280,13 @@ describe('a lost position', () => {
   });
 
   it('F87 asks for the load of a member whose entry this reading lacks, which a later one may name', () => {
-    const wants = new Map([['zoning', want({ datasetId: 'zoning' })]]);
-    const held = holding(table(4), table(2, { datasetId: 'zoning' }));
-    const { changes } = stepOf({ ofRecord: id(20), ofManifest: id(21), before: { followed, wants, held } });
+    const desiredStates = new Map([['zoning', desired({ datasetId: 'zoning' })]]);
+    const observed = holding(table(4), table(2, { datasetId: 'zoning' }));
+    const { changes } = stepOf({
+      ofRecord: id(20),
+      ofManifest: id(21),
+      before: { followed, desiredStates, observed },
+    });
     expect(changes).toEqual([
       joined(21n),
       nothingAnnounced(),
@@ -273,57 +294,69 @@ describe('a lost position', () => {
       asked(21n, 2, 'zoning'),
     ]);
     // What it says of the members is for the audit to confirm.
-    expect(wantAfter(changes, want({ datasetId: 'zoning' })).members.has('sub_1')).toBe(true);
+    expect(wantAfter(changes, desired({ datasetId: 'zoning' })).members.has('sub_1')).toBe(true);
   });
 
   it('leaves what only others contain alone', () => {
-    const wants = new Map([
-      ['roads', want({ datasetId: 'roads', members: new Map([['sub_2', member()]]) })],
+    const desiredStates = new Map([
+      ['roads', desired({ datasetId: 'roads', members: new Map([['sub_2', member()]]) })],
       [
         'plats',
-        want({ datasetId: 'plats', members: new Map(), formerMembers: new Map([['sub_1', formerMember()]]) }),
+        desired({
+          datasetId: 'plats',
+          members: new Map(),
+          formerMembers: new Map([['sub_1', formerMember()]]),
+        }),
       ],
     ]);
-    const held = holding(table(2, { datasetId: 'roads' }), table(2, { datasetId: 'plats' }));
-    const { changes } = stepOf({ ofRecord: id(20), ofManifest: id(21), before: { followed, wants, held } });
+    const observed = holding(table(2, { datasetId: 'roads' }), table(2, { datasetId: 'plats' }));
+    const { changes } = stepOf({
+      ofRecord: id(20),
+      ofManifest: id(21),
+      before: { followed, desiredStates, observed },
+    });
     expect(changes.map((change) => change.datasetId)).toEqual([datasetId, datasetId]);
   });
 });
 
 describe('a log that the service has begun anew', () => {
   const followed = upTo(id(100), { logNumber: 3 });
-  const owed = want({
+  const owed = desired({
     members: new Map([['sub_1', member({ eventNumber: 90n, announced: 9 })]]),
     reloads: [reload(95, { logNumber: 3 }), reload(4, { subscriptionId: 'sub_2' })],
   });
-  const wants = new Map([[datasetId, owed]]);
+  const desiredStates = new Map([[datasetId, owed]]);
 
   it('F54 F81 is counted, and its position is none of the old one', () => {
-    const step = stepOf({ ofRecord: id(3), ofManifest: id(2), before: { followed, isNewLog: true, wants } });
+    const step = stepOf({
+      ofRecord: id(3),
+      ofManifest: id(2),
+      before: { followed, isNewLog: true, desiredStates },
+    });
     expect(step).toMatchObject({
       voids: 'numbers',
-      position: { logNumber: 4, cursor: id(2), cursorCreatedAt: null, isQuiet: false },
+      position: { logNumber: 4, cursor: id(2), cursorCreatedAt: null, isExpiredCursorReplay: false },
     });
     const without = stepOf({
       ofRecord: id(3),
       ofManifest: null,
-      before: { followed, isNewLog: true, wants },
+      before: { followed, isNewLog: true, desiredStates },
     });
     expect(without.position).toMatchObject({
       logNumber: 4,
       cursor: null,
       cursorCreatedAt: null,
-      isQuiet: true,
+      isExpiredCursorReplay: true,
       coveredUntil: COVERED,
     });
   });
 
   it('F81 voids every number of the old log, and has every table loaded again by a number of the new one', () => {
-    const held = holding(table(4, { snapshotDigest: 'other' }));
+    const observed = holding(table(4, { snapshotDigest: 'other' }));
     const { changes } = stepOf({
       ofRecord: id(3),
       ofManifest: id(2),
-      before: { followed, isNewLog: true, wants, held },
+      before: { followed, isNewLog: true, desiredStates, observed },
     });
     const wanted = wantAfter(changes, withoutLog(owed, 'sub_1'));
     expect(wanted.members.get('sub_1')).toEqual({ eventNumber: 2n, since: NOW, announced: null });
@@ -334,21 +367,27 @@ describe('a log that the service has begun anew', () => {
   });
 
   it('F81 takes nothing from a manifest of the old one: it excepts no table from being loaded', () => {
-    const source = { reflects: null, coveredUntil: null, entries: [], members: [], membersReflect: null };
+    const source = {
+      watermarkCovers: null,
+      coveredUntil: null,
+      entries: [],
+      members: [],
+      membersReflect: null,
+    };
     const { position, changes } = stepOf({
       ofRecord: id(3),
       ofManifest: null,
       source,
-      before: { followed, isNewLog: true, wants, held: holding(table(4)) },
+      before: { followed, isNewLog: true, desiredStates, observed: holding(table(4)) },
     });
-    expect(position).toMatchObject({ cursor: null, isQuiet: true, coveredUntil: null });
+    expect(position).toMatchObject({ cursor: null, isExpiredCursorReplay: true, coveredUntil: null });
     expect(changes).toEqual([nothingAnnounced(), { ...asked(3n, 9), logNumber: 4 }]);
   });
 });
 
 describe('a subscription without a manifest of its own', () => {
   const record = subscription({ datasetIds: ['parcels', 'permits'], lastEventId: id(9) });
-  const wants = new Map<string, Want>([['zoning', want({ datasetId: 'zoning' })]]);
+  const desiredStates = new Map<string, DesiredState>([['zoning', desired({ datasetId: 'zoning' })]]);
   const ofRecord = (source: Partial<Source> = {}, before: Partial<Before> = {}) =>
     stepOf({
       ofRecord: id(9),
@@ -360,7 +399,7 @@ describe('a subscription without a manifest of its own', () => {
         membersReflect: record.lastEventId,
         ...source,
       },
-      before: { wants, ...before },
+      before: { desiredStates, ...before },
     });
 
   it('M12 M13 has the members of its record, as of the event that this names, and those that its log added', () => {
@@ -371,11 +410,18 @@ describe('a subscription without a manifest of its own', () => {
       nothingAnnounced('permits'),
       nothingAnnounced('zoning'),
     ]);
-    expect(ofRecord().position).toMatchObject({ cursor: null, isQuiet: true, coveredUntil: COVERED });
+    expect(ofRecord().position).toMatchObject({
+      cursor: null,
+      isExpiredCursorReplay: true,
+      coveredUntil: COVERED,
+    });
   });
 
   it('keeps its lost position, from which on events count', () => {
-    expect(ofRecord({}, { followed: upTo(id(5)) }).position).toMatchObject({ cursor: id(5), isQuiet: true });
+    expect(ofRecord({}, { followed: upTo(id(5)) }).position).toMatchObject({
+      cursor: id(5),
+      isExpiredCursorReplay: true,
+    });
   });
 
   it.each([
@@ -383,24 +429,27 @@ describe('a subscription without a manifest of its own', () => {
     ['the lost position, where the newest event is not known', null, id(5), 5n],
     ['nothing, where neither is known', null, null, 0n],
   ])('has a table loaded again that is not its entry, as of %s', (_, lastEventId, lost, number) => {
-    const held = holding(table(4), table(4, { datasetId: 'zoning', snapshotVersion: 3 }));
+    const observed = holding(table(4), table(4, { datasetId: 'zoning', snapshotVersion: 3 }));
     const { changes } = ofRecord(
       {
         record: { ...record, lastEventId },
         entries: [entry('parcels', 4), entry('zoning', 5)],
         membersReflect: lastEventId,
       },
-      { held, followed: lost === null ? null : upTo(lost) },
+      { observed, followed: lost === null ? null : upTo(lost) },
     );
     expect(changes.filter(({ kind }) => kind === 'reload')).toEqual([asked(number, 4, 'zoning')]);
   });
 
   it('has a table loaded again whose entry could not be read, above the version that was announced', () => {
-    const announced = want({ datasetId: 'zoning', members: new Map([['sub_1', member({ announced: 6 })]]) });
-    const held = holding(table(4), table(4, { datasetId: 'zoning' }));
+    const announced = desired({
+      datasetId: 'zoning',
+      members: new Map([['sub_1', member({ announced: 6 })]]),
+    });
+    const observed = holding(table(4), table(4, { datasetId: 'zoning' }));
     const { changes } = ofRecord(
       { entries: [entry('parcels', 4)] },
-      { held, wants: new Map([['zoning', announced]]) },
+      { observed, desiredStates: new Map([['zoning', announced]]) },
     );
     expect(changes.filter(({ kind }) => kind === 'reload')).toEqual([asked(9n, 6, 'zoning')]);
   });

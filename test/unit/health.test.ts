@@ -16,12 +16,12 @@ import {
   subscriptionState,
   trouble,
 } from '../support/daemon-state.ts';
-import { failure, hold } from '../support/sync-values.ts';
+import { failure, suspension } from '../support/sync-values.ts';
 
 const WORKSPACE = { kind: 'workspace' } as const;
 
-function subscriptions(standing: 'held' | 'failing' | 'stalled' | 'behind' | 'idle') {
-  return { subscriptions: new Map([['sub_1', subscriptionState('sub_1', { standing })]]) };
+function subscriptions(condition: 'suspended' | 'failing' | 'stalled' | 'behind' | 'idle') {
+  return { subscriptions: new Map([['sub_1', subscriptionState('sub_1', { condition })]]) };
 }
 
 const FAILED = datasetState('parcels', {
@@ -40,52 +40,58 @@ const CASES: readonly (readonly [string, Partial<DaemonState>, string, string, s
   ['the first load goes on', { caughtUpAt: null }, '', 'starting mirror', ''],
   ['it ends', { phase: 'draining' }, '', 'draining process', ''],
   ['it ends before it began', { phase: 'draining', caughtUpAt: null }, '', 'draining process', ''],
-  ['the service is away', { troubles: [trouble('service')], ...subscriptions('failing') }, '', '', ''],
-  ['it is away for long', { troubles: [trouble('service', { isStall: true })] }, '', '', 'stalled service'],
+  ['the service is away', { incidents: [trouble('service')], ...subscriptions('failing') }, '', '', ''],
+  ['it is away for long', { incidents: [trouble('service', { isStall: true })] }, '', '', 'stalled service'],
   ['a subscription is behind', subscriptions('behind'), '', '', ''],
   ['a subscription stalls', subscriptions('stalled'), '', '', 'stalled subscription sub_1'],
-  ['a subscription fails', { troubles: [trouble('subscription sub_1')] }, '', '', ''],
+  ['a subscription fails', { incidents: [trouble('subscription sub_1')] }, '', '', ''],
   [
     'a subscription fails for long',
-    { troubles: [trouble('subscription sub_1', { isStall: true })] },
+    { incidents: [trouble('subscription sub_1', { isStall: true })] },
     '',
     '',
     'stalled subscription sub_1',
   ],
-  ['a reader holds the mirror', { troubles: [trouble('run', { error: 'BusyError' })] }, '', '', ''],
+  ['a reader holds the mirror', { incidents: [trouble('run', { error: 'BusyError' })] }, '', '', ''],
   [
     'a reader holds it for long',
-    { troubles: [trouble('run', { error: 'BusyError', isStall: true })] },
+    { incidents: [trouble('run', { error: 'BusyError', isStall: true })] },
     '',
     'storage run',
     'storage run',
   ],
   [
     'the mirror cannot be written',
-    { troubles: [trouble('mirror', { error: 'StorageError' })] },
+    { incidents: [trouble('mirror', { error: 'StorageError' })] },
     '',
     'storage mirror',
     'storage mirror',
   ],
   [
     'the checkpoint cannot be written',
-    { troubles: [trouble('loop', { error: 'StorageError' })] },
+    { incidents: [trouble('loop', { error: 'StorageError' })] },
     '',
     'storage loop',
     'storage loop',
   ],
   [
     'the disk is full',
-    { troubles: [trouble('run', { error: 'NoRoomError', isStall: true })] },
+    { incidents: [trouble('run', { error: 'DiskFullError', isStall: true })] },
     '',
     'storage run',
     'storage run',
   ],
-  ['no copy can be published', { troubles: [trouble('published copy', { error: 'CopyError' })] }, '', '', ''],
+  [
+    'no copy can be published',
+    { incidents: [trouble('published copy', { error: 'CopyError' })] },
+    '',
+    '',
+    '',
+  ],
   [
     'none can be published for long, and the command after commits fails',
     {
-      troubles: [
+      incidents: [
         trouble('published copy', { error: 'CopyError', isStall: true }),
         trouble('command after commits', { error: 'HookError', isStall: true }),
       ],
@@ -94,32 +100,38 @@ const CASES: readonly (readonly [string, Partial<DaemonState>, string, string, s
     '',
     'stalled published copy, stalled command after commits',
   ],
-  ['the workspace is held', { holds: [hold(WORKSPACE)], ...subscriptions('held') }, '', '', 'held workspace'],
+  [
+    'the workspace is held',
+    { suspensions: [suspension(WORKSPACE)], ...subscriptions('suspended') },
+    '',
+    '',
+    'suspended workspace',
+  ],
   [
     'a subscription is held',
-    { holds: [hold({ kind: 'subscription', subscriptionId: 'sub_1' })] },
+    { suspensions: [suspension({ kind: 'subscription', subscriptionId: 'sub_1' })] },
     '',
     '',
     '',
   ],
-  ['a dataset is held', { holds: [hold()] }, '', '', ''],
-  ['retirements are held', { holds: [hold({ kind: 'retirement' })] }, '', '', ''],
+  ['a dataset is held', { suspensions: [suspension()] }, '', '', ''],
+  ['retirements are held', { suspensions: [suspension({ kind: 'retirement' })] }, '', '', ''],
   ['a dataset fails for a day', { datasets: new Map([['parcels', FAILED]]) }, '', '', ''],
   [
     'much at once',
     {
       loopSilentMs: 1e9,
-      troubles: [trouble('run', { error: 'StorageError' })],
-      holds: [hold(WORKSPACE)],
+      incidents: [trouble('run', { error: 'StorageError' })],
+      suspensions: [suspension(WORKSPACE)],
       ...subscriptions('stalled'),
     },
     'stuck loop',
     'storage run',
-    'stuck loop, storage run, stalled subscription sub_1, held workspace',
+    'stuck loop, storage run, stalled subscription sub_1, suspended workspace',
   ],
 ];
 
-function told(reasons: readonly Reason[]): string {
+function reported(reasons: readonly Reason[]): string {
   return reasons.map(({ kind, of }) => `${kind} ${of}`).join(', ');
 }
 
@@ -127,9 +139,9 @@ describe('where', () => {
   it.each(CASES)('%s', (_, changed, notLive, notReady, notWell) => {
     const state = daemonState(changed);
     expect({
-      livez: told(reasonsNotLive(state)),
-      readyz: told(reasonsNotReady(state)),
-      healthz: told(reasonsNotWell(state)),
+      livez: reported(reasonsNotLive(state)),
+      readyz: reported(reasonsNotReady(state)),
+      healthz: reported(reasonsNotWell(state)),
     }).toEqual({ livez: notLive, readyz: notReady, healthz: notWell });
   });
 });
@@ -137,9 +149,9 @@ describe('where', () => {
 it('says in words what is wrong, and since when', () => {
   const state = daemonState({
     loopSilentMs: 600_000,
-    holds: [hold(WORKSPACE)],
+    suspensions: [suspension(WORKSPACE)],
     ...subscriptions('stalled'),
-    troubles: [trouble('mirror', { error: 'StorageError', message: 'The disk is full.' })],
+    incidents: [trouble('mirror', { error: 'StorageError', message: 'The disk is full.' })],
   });
   expect(reasonsNotWell(state)).toEqual([
     { kind: 'stuck', of: 'loop', message: 'The loop has not gone round for 10 m 0 s.', since: null },
@@ -150,6 +162,11 @@ it('says in words what is wrong, and since when', () => {
       message: 'It is behind, and nothing has moved for a long time.',
       since: secondsAgo(3_000),
     },
-    { kind: 'held', of: 'workspace', message: 'The county is not covered.', since: hold(WORKSPACE).heldAt },
+    {
+      kind: 'suspended',
+      of: 'workspace',
+      message: 'The county is not covered.',
+      since: suspension(WORKSPACE).suspendedAt,
+    },
   ]);
 });

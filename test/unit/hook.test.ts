@@ -3,7 +3,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { Outlet } from '../../src/destination/publication.ts';
+import type { PostCommitSource } from '../../src/destination/publication.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { feedProgram } from '../../src/lib/run-program.ts';
@@ -36,7 +36,7 @@ function hurried(limitMs: number, noted: string): Clock {
 }
 
 /** A history of so many lines, in memory. */
-function historyOf(count: number): Outlet {
+function historyOf(count: number): PostCommitSource {
   const line = (number: number) => ({
     line: number,
     datasetId: 'us-tx-parcels',
@@ -68,7 +68,7 @@ async function hookOf(command: readonly string[], parts: Partial<HookParts> = {}
     environment: { PATH: '/usr/bin:/bin' },
     mirrorPath: '/data/mirror.duckdb',
     publishedPath: null,
-    outlet: historyOf(3),
+    postCommit: historyOf(3),
     checkpoint,
     run: feedProgram,
     clock: systemClock,
@@ -97,14 +97,14 @@ describe('what it is told', () => {
     await world.retire(roads, 'archive');
     const noted = temporaryPath('noted');
     const { hook, checkpoint } = await hookOf(notingProgram(noted), {
-      outlet: world.mirror,
+      postCommit: world.mirror,
       mirrorPath: world.path,
     });
-    expect(await hook.tell(3)).toBe(3);
-    expect(await hook.tell(null)).toBe(1);
-    expect(await hook.tell(null)).toBe(0);
+    expect(await hook.report(3)).toBe(3);
+    expect(await hook.report(null)).toBe(1);
+    expect(await hook.report(null)).toBe(0);
     expect(notedLines(noted)).toEqual([[1, 2, 3], [4]]);
-    expect(checkpoint.hook()).toMatchObject({ told: { lines: 4 }, failure: null });
+    expect(checkpoint.hook()).toMatchObject({ reported: { lines: 4 }, failure: null });
     const [first] = JSON.parse(withPlaceholders(JSON.stringify(notedBy(noted)), { data: world.folder }));
     expectGolden('hook/commits', first);
   });
@@ -112,9 +112,9 @@ describe('what it is told', () => {
   it('names the published copy, and comes in parts where it is much', async () => {
     const noted = temporaryPath('noted');
     const count = MAX_COMMITS_AT_ONCE + 1;
-    const outlet = historyOf(count);
-    const { hook } = await hookOf(notingProgram(noted), { outlet, publishedPath: '/srv/copy.duckdb' });
-    expect(await hook.tell(null)).toBe(count);
+    const postCommit = historyOf(count);
+    const { hook } = await hookOf(notingProgram(noted), { postCommit, publishedPath: '/srv/copy.duckdb' });
+    expect(await hook.report(null)).toBe(count);
     expect(notedLines(noted).map((lines) => lines.length)).toEqual([MAX_COMMITS_AT_ONCE, 1]);
     const [{ commits = [], ...first } = {}, second] = notedBy(noted);
     expect(second).toMatchObject({ hasMore: false, commits: [{ line: count }] });
@@ -122,8 +122,8 @@ describe('what it is told', () => {
   });
 
   it('need not be read', async () => {
-    const { hook } = await hookOf(['true'], { outlet: historyOf(MAX_COMMITS_AT_ONCE) });
-    expect(await hook.tell(null)).toBe(MAX_COMMITS_AT_ONCE);
+    const { hook } = await hookOf(['true'], { postCommit: historyOf(MAX_COMMITS_AT_ONCE) });
+    expect(await hook.report(null)).toBe(MAX_COMMITS_AT_ONCE);
   });
 });
 
@@ -136,15 +136,15 @@ describe('it fails', () => {
       fs.appendFileSync(path, JSON.stringify(told) + '\\n');
       if (isFirst) { console.log('x'.repeat(10000)); console.error('no such model'); process.exit(3); }`);
     const { hook, checkpoint } = await hookOf([file, ...args]);
-    const error = await errorOf(hook.tell(null));
+    const error = await errorOf(hook.report(null));
     expect(error).toBeInstanceOf(HookError);
     expect(error.message).toMatch(/^The command after commits, .*, ended with 3:\nx+\nno such model$/);
     expect(error.message.length).toBeLessThan(2_200);
     expect(checkpoint.hook()).toMatchObject({
-      told: null,
+      reported: null,
       failure: { attempts: 1, message: error.message },
     });
-    expect(await hook.tell(null)).toBe(3);
+    expect(await hook.report(null)).toBe(3);
     expect(notedLines(noted)).toEqual([
       [1, 2, 3],
       [1, 2, 3],
@@ -161,7 +161,7 @@ describe('it fails', () => {
       setInterval(() => {}, 1000);`;
     const clock = hurried(10_000, noted);
     const { hook } = await hookOf(hookProgram(script), { timeoutMs: 10_000, clock });
-    const error = await errorOf(hook.tell(null));
+    const error = await errorOf(hook.report(null));
     expect(error).toBeInstanceOf(HookError);
     expect(error.message).toContain('took longer than 10.0 s and was ended, and wrote nothing.');
     const startedPid = Number.parseInt(readFileSync(noted, 'utf8'), 10);
@@ -173,12 +173,12 @@ describe('it fails', () => {
     const noted = temporaryPath('noted');
     const script = `fs.writeFileSync(${JSON.stringify(noted)}, ';'); setInterval(() => {}, 1000);`;
     const { hook, checkpoint } = await hookOf(hookProgram(script), { signal: controller.signal });
-    const telling = errorOf(hook.tell(null));
+    const telling = errorOf(hook.report(null));
     await until('a command that runs', () => isWritten(noted));
     controller.abort(new InterruptedError('enough'));
     expect(await telling).toBeInstanceOf(InterruptedError);
-    expect(checkpoint.hook()).toEqual({ told: null, toldAt: null, failure: null });
-    expect(await errorOf(hook.tell(null))).toBeInstanceOf(InterruptedError);
+    expect(checkpoint.hook()).toEqual({ reported: null, reportedAt: null, failure: null });
+    expect(await errorOf(hook.report(null))).toBeInstanceOf(InterruptedError);
   });
 
   it('where it cannot be run, it is the configuration that is wrong', async () => {
@@ -186,7 +186,7 @@ describe('it fails', () => {
     writeFileSync(plain, 'no program');
     for (const file of ['feed-sync-no-such-program', join(plain, 'x'), plain]) {
       const { hook, checkpoint } = await hookOf([file]);
-      const error = await errorOf(hook.tell(null));
+      const error = await errorOf(hook.report(null));
       expect(error).toBeInstanceOf(ConfigurationError);
       expect(error.message).toMatch(/^The command after commits, .*, cannot be run: .*\.$/);
       expect(checkpoint.hook().failure?.message).toBe(error.message);

@@ -60,7 +60,7 @@ describe('F09 the instance lock', () => {
       expect.stringContaining("process 4321 on o'host, `once`, since 2026-03-01"),
     );
     expect(error).toHaveProperty('message', expect.stringContaining(path));
-    expect(read(path)).toEqual({ held: true, holder: HOLDER });
+    expect(read(path)).toEqual({ isLocked: true, holder: HOLDER });
   });
 
   it('is freed by SIGKILL of its process', async () => {
@@ -68,11 +68,11 @@ describe('F09 the instance lock', () => {
     const child = start(path);
     expect(await child.nextLine()).toBe('held');
     await expect(acquire(path)).rejects.toThrow(`process ${child.pid} on`);
-    expect(read(path)).toMatchObject({ held: true, holder: { pid: child.pid, command: 'run' } });
+    expect(read(path)).toMatchObject({ isLocked: true, holder: { pid: child.pid, command: 'run' } });
     await child.kill();
-    expect(read(path)).toEqual({ held: false, holder: null });
+    expect(read(path)).toEqual({ isLocked: false, holder: null });
     await acquire(path);
-    expect(read(path)).toEqual({ held: true, holder: HOLDER });
+    expect(read(path)).toEqual({ isLocked: true, holder: HOLDER });
   });
 
   it('is had by exactly one of several that start together', async () => {
@@ -87,17 +87,17 @@ describe('F09 the instance lock', () => {
   it('stays while others look and ask', async () => {
     const path = temporaryPath('lock.sqlite');
     await acquire(path);
-    for (let look = 1; look <= 20; look += 1) expect(read(path).held).toBe(true);
+    for (let look = 1; look <= 20; look += 1) expect(read(path).isLocked).toBe(true);
     const child = start(path);
     expect(await child.nextLine()).toBe('busy');
-    expect(read(path)).toEqual({ held: true, holder: HOLDER });
+    expect(read(path)).toEqual({ isLocked: true, holder: HOLDER });
   });
 });
 
 describe('the lock file', () => {
   it('is made with its folder, for the owner alone', async () => {
     const path = join(temporaryPath('data'), 'lock.sqlite');
-    expect(read(path)).toEqual({ held: false, holder: null });
+    expect(read(path)).toEqual({ isLocked: false, holder: null });
     expect(existsSync(path)).toBe(false);
     await acquire(path);
     expect(statSync(dirname(path)).mode & 0o777).toBe(0o700);
@@ -107,9 +107,9 @@ describe('the lock file', () => {
   it('may be empty', async () => {
     const path = temporaryPath('lock.sqlite');
     writeFileSync(path, '');
-    expect(read(path)).toEqual({ held: false, holder: null });
+    expect(read(path)).toEqual({ isLocked: false, holder: null });
     await acquire(path);
-    expect(read(path).held).toBe(true);
+    expect(read(path).isLocked).toBe(true);
   });
 
   it('is named where it is damaged or cannot be made, with what to do', async () => {

@@ -159,7 +159,7 @@ describe('durable effects', () => {
 
   function observed(): string[] {
     const moments: string[] = [];
-    observeDurableEffects((name, moment) => moments.push(`${moment} ${name}`));
+    observeDurableEffects((name, timestamp) => moments.push(`${timestamp} ${name}`));
     return moments;
   }
 

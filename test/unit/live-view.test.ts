@@ -6,12 +6,12 @@ import { progressLog } from '../../src/cli/commands/once.ts';
 import { frameOf, type LiveState, LiveView } from '../../src/cli/render/live-view.ts';
 import { Meter, timeLeftMs, WorkSeen } from '../../src/cli/render/meter.ts';
 import { COLORED, PLAIN, Screen } from '../../src/cli/render/screen.ts';
-import type { Glance } from '../../src/daemon/state-of.ts';
+import type { StateSummary } from '../../src/daemon/state-of.ts';
 import type { LogFields } from '../../src/lib/log.ts';
 import type { Progress } from '../../src/sync/progress.ts';
 import { documentedLog } from '../support/documented-lines.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
-import { hold } from '../support/sync-values.ts';
+import { suspension } from '../support/sync-values.ts';
 import { TerminalScreen } from '../support/terminal-screen.ts';
 
 const SMALL = { width: 80, height: 24 };
@@ -44,19 +44,24 @@ function atWork() {
   work.arrived('us-tx-travis-zoning');
   work.committed('us-tx-travis-water', COMMIT);
   work.settled({ kind: 'updated', datasetId: 'us-tx-travis-water', commits: [COMMIT], recheckAt: null });
-  work.settled({ kind: 'held', datasetId: 'us-tx-travis-bridges', commits: [], hold: hold() });
+  work.settled({
+    kind: 'suspended',
+    datasetId: 'us-tx-travis-bridges',
+    commits: [],
+    suspension: suspension(),
+  });
   return { clock, work };
 }
 
 const NOON = new Date('2026-03-01T12:00:00.000Z');
-const IDLE: Glance = {
+const IDLE: StateSummary = {
   phase: 'following',
   tables: 1_200,
   underWay: 0,
   due: 0,
   waiting: 0,
-  holds: 0,
-  troubles: [],
+  suspensions: 0,
+  incidents: [],
   now: NOON,
   lastPollAt: new Date(NOON.getTime() - 12_000),
   nextPollInMs: 48_000,
@@ -67,9 +72,9 @@ function trouble(of: string, message: string) {
   return { of, error: 'ServiceUnavailableError', message, hint: null, since, attempts: 4, isStall: false };
 }
 
-function framed(state: Partial<LiveState> & { glance?: Glance | null } = {}, size = SMALL) {
+function framed(state: Partial<LiveState> & { summary?: StateSummary | null } = {}, size = SMALL) {
   const work = state.work ?? new WorkSeen(new SteppedClock());
-  return frameOf({ work, glance: null, nowMs: 4_000, ...state }, size, PLAIN);
+  return frameOf({ work, summary: null, nowMs: 4_000, ...state }, size, PLAIN);
 }
 
 describe('the view of a catch-up', () => {
@@ -77,7 +82,7 @@ describe('the view of a catch-up', () => {
     const { work } = atWork();
     expect(framed({ work })).toEqual([
       '',
-      'Catching up: 2 of 40 datasets, 1 commit, 1 held · 19.4 MB at 4.9 MB/s · 4 s',
+      'Catching up: 2 of 40 datasets, 1 commit, 1 suspended · 19.4 MB at 4.9 MB/s',
       '  us-tx-tra…-parcels  loading version 12   18.2 of 40.0 MB    4.5 MB/s     ~5 s',
       '  us-tx-tra…-permits  applying 3 versions           1.2 MB  300.0 KB/s',
       '  us-tx-tra…s-zoning  loading version 3             1.0 KB              writing',
@@ -126,14 +131,14 @@ describe('the view of a catch-up', () => {
         bytes: null,
         rows: null,
       });
-      const glance = {
+      const summary = {
         ...IDLE,
         underWay: 1,
-        holds: 3,
-        troubles: [trouble('service', 'It is out of reach.')],
+        suspensions: 3,
+        incidents: [trouble('service', 'It is out of reach.')],
       };
       for (const height of [1, 3, 10, 50]) {
-        for (const state of [{ work }, { work, glance }]) {
+        for (const state of [{ work }, { work, summary }]) {
           const lines = framed(state, { width, height });
           expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(Math.max(1, width - 1));
           expect(lines.length).toBeLessThanOrEqual(Math.max(1, height - 1));
@@ -156,7 +161,7 @@ describe('the view of a catch-up', () => {
 
   it('is the same words with colours', () => {
     const { work } = atWork();
-    const state = { work, glance: { ...IDLE, underWay: 1, holds: 1 }, nowMs: 4_000 };
+    const state = { work, summary: { ...IDLE, underWay: 1, suspensions: 1 }, nowMs: 4_000 };
     const colored = frameOf(state, LARGE, COLORED).join('\n');
     expect(colored).toContain('\u001b[1mWorking');
     // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken away.
@@ -165,12 +170,12 @@ describe('the view of a catch-up', () => {
 });
 
 describe('the view of the daemon', () => {
-  it.each<[string, Partial<Glance>, string]>([
+  it.each<[string, Partial<StateSummary>, string]>([
     ['is one quiet line when it is idle', {}, 'Idle: 1,200 tables · last poll 12 s ago · next poll in 48 s'],
     ['tells that it polls', { nextPollInMs: 0 }, 'Idle: 1,200 tables · last poll 12 s ago · polling'],
     [
       'waits where something is tried again later',
-      { waiting: 2, holds: 1 },
+      { waiting: 2, suspensions: 1 },
       'Waiting: 1,200 tables, 2 tried again later · last poll 12 s ago · next poll in 48 s',
     ],
     [
@@ -182,27 +187,27 @@ describe('the view of the daemon', () => {
     ['ends', { phase: 'draining' }, 'Ending: what is under way is finished or rolled back'],
   ])('%s', (_, changed, head) => {
     const { work } = atWork();
-    expect(framed({ work, glance: { ...IDLE, ...changed } }, LARGE)[1]).toBe(head);
+    expect(framed({ work, summary: { ...IDLE, ...changed } }, LARGE)[1]).toBe(head);
   });
 
   it('tells what goes wrong and what is held', () => {
-    const troubles = ['service', 'subscription sub_1', 'dataset parcels', 'dataset permits'].map((of) =>
+    const incidents = ['service', 'subscription sub_1', 'dataset parcels', 'dataset permits'].map((of) =>
       trouble(of, 'It cannot be reached.'),
     );
-    expect(framed({ glance: { ...IDLE, troubles, holds: 2 } }).slice(2)).toEqual([
+    expect(framed({ summary: { ...IDLE, incidents, suspensions: 2 } }).slice(2)).toEqual([
       '  ! service, for 3 m 0 s: It cannot be reached.',
       '  ! subscription sub_1, for 3 m 0 s: It cannot be reached.',
       '  ! dataset parcels, for 3 m 0 s: It cannot be reached.',
       '  ! and 1 more in trouble: feed-sync status',
-      '  ! 2 held until you have acted: feed-sync status',
+      '  ! 2 suspended until you have acted: feed-sync status',
     ]);
   });
 
   it('counts anew what is done after everything was done', () => {
     const { work } = atWork();
-    work.countAnew();
-    const glance = { ...IDLE, underWay: 1 };
-    expect(framed({ work, glance })[1]).toBe('Working: 0 of 1 dataset, 0 commits · next poll in 48 s');
+    work.restartCount();
+    const summary = { ...IDLE, underWay: 1 };
+    expect(framed({ work, summary })[1]).toBe('Working: 0 of 1 dataset, 0 commits · next poll in 48 s');
   });
 });
 
@@ -245,7 +250,7 @@ function watched({ width, height } = SMALL) {
   const terminal = { stdout: new PassThrough(), stderr, isWatched: true, hasColor: false, width, height };
   const screen = new Screen(terminal, clock);
   const work = new WorkSeen(clock);
-  const view = new LiveView(screen, terminal, clock, () => ({ work, glance: null }));
+  const view = new LiveView(screen, terminal, clock, () => ({ work, summary: null }));
   const pass = async (durationMs: number): Promise<void> => {
     for (let restMs = durationMs; restMs > 0; restMs -= 10) {
       clock.pass(10);
@@ -282,7 +287,8 @@ describe('elsewhere', () => {
       (progress) => progress.committed('parcels', { ...applied, net: { added: 2, changed: 1, removed: 0 } }),
       (progress) => progress.settled({ kind: 'updated', datasetId: 'parcels', commits: [], recheckAt: null }),
       (progress) => progress.settled({ kind: 'retired', datasetId: 'permits', commits: [], table: null }),
-      (progress) => progress.settled({ kind: 'held', datasetId: 'zoning', commits: [], hold: hold() }),
+      (progress) =>
+        progress.settled({ kind: 'suspended', datasetId: 'zoning', commits: [], suspension: suspension() }),
       (progress) =>
         progress.settled({
           kind: 'waiting',

@@ -8,16 +8,16 @@ import {
   MAX_LABELLED_DATASETS,
 } from '../../src/daemon/server/limits.ts';
 import { createMetrics } from '../../src/daemon/server/metrics.ts';
-import type { DaemonState, DatasetState, StandingTrouble } from '../../src/daemon/state.ts';
+import type { DaemonState, DatasetActivity, OngoingIncident } from '../../src/daemon/state.ts';
 import {
+  counters,
   daemonState,
   datasetState,
   SteeredObserved,
   secondsAgo,
   subscriptionState,
-  tally,
 } from '../support/daemon-state.ts';
-import { failure, hold, NOW, refusal } from '../support/sync-values.ts';
+import { failure, NOW, refusal, suspension } from '../support/sync-values.ts';
 
 const SIZES = { mirror: 5_300_000, checkpoint: 40_960, diskFree: 9e9, diskReserve: 1e9 };
 const NOW_SECONDS = NOW.getTime() / 1_000;
@@ -42,12 +42,12 @@ function valuesIn(text: string): ReadonlyMap<string, number> {
   return values;
 }
 
-function standingTrouble(of: string, lastedSeconds: number): StandingTrouble {
+function standingTrouble(of: string, lastedSeconds: number): OngoingIncident {
   const since = secondsAgo(lastedSeconds);
   return { of, error: 'CopyError', message: 'No room.', hint: null, since, attempts: 2, isStall: false };
 }
 
-function datasets(...states: readonly DatasetState[]): ReadonlyMap<string, DatasetState> {
+function datasets(...states: readonly DatasetActivity[]): ReadonlyMap<string, DatasetActivity> {
   return new Map(states.map((state) => [state.datasetId, state]));
 }
 
@@ -106,7 +106,7 @@ describe('the values', () => {
         [
           'sub_2',
           subscriptionState('sub_2', {
-            standing: 'stalled',
+            condition: 'stalled',
             lastGoodPollAt: secondsAgo(900),
             cursorAgeMs: 86_400_500,
           }),
@@ -146,7 +146,7 @@ describe('the values', () => {
 
   it('of what was done, of holds and of the disk', async () => {
     const state = daemonState({
-      tally: tally({
+      counters: counters({
         events: new Map([['dataset.updated', 7]]),
         rows: new Map([
           ['added', 5],
@@ -168,8 +168,12 @@ describe('the values', () => {
         audits: 3,
         interruptions: 1,
       }),
-      holds: [hold(), hold(), { ...hold(), refusal: refusal({ kind: 'workspace' }, { code: null }).refusal }],
-      troubles: [standingTrouble('published copy', 90.5), standingTrouble('service', -3)],
+      suspensions: [
+        suspension(),
+        suspension(),
+        { ...suspension(), refusal: refusal({ kind: 'workspace' }, { code: null }).refusal },
+      ],
+      incidents: [standingTrouble('published copy', 90.5), standingTrouble('service', -3)],
     });
     expect(Object.fromEntries(await scrape(state))).toMatchObject({
       'events_total{type="dataset.updated"}': 7,
@@ -197,10 +201,13 @@ describe('the values', () => {
 
   it('are those of the last scrape, not what was added up; what is gone is gone', async () => {
     const metrics = createMetrics('1.2.3', new SteeredObserved());
-    const troubles = [standingTrouble('service', 5)];
-    const before = daemonState({ tally: tally({ polls: 5 }), holds: [hold()], troubles });
+    const incidents = [standingTrouble('service', 5)];
+    const before = daemonState({ counters: counters({ polls: 5 }), suspensions: [suspension()], incidents });
     await metrics.render(before, SIZES);
-    const after = daemonState({ tally: tally({ polls: 6 }), datasets: datasets(datasetState('roads')) });
+    const after = daemonState({
+      counters: counters({ polls: 6 }),
+      datasets: datasets(datasetState('roads')),
+    });
     const values = valuesIn(await metrics.render(after, { ...SIZES, diskFree: null }));
     expect(values.get('polls_total')).toBe(6);
     const gone = [...values.keys()].filter((series) => /parcels|^holds|^trouble|disk_free/.test(series));
@@ -214,9 +221,9 @@ describe('the values', () => {
     for (const durationMs of [40, 2_000, 4_000_000]) {
       const commit = { kind: 'changes', tableName: 't', fromVersion: 1, toVersion: 2, rowCount: 1 } as const;
       const rest = { net: null, versions: 1, bytes: 1, durationMs };
-      observed.tell({ kind: 'commit', datasetId: 'd', commit: { ...commit, ...rest }, resync: null });
+      observed.report({ kind: 'commit', datasetId: 'd', commit: { ...commit, ...rest }, resync: null });
     }
-    observed.tell({ kind: 'download', datasetId: 'd', durationMs: 500 });
+    observed.report({ kind: 'download', datasetId: 'd', durationMs: 500 });
     const values = valuesIn(await metrics.render(daemonState(), SIZES));
     const applied = (bucket: string) => values.get(`apply_duration_seconds_bucket{le="${bucket}"}`);
     expect(['0.05', '1', '2.5', '3600', '+Inf'].map(applied)).toEqual([1, 1, 2, 2, 3]);
@@ -258,9 +265,9 @@ it('are all in the README, with their types and labels', async () => {
     [...names.matchAll(/`([a-z_]+)`/g)].map(([, name]) => `${name} ${type} ${labels}`),
   );
   const state = daemonState({
-    holds: [hold()],
-    troubles: [standingTrouble('service', 1)],
-    tally: tally({ requests: new Map([['x', new Map([['200', 1]])]]) }),
+    suspensions: [suspension()],
+    incidents: [standingTrouble('service', 1)],
+    counters: counters({ requests: new Map([['x', new Map([['200', 1]])]]) }),
   });
   const text = await createMetrics('1.2.3', new SteeredObserved()).render(state, SIZES);
   const types = [...text.matchAll(/^# TYPE feed_sync_(\S+) (\S+)$/gm)];
@@ -319,11 +326,13 @@ describe('labels', () => {
   });
 
   it('of holds are of so many codes at most', async () => {
-    const holds = Array.from({ length: MAX_LABELLED_CODES + 30 }, (_, index) => ({
-      ...hold(),
+    const suspensions = Array.from({ length: MAX_LABELLED_CODES + 30 }, (_, index) => ({
+      ...suspension(),
       refusal: refusal({ kind: 'dataset', datasetId: `d${index}` }, { code: `code_${index}` }).refusal,
     }));
-    const values = [...(await scrape(daemonState({ holds })))].filter(([name]) => name.startsWith('holds'));
+    const values = [...(await scrape(daemonState({ suspensions })))].filter(([name]) =>
+      name.startsWith('holds'),
+    );
     expect(values).toHaveLength(MAX_LABELLED_CODES + 1);
     expect(values.at(-1)).toEqual(['holds{scope="dataset",code="other"}', 30]);
   });

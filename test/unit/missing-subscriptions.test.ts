@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { waysOut } from '../../src/sync/incidents.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { calm, elapse, kinds, smallWorld, subscribe, versions, type World } from '../support/small-world.ts';
-import { entry, event, hold, id, subscription } from '../support/sync-values.ts';
+import { entry, event, id, subscription, suspension } from '../support/sync-values.ts';
 
 const scope = { kind: 'subscription', subscriptionId: 'sub_2' } as const;
 const travis = subscription();
@@ -34,8 +34,12 @@ async function missedForTenMinutes(world: World): Promise<CatchUpResult> {
   return await world.catchUp();
 }
 
-function missingOf({ holds }: CatchUpResult): readonly unknown[] {
-  return holds.map(({ refusal }) => ({ ...refusal.scope, code: refusal.code, message: refusal.message }));
+function missingOf({ suspensions }: CatchUpResult): readonly unknown[] {
+  return suspensions.map(({ refusal }) => ({
+    ...refusal.scope,
+    code: refusal.code,
+    message: refusal.message,
+  }));
 }
 
 const notListed = {
@@ -46,18 +50,18 @@ const notListed = {
 const notSelected = { ...notListed, message: 'The setting subscriptions no longer selects it.' };
 
 describe('F35 a subscription that is gone', () => {
-  it('W27 is held as missing, is asked nothing, and keeps its datasets', async () => {
+  it('W27 is suspended as missing, is asked nothing, and keeps its datasets', async () => {
     const world = await two();
     list(world, travis);
     const result = await missedForTenMinutes(world);
     expect(missingOf(result)).toEqual([notListed]);
-    expect(result.holds.flatMap(({ refusal }) => waysOut(refusal))[0]).toBe(
+    expect(result.suspensions.flatMap(({ refusal }) => waysOut(refusal))[0]).toBe(
       'When it is there again: feed-sync resume --subscription sub_2',
     );
-    expect(result.holds).toMatchObject([
+    expect(result.suspensions).toMatchObject([
       { refusal: { operation: 'list subscriptions', status: null, links: new Map() } },
     ]);
-    expect(result.troubles).toEqual([]);
+    expect(result.incidents).toEqual([]);
     expect(versions(world)).toEqual({ parcels: 1, permits: 1, zoning: 1 });
     expect(new Set(world.calls)).toEqual(
       new Set(['subscriptions', 'discover', 'events sub_1', 'manifest sub_1']),
@@ -70,7 +74,7 @@ describe('F35 a subscription that is gone', () => {
     list(world, travis);
     const nothingHappens = async () => {
       const result = await world.catchUp();
-      expect(result).toMatchObject({ holds: [], troubles: [] });
+      expect(result).toMatchObject({ suspensions: [], incidents: [] });
       expect(kinds(result)).toEqual({ parcels: 'current', permits: 'current', zoning: 'current' });
     };
     await nothingHappens();
@@ -92,7 +96,7 @@ describe('F35 a subscription that is gone', () => {
     const world = await two();
     list(world, travis);
     world.service.logs.set('sub_1', [event(101, 'dataset.updated', { datasetId: 'permits', version: 2 })]);
-    world.service.reflects.set('sub_1', id(101));
+    world.service.watermarkCovers.set('sub_1', id(101));
     world.service.snapshots.set('permits', entry('permits', 2));
     expect(versions(world)).toEqual({ parcels: 1, permits: 1, zoning: 1 });
     expect(missingOf(await missedForTenMinutes(world))).toEqual([notListed]);
@@ -105,14 +109,14 @@ describe('F35 a subscription that is gone', () => {
     await missedForTenMinutes(world);
     list(world, travis, harris);
     world.service.logs.set('sub_2', [event(101, 'dataset.updated', { datasetId: 'zoning', version: 2 })]);
-    world.service.reflects.set('sub_2', id(101));
+    world.service.watermarkCovers.set('sub_2', id(101));
     world.service.snapshots.set('zoning', entry('zoning', 2));
     expect(missingOf(await world.catchUp())).toEqual([notListed]);
     expect(versions(world)).toMatchObject({ zoning: 1 });
     world.checkpoint.lift(scope);
     calm(world);
     const result = await world.catchUp();
-    expect(result.holds).toEqual([]);
+    expect(result.suspensions).toEqual([]);
     expect(versions(world)).toMatchObject({ zoning: 2 });
     const ofSecond = world.calls.filter((call) => call.endsWith('sub_2'));
     expect(new Set(ofSecond)).toEqual(new Set(['events sub_2', 'manifest sub_2']));
@@ -131,9 +135,9 @@ describe('F35 a subscription that is gone', () => {
     Object.assign(world.parts.choices, { subscriptions: ['Travis'] });
     const result = await world.catchUp();
     expect(missingOf(result)).toEqual([notSelected]);
-    expect(result.holds.flatMap(({ refusal }) => waysOut(refusal))).toEqual([
+    expect(result.suspensions.flatMap(({ refusal }) => waysOut(refusal))).toEqual([
       'Once the setting subscriptions (FEED_SYNC_SUBSCRIPTIONS) selects it again: feed-sync resume --subscription sub_2',
-      'To give it up, and retire what only it holds: feed-sync forget --subscription sub_2',
+      'To give it up, and retire what only it contains: feed-sync forget --subscription sub_2',
     ]);
     expect(versions(world)).toMatchObject({ zoning: 1 });
   });
@@ -144,31 +148,31 @@ describe('F35 a subscription that is gone', () => {
     list(world, travis);
     const result = await missedForTenMinutes(world);
     expect(missingOf(result)).toEqual([notListed]);
-    expect(result.troubles).toEqual([]);
+    expect(result.incidents).toEqual([]);
   });
 
   it('keeps the hold that it had', async () => {
     const world = await two();
     list(world, travis);
     await missedForTenMinutes(world);
-    const [before] = world.checkpoint.holds();
+    const [before] = world.checkpoint.suspensions();
     expect(before).toBeDefined();
     Object.assign(world.parts.choices, { subscriptions: ['Travis'] });
     list(world, travis, harris);
     await world.catchUp();
-    expect(world.checkpoint.holds()).toEqual([before]);
+    expect(world.checkpoint.suspensions()).toEqual([before]);
   });
 
   it('W27 is missing where it had been refused before, so that it can be given up', async () => {
     const world = await two();
-    world.checkpoint.hold(hold(scope));
+    world.checkpoint.suspension(suspension(scope));
     list(world, travis);
     expect(missingOf(await missedForTenMinutes(world))).toEqual([notListed]);
   });
 
   it('that is refused stays refused while it is there', async () => {
     const world = await two();
-    world.checkpoint.hold(hold(scope));
+    world.checkpoint.suspension(suspension(scope));
     expect(missingOf(await world.catchUp())).toMatchObject([{ code: 'outside_coverage' }]);
   });
 
@@ -198,7 +202,7 @@ describe('F35 a subscription that is gone', () => {
     await missedForTenMinutes(world);
     world.checkpoint.forget('sub_2');
     const result = await world.catchUp();
-    expect(result.holds).toEqual([]);
+    expect(result.suspensions).toEqual([]);
     expect(kinds(result)).toMatchObject({ zoning: 'retired' });
     expect(versions(world)).toEqual({ parcels: 1, permits: 1 });
     expect(missingOf(await world.catchUp())).toEqual([]);
@@ -211,10 +215,10 @@ describe('F35 a subscription that is gone', () => {
     list(world);
     subscribe(world, harris, 'zoning');
     const foreign = await world.catchUp();
-    expect(foreign.troubles).toMatchObject([{ error: { name: 'ConfigurationError' } }]);
+    expect(foreign.incidents).toMatchObject([{ error: { name: 'ConfigurationError' } }]);
     world.checkpoint.forget('sub_1');
     const result = await world.catchUp();
-    expect(result).toMatchObject({ troubles: [], holds: [] });
+    expect(result).toMatchObject({ incidents: [], suspensions: [] });
     expect(versions(world)).toEqual({ zoning: 1 });
   });
 });
@@ -224,15 +228,15 @@ describe('a subscription that was never there', () => {
     const world = await two();
     Object.assign(world.parts.choices, { subscriptions: ['sub_1', 'sub_2', 'sub_3'] });
     const result = await world.catchUp();
-    expect(result.troubles).toMatchObject([{ error: { name: 'ConfigurationError' } }]);
-    expect(result.holds).toEqual([]);
+    expect(result.incidents).toMatchObject([{ error: { name: 'ConfigurationError' } }]);
+    expect(result.suspensions).toEqual([]);
   });
 
   it('and is not chosen is not missing', async () => {
     const world = await two();
     subscribe(world, subscription({ id: 'sub_3', name: 'Bexar' }), 'roads');
     Object.assign(world.parts.choices, { subscriptions: ['Travis', 'Harris'] });
-    expect((await world.catchUp()).holds).toEqual([]);
+    expect((await world.catchUp()).suspensions).toEqual([]);
     expect(versions(world)).not.toHaveProperty('roads');
   });
 });

@@ -3,14 +3,14 @@
 import { describe, expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
 import type { Manifest } from '../../src/model/manifest.ts';
-import { offersOfManifest } from '../../src/sync/manifest-cache.ts';
+import { readingOfManifest } from '../../src/sync/manifest-cache.ts';
 import { smallWorld } from '../support/small-world.ts';
 import { entry, id, NOW } from '../support/sync-values.ts';
 
 const IDS = Array.from({ length: 40 }, (_, index) => `dataset-${index}`);
 
 /** Offers of a manifest whose every reading signs all links anew. */
-async function offers() {
+async function listedEntries() {
   const { parts } = await smallWorld();
   let readings = 0;
   const read = (): Manifest => ({
@@ -25,7 +25,7 @@ async function offers() {
   };
   const watermark = { kind: 'number', through: 100n } as const;
   const reading = { manifest: read(), logNumber: 1, watermark, listedAfter: null };
-  const made = offersOfManifest(reading, { ...parts, feed: { ...parts.feed, manifest } });
+  const made = readingOfManifest(reading, { ...parts, feed: { ...parts.feed, manifest } });
   const entryOf = (datasetId: string) => present(made.of(datasetId), 'it is listed').entry;
   return { made, entryOf, readings: () => readings };
 }
@@ -34,7 +34,7 @@ describe('a manifest is read again once', () => {
   const { signal } = new AbortController();
 
   it('where the links of all its datasets expire together, however late each download notices', async () => {
-    const { made, entryOf, readings } = await offers();
+    const { made, entryOf, readings } = await listedEntries();
     const begun = IDS.map(entryOf);
     for (const expired of begun) {
       const fresh = await made.refresh(expired, signal);
@@ -45,13 +45,13 @@ describe('a manifest is read again once', () => {
   });
 
   it('where they ask at the same moment', async () => {
-    const { made, entryOf, readings } = await offers();
+    const { made, entryOf, readings } = await listedEntries();
     await Promise.all(IDS.map(entryOf).map((expired) => made.refresh(expired, signal)));
     expect(readings()).toBe(1);
   });
 
   it('more where a link of that reading has expired too', async () => {
-    const { made, entryOf, readings } = await offers();
+    const { made, entryOf, readings } = await listedEntries();
     const fresh = present(await made.refresh(entryOf('dataset-0'), signal), 'it is listed');
     await made.refresh(fresh, signal);
     expect(readings()).toBe(2);

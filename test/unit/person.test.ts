@@ -1,42 +1,50 @@
 /** What a person is told of holds that are our own, of lists, and of ids that nobody knows: the exact text. */
 
 import { describe, expect, it } from 'vitest';
-import { listed, tellHold, tellMomentFrom, tellScope, tellUnknown } from '../../src/cli/render/messages.ts';
+import {
+  formatScope,
+  formatSuspension,
+  formatTimeFrom,
+  formatUnknown,
+  listed,
+} from '../../src/cli/render/messages.ts';
 import type { Refusal, RefusalScope } from '../../src/model/errors.ts';
 import { NOW, refusal } from '../support/sync-values.ts';
 
 const SUBSCRIPTION: RefusalScope = { kind: 'subscription', subscriptionId: 'sub_1' };
 
 /** A hold that no answer of the service made. */
-function told(scope: RefusalScope, changed: Partial<Refusal>): readonly string[] {
+function reported(scope: RefusalScope, changed: Partial<Refusal>): readonly string[] {
   const ours = { status: null, links: new Map(), ...changed };
-  return tellHold({ refusal: refusal(scope, ours).refusal, heldAt: NOW }).split('\n');
+  return formatSuspension({ refusal: refusal(scope, ours).refusal, suspendedAt: NOW }).split('\n');
 }
 
 describe('a hold of our own', () => {
   it('of a missing subscription does not say that the service refused, and leads to both ways out', () => {
-    expect(told(SUBSCRIPTION, { code: 'subscription_missing', message: 'It is listed no more.' })).toEqual([
-      'Subscription sub_1 is held (subscription_missing): It is listed no more.',
-      '  Held since 2026-03-01 12:00 UTC; until you have acted, what is mirrored stays as it is.',
+    expect(
+      reported(SUBSCRIPTION, { code: 'subscription_missing', message: 'It is listed no more.' }),
+    ).toEqual([
+      'Subscription sub_1 is suspended (subscription_missing): It is listed no more.',
+      '  Suspended since 2026-03-01 12:00 UTC; until you have acted, what is mirrored stays as it is.',
       '→ When it is there again: feed-sync resume --subscription sub_1',
-      '→ To give it up, and retire what only it holds: feed-sync forget --subscription sub_1',
+      '→ To give it up, and retire what only it contains: feed-sync forget --subscription sub_1',
     ]);
   });
 
   it('of retirements leads to the agreement', () => {
     const scope = { kind: 'retirement' } as const;
-    expect(told(scope, { code: 'mass_retirement', message: '12 of 20 tables would go.' })).toEqual([
-      'The retirement of datasets is held (mass_retirement): 12 of 20 tables would go.',
-      '  Held since 2026-03-01 12:00 UTC; until you have acted, what is mirrored stays as it is.',
+    expect(reported(scope, { code: 'mass_retirement', message: '12 of 20 tables would go.' })).toEqual([
+      'The retirement of datasets is suspended (mass_retirement): 12 of 20 tables would go.',
+      '  Suspended since 2026-03-01 12:00 UTC; until you have acted, what is mirrored stays as it is.',
       '→ Where that is right: feed-sync resume --retire',
     ]);
-    expect(tellScope(scope)).toBe('the retirement of datasets');
+    expect(formatScope(scope)).toBe('the retirement of datasets');
   });
 
   it('of anything else, without a code and with hostile words, leads on all the same', () => {
-    expect(told({ kind: 'workspace' }, { code: null, message: 'no\u001b\n→ fake' })).toEqual([
-      'This API key is held: no\\u001b\\u000a→ fake',
-      '  Held since 2026-03-01 12:00 UTC; until you have acted, what is mirrored stays as it is.',
+    expect(reported({ kind: 'workspace' }, { code: null, message: 'no\u001b\n→ fake' })).toEqual([
+      'This API key is suspended: no\\u001b\\u000a→ fake',
+      '  Suspended since 2026-03-01 12:00 UTC; until you have acted, what is mirrored stays as it is.',
       '→ Once you have acted on it: feed-sync resume --workspace (or give another key)',
     ]);
   });
@@ -51,14 +59,14 @@ it('a list names twenty, and counts the rest', () => {
 
 it('an id that nobody knows is told with the one that was probably meant', () => {
   const known = ['us-tx-travis-parcels', 'us-tx-travis-permits'];
-  expect(tellUnknown(['us-tx-travis-parcel', 'us-tx-travis-premits'], known)).toBe(
+  expect(formatUnknown(['us-tx-travis-parcel', 'us-tx-travis-premits'], known)).toBe(
     'us-tx-travis-parcel (the nearest is us-tx-travis-parcels), us-tx-travis-premits (the nearest is us-tx-travis-permits)',
   );
-  expect(tellUnknown(['a\n'], [])).toBe('a\\u000a');
+  expect(formatUnknown(['a\n'], [])).toBe('a\\u000a');
 });
 
 it('an id that is like none of the known ones has no nearest, and an empty one is seen', () => {
-  expect(tellUnknown(['', 'sub_1'], ['us-tx-travis-parcels'])).toBe('"", sub_1');
+  expect(formatUnknown(['', 'sub_1'], ['us-tx-travis-parcels'])).toBe('"", sub_1');
 });
 
 it.each([
@@ -67,7 +75,7 @@ it.each([
   ['2026-03-01T11:59:00.000Z', '1 minute ago'],
   ['2026-03-01T14:30:00.000Z', 'in 2 hours'],
   ['2026-02-26T12:00:00.000Z', '3 days ago'],
-])('the moment %s, seen from noon, is %s', (moment, distance) => {
-  const minute = moment.slice(0, 16).replace('T', ' ');
-  expect(tellMomentFrom(NOW, moment)).toBe(`${minute} UTC (${distance})`);
+])('the moment %s, seen from noon, is %s', (timestamp, distance) => {
+  const minute = timestamp.slice(0, 16).replace('T', ' ');
+  expect(formatTimeFrom(NOW, timestamp)).toBe(`${minute} UTC (${distance})`);
 });

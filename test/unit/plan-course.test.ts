@@ -6,16 +6,16 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Reload, Want } from '../../src/model/desired-state.ts';
+import type { DesiredState, Reload } from '../../src/model/desired-state.ts';
 import { ContractViolationError } from '../../src/model/errors.ts';
 import { snapshotDigest } from '../../src/model/manifest.ts';
 import type { Schema } from '../../src/model/records.ts';
-import type { HeldDataset } from '../../src/model/write-jobs.ts';
+import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { changesContentOf, contentOf } from '../../src/sync/plan/content.ts';
 import { pendingReloads } from '../../src/sync/plan/need.ts';
 import { plan } from '../../src/sync/plan/plan.ts';
 import type { PlanInput } from '../../src/sync/plan/step.ts';
-import { type Course, carryOut, type Start, shapeOf } from '../support/model-course.ts';
+import { type Course, execute, type Start, shapeOf } from '../support/model-course.ts';
 import {
   asksForReload,
   type Content,
@@ -33,17 +33,17 @@ import { ago, MINUTE_MS, planInput } from '../support/planning.ts';
 import { SEED } from '../support/seed.ts';
 import {
   column,
+  desired,
   EVERY_ENTRY,
   entry,
   failure,
   formerMember,
-  hold,
   member,
   NOW,
   schema,
+  suspension,
   table,
   version,
-  want,
 } from '../support/sync-values.ts';
 
 const NUM_RUNS = 1_000;
@@ -247,8 +247,8 @@ const picks = fc.record({
   absentForMinutes: fc.option(fc.constantFrom(30, 120)),
   resyncNumber: mostly(0, 1),
   // Not less often: where a look is owed of a table that is not listed, offers are read.
-  looksAsked: mostly(1, 0),
-  failed: fc.option(fc.record({ isSnapshot: fc.boolean(), at: fc.nat(9), isStanding: fc.boolean() })),
+  refreshesRequested: mostly(1, 0),
+  failed: fc.option(fc.record({ isSnapshot: fc.boolean(), at: fc.nat(9), isOngoing: fc.boolean() })),
   schemaChanges: fc.constantFrom<PlanInput['schemaChanges']>('reload', 'alter'),
 });
 
@@ -269,17 +269,17 @@ function given(model: ModelHistory, picked: Picked): Given {
       const schemaVersion = saysSchema ? truly.schema.schemaVersion : null;
       return shownBy({ ...how, changed: { schemaVersion, rowCount } }, model);
     });
-  const contents = shown.map(({ offer, move }) => {
+  const contents = shown.map(({ listedEntry, move }) => {
     const { record } = publishedAt(stateAfter(move, model).content.place, model);
-    return contentOf(offer.entry, record.publishedAt);
+    return contentOf(listedEntry.entry, record.publishedAt);
   });
   const badContents = contents.filter((_, index) => picked.shown[index]?.isBad);
-  const { held, rows } = tableOf(model, picked);
+  const { observed, rows } = tableOf(model, picked);
   const input = planInput({
-    want: wantOf(model, picked),
-    held,
+    desired: desiredStateOf(model, picked),
+    observed,
     failure: failureOf(model, picked, contents),
-    offers: null,
+    listedEntries: null,
     absentSince: absentSinceOf(model, picked),
     schemaChanges: picked.schemaChanges,
   });
@@ -290,8 +290,8 @@ function given(model: ModelHistory, picked: Picked): Given {
 function tableOf(
   model: ModelHistory,
   { table: picked }: Picked,
-): { readonly held: HeldDataset | null; readonly rows: Content | null } {
-  if (picked === null) return { held: null, rows: null };
+): { readonly observed: ObservedTable | null; readonly rows: Content | null } {
+  if (picked === null) return { observed: null, rows: null };
   const loadedAfter = picked.loadedAfter % model.moves.length;
   const loaded = stateAfter(loadedAfter, model).content;
   const appliedUpTo = Math.max(loadedAfter, picked.appliedUpTo % model.moves.length);
@@ -300,7 +300,7 @@ function tableOf(
   const from = publishedAt(loaded.place, model).record.version;
   const asking = model.moves.findLastIndex((move, index) => index <= loadedAfter && asksForReload(move));
   const marks = SUBSCRIPTIONS.map((id) => [id, reloadOf(id, Math.max(asking, 0), model, {})] as const);
-  const held = table(record.version, {
+  const observed = table(record.version, {
     ...shapeOf(truly),
     ...(picked.hasOldSchema ? { schemaVersion: '0' } : {}),
     rowCount: record.rowCount ?? 10,
@@ -312,7 +312,7 @@ function tableOf(
     loadedAt: minuteAfter(loadedAfter, model),
     reloads: new Map(asking === -1 ? [] : marks),
   });
-  return { held, rows: { place, generation: loaded.generation } };
+  return { observed, rows: { place, generation: loaded.generation } };
 }
 
 function minuteAfter(move: number, { moves }: ModelHistory): Date {
@@ -320,7 +320,7 @@ function minuteAfter(move: number, { moves }: ModelHistory): Date {
 }
 
 /** Every reload that an event asked for is known, whether the table satisfies it or not. */
-function wantOf(model: ModelHistory, picked: Picked): Want {
+function desiredStateOf(model: ModelHistory, picked: Picked): DesiredState {
   const { published, moves } = model;
   const asking = moves.flatMap((move, index) => (asksForReload(move) ? [index] : []));
   const reloads = asking.flatMap((move) =>
@@ -332,12 +332,12 @@ function wantOf(model: ModelHistory, picked: Picked): Want {
     picked.announced === null
       ? null
       : at(published, picked.announced).record.version + (picked.announced > 8 ? 1 : 0);
-  return want({
+  return desired({
     members: new Map(picked.members.map((id) => [id, member({ announced })])),
     formerMembers: new Map(left.map(() => ['sub_3', formerMember()])),
     reloads: [...reloads, ...owed],
     resyncNumber: picked.resyncNumber,
-    looksAsked: picked.looksAsked,
+    refreshesRequested: picked.refreshesRequested,
   });
 }
 
@@ -372,7 +372,7 @@ function failureOf(
   const ofChanges = [changesContentOf(at(published, failed.at).record)];
   return failure({
     contents: failed.isSnapshot ? ofSnapshot : ofChanges,
-    retryAt: new Date(NOW.getTime() + (failed.isStanding ? 1 : 0)),
+    retryAt: new Date(NOW.getTime() + (failed.isOngoing ? 1 : 0)),
   });
 }
 
@@ -392,17 +392,17 @@ describe('a catch-up', () => {
     const ends = new Map<string, number>();
     always(
       fc.property(courses, ({ start, model }) => {
-        const { end, steps } = carryOut(start, model, maxSteps(model));
-        const told = steps.map((one) => (one.kind === 'wait' ? `wait: ${one.why}` : one.kind));
-        for (const kind of new Set([end, ...told])) ends.set(kind, (ends.get(kind) ?? 0) + 1);
+        const { end, steps } = execute(start, model, maxSteps(model));
+        const reported = steps.map((one) => (one.kind === 'wait' ? `wait: ${one.why}` : one.kind));
+        for (const kind of new Set([end, ...reported])) ends.set(kind, (ends.get(kind) ?? 0) + 1);
       }),
     );
     // Shows that the pasts are as various as they should be.
     for (const kind of [
       'keep',
-      'wait: not-offered',
-      'wait: offer-lags',
-      'wait: offer-unlisted',
+      'wait: not-listed',
+      'wait: manifest-lags',
+      'wait: entry-unlisted',
       'wait: list-lags',
       'report-failure',
       'failed',
@@ -420,13 +420,13 @@ describe('a catch-up', () => {
     let unasked = 0;
     always(
       fc.property(courses, ({ start, model }) => {
-        const early = carryOut(start, model, maxSteps(model));
-        const late = carryOut(start, model, maxSteps(model) + 1, { areOffersUnread: true });
-        if (!late.steps.some(({ kind }) => kind === 'read-offers') && late.steps.length > 1) unasked += 1;
+        const early = execute(start, model, maxSteps(model));
+        const late = execute(start, model, maxSteps(model) + 1, { areOffersUnread: true });
+        if (!late.steps.some(({ kind }) => kind === 'read-manifest') && late.steps.length > 1) unasked += 1;
         // What fails depends on the way that is taken, and of two ways as long either may be.
         if ([early.end, late.end].some((end) => end === 'failed' || end === 'report-failure')) return;
         expect(late.end).toBe(early.end);
-        expect(late.input.held?.version).toBe(early.input.held?.version);
+        expect(late.input.observed?.version).toBe(early.input.observed?.version);
       }),
     );
     expect(unasked).toBeGreaterThan(NUM_RUNS / 20);
@@ -435,11 +435,11 @@ describe('a catch-up', () => {
   it('leaves nothing to do: the next of the same feed commits nothing', () => {
     always(
       fc.property(courses, ({ start, model }) => {
-        const first = carryOut(start, model, maxSteps(model));
+        const first = execute(start, model, maxSteps(model));
         if (first.end === 'failed') return;
-        const input = { ...first.input, unusable: new Map<number, string>() };
-        const second = carryOut({ ...start, input, rows: first.rows }, model, maxSteps(model));
-        expect(second.input.held).toEqual(first.input.held);
+        const input = { ...first.input, inapplicable: new Map<number, string>() };
+        const second = execute({ ...start, input, rows: first.rows }, model, maxSteps(model));
+        expect(second.input.observed).toEqual(first.input.observed);
       }),
     );
   });
@@ -448,10 +448,10 @@ describe('a catch-up', () => {
     let waiting = 0;
     always(
       fc.property(courses, ({ start, model }) => {
-        const course = carryOut(start, model, maxSteps(model));
-        const { held, want: wanted } = course.input;
+        const course = execute(start, model, maxSteps(model));
+        const { observed, desired: wanted } = course.input;
         if (course.end !== 'wait' && course.end !== 'report-failure') return;
-        if (pendingReloads(held, wanted).length > 0) return;
+        if (pendingReloads(observed, wanted).length > 0) return;
         expect(isNextInReach(course, model)).toBe(false);
         waiting += 1;
       }),
@@ -463,7 +463,7 @@ describe('a catch-up', () => {
     let timed = 0;
     always(
       fc.property(courses, ({ start, model }) => {
-        const last = carryOut(start, model, maxSteps(model)).steps.at(-1);
+        const last = execute(start, model, maxSteps(model)).steps.at(-1);
         if (last?.kind !== 'wait' || last.until === null) return;
         expect(last.until.getTime()).toBeGreaterThan(NOW.getTime());
         timed += 1;
@@ -496,17 +496,17 @@ describe('a catch-up', () => {
               isBad: false,
             })),
             absentForMinutes: 120,
-            looksAsked: 1,
+            refreshesRequested: 1,
             failed: null,
           },
         );
-        const course = carryOut(start, model, maxSteps(model));
+        const course = execute(start, model, maxSteps(model));
         const { content } = stateNow(model);
         const newest = publishedAt(content.place, model);
         expect(course.end).toBe('keep');
         expect(course.rows).toEqual(content);
-        expect(course.input.held?.version).toBe(newest.record.version);
-        expect(course.input.held?.columns.map(({ name }) => name)).toEqual(
+        expect(course.input.observed?.version).toBe(newest.record.version);
+        expect(course.input.observed?.columns.map(({ name }) => name)).toEqual(
           newest.schema.columns.map(({ name }) => name),
         );
       }),
@@ -516,8 +516,10 @@ describe('a catch-up', () => {
   it('of what is held does nothing but report it', () => {
     always(
       fc.property(courses, ({ start, model }) => {
-        const held = { ...start, input: { ...start.input, hold: hold() } };
-        expect(carryOut(held, model, 1).steps).toEqual([{ kind: 'report-hold', hold: hold() }]);
+        const observed = { ...start, input: { ...start.input, suspension: suspension() } };
+        expect(execute(observed, model, 1).steps).toEqual([
+          { kind: 'report-suspension', suspension: suspension() },
+        ]);
       }),
     );
   });
@@ -526,8 +528,8 @@ describe('a catch-up', () => {
     always(
       fc.property(courses, ({ start, model }) => {
         const { input } = start;
-        const left = { ...start, input: { ...input, want: { ...input.want, members: new Map() } } };
-        expect(carryOut(left, model, 1).end).toBe(input.held === null ? 'leave' : 'retire');
+        const left = { ...start, input: { ...input, desired: { ...input.desired, members: new Map() } } };
+        expect(execute(left, model, 1).end).toBe(input.observed === null ? 'leave' : 'retire');
       }),
     );
   });
@@ -535,19 +537,19 @@ describe('a catch-up', () => {
 
 /** Whether the next listed version follows the table's in the most usual way, and nothing of it failed. */
 function isNextInReach({ input, rows }: Course, { published }: ModelHistory): boolean {
-  const { held, history, failure: failed } = input;
-  const newer = history?.versions.filter((one) => one.version > (held?.version ?? 0)) ?? [];
+  const { observed, history, failure: failed } = input;
+  const newer = history?.versions.filter((one) => one.version > (observed?.version ?? 0)) ?? [];
   const next = newer.at(-1);
   const truth = published.find(({ record }) => record === next);
-  if (next === undefined || truth === undefined || held === null || rows === null) return false;
+  if (next === undefined || truth === undefined || observed === null || rows === null) return false;
   return (
-    history?.versions.some((one) => one.version === held.version) === true &&
-    held.keyColumns.length > 0 &&
+    history?.versions.some((one) => one.version === observed.version) === true &&
+    observed.keyColumns.length > 0 &&
     truth.isRecorded &&
     failed?.contents.includes(changesContentOf(next)) !== true &&
     !next.resyncRequired &&
-    next.previousVersion === held.version &&
-    next.schemaVersion === held.schemaVersion
+    next.previousVersion === observed.version &&
+    next.schemaVersion === observed.schemaVersion
   );
 }
 
@@ -586,10 +588,16 @@ describe('a plan', () => {
     const input = fc.tuple(courses, fc.option(anyHistory), fc.option(anyNumber), fc.boolean());
     fc.assert(
       fc.property(input, ([{ start }, history, heldVersion, isMember]) => {
-        const held = heldVersion === null ? null : table(heldVersion);
-        const members = isMember ? start.input.want.members : new Map();
-        const offers = start.shown.map(({ offer }) => offer);
-        const anything = { ...start.input, offers, history, held, want: { ...start.input.want, members } };
+        const observed = heldVersion === null ? null : table(heldVersion);
+        const members = isMember ? start.input.desired.members : new Map();
+        const listedEntries = start.shown.map(({ listedEntry }) => listedEntry);
+        const anything = {
+          ...start.input,
+          listedEntries,
+          history,
+          observed,
+          desired: { ...start.input.desired, members },
+        };
         try {
           expect(plan(anything).kind).toMatch(/./);
         } catch (error) {

@@ -7,33 +7,37 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
-import { changedWant, type Want, type WantChange } from '../../src/model/desired-state.ts';
+import {
+  changedDesiredState,
+  type DesiredState,
+  type DesiredStateChange,
+} from '../../src/model/desired-state.ts';
 import type { FeedEvent } from '../../src/model/event.ts';
-import { momentOf } from '../../src/model/manifest.ts';
+import { timeOf } from '../../src/model/manifest.ts';
 import { type Audited, auditEntries } from '../../src/sync/follow/audit.ts';
-import { foldEvents } from '../../src/sync/follow/coalesce-events.ts';
+import { coalesceEvents } from '../../src/sync/follow/coalesce-events.ts';
 import { stepFromManifest } from '../../src/sync/follow/from-manifest.ts';
 import { reloadAt } from '../../src/sync/follow/reload-requests.ts';
-import { type Course, carryOut } from '../support/model-course.ts';
+import { type Course, execute } from '../support/model-course.ts';
 import {
   asksForReload,
   eventNumber,
-  isTold,
+  isReported,
   lastMoveBy,
   type ModelHistory,
   type Move,
   newestEvent,
   type Published,
   publishedAt,
+  reportedAt,
   type Shown,
   shownBy,
   stateAfter,
   stateNow,
-  toldAt,
 } from '../support/model-history.ts';
 import { HOUR_MS, MINUTE_MS, planInput } from '../support/planning.ts';
 import { SEED } from '../support/seed.ts';
-import { event, id, NOW, schema, subscription, version, want } from '../support/sync-values.ts';
+import { desired, event, id, NOW, schema, subscription, version } from '../support/sync-values.ts';
 
 const NUM_RUNS = 1_000;
 const MAX_PLANS = 60;
@@ -101,13 +105,13 @@ class World {
   readonly kinds = new Set<string>();
   #now = NOW;
   #listLag = 0;
-  #want: Want;
+  #desired: DesiredState;
   #course: Pick<Course, 'input' | 'rows'>;
 
   constructor(service: Service) {
     this.#service = service;
-    this.#want = want({ members: new Map() });
-    this.#course = { input: planInput({ want: this.#want }), rows: null };
+    this.#desired = desired({ members: new Map() });
+    this.#course = { input: planInput({ desired: this.#desired }), rows: null };
     this.#publish(1, null, true);
   }
 
@@ -146,11 +150,11 @@ class World {
           kind: 'restart',
           at,
           place: this.#published.length - 1,
-          isTold: step === 'restart',
+          isReported: step === 'restart',
         });
         return;
       case 'resync':
-        this.#want = { ...this.#want, resyncNumber: this.#want.resyncNumber + 1 };
+        this.#desired = { ...this.#desired, resyncNumber: this.#desired.resyncNumber + 1 };
         return;
     }
   }
@@ -182,17 +186,18 @@ class World {
     for (const one of read) this.#follow(one);
     const shown = read.map((one) => this.#show(one, lags));
     for (const one of shown) this.#audit(one);
-    if (isLookOwed) this.#want = { ...this.#want, looksAsked: this.#want.looksAsked + 1 };
+    if (isLookOwed)
+      this.#desired = { ...this.#desired, refreshesRequested: this.#desired.refreshesRequested + 1 };
     const { input, rows } = this.#course;
     const start = {
-      input: { ...input, want: this.#want, unusable: new Map(), now: this.#now },
+      input: { ...input, desired: this.#desired, inapplicable: new Map(), now: this.#now },
       rows,
       shown,
     };
-    const course = carryOut(start, this.model, MAX_PLANS, { areOffersUnread: isListStale });
+    const course = execute(start, this.model, MAX_PLANS, { areOffersUnread: isListStale });
     for (const { kind } of course.steps) this.kinds.add(kind);
     this.#course = course;
-    this.#want = course.input.want;
+    this.#desired = course.input.desired;
     if (course.end === 'keep' && course.input.history !== null) this.#noteLooked(course);
     return course;
   }
@@ -200,7 +205,7 @@ class World {
   /** What may be withdrawn is looked at again. */
   #noteLooked({ input: { absentSince } }: Course): void {
     if (absentSince.size > 0) return;
-    this.#want = { ...this.#want, looksDone: this.#want.looksAsked };
+    this.#desired = { ...this.#desired, refreshesDone: this.#desired.refreshesRequested };
   }
 
   #show(subscriptionId: string, lags: Reading['lags']): Shown {
@@ -218,45 +223,47 @@ class World {
       this.model,
     );
     this.#shown.set(key, shown.move);
-    return isByDataset ? { ...shown, offer: { ...shown.offer, through: null } } : shown;
+    return isByDataset ? { ...shown, listedEntry: { ...shown.listedEntry, through: null } } : shown;
   }
 
   /** The position is that of the manifest; where this says none, the log is read from its start. */
-  #begin({ offer, move }: Shown): void {
-    const { subscriptionId, watermark, entry } = offer;
+  #begin({ listedEntry, move }: Shown): void {
+    const { subscriptionId, watermark, entry } = listedEntry;
     const last = this.#moves.length - 1;
     const lastEventId = id(newestEvent(subscriptionId, last, this.model));
-    const reflects = watermark.kind === 'number' ? id(watermark.through) : null;
-    const told = this.#moves.findLast((one) => isTold(one));
+    const watermarkCovers = watermark.kind === 'number' ? id(watermark.through) : null;
+    const reported = this.#moves.findLast((one) => isReported(one));
     const { position, changes } = stepFromManifest(
       {
         record: subscription({ id: subscriptionId, lastEventId }),
         recordReadAt: this.#now,
-        reflects,
+        watermarkCovers,
         coveredUntil: watermark.kind === 'time' ? watermark.through : null,
         entries: [entry],
         members: ['parcels'],
-        membersReflect: this.#service.isByDataset ? lastEventId : reflects,
+        membersReflect: this.#service.isByDataset ? lastEventId : watermarkCovers,
         newestCreatedAt:
-          reflects === null && told !== undefined ? toldAt(subscriptionId, told) : momentOf(this.#now),
+          watermarkCovers === null && reported !== undefined
+            ? reportedAt(subscriptionId, reported)
+            : timeOf(this.#now),
       },
       { followed: null, isNewLog: false, ...this.#audited },
     );
     this.#change(subscriptionId, changes);
     if (position.coveredUntil !== null) this.#coveredUntil.set(subscriptionId, position.coveredUntil);
-    this.#read.set(subscriptionId, reflects === null ? -1 : move);
+    this.#read.set(subscriptionId, watermarkCovers === null ? -1 : move);
   }
 
-  #change(subscriptionId: string, changes: readonly WantChange[]): void {
-    for (const change of changes) this.#want = changedWant(this.#want, subscriptionId, change);
+  #change(subscriptionId: string, changes: readonly DesiredStateChange[]): void {
+    for (const change of changes) this.#desired = changedDesiredState(this.#desired, subscriptionId, change);
   }
 
   get #audited(): Audited {
-    const { held } = this.#course.input;
-    const datasets = new Map(held === null ? [] : [['parcels', held]]);
+    const { observed } = this.#course.input;
+    const datasets = new Map(observed === null ? [] : [['parcels', observed]]);
     return {
-      wants: new Map([['parcels', this.#want]]),
-      held: { service: null, datasets, progress: null, retired: [] },
+      desiredStates: new Map([['parcels', this.#desired]]),
+      observed: { service: null, datasets, progress: null, retired: [] },
     };
   }
 
@@ -266,13 +273,13 @@ class World {
       index < from ? [] : this.#eventOf(move, index, subscriptionId),
     );
     this.#read.set(subscriptionId, this.#moves.length - 1);
-    const changes = foldEvents(events, {
+    const changes = coalesceEvents(events, {
       subscriptionId,
       logNumber: 1,
       readAt: this.#now,
       coveredUntil: this.#coveredUntil.get(subscriptionId) ?? null,
-      wantOf: () => this.#want,
-      tableOf: () => this.#course.input.held,
+      desiredStateOf: () => this.#desired,
+      tableOf: () => this.#course.input.observed,
     });
     this.#change(subscriptionId, changes);
   }
@@ -281,18 +288,20 @@ class World {
     const number = eventNumber(subscriptionId, index);
     const { place } = stateAfter(index, this.model).content;
     const { record } = publishedAt(place, this.model);
-    const told = { createdAt: toldAt(subscriptionId, move), version: record.version };
-    if (move.kind === 'publish') return [event(number, 'dataset.updated', told)];
-    return asksForReload(move) ? [event(number, 'dataset.resync_required', { ...told, version: null })] : [];
+    const reported = { createdAt: reportedAt(subscriptionId, move), version: record.version };
+    if (move.kind === 'publish') return [event(number, 'dataset.updated', reported)];
+    return asksForReload(move)
+      ? [event(number, 'dataset.resync_required', { ...reported, version: null })]
+      : [];
   }
 
-  #audit({ offer }: Shown): void {
-    const { subscriptionId, entry, through } = offer;
-    const { held } = this.#course.input;
+  #audit({ listedEntry }: Shown): void {
+    const { subscriptionId, entry, through } = listedEntry;
+    const { observed } = this.#course.input;
     const { changes, reloads } = auditEntries([entry], subscriptionId, through, this.#audited);
     const newest = newestEvent(subscriptionId, this.#moves.length - 1, this.model);
-    const moment = { subscriptionId, logNumber: 1, newest, readAt: this.#now };
-    const asked = reloads.map(() => reloadAt(moment, this.#want, held));
+    const timestamp = { subscriptionId, logNumber: 1, newest, readAt: this.#now };
+    const asked = reloads.map(() => reloadAt(timestamp, this.#desired, observed));
     this.#change(subscriptionId, [...changes, ...asked]);
   }
 

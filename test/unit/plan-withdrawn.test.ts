@@ -1,24 +1,24 @@
 /** Versions that are withdrawn, and versions that begin anew: when that is believed, and what a table does then. */
 
 import { describe, expect, it } from 'vitest';
-import type { Want } from '../../src/model/desired-state.ts';
+import type { DesiredState } from '../../src/model/desired-state.ts';
 import type { PlanInput } from '../../src/sync/plan/step.ts';
 import { absentVersions, namingOf } from '../../src/sync/plan/versions.ts';
 import { ago, chain, HOUR_MS, MINUTE_MS, planOf, toldOf } from '../support/planning.ts';
 import {
   announcing,
+  desired,
   history,
+  listedEntry,
   member,
   NOW,
-  offer,
   reload,
   table,
   version,
-  want,
 } from '../support/sync-values.ts';
 
 /** Announced by each of two subscriptions. */
-function announcedBy(first: number, second: number): Pick<Want, 'members'> {
+function announcedBy(first: number, second: number): Pick<DesiredState, 'members'> {
   const members = [first, second].map(
     (announced, index) => [`sub_${index + 1}`, member({ announced })] as const,
   );
@@ -26,7 +26,7 @@ function announcedBy(first: number, second: number): Pick<Want, 'members'> {
 }
 
 describe('a version that was announced and that the list does not name', () => {
-  const announced = { held: table(5), want: want(announcing(6)), history: history(chain(1, 5)) };
+  const announced = { observed: table(5), desired: desired(announcing(6)), history: history(chain(1, 5)) };
   const absentFor = (durationMs: number, ...versions: number[]): Pick<PlanInput, 'absentSince'> => ({
     absentSince: new Map(versions.map((one) => [one, ago(durationMs)])),
   });
@@ -39,44 +39,49 @@ describe('a version that was announced and that the list does not name', () => {
 
   it('W38 F50 is void then, and the table is where it should be', () => {
     expect(planOf({ ...announced, ...absentFor(HOUR_MS, 6) })).toEqual({ kind: 'void-announced', above: 5 });
-    expect(toldOf({ ...announced, want: want() })).toBe('keep');
+    expect(toldOf({ ...announced, desired: desired() })).toBe('keep');
   });
 
   it('F50 is void though a reload is owed, which is answered by what is there', () => {
     const owed = {
       ...announced,
-      want: { ...announced.want, reloads: [reload(50)] },
+      desired: { ...announced.desired, reloads: [reload(50)] },
       ...absentFor(HOUR_MS, 6),
     };
-    const lagging = [offer(5, { watermark: { kind: 'number', through: 49n } })];
-    expect(planOf({ ...owed, offers: lagging })).toEqual({ kind: 'void-announced', above: 5 });
-    const next = { ...owed, want: want({ reloads: [reload(50)] }), offers: lagging };
-    expect(toldOf(next)).toBe('wait: offer-lags');
-    expect(toldOf({ ...next, offers: [offer(5)] })).toBe('load 5');
+    const lagging = [listedEntry(5, { watermark: { kind: 'number', through: 49n } })];
+    expect(planOf({ ...owed, listedEntries: lagging })).toEqual({ kind: 'void-announced', above: 5 });
+    const next = { ...owed, desired: desired({ reloads: [reload(50)] }), listedEntries: lagging };
+    expect(toldOf(next)).toBe('wait: manifest-lags');
+    expect(toldOf({ ...next, listedEntries: [listedEntry(5)] })).toBe('load 5');
     const answered = table(5, {
       reloads: new Map([['sub_1', { logNumber: 1, eventNumber: 50n, createdAt: null }]]),
     });
-    expect(toldOf({ ...next, held: answered })).toBe('keep');
-    expect(toldOf({ ...next, held: answered, history: history(chain(1, 6)) })).toBe('apply 6');
+    expect(toldOf({ ...next, observed: answered })).toBe('keep');
+    expect(toldOf({ ...next, observed: answered, history: history(chain(1, 6)) })).toBe('apply 6');
   });
 
   it('is void alone: another that was announced since is waited for', () => {
-    const both = { ...announced, want: want(announcedBy(6, 7)) };
+    const both = { ...announced, desired: desired(announcedBy(6, 7)) };
     expect(planOf({ ...both, ...absentFor(HOUR_MS, 7) })).toEqual({ kind: 'void-announced', above: 6 });
     expect(planOf({ ...both, ...absentFor(HOUR_MS, 6, 7) })).toEqual({ kind: 'void-announced', above: 5 });
     expect(toldOf({ ...both, ...absentFor(HOUR_MS, 6) })).toBe('wait: list-lags');
   });
 
   it('is looked for in a list that names lower ones as newest; each is remembered by itself', () => {
-    const absent = absentVersions(table(5), want(announcedBy(6, 7)), history(chain(1, 4)));
+    const absent = absentVersions(table(5), desired(announcedBy(6, 7)), history(chain(1, 4)));
     expect(absent.map((subject) => 'version' in subject && subject.version)).toEqual([5, 6, 7]);
-    expect(absentVersions(table(5), want(announcedBy(6, 7)), history(chain(1, 7)))).toEqual([]);
-    expect(absentVersions(table(5), want(announcing(6)), history([]))).toEqual([]);
-    expect(absentVersions(null, want(announcing(6)), history(chain(1, 6)))).toEqual([]);
+    expect(absentVersions(table(5), desired(announcedBy(6, 7)), history(chain(1, 7)))).toEqual([]);
+    expect(absentVersions(table(5), desired(announcing(6)), history([]))).toEqual([]);
+    expect(absentVersions(null, desired(announcing(6)), history(chain(1, 6)))).toEqual([]);
   });
 
   it('is not waited for where changes lead on, and is no reason for a snapshot', () => {
-    const behind = { ...announced, held: table(4), offers: [offer(5)], ...absentFor(HOUR_MS - 1, 6) };
+    const behind = {
+      ...announced,
+      observed: table(4),
+      listedEntries: [listedEntry(5)],
+      ...absentFor(HOUR_MS - 1, 6),
+    };
     expect(toldOf(behind)).toBe('apply 5');
   });
 });
@@ -115,18 +120,22 @@ describe('the version of a table', () => {
     ['is absent where lower ones are the newest', table(6, stated), versions, 'absent'],
     ['is not known where none is named', table(5, stated), history([]), 'unknown'],
     ['is not known where only later ones are named', table(5, stated), history(chain(6, 7)), 'unknown'],
-  ] as const)('%s', (_, held, list, naming) => {
-    expect(namingOf(held, list)).toBe(naming);
+  ] as const)('%s', (_, observed, list, naming) => {
+    expect(namingOf(observed, list)).toBe(naming);
   });
 });
 
 describe('a table whose version is withdrawn', () => {
-  const withdrawn = { held: table(5), want: want({ looksAsked: 1 }), history: history(chain(1, 4)) };
+  const withdrawn = {
+    observed: table(5),
+    desired: desired({ refreshesRequested: 1 }),
+    history: history(chain(1, 4)),
+  };
   const absent = (durationMs: number) => ({ absentSince: new Map([[5, ago(durationMs)]]) });
 
   it('F79 stays as it is until that was so for an hour', () => {
-    expect(toldOf({ ...withdrawn, offers: [offer(4)] })).toBe('keep');
-    expect(toldOf({ ...withdrawn, ...absent(HOUR_MS - 1), offers: [offer(4)] })).toBe('keep');
+    expect(toldOf({ ...withdrawn, listedEntries: [listedEntry(4)] })).toBe('keep');
+    expect(toldOf({ ...withdrawn, ...absent(HOUR_MS - 1), listedEntries: [listedEntry(4)] })).toBe('keep');
   });
 
   it('F79 is loaded again then, and goes back to what is published', () => {
@@ -137,19 +146,19 @@ describe('a table whose version is withdrawn', () => {
     });
     const owed = {
       ...withdrawn,
-      want: want({ reloads: [reload(50, { isWithdrawal: true })] }),
+      desired: desired({ reloads: [reload(50, { isWithdrawal: true })] }),
       ...absent(HOUR_MS),
     };
-    expect(toldOf({ ...owed, offers: [offer(4)] })).toBe('load 4');
-    expect(toldOf({ ...owed, offers: [] })).toBe('wait: not-offered');
+    expect(toldOf({ ...owed, listedEntries: [listedEntry(4)] })).toBe('load 4');
+    expect(toldOf({ ...owed, listedEntries: [] })).toBe('wait: not-listed');
   });
 
   it('F79 is asked for again where only another reload is owed: that one may be answered by the same version', () => {
     const owed = {
       ...withdrawn,
-      want: want({ reloads: [reload(50)] }),
+      desired: desired({ reloads: [reload(50)] }),
       ...absent(HOUR_MS),
-      offers: [offer(4)],
+      listedEntries: [listedEntry(4)],
     };
     expect(planOf(owed)).toMatchObject({ kind: 'ask-reload', isWithdrawal: true });
   });
@@ -158,22 +167,24 @@ describe('a table whose version is withdrawn', () => {
     const anew = { ...withdrawn, history: history(chain(1, 6)) };
     expect(toldOf(anew)).toBe('apply 6');
     const unnamed = [...chain(1, 4), version('parcels', 6, { previousVersion: 5 })];
-    expect(toldOf({ ...withdrawn, history: history(unnamed), offers: [] })).toBe('wait: not-offered');
-    expect(toldOf({ ...withdrawn, history: history(unnamed), offers: [offer(6)] })).toBe('load 6');
-    const owed = { ...anew, want: want({ reloads: [reload(50, { isWithdrawal: true })] }) };
-    expect(toldOf({ ...owed, offers: [] })).toBe('wait: not-offered');
-    expect(toldOf({ ...owed, offers: [offer(6, { watermark: { kind: 'number', through: 49n } })] })).toBe(
-      'wait: offer-lags',
+    expect(toldOf({ ...withdrawn, history: history(unnamed), listedEntries: [] })).toBe('wait: not-listed');
+    expect(toldOf({ ...withdrawn, history: history(unnamed), listedEntries: [listedEntry(6)] })).toBe(
+      'load 6',
     );
+    const owed = { ...anew, desired: desired({ reloads: [reload(50, { isWithdrawal: true })] }) };
+    expect(toldOf({ ...owed, listedEntries: [] })).toBe('wait: not-listed');
+    expect(
+      toldOf({ ...owed, listedEntries: [listedEntry(6, { watermark: { kind: 'number', through: 49n } })] }),
+    ).toBe('wait: manifest-lags');
     const answered = table(5, {
       reloads: new Map([['sub_1', { logNumber: 1, eventNumber: 50n, createdAt: null }]]),
     });
-    expect(toldOf({ ...owed, held: answered })).toBe('apply 6');
+    expect(toldOf({ ...owed, observed: answered })).toBe('apply 6');
   });
 
   it('F79 is loaded by nothing that is not listed: a manifest that lags names what was withdrawn', () => {
-    const owed = { ...withdrawn, want: want({ reloads: [reload(50, { isWithdrawal: true })] }) };
-    expect(toldOf({ ...owed, offers: [offer(5)] })).toBe('wait: offer-unlisted');
+    const owed = { ...withdrawn, desired: desired({ reloads: [reload(50, { isWithdrawal: true })] }) };
+    expect(toldOf({ ...owed, listedEntries: [listedEntry(5)] })).toBe('wait: entry-unlisted');
   });
 });
 
@@ -190,37 +201,52 @@ describe('a table whose version was published anew', () => {
       table(3, { publishedAt: ago(1) }),
       history(chain(1, 5)),
     ],
-  ])('F79 %s, is loaded again at once, and takes no changes before', (_, held, list) => {
-    const looking = { held, want: want({ looksAsked: 1 }), history: list, offers: [offer(5)] };
+  ])('F79 %s, is loaded again at once, and takes no changes before', (_, observed, list) => {
+    const looking = {
+      observed,
+      desired: desired({ refreshesRequested: 1 }),
+      history: list,
+      listedEntries: [listedEntry(5)],
+    };
     expect(planOf(looking)).toMatchObject({ kind: 'ask-reload', isWithdrawal: true });
-    const owed = { ...looking, want: want({ reloads: [reload(50, { isWithdrawal: true })] }) };
-    expect(toldOf({ ...owed, offers: [] })).toBe('wait: not-offered');
+    const owed = { ...looking, desired: desired({ reloads: [reload(50, { isWithdrawal: true })] }) };
+    expect(toldOf({ ...owed, listedEntries: [] })).toBe('wait: not-listed');
     expect(toldOf(owed)).toBe('load 5');
   });
 
   it('F79 without an event, at a lower version than the table: loaded again once that was so for an hour', () => {
-    const looking = { held: table(5), want: want({ looksAsked: 1 }), history: history(chain(1, 1)) };
-    expect(toldOf({ ...looking, offers: [offer(1)] })).toBe('keep');
+    const looking = {
+      observed: table(5),
+      desired: desired({ refreshesRequested: 1 }),
+      history: history(chain(1, 1)),
+    };
+    expect(toldOf({ ...looking, listedEntries: [listedEntry(1)] })).toBe('keep');
     const absentSince = new Map([[5, ago(HOUR_MS)]]);
-    expect(toldOf({ ...looking, absentSince, offers: [offer(1)] })).toBe('ask-reload');
-    const owed = want({ reloads: [reload(50, { isWithdrawal: true })] });
-    expect(toldOf({ ...looking, want: owed, absentSince, offers: [offer(1)] })).toBe('load 1');
+    expect(toldOf({ ...looking, absentSince, listedEntries: [listedEntry(1)] })).toBe('ask-reload');
+    const owed = desired({ reloads: [reload(50, { isWithdrawal: true })] });
+    expect(toldOf({ ...looking, desired: owed, absentSince, listedEntries: [listedEntry(1)] })).toBe(
+      'load 1',
+    );
   });
 
   it('F79 is answered by time only where the moment of the question is reflected', () => {
-    const held = table(5, { publishedAt: ago(1) });
+    const observed = table(5, { publishedAt: ago(1) });
     const at = ago(5 * MINUTE_MS);
-    const owed = want({ reloads: [reload(50, { createdAt: at, readAt: at, isWithdrawal: true })] });
+    const owed = desired({ reloads: [reload(50, { createdAt: at, readAt: at, isWithdrawal: true })] });
     const read = (durationMs: number) => [
-      offer(5, { watermark: { kind: 'time', through: new Date(at.getTime() + durationMs) } }),
+      listedEntry(5, { watermark: { kind: 'time', through: new Date(at.getTime() + durationMs) } }),
     ];
-    const given = { held, want: owed, history: history(chain(1, 5)) };
-    expect(toldOf({ ...given, offers: read(-1) })).toBe('wait: offer-lags');
-    expect(toldOf({ ...given, offers: read(0) })).toBe('load 5');
+    const given = { observed, desired: owed, history: history(chain(1, 5)) };
+    expect(toldOf({ ...given, listedEntries: read(-1) })).toBe('wait: manifest-lags');
+    expect(toldOf({ ...given, listedEntries: read(0) })).toBe('load 5');
   });
 
   it('V19 takes the changes that follow where nothing says that it is another', () => {
-    const looking = { held: table(3), want: want({ looksAsked: 1 }), history: history(chain(1, 5)) };
+    const looking = {
+      observed: table(3),
+      desired: desired({ refreshesRequested: 1 }),
+      history: history(chain(1, 5)),
+    };
     expect(toldOf(looking)).toBe('apply 4,5');
   });
 });

@@ -5,27 +5,27 @@ import { describe, expect, it } from 'vitest';
 import { ContractViolationError } from '../../src/model/errors.ts';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
 import type { Schema, Version } from '../../src/model/records.ts';
-import { changesContentOf, contentOf, unusableContentOf } from '../../src/sync/plan/content.ts';
-import type { Offer, Plan, PlanInput } from '../../src/sync/plan/step.ts';
+import { changesContentOf, contentOf, inapplicableContentOf } from '../../src/sync/plan/content.ts';
+import type { ListedEntry, Plan, PlanInput } from '../../src/sync/plan/step.ts';
 import { MAX_VERSIONS_AT_ONCE } from '../../src/sync/plan/version-chain.ts';
-import { ago, chain, HOUR_MS, planOf, told } from '../support/planning.ts';
+import { ago, chain, HOUR_MS, planOf, reported } from '../support/planning.ts';
 import { SEED } from '../support/seed.ts';
 import {
   announcing,
   column,
+  desired,
   entry,
   failure,
   formerMember,
   history,
-  hold,
+  listedEntry,
   membersAt,
   NOW,
-  offer,
   reload,
   schema,
+  suspension,
   table,
   version,
-  want,
 } from '../support/sync-values.ts';
 
 function kindOf(changed: Partial<PlanInput>): Plan['kind'] {
@@ -34,156 +34,201 @@ function kindOf(changed: Partial<PlanInput>): Plan['kind'] {
 
 /** Of every version in the lists here. */
 const PUBLISHED = version('parcels', 1).publishedAt;
-const FAILED_SNAPSHOT = failure({ contents: [contentOf(offer(6).entry, PUBLISHED)] });
+const FAILED_SNAPSHOT = failure({ contents: [contentOf(listedEntry(6).entry, PUBLISHED)] });
 const FAILED_CHANGES = failure({ contents: [changesContentOf(version('parcels', 6))] });
 const UNRECORDED = new Map([[6, 'they were not recorded']]);
 const MANY_ROWS = { added: 0, changed: 5_000, removed: 0 };
-const COUNTED_OTHERWISE = offer(6, { entry: { ...entry('parcels', 6), rowCount: 11 } });
-const BEHIND = { want: want(announcing(6)), history: history(chain(5, 6)) };
+const COUNTED_OTHERWISE = listedEntry(6, { entry: { ...entry('parcels', 6), rowCount: 11 } });
+const BEHIND = { desired: desired(announcing(6)), history: history(chain(5, 6)) };
 
 /** What makes a live table be in each situation, and what is then done. */
 const OF_A_TABLE = {
-  'nothing needed': [{ want: want(announcing(5)), offers: [offer(5)] }, 'keep'],
+  'nothing needed': [{ desired: desired(announcing(5)), listedEntries: [listedEntry(5)] }, 'keep'],
   'nothing needed, as the history says': [
-    { want: want({ looksAsked: 1 }), history: history(chain(4, 5)) },
+    { desired: desired({ refreshesRequested: 1 }), history: history(chain(4, 5)) },
     'keep',
   ],
-  'history unread, where a look is owed': [{ want: want({ looksAsked: 1 }) }, 'read-history'],
-  'history unread, where a version was announced': [{ want: want(announcing(6)) }, 'read-history'],
+  'history unread, where a look is owed': [{ desired: desired({ refreshesRequested: 1 }) }, 'read-history'],
+  'history unread, where a version was announced': [{ desired: desired(announcing(6)) }, 'read-history'],
   'history unread, where a reload is offered': [
-    { want: want({ reloads: [reload(50)] }), offers: [offer(5)] },
+    { desired: desired({ reloads: [reload(50)] }), listedEntries: [listedEntry(5)] },
     'read-history',
   ],
   'offers unread, where a reload was asked for': [
-    { want: want({ reloads: [reload(50)] }), offers: null },
-    'read-offers',
+    { desired: desired({ reloads: [reload(50)] }), listedEntries: null },
+    'read-manifest',
   ],
   'offers unread, and changes do not lead on': [
-    { ...BEHIND, unusable: UNRECORDED, offers: null },
-    'read-offers',
+    { ...BEHIND, inapplicable: UNRECORDED, listedEntries: null },
+    'read-manifest',
   ],
   'offers unread, and the list lags': [
-    { want: want(announcing(6)), history: history(chain(4, 5)), offers: null },
-    'read-offers',
+    { desired: desired(announcing(6)), history: history(chain(4, 5)), listedEntries: null },
+    'read-manifest',
   ],
   'offers unread, and changes may be more work than a snapshot': [
-    { ...BEHIND, history: history(chain(5, 6, { counts: MANY_ROWS })), offers: null },
-    'read-offers',
+    { ...BEHIND, history: history(chain(5, 6, { counts: MANY_ROWS })), listedEntries: null },
+    'read-manifest',
   ],
   'offers unread, and changes lead on for less work than any snapshot': [
-    { ...BEHIND, offers: null },
+    { ...BEHIND, listedEntries: null },
     'apply 6',
   ],
-  'offers unread, and nothing needed': [{ want: want(announcing(5)), offers: null }, 'keep'],
-  'offers unread, and a look is owed': [{ want: want({ looksAsked: 1 }), offers: null }, 'read-history'],
+  'offers unread, and nothing needed': [{ desired: desired(announcing(5)), listedEntries: null }, 'keep'],
+  'offers unread, and a look is owed': [
+    { desired: desired({ refreshesRequested: 1 }), listedEntries: null },
+    'read-history',
+  ],
   'history unread since an entry was offered': [
-    { ...BEHIND, history: { ...BEHIND.history, entriesBefore: new Set() }, offers: [offer(6)] },
+    { ...BEHIND, history: { ...BEHIND.history, entriesBefore: new Set() }, listedEntries: [listedEntry(6)] },
     'read-history',
   ],
   'history unread before the version of the table, which may be absent': [
-    { want: want({ looksAsked: 1 }), history: { ...history(chain(4, 4)), newerThan: 3 } },
+    { desired: desired({ refreshesRequested: 1 }), history: { ...history(chain(4, 4)), newerThan: 3 } },
     'read-history',
   ],
   'reload unasked, where the version of the table was withdrawn': [
     {
-      want: want({ looksAsked: 1 }),
+      desired: desired({ refreshesRequested: 1 }),
       history: history(chain(1, 4)),
       absentSince: new Map([[5, ago(HOUR_MS)]]),
     },
     'ask-reload',
   ],
   'reload unasked, where the version of the table was published anew': [
-    { held: table(5, { publishedAt: ago(1) }), want: want({ looksAsked: 1 }), history: history(chain(4, 5)) },
+    {
+      observed: table(5, { publishedAt: ago(1) }),
+      desired: desired({ refreshesRequested: 1 }),
+      history: history(chain(4, 5)),
+    },
     'ask-reload',
   ],
   'reload unasked, where a subscription that left asked for one': [
-    { want: want({ reloads: [reload(50, { subscriptionId: 'sub_9' })] }) },
+    { desired: desired({ reloads: [reload(50, { subscriptionId: 'sub_9' })] }) },
     'ask-reload',
   ],
   'announced version withdrawn': [
-    { want: want(announcing(6)), history: history(chain(4, 5)), absentSince: new Map([[6, ago(HOUR_MS)]]) },
+    {
+      desired: desired(announcing(6)),
+      history: history(chain(4, 5)),
+      absentSince: new Map([[6, ago(HOUR_MS)]]),
+    },
     'void-announced',
   ],
   'lower offers of a table that is listed': [
-    { want: want({ looksAsked: 1 }), history: history(chain(4, 5)), offers: [offer(4)] },
+    {
+      desired: desired({ refreshesRequested: 1 }),
+      history: history(chain(4, 5)),
+      listedEntries: [listedEntry(4)],
+    },
     'keep',
   ],
-  'not offered': [{ want: want({ reloads: [reload(50)] }) }, 'wait: not-offered'],
-  'not offered, and changes do not lead on': [{ ...BEHIND, unusable: UNRECORDED }, 'wait: not-offered'],
-  'offer lags': [{ ...BEHIND, unusable: UNRECORDED, offers: [offer(5)] }, 'wait: offer-lags'],
-  'offer differs': [{ ...BEHIND, unusable: UNRECORDED, offers: [COUNTED_OTHERWISE] }, 'wait: offer-differs'],
-  'offer differs, and another lags': [
-    { ...BEHIND, unusable: UNRECORDED, offers: [COUNTED_OTHERWISE, offer(5)] },
-    'wait: offer-lags',
+  'not offered': [{ desired: desired({ reloads: [reload(50)] }) }, 'wait: not-listed'],
+  'not offered, and changes do not lead on': [{ ...BEHIND, inapplicable: UNRECORDED }, 'wait: not-listed'],
+  'offer lags': [
+    { ...BEHIND, inapplicable: UNRECORDED, listedEntries: [listedEntry(5)] },
+    'wait: manifest-lags',
   ],
-  'offer differs, and changes lead on': [{ ...BEHIND, offers: [COUNTED_OTHERWISE] }, 'apply 6'],
-  'offer unlisted': [{ ...BEHIND, unusable: UNRECORDED, offers: [offer(7)] }, 'wait: offer-unlisted'],
-  'offer answers': [{ ...BEHIND, unusable: UNRECORDED, offers: [offer(6)] }, 'load 6'],
+  'offer differs': [
+    { ...BEHIND, inapplicable: UNRECORDED, listedEntries: [COUNTED_OTHERWISE] },
+    'wait: entry-differs',
+  ],
+  'offer differs, and another lags': [
+    { ...BEHIND, inapplicable: UNRECORDED, listedEntries: [COUNTED_OTHERWISE, listedEntry(5)] },
+    'wait: manifest-lags',
+  ],
+  'offer differs, and changes lead on': [{ ...BEHIND, listedEntries: [COUNTED_OTHERWISE] }, 'apply 6'],
+  'offer unlisted': [
+    { ...BEHIND, inapplicable: UNRECORDED, listedEntries: [listedEntry(7)] },
+    'wait: entry-unlisted',
+  ],
+  'offer answers': [{ ...BEHIND, inapplicable: UNRECORDED, listedEntries: [listedEntry(6)] }, 'load 6'],
   'offer failed before': [
-    { ...BEHIND, unusable: UNRECORDED, offers: [offer(6)], failure: FAILED_SNAPSHOT },
+    { ...BEHIND, inapplicable: UNRECORDED, listedEntries: [listedEntry(6)], failure: FAILED_SNAPSHOT },
     'report-failure',
   ],
   'changes lead on': [BEHIND, 'apply 6'],
   'changes failed before': [{ ...BEHIND, failure: FAILED_CHANGES }, 'report-failure'],
   'changes failed before, and the snapshot of the same version is more work': [
-    { ...BEHIND, failure: FAILED_CHANGES, offers: [offer(6)] },
+    { ...BEHIND, failure: FAILED_CHANGES, listedEntries: [listedEntry(6)] },
     'report-failure',
   ],
   'changes failed before, and offers unread': [
-    { ...BEHIND, failure: FAILED_CHANGES, offers: null },
-    'read-offers',
+    { ...BEHIND, failure: FAILED_CHANGES, listedEntries: null },
+    'read-manifest',
   ],
   'offer answers, of a later version than that whose changes failed before': [
-    { ...BEHIND, history: history(chain(5, 7)), failure: FAILED_CHANGES, offers: [offer(6), offer(7)] },
+    {
+      ...BEHIND,
+      history: history(chain(5, 7)),
+      failure: FAILED_CHANGES,
+      listedEntries: [listedEntry(6), listedEntry(7)],
+    },
     'load 7',
   ],
-  'list lags': [{ want: want(announcing(6)), history: history(chain(4, 5)) }, 'wait: list-lags'],
+  'list lags': [{ desired: desired(announcing(6)), history: history(chain(4, 5)) }, 'wait: list-lags'],
 } satisfies Record<string, readonly [Partial<PlanInput>, string]>;
 
 /** The same where there is no table yet. */
 const WITHOUT_A_TABLE = {
-  'offers unread': [{ offers: null }, 'read-offers'],
-  'history unread': [{ offers: [offer(6)] }, 'read-history'],
-  'not offered': [{ want: want(announcing(6)) }, 'wait: not-offered'],
+  'offers unread': [{ listedEntries: null }, 'read-manifest'],
+  'history unread': [{ listedEntries: [listedEntry(6)] }, 'read-history'],
+  'not offered': [{ desired: desired(announcing(6)) }, 'wait: not-listed'],
   'offer lags': [
-    { want: want({ reloads: [reload(101)] }), history: history(chain(6, 6)), offers: [offer(6)] },
-    'wait: offer-lags',
+    {
+      desired: desired({ reloads: [reload(101)] }),
+      history: history(chain(6, 6)),
+      listedEntries: [listedEntry(6)],
+    },
+    'wait: manifest-lags',
   ],
-  'offer differs': [{ history: history(chain(6, 6)), offers: [COUNTED_OTHERWISE] }, 'wait: offer-differs'],
-  'offer unlisted': [{ history: history(chain(5, 5)), offers: [offer(6)] }, 'wait: offer-unlisted'],
-  'offer answers': [{ history: history(chain(6, 6)), offers: [offer(6)] }, 'load 6'],
+  'offer differs': [
+    { history: history(chain(6, 6)), listedEntries: [COUNTED_OTHERWISE] },
+    'wait: entry-differs',
+  ],
+  'offer unlisted': [
+    { history: history(chain(5, 5)), listedEntries: [listedEntry(6)] },
+    'wait: entry-unlisted',
+  ],
+  'offer answers': [{ history: history(chain(6, 6)), listedEntries: [listedEntry(6)] }, 'load 6'],
   'offer failed before': [
-    { history: history(chain(6, 6)), offers: [offer(6)], failure: FAILED_SNAPSHOT },
+    { history: history(chain(6, 6)), listedEntries: [listedEntry(6)], failure: FAILED_SNAPSHOT },
     'report-failure',
   ],
 } satisfies Record<string, readonly [Partial<PlanInput>, string]>;
 
 describe('every state in every situation', () => {
-  const other = failure({ contents: [contentOf(offer(99).entry, PUBLISHED)] });
+  const other = failure({ contents: [contentOf(listedEntry(99).entry, PUBLISHED)] });
   const ofATable = Object.entries<readonly [Partial<PlanInput>, string]>(OF_A_TABLE);
   const withoutATable = Object.entries<readonly [Partial<PlanInput>, string]>(WITHOUT_A_TABLE);
 
   it.each(ofATable)('live or failed, %s: as planned', (_, [given, expected]) => {
-    expect(told(planOf({ held: table(5), ...given }))).toBe(expected);
-    expect(told(planOf({ held: table(5), failure: other, ...given }))).toBe(expected);
+    expect(reported(planOf({ observed: table(5), ...given }))).toBe(expected);
+    expect(reported(planOf({ observed: table(5), failure: other, ...given }))).toBe(expected);
   });
 
   it.each(withoutATable)('absent, or failed without a table, %s: as planned', (_, [given, expected]) => {
-    expect(told(planOf(given))).toBe(expected);
-    expect(told(planOf({ failure: other, ...given }))).toBe(expected);
+    expect(reported(planOf(given))).toBe(expected);
+    expect(reported(planOf({ failure: other, ...given }))).toBe(expected);
   });
 
   it.each([...ofATable, ...withoutATable])('held, %s: the hold is reported', (_, [given]) => {
-    expect(planOf({ ...given, hold: hold() })).toEqual({ kind: 'report-hold', hold: hold() });
-    expect(planOf({ held: table(5), ...given, hold: hold() })).toEqual({ kind: 'report-hold', hold: hold() });
+    expect(planOf({ ...given, suspension: suspension() })).toEqual({
+      kind: 'report-suspension',
+      suspension: suspension(),
+    });
+    expect(planOf({ observed: table(5), ...given, suspension: suspension() })).toEqual({
+      kind: 'report-suspension',
+      suspension: suspension(),
+    });
   });
 
   describe('retired', () => {
-    const left = want({
+    const left = desired({
       members: new Map(),
       formerMembers: new Map([['sub_1', formerMember({ eventNumber: 7n, reason: 'left_coverage' })]]),
     });
-    const approval = hold({ kind: 'retirement' });
+    const approval = suspension({ kind: 'retirement' });
     const ALLOWED = { kind: 'allowed', judgedAt: NOW } as const;
     const UNREAD = {
       kind: 'logs-unread',
@@ -202,48 +247,58 @@ describe('every state in every situation', () => {
         },
       ],
       ['logs unread', UNREAD, { kind: 'await-subscriptions', awaited: UNREAD.awaited }],
-      ['needs approval', { kind: 'needs-approval', hold: approval }, { kind: 'report-hold', hold: approval }],
+      [
+        'needs approval',
+        { kind: 'needs-approval', suspension: approval },
+        { kind: 'report-suspension', suspension: approval },
+      ],
     ] as const)('with a table, %s', (_, retirement, expected) => {
-      const retired = { want: left, held: table(5), retirement, offers: [offer(6)] };
+      const retired = { desired: left, observed: table(5), retirement, listedEntries: [listedEntry(6)] };
       expect(planOf(retired)).toEqual(expected);
       // Nothing is asked of the service for it, so neither a refusal nor a failure stands in the way.
-      expect(planOf({ ...retired, hold: hold(), failure: other })).toEqual(expected);
+      expect(planOf({ ...retired, suspension: suspension(), failure: other })).toEqual(expected);
     });
 
     it('tells the destination where a person has agreed: such a retirement counts no more', () => {
       const agreed = { ...left, retirementApproved: true };
-      expect(planOf({ want: agreed, held: table(5) })).toMatchObject({ kind: 'retire', isApproved: true });
+      expect(planOf({ desired: agreed, observed: table(5) })).toMatchObject({
+        kind: 'retire',
+        isApproved: true,
+      });
     });
 
     it.each([ALLOWED, UNREAD])('without a table, $kind: left alone', (retirement) => {
-      expect(kindOf({ want: left, retirement })).toBe('leave');
+      expect(kindOf({ desired: left, retirement })).toBe('leave');
     });
   });
 });
 
 describe('the history', () => {
   it('is read from the record of the version that the table has', () => {
-    const looking = { held: table(5), want: want({ looksAsked: 1 }) };
-    expect(planOf({ ...looking, offers: [offer(3)] })).toEqual({ kind: 'read-history', newerThan: 4 });
-    expect(planOf({ ...looking, held: table(0) })).toEqual({ kind: 'read-history', newerThan: null });
+    const looking = { observed: table(5), desired: desired({ refreshesRequested: 1 }) };
+    expect(planOf({ ...looking, listedEntries: [listedEntry(3)] })).toEqual({
+      kind: 'read-history',
+      newerThan: 4,
+    });
+    expect(planOf({ ...looking, observed: table(0) })).toEqual({ kind: 'read-history', newerThan: null });
   });
 
   it('and from that of the oldest snapshot that may be loaded', () => {
-    const offers = [offer(3), offer(7, { subscriptionId: 'sub_2' })];
-    expect(planOf({ offers })).toEqual({ kind: 'read-history', newerThan: 2 });
-    const reloading = { held: table(5), want: want({ reloads: [reload(50)] }) };
-    expect(planOf({ ...reloading, offers })).toEqual({ kind: 'read-history', newerThan: 2 });
+    const listedEntries = [listedEntry(3), listedEntry(7, { subscriptionId: 'sub_2' })];
+    expect(planOf({ listedEntries })).toEqual({ kind: 'read-history', newerThan: 2 });
+    const reloading = { observed: table(5), desired: desired({ reloads: [reload(50)] }) };
+    expect(planOf({ ...reloading, listedEntries })).toEqual({ kind: 'read-history', newerThan: 2 });
   });
 
   it('that does not reach back far enough is read again', () => {
     const late = { ...history(chain(5, 6)), newerThan: 4 };
-    const given = { held: table(5), want: want(announcing(6)), history: late };
-    expect(told(planOf(given))).toBe('apply 6');
-    expect(planOf({ ...given, held: table(4) })).toEqual({ kind: 'read-history', newerThan: 3 });
+    const given = { observed: table(5), desired: desired(announcing(6)), history: late };
+    expect(reported(planOf(given))).toBe('apply 6');
+    expect(planOf({ ...given, observed: table(4) })).toEqual({ kind: 'read-history', newerThan: 3 });
   });
 
   it('is read as a whole where the list may lack the version of the table: none that follow it are named', () => {
-    const looking = { held: table(5), want: want({ looksAsked: 1 }) };
+    const looking = { observed: table(5), desired: desired({ refreshesRequested: 1 }) };
     const none = { ...history([]), newerThan: 4 };
     expect(planOf({ ...looking, history: none })).toEqual({ kind: 'read-history', newerThan: null });
     const later = { ...history(chain(7, 8)), newerThan: 4 };
@@ -251,25 +306,28 @@ describe('the history', () => {
   });
 
   it('is read after every entry that may be loaded: of others the list of versions says nothing', () => {
-    const [read, unread] = [offer(6), offer(6, { subscriptionId: 'sub_2' })];
+    const [read, unread] = [listedEntry(6), listedEntry(6, { subscriptionId: 'sub_2' })];
     const known = { ...history(chain(5, 6)), entriesBefore: new Set([read.entry]) };
-    const given = { ...BEHIND, unusable: UNRECORDED, held: table(5), history: known };
-    expect(told(planOf({ ...given, offers: [read] }))).toBe('load 6');
-    expect(planOf({ ...given, offers: [read, unread] })).toEqual({ kind: 'read-history', newerThan: 4 });
+    const given = { ...BEHIND, inapplicable: UNRECORDED, observed: table(5), history: known };
+    expect(reported(planOf({ ...given, listedEntries: [read] }))).toBe('load 6');
+    expect(planOf({ ...given, listedEntries: [read, unread] })).toEqual({
+      kind: 'read-history',
+      newerThan: 4,
+    });
   });
 
   it('costs nothing where nothing is needed, nor where only a snapshot helps and none is offered', () => {
-    expect(kindOf({ held: table(5) })).toBe('keep');
-    expect(kindOf({ held: table(5), want: want({ resyncNumber: 1 }) })).toBe('wait');
+    expect(kindOf({ observed: table(5) })).toBe('keep');
+    expect(kindOf({ observed: table(5), desired: desired({ resyncNumber: 1 }) })).toBe('wait');
     expect(kindOf({})).toBe('wait');
   });
 });
 
 describe('the way to a version', () => {
-  const behind = (held: number, last: number, changed: Partial<PlanInput> = {}): Partial<PlanInput> => ({
-    held: table(held),
-    want: want(announcing(last)),
-    history: history(chain(held, last)),
+  const behind = (observed: number, last: number, changed: Partial<PlanInput> = {}): Partial<PlanInput> => ({
+    observed: table(observed),
+    desired: desired(announcing(last)),
+    history: history(chain(observed, last)),
     ...changed,
   });
 
@@ -283,17 +341,17 @@ describe('the way to a version', () => {
   });
 
   it('leads to the head, past what was announced', () => {
-    const looking = { ...behind(8, 12), want: want({ looksAsked: 1 }) };
-    expect(told(planOf(looking))).toBe('apply 9,10,11,12');
-    expect(told(planOf({ ...looking, want: want(announcing(10)) }))).toBe('apply 9,10,11,12');
+    const looking = { ...behind(8, 12), desired: desired({ refreshesRequested: 1 }) };
+    expect(reported(planOf(looking))).toBe('apply 9,10,11,12');
+    expect(reported(planOf({ ...looking, desired: desired(announcing(10)) }))).toBe('apply 9,10,11,12');
   });
 
   it('is gone in steps of a limited number of versions', () => {
     const decided = planOf(behind(0, MAX_VERSIONS_AT_ONCE + 1));
     expect(decided.kind === 'apply' && decided.versions.length).toBe(MAX_VERSIONS_AT_ONCE);
-    expect(told(planOf({ ...behind(0, MAX_VERSIONS_AT_ONCE + 1), held: table(MAX_VERSIONS_AT_ONCE) }))).toBe(
-      `apply ${MAX_VERSIONS_AT_ONCE + 1}`,
-    );
+    expect(
+      reported(planOf({ ...behind(0, MAX_VERSIONS_AT_ONCE + 1), observed: table(MAX_VERSIONS_AT_ONCE) })),
+    ).toBe(`apply ${MAX_VERSIONS_AT_ONCE + 1}`);
   });
 
   /** They do not say how many rows they have. */
@@ -329,7 +387,7 @@ describe('the way to a version', () => {
     ],
     [
       'changes that are not recorded',
-      { ...eleventh({}), unusable: new Map([[11, 'they were not recorded']]) },
+      { ...eleventh({}), inapplicable: new Map([[11, 'they were not recorded']]) },
       'the changes of version 11 cannot be used: they were not recorded',
     ],
     [
@@ -342,21 +400,21 @@ describe('the way to a version', () => {
     'V3 V4 over %s is gone as far as it leads; then a snapshot at or past it is waited for',
     (_, given, why) => {
       const offered = (number: number): Partial<PlanInput> => ({
-        offers: [
+        listedEntries: [
           {
-            ...offer(number),
+            ...listedEntry(number),
             entry: { ...entry('parcels', number), schemaVersion: null, rowCount: 1_000_000 },
           },
         ],
       });
       const stopped = behind(8, 12, given);
-      expect(told(planOf(stopped))).toBe('apply 9,10');
-      expect(told(planOf({ ...stopped, ...offered(10) }))).toBe('apply 9,10');
-      const there = { ...stopped, held: table(10) };
-      expect(told(planOf(there))).toBe('wait: not-offered');
-      expect(told(planOf({ ...there, ...offered(10) }))).toBe('wait: offer-lags');
+      expect(reported(planOf(stopped))).toBe('apply 9,10');
+      expect(reported(planOf({ ...stopped, ...offered(10) }))).toBe('apply 9,10');
+      const there = { ...stopped, observed: table(10) };
+      expect(reported(planOf(there))).toBe('wait: not-listed');
+      expect(reported(planOf({ ...there, ...offered(10) }))).toBe('wait: manifest-lags');
       for (const number of [11, 12]) {
-        expect(told(planOf({ ...stopped, ...offered(number) }))).toBe(`load ${number}`);
+        expect(reported(planOf({ ...stopped, ...offered(number) }))).toBe(`load ${number}`);
         expect(planOf({ ...there, ...offered(number) })).toMatchObject({ kind: 'load', why });
       }
     },
@@ -364,73 +422,77 @@ describe('the way to a version', () => {
 
   it('over a stop is not begun where a snapshot past it is offered', () => {
     const counts = { added: 0, changed: 1, removed: 0 };
-    const unusable = new Map([[11, 'they were not recorded']]);
-    const stopped = behind(8, 12, { history: history(chain(8, 12, { counts })), unusable });
-    expect(told(planOf({ ...stopped, offers: [offer(11)] }))).toBe('load 11');
-    expect(told(planOf({ ...stopped, offers: [offer(10)] }))).toBe('apply 9,10');
+    const inapplicable = new Map([[11, 'they were not recorded']]);
+    const stopped = behind(8, 12, { history: history(chain(8, 12, { counts })), inapplicable });
+    expect(reported(planOf({ ...stopped, listedEntries: [listedEntry(11)] }))).toBe('load 11');
+    expect(reported(planOf({ ...stopped, listedEntries: [listedEntry(10)] }))).toBe('apply 9,10');
   });
 
   it('goes on after a snapshot with the changes past it', () => {
-    const loaded = behind(11, 12, { offers: [offer(11)] });
-    expect(told(planOf(loaded))).toBe('apply 12');
+    const loaded = behind(11, 12, { listedEntries: [listedEntry(11)] });
+    expect(reported(planOf(loaded))).toBe('apply 12');
   });
 
   it('ends before what was announced where the list does, also where a manifest knows more: it does not count', () => {
-    const announced = behind(8, 12, { want: want(announcing(13)) });
-    expect(told(planOf(announced))).toBe('apply 9,10,11,12');
-    expect(told(planOf({ ...announced, offers: [offer(13)] }))).toBe('apply 9,10,11,12');
-    const there = { ...announced, held: table(12) };
-    expect(told(planOf({ ...there, offers: [offer(12)] }))).toBe('wait: list-lags');
-    expect(told(planOf({ ...there, offers: [offer(13)] }))).toBe('wait: list-lags');
+    const announced = behind(8, 12, { desired: desired(announcing(13)) });
+    expect(reported(planOf(announced))).toBe('apply 9,10,11,12');
+    expect(reported(planOf({ ...announced, listedEntries: [listedEntry(13)] }))).toBe('apply 9,10,11,12');
+    const there = { ...announced, observed: table(12) };
+    expect(reported(planOf({ ...there, listedEntries: [listedEntry(12)] }))).toBe('wait: list-lags');
+    expect(reported(planOf({ ...there, listedEntries: [listedEntry(13)] }))).toBe('wait: list-lags');
   });
 
   it('is the snapshot of the subscription that leads furthest', () => {
-    const offers = [offer(9), offer(12, { subscriptionId: 'sub_2' })];
-    const unusable = new Map([
+    const listedEntries = [listedEntry(9), listedEntry(12, { subscriptionId: 'sub_2' })];
+    const inapplicable = new Map([
       [9, 'they were not recorded'],
       [11, 'they were not recorded'],
     ]);
-    const asked = behind(8, 12, { want: want(announcing(12, 'sub_1', 'sub_2')), offers, unusable });
-    expect(told(planOf(asked))).toBe('load 12');
-    expect(told(planOf({ ...asked, offers: offers.slice(0, 1) }))).toBe('load 9');
+    const asked = behind(8, 12, {
+      desired: desired(announcing(12, 'sub_1', 'sub_2')),
+      listedEntries,
+      inapplicable,
+    });
+    expect(reported(planOf(asked))).toBe('load 12');
+    expect(reported(planOf({ ...asked, listedEntries: listedEntries.slice(0, 1) }))).toBe('load 9');
   });
 
   it('W14 never leads back: a table ahead of the list and of a manifest that may lag stays', () => {
-    const asked = want({ ...announcing(3), looksAsked: 1 });
-    const ahead = { held: table(12), history: history(chain(1, 3)), want: asked };
-    expect(kindOf({ ...ahead, offers: [offer(3)] })).toBe('keep');
-    expect(kindOf({ ...ahead, offers: [offer(3, { watermark: { kind: 'time', through: NOW } })] })).toBe(
-      'keep',
-    );
+    const asked = desired({ ...announcing(3), refreshesRequested: 1 });
+    const ahead = { observed: table(12), history: history(chain(1, 3)), desired: asked };
+    expect(kindOf({ ...ahead, listedEntries: [listedEntry(3)] })).toBe('keep');
+    expect(
+      kindOf({ ...ahead, listedEntries: [listedEntry(3, { watermark: { kind: 'time', through: NOW } })] }),
+    ).toBe('keep');
   });
 
   it('over a version whose schema the service does not list is its fault, once there is no other', () => {
     const versions = [...chain(8, 9), version('parcels', 10, { schemaVersion: '9' })];
     const unlisted = behind(8, 10, { history: history(versions) });
-    expect(told(planOf(unlisted))).toBe('apply 9');
-    const there = { ...unlisted, held: table(9) };
+    expect(reported(planOf(unlisted))).toBe('apply 9');
+    const there = { ...unlisted, observed: table(9) };
     expect(() => planOf(there)).toThrow(ContractViolationError);
-    expect(() => planOf({ ...there, offers: [offer(9)] })).toThrow(
+    expect(() => planOf({ ...there, listedEntries: [listedEntry(9)] })).toThrow(
       'The schema "9" of version 10 of dataset parcels is not in the service\'s list of schemas.',
     );
-    expect(told(planOf({ ...there, offers: [offer(10)] }))).toBe('load 10');
+    expect(reported(planOf({ ...there, listedEntries: [listedEntry(10)] }))).toBe('load 10');
   });
 });
 
 describe('where changes and a snapshot lead as far', () => {
-  const large = (number: number, rowCount: number): Offer => {
-    const made = offer(number);
+  const large = (number: number, rowCount: number): ListedEntry => {
+    const made = listedEntry(number);
     return { ...made, entry: { ...made.entry, rowCount } };
   };
-  const behind = (rows: number, offered: Offer): Partial<PlanInput> => ({
-    held: table(8),
-    want: want(announcing(12)),
+  const behind = (rows: number, offered: ListedEntry): Partial<PlanInput> => ({
+    observed: table(8),
+    desired: desired(announcing(12)),
     history: history(chain(8, 12, { rowCount: null, counts: { added: 0, changed: rows, removed: 0 } })),
-    offers: [offered],
+    listedEntries: [offered],
   });
 
   it('the one of less work is taken', () => {
-    expect(told(planOf(behind(10, large(12, 100_000))))).toBe('apply 9,10,11,12');
+    expect(reported(planOf(behind(10, large(12, 100_000))))).toBe('apply 9,10,11,12');
     expect(planOf(behind(10_000, large(12, 100_000)))).toMatchObject({
       kind: 'load',
       why: 'it is less work than the changes of 4 versions',
@@ -438,47 +500,51 @@ describe('where changes and a snapshot lead as far', () => {
   });
 
   it('a snapshot that does not say how many rows it has is taken to have as many as its version, or the table', () => {
-    const silent = { ...offer(12), entry: { ...entry('parcels', 12), rowCount: null } };
+    const silent = { ...listedEntry(12), entry: { ...entry('parcels', 12), rowCount: null } };
     const counts = { added: 0, changed: 200, removed: 0 };
     const versions = (rowCount: number | null): PlanInput['history'] =>
       history([...chain(8, 8), ...chain(9, 12, { rowCount, counts })]);
     const given = { ...behind(200, silent), history: versions(100_000) };
-    expect(told(planOf(given))).toBe('apply 9,10,11,12');
-    expect(told(planOf({ ...given, history: versions(null) }))).toBe('load 12');
+    expect(reported(planOf(given))).toBe('apply 9,10,11,12');
+    expect(reported(planOf({ ...given, history: versions(null) }))).toBe('load 12');
     const uncounted = history(chain(8, 12, { rowCount: null, counts }));
-    expect(told(planOf({ ...given, history: uncounted, held: table(8, { rowCount: 100_000 }) }))).toBe(
-      'apply 9,10,11,12',
-    );
+    expect(
+      reported(planOf({ ...given, history: uncounted, observed: table(8, { rowCount: 100_000 }) })),
+    ).toBe('apply 9,10,11,12');
   });
 
   it('the changes after the snapshot count as its work', () => {
-    expect(told(planOf(behind(10_000, large(11, 100_000))))).toBe('load 11');
-    expect(told(planOf(behind(10_000, large(9, 100_000))))).toBe('apply 9,10,11,12');
+    expect(reported(planOf(behind(10_000, large(11, 100_000))))).toBe('load 11');
+    expect(reported(planOf(behind(10_000, large(9, 100_000))))).toBe('apply 9,10,11,12');
   });
 });
 
 describe('a table that is absent', () => {
   it('is loaded from the newest offer', () => {
-    const newest = offer(7, { subscriptionId: 'sub_2' });
+    const newest = listedEntry(7, { subscriptionId: 'sub_2' });
     const members = membersAt('sub_1', 'sub_2');
     expect(
-      planOf({ want: want({ members }), history: history(chain(6, 7)), offers: [offer(6), newest] }),
-    ).toEqual({ kind: 'load', offer: newest, reloads: new Map(), why: 'there is no table yet' });
+      planOf({
+        desired: desired({ members }),
+        history: history(chain(6, 7)),
+        listedEntries: [listedEntry(6), newest],
+      }),
+    ).toEqual({ kind: 'load', listedEntry: newest, reloads: new Map(), why: 'there is no table yet' });
   });
 
   it('is loaded from what there is, though more was announced: changes lead on from it, or it is waited for', () => {
-    const asked = { want: want(announcing(9)), offers: [offer(8)] };
-    expect(told(planOf({ ...asked, history: history(chain(8, 9)) }))).toBe('load 8');
-    expect(told(planOf({ ...asked, history: history(chain(8, 8)) }))).toBe('load 8');
-    const loaded = { ...asked, held: table(8) };
-    expect(told(planOf({ ...loaded, history: history(chain(8, 9)) }))).toBe('apply 9');
-    expect(told(planOf({ ...loaded, history: history(chain(8, 8)) }))).toBe('wait: list-lags');
+    const asked = { desired: desired(announcing(9)), listedEntries: [listedEntry(8)] };
+    expect(reported(planOf({ ...asked, history: history(chain(8, 9)) }))).toBe('load 8');
+    expect(reported(planOf({ ...asked, history: history(chain(8, 8)) }))).toBe('load 8');
+    const loaded = { ...asked, observed: table(8) };
+    expect(reported(planOf({ ...loaded, history: history(chain(8, 9)) }))).toBe('apply 9');
+    expect(reported(planOf({ ...loaded, history: history(chain(8, 8)) }))).toBe('wait: list-lags');
   });
 
   it('is loaded from another offer where the content of the best one failed', () => {
-    const offers = [offer(6), offer(5, { subscriptionId: 'sub_2' })];
-    const given = { offers, history: history(chain(5, 6)), failure: FAILED_SNAPSHOT };
-    expect(told(planOf(given))).toBe('load 5');
+    const listedEntries = [listedEntry(6), listedEntry(5, { subscriptionId: 'sub_2' })];
+    const given = { listedEntries, history: history(chain(5, 6)), failure: FAILED_SNAPSHOT };
+    expect(reported(planOf(given))).toBe('load 5');
   });
 });
 
@@ -487,9 +553,9 @@ describe('the schema of the version that the table has', () => {
     schema('parcels', { schemaVersion: '2', firstVersion: 12 }),
     schema('parcels', { schemaVersion: '1', firstVersion: 1 }),
   ];
-  const looking = { held: table(12), want: want({ looksAsked: 1 }) };
-  const offering = (schemaVersion: string | null): readonly Offer[] => [
-    { ...offer(12), entry: { ...entry('parcels', 12), schemaVersion } },
+  const looking = { observed: table(12), desired: desired({ refreshesRequested: 1 }) };
+  const offering = (schemaVersion: string | null): readonly ListedEntry[] => [
+    { ...listedEntry(12), entry: { ...entry('parcels', 12), schemaVersion } },
   ];
 
   it.each([
@@ -497,20 +563,20 @@ describe('the schema of the version that the table has', () => {
     ['began by then, where its record names none', chain(12, 12, { schemaVersion: null })],
   ])('is the one that %s: another needs the snapshot', (_, versions) => {
     const given = { ...looking, history: history(versions, schemas) };
-    expect(planOf({ ...given, offers: offering('2') })).toMatchObject({
+    expect(planOf({ ...given, listedEntries: offering('2') })).toMatchObject({
       kind: 'load',
       why: 'the table has schema 1, and its version has schema 2',
     });
-    expect(kindOf({ ...given, offers: offering(null) })).toBe('load');
-    expect(told(planOf({ ...given, offers: offering('1') }))).toBe('wait: offer-lags');
-    expect(told(planOf({ ...given, offers: [offer(13)] }))).toBe('wait: offer-unlisted');
-    expect(told(planOf(given))).toBe('wait: not-offered');
-    expect(kindOf({ ...given, held: table(12, { schemaVersion: '2' }) })).toBe('keep');
+    expect(kindOf({ ...given, listedEntries: offering(null) })).toBe('load');
+    expect(reported(planOf({ ...given, listedEntries: offering('1') }))).toBe('wait: manifest-lags');
+    expect(reported(planOf({ ...given, listedEntries: [listedEntry(13)] }))).toBe('wait: entry-unlisted');
+    expect(reported(planOf(given))).toBe('wait: not-listed');
+    expect(kindOf({ ...given, observed: table(12, { schemaVersion: '2' }) })).toBe('keep');
   });
 
   it('is not asked about where the service does not say', () => {
     const unsaid = [schema('parcels', { schemaVersion: '2', firstVersion: null }), ...schemas.slice(1)];
-    const given = { ...looking, offers: offering('2') };
+    const given = { ...looking, listedEntries: offering('2') };
     expect(kindOf({ ...given, history: history(chain(12, 12, { schemaVersion: null }), unsaid) })).toBe(
       'keep',
     );
@@ -533,45 +599,47 @@ describe('the schema of the version that the table has', () => {
       schema: added,
       addsColumns: true,
     });
-    expect(told(planOf({ ...given, offers: [offer(12)] }))).toBe('wait: offer-lags');
-    expect(told(planOf({ ...given, offers: [offer(13)] }))).toBe('load 13');
+    expect(reported(planOf({ ...given, listedEntries: [listedEntry(12)] }))).toBe('wait: manifest-lags');
+    expect(reported(planOf({ ...given, listedEntries: [listedEntry(13)] }))).toBe('load 13');
   });
 });
 
 describe('content that failed', () => {
-  const failing = offer(6);
+  const failing = listedEntry(6);
   const failed = failure({ contents: [contentOf(failing.entry, PUBLISHED)] });
   const behind = {
-    held: table(5),
-    want: want(announcing(6)),
+    observed: table(5),
+    desired: desired(announcing(6)),
     failure: failed,
     history: history(chain(5, 7)),
-    unusable: UNRECORDED,
+    inapplicable: UNRECORDED,
   };
 
   it('is not fetched again before its time', () => {
-    expect(kindOf({ ...behind, offers: [failing] })).toBe('report-failure');
-    expect(kindOf({ ...behind, offers: [failing], now: new Date(failed.retryAt.getTime() - 1) })).toBe(
+    expect(kindOf({ ...behind, listedEntries: [failing] })).toBe('report-failure');
+    expect(kindOf({ ...behind, listedEntries: [failing], now: new Date(failed.retryAt.getTime() - 1) })).toBe(
       'report-failure',
     );
-    expect(kindOf({ ...behind, offers: [failing], now: failed.retryAt })).toBe('load');
+    expect(kindOf({ ...behind, listedEntries: [failing], now: failed.retryAt })).toBe('load');
   });
 
   it('F13 is fetched again where it failed in the future: the clock was wrong then', () => {
     const now = new Date(failed.failedAt.getTime() - 1);
-    expect(kindOf({ ...behind, offers: [failing], now })).toBe('load');
+    expect(kindOf({ ...behind, listedEntries: [failing], now })).toBe('load');
   });
 
   it('is fetched at once where the service names other content of the same version', () => {
-    expect(kindOf({ ...behind, offers: [offer(6, { content: 'corrected' })] })).toBe('load');
+    expect(kindOf({ ...behind, listedEntries: [listedEntry(6, { content: 'corrected' })] })).toBe('load');
   });
 
   it('does not hold a newer version up', () => {
-    expect(kindOf({ ...behind, offers: [offer(7)] })).toBe('load');
+    expect(kindOf({ ...behind, listedEntries: [listedEntry(7)] })).toBe('load');
   });
 
   it('gives way to changes that lead on', () => {
-    expect(told(planOf({ ...behind, unusable: new Map(), offers: [failing] }))).toBe('apply 6,7');
+    expect(reported(planOf({ ...behind, inapplicable: new Map(), listedEntries: [failing] }))).toBe(
+      'apply 6,7',
+    );
   });
 
   it('is told by version and digest, and by what is stated of it: a wrong statement may be corrected', () => {
@@ -588,82 +656,87 @@ describe('changes that failed', () => {
   const failed = failure({ contents: [changesContentOf(version('parcels', 6))] });
   const seventh = version('parcels', 7, { rowCount: null, counts: MANY_ROWS });
   const known = history([...chain(5, 6), seventh]);
-  const behind = { held: table(5), want: want(), failure: failed, history: known };
-  const offered = (rowCount: number): readonly Offer[] => [
-    { ...offer(7), entry: { ...offer(7).entry, rowCount } },
+  const behind = { observed: table(5), desired: desired(), failure: failed, history: known };
+  const offered = (rowCount: number): readonly ListedEntry[] => [
+    { ...listedEntry(7), entry: { ...listedEntry(7).entry, rowCount } },
   ];
 
   it('are not fetched again before their time, nor are those beside them', () => {
     expect(kindOf(behind)).toBe('report-failure');
-    expect(told(planOf({ ...behind, now: failed.retryAt }))).toBe('apply 6,7');
-    expect(told(planOf({ ...behind, held: table(6) }))).toBe('apply 7');
+    expect(reported(planOf({ ...behind, now: failed.retryAt }))).toBe('apply 6,7');
+    expect(reported(planOf({ ...behind, observed: table(6) }))).toBe('apply 7');
   });
 
   it('give way to the snapshot of their own version only where that would be loaded anyway', () => {
     const last = {
       ...behind,
-      held: table(6),
+      observed: table(6),
       failure: failure({ contents: [changesContentOf(seventh)] }),
     };
-    expect(kindOf({ ...last, offers: offered(1_000_000) })).toBe('report-failure');
-    expect(told(planOf({ ...last, offers: offered(1) }))).toBe('load 7');
-    const resync = want({ resyncNumber: 1 });
-    expect(told(planOf({ ...last, want: resync, offers: offered(1_000_000) }))).toBe('load 7');
+    expect(kindOf({ ...last, listedEntries: offered(1_000_000) })).toBe('report-failure');
+    expect(reported(planOf({ ...last, listedEntries: offered(1) }))).toBe('load 7');
+    const resync = desired({ resyncNumber: 1 });
+    expect(reported(planOf({ ...last, desired: resync, listedEntries: offered(1_000_000) }))).toBe('load 7');
   });
 
   it('F57 hold up none of the versions before them: the table moves up to there, and stops', () => {
-    const given = { ...behind, held: table(3), history: history(chain(3, 7)) };
-    expect(told(planOf(given))).toBe('apply 4,5');
-    expect(told(planOf({ ...given, offers: [offer(4)] }))).toBe('apply 4,5');
-    expect(kindOf({ ...given, held: table(5) })).toBe('report-failure');
+    const given = { ...behind, observed: table(3), history: history(chain(3, 7)) };
+    expect(reported(planOf(given))).toBe('apply 4,5');
+    expect(reported(planOf({ ...given, listedEntries: [listedEntry(4)] }))).toBe('apply 4,5');
+    expect(kindOf({ ...given, observed: table(5) })).toBe('report-failure');
   });
 
   it('C13 are led around by the snapshot of a later version, which is other content', () => {
-    expect(planOf({ ...behind, offers: offered(1_000_000) })).toMatchObject({
+    expect(planOf({ ...behind, listedEntries: offered(1_000_000) })).toMatchObject({
       kind: 'load',
-      offer: { entry: { version: 7 } },
+      listedEntry: { entry: { version: 7 } },
       why: 'the changes of version 6 cannot be mirrored',
     });
     const later = offered(1_000_000).map(({ entry }) => contentOf(entry, PUBLISHED));
     const both = failure({ contents: [...failed.contents, ...later] });
-    expect(kindOf({ ...behind, failure: both, offers: offered(1_000_000) })).toBe('report-failure');
+    expect(kindOf({ ...behind, failure: both, listedEntries: offered(1_000_000) })).toBe('report-failure');
   });
 });
 
 describe('changes that gave way to a snapshot that failed', () => {
-  const failing = offer(6);
+  const failing = listedEntry(6);
   const [, sixth = version('parcels', 6)] = chain(5, 6);
-  const failed = failure({ contents: [contentOf(failing.entry, PUBLISHED), unusableContentOf(sixth)] });
-  const behind = { held: table(5), want: want(), failure: failed, history: history(chain(5, 6)) };
+  const failed = failure({ contents: [contentOf(failing.entry, PUBLISHED), inapplicableContentOf(sixth)] });
+  const behind = { observed: table(5), desired: desired(), failure: failed, history: history(chain(5, 6)) };
 
   it('are fetched again no sooner than it', () => {
-    expect(kindOf({ ...behind, offers: [failing] })).toBe('report-failure');
-    expect(told(planOf({ ...behind, offers: [failing], now: failed.retryAt }))).toBe('apply 6');
+    expect(kindOf({ ...behind, listedEntries: [failing] })).toBe('report-failure');
+    expect(reported(planOf({ ...behind, listedEntries: [failing], now: failed.retryAt }))).toBe('apply 6');
   });
 
   it('are fetched again where the service says other things of them', () => {
     const corrected = history([...chain(5, 5), { ...sixth, rowCount: 11 }]);
-    expect(told(planOf({ ...behind, offers: [failing], history: corrected }))).toBe('apply 6');
+    expect(reported(planOf({ ...behind, listedEntries: [failing], history: corrected }))).toBe('apply 6');
   });
 
   it('give way to another snapshot', () => {
-    expect(told(planOf({ ...behind, offers: [offer(6, { content: 'corrected' })] }))).toBe('load 6');
-    const newer = { ...behind, history: history(chain(5, 7)), offers: [offer(7)] };
-    expect(told(planOf(newer))).toBe('load 7');
+    expect(reported(planOf({ ...behind, listedEntries: [listedEntry(6, { content: 'corrected' })] }))).toBe(
+      'load 6',
+    );
+    const newer = { ...behind, history: history(chain(5, 7)), listedEntries: [listedEntry(7)] };
+    expect(reported(planOf(newer))).toBe('load 7');
   });
 });
 
 describe('a hold', () => {
   it('is reported, whatever else is true', () => {
     const anything = fc.record({
-      held: fc.option(fc.constantFrom(table(5), table(9))),
+      observed: fc.option(fc.constantFrom(table(5), table(9))),
       failure: fc.option(fc.constant(failure())),
       history: fc.option(fc.constant(history(chain(5, 9)))),
-      offers: fc.subarray([offer(4), offer(9)]),
-      want: fc.constantFrom(want(), want(announcing(9)), want({ resyncNumber: 1 })),
+      listedEntries: fc.subarray([listedEntry(4), listedEntry(9)]),
+      desired: fc.constantFrom(desired(), desired(announcing(9)), desired({ resyncNumber: 1 })),
     });
     const property = fc.property(anything, (given) => {
-      expect(planOf({ ...given, hold: hold() })).toEqual({ kind: 'report-hold', hold: hold() });
+      expect(planOf({ ...given, suspension: suspension() })).toEqual({
+        kind: 'report-suspension',
+        suspension: suspension(),
+      });
     });
     fc.assert(property, { seed: SEED });
   });

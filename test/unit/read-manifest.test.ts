@@ -3,8 +3,8 @@
 import { describe, expect, it } from 'vitest';
 import {
   isOfOldLog,
-  offersOfEntries,
-  offersOfManifest,
+  readingOfEntries,
+  readingOfManifest,
   readManifest,
 } from '../../src/sync/manifest-cache.ts';
 import { commit, position } from '../support/checkpoint-files.ts';
@@ -29,7 +29,7 @@ describe('a manifest', () => {
     world.checkpoint.commitFollowStep({ ...step, position: position(id(100), { logNumber: 2 }) });
     const reading = await read(world);
     expect(reading.logNumber).toBe(2);
-    expect(offersOfManifest(reading, world.parts).of('parcels')).toMatchObject({
+    expect(readingOfManifest(reading, world.parts).of('parcels')).toMatchObject({
       subscriptionId: 'sub_1',
       logNumber: 2,
       through: 'sub_1',
@@ -40,7 +40,7 @@ describe('a manifest', () => {
 
   it('F47 that does not say how far it goes reflects what was created fifteen minutes before it was read', async () => {
     const world = await oneSubscription('parcels');
-    world.service.reflects.delete('sub_1');
+    world.service.watermarkCovers.delete('sub_1');
     const { watermark, manifest, listedAfter } = await read(world);
     expect(watermark).toEqual({ kind: 'time', through: new Date(manifest.readAt.getTime() - LAG_MS) });
     expect(listedAfter).toBeNull();
@@ -49,7 +49,7 @@ describe('a manifest', () => {
 
   it('lags by the time that the configuration names', async () => {
     const world = await oneSubscription('parcels');
-    world.service.reflects.delete('sub_1');
+    world.service.watermarkCovers.delete('sub_1');
     Object.assign(world.parts.choices, { manifestLagMs: 1 });
     const { watermark, manifest } = await read(world);
     expect(watermark).toEqual({ kind: 'time', through: new Date(manifest.readAt.getTime() - 1) });
@@ -64,7 +64,7 @@ describe('a manifest', () => {
       manifest: { datasets: [] },
       watermark: { kind: 'number', through: -1n },
     });
-    expect(offersOfManifest(reading, world.parts).of('parcels')).toBeNull();
+    expect(readingOfManifest(reading, world.parts).of('parcels')).toBeNull();
     expect(world.calls).toEqual(['manifest sub_1', 'subscriptions']);
   });
 
@@ -77,26 +77,26 @@ describe('a manifest', () => {
     world.service.subscriptions = subscriptions;
     const reading = await read(world);
     expect(isOfOldLog(reading)).toBe(false);
-    expect(offersOfManifest(reading, world.parts).of('parcels')).not.toBeNull();
+    expect(readingOfManifest(reading, world.parts).of('parcels')).not.toBeNull();
   });
 
   it('is followed by the list of subscriptions also where only its reader asks for that', async () => {
     const world = await oneSubscription('parcels');
-    world.service.reflects.delete('sub_1');
+    world.service.watermarkCovers.delete('sub_1');
     const { listedAfter } = await read(world, true);
     expect(listedAfter?.subscriptions.map((one) => one.id)).toEqual(['sub_1']);
   });
 
   it('that is read again for a link that has expired goes as far as it says then', async () => {
     const world = await oneSubscription('parcels');
-    const offers = offersOfManifest(await read(world), world.parts);
-    const [before] = [offers.of('parcels')];
+    const listedEntries = readingOfManifest(await read(world), world.parts);
+    const [before] = [listedEntries.of('parcels')];
     world.service.snapshots.set('parcels', entry('parcels', 2));
     world.service.logs.set('sub_1', []);
     world.service.subscriptions = [subscription({ lastEventId: id(107) })];
-    world.service.reflects.set('sub_1', id(107));
-    await offers.refresh(before?.entry ?? entry('parcels', 1), signal);
-    expect(offers.of('parcels')).toMatchObject({
+    world.service.watermarkCovers.set('sub_1', id(107));
+    await listedEntries.refresh(before?.entry ?? entry('parcels', 1), signal);
+    expect(listedEntries.of('parcels')).toMatchObject({
       entry: { version: 2 },
       watermark: { kind: 'number', through: 107n },
     });
@@ -107,7 +107,7 @@ it('the manifest of a dataset says nothing of the log: it reflects what was crea
   const world = await oneSubscription('parcels');
   commit(world.checkpoint, 'sub_1');
   const read = new Map([['parcels', { entry: entry('parcels', 3), readAt: NOW }]]);
-  expect(offersOfEntries('sub_1', read, world.parts).of('parcels')).toEqual({
+  expect(readingOfEntries('sub_1', read, world.parts).of('parcels')).toEqual({
     subscriptionId: 'sub_1',
     logNumber: 1,
     through: null,

@@ -2,14 +2,14 @@
 
 import { describe, expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
-import { announcedVersion, type Want } from '../../src/model/desired-state.ts';
+import { announcedVersion, type DesiredState } from '../../src/model/desired-state.ts';
 import { snapshotDigest } from '../../src/model/manifest.ts';
-import { knownAgain, knownDataset } from '../../src/sync/dataset-states.ts';
-import { inEarnest } from '../../src/sync/execute/executor.ts';
+import { datasetState, datasetStateNow } from '../../src/sync/dataset-states.ts';
+import { liveExecutor } from '../../src/sync/execute/executor.ts';
 import type { ReloadRequest } from '../../src/sync/follow/reload-requests.ts';
-import { watchTroubles } from '../../src/sync/incidents.ts';
+import { watchIncidents } from '../../src/sync/incidents.ts';
 import { KeptManifests } from '../../src/sync/manifest-cache.ts';
-import type { Known } from '../../src/sync/plan/plan.ts';
+import type { DatasetState } from '../../src/sync/plan/plan.ts';
 import { type Reconciliation, reconcile } from '../../src/sync/reconcile.ts';
 import { commit } from '../support/checkpoint-files.ts';
 import { oneSubscription, publish, versions, type World } from '../support/small-world.ts';
@@ -28,28 +28,28 @@ function announce({ checkpoint }: World, version: number): void {
 async function reconciled(world: World, changed: Partial<Reconciliation> = {}) {
   const { parts } = world;
   const { signal } = new AbortController();
-  const troubles = watchTroubles(parts, signal);
+  const incidents = watchIncidents(parts, signal);
   const has = await parts.destination.has();
-  const known = knownDataset('parcels', has, parts);
+  const known = datasetState('parcels', has, parts);
   if (known === null) throw new Error('parcels are wanted');
   const manifests = new KeptManifests(parts);
   return reconcile(known, {
     parts,
-    workshop: inEarnest(parts, signal, (error) => troubles.record(error, null)),
+    executor: liveExecutor(parts, signal, (error) => incidents.record(error, null)),
     signal,
-    bookFor: () => manifests.book(0, () => true),
+    entriesFor: () => manifests.sourceSince(0, () => true),
     isAtHead: () => true,
     askReload: async () => false,
     readLogs: async () => true,
-    lookAgain: (before) => ({ ...knownAgain(before, has, parts), held: before.held }),
+    readAgain: (before) => ({ ...datasetStateNow(before, has, parts), observed: before.observed }),
     verdictOf: () => ({ kind: 'logs-unread', awaited: [] }),
-    record: (error, dataset) => troubles.recordForDataset(error, dataset),
+    record: (error, dataset) => incidents.recordForDataset(error, dataset),
     ...changed,
   });
 }
 
-function wantOf({ checkpoint }: World): Want {
-  return present(checkpoint.want('parcels'), 'parcels are wanted');
+function desiredStateOf({ checkpoint }: World): DesiredState {
+  return present(checkpoint.desired('parcels'), 'parcels are wanted');
 }
 
 /** An event of this number that asks for a reload was read. */
@@ -74,7 +74,7 @@ it('W2 W9 what was read before more was wanted is read again', async () => {
   announce(world, 2);
   world.intervene = (call) => {
     // The list of versions was read, and says nothing yet of the third.
-    if (call !== 'schemas parcels' || announcedVersion(wantOf(world)) === 3) return;
+    if (call !== 'schemas parcels' || announcedVersion(desiredStateOf(world)) === 3) return;
     publish(world, 'parcels');
     announce(world, 3);
   };
@@ -87,7 +87,7 @@ it('W2 W9 what was read before more was wanted is read again', async () => {
 });
 
 describe('the first list of versions after a reload', () => {
-  const listedOf = (world: World) => wantOf(world).reloads.map(({ listedVersion }) => listedVersion);
+  const listedOf = (world: World) => desiredStateOf(world).reloads.map(({ listedVersion }) => listedVersion);
 
   it('is noted with its newest version, for the reload to be above', async () => {
     const world = await oneSubscription('parcels');
@@ -106,9 +106,9 @@ describe('the first list of versions after a reload', () => {
     await world.catchUp();
     askReload(world, 101);
     world.intervene = (call) => {
-      if (call === 'versions parcels' && wantOf(world).reloads.length === 1) askReload(world, 102);
+      if (call === 'versions parcels' && desiredStateOf(world).reloads.length === 1) askReload(world, 102);
     };
-    const once = { lookAgain: (known: Known) => known };
+    const once = { readAgain: (known: DatasetState) => known };
     expect(await reconciled(world, once)).toMatchObject({ kind: 'waiting' });
     expect(listedOf(world)).toEqual([null, null]);
     await reconciled(world, once);
@@ -121,7 +121,7 @@ describe('changes that no log has told of', () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     publish(world, 'parcels');
-    commit(world.checkpoint, 'sub_1', { kind: 'look', datasetId: 'parcels' });
+    commit(world.checkpoint, 'sub_1', { kind: 'refresh', datasetId: 'parcels' });
     const unread = { readLogs: async () => false };
     expect(await reconciled(world, unread)).toMatchObject({ kind: 'waiting', until: null });
     expect(versions(world)).toEqual({ parcels: 1 });
@@ -146,7 +146,7 @@ describe('changes that no log has told of', () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     publish(world, 'parcels');
-    commit(world.checkpoint, 'sub_1', { kind: 'look', datasetId: 'parcels' });
+    commit(world.checkpoint, 'sub_1', { kind: 'refresh', datasetId: 'parcels' });
     const telling = async () => {
       askReload(world, 101);
       return true;
@@ -185,7 +185,7 @@ describe('F79 a table whose version is withdrawn', () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     world.service.versions.set('parcels', [version('parcels', 1, { publishedAt: new Date(0) })]);
-    commit(world.checkpoint, 'sub_1', { kind: 'look', datasetId: 'parcels' });
+    commit(world.checkpoint, 'sub_1', { kind: 'refresh', datasetId: 'parcels' });
     const requests: ReloadRequest[] = [];
     const refused = {
       askReload: async (request: ReloadRequest) => {
@@ -195,6 +195,6 @@ describe('F79 a table whose version is withdrawn', () => {
     };
     expect(await reconciled(world, refused)).toMatchObject({ kind: 'waiting', until: null });
     expect(requests).toEqual([{ datasetId: 'parcels', isWithdrawal: true }]);
-    expect(world.checkpoint.want('parcels')?.reloads).toEqual([]);
+    expect(world.checkpoint.desired('parcels')?.reloads).toEqual([]);
   });
 });

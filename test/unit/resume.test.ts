@@ -3,37 +3,37 @@
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
-import { commit, dropped, holdOf, joined, openAt } from '../support/checkpoint-files.ts';
+import { commit, dropped, joined, openAt, suspensionOf } from '../support/checkpoint-files.ts';
 import { commandLine } from '../support/command-line.ts';
 import { CANARY_KEY } from '../support/feed-client.ts';
 
 /** The workspace is refused, and tables wait to be retired. */
-async function held() {
+async function observed() {
   const feed = { baseUrl: 'http://127.0.0.1:9', apiKey: CANARY_KEY };
   const { dataDirectory, run, remove } = commandLine({ feed, now: () => new Date('2026-03-01T12:00:00Z') });
   onTestFinished(remove);
   const checkpoint = await openAt(join(dataDirectory, 'checkpoint.sqlite'));
   commit(checkpoint, 'sub_1', joined('dropped'), dropped('dropped'));
-  checkpoint.hold(holdOf({ kind: 'workspace' }));
-  checkpoint.hold(holdOf({ kind: 'retirement' }));
+  checkpoint.suspension(suspensionOf({ kind: 'workspace' }));
+  checkpoint.suspension(suspensionOf({ kind: 'retirement' }));
   return { checkpoint, run };
 }
 
-const stateOf = (checkpoint: Checkpoint) => ({
-  held: checkpoint.holds().map(({ refusal }) => refusal.scope.kind),
-  isApproved: checkpoint.want('dropped')?.retirementApproved,
+const phaseOf = (checkpoint: Checkpoint) => ({
+  observed: checkpoint.suspensions().map(({ refusal }) => refusal.scope.kind),
+  isApproved: checkpoint.desired('dropped')?.retirementApproved,
 });
 
 it('W26 --all lifts what the service refused, and agrees to no retirement', async () => {
-  const { checkpoint, run } = await held();
+  const { checkpoint, run } = await observed();
   const said = await run('resume', '--all');
   expect(said).toMatchObject({ exitCode: 0, stderr: '' });
   expect(said.stdout).toContain('Retirements still wait for you to agree to them: feed-sync resume --retire');
-  expect(stateOf(checkpoint)).toEqual({ held: ['retirement'], isApproved: false });
+  expect(phaseOf(checkpoint)).toEqual({ observed: ['retirement'], isApproved: false });
 });
 
 it('W26 --retire agrees to retirements, and lifts no refusal', async () => {
-  const { checkpoint, run } = await held();
+  const { checkpoint, run } = await observed();
   expect(await run('resume', '--retire')).toMatchObject({ exitCode: 0, stderr: '' });
-  expect(stateOf(checkpoint)).toEqual({ held: ['workspace'], isApproved: true });
+  expect(phaseOf(checkpoint)).toEqual({ observed: ['workspace'], isApproved: true });
 });

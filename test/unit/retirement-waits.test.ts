@@ -5,18 +5,22 @@ import { type LogFields, silentLog } from '../../src/lib/log.ts';
 import type { AwaitedSubscription } from '../../src/sync/plan/retirement.ts';
 import { logWaiting } from '../../src/sync/progress.ts';
 import { waiting } from '../../src/sync/result.ts';
-import { awaitsOperator, retirementWaits, tellAwaited, waysToEnd } from '../../src/sync/retirements.ts';
+import { awaitsOperator, reportAwaited, retirementWaits, waysToEnd } from '../../src/sync/retirements.ts';
 import { documentedLog } from '../support/documented-lines.ts';
-import { hold, refusal } from '../support/sync-values.ts';
+import { refusal, suspension } from '../support/sync-values.ts';
 
 function suspended(subscriptionId: string): AwaitedSubscription {
-  return { subscriptionId, reason: 'suspended', suspension: hold({ kind: 'subscription', subscriptionId }) };
+  return {
+    subscriptionId,
+    reason: 'suspended',
+    ofSubscription: suspension({ kind: 'subscription', subscriptionId }),
+  };
 }
 
 function missing(subscriptionId: string): AwaitedSubscription {
   const scope = { kind: 'subscription', subscriptionId } as const;
   const ours = refusal(scope, { status: null, code: 'subscription_missing', links: new Map() }).refusal;
-  return { subscriptionId, reason: 'suspended', suspension: { ...hold(scope), refusal: ours } };
+  return { subscriptionId, reason: 'suspended', ofSubscription: { ...suspension(scope), refusal: ours } };
 }
 
 const unread = (subscriptionId: string): AwaitedSubscription => ({ subscriptionId, reason: 'log-unread' });
@@ -44,7 +48,7 @@ describe('a table whose retirement waits', () => {
     ],
     ['for subscription a\\u001b[2J, which is suspended', [suspended('a\u001b[2J')]],
   ])('W16 says that it waits %s', (words, awaited) => {
-    expect(tellAwaited(awaited)).toBe(words);
+    expect(reportAwaited(awaited)).toBe(words);
     expect(retirementWaits(awaited)).toEqual({
       kind: 'waiting',
       why: `no subscription contains it any more; its retirement waits ${words}`,
@@ -57,7 +61,7 @@ describe('a table whose retirement waits', () => {
     expect(waysToEnd([unread('sub_1'), suspended('sub_2'), naming('sub_4'), missing('my sub')])).toEqual([
       'Once you have acted on it: feed-sync resume --subscription sub_2',
       "When it is there again: feed-sync resume --subscription 'my sub'",
-      "To give it up, and retire what only it holds: feed-sync forget --subscription 'my sub'",
+      "To give it up, and retire what only it contains: feed-sync forget --subscription 'my sub'",
     ]);
   });
 
@@ -82,7 +86,7 @@ describe('a table whose retirement waits', () => {
         subscriptions: ['sub_2', 'sub_3'],
         hints: [
           'When it is there again: feed-sync resume --subscription sub_2',
-          'To give it up, and retire what only it holds: feed-sync forget --subscription sub_2',
+          'To give it up, and retire what only it contains: feed-sync forget --subscription sub_2',
         ],
       },
       { dataset: 'permits', why: 'the manifest lags' },

@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Want } from '../../src/model/desired-state.ts';
+import type { DesiredState } from '../../src/model/desired-state.ts';
 import {
   MASS_RETIREMENT_TABLES,
   orphansOf,
@@ -11,9 +11,9 @@ import {
   retirementVerdicts,
 } from '../../src/sync/plan/retirement.ts';
 import { SEED } from '../support/seed.ts';
-import { formerMember, hold, table, want } from '../support/sync-values.ts';
+import { desired, formerMember, suspension, table } from '../support/sync-values.ts';
 
-const DROPPED: Partial<Want> = {
+const DROPPED: Partial<DesiredState> = {
   members: new Map(),
   formerMembers: new Map([['sub_1', formerMember({ eventNumber: 7n })]]),
 };
@@ -21,14 +21,16 @@ const DROPPED: Partial<Want> = {
 /** Tables by their ids; those named in `wants` are wanted so, `unknown` by nobody, the rest by sub_1. */
 function input(
   ids: readonly string[],
-  wants: Readonly<Record<string, Partial<Want>>>,
+  desiredStates: Readonly<Record<string, Partial<DesiredState>>>,
   changed: Partial<RetirementInput> & { unknown?: readonly string[] } = {},
 ): RetirementInput {
   const { unknown = [], ...rest } = changed;
-  const known = [...new Set([...ids, ...Object.keys(wants)])].filter((id) => !unknown.includes(id));
+  const known = [...new Set([...ids, ...Object.keys(desiredStates)])].filter((id) => !unknown.includes(id));
   return {
-    wants: new Map(known.map((datasetId) => [datasetId, want({ datasetId, ...wants[datasetId] })])),
-    held: {
+    desiredStates: new Map(
+      known.map((datasetId) => [datasetId, desired({ datasetId, ...desiredStates[datasetId] })]),
+    ),
+    observed: {
       service: { origin: 'https://feed.example', subscriptionIds: ['sub_1', 'sub_2'] },
       datasets: new Map(ids.map((datasetId) => [datasetId, table(1, { datasetId })])),
       progress: null,
@@ -37,7 +39,7 @@ function input(
     named: new Map(),
     retiredLately: 0,
     followed: new Set(['sub_1', 'sub_2']),
-    heldSubscriptions: new Map(),
+    suspendedSubscriptions: new Map(),
     readToHead: new Set(['sub_1', 'sub_2']),
     doubted: new Set(),
     forgotten: new Set(),
@@ -45,9 +47,9 @@ function input(
   };
 }
 
-function suspended(...ids: readonly string[]): RetirementInput['heldSubscriptions'] {
+function suspended(...ids: readonly string[]): RetirementInput['suspendedSubscriptions'] {
   return new Map(
-    ids.map((subscriptionId) => [subscriptionId, hold({ kind: 'subscription', subscriptionId })]),
+    ids.map((subscriptionId) => [subscriptionId, suspension({ kind: 'subscription', subscriptionId })]),
   );
 }
 
@@ -65,8 +67,8 @@ function names(count: number, prefix = 'd'): readonly string[] {
 
 function dropped(
   ids: readonly string[],
-  changed: Partial<Want> = {},
-): Readonly<Record<string, Partial<Want>>> {
+  changed: Partial<DesiredState> = {},
+): Readonly<Record<string, Partial<DesiredState>>> {
   return Object.fromEntries(ids.map((id) => [id, { ...DROPPED, ...changed }]));
 }
 
@@ -97,15 +99,15 @@ describe('a table that no subscription holds', () => {
   it('waits for a subscription that was refused before it was ever read: it may hold the dataset', () => {
     const refused = {
       followed: new Set(['sub_1', 'sub_2']),
-      heldSubscriptions: suspended('sub_3'),
+      suspendedSubscriptions: suspended('sub_3'),
     };
     expect(verdictsOf(input(['b'], { b: DROPPED }, refused))).toEqual({ b: 'logs-unread' });
   });
 
   it('does not wait for a subscription that is held, unless that one held it', () => {
-    const secondHeld = { readToHead: new Set(['sub_1']), heldSubscriptions: suspended('sub_2') };
+    const secondHeld = { readToHead: new Set(['sub_1']), suspendedSubscriptions: suspended('sub_2') };
     expect(verdictsOf(input(['b'], { b: DROPPED }, secondHeld))).toEqual({ b: 'allowed' });
-    const firstHeld = { readToHead: new Set(['sub_2']), heldSubscriptions: suspended('sub_1') };
+    const firstHeld = { readToHead: new Set(['sub_2']), suspendedSubscriptions: suspended('sub_1') };
     expect(verdictsOf(input(['b'], { b: DROPPED }, firstHeld))).toEqual({ b: 'logs-unread' });
   });
 
@@ -131,7 +133,7 @@ describe('what the retirement of a table waits for', () => {
   const suspendedAs = (subscriptionId: string) => ({
     subscriptionId,
     reason: 'suspended',
-    suspension: hold({ kind: 'subscription', subscriptionId }),
+    ofSubscription: suspension({ kind: 'subscription', subscriptionId }),
   });
 
   it.each<readonly [string, Partial<RetirementInput>, readonly object[]]>([
@@ -143,17 +145,17 @@ describe('what the retirement of a table waits for', () => {
     ],
     [
       'a suspended subscription that contained the dataset',
-      { heldSubscriptions: suspended('sub_1'), readToHead: new Set(['sub_2']) },
+      { suspendedSubscriptions: suspended('sub_1'), readToHead: new Set(['sub_2']) },
       [suspendedAs('sub_1')],
     ],
     [
       'no suspended subscription that is followed and never contained the dataset',
-      { heldSubscriptions: suspended('sub_2'), readToHead: new Set(['sub_1']) },
+      { suspendedSubscriptions: suspended('sub_2'), readToHead: new Set(['sub_1']) },
       [],
     ],
     [
       'a suspended subscription that was never read',
-      { heldSubscriptions: suspended('sub_3') },
+      { suspendedSubscriptions: suspended('sub_3') },
       [suspendedAs('sub_3')],
     ],
     [
@@ -166,7 +168,7 @@ describe('what the retirement of a table waits for', () => {
       {
         followed: new Set(['sub_1']),
         readToHead: new Set(['sub_1']),
-        heldSubscriptions: suspended('sub_2'),
+        suspendedSubscriptions: suspended('sub_2'),
       },
       [suspendedAs('sub_2')],
     ],
@@ -189,7 +191,7 @@ describe('what the retirement of a table waits for', () => {
       'each subscription once, in order of id',
       {
         named: new Map([['b', ['sub_3', 'sub_2', 'sub_1']]]),
-        heldSubscriptions: suspended('sub_3'),
+        suspendedSubscriptions: suspended('sub_3'),
         readToHead: new Set(['sub_1']),
       },
       [{ subscriptionId: 'sub_1', reason: 'record-names-dataset' }, unread('sub_2'), suspendedAs('sub_3')],
@@ -210,7 +212,7 @@ describe('what the retirement of a table waits for', () => {
         unknown: ['of nobody'],
         named: namedBySub1(['named']),
         followed: new Set(['sub_1', 'sub_2', 'sub_3']),
-        heldSubscriptions: suspended('sub_3'),
+        suspendedSubscriptions: suspended('sub_3'),
       },
     );
     const { verdicts, awaited } = retirementVerdicts(given);
@@ -302,7 +304,7 @@ describe('many at once', () => {
     const { verdicts, refusal } = retirementVerdicts({
       ...given,
       followed,
-      heldSubscriptions: suspended('sub_3'),
+      suspendedSubscriptions: suspended('sub_3'),
     });
     expect(verdicts.get('x')).toBe('logs-unread');
     expect(refusal).toBeNull();
@@ -334,7 +336,7 @@ describe('an orphan', () => {
     ['one that it has seen was not read', { readToHead: new Set(['sub_1']), followed: new Set(['sub_1']) }],
     [
       'one that it has seen is held',
-      { readToHead: new Set(['sub_1']), heldSubscriptions: suspended('sub_2') },
+      { readToHead: new Set(['sub_1']), suspendedSubscriptions: suspended('sub_2') },
     ],
     ['the log of one that it has seen may have begun anew', { doubted: new Set(['sub_2']) }],
     ['one that is followed was not read', { followed: new Set(['sub_1', 'sub_2', 'sub_3']) }],
@@ -356,9 +358,9 @@ describe('the reason', () => {
       ['sub_2', formerMember()],
       ['sub_1', formerMember({ eventNumber: 7n, reason: 'left_coverage' })],
     ]);
-    expect(retirementReason(want({ formerMembers }))).toBe(
+    expect(retirementReason(desired({ formerMembers }))).toBe(
       'left subscription sub_1: left_coverage, left subscription sub_2',
     );
-    expect(retirementReason(want())).toBe('no subscription holds it');
+    expect(retirementReason(desired())).toBe('no subscription holds it');
   });
 });

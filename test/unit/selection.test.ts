@@ -1,7 +1,7 @@
 /** What the user chose, which subscriptions are missing, and whose mirror it is. */
 
 import { describe, expect, it } from 'vitest';
-import type { Held } from '../../src/destination/destination.ts';
+import type { ObservedState } from '../../src/destination/destination.ts';
 import {
   chosenSubscriptions,
   isChosenDataset,
@@ -77,7 +77,7 @@ describe('chosen subscriptions', () => {
 });
 
 describe('a mirror', () => {
-  const mirrorOf = (origin: string, ...subscriptionIds: string[]): Held => ({
+  const mirrorOf = (origin: string, ...subscriptionIds: string[]): ObservedState => ({
     service: { origin, subscriptionIds },
     datasets: new Map(),
     progress: null,
@@ -99,9 +99,9 @@ describe('a mirror', () => {
   });
 
   it('whose subscriptions a person gave up belongs to nobody', () => {
-    const held = mirrorOf(here, 'sub_8', 'sub_9');
-    expect(() => refuseForeignMirror(held, here, [subscription()], ['sub_8', 'sub_9'])).not.toThrow();
-    expect(() => refuseForeignMirror(held, here, [subscription()], ['sub_8'])).toThrow(
+    const observed = mirrorOf(here, 'sub_8', 'sub_9');
+    expect(() => refuseForeignMirror(observed, here, [subscription()], ['sub_8', 'sub_9'])).not.toThrow();
+    expect(() => refuseForeignMirror(observed, here, [subscription()], ['sub_8'])).toThrow(
       'subscriptions sub_9,',
     );
   });
@@ -117,8 +117,8 @@ describe('a mirror', () => {
       mirrorOf(here, 'sub_8', 'sub_9'),
       'The mirror belongs to the subscriptions sub_8, sub_9, and this API key sees none of them.',
     ],
-  ])('W29 of %s is refused', (_, held, message) => {
-    expect(() => refuseForeignMirror(held, here, [subscription()], [])).toThrow(
+  ])('W29 of %s is refused', (_, observed, message) => {
+    expect(() => refuseForeignMirror(observed, here, [subscription()], [])).toThrow(
       expect.objectContaining({
         name: 'ConfigurationError',
         message,

@@ -177,7 +177,7 @@ describe('changes of more bytes than may be staged', () => {
       { dataset: 'parcels', version: 3, why },
       'Changes give way to the snapshot.',
     ]);
-    expect(world.checkpoint.recentJournal(2).map(({ kind, detail }) => `${kind} ${detail}`)).toEqual([
+    expect(world.checkpoint.recentSyncRuns(2).map(({ kind, detail }) => `${kind} ${detail}`)).toEqual([
       `loaded version 4, 10 rows: the changes of version 3 cannot be used: ${why}`,
       `gave way the changes of version 3 to the snapshot: ${why}`,
     ]);

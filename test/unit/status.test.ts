@@ -1,37 +1,37 @@
 /** `status`: what it makes of both stores, and the exact text of it. */
 
 import { describe, expect, it } from 'vitest';
-import type { Followed, Hold } from '../../src/checkpoint/checkpoint.ts';
+import type { Followed, Suspension } from '../../src/checkpoint/checkpoint.ts';
 import type { MirrorSeen } from '../../src/cli/mirror-seen.ts';
-import { holdOf } from '../../src/cli/status/datasets.ts';
+import { suspensionOf } from '../../src/cli/status/datasets.ts';
 import type { CheckpointContent } from '../../src/cli/status/status.ts';
 import { renderStatus } from '../../src/cli/status/text.ts';
 import { statusOf } from '../../src/cli/status/view.ts';
-import type { Want } from '../../src/model/desired-state.ts';
+import type { DesiredState } from '../../src/model/desired-state.ts';
 import { BusyError, type RefusalScope, StorageError } from '../../src/model/errors.ts';
-import type { HeldDataset } from '../../src/model/write-jobs.ts';
+import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { OPERATOR } from '../../src/sync/plan/need.ts';
-import { holdStatus } from '../../src/sync/suspensions.ts';
+import { suspensionStatus } from '../../src/sync/suspensions.ts';
 import { followedAt } from '../support/checkpoint-files.ts';
 import {
+  desired,
   failure,
   formerMember,
-  hold,
   id,
   member,
   membersAt,
   NOW,
   refusal,
   reload,
+  suspension,
   table,
-  want,
 } from '../support/sync-values.ts';
 
 const EARLIER = new Date('2026-02-28T12:00:00.000Z');
 
-function mirrorOf(...tables: readonly HeldDataset[]): MirrorSeen {
+function mirrorOf(...tables: readonly ObservedTable[]): MirrorSeen {
   return {
-    datasets: new Map(tables.map((held) => [held.datasetId, held])),
+    datasets: new Map(tables.map((observed) => [observed.datasetId, observed])),
     service: null,
     progress: null,
     retired: [],
@@ -39,33 +39,35 @@ function mirrorOf(...tables: readonly HeldDataset[]): MirrorSeen {
   };
 }
 
-function held(datasetId: string, changed: Partial<HeldDataset> = {}): HeldDataset {
+function observed(datasetId: string, changed: Partial<ObservedTable> = {}): ObservedTable {
   return table(3, { datasetId, tableName: datasetId, publishedAt: EARLIER, ...changed });
 }
 
 function content({
-  wants = [],
+  desiredStates = [],
   ...changed
-}: Partial<Omit<CheckpointContent, 'wants'>> & { wants?: readonly Want[] } = {}): CheckpointContent {
+}: Partial<Omit<CheckpointContent, 'desiredStates'>> & {
+  desiredStates?: readonly DesiredState[];
+} = {}): CheckpointContent {
   return {
     followed: new Map(),
     forgotten: [],
     absences: [],
-    holds: [],
+    suspensions: [],
     failures: new Map(),
-    wants: new Map(wants.map((one) => [one.datasetId, one])),
+    desiredStates: new Map(desiredStates.map((one) => [one.datasetId, one])),
     ...changed,
   };
 }
 
-function view(mirror: MirrorSeen, checkpoint: CheckpointContent | null, heldBy: readonly number[] = []) {
+function view(mirror: MirrorSeen, checkpoint: CheckpointContent | null, lockHolders: readonly number[] = []) {
   return statusOf({
     dataDirectory: '/data',
     mirrorPath: '/data/mirror.duckdb',
     runningInstance: null,
     mirror,
     mirrorBytes: 12_600_000,
-    heldBy,
+    lockHolders,
     readers: { copy: null, hook: null },
     checkpoint,
     isChosen: (datasetId) => datasetId !== 'left-out',
@@ -84,9 +86,9 @@ function states(mirror: MirrorSeen, checkpoint: CheckpointContent | null): Reado
   );
 }
 
-function ours(scope: RefusalScope, code: string): Hold {
+function ours(scope: RefusalScope, code: string): Suspension {
   const changed = { status: null, code, message: 'Why.', links: new Map() };
-  return { ...hold(), refusal: refusal(scope, changed).refusal };
+  return { ...suspension(), refusal: refusal(scope, changed).refusal };
 }
 
 const DROPPED = {
@@ -98,77 +100,86 @@ const DROPPED = {
 };
 
 /** A want of a subscription that has announced the version. */
-function announcing(announced: number, changed: Partial<Want>): Want {
-  return want({ members: new Map([['sub_1', member({ announced })]]), ...changed });
+function announcing(announced: number, changed: Partial<DesiredState>): DesiredState {
+  return desired({ members: new Map([['sub_1', member({ announced })]]), ...changed });
 }
 
 /** The table was loaded for the resync of this number. */
-function resynced(number: bigint): HeldDataset['reloads'] {
+function resynced(number: bigint): ObservedTable['reloads'] {
   return new Map([[OPERATOR, { logNumber: 1, eventNumber: number, createdAt: null }]]);
 }
 
 describe('the state of a dataset', () => {
   it('says what is most pressing', () => {
-    const wants = [
-      want({ datasetId: 'a-absent' }),
-      want({ datasetId: 'b-reload', reloads: [reload(9)], resyncNumber: 8 }),
+    const desiredStates = [
+      desired({ datasetId: 'a-absent' }),
+      desired({ datasetId: 'b-reload', reloads: [reload(9)], resyncNumber: 8 }),
       announcing(9, { datasetId: 'c-resync', resyncNumber: 9 }),
-      announcing(4, { datasetId: 'd-version', looksAsked: 1 }),
-      announcing(3, { datasetId: 'e-look', looksAsked: 1 }),
+      announcing(4, { datasetId: 'd-version', refreshesRequested: 1 }),
+      announcing(3, { datasetId: 'e-look', refreshesRequested: 1 }),
       announcing(3, { datasetId: 'f-current', resyncNumber: 8 }),
     ];
-    const tables = wants.slice(1).map(({ datasetId }) => held(datasetId));
+    const tables = desiredStates.slice(1).map(({ datasetId }) => observed(datasetId));
     const loaded = tables.map((one) =>
       one.datasetId === 'b-reload' ? one : { ...one, reloads: resynced(8n) },
     );
-    const mirror = mirrorOf(...loaded, held('g-unknown'));
-    expect(states(mirror, content({ wants }))).toEqual({
+    const mirror = mirrorOf(...loaded, observed('g-unknown'));
+    expect(states(mirror, content({ desiredStates }))).toEqual({
       'a-absent': 'to be loaded',
       'b-reload': 'behind: the service asked to load it again',
       'c-resync': 'to be loaded again, as you asked',
       'd-version': 'behind: version 4 is out',
       'e-look': 'behind: to be looked at',
       'f-current': 'up to date',
-      'g-unknown': 'no subscription is known to hold it',
+      'g-unknown': 'no subscription is known to contain it',
     });
-    const seen = view(mirror, content({ wants })).datasets;
+    const seen = view(mirror, content({ desiredStates })).datasets;
     expect(seen.filter((one) => one.isReloadPending).map((one) => one.id)).toEqual(['b-reload']);
     expect(seen.filter((one) => one.isResyncPending).map((one) => one.id)).toEqual(['b-reload', 'c-resync']);
-    expect(seen.filter((one) => one.isLookPending).map((one) => one.id)).toEqual(['d-version', 'e-look']);
-    const unread = view('busy', content({ wants })).datasets;
+    expect(seen.filter((one) => one.isRefreshPending).map((one) => one.id)).toEqual(['d-version', 'e-look']);
+    const unread = view('busy', content({ desiredStates })).datasets;
     expect(unread.map((one) => [one.isReloadPending, one.isResyncPending])).toEqual(
-      wants.map(() => [null, null]),
+      desiredStates.map(() => [null, null]),
     );
   });
 
-  it('that is held or failed says what is to be done besides', () => {
-    const wants = [announcing(4, { datasetId: 'failed' }), want({ datasetId: 'held' })];
+  it('that is suspended or failed says what is to be done besides', () => {
+    const desiredStates = [announcing(4, { datasetId: 'failed' }), desired({ datasetId: 'suspended' })];
     const checkpoint = content({
-      wants,
-      holds: [hold({ kind: 'dataset', datasetId: 'held' })],
+      desiredStates,
+      suspensions: [suspension({ kind: 'dataset', datasetId: 'suspended' })],
       failures: new Map([['failed', failure({ datasetId: 'failed' })]]),
     });
-    const known = { failed: 'failed; behind: version 4 is out', held: 'held; up to date' };
-    expect(states(mirrorOf(held('failed'), held('held')), checkpoint)).toEqual(known);
-    expect(states('busy', checkpoint)).toEqual({ failed: 'failed', held: 'held' });
-    expect(states('busy', content({ wants }))).toEqual({ failed: 'not known', held: 'not known' });
+    const known = { failed: 'failed; behind: version 4 is out', suspended: 'suspended; up to date' };
+    expect(states(mirrorOf(observed('failed'), observed('suspended')), checkpoint)).toEqual(known);
+    expect(states('busy', checkpoint)).toEqual({ failed: 'failed', suspended: 'suspended' });
+    expect(states('busy', content({ desiredStates }))).toEqual({
+      failed: 'not known',
+      suspended: 'not known',
+    });
   });
 
   it('that no subscription holds: to be retired while it has a table, and then no more', () => {
-    const wants = [
-      want({ ...DROPPED, datasetId: 'left', reloads: [reload(9)], resyncNumber: 1, looksAsked: 1 }),
+    const desiredStates = [
+      desired({
+        ...DROPPED,
+        datasetId: 'left',
+        reloads: [reload(9)],
+        resyncNumber: 1,
+        refreshesRequested: 1,
+      }),
     ];
-    const checkpoint = content({ wants });
+    const checkpoint = content({ desiredStates });
     const reason = 'left subscription sub_1: left_coverage, left subscription sub_2';
-    expect(states(mirrorOf(held('left')), checkpoint)).toEqual({ left: `to be retired: ${reason}` });
-    expect(view(mirrorOf(held('left')), checkpoint).datasets).toMatchObject([
+    expect(states(mirrorOf(observed('left')), checkpoint)).toEqual({ left: `to be retired: ${reason}` });
+    expect(view(mirrorOf(observed('left')), checkpoint).datasets).toMatchObject([
       {
         state: 'retired',
         need: null,
         subscriptions: [],
         isReloadPending: false,
         isResyncPending: false,
-        isLookPending: false,
+        isRefreshPending: false,
         retirement: { reason, waitsForApproval: false, waitsFor: [] },
       },
     ]);
@@ -177,32 +188,37 @@ describe('the state of a dataset', () => {
   });
 
   it('that is left out by the settings says so where it has a table, and is counted where it has none', () => {
-    const wants = [announcing(9, { datasetId: 'left-out' })];
+    const desiredStates = [announcing(9, { datasetId: 'left-out' })];
     const words = 'left out by the settings; its table stays as it is';
-    expect(states(mirrorOf(held('left-out')), content({ wants }))).toEqual({ 'left-out': words });
-    expect(view(mirrorOf(), content({ wants })).datasets).toMatchObject([{ isChosen: false, need: null }]);
-    expect(renderStatus(view(mirrorOf(), content({ wants })), { now: NOW, width: 80 })).toContain(
+    expect(states(mirrorOf(observed('left-out')), content({ desiredStates }))).toEqual({ 'left-out': words });
+    expect(view(mirrorOf(), content({ desiredStates })).datasets).toMatchObject([
+      { isChosen: false, need: null },
+    ]);
+    expect(renderStatus(view(mirrorOf(), content({ desiredStates })), { now: NOW, width: 80 })).toContain(
       '\n1 more dataset is left out by datasets.include and datasets.exclude.\n\n1 dataset: 1 left out.',
     );
   });
 
   it('that only held subscriptions hold is held with them', () => {
-    const wants = [want({ datasetId: 'a', members: membersAt('sub_1', 'sub_2') }), want({ datasetId: 'b' })];
-    const holds = [hold({ kind: 'subscription', subscriptionId: 'sub_1' })];
-    expect(states(mirrorOf(held('a'), held('b')), content({ wants, holds }))).toEqual({
+    const desiredStates = [
+      desired({ datasetId: 'a', members: membersAt('sub_1', 'sub_2') }),
+      desired({ datasetId: 'b' }),
+    ];
+    const suspensions = [suspension({ kind: 'subscription', subscriptionId: 'sub_1' })];
+    expect(states(mirrorOf(observed('a'), observed('b')), content({ desiredStates, suspensions }))).toEqual({
       a: 'up to date',
-      b: 'held with its subscription; up to date',
+      b: 'suspended with its subscription; up to date',
     });
   });
 
   describe('whose retirement waits', () => {
-    const left = want({ ...DROPPED, datasetId: 'left' });
+    const left = desired({ ...DROPPED, datasetId: 'left' });
     const reason = 'left subscription sub_1: left_coverage, left subscription sub_2';
     const followed = new Map(
       ['sub_1', 'sub_2'].map((one) => [one, followedAt(null, { subscriptionId: one })]),
     );
     const seenBy = (...subscriptionIds: readonly string[]): MirrorSeen => ({
-      datasets: new Map([['left', held('left')]]),
+      datasets: new Map([['left', observed('left')]]),
       service: { origin: 'https://feed.example', subscriptionIds },
       progress: null,
       retired: [],
@@ -210,10 +226,10 @@ describe('the state of a dataset', () => {
     });
     const waitsFor = (mirror: MirrorSeen, checkpoint: CheckpointContent) =>
       view(mirror, checkpoint).datasets.map(({ retirement }) => retirement?.waitsFor);
-    const suspension = hold({ kind: 'subscription', subscriptionId: 'sub_2' });
+    const lostSubscription = suspension({ kind: 'subscription', subscriptionId: 'sub_2' });
 
     it('W16 names the suspended subscription that contained it, and does not promise that a catch-up helps', () => {
-      const checkpoint = content({ wants: [left], followed, holds: [suspension] });
+      const checkpoint = content({ desiredStates: [left], followed, suspensions: [lostSubscription] });
       const mirror = seenBy('sub_1', 'sub_2');
       expect(states(mirror, checkpoint)).toEqual({
         left: `retirement waits for subscription sub_2, which is suspended: ${reason}`,
@@ -222,20 +238,25 @@ describe('the state of a dataset', () => {
       const text = renderStatus(view(mirror, checkpoint), { now: NOW, width: 400 });
       expect(text).toContain('→ Once you have acted on it: feed-sync resume --subscription sub_2');
       expect(text).not.toContain('feed-sync once');
-      const free = content({ wants: [left], followed });
+      const free = content({ desiredStates: [left], followed });
       expect(waitsFor(mirror, free)).toEqual([[]]);
       expect(renderStatus(view(mirror, free), { now: NOW, width: 400 })).toContain('→ feed-sync once');
     });
 
     it('W16 does not name a suspended subscription that is followed and never contained it', () => {
       const own = { ...left, formerMembers: new Map([['sub_1', formerMember()]]) };
-      const checkpoint = content({ wants: [own], followed, holds: [suspension] });
+      const checkpoint = content({ desiredStates: [own], followed, suspensions: [lostSubscription] });
       expect(waitsFor(seenBy('sub_1', 'sub_2'), checkpoint)).toEqual([[]]);
     });
 
     it('W16 names subscriptions that were never read: a suspended one, and those that only the mirror knows', () => {
-      const third = hold({ kind: 'subscription', subscriptionId: 'sub_3' });
-      const checkpoint = content({ wants: [left], followed, holds: [third], forgotten: ['sub_5'] });
+      const third = suspension({ kind: 'subscription', subscriptionId: 'sub_3' });
+      const checkpoint = content({
+        desiredStates: [left],
+        followed,
+        suspensions: [third],
+        forgotten: ['sub_5'],
+      });
       const mirror = seenBy('sub_1', 'sub_2', 'sub_4', 'sub_5');
       expect(states(mirror, checkpoint)).toEqual({
         left:
@@ -257,7 +278,7 @@ describe('the state of a dataset', () => {
       'W16 names a subscription %s: the next catch-up may be able to read it',
       (_, kind, reason) => {
         const subject = { kind, subscriptionId: 'sub_2' } as const;
-        const checkpoint = content({ wants: [left], followed, absences: [{ subject, since: NOW }] });
+        const checkpoint = content({ desiredStates: [left], followed, absences: [{ subject, since: NOW }] });
         const mirror = seenBy('sub_1', 'sub_2');
         expect(waitsFor(mirror, checkpoint)).toEqual([[{ subscriptionId: 'sub_2', reason }]]);
         expect(renderStatus(view(mirror, checkpoint), { now: NOW, width: 400 })).toContain(
@@ -267,8 +288,8 @@ describe('the state of a dataset', () => {
     );
 
     it('W16 is not among those that an operator is asked to agree to', () => {
-      const holds = [suspension, ours({ kind: 'retirement' }, 'mass_retirement')];
-      const checkpoint = content({ wants: [left], followed, holds });
+      const suspensions = [lostSubscription, ours({ kind: 'retirement' }, 'mass_retirement')];
+      const checkpoint = content({ desiredStates: [left], followed, suspensions });
       expect(view(seenBy('sub_1', 'sub_2'), checkpoint).datasets).toMatchObject([
         { retirement: { waitsForApproval: false, waitsFor: [{ subscriptionId: 'sub_2' }] } },
       ]);
@@ -276,13 +297,13 @@ describe('the state of a dataset', () => {
   });
 
   it('that waits for approval says so, until it is given', () => {
-    const approved = want({ ...DROPPED, datasetId: 'approved', retirementApproved: true });
-    const waiting = want({ ...DROPPED, datasetId: 'waiting' });
+    const approved = desired({ ...DROPPED, datasetId: 'approved', retirementApproved: true });
+    const waiting = desired({ ...DROPPED, datasetId: 'waiting' });
     const checkpoint = content({
-      wants: [approved, waiting],
-      holds: [ours({ kind: 'retirement' }, 'mass_retirement')],
+      desiredStates: [approved, waiting],
+      suspensions: [ours({ kind: 'retirement' }, 'mass_retirement')],
     });
-    expect(states(mirrorOf(held('approved'), held('waiting')), checkpoint)).toEqual({
+    expect(states(mirrorOf(observed('approved'), observed('waiting')), checkpoint)).toEqual({
       approved: 'to be retired: left subscription sub_1: left_coverage, left subscription sub_2',
       waiting:
         'to be retired, once you agree: left subscription sub_1: left_coverage, left subscription sub_2',
@@ -307,20 +328,23 @@ it('the text of all that can be in the way', () => {
   const checkpoint = content({
     followed: new Map([
       followed('sub_1'),
-      followed('sub_2', { name: null, quietReadAt: NOW }),
+      followed('sub_2', { name: null, replayedAt: NOW }),
       followed('sub_3', { cursor: null }),
     ]),
     forgotten: ['sub_4'],
-    wants: [announcing(4, {}), announcing(3, { datasetId: 'roads' })],
-    holds: [
+    desiredStates: [announcing(4, {}), announcing(3, { datasetId: 'roads' })],
+    suspensions: [
       ours({ kind: 'subscription', subscriptionId: 'sub_3' }, 'subscription_missing'),
       ours({ kind: 'retirement' }, 'mass_retirement'),
-      hold(),
+      suspension(),
     ],
     failures: new Map([['roads', broken]]),
   });
   expect(
-    renderStatus(view(mirrorOf(held('parcels'), held('roads')), checkpoint), { now: NOW, width: 400 }),
+    renderStatus(view(mirrorOf(observed('parcels'), observed('roads')), checkpoint), {
+      now: NOW,
+      width: 400,
+    }),
   ).toBe(
     [
       'Data directory /data. No instance is running.',
@@ -335,23 +359,23 @@ it('the text of all that can be in the way', () => {
       'Forgotten at the next catch-up: sub_4.',
       '',
       'dataset  version  rows  published (UTC)   table    state',
-      '─'.repeat(81),
-      'parcels        3    10  2026-02-28 12:00  parcels  held; behind: version 4 is out',
+      '─'.repeat(86),
+      'parcels        3    10  2026-02-28 12:00  parcels  suspended; behind: version 4 is out',
       'roads          3    10  2026-02-28 12:00  roads    failed; up to date',
       '',
-      'Subscription sub_3 is held (subscription_missing): Why.',
-      '  Held since 2026-03-01 12:00 UTC; until you have acted, what is mirrored stays as it is.',
+      'Subscription sub_3 is suspended (subscription_missing): Why.',
+      '  Suspended since 2026-03-01 12:00 UTC; until you have acted, what is mirrored stays as it is.',
       '→ When it is there again: feed-sync resume --subscription sub_3',
-      '→ To give it up, and retire what only it holds: feed-sync forget --subscription sub_3',
+      '→ To give it up, and retire what only it contains: feed-sync forget --subscription sub_3',
       '',
-      'The retirement of datasets is held (mass_retirement): Why.',
-      '  Held since 2026-03-01 12:00 UTC; until you have acted, what is mirrored stays as it is.',
+      'The retirement of datasets is suspended (mass_retirement): Why.',
+      '  Suspended since 2026-03-01 12:00 UTC; until you have acted, what is mirrored stays as it is.',
       '→ Where that is right: feed-sync resume --retire',
       '',
       'The service refused to list versions (403 outside_coverage).',
       '  It says: The county is not covered.',
       '  coverage: https://app.example/coverage',
-      '  Held since 2026-03-01 12:00 UTC; until you have acted, nothing more is asked of the service for it.',
+      '  Suspended since 2026-03-01 12:00 UTC; until you have acted, nothing more is asked of the service for it.',
       '→ Once you have acted on it: feed-sync resume --dataset parcels',
       '',
       'Dataset roads failed 2 times, last at 2026-03-01 12:00 UTC (just now):',
@@ -359,7 +383,7 @@ it('the text of all that can be in the way', () => {
       '→ Tell the service.',
       '→ The same content is not fetched again before 2026-03-02 12:00 UTC (in 1 day), unless you ask: feed-sync resume --dataset roads',
       '',
-      '2 datasets: 1 held, 1 failed.',
+      '2 datasets: 1 suspended, 1 failed.',
     ].join('\n'),
   );
 });
@@ -376,8 +400,8 @@ describe('F55 what is absent without an event that says so', () => {
 
   it('is told with since when it is, and after when that is confirmed', () => {
     const text = renderStatus(view(mirrorOf(), content({ absences })), { now: NOW, width: 80 });
-    const [, told] = text.split('\n\n');
-    expect(told).toBe(
+    const [, reported] = text.split('\n\n');
+    expect(reported).toBe(
       [
         'The newest event that was read is absent from the log of subscription sub_2 since 2026-03-01 12:00 UTC, confirmed after 2026-03-01 12:10 UTC.',
         'Dataset par\\u001bcels is absent from subscription sub_1 since 2026-03-01 12:00 UTC, confirmed after 2026-03-01 12:10 UTC.',
@@ -390,8 +414,8 @@ describe('F55 what is absent without an event that says so', () => {
   });
 
   it('is told to programs with all that names it, and changes nothing of how datasets stand', () => {
-    const wants = [want({ datasetId: 'roads' })];
-    const seen = view(mirrorOf(held('roads')), content({ wants, absences }));
+    const desiredStates = [desired({ datasetId: 'roads' })];
+    const seen = view(mirrorOf(observed('roads')), content({ desiredStates, absences }));
     expect(seen.absences.at(-1)).toEqual({
       kind: 'version',
       subscriptionId: null,
@@ -400,14 +424,14 @@ describe('F55 what is absent without an event that says so', () => {
       since: '2026-03-01T12:00:00.000Z',
       confirmedAfter: '2026-03-01T13:00:00.000Z',
     });
-    expect(seen.datasets).toEqual(view(mirrorOf(held('roads')), content({ wants })).datasets);
+    expect(seen.datasets).toEqual(view(mirrorOf(observed('roads')), content({ desiredStates })).datasets);
   });
 });
 
 it('a refusal of the workspace holds every subscription', () => {
   const followed = new Map([['s', followedAt(null)]]);
-  const checkpoint = content({ followed, holds: [hold({ kind: 'workspace' })] });
-  expect(view(null, checkpoint).subscriptions).toMatchObject([{ id: 's', isHeld: true }]);
+  const checkpoint = content({ followed, suspensions: [suspension({ kind: 'workspace' })] });
+  expect(view(null, checkpoint).subscriptions).toMatchObject([{ id: 's', isSuspended: true }]);
 });
 
 it('a hold is told in the same words from its data for programs', () => {
@@ -418,23 +442,23 @@ it('a hold is told in the same words from its data for programs', () => {
     { kind: 'retirement' },
   ];
   for (const scope of scopes) {
-    const { refusal: stored, heldAt } = hold(scope);
-    expect(holdOf(holdStatus(hold(scope)))).toEqual({ refusal: stored, heldAt });
+    const { refusal: stored, suspendedAt } = suspension(scope);
+    expect(suspensionOf(suspensionStatus(suspension(scope)))).toEqual({ refusal: stored, suspendedAt });
   }
 });
 
 describe('F10 a mirror that others have open', () => {
-  const told = (mirror: MirrorSeen, heldBy: readonly number[]) =>
-    renderStatus(view(mirror, null, heldBy), { now: NOW, width: 400 });
+  const reported = (mirror: MirrorSeen, lockHolders: readonly number[]) =>
+    renderStatus(view(mirror, null, lockHolders), { now: NOW, width: 400 });
 
   it('names them, whether it can be read meanwhile or not', () => {
-    expect(told(mirrorOf(), [4_712, 4_713])).toContain(
+    expect(reported(mirrorOf(), [4_712, 4_713])).toContain(
       'The mirror is held by process 4712, process 4713. A commit waits for that up to lock.wait.',
     );
-    expect(told(mirrorOf(), [])).not.toContain('held');
+    expect(reported(mirrorOf(), [])).not.toContain('suspended');
     const busy = new BusyError('The mirror /data/mirror.duckdb is held by the process 4712.');
-    expect(told(busy, [4_712])).toContain('is held by the process 4712. What it has is not shown.');
-    expect(view(busy, null).mirror).toMatchObject({ state: 'busy', trouble: busy.message, heldBy: [] });
+    expect(reported(busy, [4_712])).toContain('is held by the process 4712. What it has is not shown.');
+    expect(view(busy, null).mirror).toMatchObject({ state: 'busy', problem: busy.message, lockHolders: [] });
   });
 });
 

@@ -3,7 +3,7 @@
 import { PassThrough, Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { write } from '../../src/cli/context.ts';
-import { tellError, tellHold, tellScope } from '../../src/cli/render/messages.ts';
+import { formatError, formatScope, formatSuspension } from '../../src/cli/render/messages.ts';
 import { exitCodeOfResult, summarize } from '../../src/cli/render/summary.ts';
 import { renderTable } from '../../src/cli/render/table.ts';
 import { printable } from '../../src/lib/text.ts';
@@ -11,14 +11,14 @@ import { BusyError, DataError, ServiceUnavailableError, StorageError } from '../
 import type { AwaitedSubscription } from '../../src/sync/plan/retirement.ts';
 import type { CatchUpResult, Commit, DatasetResult } from '../../src/sync/result.ts';
 import { retirementWaits } from '../../src/sync/retirements.ts';
-import { failure, hold, refusal } from '../support/sync-values.ts';
+import { failure, refusal, suspension } from '../support/sync-values.ts';
 
 function result(changed: Partial<CatchUpResult> = {}): CatchUpResult {
   return {
     subscriptions: 1,
     datasets: [],
-    troubles: [],
-    holds: [],
+    incidents: [],
+    suspensions: [],
     again: null,
     durationMs: 2_449,
     ...changed,
@@ -75,12 +75,17 @@ function awaiting(...reasons: readonly AwaitedSubscription['reason'][]): Dataset
   const awaited = reasons.map((reason, index): AwaitedSubscription => {
     const subscriptionId = `sub_${index}`;
     if (reason !== 'suspended') return { subscriptionId, reason };
-    return { subscriptionId, reason, suspension: hold({ kind: 'subscription', subscriptionId }) };
+    return { subscriptionId, reason, ofSubscription: suspension({ kind: 'subscription', subscriptionId }) };
   });
   return { datasetId: 'left', commits: [], ...retirementWaits(awaited) };
 }
 
-const held: DatasetResult = { kind: 'held', datasetId: 'parcels', commits: [], hold: hold() };
+const observed: DatasetResult = {
+  kind: 'suspended',
+  datasetId: 'parcels',
+  commits: [],
+  suspension: suspension(),
+};
 
 describe('the summary', () => {
   it('of a first start', () => {
@@ -125,11 +130,11 @@ describe('the summary', () => {
     expect(text).toMatch(/\n {2}roads: the manifest lags\n {4}brought to version 4 before that$/);
   });
 
-  it('of what is held with its subscription, or with all that is to go: told once', () => {
+  it('of what is suspended with its subscription, or with all that is to go: told once', () => {
     const scopes = [{ kind: 'subscription', subscriptionId: 'sub_2' }, { kind: 'retirement' }] as const;
-    const datasets = scopes.map((scope) => ({ ...held, hold: hold(scope) }));
-    const text = summarize(result({ datasets, holds: scopes.map(hold) }));
-    expect(text).toContain('2 held');
+    const datasets = scopes.map((scope) => ({ ...observed, suspension: suspension(scope) }));
+    const text = summarize(result({ datasets, suspensions: scopes.map(suspension) }));
+    expect(text).toContain('2 suspended');
     expect(text).not.toContain('Held:');
     expect(text.match(/The county is not covered/g)).toHaveLength(2);
     expect(exitCodeOfResult(result({ datasets }))).toBe(77);
@@ -137,18 +142,18 @@ describe('the summary', () => {
 
   it('W16 of tables whose retirement waits: for what, and once for all of them what to do', () => {
     const missing = {
-      ...hold(),
+      ...suspension(),
       refusal: {
-        ...hold().refusal,
+        ...suspension().refusal,
         scope: { kind: 'subscription', subscriptionId: "Bob's" },
         status: null,
         code: 'subscription_missing',
         message: 'The service no longer lists it.',
       },
     } as const;
-    const refused = hold({ kind: 'subscription', subscriptionId: 'sub_2' });
-    const bobs = { subscriptionId: "Bob's", reason: 'suspended', suspension: missing } as const;
-    const second = { subscriptionId: 'sub_2', reason: 'suspended', suspension: refused } as const;
+    const refused = suspension({ kind: 'subscription', subscriptionId: 'sub_2' });
+    const bobs = { subscriptionId: "Bob's", reason: 'suspended', ofSubscription: missing } as const;
+    const second = { subscriptionId: 'sub_2', reason: 'suspended', ofSubscription: refused } as const;
     const third = { subscriptionId: 'sub_3', reason: 'log-unread' } as const;
     const datasets: DatasetResult[] = [
       { datasetId: 'a', commits: [], ...retirementWaits([bobs]) },
@@ -162,7 +167,7 @@ describe('the summary', () => {
       "  a: no subscription contains it any more; its retirement waits for subscription Bob's, which is suspended",
       "  b: no subscription contains it any more; its retirement waits for subscriptions Bob's, sub_2, which are suspended",
       "→ When it is there again: feed-sync resume --subscription 'Bob'\\''s'",
-      "→ To give it up, and retire what only it holds: feed-sync forget --subscription 'Bob'\\''s'",
+      "→ To give it up, and retire what only it contains: feed-sync forget --subscription 'Bob'\\''s'",
       '→ Once you have acted on it: feed-sync resume --subscription sub_2',
       '',
       'Waiting for the next catch-up:',
@@ -175,9 +180,9 @@ describe('the summary', () => {
 
   it('of what waits for time to pass: when running it again helps, and how to stay for it', () => {
     const at = new Date('2026-03-01T12:10:30.000Z');
-    const told = (inMs: number) => summarize(result({ datasets: [waiting], again: { at, inMs } }));
+    const reported = (inMs: number) => summarize(result({ datasets: [waiting], again: { at, inMs } }));
     expect(
-      told(9 * 60_000 + 30_000)
+      reported(9 * 60_000 + 30_000)
         .split('\n')
         .slice(-3),
     ).toEqual([
@@ -185,32 +190,32 @@ describe('the summary', () => {
       'Running it again helps from 2026-03-01 12:11 UTC on, in 9 m 30 s.',
       '→ feed-sync once --wait 11m stays for it.',
     ]);
-    expect(told(1)).toContain('--wait 2m stays');
+    expect(reported(1)).toContain('--wait 2m stays');
     expect(summarize(result({ datasets: [waiting] }))).not.toContain('again helps');
   });
 
   it('of all that can go wrong', () => {
     const text = summarize(
       result({
-        datasets: [loaded('a', 1), held, failed, waiting],
-        troubles: [
+        datasets: [loaded('a', 1), observed, failed, waiting],
+        incidents: [
           { subscriptionId: 'sub_1', error: new ServiceUnavailableError('The log cannot be read.') },
           {
             subscriptionId: null,
             error: new StorageError('The disk is full.', { hint: 'Free some space.' }),
           },
         ],
-        holds: [hold({ kind: 'subscription', subscriptionId: 'sub_2' })],
+        suspensions: [suspension({ kind: 'subscription', subscriptionId: 'sub_2' })],
       }),
     );
     expect(text).toBe(
       [
-        '4 datasets in 1 subscription: 1 loaded, 0 already up to date, 1 waiting, 1 held, 1 failed. 1 row from 9.1 MB. 2.4 s.',
+        '4 datasets in 1 subscription: 1 loaded, 0 already up to date, 1 waiting, 1 suspended, 1 failed. 1 row from 9.1 MB. 2.4 s.',
         '',
         'The service refused to list versions (403 outside_coverage).',
         '  It says: The county is not covered.',
         '  coverage: https://app.example/coverage',
-        '  Held since 2026-03-01 12:00 UTC; until you have acted, nothing more is asked of the service for it.',
+        '  Suspended since 2026-03-01 12:00 UTC; until you have acted, nothing more is asked of the service for it.',
         '→ Once you have acted on it: feed-sync resume --subscription sub_2',
         '',
         'Subscription sub_1: The log cannot be read.',
@@ -222,7 +227,7 @@ describe('the summary', () => {
         '  parcels: The service refused to list versions (403 outside_coverage).',
         '      It says: The county is not covered.',
         '      coverage: https://app.example/coverage',
-        '      Held since 2026-03-01 12:00 UTC; until you have acted, nothing more is asked of the service for it.',
+        '      Suspended since 2026-03-01 12:00 UTC; until you have acted, nothing more is asked of the service for it.',
         '    → Once you have acted on it: feed-sync resume --dataset parcels',
         '',
         'Failed:',
@@ -267,17 +272,26 @@ describe('the exit code of a catch-up', () => {
     ['a failed one and a waiting one', { datasets: [failed, waiting] }, 75],
     [
       'a dataset held',
-      { datasets: [waiting, { kind: 'held', datasetId: 'a', commits: [], hold: hold() } as const] },
+      {
+        datasets: [
+          waiting,
+          { kind: 'suspended', datasetId: 'a', commits: [], suspension: suspension() } as const,
+        ],
+      },
       77,
     ],
-    ['a subscription held', { holds: [hold()], datasets: [waiting] }, 77],
-    ['a busy mirror', { troubles: [{ subscriptionId: null, error: new BusyError('x') }] }, 75],
+    ['a subscription held', { suspensions: [suspension()], datasets: [waiting] }, 77],
+    ['a busy mirror', { incidents: [{ subscriptionId: null, error: new BusyError('x') }] }, 75],
     [
       'a full disk',
-      { troubles: [{ subscriptionId: null, error: new StorageError('x') }], holds: [hold()] },
+      { incidents: [{ subscriptionId: null, error: new StorageError('x') }], suspensions: [suspension()] },
       74,
     ],
-    ['a bug', { troubles: [{ subscriptionId: null, error: new TypeError('x') }], holds: [hold()] }, 70],
+    [
+      'a bug',
+      { incidents: [{ subscriptionId: null, error: new TypeError('x') }], suspensions: [suspension()] },
+      70,
+    ],
   ] satisfies [string, Partial<CatchUpResult>, number][])('%s', (_, changed, code) => {
     expect(exitCodeOfResult(result(changed))).toBe(code);
   });
@@ -285,13 +299,13 @@ describe('the exit code of a catch-up', () => {
 
 describe('what a person is told', () => {
   it('of an error: the message, and what to do', () => {
-    expect(tellError(broken)).toBe('The file part-0.parquet is cut.\n→ Tell the service.');
-    expect(tellError(new DataError('No hint.'))).toBe('No hint.');
-    expect(tellError(new TypeError('a bug'))).toBe('a bug');
+    expect(formatError(broken)).toBe('The file part-0.parquet is cut.\n→ Tell the service.');
+    expect(formatError(new DataError('No hint.'))).toBe('No hint.');
+    expect(formatError(new TypeError('a bug'))).toBe('a bug');
   });
 
   it('of a refusal: the message and the links of the service, and how to go on', () => {
-    expect(tellError(refusal({ kind: 'workspace' }, { status: 401, code: null }))).toBe(
+    expect(formatError(refusal({ kind: 'workspace' }, { status: 401, code: null }))).toBe(
       [
         'The service refused to list versions (401).',
         '  It says: The county is not covered.',
@@ -299,28 +313,28 @@ describe('what a person is told', () => {
         '→ Once you have acted on it, give the command again.',
       ].join('\n'),
     );
-    expect(tellHold(hold())).toContain(
-      'Held since 2026-03-01 12:00 UTC; until you have acted, nothing more is asked of the service for it.\n' +
+    expect(formatSuspension(suspension())).toContain(
+      'Suspended since 2026-03-01 12:00 UTC; until you have acted, nothing more is asked of the service for it.\n' +
         '→ Once you have acted on it: feed-sync resume --dataset parcels',
     );
   });
 
   it('of a scope', () => {
-    expect(tellScope({ kind: 'workspace' })).toBe('this API key');
-    expect(tellScope({ kind: 'subscription', subscriptionId: 's\n' })).toBe('subscription s\\u000a');
-    expect(tellScope({ kind: 'dataset', datasetId: 'd' })).toBe('dataset d');
+    expect(formatScope({ kind: 'workspace' })).toBe('this API key');
+    expect(formatScope({ kind: 'subscription', subscriptionId: 's\n' })).toBe('subscription s\\u000a');
+    expect(formatScope({ kind: 'dataset', datasetId: 'd' })).toBe('dataset d');
   });
 
   it('has no control character of the service in it, but for line breaks of ours', () => {
     const hostile = '\u001b[31mred\u0007\r\u0085\u2028';
-    const { refusal: told } = refusal({ kind: 'dataset', datasetId: hostile });
+    const { refusal: reported } = refusal({ kind: 'dataset', datasetId: hostile });
     const links = new Map([[hostile, hostile]]);
     const texts = [
-      tellHold({
-        ...hold(),
-        refusal: { ...told, message: `${hostile}\n→ fake`, code: hostile, operation: hostile, links },
+      formatSuspension({
+        ...suspension(),
+        refusal: { ...reported, message: `${hostile}\n→ fake`, code: hostile, operation: hostile, links },
       }),
-      tellError(new DataError(hostile, { hint: hostile })),
+      formatError(new DataError(hostile, { hint: hostile })),
     ];
     for (const text of texts) {
       // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.

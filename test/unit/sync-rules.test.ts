@@ -10,54 +10,54 @@ import {
   SAME_CONTENT_AGAIN_AFTER_MS,
   toRemember,
 } from '../../src/sync/failures.ts';
-import { isOfContent, standingContents } from '../../src/sync/plan/content.ts';
+import { isOfContent, refusedContents } from '../../src/sync/plan/content.ts';
 import { needOf, OPERATOR, pendingReloads } from '../../src/sync/plan/need.ts';
-import { stateOf } from '../../src/sync/plan/plan.ts';
+import { phaseOf } from '../../src/sync/plan/plan.ts';
 import { schemaOfSnapshot } from '../../src/sync/plan/versions.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 import { SEED } from '../support/seed.ts';
 import {
   announcing,
+  desired,
   entry,
   failure,
   history,
-  hold,
   NOW,
   reload,
   schema,
+  suspension,
   table,
   version,
-  want,
 } from '../support/sync-values.ts';
 
 describe('what a dataset needs', () => {
   it.each([
-    ['a table, before all else', null, want({ looksAsked: 1, reloads: [reload(1)] }), 'table'],
-    ['a reload', table(5), want({ ...announcing(6), reloads: [reload(1)] }), 'reload'],
+    ['a table, before all else', null, desired({ refreshesRequested: 1, reloads: [reload(1)] }), 'table'],
+    ['a reload', table(5), desired({ ...announcing(6), reloads: [reload(1)] }), 'reload'],
     [
       'a reload, before what a person asked for',
       table(5),
-      want({ resyncNumber: 1, reloads: [reload(1)] }),
+      desired({ resyncNumber: 1, reloads: [reload(1)] }),
       'reload',
     ],
     [
       'a resync',
       table(5, { reloads: reloadMarks([[OPERATOR, 1n]]) }),
-      want({ ...announcing(6), resyncNumber: 2 }),
+      desired({ ...announcing(6), resyncNumber: 2 }),
       'resync',
     ],
     [
       'nothing, where the table satisfies the resync',
       table(5, { reloads: reloadMarks([[OPERATOR, 2n]]) }),
-      want({ resyncNumber: 2 }),
+      desired({ resyncNumber: 2 }),
       'nothing',
     ],
-    ['a version', table(5), want({ ...announcing(6), looksAsked: 1 }), 'version'],
-    ['a look', table(5), want({ ...announcing(5), looksAsked: 3, looksDone: 2 }), 'look'],
-    ['nothing', table(5), want({ ...announcing(5), looksAsked: 3, looksDone: 3 }), 'nothing'],
-    ['nothing, where it is ahead', table(7), want(announcing(5)), 'nothing'],
-  ])('%s', (_, held, wanted, need) => {
-    expect(needOf(held, wanted)).toBe(need);
+    ['a version', table(5), desired({ ...announcing(6), refreshesRequested: 1 }), 'version'],
+    ['a look', table(5), desired({ ...announcing(5), refreshesRequested: 3, refreshesDone: 2 }), 'refresh'],
+    ['nothing', table(5), desired({ ...announcing(5), refreshesRequested: 3, refreshesDone: 3 }), 'nothing'],
+    ['nothing, where it is ahead', table(7), desired(announcing(5)), 'nothing'],
+  ])('%s', (_, observed, wanted, need) => {
+    expect(needOf(observed, wanted)).toBe(need);
   });
 
   describe('as the versions and schemas say', () => {
@@ -73,59 +73,65 @@ describe('what a dataset needs', () => {
     const unsaid = history([version('parcels', 6, { schemaVersion: null })], schemas);
 
     it.each([
-      ['a version that was published, though none was announced', table(5), want(), at(5, 6), 'version'],
-      ['a version newer than the announced one', table(5), want(announcing(5)), at(5, 6), 'version'],
+      ['a version that was published, though none was announced', table(5), desired(), at(5, 6), 'version'],
+      ['a version newer than the announced one', table(5), desired(announcing(5)), at(5, 6), 'version'],
       [
         'a version that was announced, though it is not listed',
         table(5),
-        want(announcing(6)),
+        desired(announcing(6)),
         at(5),
         'version',
       ],
-      ['the schema that its version has', table(5, { schemaVersion: '2' }), want(), at(5), 'schema'],
-      ['nothing, where its version names an older schema than had begun', table(6), want(), at(6), 'nothing'],
+      ['the schema that its version has', table(5, { schemaVersion: '2' }), desired(), at(5), 'schema'],
+      [
+        'nothing, where its version names an older schema than had begun',
+        table(6),
+        desired(),
+        at(6),
+        'nothing',
+      ],
       [
         'the schema that had begun by its version',
         table(6, { schemaVersion: '1' }),
-        want(),
+        desired(),
         unsaid,
         'schema',
       ],
       [
         'nothing more, at the head: what was owed a look was looked at',
         table(5),
-        want({ looksAsked: 1 }),
+        desired({ refreshesRequested: 1 }),
         at(5),
         'nothing',
       ],
       [
         'nothing, ahead of the list',
         table(7, { schemaVersion: '9' }),
-        want({ looksAsked: 1 }),
+        desired({ refreshesRequested: 1 }),
         at(5),
         'nothing',
       ],
-    ] as const)('%s', (_, held, wanted, read, need) => {
-      expect(needOf(held, wanted, read)).toBe(need);
+    ] as const)('%s', (_, observed, wanted, read, need) => {
+      expect(needOf(observed, wanted, read)).toBe(need);
     });
   });
 
   it('counts a reload as pending until the table satisfies its event, in its own subscription', () => {
-    const wanted = want({
+    const wanted = desired({
       reloads: [
         reload(9),
         reload(10, { subscriptionId: 'sub_2' }),
         reload(9_223_372_036_854_775_807n, { subscriptionId: 'sub_3' }),
       ],
     });
-    const held = table(5, {
+    const observed = table(5, {
       reloads: reloadMarks([
         ['sub_1', 9n],
         ['sub_2', 9n],
         ['sub_3', 9_223_372_036_854_775_806n],
       ]),
     });
-    expect(pendingReloads(held, wanted).map(({ subscriptionId }) => subscriptionId)).toEqual([
+    expect(pendingReloads(observed, wanted).map(({ subscriptionId }) => subscriptionId)).toEqual([
       'sub_2',
       'sub_3',
     ]);
@@ -135,20 +141,20 @@ describe('what a dataset needs', () => {
   it('compares the numbers of reloads within one log only: a later log makes those of the one before void', () => {
     const satisfying = (logNumber: number, eventNumber: bigint) =>
       table(5, { reloads: new Map([['sub_1', { logNumber, eventNumber, createdAt: null }]]) });
-    const ofSecondLog = want({ reloads: [reload(3, { logNumber: 2 })] });
+    const ofSecondLog = desired({ reloads: [reload(3, { logNumber: 2 })] });
     expect(pendingReloads(satisfying(1, 900n), ofSecondLog)).toHaveLength(1);
     expect(pendingReloads(satisfying(2, 3n), ofSecondLog)).toEqual([]);
-    const ofFirstLog = want({ reloads: [reload(900)] });
+    const ofFirstLog = desired({ reloads: [reload(900)] });
     expect(pendingReloads(satisfying(2, 0n), ofFirstLog)).toEqual([]);
   });
 
   it('tells reloads at one event apart by their moments', () => {
     const before = new Date(NOW.getTime() - 1);
-    const held = table(5, {
+    const observed = table(5, {
       reloads: new Map([['sub_1', { logNumber: 1, eventNumber: 9n, createdAt: before }]]),
     });
-    const wanted = want({ reloads: [reload(9, { createdAt: before }), reload(9, { createdAt: NOW })] });
-    expect(pendingReloads(held, wanted)).toEqual([wanted.reloads[1]]);
+    const wanted = desired({ reloads: [reload(9, { createdAt: before }), reload(9, { createdAt: NOW })] });
+    expect(pendingReloads(observed, wanted)).toEqual([wanted.reloads[1]]);
     expect(pendingReloads(table(5, { reloads: reloadMarks([['sub_1', 9n]]) }), wanted)).toEqual([]);
   });
 });
@@ -182,15 +188,15 @@ describe('the schema of a snapshot', () => {
 });
 
 describe('the state of a dataset', () => {
-  const known = { want: want(), held: table(5), hold: hold(), failure: failure() };
+  const known = { desired: desired(), observed: table(5), suspension: suspension(), failure: failure() };
   it.each([
-    ['retired', { ...known, want: want({ members: new Map() }) }],
-    ['held', known],
-    ['failed', { ...known, hold: null }],
-    ['live', { ...known, hold: null, failure: null }],
-    ['absent', { ...known, hold: null, failure: null, held: null }],
+    ['retired', { ...known, desired: desired({ members: new Map() }) }],
+    ['suspended', known],
+    ['failed', { ...known, suspension: null }],
+    ['live', { ...known, suspension: null, failure: null }],
+    ['absent', { ...known, suspension: null, failure: null, observed: null }],
   ])('%s', (kind, given) => {
-    expect(stateOf(given).kind).toBe(kind);
+    expect(phaseOf(given).kind).toBe(kind);
   });
 });
 
@@ -249,8 +255,8 @@ describe('a failure', () => {
     for (let times = 0; times < 9; times += 1) {
       const failed: Failure = failureOf('parcels', differs, ['version 3'], before, now);
       waits.push((failed.retryAt.getTime() - now.getTime()) / MINUTE_MS);
-      expect(standingContents(failed, later(-1, failed.retryAt))).toEqual(['version 3']);
-      expect(standingContents(failed, failed.retryAt)).toEqual([]);
+      expect(refusedContents(failed, later(-1, failed.retryAt))).toEqual(['version 3']);
+      expect(refusedContents(failed, failed.retryAt)).toEqual([]);
       now = failed.retryAt;
       // Other trouble in between makes the next wait no shorter.
       const other = failureOf('parcels', unreachable, [], failed, now);
@@ -270,7 +276,7 @@ describe('a failure', () => {
   it('of content that differs beside content that was found wrong makes each wait its own time', () => {
     const wrong = failureOf('parcels', bad, ['changes of version 3'], null, NOW);
     const both = failureOf('parcels', differs, ['version 3'], wrong, later(MINUTE_MS));
-    const standing = (waitMs: number) => standingContents(both, later(waitMs));
+    const standing = (waitMs: number) => refusedContents(both, later(waitMs));
     expect(standing(15 * MINUTE_MS)).toEqual(['changes of version 3', 'version 3']);
     expect(standing(16 * MINUTE_MS)).toEqual(['changes of version 3']);
     expect(standing(SAME_CONTENT_AGAIN_AFTER_MS - 1)).toEqual(['changes of version 3']);

@@ -1,14 +1,14 @@
 /** The table at the end of a run of random histories: what never occurred fails a whole run. */
 
 import { describe, expect, it } from 'vitest';
-import { missing, sum, Tally } from '../simulation/tally.ts';
-import { HISTORIES_OF_A_WHOLE_RUN, tell } from '../simulation/tally-reporter.ts';
+import { Counters, missing, sum } from '../simulation/tally.ts';
+import { HISTORIES_OF_A_WHOLE_RUN, report } from '../simulation/tally-reporter.ts';
 
 function counted(...names: readonly string[]) {
-  const tally = new Tally();
-  for (const name of ['publish', 'resync']) tally.add(name, 0);
-  for (const name of names) tally.add(name);
-  return tally.counts();
+  const counters = new Counters();
+  for (const name of ['publish', 'resync']) counters.add(name, 0);
+  for (const name of names) counters.add(name);
+  return counters.counts();
 }
 
 describe('the tally of histories', () => {
@@ -20,16 +20,16 @@ describe('the tally of histories', () => {
 
   it('fails a whole run in which something never occurred, and names it', () => {
     const histories = Array(HISTORIES_OF_A_WHOLE_RUN).fill(counted('publish'));
-    const told = tell(histories, [100, 300]);
-    expect(told.isFailed).toBe(true);
-    expect(told.text).toMatch(
+    const reported = report(histories, [100, 300]);
+    expect(reported.isFailed).toBe(true);
+    expect(reported.text).toMatch(
       /Of 200 random histories \(200 ms each, the longest 300 ms\):\n {2}publish +200\n/,
     );
-    expect(told.text).toMatch(/Never occurred, so nothing was shown of it:\n {2}resync$/);
-    expect(tell([...histories, counted('resync')], [100]).isFailed).toBe(false);
+    expect(reported.text).toMatch(/Never occurred, so nothing was shown of it:\n {2}resync$/);
+    expect(report([...histories, counted('resync')], [100]).isFailed).toBe(false);
   });
 
   it('says nothing of the kind about a few', () => {
-    expect(tell([counted('publish')], [100])).toMatchObject({ isFailed: false });
+    expect(report([counted('publish')], [100])).toMatchObject({ isFailed: false });
   });
 });

@@ -11,7 +11,7 @@ import { event, id, subscription, table } from '../support/sync-values.ts';
 function resync(world: World, number: number): void {
   const asked = event(number, 'dataset.resync_required', { version: 1 });
   world.service.logs.set('sub_1', [...(world.service.logs.get('sub_1') ?? []), asked]);
-  world.service.reflects.set('sub_1', id(number));
+  world.service.watermarkCovers.set('sub_1', id(number));
   world.service.subscriptions[0] = subscription({ lastEventId: id(number) });
 }
 

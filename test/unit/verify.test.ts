@@ -9,7 +9,7 @@ import {
   renderVerification,
   verificationOf,
 } from '../../src/cli/verify/render.ts';
-import { chooseDatasets, countMirror, type Stored, standingOf } from '../../src/cli/verify/verify.ts';
+import { chooseDatasets, comparisonOf, countMirror, type Stored } from '../../src/cli/verify/verify.ts';
 import type { Configuration } from '../../src/configuration/configuration.ts';
 import type { CountedTable } from '../../src/destination/duckdb/count-tables.ts';
 import { UsageError } from '../../src/model/errors.ts';
@@ -24,7 +24,7 @@ import {
   snapshot,
   temporaryFolder,
 } from '../support/duckdb-mirror.ts';
-import { hold, membersAt, refusal, table, version, want } from '../support/sync-values.ts';
+import { desired, membersAt, refusal, suspension, table, version } from '../support/sync-values.ts';
 
 const SOUND: CountedTable = {
   rowCount: 10,
@@ -36,15 +36,15 @@ function finding(changed: Partial<Finding> & { found?: Partial<CountedTable> } =
   const { found, ...rest } = changed;
   return {
     datasetId: 'parcels',
-    standing: { kind: 'followed' },
-    counted: { held: table(3), table: { ...SOUND, ...found } },
+    comparison: { kind: 'followed' },
+    counted: { observed: table(3), table: { ...SOUND, ...found } },
     answer: [version('parcels', 3)],
     ...rest,
   };
 }
 
 function findings(one: Finding, changed: Partial<Findings> = {}): Findings {
-  return { mirror: '/m.duckdb', datasets: [one], workspaceHold: null, trouble: null, ...changed };
+  return { mirror: '/m.duckdb', datasets: [one], workspaceSuspension: null, problem: null, ...changed };
 }
 
 function verified(one: Finding) {
@@ -129,28 +129,28 @@ describe('a dataset', () => {
     ],
     [
       'whose table is gone',
-      { counted: { held: table(3), table: null } },
+      { counted: { observed: table(3), table: null } },
       { result: 'different', differences: [{ kind: 'table-missing' }], rows: null, exitCode: 65 },
     ],
     [
       'that no subscription holds',
-      { standing: { kind: 'not-wanted', isApprovalAwaited: true }, answer: null },
+      { comparison: { kind: 'not-desired', isApprovalAwaited: true }, answer: null },
       { result: 'different', differences: [{ remedy: 'feed-sync resume --retire' }], exitCode: 65 },
     ],
     [
       'left out by choice',
-      { standing: { kind: 'left-out' }, answer: null },
+      { comparison: { kind: 'left-out' }, answer: null },
       { result: 'not-followed', differences: [], exitCode: 0 },
     ],
     [
-      'held',
-      { standing: { kind: 'held', hold: hold() }, answer: null },
-      { result: 'not-asked', differences: [], hold: { code: 'outside_coverage' }, exitCode: 77 },
+      'suspended',
+      { comparison: { kind: 'suspended', suspension: suspension() }, answer: null },
+      { result: 'not-asked', differences: [], suspension: { code: 'outside_coverage' }, exitCode: 77 },
     ],
     [
       'refused just now',
       { answer: refusal({ kind: 'dataset', datasetId: 'parcels' }) },
-      { result: 'not-asked', hold: null, trouble: { error: 'RefusalError' }, exitCode: 77 },
+      { result: 'not-asked', suspension: null, problem: { error: 'RefusalError' }, exitCode: 77 },
     ],
   ])('%s', (_name, changed, expected) => {
     expect(verified(finding(changed))).toMatchObject(expected);
@@ -158,9 +158,9 @@ describe('a dataset', () => {
 });
 
 it('a hold of the workspace is told with its way out', () => {
-  const all = findings(finding({ answer: null }), { workspaceHold: hold({ kind: 'workspace' }) });
+  const all = findings(finding({ answer: null }), { workspaceSuspension: suspension({ kind: 'workspace' }) });
   expect(exitCodeOfFindings(all)).toBe(77);
-  const text = renderVerification(verificationOf(all), [hold({ kind: 'workspace' })], 200);
+  const text = renderVerification(verificationOf(all), [suspension({ kind: 'workspace' })], 200);
   expect(text).toContain('feed-sync resume --workspace');
   expect(text).toMatch(/\n1 dataset: 1 not compared with the service\.$/);
 });
@@ -169,16 +169,16 @@ describe('which datasets, and how they stand', () => {
   const settings = (excluded: string): Configuration =>
     configured({ flags: { '--datasets-exclude': excluded } }).configuration;
   const stored: Stored = {
-    wants: new Map([
-      ['parcels', want()],
-      ['zoning', want({ datasetId: 'zoning' })],
-      ['roads', want({ datasetId: 'roads', members: new Map() })],
+    desiredStates: new Map([
+      ['parcels', desired()],
+      ['zoning', desired({ datasetId: 'zoning' })],
+      ['roads', desired({ datasetId: 'roads', members: new Map() })],
     ]),
-    holds: [hold({ kind: 'dataset', datasetId: 'zoning' })],
+    suspensions: [suspension({ kind: 'dataset', datasetId: 'zoning' })],
     forgotten: [],
     contract: { manifestPath: null, newerThanParameter: null },
   };
-  const held = {
+  const observed = {
     service: null,
     progress: null,
     retired: [],
@@ -186,25 +186,28 @@ describe('which datasets, and how they stand', () => {
   };
 
   it('all are those in the mirror and those wanted and chosen', () => {
-    expect(chooseDatasets([], held, stored, settings('none'))).toEqual(['parcels', 'roads', 'zoning']);
-    expect(chooseDatasets([], held, stored, settings('z*'))).toEqual(['parcels', 'roads']);
-    expect(chooseDatasets(['zoning'], held, stored, settings('z*'))).toEqual(['zoning']);
-    expect(() => chooseDatasets(['zonign'], held, stored, settings('z*'))).toThrow(UsageError);
+    expect(chooseDatasets([], observed, stored, settings('none'))).toEqual(['parcels', 'roads', 'zoning']);
+    expect(chooseDatasets([], observed, stored, settings('z*'))).toEqual(['parcels', 'roads']);
+    expect(chooseDatasets(['zoning'], observed, stored, settings('z*'))).toEqual(['zoning']);
+    expect(() => chooseDatasets(['zonign'], observed, stored, settings('z*'))).toThrow(UsageError);
   });
 
   it('is told by what is stored of them', () => {
-    const shared = want({ datasetId: 'zoning', members: membersAt('sub_1', 'sub_2') });
-    const kindOf = (id: string, store: Stored) => standingOf(id, store, settings('p*')).kind;
+    const shared = desired({ datasetId: 'zoning', members: membersAt('sub_1', 'sub_2') });
+    const kindOf = (id: string, store: Stored) => comparisonOf(id, store, settings('p*')).kind;
     expect(['parcels', 'roads', 'zoning', 'rivers'].map((id) => kindOf(id, stored))).toEqual([
       'left-out',
-      'not-wanted',
-      'held',
-      'not-wanted',
+      'not-desired',
+      'suspended',
+      'not-desired',
     ]);
-    expect(kindOf('rivers', { ...stored, wants: null })).toBe('followed');
-    const ofMember = { ...stored, holds: [hold({ kind: 'subscription', subscriptionId: 'sub_1' })] };
-    expect(kindOf('zoning', ofMember)).toBe('held');
-    expect(kindOf('zoning', { ...ofMember, wants: new Map([['zoning', shared]]) })).toBe('followed');
+    expect(kindOf('rivers', { ...stored, desiredStates: null })).toBe('followed');
+    const ofMember = {
+      ...stored,
+      suspensions: [suspension({ kind: 'subscription', subscriptionId: 'sub_1' })],
+    };
+    expect(kindOf('zoning', ofMember)).toBe('suspended');
+    expect(kindOf('zoning', { ...ofMember, desiredStates: new Map([['zoning', shared]]) })).toBe('followed');
   });
 });
 

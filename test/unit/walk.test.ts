@@ -4,29 +4,29 @@ import { describe, expect, it } from 'vitest';
 import { ContractViolationError } from '../../src/model/errors.ts';
 import type { Schema, SchemaChange, Version } from '../../src/model/records.ts';
 import {
+  type ChainConstraints,
   cutToLimits,
+  followChain,
   MAX_ROWS_AT_ONCE,
   MAX_VERSIONS_AT_ONCE,
-  type Terrain,
-  type Walk,
-  walk,
+  type PossiblePath,
 } from '../../src/sync/plan/version-chain.ts';
-import { column, heldColumn, history, NOW, schema, table, version } from '../support/sync-values.ts';
+import { column, history, NOW, observedColumn, schema, table, version } from '../support/sync-values.ts';
 
 const TABLE = table(9);
 
 /** Version 9 is the table's, 10 is as given, 11 follows it. */
-function over(changed: Partial<Version>, terrain: Partial<Terrain> = {}): Walk {
+function over(changed: Partial<Version>, constraints: Partial<ChainConstraints> = {}): PossiblePath {
   const versions = [9, 10, 11].map((number) => version('parcels', number, number === 10 ? changed : {}));
-  return walk(TABLE, {
+  return followChain(TABLE, {
     history: history(versions),
-    unusable: new Map(),
+    inapplicable: new Map(),
     schemaChanges: 'reload',
-    ...terrain,
+    ...constraints,
   });
 }
 
-function pathOf({ path }: Walk): readonly number[] {
+function pathOf({ path }: PossiblePath): readonly number[] {
   return path.map((one) => one.version);
 }
 
@@ -43,30 +43,32 @@ describe('a walk', () => {
     ];
     expect(pathOf(over({}, { history: history([own, next, last]) }))).toEqual([12, 40]);
     expect(
-      pathOf(walk(table(11), { history: history([]), unusable: new Map(), schemaChanges: 'reload' })),
+      pathOf(
+        followChain(table(11), { history: history([]), inapplicable: new Map(), schemaChanges: 'reload' }),
+      ),
     ).toEqual([]);
   });
 
   it('V19 does not begin where the list names another version under the number of the table', () => {
     const publishedAt = new Date(NOW.getTime() - 1);
     const listed = history([9, 10].map((number) => version('parcels', number)));
-    const terrain = { history: listed, unusable: new Map(), schemaChanges: 'reload' } as const;
+    const constraints = { history: listed, inapplicable: new Map(), schemaChanges: 'reload' } as const;
     const stop = 'version 9 was published anew, and is not the one that the table has';
-    expect(walk(table(9, { publishedAt }), terrain)).toMatchObject({
+    expect(followChain(table(9, { publishedAt }), constraints)).toMatchObject({
       path: [],
       stop: { version: 10, why: stop },
     });
-    expect(pathOf(walk(table(9, { publishedAt: NOW }), terrain))).toEqual([10]);
-    expect(pathOf(walk(table(9, { publishedAt: null }), terrain))).toEqual([10]);
+    expect(pathOf(followChain(table(9, { publishedAt: NOW }), constraints))).toEqual([10]);
+    expect(pathOf(followChain(table(9, { publishedAt: null }), constraints))).toEqual([10]);
     const silent = history([version('parcels', 9, { publishedAt: null }), version('parcels', 10)]);
-    expect(pathOf(walk(table(9, { publishedAt }), { ...terrain, history: silent }))).toEqual([10]);
+    expect(pathOf(followChain(table(9, { publishedAt }), { ...constraints, history: silent }))).toEqual([10]);
     const atHead = history([version('parcels', 9)]);
-    expect(walk(table(9, { publishedAt }), { ...terrain, history: atHead }).stop).toBeNull();
+    expect(followChain(table(9, { publishedAt }), { ...constraints, history: atHead }).stop).toBeNull();
   });
 
   it('V2 does not begin where the list does not name the version of the table', () => {
-    const terrain = { history: history([10, 11].map((number) => version('parcels', number))) };
-    expect(over({}, terrain)).toMatchObject({
+    const constraints = { history: history([10, 11].map((number) => version('parcels', number))) };
+    expect(over({}, constraints)).toMatchObject({
       path: [],
       stop: { version: 10, why: 'the list of versions does not name version 9, which the table has' },
     });
@@ -95,7 +97,7 @@ describe('a walk', () => {
   });
 
   it('stops before a version whose changes were found to be of no use, and goes as far as that', () => {
-    const stopped = over({}, { unusable: new Map([[11, 'they were not recorded']]) });
+    const stopped = over({}, { inapplicable: new Map([[11, 'they were not recorded']]) });
     expect(pathOf(stopped)).toEqual([10]);
     expect(stopped.stop).toEqual({
       version: 11,
@@ -113,12 +115,12 @@ describe('a walk', () => {
   });
 
   it('V13 is none of a table without key columns', () => {
-    const terrain = {
+    const constraints = {
       history: history([version('parcels', 9), version('parcels', 10)]),
-      unusable: new Map(),
+      inapplicable: new Map(),
       schemaChanges: 'alter',
     } as const;
-    expect(walk({ ...TABLE, keyColumns: [] }, terrain).stop?.why).toBe(
+    expect(followChain({ ...TABLE, keyColumns: [] }, constraints).stop?.why).toBe(
       'the table has no key columns, so it cannot take changes',
     );
   });
@@ -126,16 +128,16 @@ describe('a walk', () => {
   it.each(['json', 'number', 'geometry'] as const)(
     'V13 is none of a table with a key column of type %s',
     (type) => {
-      const terrain = {
+      const constraints = {
         history: history([version('parcels', 9), version('parcels', 10)]),
-        unusable: new Map(),
+        inapplicable: new Map(),
         schemaChanges: 'alter',
       } as const;
-      const columns = [heldColumn('id', { role: 'key' }), heldColumn('shape', { role: 'key', type })];
-      expect(walk({ ...TABLE, columns, keyColumns: ['id', 'shape'] }, terrain).stop?.why).toBe(
+      const columns = [observedColumn('id', { role: 'key' }), observedColumn('shape', { role: 'key', type })];
+      expect(followChain({ ...TABLE, columns, keyColumns: ['id', 'shape'] }, constraints).stop?.why).toBe(
         `the table has the key column "shape" of type ${type}, so it cannot take changes`,
       );
-      expect(pathOf(walk({ ...TABLE, columns }, terrain))).toEqual([10]);
+      expect(pathOf(followChain({ ...TABLE, columns }, constraints))).toEqual([10]);
     },
   );
 
@@ -150,17 +152,17 @@ describe('a walk', () => {
   it('takes key columns in another order for the same', () => {
     const keyed = { ...TABLE, keyColumns: ['id', 'county'] };
     const schemas = [schema('parcels', { keyColumns: ['county', 'id'] })];
-    const terrain = {
+    const constraints = {
       history: history([version('parcels', 9), version('parcels', 10)], schemas),
-      unusable: new Map(),
+      inapplicable: new Map(),
     };
-    expect(pathOf(walk(keyed, { ...terrain, schemaChanges: 'reload' }))).toEqual([10]);
+    expect(pathOf(followChain(keyed, { ...constraints, schemaChanges: 'reload' }))).toEqual([10]);
   });
 });
 
 describe('F34 a schema that changes on the way', () => {
   /** Version 10 has schema 2, version 11 schema 3. */
-  function overSchemas(second: Partial<Schema>, third: Partial<Schema> = {}): Walk {
+  function overSchemas(second: Partial<Schema>, third: Partial<Schema> = {}): PossiblePath {
     const columns = [column('id'), column('a')];
     const schemas = [
       schema('parcels', {
@@ -177,7 +179,11 @@ describe('F34 a schema that changes on the way', () => {
       version('parcels', 10, { schemaVersion: '2' }),
       version('parcels', 11, { schemaVersion: '3' }),
     ];
-    return walk(TABLE, { history: history(versions, schemas), unusable: new Map(), schemaChanges: 'alter' });
+    return followChain(TABLE, {
+      history: history(versions, schemas),
+      inapplicable: new Map(),
+      schemaChanges: 'alter',
+    });
   }
 
   it('W24 stops the walk where the snapshot is to be loaded for additive changes too', () => {
@@ -186,11 +192,11 @@ describe('F34 a schema that changes on the way', () => {
       schema('parcels', { schemaVersion: '2', changeFromPrevious: ADDITIVE }),
       schema('parcels'),
     ];
-    const terrain = { history: history(versions, schemas), unusable: new Map() };
-    expect(walk(TABLE, { ...terrain, schemaChanges: 'reload' }).stop?.why).toBe(
+    const constraints = { history: history(versions, schemas), inapplicable: new Map() };
+    expect(followChain(TABLE, { ...constraints, schemaChanges: 'reload' }).stop?.why).toBe(
       'version 10 has another schema, "2"',
     );
-    expect(pathOf(walk(TABLE, { ...terrain, schemaChanges: 'alter' }))).toEqual([10]);
+    expect(pathOf(followChain(TABLE, { ...constraints, schemaChanges: 'alter' }))).toEqual([10]);
   });
 
   it('is gone over where each change adds columns', () => {
@@ -232,7 +238,7 @@ describe('F34 a schema that changes on the way', () => {
   });
 
   it('is judged by every schema between the two, those of no version too', () => {
-    const skipped = (between: Partial<Schema>): Walk => {
+    const skipped = (between: Partial<Schema>): PossiblePath => {
       const schemas = [
         schema('parcels', {
           schemaVersion: '3',
@@ -242,9 +248,9 @@ describe('F34 a schema that changes on the way', () => {
         schema('parcels'),
       ];
       const versions = [version('parcels', 9), version('parcels', 10, { schemaVersion: '3' })];
-      return walk(TABLE, {
+      return followChain(TABLE, {
         history: history(versions, schemas),
-        unusable: new Map(),
+        inapplicable: new Map(),
         schemaChanges: 'alter',
       });
     };
@@ -253,15 +259,18 @@ describe('F34 a schema that changes on the way', () => {
   });
 
   it('keeps the envelope columns that the table has', () => {
-    const enveloped = { ...TABLE, columns: [...TABLE.columns, heldColumn('_fetched', { role: 'envelope' })] };
-    const walked = (envelopeColumns: Schema['envelopeColumns']): Walk => {
+    const enveloped = {
+      ...TABLE,
+      columns: [...TABLE.columns, observedColumn('_fetched', { role: 'envelope' })],
+    };
+    const walked = (envelopeColumns: Schema['envelopeColumns']): PossiblePath => {
       const schemas = [
         schema('parcels', { schemaVersion: '2', changeFromPrevious: ADDITIVE, envelopeColumns }),
         schema('parcels'),
       ];
       const versions = [version('parcels', 9), version('parcels', 10, { schemaVersion: '2' })];
-      const terrain = { history: history(versions, schemas), unusable: new Map() };
-      return walk(enveloped, { ...terrain, schemaChanges: 'alter' });
+      const constraints = { history: history(versions, schemas), inapplicable: new Map() };
+      return followChain(enveloped, { ...constraints, schemaChanges: 'alter' });
     };
     expect(pathOf(walked([column('_fetched')]))).toEqual([10]);
     expect(pathOf(walked([]))).toEqual([]);

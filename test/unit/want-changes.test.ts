@@ -3,13 +3,13 @@
 import { describe, expect, it } from 'vitest';
 import {
   announcedVersion,
-  changedWant,
-  emptyWant,
+  changedDesiredState,
+  type DesiredState,
+  type DesiredStateChange,
+  emptyDesiredState,
   MAX_RELOADS_KEPT,
   type Member,
   type Reload,
-  type Want,
-  type WantChange,
   withListed,
   withoutAnnouncedAbove,
   withoutAnswered,
@@ -17,31 +17,35 @@ import {
   withoutSubscription,
 } from '../../src/model/desired-state.ts';
 import { dropped, joined, reloadAsked } from '../support/checkpoint-files.ts';
-import { formerMember, member, NOW, reload, want } from '../support/sync-values.ts';
+import { desired, formerMember, member, NOW, reload } from '../support/sync-values.ts';
 
 const D = 'parcels';
-const look: WantChange = { kind: 'look', datasetId: D };
-const nothingAnnounced: WantChange = { kind: 'nothing-announced', datasetId: D };
+const look: DesiredStateChange = { kind: 'refresh', datasetId: D };
+const nothingAnnounced: DesiredStateChange = { kind: 'nothing-announced', datasetId: D };
 
 /** So many minutes after noon. */
 function at(minutes: number): Date {
   return new Date(NOW.getTime() + minutes * 60_000);
 }
 
-function atLeast(version: number, eventNumber: bigint): WantChange {
+function atLeast(version: number, eventNumber: bigint): DesiredStateChange {
   return { kind: 'at-least', datasetId: D, version, eventNumber };
 }
 
 /** What the subscription's changes make of a dataset that nobody has said anything of. */
-function grown(changes: readonly WantChange[], before: Want = emptyWant(D), subscriptionId = 's'): Want {
-  return changes.reduce((changed, change) => changedWant(changed, subscriptionId, change), before);
+function grown(
+  changes: readonly DesiredStateChange[],
+  before: DesiredState = emptyDesiredState(D),
+  subscriptionId = 's',
+): DesiredState {
+  return changes.reduce((changed, change) => changedDesiredState(changed, subscriptionId, change), before);
 }
 
-function memberOf(changed: Want, subscriptionId = 's'): Member | undefined {
+function memberOf(changed: DesiredState, subscriptionId = 's'): Member | undefined {
   return changed.members.get(subscriptionId);
 }
 
-function numbersOf({ reloads }: Want, subscriptionId = 's'): readonly number[] {
+function numbersOf({ reloads }: DesiredState, subscriptionId = 's'): readonly number[] {
   return reloads
     .filter((one) => one.subscriptionId === subscriptionId)
     .map(({ eventNumber }) => Number(eventNumber));
@@ -51,7 +55,7 @@ describe('a dataset that joins a subscription', () => {
   it('is a member of that subscription, with the event and the moment that said so', () => {
     const one = joined(D, { eventNumber: 9n, at: NOW, version: 3 });
     expect(grown([one])).toEqual({
-      ...emptyWant(D),
+      ...emptyDesiredState(D),
       members: new Map([['s', { eventNumber: 9n, since: NOW, announced: 3 }]]),
     });
   });
@@ -73,9 +77,9 @@ describe('a dataset that joins a subscription', () => {
   });
 
   it('ends the agreement to its retirement where it was a member of none or of others', () => {
-    const agreed = want({ members: new Map(), retirementApproved: true });
+    const agreed = desired({ members: new Map(), retirementApproved: true });
     expect(grown([joined(D)], agreed).retirementApproved).toBe(false);
-    const old = want({
+    const old = desired({
       members: new Map(),
       formerMembers: new Map([['s', formerMember({ eventNumber: 5n })]]),
       retirementApproved: true,
@@ -91,7 +95,7 @@ describe('a dataset that leaves a subscription', () => {
       dropped(D, { eventNumber: 5n, at: NOW, reason: 'left_coverage' }),
     ]);
     expect(left).toEqual({
-      ...emptyWant(D),
+      ...emptyDesiredState(D),
       formerMembers: new Map([['s', { eventNumber: 5n, at: NOW, reason: 'left_coverage' }]]),
     });
   });
@@ -109,7 +113,7 @@ describe('a dataset that leaves a subscription', () => {
   });
 
   it('keeps the reason when it leaves again without one, and takes a newer one', () => {
-    const reasonAfter = (...changes: WantChange[]) => grown(changes).formerMembers.get('s')?.reason;
+    const reasonAfter = (...changes: DesiredStateChange[]) => grown(changes).formerMembers.get('s')?.reason;
     const first = dropped(D, { eventNumber: 3n, reason: 'left_coverage' });
     expect(reasonAfter(first, dropped(D, { eventNumber: 4n }))).toBe('left_coverage');
     expect(reasonAfter(first, dropped(D, { eventNumber: 3n, reason: 'repeated' }))).toBe('left_coverage');
@@ -127,7 +131,7 @@ describe('a dataset that leaves a subscription', () => {
 });
 
 describe('what decides who is a member', () => {
-  const isMemberAfter = (...changes: WantChange[]): boolean => grown(changes).members.has('s');
+  const isMemberAfter = (...changes: DesiredStateChange[]): boolean => grown(changes).members.has('s');
 
   it('is the higher number of the log, whatever came first and whatever the times say', () => {
     const added = joined(D, { eventNumber: 9n, at: at(60) });
@@ -184,8 +188,8 @@ describe('a version that is announced', () => {
       atLeast(5, 71n),
       dropped(D, { eventNumber: 72n }),
     ];
-    expect(announcedVersion(grown(ofOther, grown(returned, emptyWant(D), 's'), 't'))).toBe(1);
-    expect(announcedVersion(grown(returned, grown(ofOther, emptyWant(D), 't'), 's'))).toBe(1);
+    expect(announcedVersion(grown(ofOther, grown(returned, emptyDesiredState(D), 's'), 't'))).toBe(1);
+    expect(announcedVersion(grown(returned, grown(ofOther, emptyDesiredState(D), 't'), 's'))).toBe(1);
     expect(announcedVersion(grown(ofOther.slice(0, 2), grown(returned), 't'))).toBe(5);
   });
 
@@ -221,7 +225,7 @@ describe('a version that is announced', () => {
   });
 
   it('F50 is void above what the list of versions names, which is wanted instead, for every subscription, and below it stays', () => {
-    const three = want({
+    const three = desired({
       members: new Map([
         ['s', member({ announced: 9 })],
         ['t', member({ announced: 4 })],
@@ -324,7 +328,7 @@ describe('a reload', () => {
 
 describe('the first list of versions after reloads', () => {
   it('is what they remember; later lists change nothing', () => {
-    const asked = want({ reloads: [reload(5), reload(6, { listedVersion: 3 })] });
+    const asked = desired({ reloads: [reload(5), reload(6, { listedVersion: 3 })] });
     const listed = withListed(asked, 7);
     expect(listed.reloads.map(({ listedVersion }) => listedVersion)).toEqual([7, 3]);
     expect(withListed(listed, 9)).toBe(listed);
@@ -332,7 +336,7 @@ describe('the first list of versions after reloads', () => {
 });
 
 describe('reloads that the table satisfies', () => {
-  const all = want({
+  const all = desired({
     reloads: [
       reload(5),
       reload(6),
@@ -356,17 +360,17 @@ describe('reloads that the table satisfies', () => {
 
 describe('a metadata refresh', () => {
   it('is counted each time it is asked for: one too many costs a request, one too few an event', () => {
-    expect(grown([joined(D), look, look])).toMatchObject({ looksAsked: 2, looksDone: 0 });
+    expect(grown([joined(D), look, look])).toMatchObject({ refreshesRequested: 2, refreshesDone: 0 });
   });
 
   it('is asked for by a member only', () => {
-    const empty = emptyWant(D);
+    const empty = emptyDesiredState(D);
     expect(grown([look], empty)).toBe(empty);
   });
 });
 
 describe('changes that come again', () => {
-  const changes: readonly WantChange[] = [
+  const changes: readonly DesiredStateChange[] = [
     joined(D, { eventNumber: 1n, at: NOW, version: 8 }),
     atLeast(9, 2n),
     reloadAsked(D, 3n, { version: 4 }),
@@ -380,7 +384,7 @@ describe('changes that come again', () => {
 
   it('change nothing, one by one or all of them, with or without those after them', () => {
     const once = grown(changes);
-    for (const change of changes) expect(changedWant(once, 's', change)).toBe(once);
+    for (const change of changes) expect(changedDesiredState(once, 's', change)).toBe(once);
     for (let from = 0; from < changes.length; from += 1) {
       for (let to = from + 1; to <= changes.length; to += 1) {
         expect(grown(changes.slice(from, to), once)).toBe(once);
@@ -402,7 +406,7 @@ describe('changes that come again', () => {
 });
 
 describe('F81 a log that the service has begun anew', () => {
-  const before = want({
+  const before = desired({
     members: new Map([
       ['s', member({ eventNumber: 9n, announced: 7 })],
       ['t', member({ eventNumber: 8n, announced: 6 })],
@@ -444,14 +448,14 @@ describe('F81 a log that the service has begun anew', () => {
 });
 
 it('a subscription that is given up has said nothing any more', () => {
-  const before = want({
+  const before = desired({
     members: new Map([
       ['s', member({ eventNumber: 9n })],
       ['t', member()],
     ]),
     formerMembers: new Map([['u', formerMember()]]),
     reloads: [reload(9, { subscriptionId: 's' }), reload(8, { subscriptionId: 't' })],
-    looksAsked: 2,
+    refreshesRequested: 2,
   });
   expect(withoutSubscription(before, 's')).toEqual({
     ...before,

@@ -7,22 +7,22 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { UnitQueue } from '../../src/destination/destination.ts';
+import type { JobQueue } from '../../src/destination/destination.ts';
 import {
-  type Ground,
-  inEarnest,
   isLarge,
+  liveExecutor,
   MAX_SMALL_BYTES,
   MAX_SMALL_ROWS,
+  type StepDependencies,
   type Work,
 } from '../../src/sync/execute/executor.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
 import { oneSubscription } from '../support/small-world.ts';
-import { history, NOW, offer, schema, table, version, want } from '../support/sync-values.ts';
+import { desired, history, listedEntry, NOW, schema, table, version } from '../support/sync-values.ts';
 
 /** Of two files. */
 function load(bytes: number | null, datasetId = 'parcels'): Work {
-  const { entry, ...rest } = offer(2);
+  const { entry, ...rest } = listedEntry(2);
   const [file] = entry.files;
   if (file === undefined) throw new Error('an entry has a file');
   const files = [
@@ -31,7 +31,7 @@ function load(bytes: number | null, datasetId = 'parcels'): Work {
   ];
   return {
     kind: 'load',
-    offer: { ...rest, entry: { ...entry, datasetId, files } },
+    listedEntry: { ...rest, entry: { ...entry, datasetId, files } },
     reloads: new Map(),
     why: '',
   };
@@ -47,10 +47,10 @@ function apply(...rows: readonly (number | null)[]): Work {
 }
 
 /** What a load of version 2 needs. */
-function groundOf(datasetId: string): Ground {
-  const known = { held: table(1), want: want({ datasetId }) };
-  const offers = { manifestOf: () => ({}) };
-  return { known, history: history([version(datasetId, 2)]), offers } as unknown as Ground;
+function groundOf(datasetId: string): StepDependencies {
+  const known = { observed: table(1), desired: desired({ datasetId }) };
+  const listedEntries = { manifestOf: () => ({}) };
+  return { known, history: history([version(datasetId, 2)]), listedEntries } as unknown as StepDependencies;
 }
 
 describe('much is staged', () => {
@@ -73,7 +73,7 @@ describe('much is staged', () => {
 
 it('of large loads 32 are under way, of small ones all, and only those are told as begun', async () => {
   const { parts } = await oneSubscription('parcels');
-  const [begun, told]: [string[], string[]] = [[], []];
+  const [begun, reported]: [string[], string[]] = [[], []];
   const ends = new Map<string, () => void>();
   const download: typeof parts.feed.download = ({ entry }) => {
     begun.push(entry.datasetId);
@@ -83,34 +83,34 @@ it('of large loads 32 are under way, of small ones all, and only those are told 
   };
   const progress = {
     ...silentProgress,
-    began: (datasetId: string, step: string) => void told.push(`${datasetId} ${step}`),
+    began: (datasetId: string, step: string) => void reported.push(`${datasetId} ${step}`),
   };
   const feed = { ...parts.feed, download };
-  const workshop = inEarnest({ ...parts, feed, progress }, new AbortController().signal, () => {});
-  const carryOut = (bytes: number, datasetId: string) =>
-    void workshop.carryOut(load(bytes, datasetId), groundOf(datasetId));
+  const executor = liveExecutor({ ...parts, feed, progress }, new AbortController().signal, () => {});
+  const execute = (bytes: number, datasetId: string) =>
+    void executor.execute(load(bytes, datasetId), groundOf(datasetId));
   for (let index = 0; index < 100; index++) {
-    carryOut(MAX_SMALL_BYTES + 1, `large-${index}`);
-    carryOut(1, `small-${index}`);
+    execute(MAX_SMALL_BYTES + 1, `large-${index}`);
+    execute(1, `small-${index}`);
   }
   await expect.poll(() => begun.length).toBe(132);
   expect(begun.filter((datasetId) => datasetId.startsWith('large'))).toHaveLength(32);
   const toldOf = (datasetIds: readonly string[]) => datasetIds.map((id) => `${id} loading version 2`).sort();
-  expect(told.toSorted()).toEqual(toldOf(begun));
+  expect(reported.toSorted()).toEqual(toldOf(begun));
   ends.get('large-7')?.();
   await expect.poll(() => begun.at(-1)).toBe('large-32');
-  expect(told.toSorted()).toEqual(toldOf(begun));
+  expect(reported.toSorted()).toEqual(toldOf(begun));
 });
 
 it('what was staged for a small load goes at once, for the last large one when the destination is let go of', async () => {
-  const { workshop, carryOut, isThere, letGo } = await workshopAtWork();
-  await carryOut(MAX_SMALL_BYTES + 1, 'large');
-  await carryOut(1, 'small');
-  await carryOut(1, 'another small');
-  const discarded = workshop.discard('large');
+  const { executor, execute, isThere, letGo } = await workshopAtWork();
+  await execute(MAX_SMALL_BYTES + 1, 'large');
+  await execute(1, 'small');
+  await execute(1, 'another small');
+  const discarded = executor.discard('large');
   // What is begun later and has ended shows that there was time for it.
   for (const datasetId of ['small', 'another small']) {
-    await workshop.discard(datasetId);
+    await executor.discard(datasetId);
     expect([isThere(datasetId), isThere('large')]).toEqual([false, true]);
   }
   letGo();
@@ -119,11 +119,11 @@ it('what was staged for a small load goes at once, for the last large one when t
 });
 
 it('what was staged for a large load goes at once while another is under way, which needs the room', async () => {
-  const { workshop, carryOut, isThere } = await workshopAtWork('endless');
-  await carryOut(MAX_SMALL_BYTES + 1, 'large');
-  void carryOut(MAX_SMALL_BYTES + 1, 'endless');
+  const { executor, execute, isThere } = await workshopAtWork('endless');
+  await execute(MAX_SMALL_BYTES + 1, 'large');
+  void execute(MAX_SMALL_BYTES + 1, 'endless');
   await expect.poll(() => isThere('endless')).toBe(true);
-  await workshop.discard('large');
+  await executor.discard('large');
   expect(isThere('large')).toBe(false);
 });
 
@@ -140,12 +140,12 @@ async function workshopAtWork(endless?: string) {
     return { kind: 'complete', files: [file], digestKind: 'stated', isSurelyOneContent: true };
   };
   const closing = Promise.withResolvers<void>();
-  const commit = async (queue: UnitQueue): Promise<void> => {
-    for (let units = 0; units < 3; ) {
+  const commit = async (queue: JobQueue): Promise<void> => {
+    for (let jobs = 0; jobs < 3; ) {
       await queue.arrival();
       for (const one of queue.take()) {
-        units += 1;
-        queue.tell(one, { kind: 'overtaken', datasetId: one.unit.datasetId });
+        jobs += 1;
+        queue.report(one, { kind: 'stale-plan', datasetId: one.job.datasetId });
       }
     }
     await closing.promise;
@@ -154,13 +154,13 @@ async function workshopAtWork(endless?: string) {
   const destination = { ...parts.destination, commit };
   const choices = { ...parts.choices, stagingDirectory };
   const { signal } = new AbortController();
-  const workshop = inEarnest({ ...parts, feed, destination, choices }, signal, () => {});
+  const executor = liveExecutor({ ...parts, feed, destination, choices }, signal, () => {});
   return {
-    workshop,
+    executor,
     letGo: closing.resolve,
     isThere: (datasetId: string): boolean => existsSync(folders.get(datasetId) ?? ''),
-    async carryOut(bytes: number, datasetId: string): Promise<void> {
-      await workshop.carryOut(load(bytes, datasetId), groundOf(datasetId));
+    async execute(bytes: number, datasetId: string): Promise<void> {
+      await executor.execute(load(bytes, datasetId), groundOf(datasetId));
     },
   };
 }

@@ -57,10 +57,10 @@ describe('bytes that are written behind', () => {
     ['a disk that takes less', reluctant],
   ])('are all there in their order once they are flushed, and so it is told, on %s', async (_, disk) => {
     const { path, file } = await opened();
-    const told: Buffer[] = [];
+    const reported: Buffer[] = [];
     const onWritten = (bytes: Buffer): void => {
-      told.push(bytes);
-      expect(statSync(path).size).toBeGreaterThanOrEqual(told.length * CHUNK_BYTES);
+      reported.push(bytes);
+      expect(statSync(path).size).toBeGreaterThanOrEqual(reported.length * CHUNK_BYTES);
     };
     const behind = new WriteBehind(disk(file), path, onWritten);
     const chunks = Array.from({ length: MANY }, (_, number) => chunk(number));
@@ -68,7 +68,7 @@ describe('bytes that are written behind', () => {
     await behind.flush();
     await file.close();
     expect(readFileSync(path).equals(Buffer.concat(chunks))).toBe(true);
-    expect(Buffer.concat(told).equals(Buffer.concat(chunks))).toBe(true);
+    expect(Buffer.concat(reported).equals(Buffer.concat(chunks))).toBe(true);
   });
 
   it('are on their way at once, however few they are', async () => {
@@ -82,18 +82,18 @@ describe('bytes that are written behind', () => {
 
   it('end with what could be written, and who flushes is told', async () => {
     const { path, file } = await opened();
-    const told: string[] = [];
-    const behind = new WriteBehind(fullAfter(1, file), path, (bytes) => told.push(`${bytes}`));
+    const reported: string[] = [];
+    const behind = new WriteBehind(fullAfter(1, file), path, (bytes) => reported.push(`${bytes}`));
     await behind.write(Buffer.from('a beginning'));
     await behind.flush();
-    expect(told).toEqual(['a beginning']);
+    expect(reported).toEqual(['a beginning']);
     await behind.write(Buffer.from(' that goes on'));
     await expect(behind.flush()).rejects.toThrow(StorageError);
     await behind.write(Buffer.from(' and on'));
     await expect(behind.flush()).rejects.toThrow('The disk is full');
     await file.close();
     expect(readFileSync(path, 'utf8')).toBe('a beginning that g');
-    expect(told).toEqual(['a beginning']);
+    expect(reported).toEqual(['a beginning']);
   });
 
   it('are put on the disk meanwhile; that it did not take them is told once, and not forgotten', async () => {

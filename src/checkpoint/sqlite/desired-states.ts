@@ -6,17 +6,17 @@
 import type Database from 'better-sqlite3';
 import {
   byNumber,
-  emptyWant,
+  type DesiredState,
+  emptyDesiredState,
   type FormerMember,
   type Member,
   type Reload,
-  type Want,
   withoutSubscription,
 } from '../../model/desired-state.ts';
 import { cutOrNull, whole } from './errors.ts';
 
-const SELECT_WANTS = `
-  SELECT dataset_id AS datasetId, looks_asked AS looksAsked, looks_done AS looksDone,
+const SELECT_DESIRED_STATES = `
+  SELECT dataset_id AS datasetId, looks_asked AS refreshesRequested, looks_done AS refreshesDone,
     resync_number AS resyncNumber, retirement_approved AS retirementApproved
   FROM wants`;
 
@@ -32,8 +32,8 @@ const SELECT_RELOADS = `
   FROM want_reloads`;
 
 /** What an operator asks for in another process is added to by that process alone. */
-const PUT_WANT = `
-  INSERT INTO wants (dataset_id, looks_asked, retirement_approved) VALUES (@datasetId, @looksAsked, @retirementApproved)
+const PUT_DESIRED_STATE = `
+  INSERT INTO wants (dataset_id, looks_asked, retirement_approved) VALUES (@datasetId, @refreshesRequested, @retirementApproved)
   ON CONFLICT DO UPDATE SET looks_asked = excluded.looks_asked, retirement_approved = excluded.retirement_approved`;
 
 const DELETE_MEMBERS = 'DELETE FROM want_members WHERE dataset_id = ?';
@@ -69,10 +69,10 @@ const SELECT_OF_SUBSCRIPTION = `
   SELECT dataset_id FROM want_members WHERE subscription_id = @id
   UNION SELECT dataset_id FROM want_reloads WHERE subscription_id = @id ORDER BY dataset_id`;
 
-interface WantRow {
+interface DesiredStateRow {
   readonly datasetId: string;
-  readonly looksAsked: number;
-  readonly looksDone: number;
+  readonly refreshesRequested: number;
+  readonly refreshesDone: number;
   readonly resyncNumber: number;
   readonly retirementApproved: number;
 }
@@ -102,12 +102,15 @@ type ReloadRow = OfSubscription & {
 
 type Done = { datasetId: string; asked: number };
 
-export interface WantsTable {
-  all(): ReadonlyMap<string, Want>;
-  one(datasetId: string): Want | null;
+export interface DesiredStateTable {
+  all(): ReadonlyMap<string, DesiredState>;
+  one(datasetId: string): DesiredState | null;
   /** Stores what `change` makes of what is wanted of the dataset. Part of a transaction of the caller's. */
-  update(datasetId: string, change: (want: Want) => Want): { readonly before: Want; readonly after: Want };
-  markLooked(datasetId: string, looksAsked: number): void;
+  update(
+    datasetId: string,
+    change: (desired: DesiredState) => DesiredState,
+  ): { readonly before: DesiredState; readonly after: DesiredState };
+  markLooked(datasetId: string, refreshesRequested: number): void;
   /** `number`: at least this one. False where no subscription contains the dataset. */
   askResync(datasetId: string, number: number): boolean;
   /** Of all datasets that no subscription contains. Gives their ids, in order. */
@@ -123,20 +126,20 @@ export interface WantsTable {
   clearForgotten(subscriptionId: string, isSatisfied: (reload: Reload, datasetId: string) => boolean): void;
 }
 
-export function wantsTable(database: Database.Database): WantsTable {
-  const readAll = wantsReader(database, '');
-  const readOne = wantsReader(database, ' WHERE dataset_id = ?');
-  const put = wantWriter(database);
+export function desiredStateTable(database: Database.Database): DesiredStateTable {
+  const readAll = desiredStateReader(database, '');
+  const readOne = desiredStateReader(database, ' WHERE dataset_id = ?');
+  const put = desiredStateWriter(database);
   const markLooked = database.prepare<[Done]>(MARK_LOOKED);
   const askResync = database.prepare<[{ datasetId: string; number: bigint }]>(ASK_RESYNC);
   const approveRetirements = database.prepare<[], string>(APPROVE_RETIREMENTS).pluck();
   const approveRetirement = database.prepare<[string]>(APPROVE_RETIREMENT);
   const selectOfSubscription = database.prepare<[{ id: string }], string>(SELECT_OF_SUBSCRIPTION).pluck();
-  const one = (datasetId: string): Want | null => readOne(datasetId).get(datasetId) ?? null;
+  const one = (datasetId: string): DesiredState | null => readOne(datasetId).get(datasetId) ?? null;
   const idsOf = (subscriptionId: string): readonly string[] =>
     selectOfSubscription.all({ id: subscriptionId });
-  const update: WantsTable['update'] = (datasetId, change) => {
-    const before = one(datasetId) ?? emptyWant(whole(datasetId, 'datasetId'));
+  const update: DesiredStateTable['update'] = (datasetId, change) => {
+    const before = one(datasetId) ?? emptyDesiredState(whole(datasetId, 'datasetId'));
     const after = change(before);
     if (after !== before) put(before, after);
     return { before, after };
@@ -154,7 +157,7 @@ export function wantsTable(database: Database.Database): WantsTable {
     forget(subscriptionId) {
       const contained: string[] = [];
       for (const datasetId of idsOf(subscriptionId)) {
-        const { before } = update(datasetId, (want) => forgotten(want, subscriptionId));
+        const { before } = update(datasetId, (desired) => forgotten(desired, subscriptionId));
         if (!before.members.has(subscriptionId)) continue;
         contained.push(datasetId);
         approveRetirement.run(datasetId);
@@ -165,10 +168,10 @@ export function wantsTable(database: Database.Database): WantsTable {
       for (const datasetId of idsOf(subscriptionId)) {
         const isOver = (reload: Reload): boolean =>
           reload.subscriptionId === subscriptionId && isSatisfied(reload, datasetId);
-        update(datasetId, (want) =>
-          want.reloads.some(isOver)
-            ? { ...want, reloads: want.reloads.filter((reload) => !isOver(reload)) }
-            : want,
+        update(datasetId, (desired) =>
+          desired.reloads.some(isOver)
+            ? { ...desired, reloads: desired.reloads.filter((reload) => !isOver(reload)) }
+            : desired,
         );
       }
     },
@@ -179,38 +182,40 @@ export function wantsTable(database: Database.Database): WantsTable {
  * What the subscription may have said of a dataset that others contain is looked up again; and the reloads that it asked for
  * are owed by the table still, as where it drops the dataset itself.
  */
-function forgotten(want: Want, subscriptionId: string): Want {
-  const without = withoutSubscription(want, subscriptionId);
+function forgotten(desired: DesiredState, subscriptionId: string): DesiredState {
+  const without = withoutSubscription(desired, subscriptionId);
   if (without.members.size === 0) return without;
-  const looksAsked = want.looksAsked + (want.members.has(subscriptionId) ? 1 : 0);
-  return { ...without, reloads: want.reloads, looksAsked };
+  const refreshesRequested = desired.refreshesRequested + (desired.members.has(subscriptionId) ? 1 : 0);
+  return { ...without, reloads: desired.reloads, refreshesRequested };
 }
 
 /** Reads those that `where` leaves, whose parameters the returned function takes. */
-function wantsReader(
+function desiredStateReader(
   database: Database.Database,
   where: string,
-): (...parameters: readonly string[]) => ReadonlyMap<string, Want> {
-  const selectWants = database.prepare<string[], WantRow>(`${SELECT_WANTS}${where}`);
+): (...parameters: readonly string[]) => ReadonlyMap<string, DesiredState> {
+  const selectDesiredStates = database.prepare<string[], DesiredStateRow>(`${SELECT_DESIRED_STATES}${where}`);
   const selectMembers = database.prepare<string[], MemberRow>(`${SELECT_MEMBERS}${where}`).safeIntegers();
   const selectReloads = database.prepare<string[], ReloadRow>(`${SELECT_RELOADS}${where}`).safeIntegers();
   return (...parameters) => {
-    const wants = new Map(selectWants.all(...parameters).map((row) => [row.datasetId, wantFrom(row)]));
+    const desiredStates = new Map(
+      selectDesiredStates.all(...parameters).map((row) => [row.datasetId, desiredStateFrom(row)]),
+    );
     for (const row of selectMembers.iterate(...parameters)) {
-      const want = wants.get(row.datasetId);
-      if (row.isMember === 1n) want?.members.set(row.subscriptionId, memberFrom(row));
-      else want?.formerMembers.set(row.subscriptionId, formerMemberFrom(row));
+      const desired = desiredStates.get(row.datasetId);
+      if (row.isMember === 1n) desired?.members.set(row.subscriptionId, memberFrom(row));
+      else desired?.formerMembers.set(row.subscriptionId, formerMemberFrom(row));
     }
     for (const row of selectReloads.iterate(...parameters)) {
-      wants.get(row.datasetId)?.reloads.push(reloadFrom(row));
+      desiredStates.get(row.datasetId)?.reloads.push(reloadFrom(row));
     }
-    for (const want of wants.values()) want.reloads.sort(byNumber);
-    return wants;
+    for (const desired of desiredStates.values()) desired.reloads.sort(byNumber);
+    return desiredStates;
   };
 }
 
 /** The want but for what the subscriptions say. */
-function wantFrom(row: WantRow) {
+function desiredStateFrom(row: DesiredStateRow) {
   return {
     ...row,
     retirementApproved: row.retirementApproved === 1,
@@ -246,15 +251,18 @@ function reloadFrom(row: ReloadRow): Reload {
 }
 
 /** Writes what differs. */
-function wantWriter(database: Database.Database): (before: Want, after: Want) => void {
-  const putWant = database.prepare<[Omit<WantRow, 'looksDone' | 'resyncNumber'>]>(PUT_WANT);
+function desiredStateWriter(
+  database: Database.Database,
+): (before: DesiredState, after: DesiredState) => void {
+  const putDesiredState =
+    database.prepare<[Omit<DesiredStateRow, 'refreshesDone' | 'resyncNumber'>]>(PUT_DESIRED_STATE);
   const deleteMembers = database.prepare<[string]>(DELETE_MEMBERS);
   const insertMember = database.prepare<[MemberRow]>(INSERT_MEMBER);
   const deleteReloads = database.prepare<[string]>(DELETE_RELOADS);
   const insertReload = database.prepare<[ReloadRow]>(INSERT_RELOAD);
   return (before, after) => {
-    const { datasetId, looksAsked, retirementApproved } = after;
-    putWant.run({ datasetId, looksAsked, retirementApproved: retirementApproved ? 1 : 0 });
+    const { datasetId, refreshesRequested, retirementApproved } = after;
+    putDesiredState.run({ datasetId, refreshesRequested, retirementApproved: retirementApproved ? 1 : 0 });
     if (after.members !== before.members || after.formerMembers !== before.formerMembers) {
       deleteMembers.run(datasetId);
       for (const row of memberRows(after)) insertMember.run(row);
@@ -266,7 +274,7 @@ function wantWriter(database: Database.Database): (before: Want, after: Want) =>
   };
 }
 
-function memberRows({ datasetId, members, formerMembers }: Want): readonly MemberRow[] {
+function memberRows({ datasetId, members, formerMembers }: DesiredState): readonly MemberRow[] {
   const common = (subscriptionId: string) => ({
     datasetId,
     subscriptionId: whole(subscriptionId, 'subscriptionId'),

@@ -21,9 +21,9 @@ export interface Place {
   readonly ifDamaged: string;
 }
 
-type Trouble = 'busy' | 'full' | 'denied' | 'broken' | 'corrupt';
+type Fault = 'busy' | 'full' | 'denied' | 'broken' | 'corrupt';
 
-const TROUBLE_BY_CODE: ReadonlyMap<string, Trouble> = new Map<string, Trouble>([
+const ERROR_BY_CODE: ReadonlyMap<string, Fault> = new Map<string, Fault>([
   ['SQLITE_BUSY', 'busy'],
   ['SQLITE_LOCKED', 'busy'],
   ['SQLITE_PROTOCOL', 'busy'],
@@ -53,7 +53,7 @@ const TROUBLE_BY_CODE: ReadonlyMap<string, Trouble> = new Map<string, Trouble>([
 ]);
 
 /** Runs `effect`. @throws StorageError, BusyError for trouble of the file at `place`. */
-export function withTrouble<T>(place: Place, effect: () => T): T {
+export function withStorageErrors<T>(place: Place, effect: () => T): T {
   try {
     return effect();
   } catch (error) {
@@ -62,7 +62,7 @@ export function withTrouble<T>(place: Place, effect: () => T): T {
 }
 
 /** Like `withTrouble`, for effects that take time. */
-export async function withTroubleAsync<T>(place: Place, effect: () => Promise<T>): Promise<T> {
+export async function withStorageErrorsAsync<T>(place: Place, effect: () => Promise<T>): Promise<T> {
   try {
     return await effect();
   } catch (error) {
@@ -87,15 +87,15 @@ export function codeOf(error: unknown): string | null {
 
 /** The error as it should reach the caller. */
 function named(place: Place, error: unknown): unknown {
-  const trouble = TROUBLE_BY_CODE.get(codeOf(error) ?? '');
-  if (trouble === undefined || !(error instanceof Error)) return error;
-  return describe(trouble, place, error);
+  const fault = ERROR_BY_CODE.get(codeOf(error) ?? '');
+  if (fault === undefined || !(error instanceof Error)) return error;
+  return describe(fault, place, error);
 }
 
-function describe(trouble: Trouble, { what, path, uid, ifDamaged }: Place, error: Error): Error {
+function describe(fault: Fault, { what, path, uid, ifDamaged }: Place, error: Error): Error {
   const cause = error;
   const user = uid === null ? 'this user' : `user id ${uid}`;
-  switch (trouble) {
+  switch (fault) {
     case 'busy':
       return new BusyError(`The ${what} ${path} is being written by another process: ${error.message}.`, {
         hint: 'Try again in a moment.',
@@ -185,7 +185,7 @@ export const MAX_TEXT_CHARACTERS = 8_000;
 export const MAX_LINKS = 50;
 
 /** Lines of the journal. The oldest are dropped. */
-export const MAX_JOURNAL_LINES = 10_000;
+export const MAX_SYNC_RUNS = 10_000;
 
 /** Webhooks that were added from here. The oldest are dropped. */
 export const MAX_WEBHOOKS = 100;

@@ -6,7 +6,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
-import { type Place, withTrouble } from './errors.ts';
+import { type Place, withStorageErrors } from './errors.ts';
 import { CURRENT_FORMAT, identityOf, migrate } from './migrations.ts';
 import {
   type CheckpointOptions,
@@ -21,9 +21,9 @@ import {
 import { allOperations, readingOperations, tablesOf } from './operations.ts';
 
 /** A larger file is not copied. Ten thousand datasets take a tenth of it. */
-export const MAX_EXAMINED_BYTES = 256_000_000;
+export const MAX_INSPECTED_BYTES = 256_000_000;
 
-export type ExaminedCheckpoint =
+export type InspectedCheckpoint =
   | { readonly kind: 'absent' }
   /** Made, and nothing stored in it yet. */
   | { readonly kind: 'empty' }
@@ -45,13 +45,13 @@ export type ExaminedCheckpoint =
 export const CHECKPOINT_FORMAT = CURRENT_FORMAT;
 
 /** @throws StorageError where the file cannot be read; BusyError where another process keeps it locked. */
-export function examineCheckpoint(options: Pick<CheckpointOptions, 'path' | 'uid'>): ExaminedCheckpoint {
+export function inspectCheckpoint(options: Pick<CheckpointOptions, 'path' | 'uid'>): InspectedCheckpoint {
   const place = placeOf(options);
-  return withTrouble(place, () => {
+  return withStorageErrors(place, () => {
     const stats = statSync(place.path, { throwIfNoEntry: false });
     if (stats === undefined) return { kind: 'absent' };
-    if (stats.size > MAX_EXAMINED_BYTES) return { kind: 'too-large', bytes: stats.size };
-    return examineFile(place);
+    if (stats.size > MAX_INSPECTED_BYTES) return { kind: 'too-large', bytes: stats.size };
+    return inspectFile(place);
   });
 }
 
@@ -65,20 +65,20 @@ export function sqliteVersion(): string {
   }
 }
 
-function examineFile(place: Place): ExaminedCheckpoint {
+function inspectFile(place: Place): InspectedCheckpoint {
   let bytes = 0;
   try {
     const image = imageOf(place.path);
     if (image === null) return { kind: 'empty' };
     bytes = image.length;
-    return examineCopy(new Database(image), bytes, place);
+    return inspectCopy(new Database(image), bytes, place);
   } catch (error) {
     if (!isDamage(error)) throw error;
     return { kind: 'damaged', bytes, finding: error instanceof Error ? error.message : String(error) };
   }
 }
 
-function examineCopy(database: Database.Database, bytes: number, place: Place): ExaminedCheckpoint {
+function inspectCopy(database: Database.Database, bytes: number, place: Place): InspectedCheckpoint {
   let isKept = false;
   try {
     const identity = identityOf(database);
@@ -142,7 +142,7 @@ function withoutLog(image: Buffer): Buffer | null {
  */
 export function openCheckpointCopy(options: CheckpointOptions): Checkpoint {
   const place = placeOf(options);
-  return withTrouble(place, () => {
+  return withStorageErrors(place, () => {
     try {
       return copyOf(imageOf(place.path), place, options);
     } catch (error) {

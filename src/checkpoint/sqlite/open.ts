@@ -19,8 +19,8 @@ import {
   MAX_KEPT_WAL_BYTES,
   type Place,
   tolerating,
-  withTrouble,
-  withTroubleAsync,
+  withStorageErrors,
+  withStorageErrorsAsync,
 } from './errors.ts';
 import { CURRENT_FORMAT, type Identity, identityOf, migrate } from './migrations.ts';
 import { allOperations, readingOperations, tablesOf } from './operations.ts';
@@ -43,16 +43,16 @@ export interface CheckpointOptions {
 export async function openCheckpoint(options: CheckpointOptions): Promise<Checkpoint> {
   const place = placeOf(options);
   const { path } = place;
-  return withTroubleAsync(place, async () => {
+  return withStorageErrorsAsync(place, async () => {
     await makeDirectory('checkpoint.make-directory', dirname(path));
     for (;;) {
       // SQLite would make it readable for others. One that is there must not be opened: closing it drops locks on it.
       await tolerating('EEXIST', createFile('checkpoint.create', path, ''));
       const checkpoint = openSound(place, options.clock);
       if (checkpoint !== null) return checkpoint;
-      const aside = await setAside(path, options.clock.now());
+      const quarantined = await quarantine(path, options.clock.now());
       options.log.error(
-        { path, quarantinedAs: aside },
+        { path, quarantinedAs: quarantined },
         'The checkpoint is damaged. It was set aside and is built anew from the service and the mirror.',
       );
     }
@@ -96,7 +96,7 @@ function usingExisting<T>(
   use: (database: Database.Database) => T,
 ): T | null {
   const { path } = place;
-  return withTrouble(place, () => {
+  return withStorageErrors(place, () => {
     if (statSync(path, { throwIfNoEntry: false }) === undefined) return null;
     return closingOnError(connect(path), (database) => {
       const identity = identityOf(database);
@@ -193,11 +193,12 @@ export interface Connection {
 export function connection(database: Database.Database, place: Place): Connection {
   return {
     database,
-    read: (effect) => withTrouble(place, () => database.transaction(effect).deferred()),
-    transaction: (effect) => withTrouble(place, () => database.transaction(effect).immediate()),
-    othersStored: () => withTrouble(place, () => Number(database.pragma('data_version', { simple: true }))),
+    read: (effect) => withStorageErrors(place, () => database.transaction(effect).deferred()),
+    transaction: (effect) => withStorageErrors(place, () => database.transaction(effect).immediate()),
+    othersStored: () =>
+      withStorageErrors(place, () => Number(database.pragma('data_version', { simple: true }))),
     close() {
-      withTrouble(place, () => database.close());
+      withStorageErrors(place, () => database.close());
     },
   };
 }
@@ -234,7 +235,7 @@ function makeDurable(database: Database.Database, place: Place): void {
  * it stands beside a file that is empty.
  * @throws StorageError when `MAX_CORRUPT_COPIES` were set aside before.
  */
-async function setAside(path: string, now: Date): Promise<string> {
+async function quarantine(path: string, now: Date): Promise<string> {
   const earlier = await corruptCopies(path);
   if (earlier.length >= MAX_CORRUPT_COPIES) {
     throw new StorageError(
@@ -242,11 +243,14 @@ async function setAside(path: string, now: Date): Promise<string> {
       { hint: `Check the disk of ${dirname(path)}. Then remove these files and start again.` },
     );
   }
-  const aside = `${path}.corrupt-${now.toISOString().replaceAll(/[-:]/g, '')}`;
-  await renameFile('checkpoint.set-aside', path, aside);
-  await tolerating('ENOENT', renameFile('checkpoint.set-aside-log', `${path}-wal`, `${aside}-wal`));
-  await tolerating('ENOENT', renameFile('checkpoint.set-aside-log-index', `${path}-shm`, `${aside}-shm`));
-  return aside;
+  const quarantined = `${path}.corrupt-${now.toISOString().replaceAll(/[-:]/g, '')}`;
+  await renameFile('checkpoint.set-aside', path, quarantined);
+  await tolerating('ENOENT', renameFile('checkpoint.set-aside-log', `${path}-wal`, `${quarantined}-wal`));
+  await tolerating(
+    'ENOENT',
+    renameFile('checkpoint.set-aside-log-index', `${path}-shm`, `${quarantined}-shm`),
+  );
+  return quarantined;
 }
 
 async function corruptCopies(path: string): Promise<readonly string[]> {

@@ -3,7 +3,7 @@
 import type { Clock } from '../../lib/clock.ts';
 import { durable } from '../../lib/files.ts';
 import {
-  changedWant,
+  changedDesiredState,
   type FollowStep,
   withListed,
   withoutAnnouncedAbove,
@@ -12,7 +12,7 @@ import {
   withoutSubscription,
 } from '../../model/desired-state.ts';
 import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
-import { type WantsTable, wantsTable } from './desired-states.ts';
+import { type DesiredStateTable, desiredStateTable } from './desired-states.ts';
 import { whole } from './errors.ts';
 import type { Connection } from './open.ts';
 import {
@@ -25,14 +25,14 @@ import {
   type SubscriptionsTable,
   subscriptionsTable,
 } from './subscriptions.ts';
-import { type FailuresTable, failuresTable, type HoldsTable, holdsTable } from './suspensions.ts';
+import { type FailuresTable, failuresTable, type SuspensionTable, suspensionTable } from './suspensions.ts';
 import {
   type DeliveriesTable,
   deliveriesTable,
   type HookTable,
   hookTable,
-  type JournalTable,
-  journalTable,
+  type SyncRunTable,
+  syncRunTable,
   type WebhooksTable,
   webhooksTable,
 } from './sync-runs.ts';
@@ -40,15 +40,15 @@ import {
 interface Tables {
   readonly contract: ContractTable;
   readonly subscriptions: SubscriptionsTable;
-  readonly wants: WantsTable;
+  readonly desiredStates: DesiredStateTable;
   readonly absences: AbsencesTable;
   readonly forgotten: ForgottenTable;
-  readonly holds: HoldsTable;
+  readonly suspensions: SuspensionTable;
   readonly failures: FailuresTable;
   readonly webhooks: WebhooksTable;
   readonly deliveries: DeliveriesTable;
   readonly hook: HookTable;
-  readonly journal: JournalTable;
+  readonly syncRuns: SyncRunTable;
 }
 
 /** Prepares every statement once. @throws the SqliteError of a file that lacks a table. */
@@ -56,15 +56,15 @@ export function tablesOf({ database }: Connection): Tables {
   return {
     contract: contractTable(database),
     subscriptions: subscriptionsTable(database),
-    wants: wantsTable(database),
+    desiredStates: desiredStateTable(database),
     absences: absencesTable(database),
     forgotten: forgottenTable(database),
-    holds: holdsTable(database),
+    suspensions: suspensionTable(database),
     failures: failuresTable(database),
     webhooks: webhooksTable(database),
     deliveries: deliveriesTable(database),
     hook: hookTable(database),
-    journal: journalTable(database),
+    syncRuns: syncRunTable(database),
   };
 }
 
@@ -72,16 +72,16 @@ export function readingOperations(connection: Connection, tables: Tables): Check
   return {
     rememberedContract: () => connection.read(() => tables.contract.get()),
     followed: () => connection.read(() => tables.subscriptions.all()),
-    wants: () => connection.read(() => tables.wants.all()),
-    want: (datasetId) => connection.read(() => tables.wants.one(datasetId)),
+    desiredStates: () => connection.read(() => tables.desiredStates.all()),
+    desired: (datasetId) => connection.read(() => tables.desiredStates.one(datasetId)),
     absences: () => connection.read(() => tables.absences.all()),
     forgotten: () => connection.read(() => tables.forgotten.all()),
-    holds: () => connection.read(() => tables.holds.all()),
+    suspensions: () => connection.read(() => tables.suspensions.all()),
     failures: () => connection.read(() => tables.failures.all()),
     failure: (datasetId) => connection.read(() => tables.failures.one(datasetId)),
     webhooks: () => connection.read(() => tables.webhooks.all()),
     hook: () => connection.read(() => tables.hook.get()),
-    recentJournal: (limit) => connection.read(() => tables.journal.newest(limit)),
+    recentSyncRuns: (limit) => connection.read(() => tables.syncRuns.newest(limit)),
     othersStored: () => connection.othersStored(),
     close: () => connection.close(),
   };
@@ -90,15 +90,15 @@ export function readingOperations(connection: Connection, tables: Tables): Check
 export function allOperations(connection: Connection, tables: Tables, clock: Clock): Checkpoint {
   return {
     ...readingOperations(connection, tables),
-    ...operationsOnWants(connection, tables),
+    ...desiredStateOperations(connection, tables),
     ...operationsOfTheProgram(connection, tables),
-    ...operationsOfPeople(connection, tables, clock),
+    ...operatorOperations(connection, tables, clock),
   };
 }
 
-type OfPeople = 'askResync' | 'approveRetirements' | 'forget' | 'lift' | 'keepWebhook';
+type OperatorOperations = 'askResync' | 'approveRetirements' | 'forget' | 'lift' | 'keepWebhook';
 
-type OnWants =
+type DesiredStateOperations =
   | 'commitFollowStep'
   | 'adopt'
   | 'noteStatedLastEvent'
@@ -111,8 +111,11 @@ type OnWants =
   | 'markLooked';
 
 /** What is wanted, and what becomes known of it. */
-function operationsOnWants({ transaction }: Connection, tables: Tables): Pick<Checkpoint, OnWants> {
-  const { wants, subscriptions, absences } = tables;
+function desiredStateOperations(
+  { transaction }: Connection,
+  tables: Tables,
+): Pick<Checkpoint, DesiredStateOperations> {
+  const { desiredStates, subscriptions, absences } = tables;
   return {
     commitFollowStep(step) {
       durable('checkpoint.follow-step', () => transaction(() => applyStep(tables, step)));
@@ -143,29 +146,37 @@ function operationsOnWants({ transaction }: Connection, tables: Tables): Pick<Ch
     },
     noteListed(datasetId, newest) {
       durable('checkpoint.note-listed', () =>
-        transaction(() => wants.update(datasetId, (want) => withListed(want, newest))),
+        transaction(() => desiredStates.update(datasetId, (desired) => withListed(desired, newest))),
       );
     },
     voidAnnounced(datasetId, above) {
       durable('checkpoint.void-announced', () =>
-        transaction(() => wants.update(datasetId, (want) => withoutAnnouncedAbove(want, above))),
+        transaction(() =>
+          desiredStates.update(datasetId, (desired) => withoutAnnouncedAbove(desired, above)),
+        ),
       );
     },
     dropReloads(datasetId) {
       durable('checkpoint.drop-reloads', () =>
         transaction(() => {
-          wants.update(datasetId, (want) => (want.reloads.length === 0 ? want : { ...want, reloads: [] }));
+          desiredStates.update(datasetId, (desired) =>
+            desired.reloads.length === 0 ? desired : { ...desired, reloads: [] },
+          );
           absences.removeOfTable(datasetId);
         }),
       );
     },
     markAnswered(datasetId, isSatisfied) {
       durable('checkpoint.mark-answered', () =>
-        transaction(() => wants.update(datasetId, (want) => withoutAnswered(want, isSatisfied))),
+        transaction(() =>
+          desiredStates.update(datasetId, (desired) => withoutAnswered(desired, isSatisfied)),
+        ),
       );
     },
-    markLooked(datasetId, looksAsked) {
-      durable('checkpoint.mark-looked', () => transaction(() => wants.markLooked(datasetId, looksAsked)));
+    markLooked(datasetId, refreshesRequested) {
+      durable('checkpoint.mark-looked', () =>
+        transaction(() => desiredStates.markLooked(datasetId, refreshesRequested)),
+      );
     },
   };
 }
@@ -173,7 +184,7 @@ function operationsOnWants({ transaction }: Connection, tables: Tables): Pick<Ch
 function operationsOfTheProgram(
   { transaction }: Connection,
   tables: Tables,
-): Omit<Checkpoint, keyof CheckpointReader | OfPeople | OnWants> {
+): Omit<Checkpoint, keyof CheckpointReader | OperatorOperations | DesiredStateOperations> {
   return {
     rememberContract(contract) {
       durable('checkpoint.remember-contract', () => transaction(() => tables.contract.put(contract)));
@@ -183,13 +194,13 @@ function operationsOfTheProgram(
         transaction(() => {
           for (const subscriptionId of subscriptionIds) {
             tables.forgotten.remove(subscriptionId);
-            tables.wants.clearForgotten(subscriptionId, isSatisfied);
+            tables.desiredStates.clearForgotten(subscriptionId, isSatisfied);
           }
         }),
       );
     },
-    hold(hold) {
-      durable('checkpoint.hold', () => transaction(() => tables.holds.put(hold)));
+    suspension(suspension) {
+      durable('checkpoint.hold', () => transaction(() => tables.suspensions.put(suspension)));
     },
     fail(failure) {
       durable('checkpoint.fail', () => transaction(() => tables.failures.put(failure)));
@@ -199,23 +210,23 @@ function operationsOfTheProgram(
     },
     rememberDelivery: (deliveryId, at) =>
       durable('checkpoint.remember-delivery', () => transaction(() => tables.deliveries.add(deliveryId, at))),
-    hookTold(position, at) {
-      durable('checkpoint.hook-told', () => transaction(() => tables.hook.told(position, at)));
+    hookReported(position, at) {
+      durable('checkpoint.hook-told', () => transaction(() => tables.hook.reported(position, at)));
     },
     hookFailed(message, at) {
       durable('checkpoint.hook-failed', () => transaction(() => tables.hook.failed(message, at)));
     },
-    journal(entry) {
-      durable('checkpoint.journal', () => transaction(() => tables.journal.append(entry)));
+    syncRuns(entry) {
+      durable('checkpoint.journal', () => transaction(() => tables.syncRuns.append(entry)));
     },
   };
 }
 
-function operationsOfPeople(
+function operatorOperations(
   { transaction }: Connection,
   tables: Tables,
   clock: Clock,
-): Pick<Checkpoint, OfPeople> {
+): Pick<Checkpoint, OperatorOperations> {
   return {
     askResync: (datasetIds) =>
       durable('checkpoint.ask-resync', () => transaction(() => askResync(tables, datasetIds, clock.now()))),
@@ -225,7 +236,7 @@ function operationsOfPeople(
       durable('checkpoint.forget', () =>
         transaction(() => subscriptionIds.flatMap((id) => forget(tables, id))),
       ),
-    lift: (scope) => durable('checkpoint.lift', () => transaction(() => tables.holds.remove(scope))),
+    lift: (scope) => durable('checkpoint.lift', () => transaction(() => tables.suspensions.remove(scope))),
     keepWebhook: (webhook) =>
       durable('checkpoint.keep-webhook', () => transaction(() => tables.webhooks.put(webhook))),
   };
@@ -234,21 +245,21 @@ function operationsOfPeople(
 /** A subscription that is followed again is forgotten no more, and a dataset that has returned is refused no more. */
 function applyStep(tables: Tables, step: FollowStep): void {
   const { subscriptionName: name, position, voids = null } = step;
-  const { logNumber, cursor, cursorCreatedAt, isQuiet, coveredUntil, readAt } = position;
+  const { logNumber, cursor, cursorCreatedAt, isExpiredCursorReplay, coveredUntil, readAt } = position;
   const subscriptionId = whole(step.subscriptionId, 'subscriptionId');
   if (voids !== null) {
     const without = voids === 'numbers' ? withoutLog : withoutSubscription;
-    for (const id of tables.wants.idsOf(subscriptionId)) {
-      tables.wants.update(id, (want) => without(want, subscriptionId));
+    for (const id of tables.desiredStates.idsOf(subscriptionId)) {
+      tables.desiredStates.update(id, (desired) => without(desired, subscriptionId));
     }
   }
   for (const change of step.changes) {
     const { datasetId } = change;
-    const { before, after } = tables.wants.update(datasetId, (want) =>
-      changedWant(want, subscriptionId, change),
+    const { before, after } = tables.desiredStates.update(datasetId, (desired) =>
+      changedDesiredState(desired, subscriptionId, change),
     );
     const hasReturned = before.formerMembers.has(subscriptionId) && after.members.has(subscriptionId);
-    if (hasReturned) tables.holds.remove({ kind: 'dataset', datasetId });
+    if (hasReturned) tables.suspensions.remove({ kind: 'dataset', datasetId });
     // An absence that was noted before the dataset joined or left says nothing of what comes after.
     const isOfMember = change.kind === 'member' || change.kind === 'no-member';
     if (isOfMember && after !== before) tables.absences.remove({ kind: 'member', subscriptionId, datasetId });
@@ -260,7 +271,7 @@ function applyStep(tables: Tables, step: FollowStep): void {
     cursor,
     cursorCreatedAt,
     cursorAt: readAt,
-    quietReadAt: isQuiet ? readAt : null,
+    replayedAt: isExpiredCursorReplay ? readAt : null,
     coveredUntil,
   });
   if (step.statesLastEvent === true) tables.subscriptions.noteStatedLastEvent(subscriptionId);
@@ -269,20 +280,20 @@ function applyStep(tables: Tables, step: FollowStep): void {
 
 /** Milliseconds make a number that grows also where the checkpoint was lost and the mirror satisfies earlier ones. */
 function askResync(tables: Tables, datasetIds: readonly string[], now: Date): readonly string[] {
-  const asked = [...new Set(datasetIds)].filter((id) => tables.wants.askResync(id, now.getTime()));
+  const asked = [...new Set(datasetIds)].filter((id) => tables.desiredStates.askResync(id, now.getTime()));
   for (const id of asked) tables.failures.remove(id);
   return asked;
 }
 
 function approveRetirements(tables: Tables): readonly string[] {
-  tables.holds.remove({ kind: 'retirement' });
-  return tables.wants.approveRetirements();
+  tables.suspensions.remove({ kind: 'retirement' });
+  return tables.desiredStates.approveRetirements();
 }
 
 function forget(tables: Tables, subscriptionId: string): readonly string[] {
   tables.subscriptions.remove(subscriptionId);
-  tables.holds.remove({ kind: 'subscription', subscriptionId });
+  tables.suspensions.remove({ kind: 'subscription', subscriptionId });
   tables.absences.removeOfSubscription(subscriptionId);
   tables.forgotten.add(whole(subscriptionId, 'subscriptionId'));
-  return tables.wants.forget(subscriptionId);
+  return tables.desiredStates.forget(subscriptionId);
 }

@@ -10,7 +10,7 @@ import { cutOrNull, whole } from './errors.ts';
 const SELECT_FOLLOWED = `
   SELECT subscription_id AS subscriptionId, name, log_number AS logNumber, cursor_text AS cursorText,
     cursor_number AS cursorNumber, cursor_created_at AS cursorCreatedAt, cursor_at AS cursorAt,
-    quiet_read_at AS quietReadAt, covered_until AS coveredUntil, states_last_event AS statesLastEvent,
+    quiet_read_at AS replayedAt, covered_until AS coveredUntil, states_last_event AS statesLastEvent,
     audited_at AS auditedAt
   FROM subscriptions`;
 
@@ -22,7 +22,7 @@ const REPLACE_FOLLOWED = `
   INSERT INTO subscriptions (subscription_id, name, log_number, cursor_text, cursor_number, cursor_created_at,
     cursor_at, quiet_read_at, covered_until)
   VALUES (@subscriptionId, @name, @logNumber, @cursorText, @cursorNumber, @cursorCreatedAt,
-    @cursorAt, @quietReadAt, @coveredUntil)
+    @cursorAt, @replayedAt, @coveredUntil)
   ON CONFLICT DO UPDATE SET
     name = excluded.name,
     cursor_at = iif(log_number IS excluded.log_number AND cursor_text IS excluded.cursor_text,
@@ -50,7 +50,7 @@ interface FollowedRow {
   readonly cursorNumber: bigint | null;
   readonly cursorCreatedAt: string | null;
   readonly cursorAt: string;
-  readonly quietReadAt: string | null;
+  readonly replayedAt: string | null;
   readonly coveredUntil: string | null;
   readonly statesLastEvent: bigint;
   readonly auditedAt: string | null;
@@ -72,7 +72,7 @@ export function subscriptionsTable(database: Database.Database): SubscriptionsTa
   const remove = database.prepare<[string]>(DELETE_FOLLOWED);
   return {
     all: () => new Map(select.all().map((row) => [row.subscriptionId, fromRow(row)])),
-    put({ subscriptionId, name, logNumber, cursor, cursorCreatedAt, cursorAt, quietReadAt, coveredUntil }) {
+    put({ subscriptionId, name, logNumber, cursor, cursorCreatedAt, cursorAt, replayedAt, coveredUntil }) {
       replace.run({
         subscriptionId: whole(subscriptionId, 'subscriptionId'),
         name: cutOrNull(name),
@@ -81,7 +81,7 @@ export function subscriptionsTable(database: Database.Database): SubscriptionsTa
         cursorNumber: cursor?.number ?? null,
         cursorCreatedAt: cursorCreatedAt?.toISOString() ?? null,
         cursorAt: cursorAt.toISOString(),
-        quietReadAt: quietReadAt?.toISOString() ?? null,
+        replayedAt: replayedAt?.toISOString() ?? null,
         coveredUntil: coveredUntil?.toISOString() ?? null,
       });
     },
@@ -106,16 +106,16 @@ function fromRow(row: FollowedRow): Followed {
     name: row.name,
     logNumber: Number(row.logNumber),
     cursor,
-    cursorCreatedAt: momentOf(row.cursorCreatedAt),
+    cursorCreatedAt: timeOf(row.cursorCreatedAt),
     cursorAt: new Date(row.cursorAt),
-    quietReadAt: momentOf(row.quietReadAt),
-    coveredUntil: momentOf(row.coveredUntil),
+    replayedAt: timeOf(row.replayedAt),
+    coveredUntil: timeOf(row.coveredUntil),
     statesLastEvent: row.statesLastEvent === 1n,
-    auditedAt: momentOf(row.auditedAt),
+    auditedAt: timeOf(row.auditedAt),
   };
 }
 
-function momentOf(text: string | null): Date | null {
+function timeOf(text: string | null): Date | null {
   return text === null ? null : new Date(text);
 }
 

@@ -3,17 +3,17 @@
 import type Database from 'better-sqlite3';
 import { unreachable } from '../../lib/assert.ts';
 import type { RefusalScope } from '../../model/errors.ts';
-import type { DifferingContent, Failure, Hold } from '../checkpoint.ts';
+import type { DifferingContent, Failure, Suspension } from '../checkpoint.ts';
 import { cut, cutOrNull, MAX_LINKS, MAX_TEXT_CHARACTERS, whole } from './errors.ts';
 
 const SELECT_SUSPENSIONS = `
   SELECT scope_kind AS scopeKind, scope_id AS scopeId, operation, status, code, message, links,
-    held_at AS heldAt, key_hash AS keyHash
+    held_at AS suspendedAt, key_hash AS keyHash
   FROM holds ORDER BY scope_kind, scope_id`;
 
 const REPLACE_SUSPENSION = `
   INSERT INTO holds (scope_kind, scope_id, operation, status, code, message, links, held_at, key_hash)
-  VALUES (@scopeKind, @scopeId, @operation, @status, @code, @message, @links, @heldAt, @keyHash)
+  VALUES (@scopeKind, @scopeId, @operation, @status, @code, @message, @links, @suspendedAt, @keyHash)
   ON CONFLICT DO UPDATE SET
     operation = excluded.operation, status = excluded.status, code = excluded.code, message = excluded.message,
     links = excluded.links, held_at = excluded.held_at, key_hash = excluded.key_hash`;
@@ -33,31 +33,31 @@ interface SuspensionRow extends ScopeRow {
   readonly message: string;
   /** A JSON list of pairs of name and address. */
   readonly links: string;
-  readonly heldAt: string;
+  readonly suspendedAt: string;
   readonly keyHash: string;
 }
 
-export interface HoldsTable {
-  all(): readonly Hold[];
-  put(hold: Hold): void;
+export interface SuspensionTable {
+  all(): readonly Suspension[];
+  put(suspension: Suspension): void;
   /** True when there was one. */
   remove(scope: RefusalScope): boolean;
 }
 
-export function holdsTable(database: Database.Database): HoldsTable {
+export function suspensionTable(database: Database.Database): SuspensionTable {
   const select = database.prepare<[], SuspensionRow>(SELECT_SUSPENSIONS);
   const replace = database.prepare<[SuspensionRow]>(REPLACE_SUSPENSION);
   const remove = database.prepare<[ScopeRow]>(DELETE_SUSPENSION);
   return {
     all: () => select.all().map(suspensionFromRow),
-    put(hold) {
-      replace.run(suspensionToRow(hold));
+    put(suspension) {
+      replace.run(suspensionToRow(suspension));
     },
     remove: (scope) => remove.run(scopeToRow(scope)).changes > 0,
   };
 }
 
-function suspensionToRow({ refusal, heldAt, keyHash }: Hold): SuspensionRow {
+function suspensionToRow({ refusal, suspendedAt, keyHash }: Suspension): SuspensionRow {
   return {
     ...scopeToRow(refusal.scope),
     operation: cut(refusal.operation),
@@ -65,7 +65,7 @@ function suspensionToRow({ refusal, heldAt, keyHash }: Hold): SuspensionRow {
     code: cutOrNull(refusal.code),
     message: cut(refusal.message),
     links: JSON.stringify([...refusal.links].filter(isKept).slice(0, MAX_LINKS)),
-    heldAt: heldAt.toISOString(),
+    suspendedAt: suspendedAt.toISOString(),
     keyHash,
   };
 }
@@ -75,12 +75,12 @@ function isKept([name, address]: readonly [string, string]): boolean {
   return name.length + address.length <= MAX_TEXT_CHARACTERS;
 }
 
-function suspensionFromRow(row: SuspensionRow): Hold {
+function suspensionFromRow(row: SuspensionRow): Suspension {
   const { operation, status, code, message, keyHash } = row;
   const links = new Map(JSON.parse(row.links) as readonly [string, string][]);
   return {
     refusal: { scope: scopeFromRow(row), operation, status, code, message, links },
-    heldAt: new Date(row.heldAt),
+    suspendedAt: new Date(row.suspendedAt),
     keyHash,
   };
 }

@@ -2,13 +2,13 @@
 
 import type Database from 'better-sqlite3';
 import type { HistoryPosition } from '../../model/commits.ts';
-import type { HookRecord, JournalEntry, KeptWebhook } from '../checkpoint.ts';
+import type { HookRecord, KeptWebhook, SyncRun } from '../checkpoint.ts';
 import {
   cut,
   cutOrNull,
   MAX_DELIVERIES,
   MAX_DELIVERY_AGE_MS,
-  MAX_JOURNAL_LINES,
+  MAX_SYNC_RUNS,
   MAX_WEBHOOKS,
   whole,
 } from './errors.ts';
@@ -20,15 +20,15 @@ const APPEND = 'INSERT INTO journal (at, kind, dataset_id, detail) VALUES (@at, 
 
 const DROP_OLDEST = 'DELETE FROM journal WHERE line <= (SELECT max(line) FROM journal) - ?';
 
-type RunRow = Omit<JournalEntry, 'at'> & { readonly at: string };
+type RunRow = Omit<SyncRun, 'at'> & { readonly at: string };
 
-export interface JournalTable {
-  newest(limit: number): readonly JournalEntry[];
+export interface SyncRunTable {
+  newest(limit: number): readonly SyncRun[];
   /** Two statements: part of a transaction of the caller's. */
-  append(entry: JournalEntry): void;
+  append(entry: SyncRun): void;
 }
 
-export function journalTable(database: Database.Database): JournalTable {
+export function syncRunTable(database: Database.Database): SyncRunTable {
   const select = database.prepare<[number], RunRow>(SELECT_RUNS);
   const append = database.prepare<[RunRow]>(APPEND);
   const dropOldest = database.prepare<[number]>(DROP_OLDEST);
@@ -41,13 +41,13 @@ export function journalTable(database: Database.Database): JournalTable {
         datasetId: cutOrNull(datasetId),
         detail: cut(detail),
       });
-      dropOldest.run(MAX_JOURNAL_LINES);
+      dropOldest.run(MAX_SYNC_RUNS);
     },
   };
 }
 
 const SELECT_HOOK = `
-  SELECT told_lines AS lines, told_last AS last, told_at AS toldAt, attempts, failed_at AS failedAt, message FROM hook`;
+  SELECT told_lines AS lines, told_last AS last, told_at AS reportedAt, attempts, failed_at AS failedAt, message FROM hook`;
 
 const TOLD = `
   INSERT INTO hook (singleton, told_lines, told_last, told_at, attempts) VALUES (1, @lines, @last, @at, 0)
@@ -61,7 +61,7 @@ const FAILED = `
 interface HookRow {
   readonly lines: number;
   readonly last: string;
-  readonly toldAt: string | null;
+  readonly reportedAt: string | null;
   readonly attempts: number;
   readonly failedAt: string | null;
   readonly message: string | null;
@@ -69,18 +69,18 @@ interface HookRow {
 
 export interface HookTable {
   get(): HookRecord;
-  told(position: HistoryPosition, at: Date): void;
+  reported(position: HistoryPosition, at: Date): void;
   failed(message: string, at: Date): void;
 }
 
 export function hookTable(database: Database.Database): HookTable {
   const select = database.prepare<[], HookRow>(SELECT_HOOK);
-  const told = database.prepare<[HistoryPosition & { readonly at: string }]>(TOLD);
+  const reported = database.prepare<[HistoryPosition & { readonly at: string }]>(TOLD);
   const failed = database.prepare<[{ readonly message: string; readonly at: string }]>(FAILED);
   return {
     get: () => fromRow(select.get()),
-    told({ lines, last }, at) {
-      told.run({ lines, last: whole(last, 'last'), at: at.toISOString() });
+    reported({ lines, last }, at) {
+      reported.run({ lines, last: whole(last, 'last'), at: at.toISOString() });
     },
     failed(message, at) {
       failed.run({ message: cut(message), at: at.toISOString() });
@@ -89,12 +89,12 @@ export function hookTable(database: Database.Database): HookTable {
 }
 
 function fromRow(row: HookRow | undefined): HookRecord {
-  if (row === undefined) return { told: null, toldAt: null, failure: null };
-  const { lines, last, toldAt, attempts, failedAt, message } = row;
+  if (row === undefined) return { reported: null, reportedAt: null, failure: null };
+  const { lines, last, reportedAt, attempts, failedAt, message } = row;
   const hasFailed = failedAt !== null && message !== null;
   return {
-    told: toldAt === null ? null : { lines, last },
-    toldAt: toldAt === null ? null : new Date(toldAt),
+    reported: reportedAt === null ? null : { lines, last },
+    reportedAt: reportedAt === null ? null : new Date(reportedAt),
     failure: hasFailed ? { message, attempts, failedAt: new Date(failedAt) } : null,
   };
 }

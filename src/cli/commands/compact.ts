@@ -56,8 +56,8 @@ export async function compact(
         progress = now;
       },
     }).finally(() => view?.end());
-    const told = compactionOf(destination.path, compaction);
-    await write(terminal.stdout, json ? jsonText(told) : `${tellCompaction(told)}\n`);
+    const reported = compactionOf(destination.path, compaction);
+    await write(terminal.stdout, json ? jsonText(reported) : `${formatCompaction(reported)}\n`);
     return EXIT_CODES.caughtUp;
   } finally {
     lock.release();
@@ -66,7 +66,7 @@ export async function compact(
 
 const PHASES: Readonly<Record<CopyProgress['phase'], string>> = { copying: 'Copying', proving: 'Comparing' };
 
-export function tellCompaction({ mirror, bytesBefore, bytesAfter, tables }: CompactionView): string {
+export function formatCompaction({ mirror, bytesBefore, bytesAfter, tables }: CompactionView): string {
   if (bytesBefore === null || bytesAfter === null) {
     return `There is no mirror yet at ${mirror}, and nothing to compact.`;
   }

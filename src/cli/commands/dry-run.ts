@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { openCheckpointCopy } from '../../checkpoint/sqlite/examine.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
-import type { Destination, Held } from '../../destination/destination.ts';
+import type { Destination, ObservedState } from '../../destination/destination.ts';
 import { openReader } from '../../destination/duckdb/reader.ts';
 import { createFeed } from '../../feed/create-feed.ts';
 import { AssertionError } from '../../lib/assert.ts';
@@ -13,7 +13,7 @@ import type { Log } from '../../lib/log.ts';
 import { catchUp } from '../../sync/catch-up.ts';
 import type { Parts } from '../../sync/parts.ts';
 import { silentProgress } from '../../sync/progress.ts';
-import { foresight } from '../../sync/simulate.ts';
+import { simulatingExecutor } from '../../sync/simulate.ts';
 import { type Context, write } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
 import { logFor } from '../log-for.ts';
@@ -36,8 +36,8 @@ export async function dryRun(
   const { stdout, width } = context.terminal;
   const opened = openDryRunParts(configuration, context, logFor(configuration, context.terminal));
   try {
-    const { makeWorkshop, steps } = foresight();
-    const result = await catchUp(opened.parts, context.signal, makeWorkshop);
+    const { makeExecutor, steps } = simulatingExecutor();
+    const result = await catchUp(opened.parts, context.signal, makeExecutor);
     const free = await freeBytes(nearestFolder(configuration.dataDirectory));
     const disk = { freeBytes: free, reserveBytes: configuration.disk.reserveBytes };
     const view = dryRunOf({ result, steps, disk });
@@ -70,7 +70,7 @@ export function openDryRunParts(
     ...feedOptions(configuration, context, log),
     isKnownOrigin: async () => isKnownOrigin(configuration, await destination.has()),
     remembered: checkpoint.rememberedContract(),
-    onContractLearned: (contract) => checkpoint.rememberContract(contract),
+    onContractDiscovered: (contract) => checkpoint.rememberContract(contract),
   });
   const choices = choicesOf(configuration);
   return {
@@ -87,9 +87,9 @@ function readOnlyMirror(configuration: Configuration, context: Context): Destina
     throw new AssertionError('A dry run asked the mirror to change.');
   };
   return {
-    has: () => readHeld(configuration, context),
+    has: () => readObservedState(configuration, context),
     enroll: refuse,
-    prepare: refuse,
+    validate: refuse,
     readAhead: refuse,
     commit: refuse,
     storeProgress: refuse,
@@ -98,14 +98,14 @@ function readOnlyMirror(configuration: Configuration, context: Context): Destina
   };
 }
 
-async function readHeld(
+async function readObservedState(
   { destination: { path }, lock, duckdb }: Configuration,
   { clock, random, signal }: Context,
-): Promise<Held> {
+): Promise<ObservedState> {
   const reader = await openReader({ path, waitMs: lock.waitMs, ...duckdb, clock, random, signal });
   if (reader === null) return { service: null, datasets: new Map(), progress: null, retired: [] };
   try {
-    return await reader.held();
+    return await reader.observed();
   } finally {
     await reader.close();
   }

@@ -1,24 +1,24 @@
 /**
- * `feed-sync forget`: a person gives up subscriptions that are gone, and with them the datasets that only they hold.
+ * `feed-sync forget`: a person gives up subscriptions that are gone, and with them the datasets that only they contain.
  * One that may come back by itself is not given up: a mistyped id must not cost a mirror.
  */
 
 import type { Checkpoint, CheckpointReader } from '../../checkpoint/checkpoint.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import { printable } from '../../lib/text.ts';
-import type { Want } from '../../model/desired-state.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
 import { UsageError } from '../../model/errors.ts';
 import { SUBSCRIPTION_MISSING } from '../../sync/follow/subscriptions.ts';
 import { doneAtOnce, usingCheckpoint } from '../beside.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
-import { listed, tellUnknown } from '../render/messages.ts';
+import { formatUnknown, listed } from '../render/messages.ts';
 
 export interface ForgetOptions {
   readonly subscription: readonly string[];
 }
 
-/** @throws UsageError when none is named, or one that is not held as missing; none is then forgotten. */
+/** @throws UsageError when none is named, or one that is not suspended as missing; none is then forgotten. */
 export async function forget(
   configuration: LocalConfiguration,
   context: Context,
@@ -27,39 +27,44 @@ export async function forget(
   const ids = [...new Set(subscription)];
   if (ids.length === 0) {
     throw new UsageError('forget needs to know what: no subscription was named.', {
-      hint: 'Give --subscription ID; feed-sync status lists those that are held as missing.',
+      hint: 'Give --subscription ID; feed-sync status lists those that are suspended as missing.',
     });
   }
-  const told = usingCheckpoint('to forget', configuration, context, (checkpoint) => giveUp(checkpoint, ids));
-  const lines = [told, ...doneAtOnce(configuration, context)];
+  const reported = usingCheckpoint('to forget', configuration, context, (checkpoint) =>
+    giveUp(checkpoint, ids),
+  );
+  const lines = [reported, ...doneAtOnce(configuration, context)];
   await write(context.terminal.stdout, `${lines.join('\n')}\n`);
   return EXIT_CODES.caughtUp;
 }
 
 /**
  * Forgets the subscriptions, and says what becomes of what they held.
- * @throws UsageError for one that is not held as missing, saying how it stands; none is then forgotten.
+ * @throws UsageError for one that is not suspended as missing, saying how it stands; none is then forgotten.
  */
 export function giveUp(checkpoint: Checkpoint, ids: readonly string[]): string {
   for (const id of ids) refuseUnlessMissing(id, checkpoint);
-  const held = checkpoint.forget(...ids);
-  return tellForgotten(ids, [...new Set(held)].sort(), checkpoint.wants());
+  const observed = checkpoint.forget(...ids);
+  return formatForgotten(ids, [...new Set(observed)].sort(), checkpoint.desiredStates());
 }
 
 /** @throws UsageError that says how the subscription stands. */
 function refuseUnlessMissing(id: string, checkpoint: CheckpointReader): void {
   const refusal = checkpoint
-    .holds()
-    .map((hold) => hold.refusal)
+    .suspensions()
+    .map((suspension) => suspension.refusal)
     .find(({ scope }) => scope.kind === 'subscription' && scope.subscriptionId === id);
   if (refusal?.code === SUBSCRIPTION_MISSING && refusal.status === null) return;
   const name = `Subscription ${printable(id)}`;
-  const missing = 'it is held as missing once it is gone, or left out of the setting subscriptions';
+  const missing = 'it is suspended as missing once it is gone, or left out of the setting subscriptions';
   if (refusal !== undefined) {
     const answer = [refusal.status, refusal.code].filter((word) => word !== null).join(' ');
-    throw new UsageError(`${name} is not held as missing: the service refuses it (${printable(answer)}).`, {
-      hint: `Run feed-sync once: ${missing}.`,
-    });
+    throw new UsageError(
+      `${name} is not suspended as missing: the service refuses it (${printable(answer)}).`,
+      {
+        hint: `Run feed-sync once: ${missing}.`,
+      },
+    );
   }
   const followed = checkpoint.followed();
   if (followed.has(id)) {
@@ -70,25 +75,28 @@ function refuseUnlessMissing(id: string, checkpoint: CheckpointReader): void {
   if (checkpoint.forgotten().includes(id)) {
     throw new UsageError(`${name} is forgotten already.`, { hint: 'The next catch-up acts on it.' });
   }
-  throw new UsageError(`No such subscription is followed here: ${tellUnknown([id], [...followed.keys()])}.`, {
-    hint: 'feed-sync status lists those that are.',
-  });
+  throw new UsageError(
+    `No such subscription is followed here: ${formatUnknown([id], [...followed.keys()])}.`,
+    {
+      hint: 'feed-sync status lists those that are.',
+    },
+  );
 }
 
 /** `held` is what they held, `wants` what is wanted without them. */
-function tellForgotten(
+function formatForgotten(
   ids: readonly string[],
-  held: readonly string[],
-  wants: ReadonlyMap<string, Want>,
+  observed: readonly string[],
+  desiredStates: ReadonlyMap<string, DesiredState>,
 ): string {
-  const isKept = (datasetId: string): boolean => (wants.get(datasetId)?.members.size ?? 0) > 0;
-  const [kept, left] = [held.filter(isKept), held.filter((id) => !isKept(id))];
+  const isKept = (datasetId: string): boolean => (desiredStates.get(datasetId)?.members.size ?? 0) > 0;
+  const [kept, left] = [observed.filter(isKept), observed.filter((id) => !isKept(id))];
   return [
     `Forgotten: ${ids.map((id) => `subscription ${printable(id)}`).join(', ')}.`,
-    ...(held.length === 0 ? ['No dataset was held by it.'] : []),
+    ...(observed.length === 0 ? ['No dataset was held by it.'] : []),
     ...(left.length === 0
       ? []
-      : [`Retired at the next catch-up, because no other holds them: ${listed(left)}.`]),
-    ...(kept.length === 0 ? [] : [`Kept, because another subscription holds them: ${listed(kept)}.`]),
+      : [`Retired at the next catch-up, because no other contains them: ${listed(left)}.`]),
+    ...(kept.length === 0 ? [] : [`Kept, because another subscription contains them: ${listed(kept)}.`]),
   ].join('\n');
 }

@@ -17,7 +17,7 @@ export async function init(file: string, { terminal, workingDirectory }: Context
   try {
     await createFile('cli.init', path, exampleConfiguration());
   } catch (error) {
-    throw troubleWith(path, error);
+    throw problemWith(path, error);
   }
   const next = [
     `Wrote ${path}.`,
@@ -29,7 +29,7 @@ export async function init(file: string, { terminal, workingDirectory }: Context
   return EXIT_CODES.caughtUp;
 }
 
-function troubleWith(path: string, error: unknown): Error {
+function problemWith(path: string, error: unknown): Error {
   const code = systemCode(error);
   if (code === 'EEXIST') {
     return new UsageError(`${path} is there already, and init writes over nothing.`, {

@@ -1,6 +1,6 @@
 /** `feed-sync once`: catch up with everything published so far, print a summary, exit. */
 
-import type { Hold } from '../../checkpoint/checkpoint.ts';
+import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
@@ -39,13 +39,13 @@ export async function once(
   const progress = screen === null ? progressLog(log) : work;
   const opened = await openParts({ configuration, context, log, progress, command: 'once', signal });
   try {
-    const look = () => ({ work, glance: null });
+    const look = () => ({ work, summary: null });
     const view = screen === null ? null : new LiveView(screen, terminal, clock, look);
     const staying = { waitMs, clock, signal, log };
     const result = await catchUpStaying(opened.parts, staying).finally(() => view?.end());
     const readers = readersOf({ ...opened, configuration, context, signal });
     const served = await serveReaders(readers, signal);
-    await write(terminal.stdout, `${[summarize(result), ...served.told].join('\n')}\n`);
+    await write(terminal.stdout, `${[summarize(result), ...served.reported].join('\n')}\n`);
     return mostUrgent([exitCodeOfResult(result), ...served.codes]);
   } finally {
     await opened.close();
@@ -80,7 +80,7 @@ async function catchUpStaying(parts: Parts, { waitMs, clock, signal, log }: Stay
 function interrupted(result: CatchUpResult, { reason }: AbortSignal): CatchUpResult {
   const error =
     reason instanceof Error ? reason : new InterruptedError('It was interrupted while it stayed.');
-  return { ...result, troubles: [...result.troubles, { subscriptionId: null, error }] };
+  return { ...result, incidents: [...result.incidents, { subscriptionId: null, error }] };
 }
 
 export function progressLog(log: Log): Progress {
@@ -118,8 +118,8 @@ function logResult(log: Log, result: DatasetResult): void {
     case 'waiting':
       logWaiting(log, dataset, result);
       return;
-    case 'held':
-      logHold(log, dataset, result.hold);
+    case 'suspended':
+      logSuspension(log, dataset, result.suspension);
       return;
     case 'failed':
       log.error({ dataset, error: result.error.name, why: result.error.message }, 'Failed.');
@@ -127,6 +127,6 @@ function logResult(log: Log, result: DatasetResult): void {
   }
 }
 
-function logHold(log: Log, dataset: string, { refusal: { code } }: Hold): void {
+function logSuspension(log: Log, dataset: string, { refusal: { code } }: Suspension): void {
   log.warn({ dataset, ...(code === null ? {} : { code }) }, 'Held: a person has to act.');
 }

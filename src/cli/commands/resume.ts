@@ -11,14 +11,14 @@ import { RefusalError, type RefusalScope, UsageError } from '../../model/errors.
 import { takeMovedLogs } from '../../sync/follow/moved-logs.ts';
 import { refuseForeignSubscriptions } from '../../sync/follow/subscriptions.ts';
 import { silentProgress } from '../../sync/progress.ts';
-import { standingHolds } from '../../sync/suspensions.ts';
+import { currentSuspensions } from '../../sync/suspensions.ts';
 import { doneAtOnce, usingCheckpoint } from '../beside.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { logFor } from '../log-for.ts';
 import { seeMirror, tablesOf } from '../mirror-seen.ts';
 import { openParts } from '../open-parts.ts';
-import { listed, listed as listNames, tellScope } from '../render/messages.ts';
+import { formatScope, listed, listed as listNames } from '../render/messages.ts';
 
 export interface ResumeOptions {
   readonly dataset: readonly string[];
@@ -37,16 +37,19 @@ export async function resume(
   refuseNothing(options);
   const tables = options.retire ? tablesOf(await seeMirror(configuration, context)) : null;
   const resumed = usingCheckpoint('to resume', configuration, context, (checkpoint) =>
-    carryOut(checkpoint, options),
+    execute(checkpoint, options),
   );
   const toRetire = resumed.approved?.filter((id) => tables === null || tables.has(id)) ?? null;
-  const told = tellResumed({ ...resumed, approved: toRetire });
+  const reported = formatResumed({ ...resumed, approved: toRetire });
   const isAnyDone = resumed.lifted.length + resumed.retried.length + (toRetire?.length ?? 0) > 0;
-  const lines = [...(told === null ? [] : [told]), ...(isAnyDone ? doneAtOnce(configuration, context) : [])];
+  const lines = [
+    ...(reported === null ? [] : [reported]),
+    ...(isAnyDone ? doneAtOnce(configuration, context) : []),
+  ];
   if (lines.length > 0) await write(context.terminal.stdout, `${lines.join('\n')}\n`);
-  if (resumed.notHeld.length === 0) return EXIT_CODES.caughtUp;
-  throw new UsageError(`Neither held nor failed: ${resumed.notHeld.map(tellScope).join(', ')}.`, {
-    hint: 'feed-sync status lists what is held and what failed.',
+  if (resumed.notSuspended.length === 0) return EXIT_CODES.caughtUp;
+  throw new UsageError(`Neither suspended nor failed: ${resumed.notSuspended.map(formatScope).join(', ')}.`, {
+    hint: 'feed-sync status lists what is suspended and what failed.',
   });
 }
 
@@ -54,17 +57,17 @@ interface Resumed {
   readonly lifted: readonly RefusalScope[];
   /** Datasets that had failed and are tried again. */
   readonly retried: readonly string[];
-  readonly notHeld: readonly RefusalScope[];
+  readonly notSuspended: readonly RefusalScope[];
   /** Datasets whose retirement was agreed to; null where that was not asked. */
   readonly approved: readonly string[] | null;
   /** Retirements wait, and were not agreed to. */
   readonly retirementsWait: boolean;
 }
 
-function carryOut(checkpoint: Checkpoint, options: ResumeOptions): Resumed {
+function execute(checkpoint: Checkpoint, options: ResumeOptions): Resumed {
   const failures = checkpoint.failures();
-  const held = checkpoint.holds().map(({ refusal }) => refusal.scope);
-  const scopes = options.all ? held.filter(({ kind }) => kind !== 'retirement') : namedScopes(options);
+  const suspended = checkpoint.suspensions().map(({ refusal }) => refusal.scope);
+  const scopes = options.all ? suspended.filter(({ kind }) => kind !== 'retirement') : namedScopes(options);
   const lifted = scopes.filter((scope) => checkpoint.lift(scope));
   const retried = options.all ? [...failures.keys()] : options.dataset.filter((id) => failures.has(id));
   for (const datasetId of retried) checkpoint.clearFailure(datasetId);
@@ -73,16 +76,16 @@ function carryOut(checkpoint: Checkpoint, options: ResumeOptions): Resumed {
   return {
     lifted,
     retried,
-    notHeld: scopes.filter((scope) => !lifted.includes(scope) && !isRetried(scope)),
+    notSuspended: scopes.filter((scope) => !lifted.includes(scope) && !isRetried(scope)),
     approved: options.retire ? checkpoint.approveRetirements() : null,
-    retirementsWait: options.all && !options.retire && held.some(({ kind }) => kind === 'retirement'),
+    retirementsWait: options.all && !options.retire && suspended.some(({ kind }) => kind === 'retirement'),
   };
 }
 
 function refuseNothing({ dataset, subscription, workspace, retire, all }: ResumeOptions): void {
   if (dataset.length + subscription.length > 0 || workspace || retire || all) return;
   throw new UsageError('resume needs to know what: nothing was named.', {
-    hint: 'Give --dataset ID, --subscription ID, --workspace, --retire, --all or --service-moved; feed-sync status lists what is held.',
+    hint: 'Give --dataset ID, --subscription ID, --workspace, --retire, --all or --service-moved; see feed-sync status.',
   });
 }
 
@@ -95,23 +98,23 @@ function namedScopes({ dataset, subscription, workspace }: ResumeOptions): reado
 }
 
 /** Null where nothing was done, and what was named is told otherwise. */
-function tellResumed({ lifted, retried, approved, notHeld, retirementsWait }: Resumed): string | null {
+function formatResumed({ lifted, retried, approved, notSuspended, retirementsWait }: Resumed): string | null {
   const lines = [
     ...(lifted.length === 0
       ? []
       : [
-          `Lifted the hold of ${lifted.map(tellScope).join(', ')}. The next catch-up asks the service again.`,
+          `Lifted the suspension of ${lifted.map(formatScope).join(', ')}. The next catch-up asks the service again.`,
         ]),
     ...(retried.length === 0 ? [] : [`Tried again at the next catch-up: ${listed(retried)}.`]),
-    ...(approved === null ? [] : [tellApproved(approved)]),
+    ...(approved === null ? [] : [formatApproved(approved)]),
   ];
   const wait = 'Retirements still wait for you to agree to them: feed-sync resume --retire';
   if (retirementsWait) return [...lines, wait].join('\n');
   if (lines.length > 0) return lines.join('\n');
-  return notHeld.length > 0 ? null : 'Nothing is held, and nothing has failed.';
+  return notSuspended.length > 0 ? null : 'Nothing is suspended, and nothing has failed.';
 }
 
-function tellApproved(approved: readonly string[]): string {
+function formatApproved(approved: readonly string[]): string {
   return approved.length === 0
     ? 'No dataset waits to be retired.'
     : `Agreed. Retired at the next catch-up, because no subscription holds them: ${listed(approved)}.`;
@@ -130,20 +133,20 @@ export async function acceptMovedService(configuration: Configuration, context: 
   const { parts, close } = await openParts(options);
   try {
     const { feed, destination, checkpoint } = parts;
-    const held = await destination.has();
-    const { service } = held;
+    const suspended = await destination.has();
+    const { service } = suspended;
     if (service === null) throw nothingMoved();
     if (service.origin === feed.origin) {
       await write(terminal.stdout, `The mirror belongs to the service at ${feed.origin} already.\n`);
       return EXIT_CODES.caughtUp;
     }
-    const refused = standingHolds(parts).workspace;
+    const refused = currentSuspensions(parts).workspace;
     if (refused !== null) throw new RefusalError(refused.refusal);
     const listed = await feed.subscriptions(signal);
     const common = refuseForeignSubscriptions(service, listed.subscriptions, checkpoint.forgotten());
     await feed.discover(signal);
     // First, so that an address that is accepted has no position of another log.
-    const takenAnew = await takeMovedLogs(listed, held, parts, signal);
+    const restarted = await takeMovedLogs(listed, suspended, parts, signal);
     await destination.enroll({
       origin: feed.origin,
       subscriptionIds: [],
@@ -154,7 +157,7 @@ export async function acceptMovedService(configuration: Configuration, context: 
     await write(
       terminal.stdout,
       `Accepted: the mirror of the service at ${service.origin} belongs to ${feed.origin} now, which lists ${found}.\n` +
-        `${takenAnew.length === 0 ? '' : tellTakenAnew(takenAnew)}The next catch-up goes on there.\n`,
+        `${restarted.length === 0 ? '' : formatRestarted(restarted)}The next catch-up goes on there.\n`,
     );
     return EXIT_CODES.caughtUp;
   } finally {
@@ -163,7 +166,7 @@ export async function acceptMovedService(configuration: Configuration, context: 
 }
 
 /** Its tables are loaded again, which may take long. */
-function tellTakenAnew(subscriptionIds: readonly string[]): string {
+function formatRestarted(subscriptionIds: readonly string[]): string {
   return (
     `It lacks events that were read before, so the next catch-up starts from the manifest of ${listNames(subscriptionIds)}: ` +
     'tables of other content are loaded again.\n'

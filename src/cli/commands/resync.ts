@@ -1,18 +1,18 @@
 /** `feed-sync resync`: a person wants the snapshots of datasets to be loaded again, whatever the tables hold. */
 
-import type { Checkpoint, Hold } from '../../checkpoint/checkpoint.ts';
+import type { Checkpoint, Suspension } from '../../checkpoint/checkpoint.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
-import type { Want } from '../../model/desired-state.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
 import { UsageError } from '../../model/errors.ts';
 import { isChosenDataset } from '../../sync/follow/subscriptions.ts';
 import { doneAtOnce, usingCheckpoint } from '../beside.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
-import { listed, tellScope, tellUnknown } from '../render/messages.ts';
+import { formatScope, formatUnknown, listed } from '../render/messages.ts';
 
 export interface ResyncOptions {
   readonly datasetIds: readonly string[];
-  /** Every dataset that a subscription holds, and that is chosen. */
+  /** Every dataset that a subscription contains, and that is chosen. */
   readonly all: boolean;
 }
 
@@ -29,10 +29,10 @@ export async function resync(
   }
   const { include, exclude } = configuration.datasets;
   const isChosen = (datasetId: string): boolean => isChosenDataset(datasetId, include, exclude);
-  const told = usingCheckpoint('to load again', configuration, context, (checkpoint) =>
+  const reported = usingCheckpoint('to load again', configuration, context, (checkpoint) =>
     ask(checkpoint, options, isChosen, doneAtOnce(configuration, context)),
   );
-  await write(context.terminal.stdout, `${told}\n`);
+  await write(context.terminal.stdout, `${reported}\n`);
   return EXIT_CODES.caughtUp;
 }
 
@@ -42,33 +42,35 @@ function ask(
   isChosen: (datasetId: string) => boolean,
   atOnce: readonly string[],
 ): string {
-  const wants = checkpoint.wants();
-  const held = [...wants.values()]
+  const desiredStates = checkpoint.desiredStates();
+  const observed = [...desiredStates.values()]
     .filter(({ members }) => members.size > 0)
     .map(({ datasetId }) => datasetId)
     .sort();
-  const chosen = held.filter(isChosen);
-  refuseUnknown(datasetIds, held);
+  const chosen = observed.filter(isChosen);
+  refuseUnknown(datasetIds, observed);
   refuseLeftOut(datasetIds.filter((id) => !isChosen(id)));
   const asked = checkpoint.askResync(all ? chosen : datasetIds);
   if (asked.length === 0) {
-    return held.length === 0
+    return observed.length === 0
       ? 'No subscription holds any dataset: there is nothing to load again.'
       : 'datasets.include and datasets.exclude leave no dataset: there is nothing to load again.';
   }
-  const inTheWay = checkpoint.holds().filter((hold) => asked.some((id) => isInTheWay(hold, wants.get(id))));
+  const inTheWay = checkpoint
+    .suspensions()
+    .filter((suspension) => asked.some((id) => isInTheWay(suspension, desiredStates.get(id))));
   return [
     `Loaded again from the snapshot at the next catch-up: ${listed(asked)}.`,
-    ...inTheWay.map(({ refusal }) => `But ${tellScope(refusal.scope)} is held: see feed-sync status.`),
+    ...inTheWay.map(({ refusal }) => `But ${formatScope(refusal.scope)} is held: see feed-sync status.`),
     ...atOnce,
   ].join('\n');
 }
 
 /** @throws UsageError */
-function refuseUnknown(datasetIds: readonly string[], held: readonly string[]): void {
-  const unknown = datasetIds.filter((id) => !held.includes(id));
+function refuseUnknown(datasetIds: readonly string[], observed: readonly string[]): void {
+  const unknown = datasetIds.filter((id) => !observed.includes(id));
   if (unknown.length === 0) return;
-  throw new UsageError(`No subscription holds ${tellUnknown(unknown, held)}.`, {
+  throw new UsageError(`No subscription holds ${formatUnknown(unknown, observed)}.`, {
     hint: 'Nothing was asked for. feed-sync status lists the datasets.',
   });
 }
@@ -81,14 +83,14 @@ function refuseLeftOut(leftOut: readonly string[]): void {
   });
 }
 
-function isInTheWay({ refusal: { scope } }: Hold, want: Want | undefined): boolean {
+function isInTheWay({ refusal: { scope } }: Suspension, desired: DesiredState | undefined): boolean {
   switch (scope.kind) {
     case 'workspace':
       return true;
     case 'subscription':
-      return want?.members.has(scope.subscriptionId) === true;
+      return desired?.members.has(scope.subscriptionId) === true;
     case 'dataset':
-      return want?.datasetId === scope.datasetId;
+      return desired?.datasetId === scope.datasetId;
     case 'retirement':
       return false;
   }

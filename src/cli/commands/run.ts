@@ -20,13 +20,13 @@ import { logFor, screenFor } from '../log-for.ts';
 import { mirrorHolders } from '../mirror-seen.ts';
 import { openParts } from '../open-parts.ts';
 import { type LiveState, LiveView } from '../render/live-view.ts';
-import { tellError, tellHold } from '../render/messages.ts';
+import { formatError, formatSuspension } from '../render/messages.ts';
 import { WorkSeen } from '../render/meter.ts';
 import type { Screen } from '../render/screen.ts';
 import { statusSeen } from '../status/status.ts';
 
 /** A reader of the mirror that tries again every 10 ms gets in between two windows, also where the machine is busy. */
-const LEFT_FREE_MS = 50;
+const READER_GRACE_MS = 50;
 
 /** Reads the configuration as it is by now. @throws ConfigurationError */
 type Configure = () => Configuration;
@@ -107,9 +107,9 @@ class Runner {
   /** Null: there is no daemon to look at. */
   #look(): Omit<LiveState, 'nowMs'> | null {
     if (this.#daemon === null) return null;
-    const glance = this.#daemon.glance();
-    if (glance.underWay + glance.due === 0) this.#work.countAnew();
-    return { work: this.#work, glance };
+    const summary = this.#daemon.summary();
+    if (summary.underWay + summary.due === 0) this.#work.restartCount();
+    return { work: this.#work, summary };
   }
 
   /** Null: start anew. */
@@ -122,13 +122,16 @@ class Runner {
         return EXIT_CODES.bug;
       case 'misconfigured':
         if (this.#previous === null) throw end.error;
-        this.#tellWrong(end.error);
+        this.#reportWrong(end.error);
         this.#configuration = this.#previous;
         this.#isProven = true;
         return null;
       case 'refused':
-        await write(this.#context.terminal.stderr, `feed-sync: ${end.holds.map(tellHold).join('\n')}\n`);
-        return EXIT_CODES.personMustAct;
+        await write(
+          this.#context.terminal.stderr,
+          `feed-sync: ${end.suspensions.map(formatSuspension).join('\n')}\n`,
+        );
+        return EXIT_CODES.operatorMustAct;
       case 'standstill':
         this.#isProven = true;
         return this.#context.signal.aborted ? EXIT_CODES.caughtUp : null;
@@ -168,7 +171,7 @@ class Runner {
         this.#log = logFor(next, this.#context.terminal, this.#screen);
         return opened;
       } catch (error) {
-        this.#tellWrong(error);
+        this.#reportWrong(error);
         this.#isProven = true;
       }
     }
@@ -181,13 +184,13 @@ class Runner {
     const log = this.#log;
     const { clock, random } = this.#context;
     this.#work = new WorkSeen(clock);
-    const { parts, outlet, close } = await openParts({
+    const { parts, postCommit, close } = await openParts({
       configuration,
-      context: { ...this.#context, clock: this.#patientClock() },
+      context: { ...this.#context, clock: this.#untiringClock() },
       log,
       progress: this.#work,
       command: 'run',
-      leftFreeMs: LEFT_FREE_MS,
+      readerGraceMs: READER_GRACE_MS,
       signal: ending.signal,
       // Trouble with the service is told by the daemon: once, and when it is over.
       feedLog: turnedDown(log),
@@ -202,7 +205,7 @@ class Runner {
       notifier: this.#notifier,
       isProven,
       ending,
-      readers: readersOf({ configuration, context: this.#context, parts, outlet, signal: ending.signal }),
+      readers: readersOf({ configuration, context: this.#context, parts, postCommit, signal: ending.signal }),
     });
     const served = { configuration, context: this.#context, version: this.#version, daemon, parts, log };
     const server = await serveStatus(served);
@@ -212,7 +215,7 @@ class Runner {
   }
 
   /** Whoever sleeps knows what for: for a reader of the mirror, or for as long as the service asked. */
-  #patientClock(): Clock {
+  #untiringClock(): Clock {
     const { clock } = this.#context;
     return {
       now: () => clock.now(),
@@ -229,7 +232,7 @@ class Runner {
     try {
       this.#next = this.#configure();
     } catch (error) {
-      this.#tellWrong(error);
+      this.#reportWrong(error);
       return;
     }
     this.#notifier.reloading();
@@ -237,8 +240,8 @@ class Runner {
     this.#daemon.stop();
   }
 
-  #tellWrong(error: unknown): void {
-    const why = error instanceof Error ? tellError(error) : String(error);
+  #reportWrong(error: unknown): void {
+    const why = error instanceof Error ? formatError(error) : String(error);
     this.#log.error({ why }, 'The new configuration cannot be used: it goes on as before.');
   }
 }
@@ -291,10 +294,10 @@ export async function serveStatus(served: ServedParts): Promise<StatusServer | n
  */
 function statusNow({ configuration, context, daemon, parts }: ServedParts) {
   const { pid, host } = context.identity;
-  const held = daemon.held();
+  const observed = daemon.observed();
   return statusSeen(configuration, {
-    mirror: held === null ? 'busy' : { ...held, freeBytes: null },
-    heldBy: mirrorHolders(configuration.destination.path, context, pid),
+    mirror: observed === null ? 'busy' : { ...observed, freeBytes: null },
+    lockHolders: mirrorHolders(configuration.destination.path, context, pid),
     checkpoint: parts.checkpoint,
     runningInstance: { pid, host, command: 'run' },
   });

@@ -9,7 +9,7 @@ import { CommandRefusedError, FeedSyncError, UsageError } from '../../model/erro
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
 import { usingOperator } from '../operator-session.ts';
-import { minuteOf, tellError } from '../render/messages.ts';
+import { formatError, minuteOf } from '../render/messages.ts';
 import { jsonText, renderTable } from '../render/table.ts';
 
 const NOTHING_WATCHED = 'No dataset is watched. Watch one with: feed-sync watch DATASET\n';
@@ -36,7 +36,7 @@ export function watchDatasets(
   return usingOperator(configuration, context, (operator) =>
     oneByOne(ids, context, {
       ask: (id) => operator.watch(id, context.signal),
-      tell: (id) => `Watching ${printable(id)}: each new version is sent to your webhooks.`,
+      report: (id) => `Watching ${printable(id)}: each new version is sent to your webhooks.`,
     }),
   );
 }
@@ -50,7 +50,7 @@ export function unwatchDatasets(
   return usingOperator(configuration, context, (operator) =>
     oneByOne(ids, context, {
       ask: (id) => operator.unwatch(id, context.signal),
-      tell: (id) => `No longer watching ${printable(id)}.`,
+      report: (id) => `No longer watching ${printable(id)}.`,
     }),
   );
 }
@@ -78,24 +78,24 @@ function asTable(watches: readonly Watch[]): string {
 export interface Asked<Subject> {
   ask(subject: Subject): Promise<void>;
   /** A line for one that was done. */
-  tell(subject: Subject): string;
+  report(subject: Subject): string;
 }
 
 /** Tells each, and gives the code of the most urgent trouble. */
 export async function oneByOne<Subject>(
   subjects: readonly Subject[],
   { terminal }: Pick<Context, 'terminal'>,
-  { ask, tell }: Asked<Subject>,
+  { ask, report }: Asked<Subject>,
 ): Promise<ExitCode> {
   const codes: ExitCode[] = [];
   for (const [index, subject] of subjects.entries()) {
     try {
       await ask(subject);
-      await write(terminal.stdout, `${tell(subject)}\n`);
+      await write(terminal.stdout, `${report(subject)}\n`);
     } catch (error) {
       if (!(error instanceof FeedSyncError)) throw error;
       codes.push(exitCodeOf(error));
-      await write(terminal.stderr, `feed-sync: ${tellError(error)}\n`);
+      await write(terminal.stderr, `feed-sync: ${formatError(error)}\n`);
       if (isOfThisOneOnly(error)) continue;
       const left = subjects.length - index - 1;
       if (left > 0) await write(terminal.stderr, `Not asked for the ${formatCount(left)} that follow.\n`);

@@ -46,7 +46,7 @@ export async function webhookAdd(
       operator.addWebhook({ url, header }, context.signal),
     );
     await keep(added, secretFile, checkpoint, context);
-    await write(context.terminal.stdout, tellAdded(added, secretFile.path, configuration));
+    await write(context.terminal.stdout, formatAdded(added, secretFile.path, configuration));
     return EXIT_CODES.caughtUp;
   } finally {
     checkpoint.close();
@@ -117,7 +117,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-function tellAdded({ id, url }: AddedWebhook, path: string, { webhook }: Configuration): string {
+function formatAdded({ id, url }: AddedWebhook, path: string, { webhook }: Configuration): string {
   const lines = [
     `Added the webhook ${printable(id)}: the service pushes events to ${shownUrl(url)}.`,
     `The secret that signs them is the first line of ${printable(path)}.`,
@@ -153,7 +153,7 @@ export function webhookTest(
           throw webhookId === undefined ? asOfKept(error) : error;
         }
       },
-      tell(id) {
+      report(id) {
         const url = kept.get(id);
         const name = `webhook ${printable(id)}`;
         return `A ping is on its way to ${url === undefined ? name : `${shownUrl(url)} (${name})`}.`;

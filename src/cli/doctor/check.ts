@@ -3,7 +3,7 @@
 import type { CheckpointReader } from '../../checkpoint/checkpoint.ts';
 import type { InstanceHolder } from '../../checkpoint/instance-lock.ts';
 import type { Inspection } from '../../configuration/inspect.ts';
-import type { Held } from '../../destination/destination.ts';
+import type { ObservedState } from '../../destination/destination.ts';
 import type { AnswerSeen } from '../../feed/http/connection-check.ts';
 import { formatCount } from '../../lib/units.ts';
 import { FeedSyncError, RefusalError } from '../../model/errors.ts';
@@ -33,17 +33,17 @@ export interface Check {
   /** After so long it is given up; what it found is then that it takes too long. */
   readonly limitMs: number;
   /** Whatever it throws is a finding, and stops no other check. */
-  run(patient: Patient, learned: Learned, signal: AbortSignal): Promise<Checked> | Checked;
+  run(checkInput: CheckInput, facts: Facts, signal: AbortSignal): Promise<Checked> | Checked;
 }
 
 export interface Checked {
   readonly findings: readonly Finding[];
   /** For the checks after it. */
-  readonly learned?: Partial<Learned>;
+  readonly facts?: Partial<Facts>;
 }
 
 /** What is looked at. */
-export interface Patient {
+export interface CheckInput {
   /** Of feed-sync. */
   readonly version: string;
   readonly inspection: Inspection;
@@ -51,9 +51,9 @@ export interface Patient {
 }
 
 /** What earlier checks found out, for later ones; null: not known. */
-export interface Learned {
+export interface Facts {
   readonly checkpoint: Remembered | null;
-  readonly mirror: Held | null;
+  readonly mirror: ObservedState | null;
   readonly runningInstance: InstanceHolder | null;
   /** What the service answered to a request without a key. */
   readonly answer: AnswerSeen | null;
@@ -69,7 +69,7 @@ export type Remembered = CheckpointContent & {
   readonly contract: ReturnType<CheckpointReader['rememberedContract']>;
 };
 
-export const NOTHING_LEARNED: Learned = {
+export const NO_FACTS: Facts = {
   checkpoint: null,
   mirror: null,
   runningInstance: null,
@@ -85,7 +85,7 @@ export const NOTHING_LEARNED: Learned = {
  * - `trouble`: in the way of a catch-up.
  * - `skipped`: not looked at; `found` says why.
  */
-export type FindingState = 'ok' | 'warning' | 'trouble' | 'skipped';
+export type FindingState = 'ok' | 'warning' | 'problem' | 'skipped';
 
 export interface Finding {
   /** What was looked at, in a word or two: `certificate`. */
@@ -113,23 +113,23 @@ export function skipped(about: string, why: string): Finding {
   return finding('skipped', about, why, []);
 }
 
-export function trouble(
+export function problem(
   about: string,
   found: string,
   exitCode: ExitCode,
   ...hints: readonly string[]
 ): Finding {
-  return { ...finding('trouble', about, found, hints), exitCode };
+  return { ...finding('problem', about, found, hints), exitCode };
 }
 
 /** An error as a finding: one of ours with its hint, any other as the bug it is. */
 export function troubleOf(about: string, error: unknown): Finding {
   if (error instanceof RefusalError) return refusalFinding(about, error);
   if (error instanceof FeedSyncError) {
-    return trouble(about, error.message, exitCodeOf(error), ...(error.hint === null ? [] : [error.hint]));
+    return problem(about, error.message, exitCodeOf(error), ...(error.hint === null ? [] : [error.hint]));
   }
   const said = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  return trouble(about, `A bug in feed-sync: ${said}`, EXIT_CODES.bug, 'Report this.');
+  return problem(about, `A bug in feed-sync: ${said}`, EXIT_CODES.bug, 'Report this.');
 }
 
 const NEW_KEY =
@@ -147,7 +147,7 @@ function refusalFinding(about: string, { refusal }: RefusalError): Finding {
   const cause = possibleCause(refusal);
   const hints = [...(cause === null ? [] : [cause]), remedy];
   return {
-    ...trouble(about, found, EXIT_CODES.personMustAct, ...hints),
+    ...problem(about, found, EXIT_CODES.operatorMustAct, ...hints),
     links: Object.fromEntries(refusal.links),
   };
 }

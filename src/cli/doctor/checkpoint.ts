@@ -3,26 +3,26 @@
 import type { CheckpointReader, Failure } from '../../checkpoint/checkpoint.ts';
 import {
   CHECKPOINT_FORMAT,
-  type ExaminedCheckpoint,
-  examineCheckpoint,
-  MAX_EXAMINED_BYTES,
+  type InspectedCheckpoint,
+  inspectCheckpoint,
+  MAX_INSPECTED_BYTES,
 } from '../../checkpoint/sqlite/examine.ts';
 import { shellWord } from '../../lib/text.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
 import { OLD_POSITION_MS } from '../../sync/follow/position.ts';
 import { waysOut } from '../../sync/incidents.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
-import { tellMoment, tellScope } from '../render/messages.ts';
+import { formatScope, formatTime } from '../render/messages.ts';
 import {
   type Check,
   type Checked,
+  type CheckInput,
   counted,
   type Finding,
   ok,
-  type Patient,
+  problem,
   type Remembered,
   skipped,
-  trouble,
   troubleOf,
   warning,
 } from './check.ts';
@@ -35,21 +35,21 @@ const EVENTS_KEPT_DAYS = 90;
 
 export const checkpointCheck: Check = { name: 'checkpoint', limitMs: LIMIT_MS, run: checkCheckpoint };
 
-async function checkCheckpoint({ inspection, context }: Patient): Promise<Checked> {
+async function checkCheckpoint({ inspection, context }: CheckInput): Promise<Checked> {
   const path = inspection.known('checkpoint.path');
   if (path === null) return { findings: [skipped('file', 'checkpoint.path is not known.')] };
-  const aside = setAsideFindings('checkpoint', await besides(path, '.corrupt-'));
-  let examined: ExaminedCheckpoint;
+  const quarantined = quarantineFindings('checkpoint', await besides(path, '.corrupt-'));
+  let inspected: InspectedCheckpoint;
   try {
-    examined = examineCheckpoint({ path, uid: context.identity.uid });
+    inspected = inspectCheckpoint({ path, uid: context.identity.uid });
   } catch (error) {
-    return { findings: [troubleOf('file', error), ...aside] };
+    return { findings: [troubleOf('file', error), ...quarantined] };
   }
-  const file = judgeFile(path, examined);
-  if (examined.kind !== 'sound') return { findings: [file, ...aside] };
-  const remembered = contentOf(examined.content);
+  const file = judgeFile(path, inspected);
+  if (inspected.kind !== 'sound') return { findings: [file, ...quarantined] };
+  const remembered = contentOf(inspected.content);
   const content = judgeContent(remembered, context.clock.now());
-  return { findings: [file, ...content, ...aside], learned: { checkpoint: remembered } };
+  return { findings: [file, ...content, ...quarantined], facts: { checkpoint: remembered } };
 }
 
 function contentOf(reader: CheckpointReader): Remembered {
@@ -57,9 +57,9 @@ function contentOf(reader: CheckpointReader): Remembered {
     return {
       followed: reader.followed(),
       forgotten: reader.forgotten(),
-      wants: reader.wants(),
+      desiredStates: reader.desiredStates(),
       absences: reader.absences(),
-      holds: reader.holds(),
+      suspensions: reader.suspensions(),
       failures: reader.failures(),
       contract: reader.rememberedContract(),
     };
@@ -72,9 +72,9 @@ const REBUILT = 'Nothing is lost. To have it set aside and built anew: feed-sync
 const OTHER_FILE = 'Set checkpoint.path to a file of its own.';
 
 /** What is to be said of the file. Pure. */
-function judgeFile(path: string, examined: ExaminedCheckpoint): Finding {
+function judgeFile(path: string, inspected: InspectedCheckpoint): Finding {
   const about = 'file';
-  switch (examined.kind) {
+  switch (inspected.kind) {
     case 'absent':
       return ok(about, `none yet at ${path}: feed-sync once makes it`);
     case 'empty':
@@ -82,21 +82,21 @@ function judgeFile(path: string, examined: ExaminedCheckpoint): Finding {
     case 'too-large':
       return skipped(
         about,
-        `${path} has ${formatBytes(examined.bytes)}, more than the ${formatBytes(MAX_EXAMINED_BYTES)} that are looked at.`,
+        `${path} has ${formatBytes(inspected.bytes)}, more than the ${formatBytes(MAX_INSPECTED_BYTES)} that are looked at.`,
       );
     case 'damaged':
-      return trouble(about, `${path} is damaged: ${examined.finding}.`, EXIT_CODES.storageTrouble, REBUILT);
+      return problem(about, `${path} is damaged: ${inspected.finding}.`, EXIT_CODES.storageFault, REBUILT);
     case 'foreign': {
       const found = `${path} is an SQLite database, but not a checkpoint of feed-sync.`;
-      return trouble(about, found, EXIT_CODES.wrongConfiguration, OTHER_FILE);
+      return problem(about, found, EXIT_CODES.wrongConfiguration, OTHER_FILE);
     }
     case 'newer': {
-      const found = `${path} has format ${examined.format}; this program knows formats up to ${CHECKPOINT_FORMAT}.`;
+      const found = `${path} has format ${inspected.format}; this program knows formats up to ${CHECKPOINT_FORMAT}.`;
       const hint = 'Run the newer version of feed-sync that wrote it.';
-      return trouble(about, found, EXIT_CODES.wrongConfiguration, hint);
+      return problem(about, found, EXIT_CODES.wrongConfiguration, hint);
     }
     case 'sound': {
-      const { format, bytes } = examined;
+      const { format, bytes } = inspected;
       const older =
         format < CHECKPOINT_FORMAT ? `, brought to ${CHECKPOINT_FORMAT} by the next catch-up` : '';
       return ok(about, `${path} (${formatBytes(bytes)}, format ${format}${older}), found sound`);
@@ -106,12 +106,12 @@ function judgeFile(path: string, examined: ExaminedCheckpoint): Finding {
 
 /** What is to be said of what it holds. Pure. */
 export function judgeContent(content: Remembered, now: Date): readonly Finding[] {
-  const wanted = [...content.wants.values()].filter(({ members }) => members.size > 0).length;
+  const wanted = [...content.desiredStates.values()].filter(({ members }) => members.size > 0).length;
   const what = `${counted(content.followed.size, 'subscription')} followed, ${counted(wanted, 'dataset')} wanted`;
   return [
     ok('content', what),
     ...oldestPosition(content, now),
-    ...content.holds.map(holdFinding),
+    ...content.suspensions.map(suspensionFinding),
     ...failureFindings([...content.failures.values()]),
   ];
 }
@@ -119,7 +119,7 @@ export function judgeContent(content: Remembered, now: Date): readonly Finding[]
 /** A log that is read from its start, because it is quiet, has no position that could expire. */
 function oldestPosition({ followed }: Remembered, now: Date): readonly Finding[] {
   const read = [...followed.values()].filter(
-    ({ cursor, quietReadAt }) => cursor !== null && quietReadAt === null,
+    ({ cursor, replayedAt }) => cursor !== null && replayedAt === null,
   );
   const [oldest] = read.sort((left, right) => left.cursorAt.getTime() - right.cursorAt.getTime());
   if (oldest === undefined) return [];
@@ -132,16 +132,16 @@ function oldestPosition({ followed }: Remembered, now: Date): readonly Finding[]
   ];
 }
 
-function holdFinding({ refusal, heldAt }: Remembered['holds'][number]): Finding {
+function suspensionFinding({ refusal, suspendedAt }: Remembered['suspensions'][number]): Finding {
   const { status, code, message, operation, scope, links } = refusal;
   const answer = [status, code].filter((part) => part !== null).join(' ');
   const what =
     status === null
-      ? `${tellScope(scope)} is held (${code})`
+      ? `${formatScope(scope)} is suspended (${code})`
       : `the service refused to ${operation} (${answer})`;
-  const found = `${what} since ${tellMoment(heldAt.toISOString())}:\n${message}`;
+  const found = `${what} since ${formatTime(suspendedAt.toISOString())}:\n${message}`;
   return {
-    ...trouble('hold', found, EXIT_CODES.personMustAct, ...waysOut(refusal)),
+    ...problem('hold', found, EXIT_CODES.operatorMustAct, ...waysOut(refusal)),
     links: Object.fromEntries(links),
   };
 }
@@ -150,35 +150,35 @@ function holdFinding({ refusal, heldAt }: Remembered['holds'][number]): Finding 
 const MAX_FAILURES = 20;
 
 function failureFindings(failures: readonly Failure[]): readonly Finding[] {
-  const told = failures.slice(0, MAX_FAILURES).map((failure) => {
+  const reported = failures.slice(0, MAX_FAILURES).map((failure) => {
     const { datasetId, message, hint, retryAt } = failure;
-    const found = `${datasetId}: ${message}\nTried again after ${tellMoment(retryAt.toISOString())}.`;
+    const found = `${datasetId}: ${message}\nTried again after ${formatTime(retryAt.toISOString())}.`;
     const hints = [
       ...(hint === null ? [] : [hint]),
       `To have it tried at the next catch-up: feed-sync resume --dataset ${shellWord(datasetId)}`,
     ];
-    return trouble('failed', found, exitCodeOfFailure(failure), ...hints);
+    return problem('failed', found, exitCodeOfFailure(failure), ...hints);
   });
-  const rest = failures.length - told.length;
-  if (rest <= 0) return told;
+  const rest = failures.length - reported.length;
+  if (rest <= 0) return reported;
   const found = `and ${formatCount(rest)} more datasets`;
-  return [...told, trouble('failed', found, EXIT_CODES.dataTrouble, 'To see them all: feed-sync status')];
+  return [...reported, problem('failed', found, EXIT_CODES.dataFault, 'To see them all: feed-sync status')];
 }
 
-const STORAGE_ERRORS: readonly string[] = ['StorageError', 'DatasetStorageError', 'NoRoomError'];
+const STORAGE_ERRORS: readonly string[] = ['StorageError', 'DatasetStorageError', 'DiskFullError'];
 
 /** By the class of the error that was stored: what a catch-up would end with for it. */
 function exitCodeOfFailure({ error }: Failure): ExitCode {
-  if (STORAGE_ERRORS.includes(error)) return EXIT_CODES.storageTrouble;
+  if (STORAGE_ERRORS.includes(error)) return EXIT_CODES.storageFault;
   return error === 'ServiceUnavailableError' || error === 'BusyError'
     ? EXIT_CODES.tryAgainLater
-    : EXIT_CODES.dataTrouble;
+    : EXIT_CODES.dataFault;
 }
 
 /** Logs and their indexes follow the file they belong to. */
 const FOLLOWERS = /(?:\.wal|-wal|-shm)$/;
 
-export function setAsideFindings(
+export function quarantineFindings(
   what: 'checkpoint' | 'mirror',
   paths: readonly string[],
 ): readonly Finding[] {

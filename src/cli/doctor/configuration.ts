@@ -8,7 +8,7 @@ import { formatBytes } from '../../lib/units.ts';
 import { duckDbVersion } from '../../staging/engine/engine.ts';
 import type { Runtime } from '../context.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
-import { type Check, type Checked, type Finding, ok, type Patient, trouble, warning } from './check.ts';
+import { type Check, type Checked, type CheckInput, type Finding, ok, problem, warning } from './check.ts';
 import { type FileSeen, readableByOthers, seeFile } from './places.ts';
 
 const CONFIGURATION_LIMIT_MS = 5_000;
@@ -19,7 +19,7 @@ export const configurationCheck: Check = {
   run: checkConfiguration,
 };
 
-async function checkConfiguration({ inspection, context }: Patient): Promise<Checked> {
+async function checkConfiguration({ inspection, context }: CheckInput): Promise<Checked> {
   const file = inspection.filePath ?? 'none: everything comes from flags, variables and defaults';
   return {
     findings: [
@@ -38,10 +38,10 @@ const HELP = [
 
 /** What helps with all of them is told once, with the last. */
 function problemFindings(problems: Inspection['problems']): readonly Finding[] {
-  return problems.map(({ subject, trouble: said, source }, index) => {
+  return problems.map(({ subject, fault: said, source }, index) => {
     const found = `${subject} ${said}${source === null ? '' : ` (${source})`}`;
     const hints = index === problems.length - 1 ? HELP : [];
-    return trouble('setting', found, EXIT_CODES.wrongConfiguration, ...hints);
+    return problem('setting', found, EXIT_CODES.wrongConfiguration, ...hints);
   });
 }
 
@@ -98,7 +98,7 @@ const VERSIONS_LIMIT_MS = 5_000;
 
 export const versionsCheck: Check = { name: 'versions', limitMs: VERSIONS_LIMIT_MS, run: checkVersions };
 
-function checkVersions({ version, context }: Patient): Checked {
+function checkVersions({ version, context }: CheckInput): Checked {
   const formats = `checkpoint ${CHECKPOINT_FORMAT}, mirror ${FORMAT_VERSION}`;
   return {
     findings: [

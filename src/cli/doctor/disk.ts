@@ -6,12 +6,12 @@ import { EXIT_CODES } from '../exit-codes.ts';
 import {
   type Check,
   type Checked,
+  type CheckInput,
   counted,
   type Finding,
   ok,
-  type Patient,
+  problem,
   skipped,
-  trouble,
   troubleOf,
   warning,
 } from './check.ts';
@@ -28,11 +28,11 @@ interface Place {
   readonly isOwn: boolean;
 }
 
-async function checkDisk({ inspection, context }: Patient): Promise<Checked> {
+async function checkDisk({ inspection, context }: CheckInput): Promise<Checked> {
   const reserveBytes = inspection.known('disk.reserve');
   const { uid } = context.identity;
   const findings: Finding[] = [];
-  for (const place of placesOf(inspection)) {
+  for (const place of foldersOf(inspection)) {
     try {
       findings.push(...judgeFolder(place, await seeFolder(place.folder), reserveBytes, uid));
     } catch (error) {
@@ -46,7 +46,7 @@ async function checkDisk({ inspection, context }: Patient): Promise<Checked> {
 }
 
 /** Each folder once, under the name of what matters most in it. */
-function placesOf(inspection: Patient['inspection']): readonly Place[] {
+function foldersOf(inspection: CheckInput['inspection']): readonly Place[] {
   const dataDirectory = inspection.known('dataDir');
   const folderOf = (path: string | null): string | null => (path === null ? null : dirname(path));
   const all = [
@@ -68,7 +68,7 @@ export function judgeFolder(
   const { path, nearest, isFolder, refusal, mode, freeBytes } = seen;
   if (!isFolder) {
     const found = `${nearest} is a file, where a folder is needed${nearest === path ? '' : ` for ${path}`}.`;
-    return [trouble(about, found, EXIT_CODES.storageTrouble, 'Move the file away, or set another path.')];
+    return [problem(about, found, EXIT_CODES.storageFault, 'Move the file away, or set another path.')];
   }
   const fileSystem = fileSystemOf(seen.fileSystem);
   const where = nearest === path ? path : `${path}, which will be made in ${nearest}`;
@@ -94,15 +94,15 @@ function notWritable(
   const user = uid === null ? 'This user' : `User id ${uid}`;
   if (refusal === 'EROFS') {
     const found = `${nearest} lies on a file system that is mounted read-only.`;
-    return trouble(
+    return problem(
       about,
       found,
-      EXIT_CODES.storageTrouble,
+      EXIT_CODES.storageFault,
       'Mount it for writing, or set dataDir to another place.',
     );
   }
   const found = `${user} may not write in ${nearest}, which belongs to ${ownerUid} (mode ${mode.toString(8)}, ${refusal}).`;
-  return trouble(about, found, EXIT_CODES.storageTrouble, handOver(path, nearest, uid));
+  return problem(about, found, EXIT_CODES.storageFault, handOver(path, nearest, uid));
 }
 
 /** A folder above is never handed over: it may be that of everybody. */
@@ -115,13 +115,13 @@ function handOver(path: string, nearest: string, uid: number | null): string {
 function tooFull(about: string, { freeBytes }: FolderSeen, reserveBytes: number): Finding {
   const kept = `the ${formatBytes(reserveBytes)} that are kept free (disk.reserve)`;
   const found = `${formatBytes(freeBytes)} are free, less than ${kept}: nothing would be downloaded.`;
-  return trouble(about, found, EXIT_CODES.storageTrouble, 'Free some space, or set disk.reserve lower.');
+  return problem(about, found, EXIT_CODES.storageFault, 'Free some space, or set disk.reserve lower.');
 }
 
 function cannotBeSeen({ about, folder }: Place, error: unknown): Finding {
   if (!(error instanceof Error) || !('syscall' in error)) return troubleOf(about, error);
   const found = `${folder} cannot be looked at: ${error.message}.`;
-  return trouble(about, found, EXIT_CODES.storageTrouble, 'Give this user the folder, or set another path.');
+  return problem(about, found, EXIT_CODES.storageFault, 'Give this user the folder, or set another path.');
 }
 
 async function stagingFinding(folder: string): Promise<Finding> {
@@ -135,7 +135,7 @@ async function stagingFinding(folder: string): Promise<Finding> {
 }
 
 /** What a feed holds may be private. */
-async function openFiles(inspection: Patient['inspection']): Promise<readonly Finding[]> {
+async function openFiles(inspection: CheckInput['inspection']): Promise<readonly Finding[]> {
   const paths = [inspection.known('destination.path'), inspection.known('checkpoint.path')];
   const seen = await Promise.all(paths.flatMap((path) => (path === null ? [] : [seeFile(path)])));
   return seen.flatMap((file) =>

@@ -16,12 +16,12 @@ import { jsonText } from '../render/table.ts';
 import {
   type Check,
   type Checked,
+  type CheckInput,
   type CheckName,
+  type Facts,
   type Finding,
-  type Learned,
-  NOTHING_LEARNED,
-  type Patient,
-  trouble,
+  NO_FACTS,
+  problem,
   troubleOf,
 } from './check.ts';
 import { checkpointCheck } from './checkpoint.ts';
@@ -83,23 +83,23 @@ export interface FindingsOfCheck {
 /** @throws the reason of the context's signal once that is aborted. */
 export async function runChecks(
   checks: readonly Check[],
-  patient: Patient,
+  checkInput: CheckInput,
 ): Promise<readonly FindingsOfCheck[]> {
   const results: FindingsOfCheck[] = [];
-  let learned: Learned = NOTHING_LEARNED;
+  let facts: Facts = NO_FACTS;
   for (const check of checks) {
-    const checked = await runOne(check, patient, learned);
-    patient.context.signal.throwIfAborted();
-    learned = { ...learned, ...checked.learned };
+    const checked = await runOne(check, checkInput, facts);
+    checkInput.context.signal.throwIfAborted();
+    facts = { ...facts, ...checked.facts };
     results.push({ check: check.name, findings: checked.findings });
   }
   return results;
 }
 
-async function runOne(check: Check, patient: Patient, learned: Learned): Promise<Checked> {
+async function runOne(check: Check, checkInput: CheckInput, facts: Facts): Promise<Checked> {
   const limit = AbortSignal.timeout(check.limitMs);
-  const stop = AbortSignal.any([patient.context.signal, limit]);
-  const work = async (): Promise<Checked> => check.run(patient, learned, stop);
+  const stop = AbortSignal.any([checkInput.context.signal, limit]);
+  const work = async (): Promise<Checked> => check.run(checkInput, facts, stop);
   try {
     return await Promise.race([work(), tooLong(check, limit)]);
   } catch (error) {
@@ -117,7 +117,7 @@ function tooLong(check: Check, limit: AbortSignal): Promise<Checked> {
 function tooLongFinding({ name, limitMs }: Check): Finding {
   const found = `Not finished within ${formatDuration(limitMs)}, and given up.`;
   const hint = 'Try again; if it stays so, what it waits for hangs.';
-  return trouble(name, found, EXIT_CODES.tryAgainLater, hint);
+  return problem(name, found, EXIT_CODES.tryAgainLater, hint);
 }
 
 /** A copy of `value`, which holds texts, numbers, lists and plain objects, without any of the secrets in any text. */

@@ -1,7 +1,7 @@
 /** What the mirror says of itself. It is opened read-only for a moment, and waited for only shortly. */
 
 import { type InstanceHolder, instanceLockPath, readInstanceLock } from '../../checkpoint/instance-lock.ts';
-import type { Held } from '../../destination/destination.ts';
+import type { ObservedState } from '../../destination/destination.ts';
 import { openReader } from '../../destination/duckdb/reader.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { BusyError } from '../../model/errors.ts';
@@ -13,21 +13,21 @@ import {
   mirrorBytes,
   mirrorLocks,
 } from '../mirror-seen.ts';
-import { tellMoment, tellMomentFrom } from '../render/messages.ts';
+import { formatTime, formatTimeFrom } from '../render/messages.ts';
 import {
   type Check,
   type Checked,
+  type CheckInput,
   counted,
+  type Facts,
   type Finding,
-  type Learned,
   ok,
-  type Patient,
+  problem,
   skipped,
-  trouble,
   troubleOf,
   warning,
 } from './check.ts';
-import { setAsideFindings } from './checkpoint.ts';
+import { quarantineFindings } from './checkpoint.ts';
 import { besides, seeFile } from './places.ts';
 
 const MIRROR_LIMIT_MS = 30_000;
@@ -36,26 +36,26 @@ const MAX_WAIT_MS = 3_000;
 
 export const mirrorCheck: Check = { name: 'mirror', limitMs: MIRROR_LIMIT_MS, run: checkMirror };
 
-async function checkMirror(patient: Patient, learned: Learned, signal: AbortSignal): Promise<Checked> {
-  const path = patient.inspection.known('destination.path');
+async function checkMirror(checkInput: CheckInput, facts: Facts, signal: AbortSignal): Promise<Checked> {
+  const path = checkInput.inspection.known('destination.path');
   if (path === null) return { findings: [skipped('file', 'destination.path is not known.')] };
-  const aside = setAsideFindings('mirror', await besides(path, '.corrupt-'));
+  const quarantined = quarantineFindings('mirror', await besides(path, '.corrupt-'));
   try {
-    const seen = await readMirror(path, patient, signal);
+    const seen = await readMirror(path, checkInput, signal);
     if (seen === null)
-      return { findings: [ok('file', `none yet at ${path}: feed-sync once makes it`), ...aside] };
-    const { held, freeBytes, format } = seen;
+      return { findings: [ok('file', `none yet at ${path}: feed-sync once makes it`), ...quarantined] };
+    const { observed, freeBytes, format } = seen;
     const file = { path, bytes: mirrorBytes(path), freeBytes, format };
-    const findings = judgeMirror(file, held, patient.inspection.known('service.baseUrl'));
-    const copy = await copyFindings(patient);
-    return { findings: [...findings, ...copy, ...aside], learned: { mirror: held } };
+    const findings = judgeMirror(file, observed, checkInput.inspection.known('service.baseUrl'));
+    const copy = await copyFindings(checkInput);
+    return { findings: [...findings, ...copy, ...quarantined], facts: { mirror: observed } };
   } catch (error) {
-    return { findings: [cannotBeRead(error, learned), ...aside] };
+    return { findings: [cannotBeRead(error, facts), ...quarantined] };
   }
 }
 
 interface SeenMirror {
-  readonly held: Held;
+  readonly observed: ObservedState;
   readonly freeBytes: number;
   /** Null where nothing was written yet. */
   readonly format: number | null;
@@ -63,7 +63,7 @@ interface SeenMirror {
 
 async function readMirror(
   path: string,
-  { inspection, context }: Patient,
+  { inspection, context }: CheckInput,
   signal: AbortSignal,
 ): Promise<SeenMirror | null> {
   const { clock, random } = context;
@@ -75,7 +75,7 @@ async function readMirror(
   if (reader === null) return null;
   try {
     return {
-      held: await reader.held(),
+      observed: await reader.observed(),
       freeBytes: await reader.freeBytes(),
       format: await reader.format(),
     };
@@ -85,7 +85,7 @@ async function readMirror(
 }
 
 /** Nothing, where none is to be published. */
-async function copyFindings({ inspection, context }: Patient): Promise<readonly Finding[]> {
+async function copyFindings({ inspection, context }: CheckInput): Promise<readonly Finding[]> {
   const path = inspection.known('destination.publish') ?? null;
   if (path === null) return [];
   const copy = await seeFile(path);
@@ -94,7 +94,7 @@ async function copyFindings({ inspection, context }: Patient): Promise<readonly 
       warning('published copy', `none yet at ${path} (destination.publish)`, 'Make it: feed-sync once'),
     ];
   }
-  const at = tellMomentFrom(context.clock.now(), copy.changedAt.toISOString());
+  const at = formatTimeFrom(context.clock.now(), copy.changedAt.toISOString());
   return [ok('published copy', `${path} (${formatBytes(copy.bytes)}), published at ${at}`)];
 }
 
@@ -105,7 +105,7 @@ interface MirrorFile extends MirrorSize, Pick<SeenMirror, 'format'> {
 /** What is to be said of a mirror that can be read. Pure. */
 export function judgeMirror(
   file: MirrorFile,
-  { service, datasets }: Held,
+  { service, datasets }: ObservedState,
   baseUrl: string | null,
 ): readonly Finding[] {
   const { path, bytes, format } = file;
@@ -121,7 +121,7 @@ export function judgeMirror(
     ok('content', `${counted(datasets.size, 'table')}, ${counted(rows, 'row')}`),
     ...(isForeign
       ? [
-          trouble(
+          problem(
             'service',
             `The mirror belongs to the service at ${service.origin}, not to ${origin}.`,
             EXIT_CODES.wrongConfiguration,
@@ -140,7 +140,7 @@ function spaceFindings(size: MirrorSize): readonly Finding[] {
 }
 
 /** That the running instance commits is no trouble; that somebody else keeps the file is. */
-function cannotBeRead(error: unknown, { runningInstance }: Learned): Finding {
+function cannotBeRead(error: unknown, { runningInstance }: Facts): Finding {
   if (!(error instanceof BusyError) || runningInstance === null) return troubleOf('file', error);
   return warning(
     'file',
@@ -153,7 +153,7 @@ const LOCKS_LIMIT_MS = 5_000;
 
 export const locksCheck: Check = { name: 'locks', limitMs: LOCKS_LIMIT_MS, run: checkLocks };
 
-function checkLocks({ inspection, context }: Patient): Checked {
+function checkLocks({ inspection, context }: CheckInput): Checked {
   const dataDirectory = inspection.known('dataDir');
   const path = inspection.known('destination.path');
   const instance =
@@ -170,7 +170,7 @@ function checkLocks({ inspection, context }: Patient): Checked {
         ? skipped('mirror', 'destination.path is not known.')
         : judgeMirrorLocks(ofOthers, instance.holder, nameOf),
     ],
-    learned: { runningInstance: instance.holder },
+    facts: { runningInstance: instance.holder },
   };
 }
 
@@ -180,11 +180,11 @@ function instanceFinding(
 ): { readonly finding: Finding; readonly holder: InstanceHolder | null } {
   const about = 'instance';
   try {
-    const { held, holder } = readInstanceLock({ path, uid });
-    if (!held) return { finding: ok(about, 'none is running here'), holder: null };
+    const { isLocked, holder } = readInstanceLock({ path, uid });
+    if (!isLocked) return { finding: ok(about, 'none is running here'), holder: null };
     if (holder === null) return { finding: ok(about, 'one is just starting'), holder };
     const { pid, host, command, startedAt } = holder;
-    const found = `process ${pid} on ${host} runs \`${command}\` since ${tellMoment(startedAt.toISOString())}`;
+    const found = `process ${pid} on ${host} runs \`${command}\` since ${formatTime(startedAt.toISOString())}`;
     return { finding: ok(about, found), holder };
   } catch (error) {
     return { finding: troubleOf(about, error), holder: null };
@@ -208,11 +208,11 @@ export function judgeMirrorLocks(
   const wait = 'A commit waits for it up to lock.wait.';
   const hint = 'End it, or let it open the mirror read-only and for short moments.';
   return foreign.some(({ mode }) => mode === 'writes')
-    ? trouble(about, `${named.join(', ')}. ${wait}`, EXIT_CODES.tryAgainLater, hint)
+    ? problem(about, `${named.join(', ')}. ${wait}`, EXIT_CODES.tryAgainLater, hint)
     : warning(about, `${named.join(', ')}. ${wait}`, hint);
 }
 
-function processName(pid: number, readFile: Patient['context']['readFile']): string | null {
+function processName(pid: number, readFile: CheckInput['context']['readFile']): string | null {
   try {
     return readFile(`/proc/${pid}/comm`).trim();
   } catch {

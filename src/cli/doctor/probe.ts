@@ -1,13 +1,13 @@
 /** How doctor asks the service: less patiently than a catch-up, and only where it may. */
 
-import type { Hold } from '../../checkpoint/checkpoint.ts';
+import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
 import type { FeedOptions } from '../../feed/http/options.ts';
 import { silentLog } from '../../lib/log.ts';
 import { isOfKey } from '../../sync/suspensions.ts';
 import type { Context } from '../context.ts';
 import { feedOptions, keyHashOf } from '../operator-session.ts';
-import type { Learned, Remembered } from './check.ts';
+import type { Facts, Remembered } from './check.ts';
 
 /** A person waits: a service that is not there is told after two attempts. */
 const MAX_ATTEMPTS = 2;
@@ -17,7 +17,7 @@ const MAX_DELAY_MS = 1_000;
 const MAX_RETRY_AFTER_MS = 0;
 
 /** What is learned of the service is not kept. */
-export function inquiryOptions(
+export function probeOptions(
   configuration: Configuration,
   context: Context,
   checkpoint: Remembered | null,
@@ -46,35 +46,37 @@ export const KEY_NOT_ACCEPTED = 'The service does not accept the key, see key.';
 /** Null where the service may be asked with the key. */
 export function whyNotAsked(
   configuration: Configuration | null,
-  { checkpoint, isReachable }: Learned,
+  { checkpoint, isReachable }: Facts,
 ): string | null {
   if (configuration === null) return 'The configuration is not good for it, see configuration.';
-  if (workspaceHold(checkpoint, configuration) !== null) {
-    return 'Its refusal is held, see checkpoint: nothing is asked of the service until you have acted on it.';
+  if (workspaceSuspension(checkpoint, configuration) !== null) {
+    return 'It is suspended, see checkpoint: nothing is asked of the service until you have acted on it.';
   }
   return isReachable ? null : 'There is no trusted connection to the service, see connection.';
 }
 
 /** The refusal of the workspace that stands; that of another key or base URL does so no more. Null where there is none. */
-export function workspaceHold(
+export function workspaceSuspension(
   checkpoint: Remembered | null,
   configuration: Configuration | null,
-): Hold | null {
+): Suspension | null {
   const keyHash = configuration === null ? null : keyHashOf(configuration.service);
-  const isOfThisKey = (hold: Hold): boolean => keyHash === null || isOfKey(hold, keyHash);
+  const isOfThisKey = (suspension: Suspension): boolean => keyHash === null || isOfKey(suspension, keyHash);
   return (
-    checkpoint?.holds.find((hold) => hold.refusal.scope.kind === 'workspace' && isOfThisKey(hold)) ?? null
+    checkpoint?.suspensions.find(
+      (suspension) => suspension.refusal.scope.kind === 'workspace' && isOfThisKey(suspension),
+    ) ?? null
   );
 }
 
-export function isSubscriptionHeld(checkpoint: Remembered | null, subscriptionId: string): boolean {
-  return (checkpoint?.holds ?? []).some(
+export function isSubscriptionSuspended(checkpoint: Remembered | null, subscriptionId: string): boolean {
+  return (checkpoint?.suspensions ?? []).some(
     ({ refusal: { scope } }) => scope.kind === 'subscription' && scope.subscriptionId === subscriptionId,
   );
 }
 
-export function isDatasetHeld(checkpoint: Remembered | null, datasetId: string): boolean {
-  return (checkpoint?.holds ?? []).some(
+export function isDatasetSuspended(checkpoint: Remembered | null, datasetId: string): boolean {
+  return (checkpoint?.suspensions ?? []).some(
     ({ refusal: { scope } }) => scope.kind === 'dataset' && scope.datasetId === datasetId,
   );
 }

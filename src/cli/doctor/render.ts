@@ -9,7 +9,7 @@ import type { FindingsOfCheck } from './doctor.ts';
 const WORDS: Readonly<Record<FindingState, string>> = {
   ok: 'ok',
   warning: 'WARNING',
-  trouble: 'TROUBLE',
+  problem: 'TROUBLE',
   skipped: 'skipped',
 };
 
@@ -45,16 +45,16 @@ function findingLines({ state, about, found, hints, links }: Finding, widths: Wi
 /** A setting has no state of its own: its trouble is a finding above. */
 function settingLines(settings: readonly InspectedSetting[]): readonly string[] {
   const width = widest(settings.map(({ key }) => key));
-  return settings.map(({ key, value, source, trouble }) => {
-    const shown = trouble === null ? value : (value ?? 'wrong');
+  return settings.map(({ key, value, source, fault }) => {
+    const shown = fault === null ? value : (value ?? 'wrong');
     const from = shown === null ? source : `${printable(shown)} (${printable(source)})`;
     return `    ${key.padEnd(width)}  ${from}`;
   });
 }
 
-function headline({ troubles, warnings, skipped }: Diagnosis): string {
+function headline({ problems, warnings, skipped }: Diagnosis): string {
   const counts = [
-    ...(troubles > 0 ? [counted(troubles, 'trouble', 'troubles')] : []),
+    ...(problems > 0 ? [counted(problems, 'problem', 'problems')] : []),
     ...(warnings > 0 ? [counted(warnings, 'warning', 'warnings')] : []),
     ...(skipped > 0 ? [`${skipped} not looked at`] : []),
   ];
@@ -81,7 +81,7 @@ export interface Diagnosis {
   }[];
   /** Every setting with its value and the source of that. */
   readonly settings: readonly InspectedSetting[];
-  readonly troubles: number;
+  readonly problems: number;
   readonly warnings: number;
   readonly skipped: number;
   /** The one that the command ends with. */
@@ -94,7 +94,7 @@ export function diagnosisOf(checks: readonly FindingsOfCheck[], { settings }: In
   return {
     checks,
     settings,
-    troubles: count('trouble'),
+    problems: count('problem'),
     warnings: count('warning'),
     skipped: count('skipped'),
     exitCode: exitCodeOfAll(all),

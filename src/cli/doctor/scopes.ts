@@ -18,30 +18,36 @@ import { EXIT_CODES } from '../exit-codes.ts';
 import {
   type Check,
   type Checked,
+  type CheckInput,
   counted,
+  type Facts,
   type Finding,
-  type Learned,
   ok,
-  type Patient,
+  problem,
   skipped,
-  trouble,
   troubleOf,
   warning,
 } from './check.ts';
-import { inquiryOptions, isDatasetHeld, isSubscriptionHeld, KEY_NOT_ACCEPTED, whyNotAsked } from './probe.ts';
+import {
+  isDatasetSuspended,
+  isSubscriptionSuspended,
+  KEY_NOT_ACCEPTED,
+  probeOptions,
+  whyNotAsked,
+} from './probe.ts';
 
 const SCOPES_LIMIT_MS = 60_000;
 
 export const scopesCheck: Check = { name: 'scopes', limitMs: SCOPES_LIMIT_MS, run: checkScopes };
 
-async function checkScopes(patient: Patient, learned: Learned, signal: AbortSignal): Promise<Checked> {
-  const { configuration } = patient.inspection;
-  const why = whyNotAsked(configuration, learned);
+async function checkScopes(checkInput: CheckInput, facts: Facts, signal: AbortSignal): Promise<Checked> {
+  const { configuration } = checkInput.inspection;
+  const why = whyNotAsked(configuration, facts);
   if (why !== null || configuration === null) return { findings: [skipped('scopes', why ?? '')] };
-  if (learned.subscriptions === null) return { findings: [skipped('scopes', KEY_NOT_ACCEPTED)] };
-  const access = createAccessCheck(inquiryOptions(configuration, patient.context, learned.checkpoint));
+  if (facts.subscriptions === null) return { findings: [skipped('scopes', KEY_NOT_ACCEPTED)] };
+  const access = createAccessCheck(probeOptions(configuration, checkInput.context, facts.checkpoint));
   try {
-    return { findings: await answersTo(questionsTo(access, configuration, learned), signal) };
+    return { findings: await answersTo(questionsTo(access, configuration, facts), signal) };
   } finally {
     await access.close();
   }
@@ -65,21 +71,17 @@ interface Question {
 }
 
 /** In this order: events may name the dataset that is asked about, and versions the one whose changes are asked for. */
-function questionsTo(
-  access: AccessCheck,
-  configuration: Configuration,
-  learned: Learned,
-): readonly Question[] {
-  let datasetId = datasetToAsk(configuration, learned);
+function questionsTo(access: AccessCheck, configuration: Configuration, facts: Facts): readonly Question[] {
+  let datasetId = datasetToAsk(configuration, facts);
   let newest: number | null = null;
   const ofDataset = { subject: () => datasetId };
   return [
     {
       about: 'events',
-      subject: () => subscriptionToAsk(learned),
+      subject: () => subscriptionToAsk(facts),
       async ask(subject, signal) {
         const listedDatasetIds = await access.events(subject, signal);
-        datasetId ??= datasetToAsk(configuration, { ...learned, listedDatasetIds });
+        datasetId ??= datasetToAsk(configuration, { ...facts, listedDatasetIds });
         return ok('events', mayBeRead(subject));
       },
     },
@@ -155,17 +157,17 @@ async function answerTo(
 }
 
 /** One that is not held. */
-export function subscriptionToAsk({ subscriptions, checkpoint }: Learned): string | null {
-  return subscriptions?.find(({ id }) => !isSubscriptionHeld(checkpoint, id))?.id ?? null;
+export function subscriptionToAsk({ subscriptions, checkpoint }: Facts): string | null {
+  return subscriptions?.find(({ id }) => !isSubscriptionSuspended(checkpoint, id))?.id ?? null;
 }
 
 /** One that a subscription or its manifest names, or that is wanted, and that is neither held nor left out. */
 export function datasetToAsk(
   { datasets }: Pick<Configuration, 'datasets'>,
-  { subscriptions, checkpoint, listedDatasetIds }: Learned,
+  { subscriptions, checkpoint, listedDatasetIds }: Facts,
 ): string | null {
-  const asked = (subscriptions ?? []).filter(({ id }) => !isSubscriptionHeld(checkpoint, id));
-  const wanted = [...(checkpoint?.wants.values() ?? [])].filter(({ members }) =>
+  const asked = (subscriptions ?? []).filter(({ id }) => !isSubscriptionSuspended(checkpoint, id));
+  const wanted = [...(checkpoint?.desiredStates.values() ?? [])].filter(({ members }) =>
     asked.some(({ id }) => members.has(id)),
   );
   const known = [
@@ -174,13 +176,13 @@ export function datasetToAsk(
     ...listedDatasetIds,
   ];
   const isFit = (id: string): boolean =>
-    isChosenDataset(id, datasets.include, datasets.exclude) && !isDatasetHeld(checkpoint, id);
+    isChosenDataset(id, datasets.include, datasets.exclude) && !isDatasetSuspended(checkpoint, id);
   return known.find(isFit) ?? null;
 }
 
 const SUBSCRIPTIONS_LIMIT_MS = 5_000;
 /** Subscriptions that are told one by one; the rest is counted. */
-const MAX_TOLD = 20;
+const MAX_LISTED = 20;
 
 export const subscriptionsCheck: Check = {
   name: 'subscriptions',
@@ -188,20 +190,20 @@ export const subscriptionsCheck: Check = {
   run: checkSubscriptions,
 };
 
-function checkSubscriptions({ inspection }: Patient, learned: Learned): Checked {
+function checkSubscriptions({ inspection }: CheckInput, facts: Facts): Checked {
   const { configuration } = inspection;
-  const { subscriptions } = learned;
+  const { subscriptions } = facts;
   if (configuration === null || subscriptions === null) {
     return { findings: [skipped('seen', 'The service was not asked, see key.')] };
   }
-  return { findings: judgeSubscriptions(subscriptions, configuration, learned) };
+  return { findings: judgeSubscriptions(subscriptions, configuration, facts) };
 }
 
 /** What is to be said of what the key sees. */
 export function judgeSubscriptions(
   seen: readonly Subscription[],
   configuration: Configuration,
-  { checkpoint, mirror }: Pick<Learned, 'checkpoint' | 'mirror'>,
+  { checkpoint, mirror }: Pick<Facts, 'checkpoint' | 'mirror'>,
 ): readonly Finding[] {
   const findings: Finding[] = [];
   const followed = checkpoint?.followed ?? new Map();
@@ -224,7 +226,7 @@ export function judgeSubscriptions(
   return findings;
 }
 
-function namesOf(checkpoint: Learned['checkpoint']): ReadonlyMap<string, string | null> {
+function namesOf(checkpoint: Facts['checkpoint']): ReadonlyMap<string, string | null> {
   return new Map([...(checkpoint?.followed ?? [])].map(([id, { name }]) => [id, name]));
 }
 
@@ -233,19 +235,19 @@ function seenFindings(seen: readonly Subscription[], chosen: readonly Subscripti
     const hint = 'Subscriptions are made in the web application of the service.';
     return [warning('seen', 'This API key sees no subscriptions: there is nothing to mirror.', hint)];
   }
-  const told = seen.slice(0, MAX_TOLD).map((one) => {
+  const reported = seen.slice(0, MAX_LISTED).map((one) => {
     const { id, name, datasetCount, datasetIds } = one;
     const state = chosen.includes(one) ? 'chosen' : 'not chosen';
     const datasets = counted(datasetCount ?? datasetIds.length, 'dataset');
     return ok(id, `${name === null ? '' : `${name}: `}${datasets}, ${state}`);
   });
-  const rest = seen.length - told.length;
-  return rest === 0 ? told : [...told, ok('seen', `and ${formatCount(rest)} more`)];
+  const rest = seen.length - reported.length;
+  return rest === 0 ? reported : [...reported, ok('seen', `and ${formatCount(rest)} more`)];
 }
 
 function missingFinding(id: string, seen: readonly Subscription[]): Finding {
   const isListed = seen.some((one) => one.id === id);
   const why = isListed ? 'the setting subscriptions leaves it out' : 'the key does not see it';
   const found = `It was followed, and ${why}. Its datasets stay as they are.`;
-  return trouble(id, found, EXIT_CODES.personMustAct, ...waysOutOfMissing(id, isListed));
+  return problem(id, found, EXIT_CODES.operatorMustAct, ...waysOutOfMissing(id, isListed));
 }

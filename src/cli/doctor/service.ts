@@ -21,17 +21,17 @@ import { isKnownOrigin, proxyOf } from '../operator-session.ts';
 import {
   type Check,
   type Checked,
+  type CheckInput,
   counted,
+  type Facts,
   type Finding,
-  type Learned,
   ok,
-  type Patient,
+  problem,
   skipped,
-  trouble,
   troubleOf,
   warning,
 } from './check.ts';
-import { inquiryOptions, KEY_NOT_ACCEPTED, whyNotAsked, workspaceHold } from './probe.ts';
+import { KEY_NOT_ACCEPTED, probeOptions, whyNotAsked, workspaceSuspension } from './probe.ts';
 import { datasetToAsk, subscriptionToAsk } from './scopes.ts';
 
 const CONNECTION_LIMIT_MS = 30_000;
@@ -47,14 +47,14 @@ export const connectionCheck: Check = {
 };
 
 async function checkTheConnection(
-  { inspection, context }: Patient,
-  { checkpoint }: Learned,
+  { inspection, context }: CheckInput,
+  { checkpoint }: Facts,
   signal: AbortSignal,
 ): Promise<Checked> {
   const baseUrl = inspection.known('service.baseUrl');
   if (baseUrl === null) return { findings: [skipped('service', 'service.baseUrl is not known.')] };
-  if (workspaceHold(checkpoint, inspection.configuration) !== null) {
-    return { findings: [skipped('service', 'Its refusal is held, see checkpoint: nothing is asked of it.')] };
+  if (workspaceSuspension(checkpoint, inspection.configuration) !== null) {
+    return { findings: [skipped('service', 'It is suspended, see checkpoint: nothing is asked of it.')] };
   }
   const timeoutMs = Math.min(inspection.known('http.timeout') ?? MAX_SILENCE_MS, MAX_SILENCE_MS);
   const { clock, environment } = context;
@@ -63,7 +63,7 @@ async function checkTheConnection(
   const isTrusted = seen.answer !== null && (seen.tls?.distrust ?? null) === null;
   return {
     findings: judgeConnection(seen, clock.now()),
-    learned: { answer: seen.answer, isReachable: isTrusted },
+    facts: { answer: seen.answer, isReachable: isTrusted },
   };
 }
 
@@ -77,15 +77,15 @@ export function judgeConnection(seen: ConnectionCheck, now: Date): readonly Find
   ];
 }
 
-function nameFindings({ lookUp, proxyHost }: ConnectionCheck): readonly Finding[] {
-  if (lookUp === null) return [];
-  const { hostname, addresses, tookMs, failure } = lookUp;
+function nameFindings({ resolveHost, proxyHost }: ConnectionCheck): readonly Finding[] {
+  if (resolveHost === null) return [];
+  const { hostname, addresses, tookMs, failure } = resolveHost;
   const ms = `${Math.round(tookMs)} ms`;
   if (failure === null) return [ok('name', `${hostname} is ${addresses.join(', ')} (${ms})`)];
   const whose = proxyHost === null ? 'Check service.baseUrl' : 'Check HTTPS_PROXY';
   const hint = `${whose}, and the resolver of this machine; where a proxy is to be used, set HTTPS_PROXY.`;
   const found = `${hostname} could not be resolved (${failure}, ${ms}).`;
-  return [trouble('name', found, EXIT_CODES.tryAgainLater, hint)];
+  return [problem('name', found, EXIT_CODES.tryAgainLater, hint)];
 }
 
 const HINTS_BY_DISTRUST: ReadonlyMap<string, string> = new Map([
@@ -105,19 +105,20 @@ function certificateFinding(tls: TlsSeen, now: Date): Finding {
   const found = `${subject} by ${issuer}, valid until ${until}; ${protocol ?? 'TLS'}`;
   if (distrust !== null) {
     const hint = HINTS_BY_DISTRUST.get(distrust) ?? PRIVATE_AUTHORITY;
-    return trouble('certificate', `Not trusted (${distrust}): ${found}.`, EXIT_CODES.tryAgainLater, hint);
+    return problem('certificate', `Not trusted (${distrust}): ${found}.`, EXIT_CODES.tryAgainLater, hint);
   }
   const days = Math.floor((validUntil.getTime() - now.getTime()) / DAY_MS);
   if (days >= SOON_DAYS) return ok('certificate', found);
   return warning('certificate', `It expires in ${days} days: ${found}.`, 'Tell whoever runs the service.');
 }
 
-function answerFinding({ host, lookUp, answer, trouble: met, tls }: ConnectionCheck): Finding {
+function answerFinding({ host, resolveHost, answer, fault: met, tls }: ConnectionCheck): Finding {
   if (answer === null) {
-    if ((lookUp?.failure ?? null) !== null) return skipped('service', 'There is no address to connect to.');
+    if ((resolveHost?.failure ?? null) !== null)
+      return skipped('service', 'There is no address to connect to.');
     const { message, hint } = met ?? { message: 'no answer', hint: null };
     const found = `No answer from ${host}: ${message}.`;
-    return trouble('service', found, EXIT_CODES.tryAgainLater, ...(hint === null ? [] : [hint]));
+    return problem('service', found, EXIT_CODES.tryAgainLater, ...(hint === null ? [] : [hint]));
   }
   const how = tls === null ? 'without TLS, on this machine' : 'over TLS';
   return ok('service', `${host} answers ${how} (${Math.round(answer.tookMs)} ms)`);
@@ -127,18 +128,18 @@ const KEY_LIMIT_MS = 60_000;
 
 export const keyCheck: Check = { name: 'key', limitMs: KEY_LIMIT_MS, run: checkKey };
 
-async function checkKey(patient: Patient, learned: Learned, signal: AbortSignal): Promise<Checked> {
-  const { configuration } = patient.inspection;
-  const why = whyNotAsked(configuration, learned);
+async function checkKey(checkInput: CheckInput, facts: Facts, signal: AbortSignal): Promise<Checked> {
+  const { configuration } = checkInput.inspection;
+  const why = whyNotAsked(configuration, facts);
   if (why !== null || configuration === null) return { findings: [skipped('key', why ?? '')] };
   const access = createAccessCheck({
-    ...inquiryOptions(configuration, patient.context, learned.checkpoint),
-    isKnownOrigin: async () => learned.mirror !== null && isKnownOrigin(configuration, learned.mirror),
+    ...probeOptions(configuration, checkInput.context, facts.checkpoint),
+    isKnownOrigin: async () => facts.mirror !== null && isKnownOrigin(configuration, facts.mirror),
   });
   try {
     const subscriptions = await access.subscriptions(signal);
     const found = `accepted; it sees ${counted(subscriptions.length, 'subscription')}`;
-    return { findings: [ok('key', found)], learned: { subscriptions } };
+    return { findings: [ok('key', found)], facts: { subscriptions } };
   } finally {
     await access.close();
   }
@@ -156,12 +157,12 @@ const SOURCES: Readonly<Record<ContractSource, string>> = {
   default: 'the default: the service does not describe itself',
 };
 
-async function checkContract(patient: Patient, learned: Learned, signal: AbortSignal): Promise<Checked> {
-  const { configuration } = patient.inspection;
-  const why = whyNotAsked(configuration, learned);
+async function checkContract(checkInput: CheckInput, facts: Facts, signal: AbortSignal): Promise<Checked> {
+  const { configuration } = checkInput.inspection;
+  const why = whyNotAsked(configuration, facts);
   if (why !== null || configuration === null) return { findings: [skipped('names', why ?? '')] };
-  if (learned.subscriptions === null) return { findings: [skipped('names', KEY_NOT_ACCEPTED)] };
-  const access = createAccessCheck(inquiryOptions(configuration, patient.context, learned.checkpoint));
+  if (facts.subscriptions === null) return { findings: [skipped('names', KEY_NOT_ACCEPTED)] };
+  const access = createAccessCheck(probeOptions(configuration, checkInput.context, facts.checkpoint));
   try {
     const { manifestPath, newerThanParameter } = await access.contract(signal);
     const names = [
@@ -172,10 +173,10 @@ async function checkContract(patient: Patient, learned: Learned, signal: AbortSi
       access,
       manifestPath,
       configuration,
-      learned,
+      facts,
       signal,
     );
-    return { findings: [...names, finding], learned: { listedDatasetIds } };
+    return { findings: [...names, finding], facts: { listedDatasetIds } };
   } finally {
     await access.close();
   }
@@ -195,12 +196,12 @@ async function askForManifest(
   access: AccessCheck,
   path: ContractName,
   configuration: Configuration,
-  learned: Learned,
+  facts: Facts,
   signal: AbortSignal,
 ): Promise<ManifestAnswer> {
   const about = 'manifest';
   const isOfDataset = path.value.includes('{datasetId}');
-  const subject = isOfDataset ? datasetToAsk(configuration, learned) : subscriptionToAsk(learned);
+  const subject = isOfDataset ? datasetToAsk(configuration, facts) : subscriptionToAsk(facts);
   if (subject === null) {
     return { finding: skipped(about, 'There is nothing to ask it about.'), listedDatasetIds: [] };
   }
@@ -221,20 +222,20 @@ function missingManifest({ value, source }: ContractName, subject: string): Find
     source === 'config'
       ? 'Correct service.contract.manifestPath, or leave it out to have it discovered.'
       : 'Ask the service where its manifest is, and set service.contract.manifestPath.';
-  return trouble('manifest', found, EXIT_CODES.wrongConfiguration, hint);
+  return problem('manifest', found, EXIT_CODES.wrongConfiguration, hint);
 }
 
 const CLOCK_LIMIT_MS = 1_000;
 const WARNING_FROM_MS = 60_000;
 /** Standard Webhooks: a signature whose time is further off is not accepted. */
-const TROUBLE_FROM_MS = 5 * 60_000;
+const PROBLEM_FROM_MS = 5 * 60_000;
 /** The header tells seconds, and cuts off the rest. */
 const RESOLUTION_MS = 1_000;
 
 export const clockCheck: Check = {
   name: 'clock',
   limitMs: CLOCK_LIMIT_MS,
-  run: (_patient, { answer }) => ({ findings: [judgeClock(answer)] }),
+  run: (_checkInput, { answer }) => ({ findings: [judgeClock(answer)] }),
 };
 
 /** What is to be said of the clock. Pure. */
@@ -253,6 +254,6 @@ export function judgeClock(answer: AnswerSeen | null): Finding {
   }
   const found = `Our clock is ${formatDuration(skewMs)} ${aheadMs > 0 ? 'ahead of' : 'behind'} that of the service.`;
   const hint = 'Set the clock of this machine, best by NTP.';
-  if (skewMs < TROUBLE_FROM_MS) return warning(about, found, hint);
-  return trouble(about, `${found} Webhooks are refused from 5 minutes on.`, EXIT_CODES.tryAgainLater, hint);
+  if (skewMs < PROBLEM_FROM_MS) return warning(about, found, hint);
+  return problem(about, `${found} Webhooks are refused from 5 minutes on.`, EXIT_CODES.tryAgainLater, hint);
 }

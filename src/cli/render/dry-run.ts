@@ -3,9 +3,9 @@
 import { printable } from '../../lib/text.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
-import type { ForeseenStep } from '../../sync/simulate.ts';
-import { type HoldStatus, holdStatus } from '../../sync/suspensions.ts';
-import { type TroubleMet, tellError, tellHold, troubleMet } from './messages.ts';
+import type { SimulatedOutcome } from '../../sync/simulate.ts';
+import { type SuspensionStatus, suspensionStatus } from '../../sync/suspensions.ts';
+import { formatError, formatSuspension, type IncidentRaised, incidentRaised } from './messages.ts';
 import { renderTable } from './table.ts';
 
 const RETIREMENTS = {
@@ -23,7 +23,7 @@ export function renderDryRun(
   const paragraphs = [
     'This is what feed-sync once would do now. Nothing was changed.',
     ...workTable(result.datasets, steps, width),
-    ...troubleTexts(result),
+    ...problemTexts(result),
     [headline(dryRun), ...diskLines(dryRun)].join('\n'),
   ];
   return paragraphs.join('\n\n');
@@ -32,7 +32,7 @@ export function renderDryRun(
 /** Of those that something is to be done about, or that something is in the way of. */
 function workTable(
   datasets: readonly DatasetResult[],
-  steps: ReadonlyMap<string, readonly ForeseenStep[]>,
+  steps: ReadonlyMap<string, readonly SimulatedOutcome[]>,
   width: number,
 ): readonly string[] {
   const rows = datasets.flatMap((dataset) => {
@@ -43,7 +43,7 @@ function workTable(
   return rows.length === 0 ? [] : [renderTable(columns, rows, width)];
 }
 
-function stepWords(step: ForeseenStep): string {
+function stepWords(step: SimulatedOutcome): string {
   switch (step.kind) {
     case 'load': {
       const size = [
@@ -62,7 +62,7 @@ function stepWords(step: ForeseenStep): string {
   }
 }
 
-function inPlaceOf({ fromVersion, toVersion }: ForeseenStep & { kind: 'load' }): string {
+function inPlaceOf({ fromVersion, toVersion }: SimulatedOutcome & { kind: 'load' }): string {
   if (fromVersion === null) return '';
   return fromVersion === toVersion ? ' again' : ` in place of version ${fromVersion}`;
 }
@@ -72,8 +72,8 @@ function endingWords(dataset: DatasetResult): readonly string[] {
   switch (dataset.kind) {
     case 'waiting':
       return [`wait: ${dataset.why}`];
-    case 'held':
-      return ['nothing: it is held'];
+    case 'suspended':
+      return ['nothing: it is suspended'];
     case 'failed':
       return ['fail'];
     default:
@@ -82,23 +82,27 @@ function endingWords(dataset: DatasetResult): readonly string[] {
 }
 
 /** Each hold once, however many datasets it holds. */
-function troubleTexts({ datasets, holds, troubles }: CatchUpResult): readonly string[] {
+function problemTexts({ datasets, suspensions, incidents }: CatchUpResult): readonly string[] {
   const ofDatasets = datasets.flatMap((dataset) => {
-    const isHeldItself = dataset.kind === 'held' && dataset.hold.refusal.scope.kind === 'dataset';
-    return isHeldItself ? [dataset.hold] : [];
+    const isSuspendedItself =
+      dataset.kind === 'suspended' && dataset.suspension.refusal.scope.kind === 'dataset';
+    return isSuspendedItself ? [dataset.suspension] : [];
   });
   const failures = datasets.flatMap((dataset) =>
-    dataset.kind === 'failed' ? [`Dataset ${printable(dataset.datasetId)}: ${tellError(dataset.error)}`] : [],
+    dataset.kind === 'failed'
+      ? [`Dataset ${printable(dataset.datasetId)}: ${formatError(dataset.error)}`]
+      : [],
   );
-  const told = troubles.map(({ subscriptionId, error }) => {
+  const reported = incidents.map(({ subscriptionId, error }) => {
     const of = subscriptionId === null ? '' : `Subscription ${printable(subscriptionId)}: `;
-    return `${of}${tellError(error)}`;
+    return `${of}${formatError(error)}`;
   });
-  return [...[...holds, ...ofDatasets].map(tellHold), ...failures, ...told];
+  return [...[...suspensions, ...ofDatasets].map(formatSuspension), ...failures, ...reported];
 }
 
-function headline({ datasets, totals, holds, troubles }: DryRun): string {
-  if (datasets.length === 0 && holds.length + troubles.length > 0) return 'No dataset would be caught up.';
+function headline({ datasets, totals, suspensions, incidents }: DryRun): string {
+  if (datasets.length === 0 && suspensions.length + incidents.length > 0)
+    return 'No dataset would be caught up.';
   const counted = COUNTED.flatMap(({ words, counts }) => {
     const { length } = datasets.filter(counts);
     return length === 0 ? [] : [`${formatCount(length)} ${words}`];
@@ -120,7 +124,7 @@ const COUNTED: readonly { readonly words: string; readonly counts: (dataset: Dry
   { words: 'with work to do', counts: hasWork },
   { words: 'up to date', counts: (dataset) => !hasWork(dataset) && dataset.ending === 'current' },
   { words: 'waiting', counts: (dataset) => !hasWork(dataset) && dataset.ending === 'waiting' },
-  { words: 'held', counts: (dataset) => !hasWork(dataset) && dataset.ending === 'held' },
+  { words: 'suspended', counts: (dataset) => !hasWork(dataset) && dataset.ending === 'suspended' },
   { words: 'failing', counts: (dataset) => !hasWork(dataset) && dataset.ending === 'failed' },
 ];
 
@@ -145,20 +149,20 @@ export interface DryRun {
   readonly totals: DryRunTotals;
   readonly disk: DiskForecast;
   /** Of the workspace, of subscriptions and of retirements. */
-  readonly holds: readonly HoldStatus[];
+  readonly suspensions: readonly SuspensionStatus[];
   /** Of subscriptions and of the run: what they would have asked for is not in here. */
-  readonly troubles: readonly (TroubleMet & { readonly subscription: string | null })[];
+  readonly incidents: readonly (IncidentRaised & { readonly subscription: string | null })[];
 }
 
 interface DryRunDataset {
   readonly id: string;
   /** In the order in which they would be carried out. */
-  readonly steps: readonly ForeseenStep[];
+  readonly steps: readonly SimulatedOutcome[];
   /** What would be told of it after these steps. */
   readonly ending: DatasetResult['kind'];
   /** Why it would wait or fail; null for the other endings. */
   readonly why: string | null;
-  readonly hold: HoldStatus | null;
+  readonly suspension: SuspensionStatus | null;
 }
 
 interface DryRunTotals {
@@ -185,7 +189,7 @@ interface DiskForecast {
 export interface Foretold {
   readonly result: CatchUpResult;
   /** By dataset id. */
-  readonly steps: ReadonlyMap<string, readonly ForeseenStep[]>;
+  readonly steps: ReadonlyMap<string, readonly SimulatedOutcome[]>;
   readonly disk: Pick<DiskForecast, 'freeBytes' | 'reserveBytes'>;
 }
 
@@ -201,19 +205,19 @@ export function dryRunOf({ result, steps, disk }: Foretold): DryRun {
       steps: steps.get(dataset.datasetId) ?? [],
       ending: dataset.kind,
       why: whyOf(dataset),
-      hold: dataset.kind === 'held' ? holdStatus(dataset.hold) : null,
+      suspension: dataset.kind === 'suspended' ? suspensionStatus(dataset.suspension) : null,
     })),
     totals,
     disk: { neededBytes, ...disk, isEnough: disk.freeBytes - neededBytes >= disk.reserveBytes },
-    holds: result.holds.map(holdStatus),
-    troubles: result.troubles.map(({ subscriptionId, error }) => ({
+    suspensions: result.suspensions.map(suspensionStatus),
+    incidents: result.incidents.map(({ subscriptionId, error }) => ({
       subscription: subscriptionId,
-      ...troubleMet(error),
+      ...incidentRaised(error),
     })),
   };
 }
 
-function totalsOf(steps: readonly ForeseenStep[]): DryRunTotals {
+function totalsOf(steps: readonly SimulatedOutcome[]): DryRunTotals {
   const loads = steps.filter((step) => step.kind === 'load');
   const working = steps.filter((step) => step.kind !== 'retire');
   return {

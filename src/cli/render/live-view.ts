@@ -5,7 +5,7 @@
  * was logged stays in sight.
  */
 
-import type { Glance } from '../../daemon/state-of.ts';
+import type { StateSummary } from '../../daemon/state-of.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { printable } from '../../lib/text.ts';
 import { formatBytes, formatBytesOf, formatCount } from '../../lib/units.ts';
@@ -14,7 +14,7 @@ import { passed, roughly, type StepSeen, timeLeftMs, type WorkSeen } from './met
 import { COLORED, cut, joined, type Paint, PLAIN, Redrawing, type Screen, shortened } from './screen.ts';
 
 /** What goes wrong, before the rest is counted. */
-const MAX_TROUBLES = 3;
+const MAX_SHOWN_INCIDENTS = 3;
 /** Steps for which nothing has come yet, before the rest is counted. */
 const MAX_STILL = 3;
 /** An empty line above, the head, a step and what is left out. */
@@ -29,7 +29,7 @@ interface ScreenSize {
 export interface LiveState {
   readonly work: WorkSeen;
   /** Of the daemon; null: it is a single catch-up. */
-  readonly glance: Glance | null;
+  readonly summary: StateSummary | null;
   /** On the monotonic clock. */
   readonly nowMs: number;
 }
@@ -40,7 +40,7 @@ export function frameOf(state: LiveState, { width, height }: ScreenSize, paint: 
   const usable = Math.max(1, width - 1);
   const limit = Math.max(LEAST_LINES, Math.floor(height / 2));
   const head = ['', paint.strong(joined(headOf(state), usable))];
-  const wrong = wrongLines(state.glance, usable).map(paint.alarming);
+  const wrong = wrongLines(state.summary, usable).map(paint.alarming);
   const { steps } = state.work;
   const seen = worthSeeing(steps);
   const room = Math.max(1, limit - head.length - wrong.length);
@@ -62,21 +62,21 @@ function worthSeeing(steps: readonly StepSeen[]): readonly StepSeen[] {
 }
 
 /** Parts, the more telling ones first. */
-function headOf({ work, glance, nowMs }: LiveState): readonly string[] {
-  if (glance === null) return [catchUpCounts(work), ...traffic(work, nowMs), sinceStart(work, nowMs)];
-  switch (glance.phase) {
+function headOf({ work, summary, nowMs }: LiveState): readonly string[] {
+  if (summary === null) return [catchUpCounts(work), ...traffic(work, nowMs), sinceStart(work, nowMs)];
+  switch (summary.phase) {
     case 'draining':
       return ['Ending: what is under way is finished or rolled back'];
     case 'starting':
       return ['Starting: asking the service what there is', sinceStart(work, nowMs)];
     case 'following':
-      return glance.underWay + glance.due > 0
-        ? [workCounts(work, glance), ...traffic(work, nowMs), nextPoll(glance)]
-        : [standing(glance), ...polls(glance)];
+      return summary.underWay + summary.due > 0
+        ? [workCounts(work, summary), ...traffic(work, nowMs), nextPoll(summary)]
+        : [condition(summary), ...polls(summary)];
   }
 }
 
-function catchUpCounts({ datasets, settledDatasets, events, commits, failed, held }: WorkSeen): string {
+function catchUpCounts({ datasets, settledDatasets, events, commits, failed, suspended }: WorkSeen): string {
   if (datasets === null) {
     const read = events === 0 ? [] : [plural(events, 'event')];
     return `Catching up: ${['asking the service what there is', ...read].join(', ')}`;
@@ -85,31 +85,34 @@ function catchUpCounts({ datasets, settledDatasets, events, commits, failed, hel
     `${formatCount(settledDatasets)} of ${plural(datasets, 'dataset')}`,
     plural(commits, 'commit'),
     ...counted(failed, 'failed'),
-    ...counted(held, 'held'),
+    ...counted(suspended, 'suspended'),
   ].join(', ')}`;
 }
 
-function workCounts({ settledDatasets, commits }: WorkSeen, { underWay, due, troubles }: Glance): string {
+function workCounts(
+  { settledDatasets, commits }: WorkSeen,
+  { underWay, due, incidents }: StateSummary,
+): string {
   return `Working: ${[
     `${formatCount(settledDatasets)} of ${plural(settledDatasets + underWay + due, 'dataset')}`,
     plural(commits, 'commit'),
-    ...counted(troubles.length, 'in trouble'),
+    ...counted(incidents.length, 'in trouble'),
   ].join(', ')}`;
 }
 
 /** Idle is who has nothing left to do; who could do more, and cannot now, waits. */
-function standing({ tables, waiting, troubles, holds }: Glance): string {
-  const word = waiting + troubles.length + holds > 0 ? 'Waiting' : 'Idle';
+function condition({ tables, waiting, incidents, suspensions }: StateSummary): string {
+  const word = waiting + incidents.length + suspensions > 0 ? 'Waiting' : 'Idle';
   return `${word}: ${[plural(tables, 'table'), ...counted(waiting, 'tried again later')].join(', ')}`;
 }
 
-function polls(glance: Glance): readonly string[] {
-  const { lastPollAt, now } = glance;
+function polls(summary: StateSummary): readonly string[] {
+  const { lastPollAt, now } = summary;
   const last = lastPollAt === null ? [] : [`last poll ${passed(now.getTime() - lastPollAt.getTime())} ago`];
-  return [...last, nextPoll(glance)];
+  return [...last, nextPoll(summary)];
 }
 
-function nextPoll({ nextPollInMs }: Glance): string {
+function nextPoll({ nextPollInMs }: StateSummary): string {
   return nextPollInMs === 0 ? 'polling' : `next poll in ${roughly(nextPollInMs)}`;
 }
 
@@ -125,16 +128,18 @@ function sinceStart({ startedMs }: WorkSeen, nowMs: number): string {
   return passed(nowMs - startedMs);
 }
 
-function wrongLines(glance: Glance | null, width: number): readonly string[] {
-  if (glance === null) return [];
-  const { troubles, holds, now } = glance;
-  const rest = troubles.length - MAX_TROUBLES;
+function wrongLines(summary: StateSummary | null, width: number): readonly string[] {
+  if (summary === null) return [];
+  const { incidents, suspensions, now } = summary;
+  const rest = incidents.length - MAX_SHOWN_INCIDENTS;
   return [
-    ...troubles.slice(0, MAX_TROUBLES).map(({ of, since, message }) => {
+    ...incidents.slice(0, MAX_SHOWN_INCIDENTS).map(({ of, since, message }) => {
       return `! ${of}, for ${passed(now.getTime() - since.getTime())}: ${message}`;
     }),
     ...(rest > 0 ? [`! and ${formatCount(rest)} more in trouble: feed-sync status`] : []),
-    ...(holds > 0 ? [`! ${formatCount(holds)} held until you have acted: feed-sync status`] : []),
+    ...(suspensions > 0
+      ? [`! ${formatCount(suspensions)} suspended until you have acted: feed-sync status`]
+      : []),
   ].map((line) => cut(`  ${printable(line)}`, width));
 }
 

@@ -1,6 +1,6 @@
 /** How trouble is told to a person: what happened, to what, why, and what to do. */
 
-import type { Hold } from '../../checkpoint/checkpoint.ts';
+import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import { nearest } from '../../configuration/levels.ts';
 import { unreachable } from '../../lib/assert.ts';
 import { printable, shellWord } from '../../lib/text.ts';
@@ -16,7 +16,7 @@ import {
 import { possibleCause, waysOut } from '../../sync/incidents.ts';
 
 /** The message and, below it, the hint. A refusal that is told so holds nothing: the command may be given again. */
-export function tellError(error: Error): string {
+export function formatError(error: Error): string {
   if (error instanceof RefusalError || error instanceof CommandRefusedError) {
     const isAboutInput = error instanceof CommandRefusedError && error.isAboutInput;
     const wayOut = isAboutInput
@@ -31,21 +31,24 @@ export function tellError(error: Error): string {
 }
 
 /** What holds it, with its links, since when, and how to go on once a person has acted. */
-export function tellHold({ refusal, heldAt }: Pick<Hold, 'refusal' | 'heldAt'>): string {
+export function formatSuspension({
+  refusal,
+  suspendedAt,
+}: Pick<Suspension, 'refusal' | 'suspendedAt'>): string {
   const isOurs = refusal.status === null;
   const meanwhile = isOurs
     ? 'what is mirrored stays as it is'
     : 'nothing more is asked of the service for it';
   return [
     ...(isOurs ? [ourWords(refusal)] : answerOf(refusal)),
-    `  Held since ${tellMoment(heldAt.toISOString())}; until you have acted, ${meanwhile}.`,
+    `  Suspended since ${formatTime(suspendedAt.toISOString())}; until you have acted, ${meanwhile}.`,
     ...waysOut(refusal).map((way) => `→ ${way}`),
   ].join('\n');
 }
 
 /** When content that was found bad is fetched again. `moment`: in words. */
-export function tellRetryOfContent(datasetId: string, moment: string): string {
-  return `→ The same content is not fetched again before ${moment}, unless you ask: feed-sync resume --dataset ${shellWord(datasetId)}`;
+export function formatRetryOfContent(datasetId: string, timestamp: string): string {
+  return `→ The same content is not fetched again before ${timestamp}, unless you ask: feed-sync resume --dataset ${shellWord(datasetId)}`;
 }
 
 /** The service's words are marked as such. */
@@ -59,11 +62,11 @@ function answerOf({ operation, status, code, message, links }: RefusalWords): re
 }
 
 function ourWords({ scope, code, message }: Refusal): string {
-  const held = `${tellScope(scope)} is held${code === null ? '' : ` (${printable(code)})`}`;
-  return `${held.charAt(0).toUpperCase()}${held.slice(1)}: ${printable(message)}`;
+  const observed = `${formatScope(scope)} is suspended${code === null ? '' : ` (${printable(code)})`}`;
+  return `${observed.charAt(0).toUpperCase()}${observed.slice(1)}: ${printable(message)}`;
 }
 
-export function tellScope(scope: RefusalScope): string {
+export function formatScope(scope: RefusalScope): string {
   switch (scope.kind) {
     case 'workspace':
       return 'this API key';
@@ -96,28 +99,28 @@ const UNITS = [
 ] as const;
 
 /** `2026-03-01 12:00`, in UTC: for a table whose title says so. `moment`: as ISO 8601 writes it. */
-export function minuteOf(moment: string): string {
-  return new Date(moment).toISOString().slice(0, 16).replace('T', ' ');
+export function minuteOf(timestamp: string): string {
+  return new Date(timestamp).toISOString().slice(0, 16).replace('T', ' ');
 }
 
 /** `2026-03-01 12:00 UTC`. */
-export function tellMoment(moment: string): string {
-  return `${minuteOf(moment)} UTC`;
+export function formatTime(timestamp: string): string {
+  return `${minuteOf(timestamp)} UTC`;
 }
 
 /** The first whole minute that is not before the moment: `2026-03-01 12:00 UTC`. */
-export function tellMomentAtLatest(moment: Date): string {
-  return tellMoment(new Date(Math.ceil(moment.getTime() / MINUTE_MS) * MINUTE_MS).toISOString());
+export function formatTimeRoundedUp(timestamp: Date): string {
+  return formatTime(new Date(Math.ceil(timestamp.getTime() / MINUTE_MS) * MINUTE_MS).toISOString());
 }
 
 /** `2026-03-01 12:00 UTC (3 hours ago)`, `… (in 1 minute)`. */
-export function tellMomentFrom(now: Date, moment: string): string {
-  return `${tellMoment(moment)} (${distanceTo(new Date(moment), now)})`;
+export function formatTimeFrom(now: Date, timestamp: string): string {
+  return `${formatTime(timestamp)} (${distanceTo(new Date(timestamp), now)})`;
 }
 
 /** In the largest unit that fits at least once, rounded down: what is told is never more than what passed. */
-function distanceTo(moment: Date, now: Date): string {
-  const ms = moment.getTime() - now.getTime();
+function distanceTo(timestamp: Date, now: Date): string {
+  const ms = timestamp.getTime() - now.getTime();
   const unit = UNITS.find((one) => Math.abs(ms) >= one.ms);
   if (unit === undefined) return ms > 0 ? 'in less than a minute' : 'just now';
   const count = Math.floor(Math.abs(ms) / unit.ms);
@@ -126,7 +129,7 @@ function distanceTo(moment: Date, now: Date): string {
 }
 
 /** `parcel (the nearest is parcels), x`: what is not even half like any of the known ones has no nearest. */
-export function tellUnknown(unknown: readonly string[], known: readonly string[]): string {
+export function formatUnknown(unknown: readonly string[], known: readonly string[]): string {
   return unknown.map((id) => `${shown(id)}${meant(id, known)}`).join(', ');
 }
 
@@ -139,7 +142,7 @@ function meant(id: string, known: readonly string[]): string {
   return candidate === null ? '' : ` (the nearest is ${printable(candidate)})`;
 }
 
-export interface TroubleMet {
+export interface IncidentRaised {
   /** The class of the error: `ServiceUnavailableError`, `RefusalError`, … */
   readonly error: string;
   readonly message: string;
@@ -148,7 +151,7 @@ export interface TroubleMet {
   readonly links: Readonly<Record<string, string>>;
 }
 
-export function troubleMet(error: Error): TroubleMet {
+export function incidentRaised(error: Error): IncidentRaised {
   const isRefusal = error instanceof RefusalError || error instanceof CommandRefusedError;
   const links = isRefusal ? Object.fromEntries(error.refusal.links) : {};
   const hint = error instanceof FeedSyncError ? error.hint : null;

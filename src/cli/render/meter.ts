@@ -82,7 +82,7 @@ export class WorkSeen implements Progress {
   settledDatasets = 0;
   commits = 0;
   failed = 0;
-  held = 0;
+  suspended = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -91,11 +91,11 @@ export class WorkSeen implements Progress {
   }
 
   /** What was done is counted from here on. */
-  countAnew(): void {
+  restartCount(): void {
     this.settledDatasets = 0;
     this.commits = 0;
     this.failed = 0;
-    this.held = 0;
+    this.suspended = 0;
     if (this.bytes.total > 0) this.bytes = new Meter(this.#clock.monotonicMs());
   }
 
@@ -137,7 +137,7 @@ export class WorkSeen implements Progress {
     this.#steps.delete(datasetId);
     this.settledDatasets += 1;
     if (kind === 'failed') this.failed += 1;
-    if (kind === 'held') this.held += 1;
+    if (kind === 'suspended') this.suspended += 1;
   }
 }
 

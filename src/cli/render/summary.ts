@@ -7,7 +7,7 @@ import { isOfContent } from '../../sync/plan/content.ts';
 import type { CatchUpResult, Commit, DatasetResult } from '../../sync/result.ts';
 import { awaitsOperator, waysToEnd } from '../../sync/retirements.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
-import { tellError, tellHold, tellMomentAtLatest, tellRetryOfContent } from './messages.ts';
+import { formatError, formatRetryOfContent, formatSuspension, formatTimeRoundedUp } from './messages.ts';
 
 /** Datasets named one by one under a heading; the rest are counted and left to `feed-sync status`. */
 const MAX_NAMED = 20;
@@ -18,29 +18,31 @@ export function summarize(result: CatchUpResult): string {
   return [
     headline(result),
     ...[
-      ...result.holds.map(tellHold),
-      ...result.troubles.map(
-        ({ subscriptionId, error }) => `${ofSubscription(subscriptionId)}${tellError(error)}`,
+      ...result.suspensions.map(formatSuspension),
+      ...result.incidents.map(
+        ({ subscriptionId, error }) => `${ofSubscription(subscriptionId)}${formatError(error)}`,
       ),
     ].flatMap((text) => ['', text]),
-    ...section('Held', ofKind(datasets, 'held').filter(isHeldItself), ({ hold }) => [tellHold(hold)]),
+    ...section('Held', ofKind(datasets, 'suspended').filter(isSuspendedItself), ({ suspension }) => [
+      formatSuspension(suspension),
+    ]),
     ...section('Failed', ofKind(datasets, 'failed'), ({ error, failure }) => [
-      tellError(error),
-      ...(failure === null ? [] : [tellRetry(failure)]),
+      formatError(error),
+      ...(failure === null ? [] : [formatRetry(failure)]),
     ]),
     ...waitingSection('Waiting until you have acted', waiting.filter(awaitsOperator)),
     ...waitingSection(
       'Waiting for the next catch-up',
       waiting.filter((each) => !awaitsOperator(each)),
     ),
-    ...tellAgain(result),
+    ...formatAgain(result),
   ].join('\n');
 }
 
-export function exitCodeOfResult({ datasets, troubles, holds }: CatchUpResult): ExitCode {
+export function exitCodeOfResult({ datasets, incidents, suspensions }: CatchUpResult): ExitCode {
   return mostUrgent([
-    ...troubles.map(({ error }) => exitCodeOf(error)),
-    ...holds.map(() => EXIT_CODES.personMustAct),
+    ...incidents.map(({ error }) => exitCodeOf(error)),
+    ...suspensions.map(() => EXIT_CODES.operatorMustAct),
     ...datasets.map(exitCodeOfDataset),
   ]);
 }
@@ -52,36 +54,36 @@ function exitCodeOfDataset(result: DatasetResult): ExitCode {
     case 'retired':
       return EXIT_CODES.caughtUp;
     case 'waiting':
-      return awaitsOperator(result) ? EXIT_CODES.personMustAct : EXIT_CODES.tryAgainLater;
-    case 'held':
-      return EXIT_CODES.personMustAct;
+      return awaitsOperator(result) ? EXIT_CODES.operatorMustAct : EXIT_CODES.tryAgainLater;
+    case 'suspended':
+      return EXIT_CODES.operatorMustAct;
     case 'failed':
       return exitCodeOf(result.error);
   }
 }
 
-function headline({ datasets, subscriptions, troubles, holds, durationMs }: CatchUpResult): string {
+function headline({ datasets, subscriptions, incidents, suspensions, durationMs }: CatchUpResult): string {
   // It did not get as far as the datasets: to count none would sound as if there were none.
-  if (datasets.length === 0 && troubles.length + holds.length > 0)
+  if (datasets.length === 0 && incidents.length + suspensions.length > 0)
     return `Nothing was caught up. ${formatDuration(durationMs)}.`;
-  const counted = COUNTED.map(({ words, counts, isAlwaysTold }) => {
+  const counted = COUNTED.map(({ words, counts, isAlwaysReported }) => {
     const count = datasets.filter(counts).length;
-    return count > 0 || isAlwaysTold === true ? [`${formatCount(count)} ${words}`] : [];
+    return count > 0 || isAlwaysReported === true ? [`${formatCount(count)} ${words}`] : [];
   });
   const scope = `${plural(datasets.length, 'dataset')} in ${plural(subscriptions, 'subscription')}`;
   const commits = datasets.flatMap((result) => result.commits);
-  const done = [...tellLoads(commits), ...tellChanges(commits), formatDuration(durationMs)];
+  const done = [...formatLoads(commits), ...formatChanges(commits), formatDuration(durationMs)];
   return `${scope}: ${counted.flat().join(', ')}. ${done.join('. ')}.`;
 }
 
 /** Where a rule waits for time to pass. */
-function tellAgain({ again }: CatchUpResult): readonly string[] {
+function formatAgain({ again }: CatchUpResult): readonly string[] {
   if (again === null) return [];
   const { at, inMs } = again;
   const stay = `${Math.ceil(inMs / 60_000) + 1}m`;
   return [
     '',
-    `Running it again helps from ${tellMomentAtLatest(at)} on, in ${formatDuration(inMs)}.`,
+    `Running it again helps from ${formatTimeRoundedUp(at)} on, in ${formatDuration(inMs)}.`,
     `→ feed-sync once --wait ${stay} stays for it.`,
   ];
 }
@@ -89,17 +91,21 @@ function tellAgain({ again }: CatchUpResult): readonly string[] {
 interface Counted {
   readonly words: string;
   readonly counts: (result: DatasetResult) => boolean;
-  readonly isAlwaysTold?: boolean;
+  readonly isAlwaysReported?: boolean;
 }
 
 /** Every result is counted once. */
 const COUNTED: readonly Counted[] = [
-  { words: 'loaded', counts: (result) => result.kind === 'updated' && hasLoaded(result), isAlwaysTold: true },
+  {
+    words: 'loaded',
+    counts: (result) => result.kind === 'updated' && hasLoaded(result),
+    isAlwaysReported: true,
+  },
   { words: 'updated by changes', counts: (result) => result.kind === 'updated' && !hasLoaded(result) },
   { words: 'retired', counts: ({ kind }) => kind === 'retired' },
-  { words: 'already up to date', counts: ({ kind }) => kind === 'current', isAlwaysTold: true },
+  { words: 'already up to date', counts: ({ kind }) => kind === 'current', isAlwaysReported: true },
   { words: 'waiting', counts: ({ kind }) => kind === 'waiting' },
-  { words: 'held', counts: ({ kind }) => kind === 'held' },
+  { words: 'suspended', counts: ({ kind }) => kind === 'suspended' },
   { words: 'failed', counts: ({ kind }) => kind === 'failed' },
 ];
 
@@ -108,7 +114,7 @@ function hasLoaded({ commits }: DatasetResult): boolean {
 }
 
 /** `2,000,000 rows from 18.2 MB` */
-function tellLoads(commits: readonly Commit[]): readonly string[] {
+function formatLoads(commits: readonly Commit[]): readonly string[] {
   const loads = commits.filter(({ kind }) => kind === 'snapshot');
   if (loads.length === 0) return [];
   const rows = sumOf(loads, ({ rowCount }) => rowCount);
@@ -116,7 +122,7 @@ function tellLoads(commits: readonly Commit[]): readonly string[] {
 }
 
 /** `3 versions: 12 rows added, 4 changed, 1 removed, from 2.1 KB` */
-function tellChanges(commits: readonly Commit[]): readonly string[] {
+function formatChanges(commits: readonly Commit[]): readonly string[] {
   const changes = commits.filter(({ kind }) => kind === 'changes');
   if (changes.length === 0) return [];
   const versions = plural(
@@ -137,20 +143,20 @@ function sumOf(commits: readonly Commit[], what: (commit: Commit) => number): nu
   return commits.reduce((sum, commit) => sum + what(commit), 0);
 }
 
-/** One that is held with its subscription, or with all that is to be retired, is told there, once for all of them. */
-function isHeldItself({ hold }: Extract<DatasetResult, { kind: 'held' }>): boolean {
-  return hold.refusal.scope.kind === 'dataset';
+/** One that is suspended with its subscription, or with all that is to be retired, is told there, once for all of them. */
+function isSuspendedItself({ suspension }: Extract<DatasetResult, { kind: 'suspended' }>): boolean {
+  return suspension.refusal.scope.kind === 'dataset';
 }
 
-function tellRetry(failure: Failure): string {
+function formatRetry(failure: Failure): string {
   const { datasetId, retryAt } = failure;
   return isOfContent(failure)
-    ? tellRetryOfContent(datasetId, tellMomentAtLatest(retryAt))
+    ? formatRetryOfContent(datasetId, formatTimeRoundedUp(retryAt))
     : '→ The next catch-up tries it again.';
 }
 
 /** What was committed all the same, before it ended otherwise. */
-function tellReached({ commits }: DatasetResult): readonly string[] {
+function formatReached({ commits }: DatasetResult): readonly string[] {
   const last = commits.at(-1);
   return last === undefined ? [] : [`brought to version ${last.toVersion} before that`];
 }
@@ -158,12 +164,12 @@ function tellReached({ commits }: DatasetResult): readonly string[] {
 function section<T extends DatasetResult>(
   title: string,
   results: readonly T[],
-  tell: (result: T) => readonly string[],
+  report: (result: T) => readonly string[],
 ): readonly string[] {
   if (results.length === 0) return [];
   const named = results.slice(0, MAX_NAMED).map((result) => {
-    const told = [...tell(result), ...tellReached(result)].join('\n');
-    return indent(`${printable(result.datasetId)}: ${hang(told)}`);
+    const reported = [...report(result), ...formatReached(result)].join('\n');
+    return indent(`${printable(result.datasetId)}: ${hang(reported)}`);
   });
   const rest = results.length - named.length;
   return [

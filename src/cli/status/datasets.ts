@@ -1,35 +1,35 @@
 /** What `status` tells of datasets. Pure. */
 
-import type { Failure, Hold } from '../../checkpoint/checkpoint.ts';
-import type { Held } from '../../destination/destination.ts';
-import { announcedVersion, type Want } from '../../model/desired-state.ts';
+import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
+import type { ObservedState } from '../../destination/destination.ts';
+import { announcedVersion, type DesiredState } from '../../model/desired-state.ts';
 import type { RefusalScope } from '../../model/errors.ts';
-import type { HeldDataset } from '../../model/write-jobs.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
 import { doubtedLogs } from '../../sync/follow/log-restart.ts';
 import { isOfContent } from '../../sync/plan/content.ts';
 import { needOf, owesResync, pendingReloads } from '../../sync/plan/need.ts';
-import { type Known, stateOf } from '../../sync/plan/plan.ts';
+import { type DatasetState, phaseOf } from '../../sync/plan/plan.ts';
 import { awaitedSubscriptions, type Readings, retirementReason } from '../../sync/plan/retirement.ts';
-import { type HoldStatus, holdOfEveryMember, holdStatus } from '../../sync/suspensions.ts';
+import { type SuspensionStatus, suspensionOfEveryMember, suspensionStatus } from '../../sync/suspensions.ts';
 import type { DatasetStatus, RetirementStatus } from './shape.ts';
 import type { CheckpointContent } from './status.ts';
 
 interface DatasetsInput {
   /** By dataset id; null where the mirror could not be read. */
-  readonly tables: ReadonlyMap<string, HeldDataset> | null;
+  readonly tables: ReadonlyMap<string, ObservedTable> | null;
   /** As the mirror names it; null where the mirror could not be read, or names none. */
-  readonly service: Held['service'];
+  readonly service: ObservedState['service'];
   readonly checkpoint: CheckpointContent;
   readonly isChosen: (datasetId: string) => boolean;
 }
 
 /**
- * Those that a subscription holds and those in the mirror, in order of id. Without a checkpoint the mirror speaks for
+ * Those that a subscription contains and those in the mirror, in order of id. Without a checkpoint the mirror speaks for
  * itself.
  */
 export function datasetsOf(input: DatasetsInput): readonly DatasetStatus[] {
   const { tables, checkpoint } = input;
-  const wanted = [...checkpoint.wants.values()].filter(({ members }) => members.size > 0);
+  const wanted = [...checkpoint.desiredStates.values()].filter(({ members }) => members.size > 0);
   const ids = new Set([...(tables?.keys() ?? []), ...wanted.map(({ datasetId }) => datasetId)]);
   const readings = readingsOf(input);
   return [...ids].sort().map((id) => datasetOf(id, input, readings));
@@ -40,21 +40,23 @@ export function datasetsOf(input: DatasetsInput): readonly DatasetStatus[] {
  * those that are suspended and those that the service did not list the last time. Nor is what their records say stored.
  */
 function readingsOf({ service, checkpoint }: DatasetsInput): Readings {
-  const suspensions = checkpoint.holds.flatMap((hold) => {
-    const { scope } = hold.refusal;
-    return scope.kind === 'subscription' ? [[scope.subscriptionId, hold] as const] : [];
+  const bySubscription = checkpoint.suspensions.flatMap((suspension) => {
+    const { scope } = suspension.refusal;
+    return scope.kind === 'subscription' ? [[scope.subscriptionId, suspension] as const] : [];
   });
-  const heldSubscriptions = new Map(suspensions);
+  const suspendedSubscriptions = new Map(bySubscription);
   const unlisted = checkpoint.absences.flatMap(({ subject }) =>
     subject.kind === 'subscription' ? [subject.subscriptionId] : [],
   );
   const followed = new Set(checkpoint.followed.keys());
   return {
-    held: { service },
+    observed: { service },
     named: new Map(),
     followed,
-    heldSubscriptions,
-    readToHead: new Set([...followed].filter((id) => !heldSubscriptions.has(id) && !unlisted.includes(id))),
+    suspendedSubscriptions,
+    readToHead: new Set(
+      [...followed].filter((id) => !suspendedSubscriptions.has(id) && !unlisted.includes(id)),
+    ),
     doubted: doubtedLogs(checkpoint.absences),
     forgotten: new Set(checkpoint.forgotten),
   };
@@ -65,32 +67,36 @@ function datasetOf(
   { tables, checkpoint, isChosen }: DatasetsInput,
   readings: Readings,
 ): DatasetStatus {
-  const { holds, wants, failures } = checkpoint;
-  const held = tables?.get(id) ?? null;
-  const own = holdOfDataset(id, holds);
+  const { suspensions, desiredStates, failures } = checkpoint;
+  const observed = tables?.get(id) ?? null;
+  const own = suspensionOfDataset(id, suspensions);
   const failure = failures.get(id) ?? null;
-  const want = wants.get(id) ?? null;
-  const hold = own ?? (want === null ? null : holdAbove(want, holds));
+  const desired = desiredStates.get(id) ?? null;
+  const suspension = own ?? (desired === null ? null : suspensionAbove(desired, suspensions));
   const wanted =
-    want === null ? UNWANTED : wantedStatus({ want, held, hold, failure }, tables !== null, holds, readings);
+    desired === null
+      ? UNWANTED
+      : wantedStatus({ desired, observed, suspension, failure }, tables !== null, suspensions, readings);
   return {
     id,
     ...wanted,
     ...(isChosen(id) ? { isChosen: true } : LEFT_OUT),
-    ...heldStatus(held),
-    hold: own === null ? null : holdStatus(own),
+    ...tableStatus(observed),
+    suspension: own === null ? null : suspensionStatus(own),
     failure: failure === null ? null : failureStatus(failure),
   };
 }
 
 /** What holds it together with others: its subscriptions, all of them, or the workspace. */
-function holdAbove({ members }: Want, holds: readonly Hold[]): Hold | null {
-  return holdOfEveryMember(members.keys(), (subscriptionId) => holdOfSubscription(subscriptionId, holds));
+function suspensionAbove({ members }: DesiredState, suspensions: readonly Suspension[]): Suspension | null {
+  return suspensionOfEveryMember(members.keys(), (subscriptionId) =>
+    suspensionOfSubscription(subscriptionId, suspensions),
+  );
 }
 
 type WantedStatus = Omit<
   DatasetStatus,
-  'id' | 'hold' | 'failure' | 'isChosen' | keyof ReturnType<typeof heldStatus>
+  'id' | 'suspension' | 'failure' | 'isChosen' | keyof ReturnType<typeof tableStatus>
 >;
 
 /** A table that nobody is known to want: the checkpoint is lost or does not know it yet. */
@@ -101,7 +107,7 @@ const UNWANTED: WantedStatus = {
   wantedVersion: null,
   isReloadPending: false,
   isResyncPending: false,
-  isLookPending: false,
+  isRefreshPending: false,
   retirement: null,
 };
 
@@ -111,52 +117,56 @@ const LEFT_OUT = {
   need: null,
   isReloadPending: false,
   isResyncPending: false,
-  isLookPending: false,
+  isRefreshPending: false,
   retirement: null,
 } as const;
 
 function wantedStatus(
-  known: Known,
+  known: DatasetState,
   isMirrorKnown: boolean,
-  holds: readonly Hold[],
+  suspensions: readonly Suspension[],
   readings: Readings,
 ): WantedStatus {
-  const { want, held } = known;
-  const state = stateOf(known).kind;
+  const { desired, observed } = known;
+  const state = phaseOf(known).kind;
   const isRetired = state === 'retired';
   return {
     state,
-    need: isMirrorKnown && !isRetired ? needOf(held, want) : null,
-    subscriptions: [...want.members.keys()].sort(),
-    wantedVersion: announcedVersion(want),
-    isReloadPending: isMirrorKnown ? !isRetired && pendingReloads(held, want).length > 0 : null,
-    isResyncPending: isMirrorKnown ? !isRetired && owesResync(held, want) : null,
-    isLookPending: !isRetired && want.looksDone < want.looksAsked,
-    retirement: isRetired ? retirementStatus(want, holds, readings) : null,
+    need: isMirrorKnown && !isRetired ? needOf(observed, desired) : null,
+    subscriptions: [...desired.members.keys()].sort(),
+    wantedVersion: announcedVersion(desired),
+    isReloadPending: isMirrorKnown ? !isRetired && pendingReloads(observed, desired).length > 0 : null,
+    isResyncPending: isMirrorKnown ? !isRetired && owesResync(observed, desired) : null,
+    isRefreshPending: !isRetired && desired.refreshesDone < desired.refreshesRequested,
+    retirement: isRetired ? retirementStatus(desired, suspensions, readings) : null,
   };
 }
 
 /** A table that waits for subscriptions is not counted among those that an operator is asked about. */
-function retirementStatus(want: Want, holds: readonly Hold[], readings: Readings): RetirementStatus {
-  const isHeld = holds.some(({ refusal }) => refusal.scope.kind === 'retirement');
-  const waitsFor = awaitedSubscriptions(want, readings).map(({ subscriptionId, reason }) => ({
+function retirementStatus(
+  desired: DesiredState,
+  suspensions: readonly Suspension[],
+  readings: Readings,
+): RetirementStatus {
+  const isSuspended = suspensions.some(({ refusal }) => refusal.scope.kind === 'retirement');
+  const waitsFor = awaitedSubscriptions(desired, readings).map(({ subscriptionId, reason }) => ({
     subscriptionId,
     reason,
   }));
   return {
-    reason: retirementReason(want),
-    waitsForApproval: isHeld && !want.retirementApproved && waitsFor.length === 0,
+    reason: retirementReason(desired),
+    waitsForApproval: isSuspended && !desired.retirementApproved && waitsFor.length === 0,
     waitsFor,
   };
 }
 
-function heldStatus(held: HeldDataset | null) {
+function tableStatus(observed: ObservedTable | null) {
   return {
-    table: held?.tableName ?? null,
-    version: held?.version ?? null,
-    rows: held?.rowCount ?? null,
-    publishedAt: held?.publishedAt?.toISOString() ?? null,
-    appliedAt: held?.appliedAt.toISOString() ?? null,
+    table: observed?.tableName ?? null,
+    version: observed?.version ?? null,
+    rows: observed?.rowCount ?? null,
+    publishedAt: observed?.publishedAt?.toISOString() ?? null,
+    appliedAt: observed?.appliedAt.toISOString() ?? null,
   };
 }
 
@@ -173,31 +183,34 @@ export interface FailureStatus {
 }
 
 /** Its own, not that of its subscriptions. */
-function holdOfDataset(datasetId: string, holds: readonly Hold[]): Hold | null {
-  const isOfIt = ({ refusal: { scope } }: Hold): boolean =>
+function suspensionOfDataset(datasetId: string, suspensions: readonly Suspension[]): Suspension | null {
+  const isOfIt = ({ refusal: { scope } }: Suspension): boolean =>
     scope.kind === 'dataset' && scope.datasetId === datasetId;
-  return holds.find(isOfIt) ?? null;
+  return suspensions.find(isOfIt) ?? null;
 }
 
 /** Its own, else that of the workspace. */
-export function holdOfSubscription(subscriptionId: string, holds: readonly Hold[]): Hold | null {
-  const isOfIt = ({ refusal: { scope } }: Hold): boolean =>
+export function suspensionOfSubscription(
+  subscriptionId: string,
+  suspensions: readonly Suspension[],
+): Suspension | null {
+  const isOfIt = ({ refusal: { scope } }: Suspension): boolean =>
     scope.kind === 'subscription' && scope.subscriptionId === subscriptionId;
-  const isOfWorkspace = ({ refusal: { scope } }: Hold): boolean => scope.kind === 'workspace';
-  return holds.find(isOfIt) ?? holds.find(isOfWorkspace) ?? null;
+  const isOfWorkspace = ({ refusal: { scope } }: Suspension): boolean => scope.kind === 'workspace';
+  return suspensions.find(isOfIt) ?? suspensions.find(isOfWorkspace) ?? null;
 }
 
 /** As it was stored: a hold is told in the same words wherever it is told. */
-export function holdOf({
+export function suspensionOf({
   scope,
   id,
   since,
   links,
   ...refusal
-}: HoldStatus): Pick<Hold, 'refusal' | 'heldAt'> {
+}: SuspensionStatus): Pick<Suspension, 'refusal' | 'suspendedAt'> {
   return {
     refusal: { ...refusal, scope: scopeOf(scope, id ?? ''), links: new Map(Object.entries(links)) },
-    heldAt: new Date(since),
+    suspendedAt: new Date(since),
   };
 }
 

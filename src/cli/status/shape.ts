@@ -2,9 +2,9 @@
 
 import type { AbsenceSubject } from '../../model/absence.ts';
 import type { Need } from '../../sync/plan/need.ts';
-import type { DatasetStateKind } from '../../sync/plan/plan.ts';
+import type { DatasetPhaseKind } from '../../sync/plan/plan.ts';
 import type { AwaitedSubscription } from '../../sync/plan/retirement.ts';
-import type { HoldStatus } from '../../sync/suspensions.ts';
+import type { SuspensionStatus } from '../../sync/suspensions.ts';
 import type { FailureStatus } from './datasets.ts';
 
 export interface Status {
@@ -22,18 +22,18 @@ export interface Status {
   /** What complete reads lack without an event that says so. Nothing changes before a later read confirms that it is gone. */
   readonly absences: readonly AbsenceStatus[];
   /** Of the workspace, of subscriptions and of retirements; those of datasets are with the datasets. */
-  readonly holds: readonly HoldStatus[];
+  readonly suspensions: readonly SuspensionStatus[];
 }
 
 export interface MirrorStatus {
   readonly path: string;
   readonly state: 'present' | 'absent' | 'busy' | 'unusable';
   /** Why it is unusable, or who keeps it; null where it can be read, or was not looked at yet. */
-  readonly trouble: string | null;
+  readonly problem: string | null;
   /** What can be done about that trouble; null where there is none, or the trouble says all there is. */
   readonly hint: string | null;
   /** Processes of others that have it open: a commit waits for them. Empty where the system does not tell. */
-  readonly heldBy: readonly number[];
+  readonly lockHolders: readonly number[];
   /** Of the file and its log; 0 where there is none, or it cannot be looked at. */
   readonly bytes: number;
   /** Those of the file that hold nothing; null where that is not known. */
@@ -50,7 +50,7 @@ export interface PublishedCopyStatus {
 
 export interface AfterCommitStatus {
   /** When it was last told of something; null: never. */
-  readonly toldAt: string | null;
+  readonly reportedAt: string | null;
   /** Null: its last run did not fail. */
   readonly failure: {
     readonly message: string;
@@ -65,16 +65,16 @@ export interface SubscriptionStatus {
   readonly cursor: string | null;
   readonly cursorAt: string;
   /** When its log was last read from its start because the service keeps nothing as old as the cursor; null: it is read on. */
-  readonly quietReadAt: string | null;
+  readonly replayedAt: string | null;
   /** `refused`: by the service, alone or with the workspace; `missing`: it was there and is gone. */
   readonly state: 'followed' | 'refused' | 'missing';
   /** Whether a hold keeps it from being read: it is refused or missing. */
-  readonly isHeld: boolean;
+  readonly isSuspended: boolean;
 }
 
 export interface DatasetStatus {
   readonly id: string;
-  readonly state: DatasetStateKind;
+  readonly state: DatasetPhaseKind;
   /** Whether datasets.include and datasets.exclude let it be mirrored. Where they do not, nothing is done about it. */
   readonly isChosen: boolean;
   /**
@@ -95,11 +95,11 @@ export interface DatasetStatus {
   /** A person asked that it be loaded again; null where the mirror, which says whether it was, could not be read. */
   readonly isResyncPending: boolean | null;
   /** Its versions and schemas are to be read. */
-  readonly isLookPending: boolean;
+  readonly isRefreshPending: boolean;
   /** Its table is to leave the mirror; null where it stays. */
   readonly retirement: RetirementStatus | null;
-  /** Its own. What is held with its subscriptions or the workspace has the state `held` and no hold of its own. */
-  readonly hold: HoldStatus | null;
+  /** Its own. What is suspended with its subscriptions or the workspace has the state `held` and no hold of its own. */
+  readonly suspension: SuspensionStatus | null;
   readonly failure: FailureStatus | null;
 }
 

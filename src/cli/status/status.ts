@@ -1,11 +1,17 @@
 /** `feed-sync status`: what is wanted, what the mirror has, and what is in the way. Works beside a running instance. */
 
 import { statSync } from 'node:fs';
-import type { CheckpointReader, Failure, Followed, Hold, HookRecord } from '../../checkpoint/checkpoint.ts';
+import type {
+  CheckpointReader,
+  Failure,
+  Followed,
+  HookRecord,
+  Suspension,
+} from '../../checkpoint/checkpoint.ts';
 import { openCheckpointReader } from '../../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import type { Absence } from '../../model/absence.ts';
-import type { Want } from '../../model/desired-state.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
 import { BusyError } from '../../model/errors.ts';
 import { isChosenDataset } from '../../sync/follow/subscriptions.ts';
 import { runningInstance } from '../beside.ts';
@@ -17,7 +23,7 @@ import type { Status } from './shape.ts';
 import { renderStatus } from './text.ts';
 import { statusOf } from './view.ts';
 
-const NEVER_TOLD: HookRecord = { told: null, toldAt: null, failure: null };
+const NEVER_REPORTED: HookRecord = { reported: null, reportedAt: null, failure: null };
 
 export interface StatusOptions {
   readonly json: boolean;
@@ -42,8 +48,8 @@ function look(mirror: MirrorSeen, configuration: LocalConfiguration, context: Co
   const { uid } = context.identity;
   const checkpoint = openCheckpointReader({ path: configuration.checkpoint.path, uid });
   try {
-    const heldBy = mirrorHolders(configuration.destination.path, context, instance?.pid ?? null);
-    return statusSeen(configuration, { mirror, heldBy, checkpoint, runningInstance: instance });
+    const lockHolders = mirrorHolders(configuration.destination.path, context, instance?.pid ?? null);
+    return statusSeen(configuration, { mirror, lockHolders, checkpoint, runningInstance: instance });
   } finally {
     checkpoint?.close();
   }
@@ -52,14 +58,14 @@ function look(mirror: MirrorSeen, configuration: LocalConfiguration, context: Co
 /** What a status is told from: `checkpoint` is null where there is none. */
 export interface Seen {
   readonly mirror: MirrorSeen;
-  readonly heldBy: readonly number[];
+  readonly lockHolders: readonly number[];
   readonly checkpoint: CheckpointReader | null;
   readonly runningInstance: Status['runningInstance'];
 }
 
 export function statusSeen(
   { datasets: { include, exclude }, dataDirectory, destination, hooks }: LocalConfiguration,
-  { mirror, heldBy, checkpoint, runningInstance }: Seen,
+  { mirror, lockHolders, checkpoint, runningInstance }: Seen,
 ): Status {
   return statusOf({
     dataDirectory,
@@ -67,13 +73,13 @@ export function statusSeen(
     runningInstance,
     mirror,
     mirrorBytes: mirrorBytes(destination.path),
-    heldBy,
+    lockHolders,
     readers: {
       copy: destination.publish && {
         path: destination.publish.path,
         publishedAt: changedAt(destination.publish.path),
       },
-      hook: hooks.afterCommit && (checkpoint?.hook() ?? NEVER_TOLD),
+      hook: hooks.afterCommit && (checkpoint?.hook() ?? NEVER_REPORTED),
     },
     checkpoint: checkpoint === null ? null : contentOf(checkpoint),
     isChosen: (datasetId) => isChosenDataset(datasetId, include, exclude),
@@ -93,9 +99,9 @@ function contentOf(checkpoint: CheckpointReader): CheckpointContent {
   return {
     followed: checkpoint.followed(),
     forgotten: checkpoint.forgotten(),
-    wants: checkpoint.wants(),
+    desiredStates: checkpoint.desiredStates(),
     absences: checkpoint.absences(),
-    holds: checkpoint.holds(),
+    suspensions: checkpoint.suspensions(),
     failures: checkpoint.failures(),
   };
 }
@@ -103,9 +109,9 @@ function contentOf(checkpoint: CheckpointReader): CheckpointContent {
 export interface CheckpointContent {
   readonly followed: ReadonlyMap<string, Followed>;
   readonly forgotten: readonly string[];
-  readonly wants: ReadonlyMap<string, Want>;
+  readonly desiredStates: ReadonlyMap<string, DesiredState>;
   readonly absences: readonly Absence[];
-  readonly holds: readonly Hold[];
+  readonly suspensions: readonly Suspension[];
   readonly failures: ReadonlyMap<string, Failure>;
 }
 
@@ -113,8 +119,8 @@ export interface CheckpointContent {
 export const NO_CHECKPOINT: CheckpointContent = {
   followed: new Map(),
   forgotten: [],
-  wants: new Map(),
+  desiredStates: new Map(),
   absences: [],
-  holds: [],
+  suspensions: [],
   failures: new Map(),
 };

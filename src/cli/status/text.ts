@@ -4,10 +4,16 @@ import { unreachable } from '../../lib/assert.ts';
 import { printable } from '../../lib/text.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
 import type { Need } from '../../sync/plan/need.ts';
-import { tellAwaited } from '../../sync/retirements.ts';
-import { listed, minuteOf, tellHold, tellMomentFrom, tellRetryOfContent } from '../render/messages.ts';
+import { reportAwaited } from '../../sync/retirements.ts';
+import {
+  formatRetryOfContent,
+  formatSuspension,
+  formatTimeFrom,
+  listed,
+  minuteOf,
+} from '../render/messages.ts';
 import { renderTable } from '../render/table.ts';
-import { type FailureStatus, holdOf } from './datasets.ts';
+import { type FailureStatus, suspensionOf } from './datasets.ts';
 import type { DatasetStatus, MirrorStatus, RetirementStatus, Status, SubscriptionStatus } from './shape.ts';
 import { absencesText, readersText } from './view.ts';
 
@@ -23,8 +29,8 @@ export function renderStatus(status: Status, shownTo: ShownTo): string {
     datasetTable(datasets, shownTo),
     leftOutLine(datasets),
     absencesText(absences),
-    ...troubleTexts(status, shownTo),
-    datasets.length === 0 ? null : [standingLine(datasets), ...nextCommand(status)].join('\n'),
+    ...problemTexts(status, shownTo),
+    datasets.length === 0 ? null : [conditionLine(datasets), ...nextCommand(status)].join('\n'),
   ];
   return paragraphs.filter((paragraph) => paragraph !== null).join('\n\n');
 }
@@ -37,24 +43,24 @@ function headlines({ dataDirectory, mirror, runningInstance }: Status): string {
   const states = {
     present: presentLines(mirror),
     absent: `There is no mirror yet at ${mirror.path}.\n→ Make it with: feed-sync once`,
-    busy: `${printable(mirror.trouble ?? 'The mirror was not looked at yet.')} What it has is not shown.\n→ Try again in a moment.`,
+    busy: `${printable(mirror.problem ?? 'The mirror was not looked at yet.')} What it has is not shown.\n→ Try again in a moment.`,
     unusable: unusableLines(mirror),
   };
-  return [`Data directory ${dataDirectory}. ${instance}`, states[mirror.state], ...heldLine(mirror)].join(
+  return [`Data directory ${dataDirectory}. ${instance}`, states[mirror.state], ...lockLine(mirror)].join(
     '\n',
   );
 }
 
 /** DuckDB words some troubles in several lines. */
-function unusableLines({ trouble, hint }: MirrorStatus): string {
-  const told = `${trouble ?? ''} What it has is not shown.`.split('\n').map(printable);
-  return [...told, ...(hint === null ? [] : [`→ ${printable(hint)}`])].join('\n');
+function unusableLines({ problem, hint }: MirrorStatus): string {
+  const reported = `${problem ?? ''} What it has is not shown.`.split('\n').map(printable);
+  return [...reported, ...(hint === null ? [] : [`→ ${printable(hint)}`])].join('\n');
 }
 
 /** Who a commit waits for. */
-function heldLine({ heldBy }: MirrorStatus): readonly string[] {
-  if (heldBy.length === 0) return [];
-  const who = listed(heldBy.map((pid) => `process ${pid}`));
+function lockLine({ lockHolders }: MirrorStatus): readonly string[] {
+  if (lockHolders.length === 0) return [];
+  const who = listed(lockHolders.map((pid) => `process ${pid}`));
   return [`The mirror is held by ${who}. A commit waits for that up to lock.wait.`];
 }
 
@@ -66,23 +72,23 @@ function presentLines({ path, bytes, freeBytes, isWorthCompacting }: MirrorStatu
 }
 
 /** What is in the way, once each: a hold of a subscription is not told again with its datasets. */
-function troubleTexts({ holds, datasets }: Status, { now }: ShownTo): readonly string[] {
-  const held = [...holds, ...datasets.flatMap(({ hold }) => hold ?? [])];
+function problemTexts({ suspensions, datasets }: Status, { now }: ShownTo): readonly string[] {
+  const suspended = [...suspensions, ...datasets.flatMap(({ suspension }) => suspension ?? [])];
   const failed = datasets.flatMap(({ id, failure }) =>
     failure === null ? [] : [failureText(id, failure, now)],
   );
-  return [...held.map((hold) => tellHold(holdOf(hold))), ...failed];
+  return [...suspended.map((suspension) => formatSuspension(suspensionOf(suspension))), ...failed];
 }
 
 function failureText(id: string, failure: FailureStatus, now: Date): string {
   const { message, hint, attempts, failedAt, retryAt, isOfContent } = failure;
   const times = attempts === 1 ? '' : ` ${formatCount(attempts)} times, last`;
   return [
-    `Dataset ${printable(id)} failed${times} at ${tellMomentFrom(now, failedAt)}:`,
+    `Dataset ${printable(id)} failed${times} at ${formatTimeFrom(now, failedAt)}:`,
     ...message.split('\n').map((line) => `  ${printable(line)}`),
     ...(hint === null ? [] : [`→ ${printable(hint)}`]),
     isOfContent
-      ? tellRetryOfContent(id, tellMomentFrom(now, retryAt))
+      ? formatRetryOfContent(id, formatTimeFrom(now, retryAt))
       : '→ The next catch-up tries it again.',
   ].join('\n');
 }
@@ -94,7 +100,7 @@ function nextCommand({ datasets, runningInstance }: Status): readonly string[] {
 }
 
 function isDueAtNextCatchUp({ state, need, retirement, isChosen }: DatasetStatus): boolean {
-  if (!isChosen || state === 'held') return false;
+  if (!isChosen || state === 'suspended') return false;
   if (retirement !== null) {
     const { waitsFor, waitsForApproval } = retirement;
     return !waitsForApproval && waitsFor.every(({ reason }) => reason !== 'suspended');
@@ -125,24 +131,24 @@ function subscriptionTable(
     subscription.id,
     subscription.name ?? '',
     subscription.cursor ?? 'none yet',
-    tellMomentFrom(now, subscription.cursorAt),
+    formatTimeFrom(now, subscription.cursorAt),
     subscriptionWords(subscription, datasets),
   ]);
   return renderTable(columns, rows, width);
 }
 
 function subscriptionWords(
-  { id, state, cursor, quietReadAt }: SubscriptionStatus,
+  { id, state, cursor, replayedAt }: SubscriptionStatus,
   datasets: readonly DatasetStatus[],
 ): string {
   if (state !== 'followed') return state;
   const members = datasets.filter(({ subscriptions, isChosen }) => isChosen && subscriptions.includes(id));
   const quiet = cursor === null ? 'no events yet' : 'no event for longer than the service keeps them';
-  return [...standingWords(members), ...(quietReadAt === null ? [] : [quiet])].join('; ');
+  return [...conditionWords(members), ...(replayedAt === null ? [] : [quiet])].join('; ');
 }
 
 /** Of what it holds: whether it has all that was published. */
-function standingWords(members: readonly DatasetStatus[]): readonly string[] {
+function conditionWords(members: readonly DatasetStatus[]): readonly string[] {
   if (members.some(({ need }) => need === null)) return ['followed'];
   const due = members.filter(({ need }) => need !== 'nothing').length;
   if (due === 0) return ['up to date'];
@@ -182,18 +188,20 @@ function leftOutLine(datasets: readonly DatasetStatus[]): string | null {
 
 /** How it stands, and what is to be done; what is to be done is all there is to say of a table that serves. */
 function datasetWords(dataset: DatasetStatus): string {
-  const { state, isChosen, retirement, need, subscriptions, hold } = dataset;
+  const { state, isChosen, retirement, need, subscriptions, suspension } = dataset;
   if (!isChosen) return 'left out by the settings; its table stays as it is';
   if (retirement !== null) return `${retirementWords(retirement)}: ${retirement.reason}`;
-  if (subscriptions.length === 0) return 'no subscription is known to hold it';
-  const isHeldAbove = state === 'held' && hold === null;
+  if (subscriptions.length === 0) return 'no subscription is known to contain it';
+  const isSuspendedAbove = state === 'suspended' && suspension === null;
   const shown =
-    state === 'live' || state === 'absent' ? [] : [isHeldAbove ? 'held with its subscription' : state];
+    state === 'live' || state === 'absent'
+      ? []
+      : [isSuspendedAbove ? 'suspended with its subscription' : state];
   return [...shown, ...(need === null ? [] : [needWords(need, dataset)])].join('; ') || 'not known';
 }
 
 function retirementWords({ waitsFor, waitsForApproval }: RetirementStatus): string {
-  if (waitsFor.length > 0) return `retirement waits ${tellAwaited(waitsFor)}`;
+  if (waitsFor.length > 0) return `retirement waits ${reportAwaited(waitsFor)}`;
   return waitsForApproval ? 'to be retired, once you agree' : 'to be retired';
 }
 
@@ -209,7 +217,7 @@ function needWords(need: Need, { wantedVersion }: DatasetStatus): string {
       return `behind: version ${wantedVersion} is out`;
     case 'schema':
       return 'behind: its schema has changed';
-    case 'look':
+    case 'refresh':
       return 'behind: to be looked at';
     case 'nothing':
       return 'up to date';
@@ -222,7 +230,7 @@ function needWords(need: Need, { wantedVersion }: DatasetStatus): string {
 const STANDINGS: readonly { readonly words: string; readonly counts: (dataset: DatasetStatus) => boolean }[] =
   [
     { words: 'left out', counts: ({ isChosen }) => !isChosen },
-    { words: 'held', counts: ({ state }) => state === 'held' },
+    { words: 'suspended', counts: ({ state }) => state === 'suspended' },
     { words: 'failed', counts: ({ state }) => state === 'failed' },
     { words: 'to be retired', counts: ({ retirement }) => retirement !== null },
     { words: 'up to date', counts: ({ need }) => need === 'nothing' },
@@ -232,7 +240,7 @@ const STANDINGS: readonly { readonly words: string; readonly counts: (dataset: D
   ];
 
 /** `9 datasets: 7 up to date, 1 behind, 1 held.` */
-function standingLine(datasets: readonly DatasetStatus[]): string {
+function conditionLine(datasets: readonly DatasetStatus[]): string {
   const standings = datasets.map((dataset) => STANDINGS.findIndex(({ counts }) => counts(dataset)));
   const counted = STANDINGS.flatMap(({ words }, index) => {
     const { length } = standings.filter((standing) => standing === index);

@@ -1,15 +1,15 @@
 /** What `status` tells, as data. Pure. */
 
-import type { Followed, Hold, HookRecord } from '../../checkpoint/checkpoint.ts';
+import type { Followed, HookRecord, Suspension } from '../../checkpoint/checkpoint.ts';
 import { unreachable } from '../../lib/assert.ts';
 import { printable } from '../../lib/text.ts';
 import { formatCount } from '../../lib/units.ts';
 import { type Absence, absenceKey, confirmedAt } from '../../model/absence.ts';
 import { BusyError, FeedSyncError } from '../../model/errors.ts';
-import { holdStatus } from '../../sync/suspensions.ts';
-import { isWorthCompacting, type MirrorHeld, type MirrorSeen, tablesOf } from '../mirror-seen.ts';
-import { tellMoment, tellMomentFrom } from '../render/messages.ts';
-import { datasetsOf, holdOfSubscription } from './datasets.ts';
+import { suspensionStatus } from '../../sync/suspensions.ts';
+import { isWorthCompacting, type MirrorContent, type MirrorSeen, tablesOf } from '../mirror-seen.ts';
+import { formatTime, formatTimeFrom } from '../render/messages.ts';
+import { datasetsOf, suspensionOfSubscription } from './datasets.ts';
 import type {
   AbsenceStatus,
   AfterCommitStatus,
@@ -27,7 +27,7 @@ interface StatusInput {
   readonly mirror: MirrorSeen;
   /** Of its file and log; 0 where there is none, or it cannot be looked at. */
   readonly mirrorBytes: number;
-  readonly heldBy: readonly number[];
+  readonly lockHolders: readonly number[];
   readonly readers: ReadersSeen;
   readonly checkpoint: CheckpointContent | null;
   /** Whether the configuration lets a dataset be mirrored. */
@@ -46,7 +46,7 @@ export function statusOf(input: StatusInput): Status {
         ? null
         : { pid: runningInstance.pid, host: runningInstance.host, command: runningInstance.command },
     subscriptions: [...checkpoint.followed.values()].map((followed) =>
-      subscriptionStatus(followed, checkpoint.holds),
+      subscriptionStatus(followed, checkpoint.suspensions),
     ),
     forgottenSubscriptions: checkpoint.forgotten,
     datasets: datasetsOf({
@@ -56,48 +56,55 @@ export function statusOf(input: StatusInput): Status {
       isChosen: input.isChosen,
     }),
     absences: absencesStatus(checkpoint.absences),
-    holds: checkpoint.holds.filter(({ refusal }) => refusal.scope.kind !== 'dataset').map(holdStatus),
+    suspensions: checkpoint.suspensions
+      .filter(({ refusal }) => refusal.scope.kind !== 'dataset')
+      .map(suspensionStatus),
   };
 }
 
-function mirrorStatus({ mirrorPath: path, mirror, mirrorBytes: bytes, heldBy }: StatusInput): MirrorStatus {
+function mirrorStatus({
+  mirrorPath: path,
+  mirror,
+  mirrorBytes: bytes,
+  lockHolders,
+}: StatusInput): MirrorStatus {
   const freeBytes = isPresent(mirror) ? mirror.freeBytes : null;
   return {
     path,
-    state: stateOf(mirror),
-    trouble: mirror instanceof Error ? mirror.message : null,
+    state: phaseOf(mirror),
+    problem: mirror instanceof Error ? mirror.message : null,
     hint: mirror instanceof FeedSyncError ? mirror.hint : null,
-    heldBy,
+    lockHolders,
     bytes,
     freeBytes,
     isWorthCompacting: freeBytes === null ? null : isWorthCompacting({ bytes, freeBytes }),
   };
 }
 
-function stateOf(mirror: MirrorSeen): MirrorStatus['state'] {
+function phaseOf(mirror: MirrorSeen): MirrorStatus['state'] {
   if (mirror === null) return 'absent';
   if (mirror === 'busy' || mirror instanceof BusyError) return 'busy';
   return mirror instanceof Error ? 'unusable' : 'present';
 }
 
-function isPresent(mirror: MirrorSeen): mirror is MirrorHeld {
-  return stateOf(mirror) === 'present';
+function isPresent(mirror: MirrorSeen): mirror is MirrorContent {
+  return phaseOf(mirror) === 'present';
 }
 
 function subscriptionStatus(
-  { subscriptionId, name, cursor, cursorAt, quietReadAt }: Followed,
-  holds: readonly Hold[],
+  { subscriptionId, name, cursor, cursorAt, replayedAt }: Followed,
+  suspensions: readonly Suspension[],
 ): SubscriptionStatus {
-  const hold = holdOfSubscription(subscriptionId, holds);
-  const heldState = hold?.refusal.status === null ? 'missing' : 'refused';
+  const suspension = suspensionOfSubscription(subscriptionId, suspensions);
+  const suspensionState = suspension?.refusal.status === null ? 'missing' : 'refused';
   return {
     id: subscriptionId,
     name,
     cursor: cursor?.text ?? null,
     cursorAt: cursorAt.toISOString(),
-    quietReadAt: quietReadAt?.toISOString() ?? null,
-    state: hold === null ? 'followed' : heldState,
-    isHeld: hold !== null,
+    replayedAt: replayedAt?.toISOString() ?? null,
+    state: suspension === null ? 'followed' : suspensionState,
+    isSuspended: suspension !== null,
   };
 }
 
@@ -125,7 +132,7 @@ function absencesStatus(absences: readonly Absence[]): readonly AbsenceStatus[] 
 export function absencesText(absences: readonly AbsenceStatus[]): string | null {
   const lines = absences.map((absence) => {
     const { since, confirmedAfter } = absence;
-    return `${absentWords(absence)} since ${tellMoment(since)}, confirmed after ${tellMoment(confirmedAfter)}.`;
+    return `${absentWords(absence)} since ${formatTime(since)}, confirmed after ${formatTime(confirmedAfter)}.`;
   });
   return lines.length === 0 ? null : lines.join('\n');
 }
@@ -163,7 +170,7 @@ function readersStatus({ copy, hook }: ReadersSeen): {
   return {
     publishedCopy: copy && { path: copy.path, publishedAt: copy.publishedAt?.toISOString() ?? null },
     afterCommit: hook && {
-      toldAt: hook.toldAt?.toISOString() ?? null,
+      reportedAt: hook.reportedAt?.toISOString() ?? null,
       failure: hook.failure && { ...hook.failure, failedAt: hook.failure.failedAt.toISOString() },
     },
   };
@@ -180,18 +187,18 @@ export function readersText({ publishedCopy, afterCommit }: Status, now: Date): 
 
 function copyLine({ path, publishedAt }: PublishedCopyStatus, now: Date): string {
   if (publishedAt === null) return `No copy is published yet at ${path}.`;
-  return `The copy ${path} was published at ${tellMomentFrom(now, publishedAt)}.`;
+  return `The copy ${path} was published at ${formatTimeFrom(now, publishedAt)}.`;
 }
 
-function commandLines({ toldAt, failure }: AfterCommitStatus, now: Date): readonly string[] {
+function commandLines({ reportedAt, failure }: AfterCommitStatus, now: Date): readonly string[] {
   if (failure === null) {
-    return toldAt === null
+    return reportedAt === null
       ? ['The command after commits was told of nothing yet.']
-      : [`The command after commits was last told at ${tellMomentFrom(now, toldAt)}.`];
+      : [`The command after commits was last told at ${formatTimeFrom(now, reportedAt)}.`];
   }
   const times = failure.attempts === 1 ? '' : ` ${formatCount(failure.attempts)} times, last`;
   return [
-    `The command after commits failed${times} at ${tellMomentFrom(now, failure.failedAt)}:`,
+    `The command after commits failed${times} at ${formatTimeFrom(now, failure.failedAt)}:`,
     ...failure.message.split('\n').map((line) => `  ${printable(line)}`),
     '→ A running instance tells it again by itself; without one: feed-sync once',
   ];

@@ -4,14 +4,14 @@
  */
 
 import pLimit from 'p-limit';
-import type { Held } from '../../destination/destination.ts';
+import type { ObservedState } from '../../destination/destination.ts';
 import type { CountedDataset, CountedKeys, StrayColumn } from '../../destination/duckdb/count-tables.ts';
 import type { Feed } from '../../feed/feed.ts';
 import { shellWord } from '../../lib/text.ts';
 import { formatCount } from '../../lib/units.ts';
 import { FeedSyncError, InterruptedError, RefusalError } from '../../model/errors.ts';
 import type { Version } from '../../model/records.ts';
-import type { HeldDataset } from '../../model/write-jobs.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
 import { refuseForeignMirror } from '../../sync/follow/subscriptions.ts';
 
 export interface Difference {
@@ -28,7 +28,7 @@ type DifferenceKind =
   /** Newer versions are out. */
   | 'behind'
   /** No subscription holds it any more. */
-  | 'not-wanted'
+  | 'not-desired'
   /** It is written down, and the mirror has no such table. */
   | 'table-missing'
   /** The table has other rows than are written down. */
@@ -55,12 +55,12 @@ export function notLoaded(): Difference {
 /** `isApprovalAwaited`: so many tables are to be retired that a person has to agree. */
 export function notWanted(isApprovalAwaited: boolean): Difference {
   const message = 'No subscription holds it any more: its table is to be retired.';
-  return { kind: 'not-wanted', message, remedy: isApprovalAwaited ? 'feed-sync resume --retire' : CATCH_UP };
+  return { kind: 'not-desired', message, remedy: isApprovalAwaited ? 'feed-sync resume --retire' : CATCH_UP };
 }
 
 /** The table as it is, against what is written of it in the mirror. */
-export function differencesFromBooks({ held, table }: CountedDataset): readonly Difference[] {
-  const { datasetId, tableName, rowCount } = held;
+export function differencesFromCatalog({ observed, table }: CountedDataset): readonly Difference[] {
+  const { datasetId, tableName, rowCount } = observed;
   const found: (Omit<Difference, 'remedy'> | null)[] =
     table === null
       ? [
@@ -118,10 +118,10 @@ function columnDifference(
 
 /** What is written of the table, against the versions that the service lists from the mirrored one on. */
 export function differencesFromService(
-  held: HeldDataset,
+  observed: ObservedTable,
   versions: readonly Version[],
 ): readonly Difference[] {
-  const { datasetId, version: mirrored } = held;
+  const { datasetId, version: mirrored } = observed;
   const record = versions.find(({ version }) => version === mirrored) ?? null;
   const newer = versions.filter(({ version }) => version > mirrored).length;
   const differences: Difference[] = [];
@@ -136,12 +136,13 @@ export function differencesFromService(
     differences.push({ kind: 'service-version', message, remedy: reload(datasetId) });
   }
   if (record === null) return differences;
-  if (record.rowCount !== null && record.rowCount !== held.rowCount) {
-    const message = `The service says that version ${mirrored} has ${rows(record.rowCount)}; ${formatCount(held.rowCount)} were mirrored.`;
+  if (record.rowCount !== null && record.rowCount !== observed.rowCount) {
+    const own = formatCount(observed.rowCount);
+    const message = `The service says that version ${mirrored} has ${rows(record.rowCount)}; ${own} were mirrored.`;
     differences.push({ kind: 'service-row-count', message, remedy: reload(datasetId) });
   }
-  if (record.schemaVersion !== null && record.schemaVersion !== held.schemaVersion) {
-    const own = held.schemaVersion ?? 'an unknown one';
+  if (record.schemaVersion !== null && record.schemaVersion !== observed.schemaVersion) {
+    const own = observed.schemaVersion ?? 'an unknown one';
     const message = `The service says that version ${mirrored} has the schema ${record.schemaVersion}; the table has ${own}.`;
     differences.push({ kind: 'service-schema', message, remedy: CATCH_UP });
   }
@@ -163,12 +164,12 @@ export interface Answers {
   /** By dataset id: its versions from the mirrored one on, or why there is no answer. Absent where none was asked for. */
   readonly ofDatasets: ReadonlyMap<string, readonly Version[] | FeedSyncError>;
   /** Why the service could not be asked, or not for all; null where it could. */
-  readonly trouble: FeedSyncError | null;
+  readonly problem: FeedSyncError | null;
 }
 
 /** Whose mirror it is. */
 export interface Ownership {
-  readonly held: Held;
+  readonly observed: ObservedState;
   /** Subscriptions that a person gave up. */
   readonly forgotten: readonly string[];
 }
@@ -179,32 +180,32 @@ export interface Ownership {
  */
 export async function askService(
   feed: Feed,
-  { held, forgotten }: Ownership,
-  tables: readonly HeldDataset[],
+  { observed, forgotten }: Ownership,
+  tables: readonly ObservedTable[],
   signal: AbortSignal,
 ): Promise<Answers> {
   const ofDatasets = new Map<string, readonly Version[] | FeedSyncError>();
-  let trouble: FeedSyncError | null = null;
+  let problem: FeedSyncError | null = null;
   try {
     // Listed first: a service that cannot be reached, or refuses the key, costs this one call.
     const { subscriptions: seen } = await feed.subscriptions(signal);
     await feed.discover(signal);
-    refuseForeignMirror(held, feed.origin, seen, forgotten);
+    refuseForeignMirror(observed, feed.origin, seen, forgotten);
   } catch (error) {
-    return { ofDatasets, trouble: told(error) };
+    return { ofDatasets, problem: reported(error) };
   }
   await pLimit(DATASETS_AT_ONCE).map(tables, async ({ datasetId, version }) => {
-    if (trouble !== null) return;
+    if (problem !== null) return;
     try {
       const { versions } = await feed.versions(datasetId, version - 1, signal);
       ofDatasets.set(datasetId, versions);
     } catch (error) {
-      const answer = told(error);
-      if (isOfTheWorkspace(answer)) trouble = answer;
+      const answer = reported(error);
+      if (isOfTheWorkspace(answer)) problem = answer;
       else ofDatasets.set(datasetId, answer);
     }
   });
-  return { ofDatasets, trouble };
+  return { ofDatasets, problem };
 }
 
 function isOfTheWorkspace(error: FeedSyncError): boolean {
@@ -212,7 +213,7 @@ function isOfTheWorkspace(error: FeedSyncError): boolean {
 }
 
 /** @throws what is no trouble of the service: a wish to stop, a bug. */
-function told(error: unknown): FeedSyncError {
+function reported(error: unknown): FeedSyncError {
   if (error instanceof FeedSyncError && !(error instanceof InterruptedError)) return error;
   throw error;
 }

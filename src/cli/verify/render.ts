@@ -1,18 +1,18 @@
 /** `verify` for people. Pure. */
 
-import type { Hold } from '../../checkpoint/checkpoint.ts';
+import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import type { CountedDataset } from '../../destination/duckdb/count-tables.ts';
 import { printable } from '../../lib/text.ts';
 import { formatCount } from '../../lib/units.ts';
 import { FeedSyncError } from '../../model/errors.ts';
 import type { Version } from '../../model/records.ts';
-import { type HoldStatus, holdStatus } from '../../sync/suspensions.ts';
+import { type SuspensionStatus, suspensionStatus } from '../../sync/suspensions.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
-import { type TroubleMet, tellHold, troubleMet } from '../render/messages.ts';
+import { formatSuspension, type IncidentRaised, incidentRaised } from '../render/messages.ts';
 import { renderTable } from '../render/table.ts';
 import {
   type Difference,
-  differencesFromBooks,
+  differencesFromCatalog,
   differencesFromService,
   notLoaded,
   notWanted,
@@ -28,8 +28,8 @@ const WORDS: Readonly<Record<VerificationResult, string>> = {
 
 /** `holds` are those that stood before anything was asked; `width`: columns of the screen. */
 export function renderVerification(
-  { mirror, datasets, trouble }: Verification,
-  holds: readonly Hold[],
+  { mirror, datasets, problem }: Verification,
+  suspensions: readonly Suspension[],
   width: number,
 ): string {
   return [
@@ -38,12 +38,12 @@ export function renderVerification(
       'Differences',
       datasets.filter(({ differences }) => differences.length > 0).map(differencesText),
     ),
-    ...holds.flatMap((one) => ['', tellHold(one)]),
-    ...section('Not compared with the service', trouble === null ? [] : [troubleText(trouble)]),
+    ...suspensions.flatMap((one) => ['', formatSuspension(one)]),
+    ...section('Not compared with the service', problem === null ? [] : [problemText(problem)]),
     ...section(
       'No answer',
-      datasets.flatMap(({ id, trouble: met }) =>
-        met === null ? [] : `${printable(id)}: ${troubleText(met)}`,
+      datasets.flatMap(({ id, problem: met }) =>
+        met === null ? [] : `${printable(id)}: ${problemText(met)}`,
       ),
     ),
     '',
@@ -78,7 +78,7 @@ function differencesText({ id, differences }: DatasetVerification): string {
   ].join('\n  ');
 }
 
-function troubleText({ message, hint, links }: TroubleMet): string {
+function problemText({ message, hint, links }: IncidentRaised): string {
   return [
     printable(message),
     ...Object.entries(links).map(([name, url]) => `  ${printable(name)}: ${printable(url)}`),
@@ -87,9 +87,9 @@ function troubleText({ message, hint, links }: TroubleMet): string {
 }
 
 function headline(datasets: readonly DatasetVerification[]): string {
-  const words = Object.entries(WORDS).flatMap(([result, told]) => {
+  const words = Object.entries(WORDS).flatMap(([result, reported]) => {
     const { length } = datasets.filter((dataset) => dataset.result === result);
-    return length === 0 ? [] : [`${formatCount(length)} ${told}`];
+    return length === 0 ? [] : [`${formatCount(length)} ${reported}`];
   });
   const total = `${formatCount(datasets.length)} ${datasets.length === 1 ? 'dataset' : 'datasets'}`;
   return words.length === 0 ? `${total}.` : `${total}: ${words.join(', ')}.`;
@@ -105,9 +105,9 @@ export interface Verification {
   readonly mirror: string;
   readonly datasets: readonly DatasetVerification[];
   /** The refusal of the workspace that stands: nothing was asked. Null where none does. */
-  readonly hold: HoldStatus | null;
+  readonly suspension: SuspensionStatus | null;
   /** Why the service could not be asked, or not for every dataset; null where it could. */
-  readonly trouble: TroubleMet | null;
+  readonly problem: IncidentRaised | null;
 }
 
 interface DatasetVerification {
@@ -123,9 +123,9 @@ interface DatasetVerification {
   readonly result: VerificationResult;
   readonly differences: readonly Difference[];
   /** The refusal that stands: nothing was asked about this dataset. */
-  readonly hold: HoldStatus | null;
+  readonly suspension: SuspensionStatus | null;
   /** Why the service gave no answer about this dataset. A refusal met now is one, and is not stored. */
-  readonly trouble: TroubleMet | null;
+  readonly problem: IncidentRaised | null;
 }
 
 /**
@@ -138,15 +138,15 @@ interface DatasetVerification {
 type VerificationResult = 'equal' | 'behind' | 'different' | 'not-asked' | 'not-followed';
 
 /** How a dataset stands to the subscriptions, by what is stored. */
-export type Standing =
+export type Comparison =
   | { readonly kind: 'followed' }
-  | { readonly kind: 'held'; readonly hold: Hold }
+  | { readonly kind: 'suspended'; readonly suspension: Suspension }
   | { readonly kind: 'left-out' }
-  | { readonly kind: 'not-wanted'; readonly isApprovalAwaited: boolean };
+  | { readonly kind: 'not-desired'; readonly isApprovalAwaited: boolean };
 
 export interface Finding {
   readonly datasetId: string;
-  readonly standing: Standing;
+  readonly comparison: Comparison;
   /** Null where the mirror holds no such dataset. */
   readonly counted: CountedDataset | null;
   /** Versions from the mirrored one on, or why there is no answer; null where none was asked for. */
@@ -156,73 +156,75 @@ export interface Finding {
 export interface Findings {
   readonly mirror: string;
   readonly datasets: readonly Finding[];
-  readonly workspaceHold: Hold | null;
-  readonly trouble: FeedSyncError | null;
+  readonly workspaceSuspension: Suspension | null;
+  readonly problem: FeedSyncError | null;
 }
 
-export function verificationOf({ mirror, datasets, workspaceHold, trouble }: Findings): Verification {
+export function verificationOf({ mirror, datasets, workspaceSuspension, problem }: Findings): Verification {
   return {
     mirror,
     datasets: datasets.map(verified),
-    hold: workspaceHold === null ? null : holdStatus(workspaceHold),
-    trouble: trouble === null ? null : troubleMet(trouble),
+    suspension: workspaceSuspension === null ? null : suspensionStatus(workspaceSuspension),
+    problem: problem === null ? null : incidentRaised(problem),
   };
 }
 
 /** The refusals that stood before anything was asked. */
-export function holdsOf({ datasets, workspaceHold }: Findings): readonly Hold[] {
-  const ofDatasets = datasets.flatMap(({ standing }) => (standing.kind === 'held' ? standing.hold : []));
-  return workspaceHold === null ? ofDatasets : [workspaceHold, ...ofDatasets];
+export function suspensionsOf({ datasets, workspaceSuspension }: Findings): readonly Suspension[] {
+  const ofDatasets = datasets.flatMap(({ comparison }) =>
+    comparison.kind === 'suspended' ? comparison.suspension : [],
+  );
+  return workspaceSuspension === null ? ofDatasets : [workspaceSuspension, ...ofDatasets];
 }
 
 /** 0 only where everything was compared with the service and is equal to it, but for what is left out on purpose. */
 export function exitCodeOfFindings(findings: Findings): ExitCode {
   const { datasets } = verificationOf(findings);
-  const answers = [findings.trouble, ...findings.datasets.map(({ answer }) => answer)];
+  const answers = [findings.problem, ...findings.datasets.map(({ answer }) => answer)];
   return mostUrgent([
     ...answers.filter((answer) => answer instanceof FeedSyncError).map(exitCodeOf),
-    ...holdsOf(findings).map(() => EXIT_CODES.personMustAct),
-    ...(datasets.some(({ differences }) => differences.length > 0) ? [EXIT_CODES.dataTrouble] : []),
+    ...suspensionsOf(findings).map(() => EXIT_CODES.operatorMustAct),
+    ...(datasets.some(({ differences }) => differences.length > 0) ? [EXIT_CODES.dataFault] : []),
   ]);
 }
 
 function verified(finding: Finding): DatasetVerification {
-  const { datasetId, standing, counted, answer } = finding;
+  const { datasetId, comparison, counted, answer } = finding;
   const versions = answer instanceof FeedSyncError ? null : answer;
   const differences = differencesOf(finding, versions);
   return {
     id: datasetId,
-    table: counted?.held.tableName ?? null,
-    version: counted?.held.version ?? null,
+    table: counted?.observed.tableName ?? null,
+    version: counted?.observed.version ?? null,
     newestVersion: versions === null || versions.length === 0 ? null : newestOf(versions),
     rows: counted?.table?.rowCount ?? null,
-    result: resultOf(differences, versions !== null, standing),
+    result: resultOf(differences, versions !== null, comparison),
     differences,
-    hold: standing.kind === 'held' ? holdStatus(standing.hold) : null,
-    trouble: answer instanceof FeedSyncError ? troubleMet(answer) : null,
+    suspension: comparison.kind === 'suspended' ? suspensionStatus(comparison.suspension) : null,
+    problem: answer instanceof FeedSyncError ? incidentRaised(answer) : null,
   };
 }
 
 function differencesOf(
-  { standing, counted }: Finding,
+  { comparison, counted }: Finding,
   versions: readonly Version[] | null,
 ): readonly Difference[] {
-  if (counted === null) return standing.kind === 'followed' ? [notLoaded()] : [];
+  if (counted === null) return comparison.kind === 'followed' ? [notLoaded()] : [];
   return [
-    ...(standing.kind === 'not-wanted' ? [notWanted(standing.isApprovalAwaited)] : []),
-    ...differencesFromBooks(counted),
-    ...(versions === null ? [] : differencesFromService(counted.held, versions)),
+    ...(comparison.kind === 'not-desired' ? [notWanted(comparison.isApprovalAwaited)] : []),
+    ...differencesFromCatalog(counted),
+    ...(versions === null ? [] : differencesFromService(counted.observed, versions)),
   ];
 }
 
 function resultOf(
   differences: readonly Difference[],
   isAnswered: boolean,
-  { kind: standing }: Standing,
+  { kind: comparison }: Comparison,
 ): VerificationResult {
   if (differences.some(({ kind }) => kind !== 'behind' && kind !== 'not-loaded')) return 'different';
   if (differences.length > 0) return 'behind';
-  if (standing === 'left-out') return 'not-followed';
+  if (comparison === 'left-out') return 'not-followed';
   return isAnswered ? 'equal' : 'not-asked';
 }
 

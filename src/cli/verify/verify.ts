@@ -4,32 +4,32 @@
  * the next catch-up meets and stores it, and until then verify may ask again, once each time a person runs it.
  */
 
-import type { Hold } from '../../checkpoint/checkpoint.ts';
+import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import { openCheckpointReader } from '../../checkpoint/sqlite/open.ts';
 import type { Configuration, LocalConfiguration } from '../../configuration/configuration.ts';
-import type { Held } from '../../destination/destination.ts';
+import type { ObservedState } from '../../destination/destination.ts';
 import type { CountedDataset } from '../../destination/duckdb/count-tables.ts';
 import { type MirrorReader, openReader } from '../../destination/duckdb/reader.ts';
 import { createFeed } from '../../feed/create-feed.ts';
 import type { RememberedContract } from '../../model/contract.ts';
-import type { Want } from '../../model/desired-state.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
 import { StorageError, UsageError } from '../../model/errors.ts';
-import type { HeldDataset } from '../../model/write-jobs.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
 import { isChosenDataset } from '../../sync/follow/subscriptions.ts';
-import { holdOfEveryMember, isOfKey } from '../../sync/suspensions.ts';
+import { isOfKey, suspensionOfEveryMember } from '../../sync/suspensions.ts';
 import { type Context, write } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
 import { logFor } from '../log-for.ts';
 import { feedOptions, isKnownOrigin, keyHashOf } from '../operator-session.ts';
-import { tellUnknown } from '../render/messages.ts';
+import { formatUnknown } from '../render/messages.ts';
 import { jsonText } from '../render/table.ts';
 import { type Answers, askService, type Ownership } from './differences.ts';
 import {
+  type Comparison,
   exitCodeOfFindings,
   type Findings,
-  holdsOf,
   renderVerification,
-  type Standing,
+  suspensionsOf,
   verificationOf,
 } from './render.ts';
 
@@ -40,8 +40,8 @@ export interface VerifyOptions {
 }
 
 const NOTHING_STORED: Stored = {
-  wants: null,
-  holds: [],
+  desiredStates: null,
+  suspensions: [],
   forgotten: [],
   contract: { manifestPath: null, newerThanParameter: null },
 };
@@ -55,46 +55,49 @@ export async function verify(
   context: Context,
   { datasetIds, json }: VerifyOptions,
 ): Promise<ExitCode> {
-  const held = await readingMirror(configuration, context, (reader) => reader.held());
-  const chosen = chooseDatasets(datasetIds, held, readStored(configuration, context), configuration);
-  const findings = await compare(chosen, held, configuration, context);
+  const observed = await readingMirror(configuration, context, (reader) => reader.observed());
+  const chosen = chooseDatasets(datasetIds, observed, readStored(configuration, context), configuration);
+  const findings = await compare(chosen, observed, configuration, context);
   const view = verificationOf(findings);
   const { stdout, width } = context.terminal;
-  await write(stdout, json ? jsonText(view) : `${renderVerification(view, holdsOf(findings), width)}\n`);
+  await write(
+    stdout,
+    json ? jsonText(view) : `${renderVerification(view, suspensionsOf(findings), width)}\n`,
+  );
   return exitCodeOfFindings(findings);
 }
 
 async function compare(
   datasetIds: readonly string[],
-  mirror: Held,
+  mirror: ObservedState,
   configuration: Configuration,
   context: Context,
 ): Promise<Findings> {
   const counted = await countMirror(datasetIds, configuration, context);
   // Read again: what was refused while the tables were counted is not asked for.
   const stored = readStored(configuration, context);
-  const standings = new Map(datasetIds.map((id) => [id, standingOf(id, stored, configuration)] as const));
-  const workspaceHold = workspaceHoldOf(stored, configuration);
+  const results = new Map(datasetIds.map((id) => [id, comparisonOf(id, stored, configuration)] as const));
+  const workspaceSuspension = workspaceSuspensionOf(stored, configuration);
   const tables = [...counted.values()].filter(
-    ({ held }) => standings.get(held.datasetId)?.kind === 'followed',
+    ({ observed }) => results.get(observed.datasetId)?.kind === 'followed',
   );
   const answers: Answers =
-    workspaceHold === null
+    workspaceSuspension === null
       ? await ask(
-          tables.map(({ held }) => held),
-          { held: mirror, forgotten: stored.forgotten },
+          tables.map(({ observed }) => observed),
+          { observed: mirror, forgotten: stored.forgotten },
           stored.contract,
           configuration,
           context,
         )
-      : { ofDatasets: new Map(), trouble: null };
+      : { ofDatasets: new Map(), problem: null };
   return {
     mirror: configuration.destination.path,
-    workspaceHold,
-    trouble: answers.trouble,
-    datasets: [...standings].map(([datasetId, standing]) => ({
+    workspaceSuspension,
+    problem: answers.problem,
+    datasets: [...results].map(([datasetId, comparison]) => ({
       datasetId,
-      standing,
+      comparison,
       counted: counted.get(datasetId) ?? null,
       answer: answers.ofDatasets.get(datasetId) ?? null,
     })),
@@ -102,7 +105,7 @@ async function compare(
 }
 
 async function ask(
-  tables: readonly HeldDataset[],
+  tables: readonly ObservedTable[],
   ownership: Ownership,
   remembered: RememberedContract,
   configuration: Configuration,
@@ -112,7 +115,7 @@ async function ask(
   const feed = createFeed({
     ...options,
     remembered,
-    isKnownOrigin: async () => isKnownOrigin(configuration, ownership.held),
+    isKnownOrigin: async () => isKnownOrigin(configuration, ownership.observed),
   });
   try {
     return await askService(feed, ownership, tables, context.signal);
@@ -126,8 +129,8 @@ function readStored({ checkpoint: { path } }: Configuration, { identity }: Conte
   if (reader === null) return NOTHING_STORED;
   try {
     return {
-      wants: reader.followed().size === 0 ? null : reader.wants(),
-      holds: reader.holds(),
+      desiredStates: reader.followed().size === 0 ? null : reader.desiredStates(),
+      suspensions: reader.suspensions(),
       forgotten: reader.forgotten(),
       contract: reader.rememberedContract(),
     };
@@ -139,8 +142,8 @@ function readStored({ checkpoint: { path } }: Configuration, { identity }: Conte
 /** What the checkpoint says. Without one, every dataset of the mirror is taken for followed. */
 export interface Stored {
   /** Null where no subscription was ever followed: nothing is known of who wants what. */
-  readonly wants: ReadonlyMap<string, Want> | null;
-  readonly holds: readonly Hold[];
+  readonly desiredStates: ReadonlyMap<string, DesiredState> | null;
+  readonly suspensions: readonly Suspension[];
   /** Subscriptions that a person gave up and that the mirror may name still. */
   readonly forgotten: readonly string[];
   readonly contract: RememberedContract;
@@ -149,11 +152,11 @@ export interface Stored {
 /** All that is in the mirror or wanted, or those of it that were named. @throws UsageError for one that is neither. */
 export function chooseDatasets(
   named: readonly string[],
-  { datasets }: Held,
-  { wants }: Stored,
+  { datasets }: ObservedState,
+  { desiredStates }: Stored,
   configuration: Configuration,
 ): readonly string[] {
-  const wanted = [...(wants?.values() ?? [])]
+  const wanted = [...(desiredStates?.values() ?? [])]
     .filter(({ members }) => members.size > 0)
     .map(({ datasetId }) => datasetId);
   const known = [...new Set([...datasets.keys(), ...wanted])].sort();
@@ -168,42 +171,55 @@ export function chooseDatasets(
 function refuseUnknown(named: readonly string[], known: readonly string[]): void {
   const unknown = named.filter((id) => !known.includes(id));
   if (unknown.length === 0) return;
-  throw new UsageError(`Neither in the mirror nor wanted: ${tellUnknown(unknown, known)}.`, {
+  throw new UsageError(`Neither in the mirror nor wanted: ${formatUnknown(unknown, known)}.`, {
     hint: 'feed-sync status lists the datasets.',
   });
 }
 
-export function standingOf(
+export function comparisonOf(
   datasetId: string,
-  { wants, holds }: Stored,
+  { desiredStates, suspensions }: Stored,
   configuration: Configuration,
-): Standing {
-  const members = [...(wants?.get(datasetId)?.members.keys() ?? [])];
-  if (wants !== null && members.length === 0) {
-    const isApprovalAwaited = holds.some(({ refusal }) => refusal.scope.kind === 'retirement');
-    return { kind: 'not-wanted', isApprovalAwaited };
+): Comparison {
+  const members = [...(desiredStates?.get(datasetId)?.members.keys() ?? [])];
+  if (desiredStates !== null && members.length === 0) {
+    const isApprovalAwaited = suspensions.some(({ refusal }) => refusal.scope.kind === 'retirement');
+    return { kind: 'not-desired', isApprovalAwaited };
   }
   if (!isChosen(datasetId, configuration)) return { kind: 'left-out' };
-  const hold = holdOf(datasetId, holds) ?? holdOfEveryMember(members, (id) => holdOfSubscription(id, holds));
-  return hold === null ? { kind: 'followed' } : { kind: 'held', hold };
+  const suspension =
+    suspensionOf(datasetId, suspensions) ??
+    suspensionOfEveryMember(members, (id) => suspensionOfSubscription(id, suspensions));
+  return suspension === null ? { kind: 'followed' } : { kind: 'suspended', suspension };
 }
 
-function holdOf(datasetId: string, holds: readonly Hold[]): Hold | null {
+function suspensionOf(datasetId: string, suspensions: readonly Suspension[]): Suspension | null {
   return (
-    holds.find(({ refusal: { scope } }) => scope.kind === 'dataset' && scope.datasetId === datasetId) ?? null
+    suspensions.find(({ refusal: { scope } }) => scope.kind === 'dataset' && scope.datasetId === datasetId) ??
+    null
   );
 }
 
-function holdOfSubscription(subscriptionId: string, holds: readonly Hold[]): Hold | null {
-  const isOfIt = ({ refusal: { scope } }: Hold): boolean =>
+function suspensionOfSubscription(
+  subscriptionId: string,
+  suspensions: readonly Suspension[],
+): Suspension | null {
+  const isOfIt = ({ refusal: { scope } }: Suspension): boolean =>
     scope.kind === 'subscription' && scope.subscriptionId === subscriptionId;
-  return holds.find(isOfIt) ?? null;
+  return suspensions.find(isOfIt) ?? null;
 }
 
 /** That of another key or base URL stands no more. */
-export function workspaceHoldOf({ holds }: Stored, { service }: Configuration): Hold | null {
+export function workspaceSuspensionOf(
+  { suspensions }: Stored,
+  { service }: Configuration,
+): Suspension | null {
   const keyHash = keyHashOf(service);
-  return holds.find((hold) => hold.refusal.scope.kind === 'workspace' && isOfKey(hold, keyHash)) ?? null;
+  return (
+    suspensions.find(
+      (suspension) => suspension.refusal.scope.kind === 'workspace' && isOfKey(suspension, keyHash),
+    ) ?? null
+  );
 }
 
 function isChosen(datasetId: string, { datasets }: Configuration): boolean {
@@ -256,8 +272,8 @@ export async function countMirror(
       const endMs = clock.monotonicMs() + MAX_TURN_MS;
       return reader.count(ids, () => clock.monotonicMs() >= endMs);
     });
-    for (const one of turn) counted.set(one.held.datasetId, one);
-    const last = turn.at(-1)?.held.datasetId;
+    for (const one of turn) counted.set(one.observed.datasetId, one);
+    const last = turn.at(-1)?.observed.datasetId;
     next += last === undefined ? ids.length : ids.indexOf(last) + 1;
   }
   return counted;

@@ -5,11 +5,11 @@
  * only once it has become a stall.
  */
 
-import type { Hold } from '../../checkpoint/checkpoint.ts';
+import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import { formatDuration } from '../../lib/units.ts';
-import { BusyError, NoRoomError, StorageError } from '../../model/errors.ts';
-import { holdStatus } from '../../sync/suspensions.ts';
-import type { DaemonState, DatasetState, StandingTrouble, SubscriptionState } from '../state.ts';
+import { BusyError, DiskFullError, StorageError } from '../../model/errors.ts';
+import { suspensionStatus } from '../../sync/suspensions.ts';
+import type { DaemonState, DatasetActivity, OngoingIncident, SubscriptionState } from '../state.ts';
 import { LOOP_STUCK_AFTER_MS, MAX_NAMED_DATASETS } from './limits.ts';
 import { mostPressing } from './metrics.ts';
 
@@ -32,7 +32,7 @@ export interface Reason {
  * - `stalled`: something should move and does not.
  * - `held`: a person has to act before anything is asked of the service.
  */
-type ReasonKind = 'stuck' | 'starting' | 'draining' | 'storage' | 'stalled' | 'held';
+type ReasonKind = 'stuck' | 'starting' | 'draining' | 'storage' | 'stalled' | 'suspended';
 
 /** Whether this process does its work at all. Only a new one would help where it does not. */
 export function reasonsNotLive({ loopSilentMs }: Pick<DaemonState, 'loopSilentMs'>): readonly Reason[] {
@@ -43,17 +43,17 @@ export function reasonsNotLive({ loopSilentMs }: Pick<DaemonState, 'loopSilentMs
 
 /** Whether the mirror is worth reading: it was caught up with once, and can be written. */
 export function reasonsNotReady(state: DaemonState): readonly Reason[] {
-  return [...unreadyPhase(state), ...state.troubles.filter(isOfStorage).map(storageReason)];
+  return [...unreadyPhase(state), ...state.incidents.filter(isOfStorage).map(storageReason)];
 }
 
 /** Whether nobody has to look. */
 export function reasonsNotWell(state: DaemonState): readonly Reason[] {
   return [
     ...reasonsNotLive(state),
-    ...state.troubles.filter(isOfStorage).map(storageReason),
-    ...state.troubles.filter((trouble) => trouble.isStall && !isOfStorage(trouble)).map(stallReason),
-    ...[...state.subscriptions.values()].filter(({ standing }) => standing === 'stalled').map(stalled),
-    ...state.holds.filter(({ refusal }) => refusal.scope.kind === 'workspace').map(heldReason),
+    ...state.incidents.filter(isOfStorage).map(storageReason),
+    ...state.incidents.filter((incident) => incident.isStall && !isOfStorage(incident)).map(stallReason),
+    ...[...state.subscriptions.values()].filter(({ condition }) => condition === 'stalled').map(stalled),
+    ...state.suspensions.filter(({ refusal }) => refusal.scope.kind === 'workspace').map(suspensionReason),
   ];
 }
 
@@ -68,25 +68,25 @@ function unreadyPhase({ phase, caughtUpAt, startedAt }: DaemonState): readonly R
 }
 
 /** A reader who holds the mirror keeps nobody from reading it: that is trouble of the storage once it lasts. */
-function isOfStorage({ error, isStall }: StandingTrouble): boolean {
-  return error === StorageError.name || error === NoRoomError.name || (error === BusyError.name && isStall);
+function isOfStorage({ error, isStall }: OngoingIncident): boolean {
+  return error === StorageError.name || error === DiskFullError.name || (error === BusyError.name && isStall);
 }
 
-function storageReason({ of, message, since }: StandingTrouble): Reason {
+function storageReason({ of, message, since }: OngoingIncident): Reason {
   return { kind: 'storage', of, message, since };
 }
 
-function stallReason({ of, message, since }: StandingTrouble): Reason {
+function stallReason({ of, message, since }: OngoingIncident): Reason {
   return { kind: 'stalled', of, message, since };
 }
 
-function stalled({ subscriptionId, standingSince }: SubscriptionState): Reason {
+function stalled({ subscriptionId, conditionSince }: SubscriptionState): Reason {
   const message = 'It is behind, and nothing has moved for a long time.';
-  return { kind: 'stalled', of: `subscription ${subscriptionId}`, message, since: standingSince };
+  return { kind: 'stalled', of: `subscription ${subscriptionId}`, message, since: conditionSince };
 }
 
-function heldReason({ refusal: { message }, heldAt }: Hold): Reason {
-  return { kind: 'held', of: 'workspace', message, since: heldAt };
+function suspensionReason({ refusal: { message }, suspendedAt }: Suspension): Reason {
+  return { kind: 'suspended', of: 'workspace', message, since: suspendedAt };
 }
 
 /** What every one of the three answers begins with: `ok` where there is no reason against it. */
@@ -109,8 +109,10 @@ export function healthView(state: DaemonState, version: string) {
     datasets: countDatasets(datasets),
     /** The most pressing of those that are not where they should be. */
     datasetsBehind: mostPressing(datasets.filter(isUnsettled), MAX_NAMED_DATASETS).map(datasetView),
-    troubles: state.troubles.map(troubleView),
-    holds: state.holds.filter(({ refusal }) => refusal.scope.kind !== 'dataset').map(holdStatus),
+    incidents: state.incidents.map(incidentView),
+    suspensions: state.suspensions
+      .filter(({ refusal }) => refusal.scope.kind !== 'dataset')
+      .map(suspensionStatus),
   };
 }
 
@@ -122,8 +124,8 @@ function subscriptionView(subscription: SubscriptionState) {
   return {
     id: subscription.subscriptionId,
     name: subscription.name,
-    standing: subscription.standing,
-    standingSince: subscription.standingSince.toISOString(),
+    condition: subscription.condition,
+    conditionSince: subscription.conditionSince.toISOString(),
     lastPollAt: isoOrNull(subscription.lastPollAt),
     lastGoodPollAt: isoOrNull(subscription.lastGoodPollAt),
     cursor: subscription.cursor,
@@ -134,12 +136,12 @@ function subscriptionView(subscription: SubscriptionState) {
   };
 }
 
-function isUnsettled({ behindSince, failure }: DatasetState): boolean {
+function isUnsettled({ behindSince, failure }: DatasetActivity): boolean {
   return behindSince !== null || failure !== null;
 }
 
-function countDatasets(datasets: readonly DatasetState[]) {
-  const count = (is: (dataset: DatasetState) => boolean): number => datasets.filter(is).length;
+function countDatasets(datasets: readonly DatasetActivity[]) {
+  const count = (is: (dataset: DatasetActivity) => boolean): number => datasets.filter(is).length;
   return {
     total: datasets.length,
     behind: count(({ behindSince }) => behindSince !== null),
@@ -149,7 +151,7 @@ function countDatasets(datasets: readonly DatasetState[]) {
 }
 
 /** Without the words of its failure, which may quote a value of the data: `/status` has them. */
-function datasetView(dataset: DatasetState) {
+function datasetView(dataset: DatasetActivity) {
   const { work, failure } = dataset;
   return {
     id: dataset.datasetId,
@@ -162,7 +164,7 @@ function datasetView(dataset: DatasetState) {
   };
 }
 
-function troubleView({ of, error, message, hint, since, attempts, isStall }: StandingTrouble) {
+function incidentView({ of, error, message, hint, since, attempts, isStall }: OngoingIncident) {
   return { of, error, message, hint, since: since.toISOString(), attempts, isStall };
 }
 

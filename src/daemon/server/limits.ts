@@ -28,7 +28,7 @@ export const CLOSE_TIMEOUT_MS = 2_000;
 export const MAX_LABELLED_DATASETS = 5_000;
 export const MAX_LABELLED_SUBSCRIPTIONS = 1_000;
 /** Troubles that have a metric of their own; of more, those that last for longest. */
-export const MAX_LABELLED_TROUBLES = 100;
+export const MAX_LABELLED_INCIDENTS = 100;
 /** Codes of holds that are told apart; the others are one. */
 export const MAX_LABELLED_CODES = 50;
 /** A longer label value is cut, and made different by a digest. */

@@ -1,26 +1,26 @@
 /** The metrics that only grow while the process lives: what they are called, and how they are told from the tally. Pure. */
 
 import { EVENT_TYPES } from '../../model/event.ts';
-import type { DatasetState, SubscriptionState, Tally } from '../state.ts';
+import type { Counters, DatasetActivity, SubscriptionState } from '../state.ts';
 import type { Sizes } from './sizes.ts';
 
-interface CounterOfTally {
+interface CounterOf {
   /** Without the program's name in front. */
   readonly name: string;
   readonly help: string;
-  readonly amountOf: (tally: Tally) => number;
+  readonly amountOf: (counters: Counters) => number;
 }
 
-interface LabelledCounterOfTally {
+interface LabelledCounterOf {
   readonly name: string;
   readonly help: string;
   readonly label: string;
   /** Every value that the label can have. Each is there from the start as 0, so that its first time counts as an increase. */
   readonly values: readonly string[];
-  readonly amountsOf: (tally: Tally) => ReadonlyMap<string, number>;
+  readonly amountsOf: (counters: Counters) => ReadonlyMap<string, number>;
 }
 
-export const COUNTERS: readonly CounterOfTally[] = [
+export const COUNTERS: readonly CounterOf[] = [
   {
     name: 'downloaded_bytes_total',
     help: 'Bytes of files and of pages of changes.',
@@ -39,7 +39,7 @@ export const COUNTERS: readonly CounterOfTally[] = [
   },
 ];
 
-export const LABELLED_COUNTERS: readonly LabelledCounterOfTally[] = [
+export const LABELLED_COUNTERS: readonly LabelledCounterOf[] = [
   {
     name: 'events_total',
     help: 'Events that were read, by type.',
@@ -71,7 +71,7 @@ export const LABELLED_COUNTERS: readonly LabelledCounterOfTally[] = [
 ];
 
 /** What a map of the tally has for keys. */
-type KeyOf<Name extends keyof Tally> = Tally[Name] extends ReadonlyMap<infer Key, number> ? Key : never;
+type KeyOf<Name extends keyof Counters> = Counters[Name] extends ReadonlyMap<infer Key, number> ? Key : never;
 
 export interface GaugeOf<Source> {
   /** Without the program's name in front. */
@@ -84,12 +84,12 @@ export const SUBSCRIPTION_GAUGES: readonly GaugeOf<SubscriptionState>[] = [
   {
     name: 'last_success_timestamp_seconds',
     help: 'When its log was last read to its head; 0: not since the start.',
-    amountOf: ({ lastGoodPollAt }) => moment(lastGoodPollAt),
+    amountOf: ({ lastGoodPollAt }) => timestamp(lastGoodPollAt),
   },
   {
     name: 'last_poll_timestamp_seconds',
     help: 'When its log was last asked for, whatever came of it; 0: not since the start.',
-    amountOf: ({ lastPollAt }) => moment(lastPollAt),
+    amountOf: ({ lastPollAt }) => timestamp(lastPollAt),
   },
   {
     name: 'cursor_age_seconds',
@@ -99,11 +99,11 @@ export const SUBSCRIPTION_GAUGES: readonly GaugeOf<SubscriptionState>[] = [
   {
     name: 'stalled',
     help: '1: it is behind and nothing has moved for a long time.',
-    amountOf: ({ standing }) => Number(standing === 'stalled'),
+    amountOf: ({ condition }) => Number(condition === 'stalled'),
   },
 ];
 
-export const DATASET_GAUGES: readonly GaugeOf<DatasetState>[] = [
+export const DATASET_GAUGES: readonly GaugeOf<DatasetActivity>[] = [
   {
     name: 'dataset_versions_behind',
     help: 'Versions between the one in the mirror and the newest known.',
@@ -135,7 +135,7 @@ export const SIZE_GAUGES: readonly {
 ];
 
 /** Seconds since 1970. */
-function moment(at: Date | null): number {
+function timestamp(at: Date | null): number {
   return at === null ? 0 : seconds(at.getTime());
 }
 

@@ -7,14 +7,14 @@
 
 import { createHash } from 'node:crypto';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { Hold } from '../../checkpoint/checkpoint.ts';
-import type { DaemonState, DatasetState, Observed, Observer } from '../state.ts';
+import type { Suspension } from '../../checkpoint/checkpoint.ts';
+import type { DaemonState, DatasetActivity, Observed, Observer } from '../state.ts';
 import {
   MAX_LABEL_CHARACTERS,
   MAX_LABELLED_CODES,
   MAX_LABELLED_DATASETS,
+  MAX_LABELLED_INCIDENTS,
   MAX_LABELLED_SUBSCRIPTIONS,
-  MAX_LABELLED_TROUBLES,
 } from './limits.ts';
 import {
   COUNTERS,
@@ -51,9 +51,9 @@ export function createMetrics(version: string, observed: Observed): Metrics {
   const fills: readonly Fill[] = [
     subscriptionGauges(registry),
     datasetGauges(registry),
-    holdGauge(registry),
-    troubleGauge(registry),
-    tallyCounters(registry),
+    suspensionGauge(registry),
+    incidentGauge(registry),
+    eventCounters(registry),
   ];
   const fillSizes = sizeGauges(registry);
   const deliveries = counter(registry, 'webhook_deliveries_total', 'Webhooks, by what came of them.', [
@@ -102,20 +102,20 @@ function labelledGauges<Source>(registry: Registry, definitions: readonly GaugeO
   };
 }
 
-function holdGauge(registry: Registry): Fill {
+function suspensionGauge(registry: Registry): Fill {
   const metric = gauge(registry, 'holds', 'What waits for a person, by scope and code.', ['scope', 'code']);
-  return ({ holds }) => {
+  return ({ suspensions }) => {
     metric.reset();
-    for (const { scope, code, count } of countHolds(holds)) metric.set({ scope, code }, count);
+    for (const { scope, code, count } of countSuspensions(suspensions)) metric.set({ scope, code }, count);
   };
 }
 
-function troubleGauge(registry: Registry): Fill {
+function incidentGauge(registry: Registry): Fill {
   const help = 'For how long trouble has stood that is not of a dataset, by what it is of.';
   const metric = gauge(registry, 'trouble_seconds', help, ['of']);
-  return ({ troubles, now }) => {
+  return ({ incidents, now }) => {
     metric.reset();
-    for (const { of, since } of troubles.slice(0, MAX_LABELLED_TROUBLES)) {
+    for (const { of, since } of incidents.slice(0, MAX_LABELLED_INCIDENTS)) {
       metric.set({ of: labelOf(of) }, seconds(Math.max(0, now.getTime() - since.getTime())));
     }
   };
@@ -133,7 +133,7 @@ function sizeGauges(registry: Registry): (sizes: Sizes) => void {
 }
 
 /** A counter is told what it has come to, not by how much it grew. */
-function tallyCounters(registry: Registry): Fill {
+function eventCounters(registry: Registry): Fill {
   const fills = [...plainCounters(registry), ...labelledCounters(registry), requestCounter(registry)];
   return (state) => {
     for (const fill of fills) fill(state);
@@ -143,9 +143,9 @@ function tallyCounters(registry: Registry): Fill {
 function plainCounters(registry: Registry): readonly Fill[] {
   return COUNTERS.map(({ name, help, amountOf }) => {
     const metric = counter(registry, name, help);
-    return ({ tally }) => {
+    return ({ counters }) => {
       metric.reset();
-      metric.inc(amountOf(tally));
+      metric.inc(amountOf(counters));
     };
   });
 }
@@ -153,8 +153,8 @@ function plainCounters(registry: Registry): readonly Fill[] {
 function labelledCounters(registry: Registry): readonly Fill[] {
   return LABELLED_COUNTERS.map(({ name, help, label, values, amountsOf }) => {
     const metric = counter(registry, name, help, [label]);
-    return ({ tally }) => {
-      const counts = amountsOf(tally);
+    return ({ counters }) => {
+      const counts = amountsOf(counters);
       metric.reset();
       for (const value of values) metric.inc({ [label]: value }, counts.get(value) ?? 0);
     };
@@ -164,9 +164,9 @@ function labelledCounters(registry: Registry): readonly Fill[] {
 function requestCounter(registry: Registry): Fill {
   const help = 'Requests to the service, by operation and status; none: no answer came.';
   const metric = counter(registry, 'http_requests_total', help, ['operation', 'status']);
-  return ({ tally }) => {
+  return ({ counters }) => {
     metric.reset();
-    for (const [operation, statuses] of tally.requests) {
+    for (const [operation, statuses] of counters.requests) {
       for (const [status, count] of statuses) metric.inc({ operation, status }, count);
     }
   };
@@ -175,9 +175,9 @@ function requestCounter(registry: Registry): Fill {
 function durationObserver(registry: Registry): Observer {
   const apply = durations(registry, 'apply_duration_seconds', 'From the first request to the commit.');
   const download = durations(registry, 'download_duration_seconds', 'Until all files or pages had arrived.');
-  return (happening) => {
-    if (happening.kind === 'commit') apply.observe(seconds(happening.commit.durationMs));
-    if (happening.kind === 'download') download.observe(seconds(happening.durationMs));
+  return (daemonEvent) => {
+    if (daemonEvent.kind === 'commit') apply.observe(seconds(daemonEvent.commit.durationMs));
+    if (daemonEvent.kind === 'download') download.observe(seconds(daemonEvent.durationMs));
   };
 }
 
@@ -223,28 +223,28 @@ function labelOf(id: string): string {
 }
 
 /** At most `most` of them: those that failed or are behind before those that are not, the longest first. */
-export function mostPressing(datasets: readonly DatasetState[], most: number): readonly DatasetState[] {
+export function mostPressing(datasets: readonly DatasetActivity[], most: number): readonly DatasetActivity[] {
   if (datasets.length <= most) return datasets;
   return datasets.toSorted((left, right) => pressure(left) - pressure(right)).slice(0, most);
 }
 
 /** Smaller is more pressing. */
-function pressure({ failure, behindSince }: DatasetState): number {
+function pressure({ failure, behindSince }: DatasetActivity): number {
   if (behindSince !== null) return behindSince.getTime();
   return failure === null ? Number.MAX_VALUE : Number.MAX_SAFE_INTEGER;
 }
 
-interface HoldCount {
+interface SuspensionCount {
   readonly scope: string;
   readonly code: string;
   readonly count: number;
 }
 
 /** How many holds of each scope and code; the codes are the service's, so beyond a limit they are one. */
-function countHolds(holds: readonly Hold[]): readonly HoldCount[] {
-  const counts = new Map<string, HoldCount>();
+function countSuspensions(suspensions: readonly Suspension[]): readonly SuspensionCount[] {
+  const counts = new Map<string, SuspensionCount>();
   const codes = new Set<string>();
-  for (const { refusal } of holds) {
+  for (const { refusal } of suspensions) {
     const own = labelOf(refusal.code ?? 'none');
     if (codes.size < MAX_LABELLED_CODES) codes.add(own);
     const code = codes.has(own) ? own : 'other';

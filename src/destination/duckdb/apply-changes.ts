@@ -4,17 +4,17 @@ import { stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { assert, present } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
-import { UnusableChangesError } from '../../model/errors.ts';
+import { InapplicableChangesError } from '../../model/errors.ts';
 import { columnNames } from '../../model/naming.ts';
-import type { ChangesUnit, HeldColumn, HeldDataset } from '../../model/write-jobs.ts';
-import { foldChanges, foldTogether, type NetChange } from '../../staging/changes/net-change.ts';
+import type { ChangesJob, ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
+import { coalesceChanges, coalesceTogether, type NetChange } from '../../staging/changes/net-change.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import {
   DuckDbError,
+  type Fault,
   firstLine,
   type MirrorPlace,
   mirrorError,
-  type Trouble,
 } from '../../staging/engine/errors.ts';
 import { numberAt, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
 import { TYPE_NAMES } from '../../staging/snapshot/casts.ts';
@@ -29,91 +29,94 @@ import {
   type RecordedColumn,
   recordedColumn,
 } from './catalog/tables.ts';
-import type { Deed, PreparedUnit } from './validate.ts';
+import type { ValidatedWrite, Write } from './validate.ts';
 import { findFilled, UnprovenError, type Written, writeNet } from './write-net-change.ts';
 
-/** @throws BadChangesError, UnknownColumnsError, UnusableChangesError, StorageError */
-export async function prepareChanges(engine: Engine, unit: ChangesUnit): Promise<PreparedUnit> {
-  return await preparedChanges(unit, await foldChanges(engine, unit));
+/** @throws BadChangesError, UnknownColumnsError, InapplicableChangesError, StorageError */
+export async function validateChanges(engine: Engine, job: ChangesJob): Promise<ValidatedWrite> {
+  return await validatedChanges(job, await coalesceChanges(engine, job));
 }
 
 /** Of units that are `foldedAlike`, in their order. Null: each has to be prepared alone. */
-export async function prepareChangesTogether(
+export async function validateChangesTogether(
   engine: Engine,
-  units: readonly ChangesUnit[],
-): Promise<readonly PreparedUnit[] | null> {
-  const nets = await foldTogether(engine, units);
+  jobs: readonly ChangesJob[],
+): Promise<readonly ValidatedWrite[] | null> {
+  const nets = await coalesceTogether(engine, jobs);
   if (nets === null) return null;
   return await Promise.all(
-    units.map((unit, index) => preparedChanges(unit, present(nets[index], 'each was folded'))),
+    jobs.map((job, index) => validatedChanges(job, present(nets[index], 'each was folded'))),
   );
 }
 
-async function preparedChanges(unit: ChangesUnit, net: NetChange): Promise<PreparedUnit> {
-  const { columns, alteration } = tableAfter(unit.plannedFrom.columns, net.columns);
-  refuseUnspeakable(unit, columns);
+async function validatedChanges(job: ChangesJob, net: NetChange): Promise<ValidatedWrite> {
+  const { columns, alteration } = tableAfter(job.plannedFrom.columns, net.columns);
+  refuseUnspeakable(job, columns);
   const sizes = await Promise.all(net.paths.map(async (path) => (await stat(path)).size));
-  const rewritten = alteration.kind === 'rewrite' ? unit.plannedFrom.rowCount : 0;
+  const rewritten = alteration.kind === 'rewrite' ? job.plannedFrom.rowCount : 0;
   return {
-    unit,
+    job,
     rowCount: net.rows + net.removals + rewritten,
-    tableRows: unit.plannedFrom.rowCount + net.rows,
+    tableRows: job.plannedFrom.rowCount + net.rows,
     bytes: sizes.reduce((sum, size) => sum + size, 0),
-    carryOut: (window, current, appliedAt) => applyChanges(window, { unit, net, current, appliedAt }),
-    explain: (_examiner, error, place) => explainChanges(unit, error, place),
+    execute: (session, current, appliedAt) => applyChanges(session, { job, net, current, appliedAt }),
+    explain: (_examiner, error, place) => explainChanges(job, error, place),
   };
 }
 
 /** Writes out what is said in SQL, for its errors: they are known before the lock is taken. */
-function refuseUnspeakable(unit: ChangesUnit, columns: readonly PlannedColumn[]): void {
-  for (const value of [unit.datasetId, unit.schema.schemaVersion]) text(value);
+function refuseUnspeakable(job: ChangesJob, columns: readonly PlannedColumn[]): void {
+  for (const value of [job.datasetId, job.schema.schemaVersion]) text(value);
   for (const { column } of columns) text(column.sourceName);
-  comments('table', unit.datasetId, columns);
+  comments('table', job.datasetId, columns);
 }
 
 /** What a statement cannot do to a table that was changed by hand, a load can. */
-const GIVES_WAY: ReadonlySet<Trouble> = new Set<Trouble>(['statement', 'gave-up']);
+const FALLS_BACK: ReadonlySet<Fault> = new Set<Fault>(['statement', 'gave-up']);
 
-async function explainChanges(unit: ChangesUnit, error: unknown, place: MirrorPlace): Promise<Error> {
-  if (!(error instanceof DuckDbError) || !GIVES_WAY.has(error.trouble))
-    return await mirrorError(error, place);
-  return new UnusableChangesError(unit.datasetId, firstVersion(unit), firstLine(error).replace(/[.!]$/, ''));
+async function explainChanges(job: ChangesJob, error: unknown, place: MirrorPlace): Promise<Error> {
+  if (!(error instanceof DuckDbError) || !FALLS_BACK.has(error.fault)) return await mirrorError(error, place);
+  return new InapplicableChangesError(
+    job.datasetId,
+    firstVersion(job),
+    firstLine(error).replace(/[.!]$/, ''),
+  );
 }
 
 interface Applying {
-  readonly unit: ChangesUnit;
+  readonly job: ChangesJob;
   readonly net: NetChange;
   readonly current: Current;
   readonly appliedAt: Date;
 }
 
-/** Null: the mirror is no longer what the unit was planned from, and nothing was done. @throws UnusableChangesError */
+/** Null: the mirror is no longer what the unit was planned from, and nothing was done. @throws InapplicableChangesError */
 async function applyChanges(
   engine: Engine,
-  { unit, net, current, appliedAt }: Applying,
-): Promise<Deed | null> {
+  { job, net, current, appliedAt }: Applying,
+): Promise<Write | null> {
   const { live, recordedColumns } = current;
-  if (!isSameTable(live, unit.plannedFrom)) return null;
+  if (!isSameTable(live, job.plannedFrom)) return null;
 
   const found = present(current.found, 'a live table was looked at');
-  proveColumns(unit, live, found);
+  proveColumns(job, live, found);
   await proveFirstValues(engine, live.tableName, net);
   const after = tableAfter(live.columns, net.columns);
-  const written = await write(engine, unit, { tableName: live.tableName, net, found }, after);
-  proveCount(unit, written.rowCount);
+  const written = await write(engine, job, { tableName: live.tableName, net, found }, after);
+  proveCount(job, written.rowCount);
   const { statements, columns } = describeColumns(live, recordedColumns, after);
   await runTogether(engine, statements);
   return {
     done: { kind: 'committed', fromVersion: live.version, net: written.net },
-    entry: entryOfChanges(unit, { live, columns, ...written, appliedAt }),
+    entry: entryOfChanges(job, { live, columns, ...written, appliedAt }),
   };
 }
 
 /** A table whose columns somebody changed by hand is not what the changes are for. */
-function proveColumns(unit: ChangesUnit, held: HeldDataset, { columns }: FoundTable): void {
-  const expected = held.columns.map(({ columnName, type }) => [columnName, TYPE_NAMES[type]]);
+function proveColumns(job: ChangesJob, observed: ObservedTable, { columns }: FoundTable): void {
+  const expected = observed.columns.map(({ columnName, type }) => [columnName, TYPE_NAMES[type]]);
   if (isDeepStrictEqual(columns, expected)) return;
-  throw unusable(unit, `the columns of the table ${held.tableName} are not those it was left with`);
+  throw inapplicable(job, `the columns of the table ${observed.tableName} are not those it was left with`);
 }
 
 /** A coordinate system is that of the first value, so there must be none before. */
@@ -135,25 +138,25 @@ interface Writing {
 
 async function write(
   engine: Engine,
-  unit: ChangesUnit,
+  job: ChangesJob,
   { tableName, net, found }: Writing,
   { columns, alteration }: TableAfter,
 ): Promise<Written> {
-  const before = { found, expectedBefore: unit.plannedFrom.rowCount };
+  const before = { found, expectedBefore: job.plannedFrom.rowCount };
   try {
     return await writeNet(engine, { tableName, net, columns }, alteration, before);
   } catch (error) {
     if (!(error instanceof UnprovenError)) throw error;
-    throw unusable(unit, `the table ${tableName} does not prove: ${error.message}`);
+    throw inapplicable(job, `the table ${tableName} does not prove: ${error.message}`);
   }
 }
 
-function proveCount(unit: ChangesUnit, rowCount: number): void {
-  const stated = statedRowCount(unit);
+function proveCount(job: ChangesJob, rowCount: number): void {
+  const stated = statedRowCount(job);
   if (stated === null || stated === rowCount) return;
-  throw unusable(
-    unit,
-    `the table would have ${formatCount(rowCount)} rows, and the service states ${formatCount(stated)} for version ${unit.version}`,
+  throw inapplicable(
+    job,
+    `the table would have ${formatCount(rowCount)} rows, and the service states ${formatCount(stated)} for version ${job.version}`,
   );
 }
 
@@ -164,22 +167,22 @@ function proveCount(unit: ChangesUnit, rowCount: number): void {
 export function statedRowCount({
   versions,
   plannedFrom,
-}: Pick<ChangesUnit, 'versions' | 'plannedFrom'>): number | null {
+}: Pick<ChangesJob, 'versions' | 'plannedFrom'>): number | null {
   return versions.reduce<number | null>((rows, { counts, rowCount }) => {
     if (rowCount !== null || rows === null || counts === null) return rowCount;
     return rows + counts.added - counts.removed;
   }, plannedFrom.rowCount);
 }
 
-function unusable(unit: ChangesUnit, why: string): UnusableChangesError {
-  return new UnusableChangesError(unit.datasetId, firstVersion(unit), why);
+function inapplicable(job: ChangesJob, why: string): InapplicableChangesError {
+  return new InapplicableChangesError(job.datasetId, firstVersion(job), why);
 }
 
 /**
  * The version that is to blame where a net change does not prove: which of several is at fault is not known, and a
  * snapshot at or past the first one leads on in any case.
  */
-export function firstVersion({ versions }: ChangesUnit): number {
+export function firstVersion({ versions }: ChangesJob): number {
   return present(versions[0], 'changes are those of at least one version').version;
 }
 
@@ -192,7 +195,7 @@ interface Description {
 
 /** `recorded` is what is written of the columns before. A table that is written anew has no comments. */
 function describeColumns(
-  { datasetId, tableName }: Pick<HeldDataset, 'datasetId' | 'tableName'>,
+  { datasetId, tableName }: Pick<ObservedTable, 'datasetId' | 'tableName'>,
   recorded: readonly RecordedColumn[],
   { columns, alteration }: TableAfter,
 ): Description {
@@ -235,28 +238,31 @@ type Alteration =
 const ROW_ADDRESS = 'rowid';
 
 /** `columns` are those of the net change. */
-export function tableAfter(held: readonly HeldColumn[], columns: readonly PlannedColumn[]): TableAfter {
-  const before = new Map(held.map((column) => [column.name, column]));
-  const kept = new Map(held.map(({ name, columnName }) => [name, columnName]));
+export function tableAfter(
+  observed: readonly ObservedColumn[],
+  columns: readonly PlannedColumn[],
+): TableAfter {
+  const before = new Map(observed.map((column) => [column.name, column]));
+  const kept = new Map(observed.map(({ name, columnName }) => [name, columnName]));
   const names = columnNames(
     columns.map(({ column }) => column.name),
     kept,
   );
   const after = columns.map((planned, index) => ({ ...planned, columnName: names[index] ?? '' }));
-  for (const { name, type } of held) {
+  for (const { name, type } of observed) {
     const same = after.find(({ column }) => column.name === name);
     assert(same?.type === type, `changes leave the column ${JSON.stringify(name)} with its type`);
   }
   const added = after.filter(({ column }) => !before.has(column.name));
-  return { columns: after, alteration: alterationOf(held, after, added) };
+  return { columns: after, alteration: alterationOf(observed, after, added) };
 }
 
 function alterationOf(
-  held: readonly HeldColumn[],
+  observed: readonly ObservedColumn[],
   after: readonly PlannedColumn[],
   added: readonly PlannedColumn[],
 ): Alteration {
-  const staysFirst = held.every(({ columnName }, index) => after[index]?.columnName === columnName);
+  const staysFirst = observed.every(({ columnName }, index) => after[index]?.columnName === columnName);
   const canAddress = after.every(({ columnName }) => columnName.toLowerCase() !== ROW_ADDRESS);
   if (!staysFirst || !canAddress) return { kind: 'rewrite', added: new Set(added) };
   return added.length === 0 ? { kind: 'none' } : { kind: 'append', added };

@@ -5,104 +5,104 @@
 
 import { assert, present } from '../../lib/assert.ts';
 import { InterruptedError } from '../../model/errors.ts';
-import type { HeldDataset, Unit } from '../../model/write-jobs.ts';
+import type { ObservedTable, WriteJob } from '../../model/write-jobs.ts';
 import type { Engine, Row } from '../../staging/engine/engine.ts';
 import {
   booleanAt,
-  moment,
   numberAt,
   numberOrNullAt,
   text,
   textAt,
   textOrNullAt,
+  timestamp,
 } from '../../staging/engine/sql.ts';
 import type { Committed } from '../destination.ts';
-import { type BookEntry, HISTORY_KINDS, heldAfter, writeEntries } from './catalog/entries.ts';
-import { readHeldDatasets } from './catalog/observed-state.ts';
-import { book } from './catalog/schema.ts';
+import { type CatalogEntry, HISTORY_KINDS, observedAfter, writeEntries } from './catalog/entries.ts';
+import { readObservedTables } from './catalog/observed-state.ts';
+import { catalogTable } from './catalog/schema.ts';
 import { type Current, readCurrent } from './catalog/tables.ts';
 import { placeOf } from './retire.ts';
-import type { Deed, Done, PreparedUnit } from './validate.ts';
-import { OutcomeUnknownError, WindowLostError, type WriteWindow } from './write-session.ts';
+import type { Done, ValidatedWrite, Write } from './validate.ts';
+import { OutcomeUnknownError, type WriteSession, WriteSessionLostError } from './write-session.ts';
 
 /** `failed` carries the error as it came; its cause in the data is looked for once the mirror is let go. */
-type UnitResult =
+type JobResult =
   | { readonly kind: 'committed'; readonly committed: Committed }
   | { readonly kind: 'retired'; readonly table: string | null }
   | { readonly kind: 'failed'; readonly error: unknown }
-  | { readonly kind: 'overtaken' };
+  | { readonly kind: 'stale-plan' };
 
 interface CommitContext {
-  readonly window: WriteWindow;
+  readonly session: WriteSession;
   readonly appliedAt: Date;
   readonly signal?: AbortSignal;
 }
 
-interface CommittedUnit {
-  readonly unit: PreparedUnit;
-  readonly result: UnitResult;
+interface CommittedJob {
+  readonly job: ValidatedWrite;
+  readonly result: JobResult;
 }
 
 /** The results as soon as they are certain, in the order of the units. Never throws for a unit. */
-export async function* commitUnits(
+export async function* commitJobs(
   context: CommitContext,
-  units: readonly PreparedUnit[],
-): AsyncGenerator<CommittedUnit> {
+  jobs: readonly ValidatedWrite[],
+): AsyncGenerator<CommittedJob> {
   let lost: Error | null = null;
-  for (const batch of batches(units, ({ unit }) => unit.datasetId)) {
-    let results: readonly UnitResult[] = [];
+  for (const batch of batches(jobs, ({ job }) => job.datasetId)) {
+    let results: readonly JobResult[] = [];
     try {
       if (lost === null) results = await commitBatch(context, batch);
     } catch (error) {
-      if (!(error instanceof WindowLostError)) throw error;
+      if (!(error instanceof WriteSessionLostError)) throw error;
       lost = error.cause;
     }
-    for (const [index, unit] of batch.entries())
-      yield { unit, result: results[index] ?? { kind: 'failed', error: lost } };
+    for (const [index, job] of batch.entries())
+      yield { job, result: results[index] ?? { kind: 'failed', error: lost } };
   }
 }
 
 async function commitBatch(
   context: CommitContext,
-  batch: readonly PreparedUnit[],
-): Promise<readonly UnitResult[]> {
+  batch: readonly ValidatedWrite[],
+): Promise<readonly JobResult[]> {
   try {
     return await commitTogether(context, batch);
   } catch (error) {
-    if (error instanceof WindowLostError) throw error;
+    if (error instanceof WriteSessionLostError) throw error;
     const found = error instanceof OutcomeUnknownError ? await findCommitted(context, batch) : new Map();
     const [only] = batch;
     if (batch.length === 1 && only !== undefined) {
-      return [found.get(only.unit.datasetId) ?? { kind: 'failed', error: causeOf(error) }];
+      return [found.get(only.job.datasetId) ?? { kind: 'failed', error: causeOf(error) }];
     }
-    const results: UnitResult[] = [];
-    for (const unit of batch) {
-      const known = found.get(unit.unit.datasetId);
+    const results: JobResult[] = [];
+    for (const job of batch) {
+      const known = found.get(job.job.datasetId);
       if (known !== undefined) results.push(known);
-      else results.push(...(await commitBatch(context, [unit])));
+      else results.push(...(await commitBatch(context, [job])));
     }
     return results;
   }
 }
 
 async function commitTogether(
-  { window, appliedAt, signal }: CommitContext,
-  batch: readonly PreparedUnit[],
-): Promise<readonly UnitResult[]> {
+  { session, appliedAt, signal }: CommitContext,
+  batch: readonly ValidatedWrite[],
+): Promise<readonly JobResult[]> {
   // Asked each time: a batch that was interrupted is not to be repeated one by one.
   if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
-  return await window.transaction(async (engine) => {
+  return await session.transaction(async (engine) => {
     const current = await readCurrent(
       engine,
-      batch.map(({ unit }) => unit),
+      batch.map(({ job }) => job),
     );
-    const entries: BookEntry[] = [];
-    const results: UnitResult[] = [];
+    const entries: CatalogEntry[] = [];
+    const results: JobResult[] = [];
     for (const each of batch) {
-      const ofDataset = present(current.get(each.unit.datasetId), 'every dataset of the batch was read');
-      const deed = await each.carryOut(engine, ofDataset, appliedAt);
-      if (deed !== null) entries.push(deed.entry);
-      results.push(resultOf(deed, ofDataset));
+      const ofDataset = present(current.get(each.job.datasetId), 'every dataset of the batch was read');
+      const write = await each.execute(engine, ofDataset, appliedAt);
+      if (write !== null) entries.push(write.entry);
+      results.push(resultOf(write, ofDataset));
     }
     for (const statement of writeEntries(entries)) await engine.run(statement);
     return results;
@@ -110,25 +110,25 @@ async function commitTogether(
 }
 
 /** Null: overtaken. */
-function resultOf(deed: Deed | null, { live }: Current): UnitResult {
-  if (deed === null) return { kind: 'overtaken' };
-  const { done, entry } = deed;
+function resultOf(write: Write | null, { live }: Current): JobResult {
+  if (write === null) return { kind: 'stale-plan' };
+  const { done, entry } = write;
   if (done.kind === 'retired') return done;
   assert(entry.kind === 'live', 'what is committed is live');
-  return { kind: 'committed', committed: committedFrom(done, heldAfter(entry, live)) };
+  return { kind: 'committed', committed: committedFrom(done, observedAfter(entry, live)) };
 }
 
 /** After a COMMIT that was refused: which of the units the mirror holds nevertheless, as its books tell. By dataset id. */
 async function findCommitted(
-  { window, appliedAt }: CommitContext,
-  batch: readonly PreparedUnit[],
-): Promise<ReadonlyMap<string, UnitResult>> {
-  return await window.transaction(async (engine) => {
+  { session, appliedAt }: CommitContext,
+  batch: readonly ValidatedWrite[],
+): Promise<ReadonlyMap<string, JobResult>> {
+  return await session.transaction(async (engine) => {
     const found = await findDone(engine, batch, appliedAt);
-    const held = await readHeldDatasets(engine, [...found.keys()]);
-    const results = [...found].map(([datasetId, done]): [string, UnitResult] => {
+    const observed = await readObservedTables(engine, [...found.keys()]);
+    const results = [...found].map(([datasetId, done]): [string, JobResult] => {
       if (done.kind === 'retired') return [datasetId, done];
-      const table = present(held.get(datasetId), 'a table that was committed is live');
+      const table = present(observed.get(datasetId), 'a table that was committed is live');
       return [datasetId, { kind: 'committed', committed: committedFrom(done, table) }];
     });
     return new Map(results);
@@ -137,10 +137,10 @@ async function findCommitted(
 
 function committedFrom(
   { fromVersion, net }: Extract<Done, { kind: 'committed' }>,
-  held: HeldDataset,
+  observed: ObservedTable,
 ): Committed {
-  const { tableName, version, rowCount } = held;
-  return { tableName, fromVersion, toVersion: version, rowCount, net, held };
+  const { tableName, version, rowCount } = observed;
+  return { tableName, fromVersion, toVersion: version, rowCount, net, observed };
 }
 
 function causeOf(error: unknown): unknown {
@@ -148,7 +148,7 @@ function causeOf(error: unknown): unknown {
 }
 
 /** The most units of one transaction. */
-export const MAX_BATCH_UNITS = 100;
+export const MAX_BATCH_JOBS = 100;
 /** The most rows of one transaction that holds more than one unit. */
 const MAX_BATCH_ROWS = 500_000;
 /** The most bytes of files of one transaction that holds more than one unit. */
@@ -161,31 +161,31 @@ interface Sized {
 
 /** The units in their order, cut into runs that keep the limits. A unit above them is alone. */
 export function batches<T extends Sized>(
-  units: readonly T[],
-  datasetIdOf: (unit: T) => string,
+  jobs: readonly T[],
+  datasetIdOf: (job: T) => string,
 ): readonly (readonly T[])[] {
   const result: T[][] = [];
   const datasetIds = new Set<string>();
   let rows = 0;
   let bytes = 0;
-  for (const unit of units) {
+  for (const job of jobs) {
     const current = result.at(-1);
-    const datasetId = datasetIdOf(unit);
-    rows += unit.rowCount;
-    bytes += unit.bytes;
+    const datasetId = datasetIdOf(job);
+    rows += job.rowCount;
+    bytes += job.bytes;
     if (
       current !== undefined &&
-      current.length < MAX_BATCH_UNITS &&
+      current.length < MAX_BATCH_JOBS &&
       !datasetIds.has(datasetId) &&
       rows <= MAX_BATCH_ROWS &&
       bytes <= MAX_BATCH_BYTES
     ) {
-      current.push(unit);
+      current.push(job);
     } else {
-      result.push([unit]);
+      result.push([job]);
       datasetIds.clear();
-      rows = unit.rowCount;
-      bytes = unit.bytes;
+      rows = job.rowCount;
+      bytes = job.bytes;
     }
     datasetIds.add(datasetId);
   }
@@ -195,39 +195,39 @@ export function batches<T extends Sized>(
 /** By dataset id. What is not in it was not done. */
 async function findDone(
   engine: Engine,
-  batch: readonly PreparedUnit[],
+  batch: readonly ValidatedWrite[],
   appliedAt: Date,
 ): Promise<ReadonlyMap<string, Done>> {
   const rows = await engine.rows(selectLines(batch, appliedAt));
   const done = new Map<string, Done>();
-  for (const { unit } of batch) {
+  for (const { job } of batch) {
     const line = rows.find(
       (row) =>
-        textAt(row, 0) === unit.datasetId &&
-        textAt(row, 1) === HISTORY_KINDS[unit.kind] &&
-        numberAt(row, 2) === versionAfter(unit),
+        textAt(row, 0) === job.datasetId &&
+        textAt(row, 1) === HISTORY_KINDS[job.kind] &&
+        numberAt(row, 2) === versionAfter(job),
     );
-    if (line !== undefined) done.set(unit.datasetId, doneFrom(unit.kind, line));
+    if (line !== undefined) done.set(job.datasetId, doneFrom(job.kind, line));
   }
   return done;
 }
 
 /** The lines of this moment, each with where the table of a retired dataset is and whether that is its own. */
-function selectLines(batch: readonly PreparedUnit[], appliedAt: Date): string {
-  const ids = batch.map(({ unit }) => text(unit.datasetId)).join(', ');
+function selectLines(batch: readonly ValidatedWrite[], appliedAt: Date): string {
+  const ids = batch.map(({ job }) => text(job.datasetId)).join(', ');
   return `SELECT h.dataset_id, h.kind, h.to_version, h.from_version, h.added, h.changed, h.removed,
       a.table_name, coalesce(a.table_name = n.table_name, FALSE)
-    FROM ${book('history')} h
-    LEFT JOIN ${book('archived')} a ON a.dataset_id = h.dataset_id AND a.archived_at = h.applied_at
-    LEFT JOIN ${book('names')} n ON n.dataset_id = h.dataset_id
-    WHERE h.applied_at = ${moment(appliedAt)} AND h.dataset_id IN (${ids})`;
+    FROM ${catalogTable('history')} h
+    LEFT JOIN ${catalogTable('archived')} a ON a.dataset_id = h.dataset_id AND a.archived_at = h.applied_at
+    LEFT JOIN ${catalogTable('names')} n ON n.dataset_id = h.dataset_id
+    WHERE h.applied_at = ${timestamp(appliedAt)} AND h.dataset_id IN (${ids})`;
 }
 
-function versionAfter(unit: Unit): number {
-  return unit.kind === 'retirement' ? unit.plannedFrom.version : unit.version;
+function versionAfter(job: WriteJob): number {
+  return job.kind === 'retirement' ? job.plannedFrom.version : job.version;
 }
 
-function doneFrom(kind: Unit['kind'], row: Row): Done {
+function doneFrom(kind: WriteJob['kind'], row: Row): Done {
   if (kind === 'retirement') {
     return { kind: 'retired', table: placeOf(textOrNullAt(row, 7), booleanAt(row, 8)) };
   }

@@ -27,7 +27,7 @@ import { BusyError, ConfigurationError, FeedSyncError, StorageError } from '../.
 import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
 import { identifier, text } from '../../staging/engine/sql.ts';
-import { hasSchema, readHeld } from './catalog/observed-state.ts';
+import { hasSchema, readObservedState } from './catalog/observed-state.ts';
 import { IN_OUR_FORMAT, MIRROR } from './catalog/schema.ts';
 import {
   COMPACTED,
@@ -114,7 +114,7 @@ class Compacting {
       clock,
     });
     this.#engine = engine;
-    await this.#prepare(engine);
+    await this.#validate(engine);
     // Before anything is copied: whoever may not give it away is refused at once.
     await giveFile('destination.compact-give', this.#unfinished, { uid, gid });
     await this.#attachMirror(engine, ' (READ_ONLY)');
@@ -138,13 +138,13 @@ class Compacting {
   }
 
   /** What was left in the log is put into the mirror, and what is no table's row into the new file: both while no reader is there. */
-  async #prepare(engine: Engine): Promise<void> {
+  async #validate(engine: Engine): Promise<void> {
     const { path } = this.#options;
     await durable('destination.compact-attach', () => this.#attachMirror(engine, ''));
     if (!(await hasSchema(engine))) throw noMirror(path);
-    await readHeld(engine, path);
+    await readObservedState(engine, path);
     const { usedBytes } = await spaceOf(engine, MIRROR);
-    await this.#requireRoom(usedBytes);
+    await this.#requireFreeSpace(usedBytes);
     const create = `ATTACH ${text(this.#unfinished)} AS ${identifier(COMPACTED)} ${IN_OUR_FORMAT}`;
     await durable('destination.compact-create', () => engine.run(create));
     await copyAllObjects(engine, path);
@@ -184,7 +184,7 @@ class Compacting {
     await renameFile('destination.compact', this.#unfinished, path);
   }
 
-  async #requireRoom(bytes: number): Promise<void> {
+  async #requireFreeSpace(bytes: number): Promise<void> {
     const { path, reserveBytes } = this.#options;
     const free = await freeBytes(dirname(path));
     if (free - bytes >= reserveBytes) return;

@@ -46,11 +46,11 @@ export async function copyAllRows(
   onProgress: OnProgress,
 ): Promise<readonly CopiedTable[]> {
   const tables = await tablesOf(engine, MIRROR);
-  const tell = teller(engine, 'copying', tables, 1, onProgress);
+  const report = teller(engine, 'copying', tables, 1, onProgress);
   let uncommitted = 0;
   await engine.run('BEGIN');
   for (const table of tables) {
-    tell(table);
+    report(table);
     await carried(path, `The table ${shown(table)}`, engine.run(copyRows(MIRROR, COMPACTED, table)));
     uncommitted += table.rows;
     if (uncommitted < ROWS_OF_A_COMMIT) continue;
@@ -74,11 +74,11 @@ export async function proveSame(
   onProgress: OnProgress,
 ): Promise<void> {
   await proveObjects(engine, path);
-  const tell = teller(engine, 'proving', tables, 2, onProgress);
+  const report = teller(engine, 'proving', tables, 2, onProgress);
   for (const table of tables) {
-    tell(table);
+    report(table);
     const original = await digestOf(engine, MIRROR, table);
-    tell(table);
+    report(table);
     const copied = await digestOf(engine, COMPACTED, table);
     if (original.rowCount === copied.rowCount && original.digest === copied.digest) continue;
     const [had, has] = [original.rowCount, copied.rowCount].map(formatCount);
@@ -98,7 +98,7 @@ function teller(
   onProgress: OnProgress,
 ): (table: CopiedTable) => void {
   const all = Math.max(1, reads * tables.reduce((sum, { rows }) => sum + rows, 0));
-  let [told, rowsBefore, reached] = [0, 0, 0];
+  let [reported, rowsBefore, reached] = [0, 0, 0];
   return (table) => {
     const before = rowsBefore;
     const share = (): number => {
@@ -106,9 +106,9 @@ function teller(
       reached = Math.max(reached, Math.min(1, (before + Math.min(engine.rowsRead, table.rows)) / all));
       return reached;
     };
-    const done = Math.floor(told / reads);
+    const done = Math.floor(reported / reads);
     onProgress({ phase, table: shown(table), done, tables: tables.length, share });
-    told += 1;
+    reported += 1;
     rowsBefore += table.rows;
   };
 }
@@ -127,7 +127,7 @@ async function carried(path: string, what: string, copying: Promise<void>): Prom
   try {
     await copying;
   } catch (error) {
-    if (!(error instanceof DuckDbError) || error.trouble !== 'statement') throw error;
+    if (!(error instanceof DuckDbError) || error.fault !== 'statement') throw error;
     throw notCarried(path, what, firstLine(error).replace(/[.!]$/, ''), error);
   }
 }

@@ -3,16 +3,16 @@
  * changed by hand is found. The bookkeeping and the tables are read in one transaction, so they are of one moment.
  */
 
-import type { HeldDataset } from '../../model/write-jobs.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { identifier, numberAt, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
 import { TYPE_NAMES } from '../../staging/snapshot/casts.ts';
-import { readHeld } from './catalog/observed-state.ts';
+import { readObservedState } from './catalog/observed-state.ts';
 import { MIRROR, mirrored } from './catalog/schema.ts';
 
 /** A dataset as it is written down, and its table as it is. */
 export interface CountedDataset {
-  readonly held: HeldDataset;
+  readonly observed: ObservedTable;
   /** Null where there is no such table. */
   readonly table: CountedTable | null;
 }
@@ -55,13 +55,13 @@ export async function countDatasets(
   isEnough: () => boolean,
 ): Promise<readonly CountedDataset[]> {
   await engine.run('BEGIN TRANSACTION READ ONLY');
-  const { datasets } = await readHeld(engine, path);
+  const { datasets } = await readObservedState(engine, path);
   const chosen = datasetIds.flatMap((id) => datasets.get(id) ?? []);
   const columns = await readColumns(engine, chosen);
   const counted: CountedDataset[] = [];
-  for (const held of chosen) {
-    const found = columns.get(held.tableName);
-    counted.push({ held, table: found === undefined ? null : await countOne(engine, held, found) });
+  for (const observed of chosen) {
+    const found = columns.get(observed.tableName);
+    counted.push({ observed, table: found === undefined ? null : await countOne(engine, observed, found) });
     if (isEnough()) break;
   }
   // It was opened for reading, so nothing is undone.
@@ -69,10 +69,10 @@ export async function countDatasets(
   return counted;
 }
 
-async function readColumns(engine: Engine, held: readonly HeldDataset[]): Promise<ColumnsByTable> {
+async function readColumns(engine: Engine, observed: readonly ObservedTable[]): Promise<ColumnsByTable> {
   const columns = new Map<string, Map<string, string>>();
-  if (held.length === 0) return columns;
-  for (const row of await engine.rows(selectColumns(held.map(({ tableName }) => tableName)))) {
+  if (observed.length === 0) return columns;
+  for (const row of await engine.rows(selectColumns(observed.map(({ tableName }) => tableName)))) {
     const ofTable = columns.get(textAt(row, 0)) ?? new Map<string, string>();
     columns.set(textAt(row, 0), ofTable.set(textAt(row, 1), textAt(row, 2)));
   }
@@ -81,21 +81,21 @@ async function readColumns(engine: Engine, held: readonly HeldDataset[]): Promis
 
 async function countOne(
   engine: Engine,
-  held: HeldDataset,
+  observed: ObservedTable,
   found: ReadonlyMap<string, string>,
 ): Promise<CountedTable> {
-  const keys = held.columns.filter(({ role }) => role === 'key').map(({ columnName }) => columnName);
+  const keys = observed.columns.filter(({ role }) => role === 'key').map(({ columnName }) => columnName);
   const usable = keys.every((key) => found.has(key)) ? keys : [];
-  const [row = []] = await engine.rows(countTable(held.tableName, usable));
+  const [row = []] = await engine.rows(countTable(observed.tableName, usable));
   const [rowCount, nullRows, hashes] = [numberAt(row, 0), numberAt(row, 1), numberAt(row, 2)];
   const repeated =
     hashes < rowCount
-      ? await countRepeated(engine, held.tableName, usable)
+      ? await countRepeated(engine, observed.tableName, usable)
       : { repeatedRows: 0, example: null };
   return {
     rowCount,
     keys: usable.length === 0 ? null : { nullRows, ...repeated },
-    strayColumns: strayColumns(held, found),
+    strayColumns: strayColumns(observed, found),
   };
 }
 
@@ -110,7 +110,10 @@ async function countRepeated(
   return { repeatedRows, example: new Map(keys.map((key, index) => [key, textOrNullAt(row, index + 1)])) };
 }
 
-function strayColumns({ columns }: HeldDataset, found: ReadonlyMap<string, string>): readonly StrayColumn[] {
+function strayColumns(
+  { columns }: ObservedTable,
+  found: ReadonlyMap<string, string>,
+): readonly StrayColumn[] {
   const expected = new Map(columns.map(({ columnName, type }) => [columnName, TYPE_NAMES[type]]));
   const names = new Set([...expected.keys(), ...found.keys()]);
   return [...names]

@@ -4,7 +4,7 @@
  */
 
 import { DataError, type FeedSyncError } from '../../model/errors.ts';
-import type { SnapshotUnit } from '../../model/write-jobs.ts';
+import type { SnapshotJob } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine, type MirrorPlace, mirrorError } from '../../staging/engine/errors.ts';
 import { textAt } from '../../staging/engine/sql.ts';
@@ -13,7 +13,7 @@ import { findKey, findOffender, scan } from '../../staging/snapshot/scan-sql.ts'
 import type { FileGroup, PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
 
 interface Load {
-  readonly unit: SnapshotUnit;
+  readonly job: SnapshotJob;
   readonly plan: TablePlan;
 }
 
@@ -26,7 +26,7 @@ export async function explainFailure(
 ): Promise<Error> {
   if (error instanceof BadKeysError) return await explainBadKeys(engine, load.plan, error);
   // A load can need more memory than there is; a file that alone needs more must not stop the other datasets.
-  const isMemory = error instanceof DuckDbError && error.trouble === 'out-of-memory';
+  const isMemory = error instanceof DuckDbError && error.fault === 'out-of-memory';
   if (!isMemory && !isContent(error)) return await mirrorError(error, place);
   try {
     for (const group of load.plan.groups) {
@@ -43,12 +43,12 @@ export async function explainFailure(
 }
 
 function isContent(error: unknown): error is DuckDbError {
-  return error instanceof DuckDbError && ['statement', 'unreadable', 'gave-up'].includes(error.trouble);
+  return error instanceof DuckDbError && ['statement', 'unreadable', 'gave-up'].includes(error.fault);
 }
 
 async function findValue(
   engine: Engine,
-  { unit, plan }: Load,
+  { job, plan }: Load,
   group: FileGroup,
 ): Promise<FeedSyncError | null> {
   for (const [index, source] of group.sources.entries()) {
@@ -60,7 +60,7 @@ async function findValue(
     const name = group.files.find(({ file }) => file.path === path)?.file.name ?? path;
     const { must } = source.cast;
     return new DataError(
-      `The file ${name} of ${unit.datasetId} holds in the column ${JSON.stringify(planned.column.name)} ` +
+      `The file ${name} of ${job.datasetId} holds in the column ${JSON.stringify(planned.column.name)} ` +
         `the value ${JSON.stringify(row[1])}, which cannot become ${article(planned.type)} ${planned.type} without being changed` +
         `${must === undefined ? '' : `; it must ${must}`}.`,
     );
@@ -100,9 +100,9 @@ async function scanError(engine: Engine, group: FileGroup, file: ParquetFile): P
   }
 }
 
-function unexplained({ unit }: Load, error: DuckDbError, cause: unknown): DataError {
+function unexplained({ job }: Load, error: DuckDbError, cause: unknown): DataError {
   return new DataError(
-    `The snapshot of ${unit.datasetId} version ${unit.version} cannot be loaded: ${firstLine(error)}`,
+    `The snapshot of ${job.datasetId} version ${job.version} cannot be loaded: ${firstLine(error)}`,
     {
       cause,
     },

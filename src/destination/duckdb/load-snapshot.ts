@@ -3,7 +3,7 @@
 import { present } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
 import { DataError } from '../../model/errors.ts';
-import type { SnapshotUnit } from '../../model/write-jobs.ts';
+import type { SnapshotJob } from '../../model/write-jobs.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { numberAt, text, textAt } from '../../staging/engine/sql.ts';
 import { examine, type ParquetFile } from '../../staging/snapshot/parquet.ts';
@@ -19,50 +19,50 @@ import { entryOfSnapshot } from './catalog/entries.ts';
 import { type Current, comments, isPlannedFrom, refuseTakenName } from './catalog/tables.ts';
 import { BadKeysError, explainFailure } from './explain-failure.ts';
 import { countKeys, countRows, createLoading, findRepeatedKey, swap } from './load-sql.ts';
-import type { Deed, PreparedUnit } from './validate.ts';
+import type { ValidatedWrite, Write } from './validate.ts';
 
 /** @throws DataError, StorageError */
-export async function prepareSnapshot(engine: Engine, unit: SnapshotUnit): Promise<PreparedUnit> {
+export async function validateSnapshot(engine: Engine, job: SnapshotJob): Promise<ValidatedWrite> {
   const files: ParquetFile[] = [];
-  for (const file of unit.files) {
-    files.push(await examine(engine, file, unit.datasetId));
+  for (const file of job.files) {
+    files.push(await examine(engine, file, job.datasetId));
   }
-  refuseOtherFooters(unit, files);
-  const plan = await tablePlan(engine, unit, await markValueless(engine, unit, files));
-  refuseUnspeakable(unit, plan);
+  refuseOtherFooters(job, files);
+  const plan = await tablePlan(engine, job, await markValueless(engine, job, files));
+  refuseUnspeakable(job, plan);
   return {
-    unit,
+    job,
     rowCount: rowsByFooters(files),
     tableRows: rowsByFooters(files),
-    bytes: unit.files.reduce((sum, file) => sum + file.bytes, 0),
-    carryOut: (window, current, appliedAt) => loadSnapshot(window, { unit, plan, current, appliedAt }),
-    explain: (examiner, error, place) => explainFailure(examiner, { unit, plan }, error, place),
+    bytes: job.files.reduce((sum, file) => sum + file.bytes, 0),
+    execute: (session, current, appliedAt) => loadSnapshot(session, { job, plan, current, appliedAt }),
+    explain: (examiner, error, place) => explainFailure(examiner, { job, plan }, error, place),
   };
 }
 
 async function tablePlan(
   engine: Engine,
-  unit: SnapshotUnit,
+  job: SnapshotJob,
   files: readonly ParquetFile[],
 ): Promise<TablePlan> {
   try {
-    return planTable(unit, files);
+    return planTable(job, files);
   } catch (error) {
-    throw error instanceof OtherFamilyError ? await refuseOtherFamily(engine, unit.datasetId, error) : error;
+    throw error instanceof OtherFamilyError ? await refuseOtherFamily(engine, job.datasetId, error) : error;
   }
 }
 
 /** Writes the statements out once, for their errors: a name that cannot be written in SQL is known before the lock is taken. */
-function refuseUnspeakable(unit: SnapshotUnit, plan: TablePlan): void {
-  const texts = [unit.datasetId, unit.digest, unit.schema.schemaVersion, ...unit.reloads.keys()];
+function refuseUnspeakable(job: SnapshotJob, plan: TablePlan): void {
+  const texts = [job.datasetId, job.digest, job.schema.schemaVersion, ...job.reloads.keys()];
   for (const value of texts) text(value);
   for (const { column } of plan.columns) text(column.sourceName);
-  comments('table', unit.datasetId, plan.columns);
+  comments('table', job.datasetId, plan.columns);
   createLoading(plan);
 }
 
 interface Loading {
-  readonly unit: SnapshotUnit;
+  readonly job: SnapshotJob;
   readonly plan: TablePlan;
   readonly current: Current;
   readonly appliedAt: Date;
@@ -71,44 +71,44 @@ interface Loading {
 /** Null: the mirror is no longer what the unit was planned from, and nothing was done. */
 async function loadSnapshot(
   engine: Engine,
-  { unit, plan, current, appliedAt }: Loading,
-): Promise<Deed | null> {
+  { job, plan, current, appliedAt }: Loading,
+): Promise<Write | null> {
   const { tableName, live, isKept } = current;
-  if (!isPlannedFrom(live, unit.plannedFrom)) return null;
-  refuseTakenName(unit.datasetId, current);
+  if (!isPlannedFrom(live, job.plannedFrom)) return null;
+  refuseTakenName(job.datasetId, current);
 
-  await engine.runWithinRoom(createLoading(plan));
-  const rowCount = await prove(engine, unit, plan.columns);
+  await engine.runWhileSpaceIsFree(createLoading(plan));
+  const rowCount = await prove(engine, job, plan.columns);
   await runTogether(engine, [
     ...swap(tableName, live !== null || isKept),
-    ...comments(tableName, unit.datasetId, plan.columns),
+    ...comments(tableName, job.datasetId, plan.columns),
   ]);
-  const entry = entryOfSnapshot(unit, { current, columns: plan.columns, rowCount, appliedAt });
+  const entry = entryOfSnapshot(job, { current, columns: plan.columns, rowCount, appliedAt });
   return { done: { kind: 'committed', fromVersion: entry.line.fromVersion, net: null }, entry };
 }
 
 /** The count of the rows, once it and the keys are what they have to be. @throws DataError, BadKeysError where they are not. */
-async function prove(engine: Engine, unit: SnapshotUnit, columns: readonly PlannedColumn[]): Promise<number> {
-  const keyColumns = columns.filter((column) => unit.schema.keyColumns.includes(column.column.name));
+async function prove(engine: Engine, job: SnapshotJob, columns: readonly PlannedColumn[]): Promise<number> {
+  const keyColumns = columns.filter((column) => job.schema.keyColumns.includes(column.column.name));
   const counts = present((await engine.rows(countRows(keyColumns, engine.threads)))[0], 'a count has a row');
   const rowCount = numberAt(counts, 0);
-  refuseOtherCount(unit, rowCount);
+  refuseOtherCount(job, rowCount);
   for (const [index, planned] of keyColumns.entries()) {
     const nulls = rowCount - numberAt(counts, index + 2);
     if (nulls === 0) continue;
     throw new BadKeysError(
-      `The key column ${JSON.stringify(planned.column.name)} of ${unit.datasetId} is null in ` +
+      `The key column ${JSON.stringify(planned.column.name)} of ${job.datasetId} is null in ` +
         `${formatCount(nulls)} of ${formatCount(rowCount)} rows`,
       [{ column: planned, value: null }],
     );
   }
-  if (numberAt(counts, 1) !== rowCount) await proveKeys(engine, unit, keyColumns, rowCount);
+  if (numberAt(counts, 1) !== rowCount) await proveKeys(engine, job, keyColumns, rowCount);
   return rowCount;
 }
 
 async function proveKeys(
   engine: Engine,
-  unit: SnapshotUnit,
+  job: SnapshotJob,
   keyColumns: readonly PlannedColumn[],
   rowCount: number,
 ): Promise<void> {
@@ -119,7 +119,7 @@ async function proveKeys(
     ({ column }, index) => `${column.name} = ${JSON.stringify(repeated[index + 1])}`,
   );
   throw new BadKeysError(
-    `The key ${key.join(', ')} of ${unit.datasetId} is there ${formatCount(numberAt(repeated, 0))} times`,
+    `The key ${key.join(', ')} of ${job.datasetId} is there ${formatCount(numberAt(repeated, 0))} times`,
     keyColumns.map((column, index) => ({ column, value: textAt(repeated, index + 1) })),
     `; ${formatCount(rowCount)} rows have ${formatCount(keys)} keys`,
   );
@@ -129,18 +129,18 @@ async function proveKeys(
  * A footer costs nothing, and few bytes can hold more rows than could be loaded in a day.
  * @throws DataError naming a file and both numbers.
  */
-function refuseOtherFooters(unit: SnapshotUnit, files: readonly ParquetFile[]): void {
+function refuseOtherFooters(job: SnapshotJob, files: readonly ParquetFile[]): void {
   for (const { file, rowCount } of files) {
     if (file.rowCount === null || file.rowCount === rowCount) continue;
     const stated = formatCount(file.rowCount);
     throw new DataError(
-      `The file ${file.name} of ${unit.datasetId} has ${formatCount(rowCount)} rows, but the manifest states ${stated}.`,
+      `The file ${file.name} of ${job.datasetId} has ${formatCount(rowCount)} rows, but the manifest states ${stated}.`,
     );
   }
   const [largest] = files.toSorted((left, right) => right.rowCount - left.rowCount);
   const isOneOfMany = largest !== undefined && files.length > 1;
   const where = isOneOfMany ? ` Most of them are in the file ${largest.file.name}.` : '';
-  refuseOtherCount(unit, rowsByFooters(files), where);
+  refuseOtherCount(job, rowsByFooters(files), where);
 }
 
 function rowsByFooters(files: readonly ParquetFile[]): number {
@@ -148,11 +148,11 @@ function rowsByFooters(files: readonly ParquetFile[]): number {
 }
 
 /** `where` is a sentence of the rows that ends the message. @throws DataError unless there are as many as each number that was given. */
-function refuseOtherCount(unit: SnapshotUnit, rowCount: number, where = ''): void {
-  for (const expected of unit.expectedRowCounts) {
+function refuseOtherCount(job: SnapshotJob, rowCount: number, where = ''): void {
+  for (const expected of job.expectedRowCounts) {
     if (expected.rowCount === rowCount) continue;
     throw new DataError(
-      `The snapshot of ${unit.datasetId} version ${unit.version} has ${formatCount(rowCount)} rows, ` +
+      `The snapshot of ${job.datasetId} version ${job.version} has ${formatCount(rowCount)} rows, ` +
         `but ${expected.statedBy} states ${formatCount(expected.rowCount)}.${where}`,
     );
   }

@@ -105,7 +105,7 @@ export async function mirrorFileState(path: string): Promise<Exclude<FileState, 
  * Makes way for a new mirror at `path`, which DuckDB could not read because of `reason`.
  * @throws ConfigurationError where the file is none of ours, StorageError after `MAX_QUARANTINED` files.
  */
-export async function setAside(path: string, reason: string, now: Date, log: Log): Promise<void> {
+export async function quarantine(path: string, reason: string, now: Date, log: Log): Promise<void> {
   const state = await mirrorFileState(path);
   if (state === 'empty') {
     // Left by a process or a disk that gave up while the file was made: there is nothing to keep.
@@ -174,7 +174,7 @@ export async function waitForFile<T>(options: WaitOptions, attempt: () => Promis
     try {
       return await attempt();
     } catch (error) {
-      if (!(error instanceof DuckDbError) || error.trouble !== 'locked') throw error;
+      if (!(error instanceof DuckDbError) || error.fault !== 'locked') throw error;
       const remainingMs = deadlineMs - clock.monotonicMs();
       if (remainingMs <= 0) throw busy(path, error.holderProcessId, error);
       // At least a millisecond: without the jitter of chance this would be a busy loop.

@@ -12,7 +12,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { HistoryPosition } from '../../model/commits.ts';
 import { BusyError } from '../../model/errors.ts';
-import type { ChangesUnit, ReadAhead, Unit } from '../../model/write-jobs.ts';
+import type { ChangesJob, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
 import {
   Engine,
   type EngineOptions,
@@ -20,23 +20,36 @@ import {
   temporaryDirectory,
 } from '../../staging/engine/engine.ts';
 import { literalPattern } from '../../staging/engine/sql.ts';
-import type { Destination, Enrolment, Held, Prepared, StoredProgress, UnitQueue } from '../destination.ts';
-import type { HistoryLimits, HistoryPage, Outlet, Publication } from '../publication.ts';
+import type {
+  Destination,
+  Enrolment,
+  JobQueue,
+  ObservedState,
+  StoredProgress,
+  ValidatedJob,
+} from '../destination.ts';
+import type { HistoryLimits, HistoryPage, PostCommitSource, Publication } from '../publication.ts';
 import { NO_HISTORY, readHistory } from './catalog/commits.ts';
-import { EMPTY, ensureSchema, isEnrolled, readHeld, writeEnrolment } from './catalog/observed-state.ts';
+import {
+  EMPTY,
+  ensureSchema,
+  isEnrolled,
+  readObservedState,
+  writeEnrolment,
+} from './catalog/observed-state.ts';
 import { storeBesideCommits, storeProgress } from './catalog/progress.ts';
-import { commitUnits } from './commit.ts';
+import { commitJobs } from './commit.ts';
 import { clearUnfinished } from './compact.ts';
 import { mirrorPath } from './mirror-file.ts';
 import { type CopyPlace, Publisher, type PublishOptions, publishTarget } from './publish.ts';
-import { Examination, type PreparedUnit } from './validate.ts';
+import { type ValidatedWrite, Validation } from './validate.ts';
 import {
-  AttachWindow,
-  LeftFree,
-  type LeftFreeOptions,
+  type ReaderGraceOptions,
+  ReaderGracePeriod,
   type WaitForReaders,
-  type WindowOptions,
-  type WriteWindow,
+  type WriteSession,
+  type WriteSessionOptions,
+  WriteSessions,
 } from './write-session.ts';
 
 /** The most memory for the examination of files, which reads footers and finds single values. */
@@ -59,7 +72,7 @@ export interface MirrorOptions {
   /** How long a window waits for whoever else has the file open. */
   readonly lockWaitMs: number;
   /** How long the file is left to readers between two windows that write; no time by default. */
-  readonly leftFreeMs?: number;
+  readonly readerGraceMs?: number;
   /** For messages: the numeric id of the user. */
   readonly uid?: number | null;
   readonly clock: Clock;
@@ -71,7 +84,7 @@ export interface MirrorOptions {
 }
 
 /** Opens no file yet: the mirror is created by what is first written. @throws StorageError, ConfigurationError */
-export async function openMirror(options: MirrorOptions): Promise<Destination & Outlet> {
+export async function openMirror(options: MirrorOptions): Promise<Destination & PostCommitSource> {
   const dataDirectory = resolve(options.dataDirectory);
   const path = await mirrorPath(options.path);
   await clearUnfinished(path);
@@ -86,22 +99,22 @@ export async function openMirror(options: MirrorOptions): Promise<Destination & 
   const { publish = null } = options;
   const copy = publish === null ? null : await copyPlace(options, publish, path);
   const { reserveBytes = 0, clock } = options;
-  const room = { folders: [dirname(path), dataDirectory], reserveBytes, clock };
-  const windows = await Windows.open(
+  const guard = { folders: [dirname(path), dataDirectory], reserveBytes, clock };
+  const sessions = await WriteSessionsBySize.open(
     { ...options, path, dataDirectory },
-    { ...engineOptions, maxLogBytes: MAX_LOG_BYTES, ...(reserveBytes > 0 ? { room } : {}) },
+    { ...engineOptions, maxLogBytes: MAX_LOG_BYTES, ...(reserveBytes > 0 ? { guard } : {}) },
   );
-  const openExaminer = (purpose: 'examining' | 'reading-ahead'): Promise<Engine> =>
+  const openExaminer = (purpose: 'validating' | 'reading-ahead'): Promise<Engine> =>
     Engine.open({
       ...engineOptions,
       threads: 1,
       memoryLimitBytes: Math.min(options.memoryLimitBytes, MAX_EXAMINING_BYTES),
       temporaryDirectory: temporaryDirectory(dataDirectory, purpose),
     });
-  const hasRoomForTwo = options.memoryLimitBytes >= 2 * MAX_EXAMINING_BYTES;
-  const openSecond = hasRoomForTwo ? () => openExaminer('reading-ahead') : null;
-  const examination = new Examination(await openExaminer('examining'), openSecond);
-  return new Mirror({ ...options, path }, windows, examination, copy);
+  const fitsTwoSessions = options.memoryLimitBytes >= 2 * MAX_EXAMINING_BYTES;
+  const openSecond = fitsTwoSessions ? () => openExaminer('reading-ahead') : null;
+  const validation = new Validation(await openExaminer('validating'), openSecond);
+  return new Mirror({ ...options, path }, sessions, validation, copy);
 }
 
 async function copyPlace(options: MirrorOptions, publish: PublishOptions, path: string): Promise<CopyPlace> {
@@ -109,7 +122,7 @@ async function copyPlace(options: MirrorOptions, publish: PublishOptions, path: 
   const dataDirectory = resolve(options.dataDirectory);
   const looking = {
     memoryLimitBytes,
-    temporaryDirectory: temporaryDirectory(dataDirectory, 'looking'),
+    temporaryDirectory: temporaryDirectory(dataDirectory, 'inspecting'),
     ...(signal === undefined ? {} : { signal }),
   };
   const keptPaths = [...publish.keptPaths, ...temporaryDirectories(dataDirectory)];
@@ -118,15 +131,15 @@ async function copyPlace(options: MirrorOptions, publish: PublishOptions, path: 
 }
 
 interface Failed {
-  readonly unit: PreparedUnit;
+  readonly job: ValidatedWrite;
   readonly error: unknown;
 }
 
 interface Opened {
-  readonly window: WriteWindow;
+  readonly session: WriteSession;
   /** Of the tables that are written in it. */
   readonly size: TableSize;
-  readonly queue: UnitQueue;
+  readonly queue: JobQueue;
   /** Whether units that were taken are left for a window after this one. */
   readonly isNotLast: boolean;
 }
@@ -135,36 +148,42 @@ interface Ended {
   /** Why is looked for once the mirror is let go. */
   readonly failed: readonly Failed[];
   /** What was taken for the other window. */
-  readonly setAside: readonly PreparedUnit[];
+  readonly quarantine: readonly ValidatedWrite[];
 }
 
-class Mirror implements Destination, Outlet {
+class Mirror implements Destination, PostCommitSource {
   readonly #options: MirrorOptions;
-  readonly #windows: Windows;
-  readonly #examination: Examination;
+  readonly #sessions: WriteSessionsBySize;
+  readonly #validation: Validation;
   readonly #inTurn = pLimit(1);
   readonly #publisher: Publisher | null;
   /** What was enrolled last: a mirror that has to be built anew in the middle of a run gets the same names. */
   #enrolment: Enrolment | null = null;
   /** The mirror was made anew since `has` was called: progress that was known until then describes lost tables. */
-  #isMadeAnew = false;
+  #isCreatedAgain = false;
 
-  constructor(options: MirrorOptions, windows: Windows, examination: Examination, copy: CopyPlace | null) {
+  constructor(
+    options: MirrorOptions,
+    sessions: WriteSessionsBySize,
+    validation: Validation,
+    copy: CopyPlace | null,
+  ) {
     const { path } = options;
     this.#options = options;
-    this.#windows = windows;
-    this.#examination = examination;
-    const window = windows.of('small');
+    this.#sessions = sessions;
+    this.#validation = validation;
+    const session = sessions.of('small');
     const inTurn = <T>(work: () => Promise<T>): Promise<T> => this.#inTurn(work);
-    this.#publisher = copy === null ? null : new Publisher({ ...copy, path, window, inTurn });
+    this.#publisher = copy === null ? null : new Publisher({ ...copy, path, session, inTurn });
   }
 
-  has(): Promise<Held> {
+  has(): Promise<ObservedState> {
     const { path } = this.#options;
     return this.#inTurn(async () => {
-      const held = (await this.#windows.of('small').read((engine) => readHeld(engine, path))) ?? EMPTY;
-      this.#isMadeAnew = false;
-      return held;
+      const observed =
+        (await this.#sessions.of('small').read((engine) => readObservedState(engine, path))) ?? EMPTY;
+      this.#isCreatedAgain = false;
+      return observed;
     });
   }
 
@@ -173,9 +192,9 @@ class Mirror implements Destination, Outlet {
     return this.#inTurn(async () => {
       this.#enrolment = enrolment;
       // A reader may have the file open for long: nothing is written where nothing is new.
-      if (await this.#windows.of('small').read((engine) => isEnrolled(engine, path, enrolment))) return;
-      await this.#windows.of('small').write((window) =>
-        window.transaction(async (engine) => {
+      if (await this.#sessions.of('small').read((engine) => isEnrolled(engine, path, enrolment))) return;
+      await this.#sessions.of('small').write((session) =>
+        session.transaction(async (engine) => {
           await ensureSchema(engine, path);
           await writeEnrolment(engine, path, enrolment);
         }),
@@ -183,54 +202,54 @@ class Mirror implements Destination, Outlet {
     });
   }
 
-  prepare(unit: Unit): Promise<Prepared> {
-    return this.#examination.examine(unit);
+  validate(job: WriteJob): Promise<ValidatedJob> {
+    return this.#validation.validate(job);
   }
 
-  readAhead(unit: ChangesUnit): Promise<ReadAhead | null> {
-    return this.#examination.readAhead(unit);
+  readAhead(job: ChangesJob): Promise<ReadAhead | null> {
+    return this.#validation.readAhead(job);
   }
 
-  async commit(queue: UnitQueue): Promise<void> {
-    let waiting = queue.take().map(ownPrepared);
+  async commit(queue: JobQueue): Promise<void> {
+    let waiting = queue.take().map(ownValidated);
     for (let [first] = waiting; first !== undefined; [first] = waiting) {
       const size = sizeOf(first.tableRows);
       const others = waiting.filter(({ tableRows }) => sizeOf(tableRows) !== size);
-      const its = waiting.filter((unit) => !others.includes(unit));
-      const { failed, setAside } = await this.#inTurn(() =>
-        this.#windows
+      const its = waiting.filter((job) => !others.includes(job));
+      const { failed, quarantine } = await this.#inTurn(() =>
+        this.#sessions
           .of(size)
-          .write((window) =>
-            this.#commitWhileOpen({ window, size, queue, isNotLast: others.length > 0 }, its),
+          .write((session) =>
+            this.#commitWhileOpen({ session, size, queue, isNotLast: others.length > 0 }, its),
           ),
       );
-      for (const { unit, error } of failed) {
-        const explained = this.#examination.use((engine) => unit.explain(engine, error, this.#options));
-        queue.tell(unit, { kind: 'failed', datasetId: unit.unit.datasetId, error: await explained });
+      for (const { job, error } of failed) {
+        const explained = this.#validation.use((engine) => job.explain(engine, error, this.#options));
+        queue.report(job, { kind: 'failed', datasetId: job.job.datasetId, error: await explained });
       }
-      waiting = [...others, ...setAside];
+      waiting = [...others, ...quarantine];
     }
   }
 
-  async #commitWhileOpen(opened: Opened, first: readonly PreparedUnit[]): Promise<Ended> {
-    const { window, size, queue, isNotLast } = opened;
+  async #commitWhileOpen(opened: Opened, first: readonly ValidatedWrite[]): Promise<Ended> {
+    const { session, size, queue, isNotLast } = opened;
     const { clock, signal } = this.#options;
     const failed: Failed[] = [];
-    const setAside: PreparedUnit[] = [];
-    if (await window.transaction((engine) => this.#enrollAgain(engine))) this.#isMadeAnew = true;
-    for (let units = first; units.length > 0; ) {
-      const context = { window, appliedAt: clock.now(), ...(signal === undefined ? {} : { signal }) };
-      for await (const { unit, result } of commitUnits(context, units)) {
-        if (result.kind === 'failed') failed.push({ unit, error: result.error });
-        else queue.tell(unit, { ...result, datasetId: unit.unit.datasetId });
+    const quarantine: ValidatedWrite[] = [];
+    if (await session.transaction((engine) => this.#enrollAgain(engine))) this.#isCreatedAgain = true;
+    for (let jobs = first; jobs.length > 0; ) {
+      const context = { session, appliedAt: clock.now(), ...(signal === undefined ? {} : { signal }) };
+      for await (const { job, result } of commitJobs(context, jobs)) {
+        if (result.kind === 'failed') failed.push({ job, error: result.error });
+        else queue.report(job, { ...result, datasetId: job.job.datasetId });
       }
-      const next = await this.#next(window, queue);
-      units = next.filter(({ tableRows }) => sizeOf(tableRows) === size);
-      setAside.push(...next.filter((unit) => !units.includes(unit)));
+      const next = await this.#next(session, queue);
+      jobs = next.filter(({ tableRows }) => sizeOf(tableRows) === size);
+      quarantine.push(...next.filter((job) => !jobs.includes(job)));
     }
-    const isTold = !this.#isMadeAnew && !isNotLast && failed.length === 0 && setAside.length === 0;
-    if (isTold) await storeBesideCommits(window, queue, this.#options);
-    return { failed, setAside };
+    const isReported = !this.#isCreatedAgain && !isNotLast && failed.length === 0 && quarantine.length === 0;
+    if (isReported) await storeBesideCommits(session, queue, this.#options);
+    return { failed, quarantine };
   }
 
   async storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean> {
@@ -245,29 +264,29 @@ class Mirror implements Destination, Outlet {
   }
 
   async #storeProgress(progress: StoredProgress, wait: WaitForReaders): Promise<boolean> {
-    if (this.#isMadeAnew) return false;
-    return await storeProgress(this.#windows.of('small'), this.#options.path, progress, wait);
+    if (this.#isCreatedAgain) return false;
+    return await storeProgress(this.#sessions.of('small'), this.#options.path, progress, wait);
   }
 
   /** None where the window is to end. */
-  async #next(window: WriteWindow, queue: UnitQueue): Promise<readonly PreparedUnit[]> {
-    const waitMs = window.waitForNext();
+  async #next(session: WriteSession, queue: JobQueue): Promise<readonly ValidatedWrite[]> {
+    const waitMs = session.waitForNext();
     if (waitMs === null) return [];
     const hasArrived = new AbortController();
     const patience = this.#options.clock.sleep(waitMs, hasArrived.signal).catch(() => {});
     await Promise.race([queue.arrival(), patience]);
     hasArrived.abort();
-    return queue.take().map(ownPrepared);
+    return queue.take().map(ownValidated);
   }
 
   progress(): number {
-    return this.#windows.progress + this.#examination.progress + (this.#publisher?.progress ?? 0);
+    return this.#sessions.progress + this.#validation.progress + (this.#publisher?.progress ?? 0);
   }
 
   history(after: HistoryPosition | null, limits: HistoryLimits): Promise<HistoryPage> {
     return this.#inTurn(
       async () =>
-        (await this.#windows.of('small').read((engine) => readHistory(engine, after, limits))) ?? NO_HISTORY,
+        (await this.#sessions.of('small').read((engine) => readHistory(engine, after, limits))) ?? NO_HISTORY,
     );
   }
 
@@ -277,8 +296,8 @@ class Mirror implements Destination, Outlet {
   }
 
   async close(): Promise<void> {
-    await this.#inTurn(() => this.#windows.close());
-    await this.#examination.close();
+    await this.#inTurn(() => this.#sessions.close());
+    await this.#validation.close();
   }
 
   /** Whatever became of the mirror since it was enrolled. Resolves to whether it is a new one. */
@@ -290,9 +309,9 @@ class Mirror implements Destination, Outlet {
   }
 }
 
-function ownPrepared(prepared: Prepared): PreparedUnit {
-  assert('carryOut' in prepared, 'a unit is committed by the destination that prepared it');
-  return prepared as PreparedUnit;
+function ownValidated(validated: ValidatedJob): ValidatedWrite {
+  assert('execute' in validated, 'a unit is committed by the destination that prepared it');
+  return validated as ValidatedWrite;
 }
 
 /** The most rows that a table has in one row group. */
@@ -305,30 +324,30 @@ export function sizeOf(tableRows: number): TableSize {
   return tableRows <= ROW_GROUP_ROWS ? 'small' : 'large';
 }
 
-interface WindowsOptions
-  extends Omit<WindowOptions, 'engine' | 'leftFree'>,
-    Pick<LeftFreeOptions, 'leftFreeMs'> {
+interface WriteSessionsOptions
+  extends Omit<WriteSessionOptions, 'engine' | 'readerGracePeriod'>,
+    Pick<ReaderGraceOptions, 'readerGraceMs'> {
   readonly dataDirectory: string;
 }
 
-class Windows {
+class WriteSessionsBySize {
   readonly #engines: readonly Engine[];
-  readonly #windows: Readonly<Record<TableSize, AttachWindow>>;
+  readonly #sessions: Readonly<Record<TableSize, WriteSessions>>;
 
-  private constructor(options: WindowsOptions, small: Engine, large: Engine) {
-    const leftFree = new LeftFree(options);
+  private constructor(options: WriteSessionsOptions, small: Engine, large: Engine) {
+    const readerGracePeriod = new ReaderGracePeriod(options);
     this.#engines = [...new Set([small, large])];
-    this.#windows = {
-      small: new AttachWindow({ ...options, leftFree, engine: small }),
-      large: new AttachWindow({ ...options, leftFree, engine: large }),
+    this.#sessions = {
+      small: new WriteSessions({ ...options, readerGracePeriod, engine: small }),
+      large: new WriteSessions({ ...options, readerGracePeriod, engine: large }),
     };
   }
 
   /** Opens no file yet. @throws DuckDbError */
   static async open(
-    options: WindowsOptions,
+    options: WriteSessionsOptions,
     engineOptions: Omit<EngineOptions, 'temporaryDirectory'>,
-  ): Promise<Windows> {
+  ): Promise<WriteSessionsBySize> {
     const openEngine = (size: TableSize, threads: number): Promise<Engine> =>
       Engine.open({
         ...engineOptions,
@@ -338,11 +357,15 @@ class Windows {
       });
     const small = await openEngine('small', 1);
     const { threads } = engineOptions;
-    return new Windows(options, small, threads === 1 ? small : await openEngine('large', threads));
+    return new WriteSessionsBySize(
+      options,
+      small,
+      threads === 1 ? small : await openEngine('large', threads),
+    );
   }
 
-  of(size: TableSize): AttachWindow {
-    return this.#windows[size];
+  of(size: TableSize): WriteSessions {
+    return this.#sessions[size];
   }
 
   /** Another number whenever a statement of any of them has ended, or reads on. */

@@ -28,13 +28,13 @@ import { BusyError, ConfigurationError, CopyError, FeedSyncError } from '../../m
 import { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, type MirrorPlace } from '../../staging/engine/errors.ts';
 import { textAt } from '../../staging/engine/sql.ts';
-import type { Held } from '../destination.ts';
+import type { ObservedState } from '../destination.ts';
 import type { Publication } from '../publication.ts';
 import { readPosition } from './catalog/commits.ts';
-import { hasSchema, readHeld } from './catalog/observed-state.ts';
+import { hasSchema, readObservedState } from './catalog/observed-state.ts';
 import { MIRROR, selectTableNames } from './catalog/schema.ts';
 import { fileState, WAL_SUFFIX, withoutLinks } from './mirror-file.ts';
-import type { AttachWindow } from './write-session.ts';
+import type { WriteSessions } from './write-session.ts';
 
 /** The copy while it is made. What a process that was killed has left is removed before the next one. */
 const UNFINISHED_SUFFIX = '.publishing';
@@ -51,13 +51,13 @@ export interface CopyPlace extends LookingOptions {
 interface PublisherOptions extends CopyPlace {
   /** Of the mirror, without links. */
   readonly path: string;
-  readonly window: AttachWindow;
+  readonly session: WriteSessions;
   /** Runs what works on the mirror while nothing else does. */
   readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
 interface Copied {
-  readonly books: Books;
+  readonly catalog: Catalog;
   readonly bytes: number;
   readonly isClone: boolean;
 }
@@ -82,10 +82,10 @@ export class Publisher {
     try {
       const copied = await this.#options.inTurn(() => this.#copyInTurn());
       if ('kind' in copied) return copied;
-      await this.#verify(copied.books);
+      await this.#verify(copied.catalog);
       await this.#putInPlace();
-      const { books, bytes, isClone } = copied;
-      return { kind: 'published', lines: books.position.lines, bytes, isClone };
+      const { catalog, bytes, isClone } = copied;
+      return { kind: 'published', lines: catalog.position.lines, bytes, isClone };
     } catch (error) {
       await remove('destination.publish-discard', this.#unfinished).catch(() => {});
       throw this.#translated(error);
@@ -93,15 +93,15 @@ export class Publisher {
   }
 
   async #copyInTurn(): Promise<Copied | Publication> {
-    const { path, target, window } = this.#options;
+    const { path, target, session } = this.#options;
     if (['absent', 'empty'].includes(await fileState(path))) return { kind: 'absent' };
     // Left by a process that was killed, or by a checkpoint that failed: what is in it is committed, too.
-    if (await isThere(path + WAL_SUFFIX)) await window.write((write) => write.transaction(async () => {}));
-    const books = await window.read((engine) => booksOf(engine, path));
-    if (books === null) return { kind: 'absent' };
-    const published = await booksAt(target, this.#options);
-    if (hasSameContent(published, books)) return { kind: 'current', lines: books.position.lines };
-    return { books, ...(await this.#copy()) };
+    if (await isThere(path + WAL_SUFFIX)) await session.write((write) => write.transaction(async () => {}));
+    const catalog = await session.read((engine) => catalogOf(engine, path));
+    if (catalog === null) return { kind: 'absent' };
+    const published = await catalogAt(target, this.#options);
+    if (hasSameContent(published, catalog)) return { kind: 'current', lines: catalog.position.lines };
+    return { catalog, ...(await this.#copy()) };
   }
 
   async #copy(): Promise<Pick<Copied, 'bytes' | 'isClone'>> {
@@ -128,10 +128,10 @@ export class Publisher {
   }
 
   /** DuckDB opens it, its books are those of the mirror, and so are the names of its tables. Rows are not read. */
-  async #verify(books: Books): Promise<void> {
+  async #verify(catalog: Catalog): Promise<void> {
     await settleFile('destination.publish-settle', this.#unfinished, await this.#mode());
-    const copied = await booksAt(this.#unfinished, this.#options);
-    if (isDeepStrictEqual(copied, books)) return;
+    const copied = await catalogAt(this.#unfinished, this.#options);
+    if (isDeepStrictEqual(copied, catalog)) return;
     throw new CopyError(
       `The copy of the mirror in ${dirname(this.#unfinished)} is not what the mirror is: it is not published.`,
       { hint: 'Check the disk of destination.publish. The copy of before stays in place.' },
@@ -164,10 +164,13 @@ export class Publisher {
  * Whether readers find the same in both. Newer progress alone is worth no copy: a copy with older progress only
  * starts further back in the logs, should it ever become the mirror.
  */
-function hasSameContent(published: Awaited<ReturnType<typeof booksAt>>, books: Books): boolean {
+function hasSameContent(published: Awaited<ReturnType<typeof catalogAt>>, catalog: Catalog): boolean {
   if (typeof published === 'string') return false;
-  const withoutProgress = (one: Books): Books => ({ ...one, held: { ...one.held, progress: null } });
-  return isDeepStrictEqual(withoutProgress(published), withoutProgress(books));
+  const withoutProgress = (one: Catalog): Catalog => ({
+    ...one,
+    observed: { ...one.observed, progress: null },
+  });
+  return isDeepStrictEqual(withoutProgress(published), withoutProgress(catalog));
 }
 
 /** Another one once somebody has written the file, or put another in its place. */
@@ -201,7 +204,7 @@ async function copyFile(options: CopyOptions): Promise<boolean> {
   const { from, to, signal } = options;
   signal?.throwIfAborted();
   if (await cloneFile('destination.publish-clone', from, to)) return true;
-  await requireRoom(options);
+  await requireFreeSpace(options);
   await using source = await open(from, 'r');
   await using target = await openForWriting('destination.publish-open', to, 'truncate');
   await durable('destination.publish-copy', () => copyContent(source, target, options));
@@ -230,7 +233,7 @@ async function copyContent(
   }
 }
 
-async function requireRoom({ to, bytes, reserveBytes }: CopyOptions): Promise<void> {
+async function requireFreeSpace({ to, bytes, reserveBytes }: CopyOptions): Promise<void> {
   const folder = dirname(to);
   const free = await freeBytes(folder);
   if (free - bytes >= reserveBytes) return;
@@ -286,7 +289,7 @@ export async function publishTarget(
 
 /** A copy that is damaged, or that somebody writes, is replaced like any other. */
 async function refuseOthers(path: string, target: string, looking: LookingOptions): Promise<void> {
-  const isOther = (await fileState(target)) === 'other' || (await booksAt(target, looking)) === 'foreign';
+  const isOther = (await fileState(target)) === 'other' || (await catalogAt(target, looking)) === 'foreign';
   if (isOther)
     throw wrong(
       path,
@@ -321,8 +324,8 @@ function refuse(path: string, uid: number | null, cause: unknown): never {
   });
 }
 
-function wrong(path: string, trouble: string, instead: string): ConfigurationError {
-  return new ConfigurationError(`No copy can be published at ${path}: it ${trouble}.`, {
+function wrong(path: string, fault: string, instead: string): ConfigurationError {
+  return new ConfigurationError(`No copy can be published at ${path}: it ${fault}.`, {
     hint: `Set ${SETTING} to ${instead}.`,
   });
 }
@@ -330,9 +333,9 @@ function wrong(path: string, trouble: string, instead: string): ConfigurationErr
 /** The memory for looking at them. */
 const MAX_LOOKING_BYTES = 256_000_000;
 
-interface Books {
+interface Catalog {
   readonly position: HistoryPosition;
-  readonly held: Held;
+  readonly observed: ObservedState;
   /** The names of all tables and views of the schema `main`, in order. */
   readonly tables: readonly string[];
 }
@@ -343,21 +346,21 @@ interface LookingOptions {
 }
 
 /** Null where the attached database is no mirror, or one in which nothing was ever written. */
-async function booksOf(engine: Engine, path: string): Promise<Books | null> {
+async function catalogOf(engine: Engine, path: string): Promise<Catalog | null> {
   if (!(await hasSchema(engine))) return null;
   const tables = (await engine.rows(selectTableNames('main'))).map((row) => textAt(row, 0));
   return {
     position: await readPosition(engine),
-    held: await readHeld(engine, path),
+    observed: await readObservedState(engine, path),
     tables: tables.toSorted(),
   };
 }
 
 /** Of the file at the path, opened for reading. `foreign`: it can be read, and has no books. */
-async function booksAt(
+async function catalogAt(
   path: string,
   { memoryLimitBytes, temporaryDirectory }: LookingOptions,
-): Promise<Books | 'unreadable' | 'foreign'> {
+): Promise<Catalog | 'unreadable' | 'foreign'> {
   if ((await fileState(path)) !== 'database') return 'unreadable';
   let engine: Engine | null = null;
   try {
@@ -368,7 +371,7 @@ async function booksAt(
       directories: null,
       readOnlyDatabase: { path, name: MIRROR },
     });
-    return (await booksOf(engine, path)) ?? 'foreign';
+    return (await catalogOf(engine, path)) ?? 'foreign';
   } catch (error) {
     if (error instanceof DuckDbError) return 'unreadable';
     throw error;

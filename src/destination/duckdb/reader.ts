@@ -28,8 +28,8 @@ import { StorageError, UsageError } from '../../model/errors.ts';
 import { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
 import { identifier, text } from '../../staging/engine/sql.ts';
-import type { Held } from '../destination.ts';
-import { readFormat, readHeld } from './catalog/observed-state.ts';
+import type { ObservedState } from '../destination.ts';
+import { readFormat, readObservedState } from './catalog/observed-state.ts';
 import { MIRROR } from './catalog/schema.ts';
 import { spaceOf } from './copy-content.ts';
 import { type CountedDataset, countDatasets } from './count-tables.ts';
@@ -57,7 +57,7 @@ export interface QueryResult {
 
 export interface MirrorReader {
   /** What the mirror holds. */
-  held(): Promise<Held>;
+  observed(): Promise<ObservedState>;
   /** The format of its catalog; null where it has none yet. */
   format(): Promise<number | null>;
   /** How many bytes of its file hold nothing: they are used again by what is written, and given back by nobody but `compactMirror`. */
@@ -109,8 +109,8 @@ class Reader implements MirrorReader {
     this.#path = path;
   }
 
-  held(): Promise<Held> {
-    return this.#reading(readHeld(this.#engine, this.#path));
+  observed(): Promise<ObservedState> {
+    return this.#reading(readObservedState(this.#engine, this.#path));
   }
 
   format(): Promise<number | null> {
@@ -160,8 +160,8 @@ class Reader implements MirrorReader {
       return await this.#engine.use(call);
     } catch (error) {
       if (!(error instanceof DuckDbError)) throw error;
-      if (error.trouble === 'statement') throw notRun(error);
-      if (error.trouble === 'gave-up')
+      if (error.fault === 'statement') throw notRun(error);
+      if (error.fault === 'gave-up')
         throw new StorageError(`DuckDB gave up: ${error.message}`, { cause: error });
       throw await mirrorFailure(error, { path: this.#path });
     }
@@ -179,18 +179,18 @@ async function streamText(
   const prepared = await connection.prepare(sql);
   const types = Array.from({ length: prepared.columnCount }, (_, index) => prepared.columnType(index));
   const names = types.map((_, index) => prepared.columnName(index));
-  if (!types.some(holdsGeometry)) return { shown: await prepared.stream(), types };
+  if (!types.some(hasGeometry)) return { shown: await prepared.stream(), types };
   const aliases = types.map((_, index) => `c${index}`);
   const values = types.map((type, index) => {
     const name = identifier(names[index] || '_');
     if (type.typeId === DuckDBTypeId.GEOMETRY) return `ST_AsText(c${index}) AS ${name}`;
-    return holdsGeometry(type) ? `to_json(c${index}) AS ${name}` : `c${index} AS ${name}`;
+    return hasGeometry(type) ? `to_json(c${index}) AS ${name}` : `c${index} AS ${name}`;
   });
   const wrapped = `SELECT ${values.join(', ')} FROM query(${text(sql)}) AS shown(${aliases.join(', ')})`;
   return { shown: await connection.stream(wrapped), types };
 }
 
-function holdsGeometry(type: DuckDBType): boolean {
+function hasGeometry(type: DuckDBType): boolean {
   return String(type).includes('GEOMETRY');
 }
 
@@ -213,8 +213,8 @@ function renderValue(value: DuckDBValue): Rendered {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
   if (typeof value === 'number') return Number.isFinite(value) ? value : String(value);
   if (typeof value === 'bigint') return String(value);
-  if (value instanceof DuckDBTimestampTZValue) return `${isoMoment(value.micros)}${zone(value.micros)}`;
-  if (value instanceof DuckDBTimestampValue) return isoMoment(value.micros);
+  if (value instanceof DuckDBTimestampTZValue) return `${isoTime(value.micros)}${zone(value.micros)}`;
+  if (value instanceof DuckDBTimestampValue) return isoTime(value.micros);
   if (value instanceof DuckDBTimestampNanosecondsValue) return String(value).replace(' ', 'T');
   if (value instanceof DuckDBDateValue) return String(value);
   if (value instanceof DuckDBBlobValue) return Buffer.from(value.bytes).toString('hex');
@@ -245,7 +245,7 @@ function renderInside(value: DuckDBValue): unknown {
 }
 
 /** `2026-01-31T23:59:59.123456`; years outside 0000 to 9999 have a sign and six digits, as ISO 8601 has it. */
-function isoMoment(micros: bigint): string {
+function isoTime(micros: bigint): string {
   if (micros === POSITIVE_INFINITY) return 'infinity';
   if (micros === -POSITIVE_INFINITY) return '-infinity';
   const fraction = ((micros % MICROS_PER_SECOND) + MICROS_PER_SECOND) % MICROS_PER_SECOND;

@@ -3,18 +3,18 @@
  * is what the table holds, also where somebody changed it by hand.
  */
 
-import type { Retirement, RetirementUnit } from '../../model/write-jobs.ts';
+import type { Retirement, RetirementJob } from '../../model/write-jobs.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { mirrorError } from '../../staging/engine/errors.ts';
 import { integer, numberAt, text, textAt } from '../../staging/engine/sql.ts';
 import { entryOfRetirement, type RetiredTable } from './catalog/entries.ts';
 import { archived, createArchive, MIRROR, mirrored, selectTableNames } from './catalog/schema.ts';
 import { type Current, commentOnColumn, commentOnTable, isPlannedFrom } from './catalog/tables.ts';
-import type { Deed, PreparedUnit } from './validate.ts';
+import type { ValidatedWrite, Write } from './validate.ts';
 
 type Retire = (
   engine: Engine,
-  unit: RetirementUnit,
+  job: RetirementJob,
   tableName: string,
   appliedAt: Date,
 ) => Promise<RetiredTable>;
@@ -25,20 +25,20 @@ const RETIRE: Readonly<Record<Retirement, Retire>> = { archive, drop, keep };
 /** Null: the mirror is no longer what the unit was planned from, and nothing was done. */
 async function retireTable(
   engine: Engine,
-  unit: RetirementUnit,
-  { tableName, live, standing }: Current,
+  job: RetirementJob,
+  { tableName, live, existingObject }: Current,
   appliedAt: Date,
-): Promise<Deed | null> {
-  const { how, plannedFrom } = unit;
+): Promise<Write | null> {
+  const { how, plannedFrom } = job;
   if (live === null || !isPlannedFrom(live, plannedFrom)) return null;
   // A table that somebody dropped by hand is gone, however it was to be retired.
   const retired =
-    standing === null
+    existingObject === null
       ? { tableName: null, removedRows: plannedFrom.rowCount }
-      : await RETIRE[how](engine, unit, tableName, appliedAt);
+      : await RETIRE[how](engine, job, tableName, appliedAt);
   return {
     done: { kind: 'retired', table: placeOf(retired.tableName, how === 'keep') },
-    entry: entryOfRetirement(unit, retired, appliedAt),
+    entry: entryOfRetirement(job, retired, appliedAt),
   };
 }
 
@@ -50,7 +50,7 @@ export function placeOf(tableName: string | null, isKept: boolean): string | nul
 /** DuckDB moves no table to another schema: it is copied, with its comments, and dropped. */
 async function archive(
   engine: Engine,
-  { datasetId, plannedFrom }: RetirementUnit,
+  { datasetId, plannedFrom }: RetirementJob,
   tableName: string,
   appliedAt: Date,
 ): Promise<RetiredTable> {
@@ -68,13 +68,13 @@ async function archive(
   return { tableName: copyName, removedRows: await countRows(engine, copy) };
 }
 
-async function drop(engine: Engine, _unit: RetirementUnit, tableName: string): Promise<RetiredTable> {
+async function drop(engine: Engine, _job: RetirementJob, tableName: string): Promise<RetiredTable> {
   const removedRows = await countRows(engine, mirrored(tableName));
   await engine.run(dropTable(tableName));
   return { tableName: null, removedRows };
 }
 
-async function keep(_engine: Engine, _unit: RetirementUnit, tableName: string): Promise<RetiredTable> {
+async function keep(_engine: Engine, _job: RetirementJob, tableName: string): Promise<RetiredTable> {
   return { tableName, removedRows: 0 };
 }
 
@@ -102,14 +102,14 @@ async function countRows(engine: Engine, table: string): Promise<number> {
 }
 
 /** @throws DataError where the id or the reason cannot be a part of SQL. */
-export async function prepareRetirement(_engine: Engine, unit: RetirementUnit): Promise<PreparedUnit> {
-  for (const value of [unit.datasetId, unit.reason]) text(value);
+export async function validateRetirement(_engine: Engine, job: RetirementJob): Promise<ValidatedWrite> {
+  for (const value of [job.datasetId, job.reason]) text(value);
   return {
-    unit,
-    rowCount: unit.how === 'archive' ? unit.plannedFrom.rowCount : 0,
-    tableRows: unit.plannedFrom.rowCount,
+    job,
+    rowCount: job.how === 'archive' ? job.plannedFrom.rowCount : 0,
+    tableRows: job.plannedFrom.rowCount,
     bytes: 0,
-    carryOut: (engine, current, appliedAt) => retireTable(engine, unit, current, appliedAt),
+    execute: (engine, current, appliedAt) => retireTable(engine, job, current, appliedAt),
     explain: (_examiner, error, place) => mirrorError(error, place),
   };
 }

@@ -9,30 +9,30 @@
 import pLimit from 'p-limit';
 import { present } from '../../lib/assert.ts';
 import type { Counts } from '../../model/records.ts';
-import type { ChangesUnit, ReadAhead, Unit } from '../../model/write-jobs.ts';
+import type { ChangesJob, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
 import { readAhead } from '../../staging/changes/decode.ts';
-import { foldedAlike, MAX_UNITS_TOGETHER } from '../../staging/changes/net-change.ts';
+import { coalescedAlike, MAX_JOBS_TOGETHER } from '../../staging/changes/net-change.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import type { MirrorPlace } from '../../staging/engine/errors.ts';
-import type { Prepared } from '../destination.ts';
-import { prepareChanges, prepareChangesTogether } from './apply-changes.ts';
-import type { BookEntry } from './catalog/entries.ts';
+import type { ValidatedJob } from '../destination.ts';
+import { validateChanges, validateChangesTogether } from './apply-changes.ts';
+import type { CatalogEntry } from './catalog/entries.ts';
 import type { Current } from './catalog/tables.ts';
-import { prepareSnapshot } from './load-snapshot.ts';
-import { prepareRetirement } from './retire.ts';
+import { validateSnapshot } from './load-snapshot.ts';
+import { validateRetirement } from './retire.ts';
 
 interface Waiting {
-  readonly unit: Unit;
+  readonly job: WriteJob;
   /** Those with the same are examined together; null: it is examined alone. */
   readonly alike: string | null;
-  readonly settle: PromiseWithResolvers<PreparedUnit>;
+  readonly settle: PromiseWithResolvers<ValidatedWrite>;
 }
 
 interface WaitingChanges extends Waiting {
-  readonly unit: ChangesUnit;
+  readonly job: ChangesJob;
 }
 
-export class Examination {
+export class Validation {
   readonly #engine: Engine;
   readonly #inTurn = pLimit(1);
   readonly #openSecond: (() => Promise<Engine>) | null;
@@ -51,24 +51,24 @@ export class Examination {
   }
 
   /** @throws what `prepareUnit` throws. */
-  async examine(unit: Unit): Promise<PreparedUnit> {
+  async validate(job: WriteJob): Promise<ValidatedWrite> {
     // What is wrong with one of which this cannot be said comes out when it is examined alone.
-    const alike = unit.kind === 'changes' ? await foldedAlike(unit).catch(() => null) : null;
-    const settle = Promise.withResolvers<PreparedUnit>();
-    this.#waiting = [...this.#waiting, { unit, alike, settle }];
+    const alike = job.kind === 'changes' ? await coalescedAlike(job).catch(() => null) : null;
+    const settle = Promise.withResolvers<ValidatedWrite>();
+    this.#waiting = [...this.#waiting, { job, alike, settle }];
     // One turn for each: those that went along with another find nothing left to do in theirs.
-    void this.#inTurn(() => this.#examineNext());
+    void this.#inTurn(() => this.#validateNext());
     return await settle.promise;
   }
 
   /** Null where it cannot be done. @throws DuckDbError where there is no second instance to be had. */
-  async readAhead(unit: ChangesUnit): Promise<ReadAhead | null> {
+  async readAhead(job: ChangesJob): Promise<ReadAhead | null> {
     const isFree = this.#inTurn.activeCount + this.#inTurn.pendingCount === 0;
     const openSecond = this.#openSecond;
-    if (isFree || openSecond === null) return await this.use((engine) => readAhead(engine, unit));
+    if (isFree || openSecond === null) return await this.use((engine) => readAhead(engine, job));
     return await this.#inTurnBeside(async () => {
       this.#second ??= await openSecond();
-      return await readAhead(this.#second, unit);
+      return await readAhead(this.#second, job);
     });
   }
 
@@ -84,33 +84,33 @@ export class Examination {
   }
 
   /** Never rejects. */
-  async #examineNext(): Promise<void> {
+  async #validateNext(): Promise<void> {
     const [first] = this.#waiting;
     if (first === undefined) return;
     const together = isChanges(first)
       ? this.#waiting
           .filter(isChanges)
           .filter(({ alike }) => alike === first.alike)
-          .slice(0, MAX_UNITS_TOGETHER)
+          .slice(0, MAX_JOBS_TOGETHER)
       : [];
     const taken = together.length > 1 ? together : [first];
     this.#waiting = this.#waiting.filter((each) => !taken.includes(each));
-    if (together.length > 1 && (await this.#examineTogether(together))) return;
-    for (const each of taken) await this.#examineAlone(each);
+    if (together.length > 1 && (await this.#validateTogether(together))) return;
+    for (const each of taken) await this.#validateAlone(each);
   }
 
-  async #examineTogether(together: readonly WaitingChanges[]): Promise<boolean> {
-    const units = together.map(({ unit }) => unit);
-    const prepared = await prepareChangesTogether(this.#engine, units).catch(() => null);
+  async #validateTogether(together: readonly WaitingChanges[]): Promise<boolean> {
+    const jobs = together.map(({ job }) => job);
+    const prepared = await validateChangesTogether(this.#engine, jobs).catch(() => null);
     for (const [index, { settle }] of together.entries()) {
       if (prepared !== null) settle.resolve(present(prepared[index], 'each was examined'));
     }
     return prepared !== null;
   }
 
-  async #examineAlone({ unit, settle }: Waiting): Promise<void> {
+  async #validateAlone({ job, settle }: Waiting): Promise<void> {
     try {
-      settle.resolve(await prepareUnit(this.#engine, unit.kind, unit));
+      settle.resolve(await validateJob(this.#engine, job.kind, job));
     } catch (error) {
       settle.reject(error);
     }
@@ -118,30 +118,30 @@ export class Examination {
 }
 
 function isChanges(waiting: Waiting): waiting is WaitingChanges {
-  return waiting.alike !== null && waiting.unit.kind === 'changes';
+  return waiting.alike !== null && waiting.job.kind === 'changes';
 }
 
-type UnitOf<Kind extends Unit['kind']> = Extract<Unit, { kind: Kind }>;
+type JobOf<Kind extends WriteJob['kind']> = Extract<WriteJob, { kind: Kind }>;
 
-type Prepare<Kind extends Unit['kind']> = (engine: Engine, unit: UnitOf<Kind>) => Promise<PreparedUnit>;
+type Validate<Kind extends WriteJob['kind']> = (engine: Engine, job: JobOf<Kind>) => Promise<ValidatedWrite>;
 
 /** Complete by its type: a kind that is missing here does not compile. */
-const PREPARE: { readonly [Kind in Unit['kind']]: Prepare<Kind> } = {
-  snapshot: prepareSnapshot,
-  changes: prepareChanges,
-  retirement: prepareRetirement,
+const VALIDATE: { readonly [Kind in WriteJob['kind']]: Validate<Kind> } = {
+  snapshot: validateSnapshot,
+  changes: validateChanges,
+  retirement: validateRetirement,
 };
 
-/** @throws what the kinds throw: DataError, UnknownColumnsError, UnusableChangesError, StorageError. */
-function prepareUnit<Kind extends Unit['kind']>(
+/** @throws what the kinds throw: DataError, UnknownColumnsError, InapplicableChangesError, StorageError. */
+function validateJob<Kind extends WriteJob['kind']>(
   engine: Engine,
   kind: Kind,
-  unit: UnitOf<Kind>,
-): Promise<PreparedUnit> {
-  return PREPARE[kind](engine, unit);
+  job: JobOf<Kind>,
+): Promise<ValidatedWrite> {
+  return VALIDATE[kind](engine, job);
 }
 
-export interface PreparedUnit extends Prepared {
+export interface ValidatedWrite extends ValidatedJob {
   /** Rows that the window writes, as far as they are known: which units go into one transaction is measured by them. */
   readonly rowCount: number;
   /** The most rows of a table that it has to do with. */
@@ -154,7 +154,7 @@ export interface PreparedUnit extends Prepared {
    * here must undo the whole transaction. Null: the mirror is no longer what the unit was planned from, and nothing
    * was done. `current` is what it has of the dataset at the begin of the transaction.
    */
-  carryOut(engine: Engine, current: Current, appliedAt: Date): Promise<Deed | null>;
+  execute(engine: Engine, current: Current, appliedAt: Date): Promise<Write | null>;
 
   /**
    * The error for the person and the planner, from what `carryOut` threw. Runs after the mirror is let go, on the
@@ -164,9 +164,9 @@ export interface PreparedUnit extends Prepared {
 }
 
 /** What was done, and what is to be written of it: the books of a batch are written together, in its transaction. */
-export interface Deed {
+export interface Write {
   readonly done: Done;
-  readonly entry: BookEntry;
+  readonly entry: CatalogEntry;
 }
 
 /** What a unit did, beside what the bookkeeping says of the table afterwards. */

@@ -13,15 +13,15 @@ import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
 import { identifier, text } from '../../staging/engine/sql.ts';
 import { IN_OUR_FORMAT, MIRROR } from './catalog/schema.ts';
-import { interrupted, mirrorFileState, setAside, type WaitOptions, waitForFile } from './mirror-file.ts';
+import { interrupted, mirrorFileState, quarantine, type WaitOptions, waitForFile } from './mirror-file.ts';
 
 /** From so much work on, its checkpoint has enough to do for all threads: to send them away and bring them back takes some milliseconds. */
 export const MUCH_WORK_MS = 500;
 
-export interface WindowOptions extends WaitOptions {
+export interface WriteSessionOptions extends WaitOptions {
   readonly engine: Engine;
   /** Shared by all windows of the file. */
-  readonly leftFree: LeftFree;
+  readonly readerGracePeriod: ReaderGracePeriod;
   /** For messages: the numeric id of the user. */
   readonly uid?: number | null;
   readonly log: Log;
@@ -39,8 +39,8 @@ export class OutcomeUnknownError extends Error {
 }
 
 /** After a failure the mirror could not be attached again: nothing more can be done in this window. */
-export class WindowLostError extends Error {
-  override readonly name = 'WindowLostError';
+export class WriteSessionLostError extends Error {
+  override readonly name = 'WriteSessionLostError';
   override readonly cause: Error;
 
   constructor(cause: Error) {
@@ -55,9 +55,9 @@ export interface WaitForReaders {
 }
 
 /** What a transaction writes beside the catalog: its COMMIT is an effect of its own. */
-type Purpose = 'units' | 'progress';
+type Purpose = 'jobs' | 'progress';
 
-export interface WriteWindow {
+export interface WriteSession {
   /**
    * How long further work may be waited for, in milliseconds: as long as it is better done in this window than in one of its
    * own. Null: it is not.
@@ -67,18 +67,18 @@ export interface WriteWindow {
   /**
    * Runs `work` in a transaction of its own and commits what it did. Afterwards the window can be used again, unless
    * it was lost.
-   * @throws what `work` throws, after ROLLBACK; OutcomeUnknownError where COMMIT failed; WindowLostError.
+   * @throws what `work` throws, after ROLLBACK; OutcomeUnknownError where COMMIT failed; WriteSessionLostError.
    */
   transaction<T>(work: (engine: Engine) => Promise<T>, purpose?: Purpose): Promise<T>;
 }
 
-export class AttachWindow {
-  readonly #options: WindowOptions;
+export class WriteSessions {
+  readonly #options: WriteSessionOptions;
   readonly #engine: Engine;
   /** What DuckDB took to open the file the last time, without the wait for others. */
   #openingMs = 0;
 
-  constructor(options: WindowOptions) {
+  constructor(options: WriteSessionOptions) {
     this.#options = options;
     this.#engine = options.engine;
   }
@@ -96,18 +96,18 @@ export class AttachWindow {
       return await work(this.#engine);
     } catch (error) {
       if (!(error instanceof DuckDbError)) throw error;
-      if (error.trouble !== 'unreadable') throw await this.#failure(error);
+      if (error.fault !== 'unreadable') throw await this.#failure(error);
       unreadable = error;
     } finally {
       await this.#rollBack();
       await this.#detach();
     }
-    await this.#setAside(unreadable);
+    await this.#quarantine(unreadable);
     return null;
   }
 
   /** Runs `work` with the mirror attached for writing; it is created where it is missing. */
-  async write<T>(work: (window: WriteWindow) => Promise<T>, wait: WaitForReaders = {}): Promise<T> {
+  async write<T>(work: (session: WriteSession) => Promise<T>, wait: WaitForReaders = {}): Promise<T> {
     try {
       return await this.#attachedForWriting(work, wait);
     } catch (error) {
@@ -115,21 +115,24 @@ export class AttachWindow {
     }
   }
 
-  async #attachedForWriting<T>(work: (window: WriteWindow) => Promise<T>, wait: WaitForReaders): Promise<T> {
+  async #attachedForWriting<T>(
+    work: (session: WriteSession) => Promise<T>,
+    wait: WaitForReaders,
+  ): Promise<T> {
     let committed = false;
     let lost = false;
-    const transaction: WriteWindow['transaction'] = async (body, purpose = 'units') => {
+    const transaction: WriteSession['transaction'] = async (body, purpose = 'jobs') => {
       try {
         const result = await this.#transaction(body, purpose);
         committed = true;
         return result;
       } catch (error) {
-        lost ||= error instanceof WindowLostError;
+        lost ||= error instanceof WriteSessionLostError;
         throw error;
       }
     };
     const { clock } = this.#options;
-    await this.#options.leftFree.over();
+    await this.#options.readerGracePeriod.over();
     await mirrorFileState(this.#options.path);
     await this.#attach('write', wait);
     const openedMs = clock.monotonicMs();
@@ -142,7 +145,7 @@ export class AttachWindow {
       }
     } finally {
       await this.#detach();
-      this.#options.leftFree.begin();
+      this.#options.readerGracePeriod.begin();
     }
   }
 
@@ -168,7 +171,7 @@ export class AttachWindow {
 
   #commit(purpose: Purpose): Promise<void> {
     switch (purpose) {
-      case 'units':
+      case 'jobs':
         return durable('destination.commit', () => this.#engine.finish('COMMIT'));
       case 'progress':
         return durable('destination.store-progress', () => this.#engine.finish('COMMIT'));
@@ -187,7 +190,7 @@ export class AttachWindow {
     try {
       await this.#attach('write');
     } catch (cause) {
-      throw cause instanceof Error ? new WindowLostError(cause) : cause;
+      throw cause instanceof Error ? new WriteSessionLostError(cause) : cause;
     }
   }
 
@@ -241,9 +244,9 @@ export class AttachWindow {
       const error = await this.#tryAttach(mode, wait);
       if (error === null) return true;
       // An instance may give up for another reason once; when it does so again, the file is the reason.
-      if (error.trouble === 'gave-up' && attempt === 1) continue;
-      if (error.trouble !== 'unreadable' && error.trouble !== 'gave-up') throw await this.#failure(error);
-      await this.#setAside(error);
+      if (error.fault === 'gave-up' && attempt === 1) continue;
+      if (error.fault !== 'unreadable' && error.fault !== 'gave-up') throw await this.#failure(error);
+      await this.#quarantine(error);
       if (mode === 'read') return false;
     }
   }
@@ -274,7 +277,7 @@ export class AttachWindow {
     try {
       await this.#engine.finish(`ATTACH ${target} ${IN_OUR_FORMAT}`);
     } catch (error) {
-      if (!(error instanceof DuckDbError) || error.trouble !== 'statement') throw error;
+      if (!(error instanceof DuckDbError) || error.fault !== 'statement') throw error;
       // A file that somebody has written anew in a later format stays in that.
       await this.#engine.finish(`ATTACH ${target}`);
     }
@@ -282,13 +285,13 @@ export class AttachWindow {
 
   /** What left a window in an error of its own, as an error of the model. */
   async #translated(error: unknown): Promise<unknown> {
-    if (error instanceof WindowLostError) return error.cause;
+    if (error instanceof WriteSessionLostError) return error.cause;
     const cause = error instanceof OutcomeUnknownError ? error.cause : error;
     return cause instanceof DuckDbError ? await this.#failure(cause) : cause;
   }
 
-  #setAside(error: DuckDbError): Promise<void> {
-    return setAside(this.#options.path, error.message, this.#options.clock.now(), this.#options.log);
+  #quarantine(error: DuckDbError): Promise<void> {
+    return quarantine(this.#options.path, error.message, this.#options.clock.now(), this.#options.log);
   }
 
   #failure(error: DuckDbError): Promise<Error> {
@@ -311,21 +314,21 @@ function waitForNext(openingMs: number, openForMs: number): number | null {
   return openingMs >= LITTLE_MS && restMs > 0 ? Math.min(WAIT_FOR_OPENING * openingMs, restMs) : null;
 }
 
-export interface LeftFreeOptions {
+export interface ReaderGraceOptions {
   readonly path: string;
   /** No time by default. */
-  readonly leftFreeMs?: number;
+  readonly readerGraceMs?: number;
   readonly clock: Clock;
   readonly signal?: AbortSignal;
 }
 
 /** Of all windows of one file. */
-export class LeftFree {
-  readonly #options: LeftFreeOptions;
+export class ReaderGracePeriod {
+  readonly #options: ReaderGraceOptions;
   /** On the monotonic clock. */
   #sinceMs = Number.NEGATIVE_INFINITY;
 
-  constructor(options: LeftFreeOptions) {
+  constructor(options: ReaderGraceOptions) {
     this.#options = options;
   }
 
@@ -336,8 +339,8 @@ export class LeftFree {
 
   /** Windows that follow each other without a pause would keep a reader out who tries again at times. */
   async over(): Promise<void> {
-    const { clock, leftFreeMs = 0, path, signal } = this.#options;
-    const restMs = this.#sinceMs + leftFreeMs - clock.monotonicMs();
+    const { clock, readerGraceMs = 0, path, signal } = this.#options;
+    const restMs = this.#sinceMs + readerGraceMs - clock.monotonicMs();
     if (restMs <= 0) return;
     await clock.sleep(restMs, signal).catch((cause: unknown) => {
       throw interrupted(path, cause);

@@ -8,7 +8,7 @@ import { type AddressGuard, checkLink, type LinkRules, RefusedLinkError } from '
 import type { LeastThroughput } from '../http/cancellation.ts';
 import type { Http, HttpAnswer, HttpRequest } from '../http/http.ts';
 import { retryAfterMs } from '../http/service-time.ts';
-import { TransientTrouble } from '../http/transient-errors.ts';
+import { TransientError } from '../http/transient-errors.ts';
 import { describeJob, type FileJob } from './file-job.ts';
 import { type KeptFile, type PartOrigin, partPathOf, readKept, readPartOrigin, sizeOf } from './part-file.ts';
 import {
@@ -36,7 +36,7 @@ export interface AttemptParts extends ReceivingParts {
   readonly now: () => Date;
 }
 
-/** @throws LinkExpired, ContentDiffers, TransientTrouble, DataError, StorageError, InterruptedError */
+/** @throws LinkExpired, ContentDiffers, TransientError, DataError, StorageError, InterruptedError */
 export async function attemptFile(
   job: FileJob,
   link: string,
@@ -76,7 +76,7 @@ async function take(
   if (kind.kind === 'unchanged' && kept !== null && isTagOf(kept, kind.etag)) {
     return { ...kept, isUnchanged: true };
   }
-  throw new TransientTrouble(`the place of the file answered ${answer.status}, which was not asked for`);
+  throw new TransientError(`the place of the file answered ${answer.status}, which was not asked for`);
 }
 
 /** A 304 may name the tag as a weak one, but no other. */
@@ -134,7 +134,7 @@ interface FileSource {
 
 /**
  * `link` is absolute, or relative to the base URL. `request` says how to ask.
- * @throws RefusedLinkError, TransientTrouble
+ * @throws RefusedLinkError, TransientError
  */
 async function openFile(
   link: string,
@@ -158,7 +158,7 @@ async function openFile(
     from = url;
     url = absolute(location, url.href);
   }
-  throw new TransientTrouble(`its link is redirected more than ${MAX_REDIRECTS} times`);
+  throw new TransientError(`its link is redirected more than ${MAX_REDIRECTS} times`);
 }
 
 function absolute(link: string, base: string): URL {
@@ -230,7 +230,7 @@ interface AnswerHead {
   header(name: string): string | null;
 }
 
-/** @throws TransientTrouble for every answer that has no meaning here. */
+/** @throws TransientError for every answer that has no meaning here. */
 export function kindOfAnswer(answer: AnswerHead, resumption: Resumption | null, now: Date): AnswerKind {
   const { status } = answer;
   if (EXPIRED.includes(status)) return { kind: 'expired', status };
@@ -238,7 +238,7 @@ export function kindOfAnswer(answer: AnswerHead, resumption: Resumption | null, 
   if (status === 416 && resumption !== null) return { kind: 'start-over' };
   const encoding = answer.header('content-encoding');
   if (status < 300 && encoding !== null && encoding !== 'identity') {
-    throw new TransientTrouble('the file came in an encoding that was not asked for');
+    throw new TransientError('the file came in an encoding that was not asked for');
   }
   if (status === 200) {
     return { kind: 'whole', totalBytes: lengthOf(answer), etag: strongTag(answer.header('etag')) };
@@ -246,7 +246,7 @@ export function kindOfAnswer(answer: AnswerHead, resumption: Resumption | null, 
   if (status === 206 && resumption !== null) {
     return continues(answer, resumption) ? { kind: 'rest' } : { kind: 'start-over' };
   }
-  throw new TransientTrouble(`the place of the file answered ${status}`, {
+  throw new TransientError(`the place of the file answered ${status}`, {
     retryAfterMs: retryAfterMs(answer.header('retry-after'), now),
   });
 }

@@ -22,7 +22,7 @@ export type DigestRequest =
 export type DigestAnswer =
   | { readonly kind: 'read'; readonly id: number; readonly bytes: number }
   | { readonly kind: 'digest'; readonly id: number; readonly sha256: string }
-  | { readonly kind: 'trouble'; readonly id: number; readonly code: string; readonly syscall: string };
+  | { readonly kind: 'fault'; readonly id: number; readonly code: string; readonly syscall: string };
 
 interface Reading {
   readonly descriptor: number;
@@ -39,7 +39,7 @@ const readings = new Map<number, Reading>();
 let isTurnComing = false;
 
 parentPort?.on('message', (request: DigestRequest) => {
-  orTell(request.id, () => take(request));
+  orReport(request.id, () => take(request));
   takeTurns();
 });
 
@@ -68,7 +68,7 @@ function takeTurns(): void {
   isTurnComing = true;
   setImmediate(() => {
     isTurnComing = false;
-    for (const [id, reading] of readings) orTell(id, () => readOn(id, reading));
+    for (const [id, reading] of readings) orReport(id, () => readOn(id, reading));
     if ([...readings.values()].some(({ readBytes, upTo }) => readBytes < upTo)) takeTurns();
   });
 }
@@ -81,25 +81,25 @@ function readOn(id: number, reading: Reading): void {
     if (bytes === 0) throw Object.assign(new Error('the file was cut'), { code: 'EOF', syscall: 'read' });
     hash.update(piece.subarray(0, bytes));
     reading.readBytes += bytes;
-    tell({ kind: 'read', id, bytes });
+    report({ kind: 'read', id, bytes });
   }
   if (!reading.isWritten || reading.readBytes < upTo) return;
   letGo(id);
-  tell({ kind: 'digest', id, sha256: hash.digest('hex') });
+  report({ kind: 'digest', id, sha256: hash.digest('hex') });
 }
 
-function orTell(id: number, work: () => void): void {
+function orReport(id: number, work: () => void): void {
   try {
     work();
   } catch (error) {
     const { code, syscall } = error as NodeJS.ErrnoException;
     if (code === undefined || syscall === undefined) throw error;
     letGo(id);
-    tell({ kind: 'trouble', id, code, syscall });
+    report({ kind: 'fault', id, code, syscall });
   }
 }
 
-function tell(answer: DigestAnswer): void {
+function report(answer: DigestAnswer): void {
   parentPort?.postMessage(answer);
 }
 

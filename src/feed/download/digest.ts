@@ -80,7 +80,7 @@ async function digestHere(path: string, fromByte: number): Promise<Digest> {
 }
 
 /** How often, in bytes written, the thread is told that it may read on. */
-const TELL_EVERY_BYTES = 1_000_000;
+const REPORT_EVERY_BYTES = 1_000_000;
 
 /** The same beside the sources and beside what they are built to. */
 const SCRIPT = new URL(`./digest-worker${extname(import.meta.url)}`, import.meta.url);
@@ -127,19 +127,19 @@ class DigestThread {
     const waiting: Waiting = { path, resolve, reject, readBytes: 0, wake() {} };
     this.#waiting.set(id, waiting);
     worker.ref();
-    const tell = (request: DigestRequest): void => worker.postMessage(request);
-    tell({ kind: 'begin', id, path, upTo: fromByte });
+    const report = (request: DigestRequest): void => worker.postMessage(request);
+    report({ kind: 'begin', id, path, upTo: fromByte });
     let bytes = fromByte;
-    let toldBytes = fromByte;
-    const tellWritten = (): void => {
-      toldBytes = bytes;
-      tell({ kind: 'read', id, upTo: bytes });
+    let reportedBytes = fromByte;
+    const reportWritten = (): void => {
+      reportedBytes = bytes;
+      report({ kind: 'read', id, upTo: bytes });
     };
     // What was there is no lag: while it is read, as much may be written, and no connection has to stand still for it.
     const lagsTooFar = (): boolean =>
       this.#waiting.has(id) && bytes - fromByte - waiting.readBytes > this.#maxLagBytes;
     const caughtUp = async (): Promise<void> => {
-      tellWritten();
+      reportWritten();
       while (lagsTooFar()) {
         await new Promise<void>((wake) => {
           waiting.wake = wake;
@@ -149,15 +149,15 @@ class DigestThread {
     return {
       written: ({ length }) => {
         bytes += length;
-        if (bytes - toldBytes >= TELL_EVERY_BYTES) tellWritten();
+        if (bytes - reportedBytes >= REPORT_EVERY_BYTES) reportWritten();
       },
       room: () => (lagsTooFar() ? caughtUp() : null),
       end: () => {
-        tell({ kind: 'end', id, upTo: bytes });
+        report({ kind: 'end', id, upTo: bytes });
         return onDisk(path, () => promise);
       },
       drop: () => {
-        if (this.#settle(id) !== null) tell({ kind: 'drop', id });
+        if (this.#settle(id) !== null) report({ kind: 'drop', id });
       },
     };
   }
@@ -178,15 +178,15 @@ class DigestThread {
   /** It gets nothing of this process: no environment, which may hold the key, and nothing that was to be loaded before. */
   #start(): Worker {
     const worker = new Worker(SCRIPT, { env: {}, execArgv: [] });
-    let trouble: unknown;
+    let fault: unknown;
     worker.on('message', (answer: DigestAnswer) => this.#take(answer));
     worker.on('error', (error) => {
-      trouble = error;
+      fault = error;
     });
     worker.on('exit', () => {
       this.#worker = null;
       for (const [id, { path, reject }] of this.#waiting) {
-        reject(threadEnded(path, trouble));
+        reject(threadEnded(path, fault));
         this.#settle(id);
       }
     });

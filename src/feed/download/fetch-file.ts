@@ -52,7 +52,7 @@ export async function fetchFile(
     try {
       return { ...(await fetchByLink(job, link, parts, countBytes, signal)), renewals };
     } catch (error) {
-      if (error instanceof ContentDiffers) await fetchAnew(job, error, spent, parts, signal);
+      if (error instanceof ContentDiffers) await fetchAgain(job, error, spent, parts, signal);
       else if (error instanceof LinkExpired)
         await takeFreshLink(job, link, links, error, spent, parts, signal);
       else throw error;
@@ -68,7 +68,7 @@ interface Spent {
 }
 
 /** @throws DataError when that was done often enough. */
-async function fetchAnew(
+async function fetchAgain(
   job: FileJob,
   error: ContentDiffers,
   spent: Spent,
@@ -152,8 +152,8 @@ function wrongContent(job: FileJob, { stated, found, isStated }: ContentDiffers)
 }
 
 function noLinkOpens(job: FileJob, { status }: LinkExpired): ServiceUnavailableError {
-  const trouble = `its link has expired (${status}), and ${MAX_EXPIRED_LINKS - 1} fresh links did not open either`;
-  return new ServiceUnavailableError(`Could not download ${describeJob(job)}: ${trouble}.`, {
+  const fault = `its link has expired (${status}), and ${MAX_EXPIRED_LINKS - 1} fresh links did not open either`;
+  return new ServiceUnavailableError(`Could not download ${describeJob(job)}: ${fault}.`, {
     hint: 'It is tried again at the next catch-up. If it stays so, tell the service.',
   });
 }

@@ -137,7 +137,7 @@ function refuseOtherLength({ file }: FileJob, foundBytes: number): void {
 }
 
 /** How often, in bytes received, the free space is looked at where others use the disk too. */
-const LOOK_AT_SPACE_EVERY_BYTES = 64_000_000;
+const CHECK_SPACE_EVERY_BYTES = 64_000_000;
 
 interface BodyTarget {
   /** The final path of the file. */
@@ -197,7 +197,7 @@ async function writeAll(
   try {
     for await (const chunk of chunks) {
       unlooked += chunk.length;
-      if (unlooked >= LOOK_AT_SPACE_EVERY_BYTES) {
+      if (unlooked >= CHECK_SPACE_EVERY_BYTES) {
         await requireSpace(directory, chunk.length, reserveBytes, title);
         unlooked = 0;
       }

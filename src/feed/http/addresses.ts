@@ -160,14 +160,14 @@ export interface LinkRules {
 export function checkLink(link: URL, from: URL | null, rules: LinkRules): void {
   const place = shown(link.host === '' ? link.protocol : `${link.protocol}//${link.host}`);
   if (link.protocol !== 'https:' && link.protocol !== 'http:') {
-    throw RefusedLinkError.because(place, 'which is no place on the web', TELL_THE_SERVICE);
+    throw RefusedLinkError.because(place, 'which is no place on the web', INFORM_THE_SERVICE);
   }
   if (link.username !== '' || link.password !== '') {
-    throw RefusedLinkError.because(place, 'and carries a user name or password', TELL_THE_SERVICE);
+    throw RefusedLinkError.because(place, 'and carries a user name or password', INFORM_THE_SERVICE);
   }
   if (link.protocol === 'https:') return;
   if (from?.protocol === 'https:') {
-    throw RefusedLinkError.because(place, 'by a redirect from https to http', TELL_THE_SERVICE);
+    throw RefusedLinkError.because(place, 'by a redirect from https to http', INFORM_THE_SERVICE);
   }
   if (rules.baseUrl.protocol === 'https:' && !rules.trustedOrigins.has(link.origin)) {
     throw RefusedLinkError.because(
@@ -178,7 +178,7 @@ export function checkLink(link: URL, from: URL | null, rules: LinkRules): void {
   }
 }
 
-const TELL_THE_SERVICE = 'No setting allows this. Tell the service.';
+const INFORM_THE_SERVICE = 'No setting allows this. Tell the service.';
 
 export class RefusedLinkError extends DataError {
   /** `place` names where the link leads, without path and query; `reason` is the rest of the sentence. */

@@ -16,7 +16,7 @@ import type { Operation } from './operations.ts';
 import { isRefusal, isTransientStatus, type RefusedAnswer, refusalError } from './refusal.ts';
 import { type RetryPolicy, type RetryTools, withRetries } from './retry.ts';
 import { retryAfterMs } from './service-time.ts';
-import { TransientTrouble } from './transient-errors.ts';
+import { TransientError } from './transient-errors.ts';
 
 const NOT_FOUND = 404;
 
@@ -135,12 +135,12 @@ function repeated<T>(
   const { title } = call.operation;
   let attempts = 0;
   let waitedMs = 0;
-  const onTurn = (ms: number): void => {
+  const onStart = (ms: number): void => {
     waitedMs += ms;
   };
   const ask = (): Promise<Outcome<T>> => {
     attempts += 1;
-    return attempt(call, { number: attempts, onTurn }, parts, signal, success);
+    return attempt(call, { number: attempts, onStart }, parts, signal, success);
   };
   const policy = { ...parts.retryPolicy, maxAttempts: call.maxAttempts ?? parts.retryPolicy.maxAttempts };
   const repeat = (once: () => Promise<Outcome<T>>): Promise<Outcome<T>> =>
@@ -150,20 +150,20 @@ function repeated<T>(
 
 async function attempt<T>(
   call: AnyCall,
-  { number, onTurn }: { readonly number: number; readonly onTurn: (waitedMs: number) => void },
+  { number, onStart }: { readonly number: number; readonly onStart: (waitedMs: number) => void },
   parts: ApiParts,
   signal: AbortSignal,
   success: Success<T>,
 ): Promise<Outcome<T>> {
   const { finalStatuses = [], secrets = [] } = call;
-  const answer = await parts.http.send({ ...requestOf(call, parts), onTurn }, signal);
+  const answer = await parts.http.send({ ...requestOf(call, parts), onStart }, signal);
   try {
     if (success.statuses.includes(answer.status)) return { kind: 'done', value: await success.read(answer) };
     const isRefusing = answer.status >= 400 && !isTransientStatus(answer.status);
     const error = isRefusing ? await readError(answer, [parts.apiKey, ...secrets]) : null;
     const refused = { status: answer.status, error, readAt: answer.readAt };
     if (isRefusal(refused, finalStatuses)) return { kind: 'refused', answer: refused, attempt: number };
-    throw statusTrouble(answer, call, parts);
+    throw statusError(answer, call, parts);
   } finally {
     answer.discard();
   }
@@ -191,20 +191,20 @@ async function readError(answer: HttpAnswer, secrets: readonly Secret[]): Promis
     const { json } = await readJsonBody(answer, ERROR_LIMITS, 'read the refusal');
     return decodeErrorBody(json, strike);
   } catch (error) {
-    if (error instanceof TransientTrouble) return null;
+    if (error instanceof TransientError) return null;
     throw error;
   }
 }
 
-function statusTrouble(answer: HttpAnswer, { ifMissing }: AnyCall, { tools }: ApiParts): TransientTrouble {
+function statusError(answer: HttpAnswer, { ifMissing }: AnyCall, { tools }: ApiParts): TransientError {
   const { status } = answer;
   if (status >= 300 && status < 400) {
-    return new TransientTrouble(`the service answered ${status}, a redirect, which is not followed here`, {
+    return new TransientError(`the service answered ${status}, a redirect, which is not followed here`, {
       hint: 'Set service.baseUrl to the address that it redirects to.',
       mayBeDone: false,
     });
   }
-  return new TransientTrouble(`the service answered ${status}`, {
+  return new TransientError(`the service answered ${status}`, {
     hint: status === NOT_FOUND ? (ifMissing ?? null) : null,
     retryAfterMs: retryAfterMs(answer.header('retry-after'), tools.clock.now()),
     mayBeDone: status < 400 || status >= 500,
@@ -247,7 +247,7 @@ async function unlessDone<T>(
 
 /** Null where the request surely never arrived. */
 function doubtOf(error: unknown, title: string, hint: string): Error | null {
-  if (error instanceof TransientTrouble) {
+  if (error instanceof TransientError) {
     if (!error.mayBeDone) return null;
     return new ServiceUnavailableError(`Could not ${title}: ${error.message}.`, { hint, cause: error });
   }

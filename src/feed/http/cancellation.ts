@@ -3,7 +3,7 @@
 import type { Clock } from '../../lib/clock.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { FeedSyncError, InterruptedError } from '../../model/errors.ts';
-import { TransientTrouble } from './transient-errors.ts';
+import { TransientError } from './transient-errors.ts';
 
 /** @throws the reason of `signal` where it is aborted. */
 export function throwIfStopped(signal: AbortSignal): void {
@@ -49,7 +49,7 @@ export interface LeastThroughput {
 
 /**
  * Passes `body` on. Only the time spent waiting for bytes counts, so a slow disk is not taken for a slow service.
- * @throws TransientTrouble when fewer bytes arrive than the least.
+ * @throws TransientError when fewer bytes arrive than the least.
  */
 export async function* watchThroughput(
   body: AsyncIterable<Buffer>,
@@ -64,7 +64,7 @@ export async function* watchThroughput(
     bytes += chunk.length;
     if (waitedMs >= least.overMs) {
       if (bytes * 1_000 < waitedMs * least.bytesPerSecond) {
-        throw new TransientTrouble(`only ${bytes} bytes arrived in ${formatDuration(waitedMs)}`);
+        throw new TransientError(`only ${bytes} bytes arrived in ${formatDuration(waitedMs)}`);
       }
       waitedMs = 0;
       bytes = 0;

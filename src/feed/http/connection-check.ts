@@ -10,16 +10,16 @@ import { throwIfStopped } from './cancellation.ts';
 import { agent } from './dispatchers.ts';
 import type { HttpOptions, ProxyOptions } from './options.ts';
 import { httpDate } from './service-time.ts';
-import { networkTrouble } from './transient-errors.ts';
+import { networkError } from './transient-errors.ts';
 
 export interface ConnectionCheck extends Probed {
   /** Of the base URL, with its port where that is not the usual one. */
   readonly host: string;
   /** Null where there is nothing to look up, because the host is an address. */
-  readonly lookUp: LookUp | null;
+  readonly resolveHost: ResolveHost | null;
 }
 
-interface LookUp {
+interface ResolveHost {
   /** The proxy's where one is used: it looks up the service's itself. */
   readonly hostname: string;
   /** None where the look-up failed. */
@@ -46,11 +46,15 @@ export async function checkConnection(
   return {
     host,
     ...probed,
-    lookUp: await lookUp(name, options.resolveName ?? resolveBySystem, options.clock),
+    resolveHost: await resolveHost(name, options.resolveName ?? resolveBySystem, options.clock),
   };
 }
 
-async function lookUp(hostname: string, resolveName: ResolveName, clock: Clock): Promise<LookUp | null> {
+async function resolveHost(
+  hostname: string,
+  resolveName: ResolveName,
+  clock: Clock,
+): Promise<ResolveHost | null> {
   if (kindOfAddress(hostname) !== null) return null;
   const startedMs = clock.monotonicMs();
   const since = (): number => clock.monotonicMs() - startedMs;
@@ -82,7 +86,7 @@ interface Probed {
   /** Null where there was none. */
   readonly answer: AnswerSeen | null;
   /** Why there was no answer, as a clause without its full stop; null where there was one. */
-  readonly trouble: { readonly message: string; readonly hint: string | null } | null;
+  readonly fault: { readonly message: string; readonly hint: string | null } | null;
 }
 
 export interface TlsSeen {
@@ -112,12 +116,12 @@ async function probeConnection(options: ProbeOptions, signal: AbortSignal): Prom
   const dispatcher = agent({ connections: 1, ...options.http }, options.proxy, { rejectUnauthorized: false });
   try {
     const answer = await ask(url, dispatcher, options.clock, signal);
-    return { ...seen(), answer, trouble: null };
+    return { ...seen(), answer, fault: null };
   } catch (error) {
     throwIfStopped(signal);
     const { proxyHost, tls } = seen();
-    const { message, hint } = networkTrouble(error, proxyHost ?? hostOf(url), options.http.timeoutMs);
-    return { proxyHost, tls, answer: null, trouble: { message, hint } };
+    const { message, hint } = networkError(error, proxyHost ?? hostOf(url), options.http.timeoutMs);
+    return { proxyHost, tls, answer: null, fault: { message, hint } };
   } finally {
     seen.end();
     await dispatcher.destroy();

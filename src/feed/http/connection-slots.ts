@@ -16,13 +16,13 @@ export interface Exchange<Answer> {
   readonly ended: Promise<void>;
 }
 
-export class Places {
+export class ConnectionSlots {
   readonly #lines: Readonly<Record<Line, (() => void)[]>> = { leading: [], following: [] };
   #free: number;
   #lastLine: Line = 'following';
 
-  constructor(places: number) {
-    this.#free = places;
+  constructor(slots: number) {
+    this.#free = slots;
   }
 
   /** Resolves once there is one, which then has to be given back. */
@@ -45,15 +45,15 @@ export class Places {
  * What `send` gives, once there is a place. @throws what `send` throws
  * @throws InterruptedError at once when `signal` is aborted, also while others have all places
  */
-export function inTurn<Answer>(
-  places: Places,
+export function fairQueue<Answer>(
+  slots: ConnectionSlots,
   line: Line,
   send: () => Promise<Exchange<Answer>>,
   signal: AbortSignal,
 ): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
-  const takePlace = async (): Promise<void> => {
-    await places.take(line);
+  const takeSlot = async (): Promise<void> => {
+    await slots.take(line);
     try {
       const { answer, ended } = await send();
       resolve(answer);
@@ -61,9 +61,9 @@ export function inTurn<Answer>(
     } catch (error) {
       reject(error);
     } finally {
-      places.giveBack();
+      slots.giveBack();
     }
   };
-  void takePlace();
+  void takeSlot();
   return unlessStopped(promise, signal);
 }

@@ -15,11 +15,11 @@ import { formatDuration } from '../../lib/units.ts';
 import { FeedSyncError } from '../../model/errors.ts';
 import { shown } from '../wire/sanitize.ts';
 import { type LeastThroughput, throwIfStopped, watchThroughput } from './cancellation.ts';
-import { type Exchange, inTurn, type Line, Places } from './connection-slots.ts';
+import { ConnectionSlots, type Exchange, fairQueue, type Line } from './connection-slots.ts';
 import type { Dispatchers } from './dispatchers.ts';
 import { withoutKey } from './key-leak-guard.ts';
 import { serviceTime } from './service-time.ts';
-import { networkTrouble, TransientTrouble } from './transient-errors.ts';
+import { networkError, TransientError } from './transient-errors.ts';
 
 const USER_AGENT = 'feed-sync';
 
@@ -39,7 +39,7 @@ export interface HttpRequest {
   /** Where it waits for its turn; with those that follow where it is left out. */
   readonly line?: Line;
   /** Told how long it has waited for others before it was sent. */
-  readonly onTurn?: (waitedMs: number) => void;
+  readonly onStart?: (waitedMs: number) => void;
 }
 
 export interface HttpAnswer {
@@ -49,7 +49,7 @@ export interface HttpAnswer {
   header(name: string): string | null;
   /**
    * The body as it comes, once.
-   * @throws TransientTrouble when it breaks off, stands still or takes too long.
+   * @throws TransientError when it breaks off, stands still or takes too long.
    * @throws ContractViolationError when it repeats the key and is no refusal.
    */
   chunks(): AsyncGenerator<Buffer>;
@@ -58,7 +58,7 @@ export interface HttpAnswer {
 }
 
 export interface Http {
-  /** @throws TransientTrouble when there is no answer. */
+  /** @throws TransientError when there is no answer. */
   send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer>;
 }
 
@@ -77,17 +77,17 @@ interface HttpParts {
 }
 
 export function createHttp(parts: HttpParts): Http {
-  const places = new Places(parts.connections);
+  const slots = new ConnectionSlots(parts.connections);
   return {
     async send(request, signal) {
       const askedMs = parts.clock.monotonicMs();
       const sendNow = (): Promise<Exchange<HttpAnswer>> => {
-        request.onTurn?.(parts.clock.monotonicMs() - askedMs);
+        request.onStart?.(parts.clock.monotonicMs() - askedMs);
         return send(request, signal, parts);
       };
       // From other places only files come, of which fewer are asked for at once.
       if (request.origin !== parts.origin) return (await sendNow()).answer;
-      return inTurn(places, request.line ?? 'following', sendNow, signal);
+      return fairQueue(slots, request.line ?? 'following', sendNow, signal);
     },
   };
 }
@@ -109,15 +109,15 @@ async function send(
       'Asked the service.',
     );
   };
-  const troubleOf = (error: unknown): Error => {
+  const errorOf = (error: unknown): Error => {
     throwIfStopped(signal);
-    if (error instanceof FeedSyncError || error instanceof TransientTrouble) return error;
+    if (error instanceof FeedSyncError || error instanceof TransientError) return error;
     if (deadline.aborted) {
-      return new TransientTrouble(
+      return new TransientError(
         `the exchange with ${hostOf(origin)} took longer than ${formatDuration(request.deadlineMs)}`,
       );
     }
-    return networkTrouble(error, hostOf(origin), parts.timeoutMs);
+    return networkError(error, hostOf(origin), parts.timeoutMs);
   };
   throwIfStopped(signal);
   const dispatcher = parts.trustedOrigins.has(origin) ? parts.dispatchers.trusted : parts.dispatchers.guarded;
@@ -132,11 +132,11 @@ async function send(
     });
     const ended = finished(body).catch(() => {});
     note({ status: statusCode });
-    return { answer: answerOf(statusCode, headers, body, request, parts, troubleOf), ended };
+    return { answer: answerOf(statusCode, headers, body, request, parts, errorOf), ended };
   } catch (error) {
-    const trouble = troubleOf(error);
-    note({ why: trouble.message });
-    throw trouble;
+    const fault = errorOf(error);
+    note({ why: fault.message });
+    throw fault;
   }
 }
 
@@ -153,7 +153,7 @@ function answerOf(
   body: Readable,
   request: HttpRequest,
   { origin, apiKey, clock }: HttpParts,
-  troubleOf: (error: unknown) => Error,
+  errorOf: (error: unknown) => Error,
 ): HttpAnswer {
   const arrived = arrivedChunks(body);
   const header = (name: string): string | null => {
@@ -174,7 +174,7 @@ function answerOf(
         const isTaken = status < 300 && request.origin === origin;
         yield* isTaken ? withoutKey(watched, apiKey, operation) : watched;
       } catch (error) {
-        throw troubleOf(error);
+        throw errorOf(error);
       }
     },
     discard() {
@@ -189,7 +189,7 @@ function hostOf(origin: string): string {
 }
 
 /** Bytes held for a reader that is slower than the service; then the service waits. */
-const MAX_HELD_BYTES = 1_000_000;
+const MAX_BUFFERED_BYTES = 1_000_000;
 
 /** Begins to listen at once; read the answer once, or destroy the body. */
 export function arrivedChunks(body: Readable): AsyncGenerator<Buffer> {
@@ -198,15 +198,15 @@ export function arrivedChunks(body: Readable): AsyncGenerator<Buffer> {
 
 class Arrivals {
   readonly #body: Readable;
-  #held: Buffer[] = [];
-  #heldBytes = 0;
+  #observed: Buffer[] = [];
+  #bufferedBytes = 0;
   /** How the body ended; null while it goes on. */
   #end: { readonly error: unknown } | null = null;
   #wake = (): void => {};
 
   constructor(body: Readable) {
     this.#body = body;
-    body.on('data', (chunk: Buffer) => this.#hold(chunk));
+    body.on('data', (chunk: Buffer) => this.#suspension(chunk));
     body.on('end', () => this.#endWith(null));
     body.on('error', (error) => this.#endWith(error));
     body.on('close', () => this.#endWith(new Error('The body was closed before its end.')));
@@ -226,20 +226,20 @@ class Arrivals {
     }
   }
 
-  #hold(chunk: Buffer): void {
-    this.#held.push(chunk);
-    this.#heldBytes += chunk.length;
-    if (this.#heldBytes >= MAX_HELD_BYTES) this.#body.pause();
+  #suspension(chunk: Buffer): void {
+    this.#observed.push(chunk);
+    this.#bufferedBytes += chunk.length;
+    if (this.#bufferedBytes >= MAX_BUFFERED_BYTES) this.#body.pause();
     this.#wake();
   }
 
   /** All that is held at once: the slower the reader, the larger the pieces it gets, and the fewer. */
   #release(): Buffer | null {
-    if (this.#heldBytes === 0) return null;
-    const [first = Buffer.alloc(0)] = this.#held;
-    const chunk = this.#held.length === 1 ? first : Buffer.concat(this.#held, this.#heldBytes);
-    this.#held = [];
-    this.#heldBytes = 0;
+    if (this.#bufferedBytes === 0) return null;
+    const [first = Buffer.alloc(0)] = this.#observed;
+    const chunk = this.#observed.length === 1 ? first : Buffer.concat(this.#observed, this.#bufferedBytes);
+    this.#observed = [];
+    this.#bufferedBytes = 0;
     if (this.#body.isPaused()) this.#body.resume();
     return chunk;
   }

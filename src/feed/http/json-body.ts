@@ -10,7 +10,7 @@ import { formatBytes, formatCount } from '../../lib/units.ts';
 import { AnswerTooLargeError, ContractViolationError } from '../../model/errors.ts';
 import { WHOLE_BODY } from '../wire/fields.ts';
 import type { HttpAnswer } from './http.ts';
-import { TransientTrouble } from './transient-errors.ts';
+import { TransientError } from './transient-errors.ts';
 
 export interface JsonLimits {
   readonly maxBytes: number;
@@ -32,7 +32,7 @@ const BYTES_OF_A_PART = 16;
 
 /**
  * `title` is what is being done, as the end of "Could not …".
- * @throws TransientTrouble when the body breaks off or is no JSON.
+ * @throws TransientError when the body breaks off or is no JSON.
  * @throws AnswerTooLargeError when it is larger than the limit.
  * @throws ContractViolationError when it is deeper or of more parts than the limits.
  */
@@ -81,7 +81,7 @@ function parsed(bytes: Buffer): Pick<JsonBody, 'text' | 'json'> {
     return { text, json: JSON.parse(text) };
   } catch {
     // The parser's own message quotes the body, so it goes nowhere.
-    throw new TransientTrouble('the answer is not JSON', {
+    throw new TransientError('the answer is not JSON', {
       hint: 'Something between here and the service may be answering in its place: check the base URL and the proxy.',
     });
   }
@@ -97,7 +97,7 @@ async function* inflated(answer: HttpAnswer): AsyncGenerator<Buffer> {
   const inflate = inflaterFor(encoding);
   if (inflate === null) {
     answer.discard();
-    throw new TransientTrouble('the answer is in an encoding that was not asked for');
+    throw new TransientError('the answer is in an encoding that was not asked for');
   }
   const source = Readable.from(answer.chunks(), { objectMode: false });
   source.once('error', (error) => inflate.destroy(error));
@@ -105,8 +105,8 @@ async function* inflated(answer: HttpAnswer): AsyncGenerator<Buffer> {
     yield* source.pipe(inflate);
   } catch (error) {
     const code = systemCode(error);
-    if (error instanceof TransientTrouble || code === null) throw error;
-    throw new TransientTrouble(`the answer cannot be inflated (${code})`, { cause: error });
+    if (error instanceof TransientError || code === null) throw error;
+    throw new TransientError(`the answer cannot be inflated (${code})`, { cause: error });
   } finally {
     source.destroy();
     inflate.destroy();

@@ -3,7 +3,7 @@
  * taken: it would be in files, databases and messages from then on.
  */
 
-import { holdsSecret, LEAST_SECRET_CHARACTERS, type Secret } from '../../lib/secret.ts';
+import { containsSecret, LEAST_SECRET_CHARACTERS, type Secret } from '../../lib/secret.ts';
 import { ContractViolationError } from '../../model/errors.ts';
 import { WHOLE_BODY } from '../wire/fields.ts';
 
@@ -18,16 +18,16 @@ export async function* withoutKey(
     yield* chunks;
     return;
   }
-  let held: Buffer = Buffer.alloc(0);
+  let observed: Buffer = Buffer.alloc(0);
   for await (const chunk of chunks) {
-    const bytes = held.length === 0 ? chunk : Buffer.concat([held, chunk]);
+    const bytes = observed.length === 0 ? chunk : Buffer.concat([observed, chunk]);
     if (bytes.includes(key)) throw repeatsKey(title);
     // What may be the beginning of the key waits for the rest of it.
     const sure = bytes.length - beginningAtEnd(bytes, key);
-    held = bytes.subarray(sure);
+    observed = bytes.subarray(sure);
     if (sure > 0) yield bytes.subarray(0, sure);
   }
-  if (held.length > 0) yield held;
+  if (observed.length > 0) yield observed;
 }
 
 /** Bytes at the end that are a beginning of the key. */
@@ -43,7 +43,7 @@ function beginningAtEnd(bytes: Buffer, key: Buffer): number {
 
 /** @throws ContractViolationError where the text holds the key in any of the forms in which JSON may carry it. */
 export function refuseKeyIn(text: string, apiKey: Secret, title: string): void {
-  if (holdsSecret(text, [apiKey.reveal()])) throw repeatsKey(title);
+  if (containsSecret(text, [apiKey.reveal()])) throw repeatsKey(title);
 }
 
 function repeatsKey(title: string): ContractViolationError {

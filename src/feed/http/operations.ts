@@ -88,9 +88,9 @@ export function readManifestEntry(template: string, datasetId: string): Operatio
   };
 }
 
-export const LIST_COVERAGE = ofPerson('list what the workspace covers', '/v1/coverage');
+export const LIST_COVERAGE = ofOperator('list what the workspace covers', '/v1/coverage');
 
-export const LIST_WATCHES = ofPerson('list the watches', '/v1/dataset-watches');
+export const LIST_WATCHES = ofOperator('list the watches', '/v1/dataset-watches');
 
 export function watchDataset(datasetId: string): Operation {
   return { ...ofWatch('watch', datasetId), method: 'POST' };
@@ -101,14 +101,14 @@ export function unwatchDataset(datasetId: string): Operation {
 }
 
 export const ADD_WEBHOOK: Operation = {
-  ...ofPerson('add a webhook', '/v1/webhooks'),
+  ...ofOperator('add a webhook', '/v1/webhooks'),
   input: 'body',
   method: 'POST',
 };
 
 export function testWebhook(webhookId: string): Operation {
   return {
-    ...ofPerson('test a webhook', `/v1/webhooks/${segment(webhookId)}/test`),
+    ...ofOperator('test a webhook', `/v1/webhooks/${segment(webhookId)}/test`),
     title: `test webhook ${shown(webhookId)}`,
     input: 'id',
     method: 'POST',
@@ -117,13 +117,13 @@ export function testWebhook(webhookId: string): Operation {
 
 function ofWatch(name: string, datasetId: string): Operation {
   return {
-    ...ofPerson(name, `/v1/datasets/${segment(datasetId)}/watch`),
+    ...ofOperator(name, `/v1/datasets/${segment(datasetId)}/watch`),
     title: `${name} dataset ${shown(datasetId)}`,
     input: 'id',
   };
 }
 
-function ofPerson(name: string, path: string): Operation {
+function ofOperator(name: string, path: string): Operation {
   return { name, title: name, scope: null, needsFeedsScope: false, path };
 }
 

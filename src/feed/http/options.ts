@@ -35,7 +35,7 @@ export interface FeedOptions extends ConnectionOptions {
   readonly contract: { readonly manifestPath: string | null; readonly newerThanParameter: string | null };
   readonly remembered: RememberedContract;
   /** Called when the service's description gave names: keep them for when it cannot be had. */
-  readonly onContractLearned: (remembered: RememberedContract) => void;
+  readonly onContractDiscovered: (remembered: RememberedContract) => void;
   readonly downloads: {
     /** Origins, as `new URL(…).origin` writes them, that may be at any address and may speak http. */
     readonly allowedOrigins: readonly string[];

@@ -11,7 +11,7 @@ import type { Log } from '../../lib/log.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { ContractViolationError, ServiceUnavailableError } from '../../model/errors.ts';
 import { sleepUnlessStopped, throwIfStopped } from './cancellation.ts';
-import { TransientTrouble } from './transient-errors.ts';
+import { TransientError } from './transient-errors.ts';
 
 /** A service that answers wrongly twice in a row will not have changed a second later. */
 const MAX_VIOLATIONS = 2;
@@ -80,11 +80,8 @@ export async function withRetries<T>(
 }
 
 /** All other errors are answers, and final. */
-function isWorthAnotherTry(
-  error: unknown,
-  outage: Outage,
-): error is TransientTrouble | ContractViolationError {
-  if (error instanceof TransientTrouble) return true;
+function isWorthAnotherTry(error: unknown, outage: Outage): error is TransientError | ContractViolationError {
+  if (error instanceof TransientError) return true;
   outage.noteAnswered();
   return error instanceof ContractViolationError;
 }
@@ -100,7 +97,7 @@ interface Spent {
 
 function noteFailure<T>(
   spent: Spent,
-  error: TransientTrouble | ContractViolationError,
+  error: TransientError | ContractViolationError,
   task: RetriedTask<T>,
 ): void {
   spent.attempts += 1;
@@ -111,12 +108,12 @@ function noteFailure<T>(
 
 /** Null: give up. */
 function nextWait(
-  error: TransientTrouble | ContractViolationError,
+  error: TransientError | ContractViolationError,
   spent: Spent,
   policy: RetryPolicy,
   random: Random,
 ): { readonly ms: number; readonly asked: boolean } | null {
-  const askedMs = error instanceof TransientTrouble ? error.retryAfterMs : null;
+  const askedMs = error instanceof TransientError ? error.retryAfterMs : null;
   const maxAttempts = policy.outage.isLasting && askedMs === null ? 1 : policy.maxAttempts;
   if (spent.failures >= maxAttempts || spent.violations >= MAX_VIOLATIONS) return null;
   const ownMs = backoffDelayMs(policy, spent.failures, random);
@@ -127,7 +124,7 @@ function nextWait(
 }
 
 function givenUp(
-  error: TransientTrouble | ContractViolationError,
+  error: TransientError | ContractViolationError,
   title: string,
   spent: Spent,
   outage: Outage,

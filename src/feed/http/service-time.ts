@@ -26,6 +26,6 @@ export function retryAfterMs(header: string | null, now: Date): number | null {
   if (header === null) return null;
   const text = header.trim();
   if (/^\d{1,9}$/.test(text)) return Number(text) * 1_000;
-  const moment = httpDate(text);
-  return moment === null ? null : Math.max(0, moment.getTime() - now.getTime());
+  const timestamp = httpDate(text);
+  return timestamp === null ? null : Math.max(0, timestamp.getTime() - now.getTime());
 }

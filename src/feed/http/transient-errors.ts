@@ -6,8 +6,8 @@
 import { systemCode } from '../../lib/files.ts';
 import { kindOfAddress } from './addresses.ts';
 
-export class TransientTrouble extends Error {
-  override readonly name = 'TransientTrouble';
+export class TransientError extends Error {
+  override readonly name = 'TransientError';
   readonly hint: string | null;
   /** How long the service asked us to wait, in milliseconds; null where it did not. */
   readonly retryAfterMs: number | null;
@@ -37,13 +37,13 @@ const CHECK_CERTIFICATES =
   'Where the service has a certificate of a private authority, name its file in NODE_EXTRA_CA_CERTS.';
 
 /** What a failed connection or a broken body is called. `host` is that of the address, with its port. */
-export function networkTrouble(error: unknown, host: string, timeoutMs: number): TransientTrouble {
+export function networkError(error: unknown, host: string, timeoutMs: number): TransientError {
   const code = codeOf(error);
   const seconds = `${timeoutMs / 1_000} s`;
-  const say = (message: string, hint = CHECK_NETWORK): TransientTrouble =>
-    new TransientTrouble(message, { hint, cause: error });
-  const unconnected = (message: string, hint = CHECK_NETWORK): TransientTrouble =>
-    new TransientTrouble(message, { hint, mayBeDone: false, cause: error });
+  const say = (message: string, hint = CHECK_NETWORK): TransientError =>
+    new TransientError(message, { hint, cause: error });
+  const unconnected = (message: string, hint = CHECK_NETWORK): TransientError =>
+    new TransientError(message, { hint, mayBeDone: false, cause: error });
   switch (code) {
     case 'ECONNREFUSED':
       return unconnected(`connection refused at ${host}`);
@@ -66,10 +66,10 @@ export function networkTrouble(error: unknown, host: string, timeoutMs: number):
     case 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH':
       return say(`${host} ended the connection early (${code})`);
     default:
-      if (isCertificateTrouble(code)) {
+      if (isCertificateError(code)) {
         // One of the record layer may come in the middle of an exchange.
-        const told = code?.startsWith('ERR_SSL_') === true ? say : unconnected;
-        return told(`TLS to ${host} failed (${code})`, CHECK_CERTIFICATES);
+        const reported = code?.startsWith('ERR_SSL_') === true ? say : unconnected;
+        return reported(`TLS to ${host} failed (${code})`, CHECK_CERTIFICATES);
       }
       return say(`the exchange with ${host} failed (${code ?? 'without a code'})`);
   }
@@ -84,7 +84,7 @@ function checkPlainText(host: string): string {
     : 'Check the host and the port; where there is a proxy, check its address, too (HTTPS_PROXY).';
 }
 
-function isCertificateTrouble(code: string | null): boolean {
+function isCertificateError(code: string | null): boolean {
   return code !== null && /CERT|^ERR_(?:TLS|SSL)_|^UNABLE_TO_|^EPROTO$|SIGNATURE|ISSUER/.test(code);
 }
 

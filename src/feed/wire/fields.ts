@@ -27,7 +27,7 @@ export const id = z
 export const count = z.int().nonnegative();
 
 /** RFC 3339 with an offset. */
-export const moment = z.iso.datetime({ offset: true }).transform((text) => new Date(text));
+export const timestamp = z.iso.datetime({ offset: true }).transform((text) => new Date(text));
 
 /** May be missing or null; must fit where it is there. */
 export function optional<Schema extends z.ZodType>(schema: Schema) {
@@ -81,9 +81,9 @@ export function decode<Schema extends z.ZodType>(
 }
 
 /** `trouble` is what is wrong with the field: `is missing`. */
-export function violation(title: string, path: string, trouble: string): ContractViolationError {
+export function violation(title: string, path: string, fault: string): ContractViolationError {
   return new ContractViolationError(
-    `Could not ${title}: the answer does not fit the interface at ${path}: ${trouble}.`,
+    `Could not ${title}: the answer does not fit the interface at ${path}: ${fault}.`,
     path,
     { hint: 'It is asked for again at the next catch-up. If it stays so, tell the service.' },
   );

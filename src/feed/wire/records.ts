@@ -25,12 +25,12 @@ import {
   decode,
   id,
   list,
-  moment,
   nextCursor,
   optional,
   optionalList,
   pathText,
   shownOnly,
+  timestamp,
   violation,
   words,
 } from './fields.ts';
@@ -64,7 +64,7 @@ const version = z.object({
   rowCount: optional(count),
   counts: optional(counts),
   resyncRequired: optional(z.boolean()).transform((required) => required ?? false),
-  publishedAt: shownOnly(moment),
+  publishedAt: shownOnly(timestamp),
 }) satisfies z.ZodType<Version>;
 
 const column = z.object({
@@ -178,7 +178,7 @@ const event = z.object({
     return z.NEVER;
   }),
   type: z.string(),
-  createdAt: shownOnly(moment),
+  createdAt: shownOnly(timestamp),
   data: z.object({
     datasetId: id,
     version: shownOnly(count),
@@ -213,15 +213,15 @@ export function decodeEvent(json: unknown): FeedEvent | UnreadableEvent {
   return { kind: 'event', id: eventId, type, createdAt, ...data };
 }
 
-function unreadable(json: unknown, trouble: string): UnreadableEvent {
+function unreadable(json: unknown, problem: string): UnreadableEvent {
   const result = remnant.safeParse(json);
-  if (!result.success) return { kind: 'unreadable', id: null, datasetId: null, trouble };
+  if (!result.success) return { kind: 'unreadable', id: null, datasetId: null, problem };
   const { id: text, data } = result.data;
   return {
     kind: 'unreadable',
     id: text === null ? null : parseEventId(text),
     datasetId: data.datasetId,
-    trouble,
+    problem,
   };
 }
 
@@ -272,7 +272,7 @@ const county = z
     return { id: countyId, name, state, further: new Map(Object.entries(further)) };
   });
 
-const watch = z.object({ datasetId: id, createdAt: shownOnly(moment) }) satisfies z.ZodType<Watch>;
+const watch = z.object({ datasetId: id, createdAt: shownOnly(timestamp) }) satisfies z.ZodType<Watch>;
 
 const countiesPage = z.object({ counties: list(county), nextCursor });
 const watchesPage = z.object({ watches: list(watch), nextCursor });

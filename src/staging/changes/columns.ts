@@ -4,10 +4,10 @@
  */
 
 import { present } from '../../lib/assert.ts';
-import { DataError, UnknownColumnsError, UnusableChangesError } from '../../model/errors.ts';
+import { DataError, InapplicableChangesError, UnknownColumnsError } from '../../model/errors.ts';
 import { columnNames } from '../../model/naming.ts';
 import type { Column, Schema } from '../../model/records.ts';
-import type { ChangesUnit } from '../../model/write-jobs.ts';
+import type { ChangesJob } from '../../model/write-jobs.ts';
 import { isWgs84 } from '../coordinate-systems.ts';
 import type { Row } from '../engine/engine.ts';
 import { numberAt, textList, textListAt } from '../engine/sql.ts';
@@ -34,19 +34,19 @@ export interface ChangesColumns {
 
 /**
  * @throws DataError where the schema makes no table.
- * @throws UnusableChangesError where the schema is not one of the table, or of it with columns added.
+ * @throws InapplicableChangesError where the schema is not one of the table, or of it with columns added.
  */
-export function changesColumns(unit: ChangesUnit): ChangesColumns {
-  const { schema } = unit;
+export function changesColumns(job: ChangesJob): ChangesColumns {
+  const { schema } = job;
   const all = [...schema.columns, ...schema.envelopeColumns];
   const names = all.map((column) => column.name);
   const repeated = names.find((name, index) => names.indexOf(name) !== index);
   if (repeated !== undefined) {
-    throw new DataError(`The schema of ${unit.datasetId} has the column ${quoted(repeated)} twice.`);
+    throw new DataError(`The schema of ${job.datasetId} has the column ${quoted(repeated)} twice.`);
   }
-  refuseOtherTable(unit, all);
+  refuseOtherTable(job, all);
 
-  const columns = columnsAfter(unit);
+  const columns = columnsAfter(job);
   const there = new Set(columns.map(({ column }) => column.name));
   return {
     columns,
@@ -60,40 +60,40 @@ export function changesColumns(unit: ChangesUnit): ChangesColumns {
   };
 }
 
-function columnsAfter(unit: ChangesUnit): readonly PlannedColumn[] {
-  const { schema, plannedFrom, datasetId } = unit;
-  const held = new Map(plannedFrom.columns.map((column) => [column.name, column]));
+function columnsAfter(job: ChangesJob): readonly PlannedColumn[] {
+  const { schema, plannedFrom, datasetId } = job;
+  const observed = new Map(plannedFrom.columns.map((column) => [column.name, column]));
   const all = [...schema.columns, ...schema.envelopeColumns];
-  if (!unit.addsColumns) {
+  if (!job.addsColumns) {
     const byName = new Map(all.map((column) => [column.name, column]));
     return plannedFrom.columns.map(({ name, ...rest }) => ({
       ...rest,
       column: present(byName.get(name), 'the schema has every column of the table'),
     }));
   }
-  const wanted = all.filter(({ name }, index) => index < schema.columns.length || held.has(name));
+  const wanted = all.filter(({ name }, index) => index < schema.columns.length || observed.has(name));
   const given = columnNames(wanted.map(({ name }) => name));
   return wanted.map((column, index) => ({
     column,
     type: knownType(datasetId, column),
     columnName: given[index] ?? column.name,
     role: roleOf(schema, column, index),
-    crs: held.get(column.name)?.crs ?? null,
+    crs: observed.get(column.name)?.crs ?? null,
   }));
 }
 
-function refuseOtherTable(unit: ChangesUnit, columns: readonly Column[]): void {
-  const { schema, plannedFrom } = unit;
+function refuseOtherTable(job: ChangesJob, columns: readonly Column[]): void {
+  const { schema, plannedFrom } = job;
   const sameKeys = JSON.stringify(schema.keyColumns) === JSON.stringify(plannedFrom.keyColumns);
   if (!sameKeys || schema.keyColumns.length === 0)
-    throw unusable(unit, 'its key columns are not those of the table');
+    throw inapplicable(job, 'its key columns are not those of the table');
   const byName = new Map(columns.map((column) => [column.name, column]));
   for (const { name, type } of plannedFrom.columns) {
     const column = byName.get(name);
     if (column === undefined)
-      throw unusable(unit, `its schema lacks the column ${quoted(name)} of the table`);
+      throw inapplicable(job, `its schema lacks the column ${quoted(name)} of the table`);
     if (column.type !== type)
-      throw unusable(unit, `its schema has another type for the column ${quoted(name)}`);
+      throw inapplicable(job, `its schema has another type for the column ${quoted(name)}`);
   }
 }
 
@@ -102,8 +102,8 @@ function roleOf(schema: Schema, column: Column, index: number): PlannedColumn['r
   return index < schema.columns.length ? 'data' : 'envelope';
 }
 
-function unusable(unit: ChangesUnit, why: string): UnusableChangesError {
-  return new UnusableChangesError(unit.datasetId, unit.version, why);
+function inapplicable(job: ChangesJob, why: string): InapplicableChangesError {
+  return new InapplicableChangesError(job.datasetId, job.version, why);
 }
 
 function quoted(name: string): string {
@@ -126,27 +126,27 @@ export function findNames(decoded: string, { known, lacking, required }: Changes
     ORDER BY place LIMIT ${MAX_NAME_LISTS}`;
 }
 
-/** `rows` are those of `findNames`. @throws UnknownColumnsError, BadChangesError, UnusableChangesError */
-export function refuseNames(unit: ChangesUnit, { pages, columns }: Decoding, rows: readonly Row[]): void {
+/** `rows` are those of `findNames`. @throws UnknownColumnsError, BadChangesError, InapplicableChangesError */
+export function refuseNames(job: ChangesJob, { pages, columns }: Decoding, rows: readonly Row[]): void {
   const known = new Set(columns.known);
   for (const row of rows) {
     const unknown = row[1] === true ? textListAt(row, 0).filter((name) => !known.has(name)) : [];
     if (unknown.length === 0) continue;
-    const place = placeOf(unit, pageAt(pages, numberAt(row, 2)), numberAt(row, 3));
-    throw new UnknownColumnsError(unit.datasetId, [...new Set(unknown)], place);
+    const place = placeOf(job, pageAt(pages, numberAt(row, 2)), numberAt(row, 3));
+    throw new UnknownColumnsError(job.datasetId, [...new Set(unknown)], place);
   }
   for (const row of rows) {
     const names = textListAt(row, 0);
     const page = pageAt(pages, numberAt(row, 2));
     const repeated = names.find((name, index) => names.indexOf(name) !== index);
     if (repeated !== undefined) {
-      throw bad(unit, page, numberAt(row, 3), `the column ${JSON.stringify(repeated)} is there twice`);
+      throw bad(job, page, numberAt(row, 3), `the column ${JSON.stringify(repeated)} is there twice`);
     }
-    throw new UnusableChangesError(unit.datasetId, page.version, whyUnusable(columns, names));
+    throw new InapplicableChangesError(job.datasetId, page.version, whyInapplicable(columns, names));
   }
 }
 
-function whyUnusable({ lacking, required }: ChangesColumns, names: readonly string[]): string {
+function whyInapplicable({ lacking, required }: ChangesColumns, names: readonly string[]): string {
   const carried = names.find((name) => lacking.includes(name));
   if (carried !== undefined) return `rows carry the column ${JSON.stringify(carried)}, which the table lacks`;
   const missing = required.find((name) => !names.includes(name));

@@ -6,7 +6,7 @@
 import { assert } from '../../lib/assert.ts';
 import { durable } from '../../lib/files.ts';
 import type { ColumnType } from '../../model/records.ts';
-import type { ChangesUnit, ReadAhead, VersionChanges } from '../../model/write-jobs.ts';
+import type { ChangesJob, ReadAhead, VersionChanges } from '../../model/write-jobs.ts';
 import type { Engine } from '../engine/engine.ts';
 import { DuckDbError } from '../engine/errors.ts';
 import { filePath, text, textList } from '../engine/sql.ts';
@@ -30,9 +30,9 @@ interface DecodedPart extends ReadAhead {
 }
 
 /** Null where it cannot be done. */
-export async function readAhead(engine: Engine, unit: ChangesUnit): Promise<DecodedPart | null> {
+export async function readAhead(engine: Engine, job: ChangesJob): Promise<DecodedPart | null> {
   try {
-    return await decodeVersions(engine, unit.versions, changesColumns(unit));
+    return await decodeVersions(engine, job.versions, changesColumns(job));
   } catch {
     // Whatever it is, it comes again as the unit is prepared, and is told there.
     if (engine.invalidated) await engine.reopen();
@@ -54,7 +54,7 @@ export async function decodeVersions(
 }
 
 /** What was read ahead of a unit, as far as it was decoded as the unit is: not where its path was cut before its schema changed. */
-export function readBefore({ ahead = [] }: ChangesUnit, columns: ChangesColumns): readonly DecodedPart[] {
+export function readBefore({ ahead = [] }: ChangesJob, columns: ChangesColumns): readonly DecodedPart[] {
   const decodedAs = JSON.stringify(columns);
   const parts = ahead.map(ownPart);
   return parts.every((part) => part.decodedAs === decodedAs) ? parts : [];
@@ -85,7 +85,7 @@ async function decode(engine: Engine, decoding: Decoding, path: string): Promise
     return 'usual';
   } catch (error) {
     const hasGeometry = decoding.columns.columns.some(({ type }) => type === 'geometry');
-    if (!hasGeometry || !(error instanceof DuckDbError) || error.trouble !== 'statement') throw error;
+    if (!hasGeometry || !(error instanceof DuckDbError) || error.fault !== 'statement') throw error;
     await engine.run(writeDecoded(decoding, 'every', path));
     return 'every';
   }

@@ -7,9 +7,9 @@
 
 import { present } from '../../lib/assert.ts';
 import { durable } from '../../lib/files.ts';
-import type { UnusableChangesError } from '../../model/errors.ts';
+import type { InapplicableChangesError } from '../../model/errors.ts';
 import type { Counts } from '../../model/records.ts';
-import type { ChangesUnit } from '../../model/write-jobs.ts';
+import type { ChangesJob } from '../../model/write-jobs.ts';
 import type { Engine, Row } from '../engine/engine.ts';
 import { identifier, numberAt, text, textAt } from '../engine/sql.ts';
 import { readParquet } from '../snapshot/parquet.ts';
@@ -59,7 +59,7 @@ export interface NetChange {
 export interface FirstValues {
   readonly columnName: string;
   /** What is wrong where the table holds a value in the column already. */
-  readonly refusal: UnusableChangesError;
+  readonly refusal: InapplicableChangesError;
 }
 
 /** In the rows of the net change: true where the key has a row afterwards, false where only its key is given. */
@@ -87,33 +87,33 @@ export function netRows({ paths, columns }: Pick<NetChange, 'paths' | 'columns'>
  *
  * @throws BadChangesError where a value, a key or an operation is not what it must be, naming version, page, row and column.
  * @throws UnknownColumnsError where rows hold columns that the schema does not know.
- * @throws UnusableChangesError where the snapshot has to be loaded instead: counts that do not add up, GeoJSON for
+ * @throws InapplicableChangesError where the snapshot has to be loaded instead: counts that do not add up, GeoJSON for
  * a table in another coordinate system, columns that rows or table lack.
  */
-export async function foldChanges(engine: Engine, unit: ChangesUnit): Promise<NetChange> {
-  const columns = changesColumns(unit);
-  const pages = await spooledPages(unit.versions);
+export async function coalesceChanges(engine: Engine, job: ChangesJob): Promise<NetChange> {
+  const columns = changesColumns(job);
+  const pages = await spooledPages(job.versions);
   try {
-    return await fold(engine, unit, { pages, columns });
+    return await coalesce(engine, job, { pages, columns });
   } catch (error) {
-    throw await refusal(engine, unit, { pages, columns }, error);
+    throw await refusal(engine, job, { pages, columns }, error);
   }
 }
 
-async function fold(engine: Engine, unit: ChangesUnit, decoding: Decoding): Promise<NetChange> {
+async function coalesce(engine: Engine, job: ChangesJob, decoding: Decoding): Promise<NetChange> {
   const { columns } = decoding;
-  const before = readBefore(unit, columns);
-  const rest = unit.versions.slice(before.reduce((sum, { versions }) => sum + versions, 0));
+  const before = readBefore(job, columns);
+  const rest = job.versions.slice(before.reduce((sum, { versions }) => sum + versions, 0));
   const parts = rest.length === 0 ? before : [...before, await decodeVersions(engine, rest, columns)];
   const rowsOf = decodedRows(parts);
-  refuseNames(unit, decoding, await engine.rows(findNames(rowsOf, columns)));
-  if (parts.some(({ forms }) => forms === 'every')) await refuseOddGeometries(unit, decoding);
-  const oneTable = unit.versions.map(() => 0);
+  refuseNames(job, decoding, await engine.rows(findNames(rowsOf, columns)));
+  if (parts.some(({ forms }) => forms === 'every')) await refuseOddGeometries(job, decoding);
+  const oneTable = job.versions.map(() => 0);
   const operations = await engine.rows(countOperations(rowsOf, columns, oneTable));
-  const counts = listedCounts(unit, operations);
-  proveCounts(unit, counts);
-  const located = locate(unit, columns, operations);
-  if (haveDoubles(operations)) await refuseRounded(engine, unit, decoding);
+  const counts = listedCounts(job, operations);
+  proveCounts(job, counts);
+  const located = locate(job, columns, operations);
+  if (haveDoubles(operations)) await refuseRounded(engine, job, decoding);
 
   if (areKeysDifferent(operations))
     return netOf(
@@ -122,9 +122,9 @@ async function fold(engine: Engine, unit: ChangesUnit, decoding: Decoding): Prom
       located,
     );
   const [repeated] = await engine.rows(findRepeatedKey(rowsOf, columns));
-  refuseRepeatedKey(unit, decoding, repeated);
-  const path = besidePages(unit.versions, 'net.parquet');
-  await durable('staging.coalesce-changes', () => engine.run(writeFolded(rowsOf, columns, path)));
+  refuseRepeatedKey(job, decoding, repeated);
+  const path = besidePages(job.versions, 'net.parquet');
+  await durable('staging.coalesce-changes', () => engine.run(writeCoalesced(rowsOf, columns, path)));
   const [present = []] = await engine.rows(countPresent(path));
   return { ...located, paths: [path], rows: numberAt(present, 0), removals: numberAt(present, 1) };
 }
@@ -136,19 +136,19 @@ function netOf(counts: readonly Counts[], paths: readonly string[], located: Loc
   return { ...located, paths, rows, removals };
 }
 
-async function refuseOddGeometries(unit: ChangesUnit, { pages, columns }: Decoding): Promise<void> {
+async function refuseOddGeometries(job: ChangesJob, { pages, columns }: Decoding): Promise<void> {
   for (const page of pages.all) {
     const found = await findOddGeometry(page, columns);
-    if (found !== null) throw oddGeometry(unit, page, found);
+    if (found !== null) throw oddGeometry(job, page, found);
   }
 }
 
-async function refuseRounded(engine: Engine, unit: ChangesUnit, { pages, columns }: Decoding): Promise<void> {
+async function refuseRounded(engine: Engine, job: ChangesJob, { pages, columns }: Decoding): Promise<void> {
   for (const batch of pages.batches) {
     const paths = (await engine.rows(findRoundedPages(batch))).map((row) => textAt(row, 0));
     for (const page of batch.filter(({ path }) => paths.includes(path))) {
       const found = await findRounded(page, columns);
-      if (found !== null) throw roundedNumber(unit, page, found);
+      if (found !== null) throw roundedNumber(job, page, found);
     }
   }
 }
@@ -163,20 +163,20 @@ function findRepeatedKey(decoded: string, columns: ChangesColumns): string {
 }
 
 /** `row` is that of `findRepeatedKey`. @throws BadChangesError where there is one. */
-function refuseRepeatedKey(unit: ChangesUnit, { pages, columns }: Decoding, row: Row | undefined): void {
+function refuseRepeatedKey(job: ChangesJob, { pages, columns }: Decoding, row: Row | undefined): void {
   if (row === undefined) return;
   const key = columns.keys.map(
     (position, index) => `${columns.columns[position]?.column.name} = ${JSON.stringify(row[index + 2])}`,
   );
   const why = `the key ${key.join(', ')} has a row in this version already`;
-  throw bad(unit, pageAt(pages, numberAt(row, 0)), numberAt(row, 1), why);
+  throw bad(job, pageAt(pages, numberAt(row, 0)), numberAt(row, 1), why);
 }
 
 /**
  * Writes the last change of each key into a file. In one version that with a row is the last: the key was removed and added.
  * `decoded` is what comes after FROM.
  */
-function writeFolded(decoded: string, columns: ChangesColumns, path: string): string {
+function writeCoalesced(decoded: string, columns: ChangesColumns, path: string): string {
   const values = columns.columns.map((_, position) => netColumn(position));
   const last = `SELECT page, line FROM ${decoded}
     QUALIFY row_number() OVER (PARTITION BY ${keyList(columns)} ORDER BY step DESC, ${PRESENT} DESC, page, line) = 1`;
@@ -194,23 +194,23 @@ function keyList({ keys }: ChangesColumns): string {
 }
 
 /** The most units that are folded together: they are in order together, or each has to be looked at. */
-export const MAX_UNITS_TOGETHER = 32;
+export const MAX_JOBS_TOGETHER = 32;
 
 const DECODED = `temp.${identifier('feed-sync: decoded')}`;
 
 /** What the statements depend on, as text: units with the same can be folded together. Null: only alone. */
-export async function foldedAlike(unit: ChangesUnit): Promise<string | null> {
-  if ((await spooledBytes(unit.versions)) * MAX_UNITS_TOGETHER > MAX_BYTES_AT_ONCE) return null;
-  return JSON.stringify(changesColumns(unit));
+export async function coalescedAlike(job: ChangesJob): Promise<string | null> {
+  if ((await spooledBytes(job.versions)) * MAX_JOBS_TOGETHER > MAX_BYTES_AT_ONCE) return null;
+  return JSON.stringify(changesColumns(job));
 }
 
 /** The net changes of the units, in their order. Null: each has to be folded alone. */
-export async function foldTogether(
+export async function coalesceTogether(
   engine: Engine,
-  units: readonly ChangesUnit[],
+  jobs: readonly ChangesJob[],
 ): Promise<readonly NetChange[] | null> {
   try {
-    return await foldOrdinary(engine, units);
+    return await coalesceOrdinary(engine, jobs);
   } catch {
     // Whatever it is, it comes again where it is due, and is told there.
     if (engine.invalidated) await engine.reopen();
@@ -218,25 +218,25 @@ export async function foldTogether(
   }
 }
 
-async function foldOrdinary(
+async function coalesceOrdinary(
   engine: Engine,
-  units: readonly ChangesUnit[],
+  jobs: readonly ChangesJob[],
 ): Promise<readonly NetChange[] | null> {
-  const columns = changesColumns(present(units[0], 'there are units'));
-  const pages = await spooledPages(units.flatMap(({ versions }) => versions));
+  const columns = changesColumns(present(jobs[0], 'there are units'));
+  const pages = await spooledPages(jobs.flatMap(({ versions }) => versions));
   const select = selectDecoded({ pages, columns }, 'usual');
   await engine.run(`CREATE OR REPLACE TEMP TABLE ${DECODED} AS ${select}`);
   try {
     if ((await engine.rows(findNames(DECODED, columns))).length > 0) return null;
-    const tables = units.flatMap(({ versions }, table) => versions.map(() => table));
+    const tables = jobs.flatMap(({ versions }, table) => versions.map(() => table));
     const operations = await engine.rows(countOperations(DECODED, columns, tables));
     if (!areKeysDifferent(operations)) return null;
     if (haveDoubles(operations) && (await mayBeRounded(engine, pages))) return null;
     const nets = [];
     let firstStep = 0;
-    for (const unit of units) {
-      const end = firstStep + unit.versions.length;
-      nets.push(await writeNetOf(engine, unit, columns, { operations, firstStep, end }));
+    for (const job of jobs) {
+      const end = firstStep + job.versions.length;
+      nets.push(await writeNetOf(engine, job, columns, { operations, firstStep, end }));
       firstStep = end;
     }
     return nets;
@@ -261,7 +261,7 @@ interface Share {
 
 async function writeNetOf(
   engine: Engine,
-  unit: ChangesUnit,
+  job: ChangesJob,
   columns: ChangesColumns,
   { operations, firstStep, end }: Share,
 ): Promise<NetChange> {
@@ -269,10 +269,10 @@ async function writeNetOf(
     const step = numberAt(row, 0);
     return step >= firstStep && step < end ? [[step - firstStep, ...row.slice(1)]] : [];
   });
-  const counts = listedCounts(unit, own);
-  proveCounts(unit, counts);
-  const located = locate(unit, columns, own);
-  const path = besidePages(unit.versions, 'net.parquet');
+  const counts = listedCounts(job, own);
+  proveCounts(job, counts);
+  const located = locate(job, columns, own);
+  const path = besidePages(job.versions, 'net.parquet');
   const values = columns.columns.map((_, position) => netColumn(position));
   await asFile(() =>
     engine.run(`COPY (SELECT ${[...values, PRESENT].join(', ')} FROM ${DECODED}

@@ -2,9 +2,9 @@
 
 import { present } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
-import { UnusableChangesError } from '../../model/errors.ts';
+import { InapplicableChangesError } from '../../model/errors.ts';
 import type { Counts } from '../../model/records.ts';
-import type { ChangesUnit } from '../../model/write-jobs.ts';
+import type { ChangesJob } from '../../model/write-jobs.ts';
 import type { Row } from '../engine/engine.ts';
 import { numberAt } from '../engine/sql.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
@@ -47,7 +47,7 @@ export function haveDoubles(rows: readonly Row[]): boolean {
 }
 
 /** The counts of the versions of the unit, in their order. `rows` are those of `countOperations`. */
-export function listedCounts({ versions }: ChangesUnit, rows: readonly Row[]): readonly Counts[] {
+export function listedCounts({ versions }: ChangesJob, rows: readonly Row[]): readonly Counts[] {
   const countOf = (step: number, op: keyof Counts): number => {
     const row = rows.find((candidate) => numberAt(candidate, 0) === step && candidate[1] === op);
     return row === undefined ? 0 : numberAt(row, 2);
@@ -62,24 +62,28 @@ export function listedCounts({ versions }: ChangesUnit, rows: readonly Row[]): r
 /**
  * `listed` are the counts of the versions of the unit, in their order.
  *
- * @throws UnusableChangesError naming the first version whose counts, or whose number of rows, are others.
+ * @throws InapplicableChangesError naming the first version whose counts, or whose number of rows, are others.
  */
-export function proveCounts(unit: ChangesUnit, listed: readonly Counts[]): void {
-  unit.versions.reduce((rowsBefore, { version, counts, rowCount }, step) => {
+export function proveCounts(job: ChangesJob, listed: readonly Counts[]): void {
+  job.versions.reduce((rowsBefore, { version, counts, rowCount }, step) => {
     const found = present(listed[step], 'every version has counts');
     if (counts !== null && !areSame(counts, found)) {
-      throw unusable(unit, version, `they are ${inWords(found)}, and the service counted ${inWords(counts)}`);
+      throw inapplicable(
+        job,
+        version,
+        `they are ${inWords(found)}, and the service counted ${inWords(counts)}`,
+      );
     }
     const rows = rowsBefore + found.added - found.removed;
     if (rowCount !== null && rowCount !== rows) {
-      throw unusable(
-        unit,
+      throw inapplicable(
+        job,
         version,
         `${formatCount(rowsBefore)} rows with ${inWords(found)} are ${formatCount(rows)}, and the service states ${formatCount(rowCount)}`,
       );
     }
     return rows;
-  }, unit.plannedFrom.rowCount);
+  }, job.plannedFrom.rowCount);
 }
 
 /** The columns of the net change, and what has to be true of the table for their coordinate systems. */
@@ -90,22 +94,22 @@ export type Located = Pick<NetChange, 'columns' | 'firstValues'>;
  * An empty table holds none, nor does a column that is added; of any other whose system is not known the table itself tells.
  * `rows` are those of `countOperations`.
  *
- * @throws UnusableChangesError where GeoJSON comes into a column that is in another system.
+ * @throws InapplicableChangesError where GeoJSON comes into a column that is in another system.
  */
 export function locate(
-  unit: ChangesUnit,
+  job: ChangesJob,
   { columns, elsewhere }: ChangesColumns,
   rows: readonly Row[],
 ): Located {
-  const { rowCount, columns: before } = unit.plannedFrom;
-  const held = new Map(before.map(({ name, columnName }) => [name, columnName]));
+  const { rowCount, columns: before } = job.plannedFrom;
+  const observed = new Map(before.map(({ name, columnName }) => [name, columnName]));
   const firstValues: FirstValues[] = [];
   const after = columns.map((planned, position) => {
     const { geoJson, other } = firstSteps(elsewhere.indexOf(position), rows);
     if (geoJson === null) return planned;
-    const refusal = inOtherSystem(unit, geoJson, planned);
+    const refusal = inOtherSystem(job, geoJson, planned);
     if (other !== null && other < geoJson) throw refusal;
-    const columnName = held.get(planned.column.name);
+    const columnName = observed.get(planned.column.name);
     if (rowCount > 0 && columnName !== undefined) {
       if (planned.crs !== null) throw refusal;
       firstValues.push({ columnName, refusal });
@@ -128,15 +132,15 @@ function firstSteps(
 }
 
 function inOtherSystem(
-  unit: ChangesUnit,
+  job: ChangesJob,
   step: number,
   { column, crs }: PlannedColumn,
-): UnusableChangesError {
-  const { version } = present(unit.versions[step], 'a step is that of a version');
+): InapplicableChangesError {
+  const { version } = present(job.versions[step], 'a step is that of a version');
   const there = crs === null ? 'an unknown coordinate system' : `the coordinate system ${crs}`;
   const name = JSON.stringify(column.name);
-  return unusable(
-    unit,
+  return inapplicable(
+    job,
     version,
     `they hold GeoJSON, which is in WGS 84, and the column ${name} is in ${there}`,
   );
@@ -150,6 +154,6 @@ function inWords({ added, changed, removed }: Counts): string {
   return `${formatCount(added)} added, ${formatCount(changed)} changed and ${formatCount(removed)} removed`;
 }
 
-function unusable({ datasetId }: ChangesUnit, version: number, why: string): UnusableChangesError {
-  return new UnusableChangesError(datasetId, version, why);
+function inapplicable({ datasetId }: ChangesJob, version: number, why: string): InapplicableChangesError {
+  return new InapplicableChangesError(datasetId, version, why);
 }

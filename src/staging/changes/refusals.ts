@@ -8,12 +8,12 @@ import { readFile } from 'node:fs/promises';
 import {
   BadChangesError,
   type FeedSyncError,
+  InapplicableChangesError,
   InterruptedError,
-  UnusableChangesError,
 } from '../../model/errors.ts';
-import type { ChangesUnit } from '../../model/write-jobs.ts';
+import type { ChangesJob } from '../../model/write-jobs.ts';
 import type { Engine } from '../engine/engine.ts';
-import { DuckDbError, firstLine, mirrorFailure, type Trouble } from '../engine/errors.ts';
+import { DuckDbError, type Fault, firstLine, mirrorFailure } from '../engine/errors.ts';
 import { numberAt, numberOrNullAt, textAt } from '../engine/sql.ts';
 import { MAX_SHOWN_VALUE } from '../snapshot/scan-sql.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
@@ -23,42 +23,39 @@ import type { RoundedNumber } from './numbers.ts';
 import { besidePages, type Page, pageAt, pageCells, valuesIn } from './pages.ts';
 
 /** What the content of pages can do to DuckDB. */
-const BY_CONTENT: ReadonlySet<Trouble> = new Set<Trouble>(['statement', 'unreadable', 'gave-up']);
+const BY_CONTENT: ReadonlySet<Fault> = new Set<Fault>(['statement', 'unreadable', 'gave-up']);
 
 /** The error for the person, from what was thrown while the pages were taken apart. */
 export async function refusal(
   engine: Engine,
-  unit: ChangesUnit,
+  job: ChangesJob,
   decoding: Decoding,
   error: unknown,
 ): Promise<unknown> {
   if (!(error instanceof DuckDbError)) return error;
   if (engine.invalidated) await engine.reopen();
-  if (error.trouble === 'out-of-memory') return needsMemory(unit);
-  if (!BY_CONTENT.has(error.trouble)) return await otherTrouble(unit, error);
+  if (error.fault === 'out-of-memory') return needsMemory(job);
+  if (!BY_CONTENT.has(error.fault)) return await otherFault(job, error);
   return (
-    (await refusedChange(engine, unit, decoding)) ??
-    (await refusedPage(unit, decoding.pages.all)) ??
-    unexplained(unit, error)
+    (await refusedChange(engine, job, decoding)) ??
+    (await refusedPage(job, decoding.pages.all)) ??
+    unexplained(job, error)
   );
 }
 
 /** A snapshot is loaded with all the memory there is, and row by row. */
-function needsMemory({ datasetId, versions, version }: ChangesUnit): UnusableChangesError {
+function needsMemory({ datasetId, versions, version }: ChangesJob): InapplicableChangesError {
   const why = 'they take more memory than the examination of changes may use';
-  return new UnusableChangesError(datasetId, versions[0]?.version ?? version, why);
+  return new InapplicableChangesError(datasetId, versions[0]?.version ?? version, why);
 }
 
-function unexplained({ datasetId, version }: ChangesUnit, error: DuckDbError): BadChangesError {
+function unexplained({ datasetId, version }: ChangesJob, error: DuckDbError): BadChangesError {
   const message = `The changes of ${datasetId} up to version ${version} cannot be read: ${firstLine(error)}`;
   return new BadChangesError(datasetId, version, message);
 }
 
-async function otherTrouble(
-  { datasetId, versions }: ChangesUnit,
-  error: DuckDbError,
-): Promise<FeedSyncError> {
-  if (error.trouble === 'interrupted') {
+async function otherFault({ datasetId, versions }: ChangesJob, error: DuckDbError): Promise<FeedSyncError> {
+  if (error.fault === 'interrupted') {
     return new InterruptedError(`The reading of the changes of ${datasetId} was interrupted.`, {
       cause: error,
     });
@@ -68,7 +65,7 @@ async function otherTrouble(
 
 async function refusedChange(
   engine: Engine,
-  unit: ChangesUnit,
+  job: ChangesJob,
   decoding: Decoding,
 ): Promise<BadChangesError | null> {
   try {
@@ -78,7 +75,7 @@ async function refusedChange(
     const position = numberOrNullAt(row, 3);
     const column = position === null ? undefined : decoding.columns.columns[position];
     const shown = textAt(row, 4);
-    return bad(unit, page, numberAt(row, 1), whyRefused(textAt(row, 2), shown, column));
+    return bad(job, page, numberAt(row, 1), whyRefused(textAt(row, 2), shown, column));
   } catch (error) {
     // The search is for the message only: what it stumbled over is what was to be explained.
     if (engine.invalidated) await engine.reopen();
@@ -107,44 +104,44 @@ function whyRefused(why: string, shown: string, column: PlannedColumn | undefine
 }
 
 export function oddGeometry(
-  unit: ChangesUnit,
+  job: ChangesJob,
   page: Page,
   { line, column, written }: OddGeometry,
 ): BadChangesError {
   const shown = written.slice(0, MAX_SHOWN_VALUE);
   const why = `the column ${JSON.stringify(column)} holds ${shown}, which is no ${TYPE_WORDS.geometry}`;
-  return bad(unit, page, line, why);
+  return bad(job, page, line, why);
 }
 
-async function refusedPage(unit: ChangesUnit, pages: readonly Page[]): Promise<BadChangesError | null> {
+async function refusedPage(job: ChangesJob, pages: readonly Page[]): Promise<BadChangesError | null> {
   for (const page of pages) {
     const why = whyUnreadable(await readFile(page.path));
-    if (why !== null) return bad(unit, page, why.line, why.why);
+    if (why !== null) return bad(job, page, why.line, why.why);
   }
   return null;
 }
 
 /** What is no integer stays none in a snapshot; a JSON value it holds with every number as it was written. */
 export function roundedNumber(
-  unit: ChangesUnit,
+  job: ChangesJob,
   page: Page,
   { line, column, type, number }: RoundedNumber,
-): BadChangesError | UnusableChangesError {
+): BadChangesError | InapplicableChangesError {
   const shown = number.slice(0, MAX_SHOWN_VALUE);
   const name = JSON.stringify(column);
   if (type === 'integer')
-    return bad(unit, page, line, `the column ${name} holds ${shown}, which is no ${TYPE_WORDS.integer}`);
+    return bad(job, page, line, `the column ${name} holds ${shown}, which is no ${TYPE_WORDS.integer}`);
   const where = `page ${page.number}, row ${page.changesBefore + line}`;
   const why = `on ${where} the column ${name} holds the number ${shown}, which would lose digits`;
-  return new UnusableChangesError(unit.datasetId, page.version, why);
+  return new InapplicableChangesError(job.datasetId, page.version, why);
 }
 
 /** `line` is null where the whole page is meant. */
-export function bad(unit: ChangesUnit, page: Page, line: number | null, why: string): BadChangesError {
-  return new BadChangesError(unit.datasetId, page.version, `${placeOf(unit, page, line)}: ${why}.`);
+export function bad(job: ChangesJob, page: Page, line: number | null, why: string): BadChangesError {
+  return new BadChangesError(job.datasetId, page.version, `${placeOf(job, page, line)}: ${why}.`);
 }
 
-export function placeOf({ datasetId }: ChangesUnit, page: Page, line: number | null): string {
+export function placeOf({ datasetId }: ChangesJob, page: Page, line: number | null): string {
   const where = line === null ? '' : `, row ${page.changesBefore + line}`;
   return `Version ${page.version} of ${datasetId}, page ${page.number}${where}`;
 }

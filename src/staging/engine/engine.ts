@@ -11,7 +11,7 @@ import { type DuckDBConnection, DuckDBInstance, type JS, version } from '@duckdb
 import { assert } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { DuckDbError, diagnose } from './errors.ts';
-import { type Room, RoomTakenError, withinRoom } from './free-space.ts';
+import { DiskFilledError, type FreeSpaceGuard, whileSpaceIsFree } from './free-space.ts';
 import { identifier, text, textList } from './sql.ts';
 
 /** DuckDB forgets an interruption of what it has not begun in earnest, so it is repeated until the call has ended. */
@@ -62,7 +62,7 @@ export interface EngineOptions {
   /** From so much in the log of a file on, DuckDB does a checkpoint at COMMIT; from 16 MiB on by default. */
   readonly maxLogBytes?: number;
   /** What is kept free while much is written; nothing without it. */
-  readonly room?: Room;
+  readonly guard?: FreeSpaceGuard;
 }
 
 export type Row = readonly JS[];
@@ -133,13 +133,15 @@ export class Engine {
    * Runs a statement that may write more than can be known, and no more than there is room for.
    * @throws DuckDbError, with the trouble `no-room` where it was stopped for that.
    */
-  async runWithinRoom(sql: string): Promise<void> {
-    const { room } = this.#options;
-    if (room === undefined) return await this.run(sql);
+  async runWhileSpaceIsFree(sql: string): Promise<void> {
+    const { guard } = this.#options;
+    if (guard === undefined) return await this.run(sql);
     try {
-      await withinRoom(room, (signal) => this.use((connection) => connection.run(sql), signal));
+      await whileSpaceIsFree(guard, (signal) => this.use((connection) => connection.run(sql), signal));
     } catch (error) {
-      throw error instanceof RoomTakenError ? new DuckDbError('no-room', false, error.message, error) : error;
+      throw error instanceof DiskFilledError
+        ? new DuckDbError('no-space', false, error.message, error)
+        : error;
     }
   }
 
@@ -293,7 +295,7 @@ function lockDown(options: EngineOptions): readonly string[] {
   ];
 }
 
-const PURPOSES = ['large', 'small', 'examining', 'reading-ahead', 'looking', 'compacting'] as const;
+const PURPOSES = ['large', 'small', 'validating', 'reading-ahead', 'inspecting', 'compacting'] as const;
 
 /** What the instance is for. */
 type Purpose = (typeof PURPOSES)[number];

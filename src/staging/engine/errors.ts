@@ -11,20 +11,20 @@ import { formatBytes } from '../../lib/units.ts';
 import {
   BusyError,
   ConfigurationError,
+  DiskFullError,
   type FeedSyncError,
   InterruptedError,
-  NoRoomError,
   StorageError,
 } from '../../model/errors.ts';
 
-export type Trouble =
+export type Fault =
   /** Another process has the file open. */
   | 'locked'
   /** FATAL or INTERNAL for a reason of DuckDB's own. Data on disk is fine. */
   | 'gave-up'
   | 'disk-full'
   /** Stopped by ourselves: less than what is to stay free was left on the disk that the message names. */
-  | 'no-room'
+  | 'no-space'
   | 'out-of-memory'
   | 'not-permitted'
   | 'folder-missing'
@@ -39,21 +39,21 @@ export type Trouble =
 /** An error of DuckDB, diagnosed. Stays inside this folder; what leaves it is an error of the model. */
 export class DuckDbError extends Error {
   override readonly name = 'DuckDbError';
-  readonly trouble: Trouble;
+  readonly fault: Fault;
   /** Whether the instance answers nothing more until it is opened again. */
   readonly endsInstance: boolean;
   /** The process that holds the file, where DuckDB says. */
   readonly holderProcessId: number | null;
 
-  constructor(trouble: Trouble, endsInstance: boolean, message: string, cause: unknown) {
+  constructor(fault: Fault, endsInstance: boolean, message: string, cause: unknown) {
     super(message, { cause });
-    this.trouble = trouble;
+    this.fault = fault;
     this.endsInstance = endsInstance;
     this.holderProcessId = Number(/\(PID (\d{1,10})\)/.exec(message)?.[1] ?? 0) || null;
   }
 }
 
-const TROUBLE_BY_SYSTEM_ERROR: ReadonlyMap<string, Trouble> = new Map([
+const ERROR_BY_SYSTEM_ERROR: ReadonlyMap<string, Fault> = new Map([
   ['ENOSPC', 'disk-full'],
   ['EDQUOT', 'disk-full'],
   ['EFBIG', 'disk-full'],
@@ -74,7 +74,7 @@ const DISK_FULL =
   /(?:Failed to commit|Checkpoint failed|invalidated).*(?:No space left on device|File too large|Disk quota exceeded)/s;
 const TEMPORARY_SPACE = /max_temp_directory_size/;
 
-const TROUBLE_BY_KIND: ReadonlyMap<string, Trouble> = new Map([
+const ERROR_BY_KIND: ReadonlyMap<string, Fault> = new Map([
   ['FATAL', 'gave-up'],
   ['INTERNAL', 'gave-up'],
   ['INTERRUPT', 'interrupted'],
@@ -91,14 +91,14 @@ export function diagnose(thrown: unknown): DuckDbError {
   return new DuckDbError(troubleOf(kind, message, systemError), ENDS_INSTANCE.has(kind), message, thrown);
 }
 
-function troubleOf(kind: string, message: string, systemError: string | null): Trouble {
+function troubleOf(kind: string, message: string, systemError: string | null): Fault {
   if (LOCKED.test(message)) return 'locked';
-  if (systemError !== null) return TROUBLE_BY_SYSTEM_ERROR.get(systemError) ?? 'statement';
+  if (systemError !== null) return ERROR_BY_SYSTEM_ERROR.get(systemError) ?? 'statement';
   if (DISK_FULL.test(message)) return 'disk-full';
   if (UNREADABLE.test(message)) return 'unreadable';
   if (FOREIGN.test(message)) return 'foreign';
   if (kind === 'Out of Memory') return TEMPORARY_SPACE.test(message) ? 'disk-full' : 'out-of-memory';
-  return TROUBLE_BY_KIND.get(kind) ?? 'statement';
+  return ERROR_BY_KIND.get(kind) ?? 'statement';
 }
 
 interface Parsed {
@@ -154,7 +154,7 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
   const cause = error;
   // DuckDB ends some of its sentences, and not others.
   const said = error.message.replace(/[.!]$/, '');
-  switch (error.trouble) {
+  switch (error.fault) {
     case 'locked':
       return busy(path, error.holderProcessId, cause);
     case 'interrupted':
@@ -164,8 +164,8 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
         hint: 'Free space on it; a reload needs about the size of the table once more.',
         cause,
       });
-    case 'no-room':
-      return new NoRoomError(
+    case 'no-space':
+      return new DiskFullError(
         `Not enough space in ${said}: a table of ${path} was to take more than is left beside what is kept free (disk.reserve).`,
         {
           hint: 'Free some space. Where the files are small, tell the service: few bytes can hold very long rows.',

@@ -29,7 +29,7 @@ export function integer(value: number | bigint | null): string {
 }
 
 /** A moment in UTC, or NULL. */
-export function moment(value: Date | null): string {
+export function timestamp(value: Date | null): string {
   return value === null ? 'NULL' : `make_timestamptz(${integer(value.getTime())} * 1000)`;
 }
 

@@ -31,7 +31,7 @@ export interface ParquetColumn {
   /** What the file says of the geometry in it; null where it says that there is none. */
   readonly geometry: GeoColumn | null;
   /** False where the column is known to be without a value in the file, and means nothing there (valueless.ts). */
-  readonly holdsValue: boolean;
+  readonly hasValue: boolean;
 }
 
 /** How every file is read: what its path looks like must not add columns. */
@@ -63,7 +63,7 @@ export async function examine(engine: Engine, file: SnapshotFile, datasetId: str
       inexact: inexactness(logicalType, storedAs),
       leaves,
       geometry: geometryOf(geo.columns.get(name), logicalType, properties),
-      holdsValue: rowCount > 0,
+      hasValue: rowCount > 0,
     }));
     return { datasetId, file, rowCount, columns, coverings: geo.coverings };
   } catch (error) {
@@ -78,15 +78,15 @@ export async function unreadableFile(
   error: unknown,
 ): Promise<unknown> {
   if (!(error instanceof DuckDbError)) return error;
-  if (error.trouble === 'interrupted') {
+  if (error.fault === 'interrupted') {
     return new InterruptedError(`The examination of the file ${file.name} of ${datasetId} was interrupted.`, {
       cause: error,
     });
   }
   if (engine.invalidated) await engine.reopen();
   const message = `The file ${file.name} of ${datasetId} cannot be read: ${firstLine(error)}`;
-  const isContent = ['statement', 'unreadable', 'gave-up', 'out-of-memory'].includes(error.trouble);
-  const options = { cause: error, ...(error.trouble === 'out-of-memory' ? { hint: MORE_MEMORY } : {}) };
+  const isContent = ['statement', 'unreadable', 'gave-up', 'out-of-memory'].includes(error.fault);
+  const options = { cause: error, ...(error.fault === 'out-of-memory' ? { hint: MORE_MEMORY } : {}) };
   return isContent ? new DataError(message, options) : new StorageError(message, options);
 }
 

@@ -8,7 +8,7 @@ import { present } from '../../lib/assert.ts';
 import { DataError, UnknownColumnsError } from '../../model/errors.ts';
 import { columnNames } from '../../model/naming.ts';
 import type { Column, ColumnType } from '../../model/records.ts';
-import type { SnapshotUnit } from '../../model/write-jobs.ts';
+import type { SnapshotJob } from '../../model/write-jobs.ts';
 import { isWgs84 } from '../coordinate-systems.ts';
 import type { Engine } from '../engine/engine.ts';
 import { DuckDbError } from '../engine/errors.ts';
@@ -72,14 +72,14 @@ export class OtherFamilyError extends Error {
  * @throws DataError where the files do not fit the schema, or the schema itself makes no table.
  * @throws OtherFamilyError
  */
-export function planTable(unit: SnapshotUnit, files: readonly ParquetFile[]): TablePlan {
-  const { datasetId, schema } = unit;
+export function planTable(job: SnapshotJob, files: readonly ParquetFile[]): TablePlan {
+  const { datasetId, schema } = job;
   refuseRepeatedColumns(datasetId, files);
   const present = new Set(files.flatMap((file) => file.columns.map((column) => column.name)));
   const envelope = schema.envelopeColumns.filter((column) => present.has(column.name));
   const columns = [...schema.columns, ...envelope];
-  refuseUnfitSchema(unit, columns);
-  refuseUnknownColumns(unit, files);
+  refuseUnfitSchema(job, columns);
+  refuseUnknownColumns(job, files);
 
   const names = columnNames(columns.map((column) => column.name));
   const keys = new Set(schema.keyColumns);
@@ -106,7 +106,7 @@ function groupFiles(
   const filled = files.filter(({ rowCount }) => rowCount > 0);
   const byLayout = Map.groupBy(filled, (file) =>
     JSON.stringify(
-      file.columns.map(({ name, type, geometry, holdsValue }) => [name, type, geometry, holdsValue]),
+      file.columns.map(({ name, type, geometry, hasValue }) => [name, type, geometry, hasValue]),
     ),
   );
   return [...byLayout.values()].map((group) => ({
@@ -124,8 +124,8 @@ function sourceOf(datasetId: string, planned: PlannedColumn, group: readonly Par
   if (first === undefined || physical === undefined) {
     throw new DataError(`The column ${quoted(column.name)} of ${datasetId} is missing in ${namesOf(group)}.`);
   }
-  if (physical.holdsValue) for (const file of group) refuseInexact(file, physical);
-  const cast = castFor(physical, type) ?? (physical.holdsValue ? null : castOfNothing(type));
+  if (physical.hasValue) for (const file of group) refuseInexact(file, physical);
+  const cast = castFor(physical, type) ?? (physical.hasValue ? null : castOfNothing(type));
   if (cast === null)
     throw new OtherFamilyError(planned, formOf(physical), {
       files: group,
@@ -163,7 +163,7 @@ function commonCrs(datasetId: string, column: Column, files: readonly ParquetFil
   const places = files.flatMap(({ columns }) => columns.filter(({ name }) => name === column.name));
   const statedIn = (some: readonly ParquetColumn[]) =>
     new Set(some.map(({ geometry }) => geometry?.crs ?? null));
-  const filled = places.filter(({ holdsValue }) => holdsValue);
+  const filled = places.filter(({ hasValue }) => hasValue);
   if (filled.length === 0) return [...statedIn(places)].find(isWgs84) ?? null;
   const stated = statedIn(filled);
   if (stated.size === 1) return [...stated][0] ?? null;
@@ -183,8 +183,8 @@ function refuseRepeatedColumns(datasetId: string, files: readonly ParquetFile[])
   }
 }
 
-function refuseUnfitSchema(unit: SnapshotUnit, columns: readonly Column[]): void {
-  const { datasetId, schema } = unit;
+function refuseUnfitSchema(job: SnapshotJob, columns: readonly Column[]): void {
+  const { datasetId, schema } = job;
   const names = columns.map((column) => column.name);
   if (names.length === 0) throw new DataError(`The schema of ${datasetId} has no columns.`);
   const repeated = firstRepeated(names);
@@ -198,15 +198,15 @@ function refuseUnfitSchema(unit: SnapshotUnit, columns: readonly Column[]): void
   }
 }
 
-function refuseUnknownColumns(unit: SnapshotUnit, files: readonly ParquetFile[]): void {
-  const { columns, envelopeColumns } = unit.schema;
+function refuseUnknownColumns(job: SnapshotJob, files: readonly ParquetFile[]): void {
+  const { columns, envelopeColumns } = job.schema;
   const known = new Set([...columns, ...envelopeColumns].map((column) => column.name));
   for (const { file, columns: present, coverings } of files) {
     const unknown = present
       .map(({ name }) => name)
       .filter((name) => !known.has(name) && !coverings.has(name));
     if (unknown.length === 0) continue;
-    throw new UnknownColumnsError(unit.datasetId, unknown, `The file ${file.name} of ${unit.datasetId}`);
+    throw new UnknownColumnsError(job.datasetId, unknown, `The file ${file.name} of ${job.datasetId}`);
   }
 }
 
@@ -231,7 +231,7 @@ function quoted(name: string): string {
 /** Returns the files with `holdsValue` false for the columns that were found to hold no value. @throws InterruptedError */
 export async function markValueless(
   engine: Engine,
-  { schema }: SnapshotUnit,
+  { schema }: SnapshotJob,
   files: readonly ParquetFile[],
 ): Promise<readonly ParquetFile[]> {
   const valueless = new Set<ParquetColumn>();
@@ -241,9 +241,7 @@ export async function markValueless(
   if (valueless.size === 0) return files;
   return files.map((file) => ({
     ...file,
-    columns: file.columns.map((column) =>
-      valueless.has(column) ? { ...column, holdsValue: false } : column,
-    ),
+    columns: file.columns.map((column) => (valueless.has(column) ? { ...column, hasValue: false } : column)),
   }));
 }
 
@@ -260,7 +258,7 @@ async function* findValueless(
 ): AsyncGenerator<ParquetColumn> {
   if (typeof type !== 'string') return;
   const places = files.flatMap((file): readonly ColumnPlace[] =>
-    file.columns.flatMap((column) => (column.name === name && column.holdsValue ? { file, column } : [])),
+    file.columns.flatMap((column) => (column.name === name && column.hasValue ? { file, column } : [])),
   );
   const systems = [...new Set(places.map(({ column }) => column.geometry?.crs ?? null))];
   const isOne = systems.length === 1;
@@ -268,7 +266,7 @@ async function* findValueless(
   let isKnown = type !== 'geometry' || (isOne && systems.every((crs) => crs === null || isWgs84(crs)));
   for (const place of places) {
     if (isKnown && isReadable(place.column, type)) continue;
-    const isFilled = await holdsValue(engine, place);
+    const isFilled = await hasValue(engine, place);
     if (!isFilled) yield place.column;
     // Where all say the same, one that holds a value is enough to know that it counts.
     else if (isOne) isKnown = true;
@@ -280,11 +278,11 @@ function isReadable(column: ParquetColumn, type: ColumnType): boolean {
 }
 
 /** Returns true as well where the file cannot be read: the load reports what is wrong with it. */
-async function holdsValue(engine: Engine, { file, column }: ColumnPlace): Promise<boolean> {
+async function hasValue(engine: Engine, { file, column }: ColumnPlace): Promise<boolean> {
   try {
     return (await engine.rows(findFilled(file, file.columns.indexOf(column)))).length > 0;
   } catch (error) {
-    if (error instanceof DuckDbError && error.trouble === 'interrupted')
+    if (error instanceof DuckDbError && error.fault === 'interrupted')
       throw await unreadableFile(engine, file, error);
     if (engine.invalidated) await engine.reopen();
     return true;

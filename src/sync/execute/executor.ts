@@ -7,12 +7,12 @@ import { present, unreachable } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
 import { BadChangesError, type DataError } from '../../model/errors.ts';
 import type { Counts, Version } from '../../model/records.ts';
-import type { HeldDataset, Unit } from '../../model/write-jobs.ts';
-import type { OfferBook } from '../manifest-cache.ts';
+import type { ObservedTable, WriteJob } from '../../model/write-jobs.ts';
+import type { EntrySource } from '../manifest-cache.ts';
 import type { Parts } from '../parts.ts';
 import { changesContentOf, contentOf } from '../plan/content.ts';
 import { isSatisfied } from '../plan/need.ts';
-import type { Known } from '../plan/plan.ts';
+import type { DatasetState } from '../plan/plan.ts';
 import type { History, Plan } from '../plan/step.ts';
 import { publishedAtOf, recordOf } from '../plan/versions.ts';
 import type { Extent } from '../progress.ts';
@@ -25,13 +25,13 @@ import { startWriter, type Writer } from './writer.ts';
 /** Steps for which much is staged, at once: it fills the disk until they are committed, one after another. */
 const LARGE_AT_ONCE = 32;
 
-export interface Workshop {
+export interface StepExecutor {
   /**
    * Before any work on them: the destination learns of the datasets, and what was staged for others goes, but for those
    * that are worked on.
    */
-  open(known: readonly Known[], underWay?: Iterable<string>): Promise<void>;
-  carryOut(work: Work, ground: Ground): Promise<WorkOutcome>;
+  open(known: readonly DatasetState[], underWay?: Iterable<string>): Promise<void>;
+  execute(work: Work, dependencies: StepDependencies): Promise<StepOutcome>;
   /** What was staged for the dataset is of no use any more. */
   discard(datasetId: string): Promise<void>;
   /** Resolves once nothing is committed any more: how work ended is known before the destination is let go. */
@@ -41,15 +41,15 @@ export interface Workshop {
 }
 
 /** `onTrouble` is told of trouble that struck when all work had ended already. */
-export type MakeWorkshop = (
+export type MakeExecutor = (
   parts: Parts,
   signal: AbortSignal,
-  onTrouble: (error: unknown) => void,
-) => Workshop;
+  onError: (error: unknown) => void,
+) => StepExecutor;
 
-export const inEarnest: MakeWorkshop = (parts, signal, onTrouble) => {
+export const liveExecutor: MakeExecutor = (parts, signal, onError) => {
   const staging = openStaging(parts.choices.stagingDirectory);
-  const writer = startWriter({ ...parts, onTrouble });
+  const writer = startWriter({ ...parts, onError });
   const large = pLimit(LARGE_AT_ONCE);
   const withLargeFiles = new Set<string>();
   const isLargeUnderWay = () => large.activeCount + large.pendingCount > 0;
@@ -59,21 +59,21 @@ export const inEarnest: MakeWorkshop = (parts, signal, onTrouble) => {
       await staging.keepOnly([...memberIds(known), ...underWay]);
       await enroll(known, parts);
     },
-    carryOut(work, ground) {
-      const { datasetId } = ground.known.want;
+    execute(work, dependencies) {
+      const { datasetId } = dependencies.known.desired;
       // Told only now: one that waits for its turn is not under way.
       const begin = () => {
-        parts.progress.began(datasetId, descriptionOf(work), extentOf(work, ground));
-        return carryOut(work, ground, tools);
+        parts.progress.began(datasetId, descriptionOf(work), extentOf(work, dependencies));
+        return execute(work, dependencies, tools);
       };
-      if (!isLarge(work, ground)) return begin();
+      if (!isLarge(work, dependencies)) return begin();
       if (work.kind === 'load') withLargeFiles.add(datasetId);
       return large(begin);
     },
     async discard(datasetId) {
       // To remove large files can keep a disk busy for as long as a load, and a checkpoint that waits for the disk keeps readers out. While
       // other large ones are under way these need the room at once; what the last one had can wait.
-      if (withLargeFiles.delete(datasetId) && !isLargeUnderWay()) await writer.letGo();
+      if (withLargeFiles.delete(datasetId) && !isLargeUnderWay()) await writer.release();
       await staging.discard(datasetId);
     },
     ended: () => writer.ended(),
@@ -84,12 +84,15 @@ export const inEarnest: MakeWorkshop = (parts, signal, onTrouble) => {
 };
 
 /** Of one that left, neither what was staged is of use, nor a name. */
-function memberIds(known: readonly Known[]): readonly string[] {
-  return known.filter(({ want }) => want.members.size > 0).map(({ want }) => want.datasetId);
+function memberIds(known: readonly DatasetState[]): readonly string[] {
+  return known.filter(({ desired }) => desired.members.size > 0).map(({ desired }) => desired.datasetId);
 }
 
 /** Those that are given up are named by the destination no more, and only then forgotten to have been. */
-async function enroll(known: readonly Known[], { feed, destination, checkpoint }: Parts): Promise<void> {
+async function enroll(
+  known: readonly DatasetState[],
+  { feed, destination, checkpoint }: Parts,
+): Promise<void> {
   const forgottenSubscriptionIds = checkpoint.forgotten();
   await destination.enroll({
     origin: feed.origin,
@@ -98,34 +101,34 @@ async function enroll(known: readonly Known[], { feed, destination, checkpoint }
     datasetIds: memberIds(known),
   });
   if (forgottenSubscriptionIds.length === 0) return;
-  const heldBefore = new Map(known.map(({ want, held }) => [want.datasetId, held]));
+  const observedBefore = new Map(known.map(({ desired, observed }) => [desired.datasetId, observed]));
   checkpoint.clearForgotten(forgottenSubscriptionIds, (reload, datasetId) =>
-    isSatisfied(reload, heldBefore.get(datasetId) ?? null),
+    isSatisfied(reload, observedBefore.get(datasetId) ?? null),
   );
 }
 
 /** The steps that change the destination. */
 export type Work = Extract<Plan, { kind: 'load' | 'apply' | 'retire' }>;
 
-export interface Ground {
-  readonly known: Known;
+export interface StepDependencies {
+  readonly known: DatasetState;
   readonly history: History | null;
-  readonly offers: OfferBook;
+  readonly listedEntries: EntrySource;
   /** Reads the logs of the dataset: false where they ask for something else by now. */
   readonly isStillDesired: () => Promise<boolean>;
 }
 
-export function carryOut(work: Work, ground: Ground, tools: Tools): Promise<WorkOutcome> {
-  const { known, history, offers, isStillDesired } = ground;
-  const { held } = known;
+export function execute(work: Work, dependencies: StepDependencies, tools: Tools): Promise<StepOutcome> {
+  const { known, history, listedEntries, isStillDesired } = dependencies;
+  const { observed } = known;
   switch (work.kind) {
     case 'load': {
-      const { offer, reloads } = work;
+      const { listedEntry, reloads } = work;
       const load = {
-        held,
+        observed,
         history: present(history, 'a load is planned with the history'),
-        offer,
-        offers: offers.manifestOf(offer),
+        listedEntry,
+        listedEntries: listedEntries.manifestOf(listedEntry),
         reloads,
         isStillDesired,
       };
@@ -133,7 +136,7 @@ export function carryOut(work: Work, ground: Ground, tools: Tools): Promise<Work
     }
     case 'apply': {
       const application = {
-        held: present(held, 'changes are applied to a table'),
+        observed: present(observed, 'changes are applied to a table'),
         history: present(history, 'changes are planned with the history'),
         versions: work.versions,
         schema: work.schema,
@@ -144,7 +147,7 @@ export function carryOut(work: Work, ground: Ground, tools: Tools): Promise<Work
       return applyChanges(application, tools);
     }
     case 'retire':
-      return retire(present(held, 'what is retired has a table'), work, tools);
+      return retire(present(observed, 'what is retired has a table'), work, tools);
     default:
       return unreachable(work);
   }
@@ -154,7 +157,7 @@ export function carryOut(work: Work, ground: Ground, tools: Tools): Promise<Work
 function descriptionOf(work: Work): string {
   switch (work.kind) {
     case 'load':
-      return `loading version ${work.offer.entry.version}`;
+      return `loading version ${work.listedEntry.entry.version}`;
     case 'apply': {
       const { length } = work.versions;
       return `applying ${formatCount(length)} version${length === 1 ? '' : 's'}`;
@@ -165,10 +168,10 @@ function descriptionOf(work: Work): string {
 }
 
 /** Rows of a snapshot are those of the version's record, else of the manifest. */
-function extentOf(work: Work, { history }: Pick<Ground, 'history'>): Extent {
+function extentOf(work: Work, { history }: Pick<StepDependencies, 'history'>): Extent {
   switch (work.kind) {
     case 'load': {
-      const { version, rowCount, files } = work.offer.entry;
+      const { version, rowCount, files } = work.listedEntry.entry;
       const record = history === null ? null : recordOf(version, history);
       return { bytes: sumOf(files.map(({ bytes }) => bytes)), rows: record?.rowCount ?? rowCount };
     }
@@ -190,8 +193,8 @@ export const MAX_SMALL_ROWS = 2_000;
 const MAX_SPOOLED_BYTES = 500_000_000;
 
 /** Whether much may be staged for it until it is committed. What is not known counts as much. */
-export function isLarge(work: Work, ground: Pick<Ground, 'history'>): boolean {
-  const { bytes, rows } = extentOf(work, ground);
+export function isLarge(work: Work, dependencies: Pick<StepDependencies, 'history'>): boolean {
+  const { bytes, rows } = extentOf(work, dependencies);
   switch (work.kind) {
     case 'load':
       return bytes === null || bytes > MAX_SMALL_BYTES;
@@ -215,7 +218,7 @@ function rowsOf({ added, changed, removed }: Counts): number {
 export function contentAtFault(work: Work, error: DataError, history: History | null): string | null {
   switch (work.kind) {
     case 'load': {
-      const { entry } = work.offer;
+      const { entry } = work.listedEntry;
       return contentOf(entry, history === null ? null : publishedAtOf(entry.version, history));
     }
     case 'apply': {
@@ -239,13 +242,13 @@ export interface Tools {
 }
 
 /** How work ended, where it did not fail. */
-export type WorkOutcome =
-  | { readonly kind: 'committed'; readonly commit: Commit; readonly held: HeldDataset }
+export type StepOutcome =
+  | { readonly kind: 'committed'; readonly commit: Commit; readonly observed: ObservedTable }
   | { readonly kind: 'retired'; readonly table: string | null }
   /** What it was planned from is no more: the table, or what the manifest names. */
-  | { readonly kind: 'overtaken' }
+  | { readonly kind: 'stale-plan' }
   /** Changes of these versions cannot be used, and why: nothing was applied. */
-  | { readonly kind: 'unusable'; readonly versions: ReadonlyMap<number, string> }
+  | { readonly kind: 'inapplicable'; readonly versions: ReadonlyMap<number, string> }
   /** The changes of this version alone have more bytes than may be staged: nothing was applied. */
   | { readonly kind: 'oversized'; readonly record: Version };
 
@@ -253,22 +256,22 @@ export type WorkOutcome =
 type Effort = Pick<Commit, 'versions' | 'bytes'> & { readonly startedMs: number };
 
 /** @throws what `prepare` throws, and what the unit failed with. */
-export async function commitUnit(unit: Unit, effort: Effort, tools: Tools): Promise<WorkOutcome> {
+export async function commitJob(job: WriteJob, effort: Effort, tools: Tools): Promise<StepOutcome> {
   const { parts, writer } = tools;
-  parts.progress.arrived(unit.datasetId);
-  const outcome = await writer.commit(await parts.destination.prepare(unit));
+  parts.progress.arrived(job.datasetId);
+  const outcome = await writer.commit(await parts.destination.validate(job));
   switch (outcome.kind) {
     case 'committed': {
-      const { held, ...committed } = outcome.committed;
+      const { observed, ...committed } = outcome.committed;
       const { versions, bytes, startedMs } = effort;
       const durationMs = parts.clock.monotonicMs() - startedMs;
-      const kind = unit.kind === 'snapshot' ? 'snapshot' : 'changes';
-      return { kind: 'committed', commit: { kind, ...committed, versions, bytes, durationMs }, held };
+      const kind = job.kind === 'snapshot' ? 'snapshot' : 'changes';
+      return { kind: 'committed', commit: { kind, ...committed, versions, bytes, durationMs }, observed };
     }
     case 'retired':
       return { kind: 'retired', table: outcome.table };
-    case 'overtaken':
-      return { kind: 'overtaken' };
+    case 'stale-plan':
+      return { kind: 'stale-plan' };
     case 'failed':
       throw outcome.error;
     default:

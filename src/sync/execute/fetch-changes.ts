@@ -35,7 +35,7 @@ interface FetchedPath {
   /** From the first version on, without a gap; all of them unless one of the limits cut the path. */
   readonly fetched: readonly Fetched[];
   /** By version, why its changes cannot be used. */
-  readonly unusable: ReadonlyMap<number, string>;
+  readonly inapplicable: ReadonlyMap<number, string>;
   /** The first version, where it alone has more than the limit; null: it fits. */
   readonly oversized: Version | null;
   /** What was read of them, from the first version on and without a gap. */
@@ -70,7 +70,7 @@ class PathFetch {
   /** By position in the path. */
   readonly #underWay = new Map<number, UnderWay>();
   readonly #fetched = new Map<number, Fetched>();
-  readonly #unusable = new Map<number, string>();
+  readonly #inapplicable = new Map<number, string>();
   readonly #failures: unknown[] = [];
   #spooledBytes = 0;
   #oversized: Version | null = null;
@@ -93,7 +93,7 @@ class PathFetch {
     if (this.#failures.length > 0) throw this.#failures[0];
     return {
       fetched: this.#withoutGap(),
-      unusable: this.#unusable,
+      inapplicable: this.#inapplicable,
       oversized: this.#oversized,
       ahead,
     };
@@ -101,7 +101,7 @@ class PathFetch {
 
   /** The path as a whole is not applied. */
   get #isInVain(): boolean {
-    return this.#failures.length > 0 || this.#unusable.size > 0 || this.#oversized !== null;
+    return this.#failures.length > 0 || this.#inapplicable.size > 0 || this.#oversized !== null;
   }
 
   get #enoughBytes(): number {
@@ -135,7 +135,7 @@ class PathFetch {
       version,
       directory: await staging.folderOfChanges(datasetId, version),
       onBytes: (bytes: number): void => parts.progress.downloaded(bytes, datasetId),
-      onStaging: (bytes: number): Promise<void> => this.#makeRoom(record, position, bytes),
+      onStaging: (bytes: number): Promise<void> => this.#freeSpaceFor(record, position, bytes),
     };
     return parts.feed.changes(request, AbortSignal.any([this.#signal, leave]));
   }
@@ -145,13 +145,13 @@ class PathFetch {
    * for later versions only, so none waits for one that waits for it.
    * @throws InterruptedError where there is no room.
    */
-  async #makeRoom(record: Version, position: number, bytes: number): Promise<void> {
-    const isRoom = this.#staged.grow(position, bytes);
-    if (!isRoom) this.#oversized = record;
+  async #freeSpaceFor(record: Version, position: number, bytes: number): Promise<void> {
+    const fits = this.#staged.grow(position, bytes);
+    if (!fits) this.#oversized = record;
     const left = new InterruptedError('The changes of earlier versions need the room.');
     const leaving = [...this.#underWay].filter(([other]) => this.#staged.hasLeft(other));
     for (const [, { leave }] of leaving) leave.abort(left);
-    if (!isRoom || this.#staged.hasLeft(position)) throw left;
+    if (!fits || this.#staged.hasLeft(position)) throw left;
     for (const [other, fetched] of [...this.#fetched]) {
       if (!this.#staged.hasLeft(other)) continue;
       this.#fetched.delete(other);
@@ -163,8 +163,8 @@ class PathFetch {
   }
 
   #take(changes: Changes, record: Version, position: number): void {
-    const why = whyUnusable(changes, record);
-    if (why !== null) this.#unusable.set(record.version, why);
+    const why = whyInapplicable(changes, record);
+    if (why !== null) this.#inapplicable.set(record.version, why);
     else if (changes.recorded) {
       const one = { record, pages: changes.pages, bytes: changes.bytes };
       this.#spooledBytes += one.bytes;
@@ -192,7 +192,7 @@ class PathFetch {
 }
 
 /** What the pages leave out, the record says. Null: they can be used, as far as their envelope tells. */
-function whyUnusable(changes: Changes, { previousVersion, schemaVersion }: Version): string | null {
+function whyInapplicable(changes: Changes, { previousVersion, schemaVersion }: Version): string | null {
   if (!changes.recorded) return changes.why;
   if (changes.previousVersion !== null && changes.previousVersion !== previousVersion) {
     return `they start from version ${changes.previousVersion}, and the list of versions says ${previousVersion}`;

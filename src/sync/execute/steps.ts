@@ -3,29 +3,29 @@
 import type { DownloadedFile } from '../../feed/feed.ts';
 import { assert, present } from '../../lib/assert.ts';
 import type { ReloadMark } from '../../model/desired-state.ts';
-import { UnusableChangesError } from '../../model/errors.ts';
+import { InapplicableChangesError } from '../../model/errors.ts';
 import { type ManifestEntry, snapshotDigest } from '../../model/manifest.ts';
 import type { Schema, Version } from '../../model/records.ts';
 import type {
-  ChangesUnit,
-  HeldDataset,
-  RetirementUnit,
-  SnapshotUnit,
+  ChangesJob,
+  ObservedTable,
+  RetirementJob,
+  SnapshotJob,
   VersionChanges,
 } from '../../model/write-jobs.ts';
-import type { Offers } from '../manifest-cache.ts';
-import type { History, Offer, Plan } from '../plan/step.ts';
+import type { ListedEntries } from '../manifest-cache.ts';
+import type { History, ListedEntry, Plan } from '../plan/step.ts';
 import { recordOf, schemaNamed, schemaOfSnapshot } from '../plan/versions.ts';
-import { commitUnit, type Tools, type WorkOutcome } from './executor.ts';
+import { commitJob, type StepOutcome, type Tools } from './executor.ts';
 import { type Fetched, fetchChanges } from './fetch-changes.ts';
 
 interface Load {
   /** Null: there is no table yet. */
-  readonly held: HeldDataset | null;
+  readonly observed: ObservedTable | null;
   readonly history: History;
-  readonly offer: Offer;
+  readonly listedEntry: ListedEntry;
   /** Those that the offer comes from. */
-  readonly offers: Offers;
+  readonly listedEntries: ListedEntries;
   readonly reloads: ReadonlyMap<string, ReloadMark>;
   /** Reads the logs of the dataset: false where they ask for something else by now. */
   readonly isStillDesired: () => Promise<boolean>;
@@ -35,9 +35,9 @@ interface Load {
  * `overtaken` where the manifest names something else by now, or a log tells it of files that may be of two contents.
  * @throws ContractViolationError where the schema is not in the service's list.
  */
-export async function loadSnapshot(load: Load, tools: Tools): Promise<WorkOutcome> {
+export async function loadSnapshot(load: Load, tools: Tools): Promise<StepOutcome> {
   const { parts, staging, signal } = tools;
-  const { entry } = load.offer;
+  const { entry } = load.listedEntry;
   const startedMs = parts.clock.monotonicMs();
   let newest: ManifestEntry | null = entry;
   const download = await parts.feed.download(
@@ -45,24 +45,24 @@ export async function loadSnapshot(load: Load, tools: Tools): Promise<WorkOutcom
       entry,
       directory: await staging.folderOf(entry.datasetId),
       refresh: async () => {
-        newest = await load.offers.refresh(newest ?? entry, signal);
+        newest = await load.listedEntries.refresh(newest ?? entry, signal);
         return newest;
       },
       onBytes: (bytes) => parts.progress.downloaded(bytes, entry.datasetId),
     },
     signal,
   );
-  if (download.kind === 'superseded') return { kind: 'overtaken' };
-  if (!download.isSurelyOneContent && !(await load.isStillDesired())) return { kind: 'overtaken' };
+  if (download.kind === 'superseded') return { kind: 'stale-plan' };
+  if (!download.isSurelyOneContent && !(await load.isStillDesired())) return { kind: 'stale-plan' };
   const bytes = download.files.reduce((sum, file) => sum + file.bytes, 0);
-  return commitUnit(snapshotUnit(load, download.files), { versions: 1, bytes, startedMs }, tools);
+  return commitJob(snapshotJob(load, download.files), { versions: 1, bytes, startedMs }, tools);
 }
 
-function snapshotUnit(
-  { held, history, offer, reloads }: Load,
+function snapshotJob(
+  { observed, history, listedEntry, reloads }: Load,
   files: readonly DownloadedFile[],
-): SnapshotUnit {
-  const { entry } = offer;
+): SnapshotJob {
+  const { entry } = listedEntry;
   const digest = snapshotDigest(files);
   assert(digest !== null, 'downloaded files have digests');
   const record = recordOf(entry.version, history);
@@ -78,12 +78,13 @@ function snapshotUnit(
     schema: schemaOfSnapshot(entry, history),
     files,
     digest,
-    ...originOf(offer),
+    ...originOf(listedEntry),
     expectedRowCounts: stated.flatMap(({ rowCount, statedBy }) =>
       rowCount === null ? [] : [{ rowCount, statedBy }],
     ),
     reloads,
-    plannedFrom: held === null ? null : { version: held.version, snapshotDigest: held.snapshotDigest },
+    plannedFrom:
+      observed === null ? null : { version: observed.version, snapshotDigest: observed.snapshotDigest },
   };
 }
 
@@ -92,13 +93,13 @@ export function originOf({
   entry,
   through,
   readAt,
-}: Offer): Pick<SnapshotUnit, 'digestKind' | 'loadedThrough' | 'loadedAt'> {
+}: ListedEntry): Pick<SnapshotJob, 'digestKind' | 'loadedThrough' | 'loadedAt'> {
   const digestKind = snapshotDigest(entry.files) === null ? 'computed' : 'stated';
   return { digestKind, loadedThrough: through, loadedAt: readAt };
 }
 
 interface Application {
-  readonly held: HeldDataset;
+  readonly observed: ObservedTable;
   readonly history: History;
   /** Oldest first, never empty. */
   readonly versions: readonly Version[];
@@ -115,24 +116,24 @@ interface Application {
  * `unusable` where the service recorded none, where they contradict the version's record, or where they do not prove;
  * `oversized` where the first version alone does not fit.
  */
-export async function applyChanges(application: Application, tools: Tools): Promise<WorkOutcome> {
-  const { held } = application;
+export async function applyChanges(application: Application, tools: Tools): Promise<StepOutcome> {
+  const { observed } = application;
   const { parts, staging } = tools;
   const startedMs = parts.clock.monotonicMs();
   try {
-    const { fetched, unusable, oversized, ahead } = await fetchChanges(application, tools, (some) =>
-      parts.destination.readAhead(changesUnit(application, some, application.schema)),
+    const { fetched, inapplicable, oversized, ahead } = await fetchChanges(application, tools, (some) =>
+      parts.destination.readAhead(changesJob(application, some, application.schema)),
     );
     if (oversized !== null) return { kind: 'oversized', record: oversized };
-    if (unusable.size > 0) return { kind: 'unusable', versions: unusable };
+    if (inapplicable.size > 0) return { kind: 'inapplicable', versions: inapplicable };
     const bytes = fetched.reduce((sum, one) => sum + one.bytes, 0);
-    const unit = { ...changesUnit(application, fetched, schemaAfter(application, fetched)), ahead };
-    return await commitUnit(unit, { versions: fetched.length, bytes, startedMs }, tools);
+    const job = { ...changesJob(application, fetched, schemaAfter(application, fetched)), ahead };
+    return await commitJob(job, { versions: fetched.length, bytes, startedMs }, tools);
   } catch (error) {
-    if (!(error instanceof UnusableChangesError)) throw error;
-    return { kind: 'unusable', versions: new Map([[error.version, error.why]]) };
+    if (!(error instanceof InapplicableChangesError)) throw error;
+    return { kind: 'inapplicable', versions: new Map([[error.version, error.why]]) };
   } finally {
-    await staging.discardChanges(held.datasetId);
+    await staging.discardChanges(observed.datasetId);
   }
 }
 
@@ -146,19 +147,19 @@ function lastOf(fetched: readonly Fetched[]): Version {
   return present(fetched.at(-1), 'the first version is always fetched').record;
 }
 
-function changesUnit(
-  { held, addsColumns }: Application,
+function changesJob(
+  { observed, addsColumns }: Application,
   fetched: readonly Fetched[],
   schema: Schema,
-): ChangesUnit {
+): ChangesJob {
   const last = lastOf(fetched);
   return {
     kind: 'changes',
-    datasetId: held.datasetId,
+    datasetId: observed.datasetId,
     version: last.version,
     publishedAt: last.publishedAt,
     schema,
-    addsColumns: addsColumns && schema.schemaVersion !== held.schemaVersion,
+    addsColumns: addsColumns && schema.schemaVersion !== observed.schemaVersion,
     versions: fetched.map(
       ({ record: { version, counts, rowCount }, pages }): VersionChanges => ({
         version,
@@ -167,25 +168,25 @@ function changesUnit(
         rowCount,
       }),
     ),
-    plannedFrom: held,
+    plannedFrom: observed,
   };
 }
 
 /** What becomes of the table is the user's choice. */
 export function retire(
-  held: HeldDataset,
+  observed: ObservedTable,
   { reason, isApproved, judgedAt }: Omit<Plan & { kind: 'retire' }, 'kind'>,
   tools: Tools,
-): Promise<WorkOutcome> {
+): Promise<StepOutcome> {
   const { clock, choices } = tools.parts;
-  const unit: RetirementUnit = {
+  const job: RetirementJob = {
     kind: 'retirement',
-    datasetId: held.datasetId,
+    datasetId: observed.datasetId,
     how: choices.removedDatasets,
     reason,
     retiredAt: judgedAt,
     isApproved,
-    plannedFrom: held,
+    plannedFrom: observed,
   };
-  return commitUnit(unit, { versions: 0, bytes: 0, startedMs: clock.monotonicMs() }, tools);
+  return commitJob(job, { versions: 0, bytes: 0, startedMs: clock.monotonicMs() }, tools);
 }

@@ -15,17 +15,21 @@ export function noteLoad(
 
 export function noteChanges(datasetId: string, commit: Commit, parts: Parts): void {
   const { fromVersion, toVersion, versions, net } = commit;
-  const folded = versions === 1 ? '' : ` (${formatCount(versions)} versions)`;
+  const coalesced = versions === 1 ? '' : ` (${formatCount(versions)} versions)`;
   const rows =
     net === null
       ? ''
       : `: ${formatCount(net.added)} added, ${formatCount(net.changed)} changed, ${formatCount(net.removed)} removed`;
-  note('applied', datasetId, `version ${fromVersion} to ${toVersion}${folded}${rows}`, parts);
+  note('applied', datasetId, `version ${fromVersion} to ${toVersion}${coalesced}${rows}`, parts);
 }
 
 /** Changes that cannot be used give way to the snapshot. */
-export function noteUnusable(datasetId: string, unusable: ReadonlyMap<number, string>, parts: Parts): void {
-  for (const [version, why] of unusable) {
+export function noteInapplicable(
+  datasetId: string,
+  inapplicable: ReadonlyMap<number, string>,
+  parts: Parts,
+): void {
+  for (const [version, why] of inapplicable) {
     parts.log.info({ dataset: datasetId, version, why }, 'Changes give way to the snapshot.');
     note('gave way', datasetId, `the changes of version ${version} to the snapshot: ${why}`, parts);
   }
@@ -37,5 +41,5 @@ export function noteRetirement(datasetId: string, reason: string, table: string 
 }
 
 function note(kind: string, datasetId: string, detail: string, { checkpoint, clock }: Parts): void {
-  checkpoint.journal({ at: clock.now(), kind, datasetId, detail });
+  checkpoint.syncRuns({ at: clock.now(), kind, datasetId, detail });
 }

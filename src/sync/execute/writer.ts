@@ -3,17 +3,17 @@
  * small datasets share a window.
  */
 
-import type { Destination, Outcome, Prepared, UnitQueue } from '../../destination/destination.ts';
+import type { Destination, JobQueue, Outcome, ValidatedJob } from '../../destination/destination.ts';
 import { AssertionError, present } from '../../lib/assert.ts';
 
 /** Units that are handed to the destination at once. */
-const UNITS_AT_ONCE = 100;
+const JOBS_AT_ONCE = 100;
 
 export interface Writer {
   /** Resolves once the unit is committed, has failed, or was overtaken. */
-  commit(unit: Prepared): Promise<Outcome>;
+  commit(job: ValidatedJob): Promise<Outcome>;
   /** Resolves once what is being committed by now is on the disk, and the destination is let go of. */
-  letGo(): Promise<void>;
+  release(): Promise<void>;
   /** Resolves once no window is open and nothing waits for one: of how units end is told before. */
   ended(): Promise<void>;
 }
@@ -21,15 +21,15 @@ export interface Writer {
 interface WriterParts {
   readonly destination: Pick<Destination, 'commit'>;
   /** Told what a window ended with where no unit is left that could be: all were told of their own end before. */
-  readonly onTrouble: (error: unknown) => void;
+  readonly onError: (error: unknown) => void;
 }
 
 interface Waiting {
-  readonly unit: Prepared;
+  readonly job: ValidatedJob;
   readonly settle: PromiseWithResolvers<Outcome>;
 }
 
-export function startWriter({ destination, onTrouble }: WriterParts): Writer {
+export function startWriter({ destination, onError }: WriterParts): Writer {
   const queue: Waiting[] = [];
   let working: Promise<void> | null = null;
   let committing = Promise.resolve();
@@ -37,14 +37,14 @@ export function startWriter({ destination, onTrouble }: WriterParts): Writer {
 
   /** Never rejects: what the destination throws is thrown to each that was taken and of which nothing was told. */
   const commitTogether = async (): Promise<void> => {
-    const taken = new Map<Prepared, Waiting['settle']>();
-    const take = (): readonly Prepared[] => {
-      const next = queue.splice(0, UNITS_AT_ONCE);
-      for (const { unit, settle } of next) taken.set(unit, settle);
-      return next.map(({ unit }) => unit);
+    const taken = new Map<ValidatedJob, Waiting['settle']>();
+    const take = (): readonly ValidatedJob[] => {
+      const next = queue.splice(0, JOBS_AT_ONCE);
+      for (const { job, settle } of next) taken.set(job, settle);
+      return next.map(({ job }) => job);
     };
     let wasAsked = false;
-    const units: UnitQueue = {
+    const jobs: JobQueue = {
       take() {
         wasAsked = true;
         return take();
@@ -52,22 +52,23 @@ export function startWriter({ destination, onTrouble }: WriterParts): Writer {
       async arrival() {
         if (queue.length === 0) await arrival.promise;
       },
-      tell(unit, outcome) {
-        present(taken.get(unit), 'only units that were taken have an outcome').resolve(outcome);
-        taken.delete(unit);
+      report(job, outcome) {
+        present(taken.get(job), 'only units that were taken have an outcome').resolve(outcome);
+        taken.delete(job);
       },
     };
-    let trouble: unknown = null;
+    let incident: unknown = null;
     try {
-      await destination.commit(units);
+      await destination.commit(jobs);
     } catch (error) {
-      trouble = error;
+      incident = error;
     }
     // One that is never asked for would let the writer go round for ever.
     if (!wasAsked) take();
-    if (taken.size === 0 && trouble !== null) onTrouble(trouble);
-    const untold = trouble ?? new AssertionError('A unit was taken, and nobody was told what became of it.');
-    for (const settle of taken.values()) settle.reject(untold);
+    if (taken.size === 0 && incident !== null) onError(incident);
+    const unreported =
+      incident ?? new AssertionError('A unit was taken, and nobody was told what became of it.');
+    for (const settle of taken.values()) settle.reject(unreported);
   };
 
   const work = async (): Promise<void> => {
@@ -79,15 +80,15 @@ export function startWriter({ destination, onTrouble }: WriterParts): Writer {
   };
 
   return {
-    commit(unit) {
+    commit(job) {
       const settle = Promise.withResolvers<Outcome>();
-      queue.push({ unit, settle });
+      queue.push({ job, settle });
       arrival.resolve();
       arrival = Promise.withResolvers();
       working ??= work();
       return settle.promise;
     },
-    letGo: () => committing,
+    release: () => committing,
     async ended() {
       await working;
     },

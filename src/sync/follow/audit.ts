@@ -6,7 +6,7 @@
  */
 
 import { createHash } from 'node:crypto';
-import type { Held } from '../../destination/destination.ts';
+import type { ObservedState } from '../../destination/destination.ts';
 import { present } from '../../lib/assert.ts';
 import {
   type Absence,
@@ -15,12 +15,12 @@ import {
   absentSince,
   isConfirmed,
 } from '../../model/absence.ts';
-import { announcedVersion, type Want, type WantChange } from '../../model/desired-state.ts';
+import { announcedVersion, type DesiredState, type DesiredStateChange } from '../../model/desired-state.ts';
 import { covers, type ManifestEntry, snapshotDigest, type Watermark } from '../../model/manifest.ts';
 import type { Subscription } from '../../model/records.ts';
-import type { HeldDataset } from '../../model/write-jobs.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Parts } from '../parts.ts';
-import { needOf, owesLook, pendingReloads } from '../plan/need.ts';
+import { isRefreshPending, needOf, pendingReloads } from '../plan/need.ts';
 import type { History } from '../plan/step.ts';
 
 /** What a subscription contains, by its manifest or by its complete record. */
@@ -35,12 +35,12 @@ export interface Listing {
 }
 
 export interface Audited {
-  readonly wants: ReadonlyMap<string, Want>;
-  readonly held: Held;
+  readonly desiredStates: ReadonlyMap<string, DesiredState>;
+  readonly observed: ObservedState;
 }
 
 export interface Findings {
-  readonly changes: readonly WantChange[];
+  readonly changes: readonly DesiredStateChange[];
   /** Datasets of which a reload is to be asked for at this moment. */
   readonly reloads: readonly string[];
   /** Members that the listing lacks, and members that it shows. */
@@ -49,31 +49,31 @@ export interface Findings {
 }
 
 /** A dataset that only a listing brings back is loaded again where its table exists: it may have begun anew. */
-export function auditMembers(listing: Listing, { wants, held }: Audited): Findings {
+export function auditMembers(listing: Listing, { desiredStates, observed }: Audited): Findings {
   const { subscriptionId, watermark, readAt, datasetIds, isComplete } = listing;
   const listed = new Set(datasetIds);
-  const told = toldBy(watermark, readAt);
+  const reported = announcedBy(watermark, readAt);
   const joining = datasetIds.filter((datasetId) => {
-    const want = wants.get(datasetId);
-    if (want?.members.has(subscriptionId) === true) return false;
-    const former = want?.formerMembers.get(subscriptionId);
+    const desired = desiredStates.get(datasetId);
+    if (desired?.members.has(subscriptionId) === true) return false;
+    const former = desired?.formerMembers.get(subscriptionId);
     return (
       former === undefined || covers(watermark, { eventNumber: former.eventNumber, createdAt: former.at })
     );
   });
-  const members = [...wants.values()].flatMap(({ datasetId, members: of }) => {
+  const members = [...desiredStates.values()].flatMap(({ datasetId, members: of }) => {
     const member = of.get(subscriptionId);
     return member === undefined ? [] : [{ datasetId, member }];
   });
-  const lacked = members.filter(
+  const missing = members.filter(
     ({ datasetId, member: { eventNumber, since } }) =>
       isComplete && !listed.has(datasetId) && covers(watermark, { eventNumber, createdAt: since }),
   );
   const subjectOf = (datasetId: string): AbsenceSubject => ({ kind: 'member', subscriptionId, datasetId });
   return {
-    changes: joining.map((datasetId) => ({ kind: 'member', datasetId, ...told, version: null })),
-    reloads: joining.filter((datasetId) => held.datasets.has(datasetId)),
-    absent: lacked.map(({ datasetId }) => subjectOf(datasetId)),
+    changes: joining.map((datasetId) => ({ kind: 'member', datasetId, ...reported, version: null })),
+    reloads: joining.filter((datasetId) => observed.datasets.has(datasetId)),
+    absent: missing.map(({ datasetId }) => subjectOf(datasetId)),
     present: members
       .filter(({ datasetId }) => listed.has(datasetId))
       .map(({ datasetId }) => subjectOf(datasetId)),
@@ -81,7 +81,7 @@ export function auditMembers(listing: Listing, { wants, held }: Audited): Findin
 }
 
 /** Where the word of a listing stands among the events of its log. */
-export function toldBy(
+export function announcedBy(
   watermark: Watermark,
   readAt: Date,
 ): { readonly eventNumber: bigint | null; readonly at: Date } {
@@ -95,17 +95,18 @@ export function auditEntries(
   entries: readonly ManifestEntry[],
   subscriptionId: string,
   through: string | null,
-  { wants, held }: Audited,
+  { desiredStates, observed }: Audited,
 ): Pick<Findings, 'changes' | 'reloads'> {
-  const changes: WantChange[] = [];
+  const changes: DesiredStateChange[] = [];
   const reloads: string[] = [];
   for (const entry of entries) {
     const { datasetId } = entry;
-    const want = wants.get(datasetId);
-    const table = held.datasets.get(datasetId);
-    if (want === undefined || table === undefined || !want.members.has(subscriptionId)) continue;
-    if (isOtherContent(entry, through, want, table)) reloads.push(datasetId);
-    else if (isOpen(entry, table) && !isLookedAt(want, table)) changes.push({ kind: 'look', datasetId });
+    const desired = desiredStates.get(datasetId);
+    const table = observed.datasets.get(datasetId);
+    if (desired === undefined || table === undefined || !desired.members.has(subscriptionId)) continue;
+    if (isOtherContent(entry, through, desired, table)) reloads.push(datasetId);
+    else if (isOpen(entry, table) && !isLookedAt(desired, table))
+      changes.push({ kind: 'refresh', datasetId });
   }
   return { changes, reloads };
 }
@@ -117,22 +118,22 @@ export function auditEntries(
 function isOtherContent(
   entry: ManifestEntry,
   through: string | null,
-  want: Want,
-  table: HeldDataset,
+  desired: DesiredState,
+  table: ObservedTable,
 ): boolean {
   const { loadedThrough } = table;
-  const isLeft = loadedThrough !== null && !want.members.has(loadedThrough);
+  const isLeft = loadedThrough !== null && !desired.members.has(loadedThrough);
   if ((loadedThrough !== through && !isLeft) || table.digestKind !== 'stated') return false;
-  return differsInContent(entry, table) && pendingReloads(table, want).length === 0;
+  return differsInContent(entry, table) && pendingReloads(table, desired).length === 0;
 }
 
 /** Whether the versions are read anyway. */
-function isLookedAt(want: Want, table: HeldDataset): boolean {
-  return owesLook(want) || (announcedVersion(want) ?? -1) > table.version;
+function isLookedAt(desired: DesiredState, table: ObservedTable): boolean {
+  return isRefreshPending(desired) || (announcedVersion(desired) ?? -1) > table.version;
 }
 
 /** Whether the list of versions is to say what happened. What neither of them says is no difference. */
-function isOpen(entry: ManifestEntry, table: HeldDataset): boolean {
+function isOpen(entry: ManifestEntry, table: ObservedTable): boolean {
   const { version, schemaVersion, rowCount } = entry;
   if (version !== table.version) return true;
   const isOtherSchema =
@@ -141,7 +142,7 @@ function isOpen(entry: ManifestEntry, table: HeldDataset): boolean {
   return isOtherSchema || isOtherCount || (table.digestKind === 'stated' && differsInContent(entry, table));
 }
 
-function differsInContent({ version, files }: ManifestEntry, table: HeldDataset): boolean {
+function differsInContent({ version, files }: ManifestEntry, table: ObservedTable): boolean {
   const digest = snapshotDigest(files);
   return table.snapshotVersion === version && digest !== null && digest !== table.snapshotDigest;
 }
@@ -190,9 +191,9 @@ export function noteAbsences(
 }
 
 /** The position of the subscription stays as it is. */
-export function wantUnasked(
+export function requestReloads(
   subscriptionId: string,
-  changes: readonly WantChange[],
+  changes: readonly DesiredStateChange[],
   { checkpoint }: Parts,
 ): void {
   if (changes.length === 0) return;
@@ -203,7 +204,7 @@ export function wantUnasked(
     cursor,
     cursorCreatedAt,
     cursorAt,
-    quietReadAt,
+    replayedAt,
     coveredUntil,
   } = followed;
   checkpoint.commitFollowStep({
@@ -213,9 +214,9 @@ export function wantUnasked(
       logNumber,
       cursor,
       cursorCreatedAt,
-      isQuiet: quietReadAt !== null,
+      isExpiredCursorReplay: replayedAt !== null,
       coveredUntil,
-      readAt: quietReadAt ?? cursorAt,
+      readAt: replayedAt ?? cursorAt,
     },
     changes,
   });
@@ -225,12 +226,12 @@ export function wantUnasked(
  * What the table lacks that only versions and schemas tell. They are read only where something is wanted: the next
  * catch-up would not know of it.
  */
-export function onlyTold(
+export function onlyAnnounced(
   by: History,
-  { want, held }: { readonly want: Want; readonly held: HeldDataset | null },
-): readonly WantChange[] {
-  if (needOf(held, want) !== 'nothing') return [];
-  const { datasetId } = want;
-  const need = needOf(held, want, by);
-  return need === 'schema' || need === 'version' ? [{ kind: 'look', datasetId }] : [];
+  { desired, observed }: { readonly desired: DesiredState; readonly observed: ObservedTable | null },
+): readonly DesiredStateChange[] {
+  if (needOf(observed, desired) !== 'nothing') return [];
+  const { datasetId } = desired;
+  const need = needOf(observed, desired, by);
+  return need === 'schema' || need === 'version' ? [{ kind: 'refresh', datasetId }] : [];
 }

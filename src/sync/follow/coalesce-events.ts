@@ -6,15 +6,15 @@
 import { unreachable } from '../../lib/assert.ts';
 import {
   announcedVersion,
-  changedWant,
-  emptyWant,
-  type Want,
-  type WantChange,
+  changedDesiredState,
+  type DesiredState,
+  type DesiredStateChange,
+  emptyDesiredState,
 } from '../../model/desired-state.ts';
 import { type EventId, type FeedEvent, laterEvent, type UnreadableEvent } from '../../model/event.ts';
-import type { HeldDataset } from '../../model/write-jobs.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
 
-export interface FoldContext {
+export interface CoalesceContext {
   readonly subscriptionId: string;
   readonly logNumber: number;
   /** When the page was read, in service time: an event that does not say when it was created is taken for created then. */
@@ -24,23 +24,30 @@ export interface FoldContext {
   /** The number of the newest event that was read before the page; absent: none was. */
   readonly readUntil?: bigint | null;
   /** What was wanted before the page. */
-  readonly wantOf: (datasetId: string) => Want | null;
-  readonly tableOf: (datasetId: string) => Pick<HeldDataset, 'version'> | null;
+  readonly desiredStateOf: (datasetId: string) => DesiredState | null;
+  readonly tableOf: (datasetId: string) => Pick<ObservedTable, 'version'> | null;
 }
 
 type AnyEvent = FeedEvent | UnreadableEvent;
 
 /** What a page of the log asks for, in the order in which it happened, whatever the order of the page. */
-export function foldEvents(events: readonly AnyEvent[], context: FoldContext): readonly WantChange[] {
-  const wants = new Map<string, Want>();
+export function coalesceEvents(
+  events: readonly AnyEvent[],
+  context: CoalesceContext,
+): readonly DesiredStateChange[] {
+  const desiredStates = new Map<string, DesiredState>();
   return inOrder(events).flatMap((event) => {
     const { datasetId } = event;
     if (datasetId === null) return [];
-    const want = wants.get(datasetId) ?? context.wantOf(datasetId) ?? emptyWant(datasetId);
-    const changes = changesOf(event, want, context);
-    wants.set(
+    const desired =
+      desiredStates.get(datasetId) ?? context.desiredStateOf(datasetId) ?? emptyDesiredState(datasetId);
+    const changes = changesOf(event, desired, context);
+    desiredStates.set(
       datasetId,
-      changes.reduce((changed, change) => changedWant(changed, context.subscriptionId, change), want),
+      changes.reduce(
+        (changed, change) => changedDesiredState(changed, context.subscriptionId, change),
+        desired,
+      ),
     );
     return changes;
   });
@@ -60,30 +67,34 @@ export function cursorAfter(events: readonly AnyEvent[], before: EventId | null)
   return events.reduce<EventId | null>((highest, event) => laterEvent(highest, event.id), before);
 }
 
-function changesOf(event: AnyEvent, want: Want, context: FoldContext): readonly WantChange[] {
+function changesOf(
+  event: AnyEvent,
+  desired: DesiredState,
+  context: CoalesceContext,
+): readonly DesiredStateChange[] {
   const { subscriptionId, coveredUntil, readAt } = context;
-  const isMember = want.members.has(subscriptionId);
-  if (event.kind === 'unreadable') return isMember ? [{ kind: 'look', datasetId: want.datasetId }] : [];
+  const isMember = desired.members.has(subscriptionId);
+  if (event.kind === 'unreadable') return isMember ? [{ kind: 'refresh', datasetId: desired.datasetId }] : [];
   const createdAt = event.createdAt ?? readAt;
   const isCovered = coveredUntil !== null && createdAt <= coveredUntil;
-  if (event.type === 'dataset.added') return added(event, createdAt, isCovered, want, context);
-  if (event.type === 'dataset.removed') return removed(event, createdAt, isCovered, want, context);
+  if (event.type === 'dataset.added') return added(event, createdAt, isCovered, desired, context);
+  if (event.type === 'dataset.removed') return removed(event, createdAt, isCovered, desired, context);
   if (!isMember || isCovered) return [];
   switch (event.type) {
     case 'dataset.updated':
       return updated(event, context);
     case 'dataset.schema_changed':
-      return [{ kind: 'look', datasetId: event.datasetId }];
+      return [{ kind: 'refresh', datasetId: event.datasetId }];
     case 'dataset.resync_required':
-      return [reload(event, createdAt, want, context)];
+      return [reload(event, createdAt, desired, context)];
     default:
       return unreachable(event.type);
   }
 }
 
 /** Whether this event, or a later word of its subscription, has already decided who is a member. */
-function isReflected({ id }: FeedEvent, want: Want, { subscriptionId }: FoldContext): boolean {
-  const decided = want.members.get(subscriptionId) ?? want.formerMembers.get(subscriptionId);
+function isReflected({ id }: FeedEvent, desired: DesiredState, { subscriptionId }: CoalesceContext): boolean {
+  const decided = desired.members.get(subscriptionId) ?? desired.formerMembers.get(subscriptionId);
   const number = decided?.eventNumber ?? null;
   return number !== null && id.number <= number;
 }
@@ -97,27 +108,27 @@ function added(
   event: FeedEvent,
   createdAt: Date,
   isCovered: boolean,
-  want: Want,
-  context: FoldContext,
-): readonly WantChange[] {
+  desired: DesiredState,
+  context: CoalesceContext,
+): readonly DesiredStateChange[] {
   const { datasetId, id, version } = event;
   const { subscriptionId } = context;
-  if (isReflected(event, want, context)) return [];
-  const member: WantChange = {
+  if (isReflected(event, desired, context)) return [];
+  const member: DesiredStateChange = {
     kind: 'member',
     datasetId,
     eventNumber: id.number,
     at: createdAt,
     version: isCovered ? null : version,
   };
-  const isNews = changedWant(want, subscriptionId, member) !== want;
+  const isNews = changedDesiredState(desired, subscriptionId, member) !== desired;
   const isTable = context.tableOf(datasetId) !== null;
   if (!isNews || isCovered || !isTable) return [member];
-  const wasMember = want.members.has(subscriptionId);
-  if (wasMember || !isContainedElsewhere(want, subscriptionId, createdAt)) {
-    return [member, reload(event, createdAt, want, context)];
+  const wasMember = desired.members.has(subscriptionId);
+  if (wasMember || !isContainedElsewhere(desired, subscriptionId, createdAt)) {
+    return [member, reload(event, createdAt, desired, context)];
   }
-  return version === null ? [member, { kind: 'look', datasetId }] : [member];
+  return version === null ? [member, { kind: 'refresh', datasetId }] : [member];
 }
 
 /**
@@ -128,28 +139,42 @@ function removed(
   event: FeedEvent,
   createdAt: Date,
   isCovered: boolean,
-  want: Want,
-  context: FoldContext,
-): readonly WantChange[] {
+  desired: DesiredState,
+  context: CoalesceContext,
+): readonly DesiredStateChange[] {
   const { datasetId, id, reason } = event;
-  if (isReflected(event, want, context)) return [];
-  const dropped: WantChange = { kind: 'no-member', datasetId, eventNumber: id.number, at: createdAt, reason };
-  const wasMember = want.members.has(context.subscriptionId);
+  if (isReflected(event, desired, context)) return [];
+  const dropped: DesiredStateChange = {
+    kind: 'no-member',
+    datasetId,
+    eventNumber: id.number,
+    at: createdAt,
+    reason,
+  };
+  const wasMember = desired.members.has(context.subscriptionId);
   const isTable = context.tableOf(datasetId) !== null;
   if (!wasMember || isCovered || !isTable) return [dropped];
-  const isGap = isTakenOverLater(want, context.subscriptionId, createdAt);
-  return isGap ? [reload(event, createdAt, want, context), dropped] : [dropped];
+  const isGap = isTakenOverLater(desired, context.subscriptionId, createdAt);
+  return isGap ? [reload(event, createdAt, desired, context), dropped] : [dropped];
 }
 
 /** Whether other subscriptions contain the dataset, and each of them has only since the time of the drop. */
-function isTakenOverLater({ members, formerMembers }: Want, subscriptionId: string, at: Date): boolean {
+function isTakenOverLater(
+  { members, formerMembers }: DesiredState,
+  subscriptionId: string,
+  at: Date,
+): boolean {
   const others = [...members].filter(([id]) => id !== subscriptionId);
   const wasMember = [...formerMembers].some(([id, former]) => id !== subscriptionId && former.at > at);
   return others.length > 0 && !wasMember && others.every(([, { since }]) => since >= at);
 }
 
 /** Whether another subscription contained the dataset at that time. */
-function isContainedElsewhere({ members, formerMembers }: Want, subscriptionId: string, at: Date): boolean {
+function isContainedElsewhere(
+  { members, formerMembers }: DesiredState,
+  subscriptionId: string,
+  at: Date,
+): boolean {
   const isMember = [...members].some(([id, { since }]) => id !== subscriptionId && since <= at);
   const wasMember = [...formerMembers].some(([id, former]) => id !== subscriptionId && former.at > at);
   return isMember || wasMember;
@@ -161,25 +186,25 @@ function isContainedElsewhere({ members, formerMembers }: Want, subscriptionId: 
  */
 function updated(
   { datasetId, version, id }: FeedEvent,
-  { tableOf, readUntil = null }: FoldContext,
-): readonly WantChange[] {
-  if (version === null) return [{ kind: 'look', datasetId }];
+  { tableOf, readUntil = null }: CoalesceContext,
+): readonly DesiredStateChange[] {
+  if (version === null) return [{ kind: 'refresh', datasetId }];
   const table = tableOf(datasetId);
   const isRepeated = readUntil !== null && id.number <= readUntil;
   const isThere = !isRepeated && table !== null && table.version >= version;
   return [
     { kind: 'at-least', datasetId, version, eventNumber: id.number },
-    ...(isThere ? [{ kind: 'look' as const, datasetId }] : []),
+    ...(isThere ? [{ kind: 'refresh' as const, datasetId }] : []),
   ];
 }
 
 function reload(
   { datasetId, version, id }: FeedEvent,
   createdAt: Date,
-  want: Want,
-  { logNumber, readAt, tableOf }: FoldContext,
-): WantChange {
-  const known = [tableOf(datasetId)?.version ?? 0, announcedVersion(want) ?? 0, version ?? 0];
+  desired: DesiredState,
+  { logNumber, readAt, tableOf }: CoalesceContext,
+): DesiredStateChange {
+  const known = [tableOf(datasetId)?.version ?? 0, announcedVersion(desired) ?? 0, version ?? 0];
   return {
     kind: 'reload',
     datasetId,

@@ -5,24 +5,24 @@
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
-import type { Held } from '../../destination/destination.ts';
+import type { ObservedState } from '../../destination/destination.ts';
 import type { SubscriptionList } from '../../feed/feed.ts';
 import { present } from '../../lib/assert.ts';
 import type { AbsenceSubject } from '../../model/absence.ts';
-import { emptyWant, type FollowStep, type WantChange } from '../../model/desired-state.ts';
+import { type DesiredStateChange, emptyDesiredState, type FollowStep } from '../../model/desired-state.ts';
 import { type RefusalError, ServiceUnavailableError } from '../../model/errors.ts';
 import { type EventId, laterEvent } from '../../model/event.ts';
 import { watermarkOf } from '../../model/manifest.ts';
 import {
   isOfOldLog,
-  type Offers,
-  offersOfEntries,
-  offersOfManifest,
+  type ListedEntries,
   readEntries,
+  readingOfEntries,
+  readingOfManifest,
   readManifest,
 } from '../manifest-cache.ts';
 import type { Parts } from '../parts.ts';
-import { owesLook } from '../plan/need.ts';
+import { isRefreshPending } from '../plan/need.ts';
 import {
   type Audited,
   auditEntries,
@@ -31,7 +31,7 @@ import {
   isCompleteRecord,
   isListDue,
   noteAbsences,
-  wantUnasked,
+  requestReloads,
 } from './audit.ts';
 import { askable, type Listed, readable, readSource, stepFromManifest } from './from-manifest.ts';
 import {
@@ -40,20 +40,25 @@ import {
   isAnyLogDoubted,
   isRefusedPosition,
   lacksKnownEvents,
-  lookFromStart,
+  readFromStart,
   together,
 } from './log-restart.ts';
 import { followLog, readLog } from './read-log.ts';
 import { isReadUpTo, reloadAt } from './reload-requests.ts';
 
 /** Gives what the manifest offers. Resolves only where the log was read to its head. */
-export async function follow(listed: Listed, held: Held, parts: Parts, signal: AbortSignal): Promise<Offers> {
-  return await new Follower(listed, held, parts, signal).follow();
+export async function follow(
+  listed: Listed,
+  observed: ObservedState,
+  parts: Parts,
+  signal: AbortSignal,
+): Promise<ListedEntries> {
+  return await new Follower(listed, observed, parts, signal).follow();
 }
 
 class Follower {
   readonly #id: string;
-  readonly #held: Held;
+  readonly #observed: ObservedState;
   readonly #parts: Parts;
   readonly #signal: AbortSignal;
   /** As it was listed last. */
@@ -65,16 +70,16 @@ class Follower {
   /** What the log has at the position, as far as it was looked at. */
   #there: AtPosition = 'unknown';
 
-  constructor(listed: Listed, held: Held, parts: Parts, signal: AbortSignal) {
+  constructor(listed: Listed, observed: ObservedState, parts: Parts, signal: AbortSignal) {
     this.#id = listed.record.id;
     this.#listed = listed;
-    this.#held = held;
+    this.#observed = observed;
     this.#parts = parts;
     this.#signal = signal;
   }
 
   /** The event at the position is looked at before anything moves that. */
-  async follow(): Promise<Offers> {
+  async follow(): Promise<ListedEntries> {
     const followed = this.#followed();
     this.#there = await this.#eventAtPosition();
     const gone = this.#there === 'gone' ? followed : null;
@@ -84,8 +89,8 @@ class Follower {
       await this.#takeNewLog();
       await this.#followLog();
     }
-    const offers = await this.#audit();
-    if (!(await this.#isLogGone()) && !(await this.#isLogReplaced(gone))) return offers;
+    const listedEntries = await this.#audit();
+    if (!(await this.#isLogGone()) && !(await this.#isLogReplaced(gone))) return listedEntries;
     await this.#takeNewLog();
     await this.#followLog();
     return await this.#audit();
@@ -96,7 +101,7 @@ class Follower {
       { subscription: this.#id },
       'The service has begun the log of the subscription anew: starting from the manifest.',
     );
-    this.#parts.checkpoint.commitFollowStep(await this.#takeAnew(true));
+    this.#parts.checkpoint.commitFollowStep(await this.#startOver(true));
   }
 
   async #followLog(): Promise<void> {
@@ -105,8 +110,8 @@ class Follower {
       {
         subscription: record,
         recordReadAt: readAt,
-        tableOf: (datasetId) => this.#held.datasets.get(datasetId) ?? null,
-        takeAnew: () => this.#takeAnew(false),
+        tableOf: (datasetId) => this.#observed.datasets.get(datasetId) ?? null,
+        startOver: () => this.#startOver(false),
       },
       this.#parts,
       this.#signal,
@@ -119,49 +124,49 @@ class Follower {
   async #followRefused(error: unknown): Promise<void> {
     const followed = this.#followed();
     if (!isRefusedPosition(error) || followed?.cursor == null || this.#isNewLogTaken) throw error;
-    const there = await lookFromStart(followed, this.#parts, this.#signal);
+    const there = await readFromStart(followed, this.#parts, this.#signal);
     if (there === null) throw error;
     this.#there = together(this.#there, there);
     // Nothing more can be read of it: what is listed from now on is compared with all that was.
     this.#isLogRead = true;
     if (there !== 'other' && !(await this.#isLogGone())) {
-      throw isAnyLogDoubted([this.#id], this.#parts) ? mayBeAnew(followed.cursor, error) : error;
+      throw isAnyLogDoubted([this.#id], this.#parts) ? mayBeRestarted(followed.cursor, error) : error;
     }
     await this.#takeNewLog();
     await this.#followLog();
   }
 
   #audited(): Audited {
-    return { wants: this.#parts.checkpoint.wants(), held: this.#held };
+    return { desiredStates: this.#parts.checkpoint.desiredStates(), observed: this.#observed };
   }
 
-  async #audit(): Promise<Offers> {
+  async #audit(): Promise<ListedEntries> {
     const isByDataset = this.#parts.feed.manifestShape() === 'dataset';
-    const offers = await (isByDataset ? this.#auditEntries() : this.#auditManifest());
-    this.#wantDailyLists();
-    return offers;
+    const listedEntries = await (isByDataset ? this.#auditEntries() : this.#auditManifest());
+    this.#requestDailyLists();
+    return listedEntries;
   }
 
-  #wantDailyLists(): void {
+  #requestDailyLists(): void {
     const { checkpoint } = this.#parts;
     const { readAt } = this.#listed;
     const before = present(this.#followed(), 'a log that was read is followed').auditedAt;
-    const due = [...checkpoint.wants().values()].filter(
-      (want) =>
-        want.members.has(this.#id) &&
-        this.#held.datasets.has(want.datasetId) &&
-        !owesLook(want) &&
-        isListDue(want.datasetId, before, readAt),
+    const due = [...checkpoint.desiredStates().values()].filter(
+      (desired) =>
+        desired.members.has(this.#id) &&
+        this.#observed.datasets.has(desired.datasetId) &&
+        !isRefreshPending(desired) &&
+        isListDue(desired.datasetId, before, readAt),
     );
-    wantUnasked(
+    requestReloads(
       this.#id,
-      due.map(({ datasetId }) => ({ kind: 'look', datasetId })),
+      due.map(({ datasetId }) => ({ kind: 'refresh', datasetId })),
       this.#parts,
     );
     checkpoint.noteAudited(this.#id, readAt);
   }
 
-  async #auditManifest(): Promise<Offers> {
+  async #auditManifest(): Promise<ListedEntries> {
     const reading = await readManifest(this.#id, true, this.#parts, this.#signal);
     this.#noteListed(reading.listedAfter);
     if (!isOfOldLog(reading)) {
@@ -177,11 +182,11 @@ class Follower {
         () => auditEntries(datasets, this.#id, this.#id, this.#audited()),
       );
     }
-    return offersOfManifest(reading, this.#parts);
+    return readingOfManifest(reading, this.#parts);
   }
 
   /** A manifest of each dataset lists no members: they are the subscription's own and what its log has added since. */
-  async #auditEntries(): Promise<Offers> {
+  async #auditEntries(): Promise<ListedEntries> {
     const { checkpoint, feed, choices } = this.#parts;
     const { record, readAt } = this.#listed;
     const { lastEventId, datasetIds } = record;
@@ -189,7 +194,7 @@ class Follower {
     const watermark = watermarkOf({ lastEventId, readAt, manifestLagMs: choices.manifestLagMs });
     const listing = { subscriptionId: this.#id, watermark, readAt, datasetIds, isComplete };
     await this.#settle(readAt, auditMembers(listing, this.#audited()), () => ({ changes: [], reloads: [] }));
-    const members = [...checkpoint.wants().values()]
+    const members = [...checkpoint.desiredStates().values()]
       .filter(({ members: of }) => of.has(this.#id))
       .map(({ datasetId }) => datasetId);
     if (!isComplete) this.#reportIncomplete(members.length);
@@ -197,7 +202,7 @@ class Follower {
     await this.#settle(readAt, { changes: [], reloads: [], absent: [], present: [] }, () =>
       auditEntries(readable(read), this.#id, null, this.#audited()),
     );
-    return offersOfEntries(this.#id, read, this.#parts);
+    return readingOfEntries(this.#id, read, this.#parts);
   }
 
   /** Members first: what a listing brings back is compared with the mirror as a member. */
@@ -211,24 +216,24 @@ class Follower {
       subject.kind === 'member' ? [subject.datasetId] : [],
     );
     const leaving = gone.map(
-      (datasetId): WantChange => ({
+      (datasetId): DesiredStateChange => ({
         kind: 'no-member',
         datasetId,
-        eventNumber: this.#newestToldOf(datasetId),
+        eventNumber: this.#newestAnnouncedOf(datasetId),
         at: readAt,
         reason: 'not listed any more',
       }),
     );
-    wantUnasked(this.#id, [...changes, ...leaving], this.#parts);
+    requestReloads(this.#id, [...changes, ...leaving], this.#parts);
     const found = entries();
-    wantUnasked(this.#id, found.changes, this.#parts);
+    requestReloads(this.#id, found.changes, this.#parts);
     await this.#askReloads([...new Set([...reloads, ...found.reloads])]);
   }
 
   /** What is confirmed by two reads stands at the newest event that was read, or that a listing of the member reflected. */
-  #newestToldOf(datasetId: string): bigint | null {
+  #newestAnnouncedOf(datasetId: string): bigint | null {
     const read = this.#followed()?.cursor?.number ?? null;
-    const reflected = this.#parts.checkpoint.want(datasetId)?.members.get(this.#id)?.eventNumber ?? null;
+    const reflected = this.#parts.checkpoint.desired(datasetId)?.members.get(this.#id)?.eventNumber ?? null;
     if (read === null || reflected === null) return read ?? reflected;
     return read > reflected ? read : reflected;
   }
@@ -241,7 +246,7 @@ class Follower {
       .map(({ subject }) => subject)
       .filter((subject) => subject.kind === 'member' && subject.subscriptionId === this.#id)
       .filter(
-        (subject) => 'datasetId' in subject && !checkpoint.want(subject.datasetId)?.members.has(this.#id),
+        (subject) => 'datasetId' in subject && !checkpoint.desired(subject.datasetId)?.members.has(this.#id),
       );
   }
 
@@ -251,20 +256,20 @@ class Follower {
     const { record, readAt } = this.#listed;
     // The log tells the newest event, read to its head once more.
     if (!isReadUpTo(record, this.#followed()?.cursor ?? null)) {
-      const tableOf = (datasetId: string) => this.#held.datasets.get(datasetId) ?? null;
+      const tableOf = (datasetId: string) => this.#observed.datasets.get(datasetId) ?? null;
       await readLog(record, tableOf, this.#parts, this.#signal);
     }
     const { logNumber, cursor } = present(this.#followed(), 'a log that was read is followed');
     const newest = laterEvent(record.lastEventId, cursor)?.number ?? null;
-    const moment = { subscriptionId: this.#id, logNumber, newest, readAt };
+    const timestamp = { subscriptionId: this.#id, logNumber, newest, readAt };
     const reloads = datasetIds.map((datasetId) =>
       reloadAt(
-        moment,
-        checkpoint.want(datasetId) ?? emptyWant(datasetId),
-        this.#held.datasets.get(datasetId) ?? null,
+        timestamp,
+        checkpoint.desired(datasetId) ?? emptyDesiredState(datasetId),
+        this.#observed.datasets.get(datasetId) ?? null,
       ),
     );
-    wantUnasked(this.#id, reloads, this.#parts);
+    requestReloads(this.#id, reloads, this.#parts);
   }
 
   /** Of a position that was taken from a manifest, when its event was created is learned here, and kept. */
@@ -292,7 +297,7 @@ class Follower {
     const isLacking = (): boolean | null => {
       const { record } = this.#listed;
       if (this.#isNewLogTaken) return false;
-      if (lacksKnownEvents(record, followed, checkpoint.wants(), this.#held)) return true;
+      if (lacksKnownEvents(record, followed, checkpoint.desiredStates(), this.#observed)) return true;
       if (record.lastEventId !== null || followed.cursor === null) return false;
       return this.#there === 'unknown' ? null : this.#there === 'gone';
     };
@@ -315,7 +320,7 @@ class Follower {
   async #isLogReplaced(gone: Followed | null): Promise<boolean> {
     const { record, readAt } = this.#listed;
     if (gone === null || this.#isNewLogTaken || record.lastEventId === null) return false;
-    if (lacksKnownEvents(record, gone, this.#parts.checkpoint.wants(), this.#held)) return false;
+    if (lacksKnownEvents(record, gone, this.#parts.checkpoint.desiredStates(), this.#observed)) return false;
     const { there } = await eventAtPosition(gone, readAt, this.#parts, this.#signal);
     return there === 'other';
   }
@@ -324,8 +329,8 @@ class Follower {
     return this.#parts.checkpoint.followed().get(this.#id) ?? null;
   }
 
-  async #takeAnew(isNewLog: boolean): Promise<FollowStep> {
-    const { source, listedAfter } = await readSource(this.#listed, this.#held, this.#parts, this.#signal);
+  async #startOver(isNewLog: boolean): Promise<FollowStep> {
+    const { source, listedAfter } = await readSource(this.#listed, this.#observed, this.#parts, this.#signal);
     this.#noteListed(listedAfter);
     this.#isNewLogTaken ||= isNewLog;
     return stepFromManifest(source, { followed: this.#followed(), isNewLog, ...this.#audited() });
@@ -351,17 +356,17 @@ class Follower {
 /** Stores the position, and changes nothing else. */
 function stepAt(followed: Followed): FollowStep {
   const { subscriptionId, name, logNumber, cursor, cursorCreatedAt, cursorAt } = followed;
-  const { quietReadAt, coveredUntil } = followed;
-  const isQuiet = quietReadAt !== null;
+  const { replayedAt, coveredUntil } = followed;
+  const isExpiredCursorReplay = replayedAt !== null;
   return {
     subscriptionId,
     subscriptionName: name,
-    position: { logNumber, cursor, cursorCreatedAt, isQuiet, coveredUntil, readAt: cursorAt },
+    position: { logNumber, cursor, cursorCreatedAt, isExpiredCursorReplay, coveredUntil, readAt: cursorAt },
     changes: [],
   };
 }
 
-function mayBeAnew({ text }: EventId, { refusal }: RefusalError): ServiceUnavailableError {
+function mayBeRestarted({ text }: EventId, { refusal }: RefusalError): ServiceUnavailableError {
   const { subscriptionId } = { subscriptionId: '', ...refusal.scope };
   return new ServiceUnavailableError(
     `The log of subscription ${subscriptionId} refuses the position ${text} (${refusal.code}): the service may have begun it anew.`,

@@ -5,14 +5,14 @@
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
-import type { Held } from '../../destination/destination.ts';
+import type { ObservedState } from '../../destination/destination.ts';
 import type { DatasetManifest, SubscriptionList } from '../../feed/feed.ts';
 import {
   announcedVersion,
-  emptyWant,
+  type DesiredState,
+  type DesiredStateChange,
+  emptyDesiredState,
   type FollowStep,
-  type Want,
-  type WantChange,
 } from '../../model/desired-state.ts';
 import { CursorExpiredError } from '../../model/errors.ts';
 import {
@@ -24,17 +24,17 @@ import {
 } from '../../model/event.ts';
 import {
   type ManifestEntry,
-  momentOf,
   snapshotDigest,
+  timeOf,
   type Watermark,
   watermarkOf,
 } from '../../model/manifest.ts';
 import type { Subscription } from '../../model/records.ts';
-import type { HeldDataset } from '../../model/write-jobs.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
 import { isOfOldLog, readEntries, readManifest } from '../manifest-cache.ts';
 import type { Parts } from '../parts.ts';
-import { standingHolds } from '../suspensions.ts';
-import { toldBy } from './audit.ts';
+import { currentSuspensions } from '../suspensions.ts';
+import { announcedBy } from './audit.ts';
 import { cursorAfter } from './coalesce-events.ts';
 import { EVENTS_KEPT_MS } from './position.ts';
 import { MAX_PAGES } from './read-log.ts';
@@ -46,7 +46,7 @@ export interface Source {
   readonly record: Subscription;
   readonly recordReadAt: Date;
   /** The newest event that the manifest reflects; null: it does not say. */
-  readonly reflects: EventId | null;
+  readonly watermarkCovers: EventId | null;
   /** Without a number: events created up to then are reflected; null: none surely is. Service time. */
   readonly coveredUntil: Date | null;
   /** What the manifest lists, or those of the single datasets. */
@@ -65,15 +65,15 @@ export interface Before {
   readonly followed: Followed | null;
   /** The service has begun the log anew, so that the position is none of its own. */
   readonly isNewLog: boolean;
-  readonly wants: ReadonlyMap<string, Want>;
-  readonly held: Held;
+  readonly desiredStates: ReadonlyMap<string, DesiredState>;
+  readonly observed: ObservedState;
 }
 
 export function stepFromManifest(source: Source, before: Before): FollowStep {
-  const { record, recordReadAt, reflects, coveredUntil } = source;
+  const { record, recordReadAt, watermarkCovers, coveredUntil } = source;
   const { followed, isNewLog } = before;
   const lost = isNewLog ? null : (followed?.cursor ?? null);
-  const taken = reflects === null ? null : positionOf(record.lastEventId, reflects);
+  const taken = watermarkCovers === null ? null : positionOf(record.lastEventId, watermarkCovers);
   const cursor = laterEvent(taken, lost);
   const isMoved = cursor !== null && cursor.number !== lost?.number;
   const logNumber = logNumberOf(record.id, before);
@@ -85,8 +85,8 @@ export function stepFromManifest(source: Source, before: Before): FollowStep {
       logNumber,
       cursor,
       cursorCreatedAt: isMoved || lost === null ? null : (followed?.cursorCreatedAt ?? null),
-      isQuiet: !isMoved,
-      coveredUntil: reflects === null ? coveredUntil : null,
+      isExpiredCursorReplay: !isMoved,
+      coveredUntil: watermarkCovers === null ? coveredUntil : null,
       readAt: recordReadAt,
     },
     changes: changesOf(source, before, { logNumber, cursor }),
@@ -97,9 +97,11 @@ export function stepFromManifest(source: Source, before: Before): FollowStep {
  * The log of a subscription that was not followed is counted after all that the tables know of: theirs may be older ones, from
  * before the checkpoint was lost, and what they have satisfied of these says nothing of this one.
  */
-function logNumberOf(subscriptionId: string, { followed, isNewLog, held }: Before): number {
+function logNumberOf(subscriptionId: string, { followed, isNewLog, observed }: Before): number {
   if (followed !== null) return followed.logNumber + (isNewLog ? 1 : 0);
-  const known = [...held.datasets.values()].map(({ reloads }) => reloads.get(subscriptionId)?.logNumber ?? 0);
+  const known = [...observed.datasets.values()].map(
+    ({ reloads }) => reloads.get(subscriptionId)?.logNumber ?? 0,
+  );
   return Math.max(0, ...known) + 1;
 }
 
@@ -109,30 +111,30 @@ interface Taken {
 }
 
 /** Every dataset of the subscription is loaded, also one whose entry this reading lacks, once a later one names it. */
-function changesOf(source: Source, before: Before, taken: Taken): readonly WantChange[] {
+function changesOf(source: Source, before: Before, taken: Taken): readonly DesiredStateChange[] {
   const { record, recordReadAt, membersReflect, coveredUntil, members } = source;
   const entries = new Map(source.entries.map((entry) => [entry.datasetId, entry]));
-  const known = [...before.wants.values()].filter((want) => want.members.has(record.id));
+  const known = [...before.desiredStates.values()].filter((desired) => desired.members.has(record.id));
   const listed = new Set(members);
   const others = known.map(({ datasetId }) => datasetId).filter((datasetId) => !listed.has(datasetId));
-  const told = {
+  const reported = {
     eventNumber: membersReflect?.number ?? null,
     at: coveredUntil ?? recordReadAt,
   };
-  const reloadOf = (datasetId: string): readonly WantChange[] => {
-    const want = before.wants.get(datasetId) ?? emptyWant(datasetId);
-    const table = before.held.datasets.get(datasetId) ?? null;
+  const reloadOf = (datasetId: string): readonly DesiredStateChange[] => {
+    const desired = before.desiredStates.get(datasetId) ?? emptyDesiredState(datasetId);
+    const table = before.observed.datasets.get(datasetId) ?? null;
     const entry = entries.get(datasetId);
     if (table === null || (entry !== undefined && isLoadedFrom(entry, table))) return [];
-    return [lastReload(source, want, table, taken)];
+    return [lastReload(source, desired, table, taken)];
   };
   return [
-    ...members.flatMap((datasetId): readonly WantChange[] => [
-      { kind: 'member', datasetId, ...told, version: null },
+    ...members.flatMap((datasetId): readonly DesiredStateChange[] => [
+      { kind: 'member', datasetId, ...reported, version: null },
       { kind: 'nothing-announced', datasetId },
       ...reloadOf(datasetId),
     ]),
-    ...others.flatMap((datasetId): readonly WantChange[] => [
+    ...others.flatMap((datasetId): readonly DesiredStateChange[] => [
       { kind: 'nothing-announced', datasetId },
       ...reloadOf(datasetId),
     ]),
@@ -146,29 +148,29 @@ function changesOf(source: Source, before: Before, taken: Taken): readonly WantC
  */
 function lastReload(
   { record, recordReadAt, membersReflect, newestCreatedAt }: Source,
-  want: Want,
-  table: HeldDataset,
+  desired: DesiredState,
+  table: ObservedTable,
   { logNumber, cursor }: Taken,
-): WantChange {
+): DesiredStateChange {
   return {
     kind: 'reload',
-    datasetId: want.datasetId,
+    datasetId: desired.datasetId,
     version: null,
     logNumber,
     eventNumber: laterEvent(laterEvent(record.lastEventId, membersReflect), cursor)?.number ?? 0n,
     createdAt: newestCreatedAt,
     readAt: recordReadAt,
-    knownVersion: Math.max(table.version, announcedVersion(want) ?? 0),
+    knownVersion: Math.max(table.version, announcedVersion(desired) ?? 0),
     isWithdrawal: false,
   };
 }
 
 /** True where the table is this very snapshot: same version, same stated content, nothing applied since. */
-export function isLoadedFrom(entry: ManifestEntry, held: HeldDataset): boolean {
+export function isLoadedFrom(entry: ManifestEntry, observed: ObservedTable): boolean {
   return (
-    held.version === entry.version &&
-    held.snapshotVersion === entry.version &&
-    held.snapshotDigest === snapshotDigest(entry.files)
+    observed.version === entry.version &&
+    observed.snapshotVersion === entry.version &&
+    observed.snapshotDigest === snapshotDigest(entry.files)
   );
 }
 
@@ -193,62 +195,62 @@ interface ReadSource {
 /** `listed`: before this. */
 export async function readSource(
   listed: Listed,
-  held: Held,
+  observed: ObservedState,
   parts: Parts,
   signal: AbortSignal,
 ): Promise<ReadSource> {
   return parts.feed.manifestShape() === 'dataset'
-    ? { source: await sourceOfEntries(listed, held, parts, signal), listedAfter: null }
-    : await sourceOfManifest(listed, held, parts, signal);
+    ? { source: await sourceOfEntries(listed, observed, parts, signal), listedAfter: null }
+    : await sourceOfManifest(listed, observed, parts, signal);
 }
 
 async function sourceOfManifest(
   { record, readAt }: Listed,
-  held: Held,
+  observed: ObservedState,
   parts: Parts,
   signal: AbortSignal,
 ): Promise<ReadSource> {
   const reading = await readManifest(record.id, true, parts, signal);
   const { manifest, watermark, listedAfter } = reading;
-  const reflects = isOfOldLog(reading) ? null : manifest.lastEventId;
+  const watermarkCovers = isOfOldLog(reading) ? null : manifest.lastEventId;
   const source = {
     record,
     recordReadAt: readAt,
-    reflects,
+    watermarkCovers,
     coveredUntil: watermark.kind === 'time' ? watermark.through : null,
     entries: manifest.datasets,
     members: manifest.datasets.map(({ datasetId }) => datasetId),
-    membersReflect: reflects,
-    newestCreatedAt: await createdAtOfNewest({ record, readAt }, watermark, held, parts, signal),
+    membersReflect: watermarkCovers,
+    newestCreatedAt: await createdAtOfNewest({ record, readAt }, watermark, observed, parts, signal),
   };
   return { source, listedAfter };
 }
 
 async function sourceOfEntries(
   { record, readAt }: Listed,
-  held: Held,
+  observed: ObservedState,
   parts: Parts,
   signal: AbortSignal,
 ): Promise<Source> {
   const { checkpoint, feed, choices } = parts;
-  const wants = checkpoint.wants();
-  const known = [...wants.values()]
+  const desiredStates = checkpoint.desiredStates();
+  const known = [...desiredStates.values()]
     .filter(({ members }) => members.has(record.id))
     .map(({ datasetId }) => datasetId);
-  const own = record.datasetIds.filter((id) => wants.get(id)?.formerMembers.has(record.id) !== true);
-  const mirrored = [...new Set([...own, ...known])].filter((datasetId) => held.datasets.has(datasetId));
+  const own = record.datasetIds.filter((id) => desiredStates.get(id)?.formerMembers.has(record.id) !== true);
+  const mirrored = [...new Set([...own, ...known])].filter((datasetId) => observed.datasets.has(datasetId));
   const read = await readEntries(feed, askable(mirrored, parts), signal);
   const { manifestLagMs } = choices;
   const watermark = watermarkOf({ lastEventId: null, readAt, manifestLagMs });
   return {
     record,
     recordReadAt: readAt,
-    reflects: null,
-    coveredUntil: toldBy(watermark, readAt).at,
+    watermarkCovers: null,
+    coveredUntil: announcedBy(watermark, readAt).at,
     entries: readable(read),
     members: own,
     membersReflect: record.lastEventId,
-    newestCreatedAt: await createdAtOfNewest({ record, readAt }, watermark, held, parts, signal),
+    newestCreatedAt: await createdAtOfNewest({ record, readAt }, watermark, observed, parts, signal),
   };
 }
 
@@ -256,20 +258,20 @@ async function sourceOfEntries(
 async function createdAtOfNewest(
   { record, readAt }: Listed,
   watermark: Watermark,
-  held: Held,
+  observed: ObservedState,
   parts: Parts,
   signal: AbortSignal,
 ): Promise<Date> {
-  if (held.datasets.size === 0) return readAt;
+  if (observed.datasets.size === 0) return readAt;
   return await newestCreatedAt(record.id, watermark, readAt, parts, signal);
 }
 
 /** Nothing is asked of the service for what it refused or the user did not choose. */
 export function askable(datasetIds: readonly string[], parts: Parts): readonly string[] {
   const { include, exclude } = parts.choices;
-  const holds = standingHolds(parts);
+  const suspensions = currentSuspensions(parts);
   return datasetIds.filter(
-    (datasetId) => holds.ofDataset(datasetId) === null && isChosenDataset(datasetId, include, exclude),
+    (datasetId) => suspensions.ofDataset(datasetId) === null && isChosenDataset(datasetId, include, exclude),
   );
 }
 
@@ -290,7 +292,7 @@ async function newestCreatedAt(
   { feed }: Parts,
   signal: AbortSignal,
 ): Promise<Date> {
-  if (watermark.kind === 'number') return momentOf(readAt);
+  if (watermark.kind === 'number') return timeOf(readAt);
   let after: EventId | null = null;
   let newest = new Date(readAt.getTime() - EVENTS_KEPT_MS);
   for (let pages = 0; pages < MAX_PAGES; pages += 1) {

@@ -4,13 +4,13 @@
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
-import type { Held } from '../../destination/destination.ts';
+import type { ObservedState } from '../../destination/destination.ts';
 import type { EventPage } from '../../feed/feed.ts';
 import type { Absence } from '../../model/absence.ts';
-import type { Want } from '../../model/desired-state.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
 import { CursorExpiredError, RefusalError } from '../../model/errors.ts';
 import type { EventId } from '../../model/event.ts';
-import { momentOf } from '../../model/manifest.ts';
+import { timeOf } from '../../model/manifest.ts';
 import type { Subscription } from '../../model/records.ts';
 import type { Parts } from '../parts.ts';
 import { EVENTS_KEPT_MS } from './position.ts';
@@ -19,31 +19,33 @@ import { EVENTS_KEPT_MS } from './position.ts';
 export function lacksKnownEvents(
   { lastEventId }: Subscription,
   followed: Followed,
-  wants: ReadonlyMap<string, Want>,
-  held: Held,
+  desiredStates: ReadonlyMap<string, DesiredState>,
+  observed: ObservedState,
 ): boolean {
   if (lastEventId === null) return followed.statesLastEvent;
-  return lastEventId.number < highestNumber(followed, wants, held);
+  return lastEventId.number < highestNumber(followed, desiredStates, observed);
 }
 
 /** Of the position, of reloads, and of what was told of members. */
 function highestNumber(
   { subscriptionId, logNumber, cursor }: Followed,
-  wants: ReadonlyMap<string, Want>,
-  held: Held,
+  desiredStates: ReadonlyMap<string, DesiredState>,
+  observed: ObservedState,
 ): bigint {
-  const owed = [...wants.values()]
+  const owed = [...desiredStates.values()]
     .flatMap(({ reloads }) => reloads)
     .filter((reload) => reload.subscriptionId === subscriptionId);
-  const satisfied = [...held.datasets.values()].flatMap(({ reloads }) => reloads.get(subscriptionId) ?? []);
+  const satisfied = [...observed.datasets.values()].flatMap(
+    ({ reloads }) => reloads.get(subscriptionId) ?? [],
+  );
   const numbers = [...owed, ...satisfied]
     .filter((mark) => mark.logNumber === logNumber)
     .map(({ eventNumber }) => eventNumber);
-  const told = [...wants.values()].flatMap(({ members, formerMembers }) => {
+  const reported = [...desiredStates.values()].flatMap(({ members, formerMembers }) => {
     const decided = members.get(subscriptionId) ?? formerMembers.get(subscriptionId);
     return decided?.eventNumber ?? [];
   });
-  return [...numbers, ...told].reduce(
+  return [...numbers, ...reported].reduce(
     (highest, number) => (number > highest ? number : highest),
     cursor?.number ?? 0n,
   );
@@ -63,7 +65,7 @@ export type AtPosition = 'same' | 'other' | 'gone' | 'unknown';
 /** The position as it was stored, and what is known of its event. */
 type Position = Pick<Followed, 'cursor' | 'cursorCreatedAt' | 'cursorAt'>;
 
-interface Looked {
+interface Probed {
   readonly there: AtPosition;
   /** Of the event at the position; null: not known. */
   readonly createdAt: Date | null;
@@ -82,12 +84,12 @@ export async function eventAtPosition(
   now: Date,
   parts: Parts,
   signal: AbortSignal,
-): Promise<Looked> {
-  const { subscriptionId, cursor, cursorCreatedAt, quietReadAt } = followed;
-  if (cursor === null || quietReadAt !== null) return UNKNOWN;
+): Promise<Probed> {
+  const { subscriptionId, cursor, cursorCreatedAt, replayedAt } = followed;
+  if (cursor === null || replayedAt !== null) return UNKNOWN;
   const number = cursor.number - 1n;
   const before = number <= 0n ? null : { text: `evt_${number}`, number };
-  const look = (after: EventId | null): Promise<Looked> => lookAfter(after, followed, parts, signal);
+  const look = (after: EventId | null): Promise<Probed> => readAfter(after, followed, parts, signal);
   const isNear = before !== null && cursorCreatedAt !== null && isSurelyKept(cursorCreatedAt, now);
   if (isNear) {
     const near = await look(before);
@@ -97,7 +99,7 @@ export async function eventAtPosition(
   return first.goesOn && before !== null ? await look(before) : first;
 }
 
-const UNKNOWN: Looked = { there: 'unknown', createdAt: null, goesOn: false };
+const UNKNOWN: Probed = { there: 'unknown', createdAt: null, goesOn: false };
 
 /** The service may refuse a position of a log that it has begun anew, as any other value that means nothing to it. */
 export function isRefusedPosition(error: unknown): error is RefusalError {
@@ -107,7 +109,7 @@ export function isRefusedPosition(error: unknown): error is RefusalError {
 }
 
 /** What the first page of the log says of a position that is refused. Null: the log is refused as a whole. */
-export async function lookFromStart(
+export async function readFromStart(
   followed: Followed,
   parts: Parts,
   signal: AbortSignal,
@@ -119,12 +121,12 @@ export async function lookFromStart(
 }
 
 /** One page: where the log goes on before the event came, that may be in a later one. */
-async function lookAfter(
+async function readAfter(
   after: EventId | null,
   followed: Followed,
   parts: Parts,
   signal: AbortSignal,
-): Promise<Looked> {
+): Promise<Probed> {
   const page = await pageOrNone(followed.subscriptionId, after, parts, signal);
   if (page === null) return UNKNOWN;
   const there = positionIn(page, followed);
@@ -167,7 +169,7 @@ export function positionIn({ events, readAt }: EventPage, position: Position): A
   if (there.kind !== 'event' || there.createdAt === null) return 'same';
   const isOther =
     cursorCreatedAt === null
-      ? there.createdAt >= momentOf(cursorAt)
+      ? there.createdAt >= timeOf(cursorAt)
       : there.createdAt.getTime() !== cursorCreatedAt.getTime();
   return isOther ? 'other' : 'same';
 }

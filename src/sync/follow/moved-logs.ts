@@ -4,10 +4,10 @@
  * reading confirms it; where nobody says so, two are needed, ten minutes apart.
  */
 
-import type { Held } from '../../destination/destination.ts';
+import type { ObservedState } from '../../destination/destination.ts';
 import type { SubscriptionList } from '../../feed/feed.ts';
 import type { Parts } from '../parts.ts';
-import { standingHolds } from '../suspensions.ts';
+import { currentSuspensions } from '../suspensions.ts';
 import { type Listed, readSource, stepFromManifest } from './from-manifest.ts';
 import { eventAtPosition, lacksKnownEvents } from './log-restart.ts';
 import { adoptProgress } from './position.ts';
@@ -18,36 +18,38 @@ import { adoptProgress } from './position.ts';
  */
 export async function takeMovedLogs(
   { subscriptions, readAt }: SubscriptionList,
-  held: Held,
+  observed: ObservedState,
   parts: Parts,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  adoptProgress(held, readAt, parts);
-  const holds = standingHolds(parts);
+  adoptProgress(observed, readAt, parts);
+  const suspensions = currentSuspensions(parts);
   const taken: string[] = [];
   for (const record of subscriptions) {
-    if (holds.ofSubscription(record.id) !== null) continue;
-    if (await takeIfAnother({ record, readAt }, held, parts, signal)) taken.push(record.id);
+    if (suspensions.ofSubscription(record.id) !== null) continue;
+    if (await takeIfAnother({ record, readAt }, observed, parts, signal)) taken.push(record.id);
   }
   return taken;
 }
 
 async function takeIfAnother(
   listed: Listed,
-  held: Held,
+  observed: ObservedState,
   parts: Parts,
   signal: AbortSignal,
 ): Promise<boolean> {
   const { checkpoint } = parts;
   const followed = checkpoint.followed().get(listed.record.id) ?? null;
   if (followed === null) return false;
-  const wants = checkpoint.wants();
-  const isOther = lacksKnownEvents(listed.record, followed, wants, held);
+  const desiredStates = checkpoint.desiredStates();
+  const isOther = lacksKnownEvents(listed.record, followed, desiredStates, observed);
   if (!isOther) {
     const { there } = await eventAtPosition(followed, listed.readAt, parts, signal);
     if (there !== 'gone' && there !== 'other') return false;
   }
-  const { source } = await readSource(listed, held, parts, signal);
-  checkpoint.commitFollowStep(stepFromManifest(source, { followed, isNewLog: true, wants, held }));
+  const { source } = await readSource(listed, observed, parts, signal);
+  checkpoint.commitFollowStep(
+    stepFromManifest(source, { followed, isNewLog: true, desiredStates, observed }),
+  );
   return true;
 }

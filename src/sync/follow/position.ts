@@ -4,16 +4,16 @@
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
-import type { Held, StoredProgress, StoredSubscription } from '../../destination/destination.ts';
+import type { ObservedState, StoredProgress, StoredSubscription } from '../../destination/destination.ts';
 import type { Log } from '../../lib/log.ts';
-import type { FollowStep, WantChange } from '../../model/desired-state.ts';
+import type { DesiredStateChange, FollowStep } from '../../model/desired-state.ts';
 import type { Subscription } from '../../model/records.ts';
 import type { Parts } from '../parts.ts';
 import {
   chosenSubscriptions,
-  holdMissing,
   refuseForeignMirror,
   subscriptionsBefore,
+  suspendMissing,
 } from './subscriptions.ts';
 
 export interface Connected {
@@ -21,7 +21,7 @@ export interface Connected {
   readonly subscriptions: readonly Subscription[];
   /** When they were listed, in service time. */
   readonly readAt: Date;
-  readonly held: Held;
+  readonly observed: ObservedState;
 }
 
 /**
@@ -30,31 +30,35 @@ export interface Connected {
  */
 export async function connect(
   parts: Parts,
-  has: () => Promise<Held>,
+  has: () => Promise<ObservedState>,
   signal: AbortSignal,
 ): Promise<Connected> {
   const { feed, checkpoint, choices } = parts;
   // Listed first: a key that is refused costs this one call.
   const listed = await feed.subscriptions(signal);
   await feed.discover(signal);
-  const held = await has();
-  tellMissingMirror(held, parts);
-  refuseForeignMirror(held, feed.origin, listed.subscriptions, checkpoint.forgotten());
-  const before = subscriptionsBefore(held, parts);
+  const observed = await has();
+  warnOfMissingMirror(observed, parts);
+  refuseForeignMirror(observed, feed.origin, listed.subscriptions, checkpoint.forgotten());
+  const before = subscriptionsBefore(observed, parts);
   const subscriptions = chosenSubscriptions(listed.subscriptions, choices.subscriptions, before);
-  holdMissing(listed, subscriptions, held, parts);
-  adoptProgress(held, listed.readAt, parts);
-  return { subscriptions, readAt: listed.readAt, held };
+  suspendMissing(listed, subscriptions, observed, parts);
+  adoptProgress(observed, listed.readAt, parts);
+  return { subscriptions, readAt: listed.readAt, observed };
 }
 
 /** Where a log is followed there was a mirror, but for the first moments of a first start. */
-function tellMissingMirror({ service }: Held, { checkpoint, log }: Parts): void {
+function warnOfMissingMirror({ service }: ObservedState, { checkpoint, log }: Parts): void {
   if (service !== null || checkpoint.followed().size === 0) return;
   log.warn({}, 'The mirror is not there, though logs were followed before: every table is loaded again.');
 }
 
 /** `readAt`: now, in service time. */
-export function adoptProgress({ progress, datasets }: Held, readAt: Date, { checkpoint, log }: Parts): void {
+export function adoptProgress(
+  { progress, datasets }: ObservedState,
+  readAt: Date,
+  { checkpoint, log }: Parts,
+): void {
   if (progress === null) return;
   const followed = checkpoint.followed();
   const forgotten = new Set(checkpoint.forgotten());
@@ -83,7 +87,10 @@ export function isBehind(
 }
 
 /** The tables know of a later log: a position in an earlier one is void, and the subscription is taken from the manifest. */
-function isOfOldLog({ subscriptionId, logNumber }: StoredSubscription, datasets: Held['datasets']): boolean {
+function isOfOldLog(
+  { subscriptionId, logNumber }: StoredSubscription,
+  datasets: ObservedState['datasets'],
+): boolean {
   return [...datasets.values()].some(
     ({ reloads }) => (reloads.get(subscriptionId)?.logNumber ?? 0) > logNumber,
   );
@@ -93,14 +100,14 @@ function isOfOldLog({ subscriptionId, logNumber }: StoredSubscription, datasets:
 function stepFrom(
   stored: StoredSubscription,
   { members, owed }: StoredProgress,
-  datasets: Held['datasets'],
+  datasets: ObservedState['datasets'],
   readAt: Date,
 ): FollowStep {
   const { subscriptionId, name, logNumber, eventNumber, eventCreatedAt, statesLastEvent } = stored;
   const at = new Date(0);
   const isOwn = (one: { readonly subscriptionId: string }): boolean => one.subscriptionId === subscriptionId;
   const joined = members.filter(isOwn).map(
-    ({ datasetId, addedEvent }): WantChange => ({
+    ({ datasetId, addedEvent }): DesiredStateChange => ({
       kind: 'member',
       datasetId,
       eventNumber: addedEvent,
@@ -110,7 +117,7 @@ function stepFrom(
   );
   const dropped = members
     .filter(isOwn)
-    .flatMap(({ datasetId, droppedEvent }): readonly WantChange[] =>
+    .flatMap(({ datasetId, droppedEvent }): readonly DesiredStateChange[] =>
       droppedEvent === null
         ? []
         : [{ kind: 'no-member', datasetId, eventNumber: droppedEvent, at, reason: null }],
@@ -121,7 +128,7 @@ function stepFrom(
     return mark === undefined || mark.logNumber !== logNumber ? [] : [{ datasetId, ...mark }];
   });
   const ofReloads = [...satisfied, ...owed.filter(isOwn)].map(
-    ({ datasetId, logNumber: ofLog, eventNumber: asked, createdAt }): WantChange => ({
+    ({ datasetId, logNumber: ofLog, eventNumber: asked, createdAt }): DesiredStateChange => ({
       kind: 'reload',
       datasetId,
       version: null,
@@ -142,7 +149,7 @@ function stepFrom(
       logNumber,
       cursor: eventNumber === null ? null : { text: `evt_${eventNumber}`, number: eventNumber },
       cursorCreatedAt: eventCreatedAt,
-      isQuiet: eventNumber === null,
+      isExpiredCursorReplay: eventNumber === null,
       coveredUntil: null,
       readAt: eventNumber === null ? readAt : stored.positionAt,
     },
@@ -159,11 +166,11 @@ export const EVENTS_KEPT_MS = 90 * DAY_MS;
 /** A catch-up tells of a position of this age. */
 export const OLD_POSITION_MS = 75 * DAY_MS;
 
-type Position = Pick<Followed, 'cursor' | 'cursorAt' | 'quietReadAt'>;
+type Position = Pick<Followed, 'cursor' | 'cursorAt' | 'replayedAt'>;
 
 /** When the service keeps the position no more, unless an event moves it. Null: the log is read from its start. */
-export function expiryOf({ cursor, cursorAt, quietReadAt }: Position): Date | null {
-  if (cursor === null || quietReadAt !== null) return null;
+export function expiryOf({ cursor, cursorAt, replayedAt }: Position): Date | null {
+  if (cursor === null || replayedAt !== null) return null;
   return new Date(cursorAt.getTime() + EVENTS_KEPT_MS);
 }
 
@@ -177,10 +184,10 @@ export function positionAgeMs(position: Position, now: Date): number {
 export function warnOfOldPosition(subscriptionId: string, now: Date, { checkpoint, log }: Parts): void {
   const followed = checkpoint.followed().get(subscriptionId);
   if (followed === undefined || positionAgeMs(followed, now) < OLD_POSITION_MS) return;
-  tellOldPosition(followed, log);
+  reportOldPosition(followed, log);
 }
 
-export function tellOldPosition({ subscriptionId, cursor, cursorAt }: Followed, log: Log): void {
+export function reportOldPosition({ subscriptionId, cursor, cursorAt }: Followed, log: Log): void {
   const fields = {
     subscription: subscriptionId,
     position: cursor?.text ?? null,

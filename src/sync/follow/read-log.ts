@@ -10,10 +10,10 @@ import type { FollowStep } from '../../model/desired-state.ts';
 import { CursorExpiredError, ServiceUnavailableError } from '../../model/errors.ts';
 import type { EventId, FeedEvent, UnreadableEvent } from '../../model/event.ts';
 import type { Subscription } from '../../model/records.ts';
-import type { HeldDataset } from '../../model/write-jobs.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Parts } from '../parts.ts';
-import { standingHolds } from '../suspensions.ts';
-import { cursorAfter, foldEvents } from './coalesce-events.ts';
+import { currentSuspensions } from '../suspensions.ts';
+import { coalesceEvents, cursorAfter } from './coalesce-events.ts';
 import { type AtPosition, eventAtPosition, isAnyLogDoubted, positionIn, together } from './log-restart.ts';
 import { EVENTS_KEPT_MS } from './position.ts';
 
@@ -23,7 +23,7 @@ interface LogOptions {
   readonly recordReadAt: Date;
   readonly tableOf: TableOf;
   /** Makes the step that takes the subscription anew. */
-  readonly takeAnew: () => Promise<FollowStep>;
+  readonly startOver: () => Promise<FollowStep>;
 }
 
 /**
@@ -43,22 +43,22 @@ export async function followLog(options: LogOptions, parts: Parts, signal: Abort
     if (end === 'more') throw goesOn(subscription);
     return end === 'head';
   };
-  const takeAnew = async (): Promise<void> => checkpoint.commitFollowStep(await options.takeAnew());
+  const startOver = async (): Promise<void> => checkpoint.commitFollowStep(await options.startOver());
 
   const known = followed();
-  const isTaken = known === null || wasQuietTooLong(known, recordReadAt);
-  if (isTaken) await takeAnew();
+  const isTaken = known === null || wasReplayedTooLong(known, recordReadAt);
+  if (isTaken) await startOver();
   if (await isAtHead()) return there;
   if (!isTaken) {
     log.warn(about, 'The position in the log has expired: starting from the manifest.');
-    await takeAnew();
+    await startOver();
     if (await isAtHead()) return there;
   }
   log.info(
     about,
     'The newest position has expired, too: the log is read from its start until something newer comes.',
   );
-  checkpoint.commitFollowStep(quietStep(subscription, followed(), recordReadAt));
+  checkpoint.commitFollowStep(replayStep(subscription, followed(), recordReadAt));
   if (await isAtHead()) return there;
   throw new ServiceUnavailableError(
     `The log of subscription ${subscription.id} cannot be read on: a position that it has just given has expired already.`,
@@ -73,16 +73,16 @@ function goesOn({ id }: Subscription): ServiceUnavailableError {
 }
 
 /** An event may have come and gone meanwhile. A moment in the future was stored by another time of the service. */
-function wasQuietTooLong({ quietReadAt }: Followed, now: Date): boolean {
-  return quietReadAt !== null && Math.abs(now.getTime() - quietReadAt.getTime()) >= EVENTS_KEPT_MS;
+function wasReplayedTooLong({ replayedAt }: Followed, now: Date): boolean {
+  return replayedAt !== null && Math.abs(now.getTime() - replayedAt.getTime()) >= EVENTS_KEPT_MS;
 }
 
-function quietStep({ id, name }: Subscription, followed: Followed | null, readAt: Date): FollowStep {
+function replayStep({ id, name }: Subscription, followed: Followed | null, readAt: Date): FollowStep {
   const { logNumber = 1, cursor = null, cursorCreatedAt = null, coveredUntil = null } = followed ?? {};
   return {
     subscriptionId: id,
     subscriptionName: name,
-    position: { logNumber, cursor, cursorCreatedAt, isQuiet: true, coveredUntil, readAt },
+    position: { logNumber, cursor, cursorCreatedAt, isExpiredCursorReplay: true, coveredUntil, readAt },
     changes: [],
   };
 }
@@ -91,7 +91,7 @@ function quietStep({ id, name }: Subscription, followed: Followed | null, readAt
 export const MAX_PAGES = 500;
 
 /** That a quiet log was read is noted so often at the most: each note is a write to the disk. */
-const QUIET_NOTED_EVERY_MS = 3_600_000;
+const REPLAY_NOTED_EVERY_MS = 3_600_000;
 
 interface LogReading {
   /**
@@ -110,7 +110,7 @@ interface LogReading {
 type Reader = Pick<Subscription, 'id' | 'name'>;
 
 /** What the destination has of a dataset by now. */
-export type TableOf = (datasetId: string) => HeldDataset | null;
+export type TableOf = (datasetId: string) => ObservedTable | null;
 
 /** @throws ServiceUnavailableError when the log makes no progress. */
 export async function readLog(
@@ -121,12 +121,12 @@ export async function readLog(
 ): Promise<LogReading> {
   const datasetIds = new Set<string>();
   let position = startOf(subscription, parts);
-  const quiet = quietPosition(subscription, parts);
+  const replay = replayPosition(subscription, parts);
   let there: AtPosition = 'unknown';
   for (let pages = 0; pages < MAX_PAGES; pages++) {
     const page = await pageAfter(position.after, subscription, parts, signal);
     if (page === 'expired') return { end: 'expired', datasetIds, there };
-    if (quiet !== null) there = together(there, positionIn(page, quiet));
+    if (replay !== null) there = together(there, positionIn(page, replay));
     const next = positionAfter(page, position);
     for (const { datasetId } of commitPage(subscription, page, position, next, { parts, tableOf })) {
       if (datasetId !== null) datasetIds.add(datasetId);
@@ -149,31 +149,31 @@ interface Position {
   /** What is not newer was read before; null: nothing of it is known to have been. */
   readonly readBefore: EventId | null;
   /** Nothing newer has come since the log is read from its start. */
-  readonly isQuiet: boolean;
+  readonly isExpiredCursorReplay: boolean;
   /** When that was last noted; null: it was not. */
-  readonly quietNotedAt: Date | null;
+  readonly replayNotedAt: Date | null;
 }
 
 /** Where a log was read to that is read from its start; null: this one is read on from there. */
-function quietPosition({ id }: Reader, { checkpoint }: Parts): Followed | null {
+function replayPosition({ id }: Reader, { checkpoint }: Parts): Followed | null {
   const followed = checkpoint.followed().get(id) ?? null;
-  return followed?.quietReadAt == null ? null : followed;
+  return followed?.replayedAt == null ? null : followed;
 }
 
 function startOf({ id }: Reader, { checkpoint }: Parts): Position {
   const followed: Followed | null = checkpoint.followed().get(id) ?? null;
   const cursor = followed?.cursor ?? null;
-  const quietNotedAt = followed?.quietReadAt ?? null;
-  const isQuiet = cursor === null || quietNotedAt !== null;
+  const replayNotedAt = followed?.replayedAt ?? null;
+  const isExpiredCursorReplay = cursor === null || replayNotedAt !== null;
   return {
     logNumber: followed?.logNumber ?? 1,
     coveredUntil: followed?.coveredUntil ?? null,
-    after: isQuiet ? null : cursor,
+    after: isExpiredCursorReplay ? null : cursor,
     cursor,
     cursorCreatedAt: followed?.cursorCreatedAt ?? null,
-    readBefore: isQuiet ? cursor : null,
-    isQuiet,
-    quietNotedAt,
+    readBefore: isExpiredCursorReplay ? cursor : null,
+    isExpiredCursorReplay,
+    replayNotedAt,
   };
 }
 
@@ -185,7 +185,7 @@ function positionAfter({ events }: EventPage, position: Position): Position {
     after: cursorAfter(events, position.after),
     cursor,
     cursorCreatedAt: isMoved ? createdAtOf(cursor, events) : position.cursorCreatedAt,
-    isQuiet: position.isQuiet && !isMoved,
+    isExpiredCursorReplay: position.isExpiredCursorReplay && !isMoved,
   };
 }
 
@@ -219,21 +219,22 @@ function commitPage(
   { parts, tableOf }: { readonly parts: Parts; readonly tableOf: TableOf },
 ): readonly (FeedEvent | UnreadableEvent)[] {
   const { checkpoint, log, progress } = parts;
-  const { logNumber, cursor, cursorCreatedAt, isQuiet, coveredUntil } = next;
+  const { logNumber, cursor, cursorCreatedAt, isExpiredCursorReplay, coveredUntil } = next;
   const { readAt } = page;
   const events = page.events.filter(({ id }) => !wasRead(id, readBefore));
-  if (events.length === 0 && !(isQuiet && !page.hasMore && isToBeNoted(next, readAt))) return events;
+  if (events.length === 0 && !(isExpiredCursorReplay && !page.hasMore && isToBeNoted(next, readAt)))
+    return events;
   checkpoint.commitFollowStep({
     subscriptionId: subscription.id,
     subscriptionName: subscription.name,
-    position: { logNumber, cursor, cursorCreatedAt, isQuiet, coveredUntil, readAt },
-    changes: foldEvents(events, {
+    position: { logNumber, cursor, cursorCreatedAt, isExpiredCursorReplay, coveredUntil, readAt },
+    changes: coalesceEvents(events, {
       subscriptionId: subscription.id,
       logNumber,
       readAt,
       coveredUntil,
       readUntil: readUntil?.number ?? null,
-      wantOf: (datasetId) => checkpoint.want(datasetId),
+      desiredStateOf: (datasetId) => checkpoint.desired(datasetId),
       tableOf,
     }),
   });
@@ -243,8 +244,10 @@ function commitPage(
 }
 
 /** A moment in the future was stored by another time of the service. */
-function isToBeNoted({ quietNotedAt }: Position, readAt: Date): boolean {
-  return quietNotedAt === null || Math.abs(readAt.getTime() - quietNotedAt.getTime()) >= QUIET_NOTED_EVERY_MS;
+function isToBeNoted({ replayNotedAt }: Position, readAt: Date): boolean {
+  return (
+    replayNotedAt === null || Math.abs(readAt.getTime() - replayNotedAt.getTime()) >= REPLAY_NOTED_EVERY_MS
+  );
 }
 
 /** One without a readable id may be new. */
@@ -261,7 +264,7 @@ function warnOfUnreadable(
   const [first] = unreadable;
   if (first === undefined) return;
   log.warn(
-    { subscription: id, event: first.id?.text ?? null, why: first.trouble, events: unreadable.length },
+    { subscription: id, event: first.id?.text ?? null, why: first.problem, events: unreadable.length },
     'Skipped events that could not be read; the datasets they name are looked at.',
   );
 }
@@ -286,9 +289,9 @@ export async function readLogsOf(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { checkpoint } = parts;
-  const holds = standingHolds(parts);
-  const members = checkpoint.want(datasetId)?.members.keys() ?? [];
-  for (const id of [...members].filter((each) => holds.ofSubscription(each) === null)) {
+  const suspensions = currentSuspensions(parts);
+  const members = checkpoint.desired(datasetId)?.members.keys() ?? [];
+  for (const id of [...members].filter((each) => suspensions.ofSubscription(each) === null)) {
     const followed = checkpoint.followed().get(id);
     if (followed === undefined || isAnyLogDoubted([id], parts)) return false;
     const { there } = await eventAtPosition(followed, followed.auditedAt ?? followed.cursorAt, parts, signal);

@@ -1,13 +1,13 @@
 /** Asks for a reload of a dataset at this moment, in the name of every subscription that contains it and can be read. */
 
-import { announcedVersion, type Want, type WantChange } from '../../model/desired-state.ts';
+import { announcedVersion, type DesiredState, type DesiredStateChange } from '../../model/desired-state.ts';
 import { type EventId, laterEvent } from '../../model/event.ts';
-import { momentOf } from '../../model/manifest.ts';
+import { timeOf } from '../../model/manifest.ts';
 import type { Subscription } from '../../model/records.ts';
-import type { HeldDataset } from '../../model/write-jobs.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Parts } from '../parts.ts';
-import { standingHolds } from '../suspensions.ts';
-import { wantUnasked } from './audit.ts';
+import { currentSuspensions } from '../suspensions.ts';
+import { requestReloads } from './audit.ts';
 import { readLog, type TableOf } from './read-log.ts';
 
 export interface ReloadRequest {
@@ -27,22 +27,22 @@ export async function askReload(
 ): Promise<boolean> {
   const { feed, checkpoint } = parts;
   const { subscriptions, readAt } = await feed.subscriptions(signal);
-  const holds = standingHolds(parts);
+  const suspensions = currentSuspensions(parts);
   let isAsked = false;
   for (const record of subscriptions) {
     const before = checkpoint.followed().get(record.id);
-    const isReadable = before !== undefined && holds.ofSubscription(record.id) === null;
-    if (!isReadable || checkpoint.want(datasetId)?.members.has(record.id) !== true) continue;
+    const isReadable = before !== undefined && suspensions.ofSubscription(record.id) === null;
+    if (!isReadable || checkpoint.desired(datasetId)?.members.has(record.id) !== true) continue;
     if (!isReadUpTo(record, before.cursor)) {
       const { end } = await readLog(record, tableOf, parts, signal);
       if (end !== 'head') continue;
     }
     const followed = checkpoint.followed().get(record.id);
-    const want = checkpoint.want(datasetId);
-    if (followed === undefined || want === null) continue;
+    const desired = checkpoint.desired(datasetId);
+    if (followed === undefined || desired === null) continue;
     const newest = laterEvent(record.lastEventId, followed.cursor)?.number ?? null;
-    const moment = { subscriptionId: record.id, logNumber: followed.logNumber, newest, readAt };
-    wantUnasked(record.id, [reloadAt(moment, want, tableOf(datasetId), isWithdrawal)], parts);
+    const timestamp = { subscriptionId: record.id, logNumber: followed.logNumber, newest, readAt };
+    requestReloads(record.id, [reloadAt(timestamp, desired, tableOf(datasetId), isWithdrawal)], parts);
     isAsked = true;
   }
   return isAsked;
@@ -57,7 +57,7 @@ export function isReadUpTo({ lastEventId }: Subscription, cursor: EventId | null
 }
 
 /** A moment of a subscription's log. */
-interface Moment {
+interface ReloadTime {
   readonly subscriptionId: string;
   readonly logNumber: number;
   /** The newest event of the log then; null: it has none. */
@@ -72,34 +72,34 @@ interface Moment {
  * tell the two apart.
  */
 export function reloadAt(
-  moment: Moment,
-  want: Want,
-  table: HeldDataset | null,
+  timestamp: ReloadTime,
+  desired: DesiredState,
+  table: ObservedTable | null,
   isWithdrawal = false,
-): WantChange {
-  const { subscriptionId, logNumber, newest, readAt } = moment;
+): DesiredStateChange {
+  const { subscriptionId, logNumber, newest, readAt } = timestamp;
   const satisfied = table?.reloads.get(subscriptionId);
   const before = [
     ...(satisfied === undefined ? [] : [satisfied]),
-    ...want.reloads.filter((reload) => reload.subscriptionId === subscriptionId),
+    ...desired.reloads.filter((reload) => reload.subscriptionId === subscriptionId),
   ].filter((mark) => mark.logNumber === logNumber);
-  const joined = want.members.get(subscriptionId)?.eventNumber ?? 0n;
+  const joined = desired.members.get(subscriptionId)?.eventNumber ?? 0n;
   const numbers = [newest ?? 0n, joined, ...before.map(({ eventNumber }) => eventNumber)];
-  const left = want.reloads.filter((reload) => !want.members.has(reload.subscriptionId));
+  const left = desired.reloads.filter((reload) => !desired.members.has(reload.subscriptionId));
   const times = [
-    momentOf(readAt).getTime(),
+    timeOf(readAt).getTime(),
     ...before.map(({ createdAt }) => (createdAt?.getTime() ?? 0) + 1),
     ...left.map(({ createdAt }) => createdAt.getTime()),
   ];
   return {
     kind: 'reload',
-    datasetId: want.datasetId,
+    datasetId: desired.datasetId,
     version: null,
     logNumber,
     eventNumber: numbers.reduce((highest, number) => (number > highest ? number : highest)),
     createdAt: new Date(Math.max(...times)),
     readAt,
-    knownVersion: Math.max(table?.version ?? 0, announcedVersion(want) ?? 0),
+    knownVersion: Math.max(table?.version ?? 0, announcedVersion(desired) ?? 0),
     isWithdrawal,
   };
 }

@@ -1,13 +1,13 @@
 /** Which subscriptions and datasets the user chose. Pure. */
 
 import { isMatch } from 'matcher';
-import type { Held } from '../../destination/destination.ts';
+import type { ObservedState } from '../../destination/destination.ts';
 import type { SubscriptionList } from '../../feed/feed.ts';
 import { ConfigurationError, type Refusal } from '../../model/errors.ts';
 import type { Subscription } from '../../model/records.ts';
 import { SELECT_SUBSCRIPTIONS } from '../incidents.ts';
 import type { Parts } from '../parts.ts';
-import { standingHolds, storeHold } from '../suspensions.ts';
+import { currentSuspensions, storeSuspension } from '../suspensions.ts';
 import { noteAbsences } from './audit.ts';
 
 /**
@@ -57,10 +57,10 @@ export const SUBSCRIPTION_MISSING = 'subscription_missing';
  * those that the destination names, without those that a person has given up.
  */
 export function subscriptionsBefore(
-  held: Held,
+  observed: ObservedState,
   { checkpoint }: Pick<Parts, 'checkpoint'>,
 ): ReadonlyMap<string, string | null> {
-  const named = (held.service?.subscriptionIds ?? []).map((id) => [id, null] as const);
+  const named = (observed.service?.subscriptionIds ?? []).map((id) => [id, null] as const);
   const followed = [...checkpoint.followed().values()].map(
     ({ subscriptionId, name }) => [subscriptionId, name] as const,
   );
@@ -74,18 +74,19 @@ export function subscriptionsBefore(
  * that the service refused before it was gone is missing from now on, so that a person may give it up. One that is
  * held as missing stays so, also when it is back.
  */
-export function holdMissing(
+export function suspendMissing(
   { subscriptions: seen, readAt }: SubscriptionList,
   chosen: readonly Subscription[],
-  held: Held,
+  observed: ObservedState,
   parts: Parts,
 ): void {
-  const holds = standingHolds(parts);
+  const suspensions = currentSuspensions(parts);
   const seenIds = new Set(seen.map(({ id }) => id));
   const chosenIds = new Set(chosen.map(({ id }) => id));
-  const isHeldAsMissing = (id: string): boolean => holds.ofSubscription(id)?.refusal.status === null;
-  const before = [...subscriptionsBefore(held, parts).keys()];
-  const watched = before.filter((id) => !isHeldAsMissing(id));
+  const isSuspendedAsMissing = (id: string): boolean =>
+    suspensions.ofSubscription(id)?.refusal.status === null;
+  const before = [...subscriptionsBefore(observed, parts).keys()];
+  const watched = before.filter((id) => !isSuspendedAsMissing(id));
   const subjectOf = (subscriptionId: string) => ({ kind: 'subscription', subscriptionId }) as const;
   const unlisted = watched.filter((id) => !seenIds.has(id));
   const gone = new Set(
@@ -98,10 +99,10 @@ export function holdMissing(
   );
   for (const id of watched) {
     if (gone.has(id)) {
-      storeHold(parts, missing(id, 'list subscriptions', 'The service no longer lists it.'));
+      storeSuspension(parts, missing(id, 'list subscriptions', 'The service no longer lists it.'));
     } else if (seenIds.has(id) && !chosenIds.has(id)) {
       const message = 'The setting subscriptions no longer selects it.';
-      storeHold(parts, missing(id, SELECT_SUBSCRIPTIONS, message));
+      storeSuspension(parts, missing(id, SELECT_SUBSCRIPTIONS, message));
     }
   }
 }
@@ -117,7 +118,7 @@ function missing(subscriptionId: string, operation: string, message: string): Re
   };
 }
 
-type Service = NonNullable<Held['service']>;
+type Service = NonNullable<ObservedState['service']>;
 
 const OWN_DIRECTORY = 'give this configuration a data directory of its own (dataDir)';
 
@@ -126,22 +127,22 @@ const OWN_DIRECTORY = 'give this configuration a data directory of its own (data
  * @throws ConfigurationError when the mirror is of another service or of other subscriptions altogether.
  */
 export function refuseForeignMirror(
-  held: Held,
+  observed: ObservedState,
   origin: string,
   seen: readonly Subscription[],
   forgotten: readonly string[],
 ): void {
-  if (held.service === null) return;
-  if (held.service.origin !== origin) {
+  if (observed.service === null) return;
+  if (observed.service.origin !== origin) {
     throw new ConfigurationError(
-      `The mirror belongs to the service at ${held.service.origin}, not to ${origin}.`,
+      `The mirror belongs to the service at ${observed.service.origin}, not to ${origin}.`,
       {
         hint: `If the service has moved there: feed-sync resume --service-moved. Else ${OWN_DIRECTORY}, or correct service.baseUrl.`,
       },
     );
   }
-  if (seenBefore(held.service, forgotten).length > 0) {
-    refuseForeignSubscriptions(held.service, seen, forgotten);
+  if (seenBefore(observed.service, forgotten).length > 0) {
+    refuseForeignSubscriptions(observed.service, seen, forgotten);
   }
 }
 

@@ -16,7 +16,7 @@ export interface FailedBefore {
   /** They have values that cannot be mirrored, and fail their dataset. */
   readonly changes: (version: Version) => boolean;
   /** They give way to the snapshot, and that failed. */
-  readonly unusable: (version: Version) => boolean;
+  readonly inapplicable: (version: Version) => boolean;
 }
 
 /**
@@ -36,7 +36,7 @@ export function changesContentOf(record: Version): string {
 }
 
 /** Of the same, where they cannot be used though nothing is wrong with their values. */
-export function unusableContentOf(record: Version): string {
+export function inapplicableContentOf(record: Version): string {
   return `unusable changes of ${versionContentOf(record)}`;
 }
 
@@ -56,7 +56,7 @@ function digestOf(stated: readonly unknown[]): string {
 }
 
 /** What failed in the future was written down by a clock that was wrong: its word would hold for as long. */
-export function isStanding({ failedAt, retryAt }: Pick<Failure, 'failedAt' | 'retryAt'>, now: Date): boolean {
+export function isOngoing({ failedAt, retryAt }: Pick<Failure, 'failedAt' | 'retryAt'>, now: Date): boolean {
   return failedAt <= now && now < retryAt;
 }
 
@@ -66,11 +66,11 @@ export function isOfContent({ contents, differing, failedAt }: Failure): boolean
 }
 
 export function failedBefore(failure: Failure | null, now: Date): FailedBefore {
-  const contents = new Set(failure === null ? [] : standingContents(failure, now));
+  const contents = new Set(failure === null ? [] : refusedContents(failure, now));
   return {
     snapshot: (entry, publishedAt) => contents.has(contentOf(entry, publishedAt)),
     changes: (version) => contents.has(changesContentOf(version)),
-    unusable: (version) => contents.has(unusableContentOf(version)),
+    inapplicable: (version) => contents.has(inapplicableContentOf(version)),
   };
 }
 
@@ -80,14 +80,14 @@ export function oversizedBefore(
   now: Date,
   maxStagedBytes: number,
 ): (version: Version) => boolean {
-  const contents = new Set(failure === null ? [] : standingContents(failure, now));
+  const contents = new Set(failure === null ? [] : refusedContents(failure, now));
   return (version) => contents.has(oversizedContentOf(version, maxStagedBytes));
 }
 
 /** What is not fetched again yet. */
-export function standingContents(failure: Failure, now: Date): readonly string[] {
-  const differing = failure.differing.filter((one) => isStanding(one, now)).map(({ content }) => content);
-  return isStanding(failure, now) ? [...failure.contents, ...differing] : differing;
+export function refusedContents(failure: Failure, now: Date): readonly string[] {
+  const differing = failure.differing.filter((one) => isOngoing(one, now)).map(({ content }) => content);
+  return isOngoing(failure, now) ? [...failure.contents, ...differing] : differing;
 }
 
 const HINT = [

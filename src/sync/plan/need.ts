@@ -1,7 +1,7 @@
 /** Whether a dataset is behind, computed anew each time from what is wanted and what the destination has. Pure. */
 
-import { announcedVersion, isLaterMark, type Reload, type Want } from '../../model/desired-state.ts';
-import type { HeldDataset } from '../../model/write-jobs.ts';
+import { announcedVersion, type DesiredState, isLaterMark, type Reload } from '../../model/desired-state.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { History } from './step.ts';
 import { headOf } from './version-chain.ts';
 import { schemaVersionAt } from './versions.ts';
@@ -18,7 +18,7 @@ export type Need =
   /** The table has the head's version, and another schema. */
   | 'schema'
   /** Versions and schemas are to be read. */
-  | 'look'
+  | 'refresh'
   | 'nothing';
 
 /** The key of the resync that the table satisfies, among the reloads of subscriptions: no subscription has this id. */
@@ -28,50 +28,54 @@ export const OPERATOR = '';
  * The most pressing need: the ones above make the ones below them moot. Without the history only what was announced is
  * known; with it, what was published.
  */
-export function needOf(held: HeldDataset | null, want: Want, history: History | null = null): Need {
-  if (held === null) return 'table';
-  if (pendingReloads(held, want).length > 0) return 'reload';
-  if (owesResync(held, want)) return 'resync';
-  return needOfChanges(held, want, history);
+export function needOf(
+  observed: ObservedTable | null,
+  desired: DesiredState,
+  history: History | null = null,
+): Need {
+  if (observed === null) return 'table';
+  if (pendingReloads(observed, desired).length > 0) return 'reload';
+  if (owesResync(observed, desired)) return 'resync';
+  return needOfChanges(observed, desired, history);
 }
 
 /** What is needed of a table beside the reloads that are owed. */
 export function needOfChanges(
-  held: HeldDataset,
-  want: Want,
+  observed: ObservedTable,
+  desired: DesiredState,
   history: History | null,
-): 'version' | 'schema' | 'look' | 'nothing' {
-  if (held.version < targetOf(want, history)) return 'version';
-  if (history === null) return owesLook(want) ? 'look' : 'nothing';
-  return hasSchemaOfItsVersion(held, history) ? 'nothing' : 'schema';
+): 'version' | 'schema' | 'refresh' | 'nothing' {
+  if (observed.version < targetOf(desired, history)) return 'version';
+  if (history === null) return isRefreshPending(desired) ? 'refresh' : 'nothing';
+  return hasSchemaOfItsVersion(observed, history) ? 'nothing' : 'schema';
 }
 
 /** The reloads that the table does not satisfy yet. */
-export function pendingReloads(held: HeldDataset | null, { reloads }: Want): readonly Reload[] {
-  return reloads.filter((reload) => !isSatisfied(reload, held));
+export function pendingReloads(observed: ObservedTable | null, { reloads }: DesiredState): readonly Reload[] {
+  return reloads.filter((reload) => !isSatisfied(reload, observed));
 }
 
 /** Numbers of another log than the one that the reload is of are void. */
-export function isSatisfied(reload: Reload, held: HeldDataset | null): boolean {
-  const mark = held?.reloads.get(reload.subscriptionId);
+export function isSatisfied(reload: Reload, observed: ObservedTable | null): boolean {
+  const mark = observed?.reloads.get(reload.subscriptionId);
   return mark !== undefined && !isLaterMark(reload, mark);
 }
 
-export function owesLook({ looksAsked, looksDone }: Want): boolean {
-  return looksDone < looksAsked;
+export function isRefreshPending({ refreshesRequested, refreshesDone }: DesiredState): boolean {
+  return refreshesDone < refreshesRequested;
 }
 
-export function owesResync(held: HeldDataset | null, { resyncNumber }: Want): boolean {
+export function owesResync(observed: ObservedTable | null, { resyncNumber }: DesiredState): boolean {
   if (resyncNumber === 0) return false;
-  return (held?.reloads.get(OPERATOR)?.eventNumber ?? 0n) < BigInt(resyncNumber);
+  return (observed?.reloads.get(OPERATOR)?.eventNumber ?? 0n) < BigInt(resyncNumber);
 }
 
 /** Whether what was read for one serves the other, too: nothing was asked for that the service may not have known of yet. */
-export function asksTheSame(left: Want, right: Want): boolean {
+export function asksTheSame(left: DesiredState, right: DesiredState): boolean {
   return left === right || saidOf(left) === saidOf(right);
 }
 
-function saidOf({ members, reloads, looksAsked, resyncNumber }: Want): string {
+function saidOf({ members, reloads, refreshesRequested, resyncNumber }: DesiredState): string {
   const ofMembers = [...members].map(([id, { eventNumber, announced }]) => [
     id,
     String(eventNumber),
@@ -82,22 +86,22 @@ function saidOf({ members, reloads, looksAsked, resyncNumber }: Want): string {
     String(eventNumber),
     createdAt.getTime(),
   ]);
-  return JSON.stringify([ofMembers, ofReloads, looksAsked, resyncNumber]);
+  return JSON.stringify([ofMembers, ofReloads, refreshesRequested, resyncNumber]);
 }
 
 /** Whether every subscription that contains the dataset has told of this version, and so of all that happened before it. */
-export function isAnnounced({ members }: Want, version: number): boolean {
+export function isAnnounced({ members }: DesiredState, version: number): boolean {
   return [...members.values()].every(({ announced }) => (announced ?? -1) >= version);
 }
 
 /** The version to get to: the newest published one, but at least what was announced. Less than any version where nothing is known. */
-function targetOf(want: Want, history: History | null): number {
+function targetOf(desired: DesiredState, history: History | null): number {
   const head = history === null ? null : headOf(history);
-  return Math.max(announcedVersion(want) ?? -1, head?.version ?? -1);
+  return Math.max(announcedVersion(desired) ?? -1, head?.version ?? -1);
 }
 
 /** A table ahead of the list, or one of whose schema the service says nothing, has no other to have. */
-function hasSchemaOfItsVersion(held: HeldDataset, history: History): boolean {
-  const schemaVersion = schemaVersionAt(held.version, history);
-  return schemaVersion === null || schemaVersion === held.schemaVersion;
+function hasSchemaOfItsVersion(observed: ObservedTable, history: History): boolean {
+  const schemaVersion = schemaVersionAt(observed.version, history);
+  return schemaVersion === null || schemaVersion === observed.schemaVersion;
 }

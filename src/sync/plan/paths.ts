@@ -5,20 +5,26 @@
 
 import type { ManifestEntry } from '../../model/manifest.ts';
 import type { Schema, Version } from '../../model/records.ts';
-import type { HeldDataset } from '../../model/write-jobs.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
 import { pendingReloads } from './need.ts';
 import { type Asking, answeredBy } from './reload-rules.ts';
-import type { Offer } from './step.ts';
-import { columnsOf, reachOf, type Terrain, type Walk, walk } from './version-chain.ts';
+import type { ListedEntry } from './step.ts';
+import {
+  type ChainConstraints,
+  columnsOf,
+  followChain,
+  type PossiblePath,
+  reachOf,
+} from './version-chain.ts';
 import { findSchemaOfSnapshot, recordOf } from './versions.ts';
 
-export type Route =
+export type UpdatePath =
   /** Along the changes. Where a reload is owed there is no such way. */
   | { readonly kind: 'changes'; readonly reach: number; readonly owed: 0; readonly cost: number }
   /** The snapshot, and the changes after it. */
   | {
       readonly kind: 'load';
-      readonly offer: Offer;
+      readonly listedEntry: ListedEntry;
       /** That of the snapshot; null where the service does not list it, so that it cannot be loaded. */
       readonly schema: Schema | null;
       readonly reach: number;
@@ -27,34 +33,34 @@ export type Route =
       readonly cost: number;
     };
 
-export type RouteByLoad = Route & { readonly kind: 'load' };
+export type PathByLoad = UpdatePath & { readonly kind: 'load' };
 
 /** Null where the changes do not lead on. */
-export function routeByChanges(held: HeldDataset, walked: Walk): Route | null {
+export function pathByChanges(observed: ObservedTable, walked: PossiblePath): UpdatePath | null {
   const { path } = walked;
   if (path.length === 0) return null;
-  return { kind: 'changes', reach: reachOf(held, walked), owed: 0, cost: changesCost(path) };
+  return { kind: 'changes', reach: reachOf(observed, walked), owed: 0, cost: changesCost(path) };
 }
 
-export function routeByLoad(
-  offer: Offer,
-  { held, want }: Pick<Asking, 'held' | 'want'>,
-  terrain: Terrain,
-): RouteByLoad {
-  const { entry } = offer;
+export function pathByLoad(
+  listedEntry: ListedEntry,
+  { observed, desired }: Pick<Asking, 'observed' | 'desired'>,
+  constraints: ChainConstraints,
+): PathByLoad {
+  const { entry } = listedEntry;
   const { version } = entry;
-  const { history } = terrain;
+  const { history } = constraints;
   const schema = findSchemaOfSnapshot(entry, history);
   const start = schema === null ? null : { ...columnsOf(schema), version, publishedAt: null };
-  const after: Walk = start === null ? { path: [], stop: null } : walk(start, terrain);
-  const answered = answeredBy(offer, { held, want, history });
-  const rows = recordOf(version, history)?.rowCount ?? held?.rowCount ?? 0;
+  const after: PossiblePath = start === null ? { path: [], stop: null } : followChain(start, constraints);
+  const answered = answeredBy(listedEntry, { observed, desired, history });
+  const rows = recordOf(version, history)?.rowCount ?? observed?.rowCount ?? 0;
   return {
     kind: 'load',
-    offer,
+    listedEntry,
     schema,
     reach: after.path.at(-1)?.version ?? version,
-    owed: pendingReloads(held, want).length - answered.length,
+    owed: pendingReloads(observed, desired).length - answered.length,
     cost: snapshotCost(entry, rows) + changesCost(after.path),
   };
 }
@@ -64,26 +70,26 @@ export function routeByLoad(
  * list, for no more work than the smallest snapshot of so many rows. Then nobody has to ask what is offered.
  */
 export function isSurelyBest(
-  byChanges: Route | null,
-  walked: Walk | null,
-  held: HeldDataset | null,
+  byChanges: UpdatePath | null,
+  walked: PossiblePath | null,
+  observed: ObservedTable | null,
 ): boolean {
   const last = walked?.path.at(-1);
-  if (byChanges === null || held === null || last === undefined || walked?.stop !== null) return false;
-  return byChanges.cost <= leastSnapshotCost(last.rowCount ?? held.rowCount);
+  if (byChanges === null || observed === null || last === undefined || walked?.stop !== null) return false;
+  return byChanges.cost <= leastSnapshotCost(last.rowCount ?? observed.rowCount);
 }
 
 /** Where two are as good, the earlier one. Null where there is none. */
-export function bestRoute<Of extends Route>(routes: readonly Of[]): Of | null {
-  return routes.reduce<Of | null>(
-    (best, route) => (best === null || isBetter(route, best) ? route : best),
+export function bestPath<Of extends UpdatePath>(updatePaths: readonly Of[]): Of | null {
+  return updatePaths.reduce<Of | null>(
+    (best, updatePath) => (best === null || isBetter(updatePath, best) ? updatePath : best),
     null,
   );
 }
 
-function isBetter(route: Route, than: Route): boolean {
-  if (route.reach !== than.reach) return route.reach > than.reach;
-  return route.owed === than.owed ? route.cost < than.cost : route.owed < than.owed;
+function isBetter(updatePath: UpdatePath, than: UpdatePath): boolean {
+  if (updatePath.reach !== than.reach) return updatePath.reach > than.reach;
+  return updatePath.owed === than.owed ? updatePath.cost < than.cost : updatePath.owed < than.owed;
 }
 
 /** A request: some 20 ms to and fro, with several under way at once. */

@@ -4,79 +4,79 @@
  * until nothing is left to do. The table of state × situation below is complete, and the compiler checks that it is.
  */
 
-import type { Failure, Hold } from '../../checkpoint/checkpoint.ts';
-import type { Want } from '../../model/desired-state.ts';
+import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
 import type { Version } from '../../model/records.ts';
-import type { HeldDataset } from '../../model/write-jobs.ts';
-import { type SituationsAtWork, situationAtWork } from './conditions.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
+import { type ConditionsAtWork, conditionAtWork } from './conditions.ts';
 import { type FailedBefore, failedBefore, oversizedBefore, whyOversized } from './content.ts';
 import { type AwaitedSubscription, retirementReason } from './retirement.ts';
 import type { Plan, PlanInput, WaitReason } from './step.ts';
 
 /** What a dataset may be in, and what the step that follows is made of. */
-interface Situations extends SituationsAtWork {
+interface Conditions extends ConditionsAtWork {
   /** The service refused. */
-  refused: Hold;
+  refused: Suspension;
   'no-table': null;
   'logs-unread': readonly AwaitedSubscription[];
-  'needs-approval': Hold;
+  'needs-approval': Suspension;
   'may-be-retired': Omit<Plan & { kind: 'retire' }, 'kind'>;
 }
 
-type Situation<Kind extends keyof Situations> = {
-  [Each in Kind]: { readonly kind: Each; readonly data: Situations[Each] };
+type Condition<Kind extends keyof Conditions> = {
+  [Each in Kind]: { readonly kind: Each; readonly data: Conditions[Each] };
 }[Kind];
 
-type Row<Kind extends keyof Situations> = { readonly [Each in Kind]: (data: Situations[Each]) => Plan };
+type Row<Kind extends keyof Conditions> = { readonly [Each in Kind]: (data: Conditions[Each]) => Plan };
 
 const wait =
   (why: WaitReason) =>
   (until: Date | null): Plan => ({ kind: 'wait', why, until });
 const reportFailure = (): Plan => ({ kind: 'report-failure' });
-const reportHold = (hold: Hold): Plan => ({ kind: 'report-hold', hold });
+const reportSuspension = (suspension: Suspension): Plan => ({ kind: 'report-suspension', suspension });
 
 /** Nothing stands in the way; that the last attempt failed matters only where it would be repeated. */
-const AT_WORK: Row<keyof SituationsAtWork> = {
+const AT_WORK: Row<keyof ConditionsAtWork> = {
   'nothing-needed': () => ({ kind: 'keep' }),
   'history-unread': (data) => ({ kind: 'read-history', ...data }),
-  'offers-unread': () => ({ kind: 'read-offers' }),
+  'manifest-unread': () => ({ kind: 'read-manifest' }),
   'reload-unasked': (data) => ({ kind: 'ask-reload', ...data }),
   'announced-withdrawn': (data) => ({ kind: 'void-announced', ...data }),
-  'not-offered': wait('not-offered'),
-  'offer-lags': wait('offer-lags'),
-  'offer-unlisted': wait('offer-unlisted'),
-  'offer-differs': (data) => ({ kind: 'wait', why: 'offer-differs', ...data }),
-  'offer-answers': (data) => ({ kind: 'load', ...data }),
-  'offer-failed-before': reportFailure,
+  'not-listed': wait('not-listed'),
+  'manifest-lags': wait('manifest-lags'),
+  'entry-unlisted': wait('entry-unlisted'),
+  'entry-differs': (data) => ({ kind: 'wait', why: 'entry-differs', ...data }),
+  'entry-satisfies': (data) => ({ kind: 'load', ...data }),
+  'entry-failed-before': reportFailure,
   'changes-lead-on': (data) => ({ kind: 'apply', ...data }),
   'changes-failed-before': reportFailure,
   'list-lags': wait('list-lags'),
 };
 
 /** The changes gave way to a snapshot that failed. */
-const UNUSABLE_BEFORE = 'they could not be used before';
+const INAPPLICABLE_BEFORE = 'they could not be used before';
 
-const HELD: Row<'refused'> = { refused: reportHold };
+const SUSPENDED: Row<'refused'> = { refused: reportSuspension };
 
 const RETIRED: Row<'no-table' | 'logs-unread' | 'needs-approval' | 'may-be-retired'> = {
   'no-table': () => ({ kind: 'leave' }),
   'logs-unread': (awaited) => ({ kind: 'await-subscriptions', awaited }),
-  'needs-approval': reportHold,
+  'needs-approval': reportSuspension,
   'may-be-retired': (data) => ({ kind: 'retire', ...data }),
 };
 
 /** @throws ContractViolationError where the only way on is over a version whose schema the service does not list. */
 export function plan(input: PlanInput): Plan {
-  const state = stateOf(input);
+  const state = phaseOf(input);
   switch (state.kind) {
     case 'absent':
     case 'live':
     case 'failed':
       return atWork(input, failedBefore(input.failure, input.now));
-    case 'held':
-      return step(HELD, { kind: 'refused', data: state.hold });
+    case 'suspended':
+      return step(SUSPENDED, { kind: 'refused', data: state.suspension });
     case 'retired':
-      return step(RETIRED, situationOfRetired(input));
+      return step(RETIRED, conditionOfRetired(input));
   }
 }
 
@@ -87,66 +87,66 @@ function atWork(input: PlanInput, failed: FailedBefore): Plan {
     found: (version: Version) => boolean,
     why: string,
   ): readonly (readonly [number, string])[] => versions.filter(found).map(({ version }) => [version, why]);
-  const unusable = new Map([
-    ...before(failed.unusable, UNUSABLE_BEFORE),
+  const inapplicable = new Map([
+    ...before(failed.inapplicable, INAPPLICABLE_BEFORE),
     ...before(isOversized, whyOversized(input.maxStagedBytes)),
-    ...input.unusable,
+    ...input.inapplicable,
   ]);
-  return step(AT_WORK, situationAtWork({ ...input, unusable }, failed));
+  return step(AT_WORK, conditionAtWork({ ...input, inapplicable }, failed));
 }
 
-function step<Kind extends keyof Situations>(row: Row<Kind>, { kind, data }: Situation<Kind>): Plan {
+function step<Kind extends keyof Conditions>(row: Row<Kind>, { kind, data }: Condition<Kind>): Plan {
   return row[kind](data);
 }
 
-function situationOfRetired({
-  want,
-  held,
+function conditionOfRetired({
+  desired,
+  observed,
   retirement,
-}: PlanInput): Situation<'no-table' | 'logs-unread' | 'needs-approval' | 'may-be-retired'> {
-  if (held === null) return { kind: 'no-table', data: null };
+}: PlanInput): Condition<'no-table' | 'logs-unread' | 'needs-approval' | 'may-be-retired'> {
+  if (observed === null) return { kind: 'no-table', data: null };
   switch (retirement.kind) {
     case 'logs-unread':
       return { kind: 'logs-unread', data: retirement.awaited };
     case 'needs-approval':
-      return { kind: 'needs-approval', data: retirement.hold };
+      return { kind: 'needs-approval', data: retirement.suspension };
     case 'allowed':
       return {
         kind: 'may-be-retired',
         data: {
-          reason: retirementReason(want),
-          isApproved: want.retirementApproved,
+          reason: retirementReason(desired),
+          isApproved: desired.retirementApproved,
           judgedAt: retirement.judgedAt,
         },
       };
   }
 }
 
-type DatasetState =
+type DatasetPhase =
   /** Wanted, and there is no table yet. */
   | { readonly kind: 'absent' }
   /** A table serves. */
-  | { readonly kind: 'live'; readonly held: HeldDataset }
+  | { readonly kind: 'live'; readonly observed: ObservedTable }
   /** The last attempt failed; the table, if there is one, serves. */
-  | { readonly kind: 'failed'; readonly failure: Failure; readonly held: HeldDataset | null }
+  | { readonly kind: 'failed'; readonly failure: Failure; readonly observed: ObservedTable | null }
   /** The service refused; a person has to act. The table, if there is one, serves. */
-  | { readonly kind: 'held'; readonly hold: Hold; readonly held: HeldDataset | null }
+  | { readonly kind: 'suspended'; readonly suspension: Suspension; readonly observed: ObservedTable | null }
   /** No subscription holds it any more. */
-  | { readonly kind: 'retired'; readonly held: HeldDataset | null };
+  | { readonly kind: 'retired'; readonly observed: ObservedTable | null };
 
-export type DatasetStateKind = DatasetState['kind'];
+export type DatasetPhaseKind = DatasetPhase['kind'];
 
 /** What is known of a dataset, from both stores. */
-export interface Known {
-  readonly want: Want;
-  readonly held: HeldDataset | null;
-  readonly hold: Hold | null;
+export interface DatasetState {
+  readonly desired: DesiredState;
+  readonly observed: ObservedTable | null;
+  readonly suspension: Suspension | null;
   readonly failure: Failure | null;
 }
 
-export function stateOf({ want, held, hold, failure }: Known): DatasetState {
-  if (want.members.size === 0) return { kind: 'retired', held };
-  if (hold !== null) return { kind: 'held', hold, held };
-  if (failure !== null) return { kind: 'failed', failure, held };
-  return held === null ? { kind: 'absent' } : { kind: 'live', held };
+export function phaseOf({ desired, observed, suspension, failure }: DatasetState): DatasetPhase {
+  if (desired.members.size === 0) return { kind: 'retired', observed };
+  if (suspension !== null) return { kind: 'suspended', suspension, observed };
+  if (failure !== null) return { kind: 'failed', failure, observed };
+  return observed === null ? { kind: 'absent' } : { kind: 'live', observed };
 }

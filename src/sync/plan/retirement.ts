@@ -5,10 +5,10 @@
  * where an operator has agreed: a service that forgets its subscriptions for a while must not cost the mirror.
  */
 
-import type { Hold } from '../../checkpoint/checkpoint.ts';
-import type { Held } from '../../destination/destination.ts';
+import type { Suspension } from '../../checkpoint/checkpoint.ts';
+import type { ObservedState } from '../../destination/destination.ts';
 import type { AbsenceSubject } from '../../model/absence.ts';
-import type { Want } from '../../model/desired-state.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
 import type { Refusal } from '../../model/errors.ts';
 
 /** Fewer than this many tables go without being asked about, however few there are. */
@@ -27,14 +27,14 @@ export type RetirementVerdict =
   /** These subscriptions may contain the dataset by now: the table waits for them. */
   | { readonly kind: 'logs-unread'; readonly awaited: readonly AwaitedSubscription[] }
   /** So many go at once that an operator has to agree; the hold, of scope `retirement`, says so. */
-  | { readonly kind: 'needs-approval'; readonly hold: Hold };
+  | { readonly kind: 'needs-approval'; readonly suspension: Suspension };
 
 /** The verdict on a dataset, by what is wanted of it now; without meaning where a subscription contains it. */
-export type VerdictOf = (want: Want) => RetirementVerdict;
+export type VerdictOf = (desired: DesiredState) => RetirementVerdict;
 
 /** A subscription that the retirement of a table waits for. */
 export type AwaitedSubscription = { readonly subscriptionId: string } & (
-  | { readonly reason: 'suspended'; readonly suspension: Hold }
+  | { readonly reason: 'suspended'; readonly ofSubscription: Suspension }
   /** It was not read to the head of its log after the dataset had left the last subscription. */
   | { readonly reason: 'log-unread' }
   /** Its log may have begun anew: it does not tell what the service has said since. */
@@ -45,13 +45,13 @@ export type AwaitedSubscription = { readonly subscriptionId: string } & (
 /** Which subscriptions were read, and which cannot be. */
 export interface Readings {
   /** What the destination says of the service. */
-  readonly held: Pick<Held, 'service'>;
+  readonly observed: Pick<ObservedState, 'service'>;
   /** By dataset id: the subscriptions whose records still name the dataset. Its table stays, and counts among all. */
   readonly named: ReadonlyMap<string, readonly string[]>;
   /** Subscriptions that the checkpoint follows. */
   readonly followed: ReadonlySet<string>;
   /** Suspensions, by subscription id: nothing is asked of the service for these subscriptions. */
-  readonly heldSubscriptions: ReadonlyMap<string, Hold>;
+  readonly suspendedSubscriptions: ReadonlyMap<string, Suspension>;
   /** Those whose logs and manifests were read after the last drop was. */
   readonly readToHead: ReadonlySet<string>;
   /** Those whose logs may have begun anew, which is not confirmed yet: they count as unread. */
@@ -61,8 +61,8 @@ export interface Readings {
 }
 
 export interface RetirementInput extends Readings {
-  readonly wants: ReadonlyMap<string, Want>;
-  readonly held: Held;
+  readonly desiredStates: ReadonlyMap<string, DesiredState>;
+  readonly observed: ObservedState;
   /** Tables that went within the last day without being approved of. */
   readonly retiredLately: number;
 }
@@ -77,28 +77,29 @@ interface Retirements {
 }
 
 export function retirementVerdicts(input: RetirementInput): Retirements {
-  const { wants, held, named, retiredLately } = input;
-  const dropped = [...held.datasets.keys()]
+  const { desiredStates, observed, named, retiredLately } = input;
+  const dropped = [...observed.datasets.keys()]
     .sort()
-    .flatMap((datasetId) => wants.get(datasetId) ?? [])
+    .flatMap((datasetId) => desiredStates.get(datasetId) ?? [])
     .filter(({ members }) => members.size === 0);
   const awaited = new Map(
     dropped
-      .map((want) => [want.datasetId, awaitedSubscriptions(want, input)] as const)
+      .map((desired) => [desired.datasetId, awaitedSubscriptions(desired, input)] as const)
       .filter(([, subscriptions]) => subscriptions.length > 0),
   );
   const leaving = dropped.filter(({ datasetId }) => !named.has(datasetId));
   const unread = leaving.filter(({ datasetId }) => awaited.has(datasetId));
   const going = leaving.filter(({ datasetId }) => !awaited.has(datasetId));
   const unasked = going.filter(({ retirementApproved }) => !retirementApproved);
-  const tables = held.datasets.size + retiredLately;
+  const tables = observed.datasets.size + retiredLately;
   const waiting = isMassRetirement(unasked.length + retiredLately, tables) ? unasked : [];
   const verdicts = new Map<string, RetirementVerdict['kind']>([
     ...going.map(({ datasetId }) => [datasetId, 'allowed'] as const),
     ...waiting.map(({ datasetId }) => [datasetId, 'needs-approval'] as const),
     ...unread.map(({ datasetId }) => [datasetId, 'logs-unread'] as const),
   ]);
-  const refusal = waiting.length === 0 ? null : massRetirement(waiting, held.datasets.size, retiredLately);
+  const refusal =
+    waiting.length === 0 ? null : massRetirement(waiting, observed.datasets.size, retiredLately);
   return { verdicts, awaited, refusal };
 }
 
@@ -107,17 +108,17 @@ export function retirementVerdicts(input: RetirementInput): Retirements {
  * the destination has seen was read to its head; null where one was not.
  */
 export function orphansOf(input: RetirementInput): readonly AbsenceSubject[] | null {
-  const { wants, held, named, readToHead } = input;
+  const { desiredStates, observed, named, readToHead } = input;
   const isAllRead =
     namedSubscriptions(input).every((id) => isRead(id, input)) && unreadOfFollowed(input).length === 0;
   if (readToHead.size === 0 || !isAllRead) return null;
-  const isOrphan = (datasetId: string): boolean => !wants.has(datasetId) && !named.has(datasetId);
-  const orphans = [...held.datasets.keys()].filter(isOrphan).sort();
+  const isOrphan = (datasetId: string): boolean => !desiredStates.has(datasetId) && !named.has(datasetId);
+  const orphans = [...observed.datasets.keys()].filter(isOrphan).sort();
   return orphans.map((datasetId) => ({ kind: 'table', datasetId }));
 }
 
 /** Why a table goes, for people: `left subscription sub_1: left_coverage`. */
-export function retirementReason({ formerMembers }: Want): string {
+export function retirementReason({ formerMembers }: DesiredState): string {
   const left = [...formerMembers]
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .map(([subscriptionId, { reason }]) => {
@@ -135,19 +136,19 @@ export function retirementReason({ formerMembers }: Want): string {
  * follow any more. A subscription that an operator gave up counts no more.
  */
 export function awaitedSubscriptions(
-  { datasetId, formerMembers }: Pick<Want, 'datasetId' | 'formerMembers'>,
+  { datasetId, formerMembers }: Pick<DesiredState, 'datasetId' | 'formerMembers'>,
   input: Readings,
 ): readonly AwaitedSubscription[] {
-  const { followed, heldSubscriptions, named, doubted } = input;
+  const { followed, suspendedSubscriptions, named, doubted } = input;
   const former = [...formerMembers.keys()].filter((id) => followed.has(id));
-  const unknown = [...namedSubscriptions(input), ...heldSubscriptions.keys()].filter(
+  const unknown = [...namedSubscriptions(input), ...suspendedSubscriptions.keys()].filter(
     (id) => !followed.has(id),
   );
   const unread = new Set([...former, ...unknown].filter((id) => !isRead(id, input)));
   for (const id of unreadOfFollowed(input)) unread.add(id);
   return [...new Set([...unread, ...(named.get(datasetId) ?? [])])].sort().map((subscriptionId) => {
-    const suspension = heldSubscriptions.get(subscriptionId);
-    if (suspension !== undefined) return { subscriptionId, reason: 'suspended', suspension };
+    const ofSubscription = suspendedSubscriptions.get(subscriptionId);
+    if (ofSubscription !== undefined) return { subscriptionId, reason: 'suspended', ofSubscription };
     if (!unread.has(subscriptionId)) return { subscriptionId, reason: 'record-names-dataset' };
     return { subscriptionId, reason: doubted.has(subscriptionId) ? 'log-in-doubt' : 'log-unread' };
   });
@@ -158,21 +159,21 @@ function isRead(subscriptionId: string, { readToHead, doubted }: Readings): bool
 }
 
 /** Those that the destination has seen. */
-function namedSubscriptions({ held, forgotten }: Readings): readonly string[] {
-  return (held.service?.subscriptionIds ?? []).filter((id) => !forgotten.has(id));
+function namedSubscriptions({ observed, forgotten }: Readings): readonly string[] {
+  return (observed.service?.subscriptionIds ?? []).filter((id) => !forgotten.has(id));
 }
 
 /** Those that could be read and were not. */
 function unreadOfFollowed(input: Readings): readonly string[] {
-  const { followed, heldSubscriptions } = input;
-  return [...followed].filter((id) => !isRead(id, input) && !heldSubscriptions.has(id));
+  const { followed, suspendedSubscriptions } = input;
+  return [...followed].filter((id) => !isRead(id, input) && !suspendedSubscriptions.has(id));
 }
 
 function isMassRetirement(going: number, tables: number): boolean {
   return going >= MASS_RETIREMENT_TABLES && going > tables * MASS_RETIREMENT_SHARE;
 }
 
-function massRetirement(going: readonly Want[], tables: number, retiredLately: number): Refusal {
+function massRetirement(going: readonly DesiredState[], tables: number, retiredLately: number): Refusal {
   const named = going.slice(0, NAMED_IN_MESSAGE).map(({ datasetId }) => datasetId);
   const others = going.length - named.length;
   const list = others === 0 ? named.join(', ') : `${named.join(', ')} and ${others} more`;

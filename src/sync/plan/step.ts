@@ -1,15 +1,15 @@
 /** What a step is planned from, and which steps there are. */
 
-import type { Hold } from '../../checkpoint/checkpoint.ts';
+import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import type { Feed } from '../../feed/feed.ts';
 import type { ReloadMark } from '../../model/desired-state.ts';
 import type { ManifestEntry, Watermark } from '../../model/manifest.ts';
 import type { Schema, Version } from '../../model/records.ts';
-import type { Known } from './plan.ts';
+import type { DatasetState } from './plan.ts';
 import type { AwaitedSubscription, RetirementVerdict } from './retirement.ts';
 
 /** A dataset as the manifest of one subscription, or its own, lists it for that subscription. */
-export interface Offer {
+export interface ListedEntry {
   readonly subscriptionId: string;
   /** The log of the subscription that the manifest belongs to, counted as reloads are. */
   readonly logNumber: number;
@@ -22,15 +22,15 @@ export interface Offer {
   readonly entry: ManifestEntry;
 }
 
-export interface PlanInput extends Known {
-  /** Of the subscriptions that hold the dataset. Null: not read yet. */
-  readonly offers: readonly Offer[] | null;
+export interface PlanInput extends DatasetState {
+  /** Of the subscriptions that contain the dataset. Null: not read yet. */
+  readonly listedEntries: readonly ListedEntry[] | null;
   /** By version: since when the list of versions does not name it, while it names lower ones as newest. */
   readonly absentSince: ReadonlyMap<number, Date>;
   /** Null: not read yet. */
   readonly history: History | null;
   /** Versions whose changes cannot be used, learned on the way, with why: a clause (`they were not recorded`). */
-  readonly unusable: ReadonlyMap<number, string>;
+  readonly inapplicable: ReadonlyMap<number, string>;
   /** Whether a table that no subscription holds may go now; without meaning for the others. */
   readonly retirement: RetirementVerdict;
   readonly schemaChanges: 'reload' | 'alter';
@@ -51,7 +51,7 @@ export type Plan =
   /** Read versions newer than `newerThan` (null: all there are) and schemas, and plan again with them. */
   | { readonly kind: 'read-history'; readonly newerThan: number | null }
   /** Read what the manifests offer, and plan again with it: a snapshot is needed, or could be less work. */
-  | { readonly kind: 'read-offers' }
+  | { readonly kind: 'read-manifest' }
   /**
    * Ask for a reload at this moment, in the name of every subscription that contains the dataset, and plan again.
    * `isWithdrawal`: the table holds what was withdrawn or restarted, and takes no changes until it is answered.
@@ -62,7 +62,7 @@ export type Plan =
   /** Load the snapshot. */
   | {
       readonly kind: 'load';
-      readonly offer: Offer;
+      readonly listedEntry: ListedEntry;
       /** The newest reload of each subscription that the table satisfies afterwards, as far as the load answers any. */
       readonly reloads: ReadonlyMap<string, ReloadMark>;
       /** Why it is the snapshot, for people: `the changes of version 12 are not recorded`. */
@@ -86,10 +86,10 @@ export type Plan =
     }
   /** `until`: when trying again helps at the earliest, in service time; null: nobody knows. */
   | { readonly kind: 'wait'; readonly why: WaitReason; readonly until: Date | null }
-  | ({ readonly kind: 'wait'; readonly why: 'offer-differs'; readonly until: Date | null } & DifferingCounts)
+  | ({ readonly kind: 'wait'; readonly why: 'entry-differs'; readonly until: Date | null } & DifferingCounts)
   /** The table of a dataset that no subscription contains any more stays until these may not contain it either. */
   | { readonly kind: 'await-subscriptions'; readonly awaited: readonly AwaitedSubscription[] }
-  | { readonly kind: 'report-hold'; readonly hold: Hold }
+  | { readonly kind: 'report-suspension'; readonly suspension: Suspension }
   /** What would be fetched failed before and is the same still. */
   | { readonly kind: 'report-failure' }
   | { readonly kind: 'leave' };
@@ -104,11 +104,11 @@ export interface DifferingCounts {
 /** Beside `offer-differs`: the list of versions states another number of rows for the version that a manifest offers. */
 export type WaitReason =
   /** No manifest that may answer lists the dataset. */
-  | 'not-offered'
+  | 'not-listed'
   /** What is offered is older than what is needed, or may be. */
-  | 'offer-lags'
+  | 'manifest-lags'
   /** The list of versions does not name the version that a manifest offers. */
-  | 'offer-unlisted'
+  | 'entry-unlisted'
   /** The list of versions ends before what was announced. */
   | 'list-lags';
 

@@ -7,7 +7,7 @@
 
 import type { ContractViolationError } from '../../model/errors.ts';
 import type { ColumnType, Schema, Version } from '../../model/records.ts';
-import type { HeldColumn } from '../../model/write-jobs.ts';
+import type { ObservedColumn } from '../../model/write-jobs.ts';
 import { listedRows } from './paths.ts';
 import type { History } from './step.ts';
 import { absentSchema, findSchema, recordOf } from './versions.ts';
@@ -21,24 +21,24 @@ export const MAX_ROWS_AT_ONCE = 2_000_000;
 const INEXACT_KEYS: ReadonlySet<unknown> = new Set<ColumnType>(['json', 'number', 'geometry']);
 
 /** What a walk starts from: a live table (`HeldDataset` is one), or what a snapshot would become. */
-interface WalkStart {
+interface ChainStart {
   readonly version: number;
   /** When that version was published; null where it is not known. */
   readonly publishedAt: Date | null;
   readonly schemaVersion: string | null;
   readonly keyColumns: readonly string[];
-  readonly columns: readonly (Pick<HeldColumn, 'name'> & Pick<Schema['columns'][number], 'type'>)[];
+  readonly columns: readonly (Pick<ObservedColumn, 'name'> & Pick<Schema['columns'][number], 'type'>)[];
 }
 
 /** What decides how far changes lead. */
-export interface Terrain {
+export interface ChainConstraints {
   readonly history: History;
   /** Versions whose changes cannot be used, with why: a clause about them. */
-  readonly unusable: ReadonlyMap<number, string>;
+  readonly inapplicable: ReadonlyMap<number, string>;
   readonly schemaChanges: 'reload' | 'alter';
 }
 
-export interface Walk {
+export interface PossiblePath {
   /** Oldest first: each follows the one before it, the first follows the start. */
   readonly path: readonly Version[];
   /** Null: the path leads to the newest version of the list. */
@@ -54,17 +54,17 @@ interface Stop {
   readonly violation: ContractViolationError | null;
 }
 
-export function walk(start: WalkStart, terrain: Terrain): Walk {
+export function followChain(start: ChainStart, constraints: ChainConstraints): PossiblePath {
   const path: Version[] = [];
   let at = start;
-  const after = versionsAfter(start.version, terrain.history);
+  const after = versionsAfter(start.version, constraints.history);
   const [first] = after;
-  const why = whyNotItsStart(start, terrain.history);
+  const why = whyNotItsStart(start, constraints.history);
   if (first !== undefined && why !== null) {
     return { path, stop: { version: first.version, why, violation: null } };
   }
   for (const version of after) {
-    const next = hop(at, version, terrain);
+    const next = chainStep(at, version, constraints);
     if ('why' in next) return { path, stop: next };
     path.push(version);
     at = next;
@@ -73,7 +73,7 @@ export function walk(start: WalkStart, terrain: Terrain): Walk {
 }
 
 /** The version that the walk ends at. */
-export function reachOf(start: WalkStart, { path }: Walk): number {
+export function reachOf(start: ChainStart, { path }: PossiblePath): number {
   return path.at(-1)?.version ?? start.version;
 }
 
@@ -95,7 +95,7 @@ export function headOf({ versions }: History): Version | null {
   );
 }
 
-type Published = Pick<WalkStart, 'version' | 'publishedAt'>;
+type Published = Pick<ChainStart, 'version' | 'publishedAt'>;
 
 /**
  * Why the versions that follow may be those of another chain: their changes would be applied to what they are not of. Null:
@@ -118,7 +118,7 @@ function versionsAfter(start: number, { versions }: History): readonly Version[]
 }
 
 /** What the table is at `version`, or what stops it before. */
-function hop(at: WalkStart, version: Version, terrain: Terrain): WalkStart | Stop {
+function chainStep(at: ChainStart, version: Version, constraints: ChainConstraints): ChainStart | Stop {
   const { previousVersion, schemaVersion } = version;
   const name = `version ${version.version}`;
   const stop = (why: string): Stop => ({ version: version.version, why, violation: null });
@@ -129,21 +129,21 @@ function hop(at: WalkStart, version: Version, terrain: Terrain): WalkStart | Sto
   if (previousVersion !== at.version) {
     return stop(`${name} follows version ${previousVersion}, not version ${at.version}`);
   }
-  const unusable = terrain.unusable.get(version.version);
-  if (unusable !== undefined) return stop(`the changes of ${name} cannot be used: ${unusable}`);
+  const inapplicable = constraints.inapplicable.get(version.version);
+  if (inapplicable !== undefined) return stop(`the changes of ${name} cannot be used: ${inapplicable}`);
   if (schemaVersion === null) return stop(`${name} does not say which schema it has`);
-  const schema = findSchema(schemaVersion, terrain.history);
+  const schema = findSchema(schemaVersion, constraints.history);
   if (schema === null) {
     const violation = absentSchema(schemaVersion, version);
     return { version: version.version, why: `${name} has a schema that is not listed`, violation };
   }
-  const trouble = troubleOfSchema(at, schema, terrain);
-  if (trouble !== null) return stop(`${name} ${trouble}`);
+  const incident = schemaObstacle(at, schema, constraints);
+  if (incident !== null) return stop(`${name} ${incident}`);
   return { ...columnsOf(schema), version: version.version, publishedAt: version.publishedAt };
 }
 
 /** Null where a row can be found by the key of a change. */
-function whyKeyless({ keyColumns, columns }: WalkStart): string | null {
+function whyKeyless({ keyColumns, columns }: ChainStart): string | null {
   if (keyColumns.length === 0) return 'the table has no key columns';
   const inexact = columns.find(({ name, type }) => keyColumns.includes(name) && INEXACT_KEYS.has(type));
   if (inexact === undefined) return null;
@@ -151,23 +151,23 @@ function whyKeyless({ keyColumns, columns }: WalkStart): string | null {
 }
 
 /** What a table of this schema is, as far as the schema tells: columns that no file has are left out of tables. */
-export function columnsOf(schema: Schema): Omit<WalkStart, 'version' | 'publishedAt'> {
+export function columnsOf(schema: Schema): Omit<ChainStart, 'version' | 'publishedAt'> {
   const { schemaVersion, keyColumns, columns, envelopeColumns } = schema;
   return { schemaVersion, keyColumns, columns: [...columns, ...envelopeColumns] };
 }
 
 /** Null where changes of this schema can be applied to the table. */
-function troubleOfSchema(at: WalkStart, schema: Schema, terrain: Terrain): string | null {
+function schemaObstacle(at: ChainStart, schema: Schema, constraints: ChainConstraints): string | null {
   if (!hasSameKeys(at, schema)) return 'has other key columns';
   if (schema.schemaVersion === at.schemaVersion) return null;
-  if (terrain.schemaChanges === 'reload') return `has another schema, "${schema.schemaVersion}"`;
-  if (!isAdditive(at.schemaVersion, schema, terrain.history) || !hasAllColumns(at, schema)) {
+  if (constraints.schemaChanges === 'reload') return `has another schema, "${schema.schemaVersion}"`;
+  if (!isAdditive(at.schemaVersion, schema, constraints.history) || !hasAllColumns(at, schema)) {
     return `has another schema, "${schema.schemaVersion}", which does more than add columns`;
   }
   return null;
 }
 
-function hasSameKeys({ keyColumns }: WalkStart, schema: Schema): boolean {
+function hasSameKeys({ keyColumns }: ChainStart, schema: Schema): boolean {
   const keys = new Set(keyColumns);
   const named = new Set(schema.keyColumns);
   return named.size === keys.size && [...named].every((name) => keys.has(name));
@@ -177,7 +177,7 @@ function hasSameKeys({ keyColumns }: WalkStart, schema: Schema): boolean {
 function isAdditive(from: string | null, to: Schema, history: History): boolean {
   let at: Schema | null = to;
   // The limit keeps schemas that name one another in a circle from being followed for ever.
-  for (let hops = 0; hops < history.schemas.length && at !== null; hops++) {
+  for (let chainSteps = 0; chainSteps < history.schemas.length && at !== null; chainSteps++) {
     const change: Schema['changeFromPrevious'] = at.changeFromPrevious;
     if (change === null || change.kind !== 'additive' || change.keyColumnsChanged) return false;
     if (change.previousSchemaVersion === null) return false;
@@ -188,7 +188,7 @@ function isAdditive(from: string | null, to: Schema, history: History): boolean 
 }
 
 /** The service's word is checked as far as it can be: every column of the table is there still, with its type. */
-function hasAllColumns({ columns }: WalkStart, schema: Schema): boolean {
+function hasAllColumns({ columns }: ChainStart, schema: Schema): boolean {
   const types = new Map([...schema.columns, ...schema.envelopeColumns].map(({ name, type }) => [name, type]));
   return columns.every(({ name, type }) => types.get(name) === type);
 }

@@ -1,12 +1,12 @@
 /** What a list of versions says of the table's version, of announced ones and of manifest entries. Pure. */
 
 import type { AbsenceSubject } from '../../model/absence.ts';
-import { announcedVersions, type Want } from '../../model/desired-state.ts';
+import { announcedVersions, type DesiredState } from '../../model/desired-state.ts';
 import { ContractViolationError } from '../../model/errors.ts';
-import { type ManifestEntry, momentOf } from '../../model/manifest.ts';
+import { type ManifestEntry, timeOf } from '../../model/manifest.ts';
 import type { Schema, Version } from '../../model/records.ts';
-import type { HeldDataset } from '../../model/write-jobs.ts';
-import type { DifferingCounts, History, Offer } from './step.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
+import type { DifferingCounts, History, ListedEntry } from './step.ts';
 import { headOf } from './version-chain.ts';
 
 /** How a list names the version of a table. */
@@ -20,7 +20,7 @@ type Naming =
   /** Not at all, and what it names says no more. */
   | 'unknown';
 
-type Published = Pick<HeldDataset, 'version' | 'publishedAt' | 'rowCount'>;
+type Published = Pick<ObservedTable, 'version' | 'publishedAt' | 'rowCount'>;
 
 /** Where versions higher than the table's are named, and its own is not, the chain of versions says what follows. */
 export function namingOf(table: Published, history: History): Naming {
@@ -45,14 +45,14 @@ export function mayLackTable(table: Published, history: History): boolean {
 /** The versions that a list does not name while it names lower ones as newest: the table's own, and what was announced. */
 export function absentVersions(
   table: Published | null,
-  want: Want,
+  desired: DesiredState,
   history: History,
 ): readonly AbsenceSubject[] {
   const head = headOf(history);
   if (head === null) return [];
-  const expected = [...(table === null ? [] : [table.version]), ...announcedVersions(want)];
+  const expected = [...(table === null ? [] : [table.version]), ...announcedVersions(desired)];
   const above = expected.filter((version) => version > head.version);
-  return [...new Set(above)].map((version) => ({ kind: 'version', datasetId: want.datasetId, version }));
+  return [...new Set(above)].map((version) => ({ kind: 'version', datasetId: desired.datasetId, version }));
 }
 
 /**
@@ -61,15 +61,15 @@ export function absentVersions(
  * - `unread`: no list was read since.
  * - `unnamed`: it belongs to another time of the dataset, or the list lags.
  */
-export function standingOfOffer(
-  { entry, readAt }: Pick<Offer, 'entry' | 'readAt'>,
+export function standingOfEntry(
+  { entry, readAt }: Pick<ListedEntry, 'entry' | 'readAt'>,
   history: History,
 ): 'named' | 'unnamed' | 'unread' {
   if (!history.entriesBefore.has(entry)) return 'unread';
   const record = recordOf(entry.version, history);
   if (record === null) return 'unnamed';
   const { publishedAt } = record;
-  const isPublishedBefore = publishedAt === null || publishedAt < momentOf(readAt);
+  const isPublishedBefore = publishedAt === null || publishedAt < timeOf(readAt);
   return isPublishedBefore && differingCounts(entry, history) === null ? 'named' : 'unnamed';
 }
 

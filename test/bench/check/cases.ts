@@ -11,21 +11,21 @@ export const CHECKED_CASES: readonly BenchCase[] = [
     name: 'many-datasets',
     what: 'first start with 39 datasets of 500 rows',
     reach: [],
-    prepare: (_, workspace) =>
+    validate: (_, workspace) =>
       bootstrapContest({ recipe: manyDatasets(13, 500), rawScript: 'raw/bootstrap-small.mjs' }, workspace),
   },
   {
     name: 'large-dataset',
     what: 'first start with 200,000 polygons in 8 files',
     reach: [],
-    prepare: (_, workspace) =>
+    validate: (_, workspace) =>
       bootstrapContest({ recipe: polygons(200_000), rawScript: 'raw/bootstrap-large.mjs' }, workspace),
   },
   {
     name: 'changes',
     what: 'catching up with 10 versions of 1,000 changed rows on 200,000 polygons',
     reach: [],
-    prepare: (_, workspace) =>
+    validate: (_, workspace) =>
       catchUpContest(polygons(200_000), { versions: 10, changedRows: 1_000 }, workspace),
   },
 ];

@@ -9,11 +9,11 @@ import { polygons } from '../large-dataset.ts';
 export interface Axis {
   readonly name: string;
   /** Beside a number: "10,000 rows". */
-  readonly unit: string;
+  readonly job: string;
   readonly what: string;
   readonly sizes: readonly number[];
   /** Only the subject of the contest is run. `quick` takes small tables for what does not grow. */
-  readonly prepare: (amount: number, size: Size, workspace: string) => Promise<Contest>;
+  readonly validate: (amount: number, size: Size, workspace: string) => Promise<Contest>;
 }
 
 /** All tables up to ten million rows begin with the same rows, and are written by the same writer. */
@@ -25,10 +25,10 @@ const CHANGED_ROWS_OF_VERSION = 20;
 export const AXES: readonly Axis[] = [
   {
     name: 'rows',
-    unit: 'rows',
+    job: 'rows',
     what: 'first start with one dataset of polygons in 8 files',
     sizes: [10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000],
-    prepare: (rows, size, workspace) =>
+    validate: (rows, size, workspace) =>
       bootstrapContest(
         { recipe: { ...polygons(rows), writtenRows: WRITTEN_ROWS[size] }, rawScript: null },
         workspace,
@@ -36,18 +36,18 @@ export const AXES: readonly Axis[] = [
   },
   {
     name: 'datasets',
-    unit: 'datasets',
+    job: 'datasets',
     what: 'first start with datasets of 500 polygons',
     sizes: [1, 3, 10, 30, 100, 300, 1_000, 3_000],
-    prepare: (datasets, _, workspace) =>
+    validate: (datasets, _, workspace) =>
       bootstrapContest({ recipe: manyParcels(datasets), rawScript: null }, workspace),
   },
   {
     name: 'versions',
-    unit: 'versions',
+    job: 'versions',
     what: 'catching up with versions of 20 changed rows on 100,000 polygons',
     sizes: [1, 3, 10, 30, 100, 300, 1_000],
-    prepare: (versions, size, workspace) =>
+    validate: (versions, size, workspace) =>
       updateContest(
         { ...polygons(ROWS_OF_BACKLOG[size]), filesPerDataset: 1 },
         { versions, changedRows: CHANGED_ROWS_OF_VERSION },
@@ -56,10 +56,10 @@ export const AXES: readonly Axis[] = [
   },
   {
     name: 'changed-rows',
-    unit: 'rows',
+    job: 'rows',
     what: 'catching up with one version of changed rows on 2 million polygons',
     sizes: [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000],
-    prepare: (changedRows, size, workspace) =>
+    validate: (changedRows, size, workspace) =>
       updateContest(polygons(ROWS_OF_LARGE_TABLE[size]), { versions: 1, changedRows }, workspace),
   },
 ];

@@ -22,7 +22,7 @@ export interface Point extends Readonly<Record<Measure, number>> {
 
 export interface AxisGrowth {
   readonly axis: string;
-  readonly unit: string;
+  readonly job: string;
   readonly what: string;
   /** By amount. */
   readonly points: readonly Point[];
@@ -34,7 +34,7 @@ export interface AxisGrowth {
 export async function measurePoint(axis: Axis, amount: number, size: Size, runs: number): Promise<Point> {
   const workspace = await mkdtemp(join(tmpdir(), `feed-sync-growth-${axis.name}-`));
   try {
-    await using contest = await axis.prepare(amount, size, workspace);
+    await using contest = await axis.validate(amount, size, workspace);
     const samples: Sample[] = [];
     for (let run = 0; run < runs; run += 1) samples.push(await contest.subject());
     return pointOf(amount, samples);
@@ -59,8 +59,8 @@ export function pointOf(amount: number, samples: readonly Sample[]): Point {
 export function growthOf(axis: Axis, earlier: readonly Point[], measured: readonly Point[]): AxisGrowth {
   const byAmount = new Map([...earlier, ...measured].map((point) => [point.amount, point]));
   const points = [...byAmount.values()].sort((left, right) => left.amount - right.amount);
-  const { name, unit, what } = axis;
-  return { axis: name, unit, what, points, exponents: exponentsOf(points) };
+  const { name, job, what } = axis;
+  return { axis: name, job, what, points, exponents: exponentsOf(points) };
 }
 
 function exponentsOf(points: readonly Point[]): AxisGrowth['exponents'] {

@@ -23,9 +23,9 @@ export function growthMarkdown(axes: readonly AxisGrowth[]): string {
 }
 
 /** A row for each amount, and two of exponents: 1 is linear. */
-function axisMarkdown({ unit, what, points, exponents }: AxisGrowth): string {
+function axisMarkdown({ job, what, points, exponents }: AxisGrowth): string {
   const rows = points.map((point) => [
-    `${number.format(point.amount)} ${unit}`,
+    `${number.format(point.amount)} ${job}`,
     ...MEASURES.map((measure) => point[measure].toFixed(COLUMNS[measure].digits)),
   ]);
   const fitted = (title: string, part: 'overall' | 'upperHalf') =>

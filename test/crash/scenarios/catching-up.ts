@@ -17,7 +17,7 @@ export const CATCHING_UP: readonly Scenario[] = [
     name: 'load',
     what: 'the first catch-up, on a machine that has nothing yet',
     killedAt: 'every name',
-    async prepare({ county }) {
+    async validate({ county }) {
       inAnother(county);
       return {};
     },
@@ -26,7 +26,7 @@ export const CATCHING_UP: readonly Scenario[] = [
     name: 'apply',
     what: 'several versions of two datasets, applied by changes',
     killedAt: 'every name',
-    async prepare({ county, installed }) {
+    async validate({ county, installed }) {
       await once(installed);
       for (const datasetId of county.datasetIds) {
         for (let versions = 0; versions < 3; versions += 1) county.publishNext(datasetId);
@@ -39,7 +39,7 @@ export const CATCHING_UP: readonly Scenario[] = [
     what: 'new columns, added to the tables together with the changes',
     environment: { FEED_SYNC_SCHEMA_CHANGES: 'alter' },
     killedAt: 'every name',
-    async prepare({ county, installed }) {
+    async validate({ county, installed }) {
       await once(installed);
       for (const datasetId of county.datasetIds) {
         const note = column('note', 'string');
@@ -55,7 +55,7 @@ export const CATCHING_UP: readonly Scenario[] = [
     name: 'reload',
     what: 'a schema with a column more and one with a column less, loaded anew',
     killedAt: 'its own names',
-    async prepare({ county, installed }) {
+    async validate({ county, installed }) {
       await once(installed);
       const [one, other] = [county.datasetOf('zoning'), county.datasetOf('permits')];
       const { columns, keyColumns } = county.contentOf(other).schema;
@@ -72,7 +72,7 @@ export const CATCHING_UP: readonly Scenario[] = [
     name: 'resync',
     what: 'the service asks for two datasets to be loaded again',
     killedAt: 'every name',
-    async prepare({ county, installed }) {
+    async validate({ county, installed }) {
       await once(installed);
       for (const datasetId of county.datasetIds) {
         const next = county.publishNext(datasetId, undefined, { announce: false });
@@ -85,7 +85,7 @@ export const CATCHING_UP: readonly Scenario[] = [
     name: '410',
     what: 'the position in the log has expired, and much has happened meanwhile',
     killedAt: 'every name',
-    async prepare({ county, installed }) {
+    async validate({ county, installed }) {
       inAnother(county);
       await once(installed);
       county.feed.clock.advance(91 * DAY_MS);

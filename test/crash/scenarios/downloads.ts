@@ -13,7 +13,7 @@ export const DOWNLOADS: readonly Scenario[] = [
     name: 'cut downloads',
     what: 'downloads go on where they were cut',
     killedAt: 'its own names',
-    async prepare({ county: { feed }, installed }) {
+    async validate({ county: { feed }, installed }) {
       feed.faults.add({
         match: { operation: 'file', times: 'always' },
         act: { kind: 'truncate', afterBytes: 50 },
@@ -27,7 +27,7 @@ export const DOWNLOADS: readonly Scenario[] = [
     name: 'bad downloads',
     what: 'files come once with other content than the manifest states',
     killedAt: 'its own names',
-    prepare: async ({ county: { feed, datasetIds } }) => ({
+    validate: async ({ county: { feed, datasetIds } }) => ({
       before: () => {
         feed.faults.clear();
         for (const datasetId of datasetIds) {
@@ -44,13 +44,13 @@ export const DOWNLOADS: readonly Scenario[] = [
     what: 'the manifest states no digests of files',
     feed: { files: { sha256: false } },
     killedAt: 'its own names',
-    prepare: async () => ({}),
+    validate: async () => ({}),
   },
   {
     name: 'large pages',
     what: 'pages of changes that are larger than what is read at once',
     killedAt: 'its own names',
-    async prepare({ county: { feed }, installed }) {
+    async validate({ county: { feed }, installed }) {
       const schema = { ...SMALL_SCHEMA, columns: [...SMALL_SCHEMA.columns, column('text', 'string')] };
       feed.publisher.addDataset({ datasetId: 'large', placeId: 'us-tx-travis', topic: 'parcels' });
       const rows = numberedRows(ROWS_OF_A_PAGE);

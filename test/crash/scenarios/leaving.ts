@@ -16,7 +16,7 @@ export const LEAVING: readonly Scenario[] = [
       what: `datasets leave; ${what}`,
       environment: { FEED_SYNC_REMOVED_DATASETS: way },
       killedAt: way === 'archive' ? 'every name' : 'its own names',
-      async prepare({ county, installed }) {
+      async validate({ county, installed }) {
         await once(installed);
         for (const datasetId of county.datasetIds) county.feed.publisher.remove(datasetId, 'left_coverage');
         return {};
@@ -27,7 +27,7 @@ export const LEAVING: readonly Scenario[] = [
     name: 'unwanted',
     what: 'datasets leave of which a part was downloaded',
     killedAt: 'its own names',
-    async prepare({ county, installed }) {
+    async validate({ county, installed }) {
       const { faults, publisher } = county.feed;
       faults.add({
         match: { operation: 'file', times: 'always' },

@@ -18,7 +18,7 @@ export const OUTLET: readonly Scenario[] = [
     name: 'publish',
     what: 'new versions become a new copy, and the command after commits is told',
     killedAt: 'every name',
-    async prepare(stage) {
+    async validate(stage) {
       const { copy, noted } = configured(stage.installed);
       await once(stage.installed);
       const before = everythingPublished(stage.county.feed);
@@ -40,7 +40,7 @@ export const OUTLET: readonly Scenario[] = [
     name: 'publish first',
     what: 'the first copy of a mirror, in a folder that is not there yet',
     killedAt: 'its own names',
-    async prepare({ installed }) {
+    async validate({ installed }) {
       await once(installed);
       const { copy, noted } = configured(installed);
       return { copy, wrongAtTheEnd: async () => wronglyTold(noted) };
@@ -50,13 +50,13 @@ export const OUTLET: readonly Scenario[] = [
     name: 'publish again',
     what: '`run` publishes a copy, and another one after the next commit',
     killedAt: 'its own names',
-    prepare: publishAgain,
+    validate: publishAgain,
   },
   {
     name: 'publish in vain',
     what: 'no room for the copy',
     killedAt: 'its own names',
-    async prepare({ installed }) {
+    async validate({ installed }) {
       await once(installed);
       const { copy } = configured(installed);
       return {
@@ -73,7 +73,7 @@ export const OUTLET: readonly Scenario[] = [
     name: 'hook fails',
     what: 'the command after commits fails',
     killedAt: 'its own names',
-    async prepare({ county, installed }) {
+    async validate({ county, installed }) {
       configured(installed, hookProgram('process.exit(1);'));
       await once(installed, 75);
       for (const datasetId of county.datasetIds) county.publishNext(datasetId);
@@ -99,9 +99,9 @@ async function publishAgain({ county, installed }: Stage): Promise<Act> {
     },
     environment: { FEED_SYNC_DESTINATION_PUBLISH_EVERY: '1s' },
     async untilDone(running, ended) {
-      await told(running, 1, ended);
+      await reported(running, 1, ended);
       isNew.resolve();
-      await told(running, 2, ended);
+      await reported(running, 2, ended);
     },
     again: () => ({ words: ['once'] }),
     copy,
@@ -109,9 +109,9 @@ async function publishAgain({ county, installed }: Stage): Promise<Act> {
   };
 }
 
-function told(running: Running, times: number, ended: AbortSignal): Promise<void> {
-  const isTold = (): boolean => running.stderr().split(TOLD).length > times;
-  return until(`being told, ${times} in all`, () => ended.aborted || isTold());
+function reported(running: Running, times: number, ended: AbortSignal): Promise<void> {
+  const isReported = (): boolean => running.stderr().split(TOLD).length > times;
+  return until(`being told, ${times} in all`, () => ended.aborted || isReported());
 }
 
 /** An installation that publishes a copy and has a command. */
@@ -128,7 +128,7 @@ function configured(
 
 /** Every commit was told, at most once more than once. */
 function wronglyTold(noted: string): readonly string[] {
-  const told = notedLines(noted).flat();
-  const all = Array.from({ length: Math.max(...told) }, (_, index) => index + 1);
-  return sameText('lines of the history that were told', [...new Set(told)], all);
+  const reported = notedLines(noted).flat();
+  const all = Array.from({ length: Math.max(...reported) }, (_, index) => index + 1);
+  return sameText('lines of the history that were told', [...new Set(reported)], all);
 }

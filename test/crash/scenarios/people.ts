@@ -24,7 +24,7 @@ export const PEOPLE: readonly Scenario[] = [
     name: 'init',
     what: '`init`',
     killedAt: 'its own names',
-    prepare: async ({ installed }) => ({
+    validate: async ({ installed }) => ({
       words: ['init', 'made.yaml'],
       expected: () => null,
       again: (kill) => (kill.startsWith('after') ? { exitCode: DONE_ALREADY } : {}),
@@ -40,13 +40,13 @@ export const PEOPLE: readonly Scenario[] = [
     name: 'webhook add',
     what: '`webhook add`, where there is no file of secrets yet',
     killedAt: 'its own names',
-    prepare: addWebhook,
+    validate: addWebhook,
   },
   {
     name: 'ask for a resync',
     what: '`resync` of two datasets',
     killedAt: 'its own names',
-    async prepare({ county, installed }) {
+    async validate({ county, installed }) {
       await once(installed);
       return { words: ['resync', ...county.datasetIds] };
     },
@@ -55,7 +55,7 @@ export const PEOPLE: readonly Scenario[] = [
     name: 'asked resync',
     what: 'the catch-up after `resync`',
     killedAt: 'its own names',
-    async prepare({ county, installed }) {
+    async validate({ county, installed }) {
       await once(installed);
       await done(installed, 'resync', ...county.datasetIds);
       return {};
@@ -65,7 +65,7 @@ export const PEOPLE: readonly Scenario[] = [
     name: 'lift',
     what: '`resume` of two datasets that were refused',
     killedAt: 'its own names',
-    async prepare(stage) {
+    async validate(stage) {
       const { county, installed } = stage;
       await once(installed);
       for (const datasetId of county.datasetIds) {
@@ -86,7 +86,7 @@ export const PEOPLE: readonly Scenario[] = [
     name: 'agree to retirements',
     what: '`resume --retire`, where many datasets have left at once',
     killedAt: 'its own names',
-    async prepare({ county: { feed }, installed }) {
+    async validate({ county: { feed }, installed }) {
       const ids = Array.from({ length: MANY }, (_, index) => `left-${index}`);
       feed.publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: ids });
       for (const datasetId of ids) {
@@ -103,7 +103,7 @@ export const PEOPLE: readonly Scenario[] = [
     name: 'give up',
     what: '`forget` of two subscriptions that are gone',
     killedAt: 'its own names',
-    async prepare(stage) {
+    async validate(stage) {
       await withoutSubscriptions(stage);
       return {
         words: ['forget', '--subscription', 'sub_2', '--subscription', 'sub_3'],
@@ -116,7 +116,7 @@ export const PEOPLE: readonly Scenario[] = [
     name: 'given up',
     what: 'the catch-up after `forget`',
     killedAt: 'its own names',
-    async prepare(stage) {
+    async validate(stage) {
       await withoutSubscriptions(stage);
       await done(stage.installed, 'forget', '--subscription', 'sub_2', '--subscription', 'sub_3');
       return {};

@@ -23,7 +23,7 @@ export const STORES: readonly Scenario[] = [
     name: 'migrate',
     what: 'an older version has written the checkpoint',
     killedAt: 'its own names',
-    async prepare({ county, installed }) {
+    async validate({ county, installed }) {
       await once(installed);
       toFormat1(installed.checkpointPath);
       for (const datasetId of county.datasetIds) county.publishNext(datasetId);
@@ -34,7 +34,7 @@ export const STORES: readonly Scenario[] = [
     name: 'checkpoint set aside',
     what: 'the checkpoint is damaged while somebody reads it',
     killedAt: 'its own names',
-    async prepare({ county, installed }) {
+    async validate({ county, installed }) {
       await once(installed);
       for (const datasetId of county.datasetIds) county.publishNext(datasetId);
       // Where the log has not followed, the new checkpoint discards it.
@@ -45,7 +45,7 @@ export const STORES: readonly Scenario[] = [
     name: 'mirror set aside',
     what: 'the mirror and its log cannot be read',
     killedAt: 'its own names',
-    async prepare({ installed }) {
+    async validate({ installed }) {
       await once(installed);
       const bytes = readFileSync(installed.mirrorPath);
       bytes.fill(0x5a, HEADER_BYTES);
@@ -58,7 +58,7 @@ export const STORES: readonly Scenario[] = [
     name: 'empty mirror',
     what: 'the mirror is an empty file, and its log is none',
     killedAt: 'its own names',
-    async prepare({ installed }) {
+    async validate({ installed }) {
       await once(installed);
       writeFileSync(installed.mirrorPath, '');
       writeFileSync(`${installed.mirrorPath}.wal`, NO_DATABASE);
@@ -69,7 +69,7 @@ export const STORES: readonly Scenario[] = [
     name: 'compact',
     what: '`compact`, beside what an earlier one has left',
     killedAt: 'its own names',
-    async prepare({ installed }) {
+    async validate({ installed }) {
       await once(installed);
       for (const suffix of ['', '.wal']) {
         writeFileSync(`${installed.mirrorPath}.compacting${suffix}`, NO_DATABASE);

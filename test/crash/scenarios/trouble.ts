@@ -13,7 +13,7 @@ export const TROUBLE: readonly Scenario[] = [
     name: 'refuse',
     what: 'the service refuses datasets, which are held',
     killedAt: 'its own names',
-    async prepare(stage) {
+    async validate(stage) {
       const at = await mirroredAt(stage);
       const { county } = stage;
       for (const datasetId of county.datasetIds) {
@@ -27,7 +27,7 @@ export const TROUBLE: readonly Scenario[] = [
     name: 'fail',
     what: 'snapshots that are none',
     killedAt: 'its own names',
-    async prepare(stage) {
+    async validate(stage) {
       const at = await mirroredAt(stage);
       await spoil(stage.county);
       return { exitCode: 65, expected: () => everythingPublished(stage.county.feed, { at }) };
@@ -37,7 +37,7 @@ export const TROUBLE: readonly Scenario[] = [
     name: 'mend',
     what: 'snapshots that are good, after some that were none',
     killedAt: 'its own names',
-    async prepare(stage) {
+    async validate(stage) {
       await mirroredAt(stage);
       await spoil(stage.county);
       await once(stage.installed, 65);
@@ -50,7 +50,7 @@ export const TROUBLE: readonly Scenario[] = [
     name: 'withdrawn',
     what: 'versions that were announced are not in the list of versions for an hour',
     killedAt: 'its own names',
-    async prepare({ county, installed }) {
+    async validate({ county, installed }) {
       await once(installed);
       for (const datasetId of county.datasetIds) {
         county.publishNext(datasetId);

@@ -18,7 +18,7 @@ export const WEBHOOK: readonly Scenario[] = [
     what: '`run` receives two deliveries of the service, which come again after the kill',
     environment: { FEED_SYNC_WEBHOOK_SECRET_FILE: 'secrets' },
     killedAt: 'its own names',
-    async prepare({ installed }) {
+    async validate({ installed }) {
       writeFileSync(join(installed.home, 'work', 'secrets'), `${SECRET}\n`, { mode: 0o600 });
       await once(installed);
       return {

@@ -15,7 +15,7 @@ export const CHANGES: Area = {
     {
       name: 'changes are applied to a table that they were not planned from',
       file: APPLY,
-      text: 'if (!isSameTable(live, unit.plannedFrom)) return null;',
+      text: 'if (!isSameTable(live, job.plannedFrom)) return null;',
       instead: 'if (live === null) return null;',
       breaks: ['P1', 'P3'],
       tests: ['unit/duckdb-apply.test.ts'],
@@ -31,7 +31,7 @@ export const CHANGES: Area = {
     {
       name: 'the number of rows after changes is not checked',
       file: APPLY,
-      text: 'proveCount(unit, written.rowCount);',
+      text: 'proveCount(job, written.rowCount);',
       instead: '',
       breaks: ['V7', 'P7'],
       tests: ['unit/duckdb-apply.test.ts', 'unit/changes-fold.test.ts'],
@@ -39,7 +39,7 @@ export const CHANGES: Area = {
     {
       name: 'changes are applied to a table whose columns somebody changed',
       file: APPLY,
-      text: '  proveColumns(unit, live, found);',
+      text: '  proveColumns(job, live, found);',
       instead: '',
       breaks: ['V7', 'P7'],
       tests: ['unit/duckdb-apply.test.ts'],
@@ -88,9 +88,9 @@ export const CHANGES: Area = {
     {
       name: 'what is wrong in one of several that are folded together fails all',
       file: 'src/destination/duckdb/validate.ts',
-      text: 'if (together.length > 1 && (await this.#examineTogether(together))) return;',
+      text: 'if (together.length > 1 && (await this.#validateTogether(together))) return;',
       instead:
-        "if (together.length > 1) { if (!(await this.#examineTogether(together))) for (const { settle } of together) settle.reject(new Error('one of them')); return; }",
+        "if (together.length > 1) { if (!(await this.#validateTogether(together))) for (const { settle } of together) settle.reject(new Error('one of them')); return; }",
       breaks: ['P5'],
       tests: ['unit/changes-together.test.ts'],
     },
@@ -153,8 +153,8 @@ export const CHANGES: Area = {
     {
       name: 'the operations of a version are not counted',
       file: FOLD,
-      text: 'proveCounts(unit, counts);\n  const located = locate(unit, columns, operations);',
-      instead: 'const located = locate(unit, columns, operations);',
+      text: 'proveCounts(job, counts);\n  const located = locate(job, columns, operations);',
+      instead: 'const located = locate(job, columns, operations);',
       breaks: ['V5', 'V6', 'P7'],
       tests: ['unit/changes-fold.test.ts'],
     },
@@ -201,7 +201,7 @@ export const CHANGES: Area = {
     {
       name: 'a part without a geometry says in which coordinate system it is',
       file: 'src/staging/snapshot/table-plan.ts',
-      text: 'const filled = places.filter(({ holdsValue }) => holdsValue);',
+      text: 'const filled = places.filter(({ hasValue }) => hasValue);',
       instead: 'const filled = places;',
       breaks: ['V16', 'F48'],
       tests: ['unit/duckdb-valueless.test.ts'],
@@ -249,7 +249,7 @@ export const CHANGES: Area = {
     {
       name: 'a key may have two rows in one version',
       file: FOLD,
-      text: 'refuseRepeatedKey(unit, decoding, repeated);',
+      text: 'refuseRepeatedKey(job, decoding, repeated);',
       instead: '',
       breaks: ['F41', 'P4'],
       tests: ['unit/changes-fold.test.ts'],
@@ -257,7 +257,7 @@ export const CHANGES: Area = {
     {
       name: 'columns that the schema does not know are left out',
       file: FOLD,
-      text: 'refuseNames(unit, decoding, await engine.rows(findNames(rowsOf, columns)));',
+      text: 'refuseNames(job, decoding, await engine.rows(findNames(rowsOf, columns)));',
       instead: '',
       breaks: ['C19', 'C18'],
       tests: ['unit/changes-fold.test.ts'],
@@ -273,7 +273,7 @@ export const CHANGES: Area = {
     {
       name: 'numbers that were rounded are not looked for',
       file: FOLD,
-      text: 'if (haveDoubles(operations)) await refuseRounded(engine, unit, decoding);',
+      text: 'if (haveDoubles(operations)) await refuseRounded(engine, job, decoding);',
       instead: '',
       breaks: ['C5', 'C13', 'F40'],
       tests: ['unit/changes-values.test.ts'],

@@ -45,8 +45,8 @@ export const CHECKPOINT: Area = {
     {
       name: 'a hold of a dataset outlives its removal and return',
       file: OPERATIONS,
-      text: 'if (hasReturned) tables.holds',
-      instead: 'if (hasReturned && step.changes.length === 0) tables.holds',
+      text: 'if (hasReturned) tables.suspensions',
+      instead: 'if (hasReturned && step.changes.length === 0) tables.suspensions',
       breaks: ['R14'],
       tests: ['unit/checkpoint-people.test.ts'],
     },
@@ -77,7 +77,7 @@ export const CHECKPOINT: Area = {
     {
       name: 'a reload that comes again lowers the version that is wanted',
       file: WANT_CHANGES,
-      text: 'if (isKnown) return want;',
+      text: 'if (isKnown) return desired;',
       instead: '',
       breaks: ['P3', 'W6'],
       tests: ['unit/want-changes.test.ts'],
@@ -85,8 +85,8 @@ export const CHECKPOINT: Area = {
     {
       name: 'an earlier version that is told later is wanted instead',
       file: WANT_CHANGES,
-      text: 'if (member === undefined || (member.announced ?? -1) >= version) return want;',
-      instead: 'if (member === undefined || member.announced === version) return want;',
+      text: 'if (member === undefined || (member.announced ?? -1) >= version) return desired;',
+      instead: 'if (member === undefined || member.announced === version) return desired;',
       breaks: ['W4', 'P3'],
       tests: ['unit/want-changes.test.ts'],
     },
@@ -109,8 +109,8 @@ export const CHECKPOINT: Area = {
     {
       name: 'a reload is owed no more once its subscription has dropped the dataset',
       file: WANT_CHANGES,
-      text: 'formerMembers: withEntry(want.formerMembers, subscriptionId, dropped),',
-      instead: 'formerMembers: withEntry(want.formerMembers, subscriptionId, dropped),\n    reloads: [],',
+      text: 'formerMembers: withEntry(desired.formerMembers, subscriptionId, dropped),',
+      instead: 'formerMembers: withEntry(desired.formerMembers, subscriptionId, dropped),\n    reloads: [],',
       breaks: ['F82'],
       tests: ['unit/want-changes.test.ts'],
     },
@@ -125,8 +125,8 @@ export const CHECKPOINT: Area = {
     {
       name: 'numbers of a log that was begun anew still count',
       file: WANT_CHANGES,
-      text: 'withEntry(want.members, subscriptionId, { ...member, eventNumber: null, announced: null }),',
-      instead: 'withEntry(want.members, subscriptionId, { ...member, announced: null }),',
+      text: 'withEntry(desired.members, subscriptionId, { ...member, eventNumber: null, announced: null }),',
+      instead: 'withEntry(desired.members, subscriptionId, { ...member, announced: null }),',
       breaks: ['F81'],
       tests: ['unit/want-changes.test.ts'],
     },
@@ -141,8 +141,8 @@ export const CHECKPOINT: Area = {
     {
       name: 'a table owes no reload any more that a subscription asked for which is given up',
       file: 'src/checkpoint/sqlite/desired-states.ts',
-      text: 'return { ...without, reloads: want.reloads, looksAsked };',
-      instead: 'return { ...without, looksAsked };',
+      text: 'return { ...without, reloads: desired.reloads, refreshesRequested };',
+      instead: 'return { ...without, refreshesRequested };',
       breaks: ['F82', 'W28'],
       tests: ['unit/checkpoint-people.test.ts'],
     },
@@ -221,7 +221,7 @@ export const CHECKPOINT: Area = {
     {
       name: 'the journal grows without end',
       file: 'src/checkpoint/sqlite/sync-runs.ts',
-      text: 'dropOldest.run(MAX_JOURNAL_LINES);',
+      text: 'dropOldest.run(MAX_SYNC_RUNS);',
       instead: '',
       breaks: ['everything has a limit'],
       tests: ['unit/checkpoint-store.test.ts'],

@@ -12,7 +12,7 @@ export const COMMANDS: Area = {
     {
       name: 'a copy gets its name before it is known to be whole',
       file: PUBLISH,
-      text: 'if (isDeepStrictEqual(copied, books)) return;',
+      text: 'if (isDeepStrictEqual(copied, catalog)) return;',
       instead: 'if (copied !== null) return;',
       breaks: ['P1'],
       tests: ['unit/duckdb-publish.test.ts'],
@@ -28,8 +28,8 @@ export const COMMANDS: Area = {
     {
       name: 'a copy lacks what a killed process has left in the log',
       file: PUBLISH,
-      text: 'if (await isThere(path + WAL_SUFFIX)) await window.write(',
-      instead: 'if (path === WAL_SUFFIX) await window.write(',
+      text: 'if (await isThere(path + WAL_SUFFIX)) await session.write(',
+      instead: 'if (path === WAL_SUFFIX) await session.write(',
       breaks: ['P2', 'F05'],
       tests: ['unit/duckdb-publish.test.ts'],
     },
@@ -76,8 +76,8 @@ export const COMMANDS: Area = {
     {
       name: 'what passes by itself is told before what a person must do',
       file: EXIT_CODES,
-      text: 'EXIT_CODES.personMustAct,\n  EXIT_CODES.wrongUsage,\n  EXIT_CODES.tryAgainLater,',
-      instead: 'EXIT_CODES.tryAgainLater,\n  EXIT_CODES.personMustAct,\n  EXIT_CODES.wrongUsage,',
+      text: 'EXIT_CODES.operatorMustAct,\n  EXIT_CODES.wrongUsage,\n  EXIT_CODES.tryAgainLater,',
+      instead: 'EXIT_CODES.tryAgainLater,\n  EXIT_CODES.operatorMustAct,\n  EXIT_CODES.wrongUsage,',
       breaks: ['exit codes'],
       tests: ['unit/exit-codes.test.ts'],
     },
@@ -92,7 +92,7 @@ export const COMMANDS: Area = {
     {
       name: 'a catch-up that met a refusal ends with 0',
       file: 'src/cli/render/summary.ts',
-      text: '...holds.map(() => EXIT_CODES.personMustAct),',
+      text: '...suspensions.map(() => EXIT_CODES.operatorMustAct),',
       instead: '',
       breaks: ['R16', 'exit codes'],
       tests: ['unit/summary.test.ts'],
@@ -100,8 +100,8 @@ export const COMMANDS: Area = {
     {
       name: 'a catch-up that left datasets waiting ends with 0',
       file: 'src/cli/render/summary.ts',
-      text: 'EXIT_CODES.personMustAct : EXIT_CODES.tryAgainLater;',
-      instead: 'EXIT_CODES.personMustAct : EXIT_CODES.caughtUp;',
+      text: 'EXIT_CODES.operatorMustAct : EXIT_CODES.tryAgainLater;',
+      instead: 'EXIT_CODES.operatorMustAct : EXIT_CODES.caughtUp;',
       breaks: ['M20', 'exit codes'],
       tests: ['unit/summary.test.ts'],
     },
@@ -148,8 +148,8 @@ export const COMMANDS: Area = {
     {
       name: 'a key that was given in place of its file is shown',
       file: 'src/configuration/api-key.ts',
-      text: 'const trouble = isSurelyAPath\n',
-      instead: "const trouble = isSurelyAPath || given !== ''\n",
+      text: 'const fault = isSurelyAPath\n',
+      instead: "const fault = isSurelyAPath || given !== ''\n",
       breaks: ['P6'],
       tests: ['unit/configuration-api-key.test.ts'],
     },
@@ -172,7 +172,7 @@ export const COMMANDS: Area = {
     {
       name: 'the command after commits gets the key under another name',
       file: 'src/post-commit/hook.ts',
-      text: ' || tells(value, key) ?',
+      text: ' || reportsTo(value, key) ?',
       instead: ' ?',
       breaks: ['P6'],
       tests: ['unit/hook.test.ts'],

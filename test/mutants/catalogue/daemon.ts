@@ -44,7 +44,7 @@ export const DAEMON: Area = {
     {
       name: 'work goes on for a workspace that was refused',
       file: 'src/daemon/working.ts',
-      text: ' || standingHolds(this.#session.parts).workspace !== null) return;',
+      text: ' || currentSuspensions(this.#session.parts).workspace !== null) return;',
       instead: ') return;',
       breaks: ['R16', 'R3'],
       tests: [LOOP],
@@ -52,7 +52,7 @@ export const DAEMON: Area = {
     {
       name: 'a refused workspace is polled',
       file: 'src/daemon/following.ts',
-      text: ' || holds.workspace !== null) return;',
+      text: ' || suspensions.workspace !== null) return;',
       instead: ') return;',
       breaks: ['R16', 'R3'],
       tests: [LOOP],
@@ -60,8 +60,8 @@ export const DAEMON: Area = {
     {
       name: 'a refused subscription is polled',
       file: 'src/daemon/following.ts',
-      text: ' || holds.ofSubscription(followee.id) !== null) return false;',
-      instead: ') return false;',
+      text: ' || suspensions.ofSubscription(subscription.id) !== null)\n      return false;',
+      instead: ')\n      return false;',
       breaks: ['R16', 'R4'],
       tests: [LOOP],
     },
@@ -84,7 +84,7 @@ export const DAEMON: Area = {
     {
       name: 'an event about a dataset that is no member is passed over',
       file: 'src/daemon/following.ts',
-      text: 'if (!isKnown) this.audits.askFor(followee);',
+      text: 'if (!isKnown) this.audits.askFor(subscription);',
       instead: '',
       breaks: ['W10'],
       tests: [LOOP],
@@ -148,7 +148,7 @@ export const DAEMON: Area = {
     {
       name: 'what waits for the next poll goes on waiting once the machine was suspended',
       file: 'src/daemon/working.ts',
-      text: 'agenda.followPolls(this.#session.readClocks());',
+      text: 'workQueue.followPolls(this.#session.readClocks());',
       instead: '',
       breaks: ['F52'],
       tests: [CLOCKS],
@@ -156,7 +156,7 @@ export const DAEMON: Area = {
     {
       name: 'a poll that was asked for while the log was read is lost',
       file: 'src/daemon/following.ts',
-      text: 'headAtMs === null || followee.pollAskedMs > headAtMs;',
+      text: 'headAtMs === null || subscription.pollAskedMs > headAtMs;',
       instead: 'headAtMs === null;',
       breaks: ['a webhook is not lost'],
       tests: ['unit/daemon-asked-polls.test.ts'],
@@ -196,8 +196,8 @@ export const DAEMON: Area = {
     {
       name: 'a refusal ends the daemon though there is a mirror',
       file: 'src/daemon/daemon.ts',
-      text: 'if (holds.workspace !== null && this.#hasNoMirror()) {',
-      instead: 'if (holds.workspace !== null) {',
+      text: 'if (suspensions.workspace !== null && this.#hasNoMirror()) {',
+      instead: 'if (suspensions.workspace !== null) {',
       breaks: ['R3', 'R13'],
       tests: [LOOP],
     },
@@ -236,8 +236,8 @@ export const DAEMON: Area = {
     {
       name: 'the command is told of what the published copy lacks',
       file: 'src/daemon/after-commit.ts',
-      text: 'tell(this.#copiedLines);',
-      instead: 'tell(null);',
+      text: 'report(this.#copiedLines);',
+      instead: 'report(null);',
       breaks: ['the command sees what it is told of'],
       tests: ['unit/after-commit.test.ts'],
     },
@@ -260,8 +260,8 @@ export const DAEMON: Area = {
     {
       name: 'a command is told of commits again that it was told of',
       file: 'src/post-commit/hook.ts',
-      text: 'checkpoint.hookTold(page.position, clock.now());',
-      instead: 'if (page.hasMore) checkpoint.hookTold(page.position, clock.now());',
+      text: 'checkpoint.hookReported(page.position, clock.now());',
+      instead: 'if (page.hasMore) checkpoint.hookReported(page.position, clock.now());',
       breaks: ['P3'],
       tests: ['unit/hook.test.ts'],
     },

@@ -11,7 +11,7 @@ export const DOING: Area = {
     {
       name: 'a refused workspace is asked again',
       file: 'src/sync/catch-up.ts',
-      text: 'if (standingHolds(this.#parts).workspace !== null) return { subscriptions, datasets: [], readAt: null };',
+      text: 'if (currentSuspensions(this.#parts).workspace !== null)\n        return { subscriptions, datasets: [], readAt: null };',
       instead: '',
       breaks: ['R16', 'R3'],
       tests: ['unit/catch-up-trouble.test.ts'],
@@ -19,7 +19,7 @@ export const DOING: Area = {
     {
       name: 'a refused subscription is asked again',
       file: 'src/sync/catch-up.ts',
-      text: 'if (standingHolds(parts).ofSubscription(record.id) !== null) continue;',
+      text: 'if (currentSuspensions(parts).ofSubscription(record.id) !== null) continue;',
       instead: '',
       breaks: ['R16', 'R4'],
       tests: ['unit/catch-up-trouble.test.ts'],
@@ -27,7 +27,7 @@ export const DOING: Area = {
     {
       name: 'trouble of one subscription ends the catch-up of all',
       file: 'src/sync/catch-up.ts',
-      text: 'this.#troubles.record(error, record.id);',
+      text: 'this.#incidents.record(error, record.id);',
       instead: 'throw error;',
       breaks: ['P5'],
       tests: ['unit/catch-up-trouble.test.ts'],
@@ -35,7 +35,7 @@ export const DOING: Area = {
     {
       name: 'another API key lifts no refusal',
       file: 'src/sync/suspensions.ts',
-      text: 'if (isOfKey(hold, keyHash)) return false;',
+      text: 'if (isOfKey(suspension, keyHash)) return false;',
       instead: "if (keyHash !== '') return false;",
       breaks: ['R14'],
       tests: ['unit/catch-up-trouble.test.ts'],
@@ -43,8 +43,8 @@ export const DOING: Area = {
     {
       name: 'a dataset is held as soon as one of its subscriptions is',
       file: 'src/sync/suspensions.ts',
-      text: 'return ofMembers.every((hold) => hold !== null) ? (ofMembers[0] ?? null) : null;',
-      instead: 'return ofMembers.find((hold) => hold !== null) ?? null;',
+      text: 'return ofMembers.every((suspension) => suspension !== null) ? (ofMembers[0] ?? null) : null;',
+      instead: 'return ofMembers.find((suspension) => suspension !== null) ?? null;',
       breaks: ['P5', 'R4'],
       tests: ['unit/catch-up-retirement.test.ts'],
     },
@@ -83,7 +83,7 @@ export const DOING: Area = {
     {
       name: 'what only the list of versions tells is forgotten',
       file: RECONCILE,
-      text: 'wantUnasked(read, onlyTold(this.#history, this.#known), parts);',
+      text: 'requestReloads(read, onlyAnnounced(this.#history, this.#known), parts);',
       instead: '',
       breaks: ['W30'],
       tests: ['unit/catch-up-wants.test.ts'],
@@ -91,8 +91,8 @@ export const DOING: Area = {
     {
       name: 'what was read before something else was wanted is planned by',
       file: RECONCILE,
-      text: 'if (!asksTheSame(known.want, this.#known.want)) {',
-      instead: 'if (known.want.datasetId !== this.#known.want.datasetId) {',
+      text: 'if (!asksTheSame(known.desired, this.#known.desired)) {',
+      instead: 'if (known.desired.datasetId !== this.#known.desired.datasetId) {',
       breaks: ['W2', 'W9'],
       tests: ['unit/reconcile.test.ts'],
     },
@@ -107,8 +107,8 @@ export const DOING: Area = {
     {
       name: 'a dataset that changes faster than it downloads is tried on and on',
       file: RECONCILE,
-      text: 'if (this.#overtaken === MAX_OVERTAKEN)',
-      instead: 'if (this.#overtaken < 0)',
+      text: 'if (this.#stalePlan === MAX_STALE_PLANS)',
+      instead: 'if (this.#stalePlan < 0)',
       breaks: ['M11'],
       tests: ['unit/catch-up.test.ts'],
     },
@@ -123,7 +123,7 @@ export const DOING: Area = {
     {
       name: 'changes that gave way to a bad snapshot are fetched again with it',
       file: RECONCILE,
-      text: '[content, ...this.#gaveWay()]',
+      text: '[content, ...this.#fellBack()]',
       instead: '[content]',
       breaks: ['V11'],
       tests: ['contract/bad-again.test.ts'],
@@ -131,7 +131,7 @@ export const DOING: Area = {
     {
       name: 'a unit that was overtaken is planned from the table of before',
       file: RECONCILE,
-      text: 'this.#known = { ...this.#known, held: datasets.get(this.#datasetId) ?? null };',
+      text: 'this.#known = { ...this.#known, observed: datasets.get(this.#datasetId) ?? null };',
       instead: 'datasets.has(this.#datasetId);',
       breaks: ['W2'],
       tests: ['unit/catch-up.test.ts', 'unit/catch-up-changes.test.ts'],
@@ -203,7 +203,7 @@ export const DOING: Area = {
     {
       name: 'spooled changes stay on the disk',
       file: 'src/sync/execute/steps.ts',
-      text: 'await staging.discardChanges(held.datasetId);',
+      text: 'await staging.discardChanges(observed.datasetId);',
       instead: '',
       breaks: ['everything has a limit'],
       tests: ['unit/catch-up-changes.test.ts'],
@@ -227,7 +227,7 @@ export const DOING: Area = {
     {
       name: 'large files of a load go while the mirror is held',
       file: 'src/sync/execute/executor.ts',
-      text: 'if (withLargeFiles.delete(datasetId) && !isLargeUnderWay()) await writer.letGo();',
+      text: 'if (withLargeFiles.delete(datasetId) && !isLargeUnderWay()) await writer.release();',
       instead: '',
       breaks: ['readers are let in soon'],
       tests: ['unit/workshop.test.ts'],
@@ -243,8 +243,8 @@ export const DOING: Area = {
     {
       name: 'what waits for the mirror to be let go of waits for all that is still to be committed',
       file: 'src/sync/execute/writer.ts',
-      text: 'letGo: () => committing,',
-      instead: 'letGo: async () => void (await working),',
+      text: 'release: () => committing,',
+      instead: 'release: async () => void (await working),',
       breaks: ['space is given back soon'],
       tests: ['unit/writer.test.ts'],
     },
@@ -268,8 +268,8 @@ export const DOING: Area = {
     {
       name: 'a manifest that was read before the event is planned by',
       file: 'src/sync/manifest-cache.ts',
-      text: 'return kept === undefined || !isSince(kept, since) ? null : kept.offers;',
-      instead: 'return kept === undefined ? null : kept.offers;',
+      text: 'return kept === undefined || !isSince(kept, since) ? null : kept.listedEntries;',
+      instead: 'return kept === undefined ? null : kept.listedEntries;',
       breaks: ['M17', 'F32'],
       tests: ['unit/offer-book.test.ts'],
     },

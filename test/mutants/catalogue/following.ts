@@ -81,8 +81,8 @@ export const FOLLOWING: Area = {
     {
       name: 'what a log announced counts though it may have begun anew',
       file: 'src/sync/reconcile.ts',
-      text: 'isAnnounced(want, last.version) && !isAnyLogDoubted(want.members.keys(), parts);',
-      instead: 'isAnnounced(want, last.version);',
+      text: 'isAnnounced(desired, last.version) && !isAnyLogDoubted(desired.members.keys(), parts);',
+      instead: 'isAnnounced(desired, last.version);',
       breaks: ['W42', 'F54'],
       tests: ['unit/reconcile.test.ts'],
     },
@@ -106,7 +106,7 @@ export const FOLLOWING: Area = {
     {
       name: 'a table that changes have moved on counts as the snapshot it began from',
       file: 'src/sync/follow/from-manifest.ts',
-      text: 'held.version === entry.version &&',
+      text: 'observed.version === entry.version &&',
       instead: '',
       breaks: ['W20', 'M16'],
       tests: ['unit/from-manifest.test.ts'],
@@ -114,8 +114,8 @@ export const FOLLOWING: Area = {
     {
       name: 'a snapshot of other content counts as the one that was loaded',
       file: 'src/sync/follow/from-manifest.ts',
-      text: 'held.snapshotVersion === entry.version &&\n    held.snapshotDigest === snapshotDigest(entry.files)',
-      instead: 'held.snapshotVersion === entry.version',
+      text: 'observed.snapshotVersion === entry.version &&\n    observed.snapshotDigest === snapshotDigest(entry.files)',
+      instead: 'observed.snapshotVersion === entry.version',
       breaks: ['M16', 'W20'],
       tests: ['unit/from-manifest.test.ts'],
     },
@@ -130,15 +130,15 @@ export const FOLLOWING: Area = {
     {
       name: 'a dataset is a member again by what was told before it was dropped',
       file: 'src/model/desired-state.ts',
-      text: 'if (former !== undefined && !undoes(change, former)) return want;',
-      instead: 'if (former === null) return want;',
+      text: 'if (former !== undefined && !undoes(change, former)) return desired;',
+      instead: 'if (former === null) return desired;',
       breaks: ['M13', 'W7'],
       tests: ['unit/want-changes.test.ts', 'unit/from-manifest.test.ts'],
     },
     {
       name: 'an addition after a removal is no reload',
       file: 'src/sync/follow/coalesce-events.ts',
-      text: 'return [member, reload(event, createdAt, want, context)];',
+      text: 'return [member, reload(event, createdAt, desired, context)];',
       instead: 'return [member];',
       breaks: ['W3'],
       tests: ['unit/fold.test.ts'],
@@ -146,7 +146,7 @@ export const FOLLOWING: Area = {
     {
       name: 'the reload that an event asks for is forgotten',
       file: 'src/sync/follow/coalesce-events.ts',
-      text: 'return [reload(event, createdAt, want, context)];',
+      text: 'return [reload(event, createdAt, desired, context)];',
       instead: 'return updated(event, context);',
       breaks: ['W6'],
       tests: ['unit/fold.test.ts'],
@@ -154,7 +154,7 @@ export const FOLLOWING: Area = {
     {
       name: 'an event without a version asks for nothing',
       file: 'src/sync/follow/coalesce-events.ts',
-      text: "if (version === null) return [{ kind: 'look', datasetId }];",
+      text: "if (version === null) return [{ kind: 'refresh', datasetId }];",
       instead: 'if (version === null) return [];',
       breaks: ['W8'],
       tests: ['unit/fold.test.ts'],
@@ -162,7 +162,7 @@ export const FOLLOWING: Area = {
     {
       name: 'an event that cannot be read is passed over',
       file: 'src/sync/follow/coalesce-events.ts',
-      text: "return isMember ? [{ kind: 'look', datasetId: want.datasetId }] : [];",
+      text: "return isMember ? [{ kind: 'refresh', datasetId: desired.datasetId }] : [];",
       instead: 'return [];',
       breaks: ['W13', 'F29'],
       tests: ['unit/fold.test.ts'],
@@ -194,9 +194,9 @@ export const FOLLOWING: Area = {
     {
       name: 'the manifest of a dataset that is held is asked for',
       file: 'src/sync/follow/from-manifest.ts',
-      text: 'holds.ofDataset(datasetId) === null && isChosenDataset(datasetId, include, exclude)',
+      text: 'suspensions.ofDataset(datasetId) === null && isChosenDataset(datasetId, include, exclude)',
       instead:
-        "holds.ofDataset(datasetId)?.refusal.code !== '' && isChosenDataset(datasetId, include, exclude)",
+        "suspensions.ofDataset(datasetId)?.refusal.code !== '' && isChosenDataset(datasetId, include, exclude)",
       breaks: ['R16'],
       tests: ['unit/catch-up.test.ts'],
     },
@@ -211,7 +211,7 @@ export const FOLLOWING: Area = {
     {
       name: 'a quiet log is read after its position, which is lost',
       file: 'src/sync/follow/read-log.ts',
-      text: 'after: isQuiet ? null : cursor,',
+      text: 'after: isExpiredCursorReplay ? null : cursor,',
       instead: 'after: cursor,',
       breaks: ['W22', 'F26'],
       tests: ['unit/follow.test.ts'],
@@ -219,7 +219,7 @@ export const FOLLOWING: Area = {
     {
       name: 'what a quiet log lists again is done again',
       file: 'src/sync/follow/read-log.ts',
-      text: 'readBefore: isQuiet ? cursor : null,',
+      text: 'readBefore: isExpiredCursorReplay ? cursor : null,',
       instead: 'readBefore: null,',
       breaks: ['W22', 'P3'],
       tests: ['unit/follow.test.ts'],
@@ -259,8 +259,8 @@ export const FOLLOWING: Area = {
     {
       name: 'a quiet log is quiet no more once an audit has found something',
       file: 'src/sync/follow/audit.ts',
-      text: 'isQuiet: quietReadAt !== null,',
-      instead: 'isQuiet: false,',
+      text: 'isExpiredCursorReplay: replayedAt !== null,',
+      instead: 'isExpiredCursorReplay: false,',
       breaks: ['W30', 'W22'],
       tests: ['unit/catch-up-wants.test.ts'],
     },
@@ -275,8 +275,8 @@ export const FOLLOWING: Area = {
     {
       name: 'a mirror of another service is taken over',
       file: 'src/sync/follow/subscriptions.ts',
-      text: 'if (held.service.origin !== origin) {',
-      instead: "if (held.service.origin === '') {",
+      text: 'if (observed.service.origin !== origin) {',
+      instead: "if (observed.service.origin === '') {",
       breaks: ['W29', 'P4'],
       tests: ['unit/selection.test.ts'],
     },

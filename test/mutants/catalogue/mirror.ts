@@ -11,7 +11,7 @@ export const MIRROR: Area = {
     {
       name: 'a snapshot is committed over a table that it was not planned from',
       file: LOAD,
-      text: 'if (!isPlannedFrom(live, unit.plannedFrom)) return null;',
+      text: 'if (!isPlannedFrom(live, job.plannedFrom)) return null;',
       instead: '',
       breaks: ['P1', 'W14'],
       tests: ['unit/duckdb-load.test.ts'],
@@ -19,7 +19,7 @@ export const MIRROR: Area = {
     {
       name: 'the number of rows of a snapshot is not checked',
       file: LOAD,
-      text: 'refuseOtherCount(unit, rowCount);',
+      text: 'refuseOtherCount(job, rowCount);',
       instead: '',
       breaks: ['V8', 'P7'],
       tests: ['unit/duckdb-load.test.ts'],
@@ -35,7 +35,7 @@ export const MIRROR: Area = {
     {
       name: 'a snapshot may have a key twice',
       file: LOAD,
-      text: 'if (numberAt(counts, 1) !== rowCount) await proveKeys(engine, unit, keyColumns, rowCount);',
+      text: 'if (numberAt(counts, 1) !== rowCount) await proveKeys(engine, job, keyColumns, rowCount);',
       instead: '',
       breaks: ['V8', 'P7', 'F41'],
       tests: ['unit/duckdb-load.test.ts'],
@@ -75,15 +75,15 @@ export const MIRROR: Area = {
     {
       name: 'a table is forgotten that was taken for the other window',
       file: 'src/destination/duckdb/mirror.ts',
-      text: 'waiting = [...others, ...setAside];',
-      instead: 'waiting = [...setAside];',
+      text: 'waiting = [...others, ...quarantine];',
+      instead: 'waiting = [...quarantine];',
       breaks: ['P7'],
       tests: ['unit/duckdb-windows.test.ts'],
     },
     {
       name: 'trouble of a window whose units were all told is swallowed',
       file: 'src/sync/execute/writer.ts',
-      text: 'if (taken.size === 0 && trouble !== null) onTrouble(trouble);',
+      text: 'if (taken.size === 0 && incident !== null) onError(incident);',
       instead: '',
       breaks: ['F07'],
       tests: ['unit/writer.test.ts', 'unit/catch-up-trouble.test.ts'],
@@ -91,7 +91,7 @@ export const MIRROR: Area = {
     {
       name: 'a catch-up ends before the window it has work in',
       file: 'src/sync/catch-up.ts',
-      text: 'await workshop.ended();',
+      text: 'await executor.ended();',
       instead: '',
       breaks: ['F07'],
       tests: ['unit/catch-up-trouble.test.ts'],
@@ -115,7 +115,7 @@ export const MIRROR: Area = {
     {
       name: 'one unit that fails fails all that were in its transaction',
       file: COMMIT,
-      text: 'else results.push(...(await commitBatch(context, [unit])));',
+      text: 'else results.push(...(await commitBatch(context, [job])));',
       instead: "else results.push({ kind: 'failed', error: causeOf(error) });",
       breaks: ['P5'],
       tests: ['unit/duckdb-load.test.ts'],
@@ -124,7 +124,7 @@ export const MIRROR: Area = {
       name: 'a COMMIT of unknown outcome is taken for undone',
       file: COMMIT,
       text: 'error instanceof OutcomeUnknownError ? await findCommitted(context, batch) : new Map();',
-      instead: 'new Map<string, UnitResult>();',
+      instead: 'new Map<string, JobResult>();',
       breaks: ['P2', 'P3'],
       tests: ['unit/duckdb-retire.test.ts'],
     },
@@ -139,8 +139,8 @@ export const MIRROR: Area = {
     {
       name: 'a table of a person in the place of a dataset’s is not told as that',
       file: 'src/destination/duckdb/catalog/tables.ts',
-      text: "if (standing === 'table' && (live !== null || isKept)) return;",
-      instead: "if (standing === 'table') return;",
+      text: "if (existingObject === 'table' && (live !== null || isKept)) return;",
+      instead: "if (existingObject === 'table') return;",
       breaks: ['P4'],
       tests: ['contract/taken-name.test.ts'],
     },

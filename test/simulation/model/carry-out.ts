@@ -6,16 +6,16 @@ import { isPlannedFrom, isSameTable } from '../../../src/destination/duckdb/cata
 import { archivedNameFor } from '../../../src/destination/duckdb/retire.ts';
 import { assert, present } from '../../../src/lib/assert.ts';
 import { isLaterMark, type ReloadMark } from '../../../src/model/desired-state.ts';
-import { UnusableChangesError } from '../../../src/model/errors.ts';
+import { InapplicableChangesError } from '../../../src/model/errors.ts';
 import { columnNames } from '../../../src/model/naming.ts';
 import type { Counts } from '../../../src/model/records.ts';
 import type {
-  ChangesUnit,
-  HeldColumn,
-  HeldDataset,
-  RetirementUnit,
-  SnapshotUnit,
-  Unit,
+  ChangesJob,
+  ObservedColumn,
+  ObservedTable,
+  RetirementJob,
+  SnapshotJob,
+  WriteJob,
 } from '../../../src/model/write-jobs.ts';
 import { knownType } from '../../../src/staging/snapshot/casts.ts';
 import type { Line } from '../../support/mirror-history.ts';
@@ -31,33 +31,33 @@ export interface Done {
   readonly outcome: Outcome;
 }
 
-/** @throws UnusableChangesError */
-export function carryOut(state: MirrorState, unit: Unit, content: PreparedContent, at: Date): Done {
-  const { datasetId } = unit;
+/** @throws InapplicableChangesError */
+export function execute(state: MirrorState, job: WriteJob, content: PreparedContent, at: Date): Done {
+  const { datasetId } = job;
   const live = state.tables.get(datasetId) ?? null;
-  switch (unit.kind) {
+  switch (job.kind) {
     case 'snapshot': {
       assert(content.kind === 'snapshot', 'a snapshot was prepared');
-      if (!isPlannedFrom(live?.held ?? null, unit.plannedFrom)) return overtaken(state, datasetId);
-      const held = loaded(unit, content.rows.size, content.hasFiles, live, state, at);
+      if (!isPlannedFrom(live?.observed ?? null, job.plannedFrom)) return stalePlan(state, datasetId);
+      const observed = loaded(job, content.rows.size, content.hasFiles, live, state, at);
       const retired = state.retired.filter((line) => !(line.datasetId === datasetId && line.isKept));
-      const table = { held, rows: content.rows };
+      const table = { observed, rows: content.rows };
       return committed({ ...state, retired }, 'snapshot', table, live, null, at);
     }
     case 'changes': {
       assert(content.kind === 'changes', 'changes were prepared');
-      if (live === null || !isSameTable(live.held, unit.plannedFrom)) return overtaken(state, datasetId);
-      const { table, net } = changed(unit, content, live, at);
+      if (live === null || !isSameTable(live.observed, job.plannedFrom)) return stalePlan(state, datasetId);
+      const { table, net } = changed(job, content, live, at);
       return committed(state, 'changes', table, live, net, at);
     }
     case 'retirement':
-      if (live === null || !isPlannedFrom(live.held, unit.plannedFrom)) return overtaken(state, datasetId);
-      return retire(state, unit, live, at);
+      if (live === null || !isPlannedFrom(live.observed, job.plannedFrom)) return stalePlan(state, datasetId);
+      return retire(state, job, live, at);
   }
 }
 
-function overtaken(state: MirrorState, datasetId: string): Done {
-  return { state, outcome: { kind: 'overtaken', datasetId } };
+function stalePlan(state: MirrorState, datasetId: string): Done {
+  return { state, outcome: { kind: 'stale-plan', datasetId } };
 }
 
 function committed(
@@ -68,14 +68,14 @@ function committed(
   net: Counts | null,
   at: Date,
 ): Done {
-  const { held } = table;
-  const { datasetId, tableName, version: toVersion, rowCount } = held;
-  const fromVersion = before?.held.version ?? null;
-  const told: Committed = { tableName, fromVersion, toVersion, rowCount, net, held };
+  const { observed } = table;
+  const { datasetId, tableName, version: toVersion, rowCount } = observed;
+  const fromVersion = before?.observed.version ?? null;
+  const reported: Committed = { tableName, fromVersion, toVersion, rowCount, net, observed };
   const after = { ...state, tables: new Map(state.tables).set(datasetId, table) };
   return {
     state: withLine(after, datasetId, lineOf(kind, fromVersion, toVersion, net, at)),
-    outcome: { kind: 'committed', datasetId, committed: told },
+    outcome: { kind: 'committed', datasetId, committed: reported },
   };
 }
 
@@ -91,18 +91,18 @@ function lineOf(kind: string, from: number | null, to: number, net: Counts | nul
 }
 
 function loaded(
-  unit: SnapshotUnit,
+  job: SnapshotJob,
   rowCount: number,
   hasFiles: boolean,
   before: Table | null,
   { names }: MirrorState,
   at: Date,
-): HeldDataset {
-  const { datasetId, version, publishedAt, schema, digest, reloads } = unit;
-  const { digestKind, loadedThrough, loadedAt } = unit;
+): ObservedTable {
+  const { datasetId, version, publishedAt, schema, digest, reloads } = job;
+  const { digestKind, loadedThrough, loadedAt } = job;
   const all = [...schema.columns, ...schema.envelopeColumns];
   const given = columnNames(all.map(({ name }) => name));
-  const columns = all.map((column, index): HeldColumn => {
+  const columns = all.map((column, index): ObservedColumn => {
     const type = knownType(datasetId, column);
     const isKey = schema.keyColumns.includes(column.name);
     return {
@@ -128,7 +128,7 @@ function loaded(
     publishedAt,
     appliedAt: at,
     columns,
-    reloads: laterReloads(before?.held.reloads ?? new Map(), reloads),
+    reloads: laterReloads(before?.observed.reloads ?? new Map(), reloads),
   };
 }
 
@@ -146,13 +146,18 @@ function laterReloads(
 }
 
 function changed(
-  unit: ChangesUnit,
+  job: ChangesJob,
   { columns, net }: Extract<PreparedContent, { kind: 'changes' }>,
-  { held, rows: before }: Table,
+  { observed, rows: before }: Table,
   at: Date,
 ): { readonly table: Table; readonly net: Counts } {
-  const after = located(unit, tableAfter(held.columns, columns.columns).columns, { held, rows: before }, net);
-  const positions = after.map(({ name }) => held.columns.findIndex((column) => column.name === name));
+  const after = located(
+    job,
+    tableAfter(observed.columns, columns.columns).columns,
+    { observed, rows: before },
+    net,
+  );
+  const positions = after.map(({ name }) => observed.columns.findIndex((column) => column.name === name));
   const rows = new Map<string, TextRow>();
   for (const [key, row] of before)
     rows.set(
@@ -168,11 +173,11 @@ function changed(
       rows.set(key, row);
     }
   }
-  proveRows(unit, rows);
-  const { version, schema, publishedAt } = unit;
+  proveRows(job, rows);
+  const { version, schema, publishedAt } = job;
   const table = {
-    held: {
-      ...held,
+    observed: {
+      ...observed,
       version,
       schemaVersion: schema.schemaVersion,
       keyColumns: schema.keyColumns,
@@ -186,35 +191,35 @@ function changed(
   return { table, net: counts };
 }
 
-function proveRows(unit: ChangesUnit, { size }: Rows): void {
-  const stated = statedRowCount(unit);
+function proveRows(job: ChangesJob, { size }: Rows): void {
+  const stated = statedRowCount(job);
   if (stated === null || stated === size) return;
-  throw new UnusableChangesError(unit.datasetId, firstVersion(unit), `${size} rows instead of ${stated}`);
+  throw new InapplicableChangesError(job.datasetId, firstVersion(job), `${size} rows instead of ${stated}`);
 }
 
 type Planned = ReturnType<typeof tableAfter>['columns'];
 
 /** GeoJSON comes only into a column that is in its system, or that holds no value and gets it. */
 function located(
-  unit: ChangesUnit,
+  job: ChangesJob,
   planned: Planned,
-  { held: { columns }, rows }: Table,
+  { observed: { columns }, rows }: Table,
   net: ReadonlyMap<string, TextRow | null>,
-): readonly HeldColumn[] {
+): readonly ObservedColumn[] {
   return planned.map(({ column: { name }, columnName, type, role, crs }, index) => {
     const there = { name, columnName, type, role, crs };
     const isFilled = type === 'geometry' && [...net.values()].some((row) => (row?.[index] ?? null) !== null);
     if (!isFilled || crs === WGS84) return there;
     const position = columns.findIndex((column) => column.name === name);
-    const isHeld = [...rows.values()].some((row) => (row[position] ?? null) !== null);
-    if (crs === null && !isHeld) return { ...there, crs: WGS84 };
-    throw new UnusableChangesError(unit.datasetId, unit.version, `${name} is in another system`);
+    const isSuspended = [...rows.values()].some((row) => (row[position] ?? null) !== null);
+    if (crs === null && !isSuspended) return { ...there, crs: WGS84 };
+    throw new InapplicableChangesError(job.datasetId, job.version, `${name} is in another system`);
   });
 }
 
-function retire(state: MirrorState, unit: RetirementUnit, { held, rows }: Table, at: Date): Done {
-  const { datasetId, how, reason } = unit;
-  const { version, tableName } = held;
+function retire(state: MirrorState, job: RetirementJob, { observed, rows }: Table, at: Date): Done {
+  const { datasetId, how, reason } = job;
+  const { version, tableName } = observed;
   const taken = new Set(state.retired.flatMap(({ tableName: name }) => (name === null ? [] : [name])));
   const copyName = archivedNameFor(tableName, version, at, taken);
   const left = { archive: copyName, drop: null, keep: tableName }[how];

@@ -48,8 +48,8 @@ export class Life {
     this.#pass((at) => at.kind === 'moment' && (at.effect ?? effect) === effect);
   }
 
-  passCommit(moment: 'before' | 'after'): void {
-    this.#pass((at) => (at.kind === 'commit' ? at.moment === moment : isAnyMoment(at)));
+  passCommit(timestamp: 'before' | 'after'): void {
+    this.#pass((at) => (at.kind === 'commit' ? at.timestamp === timestamp : isAnyMoment(at)));
   }
 
   #pass(isMet: (at: DeathPoint) => boolean): void {

@@ -4,12 +4,12 @@ import { BusyError, StorageError } from '../../../src/model/errors.ts';
 import type { DiskUse, Machine } from '../stage.ts';
 
 export class ModelMachine implements Machine {
-  #held = 0;
+  #observed = 0;
   #clockSetByMs = 0;
   readonly #full = new Map<DiskUse, number>();
 
   holdMirror(times: number): void {
-    this.#held = times;
+    this.#observed = times;
   }
 
   fillDisk(what: DiskUse, times: number): void {
@@ -26,14 +26,14 @@ export class ModelMachine implements Machine {
   }
 
   recover(): void {
-    this.#held = 0;
+    this.#observed = 0;
     this.#full.clear();
   }
 
   /** @throws BusyError while a reader holds it. */
   useMirror(): void {
-    if (this.#held === 0) return;
-    this.#held -= 1;
+    if (this.#observed === 0) return;
+    this.#observed -= 1;
     throw new BusyError('The mirror is held by a reader.');
   }
 

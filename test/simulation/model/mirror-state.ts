@@ -4,14 +4,14 @@
  */
 
 import { createHash } from 'node:crypto';
-import type { Held, StoredProgress } from '../../../src/destination/destination.ts';
-import type { HeldDataset } from '../../../src/model/write-jobs.ts';
+import type { ObservedState, StoredProgress } from '../../../src/destination/destination.ts';
+import type { ObservedTable } from '../../../src/model/write-jobs.ts';
 import type { Line } from '../../support/mirror-history.ts';
 import type { Seen } from '../../support/table-digest.ts';
 import { digestOfTable, type Rows } from './texts.ts';
 
 export interface Table {
-  readonly held: HeldDataset;
+  readonly observed: ObservedTable;
   readonly rows: Rows;
 }
 
@@ -29,7 +29,7 @@ export interface Retired {
 }
 
 export interface MirrorState {
-  readonly service: Held['service'];
+  readonly service: ObservedState['service'];
   /** Table names by dataset id. */
   readonly names: ReadonlyMap<string, string>;
   /** Live tables by dataset id. */
@@ -55,9 +55,9 @@ const known = new WeakMap<Table, Seen>();
 export function seenOf(table: Table): Seen {
   const before = known.get(table);
   if (before !== undefined) return before;
-  const { held, rows } = table;
-  const names = held.columns.map(({ name }) => name);
-  const seen = { version: held.version, digest: digestOfTable(names, rows) };
+  const { observed, rows } = table;
+  const names = observed.columns.map(({ name }) => name);
+  const seen = { version: observed.version, digest: digestOfTable(names, rows) };
   known.set(table, seen);
   return seen;
 }

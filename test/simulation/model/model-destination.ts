@@ -7,19 +7,19 @@ import { isDeepStrictEqual } from 'node:util';
 import type {
   Destination,
   Enrolment,
-  Held,
+  JobQueue,
+  ObservedState,
   Outcome,
-  Prepared,
   StoredProgress,
-  UnitQueue,
+  ValidatedJob,
 } from '../../../src/destination/destination.ts';
 import { assert } from '../../../src/lib/assert.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
 import { BusyError } from '../../../src/model/errors.ts';
 import { tableNameFor } from '../../../src/model/naming.ts';
-import type { Unit } from '../../../src/model/write-jobs.ts';
+import type { WriteJob } from '../../../src/model/write-jobs.ts';
 import type { TableChange } from '../stage.ts';
-import { carryOut } from './carry-out.ts';
+import { execute } from './carry-out.ts';
 import type { Life } from './life.ts';
 import type { ModelMachine } from './machine.ts';
 import { EMPTY_MIRROR, type MirrorState, progressWithout, seenOf, withAnyRow } from './mirror-state.ts';
@@ -40,7 +40,7 @@ export interface ModelDestinationParts {
   readonly onCommit: (change: TableChange) => void;
 }
 
-interface PreparedUnit extends Prepared {
+interface ValidatedWrite extends ValidatedJob {
   readonly content: PreparedContent;
 }
 
@@ -54,10 +54,10 @@ export class ModelDestination implements Destination {
     this.#parts = parts;
   }
 
-  async has(): Promise<Held> {
+  async has(): Promise<ObservedState> {
     this.#use();
     const { service, tables, progress } = this.#parts.disk.mirror ?? EMPTY_MIRROR;
-    const datasets = new Map([...tables].map(([datasetId, { held }]) => [datasetId, held]));
+    const datasets = new Map([...tables].map(([datasetId, { observed }]) => [datasetId, observed]));
     return { service, datasets, progress, retired: [] };
   }
 
@@ -73,9 +73,9 @@ export class ModelDestination implements Destination {
     life.passMoment('destination.enroll');
   }
 
-  async prepare(unit: Unit): Promise<Prepared> {
+  async validate(job: WriteJob): Promise<ValidatedJob> {
     this.#uses += 1;
-    return { unit, content: prepareContent(unit, this.#parts.spool) } as Prepared;
+    return { job, content: prepareContent(job, this.#parts.spool) } as ValidatedJob;
   }
 
   /** Reads nothing before it is all there. */
@@ -84,9 +84,9 @@ export class ModelDestination implements Destination {
   }
 
   /** Its window stays open as long as units are ready. */
-  async commit(queue: UnitQueue): Promise<void> {
-    for (let units = queue.take(); units.length > 0; units = queue.take()) {
-      for (const [unit, outcome] of this.#commitTogether(units)) queue.tell(unit, outcome);
+  async commit(queue: JobQueue): Promise<void> {
+    for (let jobs = queue.take(); jobs.length > 0; jobs = queue.take()) {
+      for (const [job, outcome] of this.#commitTogether(jobs)) queue.report(job, outcome);
     }
     const progress = (await queue.progressToStore?.()) ?? null;
     if (progress !== null) this.#storeProgress(progress);
@@ -114,20 +114,20 @@ export class ModelDestination implements Destination {
     return true;
   }
 
-  #commitTogether(units: readonly Prepared[]): readonly (readonly [Prepared, Outcome])[] {
+  #commitTogether(jobs: readonly ValidatedJob[]): readonly (readonly [ValidatedJob, Outcome])[] {
     this.#use();
     const { disk, life, machine, clock } = this.#parts;
     life.passCommit('before');
     machine.useDisk('commit');
     let state = disk.mirror ?? EMPTY_MIRROR;
     if (state.service === null && this.#enrolment !== null) state = enrolled(state, this.#enrolment);
-    const outcomes: [Prepared, Outcome][] = [];
-    for (const prepared of units) {
-      const done = this.#carryOut(state, ownPrepared(prepared), clock.now());
+    const outcomes: [ValidatedJob, Outcome][] = [];
+    for (const prepared of jobs) {
+      const done = this.#execute(state, ownValidated(prepared), clock.now());
       outcomes.push([prepared, done.outcome]);
       state = done.state;
     }
-    this.#put(state, units);
+    this.#put(state, jobs);
     life.passCommit('after');
     machine.useDisk('commit, late');
     return outcomes;
@@ -140,21 +140,21 @@ export class ModelDestination implements Destination {
   async close(): Promise<void> {}
 
   /** Each unit fails alone. */
-  #carryOut(state: MirrorState, { unit, content }: PreparedUnit, at: Date) {
+  #execute(state: MirrorState, { job, content }: ValidatedWrite, at: Date) {
     try {
-      return carryOut(state, unit, content, at);
+      return execute(state, job, content, at);
     } catch (error) {
       assert(error instanceof Error, 'what fails a unit is an error');
-      return { state, outcome: { kind: 'failed', datasetId: unit.datasetId, error } as const };
+      return { state, outcome: { kind: 'failed', datasetId: job.datasetId, error } as const };
     }
   }
 
-  #put(after: MirrorState, units: readonly Prepared[]): void {
+  #put(after: MirrorState, jobs: readonly ValidatedJob[]): void {
     const { disk, onCommit } = this.#parts;
     const before = disk.mirror ?? EMPTY_MIRROR;
     disk.mirror = after;
-    for (const { unit } of units) {
-      const { datasetId, kind } = unit;
+    for (const { job } of jobs) {
+      const { datasetId, kind } = job;
       const [was, is] = [before.tables.get(datasetId), after.tables.get(datasetId)];
       if (was === is) continue;
       onCommit({
@@ -197,15 +197,15 @@ function enrolled(state: MirrorState, enrolment: Enrolment): MirrorState {
 /** What a subscription that was given up asked for counts no more, and its progress is gone. */
 function withoutTraceOf(state: MirrorState, subscriptionIds: readonly string[]): MirrorState {
   if (subscriptionIds.length === 0) return state;
-  const tables = [...state.tables].map(([datasetId, { held, rows }]) => {
-    const reloads = [...held.reloads].filter(([id]) => !subscriptionIds.includes(id));
-    return [datasetId, { held: { ...held, reloads: new Map(reloads) }, rows }] as const;
+  const tables = [...state.tables].map(([datasetId, { observed, rows }]) => {
+    const reloads = [...observed.reloads].filter(([id]) => !subscriptionIds.includes(id));
+    return [datasetId, { observed: { ...observed, reloads: new Map(reloads) }, rows }] as const;
   });
   const progress = progressWithout(state.progress, (row) => subscriptionIds.includes(row.subscriptionId));
   return { ...state, tables: new Map(tables), progress };
 }
 
-function ownPrepared(prepared: Prepared): PreparedUnit {
+function ownValidated(prepared: ValidatedJob): ValidatedWrite {
   assert('content' in prepared, 'a unit is committed by the destination that prepared it');
-  return prepared as PreparedUnit;
+  return prepared as ValidatedWrite;
 }

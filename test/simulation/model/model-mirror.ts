@@ -47,8 +47,8 @@ function tableDifferences(
   { version, schemaVersion, publishedAt, content }: DatasetVersion,
   { lines }: MirrorState,
 ): readonly string[] {
-  const { held } = table;
-  const { datasetId } = held;
+  const { observed } = table;
+  const { datasetId } = observed;
   const loadedAt = lines.get(datasetId)?.findLast(({ kind }) => kind === 'snapshot')?.to ?? null;
   const { schema } = content;
   const roleOf = (name: string, index: number): string => {
@@ -58,19 +58,23 @@ function tableDifferences(
   const columns = columnsOf(schema).map(({ name, type }, index) => [name, type, roleOf(name, index)]);
   // The resync that an operator asked for belongs to no subscription; and what one that was given up since had asked for
   // stays owed by the tables that others contain, and satisfied by them.
-  const foreign = [...held.reloads.keys()].filter((id) => id !== '' && !WAS_SUBSCRIPTION.test(id));
+  const foreign = [...observed.reloads.keys()].filter((id) => id !== '' && !WAS_SUBSCRIPTION.test(id));
   const named = (what: string): string => `${what} of ${datasetId}`;
   return [
-    ...sameText(named('table'), held.tableName, tableNameOf(datasetId)),
-    ...sameText(named('version'), held.version, version),
-    ...sameText(named('schema version'), held.schemaVersion, schemaVersion),
-    ...sameText(named('row count'), [held.rowCount, table.rows.size], [content.rowCount, content.rowCount]),
-    ...sameText(named('key columns'), held.keyColumns, schema.keyColumns),
-    ...sameText(named('snapshot version'), String(held.snapshotVersion), loadedAt),
-    ...sameText(named('published at'), held.publishedAt?.getTime(), new Date(publishedAt).getTime()),
+    ...sameText(named('table'), observed.tableName, tableNameOf(datasetId)),
+    ...sameText(named('version'), observed.version, version),
+    ...sameText(named('schema version'), observed.schemaVersion, schemaVersion),
+    ...sameText(
+      named('row count'),
+      [observed.rowCount, table.rows.size],
+      [content.rowCount, content.rowCount],
+    ),
+    ...sameText(named('key columns'), observed.keyColumns, schema.keyColumns),
+    ...sameText(named('snapshot version'), String(observed.snapshotVersion), loadedAt),
+    ...sameText(named('published at'), observed.publishedAt?.getTime(), new Date(publishedAt).getTime()),
     ...sameText(
       named('columns'),
-      held.columns.map(({ name, type, role }) => [name, type, role]),
+      observed.columns.map(({ name, type, role }) => [name, type, role]),
       columns,
     ),
     ...sameText(named('rows'), seenOf(table).digest, textsOf(content).digest),

@@ -201,9 +201,9 @@ class ModelInstallation implements Installation {
     life.doom(null);
     // What is under way of the dead ends in nothing; then the next life may begin.
     await new Promise((resolve) => setImmediate(resolve));
-    if (done !== 'died') return { died: false, told: 'it was done before' };
+    if (done !== 'died') return { died: false, reported: 'it was done before' };
     await this.close();
-    return { died: true, told: 'killed' };
+    return { died: true, reported: 'killed' };
   }
 
   async readMirror<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
@@ -233,8 +233,8 @@ class ModelInstallation implements Installation {
     const { feed, listeners, machine, clock, settings, seed, onCommit } = this.#parts;
     this.#lives += 1;
     const life = new Life();
-    observeDurableEffects((name, moment) => {
-      if (moment === 'before' && name.startsWith('checkpoint.')) machine.useDisk('checkpoint');
+    observeDurableEffects((name, timestamp) => {
+      if (timestamp === 'before' && name.startsWith('checkpoint.')) machine.useDisk('checkpoint');
       life.passMoment(name);
     });
     const checkpoint = await openCheckpoint({

@@ -2,9 +2,9 @@
 
 import type { Change } from '../../../fixtures/source/content.ts';
 import { columnsOf } from '../../../fixtures/source/wire.ts';
-import { DataError, UnknownColumnsError, UnusableChangesError } from '../../../src/model/errors.ts';
+import { DataError, InapplicableChangesError, UnknownColumnsError } from '../../../src/model/errors.ts';
 import type { Counts } from '../../../src/model/records.ts';
-import type { ChangesUnit, SnapshotUnit, Unit } from '../../../src/model/write-jobs.ts';
+import type { ChangesJob, SnapshotJob, WriteJob } from '../../../src/model/write-jobs.ts';
 import { type ChangesColumns, changesColumns } from '../../../src/staging/changes/columns.ts';
 import type { Spool } from './spool.ts';
 import { keyText, keyTextReader, type Rows, type TextRow, textRow, textsOf } from './texts.ts';
@@ -18,20 +18,20 @@ export type PreparedContent =
     }
   | { readonly kind: 'retirement' };
 
-/** @throws DataError, UnknownColumnsError, UnusableChangesError */
-export function prepareContent(unit: Unit, spool: Spool): PreparedContent {
-  switch (unit.kind) {
+/** @throws DataError, UnknownColumnsError, InapplicableChangesError */
+export function prepareContent(job: WriteJob, spool: Spool): PreparedContent {
+  switch (job.kind) {
     case 'snapshot':
-      return prepareSnapshot(unit, spool);
+      return validateSnapshot(job, spool);
     case 'changes':
-      return prepareChanges(unit, spool);
+      return validateChanges(job, spool);
     case 'retirement':
       return { kind: 'retirement' };
   }
 }
 
-function prepareSnapshot(unit: SnapshotUnit, spool: Spool): PreparedContent {
-  const { datasetId, schema, files } = unit;
+function validateSnapshot(job: SnapshotJob, spool: Spool): PreparedContent {
+  const { datasetId, schema, files } = job;
   const names = [...schema.columns, ...schema.envelopeColumns].map(({ name }) => name);
   const rows = new Map<string, TextRow>();
   for (const { path, name: file, rowCount } of files) {
@@ -45,7 +45,7 @@ function prepareSnapshot(unit: SnapshotUnit, spool: Spool): PreparedContent {
     if (rowCount !== null && rowCount !== texts.rows.size) throw new DataError(`${file} has other rows.`);
     for (const [key, row] of texts.rows) rows.set(key, row);
   }
-  for (const expected of unit.expectedRowCounts) {
+  for (const expected of job.expectedRowCounts) {
     if (expected.rowCount === rows.size) continue;
     throw new DataError(
       `The snapshot has ${rows.size} rows, but ${expected.statedBy} states ${expected.rowCount}.`,
@@ -55,11 +55,11 @@ function prepareSnapshot(unit: SnapshotUnit, spool: Spool): PreparedContent {
 }
 
 /** The last operation of a key wins; null: it is removed. */
-function prepareChanges(unit: ChangesUnit, spool: Spool): PreparedContent {
-  const columns = changesColumns(unit);
+function validateChanges(job: ChangesJob, spool: Spool): PreparedContent {
+  const columns = changesColumns(job);
   const net = new Map<string, TextRow | null>();
-  let rowsBefore = unit.plannedFrom.rowCount;
-  for (const { version, pages, counts, rowCount } of unit.versions) {
+  let rowsBefore = job.plannedFrom.rowCount;
+  for (const { version, pages, counts, rowCount } of job.versions) {
     const listed = { added: 0, changed: 0, removed: 0 };
     for (const path of pages) {
       const spooled = spool.read(path);
@@ -70,10 +70,10 @@ function prepareChanges(unit: ChangesUnit, spool: Spool): PreparedContent {
       for (const change of changes ?? []) {
         listed[change.op] += 1;
         if (change.op === 'removed') net.set(keyText(change.key), null);
-        else net.set(keyOf(change.row), placed(unit, version, columns, names, change));
+        else net.set(keyOf(change.row), placed(job, version, columns, names, change));
       }
     }
-    proveCounts(unit, version, { listed, counts, rowCount, rowsBefore });
+    proveCounts(job, version, { listed, counts, rowCount, rowsBefore });
     rowsBefore += listed.added - listed.removed;
   }
   return { kind: 'changes', columns, net };
@@ -81,7 +81,7 @@ function prepareChanges(unit: ChangesUnit, spool: Spool): PreparedContent {
 
 /** The cells of a changed row in the columns of the table; what a row leaves out is null. */
 function placed(
-  unit: ChangesUnit,
+  job: ChangesJob,
   version: number,
   { columns, known, lacking, required }: ChangesColumns,
   names: readonly string[],
@@ -90,11 +90,11 @@ function placed(
   const cells = textRow(row);
   const carried = names.filter((_, index) => cells[index] !== null);
   const unknown = carried.filter((name) => !known.includes(name));
-  if (unknown.length > 0) throw new UnknownColumnsError(unit.datasetId, unknown, `A row of v${version}`);
+  if (unknown.length > 0) throw new UnknownColumnsError(job.datasetId, unknown, `A row of v${version}`);
   const lacks = carried.find((name) => lacking.includes(name));
-  if (lacks !== undefined) throw unusable(unit, version, `rows carry ${lacks}, which the table lacks`);
+  if (lacks !== undefined) throw inapplicable(job, version, `rows carry ${lacks}, which the table lacks`);
   const misses = required.find((name) => !carried.includes(name));
-  if (misses !== undefined) throw unusable(unit, version, `rows do not carry ${misses}`);
+  if (misses !== undefined) throw inapplicable(job, version, `rows do not carry ${misses}`);
   return columns.map(({ column }) => cells[names.indexOf(column.name)] ?? null);
 }
 
@@ -106,18 +106,22 @@ interface Stated {
 }
 
 function proveCounts(
-  unit: ChangesUnit,
+  job: ChangesJob,
   version: number,
   { listed, counts, rowCount, rowsBefore }: Stated,
 ): void {
   const inWords = ({ added, changed, removed }: Counts): string => `${added}+ ${changed}~ ${removed}-`;
   if (counts !== null && inWords(counts) !== inWords(listed))
-    throw unusable(unit, version, `they are ${inWords(listed)}, and the service counted ${inWords(counts)}`);
+    throw inapplicable(
+      job,
+      version,
+      `they are ${inWords(listed)}, and the service counted ${inWords(counts)}`,
+    );
   const rows = rowsBefore + listed.added - listed.removed;
   if (rowCount !== null && rowCount !== rows)
-    throw unusable(unit, version, `${rows} rows, and the service states ${rowCount}`);
+    throw inapplicable(job, version, `${rows} rows, and the service states ${rowCount}`);
 }
 
-function unusable({ datasetId }: ChangesUnit, version: number, why: string): UnusableChangesError {
-  return new UnusableChangesError(datasetId, version, why);
+function inapplicable({ datasetId }: ChangesJob, version: number, why: string): InapplicableChangesError {
+  return new InapplicableChangesError(datasetId, version, why);
 }

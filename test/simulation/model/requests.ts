@@ -45,7 +45,7 @@ export interface RequestsParts {
 }
 
 /** One attempt came to nothing, and another may not. */
-class Trouble extends Error {}
+class Incident extends Error {}
 
 export class Requests {
   readonly #parts: RequestsParts;
@@ -95,7 +95,7 @@ export class Requests {
           entry.status = error.status;
           throw refused(operation, answerOf(error, feed.clock.now()));
         }
-        if (!(error instanceof Trouble)) throw error;
+        if (!(error instanceof Incident)) throw error;
         if (attempt === MAX_ATTEMPTS) throw unavailable(operation, error);
       }
     }
@@ -127,7 +127,7 @@ async function arriving(faults: FaultScript, facts: RequestFacts): Promise<reado
       act.kind === 'reset' ||
       act.kind === 'truncate' ||
       (act.kind === 'respond' && (facts.operation !== 'file' || isTransientStatus(act.status)));
-    if (isTrouble) throw new Trouble(act.kind);
+    if (isTrouble) throw new Incident(act.kind);
   }
   return acts;
 }
@@ -161,7 +161,7 @@ function answerOf({ status, code, message, links }: Refusal, readAt: Date): Refu
   return { status, error: { code, message, links: new Map(Object.entries(links)) }, readAt };
 }
 
-function unavailable({ title }: Operation, { message }: Trouble): ServiceUnavailableError {
+function unavailable({ title }: Operation, { message }: Incident): ServiceUnavailableError {
   return new ServiceUnavailableError(`Could not ${title}: ${message}, ${MAX_ATTEMPTS} times.`);
 }
 

@@ -9,7 +9,7 @@ import { describe, it } from 'vitest';
 import { SEED } from '../../support/seed.ts';
 import { namesOf } from '../names.ts';
 import { type Play, playHistory } from '../play.ts';
-import { type Counts, Tally } from '../tally.ts';
+import { Counters, type Counts } from '../tally.ts';
 import { realStage } from './real-stage.ts';
 
 const SHARES = 2;
@@ -49,12 +49,12 @@ export function playShare(share: number): void {
   describe(`random histories, share ${share} of ${SHARES}`, () => {
     if (seeds.length === 0) it.skip('has none of so few');
     it.for(seeds)('history %i', async (seed, { task }) => {
-      const tally = new Tally();
-      for (const name of namesOf('real')) tally.add(name, 0);
+      const counters = new Counters();
+      for (const name of namesOf('real')) counters.add(name, 0);
       try {
-        await playHistory(seed, tally, REAL);
+        await playHistory(seed, counters, REAL);
       } finally {
-        task.meta.counts = tally.counts();
+        task.meta.counts = counters.counts();
       }
     });
   });

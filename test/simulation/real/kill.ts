@@ -13,14 +13,14 @@ type Start = (steering: Readonly<Record<string, string>>) => Promise<Running>;
 
 export interface Killed {
   readonly died: boolean;
-  readonly told: string;
+  readonly reported: string;
 }
 
 /** Of a commit, before and after it are two of the moments of durable effects: one of the first is taken. */
 export async function killAt(at: DeathPoint, feed: FixtureFeed, start: Start): Promise<Killed> {
   if (at.kind === 'request') return await killAtRequest(at.operation, at.nth, feed, start);
   const running = await start({ STEERED_KILL_AT: String(at.nth) });
-  return tell(await running.ended);
+  return report(await running.ended);
 }
 
 async function killAtRequest(
@@ -35,7 +35,7 @@ async function killAtRequest(
   running = await start({});
   const ended = await running.ended;
   feed.faults.remove(fault.id);
-  return tell(ended);
+  return report(ended);
 }
 
 function killingAct(operation: Operation, kill: () => void): Act {
@@ -55,9 +55,9 @@ function killingAct(operation: Operation, kill: () => void): Act {
   };
 }
 
-function tell({ exitCode, signal, stdout, stderr }: Ended): Killed {
-  if (signal === 'SIGKILL') return { died: true, told: signal };
+function report({ exitCode, signal, stdout, stderr }: Ended): Killed {
+  if (signal === 'SIGKILL') return { died: true, reported: signal };
   if (signal !== null || exitCode === EXIT_CODES.bug)
     throw new BrokenRule('bug', `The program ended with ${exitCode ?? signal}:\n${stdout}\n${stderr}`);
-  return { died: false, told: `it was done before, with exit code ${exitCode}` };
+  return { died: false, reported: `it was done before, with exit code ${exitCode}` };
 }

@@ -2,10 +2,10 @@
 
 import { namesOf } from '../names.ts';
 import { playHistory } from '../play.ts';
-import { type Counts, Tally } from '../tally.ts';
+import { Counters, type Counts } from '../tally.ts';
 import { SIMULATED } from './simulated.ts';
 
-export type Told =
+export type Announcement =
   | { readonly kind: 'played'; readonly histories: number; readonly counts: Counts }
   | { readonly kind: 'failed'; readonly seed: number; readonly text: string };
 
@@ -13,18 +13,21 @@ export type Told =
 const TOLD_AT_ONCE = 25;
 
 /** One that fails is told, and the others go on. */
-export async function playSeeds(seeds: readonly number[], tell: (told: Told) => void): Promise<void> {
+export async function playSeeds(
+  seeds: readonly number[],
+  report: (reported: Announcement) => void,
+): Promise<void> {
   for (let start = 0; start < seeds.length; start += TOLD_AT_ONCE) {
-    const tally = new Tally();
-    for (const name of namesOf('model')) tally.add(name, 0);
+    const counters = new Counters();
+    for (const name of namesOf('model')) counters.add(name, 0);
     const together = seeds.slice(start, start + TOLD_AT_ONCE);
     for (const seed of together) {
       try {
-        await playHistory(seed, tally, SIMULATED);
+        await playHistory(seed, counters, SIMULATED);
       } catch (error) {
-        tell({ kind: 'failed', seed, text: error instanceof Error ? error.message : String(error) });
+        report({ kind: 'failed', seed, text: error instanceof Error ? error.message : String(error) });
       }
     }
-    tell({ kind: 'played', histories: together.length, counts: tally.counts() });
+    report({ kind: 'played', histories: together.length, counts: counters.counts() });
   }
 }

@@ -24,7 +24,7 @@ export const contentSteps: readonly Step[] = [
   download('content: it changes while it downloads', (world, datasetId) => {
     const match = { operation: 'file', datasetId } as const;
     const until = async (): Promise<void> => {
-      world.told.push(`  while it downloads: ${world.publish(datasetId)}`);
+      world.reported.push(`  while it downloads: ${world.publish(datasetId)}`);
     };
     world.feed.faults.add({ match, act: { kind: 'wait', until } });
     world.feed.faults.add({ match, act: EXPIRED });

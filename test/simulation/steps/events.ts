@@ -138,7 +138,7 @@ function sameNumbers(world: World): string {
   const { feed, random } = world;
   const subscriptions = [...feed.store.subscriptions.values()];
   const highest = Math.max(...subscriptions.map(({ log }) => log.lastNumber ?? 0));
-  const told = subscriptions.map((subscription, index) => {
+  const reported = subscriptions.map((subscription, index) => {
     const { subscriptionId, log, members } = subscription;
     log.skipNumbers(highest - (log.lastNumber ?? highest));
     const datasetId = random.pick([...members]);
@@ -148,7 +148,7 @@ function sameNumbers(world: World): string {
     feed.store.announce([subscription], type, facts, feed.clock.now());
     return `${subscriptionId}: evt_${log.lastNumber} ${type} ${datasetId}`;
   });
-  return told.join(', ');
+  return reported.join(', ');
 }
 
 function change(name: string, how: ChangePage): Step {

@@ -52,12 +52,12 @@ interface Due {
 }
 
 async function moveDuring(world: World, due: readonly Due[]): Promise<readonly string[]> {
-  const told: string[] = [];
+  const reported: string[] = [];
   const left = new Set(due);
   let requests = 0;
   const take = (one: Due): void => {
     left.delete(one);
-    if (one.move.applies(world)) told.push(`at ${requests} ${one.move.name} ${one.move.act(world)}`);
+    if (one.move.applies(world)) reported.push(`at ${requests} ${one.move.name} ${one.move.act(world)}`);
   };
   const end = world.feed.onRequest(() => {
     requests += 1;
@@ -70,5 +70,5 @@ async function moveDuring(world: World, due: readonly Due[]): Promise<readonly s
   }
   requests = 0;
   for (const one of left) take(one);
-  return told;
+  return reported;
 }

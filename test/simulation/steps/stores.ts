@@ -44,15 +44,15 @@ export const storeSteps: readonly Step[] = [
     },
   },
   ...(['before', 'after'] as const).map(
-    (moment): Step => ({
-      name: `process: killed ${moment} a commit`,
+    (timestamp): Step => ({
+      name: `process: killed ${timestamp} a commit`,
       isFault: true,
       onlyOn: 'model',
       weight: 1.5,
       applies: always,
       act: async (world) => {
         const published = publishSome(world);
-        return `${published}${await die(world, { kind: 'commit', moment, nth: world.random.integer(1, 2) })}`;
+        return `${published}${await die(world, { kind: 'commit', timestamp, nth: world.random.integer(1, 2) })}`;
       },
     }),
   ),
@@ -87,10 +87,10 @@ function publishSome(world: World): string {
 
 async function die(world: World, at: DeathPoint): Promise<string> {
   world.tick();
-  const { died, told } = await world.installation.catchUpAndDie(at);
+  const { died, reported } = await world.installation.catchUpAndDie(at);
   refuseBroken(world);
-  if (died) world.tally.add('seen: the process was killed');
-  return `at ${Object.values(at).join(' ')}: ${told}`;
+  if (died) world.counters.add('seen: the process was killed');
+  return `at ${Object.values(at).join(' ')}: ${reported}`;
 }
 
 async function lose(store: Store, world: World): Promise<void> {

@@ -9,7 +9,7 @@ import type { Engine, Row } from '../../../staging/engine/engine.ts';
 import { dateAt, integer, numberAt, numberOrNullAt, textAt } from '../../../staging/engine/sql.ts';
 import type { HistoryLimits, HistoryPage } from '../../publication.ts';
 import { HISTORY_KINDS } from './entries.ts';
-import { book } from './schema.ts';
+import { catalogTable } from './schema.ts';
 
 const START: HistoryPosition = { lines: 0, last: '' };
 export const NO_HISTORY: HistoryPage = { lines: [], position: START, hasMore: false };
@@ -18,7 +18,7 @@ const KINDS = Object.values(HISTORY_KINDS);
 
 /** After the newest line. */
 export async function readPosition(engine: Engine): Promise<HistoryPosition> {
-  const [row] = await engine.rows(`SELECT count(*) FROM ${book('history')}`);
+  const [row] = await engine.rows(`SELECT count(*) FROM ${catalogTable('history')}`);
   const lines = row === undefined ? 0 : numberAt(row, 0);
   return { lines, last: await markOf(engine, lines) };
 }
@@ -57,15 +57,15 @@ function selectMark(line: number): string {
 
 /** DuckDB reads rows in the order in which they were put in. To sort them takes ten times as long for a million lines. */
 function linesFrom(after: number, count: number): string {
-  return `(SELECT rowid AS place, * FROM ${book('history')} LIMIT ${integer(count)} OFFSET ${integer(after)}) line`;
+  return `(SELECT rowid AS place, * FROM ${catalogTable('history')} LIMIT ${integer(count)} OFFSET ${integer(after)}) line`;
 }
 
 function selectLines(after: number, count: number): string {
   return `SELECT line.dataset_id, names.table_name, line.kind, line.from_version, line.to_version,
       line.added, line.changed, line.removed, datasets.row_count, epoch_ms(line.applied_at)
     FROM ${linesFrom(after, count)}
-    LEFT JOIN ${book('names')} names USING (dataset_id)
-    LEFT JOIN ${book('datasets')} datasets USING (dataset_id)
+    LEFT JOIN ${catalogTable('names')} names USING (dataset_id)
+    LEFT JOIN ${catalogTable('datasets')} datasets USING (dataset_id)
     ORDER BY line.place`;
 }
 

@@ -7,25 +7,25 @@ import type { HistoryLine } from '../../../model/commits.ts';
 import { isLaterMark, type ReloadMark } from '../../../model/desired-state.ts';
 import type { Counts } from '../../../model/records.ts';
 import type {
-  ChangesUnit,
-  HeldColumn,
-  HeldDataset,
-  RetirementUnit,
-  SnapshotUnit,
-  Unit,
+  ChangesJob,
+  ObservedColumn,
+  ObservedTable,
+  RetirementJob,
+  SnapshotJob,
+  WriteJob,
 } from '../../../model/write-jobs.ts';
 import { identifier, integer, json, text, tuple } from '../../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../../staging/snapshot/table-plan.ts';
-import { type BookTable, type BookType, book, bookColumns } from './schema.ts';
+import { type CatalogTable, type CatalogType, catalogColumns, catalogTable } from './schema.ts';
 import { type Current, recordedColumn } from './tables.ts';
 
-export type BookEntry = LiveEntry | RetiredEntry;
+export type CatalogEntry = LiveEntry | RetiredEntry;
 
 interface LiveEntry {
   readonly kind: 'live';
   readonly datasetId: string;
   /** In the place of what is written of the table. */
-  readonly table: Omit<HeldDataset, 'datasetId' | 'columns' | 'reloads'>;
+  readonly table: Omit<ObservedTable, 'datasetId' | 'columns' | 'reloads'>;
   /** In the place of what is written of its columns; null: that stays. */
   readonly columns: readonly PlannedColumn[] | null;
   /** In the place of what is written of these subscriptions. */
@@ -39,10 +39,10 @@ interface LiveEntry {
  * What `has` tells of the table once the entry is written; `live` is what it was before. A service may send halves of characters,
  * which no database keeps.
  */
-export function heldAfter(
+export function observedAfter(
   { datasetId, table, columns, newerReloads: newer }: LiveEntry,
-  live: HeldDataset | null,
-): HeldDataset {
+  live: ObservedTable | null,
+): ObservedTable {
   return {
     datasetId,
     ...table,
@@ -50,12 +50,12 @@ export function heldAfter(
     keyColumns: table.keyColumns.map((name) => name.toWellFormed()),
     snapshotDigest: table.snapshotDigest.toWellFormed(),
     loadedThrough: table.loadedThrough?.toWellFormed() ?? null,
-    columns: columns?.map(heldColumn) ?? live?.columns ?? [],
+    columns: columns?.map(observedColumn) ?? live?.columns ?? [],
     reloads: new Map([...(live?.reloads ?? []), ...newer]),
   };
 }
 
-function heldColumn({ column, columnName, type, role, crs }: PlannedColumn): HeldColumn {
+function observedColumn({ column, columnName, type, role, crs }: PlannedColumn): ObservedColumn {
   return { name: column.name.toWellFormed(), columnName, type, role, crs };
 }
 
@@ -81,7 +81,7 @@ interface LineEntry {
 }
 
 /** How a line of the history tells of each kind of unit. Complete by its type. */
-export const HISTORY_KINDS: Readonly<Record<Unit['kind'], HistoryLine['kind']>> = {
+export const HISTORY_KINDS: Readonly<Record<WriteJob['kind'], HistoryLine['kind']>> = {
   snapshot: 'snapshot',
   changes: 'changes',
   retirement: 'retired',
@@ -94,28 +94,28 @@ interface LoadedTable {
   readonly appliedAt: Date;
 }
 
-export function entryOfSnapshot(unit: SnapshotUnit, loaded: LoadedTable): LiveEntry {
+export function entryOfSnapshot(job: SnapshotJob, loaded: LoadedTable): LiveEntry {
   const { current, columns, rowCount, appliedAt } = loaded;
   const { tableName, live, isKept } = current;
   return {
     kind: 'live',
-    datasetId: unit.datasetId,
+    datasetId: job.datasetId,
     table: {
-      ...tableOf(unit, rowCount, appliedAt),
+      ...tableOf(job, rowCount, appliedAt),
       tableName,
-      snapshotVersion: unit.version,
-      snapshotDigest: unit.digest,
-      digestKind: unit.digestKind,
-      loadedThrough: unit.loadedThrough,
-      loadedAt: unit.loadedAt,
+      snapshotVersion: job.version,
+      snapshotDigest: job.digest,
+      digestKind: job.digestKind,
+      loadedThrough: job.loadedThrough,
+      loadedAt: job.loadedAt,
     },
     columns,
-    newerReloads: newerReloads(unit.reloads, live?.reloads ?? new Map()),
+    newerReloads: newerReloads(job.reloads, live?.reloads ?? new Map()),
     wasKept: isKept,
     // What a snapshot added, changed and removed is not known: the table was replaced as a whole.
     line: {
       fromVersion: live?.version ?? null,
-      toVersion: unit.version,
+      toVersion: job.version,
       kind: HISTORY_KINDS.snapshot,
       net: null,
       appliedAt,
@@ -124,7 +124,7 @@ export function entryOfSnapshot(unit: SnapshotUnit, loaded: LoadedTable): LiveEn
 }
 
 interface ChangedTable {
-  readonly live: HeldDataset;
+  readonly live: ObservedTable;
   /** Null: what is written of them is so already. */
   readonly columns: readonly PlannedColumn[] | null;
   readonly rowCount: number;
@@ -133,20 +133,20 @@ interface ChangedTable {
 }
 
 /** The snapshot that the table was last loaded from stays what it was. */
-export function entryOfChanges(unit: ChangesUnit, changed: ChangedTable): LiveEntry {
+export function entryOfChanges(job: ChangesJob, changed: ChangedTable): LiveEntry {
   const { live, columns, rowCount, net, appliedAt } = changed;
   const { tableName, snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt } = live;
   const loaded = { snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt };
   return {
     kind: 'live',
-    datasetId: unit.datasetId,
-    table: { ...tableOf(unit, rowCount, appliedAt), tableName, ...loaded },
+    datasetId: job.datasetId,
+    table: { ...tableOf(job, rowCount, appliedAt), tableName, ...loaded },
     columns,
     newerReloads: new Map(),
     wasKept: false,
     line: {
       fromVersion: live.version,
-      toVersion: unit.version,
+      toVersion: job.version,
       kind: HISTORY_KINDS.changes,
       net,
       appliedAt,
@@ -162,7 +162,7 @@ export interface RetiredTable {
 }
 
 export function entryOfRetirement(
-  { datasetId, reason, retiredAt: judgedAt, isApproved, plannedFrom: { version } }: RetirementUnit,
+  { datasetId, reason, retiredAt: judgedAt, isApproved, plannedFrom: { version } }: RetirementJob,
   { tableName, removedRows }: RetiredTable,
   appliedAt: Date,
 ): RetiredEntry {
@@ -183,7 +183,7 @@ export function entryOfRetirement(
 }
 
 function tableOf(
-  { version, publishedAt, schema: { schemaVersion, keyColumns } }: SnapshotUnit | ChangesUnit,
+  { version, publishedAt, schema: { schemaVersion, keyColumns } }: SnapshotJob | ChangesJob,
   rowCount: number,
   appliedAt: Date,
 ) {
@@ -208,13 +208,13 @@ export const MAX_ROWS_CHARACTERS = 1_000_000;
 
 type Cell = string | number | bigint | boolean | Date | readonly string[] | null;
 /** In the order of the columns of its table. */
-export type BookRow = readonly Cell[];
+export type CatalogRow = readonly Cell[];
 
 /** What is known of a live table, or why it is one: it goes with the table. */
 const OF_RETIRED = ['reloads', 'members', 'owed'] as const;
 
 /** The entries are of different datasets. Their lines of the history, and what was retired, come in their order. */
-export function writeEntries(entries: readonly BookEntry[]): readonly string[] {
+export function writeEntries(entries: readonly CatalogEntry[]): readonly string[] {
   const live = entries.filter((entry) => entry.kind === 'live');
   const retired = entries.filter((entry) => entry.kind === 'retired');
   const described = live.filter(({ columns }) => columns !== null);
@@ -234,7 +234,7 @@ export function writeEntries(entries: readonly BookEntry[]): readonly string[] {
   ];
 }
 
-function datasetRow({ datasetId, table }: LiveEntry): BookRow {
+function datasetRow({ datasetId, table }: LiveEntry): CatalogRow {
   return [
     datasetId,
     table.tableName,
@@ -252,7 +252,7 @@ function datasetRow({ datasetId, table }: LiveEntry): BookRow {
   ];
 }
 
-function columnRows(datasetId: string, columns: readonly PlannedColumn[]): readonly BookRow[] {
+function columnRows(datasetId: string, columns: readonly PlannedColumn[]): readonly CatalogRow[] {
   return columns.map(recordedColumn).map((column, index) => {
     const { name, columnName, type, isNullable, description, sourceName, role, crs } = column;
     return [datasetId, index + 1, name, columnName, type, isNullable, description, sourceName, role, crs];
@@ -275,18 +275,18 @@ function deleteReturned(returned: readonly LiveEntry[]): readonly string[] {
   return deleteWhere('archived', '(dataset_id, table_name)', same);
 }
 
-function archivedRow({ datasetId, tableName, reason, line }: RetiredEntry): BookRow {
+function archivedRow({ datasetId, tableName, reason, line }: RetiredEntry): CatalogRow {
   return [datasetId, tableName, line.toVersion, reason, line.appliedAt];
 }
 
-function historyRow({ datasetId, line }: BookEntry): BookRow {
+function historyRow({ datasetId, line }: CatalogEntry): CatalogRow {
   const { fromVersion, toVersion, kind, net, appliedAt, retirement = null } = line;
   const counts = [net?.added ?? null, net?.changed ?? null, net?.removed ?? null];
   const judged = [retirement?.judgedAt ?? null, retirement?.isApproved ?? null];
   return [datasetId, fromVersion, toVersion, kind, ...counts, appliedAt, ...judged];
 }
 
-function deleteOf(table: BookTable, entries: readonly BookEntry[]): readonly string[] {
+function deleteOf(table: CatalogTable, entries: readonly CatalogEntry[]): readonly string[] {
   return deleteWhere(
     table,
     'dataset_id',
@@ -295,25 +295,27 @@ function deleteOf(table: BookTable, entries: readonly BookEntry[]): readonly str
 }
 
 /** `values` are SQL: of `what` in the rows that go. */
-function deleteWhere(table: BookTable, what: string, values: readonly string[]): readonly string[] {
-  return together(values).map((some) => `DELETE FROM ${book(table)} WHERE ${what} IN (${some})`);
+function deleteWhere(table: CatalogTable, what: string, values: readonly string[]): readonly string[] {
+  return together(values).map((some) => `DELETE FROM ${catalogTable(table)} WHERE ${what} IN (${some})`);
 }
 
 /** Puts rows into a table of the books, in their order. */
-export function insertRows(table: BookTable, rows: readonly BookRow[]): readonly string[] {
-  return selectRows(table, rows).map((select) => `INSERT INTO ${book(table)} ${select}`);
+export function insertRows(table: CatalogTable, rows: readonly CatalogRow[]): readonly string[] {
+  return selectRows(table, rows).map((select) => `INSERT INTO ${catalogTable(table)} ${select}`);
 }
 
 /** Deletes the rows of a table whose first columns have these values, none of which is null. */
-export function deleteRows(table: BookTable, keys: readonly BookRow[]): readonly string[] {
-  const columns = bookColumns(table).slice(0, keys[0]?.length);
+export function deleteRows(table: CatalogTable, keys: readonly CatalogRow[]): readonly string[] {
+  const columns = catalogColumns(table).slice(0, keys[0]?.length);
   const same = columns.map(([name]) => identifier(name)).join(', ');
-  return selectRows(table, keys).map((select) => `DELETE FROM ${book(table)} WHERE (${same}) IN (${select})`);
+  return selectRows(table, keys).map(
+    (select) => `DELETE FROM ${catalogTable(table)} WHERE (${same}) IN (${select})`,
+  );
 }
 
 /** Queries that give the rows, which have a value for each of the first columns of the table. */
-function selectRows(table: BookTable, rows: readonly BookRow[]): readonly string[] {
-  const columns = bookColumns(table)
+function selectRows(table: CatalogTable, rows: readonly CatalogRow[]): readonly string[] {
+  const columns = catalogColumns(table)
     .slice(0, rows[0]?.length)
     .map(([, type], index) => FROM_JSON[type](`"row"->${index}`, `"row"->>${index}`));
   return together(rows.map(jsonRow)).map(
@@ -323,12 +325,12 @@ function selectRows(table: BookTable, rows: readonly BookRow[]): readonly string
 }
 
 /** The same text for what the database keeps as the same row. @throws DataError where a text holds a NUL character. */
-export function jsonRow(row: BookRow): string {
+export function jsonRow(row: CatalogRow): string {
   return json(row.map(jsonCell));
 }
 
 /** How a cell is made of its JSON, which is given as it is and as its text. Complete by its type. */
-const FROM_JSON: Readonly<Record<BookType, (value: string, shown: string) => string>> = {
+const FROM_JSON: Readonly<Record<CatalogType, (value: string, shown: string) => string>> = {
   VARCHAR: (_value, shown) => shown,
   BIGINT: (_value, shown) => `(${shown})::BIGINT`,
   BOOLEAN: (_value, shown) => `(${shown})::BOOLEAN`,

@@ -5,7 +5,7 @@ import type { ReloadMark } from '../../../model/desired-state.ts';
 import { ConfigurationError } from '../../../model/errors.ts';
 import { tableNameFor } from '../../../model/naming.ts';
 import { COLUMN_TYPES, type ColumnType } from '../../../model/records.ts';
-import type { DigestKind, HeldColumn, HeldDataset } from '../../../model/write-jobs.ts';
+import type { DigestKind, ObservedColumn, ObservedTable } from '../../../model/write-jobs.ts';
 import type { Engine, Row } from '../../../staging/engine/engine.ts';
 import {
   bigintAt,
@@ -19,13 +19,13 @@ import {
   textOrNullAt,
   tuple,
 } from '../../../staging/engine/sql.ts';
-import type { Enrolment, Held, RetiredTable } from '../../destination.ts';
+import type { Enrolment, ObservedState, RetiredTable } from '../../destination.ts';
 import { HISTORY_KINDS } from './entries.ts';
 import { readProgress } from './progress.ts';
 import {
-  type BookTable,
-  book,
-  bookOf,
+  type CatalogTable,
+  catalogOf,
+  catalogTable,
   createSchema,
   deleteMeta,
   FORMAT_VERSION,
@@ -43,15 +43,15 @@ import {
 } from './schema.ts';
 import type { RecordedColumn } from './tables.ts';
 
-export const EMPTY: Held = { service: null, datasets: new Map(), progress: null, retired: [] };
+export const EMPTY: ObservedState = { service: null, datasets: new Map(), progress: null, retired: [] };
 
 /** What is held by the attached mirror. @throws ConfigurationError where a newer program made it. */
-export async function readHeld(engine: Engine, path: string): Promise<Held> {
+export async function readObservedState(engine: Engine, path: string): Promise<ObservedState> {
   if (!(await hasSchema(engine))) return EMPTY;
   const { service, format } = await readMeta(engine, path);
   return {
     service,
-    datasets: await readHeldDatasets(engine, null, format),
+    datasets: await readObservedTables(engine, null, format),
     progress: storesProgress(format) ? await readProgress(engine) : null,
     retired: await readRetired(engine, format),
   };
@@ -125,12 +125,12 @@ export async function giveNames(
     taken.add(name);
     given.push(tuple([text(id), text(name)]));
   }
-  await engine.run(`INSERT INTO ${book('names')} VALUES ${given.join(', ')}`);
+  await engine.run(`INSERT INTO ${catalogTable('names')} VALUES ${given.join(', ')}`);
   return names;
 }
 
 async function readNames(engine: Engine): Promise<ReadonlyMap<string, string>> {
-  const rows = await engine.rows(`SELECT dataset_id, table_name FROM ${book('names')}`);
+  const rows = await engine.rows(`SELECT dataset_id, table_name FROM ${catalogTable('names')}`);
   return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
 }
 
@@ -146,7 +146,7 @@ export async function readFormat(engine: Engine, path: string): Promise<number |
 
 interface Meta {
   readonly format: number;
-  readonly service: Held['service'];
+  readonly service: ObservedState['service'];
 }
 
 async function readMeta(engine: Engine, path: string): Promise<Meta> {
@@ -177,18 +177,18 @@ interface Asked {
 }
 
 /** By dataset id, in order of id: of those datasets that have a live table, or of all where `datasetIds` is null. */
-export async function readHeldDatasets(
+export async function readObservedTables(
   engine: Engine,
   datasetIds: readonly string[] | null,
   format = FORMAT_VERSION,
-): Promise<ReadonlyMap<string, HeldDataset>> {
+): Promise<ReadonlyMap<string, ObservedTable>> {
   if (datasetIds?.length === 0) return new Map();
   const asked = { datasetIds, format };
   return await readTables(engine, asked, await readColumns(engine, asked));
 }
 
 interface LiveTable {
-  readonly held: HeldDataset;
+  readonly observed: ObservedTable;
   /** In the order of the table. */
   readonly recordedColumns: readonly RecordedColumn[];
 }
@@ -201,11 +201,11 @@ export async function readLiveTables(
   if (datasetIds.length === 0) return new Map();
   const asked = { datasetIds, format: FORMAT_VERSION };
   const recorded = await readRecordedColumns(engine, asked);
-  const columns = new Map([...recorded].map(([datasetId, of]) => [datasetId, of.map(heldColumn)]));
-  const held = await readTables(engine, asked, columns);
+  const columns = new Map([...recorded].map(([datasetId, of]) => [datasetId, of.map(observedColumn)]));
+  const observed = await readTables(engine, asked, columns);
   return new Map(
-    [...held].map(([datasetId, table]) => {
-      return [datasetId, { held: table, recordedColumns: recorded.get(datasetId) ?? [] }];
+    [...observed].map(([datasetId, table]) => {
+      return [datasetId, { observed: table, recordedColumns: recorded.get(datasetId) ?? [] }];
     }),
   );
 }
@@ -213,15 +213,15 @@ export async function readLiveTables(
 async function readTables(
   engine: Engine,
   asked: Asked,
-  columns: ReadonlyMap<string, readonly HeldColumn[]>,
-): Promise<ReadonlyMap<string, HeldDataset>> {
+  columns: ReadonlyMap<string, readonly ObservedColumn[]>,
+): Promise<ReadonlyMap<string, ObservedTable>> {
   const reloads = await readReloads(engine, asked);
   const rows =
     await engine.rows(`SELECT dataset_id, table_name, version, schema_version, row_count, key_columns,
       snapshot_version, snapshot_digest, digest_kind, loaded_through, epoch_ms(loaded_at),
       epoch_ms(published_at), epoch_ms(applied_at)
     FROM ${ofDatasets('datasets', asked)} ORDER BY dataset_id`);
-  const held = rows.map((row): HeldDataset => {
+  const observed = rows.map((row): ObservedTable => {
     const datasetId = textAt(row, 0);
     return {
       datasetId,
@@ -241,7 +241,7 @@ async function readTables(
       reloads: reloads.get(datasetId) ?? new Map(),
     };
   });
-  return new Map(held.map((dataset) => [dataset.datasetId, dataset]));
+  return new Map(observed.map((dataset) => [dataset.datasetId, dataset]));
 }
 
 function digestKindAt(row: Row, index: number): DigestKind | null {
@@ -253,8 +253,8 @@ function digestKindAt(row: Row, index: number): DigestKind | null {
   return kind;
 }
 
-function ofDatasets(table: BookTable, { datasetIds, format }: Asked): string {
-  const all = bookOf(format, table);
+function ofDatasets(table: CatalogTable, { datasetIds, format }: Asked): string {
+  const all = catalogOf(format, table);
   return datasetIds === null ? all : `${all} WHERE dataset_id IN (${datasetIds.map(text).join(', ')})`;
 }
 
@@ -291,7 +291,7 @@ export function reloadMarkAt(row: Row, index: number): ReloadMark {
 async function readColumns(
   engine: Engine,
   asked: Asked,
-): Promise<ReadonlyMap<string, readonly HeldColumn[]>> {
+): Promise<ReadonlyMap<string, readonly ObservedColumn[]>> {
   const rows = await engine.rows(`SELECT dataset_id,
       to_json(list(["position"::VARCHAR, name, column_name, type, role, crs]))::VARCHAR
     FROM ${ofDatasets('columns', asked)} GROUP BY dataset_id`);
@@ -315,9 +315,9 @@ const RECORDED_COLUMN = `{'name': name, 'columnName': column_name, 'type': type,
     'description': description, 'sourceName': source_name, 'role': role, 'crs': crs}`;
 
 /** As the query of `readColumns` writes them: position, name, name in the table, type, role, coordinate system. */
-type ColumnCells = readonly [string, string, string, string, HeldColumn['role'], string | null];
+type ColumnCells = readonly [string, string, string, string, ObservedColumn['role'], string | null];
 
-function columnsFrom(json: string): readonly HeldColumn[] {
+function columnsFrom(json: string): readonly ObservedColumn[] {
   const columns = JSON.parse(json) as readonly ColumnCells[];
   return columns
     .toSorted((left, right) => Number(left[0]) - Number(right[0]))
@@ -330,8 +330,8 @@ function columnsFrom(json: string): readonly HeldColumn[] {
     }));
 }
 
-function heldColumn({ name, columnName, type, role, crs }: RecordedColumn): HeldColumn {
-  return { name, columnName, type: knownColumnType(type), role: role as HeldColumn['role'], crs };
+function observedColumn({ name, columnName, type, role, crs }: RecordedColumn): ObservedColumn {
+  return { name, columnName, type: knownColumnType(type), role: role as ObservedColumn['role'], crs };
 }
 
 function knownColumnType(stated: string): ColumnType {
@@ -348,9 +348,9 @@ async function readRetired(engine: Engine, format: number): Promise<readonly Ret
   if (!storesProgress(format)) return [];
   const retired = `kind = ${text(HISTORY_KINDS.retirement)} AND service_time IS NOT NULL`;
   const rows = await engine.rows(`SELECT dataset_id, epoch_ms(service_time), coalesce(approved, false)
-    FROM ${book('history')}
+    FROM ${catalogTable('history')}
     WHERE ${retired} AND service_time >= (
-      SELECT max(service_time) - INTERVAL ${DAYS} DAYS FROM ${book('history')} WHERE ${retired})
+      SELECT max(service_time) - INTERVAL ${DAYS} DAYS FROM ${catalogTable('history')} WHERE ${retired})
     ORDER BY service_time DESC, dataset_id`);
   return rows.map((row) => ({
     datasetId: textAt(row, 0),

@@ -12,41 +12,41 @@ import {
   textOrNullAt,
 } from '../../../staging/engine/sql.ts';
 import type {
+  JobQueue,
   OwedReload,
   StoredMember,
   StoredProgress,
   StoredSubscription,
-  UnitQueue,
 } from '../../destination.ts';
-import type { AttachWindow, WaitForReaders, WriteWindow } from '../write-session.ts';
-import { type BookRow, deleteRows, insertRows, jsonRow } from './entries.ts';
+import type { WaitForReaders, WriteSession, WriteSessions } from '../write-session.ts';
+import { type CatalogRow, deleteRows, insertRows, jsonRow } from './entries.ts';
 import { ensureSchema, readFormat, reloadMarkAt } from './observed-state.ts';
-import { type BookTable, book, storesProgress } from './schema.ts';
+import { type CatalogTable, catalogTable, storesProgress } from './schema.ts';
 
 /** Resolves to whether the mirror holds `progress` now: not where there is no mirror. */
 export async function storeProgress(
-  window: AttachWindow,
+  session: WriteSessions,
   path: string,
   progress: StoredProgress,
   wait: WaitForReaders,
 ): Promise<boolean> {
   // Readers do not hinder reading: the file is opened for writing only where something is to be written.
-  const isStored = await window.read((engine) => isProgressStored(engine, path, progress), wait);
+  const isStored = await session.read((engine) => isProgressStored(engine, path, progress), wait);
   if (isStored === null) return false;
   if (isStored) return true;
-  return await window.write((opened) => writeProgress(opened, path, progress), wait);
+  return await session.write((opened) => writeProgress(opened, path, progress), wait);
 }
 
 /** What the queue gives is stored before the window ends. A failure is logged: the units are committed. */
 export async function storeBesideCommits(
-  window: WriteWindow,
-  queue: UnitQueue,
+  session: WriteSession,
+  queue: JobQueue,
   { path, log }: { readonly path: string; readonly log: Log },
 ): Promise<void> {
   const progress = (await queue.progressToStore?.()) ?? null;
   if (progress === null) return;
   try {
-    await writeProgress(window, path, progress);
+    await writeProgress(session, path, progress);
   } catch (error) {
     log.warn(
       { path, why: String(error) },
@@ -66,8 +66,8 @@ async function isProgressStored(
   return storesProgress(format) && replaceProgress(await readProgress(engine), progress).length === 0;
 }
 
-function writeProgress(window: WriteWindow, path: string, progress: StoredProgress): Promise<boolean> {
-  return window.transaction(async (engine) => {
+function writeProgress(session: WriteSession, path: string, progress: StoredProgress): Promise<boolean> {
+  return session.transaction(async (engine) => {
     if ((await readFormat(engine, path)) === null) return false;
     await ensureSchema(engine, path);
     for (const statement of replaceProgress(await readProgress(engine), progress))
@@ -88,7 +88,7 @@ export async function readProgress(engine: Engine): Promise<StoredProgress | nul
 async function readSubscriptions(engine: Engine): Promise<readonly StoredSubscription[]> {
   const rows = await engine.rows(`SELECT subscription_id, name, log_number, event_number,
       epoch_ms(event_created_at), epoch_ms(position_at), states_last_event
-    FROM ${book('subscriptions')} ORDER BY ALL`);
+    FROM ${catalogTable('subscriptions')} ORDER BY ALL`);
   return rows.map((row) => ({
     subscriptionId: textAt(row, 0),
     name: textOrNullAt(row, 1),
@@ -107,7 +107,7 @@ type MemberCells = readonly [string, string | null, string | null];
 async function readMembers(engine: Engine): Promise<readonly StoredMember[]> {
   const rows = await engine.rows(`SELECT subscription_id,
       to_json(list([dataset_id, added_event::VARCHAR, dropped_event::VARCHAR] ORDER BY dataset_id))::VARCHAR
-    FROM ${book('members')} GROUP BY subscription_id ORDER BY subscription_id`);
+    FROM ${catalogTable('members')} GROUP BY subscription_id ORDER BY subscription_id`);
   return rows.flatMap((row) => {
     const subscriptionId = textAt(row, 0);
     return (JSON.parse(textAt(row, 1)) as readonly MemberCells[]).map(([datasetId, added, dropped]) => ({
@@ -122,7 +122,7 @@ async function readMembers(engine: Engine): Promise<readonly StoredMember[]> {
 async function readOwed(engine: Engine): Promise<readonly OwedReload[]> {
   const rows =
     await engine.rows(`SELECT dataset_id, subscription_id, log_number, event_number, epoch_ms(created_at)
-    FROM ${book('owed')} ORDER BY ALL`);
+    FROM ${catalogTable('owed')} ORDER BY ALL`);
   return rows.map((row) => ({
     datasetId: textAt(row, 0),
     subscriptionId: textAt(row, 1),
@@ -131,11 +131,11 @@ async function readOwed(engine: Engine): Promise<readonly OwedReload[]> {
 }
 
 interface ProgressTable {
-  readonly table: BookTable;
+  readonly table: CatalogTable;
   /** So many of its first columns say what a row is about. The rows about one thing are replaced together. */
   readonly keyColumns: number;
   /** In the order of its columns. */
-  readonly rows: (progress: StoredProgress) => readonly BookRow[];
+  readonly rows: (progress: StoredProgress) => readonly CatalogRow[];
 }
 
 const PROGRESS_TABLES: readonly ProgressTable[] = [
@@ -185,7 +185,7 @@ export function replaceProgress(stored: StoredProgress | null, progress: StoredP
 }
 
 interface StoredRows {
-  readonly rows: readonly BookRow[];
+  readonly rows: readonly CatalogRow[];
   /** The same for the same rows in another order. */
   readonly text: string;
 }
@@ -193,7 +193,7 @@ interface StoredRows {
 type RowsByKey = ReadonlyMap<string, StoredRows>;
 
 /** Keyed by the text that the database keeps, which may be the same for ids that are no Unicode. */
-function rowsByKey(rows: readonly BookRow[], keyColumns: number): RowsByKey {
+function rowsByKey(rows: readonly CatalogRow[], keyColumns: number): RowsByKey {
   const byKey = Map.groupBy(rows.filter(isStorable), (row) => jsonRow(row.slice(0, keyColumns)));
   return new Map(
     [...byKey].map(([key, own]) => [key, { rows: own, text: own.map(jsonRow).toSorted().join() }]),
@@ -201,6 +201,6 @@ function rowsByKey(rows: readonly BookRow[], keyColumns: number): RowsByKey {
 }
 
 /** Such a dataset has no table: no name can hold its id. */
-function isStorable(row: BookRow): boolean {
+function isStorable(row: CatalogRow): boolean {
   return !row.some((cell) => typeof cell === 'string' && cell.includes('\0'));
 }

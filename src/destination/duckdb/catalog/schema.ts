@@ -23,7 +23,7 @@ export const META_SERVICE_ORIGIN = 'service_origin';
 /** One row for each subscription seen. */
 export const META_SUBSCRIPTION_ID = 'subscription_id';
 
-export type BookType = 'VARCHAR' | 'BIGINT' | 'BOOLEAN' | 'TIMESTAMPTZ' | 'VARCHAR[]';
+export type CatalogType = 'VARCHAR' | 'BIGINT' | 'BOOLEAN' | 'TIMESTAMPTZ' | 'VARCHAR[]';
 
 /** By table, its columns in their order, each with its type. */
 const TABLES = {
@@ -113,20 +113,20 @@ const TABLES = {
     archived_at: 'TIMESTAMPTZ',
   },
   meta: { key: 'VARCHAR', value: 'VARCHAR' },
-} as const satisfies Readonly<Record<string, Readonly<Record<string, BookType>>>>;
+} as const satisfies Readonly<Record<string, Readonly<Record<string, CatalogType>>>>;
 
-export type BookTable = keyof typeof TABLES;
+export type CatalogTable = keyof typeof TABLES;
 
 /** Where mirrored data is: the live tables and those that were kept, and the copies of retired ones. */
 type DataSchema = 'main' | 'archived';
 
 /** A table of schema `feed_sync`, for use in SQL. */
-export function book(table: BookTable): string {
+export function catalogTable(table: CatalogTable): string {
   return `${identifier(MIRROR)}.feed_sync.${identifier(table)}`;
 }
 
 /** The names and types of its columns, in their order. */
-export function bookColumns(table: BookTable): readonly (readonly [name: string, type: BookType])[] {
+export function catalogColumns(table: CatalogTable): readonly (readonly [name: string, type: CatalogType])[] {
   return Object.entries(TABLES[table]);
 }
 
@@ -148,22 +148,22 @@ export function createArchive(): string {
 export function createSchema(): readonly string[] {
   return [
     `CREATE SCHEMA ${identifier(MIRROR)}.feed_sync`,
-    ...(Object.keys(TABLES) as BookTable[]).map(createBook),
+    ...(Object.keys(TABLES) as CatalogTable[]).map(createCatalogTable),
     insertMeta(META_FORMAT_VERSION, String(FORMAT_VERSION)),
   ];
 }
 
-function createBook(table: BookTable): string {
-  const columns = bookColumns(table).map(([name, type]) => `${identifier(name)} ${type}`);
-  return `CREATE TABLE ${book(table)} (${columns.join(', ')})`;
+function createCatalogTable(table: CatalogTable): string {
+  const columns = catalogColumns(table).map(([name, type]) => `${identifier(name)} ${type}`);
+  return `CREATE TABLE ${catalogTable(table)} (${columns.join(', ')})`;
 }
 
 export function insertMeta(key: string, value: string): string {
-  return `INSERT INTO ${book('meta')} VALUES (${text(key)}, ${text(value)})`;
+  return `INSERT INTO ${catalogTable('meta')} VALUES (${text(key)}, ${text(value)})`;
 }
 
 export function deleteMeta(key: string): string {
-  return `DELETE FROM ${book('meta')} WHERE "key" = ${text(key)}`;
+  return `DELETE FROM ${catalogTable('meta')} WHERE "key" = ${text(key)}`;
 }
 
 /** What is known of a subscription beside `meta`. */
@@ -173,8 +173,8 @@ const OF_SUBSCRIPTIONS = ['reloads', 'subscriptions', 'members', 'owed'] as cons
 export function forgetSubscription(subscriptionId: string): readonly string[] {
   const id = text(subscriptionId);
   return [
-    `DELETE FROM ${book('meta')} WHERE "key" = ${text(META_SUBSCRIPTION_ID)} AND value = ${id}`,
-    ...OF_SUBSCRIPTIONS.map((table) => `DELETE FROM ${book(table)} WHERE subscription_id = ${id}`),
+    `DELETE FROM ${catalogTable('meta')} WHERE "key" = ${text(META_SUBSCRIPTION_ID)} AND value = ${id}`,
+    ...OF_SUBSCRIPTIONS.map((table) => `DELETE FROM ${catalogTable(table)} WHERE subscription_id = ${id}`),
   ];
 }
 
@@ -184,7 +184,7 @@ export function selectSchema(): string {
 }
 
 export function selectMeta(): string {
-  return `SELECT "key", value FROM ${book('meta')} ORDER BY ALL`;
+  return `SELECT "key", value FROM ${catalogTable('meta')} ORDER BY ALL`;
 }
 
 /** One row for each of the names that a table or a view has, however it is written: the name, and which of the two. */
@@ -205,16 +205,16 @@ export function selectTableNames(schema: DataSchema): string {
 const OLDEST_FORMAT = 1;
 
 /** The tables that format 2 brought. */
-const NEW_TABLES = ['subscriptions', 'members', 'owed'] as const satisfies readonly BookTable[];
+const NEW_TABLES = ['subscriptions', 'members', 'owed'] as const satisfies readonly CatalogTable[];
 
 /** The columns that format 2 brought, each with the value that rows of format 1 get, as SQL. */
-const NEW_COLUMNS: Partial<Readonly<Record<BookTable, Readonly<Record<string, string>>>>> = {
+const NEW_COLUMNS: Partial<Readonly<Record<CatalogTable, Readonly<Record<string, string>>>>> = {
   datasets: { digest_kind: 'NULL', loaded_through: 'NULL', loaded_at: 'NULL' },
   reloads: { log_number: '1', created_at: 'NULL' },
 };
 
 /** What format 2 brought to the history, null in earlier rows. */
-const ADDED_TO_HISTORY = bookColumns('history').filter(
+const ADDED_TO_HISTORY = catalogColumns('history').filter(
   ([name]) => name === 'service_time' || name === 'approved',
 );
 
@@ -224,8 +224,8 @@ export function isKnownFormat(format: number): boolean {
 }
 
 /** A table of a mirror of a known format, for use after FROM: it has the columns of the newest format. */
-export function bookOf(format: number, table: BookTable): string {
-  if (format === FORMAT_VERSION || NEW_COLUMNS[table] === undefined) return book(table);
+export function catalogOf(format: number, table: CatalogTable): string {
+  if (format === FORMAT_VERSION || NEW_COLUMNS[table] === undefined) return catalogTable(table);
   return `(${selectAsNewest(table)}) AS earlier`;
 }
 
@@ -237,27 +237,27 @@ export function storesProgress(format: number): boolean {
 /** Statements for one transaction. None where the mirror has the newest format. */
 export function migrate(format: number): readonly string[] {
   if (format === FORMAT_VERSION) return [];
-  const extended = (Object.keys(NEW_COLUMNS) as BookTable[]).map(
-    (table) => `CREATE OR REPLACE TABLE ${book(table)} AS ${selectAsNewest(table)}`,
+  const extended = (Object.keys(NEW_COLUMNS) as CatalogTable[]).map(
+    (table) => `CREATE OR REPLACE TABLE ${catalogTable(table)} AS ${selectAsNewest(table)}`,
   );
   // Rows of the history are read in the order in which they were put in, so its table stays.
   const historyColumns = ADDED_TO_HISTORY.map(
-    ([name, type]) => `ALTER TABLE ${book('history')} ADD COLUMN ${name} ${type}`,
+    ([name, type]) => `ALTER TABLE ${catalogTable('history')} ADD COLUMN ${name} ${type}`,
   );
   const newest = text(String(FORMAT_VERSION));
   return [
     ...extended,
     ...historyColumns,
-    ...NEW_TABLES.map(createBook),
-    `UPDATE ${book('meta')} SET value = ${newest} WHERE "key" = ${text(META_FORMAT_VERSION)}`,
+    ...NEW_TABLES.map(createCatalogTable),
+    `UPDATE ${catalogTable('meta')} SET value = ${newest} WHERE "key" = ${text(META_FORMAT_VERSION)}`,
   ];
 }
 
-function selectAsNewest(table: BookTable): string {
+function selectAsNewest(table: CatalogTable): string {
   const added = NEW_COLUMNS[table] ?? {};
-  const columns = bookColumns(table).map(([name, type]) => {
+  const columns = catalogColumns(table).map(([name, type]) => {
     const value = added[name];
     return value === undefined ? `"${name}"` : `${value}::${type} AS "${name}"`;
   });
-  return `SELECT ${columns.join(', ')} FROM ${book(table)}`;
+  return `SELECT ${columns.join(', ')} FROM ${catalogTable(table)}`;
 }

@@ -8,18 +8,18 @@
 import { present } from '../../../lib/assert.ts';
 import type { ReloadMark } from '../../../model/desired-state.ts';
 import { DatasetStorageError } from '../../../model/errors.ts';
-import type { HeldDataset, PlannedFrom, Unit } from '../../../model/write-jobs.ts';
+import type { ObservedTable, PlannedFrom, WriteJob } from '../../../model/write-jobs.ts';
 import type { Engine } from '../../../staging/engine/engine.ts';
 import { booleanAt, identifier, text, textAt } from '../../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../../staging/snapshot/table-plan.ts';
 import { type FoundTable, readFoundTables } from '../apply-changes.ts';
 import { giveNames, readLiveTables } from './observed-state.ts';
-import { book, mirrored, selectKinds } from './schema.ts';
+import { catalogTable, mirrored, selectKinds } from './schema.ts';
 
 export interface Current {
   readonly tableName: string;
   /** Null where the dataset has no live table. */
-  readonly live: HeldDataset | null;
+  readonly live: ObservedTable | null;
   /** Whether there is a table of this name that was kept when the dataset was retired; not asked for changes. */
   readonly isKept: boolean;
   /** What is written of the columns of the live table. */
@@ -30,30 +30,30 @@ export interface Current {
    * What the mirror has under this name, whoever made it, as people call it; null where there is nothing, and for changes,
    * which go into the live table.
    */
-  readonly standing: string | null;
+  readonly existingObject: string | null;
 }
 
 /** By dataset id, of every one of the units. Those that have no name yet are given one, in the order of the list. */
 export async function readCurrent(
   engine: Engine,
-  units: readonly Unit[],
+  jobs: readonly WriteJob[],
 ): Promise<ReadonlyMap<string, Current>> {
-  const datasetIds = units.map(({ datasetId }) => datasetId);
+  const datasetIds = jobs.map(({ datasetId }) => datasetId);
   const live = await readLiveTables(engine, datasetIds);
-  const isChanged = ({ kind, datasetId }: Unit): boolean => kind === 'changes' && live.has(datasetId);
-  const replaced = units.filter((unit) => !isChanged(unit)).map(({ datasetId }) => datasetId);
+  const isChanged = ({ kind, datasetId }: WriteJob): boolean => kind === 'changes' && live.has(datasetId);
+  const replaced = jobs.filter((job) => !isChanged(job)).map(({ datasetId }) => datasetId);
   const named = await readNames(engine, replaced);
   const missing = replaced.filter((datasetId) => !named.has(datasetId));
   const given = missing.length === 0 ? new Map<string, string>() : await giveNames(engine, missing);
   const nameOf = (datasetId: string): string => {
-    const tableName = live.get(datasetId)?.held.tableName ?? named.get(datasetId)?.tableName;
+    const tableName = live.get(datasetId)?.observed.tableName ?? named.get(datasetId)?.tableName;
     return present(tableName ?? given.get(datasetId), 'a dataset has a name');
   };
   const found = await readFoundTables(
     engine,
-    units.filter(isChanged).map(({ datasetId }) => nameOf(datasetId)),
+    jobs.filter(isChanged).map(({ datasetId }) => nameOf(datasetId)),
   );
-  const standing = await readKinds(engine, replaced.map(nameOf));
+  const existingObject = await readKinds(engine, replaced.map(nameOf));
   return new Map(
     datasetIds.map((datasetId): [string, Current] => {
       const tableName = nameOf(datasetId);
@@ -62,11 +62,11 @@ export async function readCurrent(
         datasetId,
         {
           tableName,
-          live: table?.held ?? null,
+          live: table?.observed ?? null,
           isKept: named.get(datasetId)?.isKept ?? false,
           recordedColumns: table?.recordedColumns ?? [],
           found: found.get(tableName) ?? null,
-          standing: standing.get(tableName) ?? null,
+          existingObject: existingObject.get(tableName) ?? null,
         },
       ];
     }),
@@ -79,8 +79,8 @@ async function readNames(
 ): Promise<ReadonlyMap<string, Pick<Current, 'tableName' | 'isKept'>>> {
   if (datasetIds.length === 0) return new Map();
   const rows = await engine.rows(`SELECT n.dataset_id, n.table_name,
-      EXISTS (SELECT 1 FROM ${book('archived')} a WHERE a.dataset_id = n.dataset_id AND a.table_name = n.table_name)
-    FROM ${book('names')} n WHERE n.dataset_id IN (${datasetIds.map(text).join(', ')})`);
+      EXISTS (SELECT 1 FROM ${catalogTable('archived')} a WHERE a.dataset_id = n.dataset_id AND a.table_name = n.table_name)
+    FROM ${catalogTable('names')} n WHERE n.dataset_id IN (${datasetIds.map(text).join(', ')})`);
   return new Map(
     rows.map((row) => [textAt(row, 0), { tableName: textAt(row, 1), isKept: booleanAt(row, 2) }]),
   );
@@ -101,11 +101,14 @@ async function readKinds(
  *
  * @throws DatasetStorageError where a load would have to put its table in the place of something that is not ours.
  */
-export function refuseTakenName(datasetId: string, { tableName, live, isKept, standing }: Current): void {
-  if (standing === null) return;
-  if (standing === 'table' && (live !== null || isKept)) return;
+export function refuseTakenName(
+  datasetId: string,
+  { tableName, live, isKept, existingObject }: Current,
+): void {
+  if (existingObject === null) return;
+  if (existingObject === 'table' && (live !== null || isKept)) return;
   throw new DatasetStorageError(
-    `The mirror has a ${standing} main.${tableName} that feed-sync did not make, in the place of the table of the dataset ${datasetId}.`,
+    `The mirror has a ${existingObject} main.${tableName} that feed-sync did not make, in the place of the table of ${datasetId}.`,
     {
       hint: 'It is left as it is. Give it another name, or drop it; the dataset is then loaded at the next catch-up.',
     },
@@ -118,7 +121,7 @@ export function isPlannedFrom(live: PlannedFrom | null, planned: PlannedFrom | n
 }
 
 /** For changes, which build on every row of the table: nothing was committed to it since. */
-export function isSameTable(live: HeldDataset | null, planned: HeldDataset): live is HeldDataset {
+export function isSameTable(live: ObservedTable | null, planned: ObservedTable): live is ObservedTable {
   return (
     live !== null &&
     isPlannedFrom(live, planned) &&

@@ -6,7 +6,7 @@
  */
 
 import type { Absence, AbsenceSubject } from '../model/absence.ts';
-import type { HistoryPosition } from '../model/commits.ts';
+import type { CommitPosition } from '../model/commits.ts';
 import type { RememberedContract } from '../model/contract.ts';
 import type { DesiredState, FollowStep, Reload } from '../model/desired-state.ts';
 import type { Refusal, RefusalScope } from '../model/errors.ts';
@@ -142,7 +142,7 @@ export interface Checkpoint extends CheckpointReader {
   rememberDelivery(deliveryId: string, at: Date): boolean;
 
   /** The command that is run after commits was told of everything up to there: it fails no more. */
-  hookReported(position: HistoryPosition, at: Date): void;
+  hookReported(position: CommitPosition, at: Date): void;
   /** It failed, and is to be told again. */
   hookFailed(message: string, at: Date): void;
 
@@ -215,8 +215,8 @@ export interface KeptWebhook {
 }
 
 export interface HookRecord {
-  /** Up to where in the mirror's history it was told; null: of nothing yet. */
-  readonly reported: HistoryPosition | null;
+  /** The last commit that the command was told of; null: none yet. */
+  readonly reported: CommitPosition | null;
   /** When it was last told of something; null: never. */
   readonly reportedAt: Date | null;
   /** Null: its last run did not fail. */

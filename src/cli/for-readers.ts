@@ -56,7 +56,7 @@ export async function serveReaders(
   try {
     const publication = publish === null ? null : await postCommit.publish();
     if (publication?.kind === 'published') reported.push(formatPublication(publication, publish?.path ?? ''));
-    const commits = (await hook?.report(linesOf(publication))) ?? 0;
+    const commits = (await hook?.report(newestCommitIn(publication))) ?? 0;
     if (commits > 0) reported.push(`The command after commits was told of ${reportCommits(commits)}.`);
     return { reported, codes: [] };
   } catch (error) {
@@ -65,10 +65,10 @@ export async function serveReaders(
   }
 }
 
-/** Null: all that there are. */
-function linesOf(publication: Publication | null): number | null {
+/** The newest commit in the published copy. Null: no copy is published. */
+function newestCommitIn(publication: Publication | null): number | null {
   if (publication === null) return null;
-  return publication.kind === 'absent' ? 0 : publication.lines;
+  return publication.kind === 'absent' ? 0 : publication.commitNumber;
 }
 
 function formatPublication(

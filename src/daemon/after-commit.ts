@@ -36,8 +36,8 @@ export class AfterCommit {
   readonly #copying: CoalescedTask;
   readonly #telling: CoalescedTask;
   readonly #underWay = new Set<Promise<void>>();
-  /** The lines of the history that the copy has; null: none is published. */
-  #copiedLines: number | null = null;
+  /** The newest commit in the published copy; null: no copy is published. */
+  #copiedCommit: number | null = null;
 
   /** What was committed before is owed, too: only a look at copy and history tells whether anything was. */
   constructor(session: Session, readers: Readers) {
@@ -98,14 +98,14 @@ export class AfterCommit {
       parts.log.info({ path: publish?.path, bytes, isClone, durationMs }, 'Published a copy of the mirror.');
     }
     if (publication.kind !== 'absent' && hook !== null) {
-      this.#copiedLines = publication.lines;
+      this.#copiedCommit = publication.commitNumber;
       this.#telling.ask();
     }
     return nextCopyMs(beganMs, endedMs, publish?.everyMs ?? 0);
   }
 
   async #report(): Promise<number> {
-    await this.#readers.hook?.report(this.#copiedLines);
+    await this.#readers.hook?.report(this.#copiedCommit);
     return this.#session.nowMs();
   }
 }

@@ -1,17 +1,17 @@
 /**
- * What a destination has for those who read it: a copy that stays, and the lines of its history. Beside the port of a
- * destination, which only the program itself needs.
+ * The port for everything that follows a commit: the commits in their order, and a published copy. It stands beside the port
+ * of the destination, which only the program itself needs.
  */
 
-import type { HistoryLine, HistoryPosition } from '../model/commits.ts';
+import type { CommitPosition, CommitRecord } from '../model/commits.ts';
 
 export interface PostCommitSource {
   /**
-   * The lines of the history after a position, in order: those up to line `upTo`, and `limit` of them at most. From the
-   * first line on where the position is that of another history, or there is none.
+   * The commits after a position, in order: up to number `upTo`, and `limit` of them at most. Begins at the first commit if
+   * the position is null or belongs to another mirror.
    * @throws BusyError, StorageError
    */
-  history(after: HistoryPosition | null, limits: HistoryLimits): Promise<HistoryPage>;
+  commits(after: CommitPosition | null, limits: CommitLimits): Promise<CommitPage>;
 
   /**
    * Renames a verified copy of everything that is committed into place. Readers of the copy of before keep that; where
@@ -21,17 +21,17 @@ export interface PostCommitSource {
   publish(): Promise<Publication>;
 }
 
-export interface HistoryLimits {
+export interface CommitLimits {
   readonly limit: number;
-  /** Null: up to the newest line. */
+  /** A commit number. Null: up to the newest commit. */
   readonly upTo: number | null;
 }
 
-export interface HistoryPage {
-  readonly lines: readonly HistoryLine[];
-  /** After the last of these lines. */
-  readonly position: HistoryPosition;
-  /** Whether there are lines up to `upTo` beyond the limit. */
+export interface CommitPage {
+  readonly commits: readonly CommitRecord[];
+  /** After the last of these commits. */
+  readonly position: CommitPosition;
+  /** Whether there are commits up to `upTo` beyond the limit. */
   readonly hasMore: boolean;
 }
 
@@ -39,11 +39,11 @@ export type Publication =
   /** There is nothing to copy yet. */
   | { readonly kind: 'absent' }
   /** The copy has everything already. */
-  | { readonly kind: 'current'; readonly lines: number }
+  | { readonly kind: 'current'; readonly commitNumber: number }
   | {
       readonly kind: 'published';
-      /** Lines of the history that the copy has. */
-      readonly lines: number;
+      /** The newest commit in the copy. */
+      readonly commitNumber: number;
       readonly bytes: number;
       /** Shares its content with the mirror, as far as that stays as it is. */
       readonly isClone: boolean;

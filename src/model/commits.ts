@@ -1,28 +1,31 @@
-/** The history of the mirror: a line for every commit that changed a table, in the order of the commits. */
+/** The commits of the mirror: one record for each commit that changed a table, in the order of the commits. */
 
 import type { Counts } from './records.ts';
 
-export interface HistoryLine {
-  /** Its place, from 1. A mirror that is built anew or restored begins another history. */
-  readonly line: number;
+/** What a commit did to its table: its first load, changes, another load, the end of the table, its load after that. */
+export type CommitKind = 'load' | 'changes' | 'reload' | 'retire' | 'return';
+
+export interface CommitRecord {
+  /** From 1, without gaps. A mirror that is built again begins again at 1. */
+  readonly commitNumber: number;
   readonly datasetId: string;
-  /** The table's name, also where the table is no longer there. */
+  /** The table's name, even if the table has gone. */
   readonly tableName: string;
-  readonly kind: 'snapshot' | 'changes' | 'retired';
+  readonly kind: CommitKind;
   /** Null: there was no table. */
   readonly fromVersion: number | null;
   readonly toVersion: number;
-  /** Rows that were added, changed and removed; null where the table was replaced as a whole. */
+  /** Rows that were added, changed and removed; null if the table was replaced as a whole. */
   readonly net: Counts | null;
-  /** Rows of the live table as it is now, maybe after further commits; null: there is none. */
+  /** Rows of the live table now, which may be after further commits; null: there is no live table. */
   readonly rowCount: number | null;
   readonly appliedAt: Date;
 }
 
-/** How far a history was read. */
-export interface HistoryPosition {
-  /** So many lines. */
-  readonly lines: number;
-  /** What the last of them is known by, so that another history is told from this one; empty where there is none. */
-  readonly last: string;
+/** A bookmark: the last commit that was read. */
+export interface CommitPosition {
+  /** 0: none was read. */
+  readonly commitNumber: number;
+  /** A digest of that commit. It differs in a mirror that was built again or restored. Empty for no commit. */
+  readonly mark: string;
 }

@@ -1,19 +1,19 @@
 /**
  * The command that is run after commits: a job of the user's that builds on the mirror.
  *
- * Invariants: it is told of every line of the history at least once, in order, and of none before it is committed; what
+ * Invariants: it is told of every commit at least once, in order, and of none before it is committed; what
  * it was told of is written down once it has ended well, so whatever ends this process, or it, makes that come again. It
  * runs once at a time.
  */
 
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
-import type { HistoryPage, PostCommitSource } from '../destination/publication.ts';
+import type { CommitPage, PostCommitSource } from '../destination/publication.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { FeedProgram } from '../lib/run-program.ts';
 import { containsSecret, type Secret } from '../lib/secret.ts';
 import { formatDuration } from '../lib/units.ts';
-import type { HistoryLine } from '../model/commits.ts';
+import type { CommitRecord } from '../model/commits.ts';
 import { ConfigurationError, HookError, InterruptedError } from '../model/errors.ts';
 
 /** It is told of so many commits at once; of further ones directly afterwards. */
@@ -43,37 +43,40 @@ export class Hook {
   }
 
   /**
-   * Tells it of everything it was not told of yet, up to line `upTo` of the history; null: to the newest.
+   * Tells it of everything it was not told of yet, up to the commit with the number `upTo`; null: to the newest.
    * @returns of how many commits.
    * @throws HookError where it failed, ConfigurationError where it cannot be run; InterruptedError; what the stores throw.
    */
   async report(upTo: number | null): Promise<number> {
     const { postCommit, checkpoint, clock } = this.#parts;
     for (let reported = 0; ; ) {
-      const page = await postCommit.history(checkpoint.hook().reported, { limit: MAX_COMMITS_AT_ONCE, upTo });
-      if (page.lines.length === 0) return reported;
+      const page = await postCommit.commits(checkpoint.hook().reported, { limit: MAX_COMMITS_AT_ONCE, upTo });
+      if (page.commits.length === 0) return reported;
       await this.#reportTo(page);
       checkpoint.hookReported(page.position, clock.now());
-      reported += page.lines.length;
+      reported += page.commits.length;
       if (!page.hasMore) return reported;
     }
   }
 
-  async #reportTo(page: HistoryPage): Promise<void> {
+  async #reportTo(page: CommitPage): Promise<void> {
     const { clock, log, signal } = this.#parts;
     if (signal.aborted) throw interrupted(signal);
     const startedMs = clock.monotonicMs();
     const error = await this.#run(page);
     if (error !== null) throw error;
     const durationMs = Math.round(clock.monotonicMs() - startedMs);
-    log.info({ commits: page.lines.length, durationMs }, 'The command after commits was told what changed.');
+    log.info(
+      { commits: page.commits.length, durationMs },
+      'The command after commits was told what changed.',
+    );
   }
 
-  async #run({ lines, hasMore }: HistoryPage): Promise<Error | null> {
+  async #run({ commits: told, hasMore }: CommitPage): Promise<Error | null> {
     const { command, run, checkpoint, clock, signal, mirrorPath, publishedPath } = this.#parts;
     const { timeoutMs, environment } = this.#parts;
     const [file = '', ...args] = command;
-    const commits = lines.map(hookCommit);
+    const commits = told.map(hookCommit);
     const input: HookInput = { mirror: mirrorPath, publishedCopy: publishedPath, commits, hasMore };
     const end = await run({
       file,
@@ -125,10 +128,11 @@ export interface HookInput {
 }
 
 interface HookCommit {
-  readonly line: number;
+  /** Its number: ascending, without gaps. */
+  readonly commit: number;
   readonly dataset: string;
   readonly table: string;
-  readonly kind: HistoryLine['kind'];
+  readonly kind: CommitRecord['kind'];
   readonly fromVersion: number | null;
   readonly toVersion: number;
   readonly added: number | null;
@@ -138,10 +142,10 @@ interface HookCommit {
   readonly appliedAt: string;
 }
 
-function hookCommit(line: HistoryLine): HookCommit {
-  const { datasetId: dataset, tableName: table, kind, fromVersion, toVersion, net, rowCount: rows } = line;
+function hookCommit(record: CommitRecord): HookCommit {
+  const { datasetId: dataset, tableName: table, kind, fromVersion, toVersion, net, rowCount: rows } = record;
   return {
-    line: line.line,
+    commit: record.commitNumber,
     dataset,
     table,
     kind,
@@ -151,7 +155,7 @@ function hookCommit(line: HistoryLine): HookCommit {
     changed: net?.changed ?? null,
     removed: net?.removed ?? null,
     rows,
-    appliedAt: line.appliedAt.toISOString(),
+    appliedAt: record.appliedAt.toISOString(),
   };
 }
 

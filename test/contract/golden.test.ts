@@ -83,7 +83,7 @@ it('of tables that wait for a person to agree, and of stores that are lost', asy
   const world = await leavingWorld();
   const { installed } = world;
   const copyPath = await publishesFor(world, (checkpoint) => {
-    checkpoint.hookReported({ lines: 12, last: 'the last of them' }, world.feed.clock.now());
+    checkpoint.hookReported({ commitNumber: 12, mark: 'the last of them' }, world.feed.clock.now());
   });
   writeFileSync(copyPath, 'a copy');
   utimesSync(copyPath, world.feed.clock.now(), world.feed.clock.now());

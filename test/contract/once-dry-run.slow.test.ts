@@ -24,7 +24,7 @@ it('of a first start, of changes and a removal, and of nothing to do: the catch-
   expect(existsSync(installed.dataDirectory)).toBe(false);
   expect(operationsOf(feed)).not.toContain('file');
   await once(installed);
-  expect(await commitsOf(installed)).toEqual(datasetIds.toSorted().map((id) => [id, null, 1, 'snapshot']));
+  expect(await commitsOf(installed)).toEqual(datasetIds.toSorted().map((id) => [id, null, 1, 'load']));
 
   publishNext(parcels);
   publishNext(parcels);
@@ -80,8 +80,8 @@ function workIn({ datasets }: DryRun) {
 
 /** What brought a table to a version: dataset, from, to, kind. */
 function commitsOf({ mirrorPath }: Program) {
-  const sql = `SELECT dataset_id, from_version::INT, to_version::INT, kind FROM feed_sync.history
-    WHERE kind IN ('snapshot', 'changes') ORDER BY to_version, dataset_id`;
+  const sql = `SELECT dataset_id, from_version::INT, to_version::INT, kind FROM feed_sync.commits
+    WHERE kind IN ('load', 'reload', 'changes') ORDER BY to_version, dataset_id`;
   return inMirror(dirname(mirrorPath), sql);
 }
 

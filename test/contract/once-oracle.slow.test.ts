@@ -135,8 +135,8 @@ const CHANGES: readonly { readonly what: string; readonly sql: string; readonly 
     sql: "UPDATE feed_sync.columns SET description = '' WHERE description IS NULL",
     seen: /feed_sync\.columns/,
   },
-  { what: 'the history', sql: 'DELETE FROM feed_sync.history', seen: /history/ },
-  { what: 'a history with a gap', sql: 'UPDATE feed_sync.history SET from_version = 7', seen: /history/ },
+  { what: 'the history', sql: 'DELETE FROM feed_sync.commits', seen: /history/ },
+  { what: 'a history with a gap', sql: 'UPDATE feed_sync.commits SET from_version = 7', seen: /history/ },
   {
     what: 'a reload nobody asked for',
     sql: "INSERT INTO feed_sync.reloads VALUES ('nobody', 'sub_1', 1, 1, NULL)",

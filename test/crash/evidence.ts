@@ -63,7 +63,7 @@ export async function historyOf(mirrorPath: string): Promise<History> {
     const lines =
       await mirror.rows(`SELECT dataset_id, kind || ' from ' || coalesce(from_version::VARCHAR, 'none')
         || ' to ' || to_version || ': ' || coalesce(added || '+' || changed || '~' || removed || '-', 'uncounted')
-      FROM feed_sync.history ORDER BY rowid`);
+      FROM feed_sync.commits ORDER BY commit_number`);
     const byDataset = Map.groupBy(lines, ([datasetId]) => datasetId ?? '');
     return new Map([...byDataset].map(([id, own]) => [id, own.map(([, line]) => line ?? '')]));
   } finally {

@@ -149,7 +149,7 @@ async function history({ datasetId }: SnapshotJob): Promise<readonly Texts[]> {
   const file = await openExactly(join(folder.path, 'mirror.duckdb'));
   try {
     return await file.rows(`SELECT from_version::VARCHAR, to_version::VARCHAR, kind, added::VARCHAR, changed::VARCHAR,
-      removed::VARCHAR FROM feed_sync.history WHERE dataset_id = ${literal(datasetId)} ORDER BY rowid`);
+      removed::VARCHAR FROM feed_sync.commits WHERE dataset_id = ${literal(datasetId)} ORDER BY rowid`);
   } finally {
     file.close();
   }
@@ -166,7 +166,7 @@ describe('changes', () => {
 
       const model = new Model(backlog);
       const rowsAfter: number[] = [];
-      const lines: Texts[] = [[null, '1', 'snapshot', null, null, null]];
+      const lines: Texts[] = [[null, '1', 'load', null, null, null]];
       for (const [index, version] of versions.entries()) {
         const net = model.apply([version]);
         rowsAfter.push(model.rows.size);

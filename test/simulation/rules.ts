@@ -154,7 +154,7 @@ function stepsBack({ lines }: MirrorView, world: World): readonly string[] {
     own.flatMap(({ from, to, kind }) => {
       if (from === null || Number(to) >= Number(from)) return [];
       world.counters.add('seen: a lower version');
-      if (kind === 'snapshot' && isLedBack(datasetId, world)) return [];
+      if (kind === 'reload' && isLedBack(datasetId, world)) return [];
       return [`${datasetId} went back from v${from} to v${to} by ${kind}`];
     }),
   );

@@ -27,7 +27,7 @@ export function notedBy(path: string): readonly HookInput[] {
   }
 }
 
-/** The numbers of the lines of the history that it was told of, run by run. */
+/** The numbers of the commits that it was told of, run by run. */
 export function notedLines(path: string): readonly (readonly number[])[] {
-  return notedBy(path).map(({ commits }) => commits.map(({ line }) => line));
+  return notedBy(path).map(({ commits }) => commits.map(({ commit }) => commit));
 }

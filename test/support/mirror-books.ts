@@ -69,7 +69,8 @@ async function datasets(
     version.schemaVersion,
     String(version.content.rowCount),
     JSON.stringify(version.content.schema.keyColumns),
-    lines.get(datasetId)?.findLast(({ kind }) => kind === 'snapshot')?.to ?? 'never loaded',
+    lines.get(datasetId)?.findLast(({ kind }) => ['load', 'reload', 'return'].includes(kind ?? ''))?.to ??
+      'never loaded',
     String(microsecondsOfTimestamp(version.publishedAt)),
     'true',
   ]);
@@ -173,7 +174,7 @@ async function meta(
     'SELECT "key", value FROM feed_sync.meta ORDER BY encode("key"), encode(value)',
   );
   const wanted = [
-    ['format_version', '2'],
+    ['format_version', '3'],
     ['service_origin', origin],
     ...subscriptionIds.toSorted().map((id) => ['subscription_id', id]),
   ];

@@ -1,5 +1,5 @@
 /**
- * Checks `feed_sync.history` and `feed_sync.archived` of a mirror: every line continues the one before, and what was
+ * Checks `feed_sync.commits` and `feed_sync.archived` of a mirror: every line continues the one before, and what was
  * retired is where the list says, and nowhere else.
  */
 
@@ -35,7 +35,7 @@ export type Lines = ReadonlyMap<string, readonly Line[]>;
 export async function readLines(mirror: ExactMirror): Promise<Lines> {
   const rows = await mirror.rows(`SELECT dataset_id, from_version::VARCHAR, to_version::VARCHAR, kind,
       added::VARCHAR, changed::VARCHAR, removed::VARCHAR, epoch_us(applied_at)::VARCHAR
-    FROM feed_sync.history ORDER BY rowid`);
+    FROM feed_sync.commits ORDER BY commit_number`);
   const lines = rows.map(([datasetId, from = null, to = null, kind = null, ...rest]) => ({
     datasetId: datasetId ?? '',
     line: { from, to, kind, counts: rest.slice(0, 3), appliedAt: rest[3] ?? null },
@@ -88,7 +88,7 @@ export async function historyDifferences(
 
 /** Where a line has to begin: where the one before ended, or nowhere after a retirement. */
 function fromAfter(previous: Line | undefined): Text {
-  return previous === undefined || previous.kind === 'retired' ? null : previous.to;
+  return previous === undefined || previous.kind === 'retire' ? null : previous.to;
 }
 
 function lineDifferences(what: string, { from, to, kind, counts, appliedAt }: Line): readonly string[] {
@@ -97,10 +97,12 @@ function lineDifferences(what: string, { from, to, kind, counts, appliedAt }: Li
   const [added, changed] = counts;
   const isSound: Readonly<Record<string, boolean>> = {
     // The table was replaced as a whole: what that changed in it nobody counted. The version may be a lower one.
-    snapshot: counts.every((count) => count === null),
+    load: from === null && counts.every((count) => count === null),
+    return: from === null && counts.every((count) => count === null),
+    reload: from !== null && counts.every((count) => count === null),
     changes: from !== null && end > start && isCounted,
     // All its rows leave at once, or none where the table is kept.
-    retired: from !== null && end === start && isCounted && added === '0' && changed === '0',
+    retire: from !== null && end === start && isCounted && added === '0' && changed === '0',
   };
   const isRight = to !== null && appliedAt !== null && isSound[kind ?? ''] === true;
   return isRight
@@ -114,15 +116,15 @@ function lastDifferences(
   last: Line | undefined,
   version: number | undefined,
 ): readonly string[] {
-  if (version === undefined) return sameText(`${what}: last`, last?.kind, 'retired');
-  return sameText(`${what}: last`, [last?.kind === 'retired', last?.to], [false, String(version)]);
+  if (version === undefined) return sameText(`${what}: last`, last?.kind, 'retire');
+  return sameText(`${what}: last`, [last?.kind === 'retire', last?.to], [false, String(version)]);
 }
 
 /** One row for each retirement, but for those of a kept table that was loaded again. */
 function archivedDifferences(lines: Lines, archived: readonly ArchivedTable[]): readonly string[] {
   const retirements = [...lines].flatMap(([datasetId, own]) =>
     own.flatMap(({ kind, to, appliedAt }, index) =>
-      kind === 'retired'
+      kind === 'retire'
         ? [{ key: JSON.stringify([datasetId, to, appliedAt]), hasReturned: index < own.length - 1 }]
         : [],
     ),
@@ -157,7 +159,7 @@ async function copyDifferences(
   for (const { datasetId, tableName, archivedAt, isKept } of archived) {
     const line = lines
       .get(datasetId)
-      ?.find(({ kind, appliedAt }) => kind === 'retired' && appliedAt === archivedAt);
+      ?.find(({ kind, appliedAt }) => kind === 'retire' && appliedAt === archivedAt);
     if (tableName === null || line === undefined) continue;
     const removed = line.counts[2];
     const what = `archived table ${tableName}`;

@@ -27,14 +27,14 @@ async function outletOf(options: { readonly isPublished: boolean; readonly hasHo
     readers: {
       publish: options.isPublished ? EVERY : null,
       postCommit: {
-        history: () => Promise.reject(new Error('only the command reads it')),
+        commits: () => Promise.reject(new Error('only the command reads it')),
         async publish(): Promise<Publication> {
           const { lines } = seen;
           seen.copies.push(clock.monotonicMs());
           await acts.copy();
-          if (seen.copied === lines) return { kind: 'current', lines };
+          if (seen.copied === lines) return { kind: 'current', commitNumber: lines };
           seen.copied = lines;
-          return { kind: 'published', lines, bytes: 1, isClone: false };
+          return { kind: 'published', commitNumber: lines, bytes: 1, isClone: false };
         },
       },
       hook: options.hasHook

@@ -109,7 +109,7 @@ function fillFormat3(checkpoint: Checkpoint): void {
 }
 
 function fillFormat4(checkpoint: Checkpoint): void {
-  checkpoint.hookReported({ lines: 7, last: "parcels' changes 3" }, NOON);
+  checkpoint.hookReported({ commitNumber: 7, mark: "parcels' changes 3" }, NOON);
   checkpoint.hookFailed("it ended with 1: can't", NOON);
 }
 

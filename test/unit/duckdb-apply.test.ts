@@ -60,10 +60,10 @@ describe('changes of one version', () => {
     expect(
       await inMirror(
         world.folder,
-        'SELECT from_version, to_version, kind, added, changed, removed FROM feed_sync.history',
+        'SELECT from_version, to_version, kind, added, changed, removed FROM feed_sync.commits',
       ),
     ).toEqual([
-      [null, '1', 'snapshot', null, null, null],
+      [null, '1', 'load', null, null, null],
       ['1', '2', 'changes', '2', '1', '1'],
     ]);
     expect(await world.differences(course)).toEqual([]);
@@ -195,7 +195,7 @@ describe('changes of a backlog', () => {
       committed: { fromVersion: 1, toVersion: 4, net: { added: 1, changed: 2, removed: 1 } },
     });
     expect(await world.differences(course)).toEqual([]);
-    const commits = 'SELECT from_version, to_version FROM feed_sync.history';
+    const commits = 'SELECT from_version, to_version FROM feed_sync.commits';
     expect(await inMirror(world.folder, commits)).toEqual([
       [null, '1'],
       ['1', '4'],

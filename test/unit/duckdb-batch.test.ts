@@ -63,7 +63,7 @@ async function prepared(): Promise<{ world: MirrorAtWork; jobs: readonly WriteJo
 
 const reported = (outcomes: readonly Outcome[]) => outcomes.map(({ datasetId, kind }) => [datasetId, kind]);
 const LINES =
-  'SELECT dataset_id, from_version, to_version, kind, added, changed, removed FROM feed_sync.history';
+  'SELECT dataset_id, from_version, to_version, kind, added, changed, removed FROM feed_sync.commits';
 
 describe('a batch', () => {
   it('of every kind, with units that fail or are overtaken, leaves what each leaves alone', async () => {
@@ -109,12 +109,12 @@ describe('a batch', () => {
     expect(await inMirror(world.folder, books)).toEqual([[written, written]]);
     expect(await inMirror(world.folder, LINES).then((lines) => lines.slice(-sound.length + 1))).toEqual([
       ['changed', '1', '2', 'changes', '0', '1', '0'],
-      ['leaving', '1', '1', 'retired', '0', '0', '2'],
-      ['back', null, '2', 'snapshot', null, null, null],
-      ['again', '1', '2', 'snapshot', null, null, null],
-      ['described', '1', '1', 'snapshot', null, null, null],
-      ['fresh', null, '1', 'snapshot', null, null, null],
-      ['Fresh!', null, '1', 'snapshot', null, null, null],
+      ['leaving', '1', '1', 'retire', '0', '0', '2'],
+      ['back', null, '2', 'return', null, null, null],
+      ['again', '1', '2', 'reload', null, null, null],
+      ['described', '1', '1', 'reload', null, null, null],
+      ['fresh', null, '1', 'load', null, null, null],
+      ['Fresh!', null, '1', 'load', null, null, null],
     ]);
   });
 });

@@ -116,10 +116,20 @@ it('migrates a mirror of format 1 when it is first written, and keeps everything
   const before = await inMirror(folder, 'FROM feed_sync.history');
   await mirror.enroll({ ...ENROLMENT, datasetIds: ['roads'] });
   expect(await mirror.has()).toEqual(SUSPENDED);
-  expect(await formatOf(folder)).toBe('2');
-  // Of earlier lines nobody knows when they were judged.
-  const kept = before.map((line) => [...line, null, null]);
-  expect(await inMirror(folder, 'FROM feed_sync.history')).toEqual(kept);
+  expect(await formatOf(folder)).toBe('3');
+  const kinds = ['load', 'load', 'retire', 'changes'];
+  // Nobody knows when earlier retirements were judged.
+  const kept = before.map(([id, from, to, _, ...rest], index) => [
+    String(index + 1),
+    id,
+    from,
+    to,
+    kinds[index],
+    ...rest,
+    null,
+    null,
+  ]);
+  expect(await inMirror(folder, 'FROM feed_sync.commits')).toEqual(kept);
   const another = await temporaryFolder();
   const made = await mirrorIn(another.path);
   await made.enroll(ENROLMENT);
@@ -139,7 +149,7 @@ it('loads into a mirror of format 1, and retires from it', async () => {
   });
   const [loaded] = await load(mirror, job);
   expect(loaded).toMatchObject({ kind: 'committed' });
-  expect(await formatOf(folder)).toBe('2');
+  expect(await formatOf(folder)).toBe('3');
   expect((await mirror.has()).datasets.get('parcels')).toEqual(PARCELS);
   expect(await inMirror(folder, 'FROM feed_sync.archived')).toEqual([]);
 });
@@ -157,7 +167,7 @@ it('stores progress in a mirror of format 1', async () => {
   };
   const progress = { subscriptions: [subscription], members: [], owed: [] };
   expect(await mirror.storeProgress(progress, 'if-free')).toBe(true);
-  expect(await formatOf(folder)).toBe('2');
+  expect(await formatOf(folder)).toBe('3');
   expect(await mirror.has()).toEqual({ ...SUSPENDED, progress });
 });
 
@@ -167,7 +177,7 @@ it('compacts a mirror of format 1, and publishes it', async () => {
   const publish = { path: target, keptPaths: [], reserveBytes: 0 };
   const { path, mirror } = await mirrorOfFormat1({ publish });
   const before = await mirrorDump(path);
-  expect(await mirror.publish()).toMatchObject({ kind: 'published', lines: 4 });
+  expect(await mirror.publish()).toMatchObject({ kind: 'published', commitNumber: 4 });
   expect(await mirror.publish()).toMatchObject({ kind: 'current' });
   expect(await mirrorDump(target)).toEqual(before);
   await compactAt(path);
@@ -186,15 +196,15 @@ it('F01 a process that is killed while it migrates a mirror leaves it in the one
     formats.push([timestamp, await formatOf(folder)]);
     await reopened.enroll({ ...ENROLMENT, datasetIds: ['lakes'] });
     expect(await reopened.has()).toEqual(SUSPENDED);
-    expect(await formatOf(folder)).toBe('2');
+    expect(await formatOf(folder)).toBe('3');
     await reopened.close();
   }
   expect(formats).toEqual([
     ['before attach', '1'],
     ['after attach', '1'],
     ['before commit', '1'],
-    ['after commit', '2'],
-    ['before checkpoint', '2'],
-    ['after checkpoint', '2'],
+    ['after commit', '3'],
+    ['before checkpoint', '3'],
+    ['after checkpoint', '3'],
   ]);
 });

@@ -1,7 +1,7 @@
-/** The history of the mirror, read on from where it was read before: for those who build on the mirror. */
+/** The commits of the mirror, read page by page after a bookmark, for jobs that build on the mirror. */
 
 import { expect, it } from 'vitest';
-import type { HistoryPosition } from '../../src/model/commits.ts';
+import type { CommitPosition } from '../../src/model/commits.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { manualClock } from '../support/duckdb-mirror.ts';
 import { mirrorAtWork } from '../support/mirror-at-work.ts';
@@ -27,60 +27,62 @@ async function busyMirror() {
 it('has a line for every commit, in order, with the rows that the table has now', async () => {
   const { world } = await busyMirror();
   const appliedAt = manualClock().now();
-  const { lines, position, hasMore } = await world.mirror.history(null, ALL);
+  const { commits, position, hasMore } = await world.mirror.commits(null, ALL);
   const parcels = { datasetId: 'parcels', tableName: 'parcels', rowCount: 3, appliedAt };
   const roads = { datasetId: 'us-tx-roads', tableName: 'us_tx_roads', rowCount: null, appliedAt };
-  expect(lines).toEqual([
-    { line: 1, ...parcels, kind: 'snapshot', fromVersion: null, toVersion: 1, net: null },
+  expect(commits).toEqual([
+    { commitNumber: 1, ...parcels, kind: 'load', fromVersion: null, toVersion: 1, net: null },
     {
-      line: 2,
+      commitNumber: 2,
       ...parcels,
       kind: 'changes',
       fromVersion: 1,
       toVersion: 2,
       net: { added: 2, changed: 1, removed: 0 },
     },
-    { line: 3, ...roads, kind: 'snapshot', fromVersion: null, toVersion: 1, net: null },
+    { commitNumber: 3, ...roads, kind: 'load', fromVersion: null, toVersion: 1, net: null },
     {
-      line: 4,
+      commitNumber: 4,
       ...roads,
-      kind: 'retired',
+      kind: 'retire',
       fromVersion: 1,
       toVersion: 1,
       net: { added: 0, changed: 0, removed: 1 },
     },
   ]);
-  expect(position.lines).toBe(4);
+  expect(position.commitNumber).toBe(4);
   expect(hasMore).toBe(false);
 });
 
 it('goes on after a position, a few lines at a time, and up to a line', async () => {
   const { world } = await busyMirror();
   const read: number[][] = [];
-  let position: HistoryPosition | null = null;
+  let position: CommitPosition | null = null;
   for (let hasMore = true; hasMore; ) {
-    const page = await world.mirror.history(position, { limit: 2, upTo: 3 });
-    read.push(page.lines.map(({ line }) => line));
+    const page = await world.mirror.commits(position, { limit: 2, upTo: 3 });
+    read.push(page.commits.map(({ commitNumber }) => commitNumber));
     ({ position, hasMore } = page);
   }
   expect(read).toEqual([[1, 2], [3]]);
-  expect(await world.mirror.history(position, { limit: 2, upTo: 3 })).toEqual({
-    lines: [],
+  expect(await world.mirror.commits(position, { limit: 2, upTo: 3 })).toEqual({
+    commits: [],
     position,
     hasMore: false,
   });
-  expect((await world.mirror.history(position, ALL)).lines.map(({ line }) => line)).toEqual([4]);
+  expect((await world.mirror.commits(position, ALL)).commits.map(({ commitNumber }) => commitNumber)).toEqual(
+    [4],
+  );
 });
 
 it('begins anew where the position is that of another history, and is empty without a mirror', async () => {
   const { world } = await busyMirror();
-  const { position } = await world.mirror.history(null, { limit: 2, upTo: null });
+  const { position } = await world.mirror.commits(null, { limit: 2, upTo: null });
   const other = await mirrorAtWork();
-  expect(await other.mirror.history(position, ALL)).toMatchObject({ lines: [], hasMore: false });
+  expect(await other.mirror.commits(position, ALL)).toMatchObject({ commits: [], hasMore: false });
   const parcels = await other.loaded(firstContent(people, [[1, 'one']]));
   await other.load(parcels);
-  for (const elsewhere of [position, { lines: 9, last: position.last }]) {
-    const page = await other.mirror.history(elsewhere, ALL);
-    expect(page.lines.map(({ line }) => line)).toEqual([1, 2]);
+  for (const elsewhere of [position, { commitNumber: 9, mark: position.mark }]) {
+    const page = await other.mirror.commits(elsewhere, ALL);
+    expect(page.commits.map(({ commitNumber }) => commitNumber)).toEqual([1, 2]);
   }
 });

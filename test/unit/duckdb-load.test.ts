@@ -133,8 +133,8 @@ describe('what is written down', () => {
       await inMirror(folder.path, 'SELECT comment FROM duckdb_tables() WHERE comment IS NOT NULL'),
     ).toEqual([['Dataset us-tx/people']]);
     expect(
-      await inMirror(folder.path, 'SELECT dataset_id, from_version, to_version, kind FROM feed_sync.history'),
-    ).toEqual([['us-tx/people', null, '7', 'snapshot']]);
+      await inMirror(folder.path, 'SELECT dataset_id, from_version, to_version, kind FROM feed_sync.commits'),
+    ).toEqual([['us-tx/people', null, '7', 'load']]);
     expect(await inMirror(folder.path, 'FROM us_tx_people')).toEqual([['1', 'x', 'y', '9']]);
   });
 

@@ -59,12 +59,12 @@ describe('a copy', () => {
   it('has everything that is committed, for its owner alone, and is made once', async () => {
     const { world, course, copy } = await publishing();
     const bytes = statSync(world.path).size;
-    expect(await world.mirror.publish()).toMatchObject({ kind: 'published', lines: 1, bytes });
+    expect(await world.mirror.publish()).toMatchObject({ kind: 'published', commitNumber: 1, bytes });
     expect(await rowsOf(copy)).toEqual([['one']]);
     expect(statSync(copy).mode & MODE).toBe(0o600);
     expect(readdirSync(dirname(copy))).toEqual(['copy.duckdb']);
     const made = statSync(copy).mtimeMs;
-    expect(await world.mirror.publish()).toEqual({ kind: 'current', lines: 1 });
+    expect(await world.mirror.publish()).toEqual({ kind: 'current', commitNumber: 1 });
     expect(statSync(copy).mtimeMs).toBe(made);
     // What somebody has allowed is not taken back by the next one.
     chmodSync(copy, 0o640);
@@ -83,7 +83,7 @@ describe('a copy', () => {
     expect(await elsewhere.nextLine()).toBe('held');
     course.publishRows([[2, 'two']]);
     await world.apply(course);
-    expect(await world.mirror.publish()).toMatchObject({ kind: 'published', lines: 2 });
+    expect(await world.mirror.publish()).toMatchObject({ kind: 'published', commitNumber: 2 });
     const seen = async () => (await reader.runAndReadAll('SELECT name FROM parcels')).getRowsJson();
     expect(await seen()).toEqual([['one']]);
     expect(await rowsOf(copy)).toEqual([['two']]);
@@ -166,7 +166,7 @@ describe('when something goes wrong', () => {
       expect(readdirSync(dirname(copy)), step).toEqual(['copy.duckdb']);
     }
     expect(await rowsOf(copy)).toEqual([['one']]);
-    expect(await world.mirror.publish()).toMatchObject({ kind: 'published', lines: 2 });
+    expect(await world.mirror.publish()).toMatchObject({ kind: 'published', commitNumber: 2 });
     expect(await rowsOf(copy)).toEqual([['two']]);
   });
 

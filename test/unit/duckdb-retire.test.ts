@@ -111,8 +111,8 @@ describe('a table that is retired', () => {
       (table) => `(SELECT count(*) FROM feed_sync.${table})`,
     );
     expect(await inMirror(world.folder, `SELECT ${books.join(', ')}`)).toEqual([['0', '0', '0', '3']]);
-    const lines = `SELECT dataset_id, from_version, to_version, added, changed, removed FROM feed_sync.history
-      WHERE kind = 'retired' ORDER BY rowid`;
+    const lines = `SELECT dataset_id, from_version, to_version, added, changed, removed FROM feed_sync.commits
+      WHERE kind = 'retire' ORDER BY commit_number`;
     expect(await inMirror(world.folder, lines)).toEqual([
       ['archive', '1', '1', '0', '0', '2'],
       ['drop', '1', '1', '0', '0', '2'],

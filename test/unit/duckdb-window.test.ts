@@ -257,7 +257,7 @@ it('a mirror of a newer format is refused, naming both formats', async () => {
   await mirror.enroll(enrolment);
   await duckdb(
     `ATTACH '${path}' AS m`,
-    `UPDATE m.feed_sync.meta SET value = '3' WHERE "key" = 'format_version'`,
+    `UPDATE m.feed_sync.meta SET value = '99' WHERE "key" = 'format_version'`,
   );
   for (const attempt of [
     () => mirror.has(),
@@ -266,7 +266,7 @@ it('a mirror of a newer format is refused, naming both formats', async () => {
   ]) {
     const error = await attempt().catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(ConfigurationError);
-    expect((error as ConfigurationError).message).toContain('format 3');
+    expect((error as ConfigurationError).message).toContain('format 99');
     expect((error as ConfigurationError).message).toContain('format 2');
   }
   await mirror.close();

@@ -35,10 +35,10 @@ function hurried(limitMs: number, noted: string): Clock {
   };
 }
 
-/** A history of so many lines, in memory. */
+/** A mirror with so many commits, in memory. */
 function historyOf(count: number): PostCommitSource {
-  const line = (number: number) => ({
-    line: number,
+  const commit = (number: number) => ({
+    commitNumber: number,
     datasetId: 'us-tx-parcels',
     tableName: 'us_tx_parcels',
     kind: 'changes' as const,
@@ -50,12 +50,12 @@ function historyOf(count: number): PostCommitSource {
   });
   return {
     publish: () => Promise.reject(new Error('nothing is published here')),
-    history: async (after, { limit, upTo }) => {
-      const from = after?.lines ?? 0;
+    commits: async (after, { limit, upTo }) => {
+      const from = after?.commitNumber ?? 0;
       const end = Math.min(from + limit, upTo ?? count, count);
-      const lines = Array.from({ length: end - from }, (_, index) => line(from + index + 1));
-      const position = { lines: end, last: `line ${end}` };
-      return { lines, position, hasMore: end < Math.min(upTo ?? count, count) };
+      const commits = Array.from({ length: end - from }, (_, index) => commit(from + index + 1));
+      const position = { commitNumber: end, mark: `commit ${end}` };
+      return { commits, position, hasMore: end < Math.min(upTo ?? count, count) };
     },
   };
 }
@@ -104,7 +104,7 @@ describe('what it is told', () => {
     expect(await hook.report(null)).toBe(1);
     expect(await hook.report(null)).toBe(0);
     expect(notedLines(noted)).toEqual([[1, 2, 3], [4]]);
-    expect(checkpoint.hook()).toMatchObject({ reported: { lines: 4 }, failure: null });
+    expect(checkpoint.hook()).toMatchObject({ reported: { commitNumber: 4 }, failure: null });
     const [first] = JSON.parse(withPlaceholders(JSON.stringify(notedBy(noted)), { data: world.folder }));
     expectGolden('hook/commits', first);
   });
@@ -117,7 +117,7 @@ describe('what it is told', () => {
     expect(await hook.report(null)).toBe(count);
     expect(notedLines(noted).map((lines) => lines.length)).toEqual([MAX_COMMITS_AT_ONCE, 1]);
     const [{ commits = [], ...first } = {}, second] = notedBy(noted);
-    expect(second).toMatchObject({ hasMore: false, commits: [{ line: count }] });
+    expect(second).toMatchObject({ hasMore: false, commits: [{ commit: count }] });
     expectGolden('hook/published', { ...first, commits: commits.slice(0, 1) });
   });
 

@@ -1,7 +1,7 @@
 /** What was done, a line each, for people. The newest lines up to a limit; nothing is decided by them. */
 
 import type Database from 'better-sqlite3';
-import type { HistoryPosition } from '../../model/commits.ts';
+import type { CommitPosition } from '../../model/commits.ts';
 import type { HookRecord, KeptWebhook, SyncRun } from '../checkpoint.ts';
 import {
   cut,
@@ -47,10 +47,10 @@ export function syncRunTable(database: Database.Database): SyncRunTable {
 }
 
 const SELECT_HOOK = `
-  SELECT told_lines AS lines, told_last AS last, told_at AS reportedAt, attempts, failed_at AS failedAt, message FROM hook`;
+  SELECT told_lines AS commitNumber, told_last AS mark, told_at AS reportedAt, attempts, failed_at AS failedAt, message FROM hook`;
 
 const TOLD = `
-  INSERT INTO hook (singleton, told_lines, told_last, told_at, attempts) VALUES (1, @lines, @last, @at, 0)
+  INSERT INTO hook (singleton, told_lines, told_last, told_at, attempts) VALUES (1, @commitNumber, @mark, @at, 0)
   ON CONFLICT DO UPDATE SET told_lines = excluded.told_lines, told_last = excluded.told_last,
     told_at = excluded.told_at, attempts = 0, failed_at = NULL, message = NULL`;
 
@@ -59,8 +59,8 @@ const FAILED = `
   ON CONFLICT DO UPDATE SET attempts = attempts + 1, failed_at = excluded.failed_at, message = excluded.message`;
 
 interface HookRow {
-  readonly lines: number;
-  readonly last: string;
+  readonly commitNumber: number;
+  readonly mark: string;
   readonly reportedAt: string | null;
   readonly attempts: number;
   readonly failedAt: string | null;
@@ -69,18 +69,18 @@ interface HookRow {
 
 export interface HookTable {
   get(): HookRecord;
-  reported(position: HistoryPosition, at: Date): void;
+  reported(position: CommitPosition, at: Date): void;
   failed(message: string, at: Date): void;
 }
 
 export function hookTable(database: Database.Database): HookTable {
   const select = database.prepare<[], HookRow>(SELECT_HOOK);
-  const reported = database.prepare<[HistoryPosition & { readonly at: string }]>(TOLD);
+  const reported = database.prepare<[CommitPosition & { readonly at: string }]>(TOLD);
   const failed = database.prepare<[{ readonly message: string; readonly at: string }]>(FAILED);
   return {
     get: () => fromRow(select.get()),
-    reported({ lines, last }, at) {
-      reported.run({ lines, last: whole(last, 'last'), at: at.toISOString() });
+    reported({ commitNumber, mark }, at) {
+      reported.run({ commitNumber, mark: whole(mark, 'mark'), at: at.toISOString() });
     },
     failed(message, at) {
       failed.run({ message: cut(message), at: at.toISOString() });
@@ -90,10 +90,10 @@ export function hookTable(database: Database.Database): HookTable {
 
 function fromRow(row: HookRow | undefined): HookRecord {
   if (row === undefined) return { reported: null, reportedAt: null, failure: null };
-  const { lines, last, reportedAt, attempts, failedAt, message } = row;
+  const { commitNumber, mark, reportedAt, attempts, failedAt, message } = row;
   const hasFailed = failedAt !== null && message !== null;
   return {
-    reported: reportedAt === null ? null : { lines, last },
+    reported: reportedAt === null ? null : { commitNumber, mark },
     reportedAt: reportedAt === null ? null : new Date(reportedAt),
     failure: hasFailed ? { message, attempts, failedAt: new Date(failedAt) } : null,
   };

@@ -17,9 +17,10 @@ import {
   timestamp,
 } from '../../staging/engine/sql.ts';
 import type { Committed } from '../destination.ts';
-import { type CatalogEntry, HISTORY_KINDS, observedAfter, writeEntries } from './catalog/entries.ts';
+import { readNewestNumber } from './catalog/commits.ts';
+import { type CatalogEntry, KINDS_OF_JOB, observedAfter, writeEntries } from './catalog/entries.ts';
 import { readObservedTables } from './catalog/observed-state.ts';
-import { catalogTable } from './catalog/schema.ts';
+import { catalogTable, FORMAT_VERSION } from './catalog/schema.ts';
 import { type Current, readCurrent } from './catalog/tables.ts';
 import { placeOf } from './retire.ts';
 import type { Done, ValidatedWrite, Write } from './validate.ts';
@@ -104,7 +105,8 @@ async function commitTogether(
       if (write !== null) entries.push(write.entry);
       results.push(resultOf(write, ofDataset));
     }
-    for (const statement of writeEntries(entries)) await engine.run(statement);
+    const newest = entries.length === 0 ? 0 : await readNewestNumber(engine, FORMAT_VERSION);
+    for (const statement of writeEntries(entries, newest)) await engine.run(statement);
     return results;
   });
 }
@@ -198,29 +200,29 @@ async function findDone(
   batch: readonly ValidatedWrite[],
   appliedAt: Date,
 ): Promise<ReadonlyMap<string, Done>> {
-  const rows = await engine.rows(selectLines(batch, appliedAt));
+  const rows = await engine.rows(selectCommits(batch, appliedAt));
   const done = new Map<string, Done>();
   for (const { job } of batch) {
-    const line = rows.find(
+    const commit = rows.find(
       (row) =>
         textAt(row, 0) === job.datasetId &&
-        textAt(row, 1) === HISTORY_KINDS[job.kind] &&
+        KINDS_OF_JOB[job.kind].some((kind) => kind === textAt(row, 1)) &&
         numberAt(row, 2) === versionAfter(job),
     );
-    if (line !== undefined) done.set(job.datasetId, doneFrom(job.kind, line));
+    if (commit !== undefined) done.set(job.datasetId, doneFrom(job.kind, commit));
   }
   return done;
 }
 
-/** The lines of this moment, each with where the table of a retired dataset is and whether that is its own. */
-function selectLines(batch: readonly ValidatedWrite[], appliedAt: Date): string {
+/** The commits of this time, each with the table of a retired dataset and whether that still has its own name. */
+function selectCommits(batch: readonly ValidatedWrite[], appliedAt: Date): string {
   const ids = batch.map(({ job }) => text(job.datasetId)).join(', ');
-  return `SELECT h.dataset_id, h.kind, h.to_version, h.from_version, h.added, h.changed, h.removed,
+  return `SELECT c.dataset_id, c.kind, c.to_version, c.from_version, c.added, c.changed, c.removed,
       a.table_name, coalesce(a.table_name = n.table_name, FALSE)
-    FROM ${catalogTable('history')} h
-    LEFT JOIN ${catalogTable('archived')} a ON a.dataset_id = h.dataset_id AND a.archived_at = h.applied_at
-    LEFT JOIN ${catalogTable('names')} n ON n.dataset_id = h.dataset_id
-    WHERE h.applied_at = ${timestamp(appliedAt)} AND h.dataset_id IN (${ids})`;
+    FROM ${catalogTable('commits')} c
+    LEFT JOIN ${catalogTable('archived')} a ON a.dataset_id = c.dataset_id AND a.archived_at = c.applied_at
+    LEFT JOIN ${catalogTable('names')} n ON n.dataset_id = c.dataset_id
+    WHERE c.applied_at = ${timestamp(appliedAt)} AND c.dataset_id IN (${ids})`;
 }
 
 function versionAfter(job: WriteJob): number {

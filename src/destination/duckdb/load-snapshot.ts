@@ -84,7 +84,7 @@ async function loadSnapshot(
     ...comments(tableName, job.datasetId, plan.columns),
   ]);
   const entry = entryOfSnapshot(job, { current, columns: plan.columns, rowCount, appliedAt });
-  return { done: { kind: 'committed', fromVersion: entry.line.fromVersion, net: null }, entry };
+  return { done: { kind: 'committed', fromVersion: entry.commit.fromVersion, net: null }, entry };
 }
 
 /** The count of the rows, once it and the keys are what they have to be. @throws DataError, BadKeysError where they are not. */

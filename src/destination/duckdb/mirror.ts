@@ -10,7 +10,7 @@ import { assert } from '../../lib/assert.ts';
 import type { Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
-import type { HistoryPosition } from '../../model/commits.ts';
+import type { CommitPosition } from '../../model/commits.ts';
 import { BusyError } from '../../model/errors.ts';
 import type { ChangesJob, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
 import {
@@ -28,12 +28,13 @@ import type {
   StoredProgress,
   ValidatedJob,
 } from '../destination.ts';
-import type { HistoryLimits, HistoryPage, PostCommitSource, Publication } from '../publication.ts';
-import { NO_HISTORY, readHistory } from './catalog/commits.ts';
+import type { CommitLimits, CommitPage, PostCommitSource, Publication } from '../publication.ts';
+import { NO_COMMITS, readCommits } from './catalog/commits.ts';
 import {
   EMPTY,
   ensureSchema,
   isEnrolled,
+  readFormat,
   readObservedState,
   writeEnrolment,
 } from './catalog/observed-state.ts';
@@ -283,11 +284,12 @@ class Mirror implements Destination, PostCommitSource {
     return this.#sessions.progress + this.#validation.progress + (this.#publisher?.progress ?? 0);
   }
 
-  history(after: HistoryPosition | null, limits: HistoryLimits): Promise<HistoryPage> {
-    return this.#inTurn(
-      async () =>
-        (await this.#sessions.of('small').read((engine) => readHistory(engine, after, limits))) ?? NO_HISTORY,
-    );
+  commits(after: CommitPosition | null, limits: CommitLimits): Promise<CommitPage> {
+    const read = async (engine: Engine): Promise<CommitPage> => {
+      const format = await readFormat(engine, this.#options.path);
+      return format === null ? NO_COMMITS : await readCommits(engine, format, after, limits);
+    };
+    return this.#inTurn(async () => (await this.#sessions.of('small').read(read)) ?? NO_COMMITS);
   }
 
   publish(): Promise<Publication> {

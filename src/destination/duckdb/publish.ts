@@ -23,7 +23,7 @@ import {
   systemReason,
 } from '../../lib/files.ts';
 import { formatBytes } from '../../lib/units.ts';
-import type { HistoryPosition } from '../../model/commits.ts';
+import type { CommitPosition } from '../../model/commits.ts';
 import { BusyError, ConfigurationError, CopyError, FeedSyncError } from '../../model/errors.ts';
 import { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, type MirrorPlace } from '../../staging/engine/errors.ts';
@@ -31,7 +31,7 @@ import { textAt } from '../../staging/engine/sql.ts';
 import type { ObservedState } from '../destination.ts';
 import type { Publication } from '../publication.ts';
 import { readPosition } from './catalog/commits.ts';
-import { hasSchema, readObservedState } from './catalog/observed-state.ts';
+import { readFormat, readObservedState } from './catalog/observed-state.ts';
 import { MIRROR, selectTableNames } from './catalog/schema.ts';
 import { fileState, WAL_SUFFIX, withoutLinks } from './mirror-file.ts';
 import type { WriteSessions } from './write-session.ts';
@@ -85,7 +85,7 @@ export class Publisher {
       await this.#verify(copied.catalog);
       await this.#putInPlace();
       const { catalog, bytes, isClone } = copied;
-      return { kind: 'published', lines: catalog.position.lines, bytes, isClone };
+      return { kind: 'published', commitNumber: catalog.position.commitNumber, bytes, isClone };
     } catch (error) {
       await remove('destination.publish-discard', this.#unfinished).catch(() => {});
       throw this.#translated(error);
@@ -100,7 +100,8 @@ export class Publisher {
     const catalog = await session.read((engine) => catalogOf(engine, path));
     if (catalog === null) return { kind: 'absent' };
     const published = await catalogAt(target, this.#options);
-    if (hasSameContent(published, catalog)) return { kind: 'current', lines: catalog.position.lines };
+    if (hasSameContent(published, catalog))
+      return { kind: 'current', commitNumber: catalog.position.commitNumber };
     return { catalog, ...(await this.#copy()) };
   }
 
@@ -334,7 +335,7 @@ function wrong(path: string, fault: string, instead: string): ConfigurationError
 const MAX_LOOKING_BYTES = 256_000_000;
 
 interface Catalog {
-  readonly position: HistoryPosition;
+  readonly position: CommitPosition;
   readonly observed: ObservedState;
   /** The names of all tables and views of the schema `main`, in order. */
   readonly tables: readonly string[];
@@ -347,10 +348,11 @@ interface LookingOptions {
 
 /** Null where the attached database is no mirror, or one in which nothing was ever written. */
 async function catalogOf(engine: Engine, path: string): Promise<Catalog | null> {
-  if (!(await hasSchema(engine))) return null;
+  const format = await readFormat(engine, path);
+  if (format === null) return null;
   const tables = (await engine.rows(selectTableNames('main'))).map((row) => textAt(row, 0));
   return {
-    position: await readPosition(engine),
+    position: await readPosition(engine, format),
     observed: await readObservedState(engine, path),
     tables: tables.toSorted(),
   };

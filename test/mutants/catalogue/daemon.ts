@@ -236,7 +236,7 @@ export const DAEMON: Area = {
     {
       name: 'the command is told of what the published copy lacks',
       file: 'src/daemon/after-commit.ts',
-      text: 'report(this.#copiedLines);',
+      text: 'report(this.#copiedCommit);',
       instead: 'report(null);',
       breaks: ['the command sees what it is told of'],
       tests: ['unit/after-commit.test.ts'],
@@ -268,7 +268,7 @@ export const DAEMON: Area = {
     {
       name: 'the history of another mirror is gone on with',
       file: 'src/destination/duckdb/catalog/commits.ts',
-      text: 'after !== null && (await markOf(engine, after.lines)) === after.last;',
+      text: 'after !== null && (await positionAt(engine, format, after.commitNumber)).mark === after.mark;',
       instead: 'after !== null;',
       breaks: ['the command is told at least once'],
       tests: ['unit/duckdb-history.test.ts'],

@@ -5,6 +5,7 @@ import { firstVersion, statedRowCount, tableAfter } from '../../../src/destinati
 import { isPlannedFrom, isSameTable } from '../../../src/destination/duckdb/catalog/tables.ts';
 import { archivedNameFor } from '../../../src/destination/duckdb/retire.ts';
 import { assert, present } from '../../../src/lib/assert.ts';
+import type { CommitKind } from '../../../src/model/commits.ts';
 import { isLaterMark, type ReloadMark } from '../../../src/model/desired-state.ts';
 import { InapplicableChangesError } from '../../../src/model/errors.ts';
 import { columnNames } from '../../../src/model/naming.ts';
@@ -42,7 +43,7 @@ export function execute(state: MirrorState, job: WriteJob, content: PreparedCont
       const observed = loaded(job, content.rows.size, content.hasFiles, live, state, at);
       const retired = state.retired.filter((line) => !(line.datasetId === datasetId && line.isKept));
       const table = { observed, rows: content.rows };
-      return committed({ ...state, retired }, 'snapshot', table, live, null, at);
+      return committed({ ...state, retired }, kindOfLoad(state, datasetId, live), table, live, null, at);
     }
     case 'changes': {
       assert(content.kind === 'changes', 'changes were prepared');
@@ -56,13 +57,18 @@ export function execute(state: MirrorState, job: WriteJob, content: PreparedCont
   }
 }
 
+function kindOfLoad({ lines }: MirrorState, datasetId: string, live: Table | null): CommitKind {
+  if (live !== null) return 'reload';
+  return lines.has(datasetId) ? 'return' : 'load';
+}
+
 function stalePlan(state: MirrorState, datasetId: string): Done {
   return { state, outcome: { kind: 'stale-plan', datasetId } };
 }
 
 function committed(
   state: MirrorState,
-  kind: 'snapshot' | 'changes',
+  kind: CommitKind,
   table: Table,
   before: Table | null,
   net: Counts | null,
@@ -239,7 +245,7 @@ function retire(state: MirrorState, job: RetirementJob, { observed, rows }: Tabl
   const after = { ...state, tables, retired: [...state.retired, line], progress };
   const table = left === null ? null : `${how === 'keep' ? 'main' : 'archived'}.${left}`;
   return {
-    state: withLine(after, datasetId, lineOf('retired', version, version, net, at)),
+    state: withLine(after, datasetId, lineOf('retire', version, version, net, at)),
     outcome: { kind: 'retired', datasetId, table },
   };
 }

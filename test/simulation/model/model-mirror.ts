@@ -49,7 +49,9 @@ function tableDifferences(
 ): readonly string[] {
   const { observed } = table;
   const { datasetId } = observed;
-  const loadedAt = lines.get(datasetId)?.findLast(({ kind }) => kind === 'snapshot')?.to ?? null;
+  const loadedAt =
+    lines.get(datasetId)?.findLast(({ kind }) => ['load', 'reload', 'return'].includes(kind ?? ''))?.to ??
+    null;
   const { schema } = content;
   const roleOf = (name: string, index: number): string => {
     if (schema.keyColumns.includes(name)) return 'key';

@@ -1,87 +1,83 @@
 /**
- * The history of the mirror, read. Lines are only ever appended, so the place of a line is its number; what a line is known
- * by tells whether a position belongs to this history or to that of a mirror that was replaced.
+ * Reads the commits of the mirror. Commit numbers only grow, and each position carries a digest of its commit: it tells a
+ * position in this mirror from one in a mirror that was replaced.
  */
 
 import { assert } from '../../../lib/assert.ts';
-import type { HistoryLine, HistoryPosition } from '../../../model/commits.ts';
+import type { CommitPosition, CommitRecord } from '../../../model/commits.ts';
 import type { Engine, Row } from '../../../staging/engine/engine.ts';
 import { dateAt, integer, numberAt, numberOrNullAt, textAt } from '../../../staging/engine/sql.ts';
-import type { HistoryLimits, HistoryPage } from '../../publication.ts';
-import { HISTORY_KINDS } from './entries.ts';
-import { catalogTable } from './schema.ts';
+import type { CommitLimits, CommitPage } from '../../publication.ts';
+import { COMMIT_KINDS } from './entries.ts';
+import { catalogOf, catalogTable } from './schema.ts';
 
-const START: HistoryPosition = { lines: 0, last: '' };
-export const NO_HISTORY: HistoryPage = { lines: [], position: START, hasMore: false };
+const START: CommitPosition = { commitNumber: 0, mark: '' };
+export const NO_COMMITS: CommitPage = { commits: [], position: START, hasMore: false };
 
-const KINDS = Object.values(HISTORY_KINDS);
-
-/** After the newest line. */
-export async function readPosition(engine: Engine): Promise<HistoryPosition> {
-  const [row] = await engine.rows(`SELECT count(*) FROM ${catalogTable('history')}`);
-  const lines = row === undefined ? 0 : numberAt(row, 0);
-  return { lines, last: await markOf(engine, lines) };
+/** The number of the newest commit; 0: there is none. */
+export async function readNewestNumber(engine: Engine, format: number): Promise<number> {
+  const [row] = await engine.rows(
+    `SELECT coalesce(max(commit_number), 0) FROM ${catalogOf(format, 'commits')}`,
+  );
+  return row === undefined ? 0 : numberAt(row, 0);
 }
 
-export async function readHistory(
+/** The position of the newest commit. */
+export async function readPosition(engine: Engine, format: number): Promise<CommitPosition> {
+  return await positionAt(engine, format, await readNewestNumber(engine, format));
+}
+
+export async function readCommits(
   engine: Engine,
-  after: HistoryPosition | null,
-  { limit, upTo }: HistoryLimits,
-): Promise<HistoryPage> {
-  const newest = await readPosition(engine);
-  const isOurs = after !== null && (await markOf(engine, after.lines)) === after.last;
-  const start = isOurs ? after : START;
-  const end = Math.min(newest.lines, upTo ?? newest.lines);
-  const count = Math.max(0, Math.min(limit, end - start.lines));
-  if (count === 0) return { lines: [], position: start, hasMore: false };
-  const rows = await engine.rows(selectLines(start.lines, count));
-  const lines = rows.map((row, index) => lineOf(row, start.lines + index + 1));
-  const reached = start.lines + lines.length;
+  format: number,
+  after: CommitPosition | null,
+  { limit, upTo }: CommitLimits,
+): Promise<CommitPage> {
+  const newest = await readNewestNumber(engine, format);
+  const isOfThisMirror =
+    after !== null && (await positionAt(engine, format, after.commitNumber)).mark === after.mark;
+  const start = isOfThisMirror ? after : START;
+  const end = Math.min(newest, upTo ?? newest, start.commitNumber + limit);
+  if (end <= start.commitNumber) return { commits: [], position: start, hasMore: false };
+  const rows = await engine.rows(selectCommits(format, start.commitNumber, end));
   return {
-    lines,
-    position: { lines: reached, last: await markOf(engine, reached) },
-    hasMore: reached < end,
+    commits: rows.map(commitOf),
+    position: await positionAt(engine, format, end),
+    hasMore: end < Math.min(newest, upTo ?? newest),
   };
 }
 
-/** Empty for no line, and for one that is not there. */
-async function markOf(engine: Engine, line: number): Promise<string> {
-  if (line === 0) return '';
-  const [row] = await engine.rows(selectMark(line));
-  return row === undefined ? '' : textAt(row, 0);
+/** The mark is empty for number 0 and for a number that no commit has. */
+async function positionAt(engine: Engine, format: number, commitNumber: number): Promise<CommitPosition> {
+  const [row] =
+    await engine.rows(`SELECT md5(concat_ws(' ', kind, to_version, epoch_us(applied_at), dataset_id))
+    FROM ${catalogOf(format, 'commits')} WHERE commit_number = ${integer(commitNumber)}`);
+  return { commitNumber, mark: row === undefined ? '' : textAt(row, 0) };
 }
 
-function selectMark(line: number): string {
-  return `SELECT md5(concat_ws(' ', kind, to_version, epoch_us(applied_at), dataset_id)) FROM ${linesFrom(line - 1, 1)}`;
-}
-
-/** DuckDB reads rows in the order in which they were put in. To sort them takes ten times as long for a million lines. */
-function linesFrom(after: number, count: number): string {
-  return `(SELECT rowid AS place, * FROM ${catalogTable('history')} LIMIT ${integer(count)} OFFSET ${integer(after)}) line`;
-}
-
-function selectLines(after: number, count: number): string {
-  return `SELECT line.dataset_id, names.table_name, line.kind, line.from_version, line.to_version,
-      line.added, line.changed, line.removed, datasets.row_count, epoch_ms(line.applied_at)
-    FROM ${linesFrom(after, count)}
+function selectCommits(format: number, after: number, upTo: number): string {
+  return `SELECT c.commit_number, c.dataset_id, names.table_name, c.kind, c.from_version, c.to_version,
+      c.added, c.changed, c.removed, datasets.row_count, epoch_ms(c.applied_at)
+    FROM (FROM ${catalogOf(format, 'commits')}) c
     LEFT JOIN ${catalogTable('names')} names USING (dataset_id)
     LEFT JOIN ${catalogTable('datasets')} datasets USING (dataset_id)
-    ORDER BY line.place`;
+    WHERE c.commit_number > ${integer(after)} AND c.commit_number <= ${integer(upTo)}
+    ORDER BY c.commit_number`;
 }
 
-function lineOf(row: Row, line: number): HistoryLine {
-  const kind = KINDS.find((known) => known === row[2]);
-  assert(kind !== undefined, `the history holds kinds that are known, not ${row[2]}`);
-  const added = numberOrNullAt(row, 5);
+function commitOf(row: Row): CommitRecord {
+  const kind = COMMIT_KINDS.find((known) => known === row[3]);
+  assert(kind !== undefined, `the catalog has known kinds of commits, not ${row[3]}`);
+  const added = numberOrNullAt(row, 6);
   return {
-    line,
-    datasetId: textAt(row, 0),
-    tableName: textAt(row, 1),
+    commitNumber: numberAt(row, 0),
+    datasetId: textAt(row, 1),
+    tableName: textAt(row, 2),
     kind,
-    fromVersion: numberOrNullAt(row, 3),
-    toVersion: numberAt(row, 4),
-    net: added === null ? null : { added, changed: numberAt(row, 6), removed: numberAt(row, 7) },
-    rowCount: numberOrNullAt(row, 8),
-    appliedAt: dateAt(row, 9),
+    fromVersion: numberOrNullAt(row, 4),
+    toVersion: numberAt(row, 5),
+    net: added === null ? null : { added, changed: numberAt(row, 7), removed: numberAt(row, 8) },
+    rowCount: numberOrNullAt(row, 9),
+    appliedAt: dateAt(row, 10),
   };
 }

@@ -1,9 +1,9 @@
 /**
- * What a unit did, as it is written into the books: data, which is put together for the units of a whole batch before
- * any of it becomes SQL. Pure.
+ * The rows that jobs write into the catalog. The entries of a whole batch are collected as data before any of them becomes
+ * SQL. Pure.
  */
 
-import type { HistoryLine } from '../../../model/commits.ts';
+import type { CommitKind } from '../../../model/commits.ts';
 import { isLaterMark, type ReloadMark } from '../../../model/desired-state.ts';
 import type { Counts } from '../../../model/records.ts';
 import type {
@@ -32,7 +32,7 @@ interface LiveEntry {
   readonly newerReloads: ReadonlyMap<string, ReloadMark>;
   /** Whether the table is listed among the retired, because it was kept: it no longer is. */
   readonly wasKept: boolean;
-  readonly line: LineEntry;
+  readonly commit: CommitEntry;
 }
 
 /**
@@ -66,26 +66,28 @@ interface RetiredEntry {
   readonly reason: string;
   /** Where the rows are now: a table of the schema `archived`, or the dataset's own; null where they are gone. */
   readonly tableName: string | null;
-  readonly line: LineEntry;
+  readonly commit: CommitEntry;
 }
 
-/** A line of the history. */
-interface LineEntry {
+/** The row of `feed_sync.commits`, but for its number. */
+interface CommitEntry {
   readonly fromVersion: number | null;
   readonly toVersion: number;
-  readonly kind: HistoryLine['kind'];
+  readonly kind: CommitKind;
   readonly net: Counts | null;
   readonly appliedAt: Date;
   /** Of a retirement; null: it is none. */
   readonly retirement?: { readonly judgedAt: Date; readonly isApproved: boolean };
 }
 
-/** How a line of the history tells of each kind of unit. Complete by its type. */
-export const HISTORY_KINDS: Readonly<Record<WriteJob['kind'], HistoryLine['kind']>> = {
-  snapshot: 'snapshot',
-  changes: 'changes',
-  retirement: 'retired',
+/** The kinds of commit that each kind of job ends in. The type checker proves the table complete. */
+export const KINDS_OF_JOB: Readonly<Record<WriteJob['kind'], readonly CommitKind[]>> = {
+  snapshot: ['load', 'reload', 'return'],
+  changes: ['changes'],
+  retirement: ['retire'],
 };
+
+export const COMMIT_KINDS: readonly CommitKind[] = Object.values(KINDS_OF_JOB).flat();
 
 interface LoadedTable {
   readonly current: Current;
@@ -96,7 +98,8 @@ interface LoadedTable {
 
 export function entryOfSnapshot(job: SnapshotJob, loaded: LoadedTable): LiveEntry {
   const { current, columns, rowCount, appliedAt } = loaded;
-  const { tableName, live, isKept } = current;
+  const { tableName, live, isKept, hasCommits } = current;
+  const firstOrReturn = hasCommits ? 'return' : 'load';
   return {
     kind: 'live',
     datasetId: job.datasetId,
@@ -113,10 +116,10 @@ export function entryOfSnapshot(job: SnapshotJob, loaded: LoadedTable): LiveEntr
     newerReloads: newerReloads(job.reloads, live?.reloads ?? new Map()),
     wasKept: isKept,
     // What a snapshot added, changed and removed is not known: the table was replaced as a whole.
-    line: {
+    commit: {
       fromVersion: live?.version ?? null,
       toVersion: job.version,
-      kind: HISTORY_KINDS.snapshot,
+      kind: live === null ? firstOrReturn : 'reload',
       net: null,
       appliedAt,
     },
@@ -144,10 +147,10 @@ export function entryOfChanges(job: ChangesJob, changed: ChangedTable): LiveEntr
     columns,
     newerReloads: new Map(),
     wasKept: false,
-    line: {
+    commit: {
       fromVersion: live.version,
       toVersion: job.version,
-      kind: HISTORY_KINDS.changes,
+      kind: 'changes',
       net,
       appliedAt,
     },
@@ -171,10 +174,10 @@ export function entryOfRetirement(
     datasetId,
     reason,
     tableName,
-    line: {
+    commit: {
       fromVersion: version,
       toVersion: version,
-      kind: HISTORY_KINDS.retirement,
+      kind: 'retire',
       net: { added: 0, changed: 0, removed: removedRows },
       appliedAt,
       retirement: { judgedAt, isApproved },
@@ -213,8 +216,9 @@ export type CatalogRow = readonly Cell[];
 /** What is known of a live table, or why it is one: it goes with the table. */
 const OF_RETIRED = ['reloads', 'members', 'owed'] as const;
 
-/** The entries are of different datasets. Their lines of the history, and what was retired, come in their order. */
-export function writeEntries(entries: readonly CatalogEntry[]): readonly string[] {
+/** The entries are of different datasets. Their commits take the numbers after `newestNumber`, in their order. */
+export function writeEntries(given: readonly CatalogEntry[], newestNumber: number): readonly string[] {
+  const entries = given.map((entry, index) => ({ ...entry, commitNumber: newestNumber + index + 1 }));
   const live = entries.filter((entry) => entry.kind === 'live');
   const retired = entries.filter((entry) => entry.kind === 'retired');
   const described = live.filter(({ columns }) => columns !== null);
@@ -230,11 +234,13 @@ export function writeEntries(entries: readonly CatalogEntry[]): readonly string[
     ...replaceReloads(live),
     ...deleteReturned(live.filter(({ wasKept }) => wasKept)),
     ...insertRows('archived', retired.map(archivedRow)),
-    ...insertRows('history', entries.map(historyRow)),
+    ...insertRows('commits', entries.map(commitRow)),
   ];
 }
 
-function datasetRow({ datasetId, table }: LiveEntry): CatalogRow {
+type Numbered<Entry> = Entry & { readonly commitNumber: number };
+
+function datasetRow({ datasetId, table, commitNumber }: Numbered<LiveEntry>): CatalogRow {
   return [
     datasetId,
     table.tableName,
@@ -242,6 +248,7 @@ function datasetRow({ datasetId, table }: LiveEntry): CatalogRow {
     table.schemaVersion,
     table.rowCount,
     table.keyColumns,
+    commitNumber,
     table.snapshotVersion,
     table.snapshotDigest,
     table.digestKind,
@@ -275,15 +282,15 @@ function deleteReturned(returned: readonly LiveEntry[]): readonly string[] {
   return deleteWhere('archived', '(dataset_id, table_name)', same);
 }
 
-function archivedRow({ datasetId, tableName, reason, line }: RetiredEntry): CatalogRow {
-  return [datasetId, tableName, line.toVersion, reason, line.appliedAt];
+function archivedRow({ datasetId, tableName, reason, commit }: RetiredEntry): CatalogRow {
+  return [datasetId, tableName, commit.toVersion, reason, commit.appliedAt];
 }
 
-function historyRow({ datasetId, line }: CatalogEntry): CatalogRow {
-  const { fromVersion, toVersion, kind, net, appliedAt, retirement = null } = line;
+function commitRow({ datasetId, commit, commitNumber }: Numbered<CatalogEntry>): CatalogRow {
+  const { fromVersion, toVersion, kind, net, appliedAt, retirement = null } = commit;
   const counts = [net?.added ?? null, net?.changed ?? null, net?.removed ?? null];
   const judged = [retirement?.judgedAt ?? null, retirement?.isApproved ?? null];
-  return [datasetId, fromVersion, toVersion, kind, ...counts, appliedAt, ...judged];
+  return [commitNumber, datasetId, fromVersion, toVersion, kind, ...counts, appliedAt, ...judged];
 }
 
 function deleteOf(table: CatalogTable, entries: readonly CatalogEntry[]): readonly string[] {

@@ -20,7 +20,6 @@ import {
   tuple,
 } from '../../../staging/engine/sql.ts';
 import type { Enrolment, ObservedState, RetiredTable } from '../../destination.ts';
-import { HISTORY_KINDS } from './entries.ts';
 import { readProgress } from './progress.ts';
 import {
   type CatalogTable,
@@ -346,11 +345,11 @@ const DAYS = 3;
 /** Newest first. None in a mirror of a format that does not tell when they were judged. */
 async function readRetired(engine: Engine, format: number): Promise<readonly RetiredTable[]> {
   if (!storesProgress(format)) return [];
-  const retired = `kind = ${text(HISTORY_KINDS.retirement)} AND service_time IS NOT NULL`;
+  const retired = "kind = 'retire' AND service_time IS NOT NULL";
   const rows = await engine.rows(`SELECT dataset_id, epoch_ms(service_time), coalesce(approved, false)
-    FROM ${catalogTable('history')}
+    FROM ${catalogOf(format, 'commits')}
     WHERE ${retired} AND service_time >= (
-      SELECT max(service_time) - INTERVAL ${DAYS} DAYS FROM ${catalogTable('history')} WHERE ${retired})
+      SELECT max(service_time) - INTERVAL ${DAYS} DAYS FROM ${catalogOf(format, 'commits')} WHERE ${retired})
     ORDER BY service_time DESC, dataset_id`);
   return rows.map((row) => ({
     datasetId: textAt(row, 0),

@@ -15,8 +15,8 @@ export const MIRROR = 'mirror';
  */
 export const IN_OUR_FORMAT = "(STORAGE_VERSION 'v1.2.0')";
 
-/** The version of this schema. A mirror of a newer one is refused; `formats.ts` knows the earlier ones. */
-export const FORMAT_VERSION = 2;
+/** The version of this schema. A mirror of a newer one is refused. */
+export const FORMAT_VERSION = 3;
 
 export const META_FORMAT_VERSION = 'format_version';
 export const META_SERVICE_ORIGIN = 'service_origin';
@@ -37,6 +37,8 @@ const TABLES = {
     schema_version: 'VARCHAR',
     row_count: 'BIGINT',
     key_columns: 'VARCHAR[]',
+    /** The newest commit of the table. */
+    commit_number: 'BIGINT',
     snapshot_version: 'BIGINT',
     snapshot_digest: 'VARCHAR',
     digest_kind: 'VARCHAR',
@@ -92,7 +94,8 @@ const TABLES = {
     crs: 'VARCHAR',
   },
   /** A row for each commit. */
-  history: {
+  commits: {
+    commit_number: 'BIGINT',
     dataset_id: 'VARCHAR',
     from_version: 'BIGINT',
     to_version: 'BIGINT',
@@ -204,60 +207,78 @@ export function selectTableNames(schema: DataSchema): string {
 
 const OLDEST_FORMAT = 1;
 
-/** The tables that format 2 brought. */
-const NEW_TABLES = ['subscriptions', 'members', 'owed'] as const satisfies readonly CatalogTable[];
+/** Since this format the mirror stores the progress of its subscriptions. */
+const FORMAT_OF_PROGRESS = 2;
 
-/** The columns that format 2 brought, each with the value that rows of format 1 get, as SQL. */
-const NEW_COLUMNS: Partial<Readonly<Record<CatalogTable, Readonly<Record<string, string>>>>> = {
-  datasets: { digest_kind: 'NULL', loaded_through: 'NULL', loaded_at: 'NULL' },
-  reloads: { log_number: '1', created_at: 'NULL' },
-};
-
-/** What format 2 brought to the history, null in earlier rows. */
-const ADDED_TO_HISTORY = catalogColumns('history').filter(
-  ([name]) => name === 'service_time' || name === 'approved',
-);
+const TABLES_OF_PROGRESS = ['subscriptions', 'members', 'owed'] as const satisfies readonly CatalogTable[];
 
 /** Whether this program can read it. */
 export function isKnownFormat(format: number): boolean {
   return Number.isInteger(format) && format >= OLDEST_FORMAT && format <= FORMAT_VERSION;
 }
 
-/** A table of a mirror of a known format, for use after FROM: it has the columns of the newest format. */
-export function catalogOf(format: number, table: CatalogTable): string {
-  if (format === FORMAT_VERSION || NEW_COLUMNS[table] === undefined) return catalogTable(table);
-  return `(${selectAsNewest(table)}) AS earlier`;
-}
-
 /** Whether mirrors of this format have the tables of stored progress. */
 export function storesProgress(format: number): boolean {
-  return format > OLDEST_FORMAT;
+  return format >= FORMAT_OF_PROGRESS;
 }
 
-/** Statements for one transaction. None where the mirror has the newest format. */
+/** A table of a mirror of a known format, for use after FROM: it has the columns of the newest format. */
+export function catalogOf(format: number, table: CatalogTable): string {
+  const select = earlierTables(format).get(table);
+  return select === undefined ? catalogTable(table) : `(${select}) AS earlier`;
+}
+
+/** Statements for one transaction. None if the mirror has the newest format. */
 export function migrate(format: number): readonly string[] {
   if (format === FORMAT_VERSION) return [];
-  const extended = (Object.keys(NEW_COLUMNS) as CatalogTable[]).map(
-    (table) => `CREATE OR REPLACE TABLE ${catalogTable(table)} AS ${selectAsNewest(table)}`,
-  );
-  // Rows of the history are read in the order in which they were put in, so its table stays.
-  const historyColumns = ADDED_TO_HISTORY.map(
-    ([name, type]) => `ALTER TABLE ${catalogTable('history')} ADD COLUMN ${name} ${type}`,
-  );
-  const newest = text(String(FORMAT_VERSION));
   return [
-    ...extended,
-    ...historyColumns,
-    ...NEW_TABLES.map(createCatalogTable),
-    `UPDATE ${catalogTable('meta')} SET value = ${newest} WHERE "key" = ${text(META_FORMAT_VERSION)}`,
+    ...[...earlierTables(format)].map(
+      ([table, select]) => `CREATE OR REPLACE TABLE ${catalogTable(table)} AS ${select}`,
+    ),
+    `DROP TABLE ${HISTORY}`,
+    ...(storesProgress(format) ? [] : TABLES_OF_PROGRESS.map(createCatalogTable)),
+    `UPDATE ${catalogTable('meta')} SET value = ${text(String(FORMAT_VERSION))} WHERE "key" = ${text(META_FORMAT_VERSION)}`,
   ];
 }
 
-function selectAsNewest(table: CatalogTable): string {
-  const added = NEW_COLUMNS[table] ?? {};
+/** Until format 3 the commits were in this table, without numbers, in the order in which they were written. */
+const HISTORY = `${identifier(MIRROR)}.feed_sync.history`;
+
+const NUMBERED_HISTORY = `SELECT *, row_number() OVER (ORDER BY rowid) AS number,
+  row_number() OVER (PARTITION BY dataset_id ORDER BY rowid) AS number_in_dataset FROM ${HISTORY}`;
+
+const KIND_OF_HISTORY = `CASE kind WHEN 'retired' THEN 'retire' WHEN 'changes' THEN 'changes' ELSE
+  CASE WHEN from_version IS NOT NULL THEN 'reload' WHEN number_in_dataset = 1 THEN 'load' ELSE 'return' END END`;
+
+const NEWEST_COMMIT_OF_DATASET = `(SELECT max(number) FROM (${NUMBERED_HISTORY}) h WHERE h.dataset_id = earlier.dataset_id)`;
+
+/** By table that this format lacks in today's form: the query which gives its rows with the columns of the newest format. */
+function earlierTables(format: number): ReadonlyMap<CatalogTable, string> {
+  if (format === FORMAT_VERSION) return new Map();
+  const hasProgress = storesProgress(format);
+  const since2 = (values: Readonly<Record<string, string>>) => (hasProgress ? {} : values);
+  const datasets = {
+    commit_number: NEWEST_COMMIT_OF_DATASET,
+    ...since2({ digest_kind: 'NULL', loaded_through: 'NULL', loaded_at: 'NULL' }),
+  };
+  const commits = {
+    commit_number: 'number',
+    kind: KIND_OF_HISTORY,
+    ...since2({ service_time: 'NULL', approved: 'NULL' }),
+  };
+  const reloads = { log_number: '1', created_at: 'NULL' };
+  return new Map<CatalogTable, string>([
+    ['datasets', selectWith('datasets', datasets, `${catalogTable('datasets')} earlier`)],
+    ['commits', `${selectWith('commits', commits, `(${NUMBERED_HISTORY})`)} ORDER BY number`],
+    ...(hasProgress ? [] : [['reloads', selectWith('reloads', reloads, catalogTable('reloads'))] as const]),
+  ]);
+}
+
+/** The columns of the newest format from `source`; `values` gives SQL for those that it lacks. */
+function selectWith(table: CatalogTable, values: Readonly<Record<string, string>>, source: string): string {
   const columns = catalogColumns(table).map(([name, type]) => {
-    const value = added[name];
-    return value === undefined ? `"${name}"` : `${value}::${type} AS "${name}"`;
+    const value = values[name];
+    return value === undefined ? `"${name}"` : `(${value})::${type} AS "${name}"`;
   });
-  return `SELECT ${columns.join(', ')} FROM ${catalogTable(table)}`;
+  return `SELECT ${columns.join(', ')} FROM ${source}`;
 }

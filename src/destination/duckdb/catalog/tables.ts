@@ -22,6 +22,8 @@ export interface Current {
   readonly live: ObservedTable | null;
   /** Whether there is a table of this name that was kept when the dataset was retired; not asked for changes. */
   readonly isKept: boolean;
+  /** Whether the dataset ever had a table; always false for changes, which do not ask. */
+  readonly hasCommits: boolean;
   /** What is written of the columns of the live table. */
   readonly recordedColumns: readonly RecordedColumn[];
   /** What the live table says of itself, for changes; null for others. */
@@ -64,6 +66,7 @@ export async function readCurrent(
           tableName,
           live: table?.observed ?? null,
           isKept: named.get(datasetId)?.isKept ?? false,
+          hasCommits: named.get(datasetId)?.hasCommits ?? false,
           recordedColumns: table?.recordedColumns ?? [],
           found: found.get(tableName) ?? null,
           existingObject: existingObject.get(tableName) ?? null,
@@ -76,13 +79,17 @@ export async function readCurrent(
 async function readNames(
   engine: Engine,
   datasetIds: readonly string[],
-): Promise<ReadonlyMap<string, Pick<Current, 'tableName' | 'isKept'>>> {
+): Promise<ReadonlyMap<string, Pick<Current, 'tableName' | 'isKept' | 'hasCommits'>>> {
   if (datasetIds.length === 0) return new Map();
   const rows = await engine.rows(`SELECT n.dataset_id, n.table_name,
-      EXISTS (SELECT 1 FROM ${catalogTable('archived')} a WHERE a.dataset_id = n.dataset_id AND a.table_name = n.table_name)
+      EXISTS (SELECT 1 FROM ${catalogTable('archived')} a WHERE a.dataset_id = n.dataset_id AND a.table_name = n.table_name),
+      EXISTS (SELECT 1 FROM ${catalogTable('commits')} c WHERE c.dataset_id = n.dataset_id)
     FROM ${catalogTable('names')} n WHERE n.dataset_id IN (${datasetIds.map(text).join(', ')})`);
   return new Map(
-    rows.map((row) => [textAt(row, 0), { tableName: textAt(row, 1), isKept: booleanAt(row, 2) }]),
+    rows.map((row) => [
+      textAt(row, 0),
+      { tableName: textAt(row, 1), isKept: booleanAt(row, 2), hasCommits: booleanAt(row, 3) },
+    ]),
   );
 }
 

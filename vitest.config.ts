@@ -13,7 +13,7 @@ const SLOW = 'test/**/*.slow.test.ts';
 const FAST_ALONE = [
   'test/unit/duckdb-load-large.test.ts',
   'test/unit/duckdb-parquet-bombs.test.ts',
-  'test/unit/duckdb-windows.test.ts',
+  'test/unit/duckdb-write-sessions.test.ts',
 ];
 const SLOW_ALONE = [
   'test/contract/file-size.slow.test.ts',

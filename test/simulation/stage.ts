@@ -8,7 +8,7 @@ import type { DatasetVersion } from '../../fixtures/feed/model.ts';
 import type { Operation } from '../../fixtures/feed/operations.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import type { Parts } from '../../src/sync/parts.ts';
-import type { Lines } from '../support/mirror-history.ts';
+import type { Lines } from '../support/mirror-commits.ts';
 import type { Expectation } from '../support/published.ts';
 import type { Seen } from '../support/table-digest.ts';
 import type { Settings } from './settings.ts';

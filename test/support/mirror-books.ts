@@ -10,7 +10,7 @@ import {
   type Lines,
   readArchived,
   readLines,
-} from './mirror-history.ts';
+} from './mirror-commits.ts';
 import { type Expectation, type PublishedDataset, tableNameOf } from './published.ts';
 import { sameText } from './same-text.ts';
 

@@ -14,7 +14,7 @@ export interface TestFile {
 export interface PageInput {
   readonly page: string;
   readonly tests: readonly TestFile[];
-  /** Every file and folder below test, from there: `unit`, `unit/fold.test.ts`. */
+  /** Every file and folder below test, from there: `unit`, `unit/coalesce-events.test.ts`. */
   readonly paths: readonly string[];
   /** What each README promises to keep true: by the heading of its table on the page, the texts. */
   readonly principles: ReadonlyMap<string, readonly string[]>;

@@ -56,7 +56,7 @@ describe('what is said of a page that lies', () => {
       '\n',
     ),
     tests: [{ name: 'unit/fold', titles: [`${FAULTS.join(' ')} all of them`, 'keeps all'] }],
-    paths: ['crash', 'unit', 'unit/fold.test.ts', 'support/page.ts'],
+    paths: ['crash', 'unit', 'unit/coalesce-events.test.ts', 'support/page.ts'],
     principles: new Map([['The daemon', ['One writer commits, and no other.']]]),
   };
   const without = (text: string, instead = ''): Partial<PageInput> => ({
@@ -98,7 +98,11 @@ describe('what is said of a page that lies', () => {
       '“Two writers commits” begins nothing of “The daemon”',
     ],
     ['a list that is gone', { principles: new Map([['The daemon', []]]) }, '“The daemon” stands for nothing'],
-    ['a file that is not there', { paths: ['unit', 'unit/fold.test.ts'] }, '`support/page.ts` is not there'],
+    [
+      'a file that is not there',
+      { paths: ['unit', 'unit/coalesce-events.test.ts'] },
+      '`support/page.ts` is not there',
+    ],
   ])('%s', (_, lie, said) => {
     expect(untruths({ ...TRUE, ...lie })).toContain(said);
   });

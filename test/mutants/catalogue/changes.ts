@@ -34,7 +34,7 @@ export const CHANGES: Area = {
       text: 'proveCount(job, written.rowCount);',
       instead: '',
       breaks: ['V7', 'P7'],
-      tests: ['unit/duckdb-apply.test.ts', 'unit/changes-fold.test.ts'],
+      tests: ['unit/duckdb-apply.test.ts', 'unit/changes-coalesce.test.ts'],
     },
     {
       name: 'changes are applied to a table whose columns somebody changed',
@@ -156,7 +156,7 @@ export const CHANGES: Area = {
       text: 'proveCounts(job, counts);\n  const located = locate(job, columns, operations);',
       instead: 'const located = locate(job, columns, operations);',
       breaks: ['V5', 'V6', 'P7'],
-      tests: ['unit/changes-fold.test.ts'],
+      tests: ['unit/changes-coalesce.test.ts'],
     },
     {
       name: 'the count of the removed rows is not compared',
@@ -172,7 +172,7 @@ export const CHANGES: Area = {
       text: 'if (rowCount !== null && rowCount !== rows) {',
       instead: 'if (rowCount !== null && rowCount < 0) {',
       breaks: ['V6', 'P7'],
-      tests: ['unit/changes-fold.test.ts'],
+      tests: ['unit/changes-coalesce.test.ts'],
     },
     {
       name: 'a key that comes again is taken for unique',
@@ -180,7 +180,7 @@ export const CHANGES: Area = {
       text: 'return rows.every((row) => numberAt(row, 3) === changes);',
       instead: 'return rows.every((row) => numberAt(row, 3) <= changes);',
       breaks: ['V12', 'P7'],
-      tests: ['unit/changes-fold.test.ts'],
+      tests: ['unit/changes-coalesce.test.ts'],
     },
     {
       name: 'GeoJSON goes into a table of another coordinate system',
@@ -236,7 +236,7 @@ export const CHANGES: Area = {
       text: 'ORDER BY step DESC,',
       instead: 'ORDER BY step,',
       breaks: ['V12'],
-      tests: ['unit/changes-fold.test.ts'],
+      tests: ['unit/changes-coalesce.test.ts'],
     },
     {
       name: 'a row that is removed and added in one version is gone',
@@ -244,7 +244,7 @@ export const CHANGES: Area = {
       text: '${PRESENT} DESC, page, line)',
       instead: '${PRESENT}, page, line)',
       breaks: ['C16', 'F41'],
-      tests: ['unit/changes-fold.test.ts'],
+      tests: ['unit/changes-coalesce.test.ts'],
     },
     {
       name: 'a key may have two rows in one version',
@@ -252,7 +252,7 @@ export const CHANGES: Area = {
       text: 'refuseRepeatedKey(job, decoding, repeated);',
       instead: '',
       breaks: ['F41', 'P4'],
-      tests: ['unit/changes-fold.test.ts'],
+      tests: ['unit/changes-coalesce.test.ts'],
     },
     {
       name: 'columns that the schema does not know are left out',
@@ -260,7 +260,7 @@ export const CHANGES: Area = {
       text: 'refuseNames(job, decoding, await engine.rows(findNames(rowsOf, columns)));',
       instead: '',
       breaks: ['C19', 'C18'],
-      tests: ['unit/changes-fold.test.ts'],
+      tests: ['unit/changes-coalesce.test.ts'],
     },
     {
       name: 'rows may leave out a column of the envelope',
@@ -268,7 +268,7 @@ export const CHANGES: Area = {
       text: "required: columns.flatMap(({ column, role }) => (role === 'envelope' ? [column.name] : [])),",
       instead: 'required: [],',
       breaks: ['C18'],
-      tests: ['unit/changes-fold.test.ts'],
+      tests: ['unit/changes-coalesce.test.ts'],
     },
     {
       name: 'numbers that were rounded are not looked for',

@@ -15,7 +15,7 @@ export const CHECKPOINT: Area = {
       text: 'const isBeforeJoining = member.eventNumber !== null && eventNumber < member.eventNumber;',
       instead: 'const isBeforeJoining = eventNumber < 0n;',
       breaks: ['W7', 'W3'],
-      tests: ['unit/want-changes.test.ts'],
+      tests: ['unit/desired-state-changes.test.ts'],
     },
     {
       name: 'of two announced versions the lower one is wanted',
@@ -23,7 +23,7 @@ export const CHECKPOINT: Area = {
       text: 'Math.max(highest ?? announced, announced)',
       instead: 'Math.min(highest ?? announced, announced)',
       breaks: ['W4', 'F46'],
-      tests: ['unit/want-changes.test.ts'],
+      tests: ['unit/desired-state-changes.test.ts'],
     },
     {
       name: 'wants and position are not stored in one transaction',
@@ -31,7 +31,7 @@ export const CHECKPOINT: Area = {
       text: "durable('checkpoint.follow-step', () => transaction(() => applyStep(tables, step)));",
       instead: "durable('checkpoint.follow-step', () => applyStep(tables, step));",
       breaks: ['P2', 'W2'],
-      tests: ['unit/checkpoint-wants.test.ts'],
+      tests: ['unit/checkpoint-desired-states.test.ts'],
     },
     {
       name: 'the position is stored before the wants, and stays where they fail',
@@ -40,7 +40,7 @@ export const CHECKPOINT: Area = {
       instead:
         '=> { transaction(() => applyStep(tables, { ...step, changes: [] })); transaction(() => applyStep(tables, step)); });\n    },\n    adopt',
       breaks: ['P2', 'W2'],
-      tests: ['unit/checkpoint-wants.test.ts'],
+      tests: ['unit/checkpoint-desired-states.test.ts'],
     },
     {
       name: 'a hold of a dataset outlives its removal and return',
@@ -48,7 +48,7 @@ export const CHECKPOINT: Area = {
       text: 'if (hasReturned) tables.suspensions',
       instead: 'if (hasReturned && step.changes.length === 0) tables.suspensions',
       breaks: ['R14'],
-      tests: ['unit/checkpoint-people.test.ts'],
+      tests: ['unit/checkpoint-operator.test.ts'],
     },
     {
       name: 'what failed stays failed when a person asks for it again',
@@ -56,7 +56,7 @@ export const CHECKPOINT: Area = {
       text: 'for (const id of asked) tables.failures.remove(id);',
       instead: '',
       breaks: ['V11'],
-      tests: ['unit/checkpoint-people.test.ts'],
+      tests: ['unit/checkpoint-operator.test.ts'],
     },
     {
       name: 'a removal that comes again takes a member away that came back since',
@@ -64,7 +64,7 @@ export const CHECKPOINT: Area = {
       text: 'return eventNumber === decided.eventNumber ? at > decided.at : eventNumber > decided.eventNumber;',
       instead: 'return eventNumber === decided.eventNumber ? at > decided.at : true;',
       breaks: ['P3', 'W11'],
-      tests: ['unit/want-changes.test.ts'],
+      tests: ['unit/desired-state-changes.test.ts'],
     },
     {
       name: 'what a listing says as of an event never undoes that event',
@@ -72,7 +72,7 @@ export const CHECKPOINT: Area = {
       text: 'return eventNumber === decided.eventNumber ? at > decided.at : eventNumber > decided.eventNumber;',
       instead: 'return eventNumber > decided.eventNumber;',
       breaks: ['F51'],
-      tests: ['unit/want-changes.test.ts', 'unit/absence.test.ts'],
+      tests: ['unit/desired-state-changes.test.ts', 'unit/absence.test.ts'],
     },
     {
       name: 'a reload that comes again lowers the version that is wanted',
@@ -80,7 +80,7 @@ export const CHECKPOINT: Area = {
       text: 'if (isKnown) return desired;',
       instead: '',
       breaks: ['P3', 'W6'],
-      tests: ['unit/want-changes.test.ts'],
+      tests: ['unit/desired-state-changes.test.ts'],
     },
     {
       name: 'an earlier version that is told later is wanted instead',
@@ -88,7 +88,7 @@ export const CHECKPOINT: Area = {
       text: 'if (member === undefined || (member.announced ?? -1) >= version) return desired;',
       instead: 'if (member === undefined || member.announced === version) return desired;',
       breaks: ['W4', 'P3'],
-      tests: ['unit/want-changes.test.ts'],
+      tests: ['unit/desired-state-changes.test.ts'],
     },
     {
       name: 'an update from before a reload raises the version that the reload lowered',
@@ -96,7 +96,7 @@ export const CHECKPOINT: Area = {
       text: 'reload.subscriptionId === subscriptionId && reload.eventNumber > eventNumber,',
       instead: 'reload.subscriptionId === subscriptionId && reload.eventNumber < 0n,',
       breaks: ['W14', 'P3'],
-      tests: ['unit/want-changes.test.ts'],
+      tests: ['unit/desired-state-changes.test.ts'],
     },
     {
       name: 'an agreement to retire outlives the return of the dataset',
@@ -104,7 +104,7 @@ export const CHECKPOINT: Area = {
       text: 'return { ...joined, retirementApproved: false };',
       instead: 'return joined;',
       breaks: ['W26'],
-      tests: ['unit/want-changes.test.ts', 'unit/checkpoint-people.test.ts'],
+      tests: ['unit/desired-state-changes.test.ts', 'unit/checkpoint-operator.test.ts'],
     },
     {
       name: 'a reload is owed no more once its subscription has dropped the dataset',
@@ -112,7 +112,7 @@ export const CHECKPOINT: Area = {
       text: 'formerMembers: withEntry(desired.formerMembers, subscriptionId, dropped),',
       instead: 'formerMembers: withEntry(desired.formerMembers, subscriptionId, dropped),\n    reloads: [],',
       breaks: ['F82'],
-      tests: ['unit/want-changes.test.ts'],
+      tests: ['unit/desired-state-changes.test.ts'],
     },
     {
       name: 'of many reloads the newest gives way',
@@ -120,7 +120,7 @@ export const CHECKPOINT: Area = {
       text: 'reloads.toSpliced(-2, 1)',
       instead: 'reloads.slice(0, -1)',
       breaks: ['F88'],
-      tests: ['unit/want-changes.test.ts'],
+      tests: ['unit/desired-state-changes.test.ts'],
     },
     {
       name: 'numbers of a log that was begun anew still count',
@@ -128,7 +128,7 @@ export const CHECKPOINT: Area = {
       text: 'withEntry(desired.members, subscriptionId, { ...member, eventNumber: null, announced: null }),',
       instead: 'withEntry(desired.members, subscriptionId, { ...member, announced: null }),',
       breaks: ['F81'],
-      tests: ['unit/want-changes.test.ts'],
+      tests: ['unit/desired-state-changes.test.ts'],
     },
     {
       name: 'a look that was asked for meanwhile counts as done',
@@ -136,7 +136,7 @@ export const CHECKPOINT: Area = {
       text: 'looks_done = max(looks_done, min(looks_asked, @asked))',
       instead: 'looks_done = looks_asked',
       breaks: ['W9'],
-      tests: ['unit/checkpoint-wants.test.ts'],
+      tests: ['unit/checkpoint-desired-states.test.ts'],
     },
     {
       name: 'a table owes no reload any more that a subscription asked for which is given up',
@@ -144,7 +144,7 @@ export const CHECKPOINT: Area = {
       text: 'return { ...without, reloads: desired.reloads, refreshesRequested };',
       instead: 'return { ...without, refreshesRequested };',
       breaks: ['F82', 'W28'],
-      tests: ['unit/checkpoint-people.test.ts'],
+      tests: ['unit/checkpoint-operator.test.ts'],
     },
     {
       name: 'one read is enough for what is gone without an event',
@@ -176,7 +176,7 @@ export const CHECKPOINT: Area = {
       text: 'if (after !== before) put(before, after);',
       instead: 'put(before, after);',
       breaks: ['W31'],
-      tests: ['unit/checkpoint-wants.test.ts'],
+      tests: ['unit/checkpoint-desired-states.test.ts'],
     },
     {
       name: 'the number of the position loses digits beyond 2^53',
@@ -184,7 +184,7 @@ export const CHECKPOINT: Area = {
       text: '(SELECT_FOLLOWED).safeIntegers();',
       instead: '(SELECT_FOLLOWED);',
       breaks: ['W11'],
-      tests: ['unit/checkpoint-wants.test.ts'],
+      tests: ['unit/checkpoint-desired-states.test.ts'],
     },
     {
       name: 'the age of a position begins anew at every step',
@@ -192,7 +192,7 @@ export const CHECKPOINT: Area = {
       text: 'cursor_at, excluded.cursor_at),',
       instead: 'excluded.cursor_at, excluded.cursor_at),',
       breaks: ['F37'],
-      tests: ['unit/checkpoint-wants.test.ts'],
+      tests: ['unit/checkpoint-desired-states.test.ts'],
     },
     {
       name: 'a damaged checkpoint is used',

@@ -271,7 +271,7 @@ export const DAEMON: Area = {
       text: 'after !== null && (await positionAt(engine, format, after.commitNumber)).mark === after.mark;',
       instead: 'after !== null;',
       breaks: ['the command is told at least once'],
-      tests: ['unit/duckdb-history.test.ts'],
+      tests: ['unit/duckdb-commits.test.ts'],
     },
   ],
 };

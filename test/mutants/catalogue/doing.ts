@@ -14,7 +14,7 @@ export const DOING: Area = {
       text: 'if (currentSuspensions(this.#parts).workspace !== null)\n        return { subscriptions, datasets: [], readAt: null };',
       instead: '',
       breaks: ['R16', 'R3'],
-      tests: ['unit/catch-up-trouble.test.ts'],
+      tests: ['unit/catch-up-incidents.test.ts'],
     },
     {
       name: 'a refused subscription is asked again',
@@ -22,7 +22,7 @@ export const DOING: Area = {
       text: 'if (currentSuspensions(parts).ofSubscription(record.id) !== null) continue;',
       instead: '',
       breaks: ['R16', 'R4'],
-      tests: ['unit/catch-up-trouble.test.ts'],
+      tests: ['unit/catch-up-incidents.test.ts'],
     },
     {
       name: 'trouble of one subscription ends the catch-up of all',
@@ -30,7 +30,7 @@ export const DOING: Area = {
       text: 'this.#incidents.record(error, record.id);',
       instead: 'throw error;',
       breaks: ['P5'],
-      tests: ['unit/catch-up-trouble.test.ts'],
+      tests: ['unit/catch-up-incidents.test.ts'],
     },
     {
       name: 'another API key lifts no refusal',
@@ -38,7 +38,7 @@ export const DOING: Area = {
       text: 'if (isOfKey(suspension, keyHash)) return false;',
       instead: "if (keyHash !== '') return false;",
       breaks: ['R14'],
-      tests: ['unit/catch-up-trouble.test.ts'],
+      tests: ['unit/catch-up-incidents.test.ts'],
     },
     {
       name: 'a dataset is held as soon as one of its subscriptions is',
@@ -54,7 +54,7 @@ export const DOING: Area = {
       text: "halt.abort(new InterruptedError('The workspace is refused.'));",
       instead: '',
       breaks: ['R3', 'R16'],
-      tests: ['unit/catch-up-trouble.test.ts'],
+      tests: ['unit/catch-up-incidents.test.ts'],
     },
     {
       name: 'a full disk does not stop the run',
@@ -62,7 +62,7 @@ export const DOING: Area = {
       text: "if (concernsTheRun(error)) halt.abort(new InterruptedError('The run was halted.'));",
       instead: '',
       breaks: ['F07'],
-      tests: ['unit/catch-up-trouble.test.ts'],
+      tests: ['unit/catch-up-incidents.test.ts'],
     },
     {
       name: 'a dataset that has no room on the disk stops all others',
@@ -70,7 +70,7 @@ export const DOING: Area = {
       text: 'if (error instanceof DatasetStorageError) return false;',
       instead: '',
       breaks: ['P5', 'F07'],
-      tests: ['unit/catch-up-trouble.test.ts'],
+      tests: ['unit/catch-up-incidents.test.ts'],
     },
     {
       name: 'a failure is not written down',
@@ -78,7 +78,7 @@ export const DOING: Area = {
       text: 'attempt(() => parts.checkpoint.fail(toRemember(failure, previous)));',
       instead: '',
       breaks: ['P4'],
-      tests: ['unit/catch-up-trouble.test.ts'],
+      tests: ['unit/catch-up-incidents.test.ts'],
     },
     {
       name: 'what only the list of versions tells is forgotten',
@@ -86,7 +86,7 @@ export const DOING: Area = {
       text: 'requestReloads(read, onlyAnnounced(this.#history, this.#known), parts);',
       instead: '',
       breaks: ['W30'],
-      tests: ['unit/catch-up-wants.test.ts'],
+      tests: ['unit/catch-up-desired-state.test.ts'],
     },
     {
       name: 'what was read before something else was wanted is planned by',
@@ -230,7 +230,7 @@ export const DOING: Area = {
       text: 'if (withLargeFiles.delete(datasetId) && !isLargeUnderWay()) await writer.release();',
       instead: '',
       breaks: ['readers are let in soon'],
-      tests: ['unit/workshop.test.ts'],
+      tests: ['unit/executor.test.ts'],
     },
     {
       name: 'large files of a load stay while other large loads need the room',
@@ -238,7 +238,7 @@ export const DOING: Area = {
       text: 'if (withLargeFiles.delete(datasetId) && !isLargeUnderWay()) await',
       instead: 'if (withLargeFiles.delete(datasetId)) await',
       breaks: ['the room on the disk'],
-      tests: ['unit/workshop.test.ts'],
+      tests: ['unit/executor.test.ts'],
     },
     {
       name: 'what waits for the mirror to be let go of waits for all that is still to be committed',
@@ -263,7 +263,7 @@ export const DOING: Area = {
       text: 'if (latest.get(datasetId)?.entry === expired) {',
       instead: "if (datasetId !== '') {",
       breaks: ['M8', 'F22'],
-      tests: ['unit/offers.test.ts'],
+      tests: ['unit/listed-entries.test.ts'],
     },
     {
       name: 'a manifest that was read before the event is planned by',
@@ -271,7 +271,7 @@ export const DOING: Area = {
       text: 'return kept === undefined || !isSince(kept, since) ? null : kept.listedEntries;',
       instead: 'return kept === undefined ? null : kept.listedEntries;',
       breaks: ['M17', 'F32'],
-      tests: ['unit/offer-book.test.ts'],
+      tests: ['unit/manifest-cache.test.ts'],
     },
   ],
 };

@@ -11,7 +11,7 @@ export const FOLLOWING: Area = {
       text: 'return left.number >= right.number ? left : right;',
       instead: 'return left.text >= right.text ? left : right;',
       breaks: ['W11', 'F27'],
-      tests: ['unit/fold.test.ts'],
+      tests: ['unit/coalesce-events.test.ts'],
     },
     {
       name: 'the first position is the later of the two',
@@ -101,7 +101,7 @@ export const FOLLOWING: Area = {
       instead:
         'reload.subscriptionId === subscriptionId && isSatisfied(reload, datasetId) && datasetId.length === 0;',
       breaks: ['W28', 'W41'],
-      tests: ['unit/checkpoint-people.test.ts'],
+      tests: ['unit/checkpoint-operator.test.ts'],
     },
     {
       name: 'a table that changes have moved on counts as the snapshot it began from',
@@ -133,7 +133,7 @@ export const FOLLOWING: Area = {
       text: 'if (former !== undefined && !undoes(change, former)) return desired;',
       instead: 'if (former === null) return desired;',
       breaks: ['M13', 'W7'],
-      tests: ['unit/want-changes.test.ts', 'unit/from-manifest.test.ts'],
+      tests: ['unit/desired-state-changes.test.ts', 'unit/from-manifest.test.ts'],
     },
     {
       name: 'an addition after a removal is no reload',
@@ -141,7 +141,7 @@ export const FOLLOWING: Area = {
       text: 'return [member, reload(event, createdAt, desired, context)];',
       instead: 'return [member];',
       breaks: ['W3'],
-      tests: ['unit/fold.test.ts'],
+      tests: ['unit/coalesce-events.test.ts'],
     },
     {
       name: 'the reload that an event asks for is forgotten',
@@ -149,7 +149,7 @@ export const FOLLOWING: Area = {
       text: 'return [reload(event, createdAt, desired, context)];',
       instead: 'return updated(event, context);',
       breaks: ['W6'],
-      tests: ['unit/fold.test.ts'],
+      tests: ['unit/coalesce-events.test.ts'],
     },
     {
       name: 'an event without a version asks for nothing',
@@ -157,7 +157,7 @@ export const FOLLOWING: Area = {
       text: "if (version === null) return [{ kind: 'refresh', datasetId }];",
       instead: 'if (version === null) return [];',
       breaks: ['W8'],
-      tests: ['unit/fold.test.ts'],
+      tests: ['unit/coalesce-events.test.ts'],
     },
     {
       name: 'an event that cannot be read is passed over',
@@ -165,7 +165,7 @@ export const FOLLOWING: Area = {
       text: "return isMember ? [{ kind: 'refresh', datasetId: desired.datasetId }] : [];",
       instead: 'return [];',
       breaks: ['W13', 'F29'],
-      tests: ['unit/fold.test.ts'],
+      tests: ['unit/coalesce-events.test.ts'],
     },
     {
       name: 'events of a page are taken in the order in which they came',
@@ -173,7 +173,7 @@ export const FOLLOWING: Area = {
       text: 'return inOrder(events).flatMap(',
       instead: 'return events.flatMap(',
       breaks: ['W12', 'F27'],
-      tests: ['unit/fold.test.ts'],
+      tests: ['unit/coalesce-events.test.ts'],
     },
     {
       name: 'the position is the last event of a page, not its highest',
@@ -181,7 +181,7 @@ export const FOLLOWING: Area = {
       text: '(highest, event) => laterEvent(highest, event.id), before);',
       instead: '(last, event) => event.id ?? last, before);',
       breaks: ['W12'],
-      tests: ['unit/fold.test.ts'],
+      tests: ['unit/coalesce-events.test.ts'],
     },
     {
       name: 'what a manifest lacks is believed at the first read',
@@ -230,7 +230,7 @@ export const FOLLOWING: Area = {
       text: 'refuseStandstill(subscription, position, next);',
       instead: '',
       breaks: ['R2', 'F25'],
-      tests: ['unit/catch-up-trouble.test.ts'],
+      tests: ['unit/catch-up-incidents.test.ts'],
     },
     {
       name: 'a log that was quiet for longer than it is kept is read on',
@@ -262,7 +262,7 @@ export const FOLLOWING: Area = {
       text: 'isExpiredCursorReplay: replayedAt !== null,',
       instead: 'isExpiredCursorReplay: false,',
       breaks: ['W30', 'W22'],
-      tests: ['unit/catch-up-wants.test.ts'],
+      tests: ['unit/catch-up-desired-state.test.ts'],
     },
     {
       name: 'a subscription that is no longer selected is not held',

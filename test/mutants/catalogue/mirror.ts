@@ -70,7 +70,7 @@ export const MIRROR: Area = {
       text: '&& restMs > 0 ?',
       instead: '&& openForMs >= 0 ?',
       breaks: ['everything has a limit'],
-      tests: ['unit/duckdb-window.test.ts'],
+      tests: ['unit/duckdb-write-session.test.ts'],
     },
     {
       name: 'a table is forgotten that was taken for the other window',
@@ -78,7 +78,7 @@ export const MIRROR: Area = {
       text: 'waiting = [...others, ...quarantine];',
       instead: 'waiting = [...quarantine];',
       breaks: ['P7'],
-      tests: ['unit/duckdb-windows.test.ts'],
+      tests: ['unit/duckdb-write-sessions.test.ts'],
     },
     {
       name: 'trouble of a window whose units were all told is swallowed',
@@ -86,7 +86,7 @@ export const MIRROR: Area = {
       text: 'if (taken.size === 0 && incident !== null) onError(incident);',
       instead: '',
       breaks: ['F07'],
-      tests: ['unit/writer.test.ts', 'unit/catch-up-trouble.test.ts'],
+      tests: ['unit/writer.test.ts', 'unit/catch-up-incidents.test.ts'],
     },
     {
       name: 'a catch-up ends before the window it has work in',
@@ -94,7 +94,7 @@ export const MIRROR: Area = {
       text: 'await executor.ended();',
       instead: '',
       breaks: ['F07'],
-      tests: ['unit/catch-up-trouble.test.ts'],
+      tests: ['unit/catch-up-incidents.test.ts'],
     },
     {
       name: 'what was committed is left in the log',
@@ -102,7 +102,7 @@ export const MIRROR: Area = {
       text: 'if (committed) await this.#checkpoint(clock.monotonicMs() - openedMs);',
       instead: '',
       breaks: ['P2'],
-      tests: ['unit/duckdb-window.test.ts'],
+      tests: ['unit/duckdb-write-session.test.ts'],
     },
     {
       name: 'two units of a dataset are committed from what it was before both',
@@ -134,7 +134,7 @@ export const MIRROR: Area = {
       text: "if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');",
       instead: '',
       breaks: ['F12'],
-      tests: ['unit/duckdb-window.test.ts'],
+      tests: ['unit/duckdb-write-session.test.ts'],
     },
     {
       name: 'a table of a person in the place of a dataset’s is not told as that',
@@ -166,7 +166,7 @@ export const MIRROR: Area = {
       text: "if (state === 'database') await renameFile('destination.quarantine', path, target);",
       instead: "if (state === 'database') await remove('destination.quarantine', path);",
       breaks: ['F05'],
-      tests: ['unit/duckdb-window.test.ts'],
+      tests: ['unit/duckdb-write-session.test.ts'],
     },
     {
       name: 'a file that is no database is set aside',
@@ -174,7 +174,7 @@ export const MIRROR: Area = {
       text: "if (state === 'other') throw notADatabase(path);",
       instead: '',
       breaks: ['F05', 'P4'],
-      tests: ['unit/duckdb-window.test.ts'],
+      tests: ['unit/duckdb-write-session.test.ts'],
     },
     {
       name: 'damaged mirrors are set aside without end',
@@ -182,7 +182,7 @@ export const MIRROR: Area = {
       text: 'if (quarantined.length >= MAX_QUARANTINED) {',
       instead: 'if (quarantined.length > 1_000) {',
       breaks: ['F05'],
-      tests: ['unit/duckdb-window.test.ts'],
+      tests: ['unit/duckdb-write-session.test.ts'],
     },
     {
       name: 'a mirror of a newer format is written',
@@ -190,7 +190,7 @@ export const MIRROR: Area = {
       text: 'if (!isKnownFormat(format)) {',
       instead: 'if (Number.isNaN(format)) {',
       breaks: ['P4'],
-      tests: ['unit/duckdb-window.test.ts'],
+      tests: ['unit/duckdb-write-session.test.ts'],
     },
     {
       name: 'two datasets share the name of a table',
@@ -222,7 +222,7 @@ export const MIRROR: Area = {
       text: "'SET enable_external_access = false',",
       instead: '',
       breaks: ['F38'],
-      tests: ['unit/duckdb-reader.test.ts', 'unit/duckdb-window.test.ts'],
+      tests: ['unit/duckdb-reader.test.ts', 'unit/duckdb-write-session.test.ts'],
     },
     {
       name: 'a query changes settings',
@@ -230,7 +230,7 @@ export const MIRROR: Area = {
       text: "'SET lock_configuration = true',",
       instead: '',
       breaks: ['F38'],
-      tests: ['unit/duckdb-reader.test.ts', 'unit/duckdb-window.test.ts'],
+      tests: ['unit/duckdb-reader.test.ts', 'unit/duckdb-write-session.test.ts'],
     },
     {
       name: 'a query opens the mirror for writing',
@@ -246,7 +246,7 @@ export const MIRROR: Area = {
       text: 'if (remainingMs <= 0) throw',
       instead: 'if (remainingMs <= -1_000_000) throw',
       breaks: ['F10'],
-      tests: ['unit/duckdb-window.test.ts'],
+      tests: ['unit/duckdb-write-session.test.ts'],
     },
     {
       name: 'the order of rows is kept, and most of a large table written twice',
@@ -254,7 +254,7 @@ export const MIRROR: Area = {
       text: "inAnyOrder: size === 'large',",
       instead: 'inAnyOrder: false,',
       breaks: ['the size of the mirror'],
-      tests: ['unit/duckdb-windows.test.ts'],
+      tests: ['unit/duckdb-write-sessions.test.ts'],
     },
     {
       name: 'of the keys of a large table a part is counted for all',
@@ -270,7 +270,7 @@ export const MIRROR: Area = {
       text: 'begun.then(() => this.#bringBackThreads()),',
       instead: 'this.#bringBackThreads(),',
       breaks: ['the time of a checkpoint'],
-      tests: ['unit/duckdb-windows.test.ts'],
+      tests: ['unit/duckdb-write-sessions.test.ts'],
     },
   ],
 };

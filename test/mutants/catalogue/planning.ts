@@ -136,7 +136,7 @@ export const PLANNING: Area = {
       text: 'if (previousVersion !== at.version) {',
       instead: 'if (previousVersion < at.version) {',
       breaks: ['V2', 'V3', 'P4'],
-      tests: ['unit/walk.test.ts'],
+      tests: ['unit/version-chain.test.ts'],
     },
     {
       name: 'changes lead on from a version that was published anew under its number',
@@ -144,7 +144,7 @@ export const PLANNING: Area = {
       text: 'listed !== null && publishedAt.getTime() !== listed.getTime();',
       instead: 'listed !== null && publishedAt.getTime() < 0;',
       breaks: ['V19', 'P1'],
-      tests: ['unit/walk.test.ts'],
+      tests: ['unit/version-chain.test.ts'],
     },
     {
       name: 'changes lead on from a version that the list does not name',
@@ -152,7 +152,7 @@ export const PLANNING: Area = {
       text: 'if (record === null) return `',
       instead: 'if (record === null) return null; if (version < 0) return `',
       breaks: ['V2', 'P1'],
-      tests: ['unit/walk.test.ts'],
+      tests: ['unit/version-chain.test.ts'],
     },
     {
       name: 'a metadata refresh is done by a list that names no version',
@@ -233,7 +233,7 @@ export const PLANNING: Area = {
       text: 'if (version.resyncRequired) return',
       instead: 'if (version.resyncRequired && version.version < 0) return',
       breaks: ['V3'],
-      tests: ['unit/walk.test.ts'],
+      tests: ['unit/version-chain.test.ts'],
     },
     {
       name: 'changes are applied though the key columns change on the way',
@@ -241,7 +241,7 @@ export const PLANNING: Area = {
       text: "if (!hasSameKeys(at, schema)) return 'has other key columns';",
       instead: '',
       breaks: ['V3'],
-      tests: ['unit/walk.test.ts'],
+      tests: ['unit/version-chain.test.ts'],
     },
     {
       name: 'changes are applied to a table without key columns',
@@ -249,7 +249,7 @@ export const PLANNING: Area = {
       text: 'if (keyColumns.length === 0) return',
       instead: 'if (keyColumns.length < 0) return',
       breaks: ['V13'],
-      tests: ['unit/walk.test.ts'],
+      tests: ['unit/version-chain.test.ts'],
     },
     {
       name: 'changes are applied to a table with a number in its key',
@@ -257,7 +257,7 @@ export const PLANNING: Area = {
       text: "['json', 'number', 'geometry']",
       instead: "['json', 'geometry']",
       breaks: ['V13'],
-      tests: ['unit/walk.test.ts'],
+      tests: ['unit/version-chain.test.ts'],
     },
     {
       name: 'an additive schema change is applied though the user chose to reload',
@@ -266,7 +266,7 @@ export const PLANNING: Area = {
       instead:
         "if (constraints.schemaChanges === 'reload' && !isAdditive(at.schemaVersion, schema, constraints.history)) return",
       breaks: ['W24'],
-      tests: ['unit/walk.test.ts'],
+      tests: ['unit/version-chain.test.ts'],
     },
     {
       name: 'of several schema changes only the last is looked at',
@@ -274,7 +274,7 @@ export const PLANNING: Area = {
       text: 'if (change.previousSchemaVersion === from) return true;',
       instead: 'if (change.previousSchemaVersion !== null) return true;',
       breaks: ['V3', 'W25'],
-      tests: ['unit/walk.test.ts'],
+      tests: ['unit/version-chain.test.ts'],
     },
     {
       name: 'an unlimited number of rows is committed at once',
@@ -282,7 +282,7 @@ export const PLANNING: Area = {
       text: '(index > 0 && rows > MAX_ROWS_AT_ONCE)',
       instead: '(index > 0 && rows < 0)',
       breaks: ['everything has a limit'],
-      tests: ['unit/walk.test.ts'],
+      tests: ['unit/version-chain.test.ts'],
     },
     {
       name: 'the way of more work is taken where two lead as far',

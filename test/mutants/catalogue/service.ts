@@ -6,7 +6,7 @@ const HTTP = 'src/feed/http/http.ts';
 const API = 'src/feed/http/api.ts';
 const REFUSAL = 'src/feed/http/refusal.ts';
 const RETRY = 'src/feed/http/retry.ts';
-const TURNS = 'unit/feed-turns.test.ts';
+const TURNS = 'unit/feed-fair-queue.test.ts';
 const CHANGES = 'src/feed/changes.ts';
 
 export const SERVICE: Area = {

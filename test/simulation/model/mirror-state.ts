@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import type { ObservedState, StoredProgress } from '../../../src/destination/destination.ts';
 import type { ObservedTable } from '../../../src/model/write-jobs.ts';
-import type { Line } from '../../support/mirror-history.ts';
+import type { Line } from '../../support/mirror-commits.ts';
 import type { Seen } from '../../support/table-digest.ts';
 import { digestOfTable, type Rows } from './texts.ts';
 

@@ -19,7 +19,7 @@ import { BusyError } from '../../../src/model/errors.ts';
 import { tableNameFor } from '../../../src/model/naming.ts';
 import type { WriteJob } from '../../../src/model/write-jobs.ts';
 import type { TableChange } from '../stage.ts';
-import { execute } from './carry-out.ts';
+import { execute } from './execute-job.ts';
 import type { Life } from './life.ts';
 import type { ModelMachine } from './machine.ts';
 import { EMPTY_MIRROR, type MirrorState, progressWithout, seenOf, withAnyRow } from './mirror-state.ts';

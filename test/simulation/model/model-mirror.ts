@@ -2,7 +2,7 @@
 
 import type { DatasetVersion } from '../../../fixtures/feed/model.ts';
 import { columnsOf } from '../../../fixtures/source/wire.ts';
-import { type ArchivedTable, historyDifferences } from '../../support/mirror-history.ts';
+import { type ArchivedTable, historyDifferences } from '../../support/mirror-commits.ts';
 import { type Expectation, tableNameOf } from '../../support/published.ts';
 import { sameText } from '../../support/same-text.ts';
 import type { MirrorView } from '../stage.ts';

@@ -2,8 +2,8 @@
 
 import { existsSync } from 'node:fs';
 import { openExactly } from '../../support/exact-mirror.ts';
+import { readLines } from '../../support/mirror-commits.ts';
 import { differencesIn } from '../../support/mirror-comparison.ts';
-import { readLines } from '../../support/mirror-history.ts';
 import { seenIn } from '../../support/table-digest.ts';
 import type { MirrorView } from '../stage.ts';
 

@@ -1,6 +1,6 @@
 /**
  * What is wanted is stored with the step that says so, and read as it was stored. By which rules it grows is tested beside the
- * rules (want-changes.test.ts); here, that they are asked and that what they decide is kept.
+ * rules (desired-state-changes.test.ts); here, that they are asked and that what they decide is kept.
  */
 
 import { describe, expect, it } from 'vitest';

@@ -19,7 +19,7 @@ import type {
   WriteJob,
 } from '../../../src/model/write-jobs.ts';
 import { knownType } from '../../../src/staging/snapshot/casts.ts';
-import type { Line } from '../../support/mirror-history.ts';
+import type { Line } from '../../support/mirror-commits.ts';
 import { type MirrorState, progressWithout, type Table, withLine } from './mirror-state.ts';
 import type { PreparedContent } from './prepare-content.ts';
 import type { Rows, TextRow } from './texts.ts';

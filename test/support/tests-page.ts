@@ -1,7 +1,7 @@
 /**
  * What test/README.md says of the tests, and what of it is not true. Pure.
  *
- * On the page a test file is named by its path from the folder test, without `.test.ts`: `unit/fold`, `contract/run.slow`; all
+ * On the page a test file is named by its path from the folder test, without `.test.ts`: `unit/coalesce-events`, `contract/run.slow`; all
  * those of a folder by the folder: `simulation`. The name of a test, or a part of it, follows its file in quotes.
  */
 

@@ -47,15 +47,15 @@ describe('what is said of a page that lies', () => {
   // By themselves, so that these are not taken for the numbers of tests of faults.
   const [ONE, NONE] = ['F07', 'F99'] as const;
   const LAST = String(FAULTS.at(-1));
-  const row = (fault: string): string => `| ${fault} | it breaks | it is mended | \`unit/fold\` |`;
-  const PROMISE = '| nothing is lost | `unit/fold` "keeps all" |';
-  const POINT = '| One writer commits | `unit/fold` "keeps all", `crash` |';
+  const row = (fault: string): string => `| ${fault} | it breaks | it is mended | \`unit/coalesce-events\` |`;
+  const PROMISE = '| nothing is lost | `unit/coalesce-events` "keeps all" |';
+  const POINT = '| One writer commits | `unit/coalesce-events` "keeps all", `crash` |';
   const lines = [...FAULTS.map(row), '## Which promise is tested where', '| promise | tests |', PROMISE];
   const TRUE: PageInput = {
     page: [...lines, '### The daemon', '| invariant | tests |', POINT, '## More', '`support/page.ts`'].join(
       '\n',
     ),
-    tests: [{ name: 'unit/fold', titles: [`${FAULTS.join(' ')} all of them`, 'keeps all'] }],
+    tests: [{ name: 'unit/coalesce-events', titles: [`${FAULTS.join(' ')} all of them`, 'keeps all'] }],
     paths: ['crash', 'unit', 'unit/coalesce-events.test.ts', 'support/page.ts'],
     principles: new Map([['The daemon', ['One writer commits, and no other.']]]),
   };
@@ -78,14 +78,14 @@ describe('what is said of a page that lies', () => {
     ],
     [
       'a file that has no test of the fault',
-      { tests: [{ name: 'unit/fold', titles: [`${FAULTS.slice(0, -1).join(' ')} but one`, 'keeps all'] }] },
-      `${LAST} is in no test of \`unit/fold\``,
+      { tests: [{ name: 'unit/coalesce-events', titles: [`${FAULTS.slice(0, -1).join(' ')} but one`, 'keeps all'] }] },
+      `${LAST} is in no test of \`unit/coalesce-events\``,
     ],
     ['a promise without a test', without('"keeps all" |\n'), '“nothing is lost” names no test'],
     [
       'a promise with a test that is not there',
       without('"keeps all" |\n', '"keeps some" |\n'),
-      '“nothing is lost” names "keeps some", which is no test of `unit/fold`',
+      '“nothing is lost” names "keeps some", which is no test of `unit/coalesce-events`',
     ],
     [
       'an invariant without a row',

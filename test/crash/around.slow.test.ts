@@ -3,11 +3,11 @@
 import { describe } from 'vitest';
 import { testScenarios } from './played.ts';
 import { DOWNLOADS } from './scenarios/downloads.ts';
+import { TROUBLE } from './scenarios/incidents.ts';
 import { LEAVING } from './scenarios/leaving.ts';
-import { OUTLET } from './scenarios/outlet.ts';
 import { PEOPLE } from './scenarios/people.ts';
+import { OUTLET } from './scenarios/post-commit.ts';
 import { STORES } from './scenarios/stores.ts';
-import { TROUBLE } from './scenarios/trouble.ts';
 import { WEBHOOK } from './scenarios/webhook.ts';
 
 describe('F01 F02: killed at every effect that lasts', () => {

@@ -8,7 +8,7 @@ import type { CatchUpResult, DatasetResult } from '../../src/sync/result.ts';
 import { probesOf, refuseCallsInIdleness } from './bounds.ts';
 import { catchUp, describe } from './catch-up.ts';
 import { followOn } from './daemon.ts';
-import { giveUpWhatIsGone, settleHolds } from './person.ts';
+import { giveUpWhatIsGone, settleHolds } from './operator.ts';
 import { BrokenRule, differencesFromTheNewest } from './rules.ts';
 import { giveBackKey } from './steps/refusals.ts';
 import type { World } from './world.ts';

@@ -4,10 +4,10 @@ import { fork } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import process from 'node:process';
 import { scriptPath } from '../support/child.ts';
+import { type Counts, sum, table } from './counters.ts';
 import { namesOf } from './names.ts';
 import { type Asked, readCommandLine, USAGE, UsageError } from './simulate/command-line.ts';
 import type { Announcement } from './simulate/share.ts';
-import { type Counts, sum, table } from './tally.ts';
 
 const SHARE = scriptPath('simulation-child.ts');
 const USAGE_EXIT_CODE = 64;

@@ -3,13 +3,13 @@
 import { type Random, randomFrom } from '../../fixtures/source/random.ts';
 import { expectCalm, expectIdle, expectIdleHour } from './calm.ts';
 import { catchUp } from './catch-up.ts';
+import type { Counters } from './counters.ts';
 import { followOn } from './daemon.ts';
 import { BrokenRule, differencesFromSomeVersions, refuseBroken, watchCommits } from './rules.ts';
 import { choicesIn, describeSettings, type Extent, settingsOf } from './settings.ts';
 import type { MakeStage } from './stage.ts';
 import type { Step } from './step.ts';
 import { steps } from './steps/all.ts';
-import type { Counters } from './tally.ts';
 import { World } from './world.ts';
 
 /** By a daemon, a few minutes each; a seed of their own leaves the rest of a history as it is. */

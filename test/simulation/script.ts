@@ -1,11 +1,11 @@
 /** A history that is written down instead of drawn: what once went wrong, in as few steps as it takes. */
 
 import { randomFrom } from '../../fixtures/source/random.ts';
+import { Counters } from './counters.ts';
 import { modelStage } from './model/model-stage.ts';
 import { refuseBroken, watchCommits } from './rules.ts';
 import { type Settings, settingsOf } from './settings.ts';
 import { SIMULATED } from './simulate/simulated.ts';
-import { Counters } from './tally.ts';
 import { World } from './world.ts';
 
 const SEED = 1;

@@ -2,9 +2,9 @@
 
 import { describe, expect, it } from 'vitest';
 import { SEED } from '../support/seed.ts';
+import { missing, sum } from './counters.ts';
 import { namesOf } from './names.ts';
 import { type Announcement, playSeeds } from './simulate/share.ts';
-import { missing, sum } from './tally.ts';
 
 const HISTORIES = 200;
 /** They take less than half a minute. */

@@ -1,7 +1,7 @@
 /** At the end of a run: how often everything occurred in its random histories. A whole run in which something never did has failed. */
 
 import type { Reporter, TestModule } from 'vitest/node';
-import { type Counts, missing, sum, table } from './tally.ts';
+import { type Counts, missing, sum, table } from './counters.ts';
 
 /** With fewer, something may well never occur. */
 export const HISTORIES_OF_A_WHOLE_RUN = 200;

@@ -12,11 +12,11 @@ import type { Content } from '../../fixtures/source/content.ts';
 import { type GeneratedDataset, generateDatasets } from '../../fixtures/source/generate.ts';
 import { type Random, randomFrom } from '../../fixtures/source/random.ts';
 import type { Clock } from '../../src/lib/clock.ts';
+import type { Counters } from './counters.ts';
 import { EventLogs } from './event-log.ts';
 import type { Settings } from './settings.ts';
 import type { FeedSide, Installation, Stage, Store } from './stage.ts';
 import { type Rows, TableLine } from './table-line.ts';
-import type { Counters } from './tally.ts';
 
 const FIRST = 'sub_1';
 /** Between two catch-ups. */

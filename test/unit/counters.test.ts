@@ -1,7 +1,7 @@
 /** The table at the end of a run of random histories: what never occurred fails a whole run. */
 
 import { describe, expect, it } from 'vitest';
-import { Counters, missing, sum } from '../simulation/tally.ts';
+import { Counters, missing, sum } from '../simulation/counters.ts';
 import { HISTORIES_OF_A_WHOLE_RUN, report } from '../simulation/tally-reporter.ts';
 
 function counted(...names: readonly string[]) {

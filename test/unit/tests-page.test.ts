@@ -78,7 +78,11 @@ describe('what is said of a page that lies', () => {
     ],
     [
       'a file that has no test of the fault',
-      { tests: [{ name: 'unit/coalesce-events', titles: [`${FAULTS.slice(0, -1).join(' ')} but one`, 'keeps all'] }] },
+      {
+        tests: [
+          { name: 'unit/coalesce-events', titles: [`${FAULTS.slice(0, -1).join(' ')} but one`, 'keeps all'] },
+        ],
+      },
       `${LAST} is in no test of \`unit/coalesce-events\``,
     ],
     ['a promise without a test', without('"keeps all" |\n'), '“nothing is lost” names no test'],

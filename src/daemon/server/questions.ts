@@ -15,7 +15,7 @@ import {
 } from './health.ts';
 import type { Metrics } from './metrics.ts';
 import type { Question } from './server.ts';
-import { measure, type Places } from './sizes.ts';
+import { type Folders, measure } from './sizes.ts';
 import { receive, type WebhookParts } from './webhook.ts';
 
 export interface QuestionParts {
@@ -24,7 +24,7 @@ export interface QuestionParts {
   readonly observed: Observed;
   /** What `feed-sync status --json` tells. */
   readonly status: () => Promise<unknown>;
-  readonly places: Places;
+  readonly places: Folders;
   /** Null: no webhook is received. */
   readonly webhook: WebhookParts | null;
   readonly clock: Clock;

@@ -3,7 +3,7 @@
 import { stat } from 'node:fs/promises';
 import { freeBytes, systemCode } from '../../lib/files.ts';
 
-export interface Places {
+export interface Folders {
   readonly mirrorPath: string;
   readonly checkpointPath: string;
   readonly dataDirectory: string;
@@ -20,7 +20,7 @@ export interface Sizes {
   readonly diskReserve: number;
 }
 
-export async function measure(places: Places): Promise<Sizes> {
+export async function measure(places: Folders): Promise<Sizes> {
   const [mirror, checkpoint, diskFree] = await Promise.all([
     fileBytes([places.mirrorPath, `${places.mirrorPath}.wal`]),
     fileBytes([places.checkpointPath, `${places.checkpointPath}-wal`]),

@@ -3,11 +3,11 @@
 import type { Scenario } from '../scenario.ts';
 import { CATCHING_UP } from './catching-up.ts';
 import { DOWNLOADS } from './downloads.ts';
+import { TROUBLE } from './incidents.ts';
 import { LEAVING } from './leaving.ts';
-import { OUTLET } from './outlet.ts';
 import { PEOPLE } from './people.ts';
+import { OUTLET } from './post-commit.ts';
 import { STORES } from './stores.ts';
-import { TROUBLE } from './trouble.ts';
 import { WEBHOOK } from './webhook.ts';
 
 export const SCENARIOS: readonly Scenario[] = [

@@ -7,9 +7,9 @@ import { existsSync, statfsSync } from 'node:fs';
 import process from 'node:process';
 import { describe, it } from 'vitest';
 import { SEED } from '../../support/seed.ts';
+import { Counters, type Counts } from '../counters.ts';
 import { namesOf } from '../names.ts';
 import { type Play, playHistory } from '../play.ts';
-import { Counters, type Counts } from '../tally.ts';
 import { realStage } from './real-stage.ts';
 
 const SHARES = 2;

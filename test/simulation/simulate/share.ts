@@ -1,8 +1,8 @@
 /** Plays some of the histories of a run, one after another, and counts what happened in them. */
 
+import { Counters, type Counts } from '../counters.ts';
 import { namesOf } from '../names.ts';
 import { playHistory } from '../play.ts';
-import { Counters, type Counts } from '../tally.ts';
 import { SIMULATED } from './simulated.ts';
 
 export type Announcement =

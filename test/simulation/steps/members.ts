@@ -10,7 +10,7 @@ import {
   remove,
   restore,
 } from '../happenings.ts';
-import { settleHolds } from '../person.ts';
+import { settleHolds } from '../operator.ts';
 import type { Step } from '../step.ts';
 import type { World } from '../world.ts';
 

@@ -2,7 +2,7 @@
 
 import type { RefusalTarget } from '../../../fixtures/feed/access.ts';
 import { SCOPES } from '../../../fixtures/feed/keys.ts';
-import { resumeAll } from '../person.ts';
+import { resumeAll } from '../operator.ts';
 import { always, type Step } from '../step.ts';
 import type { World } from '../world.ts';
 

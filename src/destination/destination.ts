@@ -1,9 +1,9 @@
 /**
  * The port of a destination: the database that is kept equal to the feed.
  *
- * What it holds of each dataset is written in it, in the same transaction as the rows, and is the truth about
- * versions. Every operation may throw `BusyError` (a reader holds the database longer than we may wait),
- * `StorageError` (disk or file trouble) and `ConfigurationError` (its format is newer than this program).
+ * The destination stores the version of each table in the same transaction as its rows, and is the truth about versions.
+ * Every operation may throw `BusyError` (a reader holds the database longer than we may wait), `StorageError` (the disk or a
+ * file fails) and `ConfigurationError` (the format of the database is newer than this program).
  */
 
 import type { ReloadMark } from '../model/desired-state.ts';
@@ -11,82 +11,74 @@ import type { Counts } from '../model/records.ts';
 import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../model/write-jobs.ts';
 
 export interface Destination {
-  /** What the destination has, read in one moment. */
+  /** Reads the observed state of all tables in one transaction. */
   has(): Promise<ObservedState>;
 
   /**
-   * Records which service the destination mirrors and gives every dataset its table name: in the order of the list
-   * for those that would share one. A name, once given, never changes.
+   * Records which service the destination mirrors, and gives every dataset its table name. Of datasets that would share a
+   * name, the first in the list gets it. A name never changes.
    */
   enroll(enrolment: Enrolment): Promise<void>;
 
   /**
-   * Examines a unit of work before the database is touched: files and pages, columns, types, values of changes.
+   * Checks a job before the database is touched: files and pages, columns, types, values of changes.
    * @throws DataError when the content cannot be loaded, naming file or page, column and value.
-   * @throws UnknownColumnsError when files or rows hold columns that the schema does not know.
+   * @throws UnknownColumnsError when files or rows have columns that the schema does not have.
    * @throws InapplicableChangesError when the snapshot has to be loaded instead of these changes.
    */
   validate(job: WriteJob): Promise<ValidatedJob>;
 
   /**
-   * Reads the changes of the first versions of a unit, or of those after what was read ahead already, while those that follow are
-   * still being fetched: a unit of them alone. What it gives goes into the whole unit, which is then prepared sooner. Null where
-   * that does not help; whatever is wrong comes out as the unit is prepared.
+   * Decodes the changes of a job's first versions while its other versions are still being downloaded, so that `validate`
+   * has less left to do. `job` has those versions alone. Resolves to null if decoding ahead does not help. Errors in the
+   * content surface in `validate`.
    */
   readAhead(job: ChangesJob): Promise<ReadAhead | null>;
 
   /**
-   * Commits units inside one window in which the database is open for writing: those that are ready as it begins, and those
-   * that have become ready meanwhile, as long as a window of their own would cost more. Each is proven first, and each
-   * fails alone. Changes that do not prove fail with `InapplicableChangesError`.
-   * @throws what concerns the window, after which nothing more is told: of the units that were taken, those that nobody was
-   * told of may have been committed or not.
+   * Commits jobs in one write session: those that are ready when it begins, and those that become ready meanwhile, as long
+   * as a session of their own would cost more. Each job is proven first, and fails alone. Changes that cannot be proven
+   * fail with `InapplicableChangesError`.
+   * @throws what ends the session. Jobs without a reported outcome may have been committed or not.
    */
   commit(queue: JobQueue): Promise<void>;
 
   /**
-   * Stores, in one transaction, how far the destination has followed the service, in place of what was
-   * stored before. Only what differs is written; where nothing differs, the destination is not opened for
-   * writing. Resolves to whether the destination holds `progress` now. False where there is no destination
-   * yet, and where it was lost and made anew since `has` was called: progress is stored only beside the
-   * tables that it describes.
+   * Replaces the stored progress in one transaction. Writes the differences only; without a difference the database is not
+   * opened for writing. Resolves to whether the destination has `progress` now: false if there is no destination yet, or if
+   * it was lost and made again since `has`, because progress is stored only beside the tables that it describes.
    *
-   * `wait` waits for readers as commits do, and throws `BusyError` as they do. `if-free` resolves to false at
-   * once where a reader holds the destination, or where other work on the destination is under way or waits.
+   * `wait` waits for readers as commits do and throws `BusyError` as they do. `if-free` resolves to false at once if a
+   * reader holds the destination or other work on it is under way.
    *
-   * Rows about an id that no database can keep (an id with a NUL) are left out.
+   * Rows about an id that no database can store (an id with a NUL) are left out.
    */
   storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean>;
 
-  /**
-   * Another number as long as what it was asked to do gets on: statements end, or the one that runs reads rows. Costs next
-   * to nothing to ask for.
-   */
+  /** A number that changes while work goes on: statements end, or the running one reads rows. Cheap to read. */
   progress(): number;
 
   close(): Promise<void>;
 }
 
-/** Where a destination takes its units from while its window is open. */
+/** Gives a destination its jobs while its write session is open. */
 export interface JobQueue {
-  /** Some of the units that are ready, oldest first; none where none is. */
+  /** Takes some of the jobs that are ready, oldest first; an empty list if none is ready. */
   take(): readonly ValidatedJob[];
-  /** Resolves once a unit is ready, which may be never. */
+  /** Resolves once a job is ready, which may be never. */
   arrival(): Promise<void>;
   /**
-   * Tells once of each unit that was taken what became of it: of one that failed when the window has ended, of others as soon as
+   * Reports the outcome of a job that was taken, once: a failure after the session has ended, any other outcome as soon as
    * it is certain.
    */
   report(job: ValidatedJob, outcome: Outcome): void;
   /**
-   * The progress to store in the window that is about to end, so that the destination need not be opened
-   * once more; null where the tables are not caught up yet. Called when no unit is ready, and only where every
-   * unit that was taken was told of. The destination waits for the answer while its window is open: the answer
-   * must come soon, and must not depend on the end of `commit`.
+   * The progress to store before the session ends, so that the destination need not be opened again; null if the tables are
+   * not caught up yet. Called when no job is ready and every job that was taken has its outcome. The session stays open
+   * until the answer comes: it must come soon and must not depend on the end of `commit`.
    *
-   * The progress is stored in a transaction of its own, after those of the units: a destination that holds it
-   * holds everything that was told as committed. A failure to store it is logged and does not fail the commit;
-   * the earlier progress then stays.
+   * The progress gets a transaction of its own after those of the jobs: a destination that has it has everything that was
+   * reported as committed. A failure to store it is logged, does not fail the commit, and leaves the earlier progress.
    */
   progressToStore?(): Promise<StoredProgress | null>;
 }
@@ -113,26 +105,23 @@ export interface RetiredTable {
 export interface Enrolment {
   readonly origin: string;
   readonly subscriptionIds: readonly string[];
-  /**
-   * Subscriptions that a person gave up: the destination belongs to them no more, and forgets their progress
-   * and reloads.
-   */
+  /** Subscriptions that an operator gave up. The destination forgets them, their progress and their reloads. */
   readonly forgottenSubscriptionIds: readonly string[];
   readonly datasetIds: readonly string[];
 }
 
-/** A unit that `prepare` found fit. Opaque to all but the destination that made it. */
+/** A job that passed `validate`. Opaque to everyone but the destination that made it. */
 export interface ValidatedJob {
   readonly job: WriteJob;
 }
 
 export type Outcome =
   | { readonly kind: 'committed'; readonly datasetId: string; readonly committed: Committed }
-  /** `table` is where the rows are now, with its schema; null where they are gone. */
+  /** `table` names where the rows are now, with its schema; null if they are gone. */
   | { readonly kind: 'retired'; readonly datasetId: string; readonly table: string | null }
   /** Nothing was changed for this dataset. */
   | { readonly kind: 'failed'; readonly datasetId: string; readonly error: Error }
-  /** The destination is no longer what the unit was planned from: plan again. */
+  /** The table changed since the job was planned: plan again. */
   | { readonly kind: 'stale-plan'; readonly datasetId: string };
 
 export interface Committed {
@@ -140,9 +129,9 @@ export interface Committed {
   readonly fromVersion: number | null;
   readonly toVersion: number;
   readonly rowCount: number;
-  /** Rows that the commit added, changed and removed; null where the table was replaced as a whole. */
+  /** Rows that the commit added, changed and removed; null if the table was replaced as a whole. */
   readonly net: Counts | null;
-  /** The live table as `has` tells it from now on: the next step is planned from it. */
+  /** The observed state of the table after the commit. The next step is planned from it. */
   readonly observed: ObservedTable;
 }
 

@@ -35,7 +35,7 @@ const CONFIRMED_AFTER_MS: Readonly<Record<AbsenceSubject['kind'], number>> = {
 
 /**
  * Since when it is absent, after a complete read at `readAt` that did not show it. A moment in the future was stored by
- * another time of the service: the measurement starts anew.
+ * another time of the service: the measurement starts again.
  */
 export function absentSince(before: Date | null, readAt: Date): Date {
   return before === null || before > readAt ? readAt : before;

@@ -101,7 +101,7 @@ export interface FollowStep {
   readonly position: LogPosition;
   /**
    * What is void before the changes are made:
-   * - `numbers`: whatever the numbers of the log decided or asked for, because the service has begun it anew.
+   * - `numbers`: whatever the numbers of the log decided or asked for, because the service has begun it again.
    * - `everything`: all that the subscription has said, because somebody knows it better.
    */
   readonly voids?: 'numbers' | 'everything';
@@ -185,7 +185,7 @@ export function changedDesiredState(
   }
 }
 
-/** The numbers of the subscription's log are void: the service has begun it anew. */
+/** The numbers of the subscription's log are void: the service has begun it again. */
 export function withoutLog(desired: DesiredState, subscriptionId: string): DesiredState {
   const member = desired.members.get(subscriptionId);
   const former = desired.formerMembers.get(subscriptionId);

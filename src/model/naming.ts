@@ -68,7 +68,7 @@ function numbered(name: string, reserved: ReadonlySet<string>, given: ReadonlySe
 }
 
 /**
- * What makes two names equal to the database. It folds the letters A to Z; folding more than it does costs only an
+ * What makes two names equal to the database. It coalesces the letters A to Z; folding more than it does costs only an
  * unneeded number, folding less would collide.
  */
 function caseFolded(name: string): string {

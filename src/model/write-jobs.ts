@@ -46,7 +46,7 @@ export interface ObservedColumn {
   readonly crs: string | null;
 }
 
-/** A unit of work: what is committed as one for one dataset. */
+/** A job of work: what is committed as one for one dataset. */
 export type WriteJob = SnapshotJob | ChangesJob | RetirementJob;
 
 /** The whole table is replaced by the content of the files. */
@@ -70,7 +70,7 @@ export interface SnapshotJob {
    * table satisfies already changes nothing.
    */
   readonly reloads: ReadonlyMap<string, ReloadMark>;
-  /** What the unit was planned from. If the destination has something else by then, the outcome is `overtaken`. */
+  /** What the job was planned from. If the destination has something else by then, the outcome is `stale`. */
   readonly plannedFrom: PlannedFrom | null;
 }
 
@@ -81,7 +81,7 @@ export interface ChangesJob {
   /** The version the table has afterwards: that of the last of `versions`. */
   readonly version: number;
   readonly publishedAt: Date | null;
-  /** That of `version`. Columns of it that the table lacks are added, where the unit `addsColumns`. */
+  /** That of `version`. Columns of it that the table lacks are added, where the job `addsColumns`. */
   readonly schema: Schema;
   /** Without it the table's columns stay as they are. */
   readonly addsColumns: boolean;
@@ -135,7 +135,7 @@ export type Retirement = 'archive' | 'drop' | 'keep';
 
 export interface SnapshotFile {
   readonly path: string;
-  /** What a person knows the file by. */
+  /** What an operator knows the file by. */
   readonly name: string;
   readonly bytes: number;
   readonly rowCount: number | null;

@@ -1,4 +1,4 @@
-/** Examines changes off the lock: every value is decoded, checked and folded to the net change of the backlog. */
+/** Validates changes off the lock: every value is decoded, checked and coalesced to the net change of the backlog. */
 
 import { stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
@@ -37,7 +37,7 @@ export async function validateChanges(engine: Engine, job: ChangesJob): Promise<
   return await validatedChanges(job, await coalesceChanges(engine, job));
 }
 
-/** Of units that are `foldedAlike`, in their order. Null: each has to be prepared alone. */
+/** Of jobs that are `foldedAlike`, in their order. Null: each has to be validated alone. */
 export async function validateChangesTogether(
   engine: Engine,
   jobs: readonly ChangesJob[],
@@ -90,7 +90,7 @@ interface Applying {
   readonly appliedAt: Date;
 }
 
-/** Null: the mirror is no longer what the unit was planned from, and nothing was done. @throws InapplicableChangesError */
+/** Null: the mirror is no longer what the job was planned from, and nothing was done. @throws InapplicableChangesError */
 async function applyChanges(
   engine: Engine,
   { job, net, current, appliedAt }: Applying,
@@ -193,7 +193,7 @@ interface Description {
   readonly columns: readonly PlannedColumn[] | null;
 }
 
-/** `recorded` is what is written of the columns before. A table that is written anew has no comments. */
+/** `recorded` is what is written of the columns before. A table that is written again has no comments. */
 function describeColumns(
   { datasetId, tableName }: Pick<ObservedTable, 'datasetId' | 'tableName'>,
   recorded: readonly RecordedColumn[],
@@ -227,7 +227,7 @@ export interface TableAfter {
 /**
  * - `none`: the columns stay as they are.
  * - `append`: the new columns come after all others.
- * - `rewrite`: the order of the columns changes, or no row can be addressed: the table is written anew.
+ * - `rewrite`: the order of the columns changes, or no row can be addressed: the table is written again.
  */
 type Alteration =
   | { readonly kind: 'none' }
@@ -271,7 +271,7 @@ function alterationOf(
 export interface FoundTable {
   readonly rowCount: number;
   /**
-   * The highest address of a row, as text, because a person may have made a column of any type that hides the addresses; null
+   * The highest address of a row, as text, because an operator may have made a column of any type that hides the addresses; null
    * where there is no row.
    */
   readonly highestAddress: string | null;

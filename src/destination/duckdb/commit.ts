@@ -1,6 +1,6 @@
 /**
- * Commits prepared units inside one window. A batch that fails is undone and repeated one by one, so that one
- * dataset's trouble stays its own.
+ * Commits validated jobs inside one write session. A batch that fails is undone and repeated one by one, so that one
+ * dataset's failure stays its own.
  */
 
 import { assert, present } from '../../lib/assert.ts';
@@ -44,7 +44,7 @@ interface CommittedJob {
   readonly result: JobResult;
 }
 
-/** The results as soon as they are certain, in the order of the units. Never throws for a unit. */
+/** The results as soon as they are certain, in the order of the jobs. Never throws for a job. */
 export async function* commitJobs(
   context: CommitContext,
   jobs: readonly ValidatedWrite[],
@@ -111,7 +111,7 @@ async function commitTogether(
   });
 }
 
-/** Null: overtaken. */
+/** Null: stale. */
 function resultOf(write: Write | null, { live }: Current): JobResult {
   if (write === null) return { kind: 'stale-plan' };
   const { done, entry } = write;
@@ -120,7 +120,7 @@ function resultOf(write: Write | null, { live }: Current): JobResult {
   return { kind: 'committed', committed: committedFrom(done, observedAfter(entry, live)) };
 }
 
-/** After a COMMIT that was refused: which of the units the mirror holds nevertheless, as its books tell. By dataset id. */
+/** After a COMMIT that was refused: which of the jobs the mirror holds nevertheless, as its catalog tell. By dataset id. */
 async function findCommitted(
   { session, appliedAt }: CommitContext,
   batch: readonly ValidatedWrite[],
@@ -149,11 +149,11 @@ function causeOf(error: unknown): unknown {
   return error instanceof OutcomeUnknownError ? error.cause : error;
 }
 
-/** The most units of one transaction. */
+/** The most jobs of one transaction. */
 export const MAX_BATCH_JOBS = 100;
-/** The most rows of one transaction that holds more than one unit. */
+/** The most rows of one transaction that holds more than one job. */
 const MAX_BATCH_ROWS = 500_000;
-/** The most bytes of files of one transaction that holds more than one unit. */
+/** The most bytes of files of one transaction that holds more than one job. */
 const MAX_BATCH_BYTES = 64_000_000;
 
 interface Sized {
@@ -161,7 +161,7 @@ interface Sized {
   readonly bytes: number;
 }
 
-/** The units in their order, cut into runs that keep the limits. A unit above them is alone. */
+/** The jobs in their order, cut into runs that keep the limits. A job above them is alone. */
 export function batches<T extends Sized>(
   jobs: readonly T[],
   datasetIdOf: (job: T) => string,

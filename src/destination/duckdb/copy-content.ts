@@ -1,5 +1,5 @@
 /**
- * Everything that the mirror has into the new file, also what a person has added to it; and the proof that it is there.
+ * Everything that the mirror has into the new file, also what an operator has added to it; and the proof that it is there.
  *
  * Invariant: what cannot be carried over is refused by name before a row is copied, or where it shows; nothing is left out.
  */
@@ -102,7 +102,7 @@ function teller(
   return (table) => {
     const before = rowsBefore;
     const share = (): number => {
-      // What comes after the rows have been read begins to count anew.
+      // What comes after the rows have been read begins to count again.
       reached = Math.max(reached, Math.min(1, (before + Math.min(engine.rowsRead, table.rows)) / all));
       return reached;
     };
@@ -122,7 +122,7 @@ async function proveObjects(engine: Engine, path: string): Promise<void> {
   throw notCarried(path, 'What was added to it', `${named}${rest} would be lost or changed`, null);
 }
 
-/** DuckDB refuses the statement itself where something that a person has made needs more than what is in the file. */
+/** DuckDB refuses the statement itself where something that an operator has made needs more than what is in the file. */
 async function carried(path: string, what: string, copying: Promise<void>): Promise<void> {
   try {
     await copying;

@@ -1,6 +1,6 @@
 /**
  * Finds out which file, column and value made a load fail. Runs after the mirror is let go, on the engine that
- * examines files: the load itself stays one plain statement that costs nothing more while all is well.
+ * validates files: the load itself stays one plain statement that costs nothing more while all is well.
  */
 
 import { DataError, type FeedSyncError } from '../../model/errors.ts';

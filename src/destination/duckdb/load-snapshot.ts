@@ -1,4 +1,4 @@
-/** Examines a snapshot off the lock: what its files say of themselves must fit the schema and what the service states. */
+/** Validates a snapshot off the lock: what its files say of themselves must fit the schema and what the service states. */
 
 import { present } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
@@ -68,7 +68,7 @@ interface Loading {
   readonly appliedAt: Date;
 }
 
-/** Null: the mirror is no longer what the unit was planned from, and nothing was done. */
+/** Null: the mirror is no longer what the job was planned from, and nothing was done. */
 async function loadSnapshot(
   engine: Engine,
   { job, plan, current, appliedAt }: Loading,

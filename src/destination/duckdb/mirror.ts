@@ -1,6 +1,6 @@
 /**
- * The mirror: a DuckDB file as a destination. The file is attached only inside windows; between them it is free for
- * readers. Operations on it go one after another; files are examined beside them, in an instance of their own, so
+ * The mirror: a DuckDB file as a destination. The file is attached only inside write sessions; between them it is free for
+ * readers. Operations on it go one after another; files are validated beside them, in an instance of their own, so
  * that a hostile one can hurt no commit.
  */
 
@@ -57,7 +57,7 @@ import {
 const MAX_EXAMINING_BYTES = 512_000_000;
 
 /**
- * Every window ends with a checkpoint. One at a COMMIT within it, which DuckDB does by itself from 16 MiB of log on, writes what is
+ * Every write session ends with a checkpoint. One at a COMMIT within it, which DuckDB does by itself from 16 MiB of log on, writes what is
  * known of every table once more: it is left for a log that is as long as this.
  */
 const MAX_LOG_BYTES = 256_000_000;
@@ -70,9 +70,9 @@ export interface MirrorOptions {
   readonly threads: number;
   /** What is kept free on the disks while a snapshot is loaded; nothing by default. */
   readonly reserveBytes?: number;
-  /** How long a window waits for whoever else has the file open. */
+  /** How long a write session waits for whoever else has the file open. */
   readonly lockWaitMs: number;
-  /** How long the file is left to readers between two windows that write; no time by default. */
+  /** How long the file is left to readers between two write sessions that write; no time by default. */
   readonly readerGraceMs?: number;
   /** For messages: the numeric id of the user. */
   readonly uid?: number | null;
@@ -141,14 +141,14 @@ interface Opened {
   /** Of the tables that are written in it. */
   readonly size: TableSize;
   readonly queue: JobQueue;
-  /** Whether units that were taken are left for a window after this one. */
+  /** Whether jobs that were taken are left for a write session after this one. */
   readonly isNotLast: boolean;
 }
 
 interface Ended {
   /** Why is looked for once the mirror is let go. */
   readonly failed: readonly Failed[];
-  /** What was taken for the other window. */
+  /** What was taken for the other write session. */
   readonly quarantine: readonly ValidatedWrite[];
 }
 
@@ -158,9 +158,9 @@ class Mirror implements Destination, PostCommitSource {
   readonly #validation: Validation;
   readonly #inTurn = pLimit(1);
   readonly #publisher: Publisher | null;
-  /** What was enrolled last: a mirror that has to be built anew in the middle of a run gets the same names. */
+  /** What was enrolled last: a mirror that has to be built again in the middle of a run gets the same names. */
   #enrolment: Enrolment | null = null;
-  /** The mirror was made anew since `has` was called: progress that was known until then describes lost tables. */
+  /** The mirror was made again since `has` was called: progress that was known until then describes lost tables. */
   #isCreatedAgain = false;
 
   constructor(
@@ -269,7 +269,7 @@ class Mirror implements Destination, PostCommitSource {
     return await storeProgress(this.#sessions.of('small'), this.#options.path, progress, wait);
   }
 
-  /** None where the window is to end. */
+  /** None where the write session is to end. */
   async #next(session: WriteSession, queue: JobQueue): Promise<readonly ValidatedWrite[]> {
     const waitMs = session.waitForNext();
     if (waitMs === null) return [];
@@ -321,7 +321,7 @@ const ROW_GROUP_ROWS = 122_880;
 
 type TableSize = 'small' | 'large';
 
-/** By which window a table of so many rows is written. */
+/** By which write session a table of so many rows is written. */
 export function sizeOf(tableRows: number): TableSize {
   return tableRows <= ROW_GROUP_ROWS ? 'small' : 'large';
 }

@@ -128,7 +128,7 @@ export class Publisher {
     });
   }
 
-  /** DuckDB opens it, its books are those of the mirror, and so are the names of its tables. Rows are not read. */
+  /** DuckDB opens it, its catalog are those of the mirror, and so are the names of its tables. Rows are not read. */
   async #verify(catalog: Catalog): Promise<void> {
     await settleFile('destination.publish-settle', this.#unfinished, await this.#mode());
     const copied = await catalogAt(this.#unfinished, this.#options);
@@ -358,7 +358,7 @@ async function catalogOf(engine: Engine, path: string): Promise<Catalog | null> 
   };
 }
 
-/** Of the file at the path, opened for reading. `foreign`: it can be read, and has no books. */
+/** Of the file at the path, opened for reading. `foreign`: it can be read, and has no catalog. */
 async function catalogAt(
   path: string,
   { memoryLimitBytes, temporaryDirectory }: LookingOptions,

@@ -22,7 +22,7 @@ type Retire = (
 /** Complete by its type. */
 const RETIRE: Readonly<Record<Retirement, Retire>> = { archive, drop, keep };
 
-/** Null: the mirror is no longer what the unit was planned from, and nothing was done. */
+/** Null: the mirror is no longer what the job was planned from, and nothing was done. */
 async function retireTable(
   engine: Engine,
   job: RetirementJob,

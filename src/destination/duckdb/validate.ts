@@ -1,9 +1,9 @@
 /**
- * Units are examined one after another, beside the work on the mirror; those that wait and are examined by the same statements, together.
+ * Jobs are validated one after another, beside the work on the mirror; those that wait and are validated by the same statements, together.
  *
- * Invariant: each ends as it would alone. What is not in order among several is examined again, one by one.
+ * Invariant: each ends as it would alone. What is not in order among several is validated again, one by one.
  *
- * Changes are read ahead of their units where those are examined, and, while something is there, in a second instance beside it.
+ * Changes are read ahead of their jobs where those are validated, and, while something is there, in a second instance beside it.
  */
 
 import pLimit from 'p-limit';
@@ -23,7 +23,7 @@ import { validateRetirement } from './retire.ts';
 
 interface Waiting {
   readonly job: WriteJob;
-  /** Those with the same are examined together; null: it is examined alone. */
+  /** Those with the same are validated together; null: it is validated alone. */
   readonly alike: string | null;
   readonly settle: PromiseWithResolvers<ValidatedWrite>;
 }
@@ -52,7 +52,7 @@ export class Validation {
 
   /** @throws what `prepareUnit` throws. */
   async validate(job: WriteJob): Promise<ValidatedWrite> {
-    // What is wrong with one of which this cannot be said comes out when it is examined alone.
+    // What is wrong with one of which this cannot be said comes out when it is validated alone.
     const alike = job.kind === 'changes' ? await coalescedAlike(job).catch(() => null) : null;
     const settle = Promise.withResolvers<ValidatedWrite>();
     this.#waiting = [...this.#waiting, { job, alike, settle }];
@@ -72,12 +72,12 @@ export class Validation {
     });
   }
 
-  /** Runs `work` with the engine while nothing is examined. */
+  /** Runs `work` with the engine while nothing is validated. */
   use<T>(work: (engine: Engine) => Promise<T>): Promise<T> {
     return this.#inTurn(() => work(this.#engine));
   }
 
-  /** When nothing is examined any more. */
+  /** When nothing is validated any more. */
   async close(): Promise<void> {
     await this.#inTurnBeside(async () => this.#second?.close());
     await this.use(async (engine) => engine.close());
@@ -142,34 +142,34 @@ function validateJob<Kind extends WriteJob['kind']>(
 }
 
 export interface ValidatedWrite extends ValidatedJob {
-  /** Rows that the window writes, as far as they are known: which units go into one transaction is measured by them. */
+  /** Rows that the write session writes, as far as they are known: which jobs go into one transaction is measured by them. */
   readonly rowCount: number;
   /** The most rows of a table that it has to do with. */
   readonly tableRows: number;
-  /** Bytes that the window reads from files. */
+  /** Bytes that the write session reads from files. */
   readonly bytes: number;
 
   /**
    * Does the work on the rows inside the transaction it is given. Until that commits nothing of it is seen; whatever is thrown
-   * here must undo the whole transaction. Null: the mirror is no longer what the unit was planned from, and nothing
+   * here must undo the whole transaction. Null: the mirror is no longer what the job was planned from, and nothing
    * was done. `current` is what it has of the dataset at the begin of the transaction.
    */
   execute(engine: Engine, current: Current, appliedAt: Date): Promise<Write | null>;
 
   /**
    * The error for the person and the planner, from what `carryOut` threw. Runs after the mirror is let go, on the
-   * engine that examines files. Never throws.
+   * engine that validates files. Never throws.
    */
   explain(engine: Engine, error: unknown, place: MirrorPlace): Promise<Error>;
 }
 
-/** What was done, and what is to be written of it: the books of a batch are written together, in its transaction. */
+/** What was done, and what is to be written of it: the catalog of a batch are written together, in its transaction. */
 export interface Write {
   readonly done: Done;
   readonly entry: CatalogEntry;
 }
 
-/** What a unit did, beside what the bookkeeping says of the table afterwards. */
+/** What a job did, beside what the bookkeeping says of the table afterwards. */
 export type Done =
   | {
       readonly kind: 'committed';

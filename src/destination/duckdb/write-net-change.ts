@@ -1,7 +1,7 @@
 /**
  * Writes a net change into a table and proves what it did. A table whose columns stay in their order is changed row by
  * row: the rows with a key of the net change are found by one scan of the key columns, and taken out by their
- * addresses; the new ones are put in. Any other table is written anew. On 2 million rows with polygons that costs less
+ * addresses; the new ones are put in. Any other table is written again. On 2 million rows with polygons that costs less
  * than MERGE at 100, 10,000 and 500,000 keys, and about as much at 100,000: the README has the numbers.
  *
  * Uniqueness of the keys is proven by induction: no key is repeated before (the load proved all of them, every

@@ -1,8 +1,8 @@
 /**
- * The window in which the mirror's file is attached. Outside it the file is free for readers.
+ * The write session in which the mirror's file is attached. Outside it the file is free for readers.
  *
  * Invariants: the file is detached whatever happened inside; a failed statement is always followed by ROLLBACK,
- * because DuckDB would commit what came before it; a window that committed anything ends with a CHECKPOINT, also where
+ * because DuckDB would commit what came before it; a write session that committed anything ends with a CHECKPOINT, also where
  * it is asked to stop: only the work on rows is interrupted.
  */
 
@@ -20,7 +20,7 @@ export const MUCH_WORK_MS = 500;
 
 export interface WriteSessionOptions extends WaitOptions {
   readonly engine: Engine;
-  /** Shared by all windows of the file. */
+  /** Shared by all write sessions of the file. */
   readonly readerGracePeriod: ReaderGracePeriod;
   /** For messages: the numeric id of the user. */
   readonly uid?: number | null;
@@ -38,7 +38,7 @@ export class OutcomeUnknownError extends Error {
   }
 }
 
-/** After a failure the mirror could not be attached again: nothing more can be done in this window. */
+/** After a failure the mirror could not be attached again: nothing more can be done in this write session. */
 export class WriteSessionLostError extends Error {
   override readonly name = 'WriteSessionLostError';
   override readonly cause: Error;
@@ -50,7 +50,7 @@ export class WriteSessionLostError extends Error {
 }
 
 export interface WaitForReaders {
-  /** How long to wait for whoever else has the file open, instead of what the options of the window say. */
+  /** How long to wait for whoever else has the file open, instead of what the options of the write session say. */
   readonly lockWaitMs?: number;
 }
 
@@ -59,13 +59,13 @@ type Purpose = 'jobs' | 'progress';
 
 export interface WriteSession {
   /**
-   * How long further work may be waited for, in milliseconds: as long as it is better done in this window than in one of its
+   * How long further work may be waited for, in milliseconds: as long as it is better done in this write session than in one of its
    * own. Null: it is not.
    */
   waitForNext(): number | null;
 
   /**
-   * Runs `work` in a transaction of its own and commits what it did. Afterwards the window can be used again, unless
+   * Runs `work` in a transaction of its own and commits what it did. Afterwards the write session can be used again, unless
    * it was lost.
    * @throws what `work` throws, after ROLLBACK; OutcomeUnknownError where COMMIT failed; WriteSessionLostError.
    */
@@ -178,7 +178,7 @@ export class WriteSessions {
     }
   }
 
-  /** Makes the window usable again after a failure inside a transaction. */
+  /** Makes the write session usable again after a failure inside a transaction. */
   async #recover(error: unknown): Promise<void> {
     await this.#rollBack();
     if (this.#engine.invalidated) await this.#attachAgain(error);
@@ -199,7 +199,7 @@ export class WriteSessions {
     try {
       await this.#engine.finish('ROLLBACK');
     } catch {
-      // No transaction is left after a refused COMMIT or BEGIN; and an instance that gives up here is opened anew.
+      // No transaction is left after a refused COMMIT or BEGIN; and an instance that gives up here is opened again.
     }
   }
 
@@ -278,12 +278,12 @@ export class WriteSessions {
       await this.#engine.finish(`ATTACH ${target} ${IN_OUR_FORMAT}`);
     } catch (error) {
       if (!(error instanceof DuckDbError) || error.fault !== 'statement') throw error;
-      // A file that somebody has written anew in a later format stays in that.
+      // A file that somebody has written again in a later format stays in that.
       await this.#engine.finish(`ATTACH ${target}`);
     }
   }
 
-  /** What left a window in an error of its own, as an error of the model. */
+  /** What left a write session in an error of its own, as an error of the model. */
   async #translated(error: unknown): Promise<unknown> {
     if (error instanceof WriteSessionLostError) return error.cause;
     const cause = error instanceof OutcomeUnknownError ? error.cause : error;
@@ -299,16 +299,16 @@ export class WriteSessions {
   }
 }
 
-/** Below it another window costs so little that the file is rather left to readers. */
+/** Below it another write session costs so little that the file is rather left to readers. */
 const LITTLE_MS = 100;
-/** Work in a window may take so many times what opening it took. */
+/** Work in a write session may take so many times what opening it took. */
 const WORK_FOR_OPENING = 20;
-/** The next unit is waited for so much of what opening took. */
+/** The next job is waited for so much of what opening took. */
 const WAIT_FOR_OPENING = 1 / 5;
 /** Whatever it took: so long nobody else can look at the mirror, and what was taken last comes on top. */
 const MAX_KEPT_OPEN_MS = 10_000;
 
-/** How long the next unit may be waited for; null where the window is to end. `openForMs`: how long ago it was opened. */
+/** How long the next job may be waited for; null where the write session is to end. `openForMs`: how long ago it was opened. */
 function waitForNext(openingMs: number, openForMs: number): number | null {
   const restMs = Math.min(WORK_FOR_OPENING * openingMs, MAX_KEPT_OPEN_MS) - openForMs;
   return openingMs >= LITTLE_MS && restMs > 0 ? Math.min(WAIT_FOR_OPENING * openingMs, restMs) : null;
@@ -322,7 +322,7 @@ export interface ReaderGraceOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Of all windows of one file. */
+/** Of all write sessions of one file. */
 export class ReaderGracePeriod {
   readonly #options: ReaderGraceOptions;
   /** On the monotonic clock. */
@@ -332,7 +332,7 @@ export class ReaderGracePeriod {
     this.#options = options;
   }
 
-  /** A window that writes has ended. */
+  /** A write session that writes has ended. */
   begin(): void {
     this.#sinceMs = this.#options.clock.monotonicMs();
   }

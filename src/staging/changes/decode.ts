@@ -1,5 +1,5 @@
 /**
- * Changes taken apart, in Parquet files: those of a unit at once, or in parts, as its versions came. A part counts its pages and
+ * Changes taken apart, in Parquet files: those of a job at once, or in parts, as its versions came. A part counts its pages and
  * its steps from its own beginning, so that nothing has to be known of what comes before it.
  */
 
@@ -34,7 +34,7 @@ export async function readAhead(engine: Engine, job: ChangesJob): Promise<Decode
   try {
     return await decodeVersions(engine, job.versions, changesColumns(job));
   } catch {
-    // Whatever it is, it comes again as the unit is prepared, and is told there.
+    // Whatever it is, it comes again as the job is validated, and is told there.
     if (engine.invalidated) await engine.reopen();
     return null;
   }
@@ -53,7 +53,7 @@ export async function decodeVersions(
   return { path, versions: versions.length, pages: pages.all.length, forms, decodedAs };
 }
 
-/** What was read ahead of a unit, as far as it was decoded as the unit is: not where its path was cut before its schema changed. */
+/** What was read ahead of a job, as far as it was decoded as the job is: not where its path was cut before its schema changed. */
 export function readBefore({ ahead = [] }: ChangesJob, columns: ChangesColumns): readonly DecodedPart[] {
   const decodedAs = JSON.stringify(columns);
   const parts = ahead.map(ownPart);
@@ -73,7 +73,7 @@ export function decodedRows(parts: readonly DecodedPart[]): string {
   return `(${selects.join(' UNION ALL ')})`;
 }
 
-/** Writes decoded changes into a file of their unit. */
+/** Writes decoded changes into a file of their job. */
 export function asFile<T>(write: () => Promise<T>): Promise<T> {
   return durable('staging.decode-changes', write);
 }

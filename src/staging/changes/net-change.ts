@@ -1,6 +1,6 @@
 /**
  * The net change of a backlog: for each key that the versions touch, the row it has afterwards, or that it has none.
- * It is folded off the lock and kept in Parquet files beside the pages, from which the window reads it in one statement.
+ * It is coalesced off the lock and kept in Parquet files beside the pages, from which the write session reads it in one statement.
  *
  * Invariant of the files: no key is there twice or holds a null, and every value is what the table is to hold, exactly.
  */
@@ -48,7 +48,7 @@ export interface NetChange {
   readonly removals: number;
   /**
    * The columns of the table as it has to be afterwards, in their order: those a load of a snapshot with this schema
-   * would give it. They are the table's own unless the unit adds columns.
+   * would give it. They are the table's own unless the job adds columns.
    */
   readonly columns: readonly PlannedColumn[];
   /** Columns that take the coordinate system of the changes, where the table holds no value in them. */
@@ -83,7 +83,7 @@ export function netRows({ paths, columns }: Pick<NetChange, 'paths' | 'columns'>
 }
 
 /**
- * Folds the changes of all versions of the unit to the net change per key, in a file beside the first page.
+ * Coalesces the changes of all versions of the job to the net change per key, in a file beside the first page.
  *
  * @throws BadChangesError where a value, a key or an operation is not what it must be, naming version, page, row and column.
  * @throws UnknownColumnsError where rows hold columns that the schema does not know.
@@ -129,7 +129,7 @@ async function coalesce(engine: Engine, job: ChangesJob, decoding: Decoding): Pr
   return { ...located, paths: [path], rows: numberAt(present, 0), removals: numberAt(present, 1) };
 }
 
-/** Of changes that have a key each: nothing is to be folded. */
+/** Of changes that have a key each: nothing is to be coalesced. */
 function netOf(counts: readonly Counts[], paths: readonly string[], located: Located): NetChange {
   const rows = counts.reduce((sum, { added, changed }) => sum + added + changed, 0);
   const removals = counts.reduce((sum, { removed }) => sum + removed, 0);
@@ -193,18 +193,18 @@ function keyList({ keys }: ChangesColumns): string {
   return keys.map(netColumn).join(', ');
 }
 
-/** The most units that are folded together: they are in order together, or each has to be looked at. */
+/** The most jobs that are coalesced together: they are in order together, or each has to be looked at. */
 export const MAX_JOBS_TOGETHER = 32;
 
 const DECODED = `temp.${identifier('feed-sync: decoded')}`;
 
-/** What the statements depend on, as text: units with the same can be folded together. Null: only alone. */
+/** What the statements depend on, as text: jobs with the same can be coalesced together. Null: only alone. */
 export async function coalescedAlike(job: ChangesJob): Promise<string | null> {
   if ((await spooledBytes(job.versions)) * MAX_JOBS_TOGETHER > MAX_BYTES_AT_ONCE) return null;
   return JSON.stringify(changesColumns(job));
 }
 
-/** The net changes of the units, in their order. Null: each has to be folded alone. */
+/** The net changes of the jobs, in their order. Null: each has to be coalesced alone. */
 export async function coalesceTogether(
   engine: Engine,
   jobs: readonly ChangesJob[],
@@ -252,7 +252,7 @@ async function mayBeRounded(engine: Engine, { batches }: Pages): Promise<boolean
   return false;
 }
 
-/** Which of the steps are those of a unit: from the first one to the one before the end. */
+/** Which of the steps are those of a job: from the first one to the one before the end. */
 interface Share {
   readonly operations: readonly Row[];
   readonly firstStep: number;

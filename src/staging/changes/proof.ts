@@ -46,7 +46,7 @@ export function haveDoubles(rows: readonly Row[]): boolean {
   return rows.some((row) => row[4] === true);
 }
 
-/** The counts of the versions of the unit, in their order. `rows` are those of `countOperations`. */
+/** The counts of the versions of the job, in their order. `rows` are those of `countOperations`. */
 export function listedCounts({ versions }: ChangesJob, rows: readonly Row[]): readonly Counts[] {
   const countOf = (step: number, op: keyof Counts): number => {
     const row = rows.find((candidate) => numberAt(candidate, 0) === step && candidate[1] === op);
@@ -60,7 +60,7 @@ export function listedCounts({ versions }: ChangesJob, rows: readonly Row[]): re
 }
 
 /**
- * `listed` are the counts of the versions of the unit, in their order.
+ * `listed` are the counts of the versions of the job, in their order.
  *
  * @throws InapplicableChangesError naming the first version whose counts, or whose number of rows, are others.
  */

@@ -1,6 +1,6 @@
 /**
  * Why changes are refused, in words: found out only once it is known that they are. A place is named by version, page
- * and row, from 1, as a person can look it up at the service.
+ * and row, from 1, as an operator can look it up at the service.
  */
 
 import { isUtf8 } from 'node:buffer';

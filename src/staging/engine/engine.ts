@@ -56,7 +56,7 @@ export interface EngineOptions {
   readonly clock?: Clock;
   /**
    * Whether rows that are written by several threads may be in another order than they are read: to keep it DuckDB leaves a short
-   * row group for the end of each file, and writes all anew to join them.
+   * row group for the end of each file, and writes all again to join them.
    */
   readonly inAnyOrder?: boolean;
   /** From so much in the log of a file on, DuckDB does a checkpoint at COMMIT; from 16 MiB on by default. */
@@ -131,7 +131,7 @@ export class Engine {
 
   /**
    * Runs a statement that may write more than can be known, and no more than there is room for.
-   * @throws DuckDbError, with the trouble `no-room` where it was stopped for that.
+   * @throws DuckDbError, with the failure `no-room` where it was stopped for that.
    */
   async runWhileSpaceIsFree(sql: string): Promise<void> {
     const { guard } = this.#options;

@@ -306,7 +306,7 @@ function deleteWhere(table: CatalogTable, what: string, values: readonly string[
   return together(values).map((some) => `DELETE FROM ${catalogTable(table)} WHERE ${what} IN (${some})`);
 }
 
-/** Puts rows into a table of the books, in their order. */
+/** Puts rows into a table of the catalog, in their order. */
 export function insertRows(table: CatalogTable, rows: readonly CatalogRow[]): readonly string[] {
   return selectRows(table, rows).map((select) => `INSERT INTO ${catalogTable(table)} ${select}`);
 }

@@ -163,7 +163,7 @@ async function readMeta(engine: Engine, path: string): Promise<Meta> {
   return { format, service: { origin, subscriptionIds: all(META_SUBSCRIPTION_ID) } };
 }
 
-/** A NUL ends a name for DuckDB: such a dataset gets no name, and fails when it is prepared. */
+/** A NUL ends a name for DuckDB: such a dataset gets no name, and fails when it is validated. */
 function nameable(datasetIds: readonly string[]): readonly string[] {
   return datasetIds.filter((id) => !id.includes('\0'));
 }

@@ -1,4 +1,4 @@
-/** Stores how far the mirror has followed the service: in a window of its own, or in one in which units are committed. */
+/** Stores how far the mirror has followed the service: in a write session of its own, or in one in which jobs are committed. */
 
 import type { Log } from '../../../lib/log.ts';
 import type { Engine } from '../../../staging/engine/engine.ts';
@@ -37,7 +37,7 @@ export async function storeProgress(
   return await session.write((opened) => writeProgress(opened, path, progress), wait);
 }
 
-/** What the queue gives is stored before the window ends. A failure is logged: the units are committed. */
+/** What the queue gives is stored before the write session ends. A failure is logged: the jobs are committed. */
 export async function storeBesideCommits(
   session: WriteSession,
   queue: JobQueue,

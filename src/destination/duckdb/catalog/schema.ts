@@ -198,7 +198,7 @@ export function selectKinds(tableNames: readonly string[]): string {
     UNION ALL SELECT lower(view_name), 'view' FROM duckdb_views() WHERE ${named('view_name')}`;
 }
 
-/** The names of all tables and views of a schema in lower case, also of those that a person made. */
+/** The names of all tables and views of a schema in lower case, also of those that an operator made. */
 export function selectTableNames(schema: DataSchema): string {
   const where = `database_name = ${text(MIRROR)} AND schema_name = ${text(schema)}`;
   return `SELECT lower(table_name) FROM duckdb_tables() WHERE ${where}

@@ -1,8 +1,8 @@
 /**
- * What the mirror has of the datasets of a batch at the begin of its transaction, and the guard: a unit that was
- * planned from something else is overtaken, and nothing is done for it. All is read at once, because a few queries for
+ * What the mirror has of the datasets of a batch at the begin of its transaction, and the guard: a job that was
+ * planned from something else is stale, and nothing is done for it. All is read at once, because a few queries for
  * each dataset cost more than small datasets do, and a look at the names of tables costs more the more tables there
- * are. That holds as long as a batch has one unit for a dataset: no other unit touches what a dataset has.
+ * are. That holds as long as a batch has one job for a dataset: no other job touches what a dataset has.
  */
 
 import { present } from '../../../lib/assert.ts';
@@ -35,7 +35,7 @@ export interface Current {
   readonly existingObject: string | null;
 }
 
-/** By dataset id, of every one of the units. Those that have no name yet are given one, in the order of the list. */
+/** By dataset id, of every one of the jobs. Those that have no name yet are given one, in the order of the list. */
 export async function readCurrent(
   engine: Engine,
   jobs: readonly WriteJob[],
@@ -103,7 +103,7 @@ async function readKinds(
 }
 
 /**
- * A name stays a dataset's while it has no table, and a person may have made one of that name meanwhile. It is never
+ * A name stays a dataset's while it has no table, and an operator may have made one of that name meanwhile. It is never
  * touched.
  *
  * @throws DatasetStorageError where a load would have to put its table in the place of something that is not ours.

@@ -1,6 +1,6 @@
 # The image runs feed-sync beside a data warehouse. It holds Node, the production dependencies without what only other
 # machines or a compiler would need, and the built program; it runs as nobody's user on a read-only file system, and
-# writes to /data alone. config/README.md says how to run it.
+# writes to /data alone. docs/guide.md says how to run it.
 
 FROM node:24-bookworm-slim AS build
 WORKDIR /build

@@ -34,7 +34,7 @@ describe('the alerts', () => {
   });
 
   it('say what happened and what to do, and the documentation does, too', () => {
-    const guide = projectText('config/README.md');
+    const guide = projectText('docs/guide.md');
     for (const alert of alerts) {
       expect(at(alert, 'annotations.summary')).toMatch(/\.$/);
       expect(at(alert, 'annotations.action')).toMatch(/\.$/);

@@ -37,7 +37,8 @@ function byName(entries: readonly unknown[], value: string): Readonly<Record<str
 }
 
 describe('settings', () => {
-  const files = ['Dockerfile', ...globSync('config/**/*.{yaml,md,service,timer}', { cwd: projectRoot })];
+  const pages = globSync('{README.md,config/**/*.{yaml,service,timer},docs/**/*.md}', { cwd: projectRoot });
+  const files = ['Dockerfile', ...pages];
 
   it.each(files)('%s names variables that there are', (path) => {
     const known = [...allKeys.map(variableOf), FILE_VARIABLE];

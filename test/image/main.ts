@@ -1,6 +1,6 @@
 /**
  * `npm run image`: builds the Dockerfile as it stands, and runs the image against a fixture feed on a root that cannot
- * be written. For a machine without docker, and root's alone. What was seen is in config/README.md.
+ * be written. For a machine without docker, and root's alone. What was seen is in docs/measurements.md.
  */
 
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';

@@ -111,6 +111,18 @@ function unknownSettings(page: string): readonly string[] {
   );
 }
 
+const TABLES = new Set(
+  Array.from(
+    read('src/destination/duckdb/catalog/schema.ts').matchAll(/^ {2}([a-z]+): \{/gm),
+    ([, name]) => name,
+  ),
+);
+
+function unknownTables(page: string): readonly string[] {
+  const named = Array.from(page.matchAll(/\bfeed_sync\.([a-z_]+)/g), ([, name = '']) => name);
+  return named.filter((name) => !TABLES.has(name));
+}
+
 function missingFiles(page: string): readonly string[] {
   const named = codeIn(page).flatMap(
     (code) => /^(?:src|test|docs|config|fixtures)\/[\w./-]+$/.exec(code)?.[0] ?? [],
@@ -149,13 +161,17 @@ describe('the pages', () => {
     expect(brokenLinks(path, read(path))).toEqual([]);
   });
 
-  it.each(PAGES_FOR_READERS)('%s names commands, flags, scripts, settings and files that exist', (path) => {
-    const page = read(path);
-    expect(unknownCommands(page)).toEqual([]);
-    expect(unknownScripts(page)).toEqual([]);
-    expect(unknownSettings(page)).toEqual([]);
-    expect(missingFiles(page)).toEqual([]);
-  });
+  it.each(PAGES_FOR_READERS)(
+    '%s names commands, flags, scripts, settings, tables and files that exist',
+    (path) => {
+      const page = read(path);
+      expect(unknownCommands(page)).toEqual([]);
+      expect(unknownScripts(page)).toEqual([]);
+      expect(unknownSettings(page)).toEqual([]);
+      expect(unknownTables(page)).toEqual([]);
+      expect(missingFiles(page)).toEqual([]);
+    },
+  );
 
   it('the architecture names functions where they are defined', () => {
     const page = read('docs/architecture.md');
@@ -181,7 +197,7 @@ describe('a page that does not agree', () => {
     expect(brokenLinks('docs/x.md', page)).toEqual(['nowhere.md', '#b-page', '../README.md#no']);
     expect(brokenLinks('docs/x.md', '`[a](nowhere.md)` [b](https://example.com/#x)')).toEqual([]);
   });
-  it('is found by a command, a flag, a script, a setting or a file that does not exist', () => {
+  it('is found by a command, a flag, a script, a setting, a table or a file that does not exist', () => {
     expect(
       unknownCommands('```sh\nfeed-sync syncronise --now   # all\n```\n`feed-sync once --wait 5m`'),
     ).toEqual(['syncronise', '--now']);
@@ -189,6 +205,7 @@ describe('a page that does not agree', () => {
     expect(unknownSettings('`http.timeout`, `http.timeOut`, `http.connections: 8`')).toEqual([
       'http.timeOut',
     ]);
+    expect(unknownTables('`feed_sync.datasets` and `feed_sync.history`')).toEqual(['history']);
     expect(missingFiles('`src/main.ts` and `src/no.ts`')).toEqual(['src/no.ts']);
   });
   it('is found by a function that is defined elsewhere', () => {

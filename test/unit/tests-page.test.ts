@@ -18,7 +18,7 @@ const TABLES = [
 const read = (path: string): string => readFileSync(join(projectRoot, path), 'utf8');
 
 describe('test/README.md', () => {
-  it('is true', async () => {
+  it('names the tests of every fault, promise and invariant, and only files that exist', async () => {
     const files = (await sourceFiles('test')).filter(({ path }) => path.endsWith('.test.ts'));
     const found = untruths({
       page: read('test/README.md'),
@@ -30,7 +30,7 @@ describe('test/README.md', () => {
   });
 });
 
-describe('what is said of a page that lies', () => {
+describe('the check of the page', () => {
   // By themselves, so that these are not taken for the numbers of tests of faults.
   const [ONE, NONE] = ['F07', 'F99'] as const;
   const LAST = String(FAULTS.at(-1));
@@ -50,7 +50,7 @@ describe('what is said of a page that lies', () => {
     page: TRUE.page.replace(text, () => instead),
   });
 
-  it('is nothing where it does not', () => expect(untruths(TRUE)).toEqual([]));
+  it('finds nothing on a page that agrees with the tests', () => expect(untruths(TRUE)).toEqual([]));
 
   const other = { name: 'unit/other', titles: ['keeps it, too (F07)'] };
   it.each<[string, Partial<PageInput>, string]>([
@@ -89,11 +89,11 @@ describe('what is said of a page that lies', () => {
       { paths: ['unit', 'unit/coalesce-events.test.ts'] },
       '`support/page.ts` is not there',
     ],
-  ])('%s', (_, lie, said) => {
+  ])('finds %s', (_, lie, said) => {
     expect(untruths({ ...TRUE, ...lie })).toContain(said);
   });
 
-  it('titles are found wherever they stand', () => {
+  it('finds titles wherever they stand', () => {
     // Put together, so that no number here is taken for that of a test.
     const [one, two, three, four] = ['01', '02', '03', '04'].map((number) => `F${number}`);
     const code = [

@@ -4,10 +4,11 @@
  */
 
 import type { Log } from '../lib/log.ts';
+import type { CommitResult } from '../model/commits.ts';
 import type { FeedEvent, UnreadableEvent } from '../model/event.ts';
 import { type Need, needOf } from '../sync/plan/need.ts';
 import { type Extent, logCommit, logRetirement, logStep, type Progress } from '../sync/progress.ts';
-import type { Commit, DatasetResult } from '../sync/result.ts';
+import type { DatasetResult } from '../sync/result.ts';
 import type { Session } from './session.ts';
 import type { Counters, DaemonEvent, ResyncReason, WorkState } from './state.ts';
 
@@ -76,7 +77,7 @@ export class Activity implements Progress {
     this.#shown.arrived(datasetId);
   }
 
-  committed(dataset: string, commit: Commit): void {
+  committed(dataset: string, commit: CommitResult): void {
     this.#shown.committed(dataset, commit);
     this.#session.report({
       kind: 'commit',
@@ -102,7 +103,7 @@ export class Activity implements Progress {
     logRetirement(this.#log, dataset, result.table);
   }
 
-  #resyncOf(datasetId: string, { kind, fromVersion }: Commit): ResyncReason | null {
+  #resyncOf(datasetId: string, { kind, fromVersion }: CommitResult): ResyncReason | null {
     if (kind !== 'snapshot' || fromVersion === null) return null;
     const need = this.#needs.get(datasetId);
     return need === 'reload' || need === 'resync' || need === 'schema' ? need : 'version';

@@ -6,8 +6,8 @@
  */
 
 import type { Failure, Suspension } from '../checkpoint/checkpoint.ts';
+import type { CommitResult } from '../model/commits.ts';
 import type { EventType } from '../model/event.ts';
-import type { Commit } from '../sync/result.ts';
 
 /** The side of the daemon that is looked at. */
 export interface Observed {
@@ -132,7 +132,7 @@ export interface OngoingIncident {
 export interface Counters {
   /** By type; those that could not be read as `unreadable`. */
   readonly events: ReadonlyMap<EventType | 'unreadable', number>;
-  readonly commits: ReadonlyMap<Commit['kind'] | 'retirement', number>;
+  readonly commits: ReadonlyMap<CommitResult['kind'] | 'retirement', number>;
   /** `loaded`: rows of tables that were replaced as a whole. */
   readonly rows: ReadonlyMap<'added' | 'changed' | 'removed' | 'loaded', number>;
   /** Snapshots that were loaded again into a table, by why: see `ResyncReason`. */
@@ -168,7 +168,7 @@ export type DaemonEvent =
   | {
       readonly kind: 'commit';
       readonly datasetId: string;
-      readonly commit: Commit;
+      readonly commit: CommitResult;
       readonly resync: ResyncReason | null;
     }
   | { readonly kind: 'retired'; readonly datasetId: string }

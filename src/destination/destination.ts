@@ -6,8 +6,8 @@
  * file fails) and `ConfigurationError` (the format of the database is newer than this program).
  */
 
+import type { CommitResult } from '../model/commits.ts';
 import type { ReloadMark } from '../model/desired-state.ts';
-import type { Counts } from '../model/records.ts';
 import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../model/write-jobs.ts';
 
 export interface Destination {
@@ -71,7 +71,7 @@ export interface JobQueue {
    * Reports the outcome of a job that was taken, once: a failure after the session has ended, any other outcome as soon as
    * it is certain.
    */
-  report(job: ValidatedJob, outcome: Outcome): void;
+  report(job: ValidatedJob, result: JobResult): void;
   /**
    * The progress to store before the session ends, so that the destination need not be opened again; null if the tables are
    * not caught up yet. Called when no job is ready and every job that was taken has its outcome. The session stays open
@@ -115,25 +115,15 @@ export interface ValidatedJob {
   readonly job: WriteJob;
 }
 
-export type Outcome =
-  | { readonly kind: 'committed'; readonly datasetId: string; readonly committed: Committed }
-  /** `table` names where the rows are now, with its schema; null if they are gone. */
+/** What became of a write job. */
+export type JobResult =
+  | { readonly kind: 'committed'; readonly datasetId: string; readonly committed: CommitResult }
+  /** `table` is where the rows are now, with its schema; null where they are gone. */
   | { readonly kind: 'retired'; readonly datasetId: string; readonly table: string | null }
   /** Nothing was changed for this dataset. */
   | { readonly kind: 'failed'; readonly datasetId: string; readonly error: Error }
-  /** The table changed since the job was planned: plan again. */
+  /** The destination is no longer what the job was planned from: plan again. */
   | { readonly kind: 'stale-plan'; readonly datasetId: string };
-
-export interface Committed {
-  readonly tableName: string;
-  readonly fromVersion: number | null;
-  readonly toVersion: number;
-  readonly rowCount: number;
-  /** Rows that the commit added, changed and removed; null if the table was replaced as a whole. */
-  readonly net: Counts | null;
-  /** The observed state of the table after the commit. The next step is planned from it. */
-  readonly observed: ObservedTable;
-}
 
 /**
  * How far the destination has followed the service: a lost checkpoint starts from here. Up to the events of

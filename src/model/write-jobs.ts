@@ -70,8 +70,17 @@ export interface SnapshotJob {
    * table satisfies already changes nothing.
    */
   readonly reloads: ReadonlyMap<string, ReloadMark>;
-  /** What the job was planned from. If the destination has something else by then, the outcome is `stale`. */
+  readonly fetched: Fetched;
+  /** What the job was planned from. If the destination has something else by then, the plan is stale. */
   readonly plannedFrom: PlannedFrom | null;
+}
+
+/** How the content of a job was fetched, for the report. */
+export interface Fetched {
+  /** Of the files or of the pages of changes. */
+  readonly bytes: number;
+  /** Milliseconds since the first request. */
+  elapsedMs(): number;
 }
 
 /** The table moves along the versions of a chain, in one step: the net change of them all. */
@@ -89,6 +98,7 @@ export interface ChangesJob {
   readonly versions: readonly VersionChanges[];
   /** What was read of `versions` before they were all there: from the first one on, without a gap. */
   readonly ahead?: readonly ReadAhead[];
+  readonly fetched: Fetched;
   readonly plannedFrom: ObservedTable;
 }
 

@@ -2,8 +2,8 @@
 
 import type {
   Destination,
+  JobResult,
   ObservedState,
-  Outcome,
   RetiredTable,
   StoredProgress,
   ValidatedJob,
@@ -112,9 +112,9 @@ export class MirrorView {
         destination.commit({
           take: () => queue.take(),
           arrival: () => queue.arrival(),
-          report: (job, outcome) => {
-            this.#note(job, outcome);
-            queue.report(job, outcome);
+          report: (job, result) => {
+            this.#note(job, result);
+            queue.report(job, result);
           },
           progressToStore: async () => {
             const progress = progressNow(this.observed);
@@ -170,10 +170,10 @@ export class MirrorView {
     return this.observed;
   }
 
-  #note({ job }: ValidatedJob, outcome: Outcome): void {
-    if (outcome.kind === 'committed') this.#datasets.set(outcome.datasetId, outcome.committed.observed);
-    else if (outcome.kind === 'retired') {
-      this.#datasets.delete(outcome.datasetId);
+  #note({ job }: ValidatedJob, result: JobResult): void {
+    if (result.kind === 'committed') this.#datasets.set(result.datasetId, result.committed.observed);
+    else if (result.kind === 'retired') {
+      this.#datasets.delete(result.datasetId);
       if (job.kind === 'retirement') this.#retired = [job, ...this.#retired];
     }
   }

@@ -1,8 +1,9 @@
 /** What a catch-up tells while it works. Observers only show; nothing depends on them. */
 
 import type { Log } from '../lib/log.ts';
+import type { CommitResult } from '../model/commits.ts';
 import type { FeedEvent, UnreadableEvent } from '../model/event.ts';
-import type { Commit, DatasetResult, Waiting } from './result.ts';
+import type { DatasetResult, Waiting } from './result.ts';
 import { waysToEnd } from './retirements.ts';
 
 /** How much there is to a step, where it is known. */
@@ -24,7 +25,7 @@ export interface Progress {
   downloaded(bytes: number, datasetId: string): void;
   /** All that the step needs is here: it is examined, and written when the mirror is free for it. */
   arrived(datasetId: string): void;
-  committed(datasetId: string, commit: Commit): void;
+  committed(datasetId: string, commit: CommitResult): void;
   settled(result: DatasetResult): void;
 }
 
@@ -42,7 +43,7 @@ export function logStep(log: Log, dataset: string, step: string): void {
   log.debug({ dataset, step }, 'Working.');
 }
 
-export function logCommit(log: Log, dataset: string, commit: Commit): void {
+export function logCommit(log: Log, dataset: string, commit: CommitResult): void {
   const { kind, fromVersion, toVersion: version, rowCount: rows, versions, net, bytes } = commit;
   const durationMs = Math.round(commit.durationMs);
   if (kind === 'snapshot') {

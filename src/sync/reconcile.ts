@@ -7,11 +7,11 @@
 import type { Failure } from '../checkpoint/checkpoint.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
 import { formatCount } from '../lib/units.ts';
+import type { CommitResult } from '../model/commits.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { BadChangesError, ContentMismatchError, DataError, UnknownColumnsError } from '../model/errors.ts';
 import type { Version } from '../model/records.ts';
-import type { ObservedTable } from '../model/write-jobs.ts';
-import { contentAtFault, type StepExecutor, type StepOutcome, type Work } from './execute/executor.ts';
+import { contentAtFault, type StepExecutor, type StepResult, type Work } from './execute/executor.ts';
 import { noteChanges, noteInapplicable, noteLoad, noteRetirement } from './execute/sync-runs.ts';
 import { failureOf, newestContents, toRemember } from './failures.ts';
 import { onlyAnnounced, requestReloads } from './follow/audit.ts';
@@ -32,7 +32,7 @@ import type { VerdictOf } from './plan/retirement.ts';
 import { type History, type Plan, readHistory, type WaitReason } from './plan/step.ts';
 import { headOf } from './plan/version-chain.ts';
 import { isAnyReplaced } from './plan/versions.ts';
-import { type Commit, type DatasetEnding, type DatasetResult, waiting } from './result.ts';
+import { type DatasetEnding, type DatasetResult, waiting } from './result.ts';
 import { retirementWaits } from './retirements.ts';
 import { VersionAbsences } from './version-absences.ts';
 
@@ -84,7 +84,7 @@ class Reconciler {
   readonly #inapplicable = new Map<number, string>();
   /** Of these, the newest one that has more bytes than may be staged. */
   #oversized: Version | null = null;
-  readonly #commits: Commit[] = [];
+  readonly #commits: CommitResult[] = [];
   #stalePlan = 0;
   #isSchemaReadAgain = false;
 
@@ -317,31 +317,24 @@ class Reconciler {
     }
   }
 
-  async #settle(outcome: StepOutcome, work: Work): Promise<DatasetEnding | null> {
+  async #settle(result: StepResult, work: Work): Promise<DatasetEnding | null> {
     const { parts } = this.#run;
-    switch (outcome.kind) {
+    switch (result.kind) {
       case 'committed':
-        await this.#afterCommit(outcome.commit, outcome.observed, work);
+        await this.#afterCommit(result.committed, work);
         return null;
       case 'retired':
         assert(work.kind === 'retire', 'only a retirement retires');
-        noteRetirement(this.#datasetId, work.reason, outcome.table, parts);
+        noteRetirement(this.#datasetId, work.reason, result.table, parts);
         parts.checkpoint.dropReloads(this.#datasetId);
         this.#clearFailure();
         await this.#run.executor.discard(this.#datasetId);
-        return { kind: 'retired', table: outcome.table };
+        return { kind: 'retired', table: result.table };
       case 'inapplicable':
-        for (const [version, why] of outcome.versions) this.#inapplicable.set(version, why);
-        noteInapplicable(this.#datasetId, outcome.versions, parts);
+        for (const [version, why] of result.versions) this.#inapplicable.set(version, why);
+        this.#oversized = result.oversized ?? this.#oversized;
+        noteInapplicable(this.#datasetId, result.versions, parts);
         return null;
-      case 'oversized': {
-        this.#oversized = outcome.record;
-        const why = whyOversized(parts.choices.maxStagedBytes);
-        return this.#settle(
-          { kind: 'inapplicable', versions: new Map([[outcome.record.version, why]]) },
-          work,
-        );
-      }
       case 'stale-plan': {
         const { datasets } = await parts.destination.has();
         this.#known = { ...this.#known, observed: datasets.get(this.#datasetId) ?? null };
@@ -350,12 +343,13 @@ class Reconciler {
         return null;
       }
       default:
-        return unreachable(outcome);
+        return unreachable(result);
     }
   }
 
-  async #afterCommit(commit: Commit, observed: ObservedTable, work: Work): Promise<void> {
+  async #afterCommit(commit: CommitResult, work: Work): Promise<void> {
     const { parts, executor } = this.#run;
+    const { observed } = commit;
     this.#known = { ...this.#known, observed };
     this.#commits.push(commit);
     parts.progress.committed(this.#datasetId, commit);

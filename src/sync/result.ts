@@ -1,13 +1,13 @@
 /** How a catch-up ended, for each dataset and as a whole. */
 
 import type { Failure, Suspension } from '../checkpoint/checkpoint.ts';
-import type { Counts } from '../model/records.ts';
+import type { CommitResult } from '../model/commits.ts';
 import type { AwaitedSubscription } from './plan/retirement.ts';
 
 /** What became of a dataset, and what was committed for it on the way, oldest first: trouble may come after a commit. */
 export type DatasetResult = {
   readonly datasetId: string;
-  readonly commits: readonly Commit[];
+  readonly commits: readonly CommitResult[];
 } & DatasetEnding;
 
 export type DatasetEnding =
@@ -40,25 +40,6 @@ export function waiting(why: string, until: Date | null = null): Waiting {
 interface Recheck {
   /** What is absent without an event that says so can be confirmed from then on, in service time; null: nothing is. */
   readonly recheckAt: Date | null;
-}
-
-/** One transaction of the destination that brought a table to a version. */
-export interface Commit {
-  readonly kind: 'snapshot' | 'changes';
-  readonly tableName: string;
-  /** Null: there was no table. */
-  readonly fromVersion: number | null;
-  readonly toVersion: number;
-  /** Rows of the table afterwards. */
-  readonly rowCount: number;
-  /** Rows added, changed and removed; null where the table was replaced as a whole. */
-  readonly net: Counts | null;
-  /** Versions whose changes it folds; 1 for a snapshot. */
-  readonly versions: number;
-  /** Of the files or of the pages of changes. */
-  readonly bytes: number;
-  /** From the first request to the commit. */
-  readonly durationMs: number;
 }
 
 /** Trouble that is not a dataset's own: of a subscription, of the run as a whole. */

@@ -4,15 +4,15 @@
  */
 
 import { present, unreachable } from '../lib/assert.ts';
+import type { CommitResult } from '../model/commits.ts';
 import { type ManifestEntry, snapshotDigest } from '../model/manifest.ts';
 import type { Schema, Version } from '../model/records.ts';
 import type { ObservedColumn, ObservedTable, Retirement } from '../model/write-jobs.ts';
-import type { MakeExecutor, StepDependencies, StepOutcome, Work } from './execute/executor.ts';
+import type { MakeExecutor, StepDependencies, StepResult, Work } from './execute/executor.ts';
 import { originOf } from './execute/steps.ts';
 import { listedRows, ROWS_PER_PAGE } from './plan/paths.ts';
 import type { Plan } from './plan/step.ts';
 import { recordOf, schemaOfSnapshot } from './plan/versions.ts';
-import type { Commit } from './result.ts';
 
 /** A step that would be carried out. */
 export type SimulatedOutcome = SimulatedLoad | SimulatedChanges | SimulatedRetirement;
@@ -54,7 +54,7 @@ interface SimulatedRetirement {
 interface SimulatedStep {
   readonly step: SimulatedOutcome;
   /** Taken for done. */
-  readonly outcome: StepOutcome;
+  readonly outcome: StepResult;
 }
 
 /**
@@ -63,7 +63,7 @@ interface SimulatedStep {
  */
 function simulateStep(
   work: Work,
-  { known: { observed }, history }: StepDependencies,
+  { known: { desired, observed }, history }: StepDependencies,
   how: Retirement,
   now: Date,
 ): SimulatedStep {
@@ -100,7 +100,7 @@ function simulateStep(
     case 'retire': {
       const { version: fromVersion } = present(observed, 'what is retired has a table');
       const step = { kind: 'retire' as const, fromVersion, how, why: work.reason };
-      return { step, outcome: { kind: 'retired', table: null } };
+      return { step, outcome: { kind: 'retired', datasetId: desired.datasetId, table: null } };
     }
     default:
       return unreachable(work);
@@ -129,8 +129,8 @@ function committed(
   step: SimulatedLoad | SimulatedChanges,
   observed: ObservedTable,
   versions: number,
-): StepOutcome {
-  const commit: Commit = {
+): StepResult {
+  const commit: CommitResult = {
     kind: step.kind === 'load' ? 'snapshot' : 'changes',
     tableName: observed.tableName,
     fromVersion: step.fromVersion,
@@ -140,8 +140,9 @@ function committed(
     versions,
     bytes: 0,
     durationMs: 0,
+    observed,
   };
-  return { kind: 'committed', commit, observed };
+  return { kind: 'committed', datasetId: observed.datasetId, committed: commit };
 }
 
 /** The table as the snapshot would make it. */

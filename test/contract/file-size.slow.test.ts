@@ -99,6 +99,7 @@ function changesAfter(observed: ObservedTable, rows: readonly string[], folder: 
   const version = observed.version + VERSIONS_OF_A_CATCH_UP;
   return {
     kind: 'changes',
+    fetched: { bytes: 1, elapsedMs: () => 0 },
     datasetId: 'parcels',
     version,
     publishedAt: null,

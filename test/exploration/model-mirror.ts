@@ -2,8 +2,8 @@
 
 import type {
   Destination,
+  JobResult,
   ObservedState,
-  Outcome,
   StoredProgress,
 } from '../../src/destination/destination.ts';
 import { isLaterMark, type ReloadMark } from '../../src/model/desired-state.ts';
@@ -71,7 +71,7 @@ export class ModelMirror {
     };
   }
 
-  #commit(job: WriteJob): Outcome {
+  #commit(job: WriteJob): JobResult {
     const { datasetId, plannedFrom } = job;
     const before = this.state.table;
     const isAsPlanned =
@@ -86,7 +86,10 @@ export class ModelMirror {
     const { observed } = table;
     const { tableName, version: toVersion, rowCount } = observed;
     const fromVersion = before?.observed.version ?? null;
-    const committed = { tableName, fromVersion, toVersion, rowCount, net: null, observed };
+    const kind = job.kind === 'snapshot' ? ('snapshot' as const) : ('changes' as const);
+    const versions = job.kind === 'changes' ? job.versions.length : 1;
+    const measured = { net: null, versions, bytes: 1, durationMs: 0 };
+    const committed = { kind, tableName, fromVersion, toVersion, rowCount, ...measured, observed };
     return { kind: 'committed', datasetId, committed };
   }
 }

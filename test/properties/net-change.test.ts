@@ -107,6 +107,7 @@ async function apply(
   });
   const job: ChangesJob = {
     kind: 'changes',
+    fetched: { bytes: 1, elapsedMs: () => 0 },
     datasetId: loaded.datasetId,
     version: first + versions.length - 1,
     publishedAt: null,

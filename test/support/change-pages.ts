@@ -140,6 +140,7 @@ function changesJob(table: ChangesTable, versions: readonly VersionChanges[]): C
     });
   return {
     kind: 'changes',
+    fetched: { bytes: 1, elapsedMs: () => 0 },
     datasetId: 'parcels',
     version: versions.at(-1)?.version ?? 1,
     publishedAt: null,

@@ -1,12 +1,12 @@
 /** Commits units through the port, and gives their outcomes in the order of the units. */
 
-import type { Destination, Outcome, ValidatedJob } from '../../src/destination/destination.ts';
+import type { Destination, JobResult, ValidatedJob } from '../../src/destination/destination.ts';
 
 export async function commitAll(
   destination: Pick<Destination, 'commit'>,
   jobs: readonly ValidatedJob[],
-): Promise<readonly Outcome[]> {
-  const outcomes = new Map<ValidatedJob, Outcome>();
+): Promise<readonly JobResult[]> {
+  const outcomes = new Map<ValidatedJob, JobResult>();
   let waiting = jobs;
   await destination.commit({
     take() {

@@ -57,6 +57,7 @@ export function publishedCourse(folder: string, first: Content, datasetId: strin
       const last = newest(dataset);
       return {
         kind: 'changes',
+        fetched: { bytes: 1, elapsedMs: () => 0 },
         datasetId,
         version: last.version,
         publishedAt: new Date(last.publishedAt),
@@ -99,6 +100,7 @@ async function snapshotJob(
   const { bytes, sha256 } = await writeSnapshot({ schema: content.schema, rows: content.rows(), path });
   return {
     kind: 'snapshot',
+    fetched: { bytes: 1, elapsedMs: () => 0 },
     datasetId,
     version: version.version,
     publishedAt: new Date(version.publishedAt),

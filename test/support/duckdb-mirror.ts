@@ -4,7 +4,7 @@ import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DuckDBInstance, type Json } from '@duckdb/node-api';
-import type { Destination, Outcome } from '../../src/destination/destination.ts';
+import type { Destination, JobResult } from '../../src/destination/destination.ts';
 import { type MirrorOptions, openMirror } from '../../src/destination/duckdb/mirror.ts';
 import type { PostCommitSource } from '../../src/destination/publication.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
@@ -95,6 +95,7 @@ export function snapshot(specification: SnapshotSpecification): SnapshotJob {
   const datasetId = rest.datasetId ?? 'parcels';
   return {
     kind: 'snapshot',
+    fetched: { bytes: 1, elapsedMs: () => 0 },
     datasetId,
     version: 1,
     publishedAt: null,
@@ -135,7 +136,7 @@ export async function parquet(folder: string, name: string, select: string, opti
 export async function load(
   mirror: Destination,
   ...jobs: readonly SnapshotJob[]
-): Promise<readonly Outcome[]> {
+): Promise<readonly JobResult[]> {
   const prepared = [];
   for (const job of jobs) prepared.push(await mirror.validate(job));
   return await commitAll(mirror, prepared);

@@ -2,7 +2,7 @@
 
 import { onTestFinished } from 'vitest';
 import type { Content } from '../../fixtures/source/content.ts';
-import type { Destination, Outcome } from '../../src/destination/destination.ts';
+import type { Destination, JobResult } from '../../src/destination/destination.ts';
 import type { MirrorOptions } from '../../src/destination/duckdb/mirror.ts';
 import type { PostCommitSource } from '../../src/destination/publication.ts';
 import type {
@@ -37,12 +37,12 @@ export interface MirrorAtWork {
   /** The live table. @throws Error where there is none. */
   observed(datasetId?: string): Promise<ObservedTable>;
   /** Loads the newest version in the place of whatever table there is. */
-  load(course: PublishedCourse): Promise<Outcome>;
+  load(course: PublishedCourse): Promise<JobResult>;
   /** Applies everything that was published since. */
-  apply(course: PublishedCourse, rest?: Partial<ChangesJob>): Promise<Outcome>;
-  retire(course: PublishedCourse, how: Retirement): Promise<Outcome>;
+  apply(course: PublishedCourse, rest?: Partial<ChangesJob>): Promise<JobResult>;
+  retire(course: PublishedCourse, how: Retirement): Promise<JobResult>;
   /** Prepares and commits the units together. What is wrong with one that cannot be prepared is thrown. */
-  execute(...jobs: readonly WriteJob[]): Promise<readonly Outcome[]>;
+  execute(...jobs: readonly WriteJob[]): Promise<readonly JobResult[]>;
   /** What the oracle sees where the newest versions of these datasets are to be all that is mirrored. */
   differences(...courses: readonly PublishedCourse[]): Promise<readonly string[]>;
   dump(): ReturnType<typeof mirrorDump>;
@@ -65,18 +65,18 @@ export async function mirrorAtWork(options: Partial<MirrorOptions> = {}): Promis
     if (table === undefined) throw new Error(`the mirror has no ${datasetId}`);
     return table;
   };
-  const execute = async (...jobs: readonly WriteJob[]): Promise<readonly Outcome[]> => {
+  const execute = async (...jobs: readonly WriteJob[]): Promise<readonly JobResult[]> => {
     const prepared = [];
     for (const job of jobs) prepared.push(await mirror.validate(job));
     return await commitAll(mirror, prepared);
   };
-  const one = async (job: WriteJob): Promise<Outcome> => {
+  const one = async (job: WriteJob): Promise<JobResult> => {
     const [outcome] = await execute(job);
     if (outcome === undefined) throw new Error('a unit has an outcome');
     return outcome;
   };
   const published = (first: Content, datasetId = 'parcels') => publishedCourse(folder.path, first, datasetId);
-  const load = async (course: PublishedCourse): Promise<Outcome> => {
+  const load = async (course: PublishedCourse): Promise<JobResult> => {
     const before = (await mirror.has()).datasets.get(course.datasetId) ?? null;
     return await one(await course.snapshot(course.newest(), before));
   };
@@ -114,7 +114,7 @@ export function retirement(observed: ObservedTable, how: Retirement): Retirement
 }
 
 /** The error of a unit that failed. */
-export function errorOf(outcome: Outcome): Error {
+export function errorOf(outcome: JobResult): Error {
   if (outcome.kind === 'failed') return outcome.error;
   throw new Error(`it should have failed, but was ${outcome.kind}`);
 }

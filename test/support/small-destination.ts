@@ -8,8 +8,8 @@ import type {
   Destination,
   Enrolment,
   JobQueue,
+  JobResult,
   ObservedState,
-  Outcome,
   StoredProgress,
 } from '../../src/destination/destination.ts';
 import type { Column, Counts, Schema } from '../../src/model/records.ts';
@@ -45,7 +45,7 @@ export function emptyMirror(): Mirror {
  */
 export function destinationOf(
   mirror: Mirror,
-  outcomes: ((job: WriteJob) => Outcome)[],
+  outcomes: ((job: WriteJob) => JobResult)[],
   called: (call: string) => void,
 ): Destination {
   return {
@@ -96,7 +96,7 @@ async function pagesAreThere({ versions }: ChangesJob): Promise<void> {
   for (const { pages } of versions) for (const page of pages) await access(page);
 }
 
-function commit(job: WriteJob, mirror: Mirror): Outcome {
+function commit(job: WriteJob, mirror: Mirror): JobResult {
   const { datasetId, plannedFrom } = job;
   const before = mirror.tables.get(datasetId) ?? null;
   const isAsPlanned =
@@ -116,19 +116,33 @@ function commit(job: WriteJob, mirror: Mirror): Outcome {
 }
 
 function committed(
-  { datasetId }: WriteJob,
+  job: SnapshotJob | ChangesJob,
   observed: ObservedTable,
   before: ObservedTable | null,
   net: Counts | null,
   { tables }: Mirror,
-): Outcome {
+): JobResult {
+  const { datasetId, kind, fetched } = job;
+  const versions = job.kind === 'changes' ? job.versions.length : 1;
+  const { bytes } = fetched;
   tables.set(datasetId, observed);
   const { tableName, version: toVersion, rowCount } = observed;
   const fromVersion = before?.version ?? null;
   return {
     kind: 'committed',
     datasetId,
-    committed: { tableName, fromVersion, toVersion, rowCount, net, observed },
+    committed: {
+      kind,
+      tableName,
+      fromVersion,
+      toVersion,
+      rowCount,
+      net,
+      versions,
+      bytes,
+      durationMs: 0,
+      observed,
+    },
   };
 }
 

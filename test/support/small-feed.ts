@@ -2,7 +2,7 @@
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Outcome } from '../../src/destination/destination.ts';
+import type { JobResult } from '../../src/destination/destination.ts';
 import type { Changes, ChangesRequest, Download, DownloadRequest, Feed } from '../../src/feed/feed.ts';
 import { CursorExpiredError } from '../../src/model/errors.ts';
 import { type EventId, type FeedEvent, laterEvent, type UnreadableEvent } from '../../src/model/event.ts';
@@ -36,7 +36,7 @@ export interface Service {
   /** Answers of downloads, in order; without one, the download is complete. */
   readonly downloads: ((request: DownloadRequest) => Promise<Download>)[];
   /** Outcomes of commits, in order; without one, the unit is committed. */
-  readonly outcomes: ((job: WriteJob) => Outcome)[];
+  readonly outcomes: ((job: WriteJob) => JobResult)[];
   /** What the client has got on with beside what arrives. */
   progress: number;
 }

@@ -3,7 +3,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Row, SourceColumn, SourceSchema } from '../../fixtures/source/content.ts';
-import type { Outcome } from '../../src/destination/destination.ts';
+import type { JobResult } from '../../src/destination/destination.ts';
 import type { VersionChanges } from '../../src/model/write-jobs.ts';
 import { firstContent, sourceSchema } from './duckdb-changes.ts';
 import { inMirror } from './duckdb-mirror.ts';
@@ -12,7 +12,7 @@ import { type MirrorAtWork, mirrorAtWork } from './mirror-at-work.ts';
 export interface WrittenTable {
   readonly world: MirrorAtWork;
   /** The changes, a list of texts for each page, as the version after that of the table. What is wrong with them is thrown. */
-  apply(pages: readonly (readonly string[])[], stated?: Partial<VersionChanges>): Promise<Outcome>;
+  apply(pages: readonly (readonly string[])[], stated?: Partial<VersionChanges>): Promise<JobResult>;
   /** The rows of the table in order. */
   rows(select?: string): ReturnType<typeof inMirror>;
 }

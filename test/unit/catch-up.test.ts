@@ -4,7 +4,7 @@ import { readdir, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { exitCodeOfResult } from '../../src/cli/render/summary.ts';
-import type { Outcome } from '../../src/destination/destination.ts';
+import type { JobResult } from '../../src/destination/destination.ts';
 import type { Download, DownloadRequest } from '../../src/feed/feed.ts';
 import {
   ContractViolationError,
@@ -131,7 +131,7 @@ describe('a first start', () => {
     world.service.versions.set('neither', [version('neither', 1, { rowCount: null })]);
     world.service.snapshots.set('neither', { ...entry('neither', 1), rowCount: null });
     const stated: Record<string, unknown> = {};
-    const report = (job: WriteJob): Outcome => {
+    const report = (job: WriteJob): JobResult => {
       if (job.kind === 'snapshot') stated[job.datasetId] = job.expectedRowCounts;
       return { kind: 'stale-plan', datasetId: job.datasetId };
     };

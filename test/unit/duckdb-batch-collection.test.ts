@@ -2,7 +2,7 @@
 
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
-import type { Outcome, ValidatedJob } from '../../src/destination/destination.ts';
+import type { JobResult, ValidatedJob } from '../../src/destination/destination.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { observeDurableEffects } from '../../src/lib/files.ts';
@@ -39,7 +39,7 @@ const changeWhatIsLoaded: Plan = async ({ course, observed }) => {
   return course.changes({ ...observed, version: 2, snapshotVersion: 2, snapshotDigest: digest });
 };
 
-type Fate = readonly [Outcome['kind'], Outcome['kind'], version: number | null];
+type Fate = readonly [JobResult['kind'], JobResult['kind'], version: number | null];
 
 it('two units of each dataset that are taken at once: the second is judged by what the first has left', async () => {
   const cases: Readonly<Record<string, readonly [Plan, Plan, Fate]>> = {
@@ -88,7 +88,7 @@ describe('what is taken while a window is open', () => {
   interface Announcement {
     readonly takes: number;
     readonly windows: number;
-    readonly outcomes: readonly Outcome[];
+    readonly outcomes: readonly JobResult[];
   }
 
   function firstLoad(world: MirrorAtWork, datasetId: string): Promise<WriteJob> {
@@ -108,7 +108,7 @@ describe('what is taken while a window is open', () => {
       for (const job of jobs) prepared.push(await mirror.validate(job));
       ready.push(prepared);
     }
-    const [outcomes, windows]: [Outcome[], string[]] = [[], []];
+    const [outcomes, windows]: [JobResult[], string[]] = [[], []];
     let taken = 0;
     observeDurableEffects((name, timestamp) => {
       if (name === 'destination.attach' && timestamp === 'before') windows.push(name);
@@ -140,7 +140,7 @@ describe('what is taken while a window is open', () => {
       { kind: 'committed', datasetId: 'b' },
       { kind: 'failed', datasetId: 'broken' },
     ]);
-    expect(errorOf(outcomes[2] as Outcome)).toBeInstanceOf(InapplicableChangesError);
+    expect(errorOf(outcomes[2] as JobResult)).toBeInstanceOf(InapplicableChangesError);
     const books = 'SELECT dataset_id, version FROM feed_sync.datasets ORDER BY dataset_id';
     expect(await inMirror(world.folder, books)).toEqual([
       ['a', '1'],

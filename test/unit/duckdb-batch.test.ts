@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
-import type { Outcome } from '../../src/destination/destination.ts';
+import type { JobResult } from '../../src/destination/destination.ts';
 import { insertRows, MAX_ROWS_CHARACTERS } from '../../src/destination/duckdb/catalog/entries.ts';
 import { batches, MAX_BATCH_JOBS } from '../../src/destination/duckdb/commit.ts';
 import { DatasetStorageError, InapplicableChangesError } from '../../src/model/errors.ts';
@@ -61,7 +61,7 @@ async function prepared(): Promise<{ world: MirrorAtWork; jobs: readonly WriteJo
   return { world, jobs };
 }
 
-const reported = (outcomes: readonly Outcome[]) => outcomes.map(({ datasetId, kind }) => [datasetId, kind]);
+const reported = (outcomes: readonly JobResult[]) => outcomes.map(({ datasetId, kind }) => [datasetId, kind]);
 const LINES =
   'SELECT dataset_id, from_version, to_version, kind, added, changed, removed FROM feed_sync.commits';
 
@@ -81,10 +81,10 @@ describe('a batch', () => {
       ['fresh', 'committed'],
       ['Fresh!', 'committed'],
     ]);
-    expect(errorOf(outcomes[2] as Outcome)).toBeInstanceOf(InapplicableChangesError);
-    expect(errorOf(outcomes[7] as Outcome)).toBeInstanceOf(DatasetStorageError);
+    expect(errorOf(outcomes[2] as JobResult)).toBeInstanceOf(InapplicableChangesError);
+    expect(errorOf(outcomes[7] as JobResult)).toBeInstanceOf(DatasetStorageError);
 
-    const alone: Outcome[] = [];
+    const alone: JobResult[] = [];
     for (const job of oneByOne.jobs) alone.push(...(await oneByOne.world.execute(job)));
     expect(alone).toEqual(outcomes);
     expect(await together.world.dump()).toEqual(await oneByOne.world.dump());

@@ -4,7 +4,7 @@ import { existsSync, statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { JobQueue, Outcome, StoredProgress, ValidatedJob } from '../../src/destination/destination.ts';
+import type { JobQueue, JobResult, StoredProgress, ValidatedJob } from '../../src/destination/destination.ts';
 import { replaceProgress } from '../../src/destination/duckdb/catalog/progress.ts';
 import { observeDurableEffects } from '../../src/lib/files.ts';
 import { silentLog } from '../../src/lib/log.ts';
@@ -96,7 +96,7 @@ async function holdMirror(path: string): Promise<Child> {
 /** A queue of these units; `progress` is what it gives at the end. */
 function queueOf(jobs: readonly ValidatedJob[], progress: StoredProgress | null) {
   const said: string[] = [];
-  const outcomes: Outcome[] = [];
+  const outcomes: JobResult[] = [];
   let waiting = jobs;
   const queue: JobQueue = {
     take() {

@@ -252,11 +252,15 @@ describe('a commit with an unknown outcome', () => {
       const { world, course, fresh, jobs } = await unitsOfEveryKind();
       const outcomes = await commitWithDoubt(world, timestamp, jobs);
       const { datasets } = await world.mirror.has();
+      const measured = { bytes: 1, durationMs: 0 };
       expect(outcomes).toEqual([
         {
           kind: 'committed',
           datasetId: 'parcels',
           committed: {
+            kind: 'changes',
+            ...measured,
+            versions: 1,
             tableName: 'parcels',
             fromVersion: 1,
             toVersion: 2,
@@ -275,6 +279,9 @@ describe('a commit with an unknown outcome', () => {
           kind: 'committed',
           datasetId: 'fresh',
           committed: {
+            kind: 'snapshot',
+            ...measured,
+            versions: 1,
             tableName: 'fresh',
             fromVersion: null,
             toVersion: 1,

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import type { Outcome, ValidatedJob } from '../../src/destination/destination.ts';
+import type { JobResult, ValidatedJob } from '../../src/destination/destination.ts';
 import { commitJobs } from '../../src/destination/duckdb/commit.ts';
 import { MAX_QUARANTINED } from '../../src/destination/duckdb/mirror-file.ts';
 import type { ValidatedWrite } from '../../src/destination/duckdb/validate.ts';
@@ -544,7 +544,7 @@ it.each([
   const ready: ValidatedJob[] = [];
   const datasetIds = Array.from({ length: unitsTaken + 1 }, (_, index) => `dataset-${index}`);
   for (const datasetId of datasetIds) ready.push(await mirror.validate({ ...job, datasetId }));
-  const reported: Outcome[] = [];
+  const reported: JobResult[] = [];
   const attached: string[] = [];
   observeDurableEffects((name, timestamp) => {
     if (name === 'destination.attach' && timestamp === 'before') attached.push(name);

@@ -11,7 +11,7 @@ import type { LogFields } from '../../src/lib/log.ts';
 import type { Progress } from '../../src/sync/progress.ts';
 import { documentedLog } from '../support/documented-lines.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
-import { suspension } from '../support/sync-values.ts';
+import { suspension, table } from '../support/sync-values.ts';
 import { TerminalScreen } from '../support/terminal-screen.ts';
 
 const SMALL = { width: 80, height: 24 };
@@ -27,6 +27,7 @@ const COMMIT = {
   versions: 1,
   bytes: 9_100,
   durationMs: 12,
+  observed: table(1),
 } as const;
 
 /** A catch-up that is in the middle of its work. */

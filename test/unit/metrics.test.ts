@@ -17,7 +17,7 @@ import {
   secondsAgo,
   subscriptionState,
 } from '../support/daemon-state.ts';
-import { failure, NOW, refusal, suspension } from '../support/sync-values.ts';
+import { failure, NOW, refusal, suspension, table } from '../support/sync-values.ts';
 
 const SIZES = { mirror: 5_300_000, checkpoint: 40_960, diskFree: 9e9, diskReserve: 1e9 };
 const NOW_SECONDS = NOW.getTime() / 1_000;
@@ -220,7 +220,7 @@ describe('the values', () => {
     const metrics = createMetrics('1.2.3', observed);
     for (const durationMs of [40, 2_000, 4_000_000]) {
       const commit = { kind: 'changes', tableName: 't', fromVersion: 1, toVersion: 2, rowCount: 1 } as const;
-      const rest = { net: null, versions: 1, bytes: 1, durationMs };
+      const rest = { net: null, versions: 1, bytes: 1, durationMs, observed: table(2) };
       observed.report({ kind: 'commit', datasetId: 'd', commit: { ...commit, ...rest }, resync: null });
     }
     observed.report({ kind: 'download', datasetId: 'd', durationMs: 500 });

@@ -1,8 +1,8 @@
 /** A catch-up that only foresees: it tells what the same catch-up in earnest does, and asks for nothing to be done. */
 
 import { expect, it } from 'vitest';
+import type { CommitResult } from '../../src/model/commits.ts';
 import { catchUp } from '../../src/sync/catch-up.ts';
-import type { Commit } from '../../src/sync/result.ts';
 import { type SimulatedOutcome, simulatingExecutor } from '../../src/sync/simulate.ts';
 import {
   kinds,
@@ -37,7 +37,7 @@ async function foresees(arrange: () => Promise<World>): Promise<Record<string, r
   return Object.fromEntries(steps);
 }
 
-function movement(of: Commit | Exclude<SimulatedOutcome, { kind: 'retire' }>) {
+function movement(of: CommitResult | Exclude<SimulatedOutcome, { kind: 'retire' }>) {
   const isLoad = of.kind === 'snapshot' || of.kind === 'load';
   return [isLoad ? 'load' : 'apply', of.fromVersion, of.toVersion, 'versions' in of ? of.versions : 1];
 }

@@ -7,11 +7,12 @@ import { formatError, formatScope, formatSuspension } from '../../src/cli/render
 import { exitCodeOfResult, summarize } from '../../src/cli/render/summary.ts';
 import { renderTable } from '../../src/cli/render/table.ts';
 import { printable } from '../../src/lib/text.ts';
+import type { CommitResult } from '../../src/model/commits.ts';
 import { BusyError, DataError, ServiceUnavailableError, StorageError } from '../../src/model/errors.ts';
 import type { AwaitedSubscription } from '../../src/sync/plan/retirement.ts';
-import type { CatchUpResult, Commit, DatasetResult } from '../../src/sync/result.ts';
+import type { CatchUpResult, DatasetResult } from '../../src/sync/result.ts';
 import { retirementWaits } from '../../src/sync/retirements.ts';
-import { failure, refusal, suspension } from '../support/sync-values.ts';
+import { failure, refusal, suspension, table } from '../support/sync-values.ts';
 
 function result(changed: Partial<CatchUpResult> = {}): CatchUpResult {
   return {
@@ -25,7 +26,7 @@ function result(changed: Partial<CatchUpResult> = {}): CatchUpResult {
   };
 }
 
-function commit(changed: Partial<Commit> = {}): Commit {
+function commit(changed: Partial<CommitResult> = {}): CommitResult {
   return {
     kind: 'snapshot',
     tableName: 'a',
@@ -36,12 +37,13 @@ function commit(changed: Partial<Commit> = {}): Commit {
     versions: 1,
     bytes: 9_100_000,
     durationMs: 100,
+    observed: table(1),
     ...changed,
   };
 }
 
 /** Three versions in one step. */
-const CHANGES: Partial<Commit> = {
+const CHANGES: Partial<CommitResult> = {
   kind: 'changes',
   fromVersion: 1,
   toVersion: 4,

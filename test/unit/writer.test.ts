@@ -1,7 +1,7 @@
 /** The one writer: what goes into one window, in which order, and what becomes of each unit. */
 
 import { describe, expect, it } from 'vitest';
-import type { Destination, JobQueue, Outcome, ValidatedJob } from '../../src/destination/destination.ts';
+import type { Destination, JobQueue, JobResult, ValidatedJob } from '../../src/destination/destination.ts';
 import { BusyError, StorageError } from '../../src/model/errors.ts';
 import { startWriter } from '../../src/sync/execute/writer.ts';
 import { schema } from '../support/sync-values.ts';
@@ -10,6 +10,7 @@ function job(datasetId: string): ValidatedJob {
   return {
     job: {
       kind: 'snapshot',
+      fetched: { bytes: 1, elapsedMs: () => 0 },
       datasetId,
       version: 1,
       publishedAt: null,
@@ -26,7 +27,7 @@ function job(datasetId: string): ValidatedJob {
   };
 }
 
-function stalePlan({ job: { datasetId } }: ValidatedJob): Outcome {
+function stalePlan({ job: { datasetId } }: ValidatedJob): JobResult {
   return { kind: 'stale-plan', datasetId };
 }
 

@@ -1,8 +1,9 @@
 /** How much has arrived, and how fast: the rate of the last seconds, so that it follows a network that changes. Time is passed in. */
 
 import type { Clock } from '../../lib/clock.ts';
+import type { CommitResult } from '../../model/commits.ts';
 import type { Extent, Progress } from '../../sync/progress.ts';
-import type { Commit, DatasetResult } from '../../sync/result.ts';
+import type { DatasetResult } from '../../sync/result.ts';
 
 /** The rate is that of so long: long enough to stand still for the eye, short enough to tell a standstill soon. */
 const WINDOW_MS = 10_000;
@@ -129,7 +130,7 @@ export class WorkSeen implements Progress {
     if (step !== undefined) this.#steps.set(datasetId, { ...step, isHere: true });
   }
 
-  committed(_datasetId: string, _commit: Commit): void {
+  committed(_datasetId: string, _commit: CommitResult): void {
     this.commits += 1;
   }
 

@@ -3,8 +3,9 @@
 import type { Failure } from '../../checkpoint/checkpoint.ts';
 import { printable } from '../../lib/text.ts';
 import { formatBytes, formatCount, formatDuration } from '../../lib/units.ts';
+import type { CommitResult } from '../../model/commits.ts';
 import { isOfContent } from '../../sync/plan/content.ts';
-import type { CatchUpResult, Commit, DatasetResult } from '../../sync/result.ts';
+import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
 import { awaitsOperator, waysToEnd } from '../../sync/retirements.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
 import { formatError, formatRetryOfContent, formatSuspension, formatTimeRoundedUp } from './messages.ts';
@@ -114,7 +115,7 @@ function hasLoaded({ commits }: DatasetResult): boolean {
 }
 
 /** `2,000,000 rows from 18.2 MB` */
-function formatLoads(commits: readonly Commit[]): readonly string[] {
+function formatLoads(commits: readonly CommitResult[]): readonly string[] {
   const loads = commits.filter(({ kind }) => kind === 'snapshot');
   if (loads.length === 0) return [];
   const rows = sumOf(loads, ({ rowCount }) => rowCount);
@@ -122,7 +123,7 @@ function formatLoads(commits: readonly Commit[]): readonly string[] {
 }
 
 /** `3 versions: 12 rows added, 4 changed, 1 removed, from 2.1 KB` */
-function formatChanges(commits: readonly Commit[]): readonly string[] {
+function formatChanges(commits: readonly CommitResult[]): readonly string[] {
   const changes = commits.filter(({ kind }) => kind === 'changes');
   if (changes.length === 0) return [];
   const versions = plural(
@@ -139,7 +140,7 @@ function formatChanges(commits: readonly Commit[]): readonly string[] {
   return [`${versions}: ${added} added, ${changed} changed, ${removed} removed, from ${bytes}`];
 }
 
-function sumOf(commits: readonly Commit[], what: (commit: Commit) => number): number {
+function sumOf(commits: readonly CommitResult[], what: (commit: CommitResult) => number): number {
   return commits.reduce((sum, commit) => sum + what(commit), 0);
 }
 

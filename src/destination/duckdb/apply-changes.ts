@@ -19,7 +19,7 @@ import {
 import { numberAt, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
 import { TYPE_NAMES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
-import { entryOfChanges } from './catalog/entries.ts';
+import { type CatalogEntry, entryOfChanges } from './catalog/entries.ts';
 import { mirrored } from './catalog/schema.ts';
 import {
   type Current,
@@ -29,7 +29,7 @@ import {
   type RecordedColumn,
   recordedColumn,
 } from './catalog/tables.ts';
-import type { ValidatedWrite, Write } from './validate.ts';
+import type { ValidatedWrite } from './validate.ts';
 import { findFilled, UnprovenError, type Written, writeNet } from './write-net-change.ts';
 
 /** @throws BadChangesError, UnknownColumnsError, InapplicableChangesError, StorageError */
@@ -90,11 +90,11 @@ interface Applying {
   readonly appliedAt: Date;
 }
 
-/** Null: the mirror is no longer what the job was planned from, and nothing was done. @throws InapplicableChangesError */
+/** Returns what the catalog is to hold; null where the mirror is no longer what the job was planned from. @throws InapplicableChangesError */
 async function applyChanges(
   engine: Engine,
   { job, net, current, appliedAt }: Applying,
-): Promise<Write | null> {
+): Promise<CatalogEntry | null> {
   const { live, recordedColumns } = current;
   if (!isSameTable(live, job.plannedFrom)) return null;
 
@@ -106,10 +106,7 @@ async function applyChanges(
   proveCount(job, written.rowCount);
   const { statements, columns } = describeColumns(live, recordedColumns, after);
   await runTogether(engine, statements);
-  return {
-    done: { kind: 'committed', fromVersion: live.version, net: written.net },
-    entry: entryOfChanges(job, { live, columns, ...written, appliedAt }),
-  };
+  return entryOfChanges(job, { live, columns, ...written, appliedAt });
 }
 
 /** A table whose columns somebody changed by hand is not what the changes are for. */

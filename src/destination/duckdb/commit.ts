@@ -1,37 +1,23 @@
 /**
- * Commits validated jobs inside one write session. A batch that fails is undone and repeated one by one, so that one
- * dataset's failure stays its own.
+ * Commits validated jobs inside one write session. A batch that fails is rolled back and its jobs are repeated one by one, so
+ * that the error of one dataset stays its own.
  */
 
 import { assert, present } from '../../lib/assert.ts';
+import type { CommitResult } from '../../model/commits.ts';
 import { InterruptedError } from '../../model/errors.ts';
 import type { ObservedTable, WriteJob } from '../../model/write-jobs.ts';
 import type { Engine, Row } from '../../staging/engine/engine.ts';
-import {
-  booleanAt,
-  numberAt,
-  numberOrNullAt,
-  text,
-  textAt,
-  textOrNullAt,
-  timestamp,
-} from '../../staging/engine/sql.ts';
-import type { Committed } from '../destination.ts';
+import { numberAt, numberOrNullAt, text, textAt, textOrNullAt, timestamp } from '../../staging/engine/sql.ts';
+import type { JobResult } from '../destination.ts';
 import { readNewestNumber } from './catalog/commits.ts';
 import { type CatalogEntry, KINDS_OF_JOB, observedAfter, writeEntries } from './catalog/entries.ts';
 import { readObservedTables } from './catalog/observed-state.ts';
 import { catalogTable, FORMAT_VERSION } from './catalog/schema.ts';
 import { type Current, readCurrent } from './catalog/tables.ts';
 import { placeOf } from './retire.ts';
-import type { Done, ValidatedWrite, Write } from './validate.ts';
+import type { ValidatedWrite } from './validate.ts';
 import { OutcomeUnknownError, type WriteSession, WriteSessionLostError } from './write-session.ts';
-
-/** `failed` carries the error as it came; its cause in the data is looked for once the mirror is let go. */
-type JobResult =
-  | { readonly kind: 'committed'; readonly committed: Committed }
-  | { readonly kind: 'retired'; readonly table: string | null }
-  | { readonly kind: 'failed'; readonly error: unknown }
-  | { readonly kind: 'stale-plan' };
 
 interface CommitContext {
   readonly session: WriteSession;
@@ -44,7 +30,10 @@ interface CommittedJob {
   readonly result: JobResult;
 }
 
-/** The results as soon as they are certain, in the order of the jobs. Never throws for a job. */
+/**
+ * Yields the results as soon as they are certain, in the order of the jobs. Never throws for a job: one that failed carries the
+ * error as it came, because its cause in the data is looked for after the mirror is released.
+ */
 export async function* commitJobs(
   context: CommitContext,
   jobs: readonly ValidatedWrite[],
@@ -58,9 +47,12 @@ export async function* commitJobs(
       if (!(error instanceof WriteSessionLostError)) throw error;
       lost = error.cause;
     }
-    for (const [index, job] of batch.entries())
-      yield { job, result: results[index] ?? { kind: 'failed', error: lost } };
+    for (const [index, job] of batch.entries()) yield { job, result: results[index] ?? failed(job, lost) };
   }
+}
+
+function failed({ job: { datasetId } }: ValidatedWrite, error: unknown): JobResult {
+  return { kind: 'failed', datasetId, error: error instanceof Error ? error : new Error(String(error)) };
 }
 
 async function commitBatch(
@@ -74,7 +66,7 @@ async function commitBatch(
     const found = error instanceof OutcomeUnknownError ? await findCommitted(context, batch) : new Map();
     const [only] = batch;
     if (batch.length === 1 && only !== undefined) {
-      return [found.get(only.job.datasetId) ?? { kind: 'failed', error: causeOf(error) }];
+      return [found.get(only.job.datasetId) ?? failed(only, causeOf(error))];
     }
     const results: JobResult[] = [];
     for (const job of batch) {
@@ -101,9 +93,9 @@ async function commitTogether(
     const results: JobResult[] = [];
     for (const each of batch) {
       const ofDataset = present(current.get(each.job.datasetId), 'every dataset of the batch was read');
-      const write = await each.execute(engine, ofDataset, appliedAt);
-      if (write !== null) entries.push(write.entry);
-      results.push(resultOf(write, ofDataset));
+      const entry = await each.execute(engine, ofDataset, appliedAt);
+      if (entry !== null) entries.push(entry);
+      results.push(resultOf(each, entry, ofDataset));
     }
     const newest = entries.length === 0 ? 0 : await readNewestNumber(engine, FORMAT_VERSION);
     for (const statement of writeEntries(entries, newest)) await engine.run(statement);
@@ -111,38 +103,69 @@ async function commitTogether(
   });
 }
 
-/** Null: stale. */
-function resultOf(write: Write | null, { live }: Current): JobResult {
-  if (write === null) return { kind: 'stale-plan' };
-  const { done, entry } = write;
-  if (done.kind === 'retired') return done;
-  assert(entry.kind === 'live', 'what is committed is live');
-  return { kind: 'committed', committed: committedFrom(done, observedAfter(entry, live)) };
+/** `entry` is null where the plan is stale. */
+function resultOf({ job }: ValidatedWrite, entry: CatalogEntry | null, { live }: Current): JobResult {
+  const { datasetId } = job;
+  if (entry === null) return { kind: 'stale-plan', datasetId };
+  if (entry.kind === 'live') {
+    const { fromVersion, net } = entry.commit;
+    return committed(job, fromVersion, net, observedAfter(entry, live));
+  }
+  return retired(job, entry.tableName);
 }
 
-/** After a COMMIT that was refused: which of the jobs the mirror holds nevertheless, as its catalog tell. By dataset id. */
+/** After a COMMIT that was refused: which of the jobs the mirror has nevertheless, as its catalog says. By dataset id. */
 async function findCommitted(
   { session, appliedAt }: CommitContext,
   batch: readonly ValidatedWrite[],
 ): Promise<ReadonlyMap<string, JobResult>> {
   return await session.transaction(async (engine) => {
-    const found = await findDone(engine, batch, appliedAt);
+    const found = await findRows(engine, batch, appliedAt);
     const observed = await readObservedTables(engine, [...found.keys()]);
-    const results = [...found].map(([datasetId, done]): [string, JobResult] => {
-      if (done.kind === 'retired') return [datasetId, done];
-      const table = present(observed.get(datasetId), 'a table that was committed is live');
-      return [datasetId, { kind: 'committed', committed: committedFrom(done, table) }];
+    const results = batch.flatMap(({ job }): [string, JobResult][] => {
+      const row = found.get(job.datasetId);
+      if (row === undefined) return [];
+      if (job.kind === 'retirement') return [[job.datasetId, retired(job, textOrNullAt(row, 7))]];
+      const table = present(observed.get(job.datasetId), 'a table that was committed is live');
+      return [[job.datasetId, committed(job, numberOrNullAt(row, 3), netFrom(row), table)]];
     });
     return new Map(results);
   });
 }
 
-function committedFrom(
-  { fromVersion, net }: Extract<Done, { kind: 'committed' }>,
+function committed(
+  job: WriteJob,
+  fromVersion: number | null,
+  net: CommitResult['net'],
   observed: ObservedTable,
-): Committed {
-  const { tableName, version, rowCount } = observed;
-  return { tableName, fromVersion, toVersion: version, rowCount, net, observed };
+): JobResult {
+  assert(job.kind !== 'retirement', 'a retired table is not live');
+  const { datasetId, kind, fetched } = job;
+  const { tableName, version: toVersion, rowCount } = observed;
+  const versions = job.kind === 'changes' ? job.versions.length : 1;
+  const { bytes } = fetched;
+  const durationMs = fetched.elapsedMs();
+  return {
+    kind: 'committed',
+    datasetId,
+    committed: {
+      kind,
+      tableName,
+      fromVersion,
+      toVersion,
+      rowCount,
+      net,
+      versions,
+      bytes,
+      durationMs,
+      observed,
+    },
+  };
+}
+
+function retired(job: WriteJob, tableName: string | null): JobResult {
+  assert(job.kind === 'retirement', 'only a retirement retires a table');
+  return { kind: 'retired', datasetId: job.datasetId, table: placeOf(tableName, job.how === 'keep') };
 }
 
 function causeOf(error: unknown): unknown {
@@ -194,14 +217,14 @@ export function batches<T extends Sized>(
   return result;
 }
 
-/** By dataset id. What is not in it was not done. */
-async function findDone(
+/** Returns the rows of the commits that the jobs have made, by dataset id. */
+async function findRows(
   engine: Engine,
   batch: readonly ValidatedWrite[],
   appliedAt: Date,
-): Promise<ReadonlyMap<string, Done>> {
+): Promise<ReadonlyMap<string, Row>> {
   const rows = await engine.rows(selectCommits(batch, appliedAt));
-  const done = new Map<string, Done>();
+  const found = new Map<string, Row>();
   for (const { job } of batch) {
     const commit = rows.find(
       (row) =>
@@ -209,19 +232,17 @@ async function findDone(
         KINDS_OF_JOB[job.kind].some((kind) => kind === textAt(row, 1)) &&
         numberAt(row, 2) === versionAfter(job),
     );
-    if (commit !== undefined) done.set(job.datasetId, doneFrom(job.kind, commit));
+    if (commit !== undefined) found.set(job.datasetId, commit);
   }
-  return done;
+  return found;
 }
 
-/** The commits of this time, each with the table of a retired dataset and whether that still has its own name. */
+/** Selects the commits of this time, each with the name of the archived table where the dataset was retired. */
 function selectCommits(batch: readonly ValidatedWrite[], appliedAt: Date): string {
   const ids = batch.map(({ job }) => text(job.datasetId)).join(', ');
-  return `SELECT c.dataset_id, c.kind, c.to_version, c.from_version, c.added, c.changed, c.removed,
-      a.table_name, coalesce(a.table_name = n.table_name, FALSE)
+  return `SELECT c.dataset_id, c.kind, c.to_version, c.from_version, c.added, c.changed, c.removed, a.table_name
     FROM ${catalogTable('commits')} c
     LEFT JOIN ${catalogTable('archived')} a ON a.dataset_id = c.dataset_id AND a.archived_at = c.applied_at
-    LEFT JOIN ${catalogTable('names')} n ON n.dataset_id = c.dataset_id
     WHERE c.applied_at = ${timestamp(appliedAt)} AND c.dataset_id IN (${ids})`;
 }
 
@@ -229,17 +250,10 @@ function versionAfter(job: WriteJob): number {
   return job.kind === 'retirement' ? job.plannedFrom.version : job.version;
 }
 
-function doneFrom(kind: WriteJob['kind'], row: Row): Done {
-  if (kind === 'retirement') {
-    return { kind: 'retired', table: placeOf(textOrNullAt(row, 7), booleanAt(row, 8)) };
-  }
-  const counts = {
-    added: numberOrNullAt(row, 4),
-    changed: numberOrNullAt(row, 5),
-    removed: numberOrNullAt(row, 6),
-  };
-  const { added, changed, removed } = counts;
+function netFrom(row: Row): CommitResult['net'] {
+  const added = numberOrNullAt(row, 4);
+  const changed = numberOrNullAt(row, 5);
+  const removed = numberOrNullAt(row, 6);
   const isCounted = added !== null && changed !== null && removed !== null;
-  const net = isCounted ? { added, changed, removed } : null;
-  return { kind: 'committed', fromVersion: numberOrNullAt(row, 3), net };
+  return isCounted ? { added, changed, removed } : null;
 }

@@ -15,11 +15,11 @@ import {
   refuseOtherFamily,
   type TablePlan,
 } from '../../staging/snapshot/table-plan.ts';
-import { entryOfSnapshot } from './catalog/entries.ts';
+import { type CatalogEntry, entryOfSnapshot } from './catalog/entries.ts';
 import { type Current, comments, isPlannedFrom, refuseTakenName } from './catalog/tables.ts';
 import { BadKeysError, explainFailure } from './explain-failure.ts';
 import { countKeys, countRows, createLoading, findRepeatedKey, swap } from './load-sql.ts';
-import type { ValidatedWrite, Write } from './validate.ts';
+import type { ValidatedWrite } from './validate.ts';
 
 /** @throws DataError, StorageError */
 export async function validateSnapshot(engine: Engine, job: SnapshotJob): Promise<ValidatedWrite> {
@@ -68,11 +68,11 @@ interface Loading {
   readonly appliedAt: Date;
 }
 
-/** Null: the mirror is no longer what the job was planned from, and nothing was done. */
+/** Returns what the catalog is to hold; null where the mirror is no longer what the job was planned from. */
 async function loadSnapshot(
   engine: Engine,
   { job, plan, current, appliedAt }: Loading,
-): Promise<Write | null> {
+): Promise<CatalogEntry | null> {
   const { tableName, live, isKept } = current;
   if (!isPlannedFrom(live, job.plannedFrom)) return null;
   refuseTakenName(job.datasetId, current);
@@ -83,8 +83,7 @@ async function loadSnapshot(
     ...swap(tableName, live !== null || isKept),
     ...comments(tableName, job.datasetId, plan.columns),
   ]);
-  const entry = entryOfSnapshot(job, { current, columns: plan.columns, rowCount, appliedAt });
-  return { done: { kind: 'committed', fromVersion: entry.commit.fromVersion, net: null }, entry };
+  return entryOfSnapshot(job, { current, columns: plan.columns, rowCount, appliedAt });
 }
 
 /** The count of the rows, once it and the keys are what they have to be. @throws DataError, BadKeysError where they are not. */

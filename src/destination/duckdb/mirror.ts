@@ -242,7 +242,7 @@ class Mirror implements Destination, PostCommitSource {
       const context = { session, appliedAt: clock.now(), ...(signal === undefined ? {} : { signal }) };
       for await (const { job, result } of commitJobs(context, jobs)) {
         if (result.kind === 'failed') failed.push({ job, error: result.error });
-        else queue.report(job, { ...result, datasetId: job.job.datasetId });
+        else queue.report(job, result);
       }
       const next = await this.#next(session, queue);
       jobs = next.filter(({ tableRows }) => sizeOf(tableRows) === size);

@@ -7,10 +7,10 @@ import type { Retirement, RetirementJob } from '../../model/write-jobs.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { mirrorError } from '../../staging/engine/errors.ts';
 import { integer, numberAt, text, textAt } from '../../staging/engine/sql.ts';
-import { entryOfRetirement, type RetiredTable } from './catalog/entries.ts';
+import { type CatalogEntry, entryOfRetirement, type RetiredTable } from './catalog/entries.ts';
 import { archived, createArchive, MIRROR, mirrored, selectTableNames } from './catalog/schema.ts';
 import { type Current, commentOnColumn, commentOnTable, isPlannedFrom } from './catalog/tables.ts';
-import type { ValidatedWrite, Write } from './validate.ts';
+import type { ValidatedWrite } from './validate.ts';
 
 type Retire = (
   engine: Engine,
@@ -22,13 +22,13 @@ type Retire = (
 /** Complete by its type. */
 const RETIRE: Readonly<Record<Retirement, Retire>> = { archive, drop, keep };
 
-/** Null: the mirror is no longer what the job was planned from, and nothing was done. */
+/** Returns what the catalog is to hold; null where the mirror is no longer what the job was planned from. */
 async function retireTable(
   engine: Engine,
   job: RetirementJob,
   { tableName, live, existingObject }: Current,
   appliedAt: Date,
-): Promise<Write | null> {
+): Promise<CatalogEntry | null> {
   const { how, plannedFrom } = job;
   if (live === null || !isPlannedFrom(live, plannedFrom)) return null;
   // A table that somebody dropped by hand is gone, however it was to be retired.
@@ -36,10 +36,7 @@ async function retireTable(
     existingObject === null
       ? { tableName: null, removedRows: plannedFrom.rowCount }
       : await RETIRE[how](engine, job, tableName, appliedAt);
-  return {
-    done: { kind: 'retired', table: placeOf(retired.tableName, how === 'keep') },
-    entry: entryOfRetirement(job, retired, appliedAt),
-  };
+  return entryOfRetirement(job, retired, appliedAt);
 }
 
 /** A retired table with its schema, as people write it. */

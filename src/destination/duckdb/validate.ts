@@ -8,7 +8,6 @@
 
 import pLimit from 'p-limit';
 import { present } from '../../lib/assert.ts';
-import type { Counts } from '../../model/records.ts';
 import type { ChangesJob, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
 import { readAhead } from '../../staging/changes/decode.ts';
 import { coalescedAlike, MAX_JOBS_TOGETHER } from '../../staging/changes/net-change.ts';
@@ -154,7 +153,7 @@ export interface ValidatedWrite extends ValidatedJob {
    * here must undo the whole transaction. Null: the mirror is no longer what the job was planned from, and nothing
    * was done. `current` is what it has of the dataset at the begin of the transaction.
    */
-  execute(engine: Engine, current: Current, appliedAt: Date): Promise<Write | null>;
+  execute(engine: Engine, current: Current, appliedAt: Date): Promise<CatalogEntry | null>;
 
   /**
    * The error for the person and the planner, from what `carryOut` threw. Runs after the mirror is let go, on the
@@ -162,20 +161,3 @@ export interface ValidatedWrite extends ValidatedJob {
    */
   explain(engine: Engine, error: unknown, place: MirrorPlace): Promise<Error>;
 }
-
-/** What was done, and what is to be written of it: the catalog of a batch are written together, in its transaction. */
-export interface Write {
-  readonly done: Done;
-  readonly entry: CatalogEntry;
-}
-
-/** What a job did, beside what the bookkeeping says of the table afterwards. */
-export type Done =
-  | {
-      readonly kind: 'committed';
-      readonly fromVersion: number | null;
-      /** Null where the table was replaced as a whole. */
-      readonly net: Counts | null;
-    }
-  /** `table` is where the rows are now, with its schema; null where they are gone. */
-  | { readonly kind: 'retired'; readonly table: string | null };

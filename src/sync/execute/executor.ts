@@ -2,12 +2,12 @@
 
 import type { LimitFunction } from 'p-limit';
 import pLimit from 'p-limit';
-import type { StoredProgress } from '../../destination/destination.ts';
+import type { JobResult, StoredProgress } from '../../destination/destination.ts';
 import { present, unreachable } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
 import { BadChangesError, type DataError } from '../../model/errors.ts';
 import type { Counts, Version } from '../../model/records.ts';
-import type { ObservedTable, WriteJob } from '../../model/write-jobs.ts';
+import type { WriteJob } from '../../model/write-jobs.ts';
 import type { EntrySource } from '../manifest-cache.ts';
 import type { Parts } from '../parts.ts';
 import { changesContentOf, contentOf } from '../plan/content.ts';
@@ -16,7 +16,6 @@ import type { DatasetState } from '../plan/plan.ts';
 import type { History, Plan } from '../plan/step.ts';
 import { publishedAtOf, recordOf } from '../plan/versions.ts';
 import type { Extent } from '../progress.ts';
-import type { Commit } from '../result.ts';
 import { VERSIONS_AT_ONCE } from './fetch-changes.ts';
 import { openStaging, type Staging } from './staging-folder.ts';
 import { applyChanges, loadSnapshot, retire } from './steps.ts';
@@ -31,7 +30,7 @@ export interface StepExecutor {
    * that are worked on.
    */
   open(known: readonly DatasetState[], underWay?: Iterable<string>): Promise<void>;
-  execute(work: Work, dependencies: StepDependencies): Promise<StepOutcome>;
+  execute(work: Work, dependencies: StepDependencies): Promise<StepResult>;
   /** What was staged for the dataset is of no use any more. */
   discard(datasetId: string): Promise<void>;
   /** Resolves once nothing is committed any more: how work ended is known before the destination is let go. */
@@ -118,7 +117,7 @@ export interface StepDependencies {
   readonly isStillDesired: () => Promise<boolean>;
 }
 
-export function execute(work: Work, dependencies: StepDependencies, tools: Tools): Promise<StepOutcome> {
+export function execute(work: Work, dependencies: StepDependencies, tools: Tools): Promise<StepResult> {
   const { known, history, listedEntries, isStillDesired } = dependencies;
   const { observed } = known;
   switch (work.kind) {
@@ -241,40 +240,23 @@ export interface Tools {
   readonly signal: AbortSignal;
 }
 
-/** How work ended, where it did not fail. */
-export type StepOutcome =
-  | { readonly kind: 'committed'; readonly commit: Commit; readonly observed: ObservedTable }
-  | { readonly kind: 'retired'; readonly table: string | null }
-  /** What it was planned from is no more: the table, or what the manifest names. */
-  | { readonly kind: 'stale-plan' }
-  /** Changes of these versions cannot be used, and why: nothing was applied. */
-  | { readonly kind: 'inapplicable'; readonly versions: ReadonlyMap<number, string> }
-  /** The changes of this version alone have more bytes than may be staged: nothing was applied. */
-  | { readonly kind: 'oversized'; readonly record: Version };
+/** How a step ended, where it did not fail. */
+export type StepResult =
+  | Exclude<JobResult, { readonly kind: 'failed' }>
+  /**
+   * Changes of these versions cannot be used, and why: nothing was applied. `oversized` is the one of them that alone has more
+   * bytes than may be staged.
+   */
+  | {
+      readonly kind: 'inapplicable';
+      readonly versions: ReadonlyMap<number, string>;
+      readonly oversized: Version | null;
+    };
 
-/** What is told of a commit beside what the destination says. */
-type Effort = Pick<Commit, 'versions' | 'bytes'> & { readonly startedMs: number };
-
-/** @throws what `prepare` throws, and what the unit failed with. */
-export async function commitJob(job: WriteJob, effort: Effort, tools: Tools): Promise<StepOutcome> {
-  const { parts, writer } = tools;
+/** @throws the error of the validation, and the error that the job failed with. */
+export async function commitJob(job: WriteJob, { parts, writer }: Tools): Promise<StepResult> {
   parts.progress.arrived(job.datasetId);
-  const outcome = await writer.commit(await parts.destination.validate(job));
-  switch (outcome.kind) {
-    case 'committed': {
-      const { observed, ...committed } = outcome.committed;
-      const { versions, bytes, startedMs } = effort;
-      const durationMs = parts.clock.monotonicMs() - startedMs;
-      const kind = job.kind === 'snapshot' ? 'snapshot' : 'changes';
-      return { kind: 'committed', commit: { kind, ...committed, versions, bytes, durationMs }, observed };
-    }
-    case 'retired':
-      return { kind: 'retired', table: outcome.table };
-    case 'stale-plan':
-      return { kind: 'stale-plan' };
-    case 'failed':
-      throw outcome.error;
-    default:
-      return unreachable(outcome);
-  }
+  const result = await writer.commit(await parts.destination.validate(job));
+  if (result.kind === 'failed') throw result.error;
+  return result;
 }

@@ -25,7 +25,7 @@ interface Path {
   readonly maxStagedBytes: number;
 }
 
-export interface Fetched {
+export interface FetchedVersion {
   readonly record: Version;
   readonly pages: readonly string[];
   readonly bytes: number;
@@ -33,7 +33,7 @@ export interface Fetched {
 
 interface FetchedPath {
   /** From the first version on, without a gap; all of them unless one of the limits cut the path. */
-  readonly fetched: readonly Fetched[];
+  readonly fetched: readonly FetchedVersion[];
   /** By version, why its changes cannot be used. */
   readonly inapplicable: ReadonlyMap<number, string>;
   /** The first version, where it alone has more than the limit; null: it fits. */
@@ -42,7 +42,7 @@ interface FetchedPath {
   readonly ahead: readonly ReadAhead[];
 }
 
-type ReadSome = (some: readonly Fetched[]) => Promise<ReadAhead | null>;
+type ReadSome = (some: readonly FetchedVersion[]) => Promise<ReadAhead | null>;
 
 /**
  * Nothing more is begun once one cannot be used or failed; the first failure is thrown when the others have ended.
@@ -62,14 +62,14 @@ interface UnderWay {
 class PathFetch {
   readonly #path: Path;
   readonly #tools: Tools;
-  readonly #reading: ReadingAhead<Fetched>;
+  readonly #reading: ReadingAhead<FetchedVersion>;
   readonly #staged: StagedBytes;
   /** Aborted once one has failed: the others are of no use then. */
   readonly #others = new AbortController();
   readonly #signal: AbortSignal;
   /** By position in the path. */
   readonly #underWay = new Map<number, UnderWay>();
-  readonly #fetched = new Map<number, Fetched>();
+  readonly #fetched = new Map<number, FetchedVersion>();
   readonly #inapplicable = new Map<number, string>();
   readonly #failures: unknown[] = [];
   #spooledBytes = 0;
@@ -182,8 +182,8 @@ class PathFetch {
     return this.#tools.staging.discardChanges(datasetId, version);
   }
 
-  #withoutGap(): readonly Fetched[] {
-    const fetched: Fetched[] = [];
+  #withoutGap(): readonly FetchedVersion[] {
+    const fetched: FetchedVersion[] = [];
     for (let next = this.#fetched.get(0); next !== undefined; next = this.#fetched.get(fetched.length)) {
       fetched.push(next);
     }

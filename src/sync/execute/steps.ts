@@ -2,22 +2,25 @@
 
 import type { DownloadedFile } from '../../feed/feed.ts';
 import { assert, present } from '../../lib/assert.ts';
+import type { Clock } from '../../lib/clock.ts';
 import type { ReloadMark } from '../../model/desired-state.ts';
 import { InapplicableChangesError } from '../../model/errors.ts';
 import { type ManifestEntry, snapshotDigest } from '../../model/manifest.ts';
 import type { Schema, Version } from '../../model/records.ts';
 import type {
   ChangesJob,
+  Fetched,
   ObservedTable,
   RetirementJob,
   SnapshotJob,
   VersionChanges,
 } from '../../model/write-jobs.ts';
 import type { ListedEntries } from '../manifest-cache.ts';
+import { whyOversized } from '../plan/content.ts';
 import type { History, ListedEntry, Plan } from '../plan/step.ts';
 import { recordOf, schemaNamed, schemaOfSnapshot } from '../plan/versions.ts';
-import { commitJob, type StepOutcome, type Tools } from './executor.ts';
-import { type Fetched, fetchChanges } from './fetch-changes.ts';
+import { commitJob, type StepResult, type Tools } from './executor.ts';
+import { type FetchedVersion, fetchChanges } from './fetch-changes.ts';
 
 interface Load {
   /** Null: there is no table yet. */
@@ -35,10 +38,10 @@ interface Load {
  * `overtaken` where the manifest names something else by now, or a log tells it of files that may be of two contents.
  * @throws ContractViolationError where the schema is not in the service's list.
  */
-export async function loadSnapshot(load: Load, tools: Tools): Promise<StepOutcome> {
+export async function loadSnapshot(load: Load, tools: Tools): Promise<StepResult> {
   const { parts, staging, signal } = tools;
   const { entry } = load.listedEntry;
-  const startedMs = parts.clock.monotonicMs();
+  const elapsedMs = stopwatch(parts.clock);
   let newest: ManifestEntry | null = entry;
   const download = await parts.feed.download(
     {
@@ -52,15 +55,18 @@ export async function loadSnapshot(load: Load, tools: Tools): Promise<StepOutcom
     },
     signal,
   );
-  if (download.kind === 'superseded') return { kind: 'stale-plan' };
-  if (!download.isSurelyOneContent && !(await load.isStillDesired())) return { kind: 'stale-plan' };
+  const { datasetId } = entry;
+  if (download.kind === 'superseded') return { kind: 'stale-plan', datasetId };
+  if (!download.isSurelyOneContent && !(await load.isStillDesired()))
+    return { kind: 'stale-plan', datasetId };
   const bytes = download.files.reduce((sum, file) => sum + file.bytes, 0);
-  return commitJob(snapshotJob(load, download.files), { versions: 1, bytes, startedMs }, tools);
+  return commitJob(snapshotJob(load, download.files, { bytes, elapsedMs }), tools);
 }
 
 function snapshotJob(
   { observed, history, listedEntry, reloads }: Load,
   files: readonly DownloadedFile[],
+  fetched: Fetched,
 ): SnapshotJob {
   const { entry } = listedEntry;
   const digest = snapshotDigest(files);
@@ -83,6 +89,7 @@ function snapshotJob(
       rowCount === null ? [] : [{ rowCount, statedBy }],
     ),
     reloads,
+    fetched,
     plannedFrom:
       observed === null ? null : { version: observed.version, snapshotDigest: observed.snapshotDigest },
   };
@@ -113,43 +120,46 @@ interface Application {
 }
 
 /**
- * `unusable` where the service recorded none, where they contradict the version's record, or where they do not prove;
- * `oversized` where the first version alone does not fit.
+ * `inapplicable` where the service recorded none, where they contradict the version's record, where they do not prove, or where
+ * the first version alone does not fit.
  */
-export async function applyChanges(application: Application, tools: Tools): Promise<StepOutcome> {
+export async function applyChanges(application: Application, tools: Tools): Promise<StepResult> {
   const { observed } = application;
   const { parts, staging } = tools;
-  const startedMs = parts.clock.monotonicMs();
+  const elapsedMs = stopwatch(parts.clock);
   try {
     const { fetched, inapplicable, oversized, ahead } = await fetchChanges(application, tools, (some) =>
-      parts.destination.readAhead(changesJob(application, some, application.schema)),
+      parts.destination.readAhead(changesJob(application, some, elapsedMs, application.schema)),
     );
-    if (oversized !== null) return { kind: 'oversized', record: oversized };
-    if (inapplicable.size > 0) return { kind: 'inapplicable', versions: inapplicable };
-    const bytes = fetched.reduce((sum, one) => sum + one.bytes, 0);
-    const job = { ...changesJob(application, fetched, schemaAfter(application, fetched)), ahead };
-    return await commitJob(job, { versions: fetched.length, bytes, startedMs }, tools);
+    if (oversized !== null) {
+      const versions = new Map([[oversized.version, whyOversized(application.maxStagedBytes)]]);
+      return { kind: 'inapplicable', versions, oversized };
+    }
+    if (inapplicable.size > 0) return { kind: 'inapplicable', versions: inapplicable, oversized: null };
+    const schema = schemaAfter(application, fetched);
+    return await commitJob({ ...changesJob(application, fetched, elapsedMs, schema), ahead }, tools);
   } catch (error) {
     if (!(error instanceof InapplicableChangesError)) throw error;
-    return { kind: 'inapplicable', versions: new Map([[error.version, error.why]]) };
+    return { kind: 'inapplicable', versions: new Map([[error.version, error.why]]), oversized: null };
   } finally {
     await staging.discardChanges(observed.datasetId);
   }
 }
 
-function schemaAfter({ versions, schema, history }: Application, fetched: readonly Fetched[]): Schema {
+function schemaAfter({ versions, schema, history }: Application, fetched: readonly FetchedVersion[]): Schema {
   if (fetched.length === versions.length) return schema;
   const last = lastOf(fetched);
   return schemaNamed(present(last.schemaVersion, 'a walk stops before a version without one'), last, history);
 }
 
-function lastOf(fetched: readonly Fetched[]): Version {
+function lastOf(fetched: readonly FetchedVersion[]): Version {
   return present(fetched.at(-1), 'the first version is always fetched').record;
 }
 
 function changesJob(
   { observed, addsColumns }: Application,
-  fetched: readonly Fetched[],
+  fetched: readonly FetchedVersion[],
+  elapsedMs: Fetched['elapsedMs'],
   schema: Schema,
 ): ChangesJob {
   const last = lastOf(fetched);
@@ -168,8 +178,14 @@ function changesJob(
         rowCount,
       }),
     ),
+    fetched: { bytes: fetched.reduce((sum, one) => sum + one.bytes, 0), elapsedMs },
     plannedFrom: observed,
   };
+}
+
+function stopwatch(clock: Clock): Fetched['elapsedMs'] {
+  const startedMs = clock.monotonicMs();
+  return () => clock.monotonicMs() - startedMs;
 }
 
 /** What becomes of the table is the user's choice. */
@@ -177,8 +193,8 @@ export function retire(
   observed: ObservedTable,
   { reason, isApproved, judgedAt }: Omit<Plan & { kind: 'retire' }, 'kind'>,
   tools: Tools,
-): Promise<StepOutcome> {
-  const { clock, choices } = tools.parts;
+): Promise<StepResult> {
+  const { choices } = tools.parts;
   const job: RetirementJob = {
     kind: 'retirement',
     datasetId: observed.datasetId,
@@ -188,5 +204,5 @@ export function retire(
     isApproved,
     plannedFrom: observed,
   };
-  return commitJob(job, { versions: 0, bytes: 0, startedMs: clock.monotonicMs() }, tools);
+  return commitJob(job, tools);
 }

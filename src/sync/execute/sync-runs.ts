@@ -1,19 +1,19 @@
 /** The lines of the journal: what was done to a dataset, in words for people. */
 
 import { formatCount } from '../../lib/units.ts';
+import type { CommitResult } from '../../model/commits.ts';
 import type { Parts } from '../parts.ts';
-import type { Commit } from '../result.ts';
 
 export function noteLoad(
   datasetId: string,
-  { toVersion, rowCount }: Commit,
+  { toVersion, rowCount }: CommitResult,
   why: string,
   parts: Parts,
 ): void {
   note('loaded', datasetId, `version ${toVersion}, ${formatCount(rowCount)} rows: ${why}`, parts);
 }
 
-export function noteChanges(datasetId: string, commit: Commit, parts: Parts): void {
+export function noteChanges(datasetId: string, commit: CommitResult, parts: Parts): void {
   const { fromVersion, toVersion, versions, net } = commit;
   const coalesced = versions === 1 ? '' : ` (${formatCount(versions)} versions)`;
   const rows =

@@ -3,15 +3,15 @@
  * small datasets share a window.
  */
 
-import type { Destination, JobQueue, Outcome, ValidatedJob } from '../../destination/destination.ts';
+import type { Destination, JobQueue, JobResult, ValidatedJob } from '../../destination/destination.ts';
 import { AssertionError, present } from '../../lib/assert.ts';
 
 /** Units that are handed to the destination at once. */
 const JOBS_AT_ONCE = 100;
 
 export interface Writer {
-  /** Resolves once the unit is committed, has failed, or was overtaken. */
-  commit(job: ValidatedJob): Promise<Outcome>;
+  /** Resolves once the job is committed, has failed, or its plan is stale. */
+  commit(job: ValidatedJob): Promise<JobResult>;
   /** Resolves once what is being committed by now is on the disk, and the destination is let go of. */
   release(): Promise<void>;
   /** Resolves once no window is open and nothing waits for one: of how units end is told before. */
@@ -26,7 +26,7 @@ interface WriterParts {
 
 interface Waiting {
   readonly job: ValidatedJob;
-  readonly settle: PromiseWithResolvers<Outcome>;
+  readonly settle: PromiseWithResolvers<JobResult>;
 }
 
 export function startWriter({ destination, onError }: WriterParts): Writer {
@@ -52,8 +52,8 @@ export function startWriter({ destination, onError }: WriterParts): Writer {
       async arrival() {
         if (queue.length === 0) await arrival.promise;
       },
-      report(job, outcome) {
-        present(taken.get(job), 'only units that were taken have an outcome').resolve(outcome);
+      report(job, result) {
+        present(taken.get(job), 'only units that were taken have an outcome').resolve(result);
         taken.delete(job);
       },
     };
@@ -81,7 +81,7 @@ export function startWriter({ destination, onError }: WriterParts): Writer {
 
   return {
     commit(job) {
-      const settle = Promise.withResolvers<Outcome>();
+      const settle = Promise.withResolvers<JobResult>();
       queue.push({ job, settle });
       arrival.resolve();
       arrival = Promise.withResolvers();

@@ -1,11 +1,11 @@
 /** What a unit makes of the state of the mirror: guard, change, prove, write down. Pure. */
 
-import type { Committed, Outcome } from '../../../src/destination/destination.ts';
+import type { JobResult } from '../../../src/destination/destination.ts';
 import { firstVersion, statedRowCount, tableAfter } from '../../../src/destination/duckdb/apply-changes.ts';
 import { isPlannedFrom, isSameTable } from '../../../src/destination/duckdb/catalog/tables.ts';
 import { archivedNameFor } from '../../../src/destination/duckdb/retire.ts';
 import { assert, present } from '../../../src/lib/assert.ts';
-import type { CommitKind } from '../../../src/model/commits.ts';
+import type { CommitKind, CommitResult } from '../../../src/model/commits.ts';
 import { isLaterMark, type ReloadMark } from '../../../src/model/desired-state.ts';
 import { InapplicableChangesError } from '../../../src/model/errors.ts';
 import { columnNames } from '../../../src/model/naming.ts';
@@ -29,7 +29,7 @@ const WGS84 = 'OGC:CRS84';
 
 export interface Done {
   readonly state: MirrorState;
-  readonly outcome: Outcome;
+  readonly outcome: JobResult;
 }
 
 /** @throws InapplicableChangesError */
@@ -43,13 +43,13 @@ export function execute(state: MirrorState, job: WriteJob, content: PreparedCont
       const observed = loaded(job, content.rows.size, content.hasFiles, live, state, at);
       const retired = state.retired.filter((line) => !(line.datasetId === datasetId && line.isKept));
       const table = { observed, rows: content.rows };
-      return committed({ ...state, retired }, kindOfLoad(state, datasetId, live), table, live, null, at);
+      return committed({ ...state, retired }, job, table, live, null, at);
     }
     case 'changes': {
       assert(content.kind === 'changes', 'changes were prepared');
       if (live === null || !isSameTable(live.observed, job.plannedFrom)) return stalePlan(state, datasetId);
       const { table, net } = changed(job, content, live, at);
-      return committed(state, 'changes', table, live, net, at);
+      return committed(state, job, table, live, net, at);
     }
     case 'retirement':
       if (live === null || !isPlannedFrom(live.observed, job.plannedFrom)) return stalePlan(state, datasetId);
@@ -68,7 +68,7 @@ function stalePlan(state: MirrorState, datasetId: string): Done {
 
 function committed(
   state: MirrorState,
-  kind: CommitKind,
+  job: SnapshotJob | ChangesJob,
   table: Table,
   before: Table | null,
   net: Counts | null,
@@ -77,10 +77,15 @@ function committed(
   const { observed } = table;
   const { datasetId, tableName, version: toVersion, rowCount } = observed;
   const fromVersion = before?.observed.version ?? null;
-  const reported: Committed = { tableName, fromVersion, toVersion, rowCount, net, observed };
+  const { kind, fetched } = job;
+  const versions = job.kind === 'changes' ? job.versions.length : 1;
+  const measured = { versions, bytes: fetched.bytes, durationMs: 0 };
+  const moved = { kind, tableName, fromVersion, toVersion, rowCount };
+  const reported: CommitResult = { ...moved, net, ...measured, observed };
+  const ofCommit = kind === 'changes' ? kind : kindOfLoad(state, datasetId, before);
   const after = { ...state, tables: new Map(state.tables).set(datasetId, table) };
   return {
-    state: withLine(after, datasetId, lineOf(kind, fromVersion, toVersion, net, at)),
+    state: withLine(after, datasetId, lineOf(ofCommit, fromVersion, toVersion, net, at)),
     outcome: { kind: 'committed', datasetId, committed: reported },
   };
 }

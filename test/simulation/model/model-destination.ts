@@ -8,8 +8,8 @@ import type {
   Destination,
   Enrolment,
   JobQueue,
+  JobResult,
   ObservedState,
-  Outcome,
   StoredProgress,
   ValidatedJob,
 } from '../../../src/destination/destination.ts';
@@ -114,14 +114,14 @@ export class ModelDestination implements Destination {
     return true;
   }
 
-  #commitTogether(jobs: readonly ValidatedJob[]): readonly (readonly [ValidatedJob, Outcome])[] {
+  #commitTogether(jobs: readonly ValidatedJob[]): readonly (readonly [ValidatedJob, JobResult])[] {
     this.#use();
     const { disk, life, machine, clock } = this.#parts;
     life.passCommit('before');
     machine.useDisk('commit');
     let state = disk.mirror ?? EMPTY_MIRROR;
     if (state.service === null && this.#enrolment !== null) state = enrolled(state, this.#enrolment);
-    const outcomes: [ValidatedJob, Outcome][] = [];
+    const outcomes: [ValidatedJob, JobResult][] = [];
     for (const prepared of jobs) {
       const done = this.#execute(state, ownValidated(prepared), clock.now());
       outcomes.push([prepared, done.outcome]);

@@ -8,9 +8,7 @@
 
 import { ConfigurationError } from '../model/errors.ts';
 import type { Subscription } from '../model/records.ts';
-import { datasetStates, isBehind } from '../sync/dataset-states.ts';
-import { follow } from '../sync/follow/follow.ts';
-import { connect } from '../sync/follow/position.ts';
+import { isBehind } from '../sync/dataset-states.ts';
 import { isOfContent } from '../sync/plan/content.ts';
 import type { DatasetState } from '../sync/plan/plan.ts';
 import { currentSuspensions, type Suspensions } from '../sync/suspensions.ts';
@@ -134,9 +132,9 @@ export class Audits {
   }
 
   async #connect(): Promise<readonly Subscription[]> {
-    const { parts, mirror, signal, random } = this.#session;
+    const { engine, signal, random } = this.#session;
     const { followedSubscriptions, isMirrorIdle } = this.#options;
-    const { subscriptions, readAt } = await connect(parts, () => mirror.look(isMirrorIdle()), signal);
+    const { subscriptions, readAt } = await engine.connect(isMirrorIdle(), signal);
     this.#listedAt = readAt;
     this.#session.over('service');
     this.#session.over('mirror');
@@ -173,10 +171,8 @@ export class Audits {
   }
 
   async #audit(subscription: SubscriptionProgress, startedMs: number): Promise<void> {
-    const { parts, mirror, manifests, signal } = this.#session;
-    const listed = { record: subscription.record, readAt: this.#listedAt };
-    const listedEntries = await follow(listed, mirror.observed, parts, signal);
-    manifests.keep(listedEntries, startedMs);
+    const { engine, signal } = this.#session;
+    await engine.follow(subscription.record, this.#listedAt, signal);
     subscription.owesAudit = false;
     subscription.isLost = false;
     this.#options.reader.noteRead(subscription, startedMs);
@@ -184,11 +180,11 @@ export class Audits {
 
   /** What is behind is worked on, by the manifests that were just read. */
   #conclude(startedMs: number): void {
-    const { parts, mirror, workQueue } = this.#session;
+    const { parts, engine, workQueue } = this.#session;
     this.#lastAt = parts.clock.now();
     this.#options.onRead();
     const nowMs = this.#session.nowMs();
-    for (const known of datasetStates(parts, mirror.observed)) {
+    for (const known of engine.datasets()) {
       if (!isBehind(known)) continue;
       const { datasetId } = known.desired;
       const waitMs = retryInMs(known, parts.clock.now());

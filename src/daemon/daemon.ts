@@ -11,7 +11,7 @@ import type { ObservedState } from '../destination/destination.ts';
 import type { Clock } from '../lib/clock.ts';
 import { formatCount } from '../lib/units.ts';
 import { type ConfigurationError, InterruptedError } from '../model/errors.ts';
-import { datasetState, datasetStates, isBehind } from '../sync/dataset-states.ts';
+import { datasetState, isBehind } from '../sync/dataset-states.ts';
 import type { DatasetResult } from '../sync/result.ts';
 import { currentSuspensions } from '../sync/suspensions.ts';
 import type { Activity } from './activity.ts';
@@ -249,11 +249,11 @@ export class Daemon implements Observed {
 
   /** Who has stored something may have worked on the mirror, too, while this process was stopped. */
   async #seeWhatOthersDid(): Promise<void> {
-    const { parts, workQueue, mirror } = this.#session;
+    const { engine, workQueue } = this.#session;
     if (this.#working.isIdle) await this.#seeMirror();
     try {
       const nowMs = this.#session.nowMs();
-      for (const known of datasetStates(parts, mirror.observed)) {
+      for (const known of engine.datasets()) {
         if (isBehind(known)) workQueue.ask(known.desired.datasetId, nowMs);
       }
     } catch (error) {

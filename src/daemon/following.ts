@@ -17,7 +17,6 @@ import { datasetState, isBehind } from '../sync/dataset-states.ts';
 import { isRefusedPosition } from '../sync/follow/log-restart.ts';
 import { readLog } from '../sync/follow/read-log.ts';
 import type { RetirementVerdict, VerdictOf } from '../sync/plan/retirement.ts';
-import { judgeRetirements } from '../sync/retirements.ts';
 import { type Suspensions, storeSuspension } from '../sync/suspensions.ts';
 import { Audits, type AuditsOptions } from './audits.ts';
 import { ASKING_AGAIN, AT_ONCE, type ClockReading, type DueTime, RetryClock } from './clocks.ts';
@@ -190,15 +189,15 @@ export class Following {
   }
 
   #judge(): Judged {
-    const { mirror, parts } = this.#session;
+    const { engine } = this.#session;
     const areListed = this.audits.listedMs >= this.#leftMs;
     const readToHead = [...this.#followedSubscriptions.values()].filter(
       ({ headAtMs }) => areListed && headAtMs !== null && headAtMs >= this.#leftMs,
     );
     const ids = new Set(readToHead.map(({ id }) => id));
     const records = [...this.#followedSubscriptions.values()].map(({ record }) => record);
-    const judging = { observed: mirror.observed, records, readToHead: ids, readAt: this.audits.listedAt };
-    this.#verdict = { madeMs: this.#session.nowMs(), of: judgeRetirements(judging, parts) };
+    const of = engine.judgeRetirements({ records, readToHead: ids, readAt: this.audits.listedAt });
+    this.#verdict = { madeMs: this.#session.nowMs(), of };
     return this.#verdict;
   }
 }

@@ -3,7 +3,6 @@
  * works, something has changed, and the mirror is free.
  */
 
-import { isSameProgress, progressToStore } from '../sync/stored-progress.ts';
 import type { Session } from './session.ts';
 
 const EVERY_MS = 3_600_000;
@@ -24,10 +23,10 @@ export class ProgressKeeper {
   look(isSettled: boolean): void {
     const nowMs = this.#session.nowMs();
     if (!isSettled || this.#storing !== null || nowMs < this.#dueMs) return;
-    const { mirror, parts } = this.#session;
+    const { engine, parts } = this.#session;
     this.#dueMs = nowMs + EVERY_MS;
-    const progress = progressToStore(mirror.observed, parts, 'alone');
-    if (progress === null || isSameProgress(mirror.observed.progress, progress)) return;
+    const progress = engine.progressToStore();
+    if (progress === null) return;
     this.#storing = parts.destination
       .storeProgress(progress, 'if-free')
       .then((isStored) => {

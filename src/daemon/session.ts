@@ -5,10 +5,9 @@
 
 import type { Cadence } from '../configuration/configuration.ts';
 import type { Random } from '../lib/backoff.ts';
-import { MirrorView } from '../sync/dataset-states.ts';
-import { KeptManifests } from '../sync/manifest-cache.ts';
+import type { MirrorView } from '../sync/dataset-states.ts';
+import { Engine } from '../sync/engine.ts';
 import type { Parts } from '../sync/parts.ts';
-import { progressToStore } from '../sync/stored-progress.ts';
 import { Activity, Counts } from './activity.ts';
 import { AfterCommit, type Readers } from './after-commit.ts';
 import { type ClockReading, type DueTime, nextPoll } from './clocks.ts';
@@ -40,9 +39,8 @@ export class Session {
   readonly random: Random;
   readonly timing: Timing;
   readonly startedAt: Date;
-  readonly mirror: MirrorView;
+  readonly engine: Engine;
   readonly workQueue: WorkQueue;
-  readonly manifests: KeptManifests;
   readonly incidents: IncidentLog;
   /** Of what is read of the subscriptions, and of the work on datasets: that one goes on says nothing of the other. */
   readonly watchdogs: { readonly reading: Watchdog; readonly working: Watchdog };
@@ -61,16 +59,17 @@ export class Session {
     this.random = random;
     this.timing = timing;
     this.startedAt = clock.now();
-    this.mirror = new MirrorView(parts.destination, (observed) =>
-      progressToStore(observed, parts, 'with-commits'),
-    );
     this.workQueue = new WorkQueue(random);
-    this.manifests = new KeptManifests(parts);
     this.incidents = new IncidentLog(log);
     const nowMs = clock.monotonicMs();
     this.watchdogs = { reading: new Watchdog(nowMs), working: new Watchdog(nowMs) };
-    this.parts = { ...parts, destination: this.mirror.destination, progress: this.activity };
+    this.engine = new Engine({ ...parts, progress: this.activity });
+    this.parts = this.engine.parts;
     this.afterCommit = readers === null ? null : new AfterCommit(this, readers);
+  }
+
+  get mirror(): MirrorView {
+    return this.engine.mirror;
   }
 
   /** Aborted when the session ends: whatever is under way is to end, too. */

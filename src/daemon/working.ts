@@ -8,18 +8,15 @@
 
 import type { DesiredState } from '../model/desired-state.ts';
 import { InterruptedError, ServiceUnavailableError } from '../model/errors.ts';
-import { DATASETS_AT_ONCE } from '../sync/catch-up.ts';
-import { datasetState, datasetStateNow, datasetStates, isBehind } from '../sync/dataset-states.ts';
+import { datasetState, isBehind } from '../sync/dataset-states.ts';
+import { DATASETS_AT_ONCE, type Reconciling } from '../sync/engine.ts';
 import { liveExecutor, type StepExecutor } from '../sync/execute/executor.ts';
 import { failureOf } from '../sync/failures.ts';
-import { readLogsOf } from '../sync/follow/read-log.ts';
-import { askReload } from '../sync/follow/reload-requests.ts';
 import { watchIncidents } from '../sync/incidents.ts';
 import { asksTheSame } from '../sync/plan/need.ts';
 import type { DatasetState } from '../sync/plan/plan.ts';
 import type { VerdictOf } from '../sync/plan/retirement.ts';
 import { logWaiting } from '../sync/progress.ts';
-import { type Reconciliation, reconcile } from '../sync/reconcile.ts';
 import type { DatasetResult, Incident } from '../sync/result.ts';
 import { currentSuspensions } from '../sync/suspensions.ts';
 import { RetryClock, WORKING_AGAIN } from './clocks.ts';
@@ -146,10 +143,15 @@ export class Working {
         return;
       }
       await this.#enroll(known, workerSession.executor);
-      const run = this.#reconciliation(item, workerSession, (error, dataset) =>
+      const reconciling = this.#reconciling(item, workerSession, (error, dataset) =>
         incidents.recordForDataset(error, dataset),
       );
-      this.#settle(item, known.desired, await reconcile(known, run), incidents.incidents);
+      this.#settle(
+        item,
+        known.desired,
+        await this.#session.engine.reconcile(known, reconciling),
+        incidents.incidents,
+      );
     } catch (error) {
       incidents.record(error, null);
       this.#session.workQueue.postpone(item, 'the run is in trouble', this.#session.nowMs());
@@ -157,24 +159,17 @@ export class Working {
     }
   }
 
-  #reconciliation(
-    item: Item,
-    { signal, executor }: WorkerSession,
-    record: Reconciliation['record'],
-  ): Reconciliation {
-    const { parts, mirror, manifests } = this.#session;
+  #reconciling(item: Item, { signal, executor }: WorkerSession, record: Reconciling['record']): Reconciling {
+    const { parts, engine } = this.#session;
     const { isAtHead, verdictOf } = this.#options;
     const isAsked = (subscriptionId: string): boolean =>
       currentSuspensions(parts).ofSubscription(subscriptionId) === null;
     return {
-      parts,
       executor,
       signal,
-      entriesFor: () => manifests.sourceSince(item.sinceMs, isAsked),
+      entriesFor: () => engine.entriesSince(item.sinceMs, isAsked),
       isAtHead,
-      askReload: (request) => askReload(request, (id) => mirror.table(id), parts, signal),
-      readLogs: (datasetId) => readLogsOf(datasetId, (id) => mirror.table(id), parts, signal),
-      readAgain: (known) => datasetStateNow(known, mirror.observed, parts),
+      readAgain: (known) => engine.datasetNow(known),
       verdictOf,
       record,
     };
@@ -190,8 +185,7 @@ export class Working {
   }
 
   async #enrollAll(executor: StepExecutor): Promise<void> {
-    const { parts, mirror } = this.#session;
-    const known = datasetStates(parts, mirror.observed);
+    const known = this.#session.engine.datasets();
     await executor.open(known, this.#underWay.keys());
     for (const { desired } of known) this.#enrolled.add(desired.datasetId);
   }

@@ -1,33 +1,19 @@
 /**
- * One catch-up: settle the contract, read the subscriptions, turn logs and manifests into wants, and reconcile every
- * dataset that is wanted or has a table that is wanted no more, several side by side. Ends when nothing more can be done
- * now; never throws for the trouble of the service, of a dataset or of the disk, but tells it in the result.
+ * One catch-up: takes every step of the engine until nothing more can be done now. Never throws for an error of the service,
+ * of a dataset or of the disk: the result reports it.
  */
 
 import pLimit from 'p-limit';
 import type { Suspension } from '../checkpoint/checkpoint.ts';
 import { confirmedAt } from '../model/absence.ts';
 import type { Subscription } from '../model/records.ts';
-import { datasetStates, MirrorView } from './dataset-states.ts';
+import { DATASETS_AT_ONCE, Engine, type Reconciling } from './engine.ts';
 import { liveExecutor, type MakeExecutor, type StepExecutor } from './execute/executor.ts';
-import { follow } from './follow/follow.ts';
-import { type Connected, connect, warnOfOldPosition } from './follow/position.ts';
-import { readLogsOf } from './follow/read-log.ts';
-import { askReload } from './follow/reload-requests.ts';
+import { type Connected, warnOfOldPosition } from './follow/position.ts';
 import { type Incidents, watchIncidents } from './incidents.ts';
-import { KeptManifests } from './manifest-cache.ts';
 import type { Parts } from './parts.ts';
-import { type Reconciliation, reconcile } from './reconcile.ts';
 import type { CatchUpResult, DatasetResult } from './result.ts';
-import { judgeRetirements } from './retirements.ts';
-import { isSameProgress, progressToStore } from './stored-progress.ts';
 import { currentSuspensions } from './suspensions.ts';
-
-/**
- * Datasets reconciled side by side: so many that small ones fill the windows they share, of which each costs the more the
- * more tables there are.
- */
-export const DATASETS_AT_ONCE = 128;
 
 /**
  * Times that all subscriptions are read at the most: where one has dropped a dataset, what was read of the others before
@@ -42,17 +28,10 @@ export async function catchUp(
   makeExecutor: MakeExecutor = liveExecutor,
 ): Promise<CatchUpResult> {
   const startedMs = given.clock.monotonicMs();
-  const mirror = new MirrorView(given.destination, (observed) =>
-    progressToStore(observed, given, 'with-commits'),
-  );
-  const parts = { ...given, destination: mirror.destination };
+  const engine = new Engine(given);
+  const { parts } = engine;
   const incidents = watchIncidents(parts, signal);
-  const { subscriptions, datasets, readAt } = await new CatchUp(
-    parts,
-    mirror,
-    incidents,
-    makeExecutor,
-  ).execute();
+  const { subscriptions, datasets, readAt } = await new CatchUp(engine, incidents, makeExecutor).execute();
   return {
     subscriptions: subscriptions.length,
     datasets,
@@ -112,23 +91,21 @@ function attempt<T>(incidents: Incidents, read: () => T): T | null {
 }
 
 class CatchUp {
+  readonly #engine: Engine;
   readonly #parts: Parts;
-  readonly #mirror: MirrorView;
   readonly #incidents: Incidents;
   readonly #makeExecutor: MakeExecutor;
-  readonly #manifests: KeptManifests;
   /** The subscriptions whose logs and manifests were read in the last round. */
   #readToHead: ReadonlySet<string> = new Set();
   /** As they were listed for it, and when that was, in service time. */
   #records: readonly Subscription[] = [];
   #readAt = new Date(0);
 
-  constructor(parts: Parts, mirror: MirrorView, incidents: Incidents, makeExecutor: MakeExecutor) {
-    this.#parts = parts;
-    this.#mirror = mirror;
+  constructor(engine: Engine, incidents: Incidents, makeExecutor: MakeExecutor) {
+    this.#engine = engine;
+    this.#parts = engine.parts;
     this.#incidents = incidents;
     this.#makeExecutor = makeExecutor;
-    this.#manifests = new KeptManifests(parts);
   }
 
   /**
@@ -140,7 +117,7 @@ class CatchUp {
     try {
       if (currentSuspensions(this.#parts).workspace !== null)
         return { subscriptions, datasets: [], readAt: null };
-      const connected = await connect(this.#parts, () => this.#mirror.look(true), this.#incidents.signal);
+      const connected = await this.#engine.connect(true, this.#incidents.signal);
       subscriptions = connected.subscriptions;
       await this.#followRounds(connected);
       const datasets = await this.#reconcileAll();
@@ -164,14 +141,14 @@ class CatchUp {
         this.#readToHead = new Set();
         return;
       }
-      round = await connect(this.#parts, async () => this.#mirror.observed, this.#incidents.signal);
+      round = await this.#engine.connect(false, this.#incidents.signal);
     }
   }
 
   /** Each drop of a dataset that has a table and is in no subscription, as a text that tells one from another. */
   #leaving(): readonly string[] {
     const desiredStates = this.#parts.checkpoint.desiredStates();
-    const left = [...this.#mirror.observed.datasets.keys()]
+    const left = [...this.#engine.mirror.observed.datasets.keys()]
       .flatMap((datasetId) => desiredStates.get(datasetId) ?? [])
       .filter(({ members }) => members.size === 0);
     return left.flatMap(({ datasetId, formerMembers }) => [
@@ -189,15 +166,8 @@ class CatchUp {
     this.#readAt = readAt;
     for (const record of subscriptions) {
       if (currentSuspensions(parts).ofSubscription(record.id) !== null) continue;
-      const startedMs = parts.clock.monotonicMs();
       try {
-        const listedEntries = await follow(
-          { record, readAt },
-          this.#mirror.observed,
-          parts,
-          this.#incidents.signal,
-        );
-        this.#manifests.keep(listedEntries, startedMs);
+        await this.#engine.follow(record, readAt, this.#incidents.signal);
         read.add(record.id);
         warnOfOldPosition(record.id, readAt, parts);
       } catch (error) {
@@ -208,47 +178,39 @@ class CatchUp {
     this.#readToHead = read;
   }
 
-  /** What no commit has taken along. That the mirror is not free is no trouble: the next catch-up stores it. */
+  /** Stores the progress that no commit has stored. A mirror that is not free is no error: the next catch-up stores it. */
   async #storeProgress(executor: StepExecutor): Promise<void> {
-    const { observed } = this.#mirror;
-    const progress = progressToStore(observed, this.#parts, 'alone');
-    if (progress === null || isSameProgress(observed.progress, progress)) return;
-    await executor.storeProgress(progress);
+    const progress = this.#engine.progressToStore();
+    if (progress !== null) await executor.storeProgress(progress);
   }
 
   async #reconcileAll(): Promise<readonly DatasetResult[]> {
-    const parts = this.#parts;
+    const engine = this.#engine;
+    const { progress } = this.#parts;
     const { signal } = this.#incidents;
-    const { observed } = this.#mirror;
-    const readToHead = this.#readToHead;
-    const judging = { observed, records: this.#records, readToHead, readAt: this.#readAt };
-    const verdictOf = judgeRetirements(judging, parts);
-    const known = datasetStates(parts, observed);
-    parts.progress.started(known.length);
-    const executor = this.#makeExecutor(parts, signal, (error) => this.#incidents.record(error, null));
-    await executor.open(known);
-    const run: Reconciliation = {
-      parts,
+    const isAtHead = (subscriptionId: string): boolean => this.#readToHead.has(subscriptionId);
+    const verdictOf = engine.judgeRetirements({
+      records: this.#records,
+      readToHead: this.#readToHead,
+      readAt: this.#readAt,
+    });
+    const datasets = engine.datasets();
+    progress.started(datasets.length);
+    const onError = (error: unknown): void => this.#incidents.record(error, null);
+    const executor = this.#makeExecutor(this.#parts, signal, onError);
+    await executor.open(datasets);
+    const reconciling: Reconciling = {
       executor,
       signal,
-      entriesFor: () =>
-        this.#manifests.sourceSince(
-          Number.NEGATIVE_INFINITY,
-          (subscriptionId) => readToHead.has(subscriptionId),
-          true,
-        ),
-      isAtHead: (subscriptionId) => readToHead.has(subscriptionId),
-      askReload: (request) =>
-        askReload(request, (datasetId) => observed.datasets.get(datasetId) ?? null, parts, signal),
-      readLogs: (datasetId) =>
-        readLogsOf(datasetId, (id) => observed.datasets.get(id) ?? null, parts, signal),
+      entriesFor: () => engine.entriesSince(Number.NEGATIVE_INFINITY, isAtHead, true),
+      isAtHead,
       readAgain: (dataset) => dataset,
       verdictOf,
       record: (error, dataset) => this.#incidents.recordForDataset(error, dataset),
     };
-    const results = await pLimit(DATASETS_AT_ONCE).map(known, async (dataset) => {
-      const result = await reconcile(dataset, run);
-      parts.progress.settled(result);
+    const results = await pLimit(DATASETS_AT_ONCE).map(datasets, async (dataset) => {
+      const result = await engine.reconcile(dataset, reconciling);
+      progress.settled(result);
       return result;
     });
     await executor.ended();

@@ -31,7 +31,7 @@ import { currentSuspensions, storeSuspension } from './suspensions.ts';
 /** Of a dataset that a subscription contains. */
 const WITHOUT_MEANING: RetirementVerdict = { kind: 'logs-unread', awaited: [] };
 
-interface Judging {
+export interface Judging {
   readonly observed: ObservedState;
   /** As they were listed last. */
   readonly records: readonly Subscription[];

@@ -1,0 +1,101 @@
+/**
+ * The engine of `once` and `run`: it connects, follows the logs, refreshes the manifests, judges retirements, reconciles
+ * datasets and stores the progress. Its callers decide when: `once` takes each step until nothing more can be done now, the
+ * daemon takes each step when its clocks say so.
+ */
+
+import type { StoredProgress } from '../destination/destination.ts';
+import type { Subscription } from '../model/records.ts';
+import { datasetStateNow, datasetStates, MirrorView } from './dataset-states.ts';
+import { follow } from './follow/follow.ts';
+import { type Connected, connect } from './follow/position.ts';
+import { readLogsOf } from './follow/read-log.ts';
+import { askReload } from './follow/reload-requests.ts';
+import { type EntrySource, KeptManifests } from './manifest-cache.ts';
+import type { Parts } from './parts.ts';
+import type { DatasetState } from './plan/plan.ts';
+import type { VerdictOf } from './plan/retirement.ts';
+import { type Reconciliation, reconcile } from './reconcile.ts';
+import type { DatasetResult } from './result.ts';
+import { type Judging, judgeRetirements } from './retirements.ts';
+import { isSameProgress, progressToStore } from './stored-progress.ts';
+
+/**
+ * Datasets reconciled side by side: enough that small ones fill the write sessions they share. A write session costs more the
+ * more tables there are.
+ */
+export const DATASETS_AT_ONCE = 128;
+
+/** What the caller decides about the reconciliation of one dataset. */
+export type Reconciling = Omit<Reconciliation, 'parts' | 'askReload' | 'readLogs'>;
+
+export class Engine {
+  /** The destination among them is watched: the view of the mirror follows every commit. */
+  readonly parts: Parts;
+  readonly mirror: MirrorView;
+  readonly #manifests: KeptManifests;
+
+  constructor(given: Parts) {
+    this.mirror = new MirrorView(given.destination, (observed) =>
+      progressToStore(observed, given, 'with-commits'),
+    );
+    this.parts = { ...given, destination: this.mirror.destination };
+    this.#manifests = new KeptManifests(given);
+  }
+
+  /** Lists the subscriptions and looks at the mirror. `isMirrorIdle`: nobody works on the mirror, so it answers at once. */
+  connect(isMirrorIdle: boolean, signal: AbortSignal): Promise<Connected> {
+    return connect(this.parts, () => this.mirror.look(isMirrorIdle), signal);
+  }
+
+  /** Reads the log of the subscription to its head, compares its manifest with the desired state, and keeps the manifest. */
+  async follow(record: Subscription, readAt: Date, signal: AbortSignal): Promise<void> {
+    const startedMs = this.parts.clock.monotonicMs();
+    const listedEntries = await follow({ record, readAt }, this.mirror.observed, this.parts, signal);
+    this.#manifests.keep(listedEntries, startedMs);
+  }
+
+  /** See `KeptManifests`. */
+  entriesSince(
+    sinceMs: number,
+    isAsked: (subscriptionId: string) => boolean,
+    withEntries = false,
+  ): EntrySource {
+    return this.#manifests.sourceSince(sinceMs, isAsked, withEntries);
+  }
+
+  /** Every dataset with a desired or an observed state, as both stores know it. */
+  datasets(): readonly DatasetState[] {
+    return datasetStates(this.parts, this.mirror.observed);
+  }
+
+  /** The dataset as both stores know it by now. */
+  datasetNow(known: DatasetState): DatasetState {
+    return datasetStateNow(known, this.mirror.observed, this.parts);
+  }
+
+  /** Judges which tables may go. `readToHead`: the subscriptions whose logs were read since the datasets left. */
+  judgeRetirements(judging: Omit<Judging, 'observed'>): VerdictOf {
+    return judgeRetirements({ ...judging, observed: this.mirror.observed }, this.parts);
+  }
+
+  /** Returns the progress that the mirror is to store without a commit; null where the mirror has it, or may not have it yet. */
+  progressToStore(): StoredProgress | null {
+    const { observed } = this.mirror;
+    const progress = progressToStore(observed, this.parts, 'alone');
+    return progress === null || isSameProgress(observed.progress, progress) ? null : progress;
+  }
+
+  /** Never throws. */
+  reconcile(known: DatasetState, reconciling: Reconciling): Promise<DatasetResult> {
+    const { parts } = this;
+    const { signal } = reconciling;
+    const tableOf = (datasetId: string) => this.mirror.table(datasetId);
+    return reconcile(known, {
+      ...reconciling,
+      parts,
+      askReload: (request) => askReload(request, tableOf, parts, signal),
+      readLogs: (datasetId) => readLogsOf(datasetId, tableOf, parts, signal),
+    });
+  }
+}

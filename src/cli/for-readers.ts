@@ -1,44 +1,10 @@
-/** What a configuration asks for on behalf of those who build on the mirror, and what `once` does about it at its end. */
+/** What `once` does at its end for those who build on the mirror. */
 
-import type { Configuration } from '../configuration/configuration.ts';
-import type { Readers } from '../daemon/after-commit.ts';
-import type { PostCommitSource, Publication } from '../destination/publication.ts';
-import { feedProgram } from '../lib/run-program.ts';
+import type { Publication } from '../destination/publication.ts';
 import { formatBytes, formatCount } from '../lib/units.ts';
-import { Hook, hookEnvironment } from '../post-commit/hook.ts';
-import type { Parts } from '../sync/parts.ts';
-import type { Context } from './context.ts';
+import type { Readers } from '../post-commit/hook.ts';
 import { type ExitCode, exitCodeOf } from './exit-codes.ts';
 import { formatError } from './render/messages.ts';
-
-interface ReadersOptions {
-  readonly configuration: Configuration;
-  readonly context: Context;
-  readonly parts: Parts;
-  readonly postCommit: PostCommitSource;
-  /** Ends the command after commits when aborted. */
-  readonly signal: AbortSignal;
-}
-
-export function readersOf({ configuration, context, parts, postCommit, signal }: ReadersOptions): Readers {
-  const { destination, hooks, service } = configuration;
-  const { publish } = destination;
-  if (hooks.afterCommit === null) return { postCommit, publish, hook: null };
-  const hook = new Hook({
-    command: hooks.afterCommit,
-    timeoutMs: hooks.timeoutMs,
-    environment: hookEnvironment(context.environment, service.apiKey),
-    mirrorPath: destination.path,
-    publishedPath: publish?.path ?? null,
-    postCommit,
-    checkpoint: parts.checkpoint,
-    run: feedProgram,
-    clock: context.clock,
-    log: parts.log,
-    signal,
-  });
-  return { postCommit, publish, hook };
-}
 
 /** What was done for readers, for people, and the codes of what went wrong with it. */
 interface Served {

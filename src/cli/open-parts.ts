@@ -1,6 +1,7 @@
-/** From a configuration to the parts of a catch-up: opened in order, closed in the opposite one, whatever happens. */
+/** Builds what `once` and `run` work with from a configuration: opened in order, closed in the opposite one, whatever happens. */
 
 import { join } from 'node:path';
+import type { Checkpoint } from '../checkpoint/checkpoint.ts';
 import { acquireInstanceLock, instanceLockPath } from '../checkpoint/instance-lock.ts';
 import { openCheckpoint } from '../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../configuration/configuration.ts';
@@ -9,7 +10,10 @@ import type { PublishOptions } from '../destination/duckdb/publish.ts';
 import type { PostCommitSource } from '../destination/publication.ts';
 import { createFeed } from '../feed/create-feed.ts';
 import type { FeedOptions } from '../feed/http/options.ts';
+import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import { feedProgram } from '../lib/run-program.ts';
+import { Hook, hookEnvironment, type Readers } from '../post-commit/hook.ts';
 import type { Choices, Parts } from '../sync/parts.ts';
 import type { Progress } from '../sync/progress.ts';
 import type { Context } from './context.ts';
@@ -22,10 +26,12 @@ export interface OpenOptions {
   readonly progress: Progress;
   /** Who holds the instance lock, for people: the name of the command. */
   readonly command: string;
-  /** Interrupts the mirror when aborted. */
+  /** Interrupts the mirror and the command after commits when aborted. */
   readonly signal: AbortSignal;
   /** How long the mirror is left to readers between two windows that write; no time by default. */
   readonly readerGraceMs?: number;
+  /** How the feed, the mirror and the checkpoint wait; the clock of the context by default. */
+  readonly clock?: Clock;
   /** Where the client of the service tells what it does; `log` by default. */
   readonly feedLog?: Log;
   /** Told of every exchange with the service; nobody by default. */
@@ -34,8 +40,7 @@ export interface OpenOptions {
 
 interface OpenedParts {
   readonly parts: Parts;
-  /** Of the destination that is one of the parts. */
-  readonly postCommit: PostCommitSource;
+  readonly readers: Readers;
   readonly close: () => Promise<void>;
 }
 
@@ -48,7 +53,8 @@ interface OpenedParts {
 export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   await using opened = new AsyncDisposableStack();
   const { configuration, context, log, progress, command, signal } = options;
-  const { clock, random, identity } = context;
+  const { random, identity } = context;
+  const { clock = context.clock } = options;
   const { dataDirectory } = configuration;
   const lock = await acquireInstanceLock({
     path: instanceLockPath(dataDirectory),
@@ -80,19 +86,41 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   });
   opened.defer(() => destination.close());
   const feed = createFeed({
-    ...feedOptions(configuration, context, options.feedLog ?? log),
+    ...feedOptions(configuration, { ...context, clock }, options.feedLog ?? log),
     ...(options.onAsked === undefined ? {} : { onAsked: options.onAsked }),
     isKnownOrigin: async () => isKnownOrigin(configuration, await destination.has()),
     remembered: checkpoint.rememberedContract(),
     onContractDiscovered: (contract) => checkpoint.rememberContract(contract),
   });
   opened.defer(() => feed.close());
+  const parts = { feed, destination, checkpoint, clock: context.clock, log, progress, choices };
+  const readers = readersOf(options, destination, checkpoint);
   const stack = opened.move();
-  return {
-    parts: { feed, destination, checkpoint, clock, log, progress, choices },
-    postCommit: destination,
-    close: () => stack.disposeAsync(),
-  };
+  return { parts, readers, close: () => stack.disposeAsync() };
+}
+
+function readersOf(
+  { configuration, context: { environment, clock }, log, signal }: OpenOptions,
+  postCommit: PostCommitSource,
+  checkpoint: Checkpoint,
+): Readers {
+  const { destination, hooks, service } = configuration;
+  const { publish } = destination;
+  if (hooks.afterCommit === null) return { postCommit, publish, hook: null };
+  const hook = new Hook({
+    command: hooks.afterCommit,
+    timeoutMs: hooks.timeoutMs,
+    environment: hookEnvironment(environment, service.apiKey),
+    mirrorPath: destination.path,
+    publishedPath: publish?.path ?? null,
+    postCommit,
+    checkpoint,
+    run: feedProgram,
+    clock,
+    log,
+    signal,
+  });
+  return { postCommit, publish, hook };
 }
 
 function publishOptions(

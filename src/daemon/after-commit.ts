@@ -6,10 +6,9 @@
  * the history of the mirror and not at what they were told. The command is told of nothing that the copy lacks.
  */
 
-import type { PostCommitSource } from '../destination/publication.ts';
 import type { Random } from '../lib/backoff.ts';
 import { InterruptedError } from '../model/errors.ts';
-import type { Hook } from '../post-commit/hook.ts';
+import type { Readers } from '../post-commit/hook.ts';
 import { LOOKING_AGAIN, RetryClock, type RetryLimits } from './clocks.ts';
 import type { Session } from './session.ts';
 
@@ -17,13 +16,6 @@ import type { Session } from './session.ts';
 const COPYING_SHARE = 0.1;
 const COPY = 'published copy';
 const COMMAND = 'command after commits';
-
-export interface Readers {
-  readonly postCommit: PostCommitSource;
-  /** How often a copy is published at most, and where; null: none is. */
-  readonly publish: { readonly path: string; readonly everyMs: number } | null;
-  readonly hook: Pick<Hook, 'report'> | null;
-}
 
 /** When the next copy may be made, on the clock on which this one began and ended. */
 export function nextCopyMs(beganMs: number, endedMs: number, everyMs: number): number {

@@ -284,7 +284,7 @@ export class Daemon implements Observed {
     if (!isReadingStill && !isWorkingStill) return;
     const datasetIds = [...this.#activity.work.keys()];
     this.#session.report({ kind: 'interruption' });
-    parts.log.error({ datasetIds }, 'Nothing moves any more: what is under way is interrupted.');
+    parts.log.error({ datasetIds }, 'Nothing has moved for minutes: running work is interrupted.');
     this.#working.giveUp(new InterruptedError('Nothing of it moved for long, and it was interrupted.'));
     this.#finish({ kind: 'standstill' });
   }

@@ -88,7 +88,7 @@ export class IncidentLog {
     // Who saw it begin sees it end, and no alarm goes off for good news.
     this.#log[ongoing.reported === 'info' ? 'info' : 'warn'](
       { of, error: ongoing.error.name, lastedMs },
-      'The trouble is over.',
+      'Recovered.',
     );
   }
 
@@ -126,7 +126,7 @@ export class IncidentLog {
       ...(lastedMs === 0 ? {} : { lastedMs: Math.round(lastedMs) }),
       ...(error instanceof FeedSyncError ? {} : { stack: error.stack }),
     };
-    this.#log[level](fields, lastedMs === 0 ? 'Trouble; it is tried again.' : 'The trouble goes on.');
+    this.#log[level](fields, lastedMs === 0 ? 'Failed; will be tried again.' : 'Still failing.');
   }
 }
 
@@ -157,9 +157,9 @@ export class SuspensionLog {
         links: Object.fromEntries(links),
         since: suspendedAt,
       };
-      this.#log.warn(fields, 'Held: a person has to act. See feed-sync status.');
+      this.#log.warn(fields, 'Suspended: an operator must act. See feed-sync status.');
     }
-    for (const of of this.#reported.keys()) if (!ongoing.has(of)) this.#log.info({ of }, 'Held no more.');
+    for (const of of this.#reported.keys()) if (!ongoing.has(of)) this.#log.info({ of }, 'Resumed.');
     this.#reported = ongoing;
   }
 }

@@ -5,11 +5,12 @@
 
 import type { Cadence } from '../configuration/configuration.ts';
 import type { Random } from '../lib/backoff.ts';
+import type { Readers } from '../post-commit/hook.ts';
 import type { MirrorView } from '../sync/dataset-states.ts';
 import { Engine } from '../sync/engine.ts';
 import type { Parts } from '../sync/parts.ts';
 import { Activity, Counts } from './activity.ts';
-import { AfterCommit, type Readers } from './after-commit.ts';
+import { AfterCommit } from './after-commit.ts';
 import { type ClockReading, type DueTime, nextPoll } from './clocks.ts';
 import { IncidentLog } from './incident-log.ts';
 import { Watchdog } from './liveness.ts';
@@ -108,7 +109,7 @@ export class Session {
         observer(daemonEvent);
       } catch (error) {
         this.#observers.delete(observer);
-        this.parts.log.error({ why: String(error) }, 'An observer failed and is told no more.');
+        this.parts.log.error({ why: String(error) }, 'An observer failed and was removed.');
       }
     }
   }

@@ -35,6 +35,14 @@ export interface HookParts {
   readonly signal: AbortSignal;
 }
 
+/** What the configuration asks for on behalf of those who build on the mirror. */
+export interface Readers {
+  readonly postCommit: PostCommitSource;
+  /** How often a copy is published at most, and where; null: none is. */
+  readonly publish: { readonly path: string; readonly everyMs: number } | null;
+  readonly hook: Pick<Hook, 'report'> | null;
+}
+
 export class Hook {
   readonly #parts: HookParts;
 

@@ -73,5 +73,8 @@ export function logWaiting(log: Log, dataset: string, { why, awaited }: Waiting)
 
 /** `table`: where the rows are now; null where they are gone. */
 export function logRetirement(log: Log, dataset: string, table: string | null): void {
-  log.info({ dataset, ...(table === null ? {} : { table }) }, 'Retired: no subscription holds it any more.');
+  log.info(
+    { dataset, ...(table === null ? {} : { table }) },
+    'Retired: no subscription contains it any more.',
+  );
 }

@@ -56,7 +56,7 @@ async function expectLoaded(world: World, why: string): Promise<void> {
   expect(world.logged).toContainEqual([
     'info',
     expect.objectContaining({ dataset: 'permits', why: expect.stringContaining(why) }),
-    'Changes give way to the snapshot.',
+    'Fell back to the snapshot.',
   ]);
 }
 

@@ -105,7 +105,7 @@ describe.skipIf(!hasScript)('on a terminal', () => {
     press('\u0003');
     expect(await ended).toEqual([0, null]);
     const text = screen.lines.join('\n');
-    expect(text).toMatch(/Ended in order\. end stopped\n$/);
+    expect(text).toMatch(/Stopped\. end stopped\n$/);
     expect(text).not.toMatch(/Idle|Working|loading version/);
     expect(text.match(/Loaded a snapshot\./g)).toHaveLength(datasetIds.length);
   });

@@ -48,7 +48,7 @@ describe('versions that follow', () => {
     feed.requests.clear();
     const { stdout, stderr } = await once(installed);
     expect(stdout).toContain('6 loaded, ');
-    expect(stderr.match(/Changes give way to the snapshot\./g)).toHaveLength(6);
+    expect(stderr.match(/Fell back to the snapshot\./g)).toHaveLength(6);
     expect(new Set(downloadsOf(feed))).toEqual(new Set([liar, ...others]));
     await expectMirrored(installed, feed);
   });

@@ -108,7 +108,7 @@ describe('run', () => {
       hookProgram("console.error('the warehouse is shut'); process.exit(1);"),
     );
     const run = installed.start('run');
-    await logged(run, 'Trouble; it is tried again.');
+    await logged(run, 'Failed; will be tried again.');
     publish();
     await logged(run, 'Applied changes.');
     await eventually(async () => expect(await copyDifferences()).toEqual([]));

@@ -48,14 +48,14 @@ it('F10 a reader is named in the log and by the status server; downloads go on, 
   expect(await reader.nextLine()).toBe('held');
   feed.requests.clear();
   publishNext(datasetOf('permits'), undefined, { notRecordedAs: 'flag' });
-  await daemon.logged('Trouble; it is tried again.');
+  await daemon.logged('Failed; will be tried again.');
   expect(downloadsOf(feed)).toEqual([datasetOf('permits')]);
   const who = `held by the process ${reader.pid}`;
   expect(daemon.lines().find(({ msg }) => msg.startsWith('Trouble;'))?.['why']).toContain(who);
   expect(await asked('healthz')).toContain(who);
   await reader.kill();
   await daemon.logged('Loaded a snapshot.', KINDS.length + 1);
-  await daemon.logged('The trouble is over.');
+  await daemon.logged('Recovered.');
   await daemon.stop();
   expect(downloadsOf(feed)).toEqual([datasetOf('permits')]);
   await expectMirrored(installed, feed);
@@ -75,7 +75,7 @@ it('F06 a file that DuckDB gives up on fails by name, health says so, and the ot
   const bytes = readFileSync(path);
   const sha256 = createHash('sha256').update(bytes).digest('hex');
   publishFiles(feed, 'poisoned', [{ path, bytes: bytes.byteLength, rowCount: 1, sha256 }]);
-  await daemon.logged('Trouble; it is tried again.');
+  await daemon.logged('Failed; will be tried again.');
   publishNext(datasetOf('permits'));
   await daemon.logged('Applied changes.');
   const trouble = daemon.lines().find(({ msg }) => msg.startsWith('Trouble;'));

@@ -39,7 +39,7 @@ describe('a second signal', () => {
     await sleep(APART_MS);
     daemon.signal(signal);
     expect(await daemon.ended()).toMatchObject({ exitCode, signal: null });
-    expect(daemon.count('Ended in order.')).toBe(0);
+    expect(daemon.count('Stopped.')).toBe(0);
     await once(installed);
     await expectMirrored(installed, feed);
   });
@@ -55,7 +55,7 @@ describe('SIGHUP', () => {
     const daemon = new LastingDaemon(installed);
     await daemon.logged('Loaded a snapshot.', datasetIds.length);
     feed.keys.get(feed.apiKey).revoked = true;
-    await daemon.logged('Held: a person has to act.');
+    await daemon.logged('Suspended: an operator must act.');
     publishNext(datasetOf('permits'));
     writeFileSync(keyPath, feed.keys.add('canary-key-that-came-after').secret);
     daemon.signal('SIGHUP');

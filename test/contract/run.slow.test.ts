@@ -89,7 +89,7 @@ describe('with SIGHUP a daemon', () => {
     await logged(run, 'Loaded a snapshot.');
     writeFileSync(file, 'datasets:\n  inclood: ["*"]\n');
     run.kill('SIGHUP');
-    await logged(run, 'The new configuration cannot be used: it goes on as before.');
+    await logged(run, 'The new configuration cannot be used: the previous one stays in use.');
     expect(run.stderr()).toContain('inclood');
     publishNext(datasetOf('permits'));
     await logged(run, 'Applied changes.');
@@ -111,7 +111,7 @@ describe('with SIGHUP a daemon whose new configuration', () => {
     await logged(run, 'Loaded a snapshot.', 5);
     writeFileSync(file, 'subscriptions: ["sub_9"]\n');
     run.kill('SIGHUP');
-    await logged(run, 'The new configuration cannot be used: it goes on as before.');
+    await logged(run, 'The new configuration cannot be used: the previous one stays in use.');
     publishNext(datasetOf('permits'));
     await logged(run, 'Applied changes.');
     await stopped(run);
@@ -133,12 +133,12 @@ describe('beside a daemon', () => {
     const { feed, run, installed, datasetOf, publishNext } = await running();
     feed.keys.get(feed.apiKey).revoked = true;
     publishNext(datasetOf('permits'));
-    await logged(run, 'Held: a person has to act.');
+    await logged(run, 'Suspended: an operator must act.');
     feed.requests.clear();
     // Each start has everything due at once.
     for (const starts of [2, 3]) {
       run.kill('SIGHUP');
-      await logged(run, 'Held: a person has to act.', starts);
+      await logged(run, 'Suspended: an operator must act.', starts);
       run.kill('SIGUSR2');
     }
     expect(feed.requests.entries()).toEqual([]);
@@ -193,7 +193,7 @@ describe('a statement of the mirror that never ends', () => {
     const { feed } = await countyFeed();
     const installed = await program({ feed, environment: { ...QUICKLY, ...stuckIn('interruptible') } });
     const run = installed.start('run');
-    await logged(run, 'Nothing moves any more: what is under way is interrupted.');
+    await logged(run, 'Nothing has moved for minutes: running work is interrupted.');
     await logged(run, 'Following the subscriptions.', 2);
     await caughtUp(run, feed);
     await stopped(run);

@@ -64,7 +64,7 @@ function effortsOf(
 ): ReadonlyMap<string, DatasetEffort> {
   const fellBack = checkpoint
     .recentSyncRuns(LINES_OF_A_CATCH_UP)
-    .filter(({ kind, at }) => kind === 'gave way' && at >= startedAt);
+    .filter(({ kind, at }) => kind === 'fell back' && at >= startedAt);
   return new Map(
     datasets.map(({ datasetId, commits }) => [
       datasetId,

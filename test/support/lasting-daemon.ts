@@ -65,7 +65,7 @@ export class LastingDaemon {
     const incidents = new Set<string>();
     for (const { msg, of } of linesOf(this.#run.stderr())) {
       if (msg.startsWith('Trouble;')) incidents.add(String(of));
-      if (msg === 'The trouble is over.') incidents.delete(String(of));
+      if (msg === 'Recovered.') incidents.delete(String(of));
     }
     return incidents;
   }

@@ -163,8 +163,8 @@ it('what fails is tried again with growing waits, told once, and once when it is
   expect(seen.reported).toHaveLength(5);
   expect(session.incidents.ongoing(session.nowMs())).toEqual([]);
   expect(logged.map(([, { of }, message]) => `${of}: ${message}`)).toEqual([
-    'command after commits: Trouble; it is tried again.',
-    'command after commits: The trouble is over.',
+    'command after commits: Failed; will be tried again.',
+    'command after commits: Recovered.',
   ]);
 });
 

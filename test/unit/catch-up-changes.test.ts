@@ -267,11 +267,11 @@ describe('F30 changes give way to the snapshot', () => {
     world.service.changes.set('parcels 3', answer);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
     expect(versions(world)).toEqual({ parcels: 4 });
-    expect(syncRuns(world)[1]).toBe(`gave way the changes of version 3 to the snapshot: ${why}`);
+    expect(syncRuns(world)[1]).toBe(`fell back from the changes of version 3 to the snapshot: ${why}`);
     expect(world.logged).toContainEqual([
       'info',
       { dataset: 'parcels', version: 3, why },
-      'Changes give way to the snapshot.',
+      'Fell back to the snapshot.',
     ]);
     expect(await readdir(world.parts.choices.stagingDirectory)).toEqual([]);
   });

@@ -35,9 +35,9 @@ function troublesOf(world: World): readonly (readonly unknown[])[] {
     .map(([level, { of }, message]) => [level, of, message]);
 }
 
-const BEGAN = 'Trouble; it is tried again.';
-const LASTS = 'The trouble goes on.';
-const OVER = 'The trouble is over.';
+const BEGAN = 'Failed; will be tried again.';
+const LASTS = 'Still failing.';
+const OVER = 'Recovered.';
 const OUT_OF_REACH = new ServiceUnavailableError('It cannot be reached.', { hint: 'Look at the network.' });
 
 describe('trouble is told once, louder as it lasts, and once when it is over', () => {
@@ -106,7 +106,7 @@ describe('trouble is told once, louder as it lasts, and once when it is over', (
     await pass(60 * MINUTE_MS, STEP_MS);
     expect(troublesOf(world)).toEqual([
       ['info', 'dataset parcels', BEGAN],
-      ['warn', 'dataset parcels', 'Held: a person has to act. See feed-sync status.'],
+      ['warn', 'dataset parcels', 'Suspended: an operator must act. See feed-sync status.'],
     ]);
     expect(daemon.summary()).toMatchObject({ incidents: [], suspensions: 1, waiting: 0 });
   });
@@ -141,7 +141,7 @@ describe('a hold', () => {
       [
         'warn',
         { of: 'dataset parcels', why: message, links: Object.fromEntries(links) },
-        expect.stringMatching(/^Held: /),
+        expect.stringMatching(/^Suspended: /),
       ],
     ]);
     expect(daemon.state().suspensions).toHaveLength(1);
@@ -150,7 +150,7 @@ describe('a hold', () => {
     lift(world);
     await pass(MINUTE_MS, STEP_MS);
     expect(world.logged.filter(([level]) => level !== 'debug').map(([, , line]) => line)).toEqual([
-      'Held no more.',
+      'Resumed.',
       'Applied changes.',
     ]);
   });

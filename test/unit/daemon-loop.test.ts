@@ -245,10 +245,10 @@ describe('trouble', () => {
     calm(world);
     await pass(6 * MINUTE_MS, 5 * SECOND_MS);
     expect(world.logged.map(([level, , message]) => [level, message])).toEqual([
-      ['info', 'Trouble; it is tried again.'],
-      ['warn', 'The trouble goes on.'],
-      ['error', 'The trouble goes on.'],
-      ['warn', 'The trouble is over.'],
+      ['info', 'Failed; will be tried again.'],
+      ['warn', 'Still failing.'],
+      ['error', 'Still failing.'],
+      ['warn', 'Recovered.'],
     ]);
   });
 
@@ -436,7 +436,7 @@ describe('a refusal', () => {
     throwAt(world, /^events/, refusal({ kind: 'workspace' }));
     await pass(2 * MINUTE_MS);
     expect(world.calls).toEqual(['events sub_1']);
-    expect(reported(world, 'warn')).toEqual(['Held: a person has to act. See feed-sync status.']);
+    expect(reported(world, 'warn')).toEqual(['Suspended: an operator must act. See feed-sync status.']);
     expect(daemon.state().subscriptions.get('sub_1')?.condition).toBe('suspended');
     calm(world);
     await pass(30 * MINUTE_MS, 10 * SECOND_MS);

@@ -310,8 +310,8 @@ describe('elsewhere', () => {
         { dataset: 'parcels', fromVersion: 1, version: 4, versions: 3, ...changed, ...counted },
         'Applied changes.',
       ],
-      ['info', { dataset: 'permits' }, 'Retired: no subscription holds it any more.'],
-      ['warn', { dataset: 'zoning', code: 'outside_coverage' }, 'Held: a person has to act.'],
+      ['info', { dataset: 'permits' }, 'Retired: no subscription contains it any more.'],
+      ['warn', { dataset: 'zoning', code: 'outside_coverage' }, 'Suspended: an operator must act.'],
       ['info', { dataset: 'water', why: 'it lags' }, 'Waiting.'],
     ]);
   });

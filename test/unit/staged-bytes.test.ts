@@ -175,11 +175,11 @@ describe('changes of more bytes than may be staged', () => {
     expect(world.logged).toContainEqual([
       'info',
       { dataset: 'parcels', version: 3, why },
-      'Changes give way to the snapshot.',
+      'Fell back to the snapshot.',
     ]);
     expect(world.checkpoint.recentSyncRuns(2).map(({ kind, detail }) => `${kind} ${detail}`)).toEqual([
       `loaded version 4, 10 rows: the changes of version 3 cannot be used: ${why}`,
-      `gave way the changes of version 3 to the snapshot: ${why}`,
+      `fell back from the changes of version 3 to the snapshot: ${why}`,
     ]);
     expect(world.checkpoint.failures()).toEqual(new Map());
   });

@@ -11,7 +11,7 @@ import { logCommit, logRetirement, logStep, logWaiting, type Progress } from '..
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
 import { type Context, write } from '../context.ts';
 import { type ExitCode, mostUrgent } from '../exit-codes.ts';
-import { readersOf, serveReaders } from '../for-readers.ts';
+import { serveReaders } from '../for-readers.ts';
 import { logFor, screenFor } from '../log-for.ts';
 import { openParts } from '../open-parts.ts';
 import { LiveView } from '../render/live-view.ts';
@@ -43,8 +43,7 @@ export async function once(
     const view = screen === null ? null : new LiveView(screen, terminal, clock, look);
     const staying = { waitMs, clock, signal, log };
     const result = await catchUpStaying(opened.parts, staying).finally(() => view?.end());
-    const readers = readersOf({ ...opened, configuration, context, signal });
-    const served = await serveReaders(readers, signal);
+    const served = await serveReaders(opened.readers, signal);
     await write(terminal.stdout, `${[summarize(result), ...served.reported].join('\n')}\n`);
     return mostUrgent([exitCodeOfResult(result), ...served.codes]);
   } finally {
@@ -67,7 +66,7 @@ async function catchUpStaying(parts: Parts, { waitMs, clock, signal, log }: Stay
     if (again === null || signal.aborted) return result;
     const pauseMs = again.inMs + BEYOND_MS;
     if (clock.monotonicMs() + pauseMs > untilMs) return result;
-    log.info({ until: again.at.toISOString() }, 'Staying until it helps to catch up again.');
+    log.info({ until: again.at.toISOString() }, 'Staying until another catch-up helps.');
     const isOver = await clock.sleep(pauseMs, signal).then(
       () => true,
       () => false,
@@ -128,5 +127,5 @@ function logResult(log: Log, result: DatasetResult): void {
 }
 
 function logSuspension(log: Log, dataset: string, { refusal: { code } }: Suspension): void {
-  log.warn({ dataset, ...(code === null ? {} : { code }) }, 'Held: a person has to act.');
+  log.warn({ dataset, ...(code === null ? {} : { code }) }, 'Suspended: an operator must act.');
 }

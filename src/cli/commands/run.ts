@@ -15,7 +15,6 @@ import { runProgram } from '../../lib/run-program.ts';
 import type { Parts } from '../../sync/parts.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
-import { readersOf } from '../for-readers.ts';
 import { logFor, screenFor } from '../log-for.ts';
 import { mirrorHolders } from '../mirror-seen.ts';
 import { openParts } from '../open-parts.ts';
@@ -116,7 +115,7 @@ class Runner {
   async #conclude(end: End): Promise<ExitCode | null> {
     switch (end.kind) {
       case 'stuck':
-        this.#log.error({}, 'What is under way does not end: the process does.');
+        this.#log.error({}, 'Running work does not end: the process ends at once.');
         await this.#notifier.settled();
         this.#context.endAtOnce(EXIT_CODES.bug);
         return EXIT_CODES.bug;
@@ -153,7 +152,7 @@ class Runner {
     this.#screen?.clear();
     // What does not end cannot be closed either.
     if (end.kind !== 'stuck') await opened.close();
-    this.#log.info({ end: end.kind }, 'Ended in order.');
+    this.#log.info({ end: end.kind }, 'Stopped.');
     return end;
   }
 
@@ -184,28 +183,29 @@ class Runner {
     const log = this.#log;
     const { clock, random } = this.#context;
     this.#work = new WorkSeen(clock);
-    const { parts, postCommit, close } = await openParts({
+    const { parts, readers, close } = await openParts({
       configuration,
-      context: { ...this.#context, clock: this.#untiringClock() },
+      context: this.#context,
+      // A wait of the loop itself is not planned idleness; a wait of the parts is.
+      clock: this.#untiringClock(),
       log,
       progress: this.#work,
       command: 'run',
       readerGraceMs: READER_GRACE_MS,
       signal: ending.signal,
-      // Trouble with the service is told by the daemon: once, and when it is over.
+      // The daemon reports errors of the service: once when they begin, and once when they are resolved.
       feedLog: turnedDown(log),
       onAsked: (asked) => this.#daemon?.noteAsked(asked),
     });
     opened.defer(close);
     const daemon = new Daemon({
-      // The waits of the loop itself are none that anything is waited with.
-      parts: { ...parts, clock },
+      parts,
       random,
       timing: { poll: configuration.poll, auditEveryMs: configuration.audit.everyMs },
       notifier: this.#notifier,
       isProven,
       ending,
-      readers: readersOf({ configuration, context: this.#context, parts, postCommit, signal: ending.signal }),
+      readers,
     });
     const served = { configuration, context: this.#context, version: this.#version, daemon, parts, log };
     const server = await serveStatus(served);
@@ -214,7 +214,7 @@ class Runner {
     return { parts, daemon, close: () => stack.disposeAsync() };
   }
 
-  /** Whoever sleeps knows what for: for a reader of the mirror, or for as long as the service asked. */
+  /** Reports every wait of the parts to the daemon: they wait for a reader of the mirror, or as long as the service asked. */
   #untiringClock(): Clock {
     const { clock } = this.#context;
     return {
@@ -236,13 +236,13 @@ class Runner {
       return;
     }
     this.#notifier.reloading();
-    this.#log.info({}, 'Starting anew with the configuration as it is now.');
+    this.#log.info({}, 'Restarting with the new configuration.');
     this.#daemon.stop();
   }
 
   #reportWrong(error: unknown): void {
     const why = error instanceof Error ? formatError(error) : String(error);
-    this.#log.error({ why }, 'The new configuration cannot be used: it goes on as before.');
+    this.#log.error({ why }, 'The new configuration cannot be used: the previous one stays in use.');
   }
 }
 

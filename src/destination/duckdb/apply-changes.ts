@@ -90,7 +90,7 @@ interface Applying {
   readonly appliedAt: Date;
 }
 
-/** Returns what the catalog is to hold; null where the mirror is no longer what the job was planned from. @throws InapplicableChangesError */
+/** Returns the catalog entry; null where the mirror is no longer what the job was planned from. @throws InapplicableChangesError */
 async function applyChanges(
   engine: Engine,
   { job, net, current, appliedAt }: Applying,

@@ -68,7 +68,7 @@ interface Loading {
   readonly appliedAt: Date;
 }
 
-/** Returns what the catalog is to hold; null where the mirror is no longer what the job was planned from. */
+/** Returns the catalog entry; null where the mirror is no longer what the job was planned from. */
 async function loadSnapshot(
   engine: Engine,
   { job, plan, current, appliedAt }: Loading,

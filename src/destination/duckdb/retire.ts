@@ -22,7 +22,7 @@ type Retire = (
 /** Complete by its type. */
 const RETIRE: Readonly<Record<Retirement, Retire>> = { archive, drop, keep };
 
-/** Returns what the catalog is to hold; null where the mirror is no longer what the job was planned from. */
+/** Returns the catalog entry; null where the mirror is no longer what the job was planned from. */
 async function retireTable(
   engine: Engine,
   job: RetirementJob,

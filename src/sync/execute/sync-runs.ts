@@ -1,4 +1,4 @@
-/** The lines of the journal: what was done to a dataset, in words for people. */
+/** Writes the sync runs: what was done to a dataset, in words for an operator. */
 
 import { formatCount } from '../../lib/units.ts';
 import type { CommitResult } from '../../model/commits.ts';
@@ -23,15 +23,15 @@ export function noteChanges(datasetId: string, commit: CommitResult, parts: Part
   note('applied', datasetId, `version ${fromVersion} to ${toVersion}${coalesced}${rows}`, parts);
 }
 
-/** Changes that cannot be used give way to the snapshot. */
+/** Notes that the dataset falls back to the snapshot, because its changes cannot be used. */
 export function noteInapplicable(
   datasetId: string,
   inapplicable: ReadonlyMap<number, string>,
   parts: Parts,
 ): void {
   for (const [version, why] of inapplicable) {
-    parts.log.info({ dataset: datasetId, version, why }, 'Changes give way to the snapshot.');
-    note('gave way', datasetId, `the changes of version ${version} to the snapshot: ${why}`, parts);
+    parts.log.info({ dataset: datasetId, version, why }, 'Fell back to the snapshot.');
+    note('fell back', datasetId, `from the changes of version ${version} to the snapshot: ${why}`, parts);
   }
 }
 

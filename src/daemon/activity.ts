@@ -1,6 +1,6 @@
 /**
- * What is done right now, as the catch-up tells it: kept for the state, counted, told to observers, and a line in the
- * log for every commit. Everything that arrives feeds the watchdog.
+ * The running work, as the engine reports it: kept for the state, counted, passed to observers, with a log line for every
+ * commit. Everything that arrives feeds the watchdog.
  */
 
 import type { Log } from '../lib/log.ts';
@@ -15,12 +15,12 @@ import type { Counters, DaemonEvent, ResyncReason, WorkState } from './state.ts'
 export class Activity implements Progress {
   readonly #session: Session;
   readonly #log: Log;
-  /** Whoever shows it while it goes on. */
+  /** The live view. */
   readonly #shown: Progress;
   readonly #work = new Map<string, WorkState>();
-  /** What the steps that are under way are for. */
+  /** Why each running step is needed. */
   readonly #needs = new Map<string, Need>();
-  /** By dataset id: when the step that is under way began, and when the last bytes for it arrived; on the monotonic clock. */
+  /** By dataset id: when the running step began, and when its last bytes arrived; on the monotonic clock. */
   readonly #arrivals = new Map<string, { readonly beganMs: number; readonly lastMs: number | null }>();
   /** By subscription id: when the newest event was created, where its page said so. */
   readonly #newest = new Map<string, Date>();
@@ -36,7 +36,7 @@ export class Activity implements Progress {
     return this.#work;
   }
 
-  /** When the newest event that was read here was created, else when it was read; null: none was. */
+  /** When the newest event that was read was created, else when it was read; null: none was read. */
   newestEventAt(subscriptionId: string): Date | null {
     return this.#newest.get(subscriptionId) ?? null;
   }
@@ -152,7 +152,7 @@ export class Counts {
     }
   }
 
-  /** As of now; it changes no more. */
+  /** Returns an immutable copy. */
   counters(): Counters {
     return {
       events: new Map(this.#events),

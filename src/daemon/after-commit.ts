@@ -1,9 +1,9 @@
 /**
- * What the daemon does after commits for those who build on the mirror: a copy is published, and the command after
- * commits is told. Both run beside the loop and hold up neither it nor the mirror.
+ * The post-commit work of the daemon: publishes a copy of the mirror and runs the command after commits. Both run beside the
+ * loop and delay neither the loop nor the mirror.
  *
- * Invariants: one copy at a time and one command at a time; what is committed meanwhile is not lost, for both look at
- * the history of the mirror and not at what they were told. The command is told of nothing that the copy lacks.
+ * Invariants: one copy at a time and one command at a time; no commit is missed, because both read the history of the mirror.
+ * The command is told of no commit that the copy lacks.
  */
 
 import type { Random } from '../lib/backoff.ts';
@@ -12,12 +12,12 @@ import type { Readers } from '../post-commit/hook.ts';
 import { LOOKING_AGAIN, RetryClock, type RetryLimits } from './clocks.ts';
 import type { Session } from './session.ts';
 
-/** Commits wait while a copy is made, so that may take this part of the time at most. */
+/** Commits wait while a copy is made, so copying may take this share of the time at most. */
 const COPYING_SHARE = 0.1;
 const COPY = 'published copy';
 const COMMAND = 'command after commits';
 
-/** When the next copy may be made, on the clock on which this one began and ended. */
+/** Returns when the next copy may be made, on the clock on which this one began and ended. */
 export function nextCopyMs(beganMs: number, endedMs: number, everyMs: number): number {
   return beganMs + Math.max(everyMs, (endedMs - beganMs) / COPYING_SHARE);
 }
@@ -31,7 +31,7 @@ export class AfterCommit {
   /** The newest commit in the published copy; null: no copy is published. */
   #copiedCommit: number | null = null;
 
-  /** What was committed before is owed, too: only a look at copy and history tells whether anything was. */
+  /** Earlier commits are owed, too: only the copy and the history tell whether there were any. */
   constructor(session: Session, readers: Readers) {
     this.#session = session;
     this.#readers = readers;
@@ -43,7 +43,7 @@ export class AfterCommit {
     });
   }
 
-  /** Begins what is due; waits for nothing. */
+  /** Starts whatever is due; waits for nothing. */
   begin(): void {
     const nowMs = this.#session.nowMs();
     if (this.#session.signal.aborted) return;
@@ -61,18 +61,18 @@ export class AfterCommit {
     else if (hook !== null) this.#telling.ask();
   }
 
-  /** `work` gives when the errand may be run again. */
+  /** `work` returns when the task may run again. */
   #run(task: CoalescedTask, of: string, work: () => Promise<number>): void {
     task.begin();
     const running = work()
       .then(
         (notBeforeMs) => {
           task.done(notBeforeMs);
-          this.#session.over(of);
+          this.#session.resolve(of);
         },
         (error: unknown) => {
           task.failed(this.#session.nowMs());
-          if (!(error instanceof InterruptedError)) this.#session.met(of, error);
+          if (!(error instanceof InterruptedError)) this.#session.raise(of, error);
         },
       )
       .finally(() => this.#underWay.delete(running));
@@ -112,7 +112,7 @@ class CoalescedTask {
     this.#clock = new RetryClock(limits, random);
   }
 
-  /** What is asked for while it is done is done once more. */
+  /** A request that comes while the task runs makes it run once more. */
   ask(): void {
     this.#isOwed = true;
   }

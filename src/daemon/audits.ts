@@ -1,9 +1,10 @@
 /**
- * Audits: the subscriptions are listed, and of each that owes one the log is read to its head and the manifest compared
- * with what is wanted. That is what `once` does. All owe one at the start and at every `audit.every`; one whose position
- * is lost, or whose log names datasets that nobody knew of, or drops one that no other holds, owes it at once.
+ * Audits: lists the subscriptions, reads the log of each one that owes an audit to its head, and compares its manifest with the
+ * desired state, by the same steps of the engine as `once`. Every subscription owes an audit at the start and after
+ * `audit.every`. A subscription owes one at once where its position is lost, or its log names an unknown dataset or drops a
+ * dataset that no other subscription contains.
  *
- * Invariant: one at a time. What could not be audited goes on owing it, and is tried again by a clock of its own.
+ * Invariant: one audit at a time. A subscription whose audit failed still owes it; audits have a retry clock of their own.
  */
 
 import { ConfigurationError } from '../model/errors.ts';
@@ -13,23 +14,23 @@ import { isOfContent } from '../sync/plan/content.ts';
 import type { DatasetState } from '../sync/plan/plan.ts';
 import { currentSuspensions, type Suspensions } from '../sync/suspensions.ts';
 import { ASKING_AGAIN, AT_ONCE, type ClockReading, type DueTime, dueAfter, RetryClock } from './clocks.ts';
-import { type Reader, SubscriptionProgress } from './following.ts';
+import { type SubscriptionPoller, SubscriptionProgress } from './following.ts';
 import type { Session } from './session.ts';
 
-/** Events of unknown datasets, removals and positions that are lost have an audit made, but not more often than this. */
+/** Audits for unknown datasets, removals and lost positions are at least this far apart. */
 const LEAST_BETWEEN_MS = 60_000;
 
 export interface AuditsOptions {
   readonly session: Session;
-  readonly reader: Reader;
+  readonly poller: SubscriptionPoller;
   readonly followedSubscriptions: Map<string, SubscriptionProgress>;
-  /** Nobody works on the mirror: it answers at once. */
+  /** Whether nobody works on the mirror, so that it answers at once. */
   readonly isMirrorIdle: () => boolean;
-  /** Every log was read: what left all subscriptions is judged now. */
+  /** Every log was read: retirements can be judged. */
   readonly onRead: () => void;
-  /** The configuration has worked before: what is wrong with it now passes. */
+  /** The configuration has worked before in this process, so an error of it is temporary. */
   readonly isProven: boolean;
-  /** The first audit met a configuration that can never be right. */
+  /** The first audit found that the configuration cannot work. */
   readonly onMisconfigured: (error: ConfigurationError) => void;
 }
 
@@ -37,13 +38,13 @@ export class Audits {
   readonly #options: AuditsOptions;
   readonly #session: Session;
   readonly #clock: RetryClock;
-  /** When all owe one. */
+  /** When every subscription owes an audit. */
   #full: DueTime = AT_ONCE;
-  /** When those that owe one have their turn, on the monotonic clock. */
+  /** When the owed audits are due, on the monotonic clock. */
   #owedDueMs = Number.POSITIVE_INFINITY;
-  /** The poll with which those that lack something have theirs; null: none lacks anything. */
+  /** The poll with which absences are read again; null: there is no absence. */
   #absenceRead: DueTime | null = null;
-  /** When the last one began that was asked for. */
+  /** When the last requested audit began. */
   #askedBeganMs = Number.NEGATIVE_INFINITY;
   #isRunning = false;
   #listedMs = Number.NEGATIVE_INFINITY;
@@ -60,12 +61,12 @@ export class Audits {
     return this.#isRunning;
   }
 
-  /** When the last one ended; null: none did. */
+  /** When the last audit ended; null: none has. */
   get lastAt(): Date | null {
     return this.#lastAt;
   }
 
-  /** When the listing of the subscriptions that was read last began, on the monotonic clock. */
+  /** When the last list of the subscriptions was requested, on the monotonic clock. */
   get listedMs(): number {
     return this.#listedMs;
   }
@@ -80,19 +81,19 @@ export class Audits {
     return Math.max(this.#clock.dueMs, Math.min(this.#full.dueMs(now), this.#owedMs(now)));
   }
 
-  /** One is owed that waits for no poll. */
+  /** Whether an owed audit is due, which waits for no poll. */
   isOwed(now: ClockReading): boolean {
     return this.#owedMs(now) <= now.monotonicMs;
   }
 
-  /** Everything is audited, and at once. */
+  /** Every subscription is audited at once. */
   askForAll(): void {
     this.#full = AT_ONCE;
     this.#owedDueMs = this.#session.nowMs();
     this.#clock.succeeded();
   }
 
-  /** A failing one is tried at once. */
+  /** Retries a failed audit at once. */
   retryNow(): void {
     if (this.#clock.attempts > 0) this.#clock.succeeded();
   }
@@ -125,7 +126,7 @@ export class Audits {
       this.#owedDueMs = this.#session.nowMs();
       if (isFirst && !this.#options.isProven && error instanceof ConfigurationError)
         this.#options.onMisconfigured(error);
-      else this.#options.reader.noteIncident('service', error);
+      else this.#options.poller.noteIncident('service', error);
     } finally {
       this.#isRunning = false;
     }
@@ -136,8 +137,8 @@ export class Audits {
     const { followedSubscriptions, isMirrorIdle } = this.#options;
     const { subscriptions, readAt } = await engine.connect(isMirrorIdle(), signal);
     this.#listedAt = readAt;
-    this.#session.over('service');
-    this.#session.over('mirror');
+    this.#session.resolve('service');
+    this.#session.resolve('mirror');
     const listed = new Set(subscriptions.map(({ id }) => id));
     for (const id of followedSubscriptions.keys()) if (!listed.has(id)) followedSubscriptions.delete(id);
     for (const record of subscriptions) {
@@ -154,7 +155,7 @@ export class Audits {
     isFull: boolean,
     suspensions: Suspensions,
   ): Promise<void> {
-    const { followedSubscriptions, reader } = this.#options;
+    const { followedSubscriptions, poller } = this.#options;
     const all = records.flatMap((record) => followedSubscriptions.get(record.id) ?? []);
     const owing = all.filter((subscription) => {
       subscription.owesAudit ||= isFull;
@@ -162,7 +163,7 @@ export class Audits {
     });
     const ended = await Promise.all(
       owing.map((subscription) =>
-        reader.read(subscription, (startedMs) => this.#audit(subscription, startedMs)),
+        poller.read(subscription, (startedMs) => this.#audit(subscription, startedMs)),
       ),
     );
     if (ended.every((isGood) => isGood)) return this.#clock.succeeded();
@@ -175,10 +176,10 @@ export class Audits {
     await engine.follow(subscription.record, this.#listedAt, signal);
     subscription.owesAudit = false;
     subscription.isLost = false;
-    this.#options.reader.noteRead(subscription, startedMs);
+    this.#options.poller.noteRead(subscription, startedMs);
   }
 
-  /** What is behind is worked on, by the manifests that were just read. */
+  /** Queues every dataset that is behind; the manifests that were just read serve its work. */
   #conclude(startedMs: number): void {
     const { parts, engine, workQueue } = this.#session;
     this.#lastAt = parts.clock.now();
@@ -195,7 +196,7 @@ export class Audits {
     this.#session.report({ kind: 'audit', durationMs: nowMs - startedMs });
   }
 
-  /** What is absent, and not confirmed to be gone yet, is read again with every poll. Versions are read with their datasets. */
+  /** Reads unconfirmed absences again with every poll. Absent versions are read with their datasets. */
   #askForAbsent(): void {
     const absent = this.#session.parts.checkpoint
       .absences()
@@ -215,8 +216,8 @@ export class Audits {
 }
 
 /**
- * In how many milliseconds a dataset is tried again that failed; null: at once. What failed for its content is tried at
- * every audit: nothing is fetched where that is still the same.
+ * Returns in how many milliseconds a failed dataset is tried again; null: at once. A failure of content is tried at every
+ * audit, because nothing is fetched while the content is the same.
  */
 function retryInMs({ failure }: DatasetState, now: Date): number | null {
   if (failure === null || isOfContent(failure) || failure.failedAt > now) return null;

@@ -1,9 +1,8 @@
 /**
- * The loop: it goes round several times a second and begins what has its time come, polls, audits and work on datasets,
- * and waits for none of them. It sees what a person has decided in another process, notices when nothing moves any more,
- * and ends when it is asked to.
+ * The loop: several times a second it starts whatever is due, polls, audits and work on datasets, and waits for none of them.
+ * It detects what an operator decided in another process, interrupts work that makes no progress, and ends when asked to.
  *
- * Invariant: going round costs next to nothing where nothing is due: no request, no file, a few reads of small tables.
+ * Invariant: a round in which nothing is due costs next to nothing: no request, no file, a few reads of small tables.
  */
 
 import type { Checkpoint, Suspension } from '../checkpoint/checkpoint.ts';
@@ -26,15 +25,15 @@ import { type StateSummary, stateOfDaemon, summaryAt, type Watched } from './sta
 import { Behind } from './work-queue.ts';
 import { Working } from './working.ts';
 
-/** The loop goes round this often at least: what a person decides is seen within a second. */
+/** The longest pause between two rounds: a decision of the operator is detected within a second. */
 const TICK_MS = 500;
-/** A loop that did not go round for so long was not let. */
+/** A loop that made no round for so long was suspended, with its machine or by itself. */
 const ASLEEP_MS = 60_000;
-/** What is under way has so long to end when the daemon ends. */
+/** How long running work may take to end when the daemon ends. */
 const DRAIN_LIMIT_MS = 25_000;
-/** And so long where nothing of it moved any more. */
+/** How long running work may take to end after a standstill. */
 const GRACE_MS = 30_000;
-/** The service manager is told how things stand this often at most. */
+/** The service manager gets a status at most this often. */
 const SENTENCE_EVERY_MS = 5_000;
 
 interface DaemonOptions extends SessionOptions {
@@ -59,9 +58,9 @@ export class Daemon implements Observed {
   #wake = (): void => {};
   #isAwake = false;
   #wentRoundMs: number;
-  /** While the mirror is looked at again, nothing new is begun. */
+  /** While the mirror is read again, no work starts. */
   #seeing: Promise<void> | null = null;
-  /** As the mirror and the client of the service tell it. */
+  /** The sum of what the mirror and the client of the service count. */
   #progress = 0;
   #saidMs = Number.NEGATIVE_INFINITY;
 
@@ -82,7 +81,7 @@ export class Daemon implements Observed {
       onRefused: () => this.#working.halt(new InterruptedError('The workspace is refused.')),
       onMisconfigured: (error) => this.#finish({ kind: 'misconfigured', error }),
       isProven,
-      // What was staged for datasets that are gone is discarded with the next work.
+      // The next work discards the staged files of datasets that are gone.
       onAudited: () => {
         if (this.#working.isIdle) this.#working.enrollAgain();
       },
@@ -96,7 +95,7 @@ export class Daemon implements Observed {
     });
   }
 
-  /** Resolves when it has ended; all that was under way has ended with it, unless it is stuck. Never rejects. */
+  /** Resolves when the daemon and its running work have ended, unless the work is stuck. Never rejects. */
   async run(): Promise<End> {
     this.#notifier.ready();
     const seeing = this.#seeMirror();
@@ -107,7 +106,7 @@ export class Daemon implements Observed {
     return await this.#drain(this.#end, seeing);
   }
 
-  /** What is under way is finished or rolled back, and `run` ends. */
+  /** Running work is finished or rolled back, and `run` ends. */
   stop(): void {
     this.#finish({ kind: 'stopped' });
   }
@@ -117,13 +116,13 @@ export class Daemon implements Observed {
     this.#wakeUp();
   }
 
-  /** What the mirror has, as far as is known; null: it was not looked at yet. */
+  /** Returns the last known state of the mirror; null: it was not read yet. */
   observed(): ObservedState | null {
     const { mirror } = this.#session;
     return mirror.isRead ? mirror.observed : null;
   }
 
-  /** Resolves when nothing is under way. */
+  /** Resolves when no work is running. */
   async settled(): Promise<void> {
     const afterCommit = this.#session.afterCommit?.ended();
     await Promise.all([
@@ -135,12 +134,12 @@ export class Daemon implements Observed {
     ]);
   }
 
-  /** The service was asked something; it answered with `status`, or not at all. */
+  /** Notes a request to the service, with the status of its response, if there was one. */
   noteAsked(asked: Omit<Extract<DaemonEvent, { kind: 'request' }>, 'kind'>): void {
     this.#session.report({ kind: 'request', ...asked });
   }
 
-  /** Somebody waits on purpose: that is no standstill. */
+  /** A part waits on purpose: that is no standstill. */
   notePlannedWait(durationMs: number): void {
     this.#session.planned(durationMs);
   }
@@ -153,7 +152,7 @@ export class Daemon implements Observed {
     return stateOfDaemon(this.#watched());
   }
 
-  /** For somebody who watches it work. */
+  /** For the live view. */
   summary(): StateSummary {
     const { underWay } = this.#working;
     return summaryAt(this.#watched(), { underWay, suspensions: this.#suspensionLog.ongoing });
@@ -163,7 +162,7 @@ export class Daemon implements Observed {
     return this.#session.observe(observer);
   }
 
-  /** Trouble of the checkpoint in here is trouble of the run: the next round tries again. */
+  /** An error of the checkpoint is an incident: the next round tries again. */
   #goRound(): void {
     this.#noteRound(this.#session.nowMs());
     try {
@@ -183,16 +182,16 @@ export class Daemon implements Observed {
       this.#behind.look(isSettled);
       this.#progressKeeper.look(isSettled);
       this.#expiryWarnings.look();
-      this.#session.over('loop');
+      this.#session.resolve('loop');
     } catch (error) {
-      this.#session.met('loop', error);
+      this.#session.raise('loop', error);
     }
     this.#session.incidents.look(this.#session.nowMs());
     this.#watch();
     this.#notifyReady();
   }
 
-  /** A process that was stopped for a while, with its machine or by itself, did not stand still meanwhile. */
+  /** A process that was suspended for a while did not stand still meanwhile. */
   #noteRound(nowMs: number): void {
     if (nowMs - this.#wentRoundMs > ASLEEP_MS) this.#session.planned(0);
     this.#wentRoundMs = nowMs;
@@ -219,21 +218,21 @@ export class Daemon implements Observed {
     this.#wakeUp();
   }
 
-  /** Also where nothing may be asked of the service: whether there is a mirror decides what becomes of a refusal. */
+  /** Reads the mirror, also where the service may not be asked: a refusal without a mirror ends the run. */
   async #seeMirror(): Promise<void> {
     try {
       await this.#session.mirror.look(true);
     } catch (error) {
-      this.#following.reader.noteIncident('mirror', error);
+      this.#following.poller.noteIncident('mirror', error);
     }
   }
 
-  /** Nothing is believed of a mirror that was not looked at yet. */
+  /** False while the mirror was not read yet. */
   #hasNoMirror(): boolean {
     return this.#session.mirror.isRead && this.#session.mirror.observed.datasets.size === 0;
   }
 
-  /** What a person has decided is acted on at once. A mirror that was not looked at yet waits for the first audit. */
+  /** Acts on decisions of the operator at once. A mirror that was not read yet waits for the first audit. */
   #seeOperator(suspensions: readonly Suspension[]): void {
     const { parts, mirror } = this.#session;
     const { isStored, isLifted } = this.#controlChanges.look(suspensions);
@@ -247,7 +246,7 @@ export class Daemon implements Observed {
     this.#following.audits.askForAll();
   }
 
-  /** Who has stored something may have worked on the mirror, too, while this process was stopped. */
+  /** A process that wrote to the checkpoint may have changed the mirror, too, while this process was suspended. */
   async #seeWhatOthersDid(): Promise<void> {
     const { engine, workQueue } = this.#session;
     if (this.#working.isIdle) await this.#seeMirror();
@@ -257,7 +256,7 @@ export class Daemon implements Observed {
         if (isBehind(known)) workQueue.ask(known.desired.datasetId, nowMs);
       }
     } catch (error) {
-      this.#session.met('loop', error);
+      this.#session.raise('loop', error);
     }
   }
 
@@ -289,7 +288,7 @@ export class Daemon implements Observed {
     this.#finish({ kind: 'standstill' });
   }
 
-  /** Progress and planned idleness feed the service manager's watchdog; a standstill does not. */
+  /** Feeds the watchdog of the service manager, with progress and planned idleness, but not during a standstill. */
   #notifyReady(): void {
     const nowMs = this.#session.nowMs();
     const { reading, working } = this.#session.watchdogs;
@@ -326,17 +325,17 @@ export class Daemon implements Observed {
 }
 
 export type End =
-  /** As `stop` asked. */
+  /** `stop` was called. */
   | { readonly kind: 'stopped' }
-  /** What was under way did not end in time: whoever waits for it waits for ever. */
+  /** Running work did not end in time and may never end. */
   | { readonly kind: 'stuck' }
-  /** The watchdog interrupted what was under way, and that has ended: the daemon may start anew. */
+  /** The watchdog interrupted running work, and that has ended: the daemon may restart. */
   | { readonly kind: 'standstill' }
-  /** The workspace is refused and there is no mirror to keep: a person has to act first. */
+  /** The workspace is refused and there is no mirror to keep: an operator must act first. */
   | { readonly kind: 'refused'; readonly suspensions: readonly Suspension[] }
   | { readonly kind: 'misconfigured'; readonly error: ConfigurationError };
 
-/** False where `ending` did not resolve within `limitMs`. `ending` never rejects. */
+/** Resolves to false where `ending` did not resolve within `limitMs`. `ending` never rejects. */
 async function endsInTime(clock: Clock, ending: Promise<unknown>, limitMs: number): Promise<boolean> {
   const done = new AbortController();
   const tooLate = clock.sleep(limitMs, done.signal).then(
@@ -359,21 +358,22 @@ function statusSentence({ session, following, activity, phase }: Watched): strin
   if (phase === 'starting') return 'Asking the service what there is.';
   const failing = [...following.followedSubscriptions.values()].filter(({ isFailing }) => isFailing).length;
   if (failing > 0) return `${formatCount(failing)} subscriptions cannot be read now; ${tables}.`;
-  const waiting = session.workQueue.items.size;
+  const waiting = session.workQueue.entries.size;
   return waiting > 0 ? `${formatCount(waiting)} datasets wait; ${tables}.` : `Idle; ${tables}.`;
 }
 
 interface Seen {
-  /** Another process has stored something. */
+  /** Another process has written to the checkpoint. */
   readonly isStored: boolean;
-  /** Something that was refused or missing may be asked for again. */
+  /** A suspension was lifted: its scope may be asked for again. */
   readonly isLifted: boolean;
 }
 
+/** Detects decisions of the operator that another process has stored. */
 class ControlChangeDetector {
   readonly #checkpoint: Checkpoint;
   #othersStored: number;
-  /** As JSON: two of the same are told from two of different ones. */
+  /** As JSON, so that scopes can be compared. */
   #suspendedScopes: ReadonlySet<string> = new Set();
 
   constructor(checkpoint: Checkpoint) {
@@ -381,7 +381,7 @@ class ControlChangeDetector {
     this.#othersStored = checkpoint.othersStored();
   }
 
-  /** What has changed since the last look. `holds`: those that stand now. */
+  /** Returns what has changed since the last call. `suspensions`: the ongoing ones. */
   look(suspensions: readonly Suspension[]): Seen {
     const othersStored = this.#checkpoint.othersStored();
     const isStored = othersStored !== this.#othersStored;

@@ -1,9 +1,9 @@
 /**
- * Reads what the subscriptions say: cheap polls of their logs, and at times an audit of all that is wanted. What is
- * found to be behind is put on the agenda.
+ * Follows the subscriptions: cheap polls of their logs, and at times an audit of the whole desired state. Queues the datasets
+ * that are behind.
  *
- * Invariants: a subscription is read by one at a time, and none waits for another; a poll with nothing new is one
- * request; nothing is asked of the service for what is held.
+ * Invariants: a subscription has one reader at a time, and none waits for another; a poll without news is one request; the
+ * service is not asked about suspended subscriptions.
  */
 
 import type { LimitFunction } from 'p-limit';
@@ -22,31 +22,31 @@ import { Audits, type AuditsOptions } from './audits.ts';
 import { ASKING_AGAIN, AT_ONCE, type ClockReading, type DueTime, RetryClock } from './clocks.ts';
 import type { Session } from './session.ts';
 
-/** What may be retired is judged anew after this, and whenever a log was read that says that something left. */
+/** Retirements are judged again after this, and whenever a log drops a dataset. */
 const VERDICT_KEPT_MS = 1_000;
 
 interface FollowingOptions {
   readonly session: Session;
-  /** Nobody works on the mirror: it answers at once. */
+  /** Whether nobody works on the mirror, so that it answers at once. */
   readonly isMirrorIdle: () => boolean;
-  /** The service refused the workspace: everything is to stop. */
+  /** The service refused the workspace: all work stops. */
   readonly onRefused: () => void;
   readonly isProven: AuditsOptions['isProven'];
   readonly onMisconfigured: AuditsOptions['onMisconfigured'];
-  /** All was read. */
+  /** An audit has ended. */
   readonly onAudited: () => void;
-  /** Something was read: there may be work. */
+  /** A poll or an audit has ended: there may be work. */
   readonly onRead: () => void;
 }
 
 export class Following {
   readonly audits: Audits;
   readonly #session: Session;
-  readonly reader: Reader;
+  readonly poller: SubscriptionPoller;
   readonly #onRead: () => void;
   readonly #followedSubscriptions = new Map<string, SubscriptionProgress>();
   readonly #underWay = new Set<Promise<void>>();
-  /** When the reading began that last saw a dataset leave, on the monotonic clock. */
+  /** When the reading began that last saw a log drop a dataset, on the monotonic clock. */
   #leftMs = Number.NEGATIVE_INFINITY;
   #verdict: Judged | null = null;
 
@@ -54,10 +54,10 @@ export class Following {
     const { session, isMirrorIdle, isProven, onRefused, onMisconfigured, onRead } = options;
     this.#session = session;
     this.#onRead = onRead;
-    this.reader = new Reader(session, onRefused);
+    this.poller = new SubscriptionPoller(session, onRefused);
     this.audits = new Audits({
       session,
-      reader: this.reader,
+      poller: this.poller,
       followedSubscriptions: this.#followedSubscriptions,
       isMirrorIdle,
       onRead: () => {
@@ -77,7 +77,7 @@ export class Following {
     return this.#underWay.size === 0;
   }
 
-  /** Polls and audits whose time has come begin; nothing is waited for. */
+  /** Starts whatever is due, polls and audits, and waits for nothing. */
   begin(suspensions: Suspensions): void {
     if (this.#session.signal.aborted || suspensions.workspace !== null) return;
     const now = this.#session.readClocks();
@@ -138,14 +138,14 @@ export class Following {
     return now.monotonicMs >= subscription.dueMs(now);
   }
 
-  /** An audit takes the place of a poll, so that a schedule says when anything is asked; one that is owed waits for none. */
+  /** An audit replaces a poll, so that the schedule decides when the service is asked. An owed audit waits for no poll. */
   #isAuditsTurn(due: readonly SubscriptionProgress[], now: ClockReading): boolean {
     return this.#followedSubscriptions.size === 0 || due.length > 0 || this.audits.isOwed(now);
   }
 
   #poll(subscription: SubscriptionProgress): Promise<boolean> {
     const { parts, signal } = this.#session;
-    return this.reader.read(subscription, async (startedMs) => {
+    return this.poller.read(subscription, async (startedMs) => {
       const { end, datasetIds } = await readLog(
         subscription,
         (id) => this.#session.mirror.table(id),
@@ -156,11 +156,11 @@ export class Following {
         return { end: 'refused' as const, datasetIds: new Set<string>() };
       });
       this.#noteNews(subscription, datasetIds, startedMs);
-      // The audit finds out what has become of the position.
+      // The audit finds out what happened to the position.
       if (end === 'expired' || end === 'refused') {
         subscription.isLost = true;
         this.audits.askFor(subscription);
-      } else this.reader.noteRead(subscription, end === 'head' ? startedMs : null);
+      } else this.poller.noteRead(subscription, end === 'head' ? startedMs : null);
     });
   }
 
@@ -181,7 +181,7 @@ export class Following {
     }
   }
 
-  /** Whatever was read before may not know yet that the dataset has come back elsewhere, in a new subscription perhaps. */
+  /** A log that was read before may not tell yet that the dataset was added elsewhere, perhaps to a new subscription. */
   #noteLeft(subscription: SubscriptionProgress, startedMs: number): void {
     this.#leftMs = Math.max(this.#leftMs, startedMs);
     this.#verdict = null;
@@ -212,23 +212,23 @@ export class SubscriptionProgress {
   /** As the service last listed it. */
   record: Subscription;
   readonly retry: RetryClock;
-  /** It is read by one at a time. */
+  /** Lets one reader in at a time. */
   readonly inTurn: LimitFunction = pLimit(1);
   nextPoll: DueTime = AT_ONCE;
   /** When a poll was last asked for from outside, on the monotonic clock. */
   pollAskedMs = Number.NEGATIVE_INFINITY;
-  /** Its position is to be taken, or its manifest to be compared with what is wanted. */
+  /** Its position has to be taken, or its manifest has to be compared with the desired state. */
   owesAudit = true;
-  /** Its log cannot be read on from its position: there is none, or the service keeps it no more. */
+  /** Its log cannot be read on: there is no position, or the position has expired. */
   isLost = true;
-  /** When the reading began that last reached the head, on the monotonic clock; null: the last one did not. */
+  /** When the last reading began, on the monotonic clock; null: it did not reach the head. */
   headAtMs: number | null = null;
-  /** When its log was last asked for, whatever came of it. */
+  /** When its log was last requested, whatever the result. */
   lastPollAt: Date | null = null;
   lastGoodPollAt: Date | null = null;
-  /** When an event was last read or a dataset of it got on, on the monotonic clock. */
+  /** When an event was last read or a dataset last made progress, on the monotonic clock. */
   movedMs: number;
-  /** The newest event that is known to be in the log. */
+  /** The newest known event of the log. */
   head: EventId | null = null;
 
   constructor(record: Subscription, random: Random, nowMs: number) {
@@ -246,7 +246,7 @@ export class SubscriptionProgress {
     return this.inTurn.activeCount + this.inTurn.pendingCount > 0;
   }
 
-  /** The last attempt to read it was in vain. */
+  /** The last attempt to read it failed. */
   get isFailing(): boolean {
     return this.retry.attempts > 0;
   }
@@ -257,10 +257,10 @@ export class SubscriptionProgress {
   }
 }
 
-/** Subscriptions read side by side: those that cannot be read take their time, and hold up no other. */
+/** Subscriptions read side by side, so that one that times out delays no other. */
 const SUBSCRIPTIONS_AT_ONCE = 32;
 
-export class Reader {
+export class SubscriptionPoller {
   readonly #session: Session;
   readonly #atOnce = pLimit(SUBSCRIPTIONS_AT_ONCE);
   readonly #onRefused: () => void;
@@ -271,7 +271,7 @@ export class Reader {
     this.#onRefused = onRefused;
   }
 
-  /** `read` is given when it began, on the monotonic clock. True where it ended well. Never rejects. */
+  /** Calls `read` with the time of its start, on the monotonic clock. Resolves to whether it succeeded. Never rejects. */
   async read(
     subscription: SubscriptionProgress,
     read: (startedMs: number) => Promise<void>,
@@ -279,11 +279,11 @@ export class Reader {
     return subscription.inTurn(() => this.#atOnce(() => this.#readNow(subscription, read)));
   }
 
-  /** The log was read; `headAtMs`: when the reading began that reached its head, null where it goes on. */
+  /** The log was read. `headAtMs`: when the reading began; null where it did not reach the head. */
   noteRead(subscription: SubscriptionProgress, headAtMs: number | null): void {
     const { clock, checkpoint } = this.#session.parts;
     subscription.headAtMs = headAtMs;
-    // What is behind still is read on without waiting, and what may have come after this reading began.
+    // A log that goes on is read on at once; so is one whose poll was requested after this reading began.
     const isBehind = headAtMs === null || subscription.pollAskedMs > headAtMs;
     subscription.nextPoll = isBehind ? AT_ONCE : this.#session.nextPoll();
     if (headAtMs === null) return;
@@ -292,18 +292,18 @@ export class Reader {
     subscription.head = laterEvent(cursor, subscription.record.lastEventId);
   }
 
-  /** A refusal is stored, and nothing more is asked for what it belongs to; other trouble goes on until it is over. */
+  /** Stores a refusal as a suspension; raises an incident for every other error. */
   noteIncident(of: string, error: unknown): void {
     if (error instanceof InterruptedError) return;
     if (!(error instanceof RefusalError)) {
-      this.#session.met(of, error);
+      this.#session.raise(of, error);
       return;
     }
     try {
       storeSuspension(this.#session.parts, error.refusal);
       if (error.refusal.scope.kind === 'workspace') this.#onRefused();
     } catch (cause) {
-      this.#session.met(of, cause);
+      this.#session.raise(of, cause);
     }
   }
 
@@ -319,7 +319,7 @@ export class Reader {
       await read(startedMs);
       if (subscription.isFailing) this.#session.workQueue.outageOver(this.#session.nowMs());
       subscription.retry.succeeded();
-      this.#session.over(of);
+      this.#session.resolve(of);
       isGood = true;
     } catch (error) {
       subscription.retry.failed(this.#session.nowMs());

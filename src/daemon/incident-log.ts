@@ -1,6 +1,6 @@
 /**
- * Trouble that goes on, told once when it begins, louder as it lasts, and once when it is over. However often it is met
- * in between, nobody is told again.
+ * Incidents: logged once when raised, louder as they last, and once when resolved. Further errors of the same incident are not
+ * logged.
  */
 
 import type { Suspension } from '../checkpoint/checkpoint.ts';
@@ -8,14 +8,14 @@ import type { Log } from '../lib/log.ts';
 import { FeedSyncError, type RefusalScope } from '../model/errors.ts';
 import type { OngoingIncident } from './state.ts';
 
-/** What may pass by itself is worth a look after this. */
+/** An incident that may pass by itself becomes a warning after this. */
 export const WARN_AFTER_MS = 5 * 60_000;
-/** After this it has not passed by itself. */
+/** After this it is logged as an error. */
 export const ERROR_AFTER_MS = 30 * 60_000;
-/** Trouble of the run as a whole that lasts so long is a stall, which health reports. */
+/** An incident of the run as a whole that lasts so long is a stall, which health reports. */
 const STALL_AFTER_MS = 15 * 60_000;
 
-/** What trouble of the run as a whole is of: the disk, the mirror that a reader holds, the checkpoint. */
+/** Incidents of the run as a whole: the disk, a mirror that a reader has locked, the checkpoint. */
 export const RUN = 'run';
 
 type Level = 'info' | 'warn' | 'error';
@@ -31,13 +31,13 @@ interface OngoingCondition {
   reported: Level;
 }
 
-/** How loud trouble is that has lasted so long. A bug is told at once; what does not pass by itself, soon. */
+/** Returns the level of an error that has lasted so long. A bug is an error at once. */
 export function loudness(error: Error, lastedMs: number): Level {
   if (!(error instanceof FeedSyncError) || lastedMs >= ERROR_AFTER_MS) return 'error';
   return error.disposition === 'stop' || lastedMs >= WARN_AFTER_MS ? 'warn' : 'info';
 }
 
-/** What trouble of a dataset belongs to. */
+/** Names the owner of a dataset's incident. */
 export function ofDataset(datasetId: string): string {
   return `dataset ${datasetId}`;
 }
@@ -54,8 +54,8 @@ export class IncidentLog {
     this.#log = log;
   }
 
-  /** `of`: what it belongs to, `run`, `subscription sub_1`, `dataset parcels`. */
-  met(of: string, error: Error, now: Date, nowMs: number): void {
+  /** `of` names the owner: `run`, `subscription sub_1`, `dataset parcels`. */
+  raise(of: string, error: Error, now: Date, nowMs: number): void {
     const known = this.#ongoing.get(of);
     if (known === undefined || known.error.name !== error.name) {
       const since = known?.since ?? now;
@@ -69,7 +69,7 @@ export class IncidentLog {
     known.attempts += 1;
   }
 
-  /** Tells what has become worse by lasting. */
+  /** Logs the incidents that have become louder by lasting. */
   look(nowMs: number): void {
     for (const ongoing of this.#ongoing.values()) {
       const lastedMs = nowMs - ongoing.sinceMs;
@@ -80,19 +80,19 @@ export class IncidentLog {
     }
   }
 
-  over(of: string, nowMs: number): void {
+  resolve(of: string, nowMs: number): void {
     const ongoing = this.#ongoing.get(of);
     if (ongoing === undefined) return;
     this.#ongoing.delete(of);
     const lastedMs = Math.round(nowMs - ongoing.sinceMs);
-    // Who saw it begin sees it end, and no alarm goes off for good news.
+    // The end has at most the level warn: no alarm for good news.
     this.#log[ongoing.reported === 'info' ? 'info' : 'warn'](
       { of, error: ongoing.error.name, lastedMs },
       'Recovered.',
     );
   }
 
-  /** It is not tried any more: neither trouble nor over. */
+  /** Drops the incident without a line: its operation is not tried any more. */
   forget(of: string): void {
     this.#ongoing.delete(of);
   }
@@ -138,7 +138,7 @@ export class SuspensionLog {
     this.#log = log;
   }
 
-  /** How many stand. */
+  /** How many suspensions are ongoing. */
   get ongoing(): number {
     return this.#reported.size;
   }

@@ -1,6 +1,6 @@
 /**
- * Stores with the mirror how far the service was followed, where no commit has taken it along: once an hour, when nobody
- * works, something has changed, and the mirror is free.
+ * Stores the progress in the mirror where no commit has stored it: once an hour, when no dataset is worked on, the progress has
+ * changed, and the mirror is free.
  */
 
 import type { Session } from './session.ts';
@@ -19,7 +19,7 @@ export class ProgressKeeper {
     this.#dueMs = session.nowMs() + EVERY_MS;
   }
 
-  /** `isSettled`: all was read, and nothing is worked on. */
+  /** `isSettled`: every log was read, and no dataset is worked on. */
   look(isSettled: boolean): void {
     const nowMs = this.#session.nowMs();
     if (!isSettled || this.#storing !== null || nowMs < this.#dueMs) return;
@@ -31,9 +31,9 @@ export class ProgressKeeper {
       .storeProgress(progress, 'if-free')
       .then((isStored) => {
         if (!isStored) this.#dueMs = nowMs + AGAIN_MS;
-        this.#session.over('progress');
+        this.#session.resolve('progress');
       })
-      .catch((error: unknown) => this.#session.met('progress', error))
+      .catch((error: unknown) => this.#session.raise('progress', error))
       .finally(() => {
         this.#storing = null;
       });

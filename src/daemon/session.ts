@@ -1,6 +1,6 @@
 /**
- * What the parts of a running daemon share: the parts of a catch-up, what is known of the mirror, what is to be done,
- * what is wrong. Made anew when the daemon starts anew inside its process.
+ * The state that the parts of a running daemon share: the engine, the work queue, the incidents. A restart of the daemon inside
+ * its process makes a new session.
  */
 
 import type { Cadence } from '../configuration/configuration.ts';
@@ -29,9 +29,9 @@ export interface SessionOptions {
   readonly parts: Parts;
   readonly random: Random;
   readonly timing: Timing;
-  /** Aborted when the daemon ends. The parts were opened with its signal, so that it interrupts the mirror, too. */
+  /** Aborted when the daemon ends. The parts were opened with its signal, so it interrupts the mirror, too. */
   readonly ending: AbortController;
-  /** For those who build on the mirror; nobody without it. */
+  /** Post-commit work for readers of the mirror; none without it. */
   readonly readers?: Readers | null;
 }
 
@@ -43,14 +43,14 @@ export class Session {
   readonly engine: Engine;
   readonly workQueue: WorkQueue;
   readonly incidents: IncidentLog;
-  /** Of what is read of the subscriptions, and of the work on datasets: that one goes on says nothing of the other. */
+  /** One for reading subscriptions, one for work on datasets: progress of one says nothing about the other. */
   readonly watchdogs: { readonly reading: Watchdog; readonly working: Watchdog };
   readonly activity: Activity;
   readonly counts = new Counts();
   readonly #observers = new Set<Observer>();
   readonly #ending: AbortController;
 
-  /** Null where nobody has asked for anything after commits. */
+  /** Null where no post-commit work is configured. */
   readonly afterCommit: AfterCommit | null;
 
   constructor({ parts, random, timing, ending, readers = null }: SessionOptions) {
@@ -73,7 +73,7 @@ export class Session {
     return this.engine.mirror;
   }
 
-  /** Aborted when the session ends: whatever is under way is to end, too. */
+  /** Aborted when the session ends, to end all running work. */
   get signal(): AbortSignal {
     return this.#ending.signal;
   }
@@ -90,7 +90,7 @@ export class Session {
     return { wall: this.parts.clock.now(), monotonicMs: this.nowMs() };
   }
 
-  /** When a subscription that is read now is polled next. */
+  /** Returns when a subscription that is read now is polled next. */
   nextPoll(): DueTime {
     return nextPoll(this.timing.poll, this.readClocks(), this.random);
   }
@@ -100,7 +100,7 @@ export class Session {
     return () => void this.#observers.delete(observer);
   }
 
-  /** Counts it and tells whoever looks on. Nothing depends on those; one that throws is cut off. */
+  /** Counts the event and passes it to the observers. Nothing depends on them; one that throws is removed. */
   report(daemonEvent: DaemonEvent): void {
     this.#moved(daemonEvent);
     this.counts.add(daemonEvent);
@@ -114,7 +114,7 @@ export class Session {
     }
   }
 
-  /** Somebody waits on purpose: for a reader of the mirror, or for as long as the service asked. */
+  /** A part waits on purpose: for a reader of the mirror, or as long as the service asked. */
   planned(durationMs: number): void {
     const untilMs = this.nowMs() + durationMs;
     this.watchdogs.reading.planned(untilMs);
@@ -128,13 +128,13 @@ export class Session {
     else reading.moved(this.nowMs());
   }
 
-  /** Trouble that goes on until `over` is called for the same thing. */
-  met(of: string, error: unknown): void {
+  /** The incident lasts until `resolve` is called with the same `of`. */
+  raise(of: string, error: unknown): void {
     const incident = error instanceof Error ? error : new Error(String(error));
-    this.incidents.met(of, incident, this.parts.clock.now(), this.nowMs());
+    this.incidents.raise(of, incident, this.parts.clock.now(), this.nowMs());
   }
 
-  over(of: string): void {
-    this.incidents.over(of, this.nowMs());
+  resolve(of: string): void {
+    this.incidents.resolve(of, this.nowMs());
   }
 }

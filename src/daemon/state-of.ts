@@ -74,7 +74,7 @@ function workOf(
   if (behind.length === 0) return 'none';
   const hasIncident = incidents.isOngoing(RUN);
   const waits = ({ desired: { datasetId }, failure }: DatasetState): boolean =>
-    failure !== null || (!hasIncident && (workQueue.items.get(datasetId)?.waitsFor ?? null) !== null);
+    failure !== null || (!hasIncident && (workQueue.entries.get(datasetId)?.waitsFor ?? null) !== null);
   return behind.every(waits) ? 'waiting' : 'to-do';
 }
 
@@ -129,8 +129,8 @@ function datasetState(
   { session, activity, behindSince }: Watched,
 ): DatasetActivity {
   const { datasetId } = desired;
-  const item = session.workQueue.items.get(datasetId) ?? null;
-  const isWaiting = item !== null && item.waitsFor !== null;
+  const entry = session.workQueue.entries.get(datasetId) ?? null;
+  const isWaiting = entry !== null && entry.waitsFor !== null;
   return {
     datasetId,
     tableName: observed?.tableName ?? null,
@@ -141,8 +141,8 @@ function datasetState(
     appliedAt: observed?.appliedAt ?? null,
     behindSince: behindSince.get(datasetId) ?? null,
     work: activity.work.get(datasetId) ?? null,
-    retryAt: isWaiting ? at(item.dueMs) : null,
-    waitsFor: isWaiting ? item.waitsFor : null,
+    retryAt: isWaiting ? at(entry.dueMs) : null,
+    waitsFor: isWaiting ? entry.waitsFor : null,
     failure,
   };
 }
@@ -171,8 +171,8 @@ export function summaryAt(
   { underWay, suspensions }: Pick<StateSummary, 'underWay' | 'suspensions'>,
 ): StateSummary {
   const nowMs = session.nowMs();
-  const items = [...session.workQueue.items.values()];
-  const waiting = items.filter(({ dueMs, waitsFor }) => dueMs > nowMs && waitsFor !== null).length;
+  const entries = [...session.workQueue.entries.values()];
+  const waiting = entries.filter(({ dueMs, waitsFor }) => dueMs > nowMs && waitsFor !== null).length;
   const polls = [...following.followedSubscriptions.values()].flatMap(
     ({ lastGoodPollAt }) => lastGoodPollAt ?? [],
   );
@@ -180,7 +180,7 @@ export function summaryAt(
     phase,
     tables: session.mirror.observed.datasets.size,
     underWay,
-    due: items.length - waiting,
+    due: entries.length - waiting,
     waiting,
     suspensions,
     incidents: session.incidents.ongoing(nowMs),

@@ -1,71 +1,71 @@
 /**
- * The datasets that are not where they should be, and when each is worked on. What something new is known of is due at
- * once; what waits is tried again with growing waits; what the checkpoint tells when to try, then.
+ * The datasets that are behind, and when each is due. A dataset with news is due at once, a dataset that waits for the service
+ * after growing waits, and a failed dataset at the time that its failure states.
  *
- * Invariant: what is asked for while a dataset is worked on is not lost: it is due again when that work has ended.
+ * Invariant: a request for a dataset that is being worked on is not lost: the dataset is due again when that work has ended.
  */
 
 import type { Random } from '../lib/backoff.ts';
 import { type ClockReading, type DueTime, LOOKING_AGAIN, retryWaitMs } from './clocks.ts';
 import type { Session } from './session.ts';
 
-/** A manifest that was read so shortly before a retry serves it: what waits for the same thing asks for it once. */
+/** A retry uses a manifest of this age, so that datasets which wait for the same manifest read it once. */
 const ENTRIES_FRESH_MS = 10_000;
 
-export interface Item {
+export interface Entry {
   readonly datasetId: string;
-  /** When it may be worked on, on the monotonic clock. */
+  /** When work may begin, on the monotonic clock. */
   readonly dueMs: number;
-  /** What manifests offer has to have been read since then. */
+  /** Manifests have to be read since then, on the monotonic clock. */
   readonly sinceMs: number;
-  /** Retries so far, without anything new. */
+  /** Retries since the last news. */
   readonly attempts: number;
-  /** For people; null: it was not tried yet. */
+  /** For the operator; null: no attempt was made yet. */
   readonly waitsFor: string | null;
-  /** It failed because the service could not be reached: once it is, there is nothing to wait for. */
+  /** The service could not be reached: the entry is due as soon as it can be. */
   readonly isOutage: boolean;
-  /** It is worked on again with this poll, which says when it is due; null: it waits for none. */
+  /** The poll that the entry is due with; null: the entry waits for no poll. */
   readonly poll: DueTime | null;
 }
 
-/** How long something is to wait, where its attempts do not say it. */
+/** How long an entry waits. */
 interface Wait {
-  /** Null: as long as its attempts make it. */
+  /** Null: the number of attempts decides. */
   readonly waitMs?: number | null;
   readonly isOutage?: boolean;
   readonly poll?: DueTime | null;
 }
 
 export class WorkQueue {
-  readonly #items = new Map<string, Item>();
+  readonly #entries = new Map<string, Entry>();
   readonly #random: Random;
 
   constructor(random: Random) {
     this.#random = random;
   }
 
-  get items(): ReadonlyMap<string, Item> {
-    return this.#items;
+  get entries(): ReadonlyMap<string, Entry> {
+    return this.#entries;
   }
 
-  /** Something new is known of the dataset, and manifests that were read since `sinceMs` may know it, too. */
+  /** There is news of the dataset, and manifests that were read since `sinceMs` may reflect it. */
   ask(datasetId: string, nowMs: number, sinceMs: number = nowMs): void {
-    const asked = this.#items.get(datasetId);
+    const asked = this.#entries.get(datasetId);
     const isNewer = asked !== undefined && asked.attempts === 0 && asked.sinceMs > sinceMs;
-    this.#items.set(datasetId, {
-      ...newItem(datasetId, nowMs),
+    this.#entries.set(datasetId, {
+      ...newEntry(datasetId, nowMs),
       sinceMs: isNewer ? asked.sinceMs : sinceMs,
     });
   }
 
-  /** Unless it was asked for meanwhile. */
-  postpone(item: Item, waitsFor: string, nowMs: number, wait: Wait = {}): void {
+  /** Does nothing where the dataset was asked for meanwhile. */
+  postpone(entry: Entry, waitsFor: string, nowMs: number, wait: Wait = {}): void {
     const { waitMs = null, isOutage = false, poll = null } = wait;
-    if (this.#items.has(item.datasetId)) return;
-    const attempts = item.attempts + 1;
+    if (this.#entries.has(entry.datasetId)) return;
+    const attempts = entry.attempts + 1;
     const dueMs = nowMs + (waitMs ?? retryWaitMs(LOOKING_AGAIN, attempts, this.#random));
-    this.#items.set(item.datasetId, {
-      datasetId: item.datasetId,
+    this.#entries.set(entry.datasetId, {
+      datasetId: entry.datasetId,
       dueMs,
       sinceMs: dueMs - ENTRIES_FRESH_MS,
       attempts,
@@ -75,54 +75,54 @@ export class WorkQueue {
     });
   }
 
-  /** It waits already, by a clock that is older than this process or this audit. */
+  /** The dataset waits already, since before this process or this audit. */
   askLater(datasetId: string, waitsFor: string, nowMs: number, waitMs: number): void {
-    this.postpone(newItem(datasetId, nowMs), waitsFor, nowMs, { waitMs });
+    this.postpone(newEntry(datasetId, nowMs), waitsFor, nowMs, { waitMs });
   }
 
-  /** It is worked on again with the next poll. */
+  /** The dataset is due with `poll`. */
   askWithPoll(datasetId: string, waitsFor: string, now: ClockReading, poll: DueTime): void {
     const nowMs = now.monotonicMs;
     const waitMs = poll.dueMs(now) - nowMs;
-    this.postpone(newItem(datasetId, nowMs), waitsFor, nowMs, { waitMs, poll });
+    this.postpone(newEntry(datasetId, nowMs), waitsFor, nowMs, { waitMs, poll });
   }
 
-  /** What is worked on with the next poll is due with it, however the clocks were set since. */
+  /** Moves the entries that wait for a poll to the time of that poll, however the clocks were set since. */
   followPolls(now: ClockReading): void {
-    for (const [datasetId, item] of this.#items) {
-      if (item.poll === null) continue;
-      const dueMs = item.poll.dueMs(now);
-      this.#items.set(datasetId, { ...item, dueMs, sinceMs: dueMs - ENTRIES_FRESH_MS });
+    for (const [datasetId, entry] of this.#entries) {
+      if (entry.poll === null) continue;
+      const dueMs = entry.poll.dueMs(now);
+      this.#entries.set(datasetId, { ...entry, dueMs, sinceMs: dueMs - ENTRIES_FRESH_MS });
     }
   }
 
-  /** The service answers again. */
+  /** The service answers again: entries that failed for its outage are due. */
   outageOver(nowMs: number): void {
-    for (const [datasetId, item] of this.#items) {
-      if (item.isOutage)
-        this.#items.set(datasetId, { ...item, dueMs: Math.min(item.dueMs, nowMs), isOutage: false });
+    for (const [datasetId, entry] of this.#entries) {
+      if (entry.isOutage)
+        this.#entries.set(datasetId, { ...entry, dueMs: Math.min(entry.dueMs, nowMs), isOutage: false });
     }
   }
 
-  /** Takes the one that is due for longest, of those that `isFree` lets; null: none. */
-  take(nowMs: number, isFree: (datasetId: string) => boolean): Item | null {
-    let next: Item | null = null;
-    for (const item of this.#items.values()) {
-      if (item.dueMs > nowMs || (next !== null && item.dueMs >= next.dueMs)) continue;
-      if (isFree(item.datasetId)) next = item;
+  /** Takes the entry that has been due for longest among the free ones; null: there is none. */
+  take(nowMs: number, isFree: (datasetId: string) => boolean): Entry | null {
+    let next: Entry | null = null;
+    for (const entry of this.#entries.values()) {
+      if (entry.dueMs > nowMs || (next !== null && entry.dueMs >= next.dueMs)) continue;
+      if (isFree(entry.datasetId)) next = entry;
     }
-    if (next !== null) this.#items.delete(next.datasetId);
+    if (next !== null) this.#entries.delete(next.datasetId);
     return next;
   }
 
-  /** Whether anything has its time come. */
+  /** Whether any entry is due. */
   isDue(nowMs: number): boolean {
-    for (const { dueMs } of this.#items.values()) if (dueMs <= nowMs) return true;
+    for (const { dueMs } of this.#entries.values()) if (dueMs <= nowMs) return true;
     return false;
   }
 }
 
-function newItem(datasetId: string, nowMs: number): Item {
+function newEntry(datasetId: string, nowMs: number): Entry {
   return {
     datasetId,
     dueMs: nowMs,
@@ -134,6 +134,7 @@ function newItem(datasetId: string, nowMs: number): Item {
   };
 }
 
+/** Since when each dataset is behind, and when all of them were caught up for the first time. */
 export class Behind {
   readonly #session: Session;
   readonly #since = new Map<string, Date>();
@@ -153,11 +154,11 @@ export class Behind {
     return this.#caughtUpAt;
   }
 
-  /** It is known from when it came onto the agenda. `isSettled`: all was read, and nothing is worked on. */
+  /** Notes the datasets of the queue. `isSettled`: every log was read, and no dataset is worked on. */
   look(isSettled: boolean): void {
     const { workQueue, parts } = this.#session;
     const now = parts.clock.now();
-    for (const datasetId of workQueue.items.keys()) {
+    for (const datasetId of workQueue.entries.keys()) {
       if (!this.#since.has(datasetId)) this.#since.set(datasetId, now);
     }
     if (this.#caughtUpAt === null && isSettled && !workQueue.isDue(this.#session.nowMs()))

@@ -1,9 +1,9 @@
 /**
- * Works on the datasets of the agenda: several side by side, each alone, beside the following of the logs. How one
- * ended decides when it is worked on again.
+ * Works on the datasets of the queue, several side by side, while the logs are followed. The result of a dataset decides when
+ * it is due again.
  *
- * Invariants: a dataset is never worked on twice at once; while trouble of the run lasts nothing is begun before its
- * retry clock says so; what the workspace was refused stops everything at once.
+ * Invariants: a dataset has one worker at a time; during an incident of the run no work begins before the retry clock is due; a
+ * refused workspace stops all work at once.
  */
 
 import type { DesiredState } from '../model/desired-state.ts';
@@ -22,9 +22,9 @@ import { currentSuspensions } from '../sync/suspensions.ts';
 import { RetryClock, WORKING_AGAIN } from './clocks.ts';
 import { ofDataset, RUN } from './incident-log.ts';
 import type { Session } from './session.ts';
-import type { Item } from './work-queue.ts';
+import type { Entry } from './work-queue.ts';
 
-/** A bug is told by the trouble log like other trouble. */
+/** The incident log reports bugs like other errors. */
 const NOBODY = (): void => {};
 
 const UNSETTLED = 'what the lists of versions and schemas say is to be confirmed by a later reading';
@@ -34,7 +34,7 @@ interface WorkingOptions {
   readonly isAtHead: (subscriptionId: string) => boolean;
   /** Whether a table that no subscription contains may go now. */
   readonly verdictOf: VerdictOf;
-  /** A dataset has ended, well or not. */
+  /** The work on a dataset has ended, whatever the result. */
   readonly onSettled: (result: DatasetResult) => void;
 }
 
@@ -57,7 +57,7 @@ export class Working {
     return this.#underWay.size === 0;
   }
 
-  /** How many are worked on now. */
+  /** Datasets that are worked on now. */
   get underWay(): number {
     return this.#underWay.size;
   }
@@ -66,33 +66,33 @@ export class Working {
     return this.#underWay.has(datasetId);
   }
 
-  /** Begins what is due, as far as there is room. */
+  /** Starts whatever is due, as far as there is room. */
   fill(): void {
     const { workQueue, signal } = this.#session;
     const nowMs = this.#session.nowMs();
-    if (signal.aborted || nowMs < this.#clock.dueMs || workQueue.items.size === 0) return;
+    if (signal.aborted || nowMs < this.#clock.dueMs || workQueue.entries.size === 0) return;
     workQueue.followPolls(this.#session.readClocks());
-    // What is there already is not loaded because nobody has looked.
+    // Without a look at the mirror, existing tables would be loaded again.
     if (!this.#session.mirror.isRead || currentSuspensions(this.#session.parts).workspace !== null) return;
     while (this.#underWay.size < DATASETS_AT_ONCE) {
-      const item = workQueue.take(nowMs, (datasetId) => !this.#underWay.has(datasetId));
-      if (item === null) return;
-      this.#begin(item);
+      const entry = workQueue.take(nowMs, (datasetId) => !this.#underWay.has(datasetId));
+      if (entry === null) return;
+      this.#begin(entry);
     }
   }
 
-  /** What is under way ends; it is taken up again when `fill` is called. */
+  /** Interrupts running work; `fill` starts it again. */
   halt(reason: Error): void {
     this.#workerSession?.controller.abort(reason);
     this.#workerSession = null;
   }
 
-  /** Names that tables are to have, and subscriptions that were given up, become known to the mirror with the next work. */
+  /** The next work tells the mirror the table names and the forgotten subscriptions again. */
   enrollAgain(): void {
     this.#enrolled.clear();
   }
 
-  /** What is worked on now has failed so: it is not begun at once again. Never throws. */
+  /** Records `error` as the failure of every dataset that is worked on, so that none starts again at once. Never throws. */
   giveUp(error: Error): void {
     const { parts, mirror } = this.#session;
     const incidents = watchIncidents(parts, this.#session.signal, NOBODY);
@@ -114,10 +114,10 @@ export class Working {
     await this.#workerSession?.executor.ended();
   }
 
-  #begin(item: Item): void {
+  #begin(entry: Entry): void {
     this.#workerSession ??= this.#startWorkerSession();
-    const work = this.#work(item, this.#workerSession).finally(() => this.#underWay.delete(item.datasetId));
-    this.#underWay.set(item.datasetId, work);
+    const work = this.#work(entry, this.#workerSession).finally(() => this.#underWay.delete(entry.datasetId));
+    this.#underWay.set(entry.datasetId, work);
   }
 
   #startWorkerSession(): WorkerSession {
@@ -133,33 +133,37 @@ export class Working {
   }
 
   /** Never rejects. */
-  async #work(item: Item, workerSession: WorkerSession): Promise<void> {
+  async #work(entry: Entry, workerSession: WorkerSession): Promise<void> {
     const { parts, mirror } = this.#session;
     const incidents = watchIncidents(parts, workerSession.signal, NOBODY);
     try {
-      const known = datasetState(item.datasetId, mirror.observed, parts);
+      const known = datasetState(entry.datasetId, mirror.observed, parts);
       if (known === null) {
-        this.#session.incidents.forget(`dataset ${item.datasetId}`);
+        this.#session.incidents.forget(`dataset ${entry.datasetId}`);
         return;
       }
       await this.#enroll(known, workerSession.executor);
-      const reconciling = this.#reconciling(item, workerSession, (error, dataset) =>
+      const reconciling = this.#reconciling(entry, workerSession, (error, dataset) =>
         incidents.recordForDataset(error, dataset),
       );
       this.#settle(
-        item,
+        entry,
         known.desired,
         await this.#session.engine.reconcile(known, reconciling),
         incidents.incidents,
       );
     } catch (error) {
       incidents.record(error, null);
-      this.#session.workQueue.postpone(item, 'the run is in trouble', this.#session.nowMs());
+      this.#session.workQueue.postpone(entry, 'an error of the run as a whole', this.#session.nowMs());
       this.#afterIncidents(incidents.incidents);
     }
   }
 
-  #reconciling(item: Item, { signal, executor }: WorkerSession, record: Reconciling['record']): Reconciling {
+  #reconciling(
+    entry: Entry,
+    { signal, executor }: WorkerSession,
+    record: Reconciling['record'],
+  ): Reconciling {
     const { parts, engine } = this.#session;
     const { isAtHead, verdictOf } = this.#options;
     const isAsked = (subscriptionId: string): boolean =>
@@ -167,7 +171,7 @@ export class Working {
     return {
       executor,
       signal,
-      entriesFor: () => engine.entriesSince(item.sinceMs, isAsked),
+      entriesFor: () => engine.entriesSince(entry.sinceMs, isAsked),
       isAtHead,
       readAgain: (known) => engine.datasetNow(known),
       verdictOf,
@@ -175,7 +179,7 @@ export class Working {
     };
   }
 
-  /** Every table has its name before it is made: all that are known get theirs at once, in order. */
+  /** Every table gets its name before it is created: all known datasets at once, in order. */
   async #enroll({ desired }: DatasetState, executor: StepExecutor): Promise<void> {
     if (this.#enrolled.has(desired.datasetId)) return;
     this.#enrolling ??= this.#enrollAll(executor).finally(() => {
@@ -190,34 +194,34 @@ export class Working {
     for (const { desired } of known) this.#enrolled.add(desired.datasetId);
   }
 
-  #settle(item: Item, before: DesiredState, result: DatasetResult, incidents: readonly Incident[]): void {
+  #settle(entry: Entry, before: DesiredState, result: DatasetResult, incidents: readonly Incident[]): void {
     this.#session.watchdogs.working.moved(this.#session.nowMs());
     this.#afterIncidents(incidents);
     if (result.commits.length > 0) this.#clock.succeeded();
-    if (result.commits.length > 0 && incidents.length === 0) this.#session.over(RUN);
+    if (result.commits.length > 0 && incidents.length === 0) this.#session.resolve(RUN);
     this.#session.activity.settled(result);
-    this.#scheduleAgain(item, before, result);
+    this.#scheduleAgain(entry, before, result);
     if (currentSuspensions(this.#session.parts).workspace !== null) {
       this.halt(new InterruptedError('The workspace is refused.'));
     }
     this.#options.onSettled(result);
   }
 
-  /** `before`: what was wanted when the work began. */
-  #scheduleAgain(item: Item, before: DesiredState, result: DatasetResult): void {
+  /** `before`: the desired state when the work began. */
+  #scheduleAgain(entry: Entry, before: DesiredState, result: DatasetResult): void {
     const { workQueue, parts } = this.#session;
-    const of = ofDataset(item.datasetId);
+    const of = ofDataset(entry.datasetId);
     const nowMs = this.#session.nowMs();
     switch (result.kind) {
       case 'waiting':
-        if (item.attempts === 0) logWaiting(parts.log, item.datasetId, result);
-        workQueue.postpone(item, result.why, nowMs);
+        if (entry.attempts === 0) logWaiting(parts.log, entry.datasetId, result);
+        workQueue.postpone(entry, result.why, nowMs);
         return;
       case 'failed': {
-        this.#session.met(of, result.error);
+        this.#session.raise(of, result.error);
         const waitMs =
           result.failure === null ? null : result.failure.retryAt.getTime() - parts.clock.now().getTime();
-        workQueue.postpone(item, result.error.message, nowMs, {
+        workQueue.postpone(entry, result.error.message, nowMs, {
           waitMs: waitMs === null ? null : Math.max(0, waitMs),
           isOutage: result.error instanceof ServiceUnavailableError,
         });
@@ -227,16 +231,16 @@ export class Working {
         this.#session.incidents.forget(of);
         return;
       default: {
-        this.#session.over(of);
-        const known = datasetState(item.datasetId, this.#session.mirror.observed, parts);
+        this.#session.resolve(of);
+        const known = datasetState(entry.datasetId, this.#session.mirror.observed, parts);
         if (known === null || !isBehind(known)) return;
-        // Something may have been asked for after the last plan was made. Where nothing was, and nothing could be done, the
-        // lists do not settle it yet: they are read again with the next poll.
+        // The desired state may have changed after the last plan. Where it has not, and nothing was committed, the lists of
+        // versions and schemas do not decide yet: they are read again with the next poll.
         const isUnsettled = result.commits.length === 0 && asksTheSame(before, known.desired);
-        if (!isUnsettled) workQueue.ask(item.datasetId, nowMs);
+        if (!isUnsettled) workQueue.ask(entry.datasetId, nowMs);
         else {
           const poll = this.#session.nextPoll();
-          workQueue.askWithPoll(item.datasetId, UNSETTLED, this.#session.readClocks(), poll);
+          workQueue.askWithPoll(entry.datasetId, UNSETTLED, this.#session.readClocks(), poll);
         }
       }
     }
@@ -244,14 +248,14 @@ export class Working {
 
   #afterIncidents(incidents: readonly Incident[]): void {
     const ofTheRun = incidents.filter(({ error }) => !(error instanceof InterruptedError));
-    for (const { error } of ofTheRun) this.#session.met(RUN, error);
+    for (const { error } of ofTheRun) this.#session.raise(RUN, error);
     const nowMs = this.#session.nowMs();
-    // Whatever was under way beside it meets the same trouble: however many they are, that is one attempt in vain.
+    // All running work meets the same error: together that is one failed attempt.
     if (ofTheRun.length > 0 && nowMs >= this.#clock.dueMs) this.#clock.failed(nowMs);
   }
 }
 
-/** Work that is stopped together. */
+/** Work that is interrupted together. */
 interface WorkerSession {
   readonly controller: AbortController;
   readonly signal: AbortSignal;

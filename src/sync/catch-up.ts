@@ -16,12 +16,12 @@ import type { CatchUpResult, DatasetResult } from './result.ts';
 import { currentSuspensions } from './suspensions.ts';
 
 /**
- * Times that all subscriptions are read at the most: where one has dropped a dataset, what was read of the others before
- * may not know yet that it has come back there.
+ * The most rounds over all subscriptions: where one has dropped a dataset, a log that was read before may not tell yet that the
+ * dataset was added there.
  */
 const MAX_ROUNDS = 3;
 
-/** `signal` is aborted with an `InterruptedError` to stop it early; what was committed by then is kept. */
+/** `signal` is aborted with an `InterruptedError` to stop early; earlier commits are kept. */
 export async function catchUp(
   given: Parts,
   signal: AbortSignal,
@@ -50,8 +50,8 @@ interface Work {
 }
 
 /**
- * When running again helps at the earliest, as far as a rule says so. What passed before the subscriptions were listed was
- * waited for in vain, or is not all that is waited for.
+ * Returns when another catch-up helps at the earliest, as far as a rule says so. A time before the subscriptions were listed
+ * does not count: it was waited for in vain, or not alone.
  */
 function againAfter(
   datasets: readonly DatasetResult[],
@@ -71,7 +71,7 @@ function againAfter(
   return { at, inMs: at.getTime() - readAt.getTime() };
 }
 
-/** But for those of single datasets. */
+/** Returns all suspensions but those of single datasets. */
 function suspensionsAtTheEnd(parts: Parts, incidents: Incidents): readonly Suspension[] {
   const suspensions = attempt(incidents, () => {
     const { workspace, subscriptions, retirement } = currentSuspensions(parts);
@@ -80,7 +80,7 @@ function suspensionsAtTheEnd(parts: Parts, incidents: Incidents): readonly Suspe
   return suspensions ?? [];
 }
 
-/** What a store says at the end is trouble of the run. */
+/** An error of a store at the end is an incident of the run. */
 function attempt<T>(incidents: Incidents, read: () => T): T | null {
   try {
     return read();
@@ -97,7 +97,7 @@ class CatchUp {
   readonly #makeExecutor: MakeExecutor;
   /** The subscriptions whose logs and manifests were read in the last round. */
   #readToHead: ReadonlySet<string> = new Set();
-  /** As they were listed for it, and when that was, in service time. */
+  /** The subscriptions as they were listed for it, and when that was, in service time. */
   #records: readonly Subscription[] = [];
   #readAt = new Date(0);
 
@@ -109,8 +109,8 @@ class CatchUp {
   }
 
   /**
-   * Each step records its own trouble; trouble of the run as a whole ends it where it is. Where the workspace is refused,
-   * not one call is made.
+   * Each step records its own errors; an error of the run as a whole ends the catch-up. Where the workspace is refused, no
+   * request is made.
    */
   async execute(): Promise<Work> {
     let subscriptions: readonly Subscription[] = [];
@@ -128,7 +128,7 @@ class CatchUp {
     }
   }
 
-  /** A drop that was read counts once everything was read after it. */
+  /** A drop counts once every log was read after it. */
   async #followRounds(connected: Connected): Promise<void> {
     let round = connected;
     for (let rounds = 1; ; rounds += 1) {
@@ -137,7 +137,7 @@ class CatchUp {
       const isNew = this.#leaving().some((drop) => !before.includes(drop));
       if (!isNew) return;
       if (rounds === MAX_ROUNDS) {
-        // What was dropped in the last round waits for the next catch-up.
+        // Datasets that were dropped in the last round wait for the next catch-up.
         this.#readToHead = new Set();
         return;
       }
@@ -145,7 +145,7 @@ class CatchUp {
     }
   }
 
-  /** Each drop of a dataset that has a table and is in no subscription, as a text that tells one from another. */
+  /** Returns a text for each drop of a dataset that has a table and is in no subscription. */
   #leaving(): readonly string[] {
     const desiredStates = this.#parts.checkpoint.desiredStates();
     const left = [...this.#engine.mirror.observed.datasets.keys()]

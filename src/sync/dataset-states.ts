@@ -1,4 +1,4 @@
-/** The datasets of a catch-up, with what both stores know of each. */
+/** The datasets of a catch-up, each with its desired and its observed state. */
 
 import type {
   Destination,
@@ -16,15 +16,15 @@ import type { DatasetState } from './plan/plan.ts';
 import { currentSuspensions, suspensionOfEveryMember } from './suspensions.ts';
 
 /**
- * Whether something is to be done about it, as far as it is known without asking the service. What is held waits for a
- * person; what failed is tried again, if only to find that its failure is over.
+ * Whether there is work on the dataset, as far as the stores know. A suspended dataset waits for an operator; a failed one is
+ * tried again, if only to find that the failure has passed.
  */
 export function isBehind({ desired, observed, suspension, failure }: DatasetState): boolean {
   if (desired.members.size === 0) return observed !== null;
   return suspension === null && (failure !== null || needOf(observed, desired) !== 'nothing');
 }
 
-/** The same dataset, as both stores know it by now. */
+/** Returns the dataset as both stores know it by now. */
 export function datasetStateNow(
   { desired: before }: DatasetState,
   observed: ObservedState,
@@ -44,7 +44,7 @@ export function datasetStateNow(
   };
 }
 
-/** One dataset; null where nothing is to be done about it: nobody wants it and it has no table, or it was not chosen. */
+/** Returns one dataset; null where no subscription contains it and it has no table, or where it was not chosen. */
 export function datasetState(datasetId: string, observed: ObservedState, parts: Parts): DatasetState | null {
   const { checkpoint, choices } = parts;
   const desired = checkpoint.desired(datasetId);
@@ -55,8 +55,8 @@ export function datasetState(datasetId: string, observed: ObservedState, parts: 
 }
 
 /**
- * Every chosen dataset that a subscription contains, and every chosen one that none holds and that still has a table, in
- * order of id: the order in which tables get their names.
+ * Returns every chosen dataset that a subscription contains or that still has a table, in order of id: the order in which
+ * tables get their names.
  */
 export function datasetStates(parts: Parts, observed: ObservedState): readonly DatasetState[] {
   const { checkpoint, choices, log } = parts;
@@ -83,6 +83,7 @@ export function datasetStates(parts: Parts, observed: ObservedState): readonly D
     }));
 }
 
+/** The observed state of the mirror, kept up to date by watching every commit. */
 export class MirrorView {
   readonly #destination: Destination;
   readonly #datasets = new Map<string, ObservedTable>();
@@ -90,10 +91,10 @@ export class MirrorView {
   #progress: StoredProgress | null = null;
   #retired: readonly RetiredTable[] = [];
   #isRead = false;
-  /** The mirror, watched: whoever works on it keeps the view up. */
+  /** The watched mirror: work on it keeps the view up to date. */
   readonly destination: Destination;
 
-  /** `progressNow` gives what is to be stored with the mirror in the window of the last commit; null: not yet. */
+  /** `progressNow` returns the progress to store in the write session of the last commit; null: not yet. */
   constructor(destination: Destination, progressNow: (observed: ObservedState) => StoredProgress | null) {
     this.#destination = destination;
     this.destination = {
@@ -118,7 +119,7 @@ export class MirrorView {
           },
           progressToStore: async () => {
             const progress = progressNow(this.observed);
-            // A failure is told by the destination: the next run that finds it missing stores it.
+            // The destination logs a failure; the next run finds the progress missing and stores it.
             if (progress !== null) this.#progress = progress;
             return progress;
           },
@@ -133,12 +134,12 @@ export class MirrorView {
     };
   }
 
-  /** Whether the mirror was looked at, ever. */
+  /** Whether the mirror was ever read. */
   get isRead(): boolean {
     return this.#isRead;
   }
 
-  /** The tables as they are now: what is committed later is in it, too. The progress is as it was read or stored alone. */
+  /** The tables are live: later commits are in it, too. The progress is as it was read or stored alone. */
   get observed(): ObservedState {
     return {
       service: this.#service,
@@ -153,7 +154,7 @@ export class MirrorView {
     return this.#datasets.get(datasetId) ?? null;
   }
 
-  /** `isIdle`: nobody works on the mirror, so that it answers at once. */
+  /** Reads the mirror where nobody works on it (`isIdle`), so that it answers at once. */
   async look(isIdle: boolean): Promise<ObservedState> {
     if (isIdle || !this.#isRead) await this.#read();
     return this.observed;

@@ -1,35 +1,35 @@
-/** How a catch-up ended, for each dataset and as a whole. */
+/** The result of a catch-up, for each dataset and as a whole. */
 
 import type { Failure, Suspension } from '../checkpoint/checkpoint.ts';
 import type { CommitResult } from '../model/commits.ts';
 import type { AwaitedSubscription } from './plan/retirement.ts';
 
-/** What became of a dataset, and what was committed for it on the way, oldest first: trouble may come after a commit. */
+/** The result of one reconciliation. It may have failed after commits; they are listed oldest first. */
 export type DatasetResult = {
   readonly datasetId: string;
   readonly commits: readonly CommitResult[];
 } & DatasetEnding;
 
 export type DatasetEnding =
-  /** Something was committed, and nothing more is to be done. */
+  /** There were commits, and nothing is left to do. */
   | ({ readonly kind: 'updated' } & Recheck)
   /** There was nothing to do. */
   | ({ readonly kind: 'current' } & Recheck)
-  /** No subscription holds it any more. `table` is where the rows are now; null where they are gone. */
+  /** No subscription contains the dataset any more. `table` has its rows now; null where they are gone. */
   | { readonly kind: 'retired'; readonly table: string | null }
   | Waiting
   | { readonly kind: 'suspended'; readonly suspension: Suspension }
-  /** Failed now, or failed before with content that the service still offers. */
+  /** Failed now, or failed before with content that the manifest still lists. */
   | { readonly kind: 'failed'; readonly error: Error; readonly failure: Failure | null };
 
-/** Nothing can be done about it now. The next catch-up tries again. */
+/** Nothing can be done now. The next catch-up tries again. */
 export interface Waiting {
   readonly kind: 'waiting';
-  /** For people: a clause. */
+  /** For the operator: a clause. */
   readonly why: string;
   /** When trying again helps at the earliest, in service time; null: nobody knows. */
   readonly until: Date | null;
-  /** The subscriptions that the retirement of its table waits for; none where it waits for something else. */
+  /** The subscriptions that the retirement of its table waits for. */
   readonly awaited: readonly AwaitedSubscription[];
 }
 
@@ -38,26 +38,26 @@ export function waiting(why: string, until: Date | null = null): Waiting {
 }
 
 interface Recheck {
-  /** What is absent without an event that says so can be confirmed from then on, in service time; null: nothing is. */
+  /** From when an absence that no event announced can be confirmed, in service time; null: there is none. */
   readonly recheckAt: Date | null;
 }
 
-/** Trouble that is not a dataset's own: of a subscription, of the run as a whole. */
+/** An error of a subscription or of the run as a whole. */
 export interface Incident {
   readonly subscriptionId: string | null;
   readonly error: Error;
 }
 
 export interface CatchUpResult {
-  /** Those that were chosen and seen. */
+  /** The number of chosen and listed subscriptions. */
   readonly subscriptions: number;
   readonly datasets: readonly DatasetResult[];
   readonly incidents: readonly Incident[];
-  /** Holds of the workspace, of subscriptions and of retirements; those of single datasets are in `datasets`. */
+  /** Of the workspace, of subscriptions and of retirements; the suspensions of single datasets are in `datasets`. */
   readonly suspensions: readonly Suspension[];
   /**
-   * When running again helps at the earliest, where a rule waits for time to pass: in service time, and how long after the
-   * subscriptions were listed that is. Null: no rule does.
+   * When another catch-up helps at the earliest, where a rule waits for time to pass: in service time, and how long after the
+   * subscriptions were listed that is. Null: no rule waits.
    */
   readonly again: { readonly at: Date; readonly inMs: number } | null;
   readonly durationMs: number;

@@ -84,43 +84,43 @@ describe('the agenda', () => {
     const waits: number[] = [];
     let nowMs = 0;
     for (let attempt = 0; attempt < 9; attempt += 1) {
-      const item = workQueue.take(nowMs, all);
-      if (item === null) throw new Error('it is due');
-      workQueue.postpone(item, 'the manifest lags', nowMs);
-      const dueMs = workQueue.items.get('a')?.dueMs ?? 0;
+      const entry = workQueue.take(nowMs, all);
+      if (entry === null) throw new Error('it is due');
+      workQueue.postpone(entry, 'the manifest lags', nowMs);
+      const dueMs = workQueue.entries.get('a')?.dueMs ?? 0;
       waits.push(dueMs - nowMs);
       nowMs = dueMs;
     }
     expect(waits).toEqual([10, 20, 40, 80, 160, 320, 640, 900, 900].map((seconds) => seconds * 1_000));
     workQueue.ask('a', 7);
-    expect(workQueue.items.get('a')).toMatchObject({ dueMs: 7, sinceMs: 7, attempts: 0, waitsFor: null });
+    expect(workQueue.entries.get('a')).toMatchObject({ dueMs: 7, sinceMs: 7, attempts: 0, waitsFor: null });
   });
 
   it('keeps what was asked for while it was worked on', () => {
     const workQueue = new WorkQueue(always(0.5));
     workQueue.ask('a', 0);
-    const item = workQueue.take(0, all);
+    const entry = workQueue.take(0, all);
     workQueue.ask('a', 5);
-    if (item !== null) workQueue.postpone(item, 'why', 6);
-    expect(workQueue.items.get('a')).toMatchObject({ dueMs: 5, waitsFor: null });
+    if (entry !== null) workQueue.postpone(entry, 'why', 6);
+    expect(workQueue.entries.get('a')).toMatchObject({ dueMs: 5, waitsFor: null });
   });
 
   it('lets what an outage put off wait no longer once the service answers, and all else as before', () => {
     const workQueue = new WorkQueue(always(0.5));
     workQueue.askLater('lagging', 'the manifest lags', 0, 60_000);
     workQueue.ask('out of reach', 0);
-    const item = workQueue.take(0, all);
-    if (item !== null) workQueue.postpone(item, 'no answer', 0, { waitMs: 60_000, isOutage: true });
+    const entry = workQueue.take(0, all);
+    if (entry !== null) workQueue.postpone(entry, 'no answer', 0, { waitMs: 60_000, isOutage: true });
     workQueue.outageOver(5_000);
-    expect(workQueue.items.get('out of reach')?.dueMs).toBe(5_000);
-    expect(workQueue.items.get('lagging')?.dueMs).toBe(60_000);
+    expect(workQueue.entries.get('out of reach')?.dueMs).toBe(5_000);
+    expect(workQueue.entries.get('lagging')?.dueMs).toBe(60_000);
   });
 
   it('takes no manifest for new that is older than an event', () => {
     const workQueue = new WorkQueue(always(0.5));
     workQueue.ask('a', 10);
     workQueue.ask('a', 20, 5);
-    expect(workQueue.items.get('a')?.sinceMs).toBe(10);
+    expect(workQueue.entries.get('a')?.sinceMs).toBe(10);
   });
 });
 
@@ -184,16 +184,16 @@ describe('trouble', () => {
     const log = { ...silentLog, info: at('info'), warn: at('warn'), error: at('error') };
     const incidents = new IncidentLog(log);
     for (let nowMs = 0; nowMs < ERROR_AFTER_MS * 2; nowMs += 10_000) {
-      incidents.met('run', new BusyError(`attempt at ${nowMs}`), NOON, nowMs);
+      incidents.raise('run', new BusyError(`attempt at ${nowMs}`), NOON, nowMs);
       incidents.look(nowMs);
     }
     expect(reported).toEqual(['info BusyError', 'warn BusyError', 'error BusyError']);
     expect(incidents.ongoing(ERROR_AFTER_MS * 2)).toMatchObject([
       { of: 'run', attempts: 360, isStall: true },
     ]);
-    incidents.met('run', new StorageError('full'), NOON, ERROR_AFTER_MS * 2);
-    incidents.over('run', ERROR_AFTER_MS * 2);
-    incidents.over('run', ERROR_AFTER_MS * 2);
+    incidents.raise('run', new StorageError('full'), NOON, ERROR_AFTER_MS * 2);
+    incidents.resolve('run', ERROR_AFTER_MS * 2);
+    incidents.resolve('run', ERROR_AFTER_MS * 2);
     expect(reported.slice(3)).toEqual(['error StorageError', 'warn StorageError']);
     expect(incidents.ongoing(0)).toEqual([]);
   });

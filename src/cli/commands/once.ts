@@ -1,4 +1,4 @@
-/** `feed-sync once`: catch up with everything published so far, print a summary, exit. */
+/** `feed-sync once`: catches up with everything published so far, prints a summary, exits. */
 
 import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
@@ -18,11 +18,11 @@ import { LiveView } from '../render/live-view.ts';
 import { WorkSeen } from '../render/meter.ts';
 import { exitCodeOfResult, summarize } from '../render/summary.ts';
 
-/** More than service time, in whole seconds, can be behind. */
+/** More than the error of service time, which comes in whole seconds. */
 const BEYOND_MS = 1_000;
 
 export interface OnceOptions {
-  /** Where a rule waits for time to pass: how long to stay for it. */
+  /** How long to stay where a rule waits for time to pass. */
   readonly waitMs: number;
 }
 
@@ -57,7 +57,7 @@ interface Staying extends OnceOptions {
   readonly log: Log;
 }
 
-/** Catches up again as often as that helps within the time to stay. The result is that of the last one. */
+/** Catches up again as often as that helps within the time to stay. Returns the last result. */
 async function catchUpStaying(parts: Parts, { waitMs, clock, signal, log }: Staying): Promise<CatchUpResult> {
   const untilMs = clock.monotonicMs() + waitMs;
   for (;;) {
@@ -75,7 +75,7 @@ async function catchUpStaying(parts: Parts, { waitMs, clock, signal, log }: Stay
   }
 }
 
-/** What was waited for is not there. */
+/** Adds the interruption to the result: the stay was in vain. */
 function interrupted(result: CatchUpResult, { reason }: AbortSignal): CatchUpResult {
   const error =
     reason instanceof Error ? reason : new InterruptedError('It was interrupted while it stayed.');
@@ -102,7 +102,7 @@ export function progressLog(log: Log): Progress {
   };
 }
 
-/** What was committed is told as it is committed. */
+/** Commits are logged as they happen. */
 function logResult(log: Log, result: DatasetResult): void {
   const { datasetId: dataset } = result;
   switch (result.kind) {

@@ -1,8 +1,8 @@
 /**
- * `feed-sync run`: follow the subscriptions until it is stopped. The daemon is opened, runs, and is closed; asked to
- * start anew, or after a standstill, it is opened again inside this process.
+ * `feed-sync run`: follows the subscriptions until it is stopped. Opens the daemon, runs it and closes it; after a reload or a
+ * standstill it opens the daemon again inside this process.
  *
- * Invariant: a configuration that is wrong never replaces one that works.
+ * Invariant: a wrong configuration never replaces one that works.
  */
 
 import type { Configuration } from '../../configuration/configuration.ts';
@@ -24,10 +24,10 @@ import { WorkSeen } from '../render/meter.ts';
 import type { Screen } from '../render/screen.ts';
 import { statusSeen } from '../status/status.ts';
 
-/** A reader of the mirror that tries again every 10 ms gets in between two windows, also where the machine is busy. */
+/** A reader of the mirror that tries again every 10 ms gets in between two write sessions, also on a busy machine. */
 const READER_GRACE_MS = 50;
 
-/** Reads the configuration as it is by now. @throws ConfigurationError */
+/** Reads the current configuration. @throws ConfigurationError */
 type Configure = () => Configuration;
 
 interface Opened {
@@ -48,15 +48,15 @@ class Runner {
   readonly #context: Context;
   readonly #screen: Screen | null;
   #log: Log;
-  /** Of the daemon that is shown. */
+  /** Of the running daemon. */
   #work: WorkSeen;
   readonly #notifier: Notifier;
   #configuration: Configuration;
-  /** What to start anew with. */
+  /** The configuration of the next restart. */
   #next: Configuration | null = null;
-  /** What worked before the one that was just started with; null: that is the first, or has worked. */
+  /** The configuration that worked before the current one; null: the current one is the first, or has worked. */
   #previous: Configuration | null = null;
-  /** What is started with has worked before in this process. */
+  /** The current configuration has worked before in this process. */
   #isProven = false;
   #daemon: Daemon | null = null;
 
@@ -103,7 +103,7 @@ class Runner {
     }
   }
 
-  /** Null: there is no daemon to look at. */
+  /** Null: no daemon is running. */
   #look(): Omit<LiveState, 'nowMs'> | null {
     if (this.#daemon === null) return null;
     const summary = this.#daemon.summary();
@@ -111,7 +111,7 @@ class Runner {
     return { work: this.#work, summary };
   }
 
-  /** Null: start anew. */
+  /** Null: restart. */
   async #conclude(end: End): Promise<ExitCode | null> {
     switch (end.kind) {
       case 'stuck':
@@ -150,13 +150,13 @@ class Runner {
     const end = await daemon.run();
     this.#daemon = null;
     this.#screen?.clear();
-    // What does not end cannot be closed either.
+    // Stuck work cannot be closed either.
     if (end.kind !== 'stuck') await opened.close();
     this.#log.info({ end: end.kind }, 'Stopped.');
     return end;
   }
 
-  /** With what it is to start anew with; where that cannot be opened, as before. */
+  /** Opens the daemon with the next configuration; where that cannot be opened, with the current one. */
   async #open(): Promise<Opened> {
     const next = this.#next;
     this.#next = null;

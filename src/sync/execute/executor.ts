@@ -1,4 +1,4 @@
-/** Where planned work is done: in earnest here, only foreseen in foresee.ts. Nothing else in a catch-up tells them apart. */
+/** Executes planned steps: live here, simulated in simulate.ts. Nothing else in a catch-up tells them apart. */
 
 import type { LimitFunction } from 'p-limit';
 import pLimit from 'p-limit';
@@ -21,25 +21,25 @@ import { openStaging, type Staging } from './staging-folder.ts';
 import { applyChanges, loadSnapshot, retire } from './steps.ts';
 import { startWriter, type Writer } from './writer.ts';
 
-/** Steps for which much is staged, at once: it fills the disk until they are committed, one after another. */
+/** Large steps at once: their staged files fill the disk until they are committed, one after another. */
 const LARGE_AT_ONCE = 32;
 
 export interface StepExecutor {
   /**
-   * Before any work on them: the destination learns of the datasets, and what was staged for others goes, but for those
-   * that are worked on.
+   * Called before any work: enrolls the datasets, and discards the staged files of all others but for those that are
+   * `underWay`.
    */
   open(known: readonly DatasetState[], underWay?: Iterable<string>): Promise<void>;
   execute(work: Work, dependencies: StepDependencies): Promise<StepResult>;
-  /** What was staged for the dataset is of no use any more. */
+  /** Discards the staged files of the dataset. */
   discard(datasetId: string): Promise<void>;
-  /** Resolves once nothing is committed any more: how work ended is known before the destination is let go. */
+  /** Resolves once the last write session has ended, which may be after the last result. */
   ended(): Promise<void>;
-  /** Stores how far the service was followed, where the destination is free. */
+  /** Stores the progress, where the destination is free. */
   storeProgress(progress: StoredProgress): Promise<void>;
 }
 
-/** `onTrouble` is told of trouble that struck when all work had ended already. */
+/** `onError` is called with an error that comes when all work has ended already. */
 export type MakeExecutor = (
   parts: Parts,
   signal: AbortSignal,
@@ -60,7 +60,7 @@ export const liveExecutor: MakeExecutor = (parts, signal, onError) => {
     },
     execute(work, dependencies) {
       const { datasetId } = dependencies.known.desired;
-      // Told only now: one that waits for its turn is not under way.
+      // Reported only now: a step that waits for its turn is not running.
       const begin = () => {
         parts.progress.began(datasetId, descriptionOf(work), extentOf(work, dependencies));
         return execute(work, dependencies, tools);
@@ -70,8 +70,8 @@ export const liveExecutor: MakeExecutor = (parts, signal, onError) => {
       return large(begin);
     },
     async discard(datasetId) {
-      // To remove large files can keep a disk busy for as long as a load, and a checkpoint that waits for the disk keeps readers out. While
-      // other large ones are under way these need the room at once; what the last one had can wait.
+      // Removing large files can keep a disk busy for as long as a load, and a checkpoint that waits for the disk keeps readers
+      // out. While other large steps run they need the space at once; the files of the last one can wait.
       if (withLargeFiles.delete(datasetId) && !isLargeUnderWay()) await writer.release();
       await staging.discard(datasetId);
     },
@@ -82,12 +82,12 @@ export const liveExecutor: MakeExecutor = (parts, signal, onError) => {
   };
 };
 
-/** Of one that left, neither what was staged is of use, nor a name. */
+/** A dataset that left needs neither its staged files nor a table name. */
 function memberIds(known: readonly DatasetState[]): readonly string[] {
   return known.filter(({ desired }) => desired.members.size > 0).map(({ desired }) => desired.datasetId);
 }
 
-/** Those that are given up are named by the destination no more, and only then forgotten to have been. */
+/** The checkpoint forgets a subscription only after the destination has. */
 async function enroll(
   known: readonly DatasetState[],
   { feed, destination, checkpoint }: Parts,
@@ -152,7 +152,7 @@ export function execute(work: Work, dependencies: StepDependencies, tools: Tools
   }
 }
 
-/** For people, while it goes on. */
+/** For the operator, while the step runs. */
 function descriptionOf(work: Work): string {
   switch (work.kind) {
     case 'load':

@@ -1,4 +1,4 @@
-/** Carries out a load: download the snapshot, have it examined, have it committed. */
+/** Executes the steps: fetches snapshots and changes, and has them validated and committed. */
 
 import type { DownloadedFile } from '../../feed/feed.ts';
 import { assert, present } from '../../lib/assert.ts';
@@ -27,7 +27,7 @@ interface Load {
   readonly observed: ObservedTable | null;
   readonly history: History;
   readonly listedEntry: ListedEntry;
-  /** Those that the offer comes from. */
+  /** The manifest that the entry comes from. */
   readonly listedEntries: ListedEntries;
   readonly reloads: ReadonlyMap<string, ReloadMark>;
   /** Reads the logs of the dataset: false where they ask for something else by now. */
@@ -35,7 +35,7 @@ interface Load {
 }
 
 /**
- * `overtaken` where the manifest names something else by now, or a log tells it of files that may be of two contents.
+ * The plan is stale where the manifest names something else by now, or a log does, of files that may be of two contents.
  * @throws ContractViolationError where the schema is not in the service's list.
  */
 export async function loadSnapshot(load: Load, tools: Tools): Promise<StepResult> {
@@ -110,7 +110,7 @@ interface Application {
   readonly history: History;
   /** Oldest first, never empty. */
   readonly versions: readonly Version[];
-  /** What `held` has after the last of them. */
+  /** Of the table after the last of them. */
   readonly schema: Schema;
   readonly addsColumns: boolean;
   /** Once so much is spooled, no further version is begun: the path is cut there, and the next plan goes on. */

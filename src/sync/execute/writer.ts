@@ -1,26 +1,26 @@
 /**
- * The one writer of the destination. Units that become ready while a window is open go into it or into the next one, so many
- * small datasets share a window.
+ * The one writer of the destination. A job that becomes ready during a write session joins it or the next one, so that many small
+ * datasets share a session.
  */
 
 import type { Destination, JobQueue, JobResult, ValidatedJob } from '../../destination/destination.ts';
 import { AssertionError, present } from '../../lib/assert.ts';
 
-/** Units that are handed to the destination at once. */
+/** The most jobs of one batch. */
 const JOBS_AT_ONCE = 100;
 
 export interface Writer {
   /** Resolves once the job is committed, has failed, or its plan is stale. */
   commit(job: ValidatedJob): Promise<JobResult>;
-  /** Resolves once what is being committed by now is on the disk, and the destination is let go of. */
+  /** Resolves once the running commits are on the disk and the write session has ended. */
   release(): Promise<void>;
-  /** Resolves once no window is open and nothing waits for one: of how units end is told before. */
+  /** Resolves once no write session is open and no job waits for one; the results were reported before. */
   ended(): Promise<void>;
 }
 
 interface WriterParts {
   readonly destination: Pick<Destination, 'commit'>;
-  /** Told what a window ended with where no unit is left that could be: all were told of their own end before. */
+  /** Called with the error of a write session whose jobs all have a result already. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -35,7 +35,7 @@ export function startWriter({ destination, onError }: WriterParts): Writer {
   let committing = Promise.resolve();
   let arrival = Promise.withResolvers<void>();
 
-  /** Never rejects: what the destination throws is thrown to each that was taken and of which nothing was told. */
+  /** Never rejects: an error of the destination goes to every job that was taken and has no result. */
   const commitTogether = async (): Promise<void> => {
     const taken = new Map<ValidatedJob, Waiting['settle']>();
     const take = (): readonly ValidatedJob[] => {
@@ -53,7 +53,7 @@ export function startWriter({ destination, onError }: WriterParts): Writer {
         if (queue.length === 0) await arrival.promise;
       },
       report(job, result) {
-        present(taken.get(job), 'only units that were taken have an outcome').resolve(result);
+        present(taken.get(job), 'only jobs that were taken have a result').resolve(result);
         taken.delete(job);
       },
     };
@@ -63,11 +63,11 @@ export function startWriter({ destination, onError }: WriterParts): Writer {
     } catch (error) {
       incident = error;
     }
-    // One that is never asked for would let the writer go round for ever.
+    // A destination that takes no job would keep the writer in its loop for ever.
     if (!wasAsked) take();
     if (taken.size === 0 && incident !== null) onError(incident);
     const unreported =
-      incident ?? new AssertionError('A unit was taken, and nobody was told what became of it.');
+      incident ?? new AssertionError('A write job was taken, and its result was not reported.');
     for (const settle of taken.values()) settle.reject(unreported);
   };
 

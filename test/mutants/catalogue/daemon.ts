@@ -12,7 +12,7 @@ export const DAEMON: Area = {
     {
       name: 'what is asked for while a dataset is worked on is lost',
       file: 'src/daemon/work-queue.ts',
-      text: 'if (this.#items.has(item.datasetId)) return;',
+      text: 'if (this.#entries.has(entry.datasetId)) return;',
       instead: '',
       breaks: ['P2', 'W2'],
       tests: [DECISIONS],
@@ -28,8 +28,8 @@ export const DAEMON: Area = {
     {
       name: 'what was put off by an outage waits on when the service answers again',
       file: 'src/daemon/work-queue.ts',
-      text: 'if (item.isOutage)',
-      instead: 'if (!item.isOutage)',
+      text: 'if (entry.isOutage)',
+      instead: 'if (!entry.isOutage)',
       breaks: ['R2'],
       tests: [DECISIONS],
     },

@@ -5,7 +5,7 @@
 
 import type { Suspension } from '../checkpoint/checkpoint.ts';
 import type { Log } from '../lib/log.ts';
-import { FeedSyncError, type RefusalScope } from '../model/errors.ts';
+import { errorCodeOf, FeedSyncError, type RefusalScope } from '../model/errors.ts';
 import type { OngoingIncident } from './state.ts';
 
 /** What may pass by itself is worth a look after this. */
@@ -57,7 +57,7 @@ export class IncidentLog {
   /** `of`: what it belongs to, `run`, `subscription sub_1`, `dataset parcels`. */
   met(of: string, error: Error, now: Date, nowMs: number): void {
     const known = this.#ongoing.get(of);
-    if (known === undefined || known.error.name !== error.name) {
+    if (known === undefined || errorCodeOf(known.error) !== errorCodeOf(error)) {
       const since = known?.since ?? now;
       const sinceMs = known?.sinceMs ?? nowMs;
       const reported = loudness(error, nowMs - sinceMs);
@@ -87,7 +87,7 @@ export class IncidentLog {
     const lastedMs = Math.round(nowMs - ongoing.sinceMs);
     // Who saw it begin sees it end, and no alarm goes off for good news.
     this.#log[ongoing.reported === 'info' ? 'info' : 'warn'](
-      { of, error: ongoing.error.name, lastedMs },
+      { of, error: errorCodeOf(ongoing.error), lastedMs },
       'The trouble is over.',
     );
   }
@@ -107,7 +107,7 @@ export class IncidentLog {
       .sort((left, right) => left.sinceMs - right.sinceMs)
       .map(({ of, error, since, sinceMs, attempts }) => ({
         of,
-        error: error.name,
+        error: errorCodeOf(error),
         message: error.message,
         hint: error instanceof FeedSyncError ? error.hint : null,
         since,
@@ -120,7 +120,7 @@ export class IncidentLog {
     const hint = error instanceof FeedSyncError ? error.hint : null;
     const fields = {
       of,
-      error: error.name,
+      error: errorCodeOf(error),
       why: error.message,
       ...(hint === null ? {} : { hint }),
       ...(lastedMs === 0 ? {} : { lastedMs: Math.round(lastedMs) }),

@@ -8,7 +8,7 @@ import type { Failure } from '../checkpoint/checkpoint.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
 import { formatCount } from '../lib/units.ts';
 import type { DesiredState } from '../model/desired-state.ts';
-import { BadChangesError, ContentMismatchError, DataError, UnknownColumnsError } from '../model/errors.ts';
+import { BadChangesError, DataError, UnknownColumnsError } from '../model/errors.ts';
 import type { Version } from '../model/records.ts';
 import type { ObservedTable } from '../model/write-jobs.ts';
 import { contentAtFault, type StepExecutor, type StepOutcome, type Work } from './execute/executor.ts';
@@ -395,7 +395,7 @@ class Reconciler {
     const contents = content === null ? [] : [content, ...this.#fellBack()];
     const failure = failureOf(this.#datasetId, error, contents, this.#known.failure, parts.clock.now());
     parts.checkpoint.fail(toRemember(failure, this.#known.failure));
-    if (!(error instanceof ContentMismatchError)) await executor.discard(this.#datasetId);
+    if (error.code !== 'content_mismatch') await executor.discard(this.#datasetId);
     return { kind: 'failed', error, failure };
   }
 

@@ -146,7 +146,7 @@ describe('status', () => {
           ...NOTHING_ASKED,
           suspension: null,
           failure: {
-            error: 'DataError',
+            error: 'data_invalid',
             message: expect.stringContaining('but the version record states 1.'),
             hint: null,
             attempts: 1,

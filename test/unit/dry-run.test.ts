@@ -143,6 +143,6 @@ it('of what is in the way tells it as a catch-up does', () => {
   expect(dryRunOf(reported)).toMatchObject({
     datasets: [{ ending: 'suspended', suspension: { id: 'parcels', since: NOW.toISOString() } }],
     suspensions: [{ id: 'sub_2' }],
-    incidents: [{ subscription: 'sub_1', error: 'ServiceUnavailableError', links: {} }],
+    incidents: [{ subscription: 'sub_1', error: 'service_unavailable', links: {} }],
   });
 });

@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Failure } from '../../src/checkpoint/checkpoint.ts';
-import { ContentMismatchError, DataError, ServiceUnavailableError } from '../../src/model/errors.ts';
+import { DataError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import {
   failureOf,
   MAX_BAD_CONTENTS,
@@ -207,7 +207,7 @@ describe('a failure', () => {
   it('of content is tried again after a day, and remembers the content', () => {
     expect(failureOf('parcels', bad, ['version 3'], null, NOW)).toEqual({
       datasetId: 'parcels',
-      error: 'DataError',
+      error: 'data_invalid',
       message: 'The file is broken.',
       hint: 'Tell the service.',
       contents: ['version 3'],
@@ -244,7 +244,9 @@ describe('a failure', () => {
     });
   });
 
-  const differs = new ContentMismatchError('The file differs from what its manifest states.');
+  const differs = new DataError('The file differs from what its manifest states.', {
+    code: 'content_mismatch',
+  });
   const MINUTE_MS = 60_000;
   const later = (waitMs: number, from = NOW): Date => new Date(from.getTime() + waitMs);
 

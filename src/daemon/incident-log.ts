@@ -5,6 +5,7 @@
 
 import type { Suspension } from '../checkpoint/checkpoint.ts';
 import type { Log } from '../lib/log.ts';
+import { ERRORS } from '../model/error-codes.ts';
 import { errorCodeOf, FeedSyncError, type RefusalScope } from '../model/errors.ts';
 import type { OngoingIncident } from './state.ts';
 
@@ -34,7 +35,7 @@ interface OngoingCondition {
 /** How loud trouble is that has lasted so long. A bug is told at once; what does not pass by itself, soon. */
 export function loudness(error: Error, lastedMs: number): Level {
   if (!(error instanceof FeedSyncError) || lastedMs >= ERROR_AFTER_MS) return 'error';
-  return error.disposition === 'stop' || lastedMs >= WARN_AFTER_MS ? 'warn' : 'info';
+  return ERRORS[error.code].disposition === 'stop' || lastedMs >= WARN_AFTER_MS ? 'warn' : 'info';
 }
 
 /** What trouble of a dataset belongs to. */

@@ -4,7 +4,7 @@
  */
 
 import { shellWord } from '../lib/text.ts';
-import { type Disposition, ERRORS, type ErrorCode, type ErrorEntry } from './error-codes.ts';
+import { ERRORS, type ErrorCode, type ErrorEntry } from './error-codes.ts';
 
 export interface ErrorDetails {
   readonly hint?: string;
@@ -23,10 +23,6 @@ export abstract class FeedSyncError extends Error {
     super(message, details.cause === undefined ? {} : { cause: details.cause });
     this.name = new.target.name;
     this.hint = details.hint ?? null;
-  }
-
-  get disposition(): Disposition {
-    return ERRORS[this.code].disposition;
   }
 }
 

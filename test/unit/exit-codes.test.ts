@@ -95,7 +95,7 @@ describe('errors', () => {
     [new errors.DataError('x'), 'stop'],
     [new errors.StorageError('x'), 'stop'],
   ])('%s: what the program does about it', (error, disposition) => {
-    expect(error.disposition).toBe(disposition);
+    expect(errors.errorEntryOf(error).disposition).toBe(disposition);
   });
 
   it('carry their name, the hint and the cause', () => {

@@ -165,7 +165,8 @@ export class ContractViolationError extends FeedSyncError {
   }
 }
 
-type DataCode = 'data_invalid' | 'content_mismatch' | 'changes_invalid' | 'columns_unknown';
+export const DATA_CODES = ['data_invalid', 'content_mismatch', 'changes_invalid', 'columns_unknown'] as const;
+type DataCode = (typeof DATA_CODES)[number];
 
 /** Content that cannot be mirrored as it is: a bad file, a value that would have to be bent, a proof that failed. */
 export class DataError extends FeedSyncError {

@@ -1,7 +1,7 @@
 /** What is remembered of something that failed, and when it is tried again. Pure. */
 
 import type { DifferingContent, Failure } from '../checkpoint/checkpoint.ts';
-import { DataError, errorCodeOf, FeedSyncError } from '../model/errors.ts';
+import { DATA_CODES, DataError, errorCodeOf, FeedSyncError } from '../model/errors.ts';
 import { isOfContent, isOngoing, refusedContents } from './plan/content.ts';
 
 /** The same bad content is not fetched again for a day, unless the service names other content or a person asks. */
@@ -37,6 +37,12 @@ export function failureOf(
     attempts,
     failedAt: now,
   };
+}
+
+/** The error that a stored failure of content was, with the same code. */
+export function errorOf({ error, message, hint }: Failure): DataError {
+  const code = DATA_CODES.find((known) => known === error) ?? 'data_invalid';
+  return new DataError(message, { code, ...(hint === null ? {} : { hint }) });
 }
 
 function consequencesOf(

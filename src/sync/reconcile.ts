@@ -13,7 +13,7 @@ import type { Version } from '../model/records.ts';
 import type { ObservedTable } from '../model/write-jobs.ts';
 import { contentAtFault, type StepExecutor, type StepOutcome, type Work } from './execute/executor.ts';
 import { noteChanges, noteInapplicable, noteLoad, noteRetirement } from './execute/sync-runs.ts';
-import { failureOf, newestContents, toRemember } from './failures.ts';
+import { errorOf, failureOf, newestContents, toRemember } from './failures.ts';
 import { onlyAnnounced, requestReloads } from './follow/audit.ts';
 import { isAnyLogDoubted } from './follow/log-restart.ts';
 import type { ReloadRequest } from './follow/reload-requests.ts';
@@ -179,8 +179,7 @@ class Reconciler {
       case 'report-failure': {
         const failure = present(this.#known.failure, 'what failed before has a failure');
         this.#rememberInapplicable();
-        const details = failure.hint === null ? {} : { hint: failure.hint };
-        return { kind: 'failed', error: new DataError(failure.message, details), failure };
+        return { kind: 'failed', error: errorOf(failure), failure };
       }
       case 'leave':
         return { kind: 'current', recheckAt: null };

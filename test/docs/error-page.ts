@@ -16,9 +16,9 @@ export function errorPage(): string {
 
 ## What does a code mean, and what can I do?
 
-Find the code in the table. Every error has exactly one code. It stands in the field \`error\` of the
-log and of the JSON outputs, and keeps its meaning in later versions; codes may be added. Decide by
-the code: messages are for people and may be worded anew at any time.
+Find the code in the table. Every error has exactly one code. It stands in brackets behind a message,
+and in the field \`error\` of the log and of the JSON outputs. A code keeps its meaning in later
+versions; codes may be added. Decide by the code: messages are for people and may be worded anew.
 
 ${rowOf('code', 'meaning', 'exit code', 'scope', 'retry', 'what to do')}
 |---|---|---|---|---|---|

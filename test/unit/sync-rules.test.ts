@@ -3,8 +3,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Failure } from '../../src/checkpoint/checkpoint.ts';
-import { DataError, ServiceUnavailableError } from '../../src/model/errors.ts';
+import { BadChangesError, DataError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import {
+  errorOf,
   failureOf,
   MAX_BAD_CONTENTS,
   SAME_CONTENT_AGAIN_AFTER_MS,
@@ -215,6 +216,23 @@ describe('a failure', () => {
       attempts: 1,
       failedAt: NOW,
       retryAt: new Date(NOW.getTime() + SAME_CONTENT_AGAIN_AFTER_MS),
+    });
+  });
+
+  it('of content is reported again with the code, the message and the hint that were stored', () => {
+    const stored = failureOf(
+      'parcels',
+      new BadChangesError('parcels', 3, 'Row 1 has no key.'),
+      ['3'],
+      null,
+      NOW,
+    );
+    expect(stored.error).toBe('changes_invalid');
+    const { code, message, hint } = errorOf(stored);
+    expect({ error: code, message, hint }).toEqual({
+      error: stored.error,
+      message: stored.message,
+      hint: stored.hint,
     });
   });
 

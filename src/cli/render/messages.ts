@@ -17,7 +17,7 @@ import {
 } from '../../model/errors.ts';
 import { possibleCause, waysOut } from '../../sync/incidents.ts';
 
-/** The message and, below it, the hint. A refusal that is told so holds nothing: the command may be given again. */
+/** The message with the code of the error and, below it, the hint. A refusal shown so suspends nothing: the command may be run again. */
 export function formatError(error: Error): string {
   if (error instanceof RefusalError || error instanceof CommandRefusedError) {
     const wayOut =
@@ -26,10 +26,15 @@ export function formatError(error: Error): string {
         : 'Once you have acted on it, give the command again.';
     const cause = possibleCause(error.refusal);
     const waysOn = [...(cause === null ? [] : [cause]), wayOut];
-    return [...answerOf(error.refusal), ...waysOn.map((way) => `→ ${way}`)].join('\n');
+    return withCode([...answerOf(error.refusal), ...waysOn.map((way) => `→ ${way}`)].join('\n'), error.code);
   }
   const hint = error instanceof FeedSyncError && error.hint !== null ? `\n→ ${error.hint}` : '';
-  return `${error.message}${hint}`.split('\n').map(printable).join('\n');
+  return withCode(`${error.message}${hint}`.split('\n').map(printable).join('\n'), errorCodeOf(error));
+}
+
+/** Adds the code, by which docs/errors.md is read, to the end of the first line. */
+function withCode(text: string, code: ErrorCode): string {
+  return text.replace(/$/m, ` [${code}]`);
 }
 
 /** What holds it, with its links, since when, and how to go on once a person has acted. */

@@ -9,6 +9,7 @@ import type { Absence, AbsenceSubject } from '../model/absence.ts';
 import type { CommitPosition } from '../model/commits.ts';
 import type { RememberedContract } from '../model/contract.ts';
 import type { DesiredState, FollowStep, Reload } from '../model/desired-state.ts';
+import type { ErrorCode } from '../model/error-codes.ts';
 import type { Refusal, RefusalScope } from '../model/errors.ts';
 import type { EventId } from '../model/event.ts';
 
@@ -185,8 +186,7 @@ export interface Suspension {
 /** Why a dataset is not where it should be, though nothing is refused. */
 export interface Failure {
   readonly datasetId: string;
-  /** The class of the error: `DataError`, `ServiceUnavailableError`, … */
-  readonly error: string;
+  readonly error: ErrorCode;
   readonly message: string;
   readonly hint: string | null;
   /** The identities of what was found bad: none of it is fetched again before `retryAt`. Empty: it was no content. */

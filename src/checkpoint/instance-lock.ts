@@ -172,6 +172,7 @@ function heldByAnother(holder: InstanceHolder | null, { path }: Place): BusyErro
       ? 'a process that is just starting'
       : `process ${holder.pid} on ${holder.host}, \`${holder.command}\`, since ${holder.startedAt.toISOString()}`;
   return new BusyError(`Another feed-sync works on this data directory: ${who} (lock ${path}).`, {
+    code: 'instance_running',
     hint: 'Wait until it ends, stop it, or set another dataDir. `status` and `query` work beside it.',
   });
 }

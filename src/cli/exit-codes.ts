@@ -1,20 +1,6 @@
 /** The exit codes: part of the program's interface, for cron jobs, systemd units and Kubernetes. */
 
-import {
-  BusyError,
-  CommandRefusedError,
-  ConfigurationError,
-  ContractViolationError,
-  CursorExpiredError,
-  DataError,
-  HookError,
-  InapplicableChangesError,
-  InterruptedError,
-  RefusalError,
-  ServiceUnavailableError,
-  StorageError,
-  UsageError,
-} from '../model/errors.ts';
+import { errorEntryOf } from '../model/errors.ts';
 
 export const EXIT_CODES = {
   caughtUp: 0,
@@ -30,7 +16,7 @@ export const EXIT_CODES = {
 export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES];
 
 /** Where several apply, the first of these that does. */
-const BY_URGENCY: readonly ExitCode[] = [
+export const BY_URGENCY: readonly ExitCode[] = [
   EXIT_CODES.bug,
   EXIT_CODES.storageFault,
   EXIT_CODES.wrongConfiguration,
@@ -41,25 +27,7 @@ const BY_URGENCY: readonly ExitCode[] = [
 ];
 
 export function exitCodeOf(error: unknown): ExitCode {
-  if (error instanceof UsageError) return EXIT_CODES.wrongUsage;
-  if (error instanceof ConfigurationError) return EXIT_CODES.wrongConfiguration;
-  if (error instanceof RefusalError) return EXIT_CODES.operatorMustAct;
-  if (error instanceof CommandRefusedError) {
-    return error.isAboutInput ? EXIT_CODES.wrongUsage : EXIT_CODES.operatorMustAct;
-  }
-  if (error instanceof StorageError) return EXIT_CODES.storageFault;
-  const isOfContent =
-    error instanceof DataError ||
-    error instanceof InapplicableChangesError ||
-    error instanceof ContractViolationError;
-  if (isOfContent) return EXIT_CODES.dataFault;
-  const passes =
-    error instanceof ServiceUnavailableError ||
-    error instanceof CursorExpiredError ||
-    error instanceof BusyError ||
-    error instanceof HookError ||
-    error instanceof InterruptedError;
-  return passes ? EXIT_CODES.tryAgainLater : EXIT_CODES.bug;
+  return errorEntryOf(error).exitCode;
 }
 
 /** The code of the most urgent; 0 where there is none. */

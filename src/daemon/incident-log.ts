@@ -5,7 +5,8 @@
 
 import type { Suspension } from '../checkpoint/checkpoint.ts';
 import type { Log } from '../lib/log.ts';
-import { FeedSyncError, type RefusalScope } from '../model/errors.ts';
+import { ERRORS } from '../model/error-codes.ts';
+import { errorCodeOf, FeedSyncError, type RefusalScope } from '../model/errors.ts';
 import type { OngoingIncident } from './state.ts';
 
 /** An incident that may pass by itself becomes a warning after this. */
@@ -34,7 +35,7 @@ interface OngoingCondition {
 /** Returns the level of an error that has lasted so long. A bug is an error at once. */
 export function loudness(error: Error, lastedMs: number): Level {
   if (!(error instanceof FeedSyncError) || lastedMs >= ERROR_AFTER_MS) return 'error';
-  return error.disposition === 'stop' || lastedMs >= WARN_AFTER_MS ? 'warn' : 'info';
+  return ERRORS[error.code].disposition === 'stop' || lastedMs >= WARN_AFTER_MS ? 'warn' : 'info';
 }
 
 /** Names the owner of a dataset's incident. */
@@ -57,7 +58,7 @@ export class IncidentLog {
   /** `of` names the owner: `run`, `subscription sub_1`, `dataset parcels`. */
   raise(of: string, error: Error, now: Date, nowMs: number): void {
     const known = this.#ongoing.get(of);
-    if (known === undefined || known.error.name !== error.name) {
+    if (known === undefined || errorCodeOf(known.error) !== errorCodeOf(error)) {
       const since = known?.since ?? now;
       const sinceMs = known?.sinceMs ?? nowMs;
       const reported = loudness(error, nowMs - sinceMs);
@@ -87,7 +88,7 @@ export class IncidentLog {
     const lastedMs = Math.round(nowMs - ongoing.sinceMs);
     // The end has at most the level warn: no alarm for good news.
     this.#log[ongoing.reported === 'info' ? 'info' : 'warn'](
-      { of, error: ongoing.error.name, lastedMs },
+      { of, error: errorCodeOf(ongoing.error), lastedMs },
       'Recovered.',
     );
   }
@@ -107,7 +108,7 @@ export class IncidentLog {
       .sort((left, right) => left.sinceMs - right.sinceMs)
       .map(({ of, error, since, sinceMs, attempts }) => ({
         of,
-        error: error.name,
+        error: errorCodeOf(error),
         message: error.message,
         hint: error instanceof FeedSyncError ? error.hint : null,
         since,
@@ -120,7 +121,7 @@ export class IncidentLog {
     const hint = error instanceof FeedSyncError ? error.hint : null;
     const fields = {
       of,
-      error: error.name,
+      error: errorCodeOf(error),
       why: error.message,
       ...(hint === null ? {} : { hint }),
       ...(lastedMs === 0 ? {} : { lastedMs: Math.round(lastedMs) }),

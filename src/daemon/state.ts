@@ -7,6 +7,7 @@
 
 import type { Failure, Suspension } from '../checkpoint/checkpoint.ts';
 import type { CommitResult } from '../model/commits.ts';
+import type { ErrorCode } from '../model/error-codes.ts';
 import type { EventType } from '../model/event.ts';
 
 /** The side of the daemon that is looked at. */
@@ -118,8 +119,7 @@ export interface WorkState {
 export interface OngoingIncident {
   /** What it belongs to: `service`, `mirror`, `loop`, `run` (all that is worked on), or `subscription` and the id. */
   readonly of: string;
-  /** The class of the error: `BusyError`. */
-  readonly error: string;
+  readonly error: ErrorCode;
   readonly message: string;
   readonly hint: string | null;
   readonly since: Date;

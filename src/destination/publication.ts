@@ -16,7 +16,7 @@ export interface PostCommitSource {
   /**
    * Renames a verified copy of everything that is committed into place. Readers of the copy of before keep that; where
    * this fails, or the process is killed, it stays in place.
-   * @throws CopyError, where there is no room before anything is written; BusyError; StorageError; InterruptedError.
+   * @throws StorageError, where there is no room before anything is written; BusyError; InterruptedError.
    */
   publish(): Promise<Publication>;
 }

@@ -8,7 +8,7 @@
 
 import { join } from 'node:path';
 import { writeScratch } from '../lib/files.ts';
-import { AnswerTooLargeError, RefusalError } from '../model/errors.ts';
+import { errorCodeOf, RefusalError } from '../model/errors.ts';
 import type { Changes, ChangesRequest } from './feed.ts';
 import type { Api } from './http/api.ts';
 import { listChanges } from './http/operations.ts';
@@ -109,7 +109,7 @@ async function readAllPages(
 
 /** Null: it says nothing of the changes themselves. */
 function whyNotUsable(error: unknown): string | null {
-  if (error instanceof AnswerTooLargeError) return 'a page of them is larger than http.maxJsonBytes';
+  if (errorCodeOf(error) === 'response_too_large') return 'a page of them is larger than http.maxJsonBytes';
   return error instanceof RefusalError ? whyNotRecorded(error) : null;
 }
 

@@ -57,7 +57,7 @@ export interface Feed {
 
   /**
    * Downloads the files of a snapshot into `directory`, several at a time, verified and resumable.
-   * @throws ContentMismatchError when a file keeps differing from its stated length or digest.
+   * @throws DataError `content_mismatch` when a file keeps differing from its stated length or digest.
    * @throws DataError when a file without a stated digest keeps being no Parquet file, or its link is not allowed.
    * @throws StorageError when the disk is full or not writable.
    */

@@ -3,7 +3,7 @@
 import { dirname } from 'node:path';
 import { freeBytes } from '../lib/files.ts';
 import { formatBytes } from '../lib/units.ts';
-import { DiskFullError, StorageError } from '../model/errors.ts';
+import { StorageError } from '../model/errors.ts';
 
 const FREE_SPACE = 'Free some space, or set dataDir to a larger disk.';
 
@@ -17,7 +17,7 @@ export async function onDisk<T>(path: string, effect: () => Promise<T>): Promise
 }
 
 /**
- * @throws DiskFullError unless `neededBytes` can be written below `directory` and `reserveBytes` stay free.
+ * @throws StorageError `disk_full` unless `neededBytes` can be written below `directory` and `reserveBytes` stay free.
  * `what` is what they are for: `the files of dataset us-tx-travis-parcels`.
  */
 export async function requireSpace(
@@ -29,9 +29,9 @@ export async function requireSpace(
   const free = await onDisk(directory, () => freeBytes(directory));
   if (free - neededBytes >= reserveBytes) return;
   const needed = `${formatBytes(neededBytes)} beside the ${formatBytes(reserveBytes)} that are kept free (disk.reserve)`;
-  throw new DiskFullError(
+  throw new StorageError(
     `Not enough space in ${directory}: ${what} need ${needed}, and ${formatBytes(free)} are free.`,
-    { hint: FREE_SPACE },
+    { code: 'disk_full', hint: FREE_SPACE },
   );
 }
 

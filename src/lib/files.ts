@@ -206,19 +206,23 @@ const PLAIN_WORDS: Readonly<Record<string, string>> = {
   ENOTDIR: 'its path leads through a file',
 };
 
-/** The code that the system or a library gave an error (`ENOENT`, `Z_DATA_ERROR`); null where it gave none. */
+/**
+ * The code that the system or a library gave an error (`ENOENT`, `Z_DATA_ERROR`); null where it gave none. Those codes are
+ * in capitals, and the codes of our own errors are not.
+ */
 export function systemCode(error: unknown): string | null {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null;
+  const code = error instanceof Error && 'code' in error ? error.code : null;
+  return typeof code === 'string' && /^[A-Z]/.test(code) ? code : null;
 }
 
 /** `no such file or directory (ENOENT)`: why the system refused, without the path. */
 export function systemReason(error: unknown): string {
-  if (!(error instanceof Error) || !('code' in error)) return String(error);
-  const { code } = error;
-  const plain = PLAIN_WORDS[String(code)];
+  const code = systemCode(error);
+  if (!(error instanceof Error) || code === null) return String(error);
+  const plain = PLAIN_WORDS[code];
   if (plain !== undefined) return `${plain} (${code})`;
   const hasNumber = 'errno' in error && typeof error.errno === 'number';
-  return hasNumber ? `${getSystemErrorMessage(Number(error.errno))} (${code})` : String(code);
+  return hasNumber ? `${getSystemErrorMessage(Number(error.errno))} (${code})` : code;
 }
 
 /** Far above every file that is read so. */

@@ -1,25 +1,21 @@
 /**
- * The errors of the program. Few classes, each with a code, what to do about it by the program (`disposition`) and
- * by a person (`hint`). The message says what happened, to what and why; nobody decides anything by its text.
+ * The errors of the program. Each has a code, from which all decisions follow. A class exists only where an error carries
+ * values of its own or a caller catches it. The message says what happened, to what and why.
  */
 
 import { shellWord } from '../lib/text.ts';
-
-/**
- * - `retry`: passes by itself; tried again later.
- * - `reload`: the position is lost; start again from the manifest.
- * - `hold`: a person has to act first; nothing more is asked of the service until then.
- * - `stop`: goes on failing the same way until content, configuration or machine changes.
- */
-export type Disposition = 'retry' | 'reload' | 'suspend' | 'stop';
+import { ERRORS, type ErrorCode, type ErrorEntry } from './error-codes.ts';
 
 export interface ErrorDetails {
   readonly hint?: string;
   readonly cause?: unknown;
 }
 
+/** Of a class that stands for several codes: the code, where it is not the most general one. */
+type Coded<Code extends ErrorCode> = ErrorDetails & { readonly code?: Code };
+
 export abstract class FeedSyncError extends Error {
-  abstract readonly disposition: Disposition;
+  abstract readonly code: ErrorCode;
   /** What a person can do about it; null where the message says all there is. */
   readonly hint: string | null;
 
@@ -30,19 +26,28 @@ export abstract class FeedSyncError extends Error {
   }
 }
 
+/** Every error that is none of ours is a bug. */
+export function errorCodeOf(error: unknown): ErrorCode {
+  return error instanceof FeedSyncError ? error.code : 'bug';
+}
+
+export function errorEntryOf(error: unknown): ErrorEntry {
+  return ERRORS[errorCodeOf(error)];
+}
+
 /** A command line that makes no sense, or SQL of the user's that does not run. */
 export class UsageError extends FeedSyncError {
-  readonly disposition = 'stop';
+  readonly code = 'usage_invalid';
 }
 
 /** A configuration that cannot be used, naming the key, the trouble and the source of the value. */
 export class ConfigurationError extends FeedSyncError {
-  readonly disposition = 'stop';
+  readonly code = 'configuration_invalid';
 }
 
 /** The service could not be reached or gave no usable answer, within the budget of retries. */
 export class ServiceUnavailableError extends FeedSyncError {
-  readonly disposition = 'retry';
+  readonly code = 'service_unavailable';
   /** How long the service asked us to wait, in milliseconds; null where it did not. */
   readonly retryAfterMs: number | null;
 
@@ -52,19 +57,26 @@ export class ServiceUnavailableError extends FeedSyncError {
   }
 }
 
-/** Something else holds what we need: another instance, a reader of the mirror. */
+type BusyCode = 'mirror_busy' | 'checkpoint_busy' | 'instance_running';
+
+/** Another process holds what we need: a reader the mirror, another instance the data directory. */
 export class BusyError extends FeedSyncError {
-  readonly disposition = 'retry';
+  readonly code: BusyCode;
+
+  constructor(message: string, { code = 'mirror_busy', ...details }: Coded<BusyCode> = {}) {
+    super(message, details);
+    this.code = code;
+  }
 }
 
 /** A person or the system asked the process to stop before it was done. */
 export class InterruptedError extends FeedSyncError {
-  readonly disposition = 'retry';
+  readonly code = 'interrupted';
 }
 
 /** The command that is run after commits failed. What it was to be told of, it is told again. */
 export class HookError extends FeedSyncError {
-  readonly disposition = 'retry';
+  readonly code = 'hook_failed';
 }
 
 export type RefusalScope =
@@ -92,7 +104,7 @@ export interface RefusalWords {
 
 /** The service refused, and says so. Not tried again until a person has acted (the interface, Errors, rule 1). */
 export class RefusalError extends FeedSyncError {
-  readonly disposition = 'suspend';
+  readonly code = 'refused';
   readonly refusal: Refusal;
 
   constructor(refusal: Refusal) {
@@ -101,21 +113,21 @@ export class RefusalError extends FeedSyncError {
   }
 }
 
-/** The service refused what a person asked for by a command. It is told to that person, and holds nothing. */
+/** The service refused what an operator asked for by a command. Nothing is suspended for it. */
 export class CommandRefusedError extends FeedSyncError {
-  readonly disposition = 'stop';
+  /** `input_refused` where another id or address of the command line may be accepted at once. */
+  readonly code: 'command_refused' | 'input_refused';
   readonly refusal: RefusalWords;
-  /** Whether the refusal is about an id or an address of the command line: another command may be accepted at once. */
-  readonly isAboutInput: boolean;
 
-  constructor(refusal: RefusalWords, { isAboutInput = false }: { readonly isAboutInput?: boolean } = {}) {
+  constructor(refusal: RefusalWords, code: 'command_refused' | 'input_refused' = 'command_refused') {
     super(refusalSentence(refusal), {
-      hint: isAboutInput
-        ? 'Nothing is held for it. Correct what was given to the command, and give it again.'
-        : 'Nothing is held for it. Once you have acted on it, give the command again.',
+      hint:
+        code === 'input_refused'
+          ? 'Nothing is held for it. Correct what was given to the command, and give it again.'
+          : 'Nothing is held for it. Once you have acted on it, give the command again.',
     });
+    this.code = code;
     this.refusal = refusal;
-    this.isAboutInput = isAboutInput;
   }
 }
 
@@ -125,7 +137,7 @@ function refusalSentence({ operation, status, code, message }: RefusalWords): st
 
 /** The cursor is past the retention of the log (the interface, Events: 410). */
 export class CursorExpiredError extends FeedSyncError {
-  readonly disposition = 'reload';
+  readonly code = 'cursor_expired';
   /** Service time of the answer that said so; null where it is not known. */
   readonly readAt: Date | null;
 
@@ -135,30 +147,40 @@ export class CursorExpiredError extends FeedSyncError {
   }
 }
 
+type ViolationCode = 'contract_violation' | 'response_too_large';
+
 /** An answer that does not fit the interface; `path` is the offending field. Never applied in part. */
 export class ContractViolationError extends FeedSyncError {
-  readonly disposition = 'retry';
+  readonly code: ViolationCode;
   readonly path: string;
 
-  constructor(message: string, path: string, details: ErrorDetails = {}) {
+  constructor(
+    message: string,
+    path: string,
+    { code = 'contract_violation', ...details }: Coded<ViolationCode> = {},
+  ) {
     super(message, details);
+    this.code = code;
     this.path = path;
   }
 }
 
-/** The body of an answer is larger than `http.maxJsonBytes`. */
-export class AnswerTooLargeError extends ContractViolationError {}
+export const DATA_CODES = ['data_invalid', 'content_mismatch', 'changes_invalid', 'columns_unknown'] as const;
+type DataCode = (typeof DATA_CODES)[number];
 
 /** Content that cannot be mirrored as it is: a bad file, a value that would have to be bent, a proof that failed. */
 export class DataError extends FeedSyncError {
-  readonly disposition = 'stop';
-}
+  /**
+   * `content_mismatch`: the content was not read, and the statement or the transfer may be at fault, so it is tried again
+   * sooner than content that was found wrong.
+   */
+  readonly code: DataCode;
 
-/**
- * A file that is not what the service states of it: another digest or another length. Its content was not read, and the
- * statement or the transfer may be at fault, so it is tried again sooner than content that was found wrong.
- */
-export class ContentMismatchError extends DataError {}
+  constructor(message: string, { code = 'data_invalid', ...details }: Coded<DataCode> = {}) {
+    super(message, details);
+    this.code = code;
+  }
+}
 
 /** Changes of one version that do not say what they must: a value that would have to be bent, a key that is null or repeated. */
 export class BadChangesError extends DataError {
@@ -167,7 +189,10 @@ export class BadChangesError extends DataError {
 
   /** `message` names version, page, column and value. */
   constructor(datasetId: string, version: number, message: string) {
-    super(message, { hint: `To load the snapshot instead: feed-sync resync ${shellWord(datasetId)}` });
+    super(message, {
+      code: 'changes_invalid',
+      hint: `To load the snapshot instead: feed-sync resync ${shellWord(datasetId)}`,
+    });
     this.datasetId = datasetId;
     this.version = version;
   }
@@ -190,6 +215,7 @@ export class UnknownColumnsError extends DataError {
       .map((name) => JSON.stringify(name.slice(0, MAX_SHOWN_NAME)));
     const rest = columns.length > names.length ? ` and ${columns.length - names.length} more` : '';
     super(`${holder} has columns that the schema does not know: ${names.join(', ')}${rest}.`, {
+      code: 'columns_unknown',
       hint: 'The schemas were read again, and do not list them. Tell the service.',
     });
     this.datasetId = datasetId;
@@ -202,7 +228,7 @@ export class UnknownColumnsError extends DataError {
  * they lack what the table needs. They give way to the snapshot.
  */
 export class InapplicableChangesError extends FeedSyncError {
-  readonly disposition = 'reload';
+  readonly code = 'changes_inapplicable';
   readonly datasetId: string;
   /** The version whose changes they are. Those of earlier versions may be sound. */
   readonly version: number;
@@ -217,16 +243,14 @@ export class InapplicableChangesError extends FeedSyncError {
   }
 }
 
-/** Local disk or file trouble, naming the path. */
+type StorageCode = 'storage_failed' | 'dataset_storage_failed' | 'disk_full' | 'copy_failed';
+
+/** A local disk or file cannot be used; the message names the path. */
 export class StorageError extends FeedSyncError {
-  readonly disposition = 'stop';
+  readonly code: StorageCode;
+
+  constructor(message: string, { code = 'storage_failed', ...details }: Coded<StorageCode> = {}) {
+    super(message, details);
+    this.code = code;
+  }
 }
-
-/** No copy of the mirror can be published: its disk or its folder. The mirror itself is none the worse for it. */
-export class CopyError extends StorageError {}
-
-/** Local trouble of one dataset alone: others may go on. */
-export class DatasetStorageError extends StorageError {}
-
-/** The disk has no room for the files of one dataset beside what is kept free: a smaller dataset may still fit. */
-export class DiskFullError extends DatasetStorageError {}

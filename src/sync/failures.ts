@@ -1,7 +1,7 @@
 /** What is remembered of something that failed, and when it is tried again. Pure. */
 
 import type { DifferingContent, Failure } from '../checkpoint/checkpoint.ts';
-import { ContentMismatchError, DataError, FeedSyncError } from '../model/errors.ts';
+import { DATA_CODES, DataError, errorCodeOf, FeedSyncError } from '../model/errors.ts';
 import { isOfContent, isOngoing, refusedContents } from './plan/content.ts';
 
 /** The same bad content is not fetched again for a day, unless the service names other content or a person asks. */
@@ -30,13 +30,19 @@ export function failureOf(
   const attempts = (previous?.attempts ?? 0) + 1;
   return {
     datasetId,
-    error: error.name,
+    error: errorCodeOf(error),
     message: error.message,
     hint: error instanceof FeedSyncError ? error.hint : null,
     ...consequencesOf(error, contents, attempts, previous, now),
     attempts,
     failedAt: now,
   };
+}
+
+/** The error that a stored failure of content was, with the same code. */
+export function errorOf({ error, message, hint }: Failure): DataError {
+  const code = DATA_CODES.find((known) => known === error) ?? 'data_invalid';
+  return new DataError(message, { code, ...(hint === null ? {} : { hint }) });
 }
 
 function consequencesOf(
@@ -54,7 +60,7 @@ function consequencesOf(
   }
   const standing = previous !== null && isOngoing(previous, now) ? previous : null;
   const stillBad = standing?.contents ?? [];
-  if (!(error instanceof ContentMismatchError)) {
+  if (error.code !== 'content_mismatch') {
     return {
       contents: newestContents([...contents, ...stillBad]),
       differing: differing.filter(({ content }) => !contents.includes(content)),

@@ -8,15 +8,13 @@ import type { Suspension } from '../checkpoint/checkpoint.ts';
 import { unreachable } from '../lib/assert.ts';
 import { shellWord } from '../lib/text.ts';
 import {
-  BusyError,
-  ConfigurationError,
-  DatasetStorageError,
+  errorCodeOf,
+  errorEntryOf,
   FeedSyncError,
   InterruptedError,
   type Refusal,
   RefusalError,
   type RefusalScope,
-  StorageError,
 } from '../model/errors.ts';
 import { failureOf, toRemember } from './failures.ts';
 import type { Parts } from './parts.ts';
@@ -47,13 +45,13 @@ export function watchIncidents(
   const incidents: Incident[] = [];
 
   const add = (error: Error, subscriptionId: string | null): void => {
-    const isOfTheRun = concernsTheRun(error) || error instanceof InterruptedError;
-    const incident = { subscriptionId: isOfTheRun ? null : subscriptionId, error };
+    const incident = { subscriptionId: concernsTheRun(error) ? null : subscriptionId, error };
     if (error instanceof InterruptedError && halt.signal.aborted) return;
     if (incidents.some((reported) => isSameIncident(reported, incident))) return;
     incidents.push(incident);
     if (!(error instanceof FeedSyncError)) reportBug(error);
-    if (concernsTheRun(error)) halt.abort(new InterruptedError('The run was halted.'));
+    const isHalting = concernsTheRun(error) && !(error instanceof InterruptedError);
+    if (isHalting) halt.abort(new InterruptedError('The run was halted.'));
   };
 
   /** Null where the hold could not be stored; that is trouble too. */
@@ -80,7 +78,7 @@ export function watchIncidents(
     error: Error,
     { desired: { datasetId }, failure: previous }: DatasetState,
   ): DatasetEnding => {
-    if (error instanceof InterruptedError || concernsTheRun(error)) {
+    if (concernsTheRun(error)) {
       add(error, null);
       return waiting(STOPPED);
     }
@@ -110,13 +108,12 @@ export function watchIncidents(
 /** Whether the trouble is of one dataset alone: others may go on, and what is asked for them too. */
 export function isOfOneDataset(error: unknown): error is Error {
   if (error instanceof RefusalError) return error.refusal.scope.kind === 'dataset';
-  return !concernsTheRun(error) && !(error instanceof InterruptedError);
+  return !concernsTheRun(error);
 }
 
 /** What holds the mirror or the checkpoint would make every other dataset wait for it just as long. */
 function concernsTheRun(error: unknown): boolean {
-  if (error instanceof DatasetStorageError) return false;
-  return error instanceof StorageError || error instanceof BusyError || error instanceof ConfigurationError;
+  return errorEntryOf(error).scope === 'run';
 }
 
 /** Of a bug, the stack is what helps. */
@@ -126,7 +123,8 @@ function logBug({ log }: Parts, error: Error): void {
 
 /** One thing wrong strikes many datasets at once; it is told once. However many parts were stopped, it is one stop. */
 function isSameIncident(left: Incident, right: Incident): boolean {
-  if (left.subscriptionId !== right.subscriptionId || left.error.name !== right.error.name) return false;
+  const isSameCode = errorCodeOf(left.error) === errorCodeOf(right.error);
+  if (left.subscriptionId !== right.subscriptionId || !isSameCode) return false;
   return left.error instanceof InterruptedError || left.error.message === right.error.message;
 }
 

@@ -9,11 +9,11 @@ import { assert, present, unreachable } from '../lib/assert.ts';
 import { formatCount } from '../lib/units.ts';
 import type { CommitResult } from '../model/commits.ts';
 import type { DesiredState } from '../model/desired-state.ts';
-import { BadChangesError, ContentMismatchError, DataError, UnknownColumnsError } from '../model/errors.ts';
+import { BadChangesError, DataError, UnknownColumnsError } from '../model/errors.ts';
 import type { Version } from '../model/records.ts';
 import { contentAtFault, type StepExecutor, type StepResult, type Work } from './execute/executor.ts';
 import { noteChanges, noteInapplicable, noteLoad, noteRetirement } from './execute/sync-runs.ts';
-import { failureOf, newestContents, toRemember } from './failures.ts';
+import { errorOf, failureOf, newestContents, toRemember } from './failures.ts';
 import { onlyAnnounced, requestReloads } from './follow/audit.ts';
 import { isAnyLogDoubted } from './follow/log-restart.ts';
 import type { ReloadRequest } from './follow/reload-requests.ts';
@@ -179,8 +179,7 @@ class Reconciler {
       case 'report-failure': {
         const failure = present(this.#known.failure, 'what failed before has a failure');
         this.#rememberInapplicable();
-        const details = failure.hint === null ? {} : { hint: failure.hint };
-        return { kind: 'failed', error: new DataError(failure.message, details), failure };
+        return { kind: 'failed', error: errorOf(failure), failure };
       }
       case 'leave':
         return { kind: 'current', recheckAt: null };
@@ -389,7 +388,7 @@ class Reconciler {
     const contents = content === null ? [] : [content, ...this.#fellBack()];
     const failure = failureOf(this.#datasetId, error, contents, this.#known.failure, parts.clock.now());
     parts.checkpoint.fail(toRemember(failure, this.#known.failure));
-    if (!(error instanceof ContentMismatchError)) await executor.discard(this.#datasetId);
+    if (error.code !== 'content_mismatch') await executor.discard(this.#datasetId);
     return { kind: 'failed', error, failure };
   }
 

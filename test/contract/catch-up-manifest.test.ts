@@ -21,9 +21,9 @@ function filesAsked({ requests }: ServedWorld['feed']): readonly string[] {
 }
 
 it.each([
-  ['bytes', 1, 'stated 1 bytes, found', 'ContentMismatchError'],
-  ['rowCount', 7, 'has 3 rows, but the manifest states 7.', 'DataError'],
-  ['sha256', '0'.repeat(64), `stated sha256 ${'0'.repeat(64)}, found`, 'ContentMismatchError'],
+  ['bytes', 1, 'stated 1 bytes, found', 'content_mismatch'],
+  ['rowCount', 7, 'has 3 rows, but the manifest states 7.', 'data_invalid'],
+  ['sha256', '0'.repeat(64), `stated sha256 ${'0'.repeat(64)}, found`, 'content_mismatch'],
 ])(
   'M4 a file without %s is loaded, from a relative address too; one with another is not',
   async (name, wrong, reported, error) => {
@@ -47,7 +47,7 @@ it.each([
     expect(await world.catchUp()).toMatchObject({
       datasets: [
         { kind: 'current' },
-        { kind: 'failed', error: { name: error, message: expect.stringContaining(reported) } },
+        { kind: 'failed', error: { code: error, message: expect.stringContaining(reported) } },
         { kind: 'current' },
       ],
     });

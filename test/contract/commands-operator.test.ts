@@ -212,7 +212,7 @@ describe('watches', () => {
       stdout: 'Watching permits: each new version is sent to your webhooks.\n',
     });
     expect(said.stderr).toContain(
-      'feed-sync: The service refused to watch dataset parcels (403 not_distributable).\n' +
+      'feed-sync: The service refused to watch dataset parcels (403 not_distributable). [command_refused]\n' +
         '  It says: Ask the county.\n' +
         '  help: https://app.example/help\n',
     );

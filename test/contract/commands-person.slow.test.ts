@@ -108,7 +108,7 @@ describe('resync', () => {
     const ended = await installed.run('resync', 'parcels', 'premits');
     expect(ended).toMatchObject({ exitCode: 64, stdout: '' });
     expect(ended.stderr).toBe(
-      'feed-sync: No subscription holds premits (the nearest is permits).\n' +
+      'feed-sync: No subscription holds premits (the nearest is permits). [usage_invalid]\n' +
         '→ Nothing was asked for. feed-sync status lists the datasets.\n',
     );
     expect(owed(checkpoint)).toEqual([]);
@@ -185,7 +185,7 @@ describe('resume', () => {
         'Lifted the suspension of subscription sub_1. The next catch-up asks the service again.\n' +
         'Tried again at the next catch-up: permits.\n',
       stderr:
-        'feed-sync: Neither suspended nor failed: dataset nobody.\n→ feed-sync status lists what is suspended and what failed.\n',
+        'feed-sync: Neither suspended nor failed: dataset nobody. [usage_invalid]\n→ feed-sync status lists what is suspended and what failed.\n',
     });
     expect(checkpoint.failures().size).toBe(0);
   });
@@ -223,7 +223,7 @@ describe('forget', () => {
       exitCode: 64,
       stdout: '',
       stderr:
-        'feed-sync: Subscription there is not missing: it was there at the last catch-up.\n' +
+        'feed-sync: Subscription there is not missing: it was there at the last catch-up. [usage_invalid]\n' +
         '→ Run feed-sync once: it is suspended as missing once it is gone, or left out of the setting subscriptions.\n',
     });
     expect(checkpoint.forgotten()).toEqual([]);

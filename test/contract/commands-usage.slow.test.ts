@@ -77,17 +77,20 @@ describe('help', () => {
 
 describe('a command line that makes no sense', () => {
   it.for([
-    { words: [], says: /^feed-sync: No command was given\.\n→ feed-sync --help/ },
+    { words: [], says: /^feed-sync: No command was given\. \[usage_invalid\]\n→ feed-sync --help/ },
     {
       words: ['onec'],
-      says: /^feed-sync: Unknown command 'onec'; did you mean once\?\n→ feed-sync --help\n$/,
+      says: /^feed-sync: Unknown command 'onec'; did you mean once\? \[usage_invalid\]\n→ feed-sync --help\n$/,
     },
     {
       words: ['once', '--data-dirr', 'x'],
-      says: /Unknown option '--data-dirr'; did you mean --data-dir\?\n→ feed-sync once --help/,
+      says: /Unknown option '--data-dirr'; did you mean --data-dir\? \[usage_invalid\]\n→ feed-sync once --help/,
     },
     { words: ['once', 'extra'], says: /Too many arguments/ },
-    { words: ['query'], says: /Missing required argument 'sql'\.\n→ feed-sync query --help/ },
+    {
+      words: ['query'],
+      says: /Missing required argument 'sql'\. \[usage_invalid\]\n→ feed-sync query --help/,
+    },
     { words: ['query', 'SELECT 1', '--format', 'xml'], says: /Allowed choices are table, json, csv/ },
     { words: ['once', '--api-key', 'x'], says: /Unknown option '--api-key'/ },
   ])('$words: 64', async ({ words, says }) => {

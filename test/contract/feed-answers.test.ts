@@ -330,7 +330,7 @@ describe('F18: bodies without measure', () => {
       more();
     });
     const error = await errorOf(client(endless.url, { http }).subscriptions(signal));
-    expect(error.name).toBe('AnswerTooLargeError');
+    expect(error.code).toBe('response_too_large');
     expect(error.message).toContain('larger than 2.0 MB');
     expect(error.hint).toContain('http.maxJsonBytes');
     expect(sent).toBeLessThan(100_000_000);

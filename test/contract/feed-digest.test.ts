@@ -166,7 +166,7 @@ describe('the thread', () => {
     const feed = client(1_000);
     const onBytes = (): void => void made[0]?.terminate();
     const error = await errorOf(download(feed, { onBytes }));
-    expect(error.name).toBe('DatasetStorageError');
+    expect(error.code).toBe('dataset_storage_failed');
     expect(error.message).toBe(`The thread that was to read ${partPath()} for its digest ended.`);
     expect(await download(feed)).toMatchObject({ kind: 'complete' });
     expect(made).toHaveLength(2);

@@ -333,7 +333,7 @@ describe('F43: content that is not what the manifest states', () => {
     await start();
     fault({ kind: 'flipBit', atByte: 500 }, { times: 'always' });
     const error = await errorOf(download());
-    expect(error.name).toBe('ContentMismatchError');
+    expect(error.code).toBe('content_mismatch');
     expect(error.message).toMatch(
       /^The file part-0\.parquet of dataset parcels, version 1 differs from what its manifest states: stated sha256 [\da-f]{64}, found sha256 [\da-f]{64}, in each of 3 downloads\.$/,
     );
@@ -346,7 +346,7 @@ describe('F43: content that is not what the manifest states', () => {
     const { files, ...rest } = await entry();
     const wrong = files.map((file) => ({ ...file, bytes: (file.bytes ?? 0) + difference }));
     const error = await errorOf(download({ entry: { ...rest, files: wrong } }));
-    expect(error.name).toBe('ContentMismatchError');
+    expect(error.code).toBe('content_mismatch');
     expect(error.message).toMatch(/stated \d+ bytes, found \d+ bytes/);
     expect(readdirSync(directory)).toEqual([]);
   });
@@ -366,7 +366,7 @@ describe('the disk', () => {
     await start();
     const tight = client({ diskReserveBytes: Number.MAX_SAFE_INTEGER });
     const error = await errorOf(download({}, tight));
-    expect(error.name).toBe('DiskFullError');
+    expect(error.code).toBe('disk_full');
     expect(error.message).toContain(`Not enough space in ${directory}: the files of dataset parcels need`);
     expect(fileRequests()).toEqual([]);
   });

@@ -62,7 +62,7 @@ it('of a refused key tells the refusal and does not store it: 77; without the se
   await feed.close();
   const alone = await installed.runWith({ FEED_SYNC_RETRY_MAX_ATTEMPTS: '1' }, 'once', '--dry-run', '--json');
   expect(alone.exitCode).toBe(75);
-  expect(JSON.parse(alone.stdout).incidents).toMatchObject([{ error: 'ServiceUnavailableError' }]);
+  expect(JSON.parse(alone.stdout).incidents).toMatchObject([{ error: 'service_unavailable' }]);
   expect(await installed.run('once', '--json')).toMatchObject({ exitCode: 64 });
 });
 

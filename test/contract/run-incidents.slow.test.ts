@@ -79,11 +79,11 @@ it('F06 a file that DuckDB gives up on fails by name, health says so, and the ot
   publishNext(datasetOf('permits'));
   await daemon.logged('Applied changes.');
   const trouble = daemon.lines().find(({ msg }) => msg.startsWith('Trouble;'));
-  expect(trouble).toMatchObject({ of: 'dataset poisoned', error: 'DataError' });
+  expect(trouble).toMatchObject({ of: 'dataset poisoned', error: 'data_invalid' });
   expect(trouble?.['why']).toMatch(/\.parquet/);
   expect(JSON.parse(await asked('healthz'))).toMatchObject({
     datasets: { failed: 1 },
-    datasetsBehind: [{ id: 'poisoned', failure: { error: 'DataError' } }],
+    datasetsBehind: [{ id: 'poisoned', failure: { error: 'data_invalid' } }],
   });
   expect(await asked('status')).toContain('.parquet');
   await daemon.stop();

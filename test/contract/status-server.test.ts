@@ -109,14 +109,14 @@ describe('each question', () => {
           wantedVersion: 3,
           behindSince: '2026-03-01T11:59:00.000Z',
           work: null,
-          failure: { error: 'DataError', attempts: 1 },
+          failure: { error: 'data_invalid', attempts: 1 },
           retryAt: null,
         },
       ],
       incidents: [
         {
           of: 'service',
-          error: 'ServiceUnavailableError',
+          error: 'service_unavailable',
           message: 'It went wrong.',
           hint: null,
           since: '2026-03-01T11:59:00.000Z',
@@ -244,7 +244,7 @@ describe('trouble', () => {
     observed.current = trouble;
     expect((await ask(`${url}/metrics`)).status).toBe(500);
     expect(logged).toHaveLength(2);
-    expect(logged[0]).toContain('"question":"status","why":"StorageError: The checkpoint /data');
+    expect(logged[0]).toContain('"question":"status","error":"storage_failed","why":"The checkpoint /data');
     isOver = true;
     expect((await fail()).status).toBe(200);
     isOver = false;

@@ -192,13 +192,13 @@ describe('what went wrong', () => {
         retryAt: timestamp,
       }),
       (failure) => {
-        checkpoint.fail({ ...failure, error: 'DataError' });
+        checkpoint.fail({ ...failure, error: 'data_invalid' });
         const { message, hint, ...rest } = checkpoint.failure(failure.datasetId) ?? {
           message: null,
           hint: null,
         };
         const { message: _, hint: __, ...given } = failure;
-        expect(rest).toEqual({ ...given, error: 'DataError' });
+        expect(rest).toEqual({ ...given, error: 'data_invalid' });
         expectKept(message, failure.message);
         if (failure.hint === null) expect(hint).toBeNull();
         else expectKept(hint, failure.hint);

@@ -131,7 +131,7 @@ export function suspensionOf(scope: RefusalScope, message = 'no'): Suspension {
 export function failureOf(datasetId: string, changed: Partial<Failure> = {}): Failure {
   return {
     datasetId,
-    error: 'DataError',
+    error: 'data_invalid',
     message: 'row 3 has no key',
     hint: null,
     contents: ['digest'],

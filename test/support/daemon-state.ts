@@ -89,7 +89,7 @@ export function counters(changed: Partial<Counters> = {}): Counters {
 export function trouble(of: string, changed: Partial<OngoingIncident> = {}): OngoingIncident {
   return {
     of,
-    error: 'ServiceUnavailableError',
+    error: 'service_unavailable',
     message: 'It went wrong.',
     hint: null,
     since: secondsAgo(60),

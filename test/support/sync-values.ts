@@ -127,7 +127,7 @@ export function observedColumn(name: string, changed: Partial<ObservedColumn> = 
 export function failure(changed: Partial<Failure> = {}): Failure {
   return {
     datasetId: 'parcels',
-    error: 'DataError',
+    error: 'data_invalid',
     message: 'The file is broken.',
     hint: null,
     contents: [],

@@ -156,7 +156,7 @@ it('what fails is tried again with growing waits, told once, and once when it is
   await pass(MINUTE_MS);
   expect(seen.reported).toHaveLength(4);
   expect(session.incidents.ongoing(session.nowMs())).toMatchObject([
-    { of: 'command after commits', error: 'HookError', message: 'It ended with 1.', attempts: 4 },
+    { of: 'command after commits', error: 'hook_failed', message: 'It ended with 1.', attempts: 4 },
   ]);
   acts.report = async () => {};
   await pass(20 * MINUTE_MS);

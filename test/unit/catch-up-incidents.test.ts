@@ -11,7 +11,6 @@ import {
   ContractViolationError,
   CursorExpiredError,
   DataError,
-  DiskFullError,
   type FeedSyncError,
   InterruptedError,
   ServiceUnavailableError,
@@ -276,7 +275,7 @@ describe('a bug', () => {
 
 it('a dataset that has no room on the disk is told, and those that fit are loaded', async () => {
   const world = await oneSubscription('a', 'large', 'z');
-  const error = new DiskFullError('Not enough space: large needs 3 GB.');
+  const error = new StorageError('Not enough space: large needs 3 GB.', { code: 'disk_full' });
   throwAt(world, /^download large$/, error);
   const result = await world.catchUp();
   expect(kinds(result)).toEqual({ a: 'loaded', large: 'failed', z: 'loaded' });

@@ -103,7 +103,7 @@ describe('failures', () => {
     const worse = failureOf('a', {
       contents: ['version 3', 'changes of version 3'],
       attempts: 2,
-      error: 'StorageError',
+      error: 'storage_failed',
       retryAt: new Date(NOON.getTime() + 120_000),
     });
     checkpoint.fail(worse);
@@ -116,6 +116,21 @@ describe('failures', () => {
     checkpoint.clearFailure('a');
     checkpoint.clearFailure('never failed');
     expect([...checkpoint.failures().keys()]).toEqual(['b']);
+  });
+
+  it.each([
+    ['DataError', 'data_invalid'],
+    ['DiskFullError', 'disk_full'],
+    ['TypeError', 'bug'],
+    ['toString', 'bug'],
+  ] as const)('of an earlier program that stored the class %s are read as %s', async (stored, error) => {
+    const path = temporaryPath('checkpoint.sqlite');
+    const checkpoint = await openAt(path);
+    checkpoint.fail(failureOf('a'));
+    const database = new Database(path);
+    database.prepare('UPDATE failures SET error = ?').run(stored);
+    database.close();
+    expect(checkpoint.failures()).toEqual(new Map([['a', failureOf('a', { error })]]));
   });
 
   it('keep the content that differed, with its own times, as far as there is room', async () => {

@@ -247,7 +247,7 @@ describe('the error', () => {
     expect(error.hint).toBe(
       'feed-sync settings explains every key; feed-sync init writes a commented file of them.',
     );
-    expect(error.disposition).toBe('stop');
+    expect(error.code).toBe('configuration_invalid');
   });
 
   it('says where one value does not go with another', () => {

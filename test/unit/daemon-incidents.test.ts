@@ -79,7 +79,7 @@ describe('trouble is told once, louder as it lasts, and once when it is over', (
         'info',
         {
           of: 'subscription sub_1',
-          error: 'ServiceUnavailableError',
+          error: 'service_unavailable',
           why: 'It cannot be reached.',
           hint: 'Look at the network.',
         },

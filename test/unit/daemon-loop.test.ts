@@ -9,7 +9,6 @@ import type { LogPosition } from '../../src/model/desired-state.ts';
 import {
   BusyError,
   ConfigurationError,
-  DiskFullError,
   ServiceUnavailableError,
   StorageError,
 } from '../../src/model/errors.ts';
@@ -90,7 +89,7 @@ describe('the start', () => {
     expect(world.calls.length).toBeGreaterThan(4);
     expect(world.calls.length).toBeLessThan(12);
     expect(daemon.state()).toMatchObject({ phase: 'starting', caughtUpAt: null });
-    expect(daemon.state().incidents).toMatchObject([{ of: 'service', error: 'ServiceUnavailableError' }]);
+    expect(daemon.state().incidents).toMatchObject([{ of: 'service', error: 'service_unavailable' }]);
     calm(world);
     await pass(5 * MINUTE_MS, 5 * SECOND_MS);
     expect(versions(world)).toEqual({ parcels: 1 });
@@ -284,7 +283,7 @@ describe('trouble', () => {
     await pass(20 * MINUTE_MS, 5 * SECOND_MS);
     expect(attempts).toBeGreaterThan(5);
     expect(attempts).toBeLessThan(20);
-    expect(daemon.state().incidents).toMatchObject([{ of: 'run', error: 'BusyError', isStall: true }]);
+    expect(daemon.state().incidents).toMatchObject([{ of: 'run', error: 'mirror_busy', isStall: true }]);
     expect(daemon.state().subscriptions.get('sub_1')?.condition).toBe('stalled');
     calm(world);
     await pass(16 * MINUTE_MS, 5 * SECOND_MS);
@@ -298,7 +297,7 @@ describe('trouble', () => {
     for (const datasetId of datasetIds) publish(world, datasetId);
     throwAt(world, /^changes/, new StorageError('The disk is full.'));
     await pass(MINUTE_MS + SECOND_MS);
-    expect(daemon.state().incidents).toMatchObject([{ of: 'run', error: 'StorageError' }]);
+    expect(daemon.state().incidents).toMatchObject([{ of: 'run', error: 'storage_failed' }]);
     calm(world);
     await pass(15 * SECOND_MS);
     expect(versions(world)).toEqual(Object.fromEntries(datasetIds.map((datasetId) => [datasetId, 2])));
@@ -309,10 +308,14 @@ describe('trouble', () => {
     const { world, daemon, pass } = await followed('parcels', 'permits');
     for (const datasetId of ['parcels', 'permits'])
       publishWithSnapshot(world, datasetId, { resyncRequired: true });
-    throwAt(world, /^download parcels/, new DiskFullError('The files of dataset parcels need 3 GB.'));
+    throwAt(
+      world,
+      /^download parcels/,
+      new StorageError('The files of dataset parcels need 3 GB.', { code: 'disk_full' }),
+    );
     await pass(2 * MINUTE_MS);
     expect(versions(world)).toEqual({ parcels: 1, permits: 2 });
-    expect(daemon.state().datasets.get('parcels')?.failure?.error).toBe('DiskFullError');
+    expect(daemon.state().datasets.get('parcels')?.failure?.error).toBe('disk_full');
     calm(world);
     await pass(3 * MINUTE_MS, 5 * SECOND_MS);
     expect(versions(world)).toEqual({ parcels: 2, permits: 2 });
@@ -326,7 +329,7 @@ describe('trouble', () => {
     throwAt(world, /^versions parcels/, OUT_OF_REACH);
     await pass(2 * MINUTE_MS);
     expect(versions(world)).toEqual({ parcels: 1, permits: 2 });
-    expect(daemon.state().datasets.get('parcels')?.failure?.error).toBe('ServiceUnavailableError');
+    expect(daemon.state().datasets.get('parcels')?.failure?.error).toBe('service_unavailable');
     calm(world);
     await pass(3 * MINUTE_MS, 5 * SECOND_MS);
     expect(versions(world)).toEqual({ parcels: 2, permits: 2 });

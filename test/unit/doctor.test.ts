@@ -293,8 +293,8 @@ describe('the content of the checkpoint', () => {
     const failures = new Map(
       Array.from({ length: 22 }, (_, index) => [`d${index}`, failure({ datasetId: `d${index}` })] as const),
     );
-    failures.set('d0', failure({ datasetId: 'd0', error: 'StorageError' }));
-    failures.set('d1', failure({ datasetId: 'd1', error: 'ServiceUnavailableError' }));
+    failures.set('d0', failure({ datasetId: 'd0', error: 'storage_failed' }));
+    failures.set('d1', failure({ datasetId: 'd1', error: 'service_unavailable' }));
     const found = judgeContent({ ...content(), suspensions: [suspension()], failures }, NOW);
     expect(states(found).slice(0, 5)).toEqual([
       'content: ok',

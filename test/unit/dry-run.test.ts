@@ -139,10 +139,10 @@ it('of what is in the way tells it as a catch-up does', () => {
   const text = textOf(reported);
   expect(text).toContain('parcels  nothing: it is suspended\n\nThe service refused to list versions');
   expect(text).toContain('feed-sync resume --subscription sub_2');
-  expect(text).toContain('\nSubscription sub_1: The log cannot be read.\n');
+  expect(text).toContain('\nSubscription sub_1: The log cannot be read. [service_unavailable]\n');
   expect(dryRunOf(reported)).toMatchObject({
     datasets: [{ ending: 'suspended', suspension: { id: 'parcels', since: NOW.toISOString() } }],
     suspensions: [{ id: 'sub_2' }],
-    incidents: [{ subscription: 'sub_1', error: 'ServiceUnavailableError', links: {} }],
+    incidents: [{ subscription: 'sub_1', error: 'service_unavailable', links: {} }],
   });
 });

@@ -3,6 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { EXIT_CODES, EXIT_CODES_HELP, exitCodeOf, mostUrgent } from '../../src/cli/exit-codes.ts';
 import { AssertionError } from '../../src/lib/assert.ts';
+import { ERRORS } from '../../src/model/error-codes.ts';
 import * as errors from '../../src/model/errors.ts';
 import { refusal } from '../support/sync-values.ts';
 
@@ -14,35 +15,37 @@ const WORDS = {
   links: new Map(),
 };
 
-const CODES: readonly (readonly [Error, number])[] = [
+const CODES: readonly (readonly [errors.FeedSyncError, number])[] = [
   [new errors.UsageError('x'), 64],
   [new errors.DataError('x'), 65],
-  [new errors.ContentMismatchError('x'), 65],
+  [new errors.DataError('x', { code: 'content_mismatch' }), 65],
   [new errors.UnknownColumnsError('parcels', ['x'], 'The file'), 65],
   [new errors.BadChangesError('parcels', 2, 'x'), 65],
   [new errors.InapplicableChangesError('parcels', 2, 'x'), 65],
   [new errors.ContractViolationError('x', 'versions.0.version'), 65],
-  [new errors.AnswerTooLargeError('x', 'body'), 65],
+  [new errors.ContractViolationError('x', 'body', { code: 'response_too_large' }), 65],
   [new errors.StorageError('x'), 74],
-  [new errors.CopyError('x'), 74],
-  [new errors.DatasetStorageError('x'), 74],
-  [new errors.DiskFullError('x'), 74],
+  [new errors.StorageError('x', { code: 'copy_failed' }), 74],
+  [new errors.StorageError('x', { code: 'dataset_storage_failed' }), 74],
+  [new errors.StorageError('x', { code: 'disk_full' }), 74],
   [new errors.ServiceUnavailableError('x'), 75],
   [new errors.CursorExpiredError('x'), 75],
   [new errors.BusyError('x'), 75],
+  [new errors.BusyError('x', { code: 'checkpoint_busy' }), 75],
+  [new errors.BusyError('x', { code: 'instance_running' }), 75],
   [new errors.HookError('x'), 75],
   [new errors.InterruptedError('x'), 75],
   [refusal({ kind: 'workspace' }), 77],
   [new errors.CommandRefusedError(WORDS), 77],
-  [new errors.CommandRefusedError(WORDS, { isAboutInput: true }), 64],
+  [new errors.CommandRefusedError(WORDS, 'input_refused'), 64],
   [new errors.ConfigurationError('x'), 78],
 ];
 
 describe('exit codes', () => {
-  it.each(CODES.map(([error, code]) => [error.name, code, error] as const))(
-    'of a %s is %i',
-    (_, code, error) => {
-      expect(exitCodeOf(error)).toBe(code);
+  it.each(CODES.map(([error, exitCode]) => [error.code, exitCode, error] as const))(
+    'of %s is %i',
+    (_, exitCode, error) => {
+      expect(exitCodeOf(error)).toBe(exitCode);
     },
   );
 
@@ -54,9 +57,9 @@ describe('exit codes', () => {
     expect(exitCodeOf(error)).toBe(70);
   });
 
-  it('are known for every class of error', () => {
-    const classes = Object.values(errors).filter((value) => value !== errors.FeedSyncError);
-    expect(new Set(CODES.map(([error]) => error.constructor))).toEqual(new Set(classes));
+  it('are known for every code of an error', () => {
+    const codes = Object.keys(ERRORS).filter((code) => code !== 'bug');
+    expect(CODES.map(([error]) => error.code).toSorted()).toEqual(codes.toSorted());
   });
 
   it('where several apply, are that of the most urgent', () => {
@@ -82,7 +85,7 @@ describe('errors', () => {
     [new errors.UnknownColumnsError('parcels', ['x'], 'The file'), 'stop'],
     [new errors.BadChangesError('parcels', 2, 'x'), 'stop'],
     [new errors.InapplicableChangesError('parcels', 2, 'x'), 'reload'],
-    [new errors.AnswerTooLargeError('x', 'body'), 'retry'],
+    [new errors.ContractViolationError('x', 'body', { code: 'response_too_large' }), 'retry'],
     [new errors.ContractViolationError('x', 'a.b'), 'retry'],
     [new errors.CursorExpiredError('x'), 'reload'],
     [refusal({ kind: 'workspace' }), 'suspend'],
@@ -92,7 +95,7 @@ describe('errors', () => {
     [new errors.DataError('x'), 'stop'],
     [new errors.StorageError('x'), 'stop'],
   ])('%s: what the program does about it', (error, disposition) => {
-    expect(error.disposition).toBe(disposition);
+    expect(errors.errorEntryOf(error).disposition).toBe(disposition);
   });
 
   it('carry their name, the hint and the cause', () => {

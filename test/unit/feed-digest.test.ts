@@ -145,7 +145,7 @@ describe('the thread', () => {
     await threads[0]?.terminate();
     for (const end of ended) {
       await expect(end).rejects.toMatchObject({
-        name: 'DatasetStorageError',
+        code: 'dataset_storage_failed',
         message: `The thread that was to read ${path} for its digest ended.`,
       });
     }

@@ -98,7 +98,7 @@ describe('changes', () => {
     pages(CHANGES, { changes: [] });
     const request = { datasetId: 'parcels', version: 2, directory, onBytes: () => {} };
     const error = await errorOf(tight.changes(request, signal));
-    expect(error).toMatchObject({ name: 'DiskFullError', hint: expect.stringContaining('dataDir') });
+    expect(error).toMatchObject({ code: 'disk_full', hint: expect.stringContaining('dataDir') });
     expect(error.message).toContain('the changes of dataset parcels need 32 B beside');
     expect(await readdir(directory)).toEqual([]);
     await tight.close();

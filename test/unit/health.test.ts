@@ -52,38 +52,38 @@ const CASES: readonly (readonly [string, Partial<DaemonState>, string, string, s
     '',
     'stalled subscription sub_1',
   ],
-  ['a reader holds the mirror', { incidents: [trouble('run', { error: 'BusyError' })] }, '', '', ''],
+  ['a reader holds the mirror', { incidents: [trouble('run', { error: 'mirror_busy' })] }, '', '', ''],
   [
     'a reader holds it for long',
-    { incidents: [trouble('run', { error: 'BusyError', isStall: true })] },
+    { incidents: [trouble('run', { error: 'mirror_busy', isStall: true })] },
     '',
     'storage run',
     'storage run',
   ],
   [
     'the mirror cannot be written',
-    { incidents: [trouble('mirror', { error: 'StorageError' })] },
+    { incidents: [trouble('mirror', { error: 'storage_failed' })] },
     '',
     'storage mirror',
     'storage mirror',
   ],
   [
     'the checkpoint cannot be written',
-    { incidents: [trouble('loop', { error: 'StorageError' })] },
+    { incidents: [trouble('loop', { error: 'storage_failed' })] },
     '',
     'storage loop',
     'storage loop',
   ],
   [
     'the disk is full',
-    { incidents: [trouble('run', { error: 'DiskFullError', isStall: true })] },
+    { incidents: [trouble('run', { error: 'disk_full', isStall: true })] },
     '',
     'storage run',
     'storage run',
   ],
   [
     'no copy can be published',
-    { incidents: [trouble('published copy', { error: 'CopyError' })] },
+    { incidents: [trouble('published copy', { error: 'copy_failed' })] },
     '',
     '',
     '',
@@ -92,8 +92,8 @@ const CASES: readonly (readonly [string, Partial<DaemonState>, string, string, s
     'none can be published for long, and the command after commits fails',
     {
       incidents: [
-        trouble('published copy', { error: 'CopyError', isStall: true }),
-        trouble('command after commits', { error: 'HookError', isStall: true }),
+        trouble('published copy', { error: 'copy_failed', isStall: true }),
+        trouble('command after commits', { error: 'hook_failed', isStall: true }),
       ],
     },
     '',
@@ -121,7 +121,7 @@ const CASES: readonly (readonly [string, Partial<DaemonState>, string, string, s
     'much at once',
     {
       loopSilentMs: 1e9,
-      incidents: [trouble('run', { error: 'StorageError' })],
+      incidents: [trouble('run', { error: 'storage_failed' })],
       suspensions: [suspension(WORKSPACE)],
       ...subscriptions('stalled'),
     },
@@ -151,7 +151,7 @@ it('says in words what is wrong, and since when', () => {
     loopSilentMs: 600_000,
     suspensions: [suspension(WORKSPACE)],
     ...subscriptions('stalled'),
-    incidents: [trouble('mirror', { error: 'StorageError', message: 'The disk is full.' })],
+    incidents: [trouble('mirror', { error: 'storage_failed', message: 'The disk is full.' })],
   });
   expect(reasonsNotWell(state)).toEqual([
     { kind: 'stuck', of: 'loop', message: 'The loop has not gone round for 10 m 0 s.', since: null },

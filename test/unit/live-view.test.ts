@@ -70,7 +70,15 @@ const IDLE: StateSummary = {
 
 function trouble(of: string, message: string) {
   const since = new Date(NOON.getTime() - 3 * MINUTE_MS);
-  return { of, error: 'ServiceUnavailableError', message, hint: null, since, attempts: 4, isStall: false };
+  return {
+    of,
+    error: 'service_unavailable' as const,
+    message,
+    hint: null,
+    since,
+    attempts: 4,
+    isStall: false,
+  };
 }
 
 function framed(state: Partial<LiveState> & { summary?: StateSummary | null } = {}, size = SMALL) {

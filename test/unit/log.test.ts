@@ -60,7 +60,7 @@ describe('the log', () => {
     const { log, text } = logged('text');
     const links = { help: 'https://feed.example/help' };
     log.warn(
-      { of: 'service', error: 'BusyError', why: 'It is held.\u001b[2J', hint: 'Wait.', links },
+      { of: 'service', error: 'mirror_busy', why: 'It is held.\u001b[2J', hint: 'Wait.', links },
       'Trouble.',
     );
     expect(text().split('\n').slice(1)).toEqual([

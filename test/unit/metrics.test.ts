@@ -44,7 +44,7 @@ function valuesIn(text: string): ReadonlyMap<string, number> {
 
 function standingTrouble(of: string, lastedSeconds: number): OngoingIncident {
   const since = secondsAgo(lastedSeconds);
-  return { of, error: 'CopyError', message: 'No room.', hint: null, since, attempts: 2, isStall: false };
+  return { of, error: 'copy_failed', message: 'No room.', hint: null, since, attempts: 2, isStall: false };
 }
 
 function datasets(...states: readonly DatasetActivity[]): ReadonlyMap<string, DatasetActivity> {

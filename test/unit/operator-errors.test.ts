@@ -132,7 +132,7 @@ describe.each([...REPEATED, ADD])('R7 a refusal of $name', (call) => {
     const error = await errorOf(call.run(start()));
     expect(error).toBeInstanceOf(CommandRefusedError);
     expect(error).toMatchObject({
-      disposition: 'stop',
+      code: expect.stringMatching(/^(command|input)_refused$/),
       refusal: { operation: call.title, status, code, message: 'Nothing.' },
     });
     expect((error as CommandRefusedError).refusal.links).toEqual(new Map([['help', 'https://app.example/']]));

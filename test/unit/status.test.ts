@@ -378,7 +378,7 @@ it('the text of all that can be in the way', () => {
       '  Suspended since 2026-03-01 12:00 UTC; until you have acted, nothing more is asked of the service for it.',
       '→ Once you have acted on it: feed-sync resume --dataset parcels',
       '',
-      'Dataset roads failed 2 times, last at 2026-03-01 12:00 UTC (just now):',
+      'Dataset roads failed 2 times, last at 2026-03-01 12:00 UTC (just now): [data_invalid]',
       '  The file is broken.',
       '→ Tell the service.',
       '→ The same content is not fetched again before 2026-03-02 12:00 UTC (in 1 day), unless you ask: feed-sync resume --dataset roads',

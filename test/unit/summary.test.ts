@@ -220,9 +220,9 @@ describe('the summary', () => {
         '  Suspended since 2026-03-01 12:00 UTC; until you have acted, nothing more is asked of the service for it.',
         '→ Once you have acted on it: feed-sync resume --subscription sub_2',
         '',
-        'Subscription sub_1: The log cannot be read.',
+        'Subscription sub_1: The log cannot be read. [service_unavailable]',
         '',
-        'The disk is full.',
+        'The disk is full. [storage_failed]',
         '→ Free some space.',
         '',
         'Held:',
@@ -233,7 +233,7 @@ describe('the summary', () => {
         '    → Once you have acted on it: feed-sync resume --dataset parcels',
         '',
         'Failed:',
-        '  zoning: The file part-0.parquet is cut.',
+        '  zoning: The file part-0.parquet is cut. [data_invalid]',
         '    → Tell the service.',
         '    → The next catch-up tries it again.',
         '',
@@ -300,16 +300,17 @@ describe('the exit code of a catch-up', () => {
 });
 
 describe('what a person is told', () => {
-  it('of an error: the message, and what to do', () => {
-    expect(formatError(broken)).toBe('The file part-0.parquet is cut.\n→ Tell the service.');
-    expect(formatError(new DataError('No hint.'))).toBe('No hint.');
-    expect(formatError(new TypeError('a bug'))).toBe('a bug');
+  it('of an error: the message with its code on the first line, and what to do', () => {
+    expect(formatError(broken)).toBe('The file part-0.parquet is cut. [data_invalid]\n→ Tell the service.');
+    expect(formatError(new DataError('No hint.'))).toBe('No hint. [data_invalid]');
+    expect(formatError(new TypeError('a bug'))).toBe('a bug [bug]');
+    expect(formatError(new DataError('One\nTwo'))).toBe('One [data_invalid]\nTwo');
   });
 
   it('of a refusal: the message and the links of the service, and how to go on', () => {
     expect(formatError(refusal({ kind: 'workspace' }, { status: 401, code: null }))).toBe(
       [
-        'The service refused to list versions (401).',
+        'The service refused to list versions (401). [refused]',
         '  It says: The county is not covered.',
         '  coverage: https://app.example/coverage',
         '→ Once you have acted on it, give the command again.',

@@ -3,8 +3,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Failure } from '../../src/checkpoint/checkpoint.ts';
-import { ContentMismatchError, DataError, ServiceUnavailableError } from '../../src/model/errors.ts';
+import { BadChangesError, DataError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import {
+  errorOf,
   failureOf,
   MAX_BAD_CONTENTS,
   SAME_CONTENT_AGAIN_AFTER_MS,
@@ -207,7 +208,7 @@ describe('a failure', () => {
   it('of content is tried again after a day, and remembers the content', () => {
     expect(failureOf('parcels', bad, ['version 3'], null, NOW)).toEqual({
       datasetId: 'parcels',
-      error: 'DataError',
+      error: 'data_invalid',
       message: 'The file is broken.',
       hint: 'Tell the service.',
       contents: ['version 3'],
@@ -215,6 +216,23 @@ describe('a failure', () => {
       attempts: 1,
       failedAt: NOW,
       retryAt: new Date(NOW.getTime() + SAME_CONTENT_AGAIN_AFTER_MS),
+    });
+  });
+
+  it('of content is reported again with the code, the message and the hint that were stored', () => {
+    const stored = failureOf(
+      'parcels',
+      new BadChangesError('parcels', 3, 'Row 1 has no key.'),
+      ['3'],
+      null,
+      NOW,
+    );
+    expect(stored.error).toBe('changes_invalid');
+    const { code, message, hint } = errorOf(stored);
+    expect({ error: code, message, hint }).toEqual({
+      error: stored.error,
+      message: stored.message,
+      hint: stored.hint,
     });
   });
 
@@ -244,7 +262,9 @@ describe('a failure', () => {
     });
   });
 
-  const differs = new ContentMismatchError('The file differs from what its manifest states.');
+  const differs = new DataError('The file differs from what its manifest states.', {
+    code: 'content_mismatch',
+  });
   const MINUTE_MS = 60_000;
   const later = (waitMs: number, from = NOW): Date => new Date(from.getTime() + waitMs);
 

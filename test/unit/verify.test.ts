@@ -150,7 +150,7 @@ describe('a dataset', () => {
     [
       'refused just now',
       { answer: refusal({ kind: 'dataset', datasetId: 'parcels' }) },
-      { result: 'not-asked', suspension: null, problem: { error: 'RefusalError' }, exitCode: 77 },
+      { result: 'not-asked', suspension: null, problem: { error: 'refused' }, exitCode: 77 },
     ],
   ])('%s', (_name, changed, expected) => {
     expect(verified(finding(changed))).toMatchObject(expected);

@@ -98,6 +98,7 @@ function describe(fault: Fault, { what, path, uid, ifDamaged }: Place, error: Er
   switch (fault) {
     case 'busy':
       return new BusyError(`The ${what} ${path} is being written by another process: ${error.message}.`, {
+        code: 'checkpoint_busy',
         hint: 'Try again in a moment.',
         cause,
       });

@@ -2,6 +2,7 @@
 
 import type Database from 'better-sqlite3';
 import { unreachable } from '../../lib/assert.ts';
+import { ERRORS, type ErrorCode } from '../../model/error-codes.ts';
 import type { RefusalScope } from '../../model/errors.ts';
 import type { DifferingContent, Failure, Suspension } from '../checkpoint.ts';
 import { cut, cutOrNull, MAX_LINKS, MAX_TEXT_CHARACTERS, whole } from './errors.ts';
@@ -131,7 +132,8 @@ const REPLACE_FAILURE = `
 
 const DELETE_FAILURE = 'DELETE FROM failures WHERE dataset_id = ?';
 
-interface FailureRow extends Omit<Failure, 'contents' | 'differing' | 'failedAt' | 'retryAt'> {
+interface FailureRow extends Omit<Failure, 'error' | 'contents' | 'differing' | 'failedAt' | 'retryAt'> {
+  readonly error: string;
   /** A line for each identity; before that of differing content stand a word and its two times. */
   readonly content: string | null;
   readonly failedAt: string;
@@ -169,7 +171,7 @@ export function failuresTable(database: Database.Database): FailuresTable {
 function failureToRow(failure: Failure): FailureRow {
   return {
     datasetId: whole(failure.datasetId, 'datasetId'),
-    error: cut(failure.error),
+    error: failure.error,
     message: cut(failure.message),
     hint: cutOrNull(failure.hint),
     content: cutOrNull(linesOf(failure)),
@@ -179,10 +181,37 @@ function failureToRow(failure: Failure): FailureRow {
   };
 }
 
-function failureFromRow({ content, failedAt, retryAt, ...row }: FailureRow): Failure {
+/** Earlier programs stored the name of a class, which a row keeps until its dataset fails again. */
+const CODES_BY_CLASS: ReadonlyMap<string, ErrorCode> = new Map<string, ErrorCode>([
+  ['AnswerTooLargeError', 'response_too_large'],
+  ['BadChangesError', 'changes_invalid'],
+  ['BusyError', 'mirror_busy'],
+  ['ContentMismatchError', 'content_mismatch'],
+  ['ContractViolationError', 'contract_violation'],
+  ['CursorExpiredError', 'cursor_expired'],
+  ['DataError', 'data_invalid'],
+  ['DatasetStorageError', 'dataset_storage_failed'],
+  ['DiskFullError', 'disk_full'],
+  ['InapplicableChangesError', 'changes_inapplicable'],
+  ['RefusalError', 'refused'],
+  ['ServiceUnavailableError', 'service_unavailable'],
+  ['StorageError', 'storage_failed'],
+  ['UnknownColumnsError', 'columns_unknown'],
+]);
+
+function errorCodeFrom(stored: string): ErrorCode {
+  return isErrorCode(stored) ? stored : (CODES_BY_CLASS.get(stored) ?? 'bug');
+}
+
+function isErrorCode(stored: string): stored is ErrorCode {
+  return Object.hasOwn(ERRORS, stored);
+}
+
+function failureFromRow({ error, content, failedAt, retryAt, ...row }: FailureRow): Failure {
   const lines = content === null ? [] : content.split('\n');
   return {
     ...row,
+    error: errorCodeFrom(error),
     contents: lines.filter((line) => !line.startsWith(DIFFERS)),
     differing: lines.filter((line) => line.startsWith(DIFFERS)).flatMap(differingOf),
     failedAt: new Date(failedAt),

@@ -4,7 +4,7 @@ import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
-import { InterruptedError } from '../../model/errors.ts';
+import { errorCodeOf, InterruptedError } from '../../model/errors.ts';
 import { catchUp } from '../../sync/catch-up.ts';
 import type { Parts } from '../../sync/parts.ts';
 import { logCommit, logRetirement, logStep, logWaiting, type Progress } from '../../sync/progress.ts';
@@ -121,7 +121,7 @@ function logResult(log: Log, result: DatasetResult): void {
       logSuspension(log, dataset, result.suspension);
       return;
     case 'failed':
-      log.error({ dataset, error: result.error.name, why: result.error.message }, 'Failed.');
+      log.error({ dataset, error: errorCodeOf(result.error), why: result.error.message }, 'Failed.');
       return;
   }
 }

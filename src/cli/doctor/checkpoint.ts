@@ -9,9 +9,10 @@ import {
 } from '../../checkpoint/sqlite/examine.ts';
 import { shellWord } from '../../lib/text.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
+import { ERRORS } from '../../model/error-codes.ts';
 import { OLD_POSITION_MS } from '../../sync/follow/position.ts';
 import { waysOut } from '../../sync/incidents.ts';
-import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
+import { EXIT_CODES } from '../exit-codes.ts';
 import { formatScope, formatTime } from '../render/messages.ts';
 import {
   type Check,
@@ -151,28 +152,18 @@ const MAX_FAILURES = 20;
 
 function failureFindings(failures: readonly Failure[]): readonly Finding[] {
   const reported = failures.slice(0, MAX_FAILURES).map((failure) => {
-    const { datasetId, message, hint, retryAt } = failure;
+    const { datasetId, error, message, hint, retryAt } = failure;
     const found = `${datasetId}: ${message}\nTried again after ${formatTime(retryAt.toISOString())}.`;
     const hints = [
       ...(hint === null ? [] : [hint]),
       `To have it tried at the next catch-up: feed-sync resume --dataset ${shellWord(datasetId)}`,
     ];
-    return problem('failed', found, exitCodeOfFailure(failure), ...hints);
+    return problem('failed', found, ERRORS[error].exitCode, ...hints);
   });
   const rest = failures.length - reported.length;
   if (rest <= 0) return reported;
   const found = `and ${formatCount(rest)} more datasets`;
   return [...reported, problem('failed', found, EXIT_CODES.dataFault, 'To see them all: feed-sync status')];
-}
-
-const STORAGE_ERRORS: readonly string[] = ['StorageError', 'DatasetStorageError', 'DiskFullError'];
-
-/** By the class of the error that was stored: what a catch-up would end with for it. */
-function exitCodeOfFailure({ error }: Failure): ExitCode {
-  if (STORAGE_ERRORS.includes(error)) return EXIT_CODES.storageFault;
-  return error === 'ServiceUnavailableError' || error === 'BusyError'
-    ? EXIT_CODES.tryAgainLater
-    : EXIT_CODES.dataFault;
 }
 
 /** Logs and their indexes follow the file they belong to. */

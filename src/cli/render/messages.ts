@@ -5,8 +5,10 @@ import { nearest } from '../../configuration/levels.ts';
 import { unreachable } from '../../lib/assert.ts';
 import { printable, shellWord } from '../../lib/text.ts';
 import { formatCount } from '../../lib/units.ts';
+import type { ErrorCode } from '../../model/error-codes.ts';
 import {
   CommandRefusedError,
+  errorCodeOf,
   FeedSyncError,
   type Refusal,
   RefusalError,
@@ -15,19 +17,24 @@ import {
 } from '../../model/errors.ts';
 import { possibleCause, waysOut } from '../../sync/incidents.ts';
 
-/** The message and, below it, the hint. A refusal that is told so holds nothing: the command may be given again. */
+/** The message with the code of the error and, below it, the hint. A refusal shown so suspends nothing: the command may be run again. */
 export function formatError(error: Error): string {
   if (error instanceof RefusalError || error instanceof CommandRefusedError) {
-    const isAboutInput = error instanceof CommandRefusedError && error.isAboutInput;
-    const wayOut = isAboutInput
-      ? 'Correct what was given to the command, and give it again.'
-      : 'Once you have acted on it, give the command again.';
+    const wayOut =
+      error.code === 'input_refused'
+        ? 'Correct what was given to the command, and give it again.'
+        : 'Once you have acted on it, give the command again.';
     const cause = possibleCause(error.refusal);
     const waysOn = [...(cause === null ? [] : [cause]), wayOut];
-    return [...answerOf(error.refusal), ...waysOn.map((way) => `→ ${way}`)].join('\n');
+    return withCode([...answerOf(error.refusal), ...waysOn.map((way) => `→ ${way}`)].join('\n'), error.code);
   }
   const hint = error instanceof FeedSyncError && error.hint !== null ? `\n→ ${error.hint}` : '';
-  return `${error.message}${hint}`.split('\n').map(printable).join('\n');
+  return withCode(`${error.message}${hint}`.split('\n').map(printable).join('\n'), errorCodeOf(error));
+}
+
+/** Adds the code, by which docs/errors.md is read, to the end of the first line. */
+function withCode(text: string, code: ErrorCode): string {
+  return text.replace(/$/m, ` [${code}]`);
 }
 
 /** What holds it, with its links, since when, and how to go on once a person has acted. */
@@ -143,8 +150,7 @@ function meant(id: string, known: readonly string[]): string {
 }
 
 export interface IncidentRaised {
-  /** The class of the error: `ServiceUnavailableError`, `RefusalError`, … */
-  readonly error: string;
+  readonly error: ErrorCode;
   readonly message: string;
   readonly hint: string | null;
   /** Those of a refusal. */
@@ -155,5 +161,5 @@ export function incidentRaised(error: Error): IncidentRaised {
   const isRefusal = error instanceof RefusalError || error instanceof CommandRefusedError;
   const links = isRefusal ? Object.fromEntries(error.refusal.links) : {};
   const hint = error instanceof FeedSyncError ? error.hint : null;
-  return { error: error.name, message: error.message, hint, links };
+  return { error: errorCodeOf(error), message: error.message, hint, links };
 }

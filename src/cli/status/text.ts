@@ -81,10 +81,10 @@ function problemTexts({ suspensions, datasets }: Status, { now }: ShownTo): read
 }
 
 function failureText(id: string, failure: FailureStatus, now: Date): string {
-  const { message, hint, attempts, failedAt, retryAt, isOfContent } = failure;
+  const { error, message, hint, attempts, failedAt, retryAt, isOfContent } = failure;
   const times = attempts === 1 ? '' : ` ${formatCount(attempts)} times, last`;
   return [
-    `Dataset ${printable(id)} failed${times} at ${formatTimeFrom(now, failedAt)}:`,
+    `Dataset ${printable(id)} failed${times} at ${formatTimeFrom(now, failedAt)}: [${error}]`,
     ...message.split('\n').map((line) => `  ${printable(line)}`),
     ...(hint === null ? [] : [`→ ${printable(hint)}`]),
     isOfContent

@@ -7,7 +7,7 @@
 
 import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import { formatDuration } from '../../lib/units.ts';
-import { BusyError, DiskFullError, StorageError } from '../../model/errors.ts';
+import type { ErrorCode } from '../../model/error-codes.ts';
 import { suspensionStatus } from '../../sync/suspensions.ts';
 import type { DaemonState, DatasetActivity, OngoingIncident, SubscriptionState } from '../state.ts';
 import { LOOP_STUCK_AFTER_MS, MAX_NAMED_DATASETS } from './limits.ts';
@@ -67,9 +67,12 @@ function unreadyPhase({ phase, caughtUpAt, startedAt }: DaemonState): readonly R
   ];
 }
 
+const STORAGE_CODES: readonly ErrorCode[] = ['storage_failed', 'disk_full'];
+const BUSY_CODES: readonly ErrorCode[] = ['mirror_busy', 'checkpoint_busy'];
+
 /** A reader who holds the mirror keeps nobody from reading it: that is trouble of the storage once it lasts. */
 function isOfStorage({ error, isStall }: OngoingIncident): boolean {
-  return error === StorageError.name || error === DiskFullError.name || (error === BusyError.name && isStall);
+  return STORAGE_CODES.includes(error) || (BUSY_CODES.includes(error) && isStall);
 }
 
 function storageReason({ of, message, since }: OngoingIncident): Reason {

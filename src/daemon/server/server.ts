@@ -13,7 +13,7 @@ import { assert } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { systemCode, systemReason } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
-import { ConfigurationError } from '../../model/errors.ts';
+import { ConfigurationError, errorCodeOf } from '../../model/errors.ts';
 import { type Answer, FAILED, MISDIRECTED, NOT_FOUND, notAllowed } from './answers.ts';
 import {
   CLOSE_TIMEOUT_MS,
@@ -101,7 +101,8 @@ function orFailed(answer: AnswerQuestion, log: Log): AnswerQuestion {
     } catch (error) {
       // Who asked is gone, and with it the request: nobody is in trouble.
       const isLogged = failing.has(question) || request.socket.destroyed;
-      if (!isLogged) log.error({ question, why: reasonOf(error) }, 'The status server could not answer.');
+      const fields = { question, error: errorCodeOf(error), why: reasonOf(error) };
+      if (!isLogged) log.error(fields, 'The status server could not answer.');
       if (!request.socket.destroyed) failing.add(question);
       return FAILED;
     }
@@ -109,7 +110,7 @@ function orFailed(answer: AnswerQuestion, log: Log): AnswerQuestion {
 }
 
 function reasonOf(error: unknown): string {
-  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return error instanceof Error ? error.message : String(error);
 }
 
 function send(

@@ -24,7 +24,7 @@ import {
 } from '../../lib/files.ts';
 import { formatBytes } from '../../lib/units.ts';
 import type { CommitPosition } from '../../model/commits.ts';
-import { BusyError, ConfigurationError, CopyError, FeedSyncError } from '../../model/errors.ts';
+import { BusyError, ConfigurationError, FeedSyncError, StorageError } from '../../model/errors.ts';
 import { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, type MirrorPlace } from '../../staging/engine/errors.ts';
 import { textAt } from '../../staging/engine/sql.ts';
@@ -133,9 +133,12 @@ export class Publisher {
     await settleFile('destination.publish-settle', this.#unfinished, await this.#mode());
     const copied = await catalogAt(this.#unfinished, this.#options);
     if (isDeepStrictEqual(copied, catalog)) return;
-    throw new CopyError(
+    throw new StorageError(
       `The copy of the mirror in ${dirname(this.#unfinished)} is not what the mirror is: it is not published.`,
-      { hint: 'Check the disk of destination.publish. The copy of before stays in place.' },
+      {
+        code: 'copy_failed',
+        hint: 'Check the disk of destination.publish. The copy of before stays in place.',
+      },
     );
   }
 
@@ -154,7 +157,8 @@ export class Publisher {
 
   #translated(error: unknown): unknown {
     if (error instanceof FeedSyncError || systemCode(error) === null) return error;
-    return new CopyError(`No copy can be published at ${this.#options.target}: ${systemReason(error)}.`, {
+    return new StorageError(`No copy can be published at ${this.#options.target}: ${systemReason(error)}.`, {
+      code: 'copy_failed',
       hint: 'Check its folder and the space on its disk. The copy of before stays in place.',
       cause: error,
     });
@@ -199,7 +203,7 @@ interface CopyOptions {
 
 /**
  * Whether it is a clone. The copy may still be lost when the power goes.
- * @throws CopyError before anything is written, where the disk has no room; the system's error; the signal's reason.
+ * @throws StorageError before anything is written, where the disk has no room; the system's error; the signal's reason.
  */
 async function copyFile(options: CopyOptions): Promise<boolean> {
   const { from, to, signal } = options;
@@ -239,9 +243,10 @@ async function requireFreeSpace({ to, bytes, reserveBytes }: CopyOptions): Promi
   const free = await freeBytes(folder);
   if (free - bytes >= reserveBytes) return;
   const needed = `${formatBytes(bytes)} beside the ${formatBytes(reserveBytes)} that are kept free (disk.reserve)`;
-  throw new CopyError(
+  throw new StorageError(
     `Not enough space in ${folder}: a copy of the mirror needs ${needed}, and ${formatBytes(free)} are free.`,
     {
+      code: 'copy_failed',
       hint: 'Free some space, or set destination.publish to a larger disk. The copy of before stays in place.',
     },
   );
@@ -259,7 +264,7 @@ export interface PublishOptions {
 
 /**
  * The path of the copy without links, as that of the mirror is; its folder is made where it is missing.
- * @throws ConfigurationError where something else is there, CopyError where nothing can be written there.
+ * @throws ConfigurationError where something else is there, StorageError where nothing can be written there.
  */
 export async function publishTarget(
   { path, keptPaths }: PublishOptions,
@@ -319,7 +324,8 @@ async function statOrNull(path: string) {
 }
 
 function refuse(path: string, uid: number | null, cause: unknown): never {
-  throw new CopyError(`No copy can be published at ${path}: ${systemReason(cause)}.`, {
+  throw new StorageError(`No copy can be published at ${path}: ${systemReason(cause)}.`, {
+    code: 'copy_failed',
     hint: `Make its folder writable for the user with id ${uid ?? 'unknown'}, or set ${SETTING} to another place.`,
     cause,
   });

@@ -12,7 +12,7 @@ import { createReadStream } from 'node:fs';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { present } from '../../lib/assert.ts';
-import { DatasetStorageError } from '../../model/errors.ts';
+import { StorageError } from '../../model/errors.ts';
 import type { FeedLimits } from '../http/options.ts';
 import { onDisk } from '../storage.ts';
 import type { DigestAnswer, DigestRequest } from './digest-worker.ts';
@@ -116,7 +116,7 @@ class DigestThread {
     return this.#readBytes;
   }
 
-  /** The digest of the file at `path`, of which `fromByte` bytes are there. @throws DatasetStorageError */
+  /** The digest of the file at `path`, of which `fromByte` bytes are there. @throws StorageError */
   begin(path: string, fromByte: number): Digest {
     const worker = this.#running(path);
     this.#lastId += 1;
@@ -226,9 +226,10 @@ class DigestThread {
   }
 }
 
-function threadEnded(path: string, cause: unknown): DatasetStorageError {
+function threadEnded(path: string, cause: unknown): StorageError {
   const why = cause instanceof Error ? `: ${cause.message}` : '';
-  return new DatasetStorageError(`The thread that was to read ${path} for its digest ended${why}.`, {
+  return new StorageError(`The thread that was to read ${path} for its digest ended${why}.`, {
+    code: 'dataset_storage_failed',
     hint: 'What has arrived is kept. Check whether memory or threads of this process are limited too tightly.',
     cause,
   });

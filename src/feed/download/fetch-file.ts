@@ -5,7 +5,7 @@
 
 import { backoffDelayMs } from '../../lib/backoff.ts';
 import { formatDuration } from '../../lib/units.ts';
-import { ContentMismatchError, DataError, ServiceUnavailableError } from '../../model/errors.ts';
+import { DataError, ServiceUnavailableError } from '../../model/errors.ts';
 import type { ManifestEntry, ManifestFile } from '../../model/manifest.ts';
 import { sleepUnlessStopped } from '../http/cancellation.ts';
 import type { FeedLimits } from '../http/options.ts';
@@ -148,7 +148,7 @@ function wrongContent(job: FileJob, { stated, found, isStated }: ContentDiffers)
   const difference = `stated ${stated}, found ${found}, in each of ${MAX_WRONG_CONTENTS} downloads`;
   const message = `The ${describeJob(job)} differs from what its manifest states: ${difference}.`;
   const hint = 'The service has to publish the file or its manifest anew. Tell it the name of the file.';
-  return isStated ? new ContentMismatchError(message, { hint }) : new DataError(message, { hint });
+  return new DataError(message, { code: isStated ? 'content_mismatch' : 'data_invalid', hint });
 }
 
 function noLinkOpens(job: FileJob, { status }: LinkExpired): ServiceUnavailableError {

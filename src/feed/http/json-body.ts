@@ -7,7 +7,7 @@ import { Readable, type Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { systemCode } from '../../lib/files.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
-import { AnswerTooLargeError, ContractViolationError } from '../../model/errors.ts';
+import { ContractViolationError } from '../../model/errors.ts';
 import { WHOLE_BODY } from '../wire/fields.ts';
 import type { HttpAnswer } from './http.ts';
 import { TransientError } from './transient-errors.ts';
@@ -33,15 +33,18 @@ const BYTES_OF_A_PART = 16;
 /**
  * `title` is what is being done, as the end of "Could not …".
  * @throws TransientError when the body breaks off or is no JSON.
- * @throws AnswerTooLargeError when it is larger than the limit.
+ * @throws ContractViolationError `response_too_large` when it is larger than the limit.
  * @throws ContractViolationError when it is deeper or of more parts than the limits.
  */
 export async function readJsonBody(answer: HttpAnswer, limits: JsonLimits, title: string): Promise<JsonBody> {
   const refuseSize = (): never => {
-    throw new AnswerTooLargeError(
+    throw new ContractViolationError(
       `Could not ${title}: the answer is larger than ${formatBytes(limits.maxBytes)}.`,
       WHOLE_BODY,
-      { hint: 'If the service is meant to send so much at once, raise http.maxJsonBytes.' },
+      {
+        code: 'response_too_large',
+        hint: 'If the service is meant to send so much at once, raise http.maxJsonBytes.',
+      },
     );
   };
   const stated = Number(answer.header('content-length') ?? 0);
@@ -66,7 +69,10 @@ export async function readJsonBody(answer: HttpAnswer, limits: JsonLimits, title
       throw new ContractViolationError(
         `Could not ${title}: the answer has more than ${formatCount(maxParts)} parts.`,
         WHOLE_BODY,
-        { hint: 'If the service is meant to send so much at once, raise http.maxJsonBytes.' },
+        {
+          code: 'response_too_large',
+          hint: 'If the service is meant to send so much at once, raise http.maxJsonBytes.',
+        },
       );
     }
     chunks.push(chunk);

@@ -52,7 +52,10 @@ export function refusalError(
     links: error?.links ?? new Map(),
   };
   if (operation.scope === null) {
-    return new CommandRefusedError(words, { isAboutInput: isAboutInput(operation, words) });
+    return new CommandRefusedError(
+      words,
+      isAboutInput(operation, words) ? 'input_refused' : 'command_refused',
+    );
   }
   return new RefusalError({ ...words, scope: scopeOf(operation, operation.scope, answer) });
 }

@@ -11,7 +11,6 @@ import { formatBytes } from '../../lib/units.ts';
 import {
   BusyError,
   ConfigurationError,
-  DiskFullError,
   type FeedSyncError,
   InterruptedError,
   StorageError,
@@ -165,9 +164,10 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
         cause,
       });
     case 'no-space':
-      return new DiskFullError(
+      return new StorageError(
         `Not enough space in ${said}: a table of ${path} was to take more than is left beside what is kept free (disk.reserve).`,
         {
+          code: 'disk_full',
           hint: 'Free some space. Where the files are small, tell the service: few bytes can hold very long rows.',
           cause,
         },

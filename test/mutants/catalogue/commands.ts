@@ -83,9 +83,9 @@ export const COMMANDS: Area = {
     },
     {
       name: 'an unknown error is to be tried again later',
-      file: EXIT_CODES,
-      text: 'return passes ? EXIT_CODES.tryAgainLater : EXIT_CODES.bug;',
-      instead: 'return passes ? EXIT_CODES.tryAgainLater : EXIT_CODES.tryAgainLater;',
+      file: 'src/model/errors.ts',
+      text: "error instanceof FeedSyncError ? error.code : 'bug';",
+      instead: "error instanceof FeedSyncError ? error.code : 'service_unavailable';",
       breaks: ['exit codes'],
       tests: ['unit/exit-codes.test.ts'],
     },

@@ -220,8 +220,8 @@ export const DAEMON: Area = {
     {
       name: 'an outage of the service makes the daemon unready',
       file: 'src/daemon/server/health.ts',
-      text: 'return error === StorageError.name ||',
-      instead: "return error === 'ServiceUnavailableError' || error === StorageError.name ||",
+      text: "STORAGE_CODES: readonly ErrorCode[] = ['storage_failed',",
+      instead: "STORAGE_CODES: readonly ErrorCode[] = ['service_unavailable', 'storage_failed',",
       breaks: ['P5'],
       tests: ['unit/health.test.ts'],
     },

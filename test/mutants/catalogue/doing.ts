@@ -59,7 +59,7 @@ export const DOING: Area = {
     {
       name: 'a full disk does not stop the run',
       file: TROUBLE,
-      text: "if (concernsTheRun(error)) halt.abort(new InterruptedError('The run was halted.'));",
+      text: "if (isHalting) halt.abort(new InterruptedError('The run was halted.'));",
       instead: '',
       breaks: ['F07'],
       tests: ['unit/catch-up-incidents.test.ts'],
@@ -67,8 +67,8 @@ export const DOING: Area = {
     {
       name: 'a dataset that has no room on the disk stops all others',
       file: TROUBLE,
-      text: 'if (error instanceof DatasetStorageError) return false;',
-      instead: '',
+      text: "return errorEntryOf(error).scope === 'run';",
+      instead: "return errorEntryOf(error).scope === 'run' || errorCodeOf(error) === 'disk_full';",
       breaks: ['P5', 'F07'],
       tests: ['unit/catch-up-incidents.test.ts'],
     },

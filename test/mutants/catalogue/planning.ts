@@ -182,8 +182,8 @@ export const PLANNING: Area = {
     {
       name: 'changes with a page that is too large fail their dataset',
       file: 'src/feed/changes.ts',
-      text: 'if (error instanceof AnswerTooLargeError) return',
-      instead: 'if (error instanceof AnswerTooLargeError && error.path === "") return',
+      text: "if (errorCodeOf(error) === 'response_too_large') return",
+      instead: "if (errorCodeOf(error) === 'contract_violation') return",
       breaks: ['V3'],
       tests: ['contract/feed-answers.test.ts'],
     },

@@ -7,7 +7,7 @@
 
 import { present } from '../../../lib/assert.ts';
 import type { ReloadMark } from '../../../model/desired-state.ts';
-import { DatasetStorageError } from '../../../model/errors.ts';
+import { StorageError } from '../../../model/errors.ts';
 import type { ObservedTable, PlannedFrom, WriteJob } from '../../../model/write-jobs.ts';
 import type { Engine } from '../../../staging/engine/engine.ts';
 import { booleanAt, identifier, text, textAt } from '../../../staging/engine/sql.ts';
@@ -106,7 +106,7 @@ async function readKinds(
  * A name stays a dataset's while it has no table, and an operator may have made one of that name meanwhile. It is never
  * touched.
  *
- * @throws DatasetStorageError where a load would have to put its table in the place of something that is not ours.
+ * @throws StorageError where a load would have to put its table in the place of something that is not ours.
  */
 export function refuseTakenName(
   datasetId: string,
@@ -114,9 +114,10 @@ export function refuseTakenName(
 ): void {
   if (existingObject === null) return;
   if (existingObject === 'table' && (live !== null || isKept)) return;
-  throw new DatasetStorageError(
+  throw new StorageError(
     `The mirror has a ${existingObject} main.${tableName} that feed-sync did not make, in the place of the table of ${datasetId}.`,
     {
+      code: 'dataset_storage_failed',
       hint: 'It is left as it is. Give it another name, or drop it; the dataset is then loaded at the next catch-up.',
     },
   );

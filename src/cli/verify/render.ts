@@ -6,7 +6,7 @@ import { printable } from '../../lib/text.ts';
 import { formatCount } from '../../lib/units.ts';
 import { FeedSyncError } from '../../model/errors.ts';
 import type { Version } from '../../model/records.ts';
-import { type SuspensionStatus, suspensionStatus } from '../../sync/suspensions.ts';
+import { type SuspensionJson, suspensionJson } from '../../reporting/status.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
 import { formatSuspension, type IncidentRaised, incidentRaised } from '../render/messages.ts';
 import { renderTable } from '../render/table.ts';
@@ -105,7 +105,7 @@ export interface Verification {
   readonly mirror: string;
   readonly datasets: readonly DatasetVerification[];
   /** The refusal of the workspace that stands: nothing was asked. Null where none does. */
-  readonly suspension: SuspensionStatus | null;
+  readonly suspension: SuspensionJson | null;
   /** Why the service could not be asked, or not for every dataset; null where it could. */
   readonly problem: IncidentRaised | null;
 }
@@ -123,7 +123,7 @@ interface DatasetVerification {
   readonly result: VerificationResult;
   readonly differences: readonly Difference[];
   /** The refusal that stands: nothing was asked about this dataset. */
-  readonly suspension: SuspensionStatus | null;
+  readonly suspension: SuspensionJson | null;
   /** Why the service gave no answer about this dataset. A refusal met now is one, and is not stored. */
   readonly problem: IncidentRaised | null;
 }
@@ -164,7 +164,7 @@ export function verificationOf({ mirror, datasets, workspaceSuspension, problem 
   return {
     mirror,
     datasets: datasets.map(verified),
-    suspension: workspaceSuspension === null ? null : suspensionStatus(workspaceSuspension),
+    suspension: workspaceSuspension === null ? null : suspensionJson(workspaceSuspension),
     problem: problem === null ? null : incidentRaised(problem),
   };
 }
@@ -200,7 +200,7 @@ function verified(finding: Finding): DatasetVerification {
     rows: counted?.table?.rowCount ?? null,
     result: resultOf(differences, versions !== null, comparison),
     differences,
-    suspension: comparison.kind === 'suspended' ? suspensionStatus(comparison.suspension) : null,
+    suspension: comparison.kind === 'suspended' ? suspensionJson(comparison.suspension) : null,
     problem: answer instanceof FeedSyncError ? incidentRaised(answer) : null,
   };
 }

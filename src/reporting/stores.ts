@@ -10,7 +10,7 @@ import type {
 import { openCheckpointReader } from '../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import type { ObservedState } from '../destination/destination.ts';
-import { openReader, type ReaderOptions } from '../destination/duckdb/reader.ts';
+import { type MirrorReader, openReader, type ReaderOptions } from '../destination/duckdb/reader.ts';
 import type { Absence } from '../model/absence.ts';
 import type { RememberedContract } from '../model/contract.ts';
 import type { DesiredState } from '../model/desired-state.ts';
@@ -82,21 +82,38 @@ export function readerOptions(
   return { path, waitMs, ...duckdb, clock, random, ...(signal === undefined ? {} : { signal }) };
 }
 
-/** Null where there is no mirror. `format`: of its catalog; null where nothing was written yet. @throws as `openReader` */
+/** Null where there is no mirror. @throws as `openReader` */
 export async function readMirror(
   options: ReaderOptions,
-): Promise<(MirrorContent & { readonly freeBytes: number; readonly format: number | null }) | null> {
+): Promise<Awaited<ReturnType<typeof mirrorContent>> | null> {
   const reader = await openReader(options);
-  if (reader === null) return null;
+  return reader === null ? null : closing(reader, mirrorContent);
+}
+
+/** What `use` makes of the mirror, which is closed then. @throws StorageError also where there is no mirror. */
+export async function usingMirror<T>(
+  configuration: LocalConfiguration,
+  place: MirrorPlace,
+  use: (reader: MirrorReader) => Promise<T>,
+): Promise<T> {
+  const options = readerOptions(configuration, place);
+  const reader = await openReader(options);
+  if (reader !== null) return closing(reader, use);
+  throw new StorageError(`There is no mirror at ${options.path}.`, { hint: 'Make it with: feed-sync once' });
+}
+
+async function closing<T>(reader: MirrorReader, use: (reader: MirrorReader) => Promise<T>): Promise<T> {
   try {
-    return {
-      ...(await reader.observed()),
-      freeBytes: await reader.freeBytes(),
-      format: await reader.format(),
-    };
+    return await use(reader);
   } finally {
     await reader.close();
   }
+}
+
+/** `format`: of the catalog; null where nothing was written yet. */
+export async function mirrorContent(reader: MirrorReader) {
+  const observed = await reader.observed();
+  return { ...observed, freeBytes: await reader.freeBytes(), format: await reader.format() };
 }
 
 /** An operator who asks for a report waits for the mirror less long than a commit does. */

@@ -31,7 +31,7 @@ describe('status', () => {
       mirror: {
         path: installed.mirrorPath,
         state: 'absent',
-        trouble: null,
+        problem: null,
         hint: null,
         lockHolders: [],
         ...NO_SIZE,
@@ -61,7 +61,7 @@ describe('status', () => {
     expect(stdout).toContain('What it has is not shown.');
     for (const datasetId of datasetIds) expect(stdout).toContain(datasetId);
     const { stdout: json } = await installed.run('status', '--json');
-    expect(JSON.parse(json).mirror).toMatchObject({ state: 'unusable', trouble: expect.any(String) });
+    expect(JSON.parse(json).mirror).toMatchObject({ state: 'unusable', problem: expect.any(String) });
   });
 
   it('while a first once runs names it, and what is wanted', async () => {
@@ -111,7 +111,7 @@ describe('status', () => {
       mirror: {
         path: installed.mirrorPath,
         state: 'present',
-        trouble: null,
+        problem: null,
         hint: null,
         lockHolders: [],
         ...SMALL_SIZE,
@@ -238,7 +238,7 @@ describe('subscriptions', () => {
       lastEventId: 'evt_1',
     });
     expect(await statusOf(installed)).toMatchObject({
-      mirror: { state: 'absent', trouble: null },
+      mirror: { state: 'absent', problem: null },
       subscriptions: [],
     });
   });

@@ -69,11 +69,11 @@ describe('verify', () => {
     );
     const json = await installed.run('verify', '--json', zoning, permits);
     expect(json.exitCode).toBe(65);
-    const equal = { suspension: null, trouble: null, version: 1, newestVersion: 1 };
+    const equal = { suspension: null, problem: null, version: 1, newestVersion: 1 };
     expect(JSON.parse(json.stdout)).toEqual({
       mirror: installed.mirrorPath,
       suspension: null,
-      trouble: null,
+      problem: null,
       datasets: [
         {
           ...equal,

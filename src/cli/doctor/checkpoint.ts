@@ -27,6 +27,7 @@ import {
   warning,
 } from './check.ts';
 import { besides } from './places.ts';
+import { suspensionsOf } from './probe.ts';
 
 const LIMIT_MS = 15_000;
 const DAY_MS = 86_400_000;
@@ -49,7 +50,8 @@ async function checkCheckpoint({ inspection, context }: CheckInput): Promise<Che
   if (inspected.kind !== 'sound') return { findings: [file, ...quarantined] };
   try {
     const content = contentOf(inspected.content);
-    const findings = judgeContent(content, context.clock.now());
+    const suspensions = suspensionsOf(content, inspection.configuration).all;
+    const findings = judgeContent({ ...content, suspensions }, context.clock.now());
     return { findings: [file, ...findings, ...quarantined], facts: { checkpoint: content } };
   } finally {
     inspected.content.close();

@@ -6,7 +6,7 @@ import { printable } from '../../lib/text.ts';
 import { formatCount } from '../../lib/units.ts';
 import { FeedSyncError } from '../../model/errors.ts';
 import type { Version } from '../../model/records.ts';
-import { type SuspensionJson, suspensionJson } from '../../reporting/status.ts';
+import { suspensionJson } from '../../reporting/status.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
 import { formatSuspension, type IncidentRaised, incidentRaised } from '../render/messages.ts';
 import { renderTable } from '../render/table.ts';
@@ -100,33 +100,9 @@ function section(title: string, texts: readonly string[]): readonly string[] {
   return ['', `${title}:`, ...texts.map((text) => text.replaceAll(/^/gm, '  '))];
 }
 
-export interface Verification {
-  /** The path of the mirror. */
-  readonly mirror: string;
-  readonly datasets: readonly DatasetVerification[];
-  /** The refusal of the workspace that stands: nothing was asked. Null where none does. */
-  readonly suspension: SuspensionJson | null;
-  /** Why the service could not be asked, or not for every dataset; null where it could. */
-  readonly problem: IncidentRaised | null;
-}
-
-interface DatasetVerification {
-  readonly id: string;
-  /** Null where there is none yet. */
-  readonly table: string | null;
-  /** The version in the mirror. */
-  readonly version: number | null;
-  /** The newest version of the service; null where it was not asked or gave no answer. */
-  readonly newestVersion: number | null;
-  /** The rows of the table, counted; null where there is no table. */
-  readonly rows: number | null;
-  readonly result: VerificationResult;
-  readonly differences: readonly Difference[];
-  /** The refusal that stands: nothing was asked about this dataset. */
-  readonly suspension: SuspensionJson | null;
-  /** Why the service gave no answer about this dataset. A refusal met now is one, and is not stored. */
-  readonly problem: IncidentRaised | null;
-}
+/** The JSON; `cli/outputs.md` documents its fields. */
+export type Verification = ReturnType<typeof verificationOf>;
+type DatasetVerification = Verification['datasets'][number];
 
 /**
  * - `equal`: to its own books, and to what the service says of the mirrored version, which is its newest.
@@ -160,7 +136,7 @@ export interface Findings {
   readonly problem: FeedSyncError | null;
 }
 
-export function verificationOf({ mirror, datasets, workspaceSuspension, problem }: Findings): Verification {
+export function verificationOf({ mirror, datasets, workspaceSuspension, problem }: Findings) {
   return {
     mirror,
     datasets: datasets.map(verified),
@@ -188,7 +164,7 @@ export function exitCodeOfFindings(findings: Findings): ExitCode {
   ]);
 }
 
-function verified(finding: Finding): DatasetVerification {
+function verified(finding: Finding) {
   const { datasetId, comparison, counted, answer } = finding;
   const versions = answer instanceof FeedSyncError ? null : answer;
   const differences = differencesOf(finding, versions);

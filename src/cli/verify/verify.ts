@@ -6,17 +6,16 @@
 
 import type { Configuration, LocalConfiguration } from '../../configuration/configuration.ts';
 import type { CountedDataset } from '../../destination/duckdb/count-tables.ts';
-import { openReader } from '../../destination/duckdb/reader.ts';
 import { createFeed } from '../../feed/create-feed.ts';
-import { StorageError, UsageError } from '../../model/errors.ts';
+import { UsageError } from '../../model/errors.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { type DatasetSnapshot, type Snapshot, snapshotOf } from '../../reporting/snapshot.ts';
 import {
   type MirrorContent,
   type MirrorPlace,
+  mirrorContent,
   readCheckpoint,
-  readerOptions,
-  readMirror,
+  usingMirror,
 } from '../../reporting/stores.ts';
 import { isChosenDataset } from '../../sync/follow/subscriptions.ts';
 import { type Context, write } from '../context.ts';
@@ -50,7 +49,7 @@ export async function verify(
   context: Context,
   { datasetIds, json }: VerifyOptions,
 ): Promise<ExitCode> {
-  const mirror = (await readMirror(readerOptions(configuration, context))) ?? refuseAbsent(configuration);
+  const mirror = await usingMirror(configuration, context, mirrorContent);
   const chosen = chooseDatasets(datasetIds, snapshotNow(mirror, configuration, context));
   const findings = await compare(chosen, mirror, configuration, context);
   const view = verificationOf(findings);
@@ -160,11 +159,6 @@ const MAX_TURN_TABLES = 100;
 /** Longer than a writer waits between two attempts to open the file. */
 const PAUSE_MS = 1_000;
 
-/** @throws StorageError */
-function refuseAbsent({ destination: { path } }: LocalConfiguration): never {
-  throw new StorageError(`There is no mirror at ${path}.`, { hint: 'Make it with: feed-sync once' });
-}
-
 /** Those of the datasets that the mirror still holds when their turn comes, by dataset id. */
 export async function countMirror(
   datasetIds: readonly string[],
@@ -176,24 +170,13 @@ export async function countMirror(
   for (let next = 0; next < datasetIds.length; ) {
     if (next > 0) await clock.sleep(PAUSE_MS, signal);
     const ids = datasetIds.slice(next, next + MAX_TURN_TABLES);
-    const turn = await countInTurn(ids, configuration, place);
+    const turn = await usingMirror(configuration, place, (reader) => {
+      const endMs = clock.monotonicMs() + MAX_TURN_MS;
+      return reader.count(ids, () => clock.monotonicMs() >= endMs);
+    });
     for (const one of turn) counted.set(one.observed.datasetId, one);
     const last = turn.at(-1)?.observed.datasetId;
     next += last === undefined ? ids.length : ids.indexOf(last) + 1;
   }
   return counted;
-}
-
-async function countInTurn(
-  datasetIds: readonly string[],
-  configuration: LocalConfiguration,
-  place: MirrorPlace,
-): Promise<readonly CountedDataset[]> {
-  const reader = (await openReader(readerOptions(configuration, place))) ?? refuseAbsent(configuration);
-  try {
-    const endMs = place.clock.monotonicMs() + MAX_TURN_MS;
-    return await reader.count(datasetIds, () => place.clock.monotonicMs() >= endMs);
-  } finally {
-    await reader.close();
-  }
 }

@@ -74,7 +74,7 @@ function finite(dueMs: number): number {
   return Number.isFinite(dueMs) ? dueMs : 86_400_000;
 }
 
-/** While trouble of the run lasts, it is that which is in the way, and not the service or the content. */
+/** While an incident of the run lasts, the incident is in the way, and not the service or the content. */
 function workOf(
   subscriptionId: string,
   known: readonly DatasetState[],

@@ -76,7 +76,7 @@ export interface SubscriptionState {
 }
 
 /**
- * - `held`: a person has to act.
+ * - `suspended`: an operator has to act.
  * - `failing`: the last attempt to read it failed, and it is tried again.
  * - `stalled`: behind, and nothing has moved for `STALLED_AFTER_MS`.
  * - `behind`: its log goes on after the cursor, or datasets of it are not where they should be yet.

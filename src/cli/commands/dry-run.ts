@@ -1,4 +1,4 @@
-/** `feed-sync once --dry-run`: what a catch-up would do now, told and not done. Works beside a running instance. */
+/** `feed-sync once --dry-run`: reports what a catch-up would do now, and does none of it. Works beside a running instance. */
 
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';

@@ -9,11 +9,11 @@ import type { Context } from '../context.ts';
 import { feedOptions, keyHashOf } from '../operator-session.ts';
 import type { Facts } from './check.ts';
 
-/** A person waits: a service that is not there is told after two attempts. */
+/** An operator waits: a service that does not answer is reported after two attempts. */
 const MAX_ATTEMPTS = 2;
 const MAX_SILENCE_MS = 10_000;
 const MAX_DELAY_MS = 1_000;
-/** A service that asks to wait is told as such. */
+/** A service that asks to wait is reported, not waited for. */
 const MAX_RETRY_AFTER_MS = 0;
 
 /** What is learned of the service is not kept. */

@@ -76,7 +76,7 @@ function mirrorLines(status: Status): readonly string[] {
   }
 }
 
-/** Who a commit waits for. */
+/** The processes that a commit waits for. */
 function lockLine({ mirrorFile: { lockHolders } }: Status): readonly string[] {
   if (lockHolders.length === 0) return [];
   const who = listed(lockHolders.map((pid) => `process ${pid}`));
@@ -225,7 +225,7 @@ function subscriptionWords(subscription: SubscriptionSnapshot, datasets: readonl
   return [...conditionWords(members), ...(replayedAt === null ? [] : [quiet])].join('; ');
 }
 
-/** Of what it holds: whether it has all that was published. */
+/** Whether the tables of a subscription's datasets have everything that was published. */
 function conditionWords(members: readonly DatasetSnapshot[]): readonly string[] {
   if (members.some(({ need }) => need === null)) return ['followed'];
   const due = members.filter(({ need }) => need !== 'nothing').length;
@@ -323,7 +323,7 @@ const STANDINGS: readonly {
   { words: 'not known', counts: () => true },
 ];
 
-/** `9 datasets: 7 up to date, 1 behind, 1 held.` */
+/** `9 datasets: 7 up to date, 1 behind, 1 suspended.` */
 function conditionLine(datasets: readonly DatasetSnapshot[]): string {
   const standings = datasets.map((dataset) => STANDINGS.findIndex(({ counts }) => counts(dataset)));
   const counted = STANDINGS.flatMap(({ words }, index) => {

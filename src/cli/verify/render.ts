@@ -26,7 +26,7 @@ const WORDS: Readonly<Record<VerificationResult, string>> = {
   'not-followed': 'left out by the settings',
 };
 
-/** `holds` are those that stood before anything was asked; `width`: columns of the screen. */
+/** `suspensions`: those that stood before the service was asked. `width`: columns of the screen. */
 export function renderVerification(
   { mirror, datasets, problem }: Verification,
   suspensions: readonly Suspension[],
@@ -69,7 +69,7 @@ function tableOf(datasets: readonly DatasetVerification[], width: number): strin
   return renderTable(columns, rows, width);
 }
 
-/** What several differences have in common, the command that does away with them, is told once. */
+/** Several differences that the same command mends name it once. */
 function differencesText({ id, differences }: DatasetVerification): string {
   const remedies = [...new Set(differences.map(({ remedy }) => remedy))];
   return [
@@ -105,11 +105,11 @@ export type Verification = ReturnType<typeof verificationOf>;
 type DatasetVerification = Verification['datasets'][number];
 
 /**
- * - `equal`: to its own books, and to what the service says of the mirrored version, which is its newest.
+ * - `equal`: to the mirror's catalog, and to what the service says of the mirrored version, which is its newest.
  * - `behind`: all that differs is that something newer is out.
  * - `different`: see the differences.
- * - `not-asked`: sound by its own books, but the service was not asked or gave no answer.
- * - `not-followed`: sound by its own books, and left out by datasets.include and datasets.exclude.
+ * - `not-asked`: equal to the catalog, but the service was not asked or gave no answer.
+ * - `not-followed`: equal to the catalog, and left out by datasets.include and datasets.exclude.
  */
 type VerificationResult = 'equal' | 'behind' | 'different' | 'not-asked' | 'not-followed';
 
@@ -123,7 +123,7 @@ export type Comparison =
 export interface Finding {
   readonly datasetId: string;
   readonly comparison: Comparison;
-  /** Null where the mirror holds no such dataset. */
+  /** Null where the mirror has no such dataset. */
   readonly counted: CountedDataset | null;
   /** Versions from the mirrored one on, or why there is no answer; null where none was asked for. */
   readonly answer: readonly Version[] | FeedSyncError | null;

@@ -1,7 +1,7 @@
 /**
- * `feed-sync verify`: compares the mirror with its own books and with the service. Works beside a running instance,
+ * `feed-sync verify`: compares the mirror with its own catalog and with the service. Works beside a running instance,
  * stores nothing, and asks nothing about what the service has refused. A refusal met here is shown and not stored:
- * the next catch-up meets and stores it, and until then verify may ask again, once each time a person runs it.
+ * the next catch-up meets and stores it, and until then verify may ask again, once each time an operator runs it.
  */
 
 import type { Configuration, LocalConfiguration } from '../../configuration/configuration.ts';
@@ -159,7 +159,7 @@ const MAX_TURN_TABLES = 100;
 /** Longer than a writer waits between two attempts to open the file. */
 const PAUSE_MS = 1_000;
 
-/** Those of the datasets that the mirror still holds when their turn comes, by dataset id. */
+/** By dataset id: the datasets that are still in the mirror when their turn comes. */
 export async function countMirror(
   datasetIds: readonly string[],
   configuration: LocalConfiguration,

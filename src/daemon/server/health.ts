@@ -30,7 +30,7 @@ export interface Reason {
  * - `draining`: the process is ending or starting anew.
  * - `storage`: the mirror, the checkpoint or the disk cannot be written.
  * - `stalled`: something should move and does not.
- * - `held`: a person has to act before anything is asked of the service.
+ * - `suspended`: an operator has to act before anything is asked of the service.
  */
 type ReasonKind = 'stuck' | 'starting' | 'draining' | 'storage' | 'stalled' | 'suspended';
 

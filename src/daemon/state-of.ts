@@ -6,7 +6,6 @@ import { snapshotOf } from '../reporting/snapshot.ts';
 import { contentOf } from '../reporting/stores.ts';
 import { isBehind } from '../sync/dataset-states.ts';
 import { expiryOf, positionAgeMs } from '../sync/follow/position.ts';
-import { isChosenDataset } from '../sync/follow/subscriptions.ts';
 import type { DatasetState } from '../sync/plan/plan.ts';
 import type { Activity } from './activity.ts';
 import type { Following, SubscriptionProgress } from './following.ts';
@@ -33,12 +32,11 @@ export function stateOfDaemon(watched: Watched): DaemonState {
   const { parts, mirror } = session;
   const reading = session.readClocks();
   const { wall: now, monotonicMs: nowMs } = reading;
-  const { include, exclude, keyHash } = parts.choices;
   const { checkpoint, suspensions, datasets } = snapshotOf({
     mirror: { ...mirror.observed, freeBytes: null },
     checkpoint: contentOf(parts.checkpoint),
-    isChosen: (datasetId) => isChosenDataset(datasetId, include, exclude),
-    keyHash,
+    choices: parts.choices,
+    keyHash: parts.choices.keyHash,
   });
   const known = [...datasets.values()].flatMap(({ isChosen, desired, ...rest }) =>
     isChosen && desired !== null ? { desired, ...rest } : [],
@@ -136,12 +134,8 @@ function datasetState(
   const isWaiting = item !== null && item.waitsFor !== null;
   return {
     datasetId,
-    tableName: observed?.tableName ?? null,
     version: observed?.version ?? null,
     wantedVersion: announcedVersion(desired),
-    rowCount: observed?.rowCount ?? null,
-    publishedAt: observed?.publishedAt ?? null,
-    appliedAt: observed?.appliedAt ?? null,
     behindSince: behindSince.get(datasetId) ?? null,
     work: activity.work.get(datasetId) ?? null,
     retryAt: isWaiting ? at(item.dueMs) : null,

@@ -87,13 +87,9 @@ export type PollCondition = 'suspended' | 'failing' | 'stalled' | 'behind' | 'id
 export interface DatasetActivity {
   readonly datasetId: string;
   /** Null: there is no table. */
-  readonly tableName: string | null;
   readonly version: number | null;
   /** The newest version that was announced or found; null: none is known. */
   readonly wantedVersion: number | null;
-  readonly rowCount: number | null;
-  readonly publishedAt: Date | null;
-  readonly appliedAt: Date | null;
   /** Since when it is not where it should be; null: it is. The lag of a dataset is the time since then. */
   readonly behindSince: Date | null;
   /** What is done about it now; null: nothing. */

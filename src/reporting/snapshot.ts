@@ -7,6 +7,8 @@ import type { Failure, Followed, Suspension } from '../checkpoint/checkpoint.ts'
 import type { DesiredState } from '../model/desired-state.ts';
 import type { ObservedTable } from '../model/write-jobs.ts';
 import { doubtedLogs } from '../sync/follow/log-restart.ts';
+import { isChosenDataset } from '../sync/follow/subscriptions.ts';
+import type { Choices } from '../sync/parts.ts';
 import { type Need, needOf, owesResync, pendingReloads } from '../sync/plan/need.ts';
 import { type DatasetPhaseKind, phaseOf } from '../sync/plan/plan.ts';
 import {
@@ -22,8 +24,8 @@ export interface SnapshotInput {
   readonly mirror: MirrorSeen;
   /** Null: there is none. */
   readonly checkpoint: CheckpointContent | null;
-  /** Whether `datasets.include` and `datasets.exclude` let a dataset be mirrored. */
-  readonly isChosen: (datasetId: string) => boolean;
+  /** Globs on dataset ids: which datasets may be mirrored. */
+  readonly choices: Pick<Choices, 'include' | 'exclude'>;
   /** As `suspensionsAmong` takes it. */
   readonly keyHash: string | null;
 }
@@ -78,7 +80,7 @@ export interface RetirementSnapshot {
   readonly waitsFor: readonly AwaitedSubscription[];
 }
 
-export function snapshotOf({ mirror, checkpoint: stored, isChosen, keyHash }: SnapshotInput): Snapshot {
+export function snapshotOf({ mirror, checkpoint: stored, choices, keyHash }: SnapshotInput): Snapshot {
   const checkpoint = stored ?? NO_CHECKPOINT;
   const suspensions = suspensionsAmong(checkpoint.suspensions, keyHash);
   const observed = observedOf(mirror);
@@ -90,7 +92,7 @@ export function snapshotOf({ mirror, checkpoint: stored, isChosen, keyHash }: Sn
     const desired = checkpoint.desiredStates.get(id) ?? null;
     const known = {
       id,
-      isChosen: isChosen(id),
+      isChosen: isChosenDataset(id, choices.include, choices.exclude),
       desired,
       observed: tables?.get(id) ?? null,
       suspension: desired === null ? suspensions.ofDataset(id) : suspensions.concerning(desired),

@@ -8,7 +8,6 @@ import type { ReadFile } from '../configuration/locate.ts';
 import { type Absence, absenceKey, confirmedAt } from '../model/absence.ts';
 import { announcedVersion } from '../model/desired-state.ts';
 import { BusyError, FeedSyncError, type RefusalScope } from '../model/errors.ts';
-import { isChosenDataset } from '../sync/follow/subscriptions.ts';
 import { isOfContent } from '../sync/plan/content.ts';
 import { isWorthCompacting, mirrorBytes, mirrorLocks } from './mirror-file.ts';
 import { type DatasetSnapshot, type Snapshot, type SubscriptionSnapshot, snapshotOf } from './snapshot.ts';
@@ -43,12 +42,11 @@ export interface StatusInput {
 }
 
 export function statusOf(
-  { datasets: { include, exclude }, dataDirectory, destination, hooks }: LocalConfiguration,
+  { datasets, dataDirectory, destination, hooks }: LocalConfiguration,
   { mirror, checkpoint, runningInstance, pid: ownPid, readFile }: StatusInput,
 ): Status {
   const { path, publish } = destination;
-  const isChosen = (datasetId: string): boolean => isChosenDataset(datasetId, include, exclude);
-  const snapshot = snapshotOf({ mirror, checkpoint, isChosen, keyHash: null });
+  const snapshot = snapshotOf({ mirror, checkpoint, choices: datasets, keyHash: null });
   const lockHolders = mirrorLocks(path, readFile)
     .map(({ pid }) => pid)
     .filter((pid) => pid !== ownPid && pid !== runningInstance?.pid);

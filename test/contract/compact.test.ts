@@ -109,7 +109,12 @@ it('is what status and doctor lead to, once it is worth it', () => {
     freeBytes: 700_000_000,
   };
   const status = {
-    ...snapshotOf({ mirror: observed, checkpoint: null, isChosen: () => true, keyHash: null }),
+    ...snapshotOf({
+      mirror: observed,
+      checkpoint: null,
+      choices: { include: ['*'], exclude: [] },
+      keyHash: null,
+    }),
     dataDirectory: '/data',
     mirrorFile: { path: '/data/mirror.duckdb', bytes: 1_200_000_000, lockHolders: [] },
     runningInstance: null,

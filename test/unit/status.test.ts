@@ -59,9 +59,9 @@ function report(
   checkpoint: CheckpointContent | null,
   lockHolders: readonly number[] = [],
 ): Status {
-  const isChosen = (datasetId: string): boolean => datasetId !== 'left-out';
+  const choices = { include: ['*'], exclude: ['left-out'] };
   return {
-    ...snapshotOf({ mirror, checkpoint, isChosen, keyHash: null }),
+    ...snapshotOf({ mirror, checkpoint, choices, keyHash: null }),
     dataDirectory: '/data',
     mirrorFile: { path: '/data/mirror.duckdb', bytes: 12_600_000, lockHolders },
     runningInstance: null,

@@ -185,11 +185,11 @@ describe('which datasets, and how they stand', () => {
     freeBytes: 0,
     datasets: new Map(['roads', 'rivers'].map((datasetId) => [datasetId, table(1, { datasetId })])),
   };
-  const known = (excluded: string | null, checkpoint = stored) =>
-    snapshotOf({ mirror, checkpoint, isChosen: (id) => id !== excluded, keyHash: 'a key' });
+  const known = (excluded: string, checkpoint = stored) =>
+    snapshotOf({ mirror, checkpoint, choices: { include: ['*'], exclude: [excluded] }, keyHash: 'a key' });
 
   it('all are those in the mirror and those wanted and chosen', () => {
-    expect(chooseDatasets([], known(null))).toEqual(['parcels', 'rivers', 'roads', 'zoning']);
+    expect(chooseDatasets([], known('none'))).toEqual(['parcels', 'rivers', 'roads', 'zoning']);
     expect(chooseDatasets([], known('zoning'))).toEqual(['parcels', 'rivers', 'roads']);
     expect(chooseDatasets(['zoning'], known('zoning'))).toEqual(['zoning']);
     expect(() => chooseDatasets(['zonign'], known('zoning'))).toThrow(UsageError);

@@ -17,7 +17,6 @@ import {
   readCheckpoint,
   usingMirror,
 } from '../../reporting/stores.ts';
-import { isChosenDataset } from '../../sync/follow/subscriptions.ts';
 import { type Context, write } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
 import { logFor } from '../log-for.ts';
@@ -62,11 +61,10 @@ export async function verify(
 }
 
 function snapshotNow(mirror: MirrorContent, configuration: Configuration, { identity }: Context): Snapshot {
-  const { include, exclude } = configuration.datasets;
   return snapshotOf({
     mirror,
     checkpoint: readCheckpoint(configuration, identity.uid),
-    isChosen: (datasetId) => isChosenDataset(datasetId, include, exclude),
+    choices: configuration.datasets,
     keyHash: keyHashOf(configuration.service),
   });
 }

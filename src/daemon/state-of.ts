@@ -2,7 +2,7 @@
 
 import type { Followed } from '../checkpoint/checkpoint.ts';
 import { announcedVersion } from '../model/desired-state.ts';
-import { snapshotOf } from '../reporting/snapshot.ts';
+import { reportOf } from '../reporting/report.ts';
 import { contentOf } from '../reporting/stores.ts';
 import { isBehind } from '../sync/dataset-states.ts';
 import { expiryOf, positionAgeMs } from '../sync/follow/position.ts';
@@ -32,7 +32,7 @@ export function stateOfDaemon(watched: Watched): DaemonState {
   const { parts, mirror } = session;
   const reading = session.readClocks();
   const { wall: now, monotonicMs: nowMs } = reading;
-  const { checkpoint, suspensions, datasets } = snapshotOf({
+  const { checkpoint, suspensions, datasets } = reportOf({
     mirror: { ...mirror.observed, freeBytes: null },
     checkpoint: contentOf(parts.checkpoint),
     choices: parts.choices,

@@ -10,11 +10,11 @@ import { announcedVersion } from '../model/desired-state.ts';
 import { BusyError, FeedSyncError, type RefusalScope } from '../model/errors.ts';
 import { isOfContent } from '../sync/plan/content.ts';
 import { isWorthCompacting, mirrorBytes, mirrorLocks } from './mirror-file.ts';
-import { type DatasetSnapshot, type Snapshot, type SubscriptionSnapshot, snapshotOf } from './snapshot.ts';
+import { type DatasetReport, type Report, reportOf, type SubscriptionReport } from './report.ts';
 import type { CheckpointContent, MirrorSeen } from './stores.ts';
 
 /** The stores, and what stands around them. */
-export interface Status extends Snapshot {
+export interface Status extends Report {
   readonly dataDirectory: string;
   readonly mirrorFile: {
     readonly path: string;
@@ -46,17 +46,17 @@ export function statusOf(
   { mirror, checkpoint, runningInstance, pid: ownPid, readFile }: StatusInput,
 ): Status {
   const { path, publish } = destination;
-  const snapshot = snapshotOf({ mirror, checkpoint, choices: datasets, keyHash: null });
+  const report = reportOf({ mirror, checkpoint, choices: datasets, keyHash: null });
   const lockHolders = mirrorLocks(path, readFile)
     .map(({ pid }) => pid)
     .filter((pid) => pid !== ownPid && pid !== runningInstance?.pid);
   return {
-    ...snapshot,
+    ...report,
     dataDirectory,
     mirrorFile: { path, bytes: mirrorBytes(path), lockHolders },
     runningInstance,
     publishedCopy: publish && { path: publish.path, publishedAt: changedAt(publish.path) },
-    hook: hooks.afterCommit && snapshot.checkpoint.hook,
+    hook: hooks.afterCommit && report.checkpoint.hook,
   };
 }
 
@@ -125,12 +125,12 @@ function mirrorJson(status: Status) {
 }
 
 /** A suspension that is no answer of the service says that the subscription is missing. */
-export function subscriptionState({ suspension }: SubscriptionSnapshot): 'followed' | 'refused' | 'missing' {
+export function subscriptionState({ suspension }: SubscriptionReport): 'followed' | 'refused' | 'missing' {
   if (suspension === null) return 'followed';
   return suspension.refusal.status === null ? 'missing' : 'refused';
 }
 
-function subscriptionJson(subscription: SubscriptionSnapshot) {
+function subscriptionJson(subscription: SubscriptionReport) {
   const { subscriptionId, name, cursor, cursorAt, replayedAt } = subscription.followed;
   return {
     id: subscriptionId,
@@ -143,7 +143,7 @@ function subscriptionJson(subscription: SubscriptionSnapshot) {
   };
 }
 
-function datasetJson(dataset: DatasetSnapshot) {
+function datasetJson(dataset: DatasetReport) {
   const { desired, observed, failure, retirement } = dataset;
   const suspension = ownSuspension(dataset);
   return {
@@ -171,7 +171,7 @@ function datasetJson(dataset: DatasetSnapshot) {
 }
 
 /** Null also where the dataset is suspended with its subscriptions or the workspace. */
-export function ownSuspension({ suspension }: DatasetSnapshot): Suspension | null {
+export function ownSuspension({ suspension }: DatasetReport): Suspension | null {
   return suspension?.refusal.scope.kind === 'dataset' ? suspension : null;
 }
 

@@ -8,7 +8,7 @@ import { type CompactionView, progressLine } from '../../src/cli/commands/compac
 import { judgeMirror } from '../../src/cli/doctor/mirror.ts';
 import { renderStatus } from '../../src/cli/render/status.ts';
 import { isWorthCompacting } from '../../src/reporting/mirror-file.ts';
-import { snapshotOf } from '../../src/reporting/snapshot.ts';
+import { reportOf } from '../../src/reporting/report.ts';
 import { type StatusJson, statusJson } from '../../src/reporting/status.ts';
 import { commandLine, IDENTITY } from '../support/command-line.ts';
 import { mirrorIn } from '../support/duckdb-mirror.ts';
@@ -109,7 +109,7 @@ it('is what status and doctor lead to, once it is worth it', () => {
     freeBytes: 700_000_000,
   };
   const status = {
-    ...snapshotOf({
+    ...reportOf({
       mirror: observed,
       checkpoint: null,
       choices: { include: ['*'], exclude: [] },

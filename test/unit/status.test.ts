@@ -6,7 +6,7 @@ import { renderStatus } from '../../src/cli/render/status.ts';
 import type { DesiredState } from '../../src/model/desired-state.ts';
 import { BusyError, type RefusalScope, StorageError } from '../../src/model/errors.ts';
 import type { ObservedTable } from '../../src/model/write-jobs.ts';
-import { snapshotOf } from '../../src/reporting/snapshot.ts';
+import { reportOf } from '../../src/reporting/report.ts';
 import { type Status, statusJson } from '../../src/reporting/status.ts';
 import { type CheckpointContent, type MirrorSeen, NO_CHECKPOINT } from '../../src/reporting/stores.ts';
 import { OPERATOR } from '../../src/sync/plan/need.ts';
@@ -61,7 +61,7 @@ function report(
 ): Status {
   const choices = { include: ['*'], exclude: ['left-out'] };
   return {
-    ...snapshotOf({ mirror, checkpoint, choices, keyHash: null }),
+    ...reportOf({ mirror, checkpoint, choices, keyHash: null }),
     dataDirectory: '/data',
     mirrorFile: { path: '/data/mirror.duckdb', bytes: 12_600_000, lockHolders },
     runningInstance: null,

@@ -13,7 +13,7 @@ import { chooseDatasets, comparisonOf, countMirror } from '../../src/cli/verify/
 import type { CountedTable } from '../../src/destination/duckdb/count-tables.ts';
 import { UsageError } from '../../src/model/errors.ts';
 import type { Version } from '../../src/model/records.ts';
-import { snapshotOf } from '../../src/reporting/snapshot.ts';
+import { reportOf } from '../../src/reporting/report.ts';
 import { type CheckpointContent, NO_CHECKPOINT } from '../../src/reporting/stores.ts';
 import { followedAt } from '../support/checkpoint-files.ts';
 import { load as configured } from '../support/configuration.ts';
@@ -186,20 +186,20 @@ describe('which datasets, and how they stand', () => {
     datasets: new Map(['roads', 'rivers'].map((datasetId) => [datasetId, table(1, { datasetId })])),
   };
   const known = (excluded: string, checkpoint = stored) =>
-    snapshotOf({ mirror, checkpoint, choices: { include: ['*'], exclude: [excluded] }, keyHash: 'a key' });
+    reportOf({ mirror, checkpoint, choices: { include: ['*'], exclude: [excluded] }, keyHash: 'a key' });
 
-  it('all are those in the mirror and those wanted and chosen', () => {
+  it('verify compares every dataset that is in the mirror, or wanted and chosen', () => {
     expect(chooseDatasets([], known('none'))).toEqual(['parcels', 'rivers', 'roads', 'zoning']);
     expect(chooseDatasets([], known('zoning'))).toEqual(['parcels', 'rivers', 'roads']);
     expect(chooseDatasets(['zoning'], known('zoning'))).toEqual(['zoning']);
     expect(() => chooseDatasets(['zonign'], known('zoning'))).toThrow(UsageError);
   });
 
-  it('is told by what is stored of them', () => {
+  it('a dataset is compared as the stores describe it', () => {
     const shared = desired({ datasetId: 'zoning', members: membersAt('sub_1', 'sub_2') });
     const kindOf = (id: string, checkpoint: CheckpointContent) => {
-      const snapshot = known('parcels', checkpoint);
-      return comparisonOf(snapshot.datasets.get(id) ?? null, snapshot).kind;
+      const report = known('parcels', checkpoint);
+      return comparisonOf(report.datasets.get(id) ?? null, report).kind;
     };
     expect(['parcels', 'roads', 'zoning', 'rivers', 'gone'].map((id) => kindOf(id, stored))).toEqual([
       'left-out',

@@ -7,7 +7,7 @@ import { formatBytes, formatCount } from '../../lib/units.ts';
 import { type Absence, confirmedAt } from '../../model/absence.ts';
 import { announcedVersion } from '../../model/desired-state.ts';
 import { FeedSyncError } from '../../model/errors.ts';
-import type { DatasetSnapshot, RetirementSnapshot, SubscriptionSnapshot } from '../../reporting/snapshot.ts';
+import type { DatasetReport, RetirementReport, SubscriptionReport } from '../../reporting/report.ts';
 import {
   mirrorSpace,
   mirrorState,
@@ -95,7 +95,7 @@ function presentLines(status: Status): readonly string[] {
 /** A suspended subscription is not reported again with its datasets. */
 function problemTexts(
   { suspensions }: Status,
-  datasets: readonly DatasetSnapshot[],
+  datasets: readonly DatasetReport[],
   { now }: ShownTo,
 ): readonly string[] {
   const above = suspensionsBeyondDatasets(suspensions.all);
@@ -172,12 +172,12 @@ function commandLines({ reportedAt, failure }: HookRecord, now: Date): readonly 
 }
 
 /** Where something is to be done that waits for nothing but a catch-up. A running instance comes to it by itself. */
-function nextCommand({ runningInstance }: Status, datasets: readonly DatasetSnapshot[]): readonly string[] {
+function nextCommand({ runningInstance }: Status, datasets: readonly DatasetReport[]): readonly string[] {
   const isDue = datasets.some(isDueAtNextCatchUp);
   return isDue && runningInstance === null ? ['→ feed-sync once'] : [];
 }
 
-function isDueAtNextCatchUp({ phase, need, retirement, isChosen }: DatasetSnapshot): boolean {
+function isDueAtNextCatchUp({ phase, need, retirement, isChosen }: DatasetReport): boolean {
   if (!isChosen || phase === 'suspended') return false;
   if (retirement !== null) {
     const { waitsFor, waitsForApproval } = retirement;
@@ -194,8 +194,8 @@ interface ShownTo {
 
 /** Null where there is none to show. */
 function subscriptionTable(
-  subscriptions: readonly SubscriptionSnapshot[],
-  datasets: readonly DatasetSnapshot[],
+  subscriptions: readonly SubscriptionReport[],
+  datasets: readonly DatasetReport[],
   { now, width }: ShownTo,
 ): string | null {
   if (subscriptions.length === 0) return null;
@@ -214,7 +214,7 @@ function subscriptionTable(
   return renderTable(columns, rows, width);
 }
 
-function subscriptionWords(subscription: SubscriptionSnapshot, datasets: readonly DatasetSnapshot[]): string {
+function subscriptionWords(subscription: SubscriptionReport, datasets: readonly DatasetReport[]): string {
   const state = subscriptionState(subscription);
   if (state !== 'followed') return state;
   const { subscriptionId, cursor, replayedAt } = subscription.followed;
@@ -226,7 +226,7 @@ function subscriptionWords(subscription: SubscriptionSnapshot, datasets: readonl
 }
 
 /** Whether the tables of a subscription's datasets have everything that was published. */
-function conditionWords(members: readonly DatasetSnapshot[]): readonly string[] {
+function conditionWords(members: readonly DatasetReport[]): readonly string[] {
   if (members.some(({ need }) => need === null)) return ['followed'];
   const due = members.filter(({ need }) => need !== 'nothing').length;
   if (due === 0) return ['up to date'];
@@ -234,7 +234,7 @@ function conditionWords(members: readonly DatasetSnapshot[]): readonly string[] 
 }
 
 /** Null where there is none to show. Of those that are left out, only tables that are here are shown. */
-function datasetTable(datasets: readonly DatasetSnapshot[], { width }: ShownTo): string | null {
+function datasetTable(datasets: readonly DatasetReport[], { width }: ShownTo): string | null {
   const shown = datasets.filter(({ isChosen, observed }) => isChosen || observed !== null);
   if (shown.length === 0) return null;
   const columns = [
@@ -249,7 +249,7 @@ function datasetTable(datasets: readonly DatasetSnapshot[], { width }: ShownTo):
   return renderTable(columns, rows, width);
 }
 
-function tableWords(observed: DatasetSnapshot['observed']): readonly string[] {
+function tableWords(observed: DatasetReport['observed']): readonly string[] {
   if (observed === null) return ['', '', '', ''];
   const { version, rowCount, publishedAt, tableName } = observed;
   return [
@@ -261,7 +261,7 @@ function tableWords(observed: DatasetSnapshot['observed']): readonly string[] {
 }
 
 /** Of those that have no table. */
-function leftOutLine(datasets: readonly DatasetSnapshot[]): string | null {
+function leftOutLine(datasets: readonly DatasetReport[]): string | null {
   const { length } = datasets.filter(({ isChosen, observed }) => !isChosen && observed === null);
   if (length === 0) return null;
   const are = length === 1 ? 'dataset is' : 'datasets are';
@@ -269,7 +269,7 @@ function leftOutLine(datasets: readonly DatasetSnapshot[]): string | null {
 }
 
 /** How it stands, and what is to be done; what is to be done is all there is to say of a table that serves. */
-function datasetWords(dataset: DatasetSnapshot): string {
+function datasetWords(dataset: DatasetReport): string {
   const { phase, isChosen, retirement, need, desired } = dataset;
   if (!isChosen) return 'left out by the settings; its table stays as it is';
   if (retirement !== null) return `${retirementWords(retirement)}: ${retirement.reason}`;
@@ -282,12 +282,12 @@ function datasetWords(dataset: DatasetSnapshot): string {
   return [...shown, ...(need === null ? [] : [needWords(need, dataset)])].join('; ') || 'not known';
 }
 
-function retirementWords({ waitsFor, waitsForApproval }: RetirementSnapshot): string {
+function retirementWords({ waitsFor, waitsForApproval }: RetirementReport): string {
   if (waitsFor.length > 0) return `retirement waits ${reportAwaited(waitsFor)}`;
   return waitsForApproval ? 'to be retired, once you agree' : 'to be retired';
 }
 
-function needWords(need: Need, { desired }: DatasetSnapshot): string {
+function needWords(need: Need, { desired }: DatasetReport): string {
   switch (need) {
     case 'table':
       return 'to be loaded';
@@ -311,7 +311,7 @@ function needWords(need: Need, { desired }: DatasetSnapshot): string {
 /** Every dataset is counted once, by the first of these that it is. */
 const STANDINGS: readonly {
   readonly words: string;
-  readonly counts: (dataset: DatasetSnapshot) => boolean;
+  readonly counts: (dataset: DatasetReport) => boolean;
 }[] = [
   { words: 'left out', counts: ({ isChosen }) => !isChosen },
   { words: 'suspended', counts: ({ phase }) => phase === 'suspended' },
@@ -324,7 +324,7 @@ const STANDINGS: readonly {
 ];
 
 /** `9 datasets: 7 up to date, 1 behind, 1 suspended.` */
-function conditionLine(datasets: readonly DatasetSnapshot[]): string {
+function conditionLine(datasets: readonly DatasetReport[]): string {
   const standings = datasets.map((dataset) => STANDINGS.findIndex(({ counts }) => counts(dataset)));
   const counted = STANDINGS.flatMap(({ words }, index) => {
     const { length } = standings.filter((standing) => standing === index);

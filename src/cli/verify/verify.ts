@@ -9,7 +9,7 @@ import type { CountedDataset } from '../../destination/duckdb/count-tables.ts';
 import { createFeed } from '../../feed/create-feed.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
-import { type DatasetSnapshot, type Snapshot, snapshotOf } from '../../reporting/snapshot.ts';
+import { type DatasetReport, type Report, reportOf } from '../../reporting/report.ts';
 import {
   type MirrorContent,
   type MirrorPlace,
@@ -49,7 +49,7 @@ export async function verify(
   { datasetIds, json }: VerifyOptions,
 ): Promise<ExitCode> {
   const mirror = await usingMirror(configuration, context, mirrorContent);
-  const chosen = chooseDatasets(datasetIds, snapshotNow(mirror, configuration, context));
+  const chosen = chooseDatasets(datasetIds, reportNow(mirror, configuration, context));
   const findings = await compare(chosen, mirror, configuration, context);
   const view = verificationOf(findings);
   const { stdout, width } = context.terminal;
@@ -60,8 +60,8 @@ export async function verify(
   return exitCodeOfFindings(findings);
 }
 
-function snapshotNow(mirror: MirrorContent, configuration: Configuration, { identity }: Context): Snapshot {
-  return snapshotOf({
+function reportNow(mirror: MirrorContent, configuration: Configuration, { identity }: Context): Report {
+  return reportOf({
     mirror,
     checkpoint: readCheckpoint(configuration, identity.uid),
     choices: configuration.datasets,
@@ -77,19 +77,19 @@ async function compare(
 ): Promise<Findings> {
   const counted = await countMirror(datasetIds, configuration, context);
   // Read again: nothing is asked about a dataset that was refused while the tables were counted.
-  const snapshot = snapshotNow(mirror, configuration, context);
+  const report = reportNow(mirror, configuration, context);
   const datasets = datasetIds.map((datasetId) => ({
     datasetId,
-    comparison: comparisonOf(snapshot.datasets.get(datasetId) ?? null, snapshot),
+    comparison: comparisonOf(report.datasets.get(datasetId) ?? null, report),
     counted: counted.get(datasetId) ?? null,
   }));
-  const workspaceSuspension = snapshot.suspensions.workspace;
+  const workspaceSuspension = report.suspensions.workspace;
   const tables = datasets.flatMap(({ comparison, counted: one }) =>
     comparison.kind === 'followed' && one !== null ? one.observed : [],
   );
   const answers: Answers =
     workspaceSuspension === null
-      ? await ask(tables, mirror, snapshot, configuration, context)
+      ? await ask(tables, mirror, report, configuration, context)
       : { ofDatasets: new Map(), problem: null };
   return {
     mirror: configuration.destination.path,
@@ -102,7 +102,7 @@ async function compare(
 async function ask(
   tables: readonly ObservedTable[],
   mirror: MirrorContent,
-  { checkpoint: { contract, forgotten } }: Snapshot,
+  { checkpoint: { contract, forgotten } }: Report,
   configuration: Configuration,
   context: Context,
 ): Promise<Answers> {
@@ -119,7 +119,7 @@ async function ask(
 }
 
 /** All that is in the mirror or wanted, or those of it that were named. @throws UsageError for one that is neither. */
-export function chooseDatasets(named: readonly string[], { datasets }: Snapshot): readonly string[] {
+export function chooseDatasets(named: readonly string[], { datasets }: Report): readonly string[] {
   if (named.length > 0) {
     refuseUnknown(named, [...datasets.keys()]);
     return [...new Set(named)].sort();
@@ -138,10 +138,7 @@ function refuseUnknown(named: readonly string[], known: readonly string[]): void
 }
 
 /** Null: neither store knows the dataset. Before any subscription was followed every dataset of the mirror counts as followed. */
-export function comparisonOf(
-  dataset: DatasetSnapshot | null,
-  { checkpoint, suspensions }: Snapshot,
-): Comparison {
+export function comparisonOf(dataset: DatasetReport | null, { checkpoint, suspensions }: Report): Comparison {
   const members = dataset?.desired?.members.size ?? 0;
   if (dataset === null || (members === 0 && checkpoint.followed.size > 0)) {
     return { kind: 'not-desired', isApprovalAwaited: suspensions.retirement !== null };

@@ -358,7 +358,7 @@ export const PLANNING: Area = {
     },
     {
       name: 'the status says that a catch-up retires a table which waits for a suspended subscription',
-      file: 'src/reporting/snapshot.ts',
+      file: 'src/reporting/report.ts',
       text: 'readToHead: new Set(ids.filter((id) => !subscriptions.has(id) && !unlisted.includes(id))),',
       instead: 'readToHead: new Set(ids),',
       breaks: ['W16'],

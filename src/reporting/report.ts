@@ -20,7 +20,7 @@ import {
 import { type Suspensions, suspensionsAmong } from '../sync/suspensions.ts';
 import { type CheckpointContent, type MirrorSeen, NO_CHECKPOINT, observedOf } from './stores.ts';
 
-export interface SnapshotInput {
+export interface ReportInput {
   readonly mirror: MirrorSeen;
   /** Null: there is none. */
   readonly checkpoint: CheckpointContent | null;
@@ -30,22 +30,22 @@ export interface SnapshotInput {
   readonly keyHash: string | null;
 }
 
-export interface Snapshot {
+export interface Report {
   readonly mirror: MirrorSeen;
   readonly checkpoint: CheckpointContent;
   readonly suspensions: Suspensions;
-  readonly subscriptions: readonly SubscriptionSnapshot[];
+  readonly subscriptions: readonly SubscriptionReport[];
   /** By id, in order of id: the datasets that a subscription contains and those that have a table. */
-  readonly datasets: ReadonlyMap<string, DatasetSnapshot>;
+  readonly datasets: ReadonlyMap<string, DatasetReport>;
 }
 
-export interface SubscriptionSnapshot {
+export interface SubscriptionReport {
   readonly followed: Followed;
   /** Its own, else that of the workspace. */
   readonly suspension: Suspension | null;
 }
 
-export interface DatasetSnapshot extends DueWork {
+export interface DatasetReport extends DueWork {
   readonly id: string;
   readonly isChosen: boolean;
   /** Null: the checkpoint is lost, or does not know the dataset yet; the mirror alone speaks for it. */
@@ -68,10 +68,10 @@ interface DueWork {
   readonly isResyncPending: boolean | null;
   readonly isRefreshPending: boolean;
   /** The table is to leave the mirror; null where it stays. */
-  readonly retirement: RetirementSnapshot | null;
+  readonly retirement: RetirementReport | null;
 }
 
-export interface RetirementSnapshot {
+export interface RetirementReport {
   /** For people: why. */
   readonly reason: string;
   /** So many tables go at once that an operator has to agree first. A table that waits for subscriptions is not one of them. */
@@ -80,7 +80,7 @@ export interface RetirementSnapshot {
   readonly waitsFor: readonly AwaitedSubscription[];
 }
 
-export function snapshotOf({ mirror, checkpoint: stored, choices, keyHash }: SnapshotInput): Snapshot {
+export function reportOf({ mirror, checkpoint: stored, choices, keyHash }: ReportInput): Report {
   const checkpoint = stored ?? NO_CHECKPOINT;
   const suspensions = suspensionsAmong(checkpoint.suspensions, keyHash);
   const observed = observedOf(mirror);
@@ -88,7 +88,7 @@ export function snapshotOf({ mirror, checkpoint: stored, choices, keyHash }: Sna
   const wanted = [...checkpoint.desiredStates.values()].filter(({ members }) => members.size > 0);
   const ids = new Set([...(tables?.keys() ?? []), ...wanted.map(({ datasetId }) => datasetId)]);
   const readings = readingsOf(observed?.service ?? null, checkpoint, suspensions);
-  const dataset = (id: string): DatasetSnapshot => {
+  const dataset = (id: string): DatasetReport => {
     const desired = checkpoint.desiredStates.get(id) ?? null;
     const known = {
       id,
@@ -160,11 +160,7 @@ function readingsOf(
   };
 }
 
-function retirementOf(
-  desired: DesiredState,
-  suspensions: Suspensions,
-  readings: Readings,
-): RetirementSnapshot {
+function retirementOf(desired: DesiredState, suspensions: Suspensions, readings: Readings): RetirementReport {
   const waitsFor = awaitedSubscriptions(desired, readings);
   return {
     reason: retirementReason(desired),

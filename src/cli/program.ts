@@ -173,7 +173,7 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
     .description('show subscriptions, datasets, versions and what is in the way')
     .option('--json', 'as JSON, for programs')
     .action(async ({ json = false }: { json?: boolean }) => {
-      const { status } = await import('./status/status.ts');
+      const { status } = await import('./commands/status.ts');
       finish(await status(configured(), context, { json }));
     });
   program

@@ -1,13 +1,12 @@
 /** A snapshot of the state, put together from what the parts of the daemon know when it is asked for. */
 
-import type { Failure } from '../checkpoint/checkpoint.ts';
-import { silentLog } from '../lib/log.ts';
-import { announcedVersion, type DesiredState } from '../model/desired-state.ts';
-import type { ObservedTable } from '../model/write-jobs.ts';
-import { datasetStates, isBehind } from '../sync/dataset-states.ts';
+import type { Followed } from '../checkpoint/checkpoint.ts';
+import { announcedVersion } from '../model/desired-state.ts';
+import { reportOf } from '../reporting/report.ts';
+import { contentOf } from '../reporting/stores.ts';
+import { isBehind } from '../sync/dataset-states.ts';
 import { expiryOf, positionAgeMs } from '../sync/follow/position.ts';
 import type { DatasetState } from '../sync/plan/plan.ts';
-import { currentSuspensions, type Suspensions } from '../sync/suspensions.ts';
 import type { Activity } from './activity.ts';
 import type { Following, SubscriptionProgress } from './following.ts';
 import { isOfDataset, RUN } from './incident-log.ts';
@@ -33,9 +32,15 @@ export function stateOfDaemon(watched: Watched): DaemonState {
   const { parts, mirror } = session;
   const reading = session.readClocks();
   const { wall: now, monotonicMs: nowMs } = reading;
-  const suspensions = currentSuspensions(parts);
-  // Looking warns nobody again.
-  const known = datasetStates({ ...parts, log: silentLog }, mirror.observed);
+  const { checkpoint, suspensions, datasets } = reportOf({
+    mirror: { ...mirror.observed, freeBytes: null },
+    checkpoint: contentOf(parts.checkpoint),
+    choices: parts.choices,
+    keyHash: parts.choices.keyHash,
+  });
+  const known = [...datasets.values()].flatMap(({ isChosen, desired, ...rest }) =>
+    isChosen && desired !== null ? { desired, ...rest } : [],
+  );
   const at = (dueMs: number): Date => new Date(now.getTime() + Math.max(0, finite(dueMs) - nowMs));
   return {
     startedAt: session.startedAt,
@@ -47,13 +52,16 @@ export function stateOfDaemon(watched: Watched): DaemonState {
     nextAuditAt: at(following.audits.dueMs(reading)),
     nextPollAt: at(following.nextPollMs()),
     subscriptions: new Map(
-      [...following.followedSubscriptions.values()].map((subscription) => [
-        subscription.id,
-        subscriptionState(subscription, workOf(subscription.id, known, session), suspensions, watched),
-      ]),
+      [...following.followedSubscriptions.values()].map((subscription) => {
+        const { id } = subscription;
+        const isSuspended = suspensions.workspace !== null || suspensions.ofSubscription(id) !== null;
+        const followed = checkpoint.followed.get(id) ?? null;
+        const condition = { isSuspended, work: workOf(id, known, session) };
+        return [id, subscriptionState(subscription, followed, condition, watched)];
+      }),
     ),
     datasets: new Map(known.map((each) => [each.desired.datasetId, datasetState(each, at, watched)])),
-    suspensions: parts.checkpoint.suspensions(),
+    suspensions: suspensions.all,
     incidents: session.incidents.ongoing(nowMs).filter(({ of }) => !isOfDataset(of)),
     counters: session.counts.counters(),
   };
@@ -64,7 +72,7 @@ function finite(dueMs: number): number {
   return Number.isFinite(dueMs) ? dueMs : 86_400_000;
 }
 
-/** While trouble of the run lasts, it is that which is in the way, and not the service or the content. */
+/** While an incident of the run lasts, the incident is in the way, and not the service or the content. */
 function workOf(
   subscriptionId: string,
   known: readonly DatasetState[],
@@ -87,18 +95,15 @@ function sinceMovedMs({ movedMs }: SubscriptionProgress, session: Session): numb
 
 function subscriptionState(
   subscription: SubscriptionProgress,
-  work: Condition['work'],
-  suspensions: Suspensions,
+  followed: Followed | null,
+  known: Pick<Condition, 'isSuspended' | 'work'>,
   { session, activity, stoodSince }: Watched,
 ): SubscriptionState {
-  const { clock, checkpoint } = session.parts;
-  const now = clock.now();
-  const followed = checkpoint.followed().get(subscription.id) ?? null;
+  const now = session.parts.clock.now();
   const condition = conditionOf({
-    isSuspended: suspensions.workspace !== null || suspensions.ofSubscription(subscription.id) !== null,
+    ...known,
     isFailing: subscription.isFailing,
     isAtHead: subscription.headAtMs !== null,
-    work,
     sinceMovedMs: sinceMovedMs(subscription, session),
   });
   const before = stoodSince.get(subscription.id);
@@ -120,11 +125,7 @@ function subscriptionState(
 }
 
 function datasetState(
-  {
-    desired,
-    observed,
-    failure,
-  }: { desired: DesiredState; observed: ObservedTable | null; failure: Failure | null },
+  { desired, observed, failure }: DatasetState,
   at: (dueMs: number) => Date,
   { session, activity, behindSince }: Watched,
 ): DatasetActivity {
@@ -133,12 +134,8 @@ function datasetState(
   const isWaiting = entry !== null && entry.waitsFor !== null;
   return {
     datasetId,
-    tableName: observed?.tableName ?? null,
     version: observed?.version ?? null,
     wantedVersion: announcedVersion(desired),
-    rowCount: observed?.rowCount ?? null,
-    publishedAt: observed?.publishedAt ?? null,
-    appliedAt: observed?.appliedAt ?? null,
     behindSince: behindSince.get(datasetId) ?? null,
     work: activity.work.get(datasetId) ?? null,
     retryAt: isWaiting ? at(entry.dueMs) : null,

@@ -77,7 +77,7 @@ export interface SubscriptionState {
 }
 
 /**
- * - `held`: a person has to act.
+ * - `suspended`: an operator has to act.
  * - `failing`: the last attempt to read it failed, and it is tried again.
  * - `stalled`: behind, and nothing has moved for `STALLED_AFTER_MS`.
  * - `behind`: its log goes on after the cursor, or datasets of it are not where they should be yet.
@@ -88,13 +88,9 @@ export type PollCondition = 'suspended' | 'failing' | 'stalled' | 'behind' | 'id
 export interface DatasetActivity {
   readonly datasetId: string;
   /** Null: there is no table. */
-  readonly tableName: string | null;
   readonly version: number | null;
   /** The newest version that was announced or found; null: none is known. */
   readonly wantedVersion: number | null;
-  readonly rowCount: number | null;
-  readonly publishedAt: Date | null;
-  readonly appliedAt: Date | null;
   /** Since when it is not where it should be; null: it is. The lag of a dataset is the time since then. */
   readonly behindSince: Date | null;
   /** What is done about it now; null: nothing. */

@@ -13,7 +13,7 @@ import { isChosenDataset } from './follow/subscriptions.ts';
 import type { Parts } from './parts.ts';
 import { needOf } from './plan/need.ts';
 import type { DatasetState } from './plan/plan.ts';
-import { currentSuspensions, suspensionOfEveryMember } from './suspensions.ts';
+import { currentSuspensions } from './suspensions.ts';
 
 /**
  * Whether there is work on the dataset, as far as the stores know. A suspended dataset waits for an operator; a failed one is
@@ -33,13 +33,10 @@ export function datasetStateNow(
   const { checkpoint } = parts;
   const { datasetId } = before;
   const desired = checkpoint.desired(datasetId) ?? before;
-  const suspensions = currentSuspensions(parts);
   return {
     desired,
     observed: observed.datasets.get(datasetId) ?? null,
-    suspension:
-      suspensions.ofDataset(datasetId) ??
-      suspensionOfEveryMember(desired.members.keys(), suspensions.ofSubscription),
+    suspension: currentSuspensions(parts).concerning(desired),
     failure: checkpoint.failure(datasetId),
   };
 }
@@ -76,9 +73,7 @@ export function datasetStates(parts: Parts, observed: ObservedState): readonly D
     .map((desired) => ({
       desired,
       observed: observed.datasets.get(desired.datasetId) ?? null,
-      suspension:
-        suspensions.ofDataset(desired.datasetId) ??
-        suspensionOfEveryMember(desired.members.keys(), suspensions.ofSubscription),
+      suspension: suspensions.concerning(desired),
       failure: failures.get(desired.datasetId) ?? null,
     }));
 }

@@ -1,42 +1,79 @@
 /**
- * What the service has refused and what waits for a person's word, as far as it stands. Nothing is asked of the service
- * for what is held.
+ * Which suspensions stand: what the service has refused, and what waits for an operator. Whoever plans, executes or
+ * reports looks them up here. Nothing is asked of the service for anything that is suspended.
  */
 
-import type { Checkpoint, Suspension } from '../checkpoint/checkpoint.ts';
-import type { Refusal, RefusalScope } from '../model/errors.ts';
+import type { Suspension } from '../checkpoint/checkpoint.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import type { Refusal } from '../model/errors.ts';
 import type { Parts } from './parts.ts';
 
 export interface Suspensions {
+  readonly all: readonly Suspension[];
   readonly workspace: Suspension | null;
-  /** Of tables that are to be retired, so many at once that a person has to agree. */
+  /** Of the tables that are to be retired, so many at once that an operator has to agree. */
   readonly retirement: Suspension | null;
   /** By subscription id. */
   readonly subscriptions: ReadonlyMap<string, Suspension>;
   ofSubscription(subscriptionId: string): Suspension | null;
+  /** The dataset's own. */
   ofDataset(datasetId: string): Suspension | null;
+  /** The dataset's own, else that of one of its subscriptions where every one of them is suspended. */
+  concerning(desired: Pick<DesiredState, 'datasetId' | 'members'>): Suspension | null;
 }
 
-/** Reads the holds that stand. One of the workspace is lifted where the API key or the base URL is another than the refused one. */
+/** The suspensions that stand; one of the workspace is lifted where the API key or the base URL has changed since. */
 export function currentSuspensions({ checkpoint, choices: { keyHash } }: Parts): Suspensions {
+  const stored = checkpoint.suspensions();
+  const standing = suspensionsAmong(stored, keyHash);
+  if (standing.all.length < stored.length) checkpoint.lift({ kind: 'workspace' });
+  return standing;
+}
+
+/**
+ * The suspensions that stand among those that are stored; a lookup that lifts nothing. Null for `keyHash`: the API key
+ * and the base URL are not known, and a suspension of the workspace counts whichever was refused.
+ */
+export function suspensionsAmong(stored: readonly Suspension[], keyHash: string | null): Suspensions {
   let workspace: Suspension | null = null;
   let retirement: Suspension | null = null;
   const subscriptions = new Map<string, Suspension>();
   const datasets = new Map<string, Suspension>();
-  for (const suspension of checkpoint.suspensions()) {
+  for (const suspension of stored) {
     const { scope } = suspension.refusal;
     if (scope.kind === 'subscription') subscriptions.set(scope.subscriptionId, suspension);
     else if (scope.kind === 'dataset') datasets.set(scope.datasetId, suspension);
     else if (scope.kind === 'retirement') retirement = suspension;
-    else if (!isLiftedByKey(checkpoint, suspension, keyHash)) workspace = suspension;
+    else if (keyHash === null || isOfKey(suspension, keyHash)) workspace = suspension;
   }
+  const isStanding = (one: Suspension): boolean =>
+    one === workspace || one.refusal.scope.kind !== 'workspace';
+  const ofSubscription = (id: string): Suspension | null => subscriptions.get(id) ?? null;
   return {
+    all: stored.filter(isStanding),
     workspace,
     retirement,
     subscriptions,
-    ofSubscription: (subscriptionId) => subscriptions.get(subscriptionId) ?? null,
+    ofSubscription,
     ofDataset: (datasetId) => datasets.get(datasetId) ?? null,
+    concerning: ({ datasetId, members }) =>
+      datasets.get(datasetId) ?? suspensionOfEveryMember(members.keys(), ofSubscription),
   };
+}
+
+/** Whatever suspended subscriptions say of a dataset is not known: it waits where it has no other subscription. */
+function suspensionOfEveryMember(
+  members: Iterable<string>,
+  ofSubscription: Suspensions['ofSubscription'],
+): Suspension | null {
+  const ofMembers = [...members].map(ofSubscription);
+  return ofMembers.every((suspension) => suspension !== null) ? (ofMembers[0] ?? null) : null;
+}
+
+/** Whether this key was refused at this base URL. An earlier version stored nothing of the base URL: there the key decides. */
+function isOfKey(suspension: Suspension, keyHash: string): boolean {
+  const ofKeyAlone = !suspension.keyHash.includes('/');
+  return suspension.keyHash === (ofKeyAlone ? keyHash.split('/', 1)[0] : keyHash);
 }
 
 export function storeSuspension(
@@ -46,69 +83,4 @@ export function storeSuspension(
   const suspension = { refusal, suspendedAt: clock.now(), keyHash };
   checkpoint.suspension(suspension);
   return suspension;
-}
-
-/**
- * What only held subscriptions hold is held with them, for what they say of it is not known: the hold of one of them,
- * or null. `members`: the subscriptions that contain the dataset.
- */
-export function suspensionOfEveryMember(
-  members: Iterable<string>,
-  suspensionOf: (subscriptionId: string) => Suspension | null,
-): Suspension | null {
-  const ofMembers = [...members].map(suspensionOf);
-  return ofMembers.every((suspension) => suspension !== null) ? (ofMembers[0] ?? null) : null;
-}
-
-/** Whether the hold is of this key at this base URL. An earlier version stored nothing of the base URL: there the key decides. */
-export function isOfKey(suspension: Suspension, keyHash: string): boolean {
-  const ofKeyAlone = !suspension.keyHash.includes('/');
-  return suspension.keyHash === (ofKeyAlone ? keyHash.split('/', 1)[0] : keyHash);
-}
-
-function isLiftedByKey(checkpoint: Checkpoint, suspension: Suspension, keyHash: string): boolean {
-  if (isOfKey(suspension, keyHash)) return false;
-  checkpoint.lift(suspension.refusal.scope);
-  return true;
-}
-
-export interface SuspensionStatus {
-  readonly scope: RefusalScope['kind'];
-  /** Of the subscription or the dataset; null for the other scopes. */
-  readonly id: string | null;
-  readonly operation: string;
-  /** Null where it was no answer of the service: code and message are then feed-sync's own. */
-  readonly status: number | null;
-  readonly code: string | null;
-  readonly message: string;
-  readonly links: Readonly<Record<string, string>>;
-  readonly since: string;
-}
-
-export function suspensionStatus({
-  refusal: { scope, operation, status, code, message, links },
-  suspendedAt,
-}: Suspension): SuspensionStatus {
-  return {
-    scope: scope.kind,
-    id: idOf(scope),
-    operation,
-    status,
-    code,
-    message,
-    links: Object.fromEntries(links),
-    since: suspendedAt.toISOString(),
-  };
-}
-
-function idOf(scope: RefusalScope): string | null {
-  switch (scope.kind) {
-    case 'subscription':
-      return scope.subscriptionId;
-    case 'dataset':
-      return scope.datasetId;
-    case 'workspace':
-    case 'retirement':
-      return null;
-  }
 }

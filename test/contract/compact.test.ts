@@ -6,10 +6,10 @@ import { expect, it, onTestFinished } from 'vitest';
 import { acquireInstanceLock, instanceLockPath } from '../../src/checkpoint/instance-lock.ts';
 import { type CompactionView, progressLine } from '../../src/cli/commands/compact.ts';
 import { judgeMirror } from '../../src/cli/doctor/mirror.ts';
-import { isWorthCompacting } from '../../src/cli/mirror-seen.ts';
-import type { Status } from '../../src/cli/status/shape.ts';
-import { renderStatus } from '../../src/cli/status/text.ts';
-import { statusOf } from '../../src/cli/status/view.ts';
+import { renderStatus } from '../../src/cli/render/status.ts';
+import { isWorthCompacting } from '../../src/reporting/mirror-file.ts';
+import { reportOf } from '../../src/reporting/report.ts';
+import { type StatusJson, statusJson } from '../../src/reporting/status.ts';
 import { commandLine, IDENTITY } from '../support/command-line.ts';
 import { mirrorIn } from '../support/duckdb-mirror.ts';
 import { expectGolden, withPlaceholders } from '../support/golden.ts';
@@ -58,13 +58,13 @@ it('tells how large the mirror was and is; and that there is none', async () => 
     stdout: `There is no mirror yet at ${path}, and nothing to compact.\n`,
   });
   await emptiedMirror(installed.dataDirectory, path);
-  const { mirror: before } = await view<Status>('status');
+  const { mirror: before } = await view<StatusJson>('status');
   expect(before).toMatchObject({ bytes: statSync(path).size, isWorthCompacting: false });
   expect(before.freeBytes).toBeGreaterThan(before.bytes / 2);
   const compaction = await view<CompactionView>('compact');
   expect(compaction).toMatchObject({ bytesBefore: before.bytes, bytesAfter: statSync(path).size });
   expectGolden('compact/compacted', { ...compaction, bytesBefore: 12_600_000, bytesAfter: 4_200_000 });
-  expect((await view<Status>('status')).mirror.freeBytes).toBeLessThan((before.freeBytes ?? 0) / 2);
+  expect((await view<StatusJson>('status')).mirror.freeBytes).toBeLessThan((before.freeBytes ?? 0) / 2);
   expect(reported((await installed.run('compact')).stdout)).toMatch(
     /^The mirror \{data\}\/mirror\.duckdb is compacted: [\d.]+ KB before, [\d.]+ KB now\. All 11 tables were compared\.\n$/,
   );
@@ -108,18 +108,20 @@ it('is what status and doctor lead to, once it is worth it', () => {
     datasets: new Map(),
     freeBytes: 700_000_000,
   };
-  const status = statusOf({
+  const status = {
+    ...reportOf({
+      mirror: observed,
+      checkpoint: null,
+      choices: { include: ['*'], exclude: [] },
+      keyHash: null,
+    }),
     dataDirectory: '/data',
-    mirrorPath: '/data/mirror.duckdb',
-    mirrorBytes: 1_200_000_000,
-    lockHolders: [],
+    mirrorFile: { path: '/data/mirror.duckdb', bytes: 1_200_000_000, lockHolders: [] },
     runningInstance: null,
-    mirror: observed,
-    readers: { copy: null, hook: null },
-    checkpoint: null,
-    isChosen: () => true,
-  });
-  expect(status.mirror).toMatchObject({ bytes: 1.2e9, freeBytes: 7e8, isWorthCompacting: true });
+    publishedCopy: null,
+    hook: null,
+  };
+  expect(statusJson(status).mirror).toMatchObject({ bytes: 1.2e9, freeBytes: 7e8, isWorthCompacting: true });
   expect(renderStatus(status, { now: NOW, width: 80 })).toContain(
     [
       'The mirror is /data/mirror.duckdb (1.2 GB).',

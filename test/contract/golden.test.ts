@@ -6,8 +6,8 @@ import { expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';
 import type { DryRun } from '../../src/cli/render/dry-run.ts';
-import type { Status } from '../../src/cli/status/shape.ts';
 import type { Verification } from '../../src/cli/verify/render.ts';
+import type { StatusJson } from '../../src/reporting/status.ts';
 import { openAt } from '../support/checkpoint-files.ts';
 import { IDENTITY } from '../support/command-line.ts';
 import { expectGolden, expectGoldenText, withPlaceholders } from '../support/golden.ts';
@@ -87,7 +87,7 @@ it('of tables that wait for a person to agree, and of stores that are lost', asy
   });
   writeFileSync(copyPath, 'a copy');
   utimesSync(copyPath, world.feed.clock.now(), world.feed.clock.now());
-  expectGolden('status/leaving', firstTwo(await json<Status>(world, 0, 'status', '--json')));
+  expectGolden('status/leaving', firstTwo(await json<StatusJson>(world, 0, 'status', '--json')));
   await expectTexts('status/leaving', world, 'status');
   publishesForNobody(world);
   expectGolden('dry-run/leaving', firstTwo(await foretold(world, 77)));
@@ -98,9 +98,9 @@ it('of tables that wait for a person to agree, and of stores that are lost', asy
   expectGolden('verify/unreachable', firstTwo(await json<Verification>(world, 75, 'verify', '--json')));
   installed.environment['FEED_SYNC_BASE_URL'] = world.feed.baseUrl;
   expectGoldenText('summary/agreed', reported(world, await catchUp(world)));
-  expectGolden('status/idle', firstTwo(await json<Status>(world, 0, 'status', '--json')));
+  expectGolden('status/idle', firstTwo(await json<StatusJson>(world, 0, 'status', '--json')));
   rmSync(join(installed.dataDirectory, 'checkpoint.sqlite'));
-  expectGolden('status/lost-checkpoint', await json<Status>(world, 0, 'status', '--json'));
+  expectGolden('status/lost-checkpoint', await json<StatusJson>(world, 0, 'status', '--json'));
   losesItsStores(world, 'mirror.duckdb', 'checkpoint.sqlite');
   expectGoldenText('summary/lost-stores', reported(world, await catchUp(world)));
   expectGolden('log/lost-stores', logOf(world));
@@ -109,7 +109,7 @@ it('of tables that wait for a person to agree, and of stores that are lost', asy
 it('of tables whose retirement waits for subscriptions', async () => {
   const world = await waitingWorld();
   expectGoldenText('summary/waiting', reported(world, await catchUp(world)));
-  expectGolden('status/waiting', await json<Status>(world, 0, 'status', '--json'));
+  expectGolden('status/waiting', await json<StatusJson>(world, 0, 'status', '--json'));
   await expectTexts('status/waiting', world, 'status');
   expectGolden('dry-run/waiting', await foretold(world, 77));
   expectGoldenText('summary/suspended', reported(world, await catchUp(world)));
@@ -136,7 +136,7 @@ async function json<T = unknown>(
 
 /** How large a file is that DuckDB has made is its own affair. */
 function withoutSizes<T>(output: T): T {
-  const { mirror } = output as { readonly mirror?: string | Partial<Status['mirror']> };
+  const { mirror } = output as { readonly mirror?: string | Partial<StatusJson['mirror']> };
   if (typeof mirror !== 'object' || mirror.bytes === undefined) return output;
   expect(mirror.bytes).toBeGreaterThan(0);
   const freeBytes = typeof mirror.freeBytes === 'number' ? 0 : null;

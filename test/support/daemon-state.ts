@@ -56,12 +56,8 @@ export function subscriptionState(
 export function datasetState(datasetId: string, changed: Partial<DatasetActivity> = {}): DatasetActivity {
   return {
     datasetId,
-    tableName: datasetId,
     version: 3,
     wantedVersion: 3,
-    rowCount: 10,
-    publishedAt: null,
-    appliedAt: secondsAgo(3_000),
     behindSince: null,
     work: null,
     retryAt: null,

@@ -33,6 +33,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['staging'],
   ['destination'],
   ['sync', 'post-commit'],
+  ['reporting'],
   ['daemon'],
   ['cli'],
   ['main.ts'],

@@ -27,7 +27,7 @@ import {
   versions,
   type World,
 } from '../support/small-world.ts';
-import { entry, event, refusal, subscription } from '../support/sync-values.ts';
+import { entry, event, refusal, subscription, suspension } from '../support/sync-values.ts';
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
@@ -79,6 +79,14 @@ describe('the start', () => {
       head: 'evt_100',
     });
     expect(state.counters.commits).toEqual(new Map([['snapshot', 2]]));
+  });
+
+  it('reports its state without lifting a suspension of another API key', async () => {
+    const { world, daemon } = await followed('parcels');
+    const ofAnotherKey = { ...suspension({ kind: 'workspace' }), keyHash: 'another/key' };
+    beside(world, (checkpoint) => checkpoint.suspension(ofAnotherKey));
+    expect(daemon.state().suspensions).toEqual([]);
+    beside(world, (checkpoint) => expect(checkpoint.suspensions()).toEqual([ofAnotherKey]));
   });
 
   it('waits for a service that cannot be reached, asking it less and less often', async () => {

@@ -22,10 +22,11 @@ import type { FolderSeen } from '../../src/cli/doctor/places.ts';
 import { diagnosisOf, renderDiagnosis } from '../../src/cli/doctor/render.ts';
 import { datasetToAsk, judgeSubscriptions } from '../../src/cli/doctor/scopes.ts';
 import { judgeClock, judgeConnection } from '../../src/cli/doctor/service.ts';
-import { locksOn } from '../../src/cli/mirror-seen.ts';
 import { type InspectedSetting, inspectConfiguration } from '../../src/configuration/inspect.ts';
 import type { ConnectionCheck } from '../../src/feed/http/connection-check.ts';
 import { InterruptedError, ServiceUnavailableError } from '../../src/model/errors.ts';
+import { locksOn } from '../../src/reporting/mirror-file.ts';
+import { NO_CHECKPOINT } from '../../src/reporting/stores.ts';
 import { followedAt } from '../support/checkpoint-files.ts';
 import { inputOf, load } from '../support/configuration.ts';
 import { desired, failure, id, NOW, subscription, suspension } from '../support/sync-values.ts';
@@ -272,13 +273,9 @@ describe('the content of the checkpoint', () => {
       ...changed,
     });
   const content = (...subscriptions: readonly ReturnType<typeof followed>[]) => ({
+    ...NO_CHECKPOINT,
     followed: new Map(subscriptions.map((one) => [one.subscriptionId, one])),
-    forgotten: [],
     desiredStates: new Map([['parcels', desired()]]),
-    absences: [],
-    suspensions: [],
-    failures: new Map(),
-    contract: { manifestPath: null, newerThanParameter: null },
   });
 
   it('a position that is to expire is a warning, unless its log is read from its start', () => {
@@ -319,13 +316,8 @@ describe('subscriptions', () => {
       },
     }).configuration;
   const remembered = (...ids: readonly string[]): NonNullable<Facts['checkpoint']> => ({
+    ...NO_CHECKPOINT,
     followed: new Map(ids.map((subscriptionId) => [subscriptionId, followedAt(null, { subscriptionId })])),
-    forgotten: [],
-    desiredStates: new Map(),
-    absences: [],
-    suspensions: [],
-    failures: new Map(),
-    contract: { manifestPath: null, newerThanParameter: null },
   });
   const judge = (seen: readonly string[], chosen: string | undefined, ...before: readonly string[]) =>
     judgeSubscriptions(

@@ -26,7 +26,6 @@ function subscriptions(condition: 'suspended' | 'failing' | 'stalled' | 'behind'
 
 const FAILED = datasetState('parcels', {
   version: null,
-  tableName: null,
   behindSince: secondsAgo(86_400),
   failure: failure(),
 });

@@ -130,7 +130,7 @@ describe('the values', () => {
         datasetState('a-current'),
         datasetState('b-behind', { wantedVersion: 7, behindSince: secondsAgo(61.5) }),
         datasetState('c-reload', { behindSince: secondsAgo(5), failure: failure({ attempts: 4 }) }),
-        datasetState('d-new', { tableName: null, version: null, wantedVersion: 2, behindSince: NOW }),
+        datasetState('d-new', { version: null, wantedVersion: 2, behindSince: NOW }),
         datasetState('e-future', { wantedVersion: null, behindSince: secondsAgo(-5) }),
         datasetState('f-ahead', { version: 9 }),
       ),

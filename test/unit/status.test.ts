@@ -2,16 +2,14 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Followed, Suspension } from '../../src/checkpoint/checkpoint.ts';
-import type { MirrorSeen } from '../../src/cli/mirror-seen.ts';
-import { suspensionOf } from '../../src/cli/status/datasets.ts';
-import type { CheckpointContent } from '../../src/cli/status/status.ts';
-import { renderStatus } from '../../src/cli/status/text.ts';
-import { statusOf } from '../../src/cli/status/view.ts';
+import { renderStatus } from '../../src/cli/render/status.ts';
 import type { DesiredState } from '../../src/model/desired-state.ts';
 import { BusyError, type RefusalScope, StorageError } from '../../src/model/errors.ts';
 import type { ObservedTable } from '../../src/model/write-jobs.ts';
+import { reportOf } from '../../src/reporting/report.ts';
+import { type Status, statusJson } from '../../src/reporting/status.ts';
+import { type CheckpointContent, type MirrorSeen, NO_CHECKPOINT } from '../../src/reporting/stores.ts';
 import { OPERATOR } from '../../src/sync/plan/need.ts';
-import { suspensionStatus } from '../../src/sync/suspensions.ts';
 import { followedAt } from '../support/checkpoint-files.ts';
 import {
   desired,
@@ -50,33 +48,35 @@ function content({
   desiredStates?: readonly DesiredState[];
 } = {}): CheckpointContent {
   return {
-    followed: new Map(),
-    forgotten: [],
-    absences: [],
-    suspensions: [],
-    failures: new Map(),
+    ...NO_CHECKPOINT,
     desiredStates: new Map(desiredStates.map((one) => [one.datasetId, one])),
     ...changed,
   };
 }
 
-function view(mirror: MirrorSeen, checkpoint: CheckpointContent | null, lockHolders: readonly number[] = []) {
-  return statusOf({
+function report(
+  mirror: MirrorSeen,
+  checkpoint: CheckpointContent | null,
+  lockHolders: readonly number[] = [],
+): Status {
+  const choices = { include: ['*'], exclude: ['left-out'] };
+  return {
+    ...reportOf({ mirror, checkpoint, choices, keyHash: null }),
     dataDirectory: '/data',
-    mirrorPath: '/data/mirror.duckdb',
+    mirrorFile: { path: '/data/mirror.duckdb', bytes: 12_600_000, lockHolders },
     runningInstance: null,
-    mirror,
-    mirrorBytes: 12_600_000,
-    lockHolders,
-    readers: { copy: null, hook: null },
-    checkpoint,
-    isChosen: (datasetId) => datasetId !== 'left-out',
-  });
+    publishedCopy: null,
+    hook: null,
+  };
+}
+
+function view(mirror: MirrorSeen, checkpoint: CheckpointContent | null) {
+  return statusJson(report(mirror, checkpoint));
 }
 
 /** The lines of the table of datasets, by dataset, from the state on. */
 function states(mirror: MirrorSeen, checkpoint: CheckpointContent | null): Readonly<Record<string, string>> {
-  const lines = renderStatus(view(mirror, checkpoint), { now: NOW, width: 400 }).split('\n');
+  const lines = renderStatus(report(mirror, checkpoint), { now: NOW, width: 400 }).split('\n');
   const title = lines.find((line) => line.startsWith('dataset')) ?? '';
   const start = title.indexOf('state');
   const rows = lines.slice(lines.indexOf(title) + 2);
@@ -137,7 +137,7 @@ describe('the state of a dataset', () => {
     expect(seen.filter((one) => one.isReloadPending).map((one) => one.id)).toEqual(['b-reload']);
     expect(seen.filter((one) => one.isResyncPending).map((one) => one.id)).toEqual(['b-reload', 'c-resync']);
     expect(seen.filter((one) => one.isRefreshPending).map((one) => one.id)).toEqual(['d-version', 'e-look']);
-    const unread = view('busy', content({ desiredStates })).datasets;
+    const unread = view('unread', content({ desiredStates })).datasets;
     expect(unread.map((one) => [one.isReloadPending, one.isResyncPending])).toEqual(
       desiredStates.map(() => [null, null]),
     );
@@ -152,8 +152,8 @@ describe('the state of a dataset', () => {
     });
     const known = { failed: 'failed; behind: version 4 is out', suspended: 'suspended; up to date' };
     expect(states(mirrorOf(observed('failed'), observed('suspended')), checkpoint)).toEqual(known);
-    expect(states('busy', checkpoint)).toEqual({ failed: 'failed', suspended: 'suspended' });
-    expect(states('busy', content({ desiredStates }))).toEqual({
+    expect(states('unread', checkpoint)).toEqual({ failed: 'failed', suspended: 'suspended' });
+    expect(states('unread', content({ desiredStates }))).toEqual({
       failed: 'not known',
       suspended: 'not known',
     });
@@ -184,7 +184,7 @@ describe('the state of a dataset', () => {
       },
     ]);
     expect(view(mirrorOf(), checkpoint).datasets).toEqual([]);
-    expect(view('busy', checkpoint).datasets).toEqual([]);
+    expect(view('unread', checkpoint).datasets).toEqual([]);
   });
 
   it('that is left out by the settings says so where it has a table, and is counted where it has none', () => {
@@ -194,7 +194,7 @@ describe('the state of a dataset', () => {
     expect(view(mirrorOf(), content({ desiredStates })).datasets).toMatchObject([
       { isChosen: false, need: null },
     ]);
-    expect(renderStatus(view(mirrorOf(), content({ desiredStates })), { now: NOW, width: 80 })).toContain(
+    expect(renderStatus(report(mirrorOf(), content({ desiredStates })), { now: NOW, width: 80 })).toContain(
       '\n1 more dataset is left out by datasets.include and datasets.exclude.\n\n1 dataset: 1 left out.',
     );
   });
@@ -235,12 +235,12 @@ describe('the state of a dataset', () => {
         left: `retirement waits for subscription sub_2, which is suspended: ${reason}`,
       });
       expect(waitsFor(mirror, checkpoint)).toEqual([[{ subscriptionId: 'sub_2', reason: 'suspended' }]]);
-      const text = renderStatus(view(mirror, checkpoint), { now: NOW, width: 400 });
+      const text = renderStatus(report(mirror, checkpoint), { now: NOW, width: 400 });
       expect(text).toContain('→ Once you have acted on it: feed-sync resume --subscription sub_2');
       expect(text).not.toContain('feed-sync once');
       const free = content({ desiredStates: [left], followed });
       expect(waitsFor(mirror, free)).toEqual([[]]);
-      expect(renderStatus(view(mirror, free), { now: NOW, width: 400 })).toContain('→ feed-sync once');
+      expect(renderStatus(report(mirror, free), { now: NOW, width: 400 })).toContain('→ feed-sync once');
     });
 
     it('W16 does not name a suspended subscription that is followed and never contained it', () => {
@@ -281,7 +281,7 @@ describe('the state of a dataset', () => {
         const checkpoint = content({ desiredStates: [left], followed, absences: [{ subject, since: NOW }] });
         const mirror = seenBy('sub_1', 'sub_2');
         expect(waitsFor(mirror, checkpoint)).toEqual([[{ subscriptionId: 'sub_2', reason }]]);
-        expect(renderStatus(view(mirror, checkpoint), { now: NOW, width: 400 })).toContain(
+        expect(renderStatus(report(mirror, checkpoint), { now: NOW, width: 400 })).toContain(
           '→ feed-sync once',
         );
       },
@@ -341,7 +341,7 @@ it('the text of all that can be in the way', () => {
     failures: new Map([['roads', broken]]),
   });
   expect(
-    renderStatus(view(mirrorOf(observed('parcels'), observed('roads')), checkpoint), {
+    renderStatus(report(mirrorOf(observed('parcels'), observed('roads')), checkpoint), {
       now: NOW,
       width: 400,
     }),
@@ -399,7 +399,7 @@ describe('F55 what is absent without an event that says so', () => {
   ];
 
   it('is told with since when it is, and after when that is confirmed', () => {
-    const text = renderStatus(view(mirrorOf(), content({ absences })), { now: NOW, width: 80 });
+    const text = renderStatus(report(mirrorOf(), content({ absences })), { now: NOW, width: 80 });
     const [, reported] = text.split('\n\n');
     expect(reported).toBe(
       [
@@ -410,7 +410,7 @@ describe('F55 what is absent without an event that says so', () => {
         'Version 4 of dataset roads is absent from the list of versions since 2026-03-01 12:00 UTC, confirmed after 2026-03-01 13:00 UTC.',
       ].join('\n'),
     );
-    expect(renderStatus(view(mirrorOf(), content()), { now: NOW, width: 80 })).not.toContain('absent');
+    expect(renderStatus(report(mirrorOf(), content()), { now: NOW, width: 80 })).not.toContain('absent');
   });
 
   it('is told to programs with all that names it, and changes nothing of how datasets stand', () => {
@@ -434,22 +434,9 @@ it('a refusal of the workspace holds every subscription', () => {
   expect(view(null, checkpoint).subscriptions).toMatchObject([{ id: 's', isSuspended: true }]);
 });
 
-it('a hold is told in the same words from its data for programs', () => {
-  const scopes: readonly RefusalScope[] = [
-    { kind: 'workspace' },
-    { kind: 'subscription', subscriptionId: 's' },
-    { kind: 'dataset', datasetId: 'd' },
-    { kind: 'retirement' },
-  ];
-  for (const scope of scopes) {
-    const { refusal: stored, suspendedAt } = suspension(scope);
-    expect(suspensionOf(suspensionStatus(suspension(scope)))).toEqual({ refusal: stored, suspendedAt });
-  }
-});
-
 describe('F10 a mirror that others have open', () => {
   const reported = (mirror: MirrorSeen, lockHolders: readonly number[]) =>
-    renderStatus(view(mirror, null, lockHolders), { now: NOW, width: 400 });
+    renderStatus(report(mirror, null, lockHolders), { now: NOW, width: 400 });
 
   it('names them, whether it can be read meanwhile or not', () => {
     expect(reported(mirrorOf(), [4_712, 4_713])).toContain(
@@ -467,7 +454,7 @@ describe('a mirror that cannot be used', () => {
     const trouble = new StorageError('The mirror /m cannot be used: the first line.\nThe second\u001b.', {
       hint: 'Look at /m.',
     });
-    const lines = renderStatus(view(trouble, null), { now: NOW, width: 400 }).split('\n');
+    const lines = renderStatus(report(trouble, null), { now: NOW, width: 400 }).split('\n');
     expect(lines.slice(1)).toEqual([
       'The mirror /m cannot be used: the first line.',
       'The second\\u001b. What it has is not shown.',

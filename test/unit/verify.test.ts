@@ -9,11 +9,13 @@ import {
   renderVerification,
   verificationOf,
 } from '../../src/cli/verify/render.ts';
-import { chooseDatasets, comparisonOf, countMirror, type Stored } from '../../src/cli/verify/verify.ts';
-import type { Configuration } from '../../src/configuration/configuration.ts';
+import { chooseDatasets, comparisonOf, countMirror } from '../../src/cli/verify/verify.ts';
 import type { CountedTable } from '../../src/destination/duckdb/count-tables.ts';
 import { UsageError } from '../../src/model/errors.ts';
 import type { Version } from '../../src/model/records.ts';
+import { reportOf } from '../../src/reporting/report.ts';
+import { type CheckpointContent, NO_CHECKPOINT } from '../../src/reporting/stores.ts';
+import { followedAt } from '../support/checkpoint-files.ts';
 import { load as configured } from '../support/configuration.ts';
 import {
   column,
@@ -166,42 +168,47 @@ it('a hold of the workspace is told with its way out', () => {
 });
 
 describe('which datasets, and how they stand', () => {
-  const settings = (excluded: string): Configuration =>
-    configured({ flags: { '--datasets-exclude': excluded } }).configuration;
-  const stored: Stored = {
+  const stored: CheckpointContent = {
+    ...NO_CHECKPOINT,
+    followed: new Map([['sub_1', followedAt(null)]]),
     desiredStates: new Map([
       ['parcels', desired()],
       ['zoning', desired({ datasetId: 'zoning' })],
       ['roads', desired({ datasetId: 'roads', members: new Map() })],
     ]),
     suspensions: [suspension({ kind: 'dataset', datasetId: 'zoning' })],
-    forgotten: [],
-    contract: { manifestPath: null, newerThanParameter: null },
   };
-  const observed = {
+  const mirror = {
     service: null,
     progress: null,
     retired: [],
-    datasets: new Map([['roads', table(1, { datasetId: 'roads' })]]),
+    freeBytes: 0,
+    datasets: new Map(['roads', 'rivers'].map((datasetId) => [datasetId, table(1, { datasetId })])),
   };
+  const known = (excluded: string, checkpoint = stored) =>
+    reportOf({ mirror, checkpoint, choices: { include: ['*'], exclude: [excluded] }, keyHash: 'a key' });
 
-  it('all are those in the mirror and those wanted and chosen', () => {
-    expect(chooseDatasets([], observed, stored, settings('none'))).toEqual(['parcels', 'roads', 'zoning']);
-    expect(chooseDatasets([], observed, stored, settings('z*'))).toEqual(['parcels', 'roads']);
-    expect(chooseDatasets(['zoning'], observed, stored, settings('z*'))).toEqual(['zoning']);
-    expect(() => chooseDatasets(['zonign'], observed, stored, settings('z*'))).toThrow(UsageError);
+  it('verify compares every dataset that is in the mirror, or wanted and chosen', () => {
+    expect(chooseDatasets([], known('none'))).toEqual(['parcels', 'rivers', 'roads', 'zoning']);
+    expect(chooseDatasets([], known('zoning'))).toEqual(['parcels', 'rivers', 'roads']);
+    expect(chooseDatasets(['zoning'], known('zoning'))).toEqual(['zoning']);
+    expect(() => chooseDatasets(['zonign'], known('zoning'))).toThrow(UsageError);
   });
 
-  it('is told by what is stored of them', () => {
+  it('a dataset is compared as the stores describe it', () => {
     const shared = desired({ datasetId: 'zoning', members: membersAt('sub_1', 'sub_2') });
-    const kindOf = (id: string, store: Stored) => comparisonOf(id, store, settings('p*')).kind;
-    expect(['parcels', 'roads', 'zoning', 'rivers'].map((id) => kindOf(id, stored))).toEqual([
+    const kindOf = (id: string, checkpoint: CheckpointContent) => {
+      const report = known('parcels', checkpoint);
+      return comparisonOf(report.datasets.get(id) ?? null, report).kind;
+    };
+    expect(['parcels', 'roads', 'zoning', 'rivers', 'gone'].map((id) => kindOf(id, stored))).toEqual([
       'left-out',
       'not-desired',
       'suspended',
       'not-desired',
+      'not-desired',
     ]);
-    expect(kindOf('rivers', { ...stored, desiredStates: null })).toBe('followed');
+    expect(kindOf('rivers', NO_CHECKPOINT)).toBe('followed');
     const ofMember = {
       ...stored,
       suspensions: [suspension({ kind: 'subscription', subscriptionId: 'sub_1' })],

@@ -1,15 +1,15 @@
-/** `feed-sync once --dry-run`: what a catch-up would do now, told and not done. Works beside a running instance. */
+/** `feed-sync once --dry-run`: reports what a catch-up would do now, and does none of it. Works beside a running instance. */
 
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { openCheckpointCopy } from '../../checkpoint/sqlite/examine.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
 import type { Destination, ObservedState } from '../../destination/destination.ts';
-import { openReader } from '../../destination/duckdb/reader.ts';
 import { createFeed } from '../../feed/create-feed.ts';
 import { AssertionError } from '../../lib/assert.ts';
 import { freeBytes } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
+import { readerOptions, readMirror } from '../../reporting/stores.ts';
 import { catchUp } from '../../sync/catch-up.ts';
 import type { Parts } from '../../sync/parts.ts';
 import { silentProgress } from '../../sync/progress.ts';
@@ -82,12 +82,16 @@ export function openDryRunParts(
   };
 }
 
+const NO_MIRROR: ObservedState = { service: null, datasets: new Map(), progress: null, retired: [] };
+
 function readOnlyMirror(configuration: Configuration, context: Context): Destination {
   const refuse = async (): Promise<never> => {
     throw new AssertionError('A dry run asked the mirror to change.');
   };
   return {
-    has: () => readObservedState(configuration, context),
+    async has() {
+      return (await readMirror(readerOptions(configuration, context))) ?? NO_MIRROR;
+    },
     enroll: refuse,
     validate: refuse,
     readAhead: refuse,
@@ -96,17 +100,4 @@ function readOnlyMirror(configuration: Configuration, context: Context): Destina
     progress: () => 0,
     async close() {},
   };
-}
-
-async function readObservedState(
-  { destination: { path }, lock, duckdb }: Configuration,
-  { clock, random, signal }: Context,
-): Promise<ObservedState> {
-  const reader = await openReader({ path, waitMs: lock.waitMs, ...duckdb, clock, random, signal });
-  if (reader === null) return { service: null, datasets: new Map(), progress: null, retired: [] };
-  try {
-    return await reader.observed();
-  } finally {
-    await reader.close();
-  }
 }

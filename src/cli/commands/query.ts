@@ -2,9 +2,10 @@
 
 import { stringify } from 'csv-stringify/sync';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
-import { openReader, type QueryResult, type Rendered } from '../../destination/duckdb/reader.ts';
+import type { QueryResult, Rendered } from '../../destination/duckdb/reader.ts';
 import { formatCount } from '../../lib/units.ts';
-import { StorageError, UsageError } from '../../model/errors.ts';
+import { UsageError } from '../../model/errors.ts';
+import { usingMirror } from '../../reporting/stores.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import type { QueryFormat } from '../render/table.ts';
@@ -28,24 +29,10 @@ export async function query(
   if (sql.trim() === '') {
     throw new UsageError('The SQL is empty.', { hint: 'feed-sync query --help' });
   }
-  const { path } = configuration.destination;
-  const reader = await openReader({
-    path,
-    waitMs: configuration.lock.waitMs,
-    ...configuration.duckdb,
-    clock: context.clock,
-    random: context.random,
-    signal: context.signal,
-  });
-  if (reader === null) {
-    throw new StorageError(`There is no mirror at ${path}.`, { hint: 'Make it with: feed-sync once' });
-  }
-  try {
+  return usingMirror(configuration, context, async (reader) => {
     await writeRows(await reader.query(sql), format, context.terminal.stdout);
     return EXIT_CODES.caughtUp;
-  } finally {
-    await reader.close();
-  }
+  });
 }
 
 /** A table is laid out as a whole, so it must end somewhere; the other formats have no end of their own. */

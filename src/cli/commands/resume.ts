@@ -8,6 +8,7 @@ import type { Checkpoint } from '../../checkpoint/checkpoint.ts';
 import type { Configuration, LocalConfiguration } from '../../configuration/configuration.ts';
 import { formatCount } from '../../lib/units.ts';
 import { RefusalError, type RefusalScope, UsageError } from '../../model/errors.ts';
+import { observedOf, seeMirror } from '../../reporting/stores.ts';
 import { takeMovedLogs } from '../../sync/follow/moved-logs.ts';
 import { refuseForeignSubscriptions } from '../../sync/follow/subscriptions.ts';
 import { silentProgress } from '../../sync/progress.ts';
@@ -16,7 +17,6 @@ import { doneAtOnce, usingCheckpoint } from '../beside.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { logFor } from '../log-for.ts';
-import { seeMirror, tablesOf } from '../mirror-seen.ts';
 import { openParts } from '../open-parts.ts';
 import { formatScope, listed, listed as listNames } from '../render/messages.ts';
 
@@ -35,11 +35,11 @@ export async function resume(
   options: ResumeOptions,
 ): Promise<ExitCode> {
   refuseNothing(options);
-  const tables = options.retire ? tablesOf(await seeMirror(configuration, context)) : null;
+  const tables = options.retire ? observedOf(await seeMirror(configuration, context))?.datasets : null;
   const resumed = usingCheckpoint('to resume', configuration, context, (checkpoint) =>
     execute(checkpoint, options),
   );
-  const toRetire = resumed.approved?.filter((id) => tables === null || tables.has(id)) ?? null;
+  const toRetire = resumed.approved?.filter((id) => tables?.has(id) !== false) ?? null;
   const reported = formatResumed({ ...resumed, approved: toRetire });
   const isAnyDone = resumed.lifted.length + resumed.retried.length + (toRetire?.length ?? 0) > 0;
   const lines = [

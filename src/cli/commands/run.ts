@@ -12,17 +12,17 @@ import { type StatusServer, startStatusServer } from '../../daemon/server/server
 import type { Clock } from '../../lib/clock.ts';
 import { type Log, turnedDown } from '../../lib/log.ts';
 import { runProgram } from '../../lib/run-program.ts';
+import { statusJson, statusOf } from '../../reporting/status.ts';
+import { contentOf } from '../../reporting/stores.ts';
 import type { Parts } from '../../sync/parts.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { logFor, screenFor } from '../log-for.ts';
-import { mirrorHolders } from '../mirror-seen.ts';
 import { openParts } from '../open-parts.ts';
 import { type LiveState, LiveView } from '../render/live-view.ts';
 import { formatError, formatSuspension } from '../render/messages.ts';
 import { WorkSeen } from '../render/meter.ts';
 import type { Screen } from '../render/screen.ts';
-import { statusSeen } from '../status/status.ts';
 
 /** A reader of the mirror that tries again every 10 ms gets in between two write sessions, also on a busy machine. */
 const READER_GRACE_MS = 50;
@@ -295,10 +295,12 @@ export async function serveStatus(served: ServedParts): Promise<StatusServer | n
 function statusNow({ configuration, context, daemon, parts }: ServedParts) {
   const { pid, host } = context.identity;
   const observed = daemon.observed();
-  return statusSeen(configuration, {
-    mirror: observed === null ? 'busy' : { ...observed, freeBytes: null },
-    lockHolders: mirrorHolders(configuration.destination.path, context, pid),
-    checkpoint: parts.checkpoint,
+  const status = statusOf(configuration, {
+    mirror: observed === null ? 'unread' : { ...observed, freeBytes: null },
+    checkpoint: contentOf(parts.checkpoint),
     runningInstance: { pid, host, command: 'run' },
+    pid,
+    readFile: context.readFile,
   });
+  return statusJson(status);
 }

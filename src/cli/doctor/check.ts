@@ -1,6 +1,5 @@
 /** What a check of `doctor` is given, and what it gives. */
 
-import type { CheckpointReader } from '../../checkpoint/checkpoint.ts';
 import type { InstanceHolder } from '../../checkpoint/instance-lock.ts';
 import type { Inspection } from '../../configuration/inspect.ts';
 import type { ObservedState } from '../../destination/destination.ts';
@@ -8,10 +7,10 @@ import type { AnswerSeen } from '../../feed/http/connection-check.ts';
 import { formatCount } from '../../lib/units.ts';
 import { FeedSyncError, RefusalError } from '../../model/errors.ts';
 import type { Subscription } from '../../model/records.ts';
+import type { CheckpointContent } from '../../reporting/stores.ts';
 import { possibleCause } from '../../sync/incidents.ts';
 import type { Context } from '../context.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
-import type { CheckpointContent } from '../status/status.ts';
 
 /** The names of the checks, in the order in which they are made and told. Programs rely on them. */
 export type CheckName =
@@ -52,7 +51,7 @@ export interface CheckInput {
 
 /** What earlier checks found out, for later ones; null: not known. */
 export interface Facts {
-  readonly checkpoint: Remembered | null;
+  readonly checkpoint: CheckpointContent | null;
   readonly mirror: ObservedState | null;
   readonly runningInstance: InstanceHolder | null;
   /** What the service answered to a request without a key. */
@@ -64,10 +63,6 @@ export interface Facts {
   /** Datasets that a manifest lists; not all of them. */
   readonly listedDatasetIds: readonly string[];
 }
-
-export type Remembered = CheckpointContent & {
-  readonly contract: ReturnType<CheckpointReader['rememberedContract']>;
-};
 
 export const NO_FACTS: Facts = {
   checkpoint: null,

@@ -1,6 +1,6 @@
 /** What the checkpoint says, and whether it is sound: positions, holds, failures. */
 
-import type { CheckpointReader, Failure } from '../../checkpoint/checkpoint.ts';
+import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
 import {
   CHECKPOINT_FORMAT,
   type InspectedCheckpoint,
@@ -10,6 +10,7 @@ import {
 import { shellWord } from '../../lib/text.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
 import { ERRORS } from '../../model/error-codes.ts';
+import { type CheckpointContent, contentOf } from '../../reporting/stores.ts';
 import { OLD_POSITION_MS } from '../../sync/follow/position.ts';
 import { waysOut } from '../../sync/incidents.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
@@ -22,12 +23,12 @@ import {
   type Finding,
   ok,
   problem,
-  type Remembered,
   skipped,
   troubleOf,
   warning,
 } from './check.ts';
 import { besides } from './places.ts';
+import { suspensionsOf } from './probe.ts';
 
 const LIMIT_MS = 15_000;
 const DAY_MS = 86_400_000;
@@ -48,24 +49,13 @@ async function checkCheckpoint({ inspection, context }: CheckInput): Promise<Che
   }
   const file = judgeFile(path, inspected);
   if (inspected.kind !== 'sound') return { findings: [file, ...quarantined] };
-  const remembered = contentOf(inspected.content);
-  const content = judgeContent(remembered, context.clock.now());
-  return { findings: [file, ...content, ...quarantined], facts: { checkpoint: remembered } };
-}
-
-function contentOf(reader: CheckpointReader): Remembered {
   try {
-    return {
-      followed: reader.followed(),
-      forgotten: reader.forgotten(),
-      desiredStates: reader.desiredStates(),
-      absences: reader.absences(),
-      suspensions: reader.suspensions(),
-      failures: reader.failures(),
-      contract: reader.rememberedContract(),
-    };
+    const content = contentOf(inspected.content);
+    const suspensions = suspensionsOf(content, inspection.configuration).all;
+    const findings = judgeContent({ ...content, suspensions }, context.clock.now());
+    return { findings: [file, ...findings, ...quarantined], facts: { checkpoint: content } };
   } finally {
-    reader.close();
+    inspected.content.close();
   }
 }
 
@@ -106,7 +96,7 @@ function judgeFile(path: string, inspected: InspectedCheckpoint): Finding {
 }
 
 /** What is to be said of what it holds. Pure. */
-export function judgeContent(content: Remembered, now: Date): readonly Finding[] {
+export function judgeContent(content: CheckpointContent, now: Date): readonly Finding[] {
   const wanted = [...content.desiredStates.values()].filter(({ members }) => members.size > 0).length;
   const what = `${counted(content.followed.size, 'subscription')} followed, ${counted(wanted, 'dataset')} wanted`;
   return [
@@ -118,7 +108,7 @@ export function judgeContent(content: Remembered, now: Date): readonly Finding[]
 }
 
 /** A log that is read from its start, because it is quiet, has no position that could expire. */
-function oldestPosition({ followed }: Remembered, now: Date): readonly Finding[] {
+function oldestPosition({ followed }: CheckpointContent, now: Date): readonly Finding[] {
   const read = [...followed.values()].filter(
     ({ cursor, replayedAt }) => cursor !== null && replayedAt === null,
   );
@@ -133,7 +123,7 @@ function oldestPosition({ followed }: Remembered, now: Date): readonly Finding[]
   ];
 }
 
-function suspensionFinding({ refusal, suspendedAt }: Remembered['suspensions'][number]): Finding {
+function suspensionFinding({ refusal, suspendedAt }: Suspension): Finding {
   const { status, code, message, operation, scope, links } = refusal;
   const answer = [status, code].filter((part) => part !== null).join(' ');
   const what =

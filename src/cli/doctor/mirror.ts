@@ -2,17 +2,17 @@
 
 import { type InstanceHolder, instanceLockPath, readInstanceLock } from '../../checkpoint/instance-lock.ts';
 import type { ObservedState } from '../../destination/destination.ts';
-import { openReader } from '../../destination/duckdb/reader.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { BusyError } from '../../model/errors.ts';
-import { EXIT_CODES } from '../exit-codes.ts';
 import {
   type FileLock,
   isWorthCompacting,
   type MirrorSize,
   mirrorBytes,
   mirrorLocks,
-} from '../mirror-seen.ts';
+} from '../../reporting/mirror-file.ts';
+import { readMirror } from '../../reporting/stores.ts';
+import { EXIT_CODES } from '../exit-codes.ts';
 import { formatTime, formatTimeFrom } from '../render/messages.ts';
 import {
   type Check,
@@ -41,47 +41,26 @@ async function checkMirror(checkInput: CheckInput, facts: Facts, signal: AbortSi
   if (path === null) return { findings: [skipped('file', 'destination.path is not known.')] };
   const quarantined = quarantineFindings('mirror', await besides(path, '.corrupt-'));
   try {
-    const seen = await readMirror(path, checkInput, signal);
-    if (seen === null)
+    const mirror = await readMirror(readerOptions(path, checkInput, signal));
+    if (mirror === null)
       return { findings: [ok('file', `none yet at ${path}: feed-sync once makes it`), ...quarantined] };
-    const { observed, freeBytes, format } = seen;
+    const { freeBytes, format } = mirror;
     const file = { path, bytes: mirrorBytes(path), freeBytes, format };
-    const findings = judgeMirror(file, observed, checkInput.inspection.known('service.baseUrl'));
+    const findings = judgeMirror(file, mirror, checkInput.inspection.known('service.baseUrl'));
     const copy = await copyFindings(checkInput);
-    return { findings: [...findings, ...copy, ...quarantined], facts: { mirror: observed } };
+    return { findings: [...findings, ...copy, ...quarantined], facts: { mirror } };
   } catch (error) {
     return { findings: [cannotBeRead(error, facts), ...quarantined] };
   }
 }
 
-interface SeenMirror {
-  readonly observed: ObservedState;
-  readonly freeBytes: number;
-  /** Null where nothing was written yet. */
-  readonly format: number | null;
-}
-
-async function readMirror(
-  path: string,
-  { inspection, context }: CheckInput,
-  signal: AbortSignal,
-): Promise<SeenMirror | null> {
+/** A setting that is wrong does not keep the mirror from being read. */
+function readerOptions(path: string, { inspection, context }: CheckInput, signal: AbortSignal) {
   const { clock, random } = context;
   const memoryLimitBytes = inspection.known('duckdb.memoryLimit') ?? 0;
   const threads = inspection.known('duckdb.threads') ?? 1;
   const waitMs = Math.min(inspection.known('lock.wait') ?? 0, MAX_WAIT_MS);
-  const options = { path, waitMs, memoryLimitBytes, threads, clock, random, signal };
-  const reader = await openReader(options);
-  if (reader === null) return null;
-  try {
-    return {
-      observed: await reader.observed(),
-      freeBytes: await reader.freeBytes(),
-      format: await reader.format(),
-    };
-  } finally {
-    await reader.close();
-  }
+  return { path, waitMs, memoryLimitBytes, threads, clock, random, signal };
 }
 
 /** Nothing, where none is to be published. */
@@ -98,8 +77,10 @@ async function copyFindings({ inspection, context }: CheckInput): Promise<readon
   return [ok('published copy', `${path} (${formatBytes(copy.bytes)}), published at ${at}`)];
 }
 
-interface MirrorFile extends MirrorSize, Pick<SeenMirror, 'format'> {
+interface MirrorFile extends MirrorSize {
   readonly path: string;
+  /** Null where nothing was written yet. */
+  readonly format: number | null;
 }
 
 /** What is to be said of a mirror that can be read. Pure. */

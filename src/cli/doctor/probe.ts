@@ -1,26 +1,26 @@
 /** How doctor asks the service: less patiently than a catch-up, and only where it may. */
 
-import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
 import type { FeedOptions } from '../../feed/http/options.ts';
 import { silentLog } from '../../lib/log.ts';
-import { isOfKey } from '../../sync/suspensions.ts';
+import type { CheckpointContent } from '../../reporting/stores.ts';
+import { type Suspensions, suspensionsAmong } from '../../sync/suspensions.ts';
 import type { Context } from '../context.ts';
 import { feedOptions, keyHashOf } from '../operator-session.ts';
-import type { Facts, Remembered } from './check.ts';
+import type { Facts } from './check.ts';
 
-/** A person waits: a service that is not there is told after two attempts. */
+/** An operator waits: a service that does not answer is reported after two attempts. */
 const MAX_ATTEMPTS = 2;
 const MAX_SILENCE_MS = 10_000;
 const MAX_DELAY_MS = 1_000;
-/** A service that asks to wait is told as such. */
+/** A service that asks to wait is reported, not waited for. */
 const MAX_RETRY_AFTER_MS = 0;
 
 /** What is learned of the service is not kept. */
 export function probeOptions(
   configuration: Configuration,
   context: Context,
-  checkpoint: Remembered | null,
+  checkpoint: CheckpointContent | null,
 ): FeedOptions {
   const options = feedOptions(configuration, context, silentLog);
   const { http, retry } = options;
@@ -49,34 +49,17 @@ export function whyNotAsked(
   { checkpoint, isReachable }: Facts,
 ): string | null {
   if (configuration === null) return 'The configuration is not good for it, see configuration.';
-  if (workspaceSuspension(checkpoint, configuration) !== null) {
+  if (suspensionsOf(checkpoint, configuration).workspace !== null) {
     return 'It is suspended, see checkpoint: nothing is asked of the service until you have acted on it.';
   }
   return isReachable ? null : 'There is no trusted connection to the service, see connection.';
 }
 
-/** The refusal of the workspace that stands; that of another key or base URL does so no more. Null where there is none. */
-export function workspaceSuspension(
-  checkpoint: Remembered | null,
+/** The suspensions of the checkpoint that stand for this configuration. */
+export function suspensionsOf(
+  checkpoint: CheckpointContent | null,
   configuration: Configuration | null,
-): Suspension | null {
+): Suspensions {
   const keyHash = configuration === null ? null : keyHashOf(configuration.service);
-  const isOfThisKey = (suspension: Suspension): boolean => keyHash === null || isOfKey(suspension, keyHash);
-  return (
-    checkpoint?.suspensions.find(
-      (suspension) => suspension.refusal.scope.kind === 'workspace' && isOfThisKey(suspension),
-    ) ?? null
-  );
-}
-
-export function isSubscriptionSuspended(checkpoint: Remembered | null, subscriptionId: string): boolean {
-  return (checkpoint?.suspensions ?? []).some(
-    ({ refusal: { scope } }) => scope.kind === 'subscription' && scope.subscriptionId === subscriptionId,
-  );
-}
-
-export function isDatasetSuspended(checkpoint: Remembered | null, datasetId: string): boolean {
-  return (checkpoint?.suspensions ?? []).some(
-    ({ refusal: { scope } }) => scope.kind === 'dataset' && scope.datasetId === datasetId,
-  );
+  return suspensionsAmong(checkpoint?.suspensions ?? [], keyHash);
 }

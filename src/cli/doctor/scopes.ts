@@ -28,13 +28,7 @@ import {
   troubleOf,
   warning,
 } from './check.ts';
-import {
-  isDatasetSuspended,
-  isSubscriptionSuspended,
-  KEY_NOT_ACCEPTED,
-  probeOptions,
-  whyNotAsked,
-} from './probe.ts';
+import { KEY_NOT_ACCEPTED, probeOptions, suspensionsOf, whyNotAsked } from './probe.ts';
 
 const SCOPES_LIMIT_MS = 60_000;
 
@@ -156,17 +150,19 @@ async function answerTo(
   }
 }
 
-/** One that is not held. */
+/** One that is not suspended. */
 export function subscriptionToAsk({ subscriptions, checkpoint }: Facts): string | null {
-  return subscriptions?.find(({ id }) => !isSubscriptionSuspended(checkpoint, id))?.id ?? null;
+  const { ofSubscription } = suspensionsOf(checkpoint, null);
+  return subscriptions?.find(({ id }) => ofSubscription(id) === null)?.id ?? null;
 }
 
-/** One that a subscription or its manifest names, or that is wanted, and that is neither held nor left out. */
+/** One that a subscription or its manifest names, or that is wanted, and that is neither suspended nor left out. */
 export function datasetToAsk(
   { datasets }: Pick<Configuration, 'datasets'>,
   { subscriptions, checkpoint, listedDatasetIds }: Facts,
 ): string | null {
-  const asked = (subscriptions ?? []).filter(({ id }) => !isSubscriptionSuspended(checkpoint, id));
+  const { ofSubscription, ofDataset } = suspensionsOf(checkpoint, null);
+  const asked = (subscriptions ?? []).filter(({ id }) => ofSubscription(id) === null);
   const wanted = [...(checkpoint?.desiredStates.values() ?? [])].filter(({ members }) =>
     asked.some(({ id }) => members.has(id)),
   );
@@ -176,7 +172,7 @@ export function datasetToAsk(
     ...listedDatasetIds,
   ];
   const isFit = (id: string): boolean =>
-    isChosenDataset(id, datasets.include, datasets.exclude) && !isDatasetSuspended(checkpoint, id);
+    isChosenDataset(id, datasets.include, datasets.exclude) && ofDataset(id) === null;
   return known.find(isFit) ?? null;
 }
 

@@ -31,7 +31,7 @@ import {
   troubleOf,
   warning,
 } from './check.ts';
-import { KEY_NOT_ACCEPTED, probeOptions, whyNotAsked, workspaceSuspension } from './probe.ts';
+import { KEY_NOT_ACCEPTED, probeOptions, suspensionsOf, whyNotAsked } from './probe.ts';
 import { datasetToAsk, subscriptionToAsk } from './scopes.ts';
 
 const CONNECTION_LIMIT_MS = 30_000;
@@ -53,7 +53,7 @@ async function checkTheConnection(
 ): Promise<Checked> {
   const baseUrl = inspection.known('service.baseUrl');
   if (baseUrl === null) return { findings: [skipped('service', 'service.baseUrl is not known.')] };
-  if (workspaceSuspension(checkpoint, inspection.configuration) !== null) {
+  if (suspensionsOf(checkpoint, inspection.configuration).workspace !== null) {
     return { findings: [skipped('service', 'It is suspended, see checkpoint: nothing is asked of it.')] };
   }
   const timeoutMs = Math.min(inspection.known('http.timeout') ?? MAX_SILENCE_MS, MAX_SILENCE_MS);

@@ -2,9 +2,9 @@
 
 import { printable } from '../../lib/text.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
+import { type SuspensionJson, suspensionJson } from '../../reporting/status.ts';
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
 import type { SimulatedOutcome } from '../../sync/simulate.ts';
-import { type SuspensionStatus, suspensionStatus } from '../../sync/suspensions.ts';
 import { formatError, formatSuspension, type IncidentRaised, incidentRaised } from './messages.ts';
 import { renderTable } from './table.ts';
 
@@ -149,7 +149,7 @@ export interface DryRun {
   readonly totals: DryRunTotals;
   readonly disk: DiskForecast;
   /** Of the workspace, of subscriptions and of retirements. */
-  readonly suspensions: readonly SuspensionStatus[];
+  readonly suspensions: readonly SuspensionJson[];
   /** Of subscriptions and of the run: what they would have asked for is not in here. */
   readonly incidents: readonly (IncidentRaised & { readonly subscription: string | null })[];
 }
@@ -162,7 +162,7 @@ interface DryRunDataset {
   readonly ending: DatasetResult['kind'];
   /** Why it would wait or fail; null for the other endings. */
   readonly why: string | null;
-  readonly suspension: SuspensionStatus | null;
+  readonly suspension: SuspensionJson | null;
 }
 
 interface DryRunTotals {
@@ -205,11 +205,11 @@ export function dryRunOf({ result, steps, disk }: Foretold): DryRun {
       steps: steps.get(dataset.datasetId) ?? [],
       ending: dataset.kind,
       why: whyOf(dataset),
-      suspension: dataset.kind === 'suspended' ? suspensionStatus(dataset.suspension) : null,
+      suspension: dataset.kind === 'suspended' ? suspensionJson(dataset.suspension) : null,
     })),
     totals,
     disk: { neededBytes, ...disk, isEnough: disk.freeBytes - neededBytes >= disk.reserveBytes },
-    suspensions: result.suspensions.map(suspensionStatus),
+    suspensions: result.suspensions.map(suspensionJson),
     incidents: result.incidents.map(({ subscriptionId, error }) => ({
       subscription: subscriptionId,
       ...incidentRaised(error),

@@ -105,13 +105,13 @@ const UNITS = [
   { noun: 'minute', ms: MINUTE_MS },
 ] as const;
 
-/** `2026-03-01 12:00`, in UTC: for a table whose title says so. `moment`: as ISO 8601 writes it. */
-export function minuteOf(timestamp: string): string {
+/** `2026-03-01 12:00`, in UTC: for a table whose title says so. A text is in ISO 8601. */
+export function minuteOf(timestamp: Date | string): string {
   return new Date(timestamp).toISOString().slice(0, 16).replace('T', ' ');
 }
 
 /** `2026-03-01 12:00 UTC`. */
-export function formatTime(timestamp: string): string {
+export function formatTime(timestamp: Date | string): string {
   return `${minuteOf(timestamp)} UTC`;
 }
 
@@ -121,7 +121,7 @@ export function formatTimeRoundedUp(timestamp: Date): string {
 }
 
 /** `2026-03-01 12:00 UTC (3 hours ago)`, `… (in 1 minute)`. */
-export function formatTimeFrom(now: Date, timestamp: string): string {
+export function formatTimeFrom(now: Date, timestamp: Date | string): string {
   return `${formatTime(timestamp)} (${distanceTo(new Date(timestamp), now)})`;
 }
 

@@ -1,6 +1,6 @@
 /**
- * What is wrong with a table of the mirror, in plain words and with the command that does away with it: by its own
- * books, and by what the service says. Pure.
+ * Compares a table of the mirror with the mirror's catalog (pure) and with what the service says of its version. Every
+ * difference names the command that mends it.
  */
 
 import pLimit from 'p-limit';
@@ -18,7 +18,7 @@ export interface Difference {
   readonly kind: DifferenceKind;
   /** For people. */
   readonly message: string;
-  /** The command that does away with it. */
+  /** The command that mends it. */
   readonly remedy: string;
 }
 
@@ -27,7 +27,7 @@ type DifferenceKind =
   | 'not-loaded'
   /** Newer versions are out. */
   | 'behind'
-  /** No subscription holds it any more. */
+  /** No subscription contains it any more. */
   | 'not-desired'
   /** It is written down, and the mirror has no such table. */
   | 'table-missing'
@@ -52,13 +52,13 @@ export function notLoaded(): Difference {
   return { kind: 'not-loaded', message: 'It is wanted, and has no table yet.', remedy: CATCH_UP };
 }
 
-/** `isApprovalAwaited`: so many tables are to be retired that a person has to agree. */
+/** `isApprovalAwaited`: so many tables are to be retired that an operator has to agree. */
 export function notWanted(isApprovalAwaited: boolean): Difference {
   const message = 'No subscription holds it any more: its table is to be retired.';
   return { kind: 'not-desired', message, remedy: isApprovalAwaited ? 'feed-sync resume --retire' : CATCH_UP };
 }
 
-/** The table as it is, against what is written of it in the mirror. */
+/** Compares the counted table with its entry in the mirror's catalog. */
 export function differencesFromCatalog({ observed, table }: CountedDataset): readonly Difference[] {
   const { datasetId, tableName, rowCount } = observed;
   const found: (Omit<Difference, 'remedy'> | null)[] =
@@ -116,7 +116,7 @@ function columnDifference(
   return { kind: 'column', message };
 }
 
-/** What is written of the table, against the versions that the service lists from the mirrored one on. */
+/** Compares the catalog's entry with the versions that the service lists from the mirrored one on. */
 export function differencesFromService(
   observed: ObservedTable,
   versions: readonly Version[],
@@ -167,10 +167,10 @@ export interface Answers {
   readonly problem: FeedSyncError | null;
 }
 
-/** Whose mirror it is. */
+/** What tells the mirror of this service from a foreign one. */
 export interface Ownership {
   readonly observed: ObservedState;
-  /** Subscriptions that a person gave up. */
+  /** Subscriptions that an operator gave up. */
   readonly forgotten: readonly string[];
 }
 
@@ -212,7 +212,7 @@ function isOfTheWorkspace(error: FeedSyncError): boolean {
   return error instanceof RefusalError && error.refusal.scope.kind !== 'dataset';
 }
 
-/** @throws what is no trouble of the service: a wish to stop, a bug. */
+/** @throws every error that the service did not cause: an interruption, a bug. */
 function reported(error: unknown): FeedSyncError {
   if (error instanceof FeedSyncError && !(error instanceof InterruptedError)) return error;
   throw error;

@@ -6,7 +6,7 @@ import { printable } from '../../lib/text.ts';
 import { formatCount } from '../../lib/units.ts';
 import { FeedSyncError } from '../../model/errors.ts';
 import type { Version } from '../../model/records.ts';
-import { type SuspensionStatus, suspensionStatus } from '../../sync/suspensions.ts';
+import { suspensionJson } from '../../reporting/status.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
 import { formatSuspension, type IncidentRaised, incidentRaised } from '../render/messages.ts';
 import { renderTable } from '../render/table.ts';
@@ -26,7 +26,7 @@ const WORDS: Readonly<Record<VerificationResult, string>> = {
   'not-followed': 'left out by the settings',
 };
 
-/** `holds` are those that stood before anything was asked; `width`: columns of the screen. */
+/** `suspensions`: those that stood before the service was asked. `width`: columns of the screen. */
 export function renderVerification(
   { mirror, datasets, problem }: Verification,
   suspensions: readonly Suspension[],
@@ -69,7 +69,7 @@ function tableOf(datasets: readonly DatasetVerification[], width: number): strin
   return renderTable(columns, rows, width);
 }
 
-/** What several differences have in common, the command that does away with them, is told once. */
+/** Several differences that the same command mends name it once. */
 function differencesText({ id, differences }: DatasetVerification): string {
   const remedies = [...new Set(differences.map(({ remedy }) => remedy))];
   return [
@@ -100,40 +100,16 @@ function section(title: string, texts: readonly string[]): readonly string[] {
   return ['', `${title}:`, ...texts.map((text) => text.replaceAll(/^/gm, '  '))];
 }
 
-export interface Verification {
-  /** The path of the mirror. */
-  readonly mirror: string;
-  readonly datasets: readonly DatasetVerification[];
-  /** The refusal of the workspace that stands: nothing was asked. Null where none does. */
-  readonly suspension: SuspensionStatus | null;
-  /** Why the service could not be asked, or not for every dataset; null where it could. */
-  readonly problem: IncidentRaised | null;
-}
-
-interface DatasetVerification {
-  readonly id: string;
-  /** Null where there is none yet. */
-  readonly table: string | null;
-  /** The version in the mirror. */
-  readonly version: number | null;
-  /** The newest version of the service; null where it was not asked or gave no answer. */
-  readonly newestVersion: number | null;
-  /** The rows of the table, counted; null where there is no table. */
-  readonly rows: number | null;
-  readonly result: VerificationResult;
-  readonly differences: readonly Difference[];
-  /** The refusal that stands: nothing was asked about this dataset. */
-  readonly suspension: SuspensionStatus | null;
-  /** Why the service gave no answer about this dataset. A refusal met now is one, and is not stored. */
-  readonly problem: IncidentRaised | null;
-}
+/** The JSON; `cli/outputs.md` documents its fields. */
+export type Verification = ReturnType<typeof verificationOf>;
+type DatasetVerification = Verification['datasets'][number];
 
 /**
- * - `equal`: to its own books, and to what the service says of the mirrored version, which is its newest.
+ * - `equal`: to the mirror's catalog, and to what the service says of the mirrored version, which is its newest.
  * - `behind`: all that differs is that something newer is out.
  * - `different`: see the differences.
- * - `not-asked`: sound by its own books, but the service was not asked or gave no answer.
- * - `not-followed`: sound by its own books, and left out by datasets.include and datasets.exclude.
+ * - `not-asked`: equal to the catalog, but the service was not asked or gave no answer.
+ * - `not-followed`: equal to the catalog, and left out by datasets.include and datasets.exclude.
  */
 type VerificationResult = 'equal' | 'behind' | 'different' | 'not-asked' | 'not-followed';
 
@@ -147,7 +123,7 @@ export type Comparison =
 export interface Finding {
   readonly datasetId: string;
   readonly comparison: Comparison;
-  /** Null where the mirror holds no such dataset. */
+  /** Null where the mirror has no such dataset. */
   readonly counted: CountedDataset | null;
   /** Versions from the mirrored one on, or why there is no answer; null where none was asked for. */
   readonly answer: readonly Version[] | FeedSyncError | null;
@@ -160,11 +136,11 @@ export interface Findings {
   readonly problem: FeedSyncError | null;
 }
 
-export function verificationOf({ mirror, datasets, workspaceSuspension, problem }: Findings): Verification {
+export function verificationOf({ mirror, datasets, workspaceSuspension, problem }: Findings) {
   return {
     mirror,
     datasets: datasets.map(verified),
-    suspension: workspaceSuspension === null ? null : suspensionStatus(workspaceSuspension),
+    suspension: workspaceSuspension === null ? null : suspensionJson(workspaceSuspension),
     problem: problem === null ? null : incidentRaised(problem),
   };
 }
@@ -188,7 +164,7 @@ export function exitCodeOfFindings(findings: Findings): ExitCode {
   ]);
 }
 
-function verified(finding: Finding): DatasetVerification {
+function verified(finding: Finding) {
   const { datasetId, comparison, counted, answer } = finding;
   const versions = answer instanceof FeedSyncError ? null : answer;
   const differences = differencesOf(finding, versions);
@@ -200,7 +176,7 @@ function verified(finding: Finding): DatasetVerification {
     rows: counted?.table?.rowCount ?? null,
     result: resultOf(differences, versions !== null, comparison),
     differences,
-    suspension: comparison.kind === 'suspended' ? suspensionStatus(comparison.suspension) : null,
+    suspension: comparison.kind === 'suspended' ? suspensionJson(comparison.suspension) : null,
     problem: answer instanceof FeedSyncError ? incidentRaised(answer) : null,
   };
 }

@@ -1,29 +1,29 @@
 /**
- * `feed-sync verify`: compares the mirror with its own books and with the service. Works beside a running instance,
+ * `feed-sync verify`: compares the mirror with its own catalog and with the service. Works beside a running instance,
  * stores nothing, and asks nothing about what the service has refused. A refusal met here is shown and not stored:
- * the next catch-up meets and stores it, and until then verify may ask again, once each time a person runs it.
+ * the next catch-up meets and stores it, and until then verify may ask again, once each time an operator runs it.
  */
 
-import type { Suspension } from '../../checkpoint/checkpoint.ts';
-import { openCheckpointReader } from '../../checkpoint/sqlite/open.ts';
 import type { Configuration, LocalConfiguration } from '../../configuration/configuration.ts';
-import type { ObservedState } from '../../destination/destination.ts';
 import type { CountedDataset } from '../../destination/duckdb/count-tables.ts';
-import { type MirrorReader, openReader } from '../../destination/duckdb/reader.ts';
 import { createFeed } from '../../feed/create-feed.ts';
-import type { RememberedContract } from '../../model/contract.ts';
-import type { DesiredState } from '../../model/desired-state.ts';
-import { StorageError, UsageError } from '../../model/errors.ts';
+import { UsageError } from '../../model/errors.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
-import { isChosenDataset } from '../../sync/follow/subscriptions.ts';
-import { isOfKey, suspensionOfEveryMember } from '../../sync/suspensions.ts';
+import { type DatasetReport, type Report, reportOf } from '../../reporting/report.ts';
+import {
+  type MirrorContent,
+  type MirrorPlace,
+  mirrorContent,
+  readCheckpoint,
+  usingMirror,
+} from '../../reporting/stores.ts';
 import { type Context, write } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
 import { logFor } from '../log-for.ts';
 import { feedOptions, isKnownOrigin, keyHashOf } from '../operator-session.ts';
 import { formatUnknown } from '../render/messages.ts';
 import { jsonText } from '../render/table.ts';
-import { type Answers, askService, type Ownership } from './differences.ts';
+import { type Answers, askService } from './differences.ts';
 import {
   type Comparison,
   exitCodeOfFindings,
@@ -39,13 +39,6 @@ export interface VerifyOptions {
   readonly json: boolean;
 }
 
-const NOTHING_STORED: Stored = {
-  desiredStates: null,
-  suspensions: [],
-  forgotten: [],
-  contract: { manifestPath: null, newerThanParameter: null },
-};
-
 /**
  * @throws UsageError for a dataset that is neither in the mirror nor wanted.
  * @throws StorageError when there is no mirror or it cannot be read; BusyError when a writer keeps it.
@@ -55,9 +48,9 @@ export async function verify(
   context: Context,
   { datasetIds, json }: VerifyOptions,
 ): Promise<ExitCode> {
-  const observed = await readingMirror(configuration, context, (reader) => reader.observed());
-  const chosen = chooseDatasets(datasetIds, observed, readStored(configuration, context), configuration);
-  const findings = await compare(chosen, observed, configuration, context);
+  const mirror = await usingMirror(configuration, context, mirrorContent);
+  const chosen = chooseDatasets(datasetIds, reportNow(mirror, configuration, context));
+  const findings = await compare(chosen, mirror, configuration, context);
   const view = verificationOf(findings);
   const { stdout, width } = context.terminal;
   await write(
@@ -67,104 +60,72 @@ export async function verify(
   return exitCodeOfFindings(findings);
 }
 
+function reportNow(mirror: MirrorContent, configuration: Configuration, { identity }: Context): Report {
+  return reportOf({
+    mirror,
+    checkpoint: readCheckpoint(configuration, identity.uid),
+    choices: configuration.datasets,
+    keyHash: keyHashOf(configuration.service),
+  });
+}
+
 async function compare(
   datasetIds: readonly string[],
-  mirror: ObservedState,
+  mirror: MirrorContent,
   configuration: Configuration,
   context: Context,
 ): Promise<Findings> {
   const counted = await countMirror(datasetIds, configuration, context);
-  // Read again: what was refused while the tables were counted is not asked for.
-  const stored = readStored(configuration, context);
-  const results = new Map(datasetIds.map((id) => [id, comparisonOf(id, stored, configuration)] as const));
-  const workspaceSuspension = workspaceSuspensionOf(stored, configuration);
-  const tables = [...counted.values()].filter(
-    ({ observed }) => results.get(observed.datasetId)?.kind === 'followed',
+  // Read again: nothing is asked about a dataset that was refused while the tables were counted.
+  const report = reportNow(mirror, configuration, context);
+  const datasets = datasetIds.map((datasetId) => ({
+    datasetId,
+    comparison: comparisonOf(report.datasets.get(datasetId) ?? null, report),
+    counted: counted.get(datasetId) ?? null,
+  }));
+  const workspaceSuspension = report.suspensions.workspace;
+  const tables = datasets.flatMap(({ comparison, counted: one }) =>
+    comparison.kind === 'followed' && one !== null ? one.observed : [],
   );
   const answers: Answers =
     workspaceSuspension === null
-      ? await ask(
-          tables.map(({ observed }) => observed),
-          { observed: mirror, forgotten: stored.forgotten },
-          stored.contract,
-          configuration,
-          context,
-        )
+      ? await ask(tables, mirror, report, configuration, context)
       : { ofDatasets: new Map(), problem: null };
   return {
     mirror: configuration.destination.path,
     workspaceSuspension,
     problem: answers.problem,
-    datasets: [...results].map(([datasetId, comparison]) => ({
-      datasetId,
-      comparison,
-      counted: counted.get(datasetId) ?? null,
-      answer: answers.ofDatasets.get(datasetId) ?? null,
-    })),
+    datasets: datasets.map((one) => ({ ...one, answer: answers.ofDatasets.get(one.datasetId) ?? null })),
   };
 }
 
 async function ask(
   tables: readonly ObservedTable[],
-  ownership: Ownership,
-  remembered: RememberedContract,
+  mirror: MirrorContent,
+  { checkpoint: { contract, forgotten } }: Report,
   configuration: Configuration,
   context: Context,
 ): Promise<Answers> {
-  const options = feedOptions(configuration, context, logFor(configuration, context.terminal));
   const feed = createFeed({
-    ...options,
-    remembered,
-    isKnownOrigin: async () => isKnownOrigin(configuration, ownership.observed),
+    ...feedOptions(configuration, context, logFor(configuration, context.terminal)),
+    remembered: contract,
+    isKnownOrigin: async () => isKnownOrigin(configuration, mirror),
   });
   try {
-    return await askService(feed, ownership, tables, context.signal);
+    return await askService(feed, { observed: mirror, forgotten }, tables, context.signal);
   } finally {
     await feed.close();
   }
 }
 
-function readStored({ checkpoint: { path } }: Configuration, { identity }: Context): Stored {
-  const reader = openCheckpointReader({ path, uid: identity.uid });
-  if (reader === null) return NOTHING_STORED;
-  try {
-    return {
-      desiredStates: reader.followed().size === 0 ? null : reader.desiredStates(),
-      suspensions: reader.suspensions(),
-      forgotten: reader.forgotten(),
-      contract: reader.rememberedContract(),
-    };
-  } finally {
-    reader.close();
-  }
-}
-
-/** What the checkpoint says. Without one, every dataset of the mirror is taken for followed. */
-export interface Stored {
-  /** Null where no subscription was ever followed: nothing is known of who wants what. */
-  readonly desiredStates: ReadonlyMap<string, DesiredState> | null;
-  readonly suspensions: readonly Suspension[];
-  /** Subscriptions that a person gave up and that the mirror may name still. */
-  readonly forgotten: readonly string[];
-  readonly contract: RememberedContract;
-}
-
 /** All that is in the mirror or wanted, or those of it that were named. @throws UsageError for one that is neither. */
-export function chooseDatasets(
-  named: readonly string[],
-  { datasets }: ObservedState,
-  { desiredStates }: Stored,
-  configuration: Configuration,
-): readonly string[] {
-  const wanted = [...(desiredStates?.values() ?? [])]
-    .filter(({ members }) => members.size > 0)
-    .map(({ datasetId }) => datasetId);
-  const known = [...new Set([...datasets.keys(), ...wanted])].sort();
+export function chooseDatasets(named: readonly string[], { datasets }: Report): readonly string[] {
   if (named.length > 0) {
-    refuseUnknown(named, known);
+    refuseUnknown(named, [...datasets.keys()]);
     return [...new Set(named)].sort();
   }
-  return known.filter((id) => datasets.has(id) || isChosen(id, configuration));
+  const compared = [...datasets.values()].filter(({ observed, isChosen }) => observed !== null || isChosen);
+  return compared.map(({ id }) => id);
 }
 
 /** @throws UsageError */
@@ -176,57 +137,16 @@ function refuseUnknown(named: readonly string[], known: readonly string[]): void
   });
 }
 
-export function comparisonOf(
-  datasetId: string,
-  { desiredStates, suspensions }: Stored,
-  configuration: Configuration,
-): Comparison {
-  const members = [...(desiredStates?.get(datasetId)?.members.keys() ?? [])];
-  if (desiredStates !== null && members.length === 0) {
-    const isApprovalAwaited = suspensions.some(({ refusal }) => refusal.scope.kind === 'retirement');
-    return { kind: 'not-desired', isApprovalAwaited };
+/** Null: neither store knows the dataset. Before any subscription was followed every dataset of the mirror counts as followed. */
+export function comparisonOf(dataset: DatasetReport | null, { checkpoint, suspensions }: Report): Comparison {
+  const members = dataset?.desired?.members.size ?? 0;
+  if (dataset === null || (members === 0 && checkpoint.followed.size > 0)) {
+    return { kind: 'not-desired', isApprovalAwaited: suspensions.retirement !== null };
   }
-  if (!isChosen(datasetId, configuration)) return { kind: 'left-out' };
-  const suspension =
-    suspensionOf(datasetId, suspensions) ??
-    suspensionOfEveryMember(members, (id) => suspensionOfSubscription(id, suspensions));
+  const { isChosen, suspension } = dataset;
+  if (!isChosen) return { kind: 'left-out' };
   return suspension === null ? { kind: 'followed' } : { kind: 'suspended', suspension };
 }
-
-function suspensionOf(datasetId: string, suspensions: readonly Suspension[]): Suspension | null {
-  return (
-    suspensions.find(({ refusal: { scope } }) => scope.kind === 'dataset' && scope.datasetId === datasetId) ??
-    null
-  );
-}
-
-function suspensionOfSubscription(
-  subscriptionId: string,
-  suspensions: readonly Suspension[],
-): Suspension | null {
-  const isOfIt = ({ refusal: { scope } }: Suspension): boolean =>
-    scope.kind === 'subscription' && scope.subscriptionId === subscriptionId;
-  return suspensions.find(isOfIt) ?? null;
-}
-
-/** That of another key or base URL stands no more. */
-export function workspaceSuspensionOf(
-  { suspensions }: Stored,
-  { service }: Configuration,
-): Suspension | null {
-  const keyHash = keyHashOf(service);
-  return (
-    suspensions.find(
-      (suspension) => suspension.refusal.scope.kind === 'workspace' && isOfKey(suspension, keyHash),
-    ) ?? null
-  );
-}
-
-function isChosen(datasetId: string, { datasets }: Configuration): boolean {
-  return isChosenDataset(datasetId, datasets.include, datasets.exclude);
-}
-
-type ReadingContext = Pick<Context, 'clock' | 'random' | 'signal'>;
 
 /** After so long no further table is begun. A table is counted as a whole, however long that takes. */
 const MAX_TURN_MS = 2_000;
@@ -234,41 +154,18 @@ const MAX_TURN_TABLES = 100;
 /** Longer than a writer waits between two attempts to open the file. */
 const PAUSE_MS = 1_000;
 
-/**
- * What `use` makes of the mirror, which is let go of then.
- * @throws StorageError where there is no mirror, or it cannot be read.
- * @throws BusyError where a writer keeps it for longer than `lock.wait`.
- */
-export async function readingMirror<T>(
-  configuration: LocalConfiguration,
-  { clock, random, signal }: ReadingContext,
-  use: (reader: MirrorReader) => Promise<T>,
-): Promise<T> {
-  const { path } = configuration.destination;
-  const options = { path, waitMs: configuration.lock.waitMs, ...configuration.duckdb, clock, random, signal };
-  const reader = await openReader(options);
-  if (reader === null) {
-    throw new StorageError(`There is no mirror at ${path}.`, { hint: 'Make it with: feed-sync once' });
-  }
-  try {
-    return await use(reader);
-  } finally {
-    await reader.close();
-  }
-}
-
-/** Those of the datasets that the mirror still holds when their turn comes, by dataset id. */
+/** By dataset id: the datasets that are still in the mirror when their turn comes. */
 export async function countMirror(
   datasetIds: readonly string[],
   configuration: LocalConfiguration,
-  context: ReadingContext,
+  place: MirrorPlace,
 ): Promise<ReadonlyMap<string, CountedDataset>> {
-  const { clock, signal } = context;
+  const { clock, signal } = place;
   const counted = new Map<string, CountedDataset>();
   for (let next = 0; next < datasetIds.length; ) {
     if (next > 0) await clock.sleep(PAUSE_MS, signal);
     const ids = datasetIds.slice(next, next + MAX_TURN_TABLES);
-    const turn = await readingMirror(configuration, context, (reader) => {
+    const turn = await usingMirror(configuration, place, (reader) => {
       const endMs = clock.monotonicMs() + MAX_TURN_MS;
       return reader.count(ids, () => clock.monotonicMs() >= endMs);
     });

@@ -8,7 +8,7 @@
 import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import { formatDuration } from '../../lib/units.ts';
 import type { ErrorCode } from '../../model/error-codes.ts';
-import { suspensionStatus } from '../../sync/suspensions.ts';
+import { suspensionJson, suspensionsBeyondDatasets } from '../../reporting/status.ts';
 import type { DaemonState, DatasetActivity, OngoingIncident, SubscriptionState } from '../state.ts';
 import { LOOP_STUCK_AFTER_MS, MAX_NAMED_DATASETS } from './limits.ts';
 import { mostPressing } from './metrics.ts';
@@ -30,7 +30,7 @@ export interface Reason {
  * - `draining`: the process is ending or starting anew.
  * - `storage`: the mirror, the checkpoint or the disk cannot be written.
  * - `stalled`: something should move and does not.
- * - `held`: a person has to act before anything is asked of the service.
+ * - `suspended`: an operator has to act before anything is asked of the service.
  */
 type ReasonKind = 'stuck' | 'starting' | 'draining' | 'storage' | 'stalled' | 'suspended';
 
@@ -113,9 +113,7 @@ export function healthView(state: DaemonState, version: string) {
     /** The most pressing of those that are not where they should be. */
     datasetsBehind: mostPressing(datasets.filter(isUnsettled), MAX_NAMED_DATASETS).map(datasetView),
     incidents: state.incidents.map(incidentView),
-    suspensions: state.suspensions
-      .filter(({ refusal }) => refusal.scope.kind !== 'dataset')
-      .map(suspensionStatus),
+    suspensions: suspensionsBeyondDatasets(state.suspensions).map(suspensionJson),
   };
 }
 

@@ -35,8 +35,8 @@ export const DOING: Area = {
     {
       name: 'another API key lifts no refusal',
       file: 'src/sync/suspensions.ts',
-      text: 'if (isOfKey(suspension, keyHash)) return false;',
-      instead: "if (keyHash !== '') return false;",
+      text: 'if (keyHash === null || isOfKey(suspension, keyHash)) workspace = suspension;',
+      instead: "if (keyHash !== '') workspace = suspension;",
       breaks: ['R14'],
       tests: ['unit/catch-up-incidents.test.ts'],
     },

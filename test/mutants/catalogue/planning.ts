@@ -358,9 +358,9 @@ export const PLANNING: Area = {
     },
     {
       name: 'the status says that a catch-up retires a table which waits for a suspended subscription',
-      file: 'src/cli/status/datasets.ts',
-      text: 'readToHead: new Set(\n      [...followed].filter((id) => !suspendedSubscriptions.has(id) && !unlisted.includes(id)),\n    ),',
-      instead: 'readToHead: followed,',
+      file: 'src/reporting/report.ts',
+      text: 'readToHead: new Set(ids.filter((id) => !subscriptions.has(id) && !unlisted.includes(id))),',
+      instead: 'readToHead: new Set(ids),',
       breaks: ['W16'],
       tests: ['unit/status.test.ts'],
     },

@@ -1,0 +1,170 @@
+/**
+ * What the checkpoint and the mirror say together at one moment: the one model that `status`, `verify` and the status
+ * server render. Pure.
+ */
+
+import type { Failure, Followed, Suspension } from '../checkpoint/checkpoint.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import type { ObservedTable } from '../model/write-jobs.ts';
+import { doubtedLogs } from '../sync/follow/log-restart.ts';
+import { isChosenDataset } from '../sync/follow/subscriptions.ts';
+import type { Choices } from '../sync/parts.ts';
+import { type Need, needOf, owesResync, pendingReloads } from '../sync/plan/need.ts';
+import { type DatasetPhaseKind, phaseOf } from '../sync/plan/plan.ts';
+import {
+  type AwaitedSubscription,
+  awaitedSubscriptions,
+  type Readings,
+  retirementReason,
+} from '../sync/plan/retirement.ts';
+import { type Suspensions, suspensionsAmong } from '../sync/suspensions.ts';
+import { type CheckpointContent, type MirrorSeen, NO_CHECKPOINT, observedOf } from './stores.ts';
+
+export interface ReportInput {
+  readonly mirror: MirrorSeen;
+  /** Null: there is none. */
+  readonly checkpoint: CheckpointContent | null;
+  /** Globs on dataset ids: which datasets may be mirrored. */
+  readonly choices: Pick<Choices, 'include' | 'exclude'>;
+  /** As `suspensionsAmong` takes it. */
+  readonly keyHash: string | null;
+}
+
+export interface Report {
+  readonly mirror: MirrorSeen;
+  readonly checkpoint: CheckpointContent;
+  readonly suspensions: Suspensions;
+  readonly subscriptions: readonly SubscriptionReport[];
+  /** By id, in order of id: the datasets that a subscription contains and those that have a table. */
+  readonly datasets: ReadonlyMap<string, DatasetReport>;
+}
+
+export interface SubscriptionReport {
+  readonly followed: Followed;
+  /** Its own, else that of the workspace. */
+  readonly suspension: Suspension | null;
+}
+
+export interface DatasetReport extends DueWork {
+  readonly id: string;
+  readonly isChosen: boolean;
+  /** Null: the checkpoint is lost, or does not know the dataset yet; the mirror alone speaks for it. */
+  readonly desired: DesiredState | null;
+  /** Null: there is no table, or the mirror could not be read. */
+  readonly observed: ObservedTable | null;
+  /** Its own, else that of one of its subscriptions where every one of them is suspended. */
+  readonly suspension: Suspension | null;
+  readonly failure: Failure | null;
+  /** `suspended` also where the workspace is. */
+  readonly phase: DatasetPhaseKind;
+}
+
+interface DueWork {
+  /** The most pressing thing to do; null where the mirror could not be read, and where nothing is done about the dataset. */
+  readonly need: Need | null;
+  /** The service asked that the dataset be loaded again; null where the mirror could not be read. */
+  readonly isReloadPending: boolean | null;
+  /** An operator asked that it be loaded again; null as above. */
+  readonly isResyncPending: boolean | null;
+  readonly isRefreshPending: boolean;
+  /** The table is to leave the mirror; null where it stays. */
+  readonly retirement: RetirementReport | null;
+}
+
+export interface RetirementReport {
+  /** For people: why. */
+  readonly reason: string;
+  /** So many tables go at once that an operator has to agree first. A table that waits for subscriptions is not one of them. */
+  readonly waitsForApproval: boolean;
+  /** Subscriptions that the next catch-up has to wait for, as far as the stores say. */
+  readonly waitsFor: readonly AwaitedSubscription[];
+}
+
+export function reportOf({ mirror, checkpoint: stored, choices, keyHash }: ReportInput): Report {
+  const checkpoint = stored ?? NO_CHECKPOINT;
+  const suspensions = suspensionsAmong(checkpoint.suspensions, keyHash);
+  const observed = observedOf(mirror);
+  const tables = observed?.datasets ?? null;
+  const wanted = [...checkpoint.desiredStates.values()].filter(({ members }) => members.size > 0);
+  const ids = new Set([...(tables?.keys() ?? []), ...wanted.map(({ datasetId }) => datasetId)]);
+  const readings = readingsOf(observed?.service ?? null, checkpoint, suspensions);
+  const dataset = (id: string): DatasetReport => {
+    const desired = checkpoint.desiredStates.get(id) ?? null;
+    const known = {
+      id,
+      isChosen: isChosenDataset(id, choices.include, choices.exclude),
+      desired,
+      observed: tables?.get(id) ?? null,
+      suspension: desired === null ? suspensions.ofDataset(id) : suspensions.concerning(desired),
+      failure: checkpoint.failures.get(id) ?? null,
+    };
+    if (desired === null) return { ...known, phase: 'live', ...NOTHING_DUE };
+    const suspension = known.suspension ?? suspensions.workspace;
+    const phase = phaseOf({ ...known, desired, suspension }).kind;
+    if (!known.isChosen) return { ...known, phase, ...NOTHING_DUE };
+    if (phase !== 'retired') return { ...known, phase, ...dueWork(desired, known.observed, tables !== null) };
+    return { ...known, phase, ...NOTHING_DUE, retirement: retirementOf(desired, suspensions, readings) };
+  };
+  return {
+    mirror,
+    checkpoint,
+    suspensions,
+    subscriptions: [...checkpoint.followed.values()].map((followed) => ({
+      followed,
+      suspension: suspensions.ofSubscription(followed.subscriptionId) ?? suspensions.workspace,
+    })),
+    datasets: new Map([...ids].sort().map((id) => [id, dataset(id)])),
+  };
+}
+
+/** For a dataset that is left out, and for a table that is not known to be wanted. */
+const NOTHING_DUE: DueWork = {
+  need: null,
+  isReloadPending: false,
+  isResyncPending: false,
+  isRefreshPending: false,
+  retirement: null,
+};
+
+function dueWork(desired: DesiredState, observed: ObservedTable | null, isMirrorKnown: boolean): DueWork {
+  return {
+    need: isMirrorKnown ? needOf(observed, desired) : null,
+    isReloadPending: isMirrorKnown ? pendingReloads(observed, desired).length > 0 : null,
+    isResyncPending: isMirrorKnown ? owesResync(observed, desired) : null,
+    isRefreshPending: desired.refreshesDone < desired.refreshesRequested,
+    retirement: null,
+  };
+}
+
+/**
+ * Neither which logs were read lately nor what the records of subscriptions say is stored. The next catch-up reads the
+ * log of every followed subscription that is not suspended and that the service listed the last time.
+ */
+function readingsOf(
+  service: Readings['observed']['service'],
+  { followed, absences, forgotten }: CheckpointContent,
+  { subscriptions }: Suspensions,
+): Readings {
+  const unlisted = absences.flatMap(({ subject }) =>
+    subject.kind === 'subscription' ? [subject.subscriptionId] : [],
+  );
+  const ids = [...followed.keys()];
+  return {
+    observed: { service },
+    named: new Map(),
+    followed: new Set(ids),
+    suspendedSubscriptions: subscriptions,
+    readToHead: new Set(ids.filter((id) => !subscriptions.has(id) && !unlisted.includes(id))),
+    doubted: doubtedLogs(absences),
+    forgotten: new Set(forgotten),
+  };
+}
+
+function retirementOf(desired: DesiredState, suspensions: Suspensions, readings: Readings): RetirementReport {
+  const waitsFor = awaitedSubscriptions(desired, readings);
+  return {
+    reason: retirementReason(desired),
+    waitsForApproval: suspensions.retirement !== null && !desired.retirementApproved && waitsFor.length === 0,
+    waitsFor,
+  };
+}

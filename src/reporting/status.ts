@@ -1,0 +1,247 @@
+/** What `status` and the status server's `/status` report, and its JSON. `cli/outputs.md` documents every field of that. */
+
+import { statSync } from 'node:fs';
+import type { Failure, HookRecord, Suspension } from '../checkpoint/checkpoint.ts';
+import type { InstanceHolder } from '../checkpoint/instance-lock.ts';
+import type { LocalConfiguration } from '../configuration/configuration.ts';
+import type { ReadFile } from '../configuration/locate.ts';
+import { type Absence, absenceKey, confirmedAt } from '../model/absence.ts';
+import { announcedVersion } from '../model/desired-state.ts';
+import { BusyError, FeedSyncError, type RefusalScope } from '../model/errors.ts';
+import { isOfContent } from '../sync/plan/content.ts';
+import { isWorthCompacting, mirrorBytes, mirrorLocks } from './mirror-file.ts';
+import { type DatasetReport, type Report, reportOf, type SubscriptionReport } from './report.ts';
+import type { CheckpointContent, MirrorSeen } from './stores.ts';
+
+/** The stores, and what stands around them. */
+export interface Status extends Report {
+  readonly dataDirectory: string;
+  readonly mirrorFile: {
+    readonly path: string;
+    /** Of the file and its log; 0 where there is no file, or it cannot be examined. */
+    readonly bytes: number;
+    /** Foreign processes that have the file open: a commit waits for them. */
+    readonly lockHolders: readonly number[];
+  };
+  readonly runningInstance: RunningInstance | null;
+  /** Null: no copy is to be published. */
+  readonly publishedCopy: { readonly path: string; readonly publishedAt: Date | null } | null;
+  /** Null: no command is to be run after commits. */
+  readonly hook: HookRecord | null;
+}
+
+type RunningInstance = Pick<InstanceHolder, 'pid' | 'host' | 'command'>;
+
+export interface StatusInput {
+  readonly mirror: MirrorSeen;
+  readonly checkpoint: CheckpointContent | null;
+  readonly runningInstance: RunningInstance | null;
+  /** Of this process. */
+  readonly pid: number;
+  readonly readFile: ReadFile;
+}
+
+export function statusOf(
+  { datasets, dataDirectory, destination, hooks }: LocalConfiguration,
+  { mirror, checkpoint, runningInstance, pid: ownPid, readFile }: StatusInput,
+): Status {
+  const { path, publish } = destination;
+  const report = reportOf({ mirror, checkpoint, choices: datasets, keyHash: null });
+  const lockHolders = mirrorLocks(path, readFile)
+    .map(({ pid }) => pid)
+    .filter((pid) => pid !== ownPid && pid !== runningInstance?.pid);
+  return {
+    ...report,
+    dataDirectory,
+    mirrorFile: { path, bytes: mirrorBytes(path), lockHolders },
+    runningInstance,
+    publishedCopy: publish && { path: publish.path, publishedAt: changedAt(publish.path) },
+    hook: hooks.afterCommit && report.checkpoint.hook,
+  };
+}
+
+/** Null where there is no such file, or it cannot be examined. */
+function changedAt(path: string): Date | null {
+  try {
+    return statSync(path).mtime;
+  } catch {
+    return null;
+  }
+}
+
+export type StatusJson = ReturnType<typeof statusJson>;
+
+export function statusJson(status: Status) {
+  const { dataDirectory, runningInstance, publishedCopy, hook, checkpoint } = status;
+  return {
+    dataDirectory,
+    mirror: mirrorJson(status),
+    publishedCopy: publishedCopy && {
+      path: publishedCopy.path,
+      publishedAt: isoOrNull(publishedCopy.publishedAt),
+    },
+    afterCommit: hook && {
+      reportedAt: isoOrNull(hook.reportedAt),
+      failure: hook.failure && { ...hook.failure, failedAt: hook.failure.failedAt.toISOString() },
+    },
+    runningInstance: runningInstance && {
+      pid: runningInstance.pid,
+      host: runningInstance.host,
+      command: runningInstance.command,
+    },
+    subscriptions: status.subscriptions.map(subscriptionJson),
+    forgottenSubscriptions: checkpoint.forgotten,
+    datasets: [...status.datasets.values()].map(datasetJson),
+    absences: sortedAbsences(checkpoint.absences).map(absenceJson),
+    suspensions: suspensionsBeyondDatasets(status.suspensions.all).map(suspensionJson),
+  };
+}
+
+export function mirrorState(mirror: MirrorSeen): 'present' | 'absent' | 'busy' | 'unusable' {
+  if (mirror === null) return 'absent';
+  if (mirror === 'unread' || mirror instanceof BusyError) return 'busy';
+  return mirror instanceof Error ? 'unusable' : 'present';
+}
+
+/** Unused bytes of the mirror's file, and whether to compact it; null where the file was not opened for this report. */
+export function mirrorSpace({ mirror, mirrorFile: { bytes } }: Status) {
+  const freeBytes =
+    mirror !== null && mirror !== 'unread' && !(mirror instanceof Error) ? mirror.freeBytes : null;
+  const isWorthIt = freeBytes === null ? null : isWorthCompacting({ bytes, freeBytes });
+  return { freeBytes, isWorthCompacting: isWorthIt };
+}
+
+function mirrorJson(status: Status) {
+  const { mirror, mirrorFile } = status;
+  return {
+    path: mirrorFile.path,
+    state: mirrorState(mirror),
+    problem: mirror instanceof Error ? mirror.message : null,
+    hint: mirror instanceof FeedSyncError ? mirror.hint : null,
+    lockHolders: mirrorFile.lockHolders,
+    bytes: mirrorFile.bytes,
+    ...mirrorSpace(status),
+  };
+}
+
+/** A suspension that is no answer of the service says that the subscription is missing. */
+export function subscriptionState({ suspension }: SubscriptionReport): 'followed' | 'refused' | 'missing' {
+  if (suspension === null) return 'followed';
+  return suspension.refusal.status === null ? 'missing' : 'refused';
+}
+
+function subscriptionJson(subscription: SubscriptionReport) {
+  const { subscriptionId, name, cursor, cursorAt, replayedAt } = subscription.followed;
+  return {
+    id: subscriptionId,
+    name,
+    cursor: cursor?.text ?? null,
+    cursorAt: cursorAt.toISOString(),
+    replayedAt: isoOrNull(replayedAt),
+    state: subscriptionState(subscription),
+    isSuspended: subscription.suspension !== null,
+  };
+}
+
+function datasetJson(dataset: DatasetReport) {
+  const { desired, observed, failure, retirement } = dataset;
+  const suspension = ownSuspension(dataset);
+  return {
+    id: dataset.id,
+    state: dataset.phase,
+    need: dataset.need,
+    subscriptions: desired === null ? [] : [...desired.members.keys()].sort(),
+    wantedVersion: desired === null ? null : announcedVersion(desired),
+    isReloadPending: dataset.isReloadPending,
+    isResyncPending: dataset.isResyncPending,
+    isRefreshPending: dataset.isRefreshPending,
+    retirement: retirement && {
+      ...retirement,
+      waitsFor: retirement.waitsFor.map(({ subscriptionId, reason }) => ({ subscriptionId, reason })),
+    },
+    isChosen: dataset.isChosen,
+    table: observed?.tableName ?? null,
+    version: observed?.version ?? null,
+    rows: observed?.rowCount ?? null,
+    publishedAt: isoOrNull(observed?.publishedAt ?? null),
+    appliedAt: isoOrNull(observed?.appliedAt ?? null),
+    suspension: suspension && suspensionJson(suspension),
+    failure: failure && failureJson(failure),
+  };
+}
+
+/** Null also where the dataset is suspended with its subscriptions or the workspace. */
+export function ownSuspension({ suspension }: DatasetReport): Suspension | null {
+  return suspension?.refusal.scope.kind === 'dataset' ? suspension : null;
+}
+
+/** Those of the workspace, of subscriptions and of retirements. */
+export function suspensionsBeyondDatasets(suspensions: readonly Suspension[]): readonly Suspension[] {
+  return suspensions.filter(({ refusal }) => refusal.scope.kind !== 'dataset');
+}
+
+/** In an order that does not depend on when each was noted. */
+export function sortedAbsences(absences: readonly Absence[]): readonly Absence[] {
+  return absences.toSorted((left, right) => (absenceKey(left.subject) < absenceKey(right.subject) ? -1 : 1));
+}
+
+const NAMED_BY_NOTHING = { subscriptionId: null, datasetId: null, version: null };
+
+function absenceJson(absence: Absence) {
+  const { kind, subscriptionId, datasetId, version } = { ...NAMED_BY_NOTHING, ...absence.subject };
+  const since = absence.since.toISOString();
+  return {
+    kind,
+    subscriptionId,
+    datasetId,
+    version,
+    since,
+    confirmedAfter: confirmedAt(absence).toISOString(),
+  };
+}
+
+function failureJson(failure: Failure) {
+  const { error, message, hint, attempts, failedAt, retryAt } = failure;
+  return {
+    error,
+    message,
+    hint,
+    attempts,
+    failedAt: failedAt.toISOString(),
+    retryAt: retryAt.toISOString(),
+    isOfContent: isOfContent(failure),
+  };
+}
+
+export type SuspensionJson = ReturnType<typeof suspensionJson>;
+
+/** A null status: it was no answer of the service, and code and message are feed-sync's own. */
+export function suspensionJson({ refusal, suspendedAt }: Suspension) {
+  const { scope, operation, status, code, message, links } = refusal;
+  return {
+    scope: scope.kind,
+    id: idOf(scope),
+    operation,
+    status,
+    code,
+    message,
+    links: Object.fromEntries(links),
+    since: suspendedAt.toISOString(),
+  };
+}
+
+function idOf(scope: RefusalScope): string | null {
+  switch (scope.kind) {
+    case 'subscription':
+      return scope.subscriptionId;
+    case 'dataset':
+      return scope.datasetId;
+    case 'workspace':
+    case 'retirement':
+      return null;
+  }
+}
+
+function isoOrNull(at: Date | null): string | null {
+  return at === null ? null : at.toISOString();
+}

@@ -6,8 +6,8 @@
 import { type Command, Option } from 'commander';
 import type { Configuration, LocalConfiguration } from '../configuration/configuration.ts';
 import { describeSettings } from '../configuration/help.ts';
-import { FILE_FLAG } from '../configuration/levels.ts';
-import type { SettingKey } from '../configuration/settings.ts';
+import type { SettingKey } from '../configuration/schema.ts';
+import { FILE_FLAG } from '../configuration/schema.ts';
 import { UsageError } from '../model/errors.ts';
 import type { ResumeOptions } from './commands/resume.ts';
 import type { WebhookAddFlags } from './commands/webhook.ts';

@@ -1,7 +1,18 @@
-/** What help texts and the documentation say about the settings. */
+/** What people and editors are told about the settings: help texts, the example file and its JSON Schema. */
 
-import { flagOf, hasFlag, variableOf } from './levels.ts';
-import { allKeys, type Default, groups, type Setting, type SettingKey, settings } from './settings.ts';
+import { parse } from 'yaml';
+import { z } from 'zod';
+import {
+  type Default,
+  flagOf,
+  groups,
+  hasFlag,
+  type Setting,
+  type SettingKey,
+  schema,
+  settings,
+  variableOf,
+} from './schema.ts';
 
 interface SettingHelp {
   readonly key: SettingKey;
@@ -17,15 +28,15 @@ interface SettingHelp {
 
 /** Every setting, in the order of the example file. */
 export function describeSettings(): readonly SettingHelp[] {
-  return allKeys.map((key) => {
-    const setting: Setting<unknown> = settings[key];
+  return [...settings.values()].map(({ key, schema, default: fallback }) => {
+    const { title = '', description = '' } = schema.meta() ?? {};
     return {
       key,
       variable: variableOf(key),
       flag: hasFlag(key) ? flagOf(key) : null,
-      placeholder: setting.kind.placeholder,
-      defaultWords: wordsOf(setting.default),
-      description: setting.description,
+      placeholder: title,
+      defaultWords: wordsOf(fallback),
+      description,
     };
   });
 }
@@ -42,12 +53,18 @@ export function settingsHelp(): string {
   return `${entries.join('\n')}\n`;
 }
 
-function wordsOf(fallback: Default<unknown>): string | null {
+function wordsOf(fallback: Default): string | null {
   if (fallback.kind === 'required') return null;
   return fallback.kind === 'written' ? fallback.text : fallback.words;
 }
 
-const OPENING = `# The configuration of feed-sync. A run needs two values: service.baseUrl and the API key.
+/** The schema lies beside the file. */
+const SCHEMA_FILE = 'feed-sync.schema.json';
+
+const OPENING = `# yaml-language-server: $schema=./${SCHEMA_FILE}
+# An editor checks this file once its schema lies beside it: feed-sync settings --json-schema > ${SCHEMA_FILE}
+#
+# The configuration of feed-sync. A run needs two values: service.baseUrl and the API key.
 #
 # A line that starts with # and a space explains; take the # away from a key to set it. A key without a value keeps
 # its default. Each key can also be given as the variable beside it, and each but the API key as a flag
@@ -60,32 +77,35 @@ const OPENING = `# The configuration of feed-sync. A run needs two values: servi
 export function exampleConfiguration(): string {
   const lines = [OPENING];
   let openGroups: readonly string[] = [];
-  for (const key of allKeys) {
-    const parents = groupsOf(key);
+  for (const setting of settings.values()) {
+    const parents = groupsOf(setting.key);
     const newGroups = parents.filter((group) => !openGroups.includes(group));
-    lines.push('', ...newGroups.map((group) => `${indentOf(group)}${lastWordOf(group)}:`), ...linesOf(key));
+    lines.push(
+      '',
+      ...newGroups.map((group) => `${indentOf(group)}${lastWordOf(group)}:`),
+      ...linesOf(setting),
+    );
     openGroups = parents;
   }
   return `${lines.join('\n')}\n`;
 }
 
-function linesOf(key: SettingKey): readonly string[] {
-  const setting: Setting<unknown> = settings[key];
+function linesOf({ key, schema, default: fallback }: Setting): readonly string[] {
   const indent = indentOf(key);
-  const value = valueIn(setting.default);
+  const value = valueIn(fallback);
   return [
-    `${indent}# ${setting.description}`,
-    `${indent}# ${variableOf(key)}. ${defaultSentence(setting.default)}`,
+    `${indent}# ${schema.meta()?.description}`,
+    `${indent}# ${variableOf(key)}. ${defaultSentence(fallback)}`,
     `${indent}#${lastWordOf(key)}:${value === '' ? '' : ` ${value}`}`,
   ];
 }
 
-function valueIn(fallback: Default<unknown>): string {
+function valueIn(fallback: Default): string {
   if (fallback.kind === 'required') return fallback.example;
   return fallback.kind === 'written' ? fallback.text : '';
 }
 
-function defaultSentence(fallback: Default<unknown>): string {
+function defaultSentence(fallback: Default): string {
   switch (fallback.kind) {
     case 'required':
       return 'Required.';
@@ -109,4 +129,36 @@ function indentOf(name: string): string {
 
 function lastWordOf(name: string): string {
   return name.slice(name.lastIndexOf('.') + 1);
+}
+
+/** A JSON Schema (draft 2020-12) of the file, for editors. */
+export function settingsJsonSchema(): string {
+  const json = z.toJSONSchema(schema, { target: 'draft-2020-12', io: 'input' });
+  return `${JSON.stringify({ ...ofFile(json as JsonSchema, ''), type: 'object' }, null, 2)}\n`;
+}
+
+/** The parts of a JSON Schema that are changed for the file. */
+interface JsonSchema {
+  readonly type: string | readonly string[];
+  readonly enum?: readonly unknown[];
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly required?: unknown;
+}
+
+/** In the file every key may be missing, or be there without a value. */
+function ofFile({ required: _, ...json }: JsonSchema, name: string): JsonSchema {
+  const nullable = { ...json, type: [json.type, 'null'].flat() };
+  if (json.enum !== undefined) return { ...nullable, ...notesOf(name), enum: [...json.enum, null] };
+  if (json.properties === undefined) return { ...nullable, ...notesOf(name) };
+  const members = Object.entries(json.properties).map(([word, member]) => {
+    return [word, ofFile(member, name === '' ? word : `${name}.${word}`)] as const;
+  });
+  return { ...nullable, properties: Object.fromEntries(members) };
+}
+
+function notesOf(name: string) {
+  const fallback = settings.get(name as SettingKey)?.default;
+  if (fallback === undefined || fallback.kind === 'derived') return {};
+  if (fallback.kind === 'written') return { default: parse(fallback.text) };
+  return { examples: [parse(fallback.example)] };
 }

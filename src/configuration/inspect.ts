@@ -6,14 +6,19 @@
  * mirrored, nothing takes its place; everything else is looked at with its default.
  */
 
-import type { Secret } from '../lib/secret.ts';
-import { type ResolvedApiKey, resolveApiKey } from './api-key.ts';
 import type { Configuration } from './configuration.ts';
-import type { Level } from './levels.ts';
-import { contradictions, deepFreeze, type LoadInput, localPart, openLevels, servicePart } from './load.ts';
-import type { Problem } from './problems.ts';
-import { type Resolution, resolveSettings } from './resolve.ts';
-import { allKeys, isApiKeyKey, localKeys, type SettingKey, serviceKeys, type ValueOf } from './settings.ts';
+import type { Problem } from './file.ts';
+import {
+  keysToResolve,
+  type LoadInput,
+  openLevels,
+  type Resolution,
+  type ResolvedApiKey,
+  resolveApiKey,
+  resolveSettings,
+  wholeConfiguration,
+} from './load.ts';
+import { allKeys, isSettingKey, type SettingKey, type ValueOf } from './schema.ts';
 
 export interface InspectedSetting {
   readonly key: SettingKey;
@@ -43,106 +48,73 @@ const NOT_TO_BE_GUESSED = /^(?:service\.|dataDir$|destination\.|checkpoint\.|sub
 
 const FILE_UNREADABLE = 'not known, for the file cannot be read';
 
-/** Never throws for what stands in the configuration. */
+/** Never throws because of anything in the configuration. */
 export function inspectConfiguration(input: LoadInput): Inspection {
-  const opened = openLevels(input);
-  const { levels, isFileReadable } = opened;
-  const keys = [...localKeys, ...serviceKeys].filter((key) => !isApiKeyKey(key));
-  const isSet = (key: SettingKey): boolean => levels.some((level) => level(key) !== null);
-  const isKnown = (key: SettingKey): boolean => isFileReadable || isSet(key);
-  const resolution = resolveSettings(keys, levels, input);
-  const resolvedKey = keyOf(levels, isKnown, input);
-  const found = [
-    ...resolution.problems.filter(({ subject }) => keys.some((key) => key === subject && isKnown(key))),
-    ...contradictions(resolution),
-  ];
-  const keyProblems = resolvedKey !== null && 'problem' in resolvedKey ? [resolvedKey.problem] : [];
-  const sure = sureOf(resolution, found, isKnown, input);
-  const problems = [...opened.problems, ...found, ...keyProblems];
+  const { levels, filePath, isFileReadable, problems } = openLevels(input);
+  const isKnown = (key: SettingKey) => isFileReadable || levels.some((level) => level(key) !== null);
+  const resolution = resolveSettings(keysToResolve, levels, input);
+  const isKeyKnown = isKnown('service.apiKey') || isKnown('service.apiKeyFile');
+  const apiKey = isKeyKnown ? resolveApiKey(levels, input) : null;
+  // A setting of a file that cannot be read may be set there: that it is required is no problem of its own.
+  const found = resolution.problems.filter(({ subject }) => !isUnknown(subject, isKnown));
+  const keyProblems = apiKey !== null && 'fault' in apiKey ? [apiKey] : [];
+  const values = sureValues(resolution, found, isKnown, input);
+  const isWhole = keysToResolve.every((key) => values.has(key));
   return {
-    filePath: opened.filePath,
-    settings: allKeys.map((key) =>
-      isApiKeyKey(key)
-        ? keySetting(key, resolvedKey)
-        : setting(key, resolution, isKnown(key), found.find(({ subject }) => subject === key) ?? null),
-    ),
-    problems,
-    // Each value was read by the kind of its own setting, or is its own default.
-    known: <Key extends SettingKey>(key: Key) => (sure.values.get(key) ?? null) as ValueOf<Key> | null,
-    configuration: wholeOf(sure, keys, resolvedKey),
+    filePath,
+    settings: allKeys.map((key) => {
+      if (key === 'service.apiKey' || key === 'service.apiKeyFile') return inspectedKey(key, apiKey);
+      return isKnown(key) ? inspected(key, resolution, found) : { ...unset(key), source: FILE_UNREADABLE };
+    }),
+    problems: [...problems, ...found, ...keyProblems],
+    // Each value was read by the schema of its own setting, or is its own default.
+    known: <Key extends SettingKey>(key: Key) => (values.get(key) ?? null) as ValueOf<Key> | null,
+    configuration:
+      isWhole && apiKey !== null && 'key' in apiKey ? wholeConfiguration(values, apiKey.key) : null,
   };
 }
 
-/** Null where it is not known what the file says of it. */
-function keyOf(
-  levels: readonly Level[],
-  isKnown: (key: SettingKey) => boolean,
-  { environment, readFile }: LoadInput,
-): ResolvedApiKey | null {
-  if (!isKnown('service.apiKey') && !isKnown('service.apiKeyFile')) return null;
-  const { CREDENTIALS_DIRECTORY: credentialsDirectory = '' } = environment;
-  return resolveApiKey(levels, credentialsDirectory, readFile);
+function isUnknown(subject: string, isKnown: (key: SettingKey) => boolean): boolean {
+  return isSettingKey(subject) && !isKnown(subject);
 }
 
-/** What can be gone on with. */
-function sureOf(
-  resolution: Resolution,
+/** The values to go on with. */
+function sureValues(
+  { values, sources }: Resolution,
   found: readonly Problem[],
   isKnown: (key: SettingKey) => boolean,
   input: LoadInput,
-): Resolution {
-  const isWrong = (key: SettingKey): boolean => found.some(({ subject }) => subject === key);
-  const isLost = (key: SettingKey): boolean => !isKnown(key) || isWrong(key);
-  const liesInDataDirectory = (key: SettingKey): boolean =>
-    resolution.sources.get(key)?.source === 'default' &&
-    (key === 'destination.path' || key === 'checkpoint.path');
-  const isUnsure = (key: SettingKey): boolean =>
-    isLost(key) || (liesInDataDirectory(key) && isLost('dataDir'));
-  const sure = [...resolution.values].filter(([key]) => !isUnsure(key));
+): ReadonlyMap<SettingKey, unknown> {
+  const isLost = (key: SettingKey) => !isKnown(key) || found.some(({ subject }) => subject === key);
+  const liesInDataDirectory = (key: SettingKey) =>
+    sources.get(key)?.source === 'default' && (key === 'destination.path' || key === 'checkpoint.path');
+  const isUnsure = (key: SettingKey) => isLost(key) || (liesInDataDirectory(key) && isLost('dataDir'));
+  const sure = [...values].filter(([key]) => !isUnsure(key));
   const harmless = allKeys.filter((key) => !NOT_TO_BE_GUESSED.test(key) && isUnsure(key));
-  const defaults = resolveSettings(harmless, [], input);
-  return { ...resolution, values: new Map([...sure, ...defaults.values]) };
+  return new Map([...sure, ...resolveSettings(harmless, [], input).values]);
 }
 
-function wholeOf(
-  sure: Resolution,
-  keys: readonly SettingKey[],
-  resolvedKey: ResolvedApiKey | null,
-): Configuration | null {
-  if (resolvedKey === null || 'problem' in resolvedKey) return null;
-  if (!keys.every((key) => sure.values.has(key))) return null;
-  const apiKey: Secret = resolvedKey.apiKey.value;
-  return deepFreeze({ ...localPart(sure), ...servicePart(sure, apiKey) });
+function unset(key: SettingKey): InspectedSetting {
+  return { key, value: null, source: 'not set', fault: null };
 }
 
-function setting(
-  key: SettingKey,
-  { sources }: Resolution,
-  isKnown: boolean,
-  problem: Problem | null,
-): InspectedSetting {
-  if (!isKnown) return { key, value: null, source: FILE_UNREADABLE, fault: null };
-  const read = sources.get(key);
-  return {
-    key,
-    value: read?.value ?? null,
-    source: read?.source ?? problem?.source ?? 'not set',
-    fault: problem?.fault ?? null,
-  };
+function inspected(key: SettingKey, { sources }: Resolution, found: readonly Problem[]): InspectedSetting {
+  const problem = found.find(({ subject }) => subject === key) ?? null;
+  const { value, source } = sources.get(key) ?? { value: null, source: problem?.source ?? 'not set' };
+  return { key, value, source, fault: problem?.fault ?? null };
 }
 
-function keySetting(
+function inspectedKey(
   key: 'service.apiKey' | 'service.apiKeyFile',
   resolved: ResolvedApiKey | null,
 ): InspectedSetting {
-  const unset = { key, value: null, source: 'not set', fault: null };
-  if (resolved === null) return { ...unset, source: FILE_UNREADABLE };
-  if ('problem' in resolved) {
-    const { subject, fault, source } = resolved.problem;
-    return subject === key ? { ...unset, source: source ?? 'not set', fault } : unset;
+  if (resolved === null) return { ...unset(key), source: FILE_UNREADABLE };
+  if ('fault' in resolved) {
+    const { subject, fault, source } = resolved;
+    return subject === key ? { ...unset(key), source: source ?? 'not set', fault } : unset(key);
   }
-  const { value, source, filePath } = resolved.apiKey;
-  if (key === 'service.apiKey')
-    return { ...unset, value: String(value), source: filePath === null ? source : `file ${filePath}` };
-  return filePath === null ? unset : { ...unset, value: filePath, source };
+  const { key: secret, source, filePath } = resolved;
+  if (key === 'service.apiKeyFile')
+    return filePath === null ? unset(key) : { ...unset(key), value: filePath, source };
+  return { ...unset(key), value: String(secret), source: filePath === null ? source : `file ${filePath}` };
 }

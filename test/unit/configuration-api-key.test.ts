@@ -96,14 +96,17 @@ describe('the API key', () => {
   it.each([
     [
       `${API_KEY}\n${API_KEY}`,
-      'holds white space, a control character or a letter outside ASCII, which no key does',
+      'contains white space, a control character or a letter outside ASCII, which no key does',
     ],
-    [`${API_KEY} x`, 'holds white space, a control character or a letter outside ASCII, which no key does'],
+    [
+      `${API_KEY} x`,
+      'contains white space, a control character or a letter outside ASCII, which no key does',
+    ],
     [
       `${API_KEY}\u0007`,
-      'holds white space, a control character or a letter outside ASCII, which no key does',
+      'contains white space, a control character or a letter outside ASCII, which no key does',
     ],
-    [`${API_KEY}ü`, 'holds white space, a control character or a letter outside ASCII, which no key does'],
+    [`${API_KEY}ü`, 'contains white space, a control character or a letter outside ASCII, which no key does'],
     [API_KEY.repeat(200), 'is longer than 4096 characters; is it the key alone?'],
   ])('must be one word: %#', (key, problem) => {
     const inline = { environment: { ...withoutKey, FEED_SYNC_API_KEY: key } };
@@ -161,7 +164,7 @@ describe('the file of the API key', () => {
       throw Object.assign(new Error(code), { code });
     };
     expect(problemsOf(() => load({ environment, readFile }))).toEqual([
-      "service.apiKey is in '/run/c/api-key', which cannot be read: EACCES (environment CREDENTIALS_DIRECTORY)",
+      "service.apiKeyFile is '/run/c/api-key', which cannot be read: EACCES (environment CREDENTIALS_DIRECTORY)",
     ]);
   });
 });

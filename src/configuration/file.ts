@@ -1,4 +1,7 @@
-/** Which file is read, and its text. A file that somebody named must be there; the usual places may be empty. */
+/**
+ * The settings file: which one is read, its keys with their lines, and what is wrong with it as YAML. A file that somebody named
+ * must be there; the usual places may be empty.
+ */
 
 import { resolve } from 'node:path';
 import {
@@ -14,14 +17,35 @@ import {
   visit,
 } from 'yaml';
 import { systemCode, systemReason } from '../lib/files.ts';
-import { type Environment, FILE_FLAG, FILE_VARIABLE, type Flags, formatNearest } from './levels.ts';
-import { type Problem, quoted } from './problems.ts';
-import { allKeys, groups, isSettingKey, type SettingKey } from './settings.ts';
+import { formatNearest } from '../lib/nearest.ts';
+import { quoted } from '../lib/text.ts';
+import {
+  allKeys,
+  type Environment,
+  FILE_FLAG,
+  FILE_VARIABLE,
+  groups,
+  isSettingKey,
+  type SettingKey,
+} from './schema.ts';
 
 /** Far above any real file; a wrong path may name anything. */
 const MAX_FILE_CHARACTERS = 1_000_000;
 
 const DEFAULT_PATHS = ['./feed-sync.yaml', '/etc/feed-sync/feed-sync.yaml'];
+
+/** Something that is wrong with a configuration. All problems are collected and reported together. */
+export interface Problem {
+  /** The key, variable or file in trouble. */
+  readonly subject: string;
+  /** The rest of the sentence, without its full stop. Never contains a secret. */
+  readonly fault: string;
+  /** Where the value stands: `file /etc/feed-sync/feed-sync.yaml:4`; null where there is none. */
+  readonly source: string | null;
+}
+
+/** Texts by the names of flags: `{ '--log-level': 'debug' }`. */
+export type Flags = Readonly<Record<string, string | undefined>>;
 
 /** The text of a file as UTF-8. @throws the system's errors, with `code`. */
 export type ReadFile = (path: string) => string;

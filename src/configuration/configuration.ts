@@ -1,5 +1,6 @@
 /** The configuration as the rest of the program sees it: one frozen value. Durations in milliseconds, sizes in bytes, paths absolute. */
 
+import { assert } from '../lib/assert.ts';
 import type { Secret } from '../lib/secret.ts';
 import type { LocalValues, ServiceValues } from './schema.ts';
 
@@ -39,8 +40,10 @@ export function localConfiguration(values: LocalValues) {
   };
 }
 
-export function serviceConfiguration(values: ServiceValues, apiKey: Secret) {
+export function serviceConfiguration(values: ServiceValues) {
   const { service, poll, audit, http, retry } = values;
+  const { apiKey } = service;
+  assert(apiKey !== null, 'the API key is known');
   const { manifestPath, newerThanParameter, manifestLag } = service.contract;
   return {
     service: {

@@ -43,8 +43,8 @@ interface Absent<Value> {
   readonly example: string;
 }
 
-/** `dataDirectory` is absolute; it is the working directory while the data directory itself is looked for. */
-type Derive = (surroundings: Surroundings, dataDirectory: string) => DerivedDefault;
+/** Null where the default depends on the data directory (an absolute path) and that is not known. */
+type Derive = (surroundings: Surroundings, dataDirectory: unknown) => DerivedDefault | null;
 
 interface DerivedDefault {
   /** As a person would write it. */
@@ -317,7 +317,8 @@ function dataDirectoryDefault({ environment }: Surroundings): DerivedDefault {
 }
 
 function inDataDirectory(name: string): Derive {
-  return (_surroundings, dataDirectory) => ({ text: join(dataDirectory, name) });
+  return (_, dataDirectory) =>
+    typeof dataDirectory === 'string' ? { text: join(dataDirectory, name) } : null;
 }
 
 function halfOfMemory({ memoryBytes, constrainedMemoryBytes }: Machine): DerivedDefault {

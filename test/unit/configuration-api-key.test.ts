@@ -23,7 +23,7 @@ describe('the API key', () => {
         files: { '/home/ann/key': `${API_KEY}\r\n` },
       },
       sources: {
-        key: 'environment FEED_SYNC_API_KEY_FILE',
+        key: 'file /home/ann/key',
         file: { value: '/home/ann/key', source: 'environment FEED_SYNC_API_KEY_FILE' },
       },
     },
@@ -40,7 +40,7 @@ describe('the API key', () => {
         files: { '/etc/fs/a.yaml': 'service:\n  apiKeyFile: key\n', '/etc/fs/key': API_KEY },
       },
       sources: {
-        key: 'file /etc/fs/a.yaml:2',
+        key: 'file /etc/fs/key',
         file: { value: '/etc/fs/key', source: 'file /etc/fs/a.yaml:2' },
       },
     },
@@ -51,7 +51,7 @@ describe('the API key', () => {
         files: { '/run/credentials/fs/api-key': `${API_KEY}\n` },
       },
       sources: {
-        key: 'environment CREDENTIALS_DIRECTORY',
+        key: 'file /run/credentials/fs/api-key',
         file: { value: '/run/credentials/fs/api-key', source: 'environment CREDENTIALS_DIRECTORY' },
       },
     },

@@ -23,7 +23,7 @@ import { diagnosisOf, renderDiagnosis } from '../../src/cli/doctor/render.ts';
 import { datasetToAsk, judgeSubscriptions } from '../../src/cli/doctor/scopes.ts';
 import { judgeClock, judgeConnection } from '../../src/cli/doctor/service.ts';
 import { locksOn } from '../../src/cli/mirror-seen.ts';
-import { type InspectedSetting, inspectConfiguration } from '../../src/configuration/inspect.ts';
+import { type InspectedSetting, inspectConfiguration } from '../../src/configuration/load.ts';
 import type { ConnectionCheck } from '../../src/feed/http/connection-check.ts';
 import { InterruptedError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import { followedAt } from '../support/checkpoint-files.ts';

@@ -147,7 +147,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'a key that was given in place of its file is shown',
-      file: 'src/configuration/load.ts',
+      file: 'src/configuration/resolve.ts',
       text: 'const fault = isSurelyAPath(',
       instead: "const fault = found.raw !== '' || isSurelyAPath(",
       breaks: ['P6'],

@@ -1,0 +1,307 @@
+/**
+ * The one resolver: flags, environment, file and defaults → what is known of each setting. The first level that has a value
+ * for a setting counts.
+ *
+ * Invariant: the API key leaves this file as a `Secret` only and is in none of the texts, not even where somebody gave the key in
+ * place of its file's name.
+ */
+
+import { dirname, join } from 'node:path';
+import { z } from 'zod';
+import { assert } from '../lib/assert.ts';
+import { systemCode, systemReason } from '../lib/files.ts';
+import { formatNearest } from '../lib/nearest.ts';
+import { Secret } from '../lib/secret.ts';
+import { quoted } from '../lib/text.ts';
+import { type Flags, locateFile, type Problem, type ReadFile, readSettingsFile } from './file.ts';
+import {
+  allKeys,
+  type Environment,
+  FILE_VARIABLE,
+  flagOf,
+  hasFlag,
+  type SettingKey,
+  type Surroundings,
+  settings,
+  VARIABLE_PREFIX,
+  variableOf,
+} from './schema.ts';
+import { isSurelyAPath, Relative } from './value-types.ts';
+
+export interface LoadInput extends Surroundings {
+  /** By their names, `--config` and those that `flagOf` gives: `{ '--log-level': 'debug' }`. */
+  readonly flags: Flags;
+  readonly readFile: ReadFile;
+}
+
+/** A value as it stands somewhere, not read yet. */
+interface Found {
+  /** Text, or in the file whatever YAML gives but null. */
+  readonly raw: unknown;
+  /** Whether it can only be text, so that a list is written with commas. */
+  readonly isTextOnly: boolean;
+  /** `flag --log-level`, `environment FEED_SYNC_LOG_LEVEL`, `file /etc/feed-sync/feed-sync.yaml:4`. */
+  readonly source: string;
+  /** Where a relative path starts. In a file that is the file's folder, so that it means the same wherever we are started. */
+  readonly directory: string;
+}
+
+type Level = (key: SettingKey) => Found | null;
+
+interface OpenedLevels {
+  /** The strongest first. Without that of a file that cannot be read. */
+  readonly levels: readonly Level[];
+  /** The file that was looked into, also where it cannot be read; null where there is none. */
+  readonly filePath: string | null;
+  /** False where there is a file and nothing is known of what it sets. */
+  readonly isFileReadable: boolean;
+  /** Unknown names, and why the file cannot be read. */
+  readonly problems: readonly Problem[];
+}
+
+export function openLevels(input: LoadInput): OpenedLevels {
+  const { flags, environment, workingDirectory: directory } = input;
+  const flagLevel: Level = (key) => {
+    const raw = hasFlag(key) ? flags[flagOf(key)] : undefined;
+    return raw === undefined ? null : { raw, isTextOnly: true, source: `flag ${flagOf(key)}`, directory };
+  };
+  // An empty variable counts as not set: that is how compose files and units write "none".
+  const environmentLevel: Level = (key) => {
+    const raw = (environment[variableOf(key)] ?? '').trim();
+    return raw === '' ? null : { raw, isTextOnly: true, source: `environment ${variableOf(key)}`, directory };
+  };
+  const given = [flagLevel, environmentLevel];
+  const unknown = unknownVariables(environment);
+  const located = locateFile(input);
+  if (located.kind === 'none') {
+    return { levels: given, filePath: null, isFileReadable: true, problems: unknown };
+  }
+  const { path } = located;
+  if (located.kind === 'fault') {
+    const problems = [located.problem, ...unknown];
+    return { levels: given, filePath: path, isFileReadable: false, problems };
+  }
+  const { entries, problems, isReadable } = readSettingsFile(located.text, path);
+  const fileLevel: Level = (key) => {
+    const entry = entries.get(key);
+    if (entry === undefined) return null;
+    const source = `file ${path}:${entry.line}`;
+    return { raw: entry.value, isTextOnly: false, source, directory: dirname(path) };
+  };
+  const levels = isReadable ? [...given, fileLevel] : given;
+  return { levels, filePath: path, isFileReadable: isReadable, problems: [...problems, ...unknown] };
+}
+
+/**
+ * What Kubernetes adds to every container of a namespace with a Service named feed-sync or feed-sync-…:
+ * `FEED_SYNC_SERVICE_HOST`, `FEED_SYNC_PORT_9464_TCP_ADDR`. Nobody wrote these, so they are no mistake.
+ */
+const KUBERNETES_VARIABLE =
+  /^FEED_SYNC_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/;
+
+/** The variables that look like ours and are not. */
+function unknownVariables(environment: Environment): readonly Problem[] {
+  const known = [...allKeys.map(variableOf), FILE_VARIABLE];
+  return Object.keys(environment)
+    .filter((name) => name.startsWith(VARIABLE_PREFIX) && !known.includes(name))
+    .filter((name) => !KUBERNETES_VARIABLE.test(name))
+    .map((name) => ({
+      subject: name,
+      fault: `is not a known variable${formatNearest(name, known)}`,
+      source: 'environment',
+    }));
+}
+
+/** What is known of a setting. The texts never contain a secret. */
+export interface Reading {
+  /** Undefined where it is not known. */
+  readonly value?: unknown;
+  /** As a person would write it, or words where no text stands for it: `all`, `discovered`; null where it is not known. */
+  readonly shown: string | null;
+  /** `flag --x`, `environment FEED_SYNC_X`, `file path:line`, `default`, or why nothing is known; null: not set. */
+  readonly source: string | null;
+  /** The rest of a sentence that begins with the key; null where nothing is wrong. */
+  readonly fault: string | null;
+}
+
+const UNSET: Reading = { shown: null, source: null, fault: null };
+
+/** The file may set it. */
+const UNREADABLE: Reading = { ...UNSET, source: 'not known, for the file cannot be read' };
+
+const KEY = 'service.apiKey';
+const KEY_FILE = 'service.apiKeyFile';
+
+/** @param keys with `dataDir` before the settings whose defaults lie in it. */
+export function resolveSettings(
+  keys: readonly SettingKey[],
+  opened: Pick<OpenedLevels, 'levels' | 'isFileReadable'>,
+  input: LoadInput,
+): ReadonlyMap<SettingKey, Reading> {
+  const readings = new Map<SettingKey, Reading>();
+  for (const key of keys) {
+    if (key === KEY || key === KEY_FILE) continue;
+    const dataDirectory = readings.get('dataDir')?.value;
+    readings.set(key, resolveSetting(key, opened, input, dataDirectory));
+  }
+  for (const [key, fault] of contradictions(readings)) {
+    readings.set(key, { ...(readings.get(key) ?? UNSET), fault });
+  }
+  if (!keys.includes(KEY)) return readings;
+  const [apiKey, apiKeyFile] = resolveApiKey(opened, input);
+  return readings.set(KEY, apiKey).set(KEY_FILE, apiKeyFile);
+}
+
+function resolveSetting(
+  key: SettingKey,
+  { levels, isFileReadable }: Pick<OpenedLevels, 'levels' | 'isFileReadable'>,
+  surroundings: Surroundings,
+  dataDirectory: unknown,
+): Reading {
+  const found = find(key, levels);
+  if (found !== null) return 'fault' in found ? found : read(key, found);
+  if (!isFileReadable) return UNREADABLE;
+  const fallback = settingOf(key).default;
+  const place = { isTextOnly: true, directory: surroundings.workingDirectory };
+  switch (fallback.kind) {
+    case 'required':
+      return { ...UNSET, fault: `is not set; set ${variableOf(key)}, or ${key} in the file` };
+    case 'absent':
+      return { value: fallback.value, shown: fallback.words, source: 'default', fault: null };
+    case 'written':
+      return read(key, { raw: fallback.text, source: 'default', ...place });
+    case 'derived': {
+      const derived = fallback.derive(surroundings, dataDirectory);
+      if (derived === null) return { ...UNSET, source: 'not known, for dataDir is wrong' };
+      const { text, source = 'default' } = derived;
+      return read(key, { raw: text, source, ...place });
+    }
+  }
+}
+
+/** Two settings that replace each other: the strongest level that has either of them decides, and must not have both. */
+const RIVALS: readonly (readonly [SettingKey, SettingKey])[] = [
+  [KEY, KEY_FILE],
+  ['poll.every', 'poll.schedule'],
+];
+
+function find(key: SettingKey, levels: readonly Level[]): Found | Reading | null {
+  const pair = RIVALS.find((each) => each.includes(key));
+  const rival = pair?.find((each) => each !== key) ?? null;
+  for (const level of levels) {
+    const found = level(key);
+    const other = rival === null ? null : level(rival);
+    if (found !== null && other !== null && key === pair?.[0]) {
+      const source = `${found.source} and ${other.source}`;
+      return { ...UNSET, source, fault: `and ${rival} are both set; keep one` };
+    }
+    if (found !== null || other !== null) return found;
+  }
+  return null;
+}
+
+function settingOf(key: SettingKey) {
+  const setting = settings.get(key);
+  assert(setting !== undefined, `the setting ${key} is in the schema`);
+  return setting;
+}
+
+function read(key: SettingKey, { raw, isTextOnly, source, directory }: Found): Reading {
+  const { schema } = settingOf(key);
+  const written = typeof raw === 'string' ? raw.trim() : raw;
+  if (written === '') return { ...UNSET, source, fault: 'is empty' };
+  const isList = isTextOnly && schema instanceof z.ZodArray;
+  const { data, error } = schema.safeParse(isList ? itemsOf(String(written)) : written);
+  if (error !== undefined) {
+    const faults = error.issues.map(({ path: [index], message }) =>
+      index === undefined ? message : `item ${Number(index) + 1} ${message}`,
+    );
+    return { ...UNSET, source, fault: faults.join('; ') };
+  }
+  const value = data instanceof Relative ? data.from(directory) : data;
+  return { value, shown: shown(value, written), source, fault: null };
+}
+
+function itemsOf(text: string): readonly string[] {
+  const items = text.split(',').map((item) => item.trim());
+  return items.filter((item) => item !== '');
+}
+
+/** Paths and addresses as they were understood; what has a unit as it was written. */
+function shown(value: unknown, written: unknown): string {
+  if (typeof value === 'string' || value instanceof Secret) return String(value);
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.join(', ');
+  return String(written);
+}
+
+/** The settings whose values are wrong only together with others, and why. */
+function contradictions(
+  readings: ReadonlyMap<SettingKey, Reading>,
+): readonly (readonly [SettingKey, string])[] {
+  const areSame = (key: SettingKey, other: SettingKey) => {
+    const value = readings.get(key)?.value;
+    return value !== undefined && value === readings.get(other)?.value;
+  };
+  const found: [SettingKey, string][] = [];
+  if (areSame('checkpoint.path', 'destination.path')) {
+    found.push(['checkpoint.path', 'is the same file as destination.path; give each its own']);
+  }
+  for (const key of ['destination.path', 'checkpoint.path'] as const) {
+    if (!areSame('destination.publish', key)) continue;
+    found.push(['destination.publish', `is the same file as ${key}; a copy needs a file of its own`]);
+  }
+  const [base, most] = [readings.get('retry.baseDelay'), readings.get('retry.maxDelay')];
+  if (Number(base?.value) > Number(most?.value)) {
+    found.push(['retry.baseDelay', `is '${base?.shown}', longer than retry.maxDelay, ${most?.shown}`]);
+  }
+  return found;
+}
+
+/**
+ * The key and its file. The first level that has the key or names its file decides; behind them all comes the file `api-key`
+ * in the folder that a service manager names in $CREDENTIALS_DIRECTORY.
+ */
+function resolveApiKey(
+  { levels, isFileReadable }: Pick<OpenedLevels, 'levels' | 'isFileReadable'>,
+  input: LoadInput,
+): readonly [Reading, Reading] {
+  const given = find(KEY, levels);
+  if (given !== null) return ['fault' in given ? given : read(KEY, given), UNSET];
+  const named = find(KEY_FILE, levels);
+  if (named === null && !isFileReadable) return [UNREADABLE, UNREADABLE];
+  const ways = 'set FEED_SYNC_API_KEY or FEED_SYNC_API_KEY_FILE, or service.apiKeyFile in the file';
+  const missing = [{ ...UNSET, fault: `is not set; ${ways}` }, UNSET] as const;
+  const found = named ?? credentialsFile(input);
+  if (found === null) return missing;
+  if ('fault' in found) return [UNSET, found];
+  return readKeyFile(found, input.readFile, named === null ? missing : null);
+}
+
+/** @param missing what holds where the file is not there; null: the file must be there. */
+function readKeyFile(
+  found: Found,
+  readFile: ReadFile,
+  missing: readonly [Reading, Reading] | null,
+): readonly [Reading, Reading] {
+  const file = read(KEY_FILE, found);
+  if (typeof file.value !== 'string') return [UNSET, file];
+  const path = file.value;
+  try {
+    const key = read(KEY, { ...found, raw: readFile(path), source: `file ${path}` });
+    if (key.fault === null) return [key, file];
+    return [UNSET, { ...file, fault: `is ${quoted(path)}, which ${key.fault}` }];
+  } catch (error) {
+    if (missing !== null && systemCode(error) === 'ENOENT') return missing;
+    const fault = isSurelyAPath(String(found.raw))
+      ? `is ${quoted(path)}, which cannot be read: ${systemReason(error)}`
+      : `cannot be read: ${systemReason(error)}; it is not shown, for it may be the key itself; write a path with a slash`;
+    return [UNSET, { ...UNSET, source: found.source, fault }];
+  }
+}
+
+function credentialsFile({ environment, workingDirectory: directory }: LoadInput): Found | null {
+  const { CREDENTIALS_DIRECTORY: folder = '' } = environment;
+  if (folder === '') return null;
+  const source = 'environment CREDENTIALS_DIRECTORY';
+  return { raw: join(folder, 'api-key'), isTextOnly: true, source, directory };
+}

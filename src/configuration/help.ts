@@ -2,60 +2,20 @@
 
 import { parse } from 'yaml';
 import { z } from 'zod';
-import {
-  type Default,
-  flagOf,
-  groups,
-  hasFlag,
-  type Setting,
-  type SettingKey,
-  schema,
-  settings,
-  variableOf,
-} from './schema.ts';
-
-interface SettingHelp {
-  readonly key: SettingKey;
-  readonly variable: string;
-  /** `--http-timeout`; null where there is none. */
-  readonly flag: string | null;
-  /** What stands for a value: `duration`. */
-  readonly placeholder: string;
-  /** The default, in words where no text stands for it; null where the setting is required. */
-  readonly defaultWords: string | null;
-  readonly description: string;
-}
-
-/** Every setting, in the order of the example file. */
-export function describeSettings(): readonly SettingHelp[] {
-  return [...settings.values()].map(({ key, schema, default: fallback }) => {
-    const { title = '', description = '' } = schema.meta() ?? {};
-    return {
-      key,
-      variable: variableOf(key),
-      flag: hasFlag(key) ? flagOf(key) : null,
-      placeholder: title,
-      defaultWords: wordsOf(fallback),
-      description,
-    };
-  });
-}
+import { groups, type Setting, type SettingKey, schema, settings } from './schema.ts';
 
 /** The settings as text for `--help`: three lines for each, without colours. */
 export function settingsHelp(): string {
-  const entries = describeSettings().map(
-    ({ key, variable, flag, placeholder, defaultWords, description }) => {
-      const names = [key, variable, ...(flag === null ? [] : [`${flag} <${placeholder}>`])];
-      const state = defaultWords === null ? 'Required.' : `Default: ${defaultWords}.`;
-      return `  ${names.join('  ')}\n      ${description} ${state}`;
-    },
-  );
+  const entries = [...settings.values()].map((setting) => {
+    const { key, variable, flag, placeholder, description } = setting;
+    const names = [key, variable, ...(flag === null ? [] : [`${flag} <${placeholder}>`])];
+    return `  ${names.join('  ')}\n      ${description} ${defaultSentence(setting)}`;
+  });
   return `${entries.join('\n')}\n`;
 }
 
-function wordsOf(fallback: Default): string | null {
-  if (fallback.kind === 'required') return null;
-  return fallback.kind === 'written' ? fallback.text : fallback.words;
+function defaultSentence({ default: { words } }: Setting): string {
+  return words === null ? 'Required.' : `Default: ${words}.`;
 }
 
 /** The schema lies beside the file. */
@@ -90,32 +50,17 @@ export function exampleConfiguration(): string {
   return `${lines.join('\n')}\n`;
 }
 
-function linesOf({ key, schema, default: fallback }: Setting): readonly string[] {
+function linesOf(setting: Setting): readonly string[] {
+  const { key, variable, description } = setting;
+  const { words, text, example } = setting.default;
   const indent = indentOf(key);
-  const value = valueIn(fallback);
+  const value = words === null ? example : text;
+  const more = words === null || example === null ? '' : ` For example: ${example}`;
   return [
-    `${indent}# ${schema.meta()?.description}`,
-    `${indent}# ${variableOf(key)}. ${defaultSentence(fallback)}`,
-    `${indent}#${lastWordOf(key)}:${value === '' ? '' : ` ${value}`}`,
+    `${indent}# ${description}`,
+    `${indent}# ${variable}. ${defaultSentence(setting)}${more}`,
+    `${indent}#${lastWordOf(key)}:${typeof value === 'string' ? ` ${value}` : ''}`,
   ];
-}
-
-function valueIn(fallback: Default): string {
-  if (fallback.kind === 'required') return fallback.example;
-  return fallback.kind === 'written' ? fallback.text : '';
-}
-
-function defaultSentence(fallback: Default): string {
-  switch (fallback.kind) {
-    case 'required':
-      return 'Required.';
-    case 'written':
-      return `Default: ${fallback.text}.`;
-    case 'derived':
-      return `Default: ${fallback.words}.`;
-    case 'absent':
-      return `Default: ${fallback.words}. For example: ${fallback.example}`;
-  }
 }
 
 /** `service.contract.manifestPath` → `service`, `service.contract`. */
@@ -157,8 +102,9 @@ function ofFile({ required: _, ...json }: JsonSchema, name: string): JsonSchema 
 }
 
 function notesOf(name: string) {
-  const fallback = settings.get(name as SettingKey)?.default;
-  if (fallback === undefined || fallback.kind === 'derived') return {};
-  if (fallback.kind === 'written') return { default: parse(fallback.text) };
-  return { examples: [parse(fallback.example)] };
+  const { text = null, example = null } = settings.get(name as SettingKey)?.default ?? {};
+  return {
+    ...(typeof text === 'string' ? { default: parse(text) } : {}),
+    ...(example === null ? {} : { examples: [parse(example)] }),
+  };
 }

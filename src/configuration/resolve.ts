@@ -8,7 +8,6 @@
 
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
-import { assert } from '../lib/assert.ts';
 import { systemCode, systemReason } from '../lib/files.ts';
 import { formatNearest } from '../lib/nearest.ts';
 import { Secret } from '../lib/secret.ts';
@@ -18,18 +17,16 @@ import {
   allKeys,
   type Environment,
   FILE_VARIABLE,
-  flagOf,
-  hasFlag,
   type SettingKey,
   type Surroundings,
-  settings,
+  settingOf,
   VARIABLE_PREFIX,
   variableOf,
 } from './schema.ts';
 import { isSurelyAPath, Relative } from './value-types.ts';
 
 export interface LoadInput extends Surroundings {
-  /** By their names, `--config` and those that `flagOf` gives: `{ '--log-level': 'debug' }`. */
+  /** By their names, `--config` and those of the settings: `{ '--log-level': 'debug' }`. */
   readonly flags: Flags;
   readonly readFile: ReadFile;
 }
@@ -61,16 +58,19 @@ interface OpenedLevels {
 
 export function openLevels(input: LoadInput): OpenedLevels {
   const { flags, environment, workingDirectory: directory } = input;
-  const flagLevel: Level = (key) => {
-    const raw = hasFlag(key) ? flags[flagOf(key)] : undefined;
-    return raw === undefined ? null : { raw, isTextOnly: true, source: `flag ${flagOf(key)}`, directory };
-  };
-  // An empty variable counts as not set: that is how compose files and units write "none".
-  const environmentLevel: Level = (key) => {
-    const raw = (environment[variableOf(key)] ?? '').trim();
-    return raw === '' ? null : { raw, isTextOnly: true, source: `environment ${variableOf(key)}`, directory };
-  };
-  const given = [flagLevel, environmentLevel];
+  const given: readonly Level[] = [
+    (key) => {
+      const { flag } = settingOf(key);
+      const raw = flag === null ? undefined : flags[flag];
+      return raw === undefined ? null : { raw, isTextOnly: true, source: `flag ${flag}`, directory };
+    },
+    // An empty variable counts as not set: that is how compose files and units write "none".
+    (key) => {
+      const { variable } = settingOf(key);
+      const raw = environment[variable]?.trim() ?? '';
+      return raw === '' ? null : { raw, isTextOnly: true, source: `environment ${variable}`, directory };
+    },
+  ];
   const unknown = unknownVariables(environment);
   const located = locateFile(input);
   if (located.kind === 'none') {
@@ -161,22 +161,13 @@ function resolveSetting(
   const found = find(key, levels);
   if (found !== null) return 'fault' in found ? found : read(key, found);
   if (!isFileReadable) return UNREADABLE;
-  const fallback = settingOf(key).default;
-  const place = { isTextOnly: true, directory: surroundings.workingDirectory };
-  switch (fallback.kind) {
-    case 'required':
-      return { ...UNSET, fault: `is not set; set ${variableOf(key)}, or ${key} in the file` };
-    case 'absent':
-      return { value: fallback.value, shown: fallback.words, source: 'default', fault: null };
-    case 'written':
-      return read(key, { raw: fallback.text, source: 'default', ...place });
-    case 'derived': {
-      const derived = fallback.derive(surroundings, dataDirectory);
-      if (derived === null) return { ...UNSET, source: 'not known, for dataDir is wrong' };
-      const { text, source = 'default' } = derived;
-      return read(key, { raw: text, source, ...place });
-    }
-  }
+  const { words, text, value } = settingOf(key).default;
+  if (words === null) return { ...UNSET, fault: `is not set; set ${variableOf(key)}, or ${key} in the file` };
+  if (text === null) return { value, shown: words, source: 'default', fault: null };
+  const derived = typeof text === 'string' ? { text } : text(surroundings, dataDirectory);
+  if (derived === null) return { ...UNSET, source: 'not known, for dataDir is wrong' };
+  const { text: raw, source = 'default' } = derived;
+  return read(key, { raw, isTextOnly: true, source, directory: surroundings.workingDirectory });
 }
 
 /** Two settings that replace each other: the strongest level that has either of them decides, and must not have both. */
@@ -198,12 +189,6 @@ function find(key: SettingKey, levels: readonly Level[]): Found | Reading | null
     if (found !== null || other !== null) return found;
   }
   return null;
-}
-
-function settingOf(key: SettingKey) {
-  const setting = settings.get(key);
-  assert(setting !== undefined, `the setting ${key} is in the schema`);
-  return setting;
 }
 
 function read(key: SettingKey, { raw, isTextOnly, source, directory }: Found): Reading {

@@ -5,6 +5,7 @@
 
 import { join } from 'node:path';
 import { z } from 'zod';
+import { assert } from '../lib/assert.ts';
 import {
   baseUrl,
   choice,
@@ -26,21 +27,16 @@ import {
   size,
 } from './value-types.ts';
 
-export type Default =
-  /** There is none; the example takes its place in the example file. */
-  | { readonly kind: 'required'; readonly example: string }
-  /** A value as a person would write it. */
-  | { readonly kind: 'written'; readonly text: string }
-  /** A value that depends on where we run; `words` say so without naming the machine's. */
-  | { readonly kind: 'derived'; readonly words: string; readonly derive: Derive }
-  | Absent<unknown>;
-
-/** A value that no text stands for; `words` say what it means, and `example` is YAML that could be written instead. */
-interface Absent<Value> {
-  readonly kind: 'absent';
-  readonly words: string;
-  readonly value: Value;
-  readonly example: string;
+/** What holds for a setting without a value. */
+export interface Default<Value = unknown> {
+  /** For people; null: the setting is required. */
+  readonly words: string | null;
+  /** As a person would write it, or how that follows from where we run; null where no text stands for it. */
+  readonly text: string | Derive | null;
+  /** The value where no text stands for it. */
+  readonly value?: Value;
+  /** What could be written, as YAML. */
+  readonly example: string | null;
 }
 
 /** Null where the default depends on the data directory (an absolute path) and that is not known. */
@@ -71,32 +67,31 @@ export interface Machine {
   readonly cores: number;
 }
 
-const defaults = z.registry<{ readonly default: Default }>();
+const defaults = z.registry<Default>();
 
 /** Describes a setting. Its value is what the schema reads or, without one, the value that stands for its absence. */
 function setting<Value, Missing = never>(
   schema: z.ZodType<Value>,
-  whenMissing: string | Exclude<Default, Absent<unknown>> | Absent<Missing>,
+  whenMissing: string | Default<Missing>,
   description: string,
 ) {
   const described = schema.meta({ ...schema.meta(), description });
-  defaults.add(described, {
-    default: typeof whenMissing === 'string' ? { kind: 'written', text: whenMissing } : whenMissing,
-  });
+  const text = whenMissing;
+  defaults.add(described, typeof text === 'string' ? { words: text, text, example: null } : text);
   // The resolver makes paths absolute, and puts the value of a missing setting in its place.
   return described as unknown as z.ZodType<(Value extends Relative<infer Whole> ? Whole : Value) | Missing>;
 }
 
-function required(example: string) {
-  return { kind: 'required', example } as const;
+function required(example: string): Default<never> {
+  return { words: null, text: null, example };
 }
 
-function derived(words: string, derive: Derive) {
-  return { kind: 'derived', words, derive } as const;
+function derived(words: string, text: Derive): Default<never> {
+  return { words, text, example: null };
 }
 
-function absent<Value>(words: string, value: Value, example: string): Absent<Value> {
-  return { kind: 'absent', words, value, example };
+function absent<Value>(words: string, value: Value, example: string): Default<Value> {
+  return { words, text: null, value, example };
 }
 
 /** A slip of the unit, 4MB for 4GB, shows here and not in the middle of a load. */
@@ -350,19 +345,47 @@ type ValueIn<Tree, Key> = Key extends keyof Tree
 export type SettingKey = KeyIn<typeof schema.shape>;
 export type ValueOf<Key extends SettingKey> = ValueIn<ServiceValues & LocalValues, Key>;
 
+export const VARIABLE_PREFIX = 'FEED_SYNC_';
+/** Names the file itself, so it has no key. */
+export const FILE_VARIABLE = `${VARIABLE_PREFIX}CONFIG`;
+export const FILE_FLAG = '--config';
+
+/** `service.contract.manifestPath` → `FEED_SYNC_MANIFEST_PATH`: upper snake case, without SERVICE_ and CONTRACT_. */
+export function variableOf(key: string): string {
+  const words = key.replace(/^service\.(contract\.)?/, '').replace(/[A-Z]/g, (letter) => `_${letter}`);
+  return VARIABLE_PREFIX + words.replaceAll('.', '_').toUpperCase();
+}
+
+/** `FEED_SYNC_HTTP_TIMEOUT` → `--http-timeout`. */
+function flagOf(variable: string): string {
+  return `--${variable.slice(VARIABLE_PREFIX.length).toLowerCase().replaceAll('_', '-')}`;
+}
+
 export interface Setting {
   readonly key: SettingKey;
   readonly schema: z.ZodType;
   readonly default: Default;
+  readonly variable: string;
+  /** `--http-timeout`. Null for the API key: everybody on the machine would see it on a command line. */
+  readonly flag: string | null;
+  /** It stands for a value in help texts: `duration`. */
+  readonly placeholder: string;
+  /** One sentence. */
+  readonly description: string;
 }
 
 function settingsIn(group: z.ZodObject, prefix: string): readonly Setting[] {
   return Object.entries(group.shape).flatMap(([name, part]): readonly Setting[] => {
     if (part instanceof z.ZodObject) return settingsIn(part, `${prefix}${name}.`);
-    const found = defaults.get(part as z.ZodType);
+    const schema = part as z.ZodType;
+    const { title: placeholder = '', description = '' } = schema.meta() ?? {};
+    const whenMissing = defaults.get(schema);
+    assert(whenMissing !== undefined, `${prefix}${name} is a setting`);
     // Keys are joined from the names of the same shape that their type is made of.
     const key = `${prefix}${name}` as SettingKey;
-    return found === undefined ? [] : [{ key, schema: part as z.ZodType, default: found.default }];
+    const variable = variableOf(key);
+    const flag = key.startsWith('service.apiKey') ? null : flagOf(variable);
+    return [{ key, schema, default: whenMissing, variable, flag, placeholder, description }];
   });
 }
 
@@ -373,6 +396,12 @@ export const settings: ReadonlyMap<SettingKey, Setting> = new Map(
 export const allKeys: readonly SettingKey[] = [...settings.keys()];
 export const localKeys: readonly SettingKey[] = settingsIn(localSchema, '').map(({ key }) => key);
 export const serviceKeys: readonly SettingKey[] = settingsIn(serviceSchema, '').map(({ key }) => key);
+
+export function settingOf(key: SettingKey): Setting {
+  const found = settings.get(key);
+  assert(found !== undefined, `the setting ${key} is in the schema`);
+  return found;
+}
 
 export function isSettingKey(name: string): name is SettingKey {
   return settings.has(name as SettingKey);
@@ -385,24 +414,3 @@ export const groups: ReadonlySet<string> = new Set(
     return words.slice(1).map((_, index) => words.slice(0, index + 1).join('.'));
   }),
 );
-
-/** Whether a setting can be given on the command line. The API key cannot: everybody on the machine would see it. */
-export function hasFlag(key: SettingKey): boolean {
-  return key !== 'service.apiKey' && key !== 'service.apiKeyFile';
-}
-
-export const VARIABLE_PREFIX = 'FEED_SYNC_';
-/** Names the file itself, so it has no key. */
-export const FILE_VARIABLE = `${VARIABLE_PREFIX}CONFIG`;
-export const FILE_FLAG = '--config';
-
-/** `service.contract.manifestPath` → `FEED_SYNC_MANIFEST_PATH`: upper snake case, without SERVICE_ and CONTRACT_. */
-export function variableOf(key: string): string {
-  const words = key.replace(/^service\.(contract\.)?/, '').replace(/[A-Z]/g, (letter) => `_${letter}`);
-  return VARIABLE_PREFIX + words.replaceAll('.', '_').toUpperCase();
-}
-
-/** `http.timeout` → `--http-timeout`: the variable's words. */
-export function flagOf(key: string): string {
-  return `--${variableOf(key).slice(VARIABLE_PREFIX.length).toLowerCase().replaceAll('_', '-')}`;
-}

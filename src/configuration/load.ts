@@ -22,7 +22,6 @@ import {
   localKeys,
   type ServiceValues,
   type SettingKey,
-  serviceKeys,
   type ValueOf,
 } from './schema.ts';
 
@@ -97,9 +96,8 @@ const NOT_TO_BE_GUESSED = /^(?:service\.|dataDir$|destination\.|checkpoint\.|sub
 
 function examine(input: LoadInput, keys: readonly SettingKey[]): Examined & { readonly values: Values } {
   const opened = openLevels(input);
-  const localFirst = [...localKeys, ...serviceKeys].filter((key) => keys.includes(key));
-  const readings = resolveSettings(localFirst, opened, input);
-  const harmless = localFirst.filter((key) => !NOT_TO_BE_GUESSED.test(key));
+  const readings = resolveSettings(keys, opened, input);
+  const harmless = keys.filter((key) => !NOT_TO_BE_GUESSED.test(key));
   const defaults = resolveSettings(harmless, { levels: [], isFileReadable: true }, input);
   const known = [...defaults, ...readings].filter(([, { value, fault }]) => {
     return value !== undefined && fault === null;
@@ -109,8 +107,7 @@ function examine(input: LoadInput, keys: readonly SettingKey[]): Examined & { re
   );
   return {
     filePath: opened.filePath,
-    settings: keys.map((key) => {
-      const { shown = null, source = null, fault = null } = readings.get(key) ?? {};
+    settings: [...readings].map(([key, { shown, source, fault }]) => {
       return { key, value: shown, source: source ?? 'not set', fault };
     }),
     problems: [...opened.problems, ...problems],

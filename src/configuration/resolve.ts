@@ -12,7 +12,7 @@ import { systemCode, systemReason } from '../lib/files.ts';
 import { formatNearest } from '../lib/nearest.ts';
 import { Secret } from '../lib/secret.ts';
 import { quoted } from '../lib/text.ts';
-import { type Flags, locateFile, type Problem, type ReadFile, readSettingsFile } from './file.ts';
+import { type Flags, openFile, type Problem, type ReadFile } from './file.ts';
 import {
   allKeys,
   type Environment,
@@ -46,7 +46,7 @@ interface Found {
 type Level = (key: SettingKey) => Found | null;
 
 interface OpenedLevels {
-  /** The strongest first. Without that of a file that cannot be read. */
+  /** The strongest first. */
   readonly levels: readonly Level[];
   /** The file that was looked into, also where it cannot be read; null where there is none. */
   readonly filePath: string | null;
@@ -58,7 +58,8 @@ interface OpenedLevels {
 
 export function openLevels(input: LoadInput): OpenedLevels {
   const { flags, environment, workingDirectory: directory } = input;
-  const given: readonly Level[] = [
+  const { path, entries, problems, isReadable } = openFile(input);
+  const levels: readonly Level[] = [
     (key) => {
       const { flag } = settingOf(key);
       const raw = flag === null ? undefined : flags[flag];
@@ -70,26 +71,15 @@ export function openLevels(input: LoadInput): OpenedLevels {
       const raw = environment[variable]?.trim() ?? '';
       return raw === '' ? null : { raw, isTextOnly: true, source: `environment ${variable}`, directory };
     },
+    (key) => {
+      const entry = entries.get(key);
+      if (entry === undefined || path === null) return null;
+      const source = `file ${path}:${entry.line}`;
+      return { raw: entry.value, isTextOnly: false, source, directory: dirname(path) };
+    },
   ];
-  const unknown = unknownVariables(environment);
-  const located = locateFile(input);
-  if (located.kind === 'none') {
-    return { levels: given, filePath: null, isFileReadable: true, problems: unknown };
-  }
-  const { path } = located;
-  if (located.kind === 'fault') {
-    const problems = [located.problem, ...unknown];
-    return { levels: given, filePath: path, isFileReadable: false, problems };
-  }
-  const { entries, problems, isReadable } = readSettingsFile(located.text, path);
-  const fileLevel: Level = (key) => {
-    const entry = entries.get(key);
-    if (entry === undefined) return null;
-    const source = `file ${path}:${entry.line}`;
-    return { raw: entry.value, isTextOnly: false, source, directory: dirname(path) };
-  };
-  const levels = isReadable ? [...given, fileLevel] : given;
-  return { levels, filePath: path, isFileReadable: isReadable, problems: [...problems, ...unknown] };
+  const found = [...problems, ...unknownVariables(environment)];
+  return { levels, filePath: path, isFileReadable: isReadable, problems: found };
 }
 
 /**
@@ -132,7 +122,7 @@ const UNREADABLE: Reading = { ...UNSET, source: 'not known, for the file cannot 
 const KEY = 'service.apiKey';
 const KEY_FILE = 'service.apiKeyFile';
 
-/** @param keys with `dataDir` before the settings whose defaults lie in it. */
+/** @param keys in the order of the schema, in which `dataDir` comes before the settings whose defaults lie in it. */
 export function resolveSettings(
   keys: readonly SettingKey[],
   opened: Pick<OpenedLevels, 'levels' | 'isFileReadable'>,
@@ -140,6 +130,10 @@ export function resolveSettings(
 ): ReadonlyMap<SettingKey, Reading> {
   const readings = new Map<SettingKey, Reading>();
   for (const key of keys) {
+    if (key === KEY) {
+      const [apiKey, apiKeyFile] = resolveApiKey(opened, input);
+      readings.set(KEY_FILE, apiKeyFile).set(KEY, apiKey);
+    }
     if (key === KEY || key === KEY_FILE) continue;
     const dataDirectory = readings.get('dataDir')?.value;
     readings.set(key, resolveSetting(key, opened, input, dataDirectory));
@@ -147,9 +141,7 @@ export function resolveSettings(
   for (const [key, fault] of contradictions(readings)) {
     readings.set(key, { ...(readings.get(key) ?? UNSET), fault });
   }
-  if (!keys.includes(KEY)) return readings;
-  const [apiKey, apiKeyFile] = resolveApiKey(opened, input);
-  return readings.set(KEY, apiKey).set(KEY_FILE, apiKeyFile);
+  return readings;
 }
 
 function resolveSetting(

@@ -395,7 +395,6 @@ export const settings: ReadonlyMap<SettingKey, Setting> = new Map(
 );
 export const allKeys: readonly SettingKey[] = [...settings.keys()];
 export const localKeys: readonly SettingKey[] = settingsIn(localSchema, '').map(({ key }) => key);
-export const serviceKeys: readonly SettingKey[] = settingsIn(serviceSchema, '').map(({ key }) => key);
 
 export function settingOf(key: SettingKey): Setting {
   const found = settings.get(key);

@@ -28,24 +28,26 @@ interface Issue {
 }
 
 function text(advice: string) {
-  const error = ({ input }: Issue) => `is ${shapeOf(input)}; write ${advice}`;
+  return plainText(({ input }: Issue) => `is ${shapeOf(input)}; write ${advice}`);
+}
+
+function plainText(error: string | ((issue: Issue) => string)) {
   return z.string({ error }).trim().min(1, { error: 'is empty', abort: true });
 }
 
-/** Text that `read` turns into a value, or refuses with a message. */
+/** What `written` accepts, turned into a value by `read`, or refused with a message. */
 function textRead<Value>(
   title: string,
-  advice: string,
+  written: z.ZodType<string, string>,
   read: (text: string, refuse: (message: string) => never) => Value,
 ) {
-  return text(advice)
-    .transform((written, context): Value => {
-      return read(written, (message) => {
-        context.addIssue(message);
-        return z.NEVER;
-      });
-    })
-    .meta({ title });
+  const parsed = written.transform((text, context): Value => {
+    return read(text, (message) => {
+      context.addIssue(message);
+      return z.NEVER;
+    });
+  });
+  return parsed.meta({ title });
 }
 
 function shapeOf(value: unknown): string {
@@ -124,7 +126,7 @@ export function list<Value>(item: z.ZodType<Value>, least: 0 | 1) {
 
 /** The path of a file or a folder, which need not exist. */
 export function path(names: 'file' | 'folder') {
-  return textRead(names, `the path of a ${names}, in quotes`, (written, refuse) => {
+  return textRead(names, text(`the path of a ${names}, in quotes`), (written, refuse) => {
     const fault = faultOfPath(written, names);
     if (fault !== null) return refuse(`is ${quoted(written)}, ${fault}`);
     return new Relative((directory) => resolve(directory, written));
@@ -132,17 +134,11 @@ export function path(names: 'file' | 'folder') {
 }
 
 /** The path of the file of a key. Text without a slash is never shown: it may be the key itself. */
-export const keyFile = z
-  .string({ error: 'names no file' })
-  .trim()
-  .min(1, { error: 'is empty', abort: true })
-  .transform((written, context) => {
-    const fault = faultOfPath(written, 'file');
-    if (fault === null) return new Relative((directory) => resolve(directory, written));
-    context.addIssue(isSurelyAPath(written) ? `is ${quoted(written)}, ${fault}` : 'names no file');
-    return z.NEVER;
-  })
-  .meta({ title: 'file' });
+export const keyFile = textRead('file', plainText('names no file'), (written, refuse) => {
+  const fault = faultOfPath(written, 'file');
+  if (fault === null) return new Relative((directory) => resolve(directory, written));
+  return refuse(isSurelyAPath(written) ? `is ${quoted(written)}, ${fault}` : 'names no file');
+});
 
 export function isSurelyAPath(written: string): boolean {
   return /[/\\]/.test(written);
@@ -188,23 +184,25 @@ const NOT_A_KEY = 'contains white space, a control character or a letter outside
 const TOO_LONG = `is longer than ${MAX_SECRET_CHARACTERS} characters; is it the key alone?`;
 
 /** A key that can stand in a header: visible ASCII without white space. */
-export const secret = z
-  .string({ error: 'is not text; put it in quotes' })
-  .trim()
-  .min(1, { error: 'is empty', abort: true })
+export const secret = plainText('is not text; put it in quotes')
   .max(MAX_SECRET_CHARACTERS, { error: TOO_LONG, abort: true })
   .regex(/^[\x21-\x7e]+$/, { error: NOT_A_KEY })
   .transform((key) => new Secret(key))
   .meta({ title: 'key' });
 
 /** The service's address: https, or http where it stays on this machine. Without a trailing slash. */
-export const baseUrl = textRead('url', 'an address such as https://feed.example.com', (written, refuse) => {
-  const url = URL.parse(written);
-  const fault = url === null ? 'which is not an address; write for example https://feed.example.com' : null;
-  const found = url === null ? fault : (faultOfAddress(url) ?? faultOfBaseUrl(url));
-  if (url === null || found !== null) return refuse(`is ${withoutCredentials(written)}, ${found}`);
-  return `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
-});
+export const baseUrl = textRead(
+  'url',
+  text('an address such as https://feed.example.com'),
+  (written, refuse) => {
+    const url = URL.parse(written);
+    const refused = (fault: string) => refuse(`is ${withoutCredentials(written)}, ${fault}`);
+    if (url === null) return refused('which is not an address; write for example https://feed.example.com');
+    const fault = faultOfAddress(url) ?? faultOfBaseUrl(url);
+    if (fault !== null) return refused(fault);
+    return `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
+  },
+);
 
 function faultOfBaseUrl(url: URL): string | null {
   if (/\/v1\/*$/.test(url.pathname)) return 'which ends in /v1; leave that out, it is part of every path';
@@ -215,15 +213,19 @@ function faultOfBaseUrl(url: URL): string | null {
 }
 
 /** A scheme, host and port: `https://files.example.com`. */
-export const origin = textRead('origin', 'an origin such as https://files.example.com', (written, refuse) => {
-  const url = URL.parse(written);
-  const isWeb = url !== null && ['https:', 'http:'].includes(url.protocol);
-  const refused = (fault: string) => refuse(`is ${withoutCredentials(written)}, ${fault}`);
-  if (!isWeb) return refused('which is not an origin; write for example https://files.example.com');
-  const fault = faultOfAddress(url);
-  if (fault !== null) return refused(fault);
-  return url.pathname === '/' ? url.origin : refused('which has a path; write the origin alone');
-});
+export const origin = textRead(
+  'origin',
+  text('an origin such as https://files.example.com'),
+  (written, refuse) => {
+    const url = URL.parse(written);
+    const isWeb = url !== null && ['https:', 'http:'].includes(url.protocol);
+    const refused = (fault: string) => refuse(`is ${withoutCredentials(written)}, ${fault}`);
+    if (!isWeb) return refused('which is not an origin; write for example https://files.example.com');
+    const fault = faultOfAddress(url);
+    if (fault !== null) return refused(fault);
+    return url.pathname === '/' ? url.origin : refused('which has a path; write the origin alone');
+  },
+);
 
 /** True for 127.0.0.0/8, ::1 and localhost. `hostname` is that of a URL, an IPv6 address in brackets. */
 export function isLoopback(hostname: string): boolean {
@@ -247,7 +249,7 @@ const MANIFEST_PLACES = ['{subscriptionId}', '{datasetId}'];
 /** The path of the manifest, with a place for one id. */
 export const manifestPath = textRead(
   'path',
-  'a path such as /v1/subscriptions/{subscriptionId}/manifest',
+  text('a path such as /v1/subscriptions/{subscriptionId}/manifest'),
   (written, refuse) => {
     const refused = (fault: string) => refuse(`is ${quoted(written)}, ${fault}`);
     if (!written.startsWith('/')) return refused('which does not start with /');
@@ -264,7 +266,7 @@ export const manifestPath = textRead(
 const PAGING_PARAMETERS = ['limit', 'cursor'];
 
 /** The name of a query parameter. */
-export const parameterName = textRead('name', 'a name such as since', (written, refuse) => {
+export const parameterName = textRead('name', text('a name such as since'), (written, refuse) => {
   if (!/^[\w.[\]$-]{1,64}$/.test(written)) {
     return refuse(`is ${quoted(written)}, which is not a parameter's name`);
   }
@@ -277,13 +279,13 @@ export const parameterName = textRead('name', 'a name such as since', (written, 
 export const identifier = text('it in quotes').meta({ title: 'id' });
 
 /** A pattern of dataset ids, `*` for any text. */
-export const datasetGlob = textRead('glob', 'it in quotes', (written, refuse) => {
+export const datasetGlob = textRead('glob', text('it in quotes'), (written, refuse) => {
   if (!written.startsWith('!')) return written;
   return refuse(`is ${quoted(written)}; name datasets to leave out in datasets.exclude, without the !`);
 });
 
 /** A cron expression, with seconds as a sixth field in front where they matter. */
-export const schedule = textRead('cron', 'a cron expression such as "0 6 * * *"', (written, refuse) => {
+export const schedule = textRead('cron', text('a cron expression such as "0 6 * * *"'), (written, refuse) => {
   if (occurs(written)) return written;
   return refuse(`is ${quoted(written)}, which never occurs; write for example "0 6 * * *"`);
 });
@@ -313,7 +315,7 @@ interface ListenAddress {
 /** Null: off. */
 export const listenAddress = textRead(
   'host:port',
-  'an address such as 127.0.0.1:9464, or off',
+  text('an address such as 127.0.0.1:9464, or off'),
   (written, refuse): ListenAddress | null => {
     if (written === OFF) return null;
     const [, address, name, digits] = ADDRESS.exec(written) ?? [];

@@ -5,9 +5,7 @@
 
 import { type Command, Option } from 'commander';
 import type { Configuration, LocalConfiguration } from '../configuration/configuration.ts';
-import { describeSettings } from '../configuration/help.ts';
-import { FILE_FLAG } from '../configuration/levels.ts';
-import type { SettingKey } from '../configuration/settings.ts';
+import { FILE_FLAG, type SettingKey, settings } from '../configuration/schema.ts';
 import { UsageError } from '../model/errors.ts';
 import type { ResumeOptions } from './commands/resume.ts';
 import type { WebhookAddFlags } from './commands/webhook.ts';
@@ -179,14 +177,15 @@ export function settingOptions(): readonly Option[] {
     `${FILE_FLAG} <file>`,
     'The configuration file. Default: feed-sync.yaml here, then in /etc/feed-sync.',
   );
-  const rest = describeSettings().flatMap(({ key, flag, placeholder, description, defaultWords }) => {
+  const rest = [...settings.values()].flatMap((setting) => {
+    const { key, flag, placeholder, description } = setting;
     if (flag === null) return [];
     const choices = placeholder.split('|');
     const value = choices.length === 1 ? placeholder : 'word';
     const words = [
       description,
       ...(choices.length === 1 ? [] : [`One of ${choices.join(', ')}.`]),
-      ...(defaultWords === null ? [] : [`Default: ${defaultWords}.`]),
+      ...(setting.default.words === null ? [] : [`Default: ${setting.default.words}.`]),
     ];
     const option = new Option(`${flag} <${value}>`, words.join(' '));
     return [SHOWN.includes(key) ? option : option.hideHelp()];

@@ -1,8 +1,7 @@
 /** What a command is given of the world outside: nothing else of it is ambient. */
 
-import type { Environment } from '../configuration/levels.ts';
-import type { ReadFile } from '../configuration/locate.ts';
-import type { Machine } from '../configuration/settings.ts';
+import type { ReadFile } from '../configuration/file.ts';
+import type { Environment, Machine } from '../configuration/schema.ts';
 import type { Random } from '../lib/backoff.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { ExitCode } from './exit-codes.ts';

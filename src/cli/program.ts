@@ -5,8 +5,9 @@
 
 import { Command, CommanderError, Help, type HelpConfiguration, Option } from 'commander';
 import type { Configuration, LocalConfiguration } from '../configuration/configuration.ts';
-import { settingsHelp } from '../configuration/help.ts';
-import { type LoadInput, loadConfiguration, loadLocalConfiguration } from '../configuration/load.ts';
+import { settingsHelp, settingsJsonSchema } from '../configuration/help.ts';
+import { loadConfiguration, loadLocalConfiguration } from '../configuration/load.ts';
+import type { LoadInput } from '../configuration/resolve.ts';
 import { parseDurationMs } from '../lib/units.ts';
 import { FeedSyncError, UsageError } from '../model/errors.ts';
 import { defineDecisionCommands, defineOperatorCommands, flagsOf, settingOptions } from './command-groups.ts';
@@ -200,7 +201,10 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
   program
     .command('settings')
     .description('explain every setting: its key, variable, flag and default')
-    .action(() => write(stdout, settingsHelp()));
+    .option('--json-schema', 'a JSON Schema of the configuration file, for editors')
+    .action(({ jsonSchema = false }: { jsonSchema?: boolean }) =>
+      write(stdout, jsonSchema ? settingsJsonSchema() : settingsHelp()),
+    );
   program
     .command('init')
     .description('write a commented configuration file')

@@ -1,84 +1,82 @@
-/** The configuration as the rest of the program sees it: one frozen, validated value. Durations in milliseconds, sizes in bytes. */
+/** The configuration as the rest of the program sees it: one frozen value. Durations in milliseconds, sizes in bytes, paths absolute. */
 
-import type { LogFormat, LogLevel } from '../lib/log.ts';
+import { assert } from '../lib/assert.ts';
 import type { Secret } from '../lib/secret.ts';
+import type { LocalValues, ServiceValues } from './schema.ts';
 
-/** What every command needs, also those that only look at what is on this machine. Paths are absolute. */
-export interface LocalConfiguration {
-  /** Globs on dataset ids (`*` stands for any text). All of them: include `*`, exclude nothing. */
-  readonly datasets: { readonly include: readonly string[]; readonly exclude: readonly string[] };
-  readonly dataDirectory: string;
-  readonly destination: {
-    readonly path: string;
-    /** The copy for readers that stay open, and how often `run` makes one at most; null: none. */
-    readonly publish: { readonly path: string; readonly everyMs: number } | null;
-  };
-  readonly checkpoint: { readonly path: string };
-  /** How long a write waits for a reader of the mirror. */
-  readonly lock: { readonly waitMs: number };
-  /** Bytes kept free on the disk. */
-  readonly disk: { readonly reserveBytes: number };
-  readonly duckdb: { readonly memoryLimitBytes: number; readonly threads: number };
-  readonly hooks: {
-    /** The program and its words, run after commits; null: none. */
-    readonly afterCommit: readonly string[] | null;
-    readonly timeoutMs: number;
-  };
-  /** The file of the webhooks' secrets; null: none. */
-  readonly webhook: { readonly secretFile: string | null };
-  readonly log: { readonly level: LogLevel; readonly format: LogFormat };
-}
+/** What every command needs, also the commands that only look at what is on this machine. */
+export type LocalConfiguration = Frozen<ReturnType<typeof localConfiguration>>;
 
 /** What only the commands that talk to the service need. */
-export interface ServiceConfiguration {
-  readonly service: {
-    /** https, or http on a loopback address; without a trailing slash. */
-    readonly baseUrl: string;
-    readonly apiKey: Secret;
-    /** What the user says of the names that the interface leaves open; null: discovered. */
-    readonly contract: {
-      readonly manifestPath: string | null;
-      readonly newerThanParameter: string | null;
-      /** How long a manifest that does not say how far it goes may lag. */
-      readonly manifestLagMs: number;
-    };
-  };
-  /** Ids or names; null: all. */
-  readonly subscriptions: readonly string[] | null;
-  /** When `run` asks whether something was published. */
-  readonly poll: Cadence;
-  /** How often `run` compares all that is wanted with the manifests. */
-  readonly audit: { readonly everyMs: number };
-  /** What a schema change that only adds columns does; every other one loads the snapshot again. */
-  readonly schemaChanges: 'reload' | 'alter';
-  /** What becomes of the table of a dataset that no subscription holds any more. */
-  readonly removedDatasets: 'archive' | 'drop' | 'keep';
-  /** Origins as `new URL(…).origin` writes them. */
-  readonly downloads: { readonly allowedOrigins: readonly string[] };
-  /** How much of the changes of one dataset is staged at once. */
-  readonly changes: { readonly maxStagedBytes: number };
-  readonly http: {
-    /** Longest silence of a connection. */
-    readonly timeoutMs: number;
-    readonly connections: number;
-    readonly maxJsonBytes: number;
-    readonly maxRetryAfterMs: number;
-  };
-  readonly retry: { readonly maxAttempts: number; readonly baseDelayMs: number; readonly maxDelayMs: number };
-  /** Where `run` tells how it is; null: nowhere. */
-  readonly status: { readonly listen: ListenAddress | null };
-}
-
-export interface ListenAddress {
-  /** A name or an address, an IPv6 address without brackets. */
-  readonly host: string;
-  /** 0: any that is free. */
-  readonly port: number;
-}
-
-/** A schedule is a cron expression, in the time zone of the process. */
-export type Cadence =
-  | { readonly kind: 'every'; readonly everyMs: number }
-  | { readonly kind: 'schedule'; readonly schedule: string };
+export type ServiceConfiguration = Frozen<ReturnType<typeof serviceConfiguration>>;
 
 export type Configuration = LocalConfiguration & ServiceConfiguration;
+
+/** Port 0: any that is free. */
+export type ListenAddress = NonNullable<ServiceConfiguration['status']['listen']>;
+
+/** When `run` polls. A schedule is a cron expression, in the time zone of the process. */
+export type Cadence = ServiceConfiguration['poll'];
+
+type Frozen<Value> = Value extends Secret ? Value : { readonly [Name in keyof Value]: Frozen<Value[Name]> };
+
+export function localConfiguration(values: LocalValues) {
+  const { datasets, dataDir, destination, checkpoint, lock, disk, duckdb, hooks, webhook, log } = values;
+  const { publish, publishEvery } = destination;
+  return {
+    datasets,
+    dataDirectory: dataDir,
+    destination: {
+      path: destination.path,
+      publish: publish === null ? null : { path: publish, everyMs: publishEvery },
+    },
+    checkpoint,
+    lock: { waitMs: lock.wait },
+    disk: { reserveBytes: disk.reserve },
+    duckdb: { memoryLimitBytes: duckdb.memoryLimit, threads: duckdb.threads },
+    hooks: { afterCommit: hooks.afterCommit, timeoutMs: hooks.timeout },
+    webhook,
+    log,
+  };
+}
+
+export function serviceConfiguration(values: ServiceValues) {
+  const { service, poll, audit, http, retry } = values;
+  const { apiKey } = service;
+  assert(apiKey !== null, 'the API key is known');
+  const { manifestPath, newerThanParameter, manifestLag } = service.contract;
+  return {
+    service: {
+      baseUrl: service.baseUrl,
+      apiKey,
+      contract: { manifestPath, newerThanParameter, manifestLagMs: manifestLag },
+    },
+    subscriptions: values.subscriptions,
+    poll: cadenceOf(poll),
+    audit: { everyMs: audit.every },
+    schemaChanges: values.schemaChanges,
+    removedDatasets: values.removedDatasets,
+    downloads: values.downloads,
+    changes: values.changes,
+    http: {
+      timeoutMs: http.timeout,
+      connections: http.connections,
+      maxJsonBytes: http.maxJsonBytes,
+      maxRetryAfterMs: http.maxRetryAfter,
+    },
+    retry: { maxAttempts: retry.maxAttempts, baseDelayMs: retry.baseDelay, maxDelayMs: retry.maxDelay },
+    status: values.status,
+  };
+}
+
+function cadenceOf({ every, schedule }: ServiceValues['poll']) {
+  if (schedule === null) return { kind: 'every', everyMs: every } as const;
+  return { kind: 'schedule', schedule } as const;
+}
+
+export function deepFreeze<Value>(value: Value): Value {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
+  Object.freeze(value);
+  for (const part of Object.values(value)) deepFreeze(part);
+  return value;
+}

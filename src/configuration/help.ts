@@ -1,53 +1,30 @@
-/** What help texts and the documentation say about the settings. */
+/** What people and editors are told about the settings: help texts, the example file and its JSON Schema. */
 
-import { flagOf, hasFlag, variableOf } from './levels.ts';
-import { allKeys, type Default, groups, type Setting, type SettingKey, settings } from './settings.ts';
-
-interface SettingHelp {
-  readonly key: SettingKey;
-  readonly variable: string;
-  /** `--http-timeout`; null where there is none. */
-  readonly flag: string | null;
-  /** What stands for a value: `duration`. */
-  readonly placeholder: string;
-  /** The default, in words where no text stands for it; null where the setting is required. */
-  readonly defaultWords: string | null;
-  readonly description: string;
-}
-
-/** Every setting, in the order of the example file. */
-export function describeSettings(): readonly SettingHelp[] {
-  return allKeys.map((key) => {
-    const setting: Setting<unknown> = settings[key];
-    return {
-      key,
-      variable: variableOf(key),
-      flag: hasFlag(key) ? flagOf(key) : null,
-      placeholder: setting.kind.placeholder,
-      defaultWords: wordsOf(setting.default),
-      description: setting.description,
-    };
-  });
-}
+import { parse } from 'yaml';
+import { z } from 'zod';
+import { groups, type Setting, type SettingKey, schema, settings } from './schema.ts';
 
 /** The settings as text for `--help`: three lines for each, without colours. */
 export function settingsHelp(): string {
-  const entries = describeSettings().map(
-    ({ key, variable, flag, placeholder, defaultWords, description }) => {
-      const names = [key, variable, ...(flag === null ? [] : [`${flag} <${placeholder}>`])];
-      const state = defaultWords === null ? 'Required.' : `Default: ${defaultWords}.`;
-      return `  ${names.join('  ')}\n      ${description} ${state}`;
-    },
-  );
+  const entries = [...settings.values()].map((setting) => {
+    const { key, variable, flag, placeholder, description } = setting;
+    const names = [key, variable, ...(flag === null ? [] : [`${flag} <${placeholder}>`])];
+    return `  ${names.join('  ')}\n      ${description} ${defaultSentence(setting)}`;
+  });
   return `${entries.join('\n')}\n`;
 }
 
-function wordsOf(fallback: Default<unknown>): string | null {
-  if (fallback.kind === 'required') return null;
-  return fallback.kind === 'written' ? fallback.text : fallback.words;
+function defaultSentence({ default: { words } }: Setting): string {
+  return words === null ? 'Required.' : `Default: ${words}.`;
 }
 
-const OPENING = `# The configuration of feed-sync. A run needs two values: service.baseUrl and the API key.
+/** The schema lies beside the file. */
+const SCHEMA_FILE = 'feed-sync.schema.json';
+
+const OPENING = `# yaml-language-server: $schema=./${SCHEMA_FILE}
+# An editor checks this file once its schema lies beside it: feed-sync settings --json-schema > ${SCHEMA_FILE}
+#
+# The configuration of feed-sync. A run needs two values: service.baseUrl and the API key.
 #
 # A line that starts with # and a space explains; take the # away from a key to set it. A key without a value keeps
 # its default. Each key can also be given as the variable beside it, and each but the API key as a flag
@@ -60,42 +37,30 @@ const OPENING = `# The configuration of feed-sync. A run needs two values: servi
 export function exampleConfiguration(): string {
   const lines = [OPENING];
   let openGroups: readonly string[] = [];
-  for (const key of allKeys) {
-    const parents = groupsOf(key);
+  for (const setting of settings.values()) {
+    const parents = groupsOf(setting.key);
     const newGroups = parents.filter((group) => !openGroups.includes(group));
-    lines.push('', ...newGroups.map((group) => `${indentOf(group)}${lastWordOf(group)}:`), ...linesOf(key));
+    lines.push(
+      '',
+      ...newGroups.map((group) => `${indentOf(group)}${lastWordOf(group)}:`),
+      ...linesOf(setting),
+    );
     openGroups = parents;
   }
   return `${lines.join('\n')}\n`;
 }
 
-function linesOf(key: SettingKey): readonly string[] {
-  const setting: Setting<unknown> = settings[key];
+function linesOf(setting: Setting): readonly string[] {
+  const { key, variable, description } = setting;
+  const { words, text, example } = setting.default;
   const indent = indentOf(key);
-  const value = valueIn(setting.default);
+  const value = words === null ? example : text;
+  const more = words === null || example === null ? '' : ` For example: ${example}`;
   return [
-    `${indent}# ${setting.description}`,
-    `${indent}# ${variableOf(key)}. ${defaultSentence(setting.default)}`,
-    `${indent}#${lastWordOf(key)}:${value === '' ? '' : ` ${value}`}`,
+    `${indent}# ${description}`,
+    `${indent}# ${variable}. ${defaultSentence(setting)}${more}`,
+    `${indent}#${lastWordOf(key)}:${typeof value === 'string' ? ` ${value}` : ''}`,
   ];
-}
-
-function valueIn(fallback: Default<unknown>): string {
-  if (fallback.kind === 'required') return fallback.example;
-  return fallback.kind === 'written' ? fallback.text : '';
-}
-
-function defaultSentence(fallback: Default<unknown>): string {
-  switch (fallback.kind) {
-    case 'required':
-      return 'Required.';
-    case 'written':
-      return `Default: ${fallback.text}.`;
-    case 'derived':
-      return `Default: ${fallback.words}.`;
-    case 'absent':
-      return `Default: ${fallback.words}. For example: ${fallback.example}`;
-  }
 }
 
 /** `service.contract.manifestPath` → `service`, `service.contract`. */
@@ -109,4 +74,37 @@ function indentOf(name: string): string {
 
 function lastWordOf(name: string): string {
   return name.slice(name.lastIndexOf('.') + 1);
+}
+
+/** A JSON Schema (draft 2020-12) of the file, for editors. */
+export function settingsJsonSchema(): string {
+  const json = z.toJSONSchema(schema, { target: 'draft-2020-12', io: 'input' });
+  return `${JSON.stringify({ ...ofFile(json as JsonSchema, ''), type: 'object' }, null, 2)}\n`;
+}
+
+/** The parts of a JSON Schema that are changed for the file. */
+interface JsonSchema {
+  readonly type: string | readonly string[];
+  readonly enum?: readonly unknown[];
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly required?: unknown;
+}
+
+/** In the file every key may be missing, or be there without a value. */
+function ofFile({ required: _, ...json }: JsonSchema, name: string): JsonSchema {
+  const nullable = { ...json, type: [json.type, 'null'].flat() };
+  if (json.enum !== undefined) return { ...nullable, ...notesOf(name), enum: [...json.enum, null] };
+  if (json.properties === undefined) return { ...nullable, ...notesOf(name) };
+  const members = Object.entries(json.properties).map(([word, member]) => {
+    return [word, ofFile(member, name === '' ? word : `${name}.${word}`)] as const;
+  });
+  return { ...nullable, properties: Object.fromEntries(members) };
+}
+
+function notesOf(name: string) {
+  const { text = null, example = null } = settings.get(name as SettingKey)?.default ?? {};
+  return {
+    ...(typeof text === 'string' ? { default: parse(text) } : {}),
+    ...(example === null ? {} : { examples: [parse(example)] }),
+  };
 }

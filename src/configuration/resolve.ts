@@ -1,98 +1,284 @@
-/** Which value each setting has: that of the first level that has one, else its default. */
+/**
+ * The one resolver: flags, environment, file and defaults → what is known of each setting. The first level that has a value
+ * for a setting counts.
+ *
+ * Invariant: the API key leaves this file as a `Secret` only and is in none of the texts, not even where somebody gave the key in
+ * place of its file's name.
+ */
 
-import { assert } from '../lib/assert.ts';
-import { type Found, type Level, readFound, variableOf } from './levels.ts';
-import type { Problem } from './problems.ts';
-import { type Setting, type SettingKey, type Surroundings, settings, type ValueOf } from './settings.ts';
+import { dirname, join } from 'node:path';
+import { z } from 'zod';
+import { systemCode, systemReason } from '../lib/files.ts';
+import { formatNearest } from '../lib/nearest.ts';
+import { Secret } from '../lib/secret.ts';
+import { quoted } from '../lib/text.ts';
+import { type Flags, openFile, type Problem, type ReadFile } from './file.ts';
+import {
+  allKeys,
+  type Environment,
+  FILE_VARIABLE,
+  type SettingKey,
+  type Surroundings,
+  settingOf,
+  VARIABLE_PREFIX,
+  variableOf,
+} from './schema.ts';
+import { isSurelyAPath, Relative } from './value-types.ts';
 
-/** What a person is told about a setting, by `doctor` for example. Never holds a secret. */
-export interface SettingSource {
-  /** The value as a person would write it, or words where no text stands for it: `all`, `discovered`. */
-  readonly value: string;
-  /** `flag --x`, `environment FEED_SYNC_X`, `file path:line` or `default`. */
-  readonly source: string;
+export interface LoadInput extends Surroundings {
+  /** By their names, `--config` and those of the settings: `{ '--log-level': 'debug' }`. */
+  readonly flags: Flags;
+  readonly readFile: ReadFile;
 }
 
-export interface Resolution {
-  /** All the keys asked for, without those that have a problem. */
-  readonly values: ReadonlyMap<SettingKey, unknown>;
-  readonly sources: ReadonlyMap<SettingKey, SettingSource>;
+/** A value as it stands somewhere, not read yet. */
+interface Found {
+  /** Text, or in the file whatever YAML gives but null. */
+  readonly raw: unknown;
+  /** Whether it can only be text, so that a list is written with commas. */
+  readonly isTextOnly: boolean;
+  /** `flag --log-level`, `environment FEED_SYNC_LOG_LEVEL`, `file /etc/feed-sync/feed-sync.yaml:4`. */
+  readonly source: string;
+  /** Where a relative path starts. In a file that is the file's folder, so that it means the same wherever we are started. */
+  readonly directory: string;
+}
+
+type Level = (key: SettingKey) => Found | null;
+
+interface OpenedLevels {
+  /** The strongest first. */
+  readonly levels: readonly Level[];
+  /** The file that was looked into, also where it cannot be read; null where there is none. */
+  readonly filePath: string | null;
+  /** False where there is a file and nothing is known of what it sets. */
+  readonly isFileReadable: boolean;
+  /** Unknown names, and why the file cannot be read. */
   readonly problems: readonly Problem[];
 }
 
-/** @param keys with `dataDir` before those whose defaults lie in it. */
+export function openLevels(input: LoadInput): OpenedLevels {
+  const { flags, environment, workingDirectory: directory } = input;
+  const { path, entries, problems, isReadable } = openFile(input);
+  const levels: readonly Level[] = [
+    (key) => {
+      const { flag } = settingOf(key);
+      const raw = flag === null ? undefined : flags[flag];
+      return raw === undefined ? null : { raw, isTextOnly: true, source: `flag ${flag}`, directory };
+    },
+    // An empty variable counts as not set: that is how compose files and units write "none".
+    (key) => {
+      const { variable } = settingOf(key);
+      const raw = environment[variable]?.trim() ?? '';
+      return raw === '' ? null : { raw, isTextOnly: true, source: `environment ${variable}`, directory };
+    },
+    (key) => {
+      const entry = entries.get(key);
+      if (entry === undefined || path === null) return null;
+      const source = `file ${path}:${entry.line}`;
+      return { raw: entry.value, isTextOnly: false, source, directory: dirname(path) };
+    },
+  ];
+  const found = [...problems, ...unknownVariables(environment)];
+  return { levels, filePath: path, isFileReadable: isReadable, problems: found };
+}
+
+/**
+ * What Kubernetes adds to every container of a namespace with a Service named feed-sync or feed-sync-…:
+ * `FEED_SYNC_SERVICE_HOST`, `FEED_SYNC_PORT_9464_TCP_ADDR`. Nobody wrote these, so they are no mistake.
+ */
+const KUBERNETES_VARIABLE =
+  /^FEED_SYNC_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/;
+
+/** The variables that look like ours and are not. */
+function unknownVariables(environment: Environment): readonly Problem[] {
+  const known = [...allKeys.map(variableOf), FILE_VARIABLE];
+  return Object.keys(environment)
+    .filter((name) => name.startsWith(VARIABLE_PREFIX) && !known.includes(name))
+    .filter((name) => !KUBERNETES_VARIABLE.test(name))
+    .map((name) => ({
+      subject: name,
+      fault: `is not a known variable${formatNearest(name, known)}`,
+      source: 'environment',
+    }));
+}
+
+/** What is known of a setting. The texts never contain a secret. */
+export interface Reading {
+  /** Undefined where it is not known. */
+  readonly value?: unknown;
+  /** As a person would write it, or words where no text stands for it: `all`, `discovered`; null where it is not known. */
+  readonly shown: string | null;
+  /** `flag --x`, `environment FEED_SYNC_X`, `file path:line`, `default`, or why nothing is known; null: not set. */
+  readonly source: string | null;
+  /** The rest of a sentence that begins with the key; null where nothing is wrong. */
+  readonly fault: string | null;
+}
+
+const UNSET: Reading = { shown: null, source: null, fault: null };
+
+/** The file may set it. */
+const UNREADABLE: Reading = { ...UNSET, source: 'not known, for the file cannot be read' };
+
+const KEY = 'service.apiKey';
+const KEY_FILE = 'service.apiKeyFile';
+
+/** @param keys in the order of the schema, in which `dataDir` comes before the settings whose defaults lie in it. */
 export function resolveSettings(
   keys: readonly SettingKey[],
-  levels: readonly Level[],
-  surroundings: Surroundings,
-): Resolution {
-  const values = new Map<SettingKey, unknown>();
-  const sources = new Map<SettingKey, SettingSource>();
-  const problems: Problem[] = [];
-  let dataDirectory = surroundings.workingDirectory;
+  opened: Pick<OpenedLevels, 'levels' | 'isFileReadable'>,
+  input: LoadInput,
+): ReadonlyMap<SettingKey, Reading> {
+  const readings = new Map<SettingKey, Reading>();
   for (const key of keys) {
-    const resolved = resolveSetting(key, levels, surroundings, dataDirectory);
-    if ('problem' in resolved) {
-      problems.push(resolved.problem);
-      continue;
+    if (key === KEY) {
+      const [apiKey, apiKeyFile] = resolveApiKey(opened, input);
+      readings.set(KEY_FILE, apiKeyFile).set(KEY, apiKey);
     }
-    values.set(key, resolved.value);
-    sources.set(key, resolved.source);
-    if (key === 'dataDir') dataDirectory = String(resolved.value);
+    if (key === KEY || key === KEY_FILE) continue;
+    const dataDirectory = readings.get('dataDir')?.value;
+    readings.set(key, resolveSetting(key, opened, input, dataDirectory));
   }
-  return { values, sources, problems };
+  for (const [key, fault] of contradictions(readings)) {
+    readings.set(key, { ...(readings.get(key) ?? UNSET), fault });
+  }
+  return readings;
 }
-
-/** The value of a setting that was resolved without a problem. */
-export function resolvedValue<Key extends SettingKey>({ values }: Resolution, key: Key): ValueOf<Key> {
-  assert(values.has(key), `the setting ${key} is resolved`);
-  // Each value was read by the kind of its own setting, or is its own default.
-  return values.get(key) as ValueOf<Key>;
-}
-
-type Resolved = { readonly value: unknown; readonly source: SettingSource } | { readonly problem: Problem };
 
 function resolveSetting(
   key: SettingKey,
-  levels: readonly Level[],
+  { levels, isFileReadable }: Pick<OpenedLevels, 'levels' | 'isFileReadable'>,
   surroundings: Surroundings,
-  dataDirectory: string,
-): Resolved {
-  for (const level of levels) {
-    const found = level(key);
-    if (found !== null) return read(key, found);
-  }
-  const setting: Setting<unknown> = settings[key];
-  const fallback = setting.default;
-  const directory = surroundings.workingDirectory;
-  switch (fallback.kind) {
-    case 'required': {
-      const fault = `is not set; set ${variableOf(key)}, or ${key} in the file`;
-      return { problem: { subject: key, fault, source: null } };
-    }
-    case 'absent':
-      return { value: fallback.value, source: { value: fallback.words, source: 'default' } };
-    case 'written':
-      return read(key, { raw: { text: fallback.text }, source: 'default', directory });
-    case 'derived': {
-      const { text, source = 'default' } = fallback.derive(surroundings, dataDirectory);
-      return read(key, { raw: { text }, source, directory });
-    }
-  }
+  dataDirectory: unknown,
+): Reading {
+  const found = find(key, levels);
+  if (found !== null) return 'fault' in found ? found : read(key, found);
+  if (!isFileReadable) return UNREADABLE;
+  const { words, text, value } = settingOf(key).default;
+  if (words === null) return { ...UNSET, fault: `is not set; set ${variableOf(key)}, or ${key} in the file` };
+  if (text === null) return { value, shown: words, source: 'default', fault: null };
+  const derived = typeof text === 'string' ? { text } : text(surroundings, dataDirectory);
+  if (derived === null) return { ...UNSET, source: 'not known, for dataDir is wrong' };
+  const { text: raw, source = 'default' } = derived;
+  return read(key, { raw, isTextOnly: true, source, directory: surroundings.workingDirectory });
 }
 
-function read(key: SettingKey, found: Found): Resolved {
-  const setting: Setting<unknown> = settings[key];
-  const reading = readFound(setting.kind, found);
-  if ('fault' in reading) {
-    return { problem: { subject: key, fault: reading.fault, source: found.source } };
+/** Two settings that replace each other: the strongest level that has either of them decides, and must not have both. */
+const RIVALS: readonly (readonly [SettingKey, SettingKey])[] = [
+  [KEY, KEY_FILE],
+  ['poll.every', 'poll.schedule'],
+];
+
+function find(key: SettingKey, levels: readonly Level[]): Found | Reading | null {
+  const pair = RIVALS.find((each) => each.includes(key));
+  const rival = pair?.find((each) => each !== key) ?? null;
+  for (const level of levels) {
+    const found = level(key);
+    const other = rival === null ? null : level(rival);
+    if (found !== null && other !== null && key === pair?.[0]) {
+      const source = `${found.source} and ${other.source}`;
+      return { ...UNSET, source, fault: `and ${rival} are both set; keep one` };
+    }
+    if (found !== null || other !== null) return found;
   }
-  return { value: reading.value, source: { value: shown(reading.value, found), source: found.source } };
+  return null;
+}
+
+function read(key: SettingKey, { raw, isTextOnly, source, directory }: Found): Reading {
+  const { schema } = settingOf(key);
+  const written = typeof raw === 'string' ? raw.trim() : raw;
+  if (written === '') return { ...UNSET, source, fault: 'is empty' };
+  const isList = isTextOnly && schema instanceof z.ZodArray;
+  const { data, error } = schema.safeParse(isList ? itemsOf(String(written)) : written);
+  if (error !== undefined) {
+    const faults = error.issues.map(({ path: [index], message }) =>
+      index === undefined ? message : `item ${Number(index) + 1} ${message}`,
+    );
+    return { ...UNSET, source, fault: faults.join('; ') };
+  }
+  const value = data instanceof Relative ? data.from(directory) : data;
+  return { value, shown: shown(value, written), source, fault: null };
+}
+
+function itemsOf(text: string): readonly string[] {
+  const items = text.split(',').map((item) => item.trim());
+  return items.filter((item) => item !== '');
 }
 
 /** Paths and addresses as they were understood; what has a unit as it was written. */
-function shown(value: unknown, { raw }: Found): string {
-  if (typeof value === 'string') return value;
+function shown(value: unknown, written: unknown): string {
+  if (typeof value === 'string' || value instanceof Secret) return String(value);
   if (Array.isArray(value)) return value.length === 0 ? 'none' : value.join(', ');
-  return String('text' in raw ? raw.text.trim() : raw.yaml);
+  return String(written);
+}
+
+/** The settings whose values are wrong only together with others, and why. */
+function contradictions(
+  readings: ReadonlyMap<SettingKey, Reading>,
+): readonly (readonly [SettingKey, string])[] {
+  const areSame = (key: SettingKey, other: SettingKey) => {
+    const value = readings.get(key)?.value;
+    return value !== undefined && value === readings.get(other)?.value;
+  };
+  const found: [SettingKey, string][] = [];
+  if (areSame('checkpoint.path', 'destination.path')) {
+    found.push(['checkpoint.path', 'is the same file as destination.path; give each its own']);
+  }
+  for (const key of ['destination.path', 'checkpoint.path'] as const) {
+    if (!areSame('destination.publish', key)) continue;
+    found.push(['destination.publish', `is the same file as ${key}; a copy needs a file of its own`]);
+  }
+  const [base, most] = [readings.get('retry.baseDelay'), readings.get('retry.maxDelay')];
+  if (Number(base?.value) > Number(most?.value)) {
+    found.push(['retry.baseDelay', `is '${base?.shown}', longer than retry.maxDelay, ${most?.shown}`]);
+  }
+  return found;
+}
+
+/**
+ * The key and its file. The first level that has the key or names its file decides; behind them all comes the file `api-key`
+ * in the folder that a service manager names in $CREDENTIALS_DIRECTORY.
+ */
+function resolveApiKey(
+  { levels, isFileReadable }: Pick<OpenedLevels, 'levels' | 'isFileReadable'>,
+  input: LoadInput,
+): readonly [Reading, Reading] {
+  const given = find(KEY, levels);
+  if (given !== null) return ['fault' in given ? given : read(KEY, given), UNSET];
+  const named = find(KEY_FILE, levels);
+  if (named === null && !isFileReadable) return [UNREADABLE, UNREADABLE];
+  const ways = 'set FEED_SYNC_API_KEY or FEED_SYNC_API_KEY_FILE, or service.apiKeyFile in the file';
+  const missing = [{ ...UNSET, fault: `is not set; ${ways}` }, UNSET] as const;
+  const found = named ?? credentialsFile(input);
+  if (found === null) return missing;
+  if ('fault' in found) return [UNSET, found];
+  return readKeyFile(found, input.readFile, named === null ? missing : null);
+}
+
+/** @param missing what holds where the file is not there; null: the file must be there. */
+function readKeyFile(
+  found: Found,
+  readFile: ReadFile,
+  missing: readonly [Reading, Reading] | null,
+): readonly [Reading, Reading] {
+  const file = read(KEY_FILE, found);
+  if (typeof file.value !== 'string') return [UNSET, file];
+  const path = file.value;
+  try {
+    const key = read(KEY, { ...found, raw: readFile(path), source: `file ${path}` });
+    if (key.fault === null) return [key, file];
+    return [UNSET, { ...file, fault: `is ${quoted(path)}, which ${key.fault}` }];
+  } catch (error) {
+    if (missing !== null && systemCode(error) === 'ENOENT') return missing;
+    const fault = isSurelyAPath(String(found.raw))
+      ? `is ${quoted(path)}, which cannot be read: ${systemReason(error)}`
+      : `cannot be read: ${systemReason(error)}; it is not shown, for it may be the key itself; write a path with a slash`;
+    return [UNSET, { ...UNSET, source: found.source, fault }];
+  }
+}
+
+function credentialsFile({ environment, workingDirectory: directory }: LoadInput): Found | null {
+  const { CREDENTIALS_DIRECTORY: folder = '' } = environment;
+  if (folder === '') return null;
+  const source = 'environment CREDENTIALS_DIRECTORY';
+  return { raw: join(folder, 'api-key'), isTextOnly: true, source, directory };
 }

@@ -13,6 +13,14 @@ export function printable(text: string): string {
   });
 }
 
+const MAX_QUOTED_CHARACTERS = 80;
+
+/** In quotes, on one line, and cut where it is very long. */
+export function quoted(text: string): string {
+  const cut = text.length > MAX_QUOTED_CHARACTERS ? `${text.slice(0, MAX_QUOTED_CHARACTERS)}…` : text;
+  return `'${printable(cut)}'`;
+}
+
 const PLAIN = /^[\w@%+=:,./-]+$/;
 
 /** As a word of a POSIX shell; with characters that are not to be shown, as one of bash and zsh. Plain texts stay as they are. */

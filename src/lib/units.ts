@@ -10,15 +10,19 @@ const DURATION_UNITS_MS: Readonly<Record<string, number>> = {
 
 const SIZE_UNITS_BYTES: Readonly<Record<string, number>> = { KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
 
+export const DURATION = /^(\d{1,12})(ms|s|m|h|d)$/;
+/** Written without the flag i, so that it means the same in a JSON Schema. */
+export const SIZE = /^(\d{1,9})(?:\.(\d{1,3}))?([KMGTkmgt][Bb])$/;
+
 /** Milliseconds, or null where the text is no duration. */
 export function parseDurationMs(text: string): number | null {
-  const match = /^(\d{1,12})(ms|s|m|h|d)$/.exec(text.trim());
+  const match = DURATION.exec(text.trim());
   return match === null ? null : Number(match[1]) * (DURATION_UNITS_MS[match[2] ?? ''] ?? Number.NaN);
 }
 
 /** Bytes (1 MB is 1,000,000), or null where the text is no size. */
 export function parseSizeBytes(text: string): number | null {
-  const match = /^(\d{1,9})(?:\.(\d{1,3}))?(KB|MB|GB|TB)$/i.exec(text.trim());
+  const match = SIZE.exec(text.trim());
   if (match === null) return null;
   const [, whole, decimals = '', unit = ''] = match;
   const size = SIZE_UNITS_BYTES[unit.toUpperCase()] ?? Number.NaN;

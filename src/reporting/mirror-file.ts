@@ -1,7 +1,7 @@
 /** The file of the mirror from outside, without opening it: its size, whether compacting it is worth it, and its locks. */
 
 import { statSync } from 'node:fs';
-import type { ReadFile } from '../configuration/locate.ts';
+import type { ReadFile } from '../configuration/file.ts';
 
 /** Compacting for less is not worth the time it takes. */
 const LEAST_RECLAIMED_BYTES = 256_000_000;

@@ -4,7 +4,7 @@ import { statSync } from 'node:fs';
 import type { Failure, HookRecord, Suspension } from '../checkpoint/checkpoint.ts';
 import type { InstanceHolder } from '../checkpoint/instance-lock.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
-import type { ReadFile } from '../configuration/locate.ts';
+import type { ReadFile } from '../configuration/file.ts';
 import { type Absence, absenceKey, confirmedAt } from '../model/absence.ts';
 import { announcedVersion } from '../model/desired-state.ts';
 import { BusyError, FeedSyncError, type RefusalScope } from '../model/errors.ts';

@@ -73,6 +73,16 @@ describe('help', () => {
     ])
       expect(stdout).toContain(name);
   });
+
+  it('settings --json-schema prints the JSON Schema that lies beside the example file', async () => {
+    const installed = await program();
+    const expected = readFileSync(join(projectRoot, 'config/feed-sync.schema.json'), 'utf8');
+    expect(await installed.run('settings', '--json-schema')).toMatchObject({
+      exitCode: 0,
+      stdout: expected,
+      stderr: '',
+    });
+  });
 });
 
 describe('a command line that makes no sense', () => {

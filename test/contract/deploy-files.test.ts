@@ -3,8 +3,7 @@
 import { globSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
-import { FILE_VARIABLE, variableOf } from '../../src/configuration/levels.ts';
-import { allKeys } from '../../src/configuration/settings.ts';
+import { allKeys, FILE_VARIABLE, variableOf } from '../../src/configuration/schema.ts';
 import { commandLine } from '../support/command-line.ts';
 import { API_KEY, load } from '../support/configuration.ts';
 import {

@@ -3,10 +3,10 @@
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { stringify } from 'yaml';
-import { listenAddress } from '../../src/configuration/kinds.ts';
+import { readSettingsFile } from '../../src/configuration/file.ts';
 import { loadConfiguration } from '../../src/configuration/load.ts';
-import { readSettingsFile } from '../../src/configuration/locate.ts';
-import { allKeys } from '../../src/configuration/settings.ts';
+import { allKeys } from '../../src/configuration/schema.ts';
+import { listenAddress } from '../../src/configuration/value-types.ts';
 import { timestamp } from '../../src/feed/wire/fields.ts';
 import { formatBytes, formatDuration, parseDurationMs, parseSizeBytes } from '../../src/lib/units.ts';
 import { ConfigurationError } from '../../src/model/errors.ts';
@@ -210,15 +210,16 @@ describe('moments of the wire', () => {
 
 describe('where the status server listens', () => {
   const host = fc.oneof(fc.domain(), fc.ipV4(), fc.constantFrom('localhost', 'a'));
+  const read = (text: unknown) => listenAddress.safeParse(text);
 
   property(
     'is a host and a port',
     200,
     fc.property(host, fc.ipV6(), fc.integer({ min: 0, max: 65_535 }), (name, address, port) => {
-      expect(listenAddress.readText(`${name}:${port}`, '/')).toEqual({ value: { host: name, port } });
-      expect(listenAddress.readText(`[${address}]:${port}`, '/')).toEqual({ value: { host: address, port } });
-      expect(listenAddress.readText(`${name}:${port + 65_536}`, '/')).toHaveProperty('fault');
-      expect(listenAddress.readText(`${address}:${port}`, '/')).toHaveProperty('fault');
+      expect(read(`${name}:${port}`).data).toEqual({ host: name, port });
+      expect(read(`[${address}]:${port}`).data).toEqual({ host: address, port });
+      expect(read(`${name}:${port + 65_536}`).success).toBe(false);
+      expect(read(`${address}:${port}`).success).toBe(false);
     }),
   );
 
@@ -226,9 +227,9 @@ describe('where the status server listens', () => {
     'is told as a problem where it is anything else',
     300,
     fc.property(anyJson, (value) => {
-      const reading = value === null ? { fault: '' } : listenAddress.readYaml(value, '/');
-      if ('fault' in reading) expect(reading.fault).not.toMatch(/[\p{Cc}\p{Zl}\p{Zp}]/u);
-      else expect(String(value).trim()).toMatch(/^(?:off|.+:\d{1,5})$/);
+      const { success, error } = read(value);
+      if (success) expect(String(value).trim()).toMatch(/^(?:off|.+:\d{1,5})$/);
+      for (const { message } of error?.issues ?? []) expect(message).not.toMatch(/[\p{Cc}\p{Zl}\p{Zp}]/u);
     }),
   );
 });

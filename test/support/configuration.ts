@@ -1,7 +1,8 @@
 /** Loads configurations on a machine of the test's own making: its files, variables, memory and terminal. */
 
 import { expect } from 'vitest';
-import { type LoadInput, loadConfiguration, loadLocalConfiguration } from '../../src/configuration/load.ts';
+import { type Inspection, loadConfiguration, loadLocalConfiguration } from '../../src/configuration/load.ts';
+import type { LoadInput } from '../../src/configuration/resolve.ts';
 import { ConfigurationError } from '../../src/model/errors.ts';
 
 export const API_KEY = 'sk_test_0123456789abcdef';
@@ -31,11 +32,17 @@ export function inputOf({ files = {}, ...rest }: FakeMachine): LoadInput {
 }
 
 export function load(machine: FakeMachine) {
-  return loadConfiguration(inputOf(machine));
+  return withSources(loadConfiguration(inputOf(machine)));
 }
 
 export function loadLocal(machine: FakeMachine) {
-  return loadLocalConfiguration(inputOf(machine));
+  return withSources(loadLocalConfiguration(inputOf(machine)));
+}
+
+/** The settings that are set, by their keys, with values as people write them. */
+function withSources<Loaded extends Pick<Inspection, 'settings'>>(loaded: Loaded) {
+  const known = loaded.settings.filter(({ value }) => value !== null);
+  return { ...loaded, sources: new Map(known.map(({ key, value, source }) => [key, { value, source }])) };
 }
 
 /** The configuration that a file makes, beside the required variables. */

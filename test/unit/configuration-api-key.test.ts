@@ -23,7 +23,7 @@ describe('the API key', () => {
         files: { '/home/ann/key': `${API_KEY}\r\n` },
       },
       sources: {
-        key: 'environment FEED_SYNC_API_KEY_FILE',
+        key: 'file /home/ann/key',
         file: { value: '/home/ann/key', source: 'environment FEED_SYNC_API_KEY_FILE' },
       },
     },
@@ -40,7 +40,7 @@ describe('the API key', () => {
         files: { '/etc/fs/a.yaml': 'service:\n  apiKeyFile: key\n', '/etc/fs/key': API_KEY },
       },
       sources: {
-        key: 'file /etc/fs/a.yaml:2',
+        key: 'file /etc/fs/key',
         file: { value: '/etc/fs/key', source: 'file /etc/fs/a.yaml:2' },
       },
     },
@@ -51,7 +51,7 @@ describe('the API key', () => {
         files: { '/run/credentials/fs/api-key': `${API_KEY}\n` },
       },
       sources: {
-        key: 'environment CREDENTIALS_DIRECTORY',
+        key: 'file /run/credentials/fs/api-key',
         file: { value: '/run/credentials/fs/api-key', source: 'environment CREDENTIALS_DIRECTORY' },
       },
     },
@@ -96,14 +96,17 @@ describe('the API key', () => {
   it.each([
     [
       `${API_KEY}\n${API_KEY}`,
-      'holds white space, a control character or a letter outside ASCII, which no key does',
+      'contains white space, a control character or a letter outside ASCII, which no key does',
     ],
-    [`${API_KEY} x`, 'holds white space, a control character or a letter outside ASCII, which no key does'],
+    [
+      `${API_KEY} x`,
+      'contains white space, a control character or a letter outside ASCII, which no key does',
+    ],
     [
       `${API_KEY}\u0007`,
-      'holds white space, a control character or a letter outside ASCII, which no key does',
+      'contains white space, a control character or a letter outside ASCII, which no key does',
     ],
-    [`${API_KEY}ü`, 'holds white space, a control character or a letter outside ASCII, which no key does'],
+    [`${API_KEY}ü`, 'contains white space, a control character or a letter outside ASCII, which no key does'],
     [API_KEY.repeat(200), 'is longer than 4096 characters; is it the key alone?'],
   ])('must be one word: %#', (key, problem) => {
     const inline = { environment: { ...withoutKey, FEED_SYNC_API_KEY: key } };
@@ -161,7 +164,7 @@ describe('the file of the API key', () => {
       throw Object.assign(new Error(code), { code });
     };
     expect(problemsOf(() => load({ environment, readFile }))).toEqual([
-      "service.apiKey is in '/run/c/api-key', which cannot be read: EACCES (environment CREDENTIALS_DIRECTORY)",
+      "service.apiKeyFile is '/run/c/api-key', which cannot be read: EACCES (environment CREDENTIALS_DIRECTORY)",
     ]);
   });
 });

@@ -1,13 +1,15 @@
-/** The example file and the help text say what the table says, and what they say is true. */
+/** The example file, the help text and the JSON Schema say what the schema says, and what they say is true. */
 
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { describeSettings, exampleConfiguration, settingsHelp } from '../../src/configuration/help.ts';
-import { variableOf } from '../../src/configuration/levels.ts';
-import { allKeys } from '../../src/configuration/settings.ts';
+import { parse } from 'yaml';
+import { z } from 'zod';
+import { exampleConfiguration, settingsHelp, settingsJsonSchema } from '../../src/configuration/help.ts';
+import { allKeys, settings, variableOf } from '../../src/configuration/schema.ts';
 import { API_KEY, load } from '../support/configuration.ts';
 
 const EXAMPLE_FILE = new URL('../../config/feed-sync.example.yaml', import.meta.url);
+const SCHEMA_FILE = new URL('../../config/feed-sync.schema.json', import.meta.url);
 
 /** Takes every key out of its comment, as the text's first lines tell people to. */
 function uncommented(text: string): string {
@@ -40,7 +42,7 @@ describe('the example', () => {
   it('has every key once, its variable and what it means, on lines that fit a screen', () => {
     const lines = exampleConfiguration().split('\n');
     expect(lines.filter((line) => /^ *#\w/.test(line))).toHaveLength(allKeys.length);
-    for (const { variable, description } of describeSettings()) {
+    for (const { variable, description } of settings.values()) {
       const named = lines.findIndex((line) => line.trim().startsWith(`# ${variable}.`));
       expect(lines[named - 1]?.trim()).toBe(`# ${description}`);
     }
@@ -67,6 +69,83 @@ describe('the example', () => {
   });
 });
 
+interface JsonSchema {
+  readonly type: string | readonly string[];
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly additionalProperties?: unknown;
+}
+
+describe('the JSON Schema', () => {
+  const json: JsonSchema = JSON.parse(settingsJsonSchema());
+  const validator = z.fromJSONSchema(JSON.parse(settingsJsonSchema()));
+  const judge = (yaml: string) => validator.safeParse(parse(yaml));
+
+  /** Every property, groups included, by its path. */
+  function propertiesOf(group: JsonSchema, prefix = ''): readonly (readonly [string, JsonSchema])[] {
+    return Object.entries(group.properties ?? {}).flatMap(([name, property]) => [
+      [`${prefix}${name}`, property] as const,
+      ...propertiesOf(property, `${prefix}${name}.`),
+    ]);
+  }
+
+  it('is the file beside the example, whose first line names it', () => {
+    expect(readFileSync(SCHEMA_FILE, 'utf8')).toBe(settingsJsonSchema());
+    const [first] = exampleConfiguration().split('\n');
+    expect(first).toBe('# yaml-language-server: $schema=./feed-sync.schema.json');
+  });
+
+  it('is of the draft 2020-12, and accepts the example file with and without its comments', () => {
+    expect(json).toHaveProperty('$schema', 'https://json-schema.org/draft/2020-12/schema');
+    expect(judge(exampleConfiguration()).success).toBe(true);
+    expect(judge(uncommented(exampleConfiguration())).error).toBeUndefined();
+  });
+
+  it('has every setting with its type and description, and refuses unknown keys in every group', () => {
+    const properties = propertiesOf(json);
+    const leaves = properties.filter(([, { properties }]) => properties === undefined);
+    expect(leaves.map(([key]) => key)).toEqual(allKeys);
+    const described = new Map(
+      [...settings.values()].map(({ key, description }) => [String(key), description]),
+    );
+    for (const [key, { type, description }] of leaves) {
+      expect(type, key).toEqual(expect.arrayContaining([expect.any(String), 'null']));
+      expect(description).toBe(described.get(key));
+    }
+    const all = [json, ...properties.map(([, property]) => property)];
+    const groups = all.filter(({ properties }) => properties !== undefined);
+    expect(groups.map(({ additionalProperties }) => additionalProperties)).toEqual(groups.map(() => false));
+  });
+
+  it.each([
+    'dataDri: kept',
+    'http: { timout: 5s }',
+    'http: { timeout: 5 }',
+    'http: { timeout: "5" }',
+    'http: { connections: 1 }',
+    'log: { level: loud }',
+    'subscriptions: sub_1',
+    'subscriptions: []',
+    'disk: { reserve: 5 apples }',
+  ])('refuses %s, as the program does', (yaml) => {
+    expect(judge(yaml).success).toBe(false);
+    expect(() => load({ files: { '/home/ann/feed-sync.yaml': yaml } })).toThrow(
+      'The configuration has 1 problem',
+    );
+  });
+
+  it.each([
+    'http: { timeout: 5s, connections: 4 }',
+    'hooks: { afterCommit: dbt run }',
+    'hooks: { afterCommit: [dbt, run] }',
+    'disk: { reserve: 1.5gb }',
+    'retry:',
+  ])('accepts %s, as the program does', (yaml) => {
+    expect(judge(yaml).error).toBeUndefined();
+    expect(load({ files: { '/home/ann/feed-sync.yaml': yaml } }).filePath).not.toBeNull();
+  });
+});
+
 describe('the help', () => {
   it('names key, variable, flag, default and meaning', () => {
     expect(settingsHelp()).toContain(
@@ -79,7 +158,11 @@ describe('the help', () => {
   });
 
   it('has every setting', () => {
-    expect(describeSettings().map(({ key }) => key)).toEqual(allKeys);
+    const lines = settingsHelp().split('\n');
+    for (const { key, variable, description } of settings.values()) {
+      const named = lines.findIndex((line) => line.startsWith(`  ${key}  ${variable}`));
+      expect(lines[named + 1]).toContain(description);
+    }
   });
 });
 

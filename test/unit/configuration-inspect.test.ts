@@ -1,7 +1,7 @@
 /** A configuration that may be wrong: what is told of it, what is gone on with, and that the key is in none of it. */
 
 import { describe, expect, it } from 'vitest';
-import { inspectConfiguration } from '../../src/configuration/inspect.ts';
+import { inspectConfiguration } from '../../src/configuration/load.ts';
 import { API_KEY, type FakeMachine, inputOf, load, REQUIRED } from '../support/configuration.ts';
 
 function inspect(machine: FakeMachine) {
@@ -59,7 +59,7 @@ describe('a configuration that is wrong', () => {
     const { subjects, reported, known, configuration } = inspect({
       files: { [FILE]: 'lock:\n  wait: long\nhttp:\n  timeout: 5\n  retires: 3\n' },
     });
-    expect(subjects).toEqual(['http.retires', 'lock.wait', 'http.timeout']);
+    expect(subjects).toEqual(['http.retires', 'http.timeout', 'lock.wait']);
     expect(reported.get('lock.wait')).toMatchObject({ value: null, source: `file ${FILE}:2` });
     expect(reported.get('lock.wait')?.fault).toContain("is 'long'");
     expect([known('lock.wait'), known('http.timeout')]).toEqual([60_000, 30_000]);

@@ -237,11 +237,11 @@ describe('the error', () => {
         'The configuration has 7 problems:',
         `  lock.wiat is not a known key; the nearest is lock.wait (file ${FILE}:2)`,
         '  FEED_SYNC_HTTP_TIMEOUTS is not a known variable; the nearest is FEED_SYNC_HTTP_TIMEOUT (environment)',
-        "  log.level is 'loud'; write one of trace, debug, info, warn, error, silent (flag --log-level)",
         '  service.baseUrl is not set; set FEED_SYNC_BASE_URL, or service.baseUrl in the file',
+        '  service.apiKey is not set; set FEED_SYNC_API_KEY or FEED_SYNC_API_KEY_FILE, or service.apiKeyFile in the file',
         "  http.timeout is 'soon', which is not a duration; write for example 30s or 5m (environment FEED_SYNC_HTTP_TIMEOUT)",
         `  retry.maxAttempts is '0', and the least is 1 (file ${FILE}:4)`,
-        '  service.apiKey is not set; set FEED_SYNC_API_KEY or FEED_SYNC_API_KEY_FILE, or service.apiKeyFile in the file',
+        "  log.level is 'loud'; write one of trace, debug, info, warn, error, silent (flag --log-level)",
       ].join('\n'),
     );
     expect(error.hint).toBe(
@@ -254,8 +254,8 @@ describe('the error', () => {
     const files = { [FILE]: 'destination:\n  path: x.db\nretry:\n  baseDelay: 1m\n' };
     const flags = { '--checkpoint-path': './x.db' };
     expect(problemsOf(() => load({ files, flags }))).toEqual([
-      'checkpoint.path is the same file as destination.path; give each its own (flag --checkpoint-path)',
       `retry.baseDelay is '1m', longer than retry.maxDelay, 30s (file ${FILE}:4)`,
+      'checkpoint.path is the same file as destination.path; give each its own (flag --checkpoint-path)',
     ]);
   });
 

@@ -153,10 +153,10 @@ describe('the command after commits', () => {
       '[]',
       'hooks.afterCommit names no program; write a list of words, for example ["./refresh.sh", "--all"]',
     ],
-    ['7', 'hooks.afterCommit is no command; write a list of words, for example ["./refresh.sh", "--all"]'],
-    ['["a", 7]', 'hooks.afterCommit has a word 2 that is not text; write it in quotes'],
+    ['7', 'hooks.afterCommit is not a command; write a list of words, for example ["./refresh.sh", "--all"]'],
+    ['["a", 7]', 'hooks.afterCommit item 2 is not text; write it in quotes'],
     ['["~/a"]', "hooks.afterCommit is '~/a', and ~ has no meaning here; write the whole path"],
-    ['["a", "\\0"]', "hooks.afterCommit has the word '\\u0000', which no command can hold"],
+    ['["a", "\\0"]', "hooks.afterCommit item 2 is '\\u0000', which no command can contain"],
   ])('refuses %s', (value, problem) => {
     expect(troubleInFile(`hooks:\n  afterCommit: ${value}`)).toBe(problem);
   });
@@ -214,7 +214,7 @@ describe('choices', () => {
 describe('paths', () => {
   it.each([
     ['--data-dir', '~/data', "dataDir is '~/data', and ~ has no meaning here; write the whole path"],
-    ['--data-dir', 'a\0b', "dataDir is 'a\\u0000b', which no path can hold"],
+    ['--data-dir', 'a\0b', "dataDir is 'a\\u0000b', which no path can contain"],
     ['--destination-path', 'out/', "destination.path is 'out/', which is a folder; name the file in it"],
   ])('refuses %s %s', (flag, text, problem) => {
     expect(troubleOfFlag(flag, text)).toBe(problem);
@@ -314,12 +314,9 @@ describe('the open names of the interface', () => {
 
   it.each([
     ['v1/{datasetId}', 'which does not start with /'],
-    ['/v1/manifest', 'which must hold {subscriptionId} or {datasetId}, one of them and once'],
-    [
-      '/v1/{subscriptionId}/{datasetId}',
-      'which must hold {subscriptionId} or {datasetId}, one of them and once',
-    ],
-    ['/v1/{id}', 'which must hold {subscriptionId} or {datasetId}, one of them and once'],
+    ['/v1/manifest', 'which must contain either {subscriptionId} or {datasetId}, once'],
+    ['/v1/{subscriptionId}/{datasetId}', 'which must contain either {subscriptionId} or {datasetId}, once'],
+    ['/v1/{id}', 'which must contain either {subscriptionId} or {datasetId}, once'],
     ['//other.example/{datasetId}', 'which is not a path; write it without host, query and white space'],
     ['/\\other.example/{datasetId}', 'which is not a path; write it without host, query and white space'],
     ['/v1/{datasetId}?x=1', 'which is not a path; write it without host, query and white space'],
@@ -331,7 +328,7 @@ describe('the open names of the interface', () => {
 
   it.each([
     ['a b', "which is not a parameter's name"],
-    ['cursor', 'which turns pages'],
+    ['cursor', 'which is reserved for paging'],
   ])('refuses the parameter %s', (text, problem) => {
     expect(troubleOfFlag('--newer-than-parameter', text)).toBe(
       `service.contract.newerThanParameter is '${text}', ${problem}`,
@@ -340,7 +337,7 @@ describe('the open names of the interface', () => {
 
   it('refuses a pattern of datasets that leaves out', () => {
     expect(troubleOfFlag('--datasets-include', '!us-tx-*')).toBe(
-      "datasets.include item 1 is '!us-tx-*'; name what to leave out in datasets.exclude, without the !",
+      "datasets.include item 1 is '!us-tx-*'; name datasets to leave out in datasets.exclude, without the !",
     );
   });
 

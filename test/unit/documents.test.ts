@@ -3,7 +3,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { allKeys } from '../../src/configuration/settings.ts';
+import { allKeys } from '../../src/configuration/schema.ts';
 import { projectRoot } from '../support/source-tree.ts';
 
 const read = (path: string): string => readFileSync(join(projectRoot, path), 'utf8');
@@ -61,7 +61,7 @@ function brokenLinks(path: string, page: string): readonly string[] {
   });
 }
 
-const definitions = ['src/cli/program.ts', 'src/cli/command-groups.ts', 'src/configuration/levels.ts'].map(
+const definitions = ['src/cli/program.ts', 'src/cli/command-groups.ts', 'src/configuration/schema.ts'].map(
   read,
 );
 const COMMANDS = new Set(

@@ -10,7 +10,7 @@ import type { Checkpoint } from '../../checkpoint/checkpoint.ts';
 import { acquireInstanceLock, instanceLockPath } from '../../checkpoint/instance-lock.ts';
 import { openCheckpoint, openCheckpointBeside, openCheckpointReader } from '../../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
-import { isLoopback } from '../../configuration/kinds.ts';
+import { isLoopback } from '../../configuration/value-types.ts';
 import type { AddedWebhook, NewWebhook } from '../../feed/operator.ts';
 import { systemCode } from '../../lib/files.ts';
 import { Secret } from '../../lib/secret.ts';

@@ -1,7 +1,7 @@
 /** What a check of `doctor` is given, and what it gives. */
 
 import type { InstanceHolder } from '../../checkpoint/instance-lock.ts';
-import type { Inspection } from '../../configuration/inspect.ts';
+import type { Inspection } from '../../configuration/load.ts';
 import type { ObservedState } from '../../destination/destination.ts';
 import type { AnswerSeen } from '../../feed/http/connection-check.ts';
 import { formatCount } from '../../lib/units.ts';

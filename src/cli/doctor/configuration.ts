@@ -1,8 +1,8 @@
 /** What is wrong with the configuration, and what in it gives a secret away. Every setting is told beside it. */
 
 import { CHECKPOINT_FORMAT, sqliteVersion } from '../../checkpoint/sqlite/examine.ts';
-import type { Inspection } from '../../configuration/inspect.ts';
-import type { Machine, SettingKey } from '../../configuration/settings.ts';
+import type { Inspection } from '../../configuration/load.ts';
+import type { Machine, SettingKey } from '../../configuration/schema.ts';
 import { FORMAT_VERSION } from '../../destination/duckdb/catalog/schema.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { duckDbVersion } from '../../staging/engine/engine.ts';

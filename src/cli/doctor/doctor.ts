@@ -5,8 +5,8 @@
  * anything is there; a wrong configuration is one of its findings; no secret is in what it says.
  */
 
-import { inspectConfiguration } from '../../configuration/inspect.ts';
-import type { LoadInput } from '../../configuration/load.ts';
+import { inspectConfiguration } from '../../configuration/load.ts';
+import type { LoadInput } from '../../configuration/resolve.ts';
 import { struckOut } from '../../lib/secret.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { type Context, write } from '../context.ts';

@@ -1,8 +1,8 @@
 /** How trouble is told to a person: what happened, to what, why, and what to do. */
 
 import type { Suspension } from '../../checkpoint/checkpoint.ts';
-import { nearest } from '../../configuration/levels.ts';
 import { unreachable } from '../../lib/assert.ts';
+import { nearest } from '../../lib/nearest.ts';
 import { printable, shellWord } from '../../lib/text.ts';
 import { formatCount } from '../../lib/units.ts';
 import type { ErrorCode } from '../../model/error-codes.ts';

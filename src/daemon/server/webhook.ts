@@ -9,7 +9,7 @@ import { isUtf8 } from 'node:buffer';
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { Webhook } from 'standardwebhooks';
-import type { ReadFile } from '../../configuration/locate.ts';
+import type { ReadFile } from '../../configuration/file.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { systemCode } from '../../lib/files.ts';
 import {

@@ -1,4 +1,7 @@
-/** Which file is read, and its text. A file that somebody named must be there; the usual places may be empty. */
+/**
+ * The settings file: which one is read, its keys with their lines, and what is wrong with it as YAML. A file that somebody named
+ * must be there; the usual places may be empty.
+ */
 
 import { resolve } from 'node:path';
 import {
@@ -14,52 +17,70 @@ import {
   visit,
 } from 'yaml';
 import { systemCode, systemReason } from '../lib/files.ts';
-import { type Environment, FILE_FLAG, FILE_VARIABLE, type Flags, formatNearest } from './levels.ts';
-import { type Problem, quoted } from './problems.ts';
-import { allKeys, groups, isSettingKey, type SettingKey } from './settings.ts';
+import { formatNearest } from '../lib/nearest.ts';
+import { quoted } from '../lib/text.ts';
+import {
+  allKeys,
+  type Environment,
+  FILE_FLAG,
+  FILE_VARIABLE,
+  groups,
+  isSettingKey,
+  type SettingKey,
+} from './schema.ts';
 
 /** Far above any real file; a wrong path may name anything. */
 const MAX_FILE_CHARACTERS = 1_000_000;
 
 const DEFAULT_PATHS = ['./feed-sync.yaml', '/etc/feed-sync/feed-sync.yaml'];
 
+/** Something that is wrong with a configuration. All problems are collected and reported together. */
+export interface Problem {
+  /** The key, variable or file in trouble. */
+  readonly subject: string;
+  /** The rest of the sentence, without its full stop. Never contains a secret. */
+  readonly fault: string;
+  /** Where the value stands: `file /etc/feed-sync/feed-sync.yaml:4`; null where there is none. */
+  readonly source: string | null;
+}
+
+/** Texts by the names of flags: `{ '--log-level': 'debug' }`. */
+export type Flags = Readonly<Record<string, string | undefined>>;
+
 /** The text of a file as UTF-8. @throws the system's errors, with `code`. */
 export type ReadFile = (path: string) => string;
 
-type Located =
-  | { readonly kind: 'none' }
-  /** `path` is absolute. */
-  | { readonly kind: 'text'; readonly path: string; readonly text: string }
-  /** `path` is absolute. */
-  | { readonly kind: 'fault'; readonly path: string; readonly problem: Problem };
+interface OpenedFile extends ReadSettingsFile {
+  /** Absolute, also where it cannot be read; null where there is none. */
+  readonly path: string | null;
+}
 
-interface LocateInput {
+interface OpenInput {
   readonly flags: Flags;
   readonly environment: Environment;
   readonly workingDirectory: string;
   readonly readFile: ReadFile;
 }
 
-export function locateFile({ flags, environment, workingDirectory, readFile }: LocateInput): Located {
+export function openFile({ flags, environment, workingDirectory, readFile }: OpenInput): OpenedFile {
   const named = namedFile(flags, environment);
-  const candidates = named === null ? DEFAULT_PATHS : [named.path];
-  for (const candidate of candidates) {
+  const source = named?.source ?? 'looked for where no file is named';
+  for (const candidate of named === null ? DEFAULT_PATHS : [named.path]) {
     const path = resolve(workingDirectory, candidate);
-    const source = named?.source ?? 'looked for where no file is named';
-    const fault = (reason: string): Located => {
-      const problem = { subject: `The file ${quoted(path)}`, fault: reason, source };
-      return { kind: 'fault', path, problem };
+    const unreadable = (fault: string): OpenedFile => {
+      const problem = { subject: `The file ${quoted(path)}`, fault, source };
+      return { path, entries: new Map(), problems: [problem], isReadable: false };
     };
     try {
       const text = readFile(path);
-      if (text.length > MAX_FILE_CHARACTERS) return fault('is too large to be a configuration');
-      return { kind: 'text', path, text };
+      if (text.length > MAX_FILE_CHARACTERS) return unreadable('is too large to be a configuration');
+      return { path, ...readSettingsFile(text, path) };
     } catch (error) {
       const isMissing = systemCode(error) === 'ENOENT';
-      if (named !== null || !isMissing) return fault(`cannot be read: ${systemReason(error)}`);
+      if (named !== null || !isMissing) return unreadable(`cannot be read: ${systemReason(error)}`);
     }
   }
-  return { kind: 'none' };
+  return { path: null, entries: new Map(), problems: [], isReadable: true };
 }
 
 function namedFile(flags: Flags, environment: Environment): { path: string; source: string } | null {
@@ -79,7 +100,7 @@ export interface FileEntry {
 interface ReadSettingsFile {
   readonly entries: ReadonlyMap<SettingKey, FileEntry>;
   readonly problems: readonly Problem[];
-  /** False where the text is no YAML: then nothing is known of what it sets. */
+  /** False where nothing is known of what the file sets: it cannot be read, or is no YAML. */
   readonly isReadable: boolean;
 }
 

@@ -1,0 +1,415 @@
+/**
+ * The settings, as one zod schema in the shape of the file. Everything else follows from it: keys, variables, flags, the
+ * checks, the value, help, the example file and the JSON Schema.
+ */
+
+import { join } from 'node:path';
+import { z } from 'zod';
+import { assert } from '../lib/assert.ts';
+import {
+  baseUrl,
+  choice,
+  command,
+  count,
+  datasetGlob,
+  duration,
+  identifier,
+  keyFile,
+  list,
+  listenAddress,
+  manifestPath,
+  origin,
+  parameterName,
+  path,
+  type Relative,
+  schedule,
+  secret,
+  size,
+} from './value-types.ts';
+
+/** What holds for a setting without a value. */
+export interface Default<Value = unknown> {
+  /** For people; null: the setting is required. */
+  readonly words: string | null;
+  /** As a person would write it, or how that follows from where we run; null where no text stands for it. */
+  readonly text: string | Derive | null;
+  /** The value where no text stands for it. */
+  readonly value?: Value;
+  /** What could be written, as YAML. */
+  readonly example: string | null;
+}
+
+/** Null where the default depends on the data directory (an absolute path) and that is not known. */
+type Derive = (surroundings: Surroundings, dataDirectory: unknown) => DerivedDefault | null;
+
+interface DerivedDefault {
+  /** As a person would write it. */
+  readonly text: string;
+  /** Where it comes from, where not from this program: `environment STATE_DIRECTORY`. */
+  readonly source?: string;
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** What defaults depend on. */
+export interface Surroundings {
+  readonly environment: Environment;
+  /** Absolute. */
+  readonly workingDirectory: string;
+  readonly machine: Machine;
+  readonly stderrIsTerminal: boolean;
+}
+
+export interface Machine {
+  readonly memoryBytes: number;
+  /** What the container may use, as `process.constrainedMemory()` has it: 0, or more than there is, means no limit. */
+  readonly constrainedMemoryBytes: number;
+  readonly cores: number;
+}
+
+const defaults = z.registry<Default>();
+
+/** Describes a setting. Its value is what the schema reads or, without one, the value that stands for its absence. */
+function setting<Value, Missing = never>(
+  schema: z.ZodType<Value>,
+  whenMissing: string | Default<Missing>,
+  description: string,
+) {
+  const described = schema.meta({ ...schema.meta(), description });
+  const text = whenMissing;
+  defaults.add(described, typeof text === 'string' ? { words: text, text, example: null } : text);
+  // The resolver makes paths absolute, and puts the value of a missing setting in its place.
+  return described as unknown as z.ZodType<(Value extends Relative<infer Whole> ? Whole : Value) | Missing>;
+}
+
+function required(example: string): Default<never> {
+  return { words: null, text: null, example };
+}
+
+function derived(words: string, text: Derive): Default<never> {
+  return { words, text, example: null };
+}
+
+function absent<Value>(words: string, value: Value, example: string): Default<Value> {
+  return { words, text: null, value, example };
+}
+
+/** A slip of the unit, 4MB for 4GB, shows here and not in the middle of a load. */
+const LEAST_MEMORY_LIMIT_BYTES = 64e6;
+const MOST_THREADS = 1_024;
+
+/** What only the commands that talk to the service need. */
+const serviceSchema = z.strictObject({
+  service: z.strictObject({
+    baseUrl: setting(
+      baseUrl,
+      required('https://feed.example.com'),
+      'The address of the service: https, or http on a loopback address.',
+    ),
+    apiKeyFile: setting(
+      keyFile,
+      required('/etc/feed-sync/api-key'),
+      'The file that contains the API key, unless apiKey gives the key itself.',
+    ),
+    apiKey: setting(
+      secret,
+      absent('read from apiKeyFile, else from $CREDENTIALS_DIRECTORY/api-key', null, '"the key"'),
+      'The API key, where it has no file of its own.',
+    ),
+    contract: z.strictObject({
+      manifestPath: setting(
+        manifestPath,
+        absent('discovered', null, '/v1/subscriptions/{subscriptionId}/manifest'),
+        'Where the service has its manifest, if it cannot be discovered.',
+      ),
+      newerThanParameter: setting(
+        parameterName,
+        absent('discovered', null, 'since'),
+        'The parameter that asks for versions newer than a given one, if it cannot be discovered.',
+      ),
+      manifestLag: setting(
+        duration('0s', '1d'),
+        '15m',
+        'How long a manifest that names no lastEventId may be behind the log.',
+      ),
+    }),
+  }),
+  subscriptions: setting(
+    list(identifier, 1),
+    absent('all', null, '["sub_1", "Texas parcels"]'),
+    'The subscriptions to follow, by id or name.',
+  ),
+  poll: z.strictObject({
+    every: setting(
+      duration('1s', '7d'),
+      '1m',
+      'How often run asks whether something was published; up to a tenth sooner or later, by chance.',
+    ),
+    schedule: setting(
+      schedule,
+      absent('poll.every', null, '"0 6 * * *"'),
+      'When run asks whether something was published, as a cron expression in local time (TZ).',
+    ),
+  }),
+  audit: z.strictObject({
+    every: setting(
+      duration('1m', '30d'),
+      '1h',
+      'How often run compares all datasets with the manifests; it does so with the first poll after that time.',
+    ),
+  }),
+  schemaChanges: setting(
+    choice(['reload', 'alter']),
+    'reload',
+    'When a dataset gets new columns: reload loads all of it again; alter adds them to its table and applies the changes.',
+  ),
+  removedDatasets: setting(
+    choice(['archive', 'drop', 'keep']),
+    'archive',
+    'The table of a dataset that left all subscriptions: archive moves it to the schema archived; drop deletes; keep lets it be.',
+  ),
+  downloads: z.strictObject({
+    allowedOrigins: setting(
+      list(origin, 0),
+      absent<string[]>('none but public https addresses', [], '["https://files.example.com"]'),
+      'Further origins that snapshots may come from, also private ones and plain http.',
+    ),
+  }),
+  changes: z.strictObject({
+    maxStagedBytes: setting(
+      size('1MB', '1000TB'),
+      '8GB',
+      'How much of the changes of one dataset is staged at once. A version that has more falls back to the snapshot.',
+    ),
+  }),
+  http: z.strictObject({
+    timeout: setting(duration('100ms', '10m'), '30s', 'The longest silence of a connection to the service.'),
+    connections: setting(
+      count(2, 64, 'one is kept for polls while files are downloaded from the service'),
+      '8',
+      'How many connections to one origin are open at most, from 2 to 64. Downloads leave one to polls.',
+    ),
+    maxJsonBytes: setting(size('64KB', '400MB'), '64MB', 'The largest JSON answer that is accepted.'),
+    maxRetryAfter: setting(duration('0s', '24h'), '15m', 'The longest wait that the service may ask for.'),
+  }),
+  retry: z.strictObject({
+    maxAttempts: setting(count(1, 20), '6', 'How often a call is made before it counts as failed.'),
+    baseDelay: setting(
+      duration('1ms', '1h'),
+      '500ms',
+      'The wait after the first failed attempt; it doubles with each further one.',
+    ),
+    maxDelay: setting(duration('1ms', '1h'), '30s', 'The longest wait between two attempts.'),
+  }),
+  status: z.strictObject({
+    listen: setting(
+      listenAddress,
+      '127.0.0.1:9464',
+      'Where run serves its status and receives webhooks, or off. Other machines reach it only where this says so.',
+    ),
+  }),
+});
+
+/** What every command needs, also the commands that only look at what is on this machine. */
+const localSchema = z.strictObject({
+  datasets: z.strictObject({
+    include: setting(
+      list(datasetGlob, 1),
+      absent<string[]>('all', ['*'], '["us-tx-*"]'),
+      'The datasets to mirror, by id; * stands for any text.',
+    ),
+    exclude: setting(
+      list(datasetGlob, 0),
+      absent<string[]>('none', [], '["*-permits"]'),
+      'The datasets to leave out of those included, by id; * stands for any text.',
+    ),
+  }),
+  dataDir: setting(
+    path('folder'),
+    derived('$STATE_DIRECTORY, else ./data', dataDirectoryDefault),
+    'The folder for everything that is kept: mirror, checkpoint, downloads.',
+  ),
+  destination: z.strictObject({
+    path: setting(
+      path('file'),
+      derived('mirror.duckdb in dataDir', inDataDirectory('mirror.duckdb')),
+      'The DuckDB file that is the mirror.',
+    ),
+    publish: setting(
+      path('file'),
+      absent('no copy', null, '/srv/feeds/parcels.duckdb'),
+      'Where a copy of the mirror is renamed into place after commits, for readers that stay open.',
+    ),
+    publishEvery: setting(duration('1s', '30d'), '1m', 'How often run publishes a copy at most.'),
+  }),
+  hooks: z.strictObject({
+    afterCommit: setting(
+      command,
+      absent('none', null, '["./refresh.sh", "--all"]'),
+      'The command that is run after commits, with what changed as JSON on its standard input; without a shell.',
+    ),
+    timeout: setting(
+      duration('1s', '24h'),
+      '5m',
+      'How long that command may take before it is ended, with everything that it started.',
+    ),
+  }),
+  checkpoint: z.strictObject({
+    path: setting(
+      path('file'),
+      derived('checkpoint.sqlite in dataDir', inDataDirectory('checkpoint.sqlite')),
+      'The SQLite file that remembers how far each subscription has been read.',
+    ),
+  }),
+  lock: z.strictObject({
+    wait: setting(duration('0s', '24h'), '60s', 'How long a write waits while a reader has the mirror open.'),
+  }),
+  disk: z.strictObject({
+    reserve: setting(size('0MB', '1000TB'), '1GB', 'The space that is kept free on the disk.'),
+  }),
+  duckdb: z.strictObject({
+    memoryLimit: setting(
+      size(inMegabytes(LEAST_MEMORY_LIMIT_BYTES), '1000TB'),
+      derived('half of what the container or machine has', ({ machine }) => halfOfMemory(machine)),
+      'The memory that DuckDB may use before it writes to disk.',
+    ),
+    threads: setting(
+      count(1, MOST_THREADS),
+      derived('all cores', ({ machine }) => ({ text: String(Math.min(machine.cores, MOST_THREADS)) })),
+      'How many threads DuckDB may use.',
+    ),
+  }),
+  webhook: z.strictObject({
+    secretFile: setting(
+      path('file'),
+      absent('off', null, './webhook-secrets'),
+      'The file of the secrets that sign the webhooks of the service, a line for each, the newest first.',
+    ),
+  }),
+  log: z.strictObject({
+    level: setting(
+      choice(['trace', 'debug', 'info', 'warn', 'error', 'silent']),
+      'info',
+      'The least important messages that are written.',
+    ),
+    format: setting(
+      choice(['text', 'json']),
+      derived('text on a terminal, json elsewhere', ({ stderrIsTerminal }) => ({
+        text: stderrIsTerminal ? 'text' : 'json',
+      })),
+      'How messages are written to standard error.',
+    ),
+  }),
+});
+
+export const schema = z.strictObject({ ...serviceSchema.shape, ...localSchema.shape });
+
+/** The service manager's folder for us; of several, the first. */
+function dataDirectoryDefault({ environment }: Surroundings): DerivedDefault {
+  const { STATE_DIRECTORY: directories = '' } = environment;
+  const [directory = ''] = directories.split(':');
+  return directory === '' ? { text: './data' } : { text: directory, source: 'environment STATE_DIRECTORY' };
+}
+
+function inDataDirectory(name: string): Derive {
+  return (_, dataDirectory) =>
+    typeof dataDirectory === 'string' ? { text: join(dataDirectory, name) } : null;
+}
+
+function halfOfMemory({ memoryBytes, constrainedMemoryBytes }: Machine): DerivedDefault {
+  const usableBytes =
+    constrainedMemoryBytes > 0 ? Math.min(constrainedMemoryBytes, memoryBytes) : memoryBytes;
+  return { text: inMegabytes(Math.max(usableBytes / 2, LEAST_MEMORY_LIMIT_BYTES)) };
+}
+
+function inMegabytes(bytes: number): string {
+  return `${Math.floor(bytes / 1e6)}MB`;
+}
+
+export type ServiceValues = z.output<typeof serviceSchema>;
+export type LocalValues = z.output<typeof localSchema>;
+
+type KeyIn<Shape> = {
+  [Name in keyof Shape & string]: Shape[Name] extends z.ZodObject<infer Inner>
+    ? `${Name}.${KeyIn<Inner>}`
+    : Name;
+}[keyof Shape & string];
+
+type ValueIn<Tree, Key> = Key extends keyof Tree
+  ? Tree[Key]
+  : Key extends `${infer Group}.${infer Rest}`
+    ? ValueIn<Tree[Group & keyof Tree], Rest>
+    : never;
+
+/** `http.timeout`. */
+export type SettingKey = KeyIn<typeof schema.shape>;
+export type ValueOf<Key extends SettingKey> = ValueIn<ServiceValues & LocalValues, Key>;
+
+export const VARIABLE_PREFIX = 'FEED_SYNC_';
+/** Names the file itself, so it has no key. */
+export const FILE_VARIABLE = `${VARIABLE_PREFIX}CONFIG`;
+export const FILE_FLAG = '--config';
+
+/** `service.contract.manifestPath` → `FEED_SYNC_MANIFEST_PATH`: upper snake case, without SERVICE_ and CONTRACT_. */
+export function variableOf(key: string): string {
+  const words = key.replace(/^service\.(contract\.)?/, '').replace(/[A-Z]/g, (letter) => `_${letter}`);
+  return VARIABLE_PREFIX + words.replaceAll('.', '_').toUpperCase();
+}
+
+/** `FEED_SYNC_HTTP_TIMEOUT` → `--http-timeout`. */
+function flagOf(variable: string): string {
+  return `--${variable.slice(VARIABLE_PREFIX.length).toLowerCase().replaceAll('_', '-')}`;
+}
+
+export interface Setting {
+  readonly key: SettingKey;
+  readonly schema: z.ZodType;
+  readonly default: Default;
+  readonly variable: string;
+  /** `--http-timeout`. Null for the API key: everybody on the machine would see it on a command line. */
+  readonly flag: string | null;
+  /** It stands for a value in help texts: `duration`. */
+  readonly placeholder: string;
+  /** One sentence. */
+  readonly description: string;
+}
+
+function settingsIn(group: z.ZodObject, prefix: string): readonly Setting[] {
+  return Object.entries(group.shape).flatMap(([name, part]): readonly Setting[] => {
+    if (part instanceof z.ZodObject) return settingsIn(part, `${prefix}${name}.`);
+    const schema = part as z.ZodType;
+    const { title: placeholder = '', description = '' } = schema.meta() ?? {};
+    const whenMissing = defaults.get(schema);
+    assert(whenMissing !== undefined, `${prefix}${name} is a setting`);
+    // Keys are joined from the names of the same shape that their type is made of.
+    const key = `${prefix}${name}` as SettingKey;
+    const variable = variableOf(key);
+    const flag = key.startsWith('service.apiKey') ? null : flagOf(variable);
+    return [{ key, schema, default: whenMissing, variable, flag, placeholder, description }];
+  });
+}
+
+/** In the order of the example file. */
+export const settings: ReadonlyMap<SettingKey, Setting> = new Map(
+  settingsIn(schema, '').map((each) => [each.key, each]),
+);
+export const allKeys: readonly SettingKey[] = [...settings.keys()];
+export const localKeys: readonly SettingKey[] = settingsIn(localSchema, '').map(({ key }) => key);
+
+export function settingOf(key: SettingKey): Setting {
+  const found = settings.get(key);
+  assert(found !== undefined, `the setting ${key} is in the schema`);
+  return found;
+}
+
+export function isSettingKey(name: string): name is SettingKey {
+  return settings.has(name as SettingKey);
+}
+
+/** The groups of the file: `service`, `service.contract`, `http`, … */
+export const groups: ReadonlySet<string> = new Set(
+  allKeys.flatMap((key) => {
+    const words = key.split('.');
+    return words.slice(1).map((_, index) => words.slice(0, index + 1).join('.'));
+  }),
+);

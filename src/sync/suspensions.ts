@@ -44,7 +44,7 @@ export function storeSuspension(
   refusal: Refusal,
 ): Suspension {
   const suspension = { refusal, suspendedAt: clock.now(), keyHash };
-  checkpoint.suspension(suspension);
+  checkpoint.suspend(suspension);
   return suspension;
 }
 

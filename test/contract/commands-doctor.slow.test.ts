@@ -57,6 +57,6 @@ it('after a kill it tells both stores, and leaves all as it was', async () => {
   const { exitCode, stdout } = await installed.run('doctor', '--json');
   expect(exitCode, stdout).toBe(0);
   expect(contentOf(installed.dataDirectory)).toEqual(before);
-  expect(JSON.parse(stdout)).toMatchObject({ incidents: 0 });
+  expect(JSON.parse(stdout)).toMatchObject({ problems: 0 });
   await once(installed);
 });

@@ -507,7 +507,7 @@ describe('a refusal', () => {
 describe('a person', () => {
   it('who has a dataset loaded again is seen within a second', async () => {
     const { world, daemon, pass } = await followed('parcels', 'permits');
-    beside(world, (checkpoint) => checkpoint.askResync(['permits']));
+    beside(world, (checkpoint) => checkpoint.requestResync(['permits']));
     await pass(SECOND_MS);
     expect(world.calls).toContain('download permits');
     expect(world.calls).not.toContain('download parcels');

@@ -1,10 +1,9 @@
 /**
- * At most one process works on a data directory. The lock is a write transaction on a small SQLite file, held open
- * as long as the process lives: the system ends it with the process, however that ends, also in containers, where
- * every process id is 1.
+ * Invariant: at most one process works on a data directory. The lock is an open write transaction on a small SQLite file. The
+ * system ends the transaction with the process, also after SIGKILL, and also in containers, where every process id is 1.
  *
- * Who holds it is a row that was committed before, because others can read only what is committed. That row is
- * information for people; nothing is decided by it, and it stays when the process is gone.
+ * A row names the holder for operators. It is committed before the lock is taken, because other processes read only committed
+ * rows. No decision depends on the row, and it stays when the process is gone.
  */
 
 import { statSync } from 'node:fs';
@@ -20,16 +19,15 @@ import {
   withStorageErrorsAsync,
 } from './sqlite/errors.ts';
 
-/** Long enough for another process that only looks who holds the lock, short enough to be an answer at once. */
+/** Long enough for another process that only reads the holder, short enough for an immediate answer. */
 const LOCK_WAIT_MS = 250;
 
-/** How often two processes that start together may take the lock in turn before one of them gives up. */
+/** How often two processes that start together may displace each other before one of them gives up. */
 const MAX_TURNS = 20;
 
-/** Referred to from here, because a database that nobody refers to is closed as garbage, and the lock with it. */
+/** Keeps the databases from garbage collection, which would close them and release their locks. */
 const isLocked = new Set<Database.Database>();
 
-/** The lock of whoever works on `dataDirectory`. */
 export function instanceLockPath(dataDirectory: string): string {
   return join(dataDirectory, 'lock.sqlite');
 }
@@ -38,17 +36,17 @@ export interface InstanceHolder {
   readonly pid: number;
   readonly host: string;
   readonly startedAt: Date;
-  /** The command it runs: `once`. */
+  /** The command that the process runs: `once`. */
   readonly command: string;
 }
 
 export interface InstanceLock {
-  /** Gives the lock back. Again is no error. */
+  /** May be called more than once. */
   release(): void;
 }
 
 interface InstanceLockOptions {
-  /** The lock file. Its folder is made where it is missing. */
+  /** The lock file. Its folder is created where it is missing. */
   readonly path: string;
   /** The user id of this process, for messages; null where the system has none. */
   readonly uid: number | null;
@@ -58,7 +56,7 @@ interface InstanceLockOptions {
 /**
  * Takes the lock, or fails within a fraction of a second.
  * @throws BusyError when another process holds it, naming that process.
- * @throws StorageError when the file cannot be made or written.
+ * @throws StorageError when the file cannot be created or written.
  */
 export async function acquireInstanceLock(options: InstanceLockOptions): Promise<InstanceLock> {
   const place = placeOf(options);
@@ -82,7 +80,7 @@ export async function acquireInstanceLock(options: InstanceLockOptions): Promise
   });
 }
 
-/** Whether a process holds the lock, and which one it says it is. Disturbs nobody. */
+/** Returns whether a process holds the lock, and the process that the row names. No other process is disturbed. */
 export function readInstanceLock(options: Pick<InstanceLockOptions, 'path' | 'uid'>): {
   readonly isLocked: boolean;
   readonly holder: InstanceHolder | null;
@@ -104,8 +102,8 @@ export function readInstanceLock(options: Pick<InstanceLockOptions, 'path' | 'ui
 }
 
 /**
- * Between the commit of the row and the transaction that stays open another process can come in and write its own
- * row. So the row is read again under the lock, and the turn repeated where it is another's.
+ * Another process can write its own row between the commit of this row and the transaction that stays open. So the row is read
+ * again under the lock, and the turn is repeated where the row belongs to another process.
  */
 function take(database: Database.Database, place: Place, holder: InstanceHolder): void {
   for (let turn = 1; turn <= MAX_TURNS; turn += 1) {
@@ -118,7 +116,7 @@ function take(database: Database.Database, place: Place, holder: InstanceHolder)
   throw heldByAnother(readHolder(database), place);
 }
 
-/** False where another process is in a write transaction. Readers get in beside this one. */
+/** Returns false where another process is in a write transaction. Others can still read. */
 function begin(database: Database.Database): boolean {
   try {
     database.exec('BEGIN IMMEDIATE');
@@ -129,7 +127,7 @@ function begin(database: Database.Database): boolean {
   }
 }
 
-/** Ends the transaction. The token tells this row from any other, also from that of a process with the same id. */
+/** Ends the transaction. The token distinguishes this row from any other, also from that of a process with the same id. */
 function writeHolder(database: Database.Database, { pid, host, startedAt, command }: InstanceHolder): string {
   database.exec(`
     CREATE TABLE IF NOT EXISTS holder (
@@ -151,7 +149,7 @@ function readToken(database: Database.Database): string | undefined {
   return database.prepare<[], string>('SELECT token FROM holder').pluck().get();
 }
 
-/** Null where nothing is known: the other process is just starting. */
+/** Returns null while the other process is just starting. */
 function readHolder(database: Database.Database): InstanceHolder | null {
   type Row = Omit<InstanceHolder, 'startedAt'> & { readonly startedAt: string };
   try {

@@ -257,7 +257,7 @@ class Reconciler {
     if (this.#history !== null && isRefreshPending(desired) && recheckAt === null) {
       if (this.#refreshes === null) return waiting(LOG_UNREAD);
       if (headOf(this.#history) === null) return waiting(WAITING_FOR['list-lags']);
-      this.#run.parts.checkpoint.markLooked(this.#datasetId, this.#refreshes);
+      this.#run.parts.checkpoint.markRefreshed(this.#datasetId, this.#refreshes);
     }
     // A process that was ended just after its commit has left the files of it.
     await this.#run.executor.discard(this.#datasetId);
@@ -361,7 +361,7 @@ class Reconciler {
     this.#clearFailure();
     this.#absences.forgetUnexpected(this.#known);
     if (this.#known.desired.reloads.length > 0) {
-      parts.checkpoint.markAnswered(this.#datasetId, (reload) => isSatisfied(reload, observed));
+      parts.checkpoint.markSatisfied(this.#datasetId, (reload) => isSatisfied(reload, observed));
     }
     await executor.discard(this.#datasetId);
   }

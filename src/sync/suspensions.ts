@@ -81,6 +81,6 @@ export function storeSuspension(
   refusal: Refusal,
 ): Suspension {
   const suspension = { refusal, suspendedAt: clock.now(), keyHash };
-  checkpoint.suspension(suspension);
+  checkpoint.suspend(suspension);
   return suspension;
 }

@@ -101,7 +101,7 @@ it('V11 bad changes, also once their snapshot is bad, too: neither is fetched in
   expect(await caughtUp(world)).toEqual(['failed', 'changes']);
   expect(await caughtUp(world)).toEqual(['failed']);
   withDamagedFiles(world);
-  world.checkpoint.askResync(['permits']);
+  world.checkpoint.requestResync(['permits']);
   expect(await caughtUp(world)).toEqual(['failed', 'file', 'file', 'file']);
   // What the person asked for stops no changes, and is a reason to try these once more, too.
   expect(await caughtUp(world)).toEqual(['failed', 'changes']);
@@ -129,7 +129,7 @@ it('V11 is fetched at once where the service names other content, or a person as
   withoutRowCounts(world);
   feed.publisher.publish('permits', smallContent(THREE, null), { claims: { rowCount: 7 } });
   expect(await caughtUp(world)).toEqual(['failed', 'changes', 'file']);
-  checkpoint.askResync(['permits']);
+  checkpoint.requestResync(['permits']);
   expect(await caughtUp(world)).toEqual(['failed', 'file']);
   // What the person asked for stops no changes, and is a reason to try these once more, too.
   expect(await caughtUp(world)).toEqual(['failed', 'changes']);

@@ -184,7 +184,7 @@ it('F38 names of files in links: never a path, and shown without what could rewr
   feed.faults.clear();
   feed.faults.add(hostileLinks);
   feed.faults.add({ match: { operation: 'file', times: 'always' }, act: answering(HTML) });
-  world.checkpoint.askResync(datasetIds);
+  world.checkpoint.requestResync(datasetIds);
   const result = await world.catchUp();
   for (const [index, datasetId] of datasetIds.entries()) {
     const message = messageOf(result, datasetId);

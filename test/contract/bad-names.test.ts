@@ -173,7 +173,7 @@ it('F38 F39 names of columns, equal but for case, of the envelope, and of what e
   expect(kinds(await world.catchUp())).toMatchObject({ hostile: 'applied' });
   await expectTable(changed);
 
-  world.checkpoint.askResync(['hostile']);
+  world.checkpoint.requestResync(['hostile']);
   expect(kinds(await world.catchUp())).toMatchObject({ hostile: 'loaded' });
   await expectTable(changed);
   expect(Object.keys(Object.prototype)).toEqual([]);

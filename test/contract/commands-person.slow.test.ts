@@ -44,7 +44,7 @@ function holding(checkpoint: Checkpoint, subscriptionId: string, ...datasetIds: 
 
 function missing(checkpoint: Checkpoint, subscriptionId: string): void {
   const { refusal, ...suspension } = suspensionOf({ kind: 'subscription', subscriptionId });
-  checkpoint.suspension({
+  checkpoint.suspend({
     ...suspension,
     refusal: { ...refusal, status: null, code: 'subscription_missing' },
   });
@@ -75,7 +75,7 @@ describe('resync', () => {
     const [installed, checkpoint] = await installedWith((filled) => {
       holding(filled, 'sub_1', 'parcels', 'permits', 'zoning');
       filled.fail(failureOf('parcels'));
-      filled.suspension(suspensionOf({ kind: 'dataset', datasetId: 'zoning' }));
+      filled.suspend(suspensionOf({ kind: 'dataset', datasetId: 'zoning' }));
     });
     expect(await installed.run('resync', 'parcels', 'zoning')).toEqual({
       exitCode: 0,
@@ -126,7 +126,7 @@ it.for([
   const [installed] = await installedWith((filled) => {
     holding(filled, 'sub_1', 'parcels');
     missing(filled, 'sub_2');
-    if (words[0] === 'resume') filled.suspension(suspensionOf({ kind: 'workspace' }));
+    if (words[0] === 'resume') filled.suspend(suspensionOf({ kind: 'workspace' }));
   }, 'run');
   expect(await installed.run(...words)).toMatchObject({
     exitCode: 0,
@@ -145,7 +145,7 @@ describe('resume', () => {
   function fillEverything(checkpoint: Checkpoint): void {
     holding(checkpoint, 'sub_1', 'parcels', 'permits');
     commit(checkpoint, 'sub_1', dropped('dropped'));
-    for (const scope of EVERYTHING) checkpoint.suspension(suspensionOf(scope));
+    for (const scope of EVERYTHING) checkpoint.suspend(suspensionOf(scope));
     checkpoint.fail(failureOf('permits'));
   }
 

@@ -14,8 +14,9 @@ const SETTINGS_TOLD = ['service.baseUrl', 'service.apiKey', 'service.apiKeyFile'
 /** What differs between runs and machines. */
 const VARYING: readonly (readonly [RegExp, string])[] = [
   [/\b\d+(?:\.\d+)? m?s\b/g, '{time}'],
-  [/\([^()]+, [\d.]+ [KMGT]?B free\)/g, '({file system} free)'],
+  [/\([\d.]+ [KMGT]?B free\)/g, '({size} free)'],
   [/\([\d.]+ [KMGT]?B, format \d+/g, '({size}, format {format}'],
+  [/\(format \d+\)/g, '(format {format})'],
   [/(DuckDB|SQLite) [\d.]+/g, '$1 {version}'],
   [/formats: checkpoint \d+, mirror \d+/g, 'formats: {formats}'],
 ];
@@ -49,7 +50,7 @@ it('problems, warnings and what is not looked at', async () => {
   const one = checkInput({ feed, environment: { FEED_SYNC_LOCK_WAIT: 'long' } });
   mkdirSync(one.dataDirectory, { mode: 0o755 });
   const checkpoint = await openAt(one.checkpointPath, undefined, NOON_CLOCK);
-  checkpoint.suspension(
+  checkpoint.suspend(
     suspensionOf({ kind: 'dataset', datasetId: 'us-tx-travis-parcels' }, 'The county is not covered.'),
   );
   checkpoint.fail(failureOf('us-tx-travis-roads'));

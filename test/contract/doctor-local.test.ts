@@ -78,7 +78,7 @@ describe('before anything is there', () => {
     expect(reported).toMatch(/\n2 problems, (?:\d warnings?, )?6 not looked at\.\n$/);
     expect(reported).toContain('1.2.3 on Node 24.0.0, Linux 6.0 x64');
     expect(look.of('versions')[1]?.found).toMatch(
-      /^DuckDB 1\.\d+\.\d+, SQLite 3\.[\d.]+; formats: checkpoint \d+, mirror 3$/,
+      /^DuckDB 1\.\d+\.\d+, SQLite 3\.[\d.]+; formats: checkpoint \d+, mirror \d+$/,
     );
   });
 });
@@ -317,9 +317,7 @@ describe('the checkpoint', () => {
       changes: [],
     });
     commit(checkpoint, 'sub_2', joined('parcels'));
-    checkpoint.suspension(
-      suspensionOf({ kind: 'dataset', datasetId: 'parcels' }, 'The county is not covered.'),
-    );
+    checkpoint.suspend(suspensionOf({ kind: 'dataset', datasetId: 'parcels' }, 'The county is not covered.'));
     checkpoint.fail(failureOf('parcels'));
     const look = await one.look();
     expect(look.of('checkpoint').map(({ about, state, exitCode }) => [about, state, exitCode])).toEqual([

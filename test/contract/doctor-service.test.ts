@@ -147,7 +147,7 @@ describe('what is held', () => {
     const { feed, one } = await fresh();
     const checkpoint = await openAt(one.checkpointPath);
     const keyHash = keyHashOf({ apiKey: new Secret(KEY), baseUrl: feed.baseUrl });
-    checkpoint.suspension({ ...suspensionOf({ kind: 'workspace' }, 'No credits.'), keyHash });
+    checkpoint.suspend({ ...suspensionOf({ kind: 'workspace' }, 'No credits.'), keyHash });
     const observed = await one.look();
     expect(observed.exitCode).toBe(77);
     expect(observed.of('checkpoint').at(-1)).toMatchObject({
@@ -159,7 +159,7 @@ describe('what is held', () => {
     expect(observed.of('key')[0]?.found).toContain('until you have acted on it');
     expect(feed.requests.entries()).toEqual([]);
 
-    checkpoint.suspension({ ...suspensionOf({ kind: 'workspace' }), keyHash: 'of another key' });
+    checkpoint.suspend({ ...suspensionOf({ kind: 'workspace' }), keyHash: 'of another key' });
     const ofAnotherKey = await one.look();
     expect(ofAnotherKey.of('key')[0]?.state).toBe('ok');
     expect(ofAnotherKey.exitCode).toBe(0);
@@ -168,10 +168,10 @@ describe('what is held', () => {
   it('F24 a subscription or a dataset: nothing is asked about it', async () => {
     const { feed, datasetId, one } = await fresh();
     const checkpoint = await openAt(one.checkpointPath);
-    checkpoint.suspension(suspensionOf({ kind: 'dataset', datasetId }));
+    checkpoint.suspend(suspensionOf({ kind: 'dataset', datasetId }));
     await one.look();
     expect(feed.requests.entries().filter((entry) => entry.datasetId === datasetId)).toEqual([]);
-    checkpoint.suspension(suspensionOf({ kind: 'subscription', subscriptionId: 'sub_1' }));
+    checkpoint.suspend(suspensionOf({ kind: 'subscription', subscriptionId: 'sub_1' }));
     feed.requests.clear();
     await one.look();
     expect(feed.requests.entries().filter((entry) => entry.subscriptionId === 'sub_1')).toEqual([]);

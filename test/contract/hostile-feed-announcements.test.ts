@@ -74,7 +74,7 @@ it('F50 a resync that an operator asks for while a withdrawn version is waited f
   one.publish('x');
   one.feed.publisher.withdraw('x');
   await one.once();
-  one.world.checkpoint.askResync(['x']);
+  one.world.checkpoint.requestResync(['x']);
   await one.once();
   one.publish('x');
   expect(await one.once()).toMatchObject({ exitCode: 0 });

@@ -15,7 +15,7 @@ it('a query changes neither the checkpoint nor the mirror, though a suspension c
   expect((await installed.run('once')).exitCode).toBe(0);
   const checkpointPath = join(installed.dataDirectory, 'checkpoint.sqlite');
   const checkpoint = await openAt(checkpointPath);
-  checkpoint.suspension({ ...suspensionOf({ kind: 'workspace' }), keyHash: 'of another key' });
+  checkpoint.suspend({ ...suspensionOf({ kind: 'workspace' }), keyHash: 'of another key' });
   checkpoint.close();
   feed.publisher.resync(datasetIds[0] ?? '', 'source_retired');
   const stores = ['checkpoint.sqlite', 'mirror.duckdb'].map((name) => join(installed.dataDirectory, name));

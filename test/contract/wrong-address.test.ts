@@ -163,7 +163,7 @@ describe('a base URL that is wrong', () => {
     const access = { apiKey: new Secret(CANARY_KEY), baseUrl: feed.baseUrl };
     const [ofKeyAlone = ''] = keyHashOf(access).split('/');
     const checkpoint = await openAt(join(line.dataDirectory, 'checkpoint.sqlite'));
-    checkpoint.suspension({ ...suspensionOf({ kind: 'workspace' }), keyHash: ofKeyAlone });
+    checkpoint.suspend({ ...suspensionOf({ kind: 'workspace' }), keyHash: ofKeyAlone });
     feed.requests.clear();
     expect((await line.run('once')).exitCode).toBe(77);
     expect(feed.requests.entries()).toEqual([]);

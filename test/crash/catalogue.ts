@@ -19,10 +19,6 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'a person agrees to retirements',
     killedIn: 'agree to retirements',
   },
-  'checkpoint.ask-resync': {
-    what: 'a person asks for resyncs',
-    killedIn: 'ask for a resync',
-  },
   'checkpoint.clear-failure': {
     what: 'a dataset that failed no more',
     killedIn: 'cut downloads*, mend*',
@@ -48,36 +44,27 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     killedIn: 'fail*',
   },
   'checkpoint.follow-step': {
-    what: 'wants and position of a subscription',
+    what: 'the desired states and the position of a subscription',
     killedIn: 'load*, apply, alter, resync, 410*, retire (archive), publish',
   },
   'checkpoint.forget': {
     what: 'a person gives up a subscription',
     killedIn: 'give up',
   },
-  'checkpoint.hold': {
-    what: 'a refusal, until a person acts',
-    killedIn: 'refuse*',
-  },
   'checkpoint.hook-failed': {
-    what: 'that the command after commits failed',
+    what: 'that the hook failed',
     killedIn: 'hook fails',
   },
-  'checkpoint.hook-told': {
-    what: 'what the command after commits was told',
+  'checkpoint.hook-reported': {
+    what: 'the commits that were reported to the hook',
     killedIn: 'publish, publish first, publish again*',
-  },
-  'checkpoint.journal': {
-    what: 'a line about what was done, for people',
-    killedIn:
-      'load*, apply*, alter*, resync*, 410*, retire (archive)*, retire (drop)*, retire (keep)*, publish*',
   },
   'checkpoint.keep-webhook': {
     what: 'the id of a webhook that was added',
     killedIn: 'webhook add',
   },
   'checkpoint.lift': {
-    what: 'a person lifts a hold',
+    what: 'an operator lifts a suspension',
     killedIn: 'lift*',
   },
   'checkpoint.make-directory': {
@@ -88,17 +75,17 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'the folder of the instance lock',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
   },
-  'checkpoint.mark-answered': {
+  'checkpoint.mark-refreshed': {
+    what: 'a metadata refresh that was requested is done',
+    killedIn: 'alter*, reload*, 410*',
+  },
+  'checkpoint.mark-satisfied': {
     what: 'reloads that were asked for are done',
     killedIn: 'reload, resync*, 410*',
   },
-  'checkpoint.mark-looked': {
-    what: 'a look that was asked for is done',
-    killedIn: 'alter*, reload*, 410*',
-  },
   'checkpoint.migrate': {
-    what: 'a step to the next format of the checkpoint',
-    killedIn: 'load*, migrate*',
+    what: 'the tables of a new checkpoint, or of a migrated one',
+    killedIn: 'load, migrate',
   },
   'checkpoint.note-absences': {
     what: 'what a complete read lacked, or showed again',
@@ -124,6 +111,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'a delivery of a webhook',
     killedIn: 'deliveries*',
   },
+  'checkpoint.request-resync': {
+    what: 'a person asks for resyncs',
+    killedIn: 'ask for a resync',
+  },
   'checkpoint.set-aside': {
     what: 'a damaged checkpoint gets another name',
     killedIn: 'checkpoint set aside',
@@ -135,6 +126,15 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'checkpoint.set-aside-log-index': {
     what: 'and the index of that',
     killedIn: 'checkpoint set aside',
+  },
+  'checkpoint.suspend': {
+    what: 'a suspension, until an operator acts',
+    killedIn: 'refuse*',
+  },
+  'checkpoint.sync-run': {
+    what: 'a line about a sync run, for people',
+    killedIn:
+      'load*, apply*, alter*, resync*, 410*, retire (archive)*, retire (drop)*, retire (keep)*, publish*',
   },
   'checkpoint.void-announced': {
     what: 'announced versions that are taken for withdrawn',

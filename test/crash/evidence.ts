@@ -82,25 +82,25 @@ const QUERIES: readonly (readonly [what: string, sql: string])[] = [
   ],
   [
     'wants',
-    `SELECT dataset_id, looks_asked > looks_done AS is_look_owed, resync_number > 0 AS was_resync_asked,
-       retirement_approved FROM wants`,
+    `SELECT dataset_id, refreshes_requested > refreshes_done AS is_look_owed, resync_number > 0 AS was_resync_asked,
+       retirement_approved FROM desired_states`,
   ],
   [
     'members',
-    'SELECT dataset_id, subscription_id, is_member, event_number, announced, reason FROM want_members',
+    'SELECT dataset_id, subscription_id, is_member, event_number, announced, reason FROM desired_members',
   ],
   [
     'reloads',
     `SELECT dataset_id, subscription_id, log_number, event_number, known_version, listed_version, is_withdrawal
-       FROM want_reloads`,
+       FROM desired_reloads`,
   ],
   ['absences', 'SELECT subject FROM absences'],
   ['forgotten', 'SELECT subscription_id FROM forgotten'],
-  ['holds', 'SELECT scope_kind, scope_id, operation, status, code FROM holds'],
+  ['suspensions', 'SELECT scope_kind, scope_id, operation, status, code FROM suspensions'],
   ['failures', 'SELECT dataset_id, error, content FROM failures'],
   ['webhooks', 'SELECT webhook_id, url FROM webhooks'],
   ['deliveries', 'SELECT delivery_id FROM deliveries'],
-  ['hook', 'SELECT told_lines, message FROM hook'],
+  ['hook', 'SELECT commit_number, message FROM hook'],
 ];
 
 /** As part of a text. */
@@ -121,7 +121,7 @@ export async function owedResyncs({ checkpointPath, mirrorPath }: Program): Prom
   if (!existsSync(checkpointPath)) return [];
   const database = new Database(checkpointPath, { readonly: true });
   const asked = database
-    .prepare<[], [datasetId: string, number: number]>('SELECT dataset_id, resync_number FROM wants')
+    .prepare<[], [datasetId: string, number: number]>('SELECT dataset_id, resync_number FROM desired_states')
     .raw()
     .all();
   database.close();

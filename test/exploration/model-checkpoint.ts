@@ -88,9 +88,9 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
     voidAnnounced: (datasetId, above) =>
       update(datasetId, (desired) => withoutAnnouncedAbove(desired, above)),
     dropReloads: (datasetId) => update(datasetId, (desired) => ({ ...desired, reloads: [] })),
-    markAnswered: (datasetId, isSatisfied) =>
+    markSatisfied: (datasetId, isSatisfied) =>
       update(datasetId, (desired) => withoutAnswered(desired, isSatisfied)),
-    markLooked: (datasetId, refreshesRequested) =>
+    markRefreshed: (datasetId, refreshesRequested) =>
       update(datasetId, (desired) => {
         const refreshesDone = Math.max(
           desired.refreshesDone,
@@ -98,11 +98,11 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
         );
         return { ...desired, refreshesDone };
       }),
-    askResync: () => [],
+    requestResync: () => [],
     approveRetirements: () => [],
     forget: () => [],
     clearForgotten() {},
-    suspension: (suspension) => void suspensions.set(scopeKey(suspension.refusal.scope), suspension),
+    suspend: (suspension) => void suspensions.set(scopeKey(suspension.refusal.scope), suspension),
     lift: (scope) => suspensions.delete(scopeKey(scope)),
     fail: (failure) => void failures.set(failure.datasetId, failure),
     clearFailure: (datasetId) => void failures.delete(datasetId),
@@ -110,7 +110,7 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
     rememberDelivery: () => true,
     hookReported() {},
     hookFailed() {},
-    syncRuns() {},
+    recordSyncRun() {},
   };
 }
 

@@ -230,7 +230,7 @@ describe('what went wrong', () => {
           message,
           links: new Map(Object.entries(links)),
         };
-        checkpoint.suspension({ refusal, suspendedAt, keyHash: 'hash' });
+        checkpoint.suspend({ refusal, suspendedAt, keyHash: 'hash' });
         const [observed] = checkpoint.suspensions();
         expect(observed).toMatchObject({
           suspendedAt,

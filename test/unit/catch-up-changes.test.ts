@@ -339,7 +339,7 @@ describe('bad changes', () => {
       datasets: [{ kind: 'failed', error: { message: bad.message, hint: bad.hint } }, { kind: 'current' }],
     });
     expect(asked(world)).not.toContainEqual(expect.stringMatching(/^changes/));
-    world.checkpoint.askResync(['parcels']);
+    world.checkpoint.requestResync(['parcels']);
     expect(kinds(await world.catchUp())).toMatchObject({ parcels: 'loaded' });
     expect(world.checkpoint.failures().size).toBe(0);
   });
@@ -460,7 +460,7 @@ describe('trouble on the way', () => {
 describe('a resync that a person asks for', () => {
   it('loads the same version again, once', async () => {
     const world = await caughtUp('parcels', 'permits');
-    world.checkpoint.askResync(['parcels']);
+    world.checkpoint.requestResync(['parcels']);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'current' });
     expect(syncRuns(world)[0]).toContain('a person asked for it');
     const wanted = present(world.checkpoint.desired('parcels'), 'it is wanted');
@@ -475,7 +475,7 @@ describe('a resync that a person asks for', () => {
     const world = await caughtUp('parcels');
     publish(world, 'parcels');
     await world.catchUp();
-    world.checkpoint.askResync(['parcels']);
+    world.checkpoint.requestResync(['parcels']);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting' });
     publishWithSnapshot(world, 'parcels');
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });

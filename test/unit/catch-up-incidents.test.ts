@@ -188,7 +188,7 @@ describe('trouble of a dataset', () => {
         'until the service names other content',
         ({ service }) => service.snapshots.set('parcels', entry('parcels', 2, 'corrected')),
       ],
-      ['until a person asks', ({ checkpoint }) => checkpoint.askResync(['parcels'])],
+      ['until a person asks', ({ checkpoint }) => checkpoint.requestResync(['parcels'])],
       ['before 24 hours have passed', (world) => elapse(world, 1)],
     ])('V11 F31 %s', async (_, happen) => {
       const world = await failed();
@@ -229,7 +229,7 @@ it('F02 of SQLite after a commit: the version is read from the destination, and 
   const world = await oneSubscription('parcels');
   await world.catchUp();
   publish(world, 'parcels');
-  throwAt(world, /^syncRuns$/, new StorageError('No room for a line.'));
+  throwAt(world, /^recordSyncRun$/, new StorageError('No room for a line.'));
   expect((await world.catchUp()).incidents).toHaveLength(1);
   expect(versions(world)).toEqual({ parcels: 2 });
   calm(world);
@@ -334,7 +334,7 @@ describe('trouble of the run', () => {
     const full = new StorageError('The checkpoint cannot be written.');
     const refused = refusal({ kind: 'dataset', datasetId: 'parcels' });
     world.intervene = (call) => {
-      if (call === 'suspension') throw full;
+      if (call === 'suspend') throw full;
       if (call === 'versions parcels') throw refused;
     };
     const { incidents } = await world.catchUp();

@@ -4,13 +4,13 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, it, onTestFinished } from 'vitest';
-import { openCheckpointCopy } from '../../src/checkpoint/sqlite/examine.ts';
+import { openCheckpointCopy } from '../../src/checkpoint/sqlite/open.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';
 import { ConfigurationError } from '../../src/model/errors.ts';
 import { restore } from '../support/checkpoint-dump.ts';
 import { commit, joined, NOON_CLOCK, openAt, temporaryPath } from '../support/checkpoint-files.ts';
 
-const FORMAT_1 = new URL('checkpoint-formats/format-1.sql', import.meta.url);
+const FORMAT_4 = new URL('checkpoint-formats/format-4.sql', import.meta.url);
 
 function copyOf(path: string, log: Log = silentLog) {
   const copy = openCheckpointCopy({ path, uid: 1000, clock: NOON_CLOCK, log });
@@ -58,7 +58,7 @@ it('of an empty file is empty', () => {
 
 it('of an older format is brought to the current one; the file is not', () => {
   const path = temporaryPath('checkpoint.sqlite');
-  restore(path, readFileSync(FORMAT_1, 'utf8'));
+  restore(path, readFileSync(FORMAT_4, 'utf8'));
   const before = readFileSync(path);
   expect(copyOf(path).desiredStates().size).toBeGreaterThan(0);
   expect(readFileSync(path)).toEqual(before);

@@ -62,7 +62,7 @@ describe('what is wanted', () => {
     );
     commit(checkpoint, 't', joined('d'), reloadAsked('d', 9n), reloadAsked('d', 7n), reloadAsked('d', 8n));
     commit(checkpoint, 'u', dropped('d', { eventNumber: 5n, at: NOON, reason: "it's left" }));
-    checkpoint.askResync(['d']);
+    checkpoint.requestResync(['d']);
     const expected: DesiredState = {
       ...emptyDesiredState('d'),
       members: new Map([
@@ -115,8 +115,8 @@ describe('what is wanted', () => {
     checkpoint.noteListed('d', 3);
     checkpoint.voidAnnounced('d', 3);
     checkpoint.dropReloads('d');
-    checkpoint.markAnswered('d', () => true);
-    checkpoint.markLooked('d', 1);
+    checkpoint.markSatisfied('d', () => true);
+    checkpoint.markRefreshed('d', 1);
     expect(checkpoint.desiredStates().size).toBe(0);
   });
 });
@@ -159,7 +159,7 @@ describe('what becomes known of what was asked for', () => {
 
   it('is which reloads the table satisfies: the newest of each subscription is kept', async () => {
     const checkpoint = await asked();
-    checkpoint.markAnswered('d', () => true);
+    checkpoint.markSatisfied('d', () => true);
     expect(wanted(checkpoint)?.reloads).toEqual([
       reload(2, { subscriptionId: 't' }),
       reload(6, { subscriptionId: 's' }),
@@ -185,18 +185,18 @@ describe('metadata refreshes', () => {
   it('are owed each time one is asked for, and done up to those that were seen', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', joined('d'), look, look);
-    checkpoint.markLooked('d', 1);
+    checkpoint.markRefreshed('d', 1);
     expect(wanted(checkpoint)).toMatchObject({ refreshesRequested: 2, refreshesDone: 1 });
-    checkpoint.markLooked('d', 2);
-    checkpoint.markLooked('d', 1);
+    checkpoint.markRefreshed('d', 2);
+    checkpoint.markRefreshed('d', 1);
     expect(wanted(checkpoint)).toMatchObject({ refreshesRequested: 2, refreshesDone: 2 });
   });
 
   it('cannot be done before they are asked for', async () => {
     const checkpoint = await openNew();
-    checkpoint.markLooked('d', 5);
+    checkpoint.markRefreshed('d', 5);
     commit(checkpoint, 's', joined('d'), look);
-    checkpoint.markLooked('d', 5);
+    checkpoint.markRefreshed('d', 5);
     expect(wanted(checkpoint)).toMatchObject({ refreshesRequested: 1, refreshesDone: 1 });
   });
 });

@@ -1,20 +1,21 @@
 /**
- * Every format that a released version wrote is brought to the current one, with its content.
+ * Every format that is in use is migrated to the current one without loss of content.
  *
- * `checkpoint-formats/format-<n>.sql` is the dump of a checkpoint of format n with the content below. A new migration
- * needs the dump of the format it makes: set FEED_SYNC_RECORD_FORMAT=1 and run this test once. A dump that is there is
- * never recorded again: it is what released versions left on disks.
+ * `checkpoint-formats/format-<n>.sql` is the dump of a checkpoint of format n with the content below. A new format needs
+ * its own dump: set FEED_SYNC_RECORD_FORMAT=1 and run this test once. An existing dump is never recorded again, because
+ * it is what released versions left on disks.
  */
 
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint, CheckpointReader } from '../../src/checkpoint/checkpoint.ts';
-import { CURRENT_FORMAT } from '../../src/checkpoint/sqlite/migrations.ts';
+import { CURRENT_FORMAT } from '../../src/checkpoint/sqlite/format.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import type { AbsenceSubject } from '../../src/model/absence.ts';
 import { emptyDesiredState } from '../../src/model/desired-state.ts';
+import { ConfigurationError } from '../../src/model/errors.ts';
 import { dumpOf, restore, schemaOf } from '../support/checkpoint-dump.ts';
 import {
   commit,
@@ -31,7 +32,7 @@ import {
   temporaryPath,
 } from '../support/checkpoint-files.ts';
 
-const FORMATS = [...Array(CURRENT_FORMAT + 1).keys()];
+const FORMATS = [4, 5, 6] as const;
 const folder = fileURLToPath(new URL('checkpoint-formats/', import.meta.url));
 const LARGEST = 2n ** 63n - 1n;
 
@@ -41,29 +42,21 @@ const SCOPES = [
   { kind: 'dataset', datasetId: 'd' },
 ] as const;
 
-/** What each format added: content of format n is filled by the first n functions. */
-const FILLS: readonly ((checkpoint: Checkpoint) => void)[] = [
-  fillFormat1,
-  fillFormat2,
-  fillFormat3,
-  fillFormat4,
-  fillFormat5,
-];
-
-/**
- * What an older file does not say the time of counts as of long ago: who is a member, up to format 4, and when a reload was asked
- * for, in format 1.
- */
+/** Format 4 does not store when a subscription joined or left, so it counts as long ago. */
 const LONG_AGO = new Date(0);
 
-/** A resync that was asked for up to format 4 has the lowest number: it was asked for before any other. */
+/** A resync that was requested in format 4 has the lowest number: it was requested before any other. */
 const EARLY_CLOCK: Clock = { ...NOON_CLOCK, now: () => new Date(1) };
 
+/** Stores what format 4 can hold, and from format 5 on what only the later formats can hold. */
 function fill(checkpoint: Checkpoint, format: number): void {
-  for (const fillFormat of FILLS.slice(0, format)) fillFormat(checkpoint);
+  fillEvents(checkpoint);
+  fillRequests(checkpoint);
+  fillPostCommit(checkpoint);
+  if (format > 4) fillLaterColumns(checkpoint);
 }
 
-function fillFormat1(checkpoint: Checkpoint): void {
+function fillEvents(checkpoint: Checkpoint): void {
   checkpoint.rememberContract({ manifestPath: '/v1/{datasetId}/manifest', newerThanParameter: "o'ther" });
   checkpoint.commitFollowStep({
     subscriptionId: 's',
@@ -78,13 +71,13 @@ function fillFormat1(checkpoint: Checkpoint): void {
     ],
   });
   commit(checkpoint, 't');
-  checkpoint.markLooked('d', 1);
-  for (const scope of SCOPES) checkpoint.suspension(suspensionOf(scope, 'it is "not" distributable'));
+  checkpoint.markRefreshed('d', 1);
+  for (const scope of SCOPES) checkpoint.suspend(suspensionOf(scope, 'it is "not" distributable'));
   checkpoint.fail(failureOf('d', { hint: 'look at row 3' }));
-  checkpoint.syncRuns({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'version 7' });
+  checkpoint.recordSyncRun({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'version 7' });
 }
 
-function fillFormat2(checkpoint: Checkpoint): void {
+function fillRequests(checkpoint: Checkpoint): void {
   checkpoint.commitFollowStep({
     subscriptionId: 'u',
     subscriptionName: 'Quiet',
@@ -95,25 +88,22 @@ function fillFormat2(checkpoint: Checkpoint): void {
       dropped('g', { eventNumber: 7n, at: LONG_AGO, reason: "it's left" }),
     ],
   });
-  checkpoint.askResync(['f']);
+  checkpoint.requestResync(['f']);
   checkpoint.approveRetirements();
   commit(checkpoint, 'gone');
   checkpoint.forget('gone');
   const { refusal, ...suspension } = suspensionOf({ kind: 'retirement' });
-  checkpoint.suspension({ ...suspension, refusal: { ...refusal, status: null, code: 'mass_retirement' } });
+  checkpoint.suspend({ ...suspension, refusal: { ...refusal, status: null, code: 'mass_retirement' } });
 }
 
-function fillFormat3(checkpoint: Checkpoint): void {
+function fillPostCommit(checkpoint: Checkpoint): void {
   checkpoint.keepWebhook({ webhookId: "wh_'1", url: 'https://receiver.example/webhook', createdAt: NOON });
   checkpoint.rememberDelivery("msg_'1", NOON);
-}
-
-function fillFormat4(checkpoint: Checkpoint): void {
   checkpoint.hookReported({ commitNumber: 7, mark: "parcels' changes 3" }, NOON);
   checkpoint.hookFailed("it ended with 1: can't", NOON);
 }
 
-function fillFormat5(checkpoint: Checkpoint): void {
+function fillLaterColumns(checkpoint: Checkpoint): void {
   checkpoint.commitFollowStep({
     subscriptionId: 'v',
     subscriptionName: 'Anew',
@@ -156,24 +146,29 @@ function contentOf(checkpoint: CheckpointReader) {
   };
 }
 
-function withReloadsOfLongAgo(content: ReturnType<typeof contentOf>): ReturnType<typeof contentOf> {
-  const desiredStates = [...content.desiredStates].map(([id, desired]) => {
-    const reloads = desired.reloads.map((reload) => ({ ...reload, createdAt: LONG_AGO, readAt: LONG_AGO }));
-    return [id, { ...desired, reloads }] as const;
-  });
-  return { ...content, desiredStates: new Map(desiredStates) };
-}
-
 function dumpPath(format: number): string {
   return `${folder}format-${format}.sql`;
 }
 
-/** A new checkpoint with the content of the format. */
-async function freshPath(format: number): Promise<string> {
+async function newPath(): Promise<string> {
+  const path = temporaryPath('checkpoint.sqlite');
+  (await openAt(path)).close();
+  return path;
+}
+
+/** Creates a checkpoint with the content of the format. */
+async function filledPath(format: number): Promise<string> {
   const path = temporaryPath('checkpoint.sqlite');
   const checkpoint = await openAt(path, silentLog, EARLY_CLOCK);
   fill(checkpoint, format);
   checkpoint.close();
+  return path;
+}
+
+/** Restores the dump of a format, and what `sql` adds to it. */
+function restoredPath(format: number, sql = ''): string {
+  const path = temporaryPath('checkpoint.sqlite');
+  restore(path, readFileSync(dumpPath(format), 'utf8') + sql);
   return path;
 }
 
@@ -182,44 +177,52 @@ if (FEED_SYNC_RECORD_FORMAT === '1') {
   it('records the current format', async () => {
     const path = dumpPath(CURRENT_FORMAT);
     expect(existsSync(path), 'a recorded format stays as it is').toBe(false);
-    writeFileSync(path, dumpOf(await freshPath(CURRENT_FORMAT)));
+    writeFileSync(path, dumpOf(await filledPath(CURRENT_FORMAT)));
   });
 }
 
-it('has a dump of every format', () => {
+it('there is a dump of every format that the program reads', () => {
+  expect(FORMATS.at(-1)).toBe(CURRENT_FORMAT);
   expect(readdirSync(folder).sort()).toEqual(FORMATS.map((format) => `format-${format}.sql`).sort());
 });
 
-describe.each(FORMATS)('format %i', (format) => {
-  it('is brought to the schema of a new checkpoint', async () => {
-    const path = temporaryPath('checkpoint.sqlite');
-    restore(path, readFileSync(dumpPath(format), 'utf8'));
+describe.each(FORMATS)('the migration of format %i', (format) => {
+  it('gives the file the schema of a new checkpoint', async () => {
+    const path = restoredPath(format);
     (await openAt(path)).close();
-    expect(schemaOf(path)).toEqual(schemaOf(await freshPath(0)));
+    expect(schemaOf(path)).toEqual(schemaOf(await newPath()));
   });
 
-  it('keeps its content', async () => {
-    const path = temporaryPath('checkpoint.sqlite');
-    restore(path, readFileSync(dumpPath(format), 'utf8'));
-    const fresh = await openAt(await freshPath(format));
-    const expected = format === 1 ? withReloadsOfLongAgo(contentOf(fresh)) : contentOf(fresh);
-    expect(contentOf(await openAt(path))).toEqual(expected);
+  it('keeps the content of the file', async () => {
+    const expected = contentOf(await openAt(await filledPath(format)));
+    const migrated = await openAt(restoredPath(format));
+    expect(contentOf(migrated)).toEqual(expected);
+    expect(migrated.rememberDelivery("msg_'1", NOON)).toBe(false);
   });
 });
 
-describe('what a file of format 4 says', () => {
-  /** The dump of format 4 and what `sql` adds to it, brought to the current format. */
-  async function migrated(sql: string): Promise<Checkpoint> {
-    const path = temporaryPath('checkpoint.sqlite');
-    restore(path, readFileSync(dumpPath(4), 'utf8') + sql);
-    return openAt(path);
-  }
+it.each([1, 2, 3])(
+  'a checkpoint of the unreleased format %i is refused, unchanged, with what to do',
+  async (format) => {
+    const path = restoredPath(4, `PRAGMA user_version = ${format};`);
+    const before = readFileSync(path);
+    const opening = openAt(path);
+    await expect(opening).rejects.toThrow(ConfigurationError);
+    await expect(opening).rejects.toThrow(`${path} has format ${format}`);
+    await expect(opening).rejects.toHaveProperty('hint', expect.stringContaining('Remove the file'));
+    expect(readFileSync(path)).toEqual(before);
+  },
+);
 
-  it('F46 of announced versions is kept for every subscription that contains the dataset, and for none that has dropped it', async () => {
-    const checkpoint = await migrated(`
-      INSERT INTO wants (dataset_id, at_least_version) VALUES ('shared', 9), ('left', 8);
+describe('the migration of the first released format', () => {
+  it('F46 keeps an announced version for every subscription that contains the dataset, and for none that dropped it', async () => {
+    const path = restoredPath(
+      4,
+      `INSERT INTO wants (dataset_id, at_least_version) VALUES ('shared', 9), ('left', 8);
       INSERT INTO want_members (dataset_id, subscription_id, is_member, event_number)
-      VALUES ('shared', 's', 1, 3), ('shared', 't', 1, NULL), ('shared', 'u', 0, 4), ('left', 's', 0, 5);`);
+      VALUES ('shared', 's', 1, 3), ('shared', 't', 1, NULL), ('shared', 'u', 0, 4), ('left', 's', 0, 5);`,
+    );
+    const checkpoint = await openAt(path);
     expect(checkpoint.desired('shared')).toEqual({
       ...emptyDesiredState('shared'),
       members: new Map([
@@ -233,9 +236,12 @@ describe('what a file of format 4 says', () => {
     expect(checkpoint.desired('left')?.members.get('s')?.announced).toBeNull();
   });
 
-  it('of a resync is kept where it is owed, and not where it was done', async () => {
-    const checkpoint = await migrated(`
-      INSERT INTO wants (dataset_id, resyncs_asked, resyncs_done) VALUES ('owed', 5, 4), ('done', 5, 5);`);
+  it('keeps a resync that is owed, and forgets one that was done', async () => {
+    const path = restoredPath(
+      4,
+      "INSERT INTO wants (dataset_id, resyncs_asked, resyncs_done) VALUES ('owed', 5, 4), ('done', 5, 5);",
+    );
+    const checkpoint = await openAt(path);
     const numbers = ['owed', 'done'].map((id) => checkpoint.desired(id)?.resyncNumber);
     expect(numbers).toEqual([1, 0]);
   });

@@ -14,8 +14,8 @@ import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { MAX_CORRUPT_COPIES, type Place, withStorageErrors } from '../../src/checkpoint/sqlite/errors.ts';
-import { CURRENT_FORMAT } from '../../src/checkpoint/sqlite/migrations.ts';
-import { openCheckpointReader } from '../../src/checkpoint/sqlite/open.ts';
+import { CURRENT_FORMAT } from '../../src/checkpoint/sqlite/format.ts';
+import { inspectCheckpoint, openCheckpointReader } from '../../src/checkpoint/sqlite/open.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';
 import { BusyError, ConfigurationError, StorageError } from '../../src/model/errors.ts';
 import {
@@ -93,7 +93,7 @@ describe('F03 a damaged checkpoint', () => {
         writeFileSync(path, bytes);
       },
     ],
-    ['a file that lacks a table', (path) => change(path, 'DROP TABLE want_reloads')],
+    ['a file that lacks a table', (path) => change(path, 'DROP TABLE desired_reloads')],
   ];
 
   it.each(damages)('is set aside and made anew: %s', async (_, damage) => {
@@ -115,7 +115,7 @@ describe('F03 a damaged checkpoint', () => {
     const path = await filledPath();
     const reader = new Database(path);
     onTestFinished(() => void reader.close());
-    reader.exec('PRAGMA user_version = 1');
+    reader.exec('PRAGMA journal_mode = WAL; PRAGMA user_version = 4');
     truncateSync(path, 4_096);
     const checkpoint = await openAt(path);
     commit(checkpoint, 's', joined('new'));
@@ -275,5 +275,46 @@ describe('the reader', () => {
     expect([later?.suspensions(), later?.failures().size, later?.recentSyncRuns(5)]).toEqual([[], 0, []]);
     expect(later?.rememberedContract()).toEqual({ manifestPath: null, newerThanParameter: null });
     later?.close();
+  });
+});
+
+describe('reading a checkpoint', () => {
+  const inspected = (path: string) => inspectCheckpoint({ path, uid: null });
+
+  it.each([
+    ['one file', async () => filledPath()],
+    [
+      'a file whose log was removed without a change of its mode',
+      async () => {
+        const path = await filledPath();
+        change(path, 'PRAGMA journal_mode = WAL');
+        return path;
+      },
+    ],
+  ])('leaves a closed checkpoint as it is: %s', async (_, closedPath) => {
+    const path = await closedPath();
+    const before = readFileSync(path);
+    openCheckpointReader({ path, uid: null })?.close();
+    const found = inspected(path);
+    expect(found.kind).toBe('sound');
+    if (found.kind === 'sound') found.content.close();
+    expect(namesBeside(path)).toEqual([basename(path)]);
+    expect(readFileSync(path)).toEqual(before);
+  });
+
+  it('names an older format and does not migrate the file', async () => {
+    const path = await filledPath();
+    change(path, 'PRAGMA user_version = 5');
+    const before = readFileSync(path);
+    expect(inspected(path)).toEqual({ kind: 'older', format: 5 });
+    expect(() => openCheckpointReader({ path, uid: null })).toThrow('was written by an older version');
+    expect(readFileSync(path)).toEqual(before);
+  });
+
+  it('says why a checkpoint with an unfinished log cannot be opened read-only', async () => {
+    const path = await filledPath();
+    change(path, 'PRAGMA journal_mode = WAL');
+    mkdirSync(`${path}-wal`);
+    expect(inspected(path)).toEqual({ kind: 'unreadable', reason: 'unable to open database file' });
   });
 });

@@ -39,7 +39,7 @@ describe('a resync', () => {
     commit(checkpoint, 's', joined('a'), joined('b'));
     commit(checkpoint, 's', dropped('dropped'));
     for (const id of ['a', 'b', 'dropped']) checkpoint.fail(failureOf(id));
-    expect(checkpoint.askResync(['dropped', 'a', 'unknown', 'a'])).toEqual(['a']);
+    expect(checkpoint.requestResync(['dropped', 'a', 'unknown', 'a'])).toEqual(['a']);
     expect(checkpoint.desired('a')).toMatchObject({ resyncNumber: NOON.getTime() });
     expect(checkpoint.desired('b')).toMatchObject({ resyncNumber: 0 });
     expect(checkpoint.desired('dropped')).toMatchObject({ resyncNumber: 0 });
@@ -56,7 +56,7 @@ describe('a resync', () => {
     commit(checkpoint, 's', joined('a'));
     const numbers = [0, 0, -3_600_000, 60_000].map((passed) => {
       now = new Date(NOON.getTime() + passed);
-      checkpoint.askResync(['a']);
+      checkpoint.requestResync(['a']);
       return (checkpoint.desired('a')?.resyncNumber ?? 0) - NOON.getTime();
     });
     expect(numbers).toEqual([0, 1, 2, 60_000]);
@@ -67,7 +67,7 @@ describe('a resync', () => {
     const numberAt = async (clock: typeof NOON_CLOCK): Promise<number> => {
       const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'), undefined, clock);
       commit(checkpoint, 's', joined('a'));
-      checkpoint.askResync(['a']);
+      checkpoint.requestResync(['a']);
       return checkpoint.desired('a')?.resyncNumber ?? 0;
     };
     expect(await numberAt(later)).toBeGreaterThan(await numberAt(NOON_CLOCK));
@@ -77,7 +77,7 @@ describe('a resync', () => {
     const path = temporaryPath('checkpoint.sqlite');
     const [daemon, command] = [await openAt(path), await openAt(path)];
     commit(daemon, 's', joined('a'));
-    command.askResync(['a']);
+    command.requestResync(['a']);
     commit(daemon, 's', reloadAsked('a', 5n), { kind: 'refresh', datasetId: 'a' });
     expect(command.desired('a')).toMatchObject({ resyncNumber: NOON.getTime(), refreshesRequested: 1 });
     expect(command.desired('a')?.reloads).toHaveLength(1);
@@ -87,8 +87,8 @@ describe('a resync', () => {
 describe('approved retirements', () => {
   it('are those of datasets that no subscription holds now', async () => {
     const checkpoint = await openNew();
-    checkpoint.suspension(suspensionOf(RETIREMENT));
-    checkpoint.suspension(suspensionOf(datasetScope('b')));
+    checkpoint.suspend(suspensionOf(RETIREMENT));
+    checkpoint.suspend(suspensionOf(datasetScope('b')));
     commit(checkpoint, 's', ...['b', 'a', 'c'].map((id) => dropped(id)));
     commit(checkpoint, 't', joined('c'));
     expect(checkpoint.approveRetirements()).toEqual(['a', 'b']);
@@ -113,7 +113,7 @@ describe('approved retirements', () => {
 describe('a hold of a dataset', () => {
   it('is over when the dataset was dropped and is held again, also within one step', async () => {
     const checkpoint = await openNew();
-    for (const id of ['a', 'b']) checkpoint.suspension(suspensionOf(datasetScope(id)));
+    for (const id of ['a', 'b']) checkpoint.suspend(suspensionOf(datasetScope(id)));
     commit(checkpoint, 's', joined('a'), dropped('a', { eventNumber: 5n }));
     expect(suspendedScopes(checkpoint)).toEqual([datasetScope('a'), datasetScope('b')]);
     commit(checkpoint, 's', joined('a', { eventNumber: 6n }));
@@ -126,7 +126,7 @@ describe('a hold of a dataset', () => {
     const checkpoint = await openNew();
     const events = [dropped('a', { eventNumber: 5n }), joined('a', { eventNumber: 6n })] as const;
     commit(checkpoint, 's', ...events);
-    checkpoint.suspension(suspensionOf(datasetScope('a')));
+    checkpoint.suspend(suspensionOf(datasetScope('a')));
     commit(checkpoint, 's', ...events, joined('a'));
     commit(checkpoint, 't', joined('a'));
     commit(
@@ -147,7 +147,7 @@ describe('a forgotten subscription', () => {
     commit(checkpoint, 'gone', reloadAsked('a', 7n, { version: 3 }), reloadAsked('c', 7n));
     commit(checkpoint, 'gone', { kind: 'at-least', datasetId: 'a', version: 9, eventNumber: 8n });
     commit(checkpoint, 'stays', joined('a', { version: 4 }), reloadAsked('a', 2n));
-    for (const id of ['gone', 'stays']) checkpoint.suspension(suspensionOf(subscriptionScope(id)));
+    for (const id of ['gone', 'stays']) checkpoint.suspend(suspensionOf(subscriptionScope(id)));
     expect(checkpoint.forget('gone')).toEqual(['a', 'b']);
     expect([...checkpoint.followed().keys()]).toEqual(['stays']);
     expect(suspendedScopes(checkpoint)).toEqual([subscriptionScope('stays')]);

@@ -38,7 +38,7 @@ describe('the remembered contract', () => {
 describe('holds', () => {
   it('stand one for each scope, also where ids are equal', async () => {
     const checkpoint = await openNew();
-    for (const scope of SCOPES) checkpoint.suspension(suspensionOf(scope));
+    for (const scope of SCOPES) checkpoint.suspend(suspensionOf(scope));
     expect(checkpoint.suspensions()).toHaveLength(SCOPES.length);
     expect(checkpoint.suspensions()).toEqual(
       expect.arrayContaining(SCOPES.map((scope) => suspensionOf(scope))),
@@ -47,15 +47,15 @@ describe('holds', () => {
 
   it('are replaced by a newer one of the same scope', async () => {
     const checkpoint = await openNew();
-    checkpoint.suspension(suspensionOf(DATASET, 'first'));
+    checkpoint.suspend(suspensionOf(DATASET, 'first'));
     const second = { ...suspensionOf(DATASET, 'second'), keyHash: 'another key' };
-    checkpoint.suspension(second);
+    checkpoint.suspend(second);
     expect(checkpoint.suspensions()).toEqual([second]);
   });
 
   it('are lifted by scope, and say whether anything was', async () => {
     const checkpoint = await openNew();
-    checkpoint.suspension(suspensionOf(DATASET));
+    checkpoint.suspend(suspensionOf(DATASET));
     expect(checkpoint.lift(SUBSCRIPTION)).toBe(false);
     expect(checkpoint.lift(WORKSPACE)).toBe(false);
     expect(checkpoint.lift(DATASET)).toBe(true);
@@ -67,7 +67,7 @@ describe('holds', () => {
     const checkpoint = await openNew();
     const suspension = suspensionOf(SUBSCRIPTION);
     const ours = { ...suspension, refusal: { ...suspension.refusal, status: null, code: null } };
-    checkpoint.suspension(ours);
+    checkpoint.suspend(ours);
     expect(checkpoint.suspensions()).toEqual([ours]);
   });
 
@@ -77,7 +77,7 @@ describe('holds', () => {
       [...Array(MAX_LINKS + 5).keys()].map((n) => [`link ${n}`, `https://a.example/${n}`]),
     );
     const suspension = suspensionOf(WORKSPACE, `it's "no"\0${'🌍'.repeat(MAX_TEXT_CHARACTERS)}`);
-    checkpoint.suspension({ ...suspension, refusal: { ...suspension.refusal, code: null, links } });
+    checkpoint.suspend({ ...suspension, refusal: { ...suspension.refusal, code: null, links } });
     const [stored] = checkpoint.suspensions();
     expect(stored?.refusal.code).toBeNull();
     expect(stored?.refusal.message).toMatch(/^it's "no"\0🌍.*…$/u);
@@ -90,7 +90,7 @@ describe('holds', () => {
     const suspension = suspensionOf(WORKSPACE);
     const kept = new Map([['__proto__', 'https://a.example/']]);
     const links = new Map([...kept, ['long', `https://a.example/${'x'.repeat(MAX_TEXT_CHARACTERS)}`]]);
-    checkpoint.suspension({ ...suspension, refusal: { ...suspension.refusal, links } });
+    checkpoint.suspend({ ...suspension, refusal: { ...suspension.refusal, links } });
     expect(checkpoint.suspensions()[0]?.refusal.links).toEqual(kept);
   });
 });
@@ -166,7 +166,7 @@ describe('the journal', () => {
       datasetId: null,
       detail,
     }));
-    for (const line of lines) checkpoint.syncRuns(line);
+    for (const line of lines) checkpoint.recordSyncRun(line);
     expect(checkpoint.recentSyncRuns(2)).toEqual([lines[2], lines[1]]);
     expect(checkpoint.recentSyncRuns(10)).toHaveLength(3);
   });
@@ -174,9 +174,9 @@ describe('the journal', () => {
   it('drops the oldest lines past its limit', async () => {
     const path = temporaryPath('checkpoint.sqlite');
     const checkpoint = await openAt(path);
-    fillJournal(path, MAX_SYNC_RUNS - 1);
-    checkpoint.syncRuns({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'last but one' });
-    checkpoint.syncRuns({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'last' });
+    fillSyncRuns(path, MAX_SYNC_RUNS - 1);
+    checkpoint.recordSyncRun({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'last but one' });
+    checkpoint.recordSyncRun({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'last' });
     const kept = checkpoint.recentSyncRuns(MAX_SYNC_RUNS + 10);
     expect(kept).toHaveLength(MAX_SYNC_RUNS);
     expect(kept[0]?.detail).toBe('last');
@@ -208,12 +208,12 @@ it('is all there after a restart', async () => {
   });
   checkpoint.noteStatedLastEvent('t');
   checkpoint.noteAbsences([{ subject: { kind: 'table', datasetId: 'f' }, since: NOON }], []);
-  checkpoint.askResync(['d']);
+  checkpoint.requestResync(['d']);
   checkpoint.approveRetirements();
   checkpoint.forget('u');
-  checkpoint.suspension(suspensionOf(DATASET));
+  checkpoint.suspend(suspensionOf(DATASET));
   checkpoint.fail(failureOf('d'));
-  checkpoint.syncRuns({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'version 3' });
+  checkpoint.recordSyncRun({ at: NOON, kind: 'loaded', datasetId: 'd', detail: 'version 3' });
   const all = (from: typeof checkpoint) => [
     from.rememberedContract(),
     from.followed(),
@@ -232,7 +232,7 @@ it('is all there after a restart', async () => {
 it('is shared by two that have it open, each seeing what the other stored', async () => {
   const path = temporaryPath('checkpoint.sqlite');
   const [daemon, command] = [await openAt(path), await openAt(path)];
-  daemon.suspension(suspensionOf(DATASET));
+  daemon.suspend(suspensionOf(DATASET));
   expect(command.lift(DATASET)).toBe(true);
   expect(daemon.suspensions()).toEqual([]);
   commit(daemon, 's', joined('d'), { kind: 'refresh', datasetId: 'd' });
@@ -240,9 +240,9 @@ it('is shared by two that have it open, each seeing what the other stored', asyn
 });
 
 /** So many lines at once: through the port each would wait for the disk. */
-function fillJournal(path: string, lines: number): void {
+function fillSyncRuns(path: string, lines: number): void {
   const database = new Database(path);
-  const insert = database.prepare('INSERT INTO journal (at, kind, dataset_id, detail) VALUES (?, ?, ?, ?)');
+  const insert = database.prepare('INSERT INTO sync_runs (at, kind, dataset_id, detail) VALUES (?, ?, ?, ?)');
   database.transaction(() => {
     for (let line = 1; line <= lines; line += 1)
       insert.run(NOON.toISOString(), 'loaded', null, `line ${line}`);

@@ -84,7 +84,7 @@ describe('the start', () => {
   it('reports its state without lifting a suspension of another API key', async () => {
     const { world, daemon } = await followed('parcels');
     const ofAnotherKey = { ...suspension({ kind: 'workspace' }), keyHash: 'another/key' };
-    beside(world, (checkpoint) => checkpoint.suspension(ofAnotherKey));
+    beside(world, (checkpoint) => checkpoint.suspend(ofAnotherKey));
     expect(daemon.state().suspensions).toEqual([]);
     beside(world, (checkpoint) => expect(checkpoint.suspensions()).toEqual([ofAnotherKey]));
   });
@@ -515,7 +515,7 @@ describe('a refusal', () => {
 describe('a person', () => {
   it('who has a dataset loaded again is seen within a second', async () => {
     const { world, daemon, pass } = await followed('parcels', 'permits');
-    beside(world, (checkpoint) => checkpoint.askResync(['permits']));
+    beside(world, (checkpoint) => checkpoint.requestResync(['permits']));
     await pass(SECOND_MS);
     expect(world.calls).toContain('download permits');
     expect(world.calls).not.toContain('download parcels');

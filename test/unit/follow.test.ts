@@ -442,7 +442,7 @@ describe('the audit of every catch-up', () => {
     expect(one.desired('parcels')).toMatchObject({ refreshesRequested: 1 });
     expect(one.desired('zoning')).toMatchObject({ reloads: [] });
     expect(membersOf(one, 'permits', 'zoning')).toEqual(['permits', 'zoning']);
-    one.checkpoint.markLooked('parcels', 1);
+    one.checkpoint.markRefreshed('parcels', 1);
     one.service.snapshots.set('parcels', entry('parcels', 3));
     one.pass(10 * MINUTE_MS);
     await one.follow();

@@ -9,10 +9,10 @@ import { commit, joined, openNew, suspensionOf } from '../support/checkpoint-fil
 async function filled(): Promise<Checkpoint> {
   const checkpoint = await openNew();
   for (const id of ['there', 'refused', 'gone']) commit(checkpoint, id, joined('parcels'));
-  checkpoint.suspension(suspensionOf({ kind: 'subscription', subscriptionId: 'refused' }));
+  checkpoint.suspend(suspensionOf({ kind: 'subscription', subscriptionId: 'refused' }));
   for (const subscriptionId of ['gone', 'never-followed']) {
     const { refusal, ...suspension } = suspensionOf({ kind: 'subscription', subscriptionId });
-    checkpoint.suspension({
+    checkpoint.suspend({
       ...suspension,
       refusal: { ...refusal, status: null, code: 'subscription_missing' },
     });

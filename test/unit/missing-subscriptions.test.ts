@@ -165,14 +165,14 @@ describe('F35 a subscription that is gone', () => {
 
   it('W27 is missing where it had been refused before, so that it can be given up', async () => {
     const world = await two();
-    world.checkpoint.suspension(suspension(scope));
+    world.checkpoint.suspend(suspension(scope));
     list(world, travis);
     expect(missingOf(await missedForTenMinutes(world))).toEqual([notListed]);
   });
 
   it('that is refused stays refused while it is there', async () => {
     const world = await two();
-    world.checkpoint.suspension(suspension(scope));
+    world.checkpoint.suspend(suspension(scope));
     expect(missingOf(await world.catchUp())).toMatchObject([{ code: 'outside_coverage' }]);
   });
 

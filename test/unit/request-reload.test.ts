@@ -108,7 +108,7 @@ describe('asking for a reload now', () => {
 
   it('asks none that is held or not listed, and says so where it could ask nobody', async () => {
     const world = await caughtUp();
-    world.checkpoint.suspension(suspension({ kind: 'subscription', subscriptionId: 'sub_2' }));
+    world.checkpoint.suspend(suspension({ kind: 'subscription', subscriptionId: 'sub_2' }));
     expect(await ask(world)).toBe(true);
     expect(asked(world)).toEqual(new Map([['sub_1', 100n]]));
     world.service.subscriptions = [subscription({ id: 'sub_2' })];

@@ -14,8 +14,8 @@ async function observed() {
   onTestFinished(remove);
   const checkpoint = await openAt(join(dataDirectory, 'checkpoint.sqlite'));
   commit(checkpoint, 'sub_1', joined('dropped'), dropped('dropped'));
-  checkpoint.suspension(suspensionOf({ kind: 'workspace' }));
-  checkpoint.suspension(suspensionOf({ kind: 'retirement' }));
+  checkpoint.suspend(suspensionOf({ kind: 'workspace' }));
+  checkpoint.suspend(suspensionOf({ kind: 'retirement' }));
   return { checkpoint, run };
 }
 

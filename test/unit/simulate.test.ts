@@ -132,7 +132,7 @@ it('a retirement with its reason, and one that waits for a person', async () => 
 it('a resync that a person asked for, once', async () => {
   const steps = await foresees(async () => {
     const world = await caughtUp('parcels');
-    world.checkpoint.askResync(['parcels']);
+    world.checkpoint.requestResync(['parcels']);
     return world;
   });
   expect(steps['parcels']).toMatchObject([{ kind: 'load', fromVersion: 1, toVersion: 1 }]);

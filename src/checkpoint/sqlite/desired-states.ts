@@ -1,6 +1,6 @@
 /**
- * What is wanted of each dataset, by the service and by operators. How wants grow is decided in model/want-changes.ts;
- * here they are read and written. What is done of what was asked for never leads what was asked for.
+ * Reads and writes the desired state of each dataset. model/desired-state.ts decides how a desired state changes. Invariant:
+ * no more refreshes are done than were requested.
  */
 
 import type Database from 'better-sqlite3';
@@ -16,58 +16,60 @@ import {
 import { cutOrNull, whole } from './errors.ts';
 
 const SELECT_DESIRED_STATES = `
-  SELECT dataset_id AS datasetId, looks_asked AS refreshesRequested, looks_done AS refreshesDone,
+  SELECT dataset_id AS datasetId, refreshes_requested AS refreshesRequested, refreshes_done AS refreshesDone,
     resync_number AS resyncNumber, retirement_approved AS retirementApproved
-  FROM wants`;
+  FROM desired_states`;
 
 const SELECT_MEMBERS = `
   SELECT dataset_id AS datasetId, subscription_id AS subscriptionId, is_member AS isMember,
     event_number AS eventNumber, decided_at AS decidedAt, announced, reason
-  FROM want_members`;
+  FROM desired_members`;
 
 const SELECT_RELOADS = `
   SELECT dataset_id AS datasetId, subscription_id AS subscriptionId, log_number AS logNumber,
     event_number AS eventNumber, created_at AS createdAt, read_at AS readAt, known_version AS knownVersion,
     listed_version AS listedVersion, is_withdrawal AS isWithdrawal
-  FROM want_reloads`;
+  FROM desired_reloads`;
 
-/** What an operator asks for in another process is added to by that process alone. */
+/** The number of the newest resync is left alone: an operator's command in another process raises it. */
 const PUT_DESIRED_STATE = `
-  INSERT INTO wants (dataset_id, looks_asked, retirement_approved) VALUES (@datasetId, @refreshesRequested, @retirementApproved)
-  ON CONFLICT DO UPDATE SET looks_asked = excluded.looks_asked, retirement_approved = excluded.retirement_approved`;
+  INSERT INTO desired_states (dataset_id, refreshes_requested, retirement_approved)
+  VALUES (@datasetId, @refreshesRequested, @retirementApproved)
+  ON CONFLICT DO UPDATE SET
+    refreshes_requested = excluded.refreshes_requested, retirement_approved = excluded.retirement_approved`;
 
-const DELETE_MEMBERS = 'DELETE FROM want_members WHERE dataset_id = ?';
+const DELETE_MEMBERS = 'DELETE FROM desired_members WHERE dataset_id = ?';
 
 const INSERT_MEMBER = `
-  INSERT INTO want_members (dataset_id, subscription_id, is_member, event_number, decided_at, announced, reason)
+  INSERT INTO desired_members (dataset_id, subscription_id, is_member, event_number, decided_at, announced, reason)
   VALUES (@datasetId, @subscriptionId, @isMember, @eventNumber, @decidedAt, @announced, @reason)`;
 
-const DELETE_RELOADS = 'DELETE FROM want_reloads WHERE dataset_id = ?';
+const DELETE_RELOADS = 'DELETE FROM desired_reloads WHERE dataset_id = ?';
 
 const INSERT_RELOAD = `
-  INSERT INTO want_reloads (dataset_id, subscription_id, log_number, event_number, created_at, read_at, known_version,
+  INSERT INTO desired_reloads (dataset_id, subscription_id, log_number, event_number, created_at, read_at, known_version,
     listed_version, is_withdrawal)
   VALUES (@datasetId, @subscriptionId, @logNumber, @eventNumber, @createdAt, @readAt, @knownVersion,
     @listedVersion, @isWithdrawal)`;
 
-const MARK_LOOKED = `
-  UPDATE wants SET looks_done = max(looks_done, min(looks_asked, @asked)) WHERE dataset_id = @datasetId`;
+const MARK_REFRESHED = `
+  UPDATE desired_states SET refreshes_done = max(refreshes_done, min(refreshes_requested, @requested)) WHERE dataset_id = @datasetId`;
 
 const HAS_MEMBERS = `EXISTS (
-    SELECT 1 FROM want_members WHERE want_members.dataset_id = wants.dataset_id AND is_member)`;
+    SELECT 1 FROM desired_members WHERE desired_members.dataset_id = desired_states.dataset_id AND is_member)`;
 
 const ASK_RESYNC = `
-  UPDATE wants SET resync_number = max(resync_number + 1, @number) WHERE dataset_id = @datasetId AND ${HAS_MEMBERS}`;
+  UPDATE desired_states SET resync_number = max(resync_number + 1, @number) WHERE dataset_id = @datasetId AND ${HAS_MEMBERS}`;
 
 const APPROVE_RETIREMENTS = `
-  UPDATE wants SET retirement_approved = 1 WHERE NOT ${HAS_MEMBERS} RETURNING dataset_id`;
+  UPDATE desired_states SET retirement_approved = 1 WHERE NOT ${HAS_MEMBERS} RETURNING dataset_id`;
 
 const APPROVE_RETIREMENT = `
-  UPDATE wants SET retirement_approved = 1 WHERE dataset_id = ? AND NOT ${HAS_MEMBERS}`;
+  UPDATE desired_states SET retirement_approved = 1 WHERE dataset_id = ? AND NOT ${HAS_MEMBERS}`;
 
 const SELECT_OF_SUBSCRIPTION = `
-  SELECT dataset_id FROM want_members WHERE subscription_id = @id
-  UNION SELECT dataset_id FROM want_reloads WHERE subscription_id = @id ORDER BY dataset_id`;
+  SELECT dataset_id FROM desired_members WHERE subscription_id = @id
+  UNION SELECT dataset_id FROM desired_reloads WHERE subscription_id = @id ORDER BY dataset_id`;
 
 interface DesiredStateRow {
   readonly datasetId: string;
@@ -100,61 +102,42 @@ type ReloadRow = OfSubscription & {
   readonly isWithdrawal: bigint;
 };
 
-type Done = { datasetId: string; asked: number };
-
-export interface DesiredStateTable {
-  all(): ReadonlyMap<string, DesiredState>;
-  one(datasetId: string): DesiredState | null;
-  /** Stores what `change` makes of what is wanted of the dataset. Part of a transaction of the caller's. */
-  update(
-    datasetId: string,
-    change: (desired: DesiredState) => DesiredState,
-  ): { readonly before: DesiredState; readonly after: DesiredState };
-  markLooked(datasetId: string, refreshesRequested: number): void;
-  /** `number`: at least this one. False where no subscription contains the dataset. */
-  askResync(datasetId: string, number: number): boolean;
-  /** Of all datasets that no subscription contains. Gives their ids, in order. */
-  approveRetirements(): readonly string[];
-  /** The datasets that the subscription has said anything of, in order. */
-  idsOf(subscriptionId: string): readonly string[];
-  /**
-   * Everything that the subscription wanted; the retirement of what only it contained is approved. Gives the ids of the
-   * datasets that it contained, in order.
-   */
-  forget(subscriptionId: string): readonly string[];
-  /** Of what the subscription asked for before it was forgotten, what is answered. */
-  clearForgotten(subscriptionId: string, isSatisfied: (reload: Reload, datasetId: string) => boolean): void;
-}
-
-export function desiredStateTable(database: Database.Database): DesiredStateTable {
+export function desiredStateTable(database: Database.Database) {
   const readAll = desiredStateReader(database, '');
   const readOne = desiredStateReader(database, ' WHERE dataset_id = ?');
   const put = desiredStateWriter(database);
-  const markLooked = database.prepare<[Done]>(MARK_LOOKED);
-  const askResync = database.prepare<[{ datasetId: string; number: bigint }]>(ASK_RESYNC);
+  const markRefreshed = database.prepare<[{ datasetId: string; requested: number }]>(MARK_REFRESHED);
+  const requestResync = database.prepare<[{ datasetId: string; number: bigint }]>(ASK_RESYNC);
   const approveRetirements = database.prepare<[], string>(APPROVE_RETIREMENTS).pluck();
   const approveRetirement = database.prepare<[string]>(APPROVE_RETIREMENT);
   const selectOfSubscription = database.prepare<[{ id: string }], string>(SELECT_OF_SUBSCRIPTION).pluck();
   const one = (datasetId: string): DesiredState | null => readOne(datasetId).get(datasetId) ?? null;
+  /** Returns the datasets that the subscription contains, contained or asked to reload, in order. */
   const idsOf = (subscriptionId: string): readonly string[] =>
     selectOfSubscription.all({ id: subscriptionId });
-  const update: DesiredStateTable['update'] = (datasetId, change) => {
+  /** Stores the result of `change`. The caller has opened a transaction. */
+  const update = (datasetId: string, change: (desired: DesiredState) => DesiredState) => {
     const before = one(datasetId) ?? emptyDesiredState(whole(datasetId, 'datasetId'));
     const after = change(before);
     if (after !== before) put(before, after);
     return { before, after };
   };
   return {
-    all: readAll,
+    all: () => readAll(),
     one,
     update,
-    markLooked(datasetId, asked) {
-      markLooked.run({ datasetId, asked });
-    },
-    askResync: (datasetId, number) => askResync.run({ datasetId, number: BigInt(number) }).changes > 0,
-    approveRetirements: () => approveRetirements.all().sort(),
     idsOf,
-    forget(subscriptionId) {
+    markRefreshed: (datasetId: string, requested: number) => markRefreshed.run({ datasetId, requested }),
+    /** Requests a resync with at least this number. Returns false where no subscription contains the dataset. */
+    requestResync: (datasetId: string, number: number) =>
+      requestResync.run({ datasetId, number: BigInt(number) }).changes > 0,
+    /** Approves the retirement of every dataset that no subscription contains. Returns the datasets, in order. */
+    approveRetirements: () => approveRetirements.all().sort(),
+    /**
+     * Removes what the subscription has asked for, and approves the retirement of the datasets that no other one contains.
+     * Returns the datasets that the subscription contained, in order.
+     */
+    forget(subscriptionId: string) {
       const contained: string[] = [];
       for (const datasetId of idsOf(subscriptionId)) {
         const { before } = update(datasetId, (desired) => forgotten(desired, subscriptionId));
@@ -164,7 +147,8 @@ export function desiredStateTable(database: Database.Database): DesiredStateTabl
       }
       return contained;
     },
-    clearForgotten(subscriptionId, isSatisfied) {
+    /** Removes the satisfied reloads of a forgotten subscription. */
+    clearForgotten(subscriptionId: string, isSatisfied: (reload: Reload, datasetId: string) => boolean) {
       for (const datasetId of idsOf(subscriptionId)) {
         const isOver = (reload: Reload): boolean =>
           reload.subscriptionId === subscriptionId && isSatisfied(reload, datasetId);
@@ -179,8 +163,8 @@ export function desiredStateTable(database: Database.Database): DesiredStateTabl
 }
 
 /**
- * What the subscription may have said of a dataset that others contain is looked up again; and the reloads that it asked for
- * are owed by the table still, as where it drops the dataset itself.
+ * Requests a refresh of a dataset that other subscriptions contain, because the forgotten one may have announced a version. The
+ * table still owes the reloads of the forgotten subscription, as it does where a subscription drops the dataset.
  */
 function forgotten(desired: DesiredState, subscriptionId: string): DesiredState {
   const without = withoutSubscription(desired, subscriptionId);
@@ -189,7 +173,7 @@ function forgotten(desired: DesiredState, subscriptionId: string): DesiredState 
   return { ...without, reloads: desired.reloads, refreshesRequested };
 }
 
-/** Reads those that `where` leaves, whose parameters the returned function takes. */
+/** Reads the desired states that `where` selects. The returned function takes the parameters of `where`. */
 function desiredStateReader(
   database: Database.Database,
   where: string,
@@ -214,7 +198,7 @@ function desiredStateReader(
   };
 }
 
-/** The want but for what the subscriptions say. */
+/** Returns the desired state without members and reloads. */
 function desiredStateFrom(row: DesiredStateRow) {
   return {
     ...row,
@@ -250,7 +234,7 @@ function reloadFrom(row: ReloadRow): Reload {
   };
 }
 
-/** Writes what differs. */
+/** Writes the parts that differ. */
 function desiredStateWriter(
   database: Database.Database,
 ): (before: DesiredState, after: DesiredState) => void {
@@ -313,7 +297,7 @@ function reloadRow(datasetId: string, reload: Reload): ReloadRow {
   };
 }
 
-/** A number is bound as floating point, which an integer column refuses from 2^51 on; a BigInt is bound as it is. */
+/** SQLite gets a number as floating point, which an integer column refuses from 2^51 on, and a BigInt as it is. */
 function exact(version: number | null): bigint | null {
   return version === null ? null : BigInt(version);
 }

@@ -1,6 +1,6 @@
 /**
- * What SQLite and the file system report, as errors that name the file and say what to do. Told apart by code, never
- * by message text. What is not listed here is a bug of ours and passes as it is.
+ * Turns errors of SQLite and the file system into errors that name the file and say what to do, by code and never by message
+ * text. An error that is not listed here is a bug and passes unchanged. Also holds the limits of what is stored.
  */
 
 import { statfsSync } from 'node:fs';
@@ -10,14 +10,14 @@ import { systemCode, systemReason } from '../../lib/files.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { BusyError, ContractViolationError, StorageError } from '../../model/errors.ts';
 
-/** The file that is worked on, and who works on it. */
+/** The file that an operation uses, and the user who runs it. */
 export interface Place {
-  /** What the file is in the words of a message: `checkpoint`. */
+  /** The kind of file, as messages name it: `checkpoint`. */
   readonly what: string;
   readonly path: string;
   /** The user id of this process; null where the system has none. */
   readonly uid: number | null;
-  /** What a person can do where the file turns out to be damaged. */
+  /** What an operator can do where the file is damaged. */
   readonly ifDamaged: string;
 }
 
@@ -52,7 +52,7 @@ const ERROR_BY_CODE: ReadonlyMap<string, Fault> = new Map<string, Fault>([
   ['SQLITE_NOTADB', 'corrupt'],
 ]);
 
-/** Runs `effect`. @throws StorageError, BusyError for trouble of the file at `place`. */
+/** @throws StorageError, BusyError for errors of the file at `place`. */
 export function withStorageErrors<T>(place: Place, effect: () => T): T {
   try {
     return effect();
@@ -61,7 +61,6 @@ export function withStorageErrors<T>(place: Place, effect: () => T): T {
   }
 }
 
-/** Like `withTrouble`, for effects that take time. */
 export async function withStorageErrorsAsync<T>(place: Place, effect: () => Promise<T>): Promise<T> {
   try {
     return await effect();
@@ -70,7 +69,7 @@ export async function withStorageErrorsAsync<T>(place: Place, effect: () => Prom
   }
 }
 
-/** Waits for `effect`; that it fails with `code` is no error. */
+/** Waits for `effect` and ignores a failure with `code`. */
 export async function tolerating(code: string, effect: Promise<void>): Promise<void> {
   try {
     await effect;
@@ -79,13 +78,12 @@ export async function tolerating(code: string, effect: Promise<void>): Promise<v
   }
 }
 
-/** The primary result code of SQLite (`SQLITE_IOERR` of `SQLITE_IOERR_WRITE`) or the system's code; null for others. */
+/** Returns the primary result code of SQLite (`SQLITE_IOERR` of `SQLITE_IOERR_WRITE`) or the system's code. */
 export function codeOf(error: unknown): string | null {
   if (error instanceof Database.SqliteError) return /^SQLITE_[A-Z]+/.exec(error.code)?.[0] ?? error.code;
   return systemCode(error);
 }
 
-/** The error as it should reach the caller. */
 function named(place: Place, error: unknown): unknown {
   const fault = ERROR_BY_CODE.get(codeOf(error) ?? '');
   if (fault === undefined || !(error instanceof Error)) return error;
@@ -131,7 +129,7 @@ function describe(fault: Fault, { what, path, uid, ifDamaged }: Place, error: Er
   }
 }
 
-/** SQLite says more than its code does; of the system's errors the path is told already. */
+/** The message of SQLite says more than its code. The message of the system would repeat the path. */
 function reasonOf(error: Error): string {
   return 'errno' in error ? systemReason(error) : error.message;
 }
@@ -141,12 +139,12 @@ function freeSpace(path: string): string {
     const { bavail, bsize } = statfsSync(dirname(path));
     return ` (${formatBytes(bavail * bsize)} free)`;
   } catch {
-    // Only decoration of a message about worse trouble.
+    // The message is about a worse error, so it does without the free space.
     return '';
   }
 }
 
-/** The text, or its beginning with a mark that it was cut. */
+/** Returns the text, or its beginning with a mark that it was cut. */
 export function cut(text: string): string {
   if (text.length <= MAX_TEXT_CHARACTERS) return text;
   return `${text.slice(0, MAX_TEXT_CHARACTERS - 1).toWellFormed()}…`;
@@ -157,8 +155,8 @@ export function cutOrNull(text: string | null): string | null {
 }
 
 /**
- * The id as it is. `field` names it in the error.
- * @throws ContractViolationError when it is too long, or holds half a character, which no database keeps.
+ * Returns the id unchanged. `field` names it in the error.
+ * @throws ContractViolationError when the id is too long, or contains half a character, which no database keeps.
  */
 export function whole(id: string, field: string): string {
   if (id.length > MAX_ID_CHARACTERS) {
@@ -173,30 +171,30 @@ export function whole(id: string, field: string): string {
   return id;
 }
 
-/** How long a call waits for another process of ours that writes. It blocks, so it is short. */
+/** How long a call waits for another process that writes. The call blocks, so the time is short. */
 export const BUSY_TIMEOUT_MS = 5_000;
 
-/** Ids, names from the contract: kept whole or refused. What the service may send is no longer than this. */
+/** Ids are kept whole or refused. The feed decodes no longer ones. */
 export const MAX_ID_CHARACTERS = 10_000;
 
-/** Texts for people: messages, hints, names. Longer ones are cut. */
+/** Longer messages, hints and names are cut. */
 export const MAX_TEXT_CHARACTERS = 8_000;
 
-/** Links of one refusal. Further ones are left out. */
+/** Further links of a refusal are left out. */
 export const MAX_LINKS = 50;
 
-/** Lines of the journal. The oldest are dropped. */
+/** The oldest sync runs are dropped. */
 export const MAX_SYNC_RUNS = 10_000;
 
-/** Webhooks that were added from here. The oldest are dropped. */
+/** The oldest webhooks are dropped. */
 export const MAX_WEBHOOKS = 100;
 
-/** Ids of webhooks that arrived. The oldest are dropped, and those that nobody sends again after so long. */
+/** The oldest deliveries are dropped, and those that no service sends again after this age. */
 export const MAX_DELIVERIES = 10_000;
 export const MAX_DELIVERY_AGE_MS = 7 * 86_400_000;
 
-/** Damaged files that are kept beside the new one. With as many, something destroys them and a person must look. */
+/** Damaged files that are kept beside the new one. With as many, something damages them and an operator must act. */
 export const MAX_CORRUPT_COPIES = 3;
 
-/** The write-ahead log is cut back to this after a checkpoint of SQLite's own. */
+/** SQLite truncates the write-ahead log to this size after it has copied the log into the file. */
 export const MAX_KEPT_WAL_BYTES = 16_000_000;

@@ -1,9 +1,9 @@
 /**
- * Opens the checkpoint. Its invariant: what is returned is sound, of the current format, and ours. A damaged file is
- * replaced by a new one; a file that is somebody else's, or of a newer program, is not touched.
+ * Opens the checkpoint. Invariant: every checkpoint that is returned is a sound file of the current format that belongs to
+ * feed-sync. A damaged file is quarantined and replaced; the file of another or a newer program is never touched.
  */
 
-import { statSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import Database from 'better-sqlite3';
@@ -22,11 +22,11 @@ import {
   withStorageErrors,
   withStorageErrorsAsync,
 } from './errors.ts';
-import { CURRENT_FORMAT, type Identity, identityOf, migrate } from './migrations.ts';
-import { allOperations, readingOperations, tablesOf } from './operations.ts';
+import { CURRENT_FORMAT, migrate, usableFormat } from './format.ts';
+import { allOperations, readingOperations } from './operations.ts';
 
-export interface CheckpointOptions {
-  /** The file. Its folder is made where it is missing. */
+interface CheckpointOptions {
+  /** The file. Its folder is created where it is missing. */
   readonly path: string;
   /** The user id of this process, for messages; null where the system has none. */
   readonly uid: number | null;
@@ -35,10 +35,10 @@ export interface CheckpointOptions {
 }
 
 /**
- * For the process that holds the instance lock, because setting a damaged file aside would take it from another one.
- * @throws StorageError when the file cannot be made, read or written, or is damaged time and again.
- * @throws ConfigurationError when it is no checkpoint, or was written by a newer program.
- * @throws BusyError when another process of ours keeps it locked.
+ * Opens the checkpoint for the process that holds the instance lock; only that process may quarantine a damaged file.
+ * @throws StorageError when the file cannot be created, read or written, or is damaged time and again.
+ * @throws ConfigurationError when the file is no checkpoint, or has a format that this program cannot read.
+ * @throws BusyError when another process of feed-sync keeps the file locked.
  */
 export async function openCheckpoint(options: CheckpointOptions): Promise<Checkpoint> {
   const place = placeOf(options);
@@ -46,7 +46,7 @@ export async function openCheckpoint(options: CheckpointOptions): Promise<Checkp
   return withStorageErrorsAsync(place, async () => {
     await makeDirectory('checkpoint.make-directory', dirname(path));
     for (;;) {
-      // SQLite would make it readable for others. One that is there must not be opened: closing it drops locks on it.
+      // SQLite would create a file that others can read. An existing file is not opened here: closing it drops its locks.
       await tolerating('EEXIST', createFile('checkpoint.create', path, ''));
       const checkpoint = openSound(place, options.clock);
       if (checkpoint !== null) return checkpoint;
@@ -60,23 +60,22 @@ export async function openCheckpoint(options: CheckpointOptions): Promise<Checkp
 }
 
 /**
- * For a command that works beside the instance: it can change what is stored, but makes, migrates and repairs
- * nothing, because the file may be in use. Null where there is no checkpoint yet.
- * @throws StorageError, ConfigurationError, BusyError as `openCheckpoint` does, also for a damaged file and an older format.
+ * Opens the checkpoint for a command that works beside the instance. The command can change what is stored. It never
+ * creates, migrates or repairs the file, because the instance may be using it. Returns null where there is no checkpoint.
+ * @throws StorageError, ConfigurationError, BusyError as `openCheckpoint` does, also for a damaged or older file.
  */
 export function openCheckpointBeside(options: Omit<CheckpointOptions, 'log'>): Checkpoint | null {
   const place = placeOf(options);
   return usingExisting(place, connectForWriting, (database) => {
     makeDurable(database, place);
-    const writing = connection(database, place);
-    return allOperations(writing, tablesOf(writing), options.clock);
+    return writing(database, place, options.clock);
   });
 }
 
 /**
- * For looking only: nothing is made, migrated or repaired. Null where there is no checkpoint yet. All that it gives
- * is of one moment, that of the first call; close it soon.
- * @throws StorageError, ConfigurationError, BusyError as `openCheckpoint` does, also for an older format.
+ * Opens the checkpoint for reading at one point in time, that of the first call; the caller closes it soon. Returns null
+ * where there is no checkpoint.
+ * @throws StorageError, ConfigurationError, BusyError as `openCheckpoint` does, also for an older file.
  */
 export function openCheckpointReader(
   options: Pick<CheckpointOptions, 'path' | 'uid'>,
@@ -84,12 +83,11 @@ export function openCheckpointReader(
   const place = placeOf(options);
   return usingExisting(place, connectForReading, (database) => {
     database.exec('BEGIN');
-    const reading = connection(database, place);
-    return readingOperations(reading, tablesOf(reading));
+    return readingOperations(database, place);
   });
 }
 
-/** What `use` makes of a checkpoint of the current format; null where there is none yet. */
+/** Returns what `use` makes of an existing checkpoint of the current format, or null where there is none. */
 function usingExisting<T>(
   place: Place,
   connect: (path: string) => Database.Database,
@@ -97,35 +95,34 @@ function usingExisting<T>(
 ): T | null {
   const { path } = place;
   return withStorageErrors(place, () => {
-    if (statSync(path, { throwIfNoEntry: false }) === undefined) return null;
+    if (!existsSync(path)) return null;
     return closingOnError(connect(path), (database) => {
-      const identity = identityOf(database);
-      if (identity.kind === 'empty') {
+      const format = usableFormat(database, path);
+      if (format === null) {
         database.close();
         return null;
       }
-      refuseForeignAndNewer(identity, path);
-      refuseOlder(identity, path);
+      refuseOlder(format, path);
       return use(database);
     });
   });
 }
 
-export function placeOf({ path, uid }: Pick<CheckpointOptions, 'path' | 'uid'>): Place {
-  const ifDamaged = 'Start feed-sync again: a damaged checkpoint is set aside at the start and built anew.';
+function placeOf({ path, uid }: Pick<CheckpointOptions, 'path' | 'uid'>): Place {
+  const ifDamaged = 'Start feed-sync again: it sets a damaged checkpoint aside and builds it anew.';
   return { what: 'checkpoint', path: resolve(path), uid, ifDamaged };
 }
 
-/** Null where the file is damaged. */
+/** Returns null where the file is damaged. */
 function openSound(place: Place, clock: Clock): Checkpoint | null {
   try {
     return closingOnError(connectForWriting(place.path), (database) => {
-      refuseForeignAndNewer(identityOf(database), place.path);
-      makeDurable(database, place);
+      usableFormat(database, place.path);
       refuseDamage(database);
       migrate(database);
-      const writing: Connection = connection(database, place);
-      return allOperations(writing, tablesOf(writing), clock);
+      const checkpoint = writing(database, place, clock);
+      makeDurable(database, place);
+      return checkpoint;
     });
   } catch (error) {
     if (isDamage(error)) return null;
@@ -133,44 +130,127 @@ function openSound(place: Place, clock: Clock): Checkpoint | null {
   }
 }
 
-/** `SQLITE_ERROR` here is a table or a column that a sound file of this format has. */
-export function isDamage(error: unknown): boolean {
-  const code = codeOf(error);
-  return code === 'SQLITE_CORRUPT' || code === 'SQLITE_NOTADB' || code === 'SQLITE_ERROR';
+/** A file that lacks a table or a column of its format is damaged, too: SQLite reports it as `SQLITE_ERROR`. */
+function isDamage(error: unknown): error is Error {
+  return ['SQLITE_CORRUPT', 'SQLITE_NOTADB', 'SQLITE_ERROR'].includes(codeOf(error) ?? '');
 }
 
-export function refuseDamage(database: Database.Database): void {
+function refuseDamage(database: Database.Database): void {
   const finding = database.pragma('quick_check(1)', { simple: true });
   if (finding !== 'ok') throw new Database.SqliteError(String(finding), 'SQLITE_CORRUPT');
 }
 
-export function refuseForeignAndNewer(identity: Identity, path: string): void {
-  if (identity.kind === 'foreign') {
-    throw new ConfigurationError(`${path} is an SQLite database, but not a checkpoint of feed-sync.`, {
-      hint: 'Set checkpoint.path to a file of its own.',
-    });
+function refuseOlder(format: number, path: string): void {
+  if (format === CURRENT_FORMAT) return;
+  throw new ConfigurationError(
+    `The checkpoint ${path} was written by an older version: format ${format}, now ${CURRENT_FORMAT}.`,
+    { hint: 'Start `feed-sync once` or `feed-sync run`: it brings the file to the current format.' },
+  );
+}
+
+export type InspectedCheckpoint =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'damaged'; readonly finding: string }
+  /** SQLite cannot read the write-ahead log without a right that this process lacks. */
+  | { readonly kind: 'unreadable'; readonly reason: string }
+  | { readonly kind: 'older'; readonly format: number }
+  /** The caller closes `content`. */
+  | { readonly kind: 'sound'; readonly content: CheckpointReader };
+
+/**
+ * Reads a checkpoint in any state, for `doctor`. The file is not changed, and a process that uses it is not disturbed.
+ * @throws StorageError, ConfigurationError, BusyError as `openCheckpoint` does.
+ */
+export function inspectCheckpoint(options: Pick<CheckpointOptions, 'path' | 'uid'>): InspectedCheckpoint {
+  const place = placeOf(options);
+  return withStorageErrors(place, () => {
+    if (!existsSync(place.path)) return { kind: 'none' };
+    try {
+      return closingOnError(connectForReading(place.path), (database) => inspect(database, place));
+    } catch (error) {
+      if (isDamage(error)) return { kind: 'damaged', finding: error.message };
+      const isUnreadable = ['SQLITE_CANTOPEN', 'SQLITE_READONLY'].includes(codeOf(error) ?? '');
+      if (!isUnreadable || !(error instanceof Error)) throw error;
+      return { kind: 'unreadable', reason: error.message };
+    }
+  });
+}
+
+function inspect(database: Database.Database, place: Place): InspectedCheckpoint {
+  database.exec('BEGIN');
+  const format = usableFormat(database, place.path);
+  if (format !== null) refuseDamage(database);
+  if (format === CURRENT_FORMAT) {
+    return { kind: 'sound', content: readingOperations(database, place) };
   }
-  if (identity.kind === 'ours' && identity.format > CURRENT_FORMAT) {
-    throw new ConfigurationError(
-      `The checkpoint ${path} has format ${identity.format}; this program knows formats up to ${CURRENT_FORMAT}.`,
-      {
-        hint: 'Run the newer version of feed-sync that wrote it, or move the file away: it is then built anew.',
-      },
-    );
+  database.close();
+  return format === null ? { kind: 'none' } : { kind: 'older', format };
+}
+
+/**
+ * Returns a copy in memory that can be changed, of the current format, for a simulated catch-up. The copy is empty where
+ * there is no checkpoint or a damaged one, because the next start would build it anew.
+ * @throws StorageError, ConfigurationError, BusyError as `openCheckpoint` does.
+ */
+export function openCheckpointCopy(options: CheckpointOptions): Checkpoint {
+  const place = placeOf(options);
+  return withStorageErrors(place, () =>
+    closingOnError(new Database(':memory:'), (copy) => {
+      try {
+        if (existsSync(place.path)) copyFile(place.path, copy);
+      } catch (error) {
+        if (!isDamage(error)) throw error;
+        options.log.warn(
+          { path: place.path },
+          'The checkpoint is damaged: it will be set aside and built anew.',
+        );
+      }
+      migrate(copy);
+      return allOperations(copy, place, options.clock, () => copy.close());
+    }),
+  );
+}
+
+/** Copies all tables at one point in time, or none. */
+function copyFile(path: string, copy: Database.Database): void {
+  const source = connectForReading(path);
+  try {
+    source.exec('BEGIN');
+    if (usableFormat(source, path) === null) return;
+    refuseDamage(source);
+    copy.transaction(() => copyTables(source, copy))();
+  } finally {
+    source.close();
   }
 }
 
-function refuseOlder(identity: Identity, path: string): void {
-  if (identity.kind === 'ours' && identity.format < CURRENT_FORMAT) {
-    throw new ConfigurationError(
-      `The checkpoint ${path} was written by an older version: format ${identity.format}, now ${CURRENT_FORMAT}.`,
-      { hint: 'Start `feed-sync once` or `feed-sync run`: it brings the file to the current format.' },
-    );
+function copyTables(source: Database.Database, copy: Database.Database): void {
+  const tables = source.prepare<[], { name: string; sql: string }>(
+    "SELECT name, sql FROM sqlite_schema WHERE type = 'table'",
+  );
+  copy.pragma('defer_foreign_keys = ON');
+  for (const { name, sql } of tables.all()) {
+    copy.exec(sql);
+    const rows = source.prepare<[], unknown[]>(`SELECT * FROM ${name}`).raw().safeIntegers();
+    const insert = copy.prepare(`INSERT INTO ${name} VALUES (${rows.columns().map(() => '?')})`);
+    for (const row of rows.iterate()) insert.run(row);
+  }
+  for (const pragma of ['application_id', 'user_version']) {
+    copy.pragma(`${pragma} = ${source.pragma(pragma, { simple: true })}`);
   }
 }
 
-/** What `use` makes of the database, which is closed where `use` throws. */
-export function closingOnError<T>(database: Database.Database, use: (database: Database.Database) => T): T {
+export function sqliteVersion(): string {
+  const database = new Database(':memory:');
+  try {
+    return database.prepare<[], string>('SELECT sqlite_version()').pluck().get() ?? '';
+  } finally {
+    database.close();
+  }
+}
+
+/** Closes the database where `use` throws. */
+function closingOnError<T>(database: Database.Database, use: (database: Database.Database) => T): T {
   try {
     return use(database);
   } catch (error) {
@@ -179,38 +259,40 @@ export function closingOnError<T>(database: Database.Database, use: (database: D
   }
 }
 
-export interface Connection {
-  readonly database: Database.Database;
-  /** Runs `effect` in one read transaction, so that what it reads is of one moment. */
-  read<T>(effect: () => T): T;
-  /** Runs `effect` in one write transaction: all of it is stored, or nothing where it throws. */
-  transaction<T>(effect: () => T): T;
-  /** Changes whenever another connection has changed the file. */
-  othersStored(): number;
-  close(): void;
+function writing(database: Database.Database, place: Place, clock: Clock): Checkpoint {
+  return allOperations(database, place, clock, () => {
+    if (database.open) leaveWithoutLog(database);
+    database.close();
+  });
 }
 
-export function connection(database: Database.Database, place: Place): Connection {
-  return {
-    database,
-    read: (effect) => withStorageErrors(place, () => database.transaction(effect).deferred()),
-    transaction: (effect) => withStorageErrors(place, () => database.transaction(effect).immediate()),
-    othersStored: () =>
-      withStorageErrors(place, () => Number(database.pragma('data_version', { simple: true }))),
-    close() {
-      withStorageErrors(place, () => database.close());
-    },
-  };
-}
-
-/** A connection that can write, to a file that is there. Nothing is changed in the file yet. */
+/** Connects to an existing file. Connecting changes nothing in it yet. */
 function connectForWriting(path: string): Database.Database {
   return new Database(path, { timeout: BUSY_TIMEOUT_MS, fileMustExist: true });
 }
 
-/** A connection that cannot write. */
-export function connectForReading(path: string): Database.Database {
-  return new Database(path, { timeout: BUSY_TIMEOUT_MS, fileMustExist: true, readonly: true });
+/**
+ * Connects to an existing file and changes nothing. Beside a log that a killed process left, only a connection that is
+ * read-only for SQLite leaves the log as it is; beside none, only a connection that may write leaves none behind.
+ */
+function connectForReading(path: string): Database.Database {
+  const readonly = ['-wal', '-journal'].some((suffix) => existsSync(`${path}${suffix}`));
+  const database = new Database(path, { timeout: BUSY_TIMEOUT_MS, fileMustExist: true, readonly });
+  database.pragma('query_only = ON');
+  return database;
+}
+
+/**
+ * Makes the closed checkpoint a single file that can be read without creating a log beside it. SQLite refuses while another
+ * connection is open, which then does it, and where the disk is full. The checkpoint is sound with a log, too.
+ */
+function leaveWithoutLog(database: Database.Database): void {
+  try {
+    database.pragma('busy_timeout = 0');
+    database.pragma('journal_mode = DELETE');
+  } catch (error) {
+    if (!(error instanceof Database.SqliteError)) throw error;
+  }
 }
 
 /** @throws StorageError where the file system cannot hold a write-ahead log. */
@@ -230,10 +312,10 @@ function makeDurable(database: Database.Database, place: Place): void {
 }
 
 /**
- * The path that the damaged file has now. Its log and the index of that are there only while another process reads
- * it. The database goes first: where the process ends before its log has followed, SQLite discards the log, because
- * it stands beside a file that is empty.
- * @throws StorageError when `MAX_CORRUPT_COPIES` were set aside before.
+ * Returns the new path of the damaged file. Its log and the index of the log exist only while another process reads the
+ * file. The database is renamed first: where the process dies before the log has followed, SQLite finds the log beside an
+ * empty file and discards it.
+ * @throws StorageError when `MAX_CORRUPT_COPIES` were quarantined before.
  */
 async function quarantine(path: string, now: Date): Promise<string> {
   const earlier = await corruptCopies(path);

@@ -1,5 +1,6 @@
-/** The operations of the port on an open connection. Each that stores is one transaction and one durable effect. */
+/** The operations of the port on an open connection. Each operation that stores is one transaction and one durable effect. */
 
+import type Database from 'better-sqlite3';
 import type { Clock } from '../../lib/clock.ts';
 import { durable } from '../../lib/files.ts';
 import {
@@ -12,47 +13,16 @@ import {
   withoutSubscription,
 } from '../../model/desired-state.ts';
 import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
-import { type DesiredStateTable, desiredStateTable } from './desired-states.ts';
-import { whole } from './errors.ts';
-import type { Connection } from './open.ts';
-import {
-  type AbsencesTable,
-  absencesTable,
-  type ContractTable,
-  contractTable,
-  type ForgottenTable,
-  forgottenTable,
-  type SubscriptionsTable,
-  subscriptionsTable,
-} from './subscriptions.ts';
-import { type FailuresTable, failuresTable, type SuspensionTable, suspensionTable } from './suspensions.ts';
-import {
-  type DeliveriesTable,
-  deliveriesTable,
-  type HookTable,
-  hookTable,
-  type SyncRunTable,
-  syncRunTable,
-  type WebhooksTable,
-  webhooksTable,
-} from './sync-runs.ts';
+import { desiredStateTable } from './desired-states.ts';
+import { type Place, whole, withStorageErrors } from './errors.ts';
+import { absencesTable, contractTable, forgottenTable, subscriptionsTable } from './subscriptions.ts';
+import { failuresTable, suspensionTable } from './suspensions.ts';
+import { deliveriesTable, hookTable, syncRunTable, webhooksTable } from './sync-runs.ts';
 
-interface Tables {
-  readonly contract: ContractTable;
-  readonly subscriptions: SubscriptionsTable;
-  readonly desiredStates: DesiredStateTable;
-  readonly absences: AbsencesTable;
-  readonly forgotten: ForgottenTable;
-  readonly suspensions: SuspensionTable;
-  readonly failures: FailuresTable;
-  readonly webhooks: WebhooksTable;
-  readonly deliveries: DeliveriesTable;
-  readonly hook: HookTable;
-  readonly syncRuns: SyncRunTable;
-}
+type Tables = ReturnType<typeof tablesOf>;
 
 /** Prepares every statement once. @throws the SqliteError of a file that lacks a table. */
-export function tablesOf({ database }: Connection): Tables {
+function tablesOf(database: Database.Database) {
   return {
     contract: contractTable(database),
     subscriptions: subscriptionsTable(database),
@@ -68,181 +38,130 @@ export function tablesOf({ database }: Connection): Tables {
   };
 }
 
-export function readingOperations(connection: Connection, tables: Tables): CheckpointReader {
+/** Each operation reads one point in time. The port's `close` calls `close`. */
+export function readingOperations(
+  database: Database.Database,
+  place: Place,
+  close: () => void = () => database.close(),
+  tables: Tables = tablesOf(database),
+): CheckpointReader {
+  const read = <T>(effect: () => T): T =>
+    withStorageErrors(place, () => database.transaction(effect).deferred());
   return {
-    rememberedContract: () => connection.read(() => tables.contract.get()),
-    followed: () => connection.read(() => tables.subscriptions.all()),
-    desiredStates: () => connection.read(() => tables.desiredStates.all()),
-    desired: (datasetId) => connection.read(() => tables.desiredStates.one(datasetId)),
-    absences: () => connection.read(() => tables.absences.all()),
-    forgotten: () => connection.read(() => tables.forgotten.all()),
-    suspensions: () => connection.read(() => tables.suspensions.all()),
-    failures: () => connection.read(() => tables.failures.all()),
-    failure: (datasetId) => connection.read(() => tables.failures.one(datasetId)),
-    webhooks: () => connection.read(() => tables.webhooks.all()),
-    hook: () => connection.read(() => tables.hook.get()),
-    recentSyncRuns: (limit) => connection.read(() => tables.syncRuns.newest(limit)),
-    othersStored: () => connection.othersStored(),
-    close: () => connection.close(),
+    rememberedContract: () => read(tables.contract.get),
+    followed: () => read(tables.subscriptions.all),
+    desiredStates: () => read(tables.desiredStates.all),
+    desired: (datasetId) => read(() => tables.desiredStates.one(datasetId)),
+    absences: () => read(tables.absences.all),
+    forgotten: () => read(tables.forgotten.all),
+    suspensions: () => read(tables.suspensions.all),
+    failures: () => read(tables.failures.all),
+    failure: (datasetId) => read(() => tables.failures.one(datasetId)),
+    webhooks: () => read(tables.webhooks.all),
+    hook: () => read(tables.hook.get),
+    recentSyncRuns: (limit) => read(() => tables.syncRuns.newest(limit)),
+    othersStored: () =>
+      withStorageErrors(place, () => Number(database.pragma('data_version', { simple: true }))),
+    close: () => withStorageErrors(place, close),
   };
 }
 
-export function allOperations(connection: Connection, tables: Tables, clock: Clock): Checkpoint {
+/** Runs `effect` in one write transaction, which is the durable effect `name` and stores nothing where `effect` throws. */
+type Transaction = <T>(name: string, effect: () => T) => T;
+
+export function allOperations(
+  database: Database.Database,
+  place: Place,
+  clock: Clock,
+  close: () => void,
+): Checkpoint {
+  const tables = tablesOf(database);
+  const transaction: Transaction = (name, effect) =>
+    durable(name, () => withStorageErrors(place, () => database.transaction(effect).immediate()));
   return {
-    ...readingOperations(connection, tables),
-    ...desiredStateOperations(connection, tables),
-    ...operationsOfTheProgram(connection, tables),
-    ...operatorOperations(connection, tables, clock),
+    ...readingOperations(database, place, close, tables),
+    ...desiredStateOperations(transaction, tables),
+    ...operatorOperations(transaction, tables, clock),
+    rememberContract: (contract) =>
+      transaction('checkpoint.remember-contract', () => tables.contract.put(contract)),
+    clearForgotten: (subscriptionIds, isSatisfied) =>
+      transaction('checkpoint.clear-forgotten', () => {
+        for (const subscriptionId of subscriptionIds) {
+          tables.forgotten.remove(subscriptionId);
+          tables.desiredStates.clearForgotten(subscriptionId, isSatisfied);
+        }
+      }),
+    suspend: (suspension) => transaction('checkpoint.suspend', () => tables.suspensions.put(suspension)),
+    fail: (failure) => transaction('checkpoint.fail', () => tables.failures.put(failure)),
+    clearFailure: (datasetId) =>
+      transaction('checkpoint.clear-failure', () => tables.failures.remove(datasetId)),
+    rememberDelivery: (deliveryId, at) =>
+      transaction('checkpoint.remember-delivery', () => tables.deliveries.add(deliveryId, at)),
+    hookReported: (position, at) =>
+      transaction('checkpoint.hook-reported', () => tables.hook.reported(position, at)),
+    hookFailed: (message, at) => transaction('checkpoint.hook-failed', () => tables.hook.failed(message, at)),
+    recordSyncRun: (run) => transaction('checkpoint.sync-run', () => tables.syncRuns.append(run)),
   };
 }
 
-type OperatorOperations = 'askResync' | 'approveRetirements' | 'forget' | 'lift' | 'keepWebhook';
-
-type DesiredStateOperations =
-  | 'commitFollowStep'
-  | 'adopt'
-  | 'noteStatedLastEvent'
-  | 'noteAudited'
-  | 'noteAbsences'
-  | 'noteListed'
-  | 'voidAnnounced'
-  | 'dropReloads'
-  | 'markAnswered'
-  | 'markLooked';
-
-/** What is wanted, and what becomes known of it. */
-function desiredStateOperations(
-  { transaction }: Connection,
-  tables: Tables,
-): Pick<Checkpoint, DesiredStateOperations> {
+/** The operations on desired states and positions. */
+function desiredStateOperations(transaction: Transaction, tables: Tables) {
   const { desiredStates, subscriptions, absences } = tables;
   return {
-    commitFollowStep(step) {
-      durable('checkpoint.follow-step', () => transaction(() => applyStep(tables, step)));
-    },
-    adopt(steps) {
-      durable('checkpoint.adopt', () =>
-        transaction(() => steps.forEach((step) => void applyStep(tables, step))),
-      );
-    },
-    noteStatedLastEvent(subscriptionId) {
-      durable('checkpoint.note-stated', () =>
-        transaction(() => subscriptions.noteStatedLastEvent(subscriptionId)),
-      );
-    },
-    noteAudited(subscriptionId, at) {
-      durable('checkpoint.note-audited', () =>
-        transaction(() => subscriptions.noteAudited(subscriptionId, at)),
-      );
-    },
+    commitFollowStep: (step) => transaction('checkpoint.follow-step', () => applyStep(tables, step)),
+    adopt: (steps) =>
+      transaction('checkpoint.adopt', () => steps.forEach((step) => void applyStep(tables, step))),
+    noteStatedLastEvent: (subscriptionId) =>
+      transaction('checkpoint.note-stated', () => subscriptions.noteStatedLastEvent(subscriptionId)),
+    noteAudited: (subscriptionId, at) =>
+      transaction('checkpoint.note-audited', () => subscriptions.noteAudited(subscriptionId, at)),
     noteAbsences(absent, present) {
       if (absent.length + present.length === 0) return;
-      durable('checkpoint.note-absences', () =>
-        transaction(() => {
-          for (const absence of absent) absences.put(absence);
-          for (const subject of present) absences.remove(subject);
-        }),
-      );
+      transaction('checkpoint.note-absences', () => {
+        for (const absence of absent) absences.put(absence);
+        for (const subject of present) absences.remove(subject);
+      });
     },
-    noteListed(datasetId, newest) {
-      durable('checkpoint.note-listed', () =>
-        transaction(() => desiredStates.update(datasetId, (desired) => withListed(desired, newest))),
-      );
-    },
-    voidAnnounced(datasetId, above) {
-      durable('checkpoint.void-announced', () =>
-        transaction(() =>
-          desiredStates.update(datasetId, (desired) => withoutAnnouncedAbove(desired, above)),
-        ),
-      );
-    },
-    dropReloads(datasetId) {
-      durable('checkpoint.drop-reloads', () =>
-        transaction(() => {
-          desiredStates.update(datasetId, (desired) =>
-            desired.reloads.length === 0 ? desired : { ...desired, reloads: [] },
-          );
-          absences.removeOfTable(datasetId);
-        }),
-      );
-    },
-    markAnswered(datasetId, isSatisfied) {
-      durable('checkpoint.mark-answered', () =>
-        transaction(() =>
-          desiredStates.update(datasetId, (desired) => withoutAnswered(desired, isSatisfied)),
-        ),
-      );
-    },
-    markLooked(datasetId, refreshesRequested) {
-      durable('checkpoint.mark-looked', () =>
-        transaction(() => desiredStates.markLooked(datasetId, refreshesRequested)),
-      );
-    },
-  };
-}
-
-function operationsOfTheProgram(
-  { transaction }: Connection,
-  tables: Tables,
-): Omit<Checkpoint, keyof CheckpointReader | OperatorOperations | DesiredStateOperations> {
-  return {
-    rememberContract(contract) {
-      durable('checkpoint.remember-contract', () => transaction(() => tables.contract.put(contract)));
-    },
-    clearForgotten(subscriptionIds, isSatisfied) {
-      durable('checkpoint.clear-forgotten', () =>
-        transaction(() => {
-          for (const subscriptionId of subscriptionIds) {
-            tables.forgotten.remove(subscriptionId);
-            tables.desiredStates.clearForgotten(subscriptionId, isSatisfied);
-          }
-        }),
-      );
-    },
-    suspension(suspension) {
-      durable('checkpoint.hold', () => transaction(() => tables.suspensions.put(suspension)));
-    },
-    fail(failure) {
-      durable('checkpoint.fail', () => transaction(() => tables.failures.put(failure)));
-    },
-    clearFailure(datasetId) {
-      durable('checkpoint.clear-failure', () => transaction(() => tables.failures.remove(datasetId)));
-    },
-    rememberDelivery: (deliveryId, at) =>
-      durable('checkpoint.remember-delivery', () => transaction(() => tables.deliveries.add(deliveryId, at))),
-    hookReported(position, at) {
-      durable('checkpoint.hook-told', () => transaction(() => tables.hook.reported(position, at)));
-    },
-    hookFailed(message, at) {
-      durable('checkpoint.hook-failed', () => transaction(() => tables.hook.failed(message, at)));
-    },
-    syncRuns(entry) {
-      durable('checkpoint.journal', () => transaction(() => tables.syncRuns.append(entry)));
-    },
-  };
-}
-
-function operatorOperations(
-  { transaction }: Connection,
-  tables: Tables,
-  clock: Clock,
-): Pick<Checkpoint, OperatorOperations> {
-  return {
-    askResync: (datasetIds) =>
-      durable('checkpoint.ask-resync', () => transaction(() => askResync(tables, datasetIds, clock.now()))),
-    approveRetirements: () =>
-      durable('checkpoint.approve-retirements', () => transaction(() => approveRetirements(tables))),
-    forget: (...subscriptionIds) =>
-      durable('checkpoint.forget', () =>
-        transaction(() => subscriptionIds.flatMap((id) => forget(tables, id))),
+    noteListed: (datasetId, newest) =>
+      transaction('checkpoint.note-listed', () =>
+        desiredStates.update(datasetId, (desired) => withListed(desired, newest)),
       ),
-    lift: (scope) => durable('checkpoint.lift', () => transaction(() => tables.suspensions.remove(scope))),
-    keepWebhook: (webhook) =>
-      durable('checkpoint.keep-webhook', () => transaction(() => tables.webhooks.put(webhook))),
-  };
+    voidAnnounced: (datasetId, above) =>
+      transaction('checkpoint.void-announced', () =>
+        desiredStates.update(datasetId, (desired) => withoutAnnouncedAbove(desired, above)),
+      ),
+    dropReloads: (datasetId) =>
+      transaction('checkpoint.drop-reloads', () => {
+        desiredStates.update(datasetId, (desired) =>
+          desired.reloads.length === 0 ? desired : { ...desired, reloads: [] },
+        );
+        absences.removeOfTable(datasetId);
+      }),
+    markSatisfied: (datasetId, isSatisfied) =>
+      transaction('checkpoint.mark-satisfied', () =>
+        desiredStates.update(datasetId, (desired) => withoutAnswered(desired, isSatisfied)),
+      ),
+    markRefreshed: (datasetId, refreshesRequested) =>
+      transaction('checkpoint.mark-refreshed', () =>
+        desiredStates.markRefreshed(datasetId, refreshesRequested),
+      ),
+  } satisfies Partial<Checkpoint>;
 }
 
-/** A subscription that is followed again is forgotten no more, and a dataset that has returned is refused no more. */
+/** The operations that commands of operators use. */
+function operatorOperations(transaction: Transaction, tables: Tables, clock: Clock) {
+  return {
+    requestResync: (datasetIds) =>
+      transaction('checkpoint.request-resync', () => requestResync(tables, datasetIds, clock.now())),
+    approveRetirements: () => transaction('checkpoint.approve-retirements', () => approveRetirements(tables)),
+    forget: (...subscriptionIds) =>
+      transaction('checkpoint.forget', () => subscriptionIds.flatMap((id) => forget(tables, id))),
+    lift: (scope) => transaction('checkpoint.lift', () => tables.suspensions.remove(scope)),
+    keepWebhook: (webhook) => transaction('checkpoint.keep-webhook', () => tables.webhooks.put(webhook)),
+  } satisfies Partial<Checkpoint>;
+}
+
+/** A subscription that is followed again is no longer forgotten, and a dataset that returned is no longer suspended. */
 function applyStep(tables: Tables, step: FollowStep): void {
   const { subscriptionName: name, position, voids = null } = step;
   const { logNumber, cursor, cursorCreatedAt, isExpiredCursorReplay, coveredUntil, readAt } = position;
@@ -260,7 +179,7 @@ function applyStep(tables: Tables, step: FollowStep): void {
     );
     const hasReturned = before.formerMembers.has(subscriptionId) && after.members.has(subscriptionId);
     if (hasReturned) tables.suspensions.remove({ kind: 'dataset', datasetId });
-    // An absence that was noted before the dataset joined or left says nothing of what comes after.
+    // An absence noted before the dataset joined or left says nothing about the time after.
     const isOfMember = change.kind === 'member' || change.kind === 'no-member';
     if (isOfMember && after !== before) tables.absences.remove({ kind: 'member', subscriptionId, datasetId });
   }
@@ -278,11 +197,13 @@ function applyStep(tables: Tables, step: FollowStep): void {
   tables.forgotten.remove(subscriptionId);
 }
 
-/** Milliseconds make a number that grows also where the checkpoint was lost and the mirror satisfies earlier ones. */
-function askResync(tables: Tables, datasetIds: readonly string[], now: Date): readonly string[] {
-  const asked = [...new Set(datasetIds)].filter((id) => tables.desiredStates.askResync(id, now.getTime()));
-  for (const id of asked) tables.failures.remove(id);
-  return asked;
+/** The time in milliseconds is greater than any number that the mirror satisfies, also where the checkpoint was lost. */
+function requestResync(tables: Tables, datasetIds: readonly string[], now: Date): readonly string[] {
+  const requested = [...new Set(datasetIds)].filter((id) =>
+    tables.desiredStates.requestResync(id, now.getTime()),
+  );
+  for (const id of requested) tables.failures.remove(id);
+  return requested;
 }
 
 function approveRetirements(tables: Tables): readonly string[] {

@@ -1,4 +1,7 @@
-/** The subscriptions that are followed, and where in its log each stands. Event numbers are exact to 64 bits. */
+/**
+ * Stores the position of each subscription in its log, forgotten subscriptions, absences, and names from the service's
+ * description of itself. Event numbers are exact to 64 bits.
+ */
 
 import type Database from 'better-sqlite3';
 import { type Absence, type AbsenceSubject, absenceKey } from '../../model/absence.ts';
@@ -10,17 +13,17 @@ import { cutOrNull, whole } from './errors.ts';
 const SELECT_FOLLOWED = `
   SELECT subscription_id AS subscriptionId, name, log_number AS logNumber, cursor_text AS cursorText,
     cursor_number AS cursorNumber, cursor_created_at AS cursorCreatedAt, cursor_at AS cursorAt,
-    quiet_read_at AS replayedAt, covered_until AS coveredUntil, states_last_event AS statesLastEvent,
+    replayed_at AS replayedAt, covered_until AS coveredUntil, states_last_event AS statesLastEvent,
     audited_at AS auditedAt
   FROM subscriptions`;
 
 /**
- * The moment is that of the last move: a step that leaves the cursor where it is leaves the moment too. What the record of an
- * earlier log has named says nothing of that of a new one.
+ * A step that does not move the cursor leaves the time of its last move. Whether the record of an earlier log stated its last
+ * event says nothing about the record of a new log.
  */
 const REPLACE_FOLLOWED = `
   INSERT INTO subscriptions (subscription_id, name, log_number, cursor_text, cursor_number, cursor_created_at,
-    cursor_at, quiet_read_at, covered_until)
+    cursor_at, replayed_at, covered_until)
   VALUES (@subscriptionId, @name, @logNumber, @cursorText, @cursorNumber, @cursorCreatedAt,
     @cursorAt, @replayedAt, @coveredUntil)
   ON CONFLICT DO UPDATE SET
@@ -31,7 +34,7 @@ const REPLACE_FOLLOWED = `
     cursor_text = excluded.cursor_text,
     cursor_number = excluded.cursor_number,
     cursor_created_at = excluded.cursor_created_at,
-    quiet_read_at = excluded.quiet_read_at,
+    replayed_at = excluded.replayed_at,
     states_last_event = iif(log_number = excluded.log_number, states_last_event, 0),
     covered_until = excluded.covered_until`;
 
@@ -56,44 +59,35 @@ interface FollowedRow {
   readonly auditedAt: string | null;
 }
 
-export interface SubscriptionsTable {
-  all(): ReadonlyMap<string, Followed>;
-  put(followed: Omit<Followed, 'statesLastEvent' | 'auditedAt'>): void;
-  noteStatedLastEvent(subscriptionId: string): void;
-  noteAudited(subscriptionId: string, at: Date): void;
-  remove(subscriptionId: string): void;
-}
-
-export function subscriptionsTable(database: Database.Database): SubscriptionsTable {
+export function subscriptionsTable(database: Database.Database) {
   const select = database.prepare<[], FollowedRow>(SELECT_FOLLOWED).safeIntegers();
   const replace = database.prepare<[Omit<FollowedRow, 'statesLastEvent' | 'auditedAt'>]>(REPLACE_FOLLOWED);
   const noteStated = database.prepare<[string]>(NOTE_STATED);
   const noteAudited = database.prepare<[{ subscriptionId: string; at: string }]>(NOTE_AUDITED);
   const remove = database.prepare<[string]>(DELETE_FOLLOWED);
   return {
-    all: () => new Map(select.all().map((row) => [row.subscriptionId, fromRow(row)])),
-    put({ subscriptionId, name, logNumber, cursor, cursorCreatedAt, cursorAt, replayedAt, coveredUntil }) {
-      replace.run({
-        subscriptionId: whole(subscriptionId, 'subscriptionId'),
-        name: cutOrNull(name),
-        logNumber: BigInt(logNumber),
-        cursorText: cursor === null ? null : whole(cursor.text, 'event id'),
-        cursorNumber: cursor?.number ?? null,
-        cursorCreatedAt: cursorCreatedAt?.toISOString() ?? null,
-        cursorAt: cursorAt.toISOString(),
-        replayedAt: replayedAt?.toISOString() ?? null,
-        coveredUntil: coveredUntil?.toISOString() ?? null,
-      });
-    },
-    noteStatedLastEvent(subscriptionId) {
-      noteStated.run(subscriptionId);
-    },
-    noteAudited(subscriptionId, at) {
-      noteAudited.run({ subscriptionId, at: at.toISOString() });
-    },
-    remove(subscriptionId) {
-      remove.run(subscriptionId);
-    },
+    all: (): ReadonlyMap<string, Followed> =>
+      new Map(select.all().map((row) => [row.subscriptionId, fromRow(row)])),
+    put: (followed: Omit<Followed, 'statesLastEvent' | 'auditedAt'>) => replace.run(toRow(followed)),
+    noteStatedLastEvent: (subscriptionId: string) => noteStated.run(subscriptionId),
+    noteAudited: (subscriptionId: string, at: Date) =>
+      noteAudited.run({ subscriptionId, at: at.toISOString() }),
+    remove: (subscriptionId: string) => remove.run(subscriptionId),
+  };
+}
+
+function toRow(followed: Omit<Followed, 'statesLastEvent' | 'auditedAt'>) {
+  const { subscriptionId, name, logNumber, cursor } = followed;
+  return {
+    subscriptionId: whole(subscriptionId, 'subscriptionId'),
+    name: cutOrNull(name),
+    logNumber: BigInt(logNumber),
+    cursorText: cursor === null ? null : whole(cursor.text, 'event id'),
+    cursorNumber: cursor?.number ?? null,
+    cursorCreatedAt: followed.cursorCreatedAt?.toISOString() ?? null,
+    cursorAt: followed.cursorAt.toISOString(),
+    replayedAt: followed.replayedAt?.toISOString() ?? null,
+    coveredUntil: followed.coveredUntil?.toISOString() ?? null,
   };
 }
 
@@ -125,24 +119,14 @@ const INSERT = 'INSERT INTO forgotten (subscription_id) VALUES (?) ON CONFLICT D
 
 const DELETE_FORGOTTEN = 'DELETE FROM forgotten WHERE subscription_id = ?';
 
-export interface ForgottenTable {
-  all(): readonly string[];
-  add(subscriptionId: string): void;
-  remove(subscriptionId: string): void;
-}
-
-export function forgottenTable(database: Database.Database): ForgottenTable {
+export function forgottenTable(database: Database.Database) {
   const select = database.prepare<[], string>(SELECT_FORGOTTEN).pluck();
   const insert = database.prepare<[string]>(INSERT);
   const remove = database.prepare<[string]>(DELETE_FORGOTTEN);
   return {
     all: () => select.all(),
-    add(subscriptionId) {
-      insert.run(subscriptionId);
-    },
-    remove(subscriptionId) {
-      remove.run(subscriptionId);
-    },
+    add: (subscriptionId: string) => insert.run(subscriptionId),
+    remove: (subscriptionId: string) => remove.run(subscriptionId),
   };
 }
 
@@ -166,17 +150,7 @@ interface AbsenceRow {
   readonly since: string;
 }
 
-export interface AbsencesTable {
-  all(): readonly Absence[];
-  put(absence: Absence): void;
-  remove(subject: AbsenceSubject): void;
-  /** What was noted of the subscription and of what it contained. */
-  removeOfSubscription(subscriptionId: string): void;
-  /** What was noted of the table and of its versions. */
-  removeOfTable(datasetId: string): void;
-}
-
-export function absencesTable(database: Database.Database): AbsencesTable {
+export function absencesTable(database: Database.Database) {
   const select = database.prepare<[], AbsenceRow>(SELECT_ABSENCES);
   const replace = database.prepare<[AbsenceRow & { subject: string }]>(REPLACE_ABSENCE);
   const remove = database.prepare<[string]>(DELETE_ABSENCE);
@@ -184,18 +158,13 @@ export function absencesTable(database: Database.Database): AbsencesTable {
   const removeOfTable = database.prepare<[string]>(DELETE_OF_TABLE);
   return {
     all: () => select.all().map((row) => ({ subject: subjectOf(row), since: new Date(row.since) })),
-    put({ subject, since }) {
-      replace.run({ ...EMPTY, ...subject, subject: absenceKey(subject), since: since.toISOString() });
-    },
-    remove(subject) {
-      remove.run(absenceKey(subject));
-    },
-    removeOfSubscription(subscriptionId) {
-      removeOfSubscription.run(subscriptionId);
-    },
-    removeOfTable(datasetId) {
-      removeOfTable.run(datasetId);
-    },
+    put: ({ subject, since }: Absence) =>
+      replace.run({ ...EMPTY, ...subject, subject: absenceKey(subject), since: since.toISOString() }),
+    remove: (subject: AbsenceSubject) => remove.run(absenceKey(subject)),
+    /** Removes the absences of the subscription itself and of its members. */
+    removeOfSubscription: (subscriptionId: string) => removeOfSubscription.run(subscriptionId),
+    /** Removes the absences of the table itself and of its versions. */
+    removeOfTable: (datasetId: string) => removeOfTable.run(datasetId),
   };
 }
 
@@ -231,22 +200,16 @@ const REPLACE_CONTRACT = `
     manifest_path = excluded.manifest_path,
     newer_than_parameter = excluded.newer_than_parameter`;
 
-export interface ContractTable {
-  get(): RememberedContract;
-  put(contract: RememberedContract): void;
-}
-
-export function contractTable(database: Database.Database): ContractTable {
+export function contractTable(database: Database.Database) {
   const select = database.prepare<[], RememberedContract>(SELECT_CONTRACT);
   const replace = database.prepare<[RememberedContract]>(REPLACE_CONTRACT);
   return {
     get: () => select.get() ?? { manifestPath: null, newerThanParameter: null },
-    put({ manifestPath, newerThanParameter }) {
+    put: ({ manifestPath, newerThanParameter }: RememberedContract) =>
       replace.run({
         manifestPath: manifestPath === null ? null : whole(manifestPath, 'manifestPath'),
         newerThanParameter:
           newerThanParameter === null ? null : whole(newerThanParameter, 'newerThanParameter'),
-      });
-    },
+      }),
   };
 }

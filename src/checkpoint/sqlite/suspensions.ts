@@ -1,4 +1,4 @@
-/** Refusals that stand until a person has acted: at most one for each scope. */
+/** Suspensions, at most one for each scope, and failures, at most one for each dataset. */
 
 import type Database from 'better-sqlite3';
 import { unreachable } from '../../lib/assert.ts';
@@ -9,17 +9,17 @@ import { cut, cutOrNull, MAX_LINKS, MAX_TEXT_CHARACTERS, whole } from './errors.
 
 const SELECT_SUSPENSIONS = `
   SELECT scope_kind AS scopeKind, scope_id AS scopeId, operation, status, code, message, links,
-    held_at AS suspendedAt, key_hash AS keyHash
-  FROM holds ORDER BY scope_kind, scope_id`;
+    suspended_at AS suspendedAt, key_hash AS keyHash
+  FROM suspensions ORDER BY scope_kind, scope_id`;
 
 const REPLACE_SUSPENSION = `
-  INSERT INTO holds (scope_kind, scope_id, operation, status, code, message, links, held_at, key_hash)
+  INSERT INTO suspensions (scope_kind, scope_id, operation, status, code, message, links, suspended_at, key_hash)
   VALUES (@scopeKind, @scopeId, @operation, @status, @code, @message, @links, @suspendedAt, @keyHash)
   ON CONFLICT DO UPDATE SET
     operation = excluded.operation, status = excluded.status, code = excluded.code, message = excluded.message,
-    links = excluded.links, held_at = excluded.held_at, key_hash = excluded.key_hash`;
+    links = excluded.links, suspended_at = excluded.suspended_at, key_hash = excluded.key_hash`;
 
-const DELETE_SUSPENSION = 'DELETE FROM holds WHERE scope_kind = @scopeKind AND scope_id = @scopeId';
+const DELETE_SUSPENSION = 'DELETE FROM suspensions WHERE scope_kind = @scopeKind AND scope_id = @scopeId';
 
 interface ScopeRow {
   readonly scopeKind: RefusalScope['kind'];
@@ -38,23 +38,15 @@ interface SuspensionRow extends ScopeRow {
   readonly keyHash: string;
 }
 
-export interface SuspensionTable {
-  all(): readonly Suspension[];
-  put(suspension: Suspension): void;
-  /** True when there was one. */
-  remove(scope: RefusalScope): boolean;
-}
-
-export function suspensionTable(database: Database.Database): SuspensionTable {
+export function suspensionTable(database: Database.Database) {
   const select = database.prepare<[], SuspensionRow>(SELECT_SUSPENSIONS);
   const replace = database.prepare<[SuspensionRow]>(REPLACE_SUSPENSION);
   const remove = database.prepare<[ScopeRow]>(DELETE_SUSPENSION);
   return {
     all: () => select.all().map(suspensionFromRow),
-    put(suspension) {
-      replace.run(suspensionToRow(suspension));
-    },
-    remove: (scope) => remove.run(scopeToRow(scope)).changes > 0,
+    put: (suspension: Suspension) => replace.run(suspensionToRow(suspension)),
+    /** Returns true where the scope was suspended. */
+    remove: (scope: RefusalScope) => remove.run(scopeToRow(scope)).changes > 0,
   };
 }
 
@@ -71,7 +63,7 @@ function suspensionToRow({ refusal, suspendedAt, keyHash }: Suspension): Suspens
   };
 }
 
-/** A link that was cut would lead elsewhere, so it is left out. */
+/** A cut link would lead elsewhere, so a longer one is left out. */
 function isKept([name, address]: readonly [string, string]): boolean {
   return name.length + address.length <= MAX_TEXT_CHARACTERS;
 }
@@ -134,40 +126,30 @@ const DELETE_FAILURE = 'DELETE FROM failures WHERE dataset_id = ?';
 
 interface FailureRow extends Omit<Failure, 'error' | 'contents' | 'differing' | 'failedAt' | 'retryAt'> {
   readonly error: string;
-  /** A line for each identity; before that of differing content stand a word and its two times. */
+  /** One line for each identity. A word and two times precede the identity of differing content. */
   readonly content: string | null;
   readonly failedAt: string;
   readonly retryAt: string;
 }
 
-export interface FailuresTable {
-  all(): ReadonlyMap<string, Failure>;
-  one(datasetId: string): Failure | null;
-  put(failure: Failure): void;
-  remove(datasetId: string): void;
-}
-
-export function failuresTable(database: Database.Database): FailuresTable {
+export function failuresTable(database: Database.Database) {
   const select = database.prepare<[], FailureRow>(SELECT_ALL);
   const selectOne = database.prepare<[string], FailureRow>(SELECT_ONE);
   const replace = database.prepare<[FailureRow]>(REPLACE_FAILURE);
   const remove = database.prepare<[string]>(DELETE_FAILURE);
   return {
-    all: () => new Map(select.all().map((row) => [row.datasetId, failureFromRow(row)])),
-    one(datasetId) {
+    all: (): ReadonlyMap<string, Failure> =>
+      new Map(select.all().map((row) => [row.datasetId, failureFromRow(row)])),
+    one(datasetId: string): Failure | null {
       const row = selectOne.get(datasetId);
       return row === undefined ? null : failureFromRow(row);
     },
-    put(failure) {
-      replace.run(failureToRow(failure));
-    },
-    remove(datasetId) {
-      remove.run(datasetId);
-    },
+    put: (failure: Failure) => replace.run(failureToRow(failure)),
+    remove: (datasetId: string) => remove.run(datasetId),
   };
 }
 
-/** Identities beyond the limit of a text are cut with it: what they stand for is then fetched again, no more. */
+/** Identities beyond the limit of a text are cut. Their content is then fetched again, nothing worse. */
 function failureToRow(failure: Failure): FailureRow {
   return {
     datasetId: whole(failure.datasetId, 'datasetId'),
@@ -229,7 +211,7 @@ function linesOf({ contents, differing }: Failure): string | null {
   return contents.length + lines.length === 0 ? null : [...contents, ...lines].join('\n');
 }
 
-/** Nothing where the line was cut. */
+/** Returns nothing for a line that was cut. */
 function differingOf(line: string): readonly DifferingContent[] {
   const [failedAt = '', retryAt = '', ...content] = line.slice(DIFFERS.length).split(' ');
   const times = [new Date(failedAt), new Date(retryAt)] as const;

@@ -1,4 +1,4 @@
-/** What was done, a line each, for people. The newest lines up to a limit; nothing is decided by them. */
+/** Records of the newest sync runs and webhooks, each up to a limit, and how far the hook has got. */
 
 import type Database from 'better-sqlite3';
 import type { CommitPosition } from '../../model/commits.ts';
@@ -14,27 +14,23 @@ import {
 } from './errors.ts';
 
 const SELECT_RUNS =
-  'SELECT at, kind, dataset_id AS datasetId, detail FROM journal ORDER BY line DESC LIMIT ?';
+  'SELECT at, kind, dataset_id AS datasetId, detail FROM sync_runs ORDER BY run_number DESC LIMIT ?';
 
-const APPEND = 'INSERT INTO journal (at, kind, dataset_id, detail) VALUES (@at, @kind, @datasetId, @detail)';
+const APPEND =
+  'INSERT INTO sync_runs (at, kind, dataset_id, detail) VALUES (@at, @kind, @datasetId, @detail)';
 
-const DROP_OLDEST = 'DELETE FROM journal WHERE line <= (SELECT max(line) FROM journal) - ?';
+const DROP_OLDEST = 'DELETE FROM sync_runs WHERE run_number <= (SELECT max(run_number) FROM sync_runs) - ?';
 
 type RunRow = Omit<SyncRun, 'at'> & { readonly at: string };
 
-export interface SyncRunTable {
-  newest(limit: number): readonly SyncRun[];
-  /** Two statements: part of a transaction of the caller's. */
-  append(entry: SyncRun): void;
-}
-
-export function syncRunTable(database: Database.Database): SyncRunTable {
+export function syncRunTable(database: Database.Database) {
   const select = database.prepare<[number], RunRow>(SELECT_RUNS);
   const append = database.prepare<[RunRow]>(APPEND);
   const dropOldest = database.prepare<[number]>(DROP_OLDEST);
   return {
-    newest: (limit) => select.all(limit).map((row) => ({ ...row, at: new Date(row.at) })),
-    append({ at, kind, datasetId, detail }) {
+    newest: (limit: number): readonly SyncRun[] =>
+      select.all(limit).map((row) => ({ ...row, at: new Date(row.at) })),
+    append({ at, kind, datasetId, detail }: SyncRun) {
       append.run({
         at: at.toISOString(),
         kind: cut(kind),
@@ -47,15 +43,15 @@ export function syncRunTable(database: Database.Database): SyncRunTable {
 }
 
 const SELECT_HOOK = `
-  SELECT told_lines AS commitNumber, told_last AS mark, told_at AS reportedAt, attempts, failed_at AS failedAt, message FROM hook`;
+  SELECT commit_number AS commitNumber, commit_mark AS mark, reported_at AS reportedAt, attempts, failed_at AS failedAt, message FROM hook`;
 
-const TOLD = `
-  INSERT INTO hook (singleton, told_lines, told_last, told_at, attempts) VALUES (1, @commitNumber, @mark, @at, 0)
-  ON CONFLICT DO UPDATE SET told_lines = excluded.told_lines, told_last = excluded.told_last,
-    told_at = excluded.told_at, attempts = 0, failed_at = NULL, message = NULL`;
+const REPORTED = `
+  INSERT INTO hook (singleton, commit_number, commit_mark, reported_at, attempts) VALUES (1, @commitNumber, @mark, @at, 0)
+  ON CONFLICT DO UPDATE SET commit_number = excluded.commit_number, commit_mark = excluded.commit_mark,
+    reported_at = excluded.reported_at, attempts = 0, failed_at = NULL, message = NULL`;
 
 const FAILED = `
-  INSERT INTO hook (singleton, told_lines, told_last, attempts, failed_at, message) VALUES (1, 0, '', 1, @at, @message)
+  INSERT INTO hook (singleton, commit_number, commit_mark, attempts, failed_at, message) VALUES (1, 0, '', 1, @at, @message)
   ON CONFLICT DO UPDATE SET attempts = attempts + 1, failed_at = excluded.failed_at, message = excluded.message`;
 
 interface HookRow {
@@ -67,24 +63,15 @@ interface HookRow {
   readonly message: string | null;
 }
 
-export interface HookTable {
-  get(): HookRecord;
-  reported(position: CommitPosition, at: Date): void;
-  failed(message: string, at: Date): void;
-}
-
-export function hookTable(database: Database.Database): HookTable {
+export function hookTable(database: Database.Database) {
   const select = database.prepare<[], HookRow>(SELECT_HOOK);
-  const reported = database.prepare<[CommitPosition & { readonly at: string }]>(TOLD);
+  const reported = database.prepare<[CommitPosition & { readonly at: string }]>(REPORTED);
   const failed = database.prepare<[{ readonly message: string; readonly at: string }]>(FAILED);
   return {
     get: () => fromRow(select.get()),
-    reported({ commitNumber, mark }, at) {
-      reported.run({ commitNumber, mark: whole(mark, 'mark'), at: at.toISOString() });
-    },
-    failed(message, at) {
-      failed.run({ message: cut(message), at: at.toISOString() });
-    },
+    reported: ({ commitNumber, mark }: CommitPosition, at: Date) =>
+      reported.run({ commitNumber, mark: whole(mark, 'mark'), at: at.toISOString() }),
+    failed: (message: string, at: Date) => failed.run({ message: cut(message), at: at.toISOString() }),
   };
 }
 
@@ -112,18 +99,13 @@ const DELETE_OLDEST_WEBHOOKS = `
 
 type WebhookRow = Omit<KeptWebhook, 'createdAt'> & { readonly createdAt: string };
 
-export interface WebhooksTable {
-  all(): readonly KeptWebhook[];
-  put(webhook: KeptWebhook): void;
-}
-
-export function webhooksTable(database: Database.Database): WebhooksTable {
+export function webhooksTable(database: Database.Database) {
   const select = database.prepare<[], WebhookRow>(SELECT_WEBHOOKS);
   const replace = database.prepare<[WebhookRow]>(REPLACE);
   const deleteOldest = database.prepare<[]>(DELETE_OLDEST_WEBHOOKS);
   return {
     all: () => select.all().map((row) => ({ ...row, createdAt: new Date(row.createdAt) })),
-    put({ webhookId, url, createdAt }) {
+    put({ webhookId, url, createdAt }: KeptWebhook) {
       replace.run({
         webhookId: whole(webhookId, 'webhookId'),
         url: whole(url, 'url'),
@@ -139,19 +121,15 @@ const INSERT = 'INSERT INTO deliveries (delivery_id, arrived_at) VALUES (?, ?) O
 const DELETE_OLD = 'DELETE FROM deliveries WHERE arrived_at < ?';
 
 const DELETE_OLDEST_DELIVERIES = `
-  DELETE FROM deliveries WHERE line <= (SELECT max(line) FROM deliveries) - ${MAX_DELIVERIES}`;
+  DELETE FROM deliveries WHERE delivery_number <= (SELECT max(delivery_number) FROM deliveries) - ${MAX_DELIVERIES}`;
 
-export interface DeliveriesTable {
-  /** False where it is there already. Three statements: part of a transaction of the caller's. */
-  add(deliveryId: string, at: Date): boolean;
-}
-
-export function deliveriesTable(database: Database.Database): DeliveriesTable {
+export function deliveriesTable(database: Database.Database) {
   const insert = database.prepare<[string, string]>(INSERT);
   const deleteOld = database.prepare<[string]>(DELETE_OLD);
   const deleteOldest = database.prepare<[]>(DELETE_OLDEST_DELIVERIES);
   return {
-    add(deliveryId, at) {
+    /** Returns false where the delivery had arrived before. */
+    add(deliveryId: string, at: Date): boolean {
       deleteOld.run(new Date(at.getTime() - MAX_DELIVERY_AGE_MS).toISOString());
       const { changes } = insert.run(whole(deliveryId, 'deliveryId'), at.toISOString());
       deleteOldest.run();

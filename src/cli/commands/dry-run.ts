@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { openCheckpointCopy } from '../../checkpoint/sqlite/examine.ts';
+import { openCheckpointCopy } from '../../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
 import type { Destination, ObservedState } from '../../destination/destination.ts';
 import { createFeed } from '../../feed/create-feed.ts';

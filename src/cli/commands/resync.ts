@@ -50,7 +50,7 @@ function ask(
   const chosen = observed.filter(isChosen);
   refuseUnknown(datasetIds, observed);
   refuseLeftOut(datasetIds.filter((id) => !isChosen(id)));
-  const asked = checkpoint.askResync(all ? chosen : datasetIds);
+  const asked = checkpoint.requestResync(all ? chosen : datasetIds);
   if (asked.length === 0) {
     return observed.length === 0
       ? 'No subscription holds any dataset: there is nothing to load again.'

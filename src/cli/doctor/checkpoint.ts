@@ -1,14 +1,10 @@
 /** What the checkpoint says, and whether it is sound: positions, holds, failures. */
 
 import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
-import {
-  CHECKPOINT_FORMAT,
-  type InspectedCheckpoint,
-  inspectCheckpoint,
-  MAX_INSPECTED_BYTES,
-} from '../../checkpoint/sqlite/examine.ts';
+import { CURRENT_FORMAT } from '../../checkpoint/sqlite/format.ts';
+import { type InspectedCheckpoint, inspectCheckpoint } from '../../checkpoint/sqlite/open.ts';
 import { shellWord } from '../../lib/text.ts';
-import { formatBytes, formatCount } from '../../lib/units.ts';
+import { formatCount } from '../../lib/units.ts';
 import { ERRORS } from '../../model/error-codes.ts';
 import { type CheckpointContent, contentOf } from '../../reporting/stores.ts';
 import { OLD_POSITION_MS } from '../../sync/follow/position.ts';
@@ -59,39 +55,33 @@ async function checkCheckpoint({ inspection, context }: CheckInput): Promise<Che
   }
 }
 
-const REBUILT = 'Nothing is lost. To have it set aside and built anew: feed-sync once';
-const OTHER_FILE = 'Set checkpoint.path to a file of its own.';
-
-/** What is to be said of the file. Pure. */
+/** Returns the finding about the file itself. Pure. */
 function judgeFile(path: string, inspected: InspectedCheckpoint): Finding {
   const about = 'file';
   switch (inspected.kind) {
-    case 'absent':
+    case 'none':
       return ok(about, `none yet at ${path}: feed-sync once makes it`);
-    case 'empty':
-      return ok(about, `nothing is stored yet in ${path}`);
-    case 'too-large':
-      return skipped(
-        about,
-        `${path} has ${formatBytes(inspected.bytes)}, more than the ${formatBytes(MAX_INSPECTED_BYTES)} that are looked at.`,
-      );
     case 'damaged':
-      return problem(about, `${path} is damaged: ${inspected.finding}.`, EXIT_CODES.storageFault, REBUILT);
-    case 'foreign': {
-      const found = `${path} is an SQLite database, but not a checkpoint of feed-sync.`;
-      return problem(about, found, EXIT_CODES.wrongConfiguration, OTHER_FILE);
-    }
-    case 'newer': {
-      const found = `${path} has format ${inspected.format}; this program knows formats up to ${CHECKPOINT_FORMAT}.`;
-      const hint = 'Run the newer version of feed-sync that wrote it.';
-      return problem(about, found, EXIT_CODES.wrongConfiguration, hint);
-    }
-    case 'sound': {
-      const { format, bytes } = inspected;
-      const older =
-        format < CHECKPOINT_FORMAT ? `, brought to ${CHECKPOINT_FORMAT} by the next catch-up` : '';
-      return ok(about, `${path} (${formatBytes(bytes)}, format ${format}${older}), found sound`);
-    }
+      return problem(
+        about,
+        `${path} is damaged: ${inspected.finding}.`,
+        EXIT_CODES.storageFault,
+        'Nothing is lost. To have it set aside and built anew: feed-sync once',
+      );
+    case 'unreadable':
+      return problem(
+        about,
+        `${path} cannot be opened read-only: ${inspected.reason}.`,
+        EXIT_CODES.storageFault,
+        'It can be read while feed-sync run is running, and after feed-sync once by its user has recovered it.',
+      );
+    case 'older':
+      return ok(
+        about,
+        `${path} has format ${inspected.format}; the next catch-up brings it to ${CURRENT_FORMAT}`,
+      );
+    case 'sound':
+      return ok(about, `${path} (format ${CURRENT_FORMAT}), found sound`);
   }
 }
 

@@ -1,6 +1,7 @@
 /** What is wrong with the configuration, and what in it gives a secret away. Every setting is told beside it. */
 
-import { CHECKPOINT_FORMAT, sqliteVersion } from '../../checkpoint/sqlite/examine.ts';
+import { CURRENT_FORMAT } from '../../checkpoint/sqlite/format.ts';
+import { sqliteVersion } from '../../checkpoint/sqlite/open.ts';
 import type { Inspection } from '../../configuration/load.ts';
 import type { Machine, SettingKey } from '../../configuration/schema.ts';
 import { FORMAT_VERSION } from '../../destination/duckdb/catalog/schema.ts';
@@ -99,7 +100,7 @@ const VERSIONS_LIMIT_MS = 5_000;
 export const versionsCheck: Check = { name: 'versions', limitMs: VERSIONS_LIMIT_MS, run: checkVersions };
 
 function checkVersions({ version, context }: CheckInput): Checked {
-  const formats = `checkpoint ${CHECKPOINT_FORMAT}, mirror ${FORMAT_VERSION}`;
+  const formats = `checkpoint ${CURRENT_FORMAT}, mirror ${FORMAT_VERSION}`;
   return {
     findings: [
       judgeRuntime(version, context.runtime),

@@ -16,8 +16,6 @@ export interface FolderSeen {
   readonly ownerUid: number;
   /** Why this user may not make files in it, as the system's code (`EACCES`, `EROFS`); null where it may. */
   readonly refusal: string | null;
-  /** The number by which the system tells file systems apart. */
-  readonly fileSystem: number;
   /** Bytes that this user may still write. */
   readonly freeBytes: number;
 }
@@ -28,7 +26,7 @@ const MODE_BITS = 0o777;
 export async function seeFolder(path: string): Promise<FolderSeen> {
   const nearest = await nearestOf(path);
   const found = await stat(nearest);
-  const { type, bavail, bsize } = await statfs(nearest);
+  const { bavail, bsize } = await statfs(nearest);
   const needed = constants.R_OK | constants.W_OK | constants.X_OK;
   const refusal = await access(nearest, needed).then(
     () => null,
@@ -41,7 +39,6 @@ export async function seeFolder(path: string): Promise<FolderSeen> {
     mode: found.mode & MODE_BITS,
     ownerUid: found.uid,
     refusal,
-    fileSystem: type,
     freeBytes: bavail * bsize,
   };
 }

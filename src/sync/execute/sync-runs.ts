@@ -41,5 +41,5 @@ export function noteRetirement(datasetId: string, reason: string, table: string 
 }
 
 function note(kind: string, datasetId: string, detail: string, { checkpoint, clock }: Parts): void {
-  checkpoint.syncRuns({ at: clock.now(), kind, datasetId, detail });
+  checkpoint.recordSyncRun({ at: clock.now(), kind, datasetId, detail });
 }

@@ -9,13 +9,22 @@ import { restore } from '../../support/checkpoint-dump.ts';
 import { once } from '../../support/expect-mirrored.ts';
 import type { Scenario } from '../scenario.ts';
 
-const FORMAT_1 = fileURLToPath(new URL('../../unit/checkpoint-formats/format-1.sql', import.meta.url));
+const FORMAT_4 = fileURLToPath(new URL('../../unit/checkpoint-formats/format-4.sql', import.meta.url));
 /** Headers of a DuckDB file: they stay, and what they point to does not. */
 const HEADER_BYTES = 12_288;
-/** Format 1 knows the newest version that anybody announced. */
-const WANTS_WITH_ANNOUNCED = `(SELECT wants.*, (
-    SELECT max(announced) FROM want_members WHERE want_members.dataset_id = wants.dataset_id
-  ) AS at_least_version FROM wants) AS wants`;
+/** The rows that format 4 can hold, by its table. */
+const ROWS_OF_FORMAT_4: readonly (readonly [table: string, sql: string])[] = [
+  ['contract', 'SELECT * FROM contract'],
+  ['subscriptions', 'SELECT *, replayed_at AS quiet_read_at FROM subscriptions'],
+  [
+    'wants',
+    `SELECT *, refreshes_requested AS looks_asked, refreshes_done AS looks_done, 0 AS resyncs_asked, 0 AS resyncs_done,
+       (SELECT max(announced) FROM desired_members WHERE desired_members.dataset_id = desired_states.dataset_id)
+         AS at_least_version
+     FROM desired_states`,
+  ],
+  ['want_members', 'SELECT * FROM desired_members'],
+];
 const NO_DATABASE = 'no database, and longer than the header of one. '.repeat(100);
 
 export const STORES: readonly Scenario[] = [
@@ -25,7 +34,7 @@ export const STORES: readonly Scenario[] = [
     killedAt: 'its own names',
     async validate({ county, installed }) {
       await once(installed);
-      toFormat1(installed.checkpointPath);
+      toFormat4(installed.checkpointPath);
       for (const datasetId of county.datasetIds) county.publishNext(datasetId);
       return {};
     },
@@ -87,24 +96,20 @@ function damagedWhileRead(path: string): () => void {
   return () => {
     reader?.close();
     reader = new Database(path);
-    reader.exec('BEGIN; SELECT count(*) FROM wants');
+    reader.exec('BEGIN; SELECT count(*) FROM desired_states');
     // By another process: whoever closes a file lets go of its locks.
     const { status } = spawnSync('dd', ['if=/dev/zero', `of=${path}`, 'bs=4096', 'count=1', 'conv=notrunc']);
     if (status !== 0) throw new Error('the checkpoint could not be damaged');
   };
 }
 
-/** The rows that format 1 knows, in a file of format 1. */
-function toFormat1(path: string): void {
+/** Replaces the checkpoint by one of format 4. */
+function toFormat4(path: string): void {
   const database = new Database(path, { readonly: true });
-  const rowsOf = (table: string) =>
-    database.prepare(`SELECT * FROM ${table}`).all() as Record<string, unknown>[];
-  const kept = ['contract', 'subscriptions', WANTS_WITH_ANNOUNCED, 'want_members'].map(
-    (table) => [table.replace(/^\(.*\) AS /s, ''), rowsOf(table)] as const,
-  );
+  const kept = ROWS_OF_FORMAT_4.map(([table, sql]) => [table, database.prepare(sql).all()] as const);
   database.close();
   rmSync(path);
-  const statements = readFileSync(FORMAT_1, 'utf8').split(/;\n/);
+  const statements = readFileSync(FORMAT_4, 'utf8').split(/;\n/);
   restore(path, statements.filter((sql) => !/^\s*INSERT/.test(sql)).join(';\n'));
   const older = new Database(path);
   for (const [table, rows] of kept) {

@@ -47,7 +47,7 @@ export const memberSteps: readonly Step[] = [
     act: async (world) => {
       const datasetId = world.anyMember();
       const { checkpoint } = await world.installation.parts();
-      const asked = checkpoint.askResync([datasetId]);
+      const asked = checkpoint.requestResync([datasetId]);
       return asked.length === 0 ? `${datasetId} is not wanted yet` : datasetId;
     },
   },

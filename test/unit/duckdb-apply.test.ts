@@ -42,6 +42,10 @@ describe('changes of one version', () => {
       kind: 'committed',
       datasetId: 'parcels',
       committed: {
+        kind: 'changes',
+        versions: 1,
+        bytes: 1,
+        durationMs: 0,
         tableName: 'parcels',
         fromVersion: 1,
         toVersion: 2,

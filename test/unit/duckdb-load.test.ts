@@ -86,6 +86,10 @@ describe('what is written down', () => {
       kind: 'committed',
       datasetId: 'us-tx/people',
       committed: {
+        kind: 'snapshot',
+        versions: 1,
+        bytes: 1,
+        durationMs: 0,
         tableName: 'us_tx_people',
         fromVersion: null,
         toVersion: 7,

@@ -87,8 +87,11 @@ export interface Checkpoint extends CheckpointReader {
   /** Versions above this one were announced and are withdrawn. */
   voidAnnounced(datasetId: string, above: number): void;
 
-  /** The table is retired: it owes nothing any more, and of its versions none is absent. */
-  dropReloads(datasetId: string): void;
+  /**
+   * The table is retired: of its versions none is absent, and it owes nothing any more. `owed` is what a table from before the
+   * retirement owes, for a destination that is restored.
+   */
+  noteRetired(datasetId: string, owed: readonly Reload[]): void;
 
   /** The table satisfies these reloads; of each subscription the newest stays, for a destination that is restored. */
   markAnswered(datasetId: string, isSatisfied: (reload: Reload) => boolean): void;

@@ -106,7 +106,7 @@ type DesiredStateOperations =
   | 'noteAbsences'
   | 'noteListed'
   | 'voidAnnounced'
-  | 'dropReloads'
+  | 'noteRetired'
   | 'markAnswered'
   | 'markLooked';
 
@@ -156,11 +156,11 @@ function desiredStateOperations(
         ),
       );
     },
-    dropReloads(datasetId) {
-      durable('checkpoint.drop-reloads', () =>
+    noteRetired(datasetId, owed) {
+      durable('checkpoint.note-retired', () =>
         transaction(() => {
           desiredStates.update(datasetId, (desired) =>
-            desired.reloads.length === 0 ? desired : { ...desired, reloads: [] },
+            desired.reloads.length + owed.length === 0 ? desired : { ...desired, reloads: owed },
           );
           absences.removeOfTable(datasetId);
         }),

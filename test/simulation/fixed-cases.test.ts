@@ -18,6 +18,8 @@ const PAST_RETENTION_MS = 91 * DAY_MS;
 const UNTIL_CONFIRMED_MS = 10 * 60_000;
 /** More than a history makes. */
 const MANY_READINGS = 100;
+/** Contents that are drawn until one has as many rows. */
+const MOST_ATTEMPTS = 100;
 
 /** A second subscription begins, `sub_2`. */
 function subscribeAnother(world: World, ...datasetIds: readonly string[]): void {
@@ -45,10 +47,11 @@ function beginAgain(world: World, datasetId: string): void {
 /** The number of rows does not tell it from the newest version. */
 function otherContentOfAsManyRows(world: World, datasetId: string): Content {
   const { rowCount } = world.current(datasetId).content;
-  for (;;) {
+  for (let attempts = 0; attempts < MOST_ATTEMPTS; attempts += 1) {
     const content = world.contentOfNext(datasetId, 'most');
     if (content.rowCount === rowCount) return content;
   }
+  throw new Error(`no other content of ${datasetId} has ${rowCount} rows`);
 }
 
 describe('what histories have found', () => {

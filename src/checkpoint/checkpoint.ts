@@ -84,8 +84,11 @@ export interface Checkpoint extends CheckpointReader {
   /** Withdraws announced versions above this one. */
   voidAnnounced(datasetId: string, above: number): void;
 
-  /** Removes the reloads and the absences of a retired table. */
-  dropReloads(datasetId: string): void;
+  /**
+   * Notes that the table is retired: it owes nothing any more, and none of its versions is absent. `owed` is what a table
+   * from before the retirement owes, for a destination that is restored.
+   */
+  noteRetired(datasetId: string, owed: readonly Reload[]): void;
 
   /** Removes the reloads that the table satisfies. The newest of each subscription stays, for a restored destination. */
   markSatisfied(datasetId: string, isSatisfied: (reload: Reload) => boolean): void;

@@ -28,7 +28,7 @@ import {
 } from './plan/content.ts';
 import { asksTheSame, isAnnounced, isRefreshPending, isSatisfied } from './plan/need.ts';
 import { type DatasetState, plan } from './plan/plan.ts';
-import type { VerdictOf } from './plan/retirement.ts';
+import { reloadsOfRetired, type VerdictOf } from './plan/retirement.ts';
 import { type History, type Plan, readHistory, type WaitReason } from './plan/step.ts';
 import { headOf } from './plan/version-chain.ts';
 import { isAnyReplaced } from './plan/versions.ts';
@@ -325,7 +325,7 @@ class Reconciler {
       case 'retired':
         assert(work.kind === 'retire', 'only a retirement retires');
         noteRetirement(this.#datasetId, work.reason, result.table, parts);
-        parts.checkpoint.dropReloads(this.#datasetId);
+        this.#noteRetired();
         this.#clearFailure();
         await this.#run.executor.discard(this.#datasetId);
         return { kind: 'retired', table: result.table };
@@ -344,6 +344,12 @@ class Reconciler {
       default:
         return unreachable(result);
     }
+  }
+
+  #noteRetired(): void {
+    const { checkpoint } = this.#run.parts;
+    const desired = checkpoint.desired(this.#datasetId) ?? this.#known.desired;
+    checkpoint.noteRetired(this.#datasetId, reloadsOfRetired(desired, checkpoint.followed()));
   }
 
   async #afterCommit(commit: CommitResult, work: Work): Promise<void> {

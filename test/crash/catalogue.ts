@@ -35,7 +35,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'the empty file of the instance lock',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
   },
-  'checkpoint.drop-reloads': {
+  'checkpoint.note-retired': {
     what: 'what is owed of a table that is no more',
     killedIn: 'retire (archive)*, retire (drop)*, retire (keep)*',
   },

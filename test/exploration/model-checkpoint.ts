@@ -87,7 +87,7 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
     noteListed: (datasetId, newest) => update(datasetId, (desired) => withListed(desired, newest)),
     voidAnnounced: (datasetId, above) =>
       update(datasetId, (desired) => withoutAnnouncedAbove(desired, above)),
-    dropReloads: (datasetId) => update(datasetId, (desired) => ({ ...desired, reloads: [] })),
+    noteRetired: (datasetId, owed) => update(datasetId, (desired) => ({ ...desired, reloads: owed })),
     markSatisfied: (datasetId, isSatisfied) =>
       update(datasetId, (desired) => withoutAnswered(desired, isSatisfied)),
     markRefreshed: (datasetId, refreshesRequested) =>

@@ -3,6 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { DAY_MS } from '../../fixtures/feed/clock.ts';
 import { eventRecord } from '../../fixtures/feed/wire-records.ts';
+import type { Content } from '../../fixtures/source/content.ts';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
 import { exitCodeOfResult } from '../../src/cli/render/summary.ts';
 import { present } from '../../src/lib/assert.ts';
@@ -17,6 +18,8 @@ const PAST_RETENTION_MS = 91 * DAY_MS;
 const UNTIL_CONFIRMED_MS = 10 * 60_000;
 /** More than a history makes. */
 const MANY_READINGS = 100;
+/** Contents that are drawn until one has as many rows. */
+const MOST_ATTEMPTS = 100;
 
 /** A second subscription begins, `sub_2`. */
 function subscribeAnother(world: World, ...datasetIds: readonly string[]): void {
@@ -39,6 +42,16 @@ function beginAgain(world: World, datasetId: string): void {
   world.publish(datasetId, 'the same', { version: 1 });
   publisher.restore(datasetId);
   world.wentBack.add(datasetId);
+}
+
+/** The number of rows does not tell it from the newest version. */
+function otherContentOfAsManyRows(world: World, datasetId: string): Content {
+  const { rowCount } = world.current(datasetId).content;
+  for (let attempts = 0; attempts < MOST_ATTEMPTS; attempts += 1) {
+    const content = world.contentOfNext(datasetId, 'most');
+    if (content.rowCount === rowCount) return content;
+  }
+  throw new Error(`no other content of ${datasetId} has ${rowCount} rows`);
 }
 
 describe('what histories have found', () => {
@@ -321,6 +334,46 @@ describe('what histories have found', () => {
       await catchUp(world);
       world.logs.losing(() => beginAgain(world, first));
       await expectCalm(world);
+    });
+  });
+
+  /**
+   * The log began anew, and its event at the position was lost on its way. Its record names as new an event as was read, so
+   * nothing said that the log is another one, and changes that only the list of versions tells of waited for good.
+   */
+  it('W42 a new log that has passed the position and has no event there is noticed', async () => {
+    await playScript({}, async ({ world, first }) => {
+      await catchUp(world);
+      world.publish(first);
+      await catchUp(world);
+      const { checkpoint } = await world.installation.parts();
+      const position = Number(checkpoint.followed().get('sub_1')?.cursor?.number);
+      world.restartLog('sub_1', position, false);
+      world.logs.losing(() => world.publish(first));
+      await expectCalm(world);
+    });
+  });
+
+  /**
+   * A dataset left, its table was retired, and it came back with other rows under the same version. Then the mirror from before
+   * was restored: nothing asked for a reload of its table, and the changes of the next version led on from the old rows.
+   */
+  it('W7 a table of an older mirror is loaded again where its dataset has left and come back since', async () => {
+    await playScript({}, async ({ world, first }) => {
+      const { publisher } = world.feed;
+      await catchUp(world);
+      world.installation.copy('mirror');
+      publisher.remove(first, 'left_coverage');
+      world.mayLeave.add(first);
+      await catchUp(world);
+      expect(await liveTables(world)).not.toContain(first);
+      world.resync(first, otherContentOfAsManyRows(world, first));
+      publisher.restore(first);
+      await catchUp(world);
+      await world.installation.restoreCopy('mirror');
+      world.publish(first, 'the same');
+      await expectCalm(world);
+      await expectIdle(world);
     });
   });
 });

@@ -220,7 +220,7 @@ describe('an absence of before', () => {
     const checkpoint = await openNew();
     for (const subject of SUBJECTS) lacks(checkpoint, 0, subject);
     lacks(checkpoint, 0, { ...VERSION, datasetId: 'e' });
-    checkpoint.dropReloads('d');
+    checkpoint.noteRetired('d', []);
     expect(
       checkpoint
         .absences()

@@ -114,7 +114,7 @@ describe('what is wanted', () => {
     commit(checkpoint, 's', look, atLeast(3, 1n), reloadAsked('d', 2n));
     checkpoint.noteListed('d', 3);
     checkpoint.voidAnnounced('d', 3);
-    checkpoint.dropReloads('d');
+    checkpoint.noteRetired('d', []);
     checkpoint.markSatisfied('d', () => true);
     checkpoint.markRefreshed('d', 1);
     expect(checkpoint.desiredStates().size).toBe(0);
@@ -166,13 +166,13 @@ describe('what becomes known of what was asked for', () => {
     ]);
   });
 
-  it('is that a table which is retired owes nothing; who dropped the dataset is still known', async () => {
+  it('is that a table which is retired owes nothing, and one from before owes what is said: who dropped the dataset is still known', async () => {
     const checkpoint = await asked();
     for (const id of ['s', 't']) commit(checkpoint, id, dropped('d'));
     expect(wanted(checkpoint)?.reloads).toHaveLength(3);
-    checkpoint.dropReloads('d');
+    checkpoint.noteRetired('d', [reload(9)]);
     expect(wanted(checkpoint)).toMatchObject({
-      reloads: [],
+      reloads: [reload(9)],
       formerMembers: new Map([
         ['s', formerMember()],
         ['t', formerMember()],

@@ -735,18 +735,39 @@ describe('F54 F81 a log that the service has begun anew', () => {
     expect(one.cursor()).toEqual(id(102));
   });
 
-  it('is not believed where a record in between names as new an event as was read', async () => {
+  it('is not believed where a record in between names as new an event as was read, and the log has it', async () => {
     const one = await begunAnew();
     newestIs(one, id(100));
     await one.follow();
     one.pass(9 * MINUTE_MS);
+    one.log = [event(101, 'dataset.updated', { version: 2 })];
     newestIs(one, id(101));
     await one.follow();
+    one.log = [];
     newestIs(one, id(100));
     one.pass(9 * MINUTE_MS);
     await one.follow();
     expect(logNumber(one)).toBe(1);
     expect(one.warnings).toEqual([]);
+  });
+
+  it('W42 is believed where the record names as new an event as was read, and the log has none at the position, confirmed', async () => {
+    const one = await begunAnew(event(100, 'dataset.updated', { version: 3 }));
+    newestIs(one, id(101));
+    await one.follow();
+    one.pass(9 * MINUTE_MS);
+    await one.follow();
+    expect([logNumber(one), one.cursor()]).toEqual([1, id(101)]);
+    one.pass(MINUTE_MS);
+    await one.follow();
+    expect([logNumber(one), one.cursor()]).toEqual([2, id(101)]);
+    expect(one.warnings).toEqual([RESTARTED]);
+    // Only the manifest has named the position by now: that nothing is there is no second restart.
+    for (let times = 0; times < 3; times += 1) {
+      one.pass(10 * MINUTE_MS);
+      await one.follow();
+    }
+    expect(logNumber(one)).toBe(2);
   });
 
   it.each<readonly [string, (one: Followed) => void]>([

@@ -7,11 +7,12 @@ import {
   MASS_RETIREMENT_TABLES,
   orphansOf,
   type RetirementInput,
+  reloadsOfRetired,
   retirementReason,
   retirementVerdicts,
 } from '../../src/sync/plan/retirement.ts';
 import { SEED } from '../support/seed.ts';
-import { desired, formerMember, suspension, table } from '../support/sync-values.ts';
+import { desired, formerMember, id, LONG_AGO, NOW, suspension, table } from '../support/sync-values.ts';
 
 const DROPPED: Partial<DesiredState> = {
   members: new Map(),
@@ -362,5 +363,23 @@ describe('the reason', () => {
       'left subscription sub_1: left_coverage, left subscription sub_2',
     );
     expect(retirementReason(desired())).toBe('no subscription holds it');
+  });
+});
+
+describe('what a table from before the retirement owes', () => {
+  it('W7 is a reload as of each drop, by the number of its event, or of the newest one that was read', () => {
+    const formerMembers = new Map([
+      ['sub_1', formerMember({ eventNumber: 7n, at: NOW })],
+      ['sub_2', formerMember()],
+      ['sub_3', formerMember()],
+    ]);
+    const followed = new Map([
+      ['sub_1', { logNumber: 2, cursor: id(9) }],
+      ['sub_2', { logNumber: 1, cursor: id(4) }],
+    ]);
+    expect(reloadsOfRetired(desired({ formerMembers }), followed)).toMatchObject([
+      { subscriptionId: 'sub_1', logNumber: 2, eventNumber: 7n, createdAt: NOW },
+      { subscriptionId: 'sub_2', logNumber: 1, eventNumber: 4n, createdAt: LONG_AGO },
+    ]);
   });
 });

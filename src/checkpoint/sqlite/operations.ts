@@ -130,10 +130,10 @@ function desiredStateOperations(transaction: Transaction, tables: Tables) {
       transaction('checkpoint.void-announced', () =>
         desiredStates.update(datasetId, (desired) => withoutAnnouncedAbove(desired, above)),
       ),
-    dropReloads: (datasetId) =>
-      transaction('checkpoint.drop-reloads', () => {
+    noteRetired: (datasetId, owed) =>
+      transaction('checkpoint.note-retired', () => {
         desiredStates.update(datasetId, (desired) =>
-          desired.reloads.length === 0 ? desired : { ...desired, reloads: [] },
+          desired.reloads.length + owed.length === 0 ? desired : { ...desired, reloads: owed },
         );
         absences.removeOfTable(datasetId);
       }),

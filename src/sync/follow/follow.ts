@@ -69,6 +69,8 @@ class Follower {
   #isNewLogTaken = false;
   /** What the log has at the position, as far as it was looked at. */
   #there: AtPosition = 'unknown';
+  /** As the log was followed when its event at the position was gone, before it was read on; null: it was not gone. */
+  #gone: Followed | null = null;
 
   constructor(listed: Listed, observed: ObservedState, parts: Parts, signal: AbortSignal) {
     this.#id = listed.record.id;
@@ -82,7 +84,7 @@ class Follower {
   async follow(): Promise<ListedEntries> {
     const followed = this.#followed();
     this.#there = await this.#eventAtPosition();
-    const gone = this.#there === 'gone' ? followed : null;
+    this.#gone = this.#there === 'gone' ? followed : null;
     if (this.#there === 'other') await this.#takeNewLog();
     await this.#followLog().catch((error: unknown) => this.#followRefused(error));
     if (this.#there === 'other' && !this.#isNewLogTaken) {
@@ -90,7 +92,7 @@ class Follower {
       await this.#followLog();
     }
     const listedEntries = await this.#audit();
-    if (!(await this.#isLogGone()) && !(await this.#isLogReplaced(gone))) return listedEntries;
+    if (!(await this.#isLogGone()) && !(await this.#isLogReplaced())) return listedEntries;
     await this.#takeNewLog();
     await this.#followLog();
     return await this.#audit();
@@ -287,7 +289,7 @@ class Follower {
 
   /**
    * What has just begun anew is not begun anew again. A record from before the log was read may name an older event than that:
-   * only a later one tells.
+   * only a later one tells. A new log that has passed the position need not have an event of that number.
    */
   async #isLogGone(): Promise<boolean> {
     const { checkpoint, feed } = this.#parts;
@@ -298,7 +300,8 @@ class Follower {
       const { record } = this.#listed;
       if (this.#isNewLogTaken) return false;
       if (lacksKnownEvents(record, followed, checkpoint.desiredStates(), this.#observed)) return true;
-      if (record.lastEventId !== null || followed.cursor === null) return false;
+      if (followed.cursor === null) return false;
+      if (record.lastEventId !== null) return this.#gone?.cursor?.number === followed.cursor.number;
       return this.#there === 'unknown' ? null : this.#there === 'gone';
     };
     if (isLacking() === true && !this.#isListedAfterLog) {
@@ -314,11 +317,11 @@ class Follower {
 
   /**
    * Where the event at the position was gone, and the record names as new an event as was read after that: a log that was begun
-   * anew may have passed the position meanwhile, and has another event there by now. `gone`: as the log was followed when the
-   * event was gone; null: it was not.
+   * anew may have passed the position meanwhile, and has another event there by now.
    */
-  async #isLogReplaced(gone: Followed | null): Promise<boolean> {
+  async #isLogReplaced(): Promise<boolean> {
     const { record, readAt } = this.#listed;
+    const gone = this.#gone;
     if (gone === null || this.#isNewLogTaken || record.lastEventId === null) return false;
     if (lacksKnownEvents(record, gone, this.#parts.checkpoint.desiredStates(), this.#observed)) return false;
     const { there } = await eventAtPosition(gone, readAt, this.#parts, this.#signal);

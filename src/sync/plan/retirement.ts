@@ -5,10 +5,10 @@
  * where an operator has agreed: a service that forgets its subscriptions for a while must not cost the mirror.
  */
 
-import type { Suspension } from '../../checkpoint/checkpoint.ts';
+import type { Followed, Suspension } from '../../checkpoint/checkpoint.ts';
 import type { ObservedState } from '../../destination/destination.ts';
 import type { AbsenceSubject } from '../../model/absence.ts';
-import type { DesiredState } from '../../model/desired-state.ts';
+import type { DesiredState, Reload } from '../../model/desired-state.ts';
 import type { Refusal } from '../../model/errors.ts';
 
 /** Fewer than this many tables go without being asked about, however few there are. */
@@ -115,6 +115,30 @@ export function orphansOf(input: RetirementInput): readonly AbsenceSubject[] | n
   const isOrphan = (datasetId: string): boolean => !desiredStates.has(datasetId) && !named.has(datasetId);
   const orphans = [...observed.datasets.keys()].filter(isOrphan).sort();
   return orphans.map((datasetId) => ({ kind: 'table', datasetId }));
+}
+
+/**
+ * Returns the reloads that a table of the dataset from before its retirement owes: those of the drops. Such a table is there
+ * where an older destination is restored after the dataset has come back. Pure.
+ */
+export function reloadsOfRetired(
+  { formerMembers }: DesiredState,
+  followed: ReadonlyMap<string, Pick<Followed, 'logNumber' | 'cursor'>>,
+): readonly Reload[] {
+  return [...formerMembers].flatMap(([subscriptionId, { eventNumber, at }]) => {
+    const log = followed.get(subscriptionId);
+    if (log === undefined) return [];
+    return {
+      subscriptionId,
+      logNumber: log.logNumber,
+      eventNumber: eventNumber ?? log.cursor?.number ?? 0n,
+      createdAt: at,
+      readAt: at,
+      knownVersion: null,
+      listedVersion: null,
+      isWithdrawal: false,
+    };
+  });
 }
 
 /** Why a table goes, for people: `left subscription sub_1: left_coverage`. */

@@ -52,8 +52,8 @@ export const COMMANDS: Area = {
     {
       name: 'a copy takes the room that is to stay free',
       file: 'src/destination/duckdb/publish.ts',
-      text: 'if (free - bytes >= reserveBytes) return;',
-      instead: 'if (free - bytes >= 0 || reserveBytes < 0) return;',
+      text: 'spaceShortage(folder, bytes, reserveBytes,',
+      instead: 'spaceShortage(folder, bytes, 0 * reserveBytes,',
       breaks: ['F07'],
       tests: ['unit/duckdb-publish.test.ts'],
     },

@@ -211,9 +211,9 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'what is to stay free on the disk is written',
-      file: 'src/feed/storage.ts',
-      text: 'if (free - neededBytes >= reserveBytes) return;',
-      instead: 'if (free - neededBytes >= 0 || reserveBytes < 0) return;',
+      file: 'src/lib/free-space.ts',
+      text: 'if (free - neededBytes >= reserveBytes) return null;',
+      instead: 'if (free - neededBytes >= 0 || reserveBytes < 0) return null;',
       breaks: ['F07'],
       tests: [DOWNLOAD, 'unit/feed-lists.test.ts'],
     },

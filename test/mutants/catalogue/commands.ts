@@ -164,8 +164,8 @@ export const COMMANDS: Area = {
     {
       name: 'what the service says can move the cursor of a terminal',
       file: 'src/lib/text.ts',
-      text: '/[\\u0000-\\u001f',
-      instead: '/[\\u0000-\\u001a',
+      text: '/[\\p{Cc}',
+      instead: '/[',
       breaks: ['F38'],
       tests: ['unit/summary.test.ts'],
     },

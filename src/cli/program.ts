@@ -106,9 +106,12 @@ function defineServiceCommands(program: Command, version: string, context: Conte
   program
     .command('once')
     .description('catch up with everything published so far, print a summary, exit')
-    .option('--dry-run', 'tell what would be done, with bytes, rows and disk, and change nothing')
+    .option(
+      '--dry-run',
+      'report the next step of each dataset, with bytes, rows and disk, and change nothing',
+    )
     .option('--wait <duration>', 'where a rule waits for time to pass, stay so long for it: 20m')
-    .option('--json', 'what a dry run tells as JSON, for programs')
+    .option('--json', 'the report of a dry run as JSON, for programs')
     .action(async (flags: OnceFlags) => finish(await catchUpOrReport(flags, configured(), context)));
   program
     .command('subscriptions')

@@ -6,10 +6,10 @@
  * The command is told of no commit that the copy lacks.
  */
 
-import type { Random } from '../lib/backoff.ts';
+import type { Backoff, Random } from '../lib/backoff.ts';
 import { InterruptedError } from '../model/errors.ts';
 import type { Readers } from '../post-commit/hook.ts';
-import { LOOKING_AGAIN, RetryClock, type RetryLimits } from './clocks.ts';
+import { LOOKING_AGAIN, RetryClock } from './clocks.ts';
 import type { Session } from './session.ts';
 
 /** Commits wait while a copy is made, so copying may take this share of the time at most. */
@@ -108,8 +108,8 @@ class CoalescedTask {
   #isUnderWay = false;
   #notBeforeMs = Number.NEGATIVE_INFINITY;
 
-  constructor(limits: RetryLimits, random: Random) {
-    this.#clock = new RetryClock(limits, random);
+  constructor(backoff: Backoff, random: Random) {
+    this.#clock = new RetryClock(backoff, random);
   }
 
   /** A request that comes while the task runs makes it run once more. */

@@ -2,7 +2,7 @@
 
 import { Cron } from 'croner';
 import type { Cadence } from '../configuration/configuration.ts';
-import type { Random } from '../lib/backoff.ts';
+import { type Backoff, type Random, steadyDelayMs } from '../lib/backoff.ts';
 
 /** By how much of the interval a poll comes sooner or later, so that installations spread over the time. */
 const JITTER = 0.1;
@@ -101,33 +101,22 @@ function monotonicMsAt(wall: Date, now: ClockReading): number {
   return now.monotonicMs + Math.max(0, wall.getTime() - now.wall.getTime());
 }
 
-export interface RetryLimits {
-  readonly firstMs: number;
-  readonly longestMs: number;
-}
+/** For a subscription or the list of subscriptions: soon, because everything else waits for them. */
+export const ASKING_AGAIN: Backoff = { baseDelayMs: 5_000, maxDelayMs: 5 * 60_000 };
+/** For a dataset that waits for the service, such as for a manifest that lags. */
+export const LOOKING_AGAIN: Backoff = { baseDelayMs: 10_000, maxDelayMs: 15 * 60_000 };
+/** For incidents of the run as a whole: the disk, the checkpoint, a mirror that a reader holds. */
+export const WORKING_AGAIN: Backoff = { baseDelayMs: 5_000, maxDelayMs: 2 * 60_000 };
 
-/** A subscription, the list of subscriptions: soon again, because everything else waits for what they say. */
-export const ASKING_AGAIN: RetryLimits = { firstMs: 5_000, longestMs: 5 * 60_000 };
-/** A dataset that waits for the service to get further, such as for a manifest that lags. */
-export const LOOKING_AGAIN: RetryLimits = { firstMs: 10_000, longestMs: 15 * 60_000 };
-/** The disk, the mirror that a reader holds, the checkpoint: trouble of the run as a whole. */
-export const WORKING_AGAIN: RetryLimits = { firstMs: 5_000, longestMs: 2 * 60_000 };
-
-/** The wait before attempt number `attempt` + 1, after `attempt` ones in vain: at least half of what it may grow to. */
-export function retryWaitMs({ firstMs, longestMs }: RetryLimits, attempt: number, random: Random): number {
-  const ceilingMs = Math.min(longestMs, firstMs * 2 ** Math.max(0, attempt - 1));
-  return Math.round(ceilingMs * (0.5 + random.next() / 2));
-}
-
-/** The clock of one thing. */
+/** When one task may be retried. */
 export class RetryClock {
-  readonly #limits: RetryLimits;
+  readonly #backoff: Backoff;
   readonly #random: Random;
   #attempts = 0;
   #dueMs = 0;
 
-  constructor(limits: RetryLimits, random: Random) {
-    this.#limits = limits;
+  constructor(backoff: Backoff, random: Random) {
+    this.#backoff = backoff;
     this.#random = random;
   }
 
@@ -143,7 +132,7 @@ export class RetryClock {
 
   failed(nowMs: number): void {
     this.#attempts += 1;
-    this.#dueMs = nowMs + retryWaitMs(this.#limits, this.#attempts, this.#random);
+    this.#dueMs = nowMs + steadyDelayMs(this.#backoff, this.#attempts, this.#random);
   }
 
   succeeded(): void {

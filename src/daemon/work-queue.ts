@@ -5,8 +5,8 @@
  * Invariant: a request for a dataset that is being worked on is not lost: the dataset is due again when that work has ended.
  */
 
-import type { Random } from '../lib/backoff.ts';
-import { type ClockReading, type DueTime, LOOKING_AGAIN, retryWaitMs } from './clocks.ts';
+import { type Random, steadyDelayMs } from '../lib/backoff.ts';
+import { type ClockReading, type DueTime, LOOKING_AGAIN } from './clocks.ts';
 import type { Session } from './session.ts';
 
 /** A retry uses a manifest of this age, so that datasets which wait for the same manifest read it once. */
@@ -63,7 +63,7 @@ export class WorkQueue {
     const { waitMs = null, isOutage = false, poll = null } = wait;
     if (this.#entries.has(entry.datasetId)) return;
     const attempts = entry.attempts + 1;
-    const dueMs = nowMs + (waitMs ?? retryWaitMs(LOOKING_AGAIN, attempts, this.#random));
+    const dueMs = nowMs + (waitMs ?? steadyDelayMs(LOOKING_AGAIN, attempts, this.#random));
     this.#entries.set(entry.datasetId, {
       datasetId: entry.datasetId,
       dueMs,

@@ -66,7 +66,7 @@ function wire(options: FeedOptions) {
     options,
     options.downloads.allowedOrigins,
   );
-  const digests = createDigests(limits);
+  const digests = createDigests(limits.digestThreadFromBytes);
   const download = createDownloads({
     source: { http, rules, guard },
     digests,
@@ -79,10 +79,7 @@ function wire(options: FeedOptions) {
     limits,
     concurrency: options.downloads.concurrency ?? filesAtOnce(options.http.connections),
   });
-  const close = async (): Promise<void> => {
-    await Promise.all([dispatchers.close(), digests.close()]);
-  };
-  return { origin, api, download, progress: () => digests.readBytes, close };
+  return { origin, api, download, progress: () => digests.readBytes, close: () => dispatchers.close() };
 }
 
 const NOT_KNOWN_WHETHER_ADDED =

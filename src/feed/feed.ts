@@ -64,8 +64,7 @@ export interface Feed {
   download(request: DownloadRequest, signal: AbortSignal): Promise<Download>;
 
   /**
-   * Another number as long as what arrived is worked on, of which `onBytes` does not tell: files are read for their
-   * digests. Costs next to nothing to ask for.
+   * Changes while files are read for their digests, of which `onBytes` does not tell. Cheap to call.
    */
   progress(): number;
 

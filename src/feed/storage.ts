@@ -1,7 +1,8 @@
-/** Trouble with the disk, told with the path and what a person needs to know. */
+/** Errors of the disk, with the path and a hint for the operator. */
 
 import { dirname } from 'node:path';
 import { freeBytes } from '../lib/files.ts';
+import { spaceShortage } from '../lib/free-space.ts';
 import { formatBytes } from '../lib/units.ts';
 import { StorageError } from '../model/errors.ts';
 
@@ -18,7 +19,7 @@ export async function onDisk<T>(path: string, effect: () => Promise<T>): Promise
 
 /**
  * @throws StorageError `disk_full` unless `neededBytes` can be written below `directory` and `reserveBytes` stay free.
- * `what` is what they are for: `the files of dataset us-tx-travis-parcels`.
+ * `what` names the bytes: `the files of dataset us-tx-travis-parcels`.
  */
 export async function requireSpace(
   directory: string,
@@ -26,13 +27,10 @@ export async function requireSpace(
   reserveBytes: number,
   what: string,
 ): Promise<void> {
-  const free = await onDisk(directory, () => freeBytes(directory));
-  if (free - neededBytes >= reserveBytes) return;
-  const needed = `${formatBytes(neededBytes)} beside the ${formatBytes(reserveBytes)} that are kept free (disk.reserve)`;
-  throw new StorageError(
-    `Not enough space in ${directory}: ${what} need ${needed}, and ${formatBytes(free)} are free.`,
-    { code: 'disk_full', hint: FREE_SPACE },
+  const shortage = await onDisk(directory, () =>
+    spaceShortage(directory, neededBytes, reserveBytes, `${what} need`),
   );
+  if (shortage !== null) throw new StorageError(shortage, { code: 'disk_full', hint: FREE_SPACE });
 }
 
 async function storageError(error: unknown, path: string): Promise<unknown> {

@@ -1,6 +1,6 @@
-/** How long to wait before trying again: exponential growth with full jitter. */
+/** How long to wait before a retry: the delay doubles up to a limit, with jitter where many clients may fail together. */
 
-/** After so many, any delay is past any limit; many more would double to infinity. */
+/** After so many doublings any delay is past any limit. Many more would give infinity. */
 const MAX_DOUBLINGS = 62;
 
 export interface Backoff {
@@ -8,13 +8,20 @@ export interface Backoff {
   readonly maxDelayMs: number;
 }
 
-/**
- * The delay before retry number `retry` (the first is 1), in milliseconds: anywhere between 0 and
- * `baseDelayMs` × 2^(retry − 1), never above `maxDelayMs`. Full jitter spreads clients that failed together.
- */
+/** The longest delay before retry number `retry` (the first is 1): `baseDelayMs` × 2^(retry − 1), at most `maxDelayMs`. */
+export function longestDelayMs({ baseDelayMs, maxDelayMs }: Backoff, retry: number): number {
+  const doublings = Math.min(Math.max(0, retry - 1), MAX_DOUBLINGS);
+  return Math.min(maxDelayMs, baseDelayMs * 2 ** doublings);
+}
+
+/** Between 0 and the longest delay: full jitter spreads clients that failed together. */
 export function backoffDelayMs(backoff: Backoff, retry: number, random: Random): number {
-  const ceiling = Math.min(backoff.maxDelayMs, backoff.baseDelayMs * 2 ** Math.min(retry - 1, MAX_DOUBLINGS));
-  return Math.round(random.next() * ceiling);
+  return Math.round(random.next() * longestDelayMs(backoff, retry));
+}
+
+/** Between half of the longest delay and all of it: for long waits, which must not end at once by chance. */
+export function steadyDelayMs(backoff: Backoff, retry: number, random: Random): number {
+  return Math.round(longestDelayMs(backoff, retry) * (0.5 + random.next() / 2));
 }
 
 /** Randomness, passed in wherever it is needed, so that tests own it. */

@@ -1,16 +1,21 @@
+/** Makes text from elsewhere safe to show. */
+
 /**
- * Text from elsewhere, made safe to show: control characters, which could move the cursor or fake a line, and those that
- * turn the direction of writing, so that a text reads as another, are shown as escapes.
+ * Control characters, format characters and line separators. They could move the cursor, fake a line, or change the
+ * direction of writing, so that a text reads as another.
  */
+export const UNSAFE_CHARACTERS = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu;
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
-const UNSAFE_CHARACTER = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/;
-const ALL_UNSAFE = new RegExp(UNSAFE_CHARACTER, 'g');
-
+/** Shows unsafe characters as escapes. */
 export function printable(text: string): string {
-  return text.replaceAll(ALL_UNSAFE, (character) => {
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
-  });
+  return text.replaceAll(UNSAFE_CHARACTERS, (characters) => [...characters].map(escapeOf).join(''));
+}
+
+/** The form that bash and zsh read, too. */
+function escapeOf(character: string): string {
+  const code = character.codePointAt(0) ?? 0;
+  const [prefix, digits] = code > 0xffff ? ['\\U', 8] : ['\\u', 4];
+  return `${prefix}${code.toString(16).padStart(digits, '0')}`;
 }
 
 const MAX_QUOTED_CHARACTERS = 80;
@@ -23,14 +28,9 @@ export function quoted(text: string): string {
 
 const PLAIN = /^[\w@%+=:,./-]+$/;
 
-/** As a word of a POSIX shell; with characters that are not to be shown, as one of bash and zsh. Plain texts stay as they are. */
+/** Quotes a text as a word of a POSIX shell; a text with unsafe characters as a word of bash and zsh. Plain texts stay as they are. */
 export function shellWord(text: string): string {
   if (PLAIN.test(text)) return text;
-  if (!UNSAFE_CHARACTER.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
-  const escaped = [...text].map((character) => {
-    if (UNSAFE_CHARACTER.test(character))
-      return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`;
-    return character === "'" || character === '\\' ? `\\${character}` : character;
-  });
-  return `$'${escaped.join('')}'`;
+  if (text.search(UNSAFE_CHARACTERS) < 0) return `'${text.replaceAll("'", `'\\''`)}'`;
+  return `$'${printable(text.replaceAll(/['\\]/g, '\\$&'))}'`;
 }

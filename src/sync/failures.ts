@@ -1,6 +1,7 @@
 /** What is remembered of something that failed, and when it is tried again. Pure. */
 
 import type { DifferingContent, Failure } from '../checkpoint/checkpoint.ts';
+import { type Backoff, longestDelayMs } from '../lib/backoff.ts';
 import { DATA_CODES, DataError, errorCodeOf, FeedSyncError } from '../model/errors.ts';
 import { isOfContent, isOngoing, refusedContents } from './plan/content.ts';
 
@@ -8,8 +9,7 @@ import { isOfContent, isOngoing, refusedContents } from './plan/content.ts';
 export const SAME_CONTENT_AGAIN_AFTER_MS = 24 * 3_600_000;
 /** Content that differs from what is stated of it may be right the next time; the wait doubles, to that day. */
 const DIFFERING_CONTENT_AGAIN_AFTER_MS = 15 * 60_000;
-const FIRST_RETRY_AFTER_MS = 60_000;
-const LAST_RETRY_AFTER_MS = 3_600_000;
+const RETRY: Backoff = { baseDelayMs: 60_000, maxDelayMs: 3_600_000 };
 /** Bad contents of one dataset that are remembered; the oldest are fetched again first. */
 export const MAX_BAD_CONTENTS = 50;
 
@@ -55,8 +55,7 @@ function consequencesOf(
   const after = (waitMs: number): Date => new Date(now.getTime() + waitMs);
   const differing = previous?.differing ?? [];
   if (!(error instanceof DataError) || contents.length === 0) {
-    const waitMs = Math.min(LAST_RETRY_AFTER_MS, FIRST_RETRY_AFTER_MS * 2 ** (attempts - 1));
-    return { contents: [], differing, retryAt: after(waitMs) };
+    return { contents: [], differing, retryAt: after(longestDelayMs(RETRY, attempts)) };
   }
   const standing = previous !== null && isOngoing(previous, now) ? previous : null;
   const stillBad = standing?.contents ?? [];

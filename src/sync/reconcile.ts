@@ -329,6 +329,8 @@ class Reconciler {
         this.#clearFailure();
         await this.#run.executor.discard(this.#datasetId);
         return { kind: 'retired', table: result.table };
+      case 'planned':
+        return result;
       case 'inapplicable':
         for (const [version, why] of result.versions) this.#inapplicable.set(version, why);
         this.#oversized = result.oversized ?? this.#oversized;

@@ -2,6 +2,7 @@
 
 import type { Failure, Suspension } from '../checkpoint/checkpoint.ts';
 import type { CommitResult } from '../model/commits.ts';
+import type { Retirement } from '../model/write-jobs.ts';
 import type { AwaitedSubscription } from './plan/retirement.ts';
 
 /** The result of one reconciliation. It may have failed after commits; they are listed oldest first. */
@@ -17,10 +18,43 @@ export type DatasetEnding =
   | ({ readonly kind: 'current' } & Recheck)
   /** No subscription contains the dataset any more. `table` has its rows now; null where they are gone. */
   | { readonly kind: 'retired'; readonly table: string | null }
+  /** A dry run ended before its first step. */
+  | { readonly kind: 'planned'; readonly step: PlannedStep }
   | Waiting
   | { readonly kind: 'suspended'; readonly suspension: Suspension }
   /** Failed now, or failed before with content that the manifest still lists. */
   | { readonly kind: 'failed'; readonly error: Error; readonly failure: Failure | null };
+
+/** The next step of a dataset, with what the service says of its size. */
+export type PlannedStep =
+  | {
+      readonly kind: 'load';
+      /** Null: there is no table yet. */
+      readonly fromVersion: number | null;
+      readonly toVersion: number;
+      /** For people. */
+      readonly why: string;
+      /** Null where the service does not say. */
+      readonly rows: number | null;
+      /** Bytes of the snapshot's files, including files that are here already. Null where the service does not say. */
+      readonly bytes: number | null;
+    }
+  | {
+      readonly kind: 'apply';
+      readonly fromVersion: number;
+      readonly toVersion: number;
+      readonly versions: number;
+      readonly addsColumns: boolean;
+      /** Rows that the changes list. Null where the service does not say for each version. */
+      readonly rows: number | null;
+    }
+  | {
+      readonly kind: 'retire';
+      readonly fromVersion: number;
+      readonly how: Retirement;
+      /** For people. */
+      readonly why: string;
+    };
 
 /** Nothing can be done now. The next catch-up tries again. */
 export interface Waiting {

@@ -1,4 +1,4 @@
-/** Files whose digest is made by a thread of its own, and those whose digest is not: verified, continued, refused alike. */
+/** Downloads verify, continue and refuse files alike, whether a thread computes the digest or not. */
 
 import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -35,8 +35,8 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-function client(digestApartFromBytes: number, options: Parameters<typeof testFeed>[1] = {}): Feed {
-  const limits = { digestApartFromBytes };
+function client(digestThreadFromBytes: number, options: Parameters<typeof testFeed>[1] = {}): Feed {
+  const limits = { digestThreadFromBytes };
   const { feed } = testFeed(server.baseUrl, { clock: impatientClock(), limits, ...options });
   clients.push(feed);
   return feed;
@@ -64,41 +64,41 @@ function partPath(): string {
 describe.each([
   ['on the thread of the client', Number.MAX_SAFE_INTEGER, 0],
   ['on a thread of its own', 1_000, 1],
-])('a digest that is made %s', (_, digestApartFromBytes, threads) => {
+])('a download whose digest is computed %s', (_, digestThreadFromBytes, threads) => {
   it('verifies the file', async () => {
     const made = madeThreads();
-    expect(await download(client(digestApartFromBytes))).toMatchObject({ kind: 'complete' });
+    expect(await download(client(digestThreadFromBytes))).toMatchObject({ kind: 'complete' });
     expect(readdirSync(directory)).toHaveLength(1);
     expect(made).toHaveLength(threads);
   });
 
-  it('F16 covers both sides of a cut', async () => {
+  it('F16 verifies both sides of a cut', async () => {
     server.faults.add({ match: { operation: 'file' }, act: { kind: 'reset', afterBytes: 10_000 } });
-    expect(await download(client(digestApartFromBytes))).toMatchObject({ kind: 'complete' });
+    expect(await download(client(digestThreadFromBytes))).toMatchObject({ kind: 'complete' });
     expect(fileRequests()).toEqual([
       { status: 200, range: null },
       { status: 206, range: 'bytes=10000-' },
     ]);
   });
 
-  it('F16 F43 covers what another process left, which is fetched anew where a bit of it has changed', async () => {
+  it('F16 F43 verifies the bytes that another process left, and fetches the file again where one bit of them has changed', async () => {
     server.faults.add({ match: { operation: 'file' }, act: { kind: 'truncate', afterBytes: 10_000 } });
-    const once = client(digestApartFromBytes, { limits: { digestApartFromBytes }, retry: ONCE });
+    const once = client(digestThreadFromBytes, { limits: { digestThreadFromBytes }, retry: ONCE });
     await errorOf(download(once));
     const part = readFileSync(partPath());
     part.writeUInt8(part.readUInt8(500) ^ 1, 500);
     writeFileSync(partPath(), part);
-    expect(await download(client(digestApartFromBytes))).toMatchObject({ kind: 'complete' });
+    expect(await download(client(digestThreadFromBytes))).toMatchObject({ kind: 'complete' });
     expect(fileRequests().map(({ range }) => range)).toEqual([null, 'bytes=10000-', null]);
   });
 
   it('F16 verifies a part that is whole already without asking for more', async () => {
-    const first = await download(client(digestApartFromBytes));
+    const first = await download(client(digestThreadFromBytes));
     const [file] = first.kind === 'complete' ? first.files : [];
     const { path, bytes } = present(file, 'there is a file');
     renameSync(path, `${path}.part`);
     writeFileSync(`${path}.part.json`, JSON.stringify({ etag: '"any"', totalBytes: bytes }));
-    expect(await download(client(digestApartFromBytes))).toEqual(first);
+    expect(await download(client(digestThreadFromBytes))).toEqual(first);
     expect(fileRequests()).toHaveLength(1);
     expect(readdirSync(directory)).toHaveLength(1);
   });
@@ -108,23 +108,23 @@ describe.each([
       match: { operation: 'file', times: 'always' },
       act: { kind: 'flipBit', atByte: 500 },
     });
-    const error = await errorOf(download(client(digestApartFromBytes)));
+    const error = await errorOf(download(client(digestThreadFromBytes)));
     expect(error.message).toMatch(
       /stated sha256 [\da-f]{64}, found sha256 [\da-f]{64}, in each of 3 downloads/,
     );
     expect(readdirSync(directory)).toEqual([]);
   });
 
-  it('F16 lets go of a file that breaks off', async () => {
+  it('F16 closes a file that breaks off', async () => {
     server.faults.add({ match: { operation: 'file' }, act: { kind: 'truncate', afterBytes: 10_000 } });
-    const once = client(digestApartFromBytes, { limits: { digestApartFromBytes }, retry: ONCE });
+    const once = client(digestThreadFromBytes, { limits: { digestThreadFromBytes }, retry: ONCE });
     await errorOf(download(once));
     await expect.poll(() => openFilesIn(directory)).toEqual([]);
   });
 });
 
-describe('the thread', () => {
-  it('shows that it gets on with a part that is whole already, of which no byte arrives', async () => {
+describe('the thread of a digest', () => {
+  it('shows progress with a part that is whole already, of which no byte arrives', async () => {
     const first = await download(client(1_000));
     const [file] = first.kind === 'complete' ? first.files : [];
     const { path, bytes } = present(file, 'there is a file');
@@ -140,7 +140,7 @@ describe('the thread', () => {
     expect({ arrivedBytes, progress: feed.progress() }).toEqual({ arrivedBytes: 0, progress: bytes });
   });
 
-  it('is not waited for by who was interrupted', async () => {
+  it('does not delay an interruption', async () => {
     const feed = client(1_000);
     const stop = new AbortController();
     const bytes = present((await entry(feed)).files[0]?.bytes, 'its length is stated');
@@ -161,13 +161,13 @@ describe('the thread', () => {
     expect(fileRequests()).toHaveLength(1);
   });
 
-  it('that ends fails the dataset, and the next download has another and goes on with what arrived', async () => {
+  it('fails the dataset when it ends too early, and the next download goes on with the bytes that arrived', async () => {
     const made = madeThreads();
     const feed = client(1_000);
     const onBytes = (): void => void made[0]?.terminate();
     const error = await errorOf(download(feed, { onBytes }));
     expect(error.code).toBe('dataset_storage_failed');
-    expect(error.message).toBe(`The thread that was to read ${partPath()} for its digest ended.`);
+    expect(error.message).toBe(`The thread that computes the digest of ${partPath()} ended.`);
     expect(await download(feed)).toMatchObject({ kind: 'complete' });
     expect(made).toHaveLength(2);
     expect(fileRequests()).toHaveLength(1);

@@ -1,4 +1,4 @@
-/** `feed-sync once --dry-run`: tells what a catch-up would do, changes nothing, and tells the truth. */
+/** `feed-sync once --dry-run` reports the next step of each dataset, and the catch-up after it takes that step. */
 
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -10,7 +10,7 @@ import { expectMirrored, once, operationsOf } from '../support/expect-mirrored.t
 import { filesOf } from '../support/file-digests.ts';
 import { type Program, program } from '../support/program.ts';
 
-it('of a first start, of changes and a removal, and of nothing to do: the catch-up after it does exactly that', async () => {
+it('plans a first start, changes and a removal without changing anything, and the catch-up after it does exactly that', async () => {
   const { feed, datasetIds, datasetOf, publishNext } = await countyFeed();
   const [parcels, permits] = [datasetOf('parcels'), datasetOf('permits')];
   const installed = await program({ feed });
@@ -18,9 +18,7 @@ it('of a first start, of changes and a removal, and of nothing to do: the catch-
   expect(first).toMatchObject({ exitCode: 0, stderr: '' });
   expect(first.stdout).toMatch(new RegExp(`^${parcels} +load version 1 \\(20 rows, `, 'm'));
   expect(first.stdout).toContain('because there is no table yet');
-  expect(first.stdout).toMatch(
-    /\n5 datasets: 5 with work to do\. \d.* of snapshots, 105 rows, 5 requests\.\n/,
-  );
+  expect(first.stdout).toMatch(/\n5 datasets: 5 with work to do\. \d.* of snapshots, 105 rows\.\n/);
   expect(existsSync(installed.dataDirectory)).toBe(false);
   expect(operationsOf(feed)).not.toContain('file');
   await once(installed);
@@ -35,12 +33,15 @@ it('of a first start, of changes and a removal, and of nothing to do: the catch-
   expect(filesOf(installed.dataDirectory)).toEqual(before);
   expect(operationsOf(feed)).not.toContain('changes');
   expect(workIn(due)).toEqual({
-    [parcels]: [expect.objectContaining({ kind: 'apply', fromVersion: 1, toVersion: 3, versions: 2 })],
-    [permits]: [
-      { kind: 'retire', fromVersion: 1, how: 'archive', why: 'left subscription sub_1: left_coverage' },
-    ],
+    [parcels]: expect.objectContaining({ kind: 'apply', fromVersion: 1, toVersion: 3, versions: 2 }),
+    [permits]: {
+      kind: 'retire',
+      fromVersion: 1,
+      how: 'archive',
+      why: 'left subscription sub_1: left_coverage',
+    },
   });
-  expect(due.totals).toMatchObject({ downloadBytes: 0, requests: 2 });
+  expect(due.totals).toMatchObject({ downloadBytes: 0 });
   await once(installed);
   await expectMirrored(installed, feed);
   expect((await commitsOf(installed)).slice(datasetIds.length)).toEqual([[parcels, 1, 3, 'changes']]);
@@ -51,7 +52,7 @@ it('of a first start, of changes and a removal, and of nothing to do: the catch-
   expect(filesOf(installed.dataDirectory)).toEqual(after);
 });
 
-it('of a refused key tells the refusal and does not store it: 77; without the service: 75', async () => {
+it('reports a refused key without storing the refusal and ends 77, and ends 75 without the service', async () => {
   const { feed } = await countyFeed({ kinds: ['permits'] });
   feed.keys.get(feed.apiKey).revoked = true;
   const installed = await program({ feed });
@@ -73,9 +74,7 @@ async function dryRun(installed: Program): Promise<DryRun> {
 }
 
 function workIn({ datasets }: DryRun) {
-  return Object.fromEntries(
-    datasets.filter(({ steps }) => steps.length > 0).map(({ id, steps }) => [id, steps]),
-  );
+  return Object.fromEntries(datasets.filter(({ step }) => step !== null).map(({ id, step }) => [id, step]));
 }
 
 /** What brought a table to a version: dataset, from, to, kind. */

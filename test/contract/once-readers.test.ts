@@ -81,7 +81,7 @@ it('a copy that cannot be made is told with 74, and the command waits for it', a
   const full = await run('once');
   expect(full.exitCode).toBe(74);
   expect(full.stdout).toContain('Not enough space in');
-  expect(full.stdout).toContain('The copy of before stays in place');
+  expect(full.stdout).toContain('The previous copy stays in place');
   expect(notedLines(noted)).toEqual([[1]]);
 });
 

@@ -1,16 +1,10 @@
-/**
- * Has the digest of a file made by a thread of its own, prints it, and does nothing to end: whatever keeps the process
- * alive after that is not its own.
- */
+/** Prints the digest that a thread computes of a file, and does not exit by itself: only a thread that is left could keep it alive. */
 
 import { statSync } from 'node:fs';
 import process from 'node:process';
 import { createDigests } from '../../src/feed/download/digest.ts';
 
 const [, , path = ''] = process.argv;
-const digest = await createDigests({
-  digestApartFromBytes: 0,
-  digestThreads: 1,
-  digestLagBytes: 1_000_000,
-}).begin(path, statSync(path).size, null);
-process.stdout.write(`${await digest.end()}\n`);
+const { size } = statSync(path);
+const digest = createDigests(0).begin(path, size, null);
+process.stdout.write(`${await digest.end(size)}\n`);

@@ -81,7 +81,7 @@ const AMBIENT: readonly { readonly what: RegExp; readonly allowed: readonly RegE
     allowed: [/^src\/feed\/http\//, /^src\/feed\/download\//, /^src\/daemon\/server\//],
   },
   { what: /node:child_process/, allowed: [/^src\/lib\/run-program\.ts$/] },
-  // The digests of large files alone: two threads that share more than that can no longer be followed.
+  // Only the digests of large files: threads that share more are hard to follow.
   { what: /node:worker_threads/, allowed: [/^src\/feed\/download\/digest(?:-worker)?\.ts$/] },
   { what: /\bconsole\./, allowed: [] },
 ];

@@ -1,7 +1,7 @@
 /** What the daemon decides by time: when it polls, tries again, warns, and how things stand. */
 
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { nextPoll, RetryClock, retryWaitMs } from '../../src/daemon/clocks.ts';
+import { nextPoll, RetryClock } from '../../src/daemon/clocks.ts';
 import { ERROR_AFTER_MS, IncidentLog, loudness, WARN_AFTER_MS } from '../../src/daemon/incident-log.ts';
 import {
   type Condition,
@@ -12,6 +12,7 @@ import {
   Watchdog,
 } from '../../src/daemon/liveness.ts';
 import { WorkQueue } from '../../src/daemon/work-queue.ts';
+import { steadyDelayMs } from '../../src/lib/backoff.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { BusyError, DataError, ServiceUnavailableError, StorageError } from '../../src/model/errors.ts';
 
@@ -46,15 +47,15 @@ describe('the next poll', () => {
 
 describe('waits', () => {
   it('grow to their longest, and are never less than half of it', () => {
-    const limits = { firstMs: 1_000, longestMs: 10_000 };
+    const backoff = { baseDelayMs: 1_000, maxDelayMs: 10_000 };
     const at = (value: number) =>
-      [1, 2, 3, 4, 5, 60].map((attempt) => retryWaitMs(limits, attempt, always(value)));
+      [1, 2, 3, 4, 5, 60].map((attempt) => steadyDelayMs(backoff, attempt, always(value)));
     expect(at(0)).toEqual([500, 1_000, 2_000, 4_000, 5_000, 5_000]);
     expect(at(1)).toEqual([1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
   });
 
   it('begin anew after a good attempt', () => {
-    const clock = new RetryClock({ firstMs: 1_000, longestMs: 10_000 }, always(0.5));
+    const clock = new RetryClock({ baseDelayMs: 1_000, maxDelayMs: 10_000 }, always(0.5));
     clock.failed(0);
     clock.failed(1_000);
     expect(clock).toMatchObject({ attempts: 2, dueMs: 2_500 });

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { appendFileSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createDigests, type Digest, type Digests } from '../../src/feed/download/digest.ts';
 import { type WrittenFile, writeBody } from '../../src/feed/download/receive-file.ts';
@@ -10,11 +11,10 @@ import { startChild } from '../support/child.ts';
 import { evaluatedInThread, madeThreads } from '../support/made-threads.ts';
 import { openFilesIn } from '../support/open-files.ts';
 
-/** Several pieces of what the thread reads at once. */
+/** The thread reads a chunk in one piece, and all chunks in several. */
 const CHUNK_BYTES = 700_000;
 const CHUNKS = [1, 2, 3, 4].map((number) => Buffer.alloc(CHUNK_BYTES, number));
-const NEVER_APART = Number.MAX_SAFE_INTEGER;
-const MAX_LAG_BYTES = 1_000_000;
+const NEVER = Number.MAX_SAFE_INTEGER;
 const MOST_READ = 20;
 
 function folder(): string {
@@ -23,11 +23,17 @@ function folder(): string {
   return path;
 }
 
-function started(apartFromBytes: number, digestThreads = 1): Digests {
-  const limits = { digestApartFromBytes: apartFromBytes, digestThreads, digestLagBytes: MAX_LAG_BYTES };
-  const digests = createDigests(limits);
-  onTestFinished(() => digests.close());
-  return digests;
+/** A file `part` of this content. */
+function part(content: string | Buffer): string {
+  const path = join(folder(), 'part');
+  writeFileSync(path, content);
+  return path;
+}
+
+function begun(digests: Digests, path: string, fromByte: number, expectedBytes: number | null): Digest {
+  const digest = digests.begin(path, fromByte, expectedBytes);
+  onTestFinished(() => digest.drop());
+  return digest;
 }
 
 function sha256(...chunks: readonly Buffer[]): string {
@@ -35,189 +41,105 @@ function sha256(...chunks: readonly Buffer[]): string {
 }
 
 describe.each([
-  ['on this thread', NEVER_APART],
+  ['on this thread', NEVER],
   ['on a thread of its own', 0],
-])('a digest made %s', (_, apartFromBytes) => {
-  it('covers what was there and what was written', async () => {
-    const path = join(folder(), 'part');
+])('a digest that is computed %s', (_, threadFromBytes) => {
+  it('covers the bytes that were there and the bytes that are added', async () => {
     const [first = Buffer.alloc(0), ...others] = CHUNKS;
-    writeFileSync(path, first);
-    const digest = await started(apartFromBytes).begin(path, first.length, CHUNK_BYTES * CHUNKS.length);
+    const path = part(first);
+    const digest = begun(createDigests(threadFromBytes), path, first.length, CHUNK_BYTES * CHUNKS.length);
     for (const chunk of others) {
       appendFileSync(path, chunk);
-      digest.written(chunk);
+      digest.add(chunk);
     }
-    expect(await digest.end()).toBe(sha256(...CHUNKS));
+    expect(await digest.end(CHUNK_BYTES * CHUNKS.length)).toBe(sha256(...CHUNKS));
   });
 
-  it('covers no more of a file than that', async () => {
-    const path = join(folder(), 'part');
-    writeFileSync(path, 'what was there, and what was written, and more');
-    const digest = await started(apartFromBytes).begin(path, 14, 100);
-    digest.written(Buffer.from(', and what was written'));
-    expect(await digest.end()).toBe(sha256(Buffer.from('what was there, and what was written')));
+  it('waits for bytes that arrive slowly', async () => {
+    const path = part('');
+    const digest = begun(createDigests(threadFromBytes), path, 0, 8);
+    for (const text of ['slow', 'ness']) {
+      await setTimeout(100);
+      appendFileSync(path, text);
+      digest.add(Buffer.from(text));
+    }
+    expect(await digest.end(8)).toBe(sha256(Buffer.from('slowness')));
   });
 
-  it('of nothing is that of nothing', async () => {
-    const path = join(folder(), 'part');
-    writeFileSync(path, '');
-    expect(await (await started(apartFromBytes).begin(path, 0, 0)).end()).toBe(sha256());
+  it('of an empty file is that of no bytes', async () => {
+    expect(await begun(createDigests(threadFromBytes), part(''), 0, 0).end(0)).toBe(sha256());
   });
 
-  it('of a file that is not there ends with its path', async () => {
+  it('names the path of a missing file', async () => {
     const path = join(folder(), 'part');
-    const made = async () => (await started(apartFromBytes).begin(path, 7, 7)).end();
-    await expect(made()).rejects.toThrow(StorageError);
-    await expect(made()).rejects.toThrow(`Could not open ${path}: ENOENT.`);
+    const end = begun(createDigests(threadFromBytes), path, 7, 7).end(7);
+    await expect(end).rejects.toThrow(StorageError);
+    await expect(end).rejects.toThrow(`Could not open ${path}: ENOENT.`);
   });
 });
 
-describe('the thread', () => {
-  it('is made for large files and those of unknown length, and serves all of them', async () => {
+describe('the thread of a digest', () => {
+  it('exists for large files, for files of unknown length and for continued files alone', async () => {
     const threads = madeThreads();
     const directory = folder();
-    const digests = started(1_000);
-    const ofSize = async (name: string, bytes: number, expectedBytes: number | null): Promise<void> => {
-      const path = join(directory, name);
-      const content = Buffer.alloc(bytes, name);
+    const digests = createDigests(1_000);
+    const sizes = [
+      { bytes: 999, fromByte: 0, expectedBytes: 999, threads: 0 },
+      { bytes: 1_000, fromByte: 0, expectedBytes: 1_000, threads: 1 },
+      { bytes: 1, fromByte: 0, expectedBytes: null, threads: 2 },
+      { bytes: 10, fromByte: 10, expectedBytes: 10, threads: 3 },
+    ];
+    for (const { bytes, fromByte, expectedBytes, threads: expected } of sizes) {
+      const path = join(directory, `${bytes}`);
+      const content = Buffer.alloc(bytes, 'x');
       writeFileSync(path, content);
-      const digest = await digests.begin(path, 0, expectedBytes);
-      digest.written(content);
-      expect(await digest.end()).toBe(sha256(content));
-    };
-    await ofSize('small', 999, 999);
-    expect(threads).toHaveLength(0);
-    const large = [1, 2, 3].map((number) =>
-      ofSize(`large ${number}`, number * CHUNK_BYTES, number * CHUNK_BYTES),
-    );
-    await Promise.all([...large, ofSize('unknown', 1, null)]);
-    expect(threads).toHaveLength(1);
-    await ofSize('another', 1_000, 1_000);
-    expect(threads).toHaveLength(1);
-    expect(openFilesIn(directory)).toEqual([]);
-  });
-
-  it('shares the files that are under way with as many others as there may be', async () => {
-    const threads = madeThreads();
-    const path = join(folder(), 'part');
-    writeFileSync(path, 'a beginning');
-    const digests = started(0, 2);
-    const alone = await digests.begin(path, 11, null);
-    expect(await alone.end()).toBe(sha256(Buffer.from('a beginning')));
-    expect(threads).toHaveLength(1);
-    const underWay = [];
-    for (const bytes of [1, 11, 1]) underWay.push(await digests.begin(path, bytes, null));
-    expect(threads).toHaveLength(2);
-    expect(await Promise.all(underWay.map((digest) => digest.end()))).toEqual(
-      ['a', 'a beginning', 'a'].map((text) => sha256(Buffer.from(text))),
-    );
-    expect(digests.readBytes).toBe(11 + 1 + 11 + 1);
-  });
-
-  it('tells of a file that was cut behind its back, and goes on with others', async () => {
-    const path = join(folder(), 'part');
-    writeFileSync(path, 'a beginning');
-    const digests = started(0);
-    const cut = await digests.begin(path, 12, null);
-    await expect(cut.end()).rejects.toThrow(`Could not read ${path}: EOF.`);
-    truncateSync(path, 1);
-    expect(await (await digests.begin(path, 1, null)).end()).toBe(sha256(Buffer.from('a')));
-  });
-
-  it('lets go of a file that is dropped', async () => {
-    const directory = folder();
-    const path = join(directory, 'part');
-    writeFileSync(path, 'a beginning');
-    const digest = await started(0).begin(path, 11, null);
-    await expect.poll(() => openFilesIn(directory)).toEqual([path]);
-    digest.drop();
-    await expect.poll(() => openFilesIn(directory)).toEqual([]);
-    digest.drop();
-  });
-
-  it('that ends is told to all who wait for it, and the next digest makes a new one', async () => {
-    const threads = madeThreads();
-    const path = join(folder(), 'part');
-    writeFileSync(path, 'a beginning');
-    const digests = started(0);
-    const [one, another] = [await digests.begin(path, 11, null), await digests.begin(path, 0, null)];
-    const ended = [one, another].map((digest) => digest.end());
-    await threads[0]?.terminate();
-    for (const end of ended) {
-      await expect(end).rejects.toMatchObject({
-        code: 'dataset_storage_failed',
-        message: `The thread that was to read ${path} for its digest ended.`,
-      });
+      const digest = begun(digests, path, fromByte, expectedBytes);
+      digest.add(content.subarray(fromByte));
+      expect(await digest.end(bytes)).toBe(sha256(content));
+      expect(threads).toHaveLength(expected);
     }
-    expect(await (await digests.begin(path, 11, null)).end()).toBe(sha256(Buffer.from('a beginning')));
-    expect(threads).toHaveLength(2);
+    expect(digests.readBytes).toBe(1_000 + 1 + 10);
+    await expect.poll(() => openFilesIn(directory)).toEqual([]);
   });
 
-  it('has who writes wait while it is further behind than the limit, and no longer', async () => {
-    const path = join(folder(), 'part');
-    writeFileSync(path, Buffer.concat(CHUNKS));
-    const digests = started(0);
-    const digest = await digests.begin(path, 0, null);
-    const [first = Buffer.alloc(0), ...others] = CHUNKS;
-    digest.written(first);
-    expect(digest.room()).toBeNull();
-    for (const chunk of others) digest.written(chunk);
-    const room = digest.room();
-    expect(room).not.toBeNull();
-    await room;
-    expect(digests.readBytes).toBeGreaterThanOrEqual(CHUNK_BYTES * CHUNKS.length - MAX_LAG_BYTES);
-    expect(await digest.end()).toBe(sha256(...CHUNKS));
-    expect(digests.readBytes).toBe(CHUNK_BYTES * CHUNKS.length);
+  it('reports a file that was cut', async () => {
+    const path = part('a beginning');
+    const digest = begun(createDigests(0), path, 11, null);
+    truncateSync(path, 1);
+    await expect(digest.end(12)).rejects.toThrow(`Could not read ${path}: EOF.`);
   });
 
-  it('has nobody wait for what was there before', async () => {
-    const path = join(folder(), 'part');
-    writeFileSync(path, Buffer.concat(CHUNKS));
-    const [, , third = Buffer.alloc(0), fourth = Buffer.alloc(0)] = CHUNKS;
-    const digest = await started(0).begin(path, 2 * CHUNK_BYTES, null);
-    expect(digest.room()).toBeNull();
-    digest.written(third);
-    expect(digest.room()).toBeNull();
-    digest.written(fourth);
-    await digest.room();
-    expect(await digest.end()).toBe(sha256(...CHUNKS));
+  it('closes a file that is dropped', async () => {
+    const path = part('a beginning');
+    const digest = createDigests(0).begin(path, 11, null);
+    await expect.poll(() => openFilesIn(path)).toEqual([path]);
+    digest.drop();
+    await expect.poll(() => openFilesIn(path)).toEqual([]);
+    digest.drop();
   });
 
-  it('has nobody wait once it has ended, or once the file is dropped', async () => {
+  it('fails the digest when the thread ends too early', async () => {
     const threads = madeThreads();
-    const path = join(folder(), 'part');
-    writeFileSync(path, 'a beginning');
-    const digests = started(0);
-    const begun = async () => {
-      const digest = await digests.begin(path, 0, null);
-      // More than there is: the thread finds the end of the file, and its trouble is told by the end.
-      digest.written(Buffer.alloc(2 * MAX_LAG_BYTES));
-      return digest;
-    };
-    const [cut, dropped, ended] = [await begun(), await begun(), await begun()];
-    await cut.room();
-    await expect(cut.end()).rejects.toThrow('EOF');
-    const droppedRoom = dropped.room();
-    dropped.drop();
-    await droppedRoom;
-    const endedRoom = ended.room();
+    const path = part('a beginning');
+    const digest = begun(createDigests(0), path, 11, null);
     await threads[0]?.terminate();
-    await endedRoom;
-    expect(ended.room()).toBeNull();
+    await expect(digest.end(11)).rejects.toMatchObject({
+      code: 'dataset_storage_failed',
+      message: `The thread that computes the digest of ${path} ended.`,
+    });
   });
 
-  it('shows that it gets on while it reads a long part', async () => {
-    const path = join(folder(), 'part');
-    writeFileSync(path, '');
+  it('shows its progress while it reads a long file', async () => {
+    const path = part('');
     truncateSync(path, 64_000_000);
-    const digests = started(0);
+    const digests = createDigests(0);
     const seen = new Set<number>();
-    // Where the machine lets nobody look meanwhile, another one is read.
+    // A busy machine may hide the progress of one digest, so the test reads the file again.
     for (let read = 1; read <= MOST_READ && seen.size <= 2; read += 1) {
-      const digest = await digests.begin(path, 64_000_000, null);
+      const digest = begun(digests, path, 64_000_000, null);
       seen.clear();
       let isOver = false;
-      const end = digest.end().finally(() => {
+      const end = digest.end(64_000_000).finally(() => {
         isOver = true;
       });
       while (!isOver) {
@@ -230,66 +152,49 @@ describe('the thread', () => {
     expect(seen.size).toBeGreaterThan(2);
   });
 
-  it('gets nothing of the process: no environment, in which the key may be, and nothing that was to be loaded', async () => {
+  it('gets nothing of the process: neither the environment, which may hold the key, nor its arguments', async () => {
     vi.stubEnv('FEED_SYNC_API_KEY', 'canary-key');
     onTestFinished(() => void vi.unstubAllEnvs());
-    const path = join(folder(), 'part');
-    writeFileSync(path, '');
-    await (await started(0).begin(path, 0, null)).end();
+    const path = part('');
+    begun(createDigests(0), path, 0, null);
+    await expect.poll(() => openFilesIn(path)).toEqual([path]);
     expect(await evaluatedInThread('JSON.stringify([process.env, process.execArgv])')).toBe('[{},[]]');
   });
 
-  it('keeps a process alive until a digest is there, and no longer', async () => {
-    const path = join(folder(), 'part');
-    writeFileSync(path, Buffer.concat(CHUNKS));
+  it('keeps a process alive until the digest is there, and no longer', async () => {
+    const path = part(Buffer.concat(CHUNKS));
     const child = startChild('digest-child.ts', path);
     expect(await child.nextLine()).toBe(sha256(...CHUNKS));
     await expect(child.nextLine()).rejects.toThrow('ended');
   });
 });
 
-describe('who writes a body', () => {
-  /** `room` is asked for after each piece; `took` hears of each piece that is taken. */
-  function written(
-    room: () => Promise<void> | null,
-    took: (piece: string) => void,
-    signal: AbortSignal,
-  ): Promise<WrittenFile> {
-    const directory = folder();
-    const digest: Digest = { written() {}, room, end: async () => 'digest', drop() {} };
-    const digests: Digests = { begin: async () => digest, readBytes: 0, close: async () => {} };
-    async function* chunks() {
-      for (const piece of ['one', 'two']) {
-        took(piece);
-        yield Buffer.from(piece);
-      }
-    }
-    const parts = { path: join(directory, 'file'), directory, reserveBytes: 0, title: 'the bytes', digests };
-    return writeBody(chunks(), 0, null, { ...parts, expectedBytes: null, onBytes() {}, signal });
-  }
-
-  it('takes no more while the digest is too far behind', async () => {
-    const happened: string[] = [];
-    const room = async () => {
-      happened.push('waits');
-      await new Promise((resolve) => setImmediate(resolve));
-      happened.push('goes on');
-    };
-    const body = written(room, (piece) => void happened.push(piece), new AbortController().signal);
-    expect(await body).toEqual({ bytes: 6, sha256: 'digest' });
-    expect(happened).toEqual(['one', 'waits', 'goes on', 'two', 'waits', 'goes on']);
-  });
-
-  it('ends at once where it is interrupted meanwhile', async () => {
-    const stop = new AbortController();
-    const room = () => {
+it('a body whose digest is awaited ends at once where it is interrupted', async () => {
+  const stop = new AbortController();
+  let isDropped = false;
+  const digest: Digest = {
+    add() {},
+    end: () => {
       stop.abort();
-      return new Promise<void>(() => {});
-    };
-    const taken: string[] = [];
-    await expect(written(room, (piece) => void taken.push(piece), stop.signal)).rejects.toThrow(
-      InterruptedError,
-    );
-    expect(taken).toEqual(['one']);
+      return new Promise<string>(() => {});
+    },
+    drop: () => {
+      isDropped = true;
+    },
+  };
+  const directory = folder();
+  const digests: Digests = { begin: () => digest, readBytes: 0 };
+  const target = { path: join(directory, 'file'), directory, reserveBytes: 0, title: 'the bytes', digests };
+  const written: Promise<WrittenFile> = writeBody(chunks(), 0, null, {
+    ...target,
+    expectedBytes: null,
+    onBytes() {},
+    signal: stop.signal,
   });
+  await expect(written).rejects.toThrow(InterruptedError);
+  expect(isDropped).toBe(true);
 });
+
+async function* chunks() {
+  for (const piece of ['one', 'two']) yield Buffer.from(piece);
+}

@@ -270,7 +270,7 @@ describe('a word of a shell (F38)', () => {
     expect(shellWord(text)).toBe(word);
   });
 
-  it('is what it was once a shell has read it', () => {
+  it('is the same text again after a shell has read it', () => {
     const texts = [
       "it's",
       '$(echo x)',
@@ -278,6 +278,7 @@ describe('a word of a shell (F38)', () => {
       'a\nb',
       "\u001b'\\",
       'a\u202eb\u2066\u200f',
+      'a\u{e0001}b\u200b',
       '*',
       '!',
       '~',

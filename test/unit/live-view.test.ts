@@ -1,4 +1,4 @@
-/** What a person sees of work while it goes on: the view's text, how fast things go, and how it shares the screen with the log. */
+/** The live view: its text, the rates it shows, and how it shares the screen with the log. */
 
 import { PassThrough } from 'node:stream';
 import { describe, expect, it } from 'vitest';
@@ -87,34 +87,34 @@ function framed(state: Partial<LiveState> & { summary?: StateSummary | null } = 
 }
 
 describe('the view of a catch-up', () => {
-  it('tells what is under way, how much of it is here, how fast it comes, and how long it will take', () => {
+  it('shows each step with its progress, its rate and its remaining time', () => {
     const { work } = atWork();
-    expect(framed({ work })).toEqual([
+    expect(framed({ work }, LARGE)).toEqual([
       '',
-      'Catching up: 2 of 40 datasets, 1 commit, 1 suspended · 19.4 MB at 4.9 MB/s',
-      '  us-tx-tra…-parcels  loading version 12   18.2 of 40.0 MB    4.5 MB/s     ~5 s',
-      '  us-tx-tra…-permits  applying 3 versions           1.2 MB  300.0 KB/s',
-      '  us-tx-tra…s-zoning  loading version 3             1.0 KB              writing',
+      'Catching up: 2 of 40 datasets, 1 commit, 1 suspended · 19.4 MB at 4.9 MB/s · 4 s',
+      '  us-tx-travis-parcels        18.2 of 40.0 MB    4.5 MB/s      ~5 s  loading version 12',
+      '  us-tx-travis-permits                 1.2 MB  300.0 KB/s            applying 3 versions',
+      '  us-tx-travis-zoning                  1.0 KB               writing  loading version 3',
     ]);
   });
 
-  it('has bars and rows where there is room', () => {
+  it('cuts the lines at the end of a narrow screen', () => {
     const { work } = atWork();
-    expect(framed({ work }, LARGE).slice(2)).toEqual([
-      '  us-tx-travis-parcels  loading version 12   ━━━━━───────  18.2 of 40.0 MB  2,000,000 rows    4.5 MB/s     ~5 s',
-      '  us-tx-travis-permits  applying 3 versions                         1.2 MB      1,204 rows  300.0 KB/s',
-      '  us-tx-travis-zoning   loading version 3    ━━━━━━━━━━━━           1.0 KB         10 rows              writing',
+    expect(framed({ work }).slice(2)).toEqual([
+      '  us-tx-travis-parcels        18.2 of 40.0 MB    4.5 MB/s      ~5 s  loading v…',
+      '  us-tx-travis-permits                 1.2 MB  300.0 KB/s            applying …',
+      '  us-tx-travis-zoning                  1.0 KB               writing  loading v…',
     ]);
   });
 
-  it('says that it asks the service before it knows of any dataset', () => {
+  it('says that it asks the service while the number of datasets is unknown', () => {
     const work = new WorkSeen(new SteppedClock());
     expect(framed({ work })[1]).toBe('Catching up: asking the service what there is · 4 s');
     work.read('sub_1', [{}, {}]);
     expect(framed({ work })[1]).toBe('Catching up: asking the service what there is, 2 events · 4 s');
   });
 
-  it('counts what does not fit', () => {
+  it('counts the steps that do not fit', () => {
     const work = new WorkSeen(new SteppedClock());
     for (let number = 1; number <= 32; number += 1) {
       work.began(`dataset-${number}`, 'loading version 1', { bytes: 100, rows: null });
@@ -156,19 +156,19 @@ describe('the view of a catch-up', () => {
     },
   );
 
-  it('shows an id that is too long by its beginning and its end', () => {
+  it('shortens a long id to its beginning and its end', () => {
     const work = new WorkSeen(new SteppedClock());
     work.began('us-tx-williamson-county-ordinances', 'loading version 1', { bytes: null, rows: null });
-    expect(framed({ work })[2]).toBe('  us-tx-will…rdinances  loading version 1');
+    expect(framed({ work })[2]).toMatch(/^ {2}us-tx-willia…-ordinances .* {2}loading v…$/);
   });
 
-  it('shows what could move the cursor as escapes', () => {
+  it('shows control characters as escapes', () => {
     const work = new WorkSeen(new SteppedClock());
     work.began('parcels\u001b[2J', 'loading version 1', { bytes: null, rows: null });
     expect(framed({ work })[2]).toContain('parcels\\u001b[2J');
   });
 
-  it('is the same words with colours', () => {
+  it('shows the same words with colours', () => {
     const { work } = atWork();
     const state = { work, summary: { ...IDLE, underWay: 1, suspensions: 1 }, nowMs: 4_000 };
     const colored = frameOf(state, LARGE, COLORED).join('\n');
@@ -183,9 +183,9 @@ describe('the view of the daemon', () => {
     ['is one quiet line when it is idle', {}, 'Idle: 1,200 tables · last poll 12 s ago · next poll in 48 s'],
     ['tells that it polls', { nextPollInMs: 0 }, 'Idle: 1,200 tables · last poll 12 s ago · polling'],
     [
-      'waits where something is tried again later',
+      'waits where work is retried later',
       { waiting: 2, suspensions: 1 },
-      'Waiting: 1,200 tables, 2 tried again later · last poll 12 s ago · next poll in 48 s',
+      'Waiting: 1,200 tables, 2 retried later · last poll 12 s ago · next poll in 48 s',
     ],
     [
       'counts what is done of what was to be done',
@@ -193,13 +193,13 @@ describe('the view of the daemon', () => {
       'Working: 2 of 10 datasets, 1 commit · 19.4 MB at 4.9 MB/s · next poll in 3 m',
     ],
     ['starts', { phase: 'starting' }, 'Starting: asking the service what there is · 4 s'],
-    ['ends', { phase: 'draining' }, 'Ending: what is under way is finished or rolled back'],
+    ['ends', { phase: 'draining' }, 'Stopping: finishing or rolling back the work in progress'],
   ])('%s', (_, changed, head) => {
     const { work } = atWork();
     expect(framed({ work, summary: { ...IDLE, ...changed } }, LARGE)[1]).toBe(head);
   });
 
-  it('tells what goes wrong and what is held', () => {
+  it('names incidents and counts suspensions', () => {
     const incidents = ['service', 'subscription sub_1', 'dataset parcels', 'dataset permits'].map((of) =>
       trouble(of, 'It cannot be reached.'),
     );
@@ -207,12 +207,12 @@ describe('the view of the daemon', () => {
       '  ! service, for 3 m 0 s: It cannot be reached.',
       '  ! subscription sub_1, for 3 m 0 s: It cannot be reached.',
       '  ! dataset parcels, for 3 m 0 s: It cannot be reached.',
-      '  ! and 1 more in trouble: feed-sync status',
+      '  ! and 1 more incident: feed-sync status',
       '  ! 2 suspended until you have acted: feed-sync status',
     ]);
   });
 
-  it('counts anew what is done after everything was done', () => {
+  it('starts its counts again after all work was done', () => {
     const { work } = atWork();
     work.restartCount();
     const summary = { ...IDLE, underWay: 1 };
@@ -220,15 +220,15 @@ describe('the view of the daemon', () => {
   });
 });
 
-describe('a rate', () => {
-  it('is that of the last ten seconds', () => {
+describe('a meter', () => {
+  it('measures the rate of the last ten seconds', () => {
     const meter = new Meter(0);
     for (let atMs = 100; atMs <= 30_000; atMs += 100) meter.add(atMs <= 15_000 ? 100 : 500, atMs);
     expect(meter.rate(30_000)).toBeGreaterThan(4_900);
     expect(meter.rate(30_000)).toBeLessThan(5_300);
   });
 
-  it('is not told too early, and falls to nothing where nothing comes', () => {
+  it('has no rate in the first second, and a rate of zero where nothing arrives', () => {
     const meter = new Meter(0);
     meter.add(1_000, 500);
     expect(meter.rate(900)).toBeNull();
@@ -237,7 +237,7 @@ describe('a rate', () => {
     expect(timeLeftMs(meter, 5_000, 60_000)).toBeNull();
   });
 
-  it('and what is missing make the time that is left', () => {
+  it('estimates the remaining time from the rate and the missing bytes', () => {
     const meter = new Meter(0);
     meter.add(1_000, 500);
     expect(timeLeftMs(meter, 3_000, 2_000)).toBe(4_000);
@@ -287,8 +287,8 @@ function logged(...steps: readonly ((progress: Progress) => void)[]) {
   return lines;
 }
 
-describe('elsewhere', () => {
-  it('is a log line for each commit and each ending', () => {
+describe('once without a view', () => {
+  it('logs a line for each commit and each result', () => {
     const applied = { ...COMMIT, kind: 'changes', fromVersion: 1, toVersion: 4, versions: 3 } as const;
     const lines = logged(
       (progress) => progress.started(3),
@@ -325,8 +325,8 @@ describe('elsewhere', () => {
   });
 });
 
-describe('on the screen', () => {
-  it('log lines and what follows stand above the view, unbroken, and nothing of it is left', async () => {
+describe('the view on the screen', () => {
+  it('keeps log lines and later output unbroken above itself and leaves nothing behind', async () => {
     const { screen, shown, work, view, terminal, pass } = watched();
     for (let number = 1; number <= 40; number += 1) {
       work.began(`dataset-${number}`, 'loading version 1', { bytes: 100, rows: 7 });
@@ -342,7 +342,7 @@ describe('on the screen', () => {
     expect(shown.lines).toEqual([...lines, 'The summary.', '']);
   });
 
-  it('is written over at most ten times a second, and not at all where nothing changes', async () => {
+  it('is redrawn at most ten times a second, and not at all where nothing changes', async () => {
     const { work, writes, view, pass } = watched();
     work.started(3);
     work.began('parcels', 'loading version 1', { bytes: 1_000_000, rows: 7 });
@@ -355,7 +355,7 @@ describe('on the screen', () => {
     await view.end();
   });
 
-  it('follows a screen that becomes narrower, and leaves nothing of what it broke', async () => {
+  it('follows a screen that becomes narrower and leaves no broken lines', async () => {
     const { work, shown, view, terminal, pass } = watched();
     work.began('us-tx-travis-parcels', 'loading version 1', { bytes: 1_000_000, rows: 7 });
     terminal.stderr.write('before\n');
@@ -367,7 +367,7 @@ describe('on the screen', () => {
       'before',
       '',
       'Catching up: asking the service what t…',
-      '  us-tx-travis-parcels',
+      '  us-tx-travis-parcels          0.0 of…',
     ]);
     await view.end();
     expect(shown.lines).toEqual(['before', '']);

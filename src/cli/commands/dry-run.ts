@@ -1,4 +1,4 @@
-/** `feed-sync once --dry-run`: reports what a catch-up would do now, and does none of it. Works beside a running instance. */
+/** `feed-sync once --dry-run`: reports the next step of each dataset and changes nothing. Works beside a running instance. */
 
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -11,9 +11,9 @@ import { freeBytes } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
 import { readerOptions, readMirror } from '../../reporting/stores.ts';
 import { catchUp } from '../../sync/catch-up.ts';
+import { dryRunExecutor } from '../../sync/dry-run.ts';
 import type { Parts } from '../../sync/parts.ts';
 import { silentProgress } from '../../sync/progress.ts';
-import { simulatingExecutor } from '../../sync/simulate.ts';
 import { type Context, write } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
 import { logFor } from '../log-for.ts';
@@ -27,7 +27,7 @@ export interface DryRunOptions {
   readonly json: boolean;
 }
 
-/** @throws FeedSyncError when it cannot even begin. */
+/** @throws FeedSyncError when the dry run cannot begin. */
 export async function dryRun(
   configuration: Configuration,
   context: Context,
@@ -36,28 +36,27 @@ export async function dryRun(
   const { stdout, width } = context.terminal;
   const opened = openDryRunParts(configuration, context, logFor(configuration, context.terminal));
   try {
-    const { makeExecutor, steps } = simulatingExecutor();
-    const result = await catchUp(opened.parts, context.signal, makeExecutor);
+    const result = await catchUp(opened.parts, context.signal, dryRunExecutor);
     const free = await freeBytes(nearestFolder(configuration.dataDirectory));
     const disk = { freeBytes: free, reserveBytes: configuration.disk.reserveBytes };
-    const view = dryRunOf({ result, steps, disk });
-    await write(stdout, json ? jsonText(view) : `${renderDryRun(view, { result, steps }, width)}\n`);
+    const view = dryRunOf(result, disk);
+    await write(stdout, json ? jsonText(view) : `${renderDryRun(view, result, width)}\n`);
     return exitCodeOfResult(result);
   } finally {
     await opened.close();
   }
 }
 
-/** The data directory, or what it will be made in. */
+/** Returns the data directory, or the existing folder that will contain it. */
 function nearestFolder(path: string): string {
   return existsSync(path) || dirname(path) === path ? path : nearestFolder(dirname(path));
 }
 
 /**
  * @throws StorageError when the checkpoint cannot be read.
- * @throws ConfigurationError when it was written by a newer program.
+ * @throws ConfigurationError when a newer program wrote the checkpoint.
  */
-export function openDryRunParts(
+function openDryRunParts(
   configuration: Configuration,
   context: Context,
   log: Log,

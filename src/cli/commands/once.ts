@@ -107,6 +107,7 @@ function logResult(log: Log, result: DatasetResult): void {
   const { datasetId: dataset } = result;
   switch (result.kind) {
     case 'updated':
+    case 'planned':
       return;
     case 'current':
       log.debug({ dataset }, 'Nothing to do.');

@@ -1,20 +1,20 @@
-/** How much has arrived, and how fast: the rate of the last seconds, so that it follows a network that changes. Time is passed in. */
+/** Counts the bytes that arrive. The rate is that of the last seconds, so that it follows a changing network. Time is passed in. */
 
 import type { Clock } from '../../lib/clock.ts';
 import type { CommitResult } from '../../model/commits.ts';
 import type { Extent, Progress } from '../../sync/progress.ts';
 import type { DatasetResult } from '../../sync/result.ts';
 
-/** The rate is that of so long: long enough to stand still for the eye, short enough to tell a standstill soon. */
+/** Long enough for a steady figure, short enough to show a standstill soon. */
 const WINDOW_MS = 10_000;
-/** What arrives within so long is one sample: few are kept, however often something arrives. */
+/** Bytes that arrive within this time are one sample, so that few samples are kept. */
 const SAMPLE_EVERY_MS = 500;
-/** A rate of a shorter time is chance. */
+/** A rate over a shorter time is mostly chance. */
 const LEAST_SPAN_MS = 1_000;
 
 interface Sample {
   readonly atMs: number;
-  /** What had arrived before. */
+  /** The bytes that had arrived before. */
   readonly before: number;
 }
 
@@ -22,7 +22,7 @@ export class Meter {
   #total = 0;
   #samples: readonly Sample[];
 
-  /** `nowMs`: on a clock that only goes forward, as everywhere here. */
+  /** `nowMs` is a reading of a monotonic clock, as everywhere in this file. */
   constructor(nowMs: number) {
     this.#samples = [{ atMs: nowMs, before: 0 }];
   }
@@ -39,7 +39,7 @@ export class Meter {
     this.#total += amount;
   }
 
-  /** Per second; null: too early to tell. */
+  /** Returns bytes per second, or null where the time is too short for a rate. */
   rate(nowMs: number): number | null {
     const [oldest] = this.#within(nowMs);
     // Nothing has arrived for the whole window.
@@ -53,32 +53,32 @@ export class Meter {
   }
 }
 
-/** Milliseconds until the rest has arrived; null: there is no telling. */
+/** Returns the milliseconds until the rest has arrived, or null where nothing allows an estimate. */
 export function timeLeftMs(meter: Meter, total: number | null, nowMs: number): number | null {
   const rate = meter.rate(nowMs);
   if (total === null || rate === null || rate <= 0) return null;
   return (Math.max(0, total - meter.total) * 1_000) / rate;
 }
 
-/** A step that is under way for a dataset. */
+/** A step in progress. */
 export interface StepSeen {
   readonly datasetId: string;
   /** For people: `loading version 12`. */
   readonly step: string;
   readonly extent: Extent;
   readonly bytes: Meter;
-  /** Nothing more has to arrive for it. */
+  /** Everything that the step needs has arrived. */
   readonly isHere: boolean;
 }
 
 export class WorkSeen implements Progress {
   readonly #clock: Clock;
   readonly #steps = new Map<string, StepSeen>();
-  /** Of the whole. */
+  /** All steps together. */
   bytes: Meter;
   readonly startedMs: number;
   events = 0;
-  /** Null: it is not known yet how many there are. */
+  /** Null until the number of datasets is known. */
   datasets: number | null = null;
   settledDatasets = 0;
   commits = 0;
@@ -91,7 +91,7 @@ export class WorkSeen implements Progress {
     this.bytes = new Meter(this.startedMs);
   }
 
-  /** What was done is counted from here on. */
+  /** Starts the counts again. */
   restartCount(): void {
     this.settledDatasets = 0;
     this.commits = 0;
@@ -100,7 +100,7 @@ export class WorkSeen implements Progress {
     if (this.bytes.total > 0) this.bytes = new Meter(this.#clock.monotonicMs());
   }
 
-  /** Those that are under way, the one first that began first. */
+  /** Returns the steps in progress, the oldest first. */
   get steps(): readonly StepSeen[] {
     return [...this.#steps.values()];
   }
@@ -114,7 +114,7 @@ export class WorkSeen implements Progress {
   }
 
   began(datasetId: string, step: string, extent: Extent): void {
-    // One that goes on with its next step keeps its place.
+    // A dataset keeps its place when its next step begins.
     const bytes = new Meter(this.#clock.monotonicMs());
     this.#steps.set(datasetId, { datasetId, step, extent, bytes, isHere: false });
   }
@@ -146,7 +146,7 @@ const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 
-/** `12 s`, `3 m 12 s`, `5 h 2 m`: rounded down. */
+/** Formats a past duration, rounded down: `12 s`, `3 m 12 s`, `5 h 2 m`. */
 export function passed(durationMs: number): string {
   const seconds = Math.floor(Math.max(0, durationMs) / SECOND_MS);
   if (durationMs < MINUTE_MS) return `${seconds} s`;
@@ -156,7 +156,7 @@ export function passed(durationMs: number): string {
     : `${Math.floor(minutes / 60)} h ${minutes % 60} m`;
 }
 
-/** `12 s`, `4 m`, `5 h 2 m`: what is estimated, rounded up. */
+/** Formats an estimate, rounded up: `12 s`, `4 m`, `5 h 2 m`. */
 export function roughly(durationMs: number): string {
   if (durationMs <= 59 * SECOND_MS) return `${Math.ceil(durationMs / SECOND_MS)} s`;
   const minutes = Math.ceil(durationMs / MINUTE_MS);

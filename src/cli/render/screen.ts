@@ -94,18 +94,16 @@ export class Redrawing {
 export interface Paint {
   readonly strong: (text: string) => string;
   readonly faint: (text: string) => string;
-  readonly moving: (text: string) => string;
   readonly alarming: (text: string) => string;
 }
 
 const asItIs = (text: string): string => text;
 
-export const PLAIN: Paint = { strong: asItIs, faint: asItIs, moving: asItIs, alarming: asItIs };
+export const PLAIN: Paint = { strong: asItIs, faint: asItIs, alarming: asItIs };
 
 export const COLORED: Paint = {
   strong: inside(1, 22),
   faint: inside(2, 22),
-  moving: inside(36, 39),
   alarming: inside(33, 39),
 };
 

@@ -53,6 +53,7 @@ function exitCodeOfDataset(result: DatasetResult): ExitCode {
     case 'updated':
     case 'current':
     case 'retired':
+    case 'planned':
       return EXIT_CODES.caughtUp;
     case 'waiting':
       return awaitsOperator(result) ? EXIT_CODES.operatorMustAct : EXIT_CODES.tryAgainLater;

@@ -13,7 +13,6 @@ import type { Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import {
   durable,
-  freeBytes,
   giveFile,
   isThere,
   remove,
@@ -22,7 +21,7 @@ import {
   systemCode,
   systemReason,
 } from '../../lib/files.ts';
-import { formatBytes } from '../../lib/units.ts';
+import { spaceShortage } from '../../lib/free-space.ts';
 import { BusyError, ConfigurationError, FeedSyncError, StorageError } from '../../model/errors.ts';
 import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
@@ -186,13 +185,9 @@ class Compacting {
 
   async #requireFreeSpace(bytes: number): Promise<void> {
     const { path, reserveBytes } = this.#options;
-    const free = await freeBytes(dirname(path));
-    if (free - bytes >= reserveBytes) return;
-    const needed = `${formatBytes(bytes)} beside the ${formatBytes(reserveBytes)} that are kept free (disk.reserve)`;
-    throw new StorageError(
-      `Not enough space in ${dirname(path)}: a new mirror needs ${needed}, and ${formatBytes(free)} are free.`,
-      { hint: 'Free some space. The mirror is as it was.' },
-    );
+    const shortage = await spaceShortage(dirname(path), bytes, reserveBytes, 'a new mirror needs');
+    if (shortage !== null)
+      throw new StorageError(shortage, { hint: 'Free some space. The mirror is as it was.' });
   }
 }
 

@@ -12,7 +12,6 @@ import { isDeepStrictEqual } from 'node:util';
 import {
   cloneFile,
   durable,
-  freeBytes,
   isThere,
   makeDirectory,
   openForWriting,
@@ -22,7 +21,7 @@ import {
   systemCode,
   systemReason,
 } from '../../lib/files.ts';
-import { formatBytes } from '../../lib/units.ts';
+import { spaceShortage } from '../../lib/free-space.ts';
 import type { CommitPosition } from '../../model/commits.ts';
 import { BusyError, ConfigurationError, FeedSyncError, StorageError } from '../../model/errors.ts';
 import { Engine } from '../../staging/engine/engine.ts';
@@ -137,7 +136,7 @@ export class Publisher {
       `The copy of the mirror in ${dirname(this.#unfinished)} is not what the mirror is: it is not published.`,
       {
         code: 'copy_failed',
-        hint: 'Check the disk of destination.publish. The copy of before stays in place.',
+        hint: 'Check the disk of destination.publish. The previous copy stays in place.',
       },
     );
   }
@@ -159,7 +158,7 @@ export class Publisher {
     if (error instanceof FeedSyncError || systemCode(error) === null) return error;
     return new StorageError(`No copy can be published at ${this.#options.target}: ${systemReason(error)}.`, {
       code: 'copy_failed',
-      hint: 'Check its folder and the space on its disk. The copy of before stays in place.',
+      hint: 'Check its folder and the space on its disk. The previous copy stays in place.',
       cause: error,
     });
   }
@@ -240,16 +239,12 @@ async function copyContent(
 
 async function requireFreeSpace({ to, bytes, reserveBytes }: CopyOptions): Promise<void> {
   const folder = dirname(to);
-  const free = await freeBytes(folder);
-  if (free - bytes >= reserveBytes) return;
-  const needed = `${formatBytes(bytes)} beside the ${formatBytes(reserveBytes)} that are kept free (disk.reserve)`;
-  throw new StorageError(
-    `Not enough space in ${folder}: a copy of the mirror needs ${needed}, and ${formatBytes(free)} are free.`,
-    {
-      code: 'copy_failed',
-      hint: 'Free some space, or set destination.publish to a larger disk. The copy of before stays in place.',
-    },
-  );
+  const shortage = await spaceShortage(folder, bytes, reserveBytes, 'a copy of the mirror needs');
+  if (shortage === null) return;
+  throw new StorageError(shortage, {
+    code: 'copy_failed',
+    hint: 'Free some space, or set destination.publish to a larger disk. The previous copy stays in place.',
+  });
 }
 
 const SETTING = 'destination.publish (FEED_SYNC_DESTINATION_PUBLISH)';

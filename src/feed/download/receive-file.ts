@@ -1,8 +1,8 @@
 /**
- * Takes the bytes of a file and verifies them.
+ * Receives the bytes of a file and verifies them.
  *
- * Invariant: a file gets its final name only when its length and digest are those that the manifest states, or, without a
- * digest, when it looks like Parquet; a part that turns out to be something else is dropped.
+ * Invariant: a file gets its final name only when its length and digest are those that the manifest states, or, where the
+ * manifest states no digest, when the file looks like Parquet. A part that fails this is deleted.
  */
 
 import { type FileHandle, open } from 'node:fs/promises';
@@ -15,7 +15,7 @@ import type { Digest, Digests } from './digest.ts';
 import { describeJob, type FileJob } from './file-job.ts';
 import { dropPart, finishPart, openPart, type PartOrigin, partPathOf, syncPart } from './part-file.ts';
 
-/** The content is not what the manifest states, or, where it states no digest, no Parquet file. */
+/** The content differs from the manifest, or is no Parquet file where the manifest states no digest. */
 export class ContentDiffers extends Error {
   readonly stated: string;
   readonly found: string;
@@ -31,22 +31,22 @@ export class ContentDiffers extends Error {
 }
 
 export interface FetchedFile extends WrittenFile {
-  /** The strong entity tag of the whole; null where the service gave none with a length, or was not asked. */
+  /** The strong entity tag of the file; null where the service gave no tag with a length, or was not asked. */
   readonly etag: string | null;
-  /** Whether nothing was received: the service says that the file that was there is the same. */
+  /** The service said that the existing file is still the same, and sent nothing. */
   readonly isUnchanged: boolean;
 }
 
 export interface ReceivingParts {
   readonly directory: string;
-  /** Bytes kept free on the disk. */
+  /** Bytes that stay free on the disk. */
   readonly reserveBytes: number;
   readonly digests: Digests;
-  /** Paths whose part was begun by this process, after any loss of power. */
+  /** Paths of the parts that this process began. No loss of power can have damaged them. */
   readonly begunHere: Set<string>;
 }
 
-/** Takes the whole file, from its first byte. @throws ContentDiffers before anything is read where the length is another. */
+/** Receives the whole file. @throws ContentDiffers, where the length differs before any byte is read. */
 export async function receiveWhole(
   job: FileJob,
   answer: HttpAnswer,
@@ -63,14 +63,14 @@ export async function receiveWhole(
   return receiveRest(job, answer.chunks(), { fromByte: 0, totalBytes, etag }, parts, onBytes, signal);
 }
 
-/** Where bytes that come belong in the file, and what the service says of the whole; null where it does not. */
+/** The place of the bytes in the file, and the length and tag of the whole; null where the service states none. */
 interface Incoming {
   readonly fromByte: number;
   readonly totalBytes: number | null;
   readonly etag: string | null;
 }
 
-/** Takes what follows on the bytes that are there. @throws ContentDiffers */
+/** Receives the bytes that follow an existing part. @throws ContentDiffers */
 export async function receiveRest(
   job: FileJob,
   chunks: AsyncGenerator<Buffer>,
@@ -89,10 +89,10 @@ export async function receiveRest(
   return finish(job, written, origin?.etag ?? null);
 }
 
-/** For a part that is whole already. */
+/** The rest of a part that is whole already. */
 export async function* nothingMore(): AsyncGenerator<Buffer> {}
 
-/** A body longer than the manifest states is not read to its end, which may never come. */
+/** A body that is longer than the manifest states may never end, so it is not read on. */
 async function* upTo(
   statedBytes: number | null,
   fromByte: number,
@@ -119,7 +119,7 @@ async function finish(job: FileJob, written: WrittenFile, etag: string | null): 
   return { ...written, etag, isUnchanged: false };
 }
 
-/** Where no digest is stated, it must at least look like Parquet. @throws ContentDiffers */
+/** A file without a stated digest must at least look like Parquet. @throws ContentDiffers */
 async function refuseOtherContent({ file: { sha256 }, path }: FileJob, written: WrittenFile): Promise<void> {
   if (sha256 !== null) {
     if (sha256 === written.sha256) return;
@@ -136,7 +136,7 @@ function refuseOtherLength({ file }: FileJob, foundBytes: number): void {
   throw new ContentDiffers(`${file.bytes} bytes`, `${foundBytes} bytes`, true);
 }
 
-/** How often, in bytes received, the free space is looked at where others use the disk too. */
+/** Others use the disk too, so the free space is checked again after this many bytes. */
 const CHECK_SPACE_EVERY_BYTES = 64_000_000;
 
 interface BodyTarget {
@@ -144,10 +144,10 @@ interface BodyTarget {
   readonly path: string;
   readonly directory: string;
   readonly reserveBytes: number;
-  /** What it is for, for messages. */
+  /** Names the bytes in messages. */
   readonly title: string;
   readonly digests: Digests;
-  /** What the file will have in the end; null where nobody knows. */
+  /** The final length of the file; null where the length is not known. */
   readonly expectedBytes: number | null;
   readonly onBytes: (bytes: number) => void;
   readonly signal: AbortSignal;
@@ -159,9 +159,9 @@ export interface WrittenFile {
 }
 
 /**
- * Appends `chunks` to the `fromByte` bytes that are there, or writes the part anew where there are none. The part is synced
- * when this resolves.
- * @throws what `chunks` throws, StorageError, and what `signal` was aborted with
+ * Appends `chunks` to the `fromByte` existing bytes, or starts the part where `fromByte` is 0. The part is synced when the
+ * promise resolves.
+ * @throws StorageError, the error of `chunks`, and the reason of `signal`
  */
 export async function writeBody(
   chunks: AsyncIterable<Buffer>,
@@ -172,11 +172,11 @@ export async function writeBody(
   const partPath = partPathOf(target.path);
   const file = await openPart(target.path, origin, fromByte > 0 ? 'append' : 'truncate');
   try {
-    const digest = await target.digests.begin(partPath, fromByte, target.expectedBytes);
+    const digest = target.digests.begin(partPath, fromByte, target.expectedBytes);
     try {
-      const bytes = await writeAll(chunks, digest, new WriteBehind(file, partPath, digest.written), target);
+      const bytes = fromByte + (await writeAll(chunks, digest, new WriteBehind(file, partPath), target));
       await syncPart(partPath, file, 'all');
-      return { bytes: fromByte + bytes, sha256: await unlessStopped(digest.end(), target.signal) };
+      return { bytes, sha256: await unlessStopped(digest.end(bytes), target.signal) };
     } finally {
       digest.drop();
     }
@@ -185,12 +185,12 @@ export async function writeBody(
   }
 }
 
-/** How many bytes came. When this ends, in whatever way, nothing is being written any more. */
+/** Returns the number of bytes that arrived. However this function ends, no write is in progress then. */
 async function writeAll(
   chunks: AsyncIterable<Buffer>,
   digest: Digest,
   behind: WriteBehind,
-  { directory, reserveBytes, title, onBytes, signal }: BodyTarget,
+  { directory, reserveBytes, title, onBytes }: BodyTarget,
 ): Promise<number> {
   let bytes = 0;
   let unlooked = 0;
@@ -202,42 +202,39 @@ async function writeAll(
         unlooked = 0;
       }
       await behind.write(chunk);
+      digest.add(chunk);
       bytes += chunk.length;
       onBytes(chunk.length);
-      const room = digest.room();
-      if (room !== null) await unlessStopped(room, signal);
     }
     await behind.flush();
     return bytes;
   } finally {
-    // What went wrong with it was told, or something else went wrong before.
+    // The error is known by now, or an earlier error matters more.
     await behind.flush().catch(() => {});
   }
 }
 
-/** So many wait at the most while others are written; then they are written at once. */
+/** The bytes that may wait while a write is in progress. */
 const MOST_WAITING_BYTES = 4_000_000;
-/** So many are written before the disk is asked to take them: what it has by the end is not waited for then. */
+/** A sync starts after this many bytes, so that little is left for the last sync. */
 const SYNC_EVERY_BYTES = 16_000_000;
 
 export class WriteBehind {
   readonly #file: FileHandle;
   readonly #path: string;
-  readonly #onWritten: (bytes: Buffer) => void;
   #waiting: Buffer[] = [];
   #waitingBytes = 0;
   #writing: Promise<void> | null = null;
   #unsyncedBytes = 0;
   #syncing: Promise<void> | null = null;
 
-  /** `path` is for messages. `onWritten` is told of all bytes in their order, once they can be read in the file. */
-  constructor(file: FileHandle, path: string, onWritten: (bytes: Buffer) => void) {
+  /** `path` is for messages. */
+  constructor(file: FileHandle, path: string) {
     this.#file = file;
     this.#path = path;
-    this.#onWritten = onWritten;
   }
 
-  /** Resolves once there is room for more. @throws StorageError, of these bytes or of those before */
+  /** Buffers writes so that receiving continues while the disk catches up. @throws StorageError, also of an earlier write */
   async write(chunk: Buffer): Promise<void> {
     this.#waiting.push(chunk);
     this.#waitingBytes += chunk.length;
@@ -245,7 +242,7 @@ export class WriteBehind {
     if (this.#waitingBytes >= MOST_WAITING_BYTES) await this.#writing;
   }
 
-  /** Resolves once all is written, and nothing more is done with the file. @throws StorageError */
+  /** Resolves once all bytes are written and no operation on the file is in progress. @throws StorageError */
   async flush(): Promise<void> {
     try {
       await this.#writing;
@@ -254,10 +251,10 @@ export class WriteBehind {
     }
   }
 
-  /** One that fails stays: nothing is written after what is missing. */
+  /** A write that failed stays in place, so that nothing is written behind missing bytes. */
   #begin(): Promise<void> {
     const writing = this.#writeAll();
-    // Who gives more bytes than may wait is told, or who waits for all; until then nobody listens.
+    // The next call of `write` that waits, or `flush`, reports the error; until then nobody listens.
     writing.catch(() => {});
     return writing;
   }
@@ -269,13 +266,12 @@ export class WriteBehind {
       this.#waiting = [];
       this.#waitingBytes = 0;
       await onDisk(this.#path, () => writeWhole(this.#file, pieces, bytes));
-      for (const piece of pieces) this.#onWritten(piece);
       this.#syncBehind(bytes);
     }
     this.#writing = null;
   }
 
-  /** The system tells only once that the disk did not take something: one that fails stays, too. */
+  /** The system reports a failed sync only once, so a sync that failed stays in place, too. */
   #syncBehind(bytes: number): void {
     this.#unsyncedBytes += bytes;
     if (this.#unsyncedBytes < SYNC_EVERY_BYTES || this.#syncing !== null) return;
@@ -290,17 +286,17 @@ export class WriteBehind {
   }
 }
 
-/** The system may write fewer bytes than it was given; why, it tells whoever writes the rest. */
+/** The system may write fewer bytes than it was given. The write of the rest then reports the reason. */
 async function writeWhole(file: FileHandle, pieces: Buffer[], bytes: number): Promise<void> {
   const { bytesWritten } = await file.writev(pieces);
   if (bytesWritten < bytes) await file.appendFile(Buffer.concat(pieces).subarray(bytesWritten));
 }
 
 const MARK = Buffer.from('PAR1');
-/** The length of the footer in four bytes, and the mark. */
+/** Four bytes with the length of the footer, and the mark. */
 const END_BYTES = 8;
 
-/** Whether the file at `path` looks like a whole Parquet file. */
+/** Returns whether the file at `path` looks like a complete Parquet file. */
 async function hasParquetShape(path: string, bytes: number): Promise<boolean> {
   if (bytes < MARK.length + END_BYTES) return false;
   const file = await open(path, 'r');

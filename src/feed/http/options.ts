@@ -82,12 +82,8 @@ export interface FeedLimits {
   readonly slowestOverMs: number;
   /** Bytes of a file after which earlier failures are forgiven: a large file may outlive many cuts. */
   readonly forgivingProgressBytes: number;
-  /** A file of so many bytes, or of unknown length, is read for its digest by another thread. */
-  readonly digestApartFromBytes: number;
-  /** So many such threads share these files. */
-  readonly digestThreads: number;
-  /** So many bytes more than that thread has read meanwhile are written of a file; then the service waits. */
-  readonly digestLagBytes: number;
+  /** A file of this size, or of unknown length, has a thread that computes its digest. */
+  readonly digestThreadFromBytes: number;
 }
 
 export const DEFAULT_LIMITS: FeedLimits = {
@@ -97,9 +93,7 @@ export const DEFAULT_LIMITS: FeedLimits = {
   slowestBytesPerSecond: 1_000,
   slowestOverMs: 60_000,
   forgivingProgressBytes: 1_000_000,
-  digestApartFromBytes: 16_000_000,
-  digestThreads: 2,
-  digestLagBytes: 256_000_000,
+  digestThreadFromBytes: 16_000_000,
 };
 
 /** Nesting of a JSON answer. */

@@ -1,21 +1,21 @@
-/** Text of the service on its way to a person: on one line, without control characters and halves of others, cut where it is very long. */
+/** Text of the service for people: one line, without unsafe characters and lone surrogates, cut where the text is very long. */
+
+import { UNSAFE_CHARACTERS } from '../../lib/text.ts';
 
 const MAX_SHOWN_CHARACTERS = 120;
 const MAX_RELAYED_CHARACTERS = 2_000;
-/** Control and format characters, line separators among them: they could rewrite what stands on a terminal. */
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu;
 
-/** An id or a name inside a sentence of ours. */
+/** An id or a name inside our own sentence. */
 export function shown(text: string): string {
-  return cut(text.replace(UNSEEN, '�'), MAX_SHOWN_CHARACTERS);
+  return cut(text.replaceAll(UNSAFE_CHARACTERS, '�'), MAX_SHOWN_CHARACTERS);
 }
 
-/** A message that is relayed as the service wrote it. */
+/** A message that is relayed in the words of the service. */
 export function relayed(text: string): string {
-  return cut(text.replace(UNSEEN, ' ').trim(), MAX_RELAYED_CHARACTERS);
+  return cut(text.replaceAll(UNSAFE_CHARACTERS, ' ').trim(), MAX_RELAYED_CHARACTERS);
 }
 
-/** A cut may go through a character, and so may what was sent. */
+/** The cut may divide a surrogate pair, and the service may send one that is divided. */
 function cut(text: string, maxCharacters: number): string {
   const ending = text.length > maxCharacters ? '…' : '';
   return `${text.slice(0, maxCharacters).toWellFormed()}${ending}`;

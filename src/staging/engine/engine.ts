@@ -10,8 +10,8 @@ import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance, type JS, version } from '@duckdb/node-api';
 import { assert } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { DiskFilledError, type FreeSpaceGuard, whileSpaceIsFree } from '../../lib/free-space.ts';
 import { DuckDbError, diagnose } from './errors.ts';
-import { DiskFilledError, type FreeSpaceGuard, whileSpaceIsFree } from './free-space.ts';
 import { identifier, text, textList } from './sql.ts';
 
 /** DuckDB forgets an interruption of what it has not begun in earnest, so it is repeated until the call has ended. */

@@ -1,4 +1,4 @@
-/** Executes planned steps: live here, simulated in simulate.ts. Nothing else in a catch-up tells them apart. */
+/** Executes planned steps. A dry run has an executor of its own (../dry-run.ts); nothing else tells a dry run from a catch-up. */
 
 import type { LimitFunction } from 'p-limit';
 import pLimit from 'p-limit';
@@ -16,6 +16,7 @@ import type { DatasetState } from '../plan/plan.ts';
 import type { History, Plan } from '../plan/step.ts';
 import { publishedAtOf, recordOf } from '../plan/versions.ts';
 import type { Extent } from '../progress.ts';
+import type { PlannedStep } from '../result.ts';
 import { VERSIONS_AT_ONCE } from './fetch-changes.ts';
 import { openStaging, type Staging } from './staging-folder.ts';
 import { applyChanges, loadSnapshot, retire } from './steps.ts';
@@ -167,7 +168,7 @@ function descriptionOf(work: Work): string {
 }
 
 /** Rows of a snapshot are those of the version's record, else of the manifest. */
-function extentOf(work: Work, { history }: Pick<StepDependencies, 'history'>): Extent {
+export function extentOf(work: Work, { history }: Pick<StepDependencies, 'history'>): Extent {
   switch (work.kind) {
     case 'load': {
       const { version, rowCount, files } = work.listedEntry.entry;
@@ -243,6 +244,8 @@ export interface Tools {
 /** How a step ended, where it did not fail. */
 export type StepResult =
   | Exclude<JobResult, { readonly kind: 'failed' }>
+  /** A dry run does not execute the step. */
+  | { readonly kind: 'planned'; readonly step: PlannedStep }
   /**
    * Changes of these versions cannot be used, and why: nothing was applied. `oversized` is the one of them that alone has more
    * bytes than may be staged.

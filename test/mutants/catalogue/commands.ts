@@ -52,8 +52,8 @@ export const COMMANDS: Area = {
     {
       name: 'a copy takes the room that is to stay free',
       file: 'src/destination/duckdb/publish.ts',
-      text: 'if (free - bytes >= reserveBytes) return;',
-      instead: 'if (free - bytes >= 0 || reserveBytes < 0) return;',
+      text: 'spaceShortage(folder, bytes, reserveBytes,',
+      instead: 'spaceShortage(folder, bytes, 0 * reserveBytes,',
       breaks: ['F07'],
       tests: ['unit/duckdb-publish.test.ts'],
     },
@@ -164,8 +164,8 @@ export const COMMANDS: Area = {
     {
       name: 'what the service says can move the cursor of a terminal',
       file: 'src/lib/text.ts',
-      text: '/[\\u0000-\\u001f',
-      instead: '/[\\u0000-\\u001a',
+      text: '/[\\p{Cc}',
+      instead: '/[',
       breaks: ['F38'],
       tests: ['unit/summary.test.ts'],
     },

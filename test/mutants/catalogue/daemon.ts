@@ -163,9 +163,9 @@ export const DAEMON: Area = {
     },
     {
       name: 'what waits is tried again without growing waits',
-      file: 'src/daemon/clocks.ts',
-      text: 'firstMs * 2 ** Math.max(0, attempt - 1)',
-      instead: 'firstMs',
+      file: 'src/lib/backoff.ts',
+      text: 'baseDelayMs * 2 ** doublings',
+      instead: 'baseDelayMs + 0 * doublings',
       breaks: ['M20', 'R2'],
       tests: [DECISIONS],
     },

@@ -320,7 +320,7 @@ export const PLANNING: Area = {
       name: 'bad content is fetched again after an hour, not after a day',
       file: 'src/sync/failures.ts',
       text: 'retryAt: after(SAME_CONTENT_AGAIN_AFTER_MS),',
-      instead: 'retryAt: after(LAST_RETRY_AFTER_MS),',
+      instead: 'retryAt: after(RETRY.maxDelayMs),',
       breaks: ['V11'],
       tests: ['unit/sync-rules.test.ts'],
     },

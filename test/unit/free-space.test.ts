@@ -3,11 +3,7 @@
 import { tmpdir } from 'node:os';
 import { expect, it } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
-import {
-  DiskFilledError,
-  type FreeSpaceGuard,
-  whileSpaceIsFree,
-} from '../../src/staging/engine/free-space.ts';
+import { DiskFilledError, type FreeSpaceGuard, whileSpaceIsFree } from '../../src/lib/free-space.ts';
 import { until } from '../support/patience.ts';
 
 const EVERYTHING = Number.MAX_SAFE_INTEGER;

@@ -35,10 +35,6 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'the empty file of the instance lock',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
   },
-  'checkpoint.note-retired': {
-    what: 'what is owed of a table that is no more',
-    killedIn: 'retire (archive)*, retire (drop)*, retire (keep)*',
-  },
   'checkpoint.fail': {
     what: 'a dataset that failed',
     killedIn: 'fail*',
@@ -98,6 +94,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'checkpoint.note-listed': {
     what: 'the first list of versions after a reload was asked for',
     killedIn: 'reload, resync*, 410*',
+  },
+  'checkpoint.note-retired': {
+    what: 'what is owed of a table that is no more',
+    killedIn: 'retire (archive)*, retire (drop)*, retire (keep)*',
   },
   'checkpoint.note-stated': {
     what: 'that the service states the last event of a subscription',

@@ -136,6 +136,7 @@ describe('in SQL', () => {
               null,
               1,
               list,
+              7,
               -1,
               'x',
               null,

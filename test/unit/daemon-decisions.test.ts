@@ -188,7 +188,7 @@ describe('trouble', () => {
       incidents.raise('run', new BusyError(`attempt at ${nowMs}`), NOON, nowMs);
       incidents.look(nowMs);
     }
-    expect(reported).toEqual(['info BusyError', 'warn BusyError', 'error BusyError']);
+    expect(reported).toEqual(['info mirror_busy', 'warn mirror_busy', 'error mirror_busy']);
     expect(incidents.ongoing(ERROR_AFTER_MS * 2)).toMatchObject([
       { of: 'run', attempts: 360, isStall: true },
     ]);

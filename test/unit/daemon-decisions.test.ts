@@ -195,7 +195,7 @@ describe('trouble', () => {
     incidents.raise('run', new StorageError('full'), NOON, ERROR_AFTER_MS * 2);
     incidents.resolve('run', ERROR_AFTER_MS * 2);
     incidents.resolve('run', ERROR_AFTER_MS * 2);
-    expect(reported.slice(3)).toEqual(['error StorageError', 'warn StorageError']);
+    expect(reported.slice(3)).toEqual(['error storage_failed', 'warn storage_failed']);
     expect(incidents.ongoing(0)).toEqual([]);
   });
 });

@@ -198,7 +198,7 @@ export function arrivedChunks(body: Readable): AsyncGenerator<Buffer> {
 
 class Arrivals {
   readonly #body: Readable;
-  #observed: Buffer[] = [];
+  #buffered: Buffer[] = [];
   #bufferedBytes = 0;
   /** How the body ended; null while it goes on. */
   #end: { readonly error: unknown } | null = null;
@@ -206,7 +206,7 @@ class Arrivals {
 
   constructor(body: Readable) {
     this.#body = body;
-    body.on('data', (chunk: Buffer) => this.#suspension(chunk));
+    body.on('data', (chunk: Buffer) => this.#buffer(chunk));
     body.on('end', () => this.#endWith(null));
     body.on('error', (error) => this.#endWith(error));
     body.on('close', () => this.#endWith(new Error('The body was closed before its end.')));
@@ -226,8 +226,8 @@ class Arrivals {
     }
   }
 
-  #suspension(chunk: Buffer): void {
-    this.#observed.push(chunk);
+  #buffer(chunk: Buffer): void {
+    this.#buffered.push(chunk);
     this.#bufferedBytes += chunk.length;
     if (this.#bufferedBytes >= MAX_BUFFERED_BYTES) this.#body.pause();
     this.#wake();
@@ -236,9 +236,9 @@ class Arrivals {
   /** All that is held at once: the slower the reader, the larger the pieces it gets, and the fewer. */
   #release(): Buffer | null {
     if (this.#bufferedBytes === 0) return null;
-    const [first = Buffer.alloc(0)] = this.#observed;
-    const chunk = this.#observed.length === 1 ? first : Buffer.concat(this.#observed, this.#bufferedBytes);
-    this.#observed = [];
+    const [first = Buffer.alloc(0)] = this.#buffered;
+    const chunk = this.#buffered.length === 1 ? first : Buffer.concat(this.#buffered, this.#bufferedBytes);
+    this.#buffered = [];
     this.#bufferedBytes = 0;
     if (this.#body.isPaused()) this.#body.resume();
     return chunk;

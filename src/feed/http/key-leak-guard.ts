@@ -18,16 +18,16 @@ export async function* withoutKey(
     yield* chunks;
     return;
   }
-  let observed: Buffer = Buffer.alloc(0);
+  let heldBack: Buffer = Buffer.alloc(0);
   for await (const chunk of chunks) {
-    const bytes = observed.length === 0 ? chunk : Buffer.concat([observed, chunk]);
+    const bytes = heldBack.length === 0 ? chunk : Buffer.concat([heldBack, chunk]);
     if (bytes.includes(key)) throw repeatsKey(title);
     // What may be the beginning of the key waits for the rest of it.
     const sure = bytes.length - beginningAtEnd(bytes, key);
-    observed = bytes.subarray(sure);
+    heldBack = bytes.subarray(sure);
     if (sure > 0) yield bytes.subarray(0, sure);
   }
-  if (observed.length > 0) yield observed;
+  if (heldBack.length > 0) yield heldBack;
 }
 
 /** Bytes at the end that are a beginning of the key. */

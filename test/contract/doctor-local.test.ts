@@ -324,7 +324,7 @@ describe('the checkpoint', () => {
       ['file', 'ok', 0],
       ['content', 'ok', 0],
       ['positions', 'warning', 0],
-      ['hold', 'problem', 77],
+      ['suspension', 'problem', 77],
       ['failed', 'problem', 65],
     ]);
     expect(look.of('checkpoint')[3]).toMatchObject({

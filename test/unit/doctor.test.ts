@@ -279,7 +279,7 @@ describe('the content of the checkpoint', () => {
     const found = judgeContent({ ...content(), suspensions: [suspension()], failures }, NOW);
     expect(states(found).slice(0, 5)).toEqual([
       'content: ok',
-      'hold: problem 77',
+      'suspension: problem 77',
       'failed: problem 74',
       'failed: problem 75',
       'failed: problem 65',
@@ -457,7 +457,7 @@ describe('what is told', () => {
         '    lock.wait        wrong (file /f.yaml:3)',
         '',
         'key',
-        '  TROUBLE  key      The service refused.',
+        '  PROBLEM  key      The service refused.',
         '                    It says: \\u001b[2Jno',
         '                    keys: https://app.example/keys',
         '                    → Set a new one.',

@@ -188,10 +188,10 @@ describe('the values', () => {
       polls_total: 42,
       audits_total: 3,
       interruptions_total: 1,
-      'holds{scope="dataset",code="outside_coverage"}': 2,
-      'holds{scope="workspace",code="none"}': 1,
-      'trouble_seconds{of="published copy"}': 90.5,
-      'trouble_seconds{of="service"}': 0,
+      'suspensions{scope="dataset",code="outside_coverage"}': 2,
+      'suspensions{scope="workspace",code="none"}': 1,
+      'incident_seconds{of="published copy"}': 90.5,
+      'incident_seconds{of="service"}': 0,
       mirror_bytes: 5_300_000,
       checkpoint_bytes: 40_960,
       disk_free_bytes: 9e9,
@@ -331,9 +331,9 @@ describe('labels', () => {
       refusal: refusal({ kind: 'dataset', datasetId: `d${index}` }, { code: `code_${index}` }).refusal,
     }));
     const values = [...(await scrape(daemonState({ suspensions })))].filter(([name]) =>
-      name.startsWith('holds'),
+      name.startsWith('suspensions'),
     );
     expect(values).toHaveLength(MAX_LABELLED_CODES + 1);
-    expect(values.at(-1)).toEqual(['holds{scope="dataset",code="other"}', 30]);
+    expect(values.at(-1)).toEqual(['suspensions{scope="dataset",code="other"}', 30]);
   });
 });

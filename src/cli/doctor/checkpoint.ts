@@ -122,7 +122,7 @@ function suspensionFinding({ refusal, suspendedAt }: Suspension): Finding {
       : `the service refused to ${operation} (${answer})`;
   const found = `${what} since ${formatTime(suspendedAt.toISOString())}:\n${message}`;
   return {
-    ...problem('hold', found, EXIT_CODES.operatorMustAct, ...waysOut(refusal)),
+    ...problem('suspension', found, EXIT_CODES.operatorMustAct, ...waysOut(refusal)),
     links: Object.fromEntries(links),
   };
 }

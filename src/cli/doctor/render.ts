@@ -9,7 +9,7 @@ import type { FindingsOfCheck } from './doctor.ts';
 const WORDS: Readonly<Record<FindingState, string>> = {
   ok: 'ok',
   warning: 'WARNING',
-  problem: 'TROUBLE',
+  problem: 'PROBLEM',
   skipped: 'skipped',
 };
 

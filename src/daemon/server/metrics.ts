@@ -103,7 +103,10 @@ function labelledGauges<Source>(registry: Registry, definitions: readonly GaugeO
 }
 
 function suspensionGauge(registry: Registry): Fill {
-  const metric = gauge(registry, 'holds', 'What waits for a person, by scope and code.', ['scope', 'code']);
+  const metric = gauge(registry, 'suspensions', 'Suspensions that wait for an operator, by scope and code.', [
+    'scope',
+    'code',
+  ]);
   return ({ suspensions }) => {
     metric.reset();
     for (const { scope, code, count } of countSuspensions(suspensions)) metric.set({ scope, code }, count);
@@ -111,8 +114,8 @@ function suspensionGauge(registry: Registry): Fill {
 }
 
 function incidentGauge(registry: Registry): Fill {
-  const help = 'For how long trouble has stood that is not of a dataset, by what it is of.';
-  const metric = gauge(registry, 'trouble_seconds', help, ['of']);
+  const help = 'How long an incident that is not of a dataset has lasted, by its owner.';
+  const metric = gauge(registry, 'incident_seconds', help, ['of']);
   return ({ incidents, now }) => {
     metric.reset();
     for (const { of, since } of incidents.slice(0, MAX_LABELLED_INCIDENTS)) {

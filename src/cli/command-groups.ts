@@ -41,7 +41,7 @@ export function defineDecisionCommands(
     .option('--dataset <id>', 'a dataset, suspended or failed (repeatable)', collect)
     .option('--subscription <id>', 'a subscription, refused or missing (repeatable)', collect)
     .option('--workspace', 'the API key')
-    .option('--retire', 'agree to the retirement of every dataset that no subscription holds')
+    .option('--retire', 'agree to the retirement of every dataset that no subscription contains')
     .option('--all', 'everything that is suspended or failed; retirements wait for --retire all the same')
     .option('--service-moved', 'go on with the service at service.baseUrl, which was at another address')
     .action(async ({ serviceMoved = false, ...flags }: Partial<ResumeOptions> & ServiceMovedFlag) => {

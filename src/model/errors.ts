@@ -123,8 +123,8 @@ export class CommandRefusedError extends FeedSyncError {
     super(refusalSentence(refusal), {
       hint:
         code === 'input_refused'
-          ? 'Nothing is held for it. Correct what was given to the command, and give it again.'
-          : 'Nothing is held for it. Once you have acted on it, give the command again.',
+          ? 'It suspends nothing. Correct the input of the command, and run it again.'
+          : 'It suspends nothing. Once you have acted on it, run the command again.',
     });
     this.code = code;
     this.refusal = refusal;

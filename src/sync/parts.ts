@@ -26,7 +26,7 @@ export interface Choices {
   readonly exclude: readonly string[];
   /** What an additive schema change does: load the snapshot again, or add the columns and apply the changes. */
   readonly schemaChanges: 'reload' | 'alter';
-  /** What becomes of the table of a dataset that no subscription holds any more. */
+  /** What becomes of the table of a dataset that no subscription contains any more. */
   readonly removedDatasets: Retirement;
   /** Where downloads are kept until they are committed. */
   readonly stagingDirectory: string;

@@ -82,7 +82,7 @@ describe('resync', () => {
       signal: null,
       stdout:
         'Loaded again from the snapshot at the next catch-up: parcels, zoning.\n' +
-        'But dataset zoning is held: see feed-sync status.\n',
+        'But dataset zoning is suspended: see feed-sync status.\n',
       stderr: '',
     });
     expect(owed(checkpoint)).toEqual(['parcels', 'zoning']);
@@ -108,7 +108,7 @@ describe('resync', () => {
     const ended = await installed.run('resync', 'parcels', 'premits');
     expect(ended).toMatchObject({ exitCode: 64, stdout: '' });
     expect(ended.stderr).toBe(
-      'feed-sync: No subscription holds premits (the nearest is permits). [usage_invalid]\n' +
+      'feed-sync: No subscription contains premits (the nearest is permits). [usage_invalid]\n' +
         '→ Nothing was asked for. feed-sync status lists the datasets.\n',
     );
     expect(owed(checkpoint)).toEqual([]);
@@ -121,7 +121,7 @@ it.for([
     ['resume', '--workspace'],
     'Lifted the suspension of this API key. The next catch-up asks the service again.',
   ],
-  [['forget', '--subscription', 'sub_2'], 'Forgotten: subscription sub_2.\nNo dataset was held by it.'],
+  [['forget', '--subscription', 'sub_2'], 'Forgotten: subscription sub_2.\nIt contained no dataset.'],
 ] as const)('%s beside run says that it is done at once', async ([words, says]) => {
   const [installed] = await installedWith((filled) => {
     holding(filled, 'sub_1', 'parcels');
@@ -205,7 +205,7 @@ describe('forget', () => {
       exitCode: 0,
       stdout:
         'Forgotten: subscription gone, subscription gone_too.\n' +
-        'Retired at the next catch-up, because no other contains them: both, only.\n' +
+        'Will be retired at the next catch-up, because no other subscription contains them: both, only.\n' +
         'Kept, because another subscription contains them: shared.\n',
       stderr: '',
     });

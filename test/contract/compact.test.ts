@@ -125,7 +125,7 @@ it('is what status and doctor lead to, once it is worth it', () => {
   expect(renderStatus(status, { now: NOW, width: 80 })).toContain(
     [
       'The mirror is /data/mirror.duckdb (1.2 GB).',
-      '→ 700.0 MB of it hold nothing. To give them back, while no instance is running: feed-sync compact',
+      '→ 700.0 MB of it are unused. To give them back, while no instance is running: feed-sync compact',
     ].join('\n'),
   );
   const findings = judgeMirror(

@@ -53,7 +53,7 @@ describe('F35 a subscription that is gone', () => {
       exitCode: 0,
       stdout:
         'Forgotten: subscription sub_2.\n' +
-        `Retired at the next catch-up, because no other contains them: ${zoning}.\n` +
+        `Will be retired at the next catch-up, because no other subscription contains them: ${zoning}.\n` +
         `Kept, because another subscription contains them: ${permits}.\n`,
     });
     await once(installed);
@@ -82,7 +82,7 @@ describe('F35 many retirements at once', () => {
     );
     expect(await installed.run('resume', '--retire')).toMatchObject({
       exitCode: 0,
-      stdout: `Agreed. Retired at the next catch-up, because no subscription holds them: ${leaving.toSorted().join(', ')}.\n`,
+      stdout: `Agreed. Will be retired at the next catch-up, because no subscription contains them: ${leaving.toSorted().join(', ')}.\n`,
     });
     await once(installed);
     await expectMirrored(installed, feed);

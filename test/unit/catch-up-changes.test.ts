@@ -462,7 +462,7 @@ describe('a resync that a person asks for', () => {
     const world = await caughtUp('parcels', 'permits');
     world.checkpoint.requestResync(['parcels']);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'current' });
-    expect(syncRuns(world)[0]).toContain('a person asked for it');
+    expect(syncRuns(world)[0]).toContain('an operator asked for it');
     const wanted = present(world.checkpoint.desired('parcels'), 'it is wanted');
     expect(wanted.resyncNumber).toBeGreaterThan(0);
     expect(owesResync(world.tables.get('parcels') ?? null, wanted)).toBe(false);

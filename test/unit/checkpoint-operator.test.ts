@@ -85,7 +85,7 @@ describe('a resync', () => {
 });
 
 describe('approved retirements', () => {
-  it('are those of datasets that no subscription holds now', async () => {
+  it('are those of datasets that no subscription contains now', async () => {
     const checkpoint = await openNew();
     checkpoint.suspend(suspensionOf(RETIREMENT));
     checkpoint.suspend(suspensionOf(datasetScope('b')));

@@ -41,7 +41,7 @@ it.each([
 it('a subscription that only the mirror names is given up too', async () => {
   const checkpoint = await filled();
   expect(giveUp(checkpoint, ['never-followed'])).toBe(
-    'Forgotten: subscription never-followed.\nNo dataset was held by it.',
+    'Forgotten: subscription never-followed.\nIt contained no dataset.',
   );
   expect(checkpoint.forgotten()).toContain('never-followed');
 });

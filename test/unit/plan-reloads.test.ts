@@ -293,7 +293,7 @@ describe('a reload that an operator asked for', () => {
 
   it('is answered by any load, also of the same content, and of a manifest that may lag', () => {
     const decided = planOf({ ...operator, listedEntries: [listedEntry(12, silent())] });
-    expect(decided).toMatchObject({ kind: 'load', why: 'a person asked for it' });
+    expect(decided).toMatchObject({ kind: 'load', why: 'an operator asked for it' });
     expect(decided).toHaveProperty(
       'reloads',
       new Map([[OPERATOR, { logNumber: 1, eventNumber: 2n, createdAt: null }]]),

@@ -73,7 +73,7 @@ function dropped(
   return Object.fromEntries(ids.map((id) => [id, { ...DROPPED, ...changed }]));
 }
 
-describe('a table that no subscription holds', () => {
+describe('a table that no subscription contains', () => {
   it('may go once every log was read', () => {
     expect(verdictsOf(input(['a', 'b'], { b: DROPPED }))).toEqual({ b: 'allowed' });
   });
@@ -246,8 +246,8 @@ describe('many at once', () => {
       status: null,
       code: 'mass_retirement',
       message:
-        '10 of 10 tables are held by no subscription any more: d000, d001, d002, d003, d004 and 5 more. ' +
-        'They stay until a person agrees.',
+        '10 of 10 tables are in no subscription any more: d000, d001, d002, d003, d004 and 5 more. ' +
+        'They stay until an operator agrees.',
       links: new Map(),
     });
   });
@@ -285,8 +285,8 @@ describe('many at once', () => {
       input([...ids, ...names(2, 's')], dropped(ids), { retiredLately: 9 }),
     );
     expect(refusal?.message).toBe(
-      '9 of 11 tables are held by no subscription any more: d000, d001, d002, d003, d004 and 4 more. ' +
-        '9 more went within the last 24 hours. They stay until a person agrees.',
+      '9 of 11 tables are in no subscription any more: d000, d001, d002, d003, d004 and 4 more. ' +
+        '9 more went within the last 24 hours. They stay until an operator agrees.',
     );
   });
 
@@ -362,7 +362,7 @@ describe('the reason', () => {
     expect(retirementReason(desired({ formerMembers }))).toBe(
       'left subscription sub_1: left_coverage, left subscription sub_2',
     );
-    expect(retirementReason(desired())).toBe('no subscription holds it');
+    expect(retirementReason(desired())).toBe('no subscription contains it');
   });
 });
 

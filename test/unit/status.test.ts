@@ -159,7 +159,7 @@ describe('the state of a dataset', () => {
     });
   });
 
-  it('that no subscription holds: to be retired while it has a table, and then no more', () => {
+  it('that no subscription contains: to be retired while it has a table, and then no more', () => {
     const desiredStates = [
       desired({
         ...DROPPED,
@@ -356,7 +356,7 @@ it('the text of all that can be in the way', () => {
       'sub_2                  evt_7       2026-02-28 12:00 UTC (1 day ago)  up to date; no event for longer than the service keeps them',
       'sub_3         Parcels  none yet    2026-02-28 12:00 UTC (1 day ago)  missing',
       '',
-      'Forgotten at the next catch-up: sub_4.',
+      'Will be forgotten at the next catch-up: sub_4.',
       '',
       'dataset  version  rows  published (UTC)   table    state',
       '─'.repeat(86),

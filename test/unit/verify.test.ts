@@ -135,7 +135,7 @@ describe('a dataset', () => {
       { result: 'different', differences: [{ kind: 'table-missing' }], rows: null, exitCode: 65 },
     ],
     [
-      'that no subscription holds',
+      'that no subscription contains',
       { comparison: { kind: 'not-desired', isApprovalAwaited: true }, answer: null },
       { result: 'different', differences: [{ remedy: 'feed-sync resume --retire' }], exitCode: 65 },
     ],

@@ -93,10 +93,12 @@ function formatForgotten(
   const [kept, left] = [observed.filter(isKept), observed.filter((id) => !isKept(id))];
   return [
     `Forgotten: ${ids.map((id) => `subscription ${printable(id)}`).join(', ')}.`,
-    ...(observed.length === 0 ? ['No dataset was held by it.'] : []),
+    ...(observed.length === 0 ? ['It contained no dataset.'] : []),
     ...(left.length === 0
       ? []
-      : [`Retired at the next catch-up, because no other contains them: ${listed(left)}.`]),
+      : [
+          `Will be retired at the next catch-up, because no other subscription contains them: ${listed(left)}.`,
+        ]),
     ...(kept.length === 0 ? [] : [`Kept, because another subscription contains them: ${listed(kept)}.`]),
   ].join('\n');
 }

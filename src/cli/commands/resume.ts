@@ -117,7 +117,7 @@ function formatResumed({ lifted, retried, approved, notSuspended, retirementsWai
 function formatApproved(approved: readonly string[]): string {
   return approved.length === 0
     ? 'No dataset waits to be retired.'
-    : `Agreed. Retired at the next catch-up, because no subscription holds them: ${listed(approved)}.`;
+    : `Agreed. Will be retired at the next catch-up, because no subscription contains them: ${listed(approved)}.`;
 }
 
 /**

@@ -53,7 +53,7 @@ function ask(
   const asked = checkpoint.requestResync(all ? chosen : datasetIds);
   if (asked.length === 0) {
     return observed.length === 0
-      ? 'No subscription holds any dataset: there is nothing to load again.'
+      ? 'No subscription contains any dataset: there is nothing to load again.'
       : 'datasets.include and datasets.exclude leave no dataset: there is nothing to load again.';
   }
   const inTheWay = checkpoint
@@ -61,7 +61,7 @@ function ask(
     .filter((suspension) => asked.some((id) => isInTheWay(suspension, desiredStates.get(id))));
   return [
     `Loaded again from the snapshot at the next catch-up: ${listed(asked)}.`,
-    ...inTheWay.map(({ refusal }) => `But ${formatScope(refusal.scope)} is held: see feed-sync status.`),
+    ...inTheWay.map(({ refusal }) => `But ${formatScope(refusal.scope)} is suspended: see feed-sync status.`),
     ...atOnce,
   ].join('\n');
 }
@@ -70,7 +70,7 @@ function ask(
 function refuseUnknown(datasetIds: readonly string[], observed: readonly string[]): void {
   const unknown = datasetIds.filter((id) => !observed.includes(id));
   if (unknown.length === 0) return;
-  throw new UsageError(`No subscription holds ${formatUnknown(unknown, observed)}.`, {
+  throw new UsageError(`No subscription contains ${formatUnknown(unknown, observed)}.`, {
     hint: 'Nothing was asked for. feed-sync status lists the datasets.',
   });
 }

@@ -116,7 +116,7 @@ export function judgeMirror(
 
 function spaceFindings(size: MirrorSize): readonly Finding[] {
   if (!isWorthCompacting(size)) return [];
-  const found = `${formatBytes(size.freeBytes ?? 0)} of the file hold nothing.`;
+  const found = `${formatBytes(size.freeBytes ?? 0)} of the file are unused.`;
   return [warning('space', found, 'To give them back, while no instance is running: feed-sync compact')];
 }
 

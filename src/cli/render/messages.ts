@@ -53,9 +53,10 @@ export function formatSuspension({
   ].join('\n');
 }
 
-/** When content that was found bad is fetched again. `moment`: in words. */
-export function formatRetryOfContent(datasetId: string, timestamp: string): string {
-  return `→ The same content is not fetched again before ${timestamp}, unless you ask: feed-sync resume --dataset ${shellWord(datasetId)}`;
+/** Says when bad content will be fetched again. `time` is in words. */
+export function formatRetryOfContent(datasetId: string, time: string): string {
+  const command = `feed-sync resume --dataset ${shellWord(datasetId)}`;
+  return `→ The same content is not fetched again before ${time}, unless you ask: ${command}`;
 }
 
 /** The service's words are marked as such. */

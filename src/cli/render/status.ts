@@ -37,7 +37,7 @@ export function renderStatus(status: Status, shownTo: ShownTo): string {
     headlines(status),
     readersText(status, shownTo.now),
     subscriptionTable(status.subscriptions, datasets, shownTo),
-    forgotten.length === 0 ? null : `Forgotten at the next catch-up: ${listed(forgotten)}.`,
+    forgotten.length === 0 ? null : `Will be forgotten at the next catch-up: ${listed(forgotten)}.`,
     datasetTable(datasets, shownTo),
     leftOutLine(datasets),
     absencesText(absences),
@@ -88,7 +88,7 @@ function presentLines(status: Status): readonly string[] {
   const { freeBytes, isWorthCompacting } = mirrorSpace(status);
   const line = `The mirror is ${path} (${formatBytes(bytes)}).`;
   if (isWorthCompacting !== true) return [line];
-  const won = `${formatBytes(freeBytes ?? 0)} of it hold nothing`;
+  const won = `${formatBytes(freeBytes ?? 0)} of it are unused`;
   return [line, `→ ${won}. To give them back, while no instance is running: feed-sync compact`];
 }
 

@@ -54,7 +54,7 @@ export function notLoaded(): Difference {
 
 /** `isApprovalAwaited`: so many tables are to be retired that an operator has to agree. */
 export function notWanted(isApprovalAwaited: boolean): Difference {
-  const message = 'No subscription holds it any more: its table is to be retired.';
+  const message = 'No subscription contains it any more: its table will be retired.';
   return { kind: 'not-desired', message, remedy: isApprovalAwaited ? 'feed-sync resume --retire' : CATCH_UP };
 }
 

@@ -346,7 +346,7 @@ function changesLeadOn({ input, constraints, walked }: Survey, before: Version |
 
 function whyDemanded({ input: { observed, desired }, demands }: Survey): string {
   if (demands.includes('table')) return 'there is no table yet';
-  if (!demands.includes('reload')) return 'a person asked for it';
+  if (!demands.includes('reload')) return 'an operator asked for it';
   const asked = pendingReloads(observed, desired).map(
     ({ subscriptionId, eventNumber }) => `${subscriptionId} at event ${eventNumber}`,
   );

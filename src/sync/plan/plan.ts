@@ -131,7 +131,7 @@ type DatasetPhase =
   | { readonly kind: 'failed'; readonly failure: Failure; readonly observed: ObservedTable | null }
   /** The service refused; a person has to act. The table, if there is one, serves. */
   | { readonly kind: 'suspended'; readonly suspension: Suspension; readonly observed: ObservedTable | null }
-  /** No subscription holds it any more. */
+  /** No subscription contains it any more. */
   | { readonly kind: 'retired'; readonly observed: ObservedTable | null };
 
 export type DatasetPhaseKind = DatasetPhase['kind'];

@@ -148,7 +148,7 @@ export function retirementReason({ formerMembers }: DesiredState): string {
     .map(([subscriptionId, { reason }]) => {
       return `left subscription ${subscriptionId}${reason === null ? '' : `: ${reason}`}`;
     });
-  return left.length === 0 ? 'no subscription holds it' : left.join(', ');
+  return left.length === 0 ? 'no subscription contains it' : left.join(', ');
 }
 
 /**
@@ -207,7 +207,7 @@ function massRetirement(going: readonly DesiredState[], tables: number, retiredL
     operation: 'retire datasets',
     status: null,
     code: 'mass_retirement',
-    message: `${going.length} of ${tables} tables are held by no subscription any more: ${list}.${lately} They stay until a person agrees.`,
+    message: `${going.length} of ${tables} tables are in no subscription any more: ${list}.${lately} They stay until an operator agrees.`,
     links: new Map(),
   };
 }

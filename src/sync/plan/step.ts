@@ -31,7 +31,7 @@ export interface PlanInput extends DatasetState {
   readonly history: History | null;
   /** Versions whose changes cannot be used, learned on the way, with why: a clause (`they were not recorded`). */
   readonly inapplicable: ReadonlyMap<number, string>;
-  /** Whether a table that no subscription holds may go now; without meaning for the others. */
+  /** Whether a table that no subscription contains may go now; without meaning for the others. */
   readonly retirement: RetirementVerdict;
   readonly schemaChanges: 'reload' | 'alter';
   /** How long a manifest that does not say how far it goes may lag. */

@@ -289,7 +289,7 @@ export async function publishTarget(
   return target;
 }
 
-/** A copy that is damaged, or that somebody writes, is replaced like any other. */
+/** A damaged copy, or one that somebody has written to, is replaced like any other. */
 async function refuseOthers(path: string, target: string, looking: LookingOptions): Promise<void> {
   const isOther = (await fileState(target)) === 'other' || (await catalogAt(target, looking)) === 'foreign';
   if (isOther)
@@ -304,7 +304,7 @@ async function isFolder(path: string): Promise<boolean> {
   return (await statOrNull(path))?.isDirectory() === true;
 }
 
-/** By another name: a hard link, or the same folder mounted twice. */
+/** The same file under another name: a hard link, or the same folder mounted twice. */
 async function isSameFile(left: string, right: string): Promise<boolean> {
   const [one, other] = [await statOrNull(left), await statOrNull(right)];
   return one !== null && other !== null && one.dev === other.dev && one.ino === other.ino;
@@ -333,7 +333,7 @@ function wrong(path: string, fault: string, instead: string): ConfigurationError
   });
 }
 
-/** The memory for looking at them. */
+/** The memory for reading the catalogs of the copies. */
 const MAX_LOOKING_BYTES = 256_000_000;
 
 interface Catalog {

@@ -344,7 +344,7 @@ function withReload(desired: DesiredState, subscriptionId: string, change: Of<'r
   return isNewest && version !== null ? withAnnounced(reloading, subscriptionId, version) : reloading;
 }
 
-/** Sorts by log number and event number; of two equal numbers the later time comes last. */
+/** Sorts by event number; of two equal numbers the later time comes last. */
 export function byNumber(left: Reload, right: Reload): number {
   if (left.eventNumber !== right.eventNumber) return left.eventNumber < right.eventNumber ? -1 : 1;
   return left.createdAt.getTime() - right.createdAt.getTime();
@@ -374,9 +374,9 @@ function isLater(change: Decision, decided: Decision): boolean {
 }
 
 /**
- * Whether the change undoes the opposite decision. An event says one thing only: where both stand at one number, a manifest or
- * a record told one of them as of the newest event then, and the later moment decides. Moments have whole seconds: without
- * numbers, of two at one moment the one that is told last is the later one.
+ * Tells whether the change undoes the opposite decision. An event decides only one of them: when both have the same number, a
+ * manifest or a record stated one of them as of its newest event, and the later time wins. Times have whole seconds: without
+ * numbers, the decision that was reported last wins a tie.
  */
 function undoes({ eventNumber, at }: Decision, decided: Decision): boolean {
   if (eventNumber === null || decided.eventNumber === null) return at >= decided.at;
@@ -391,19 +391,16 @@ function withoutEntry<V>(map: ReadonlyMap<string, V>, key: string): ReadonlyMap<
   return map.has(key) ? new Map([...map].filter(([each]) => each !== key)) : map;
 }
 
-/** A reload event of a subscription's log, or a moment that stands for one. Marks of another log are void. */
+/** A reload event of a subscription's log, or the time of a request without one. Marks of another log are void. */
 export interface ReloadMark {
-  /** Counts the logs of the subscription: from 1, and one more with each log restart. */
+  /** The number of the subscription's log, from 1; each log restart adds one. */
   readonly logNumber: number;
   readonly eventNumber: bigint;
-  /** When the event was created, in service time; null where it is not known. */
+  /** The service time of the event's creation; null when unknown. */
   readonly createdAt: Date | null;
 }
 
-/**
- * Whether `mark` is later than another one of its subscription. Numbers of events are compared within one log. Of two at one
- * number the one of the later moment is later.
- */
+/** Tells whether `mark` is later than another mark of its subscription. Of two marks with equal numbers the later time wins. */
 export function isLaterMark(mark: ReloadMark, than: ReloadMark): boolean {
   if (mark.logNumber !== than.logNumber) return mark.logNumber > than.logNumber;
   if (mark.eventNumber !== than.eventNumber) return mark.eventNumber > than.eventNumber;

@@ -202,8 +202,8 @@ interface CopyOptions {
 }
 
 /**
- * Whether it is a clone. The copy may still be lost when the power goes.
- * @throws StorageError before anything is written, where the disk has no room; the system's error; the signal's reason.
+ * Returns whether the copy is a clone. The copy may still be lost when power fails.
+ * @throws StorageError when the disk lacks room, before anything is written; the system's error; the signal's reason.
  */
 async function copyFile(options: CopyOptions): Promise<boolean> {
   const { from, to, signal } = options;
@@ -259,8 +259,8 @@ export interface PublishOptions {
 }
 
 /**
- * The path of the copy without links, as that of the mirror is; its folder is made where it is missing.
- * @throws ConfigurationError where something else is there, StorageError where nothing can be written there.
+ * Resolves the links in the path of the copy, and creates its folder.
+ * @throws ConfigurationError when another kind of file is there, StorageError when the folder cannot be written.
  */
 export async function publishTarget(
   { path, keptPaths }: PublishOptions,

@@ -58,7 +58,7 @@ function wrongAddress(baseUrl: string, cause: RefusalError): ConfigurationError 
   const { status, message } = cause.refusal;
   return new ConfigurationError(
     `There is no list of subscriptions at ${shown(baseUrl)}: check service.baseUrl. The answer was ${status}: ${message}`,
-    { hint: 'Nothing was suspended for it: correct the address, and run it again.', cause },
+    { hint: 'Correct the address, and run it again. Nothing was suspended.', cause },
   );
 }
 

@@ -132,14 +132,14 @@ function shapeOf(template: string): 'subscription' | 'dataset' {
 
 function unknownPath(path: string, cause: RefusalError): ConfigurationError {
   return new ConfigurationError(
-    `manifest path unknown, set service.contract.manifestPath: the service has none at ${path}, and does not describe where it is.`,
+    `manifest path unknown, set service.contract.manifestPath: the service has none at ${path}, and its description names none.`,
     { hint: 'Ask the service where a subscription or a dataset has its manifest.', cause },
   );
 }
 
 function otherShape(): ServiceUnavailableError {
   return new ServiceUnavailableError(
-    'The service describes its manifest in another shape than was assumed while its description could not be had.',
-    { hint: 'The next run begins with what is known now.' },
+    'The service describes its manifest in another shape than was assumed without its description.',
+    { hint: 'The next run uses the description.' },
   );
 }

@@ -201,7 +201,7 @@ async function translated(error: unknown, path: string, { uid, signal }: Compact
   if (error instanceof DuckDbError) return await mirrorFailure(error, { path, uid });
   if (error instanceof FeedSyncError || systemCode(error) === null) return error;
   return new StorageError(`The mirror ${path} cannot be compacted: ${systemReason(error)}.`, {
-    hint: 'Run it as the user that owns the mirror, and check its folder. The mirror is as it was.',
+    hint: 'Run it as the user that owns the mirror, and check its folder. The mirror is unchanged.',
     cause: error,
   });
 }

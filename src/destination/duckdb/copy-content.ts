@@ -83,8 +83,8 @@ export async function proveSame(
     if (original.rowCount === copied.rowCount && original.digest === copied.digest) continue;
     const [had, has] = [original.rowCount, copied.rowCount].map(formatCount);
     throw new StorageError(
-      `The copy of the table ${shown(table)} of ${path} is not what the table is (${has} rows of ${had}).`,
-      { hint: 'Check the disk. The mirror is as it was.' },
+      `The copy of the table ${shown(table)} of ${path} differs from the table (${has} rows of ${had}).`,
+      { hint: 'Check the disk. The mirror is unchanged.' },
     );
   }
 }
@@ -134,7 +134,7 @@ async function carried(path: string, what: string, copying: Promise<void>): Prom
 
 function notCarried(path: string, what: string, why: string, cause: DuckDbError | null): StorageError {
   return new StorageError(`The mirror ${path} cannot be compacted. ${what} cannot be carried over: ${why}.`, {
-    hint: 'Take out by hand what is none of feed-sync’s own, compact, and put it in again. The mirror is as it was.',
+    hint: 'Remove by hand the objects that feed-sync did not make, compact, and add them again. The mirror is unchanged.',
     ...(cause === null ? {} : { cause }),
   });
 }

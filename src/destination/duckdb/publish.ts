@@ -134,7 +134,7 @@ export class Publisher {
     const copied = await catalogAt(this.#unfinished, this.#options);
     if (isDeepStrictEqual(copied, catalog)) return;
     throw new StorageError(
-      `The copy of the mirror in ${dirname(this.#unfinished)} is not what the mirror is: it is not published.`,
+      `The copy of the mirror in ${dirname(this.#unfinished)} differs from the mirror, so it is not published.`,
       {
         code: 'copy_failed',
         hint: 'Check the disk of destination.publish. The previous copy stays in place.',

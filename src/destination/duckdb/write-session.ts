@@ -214,10 +214,7 @@ export class WriteSessions {
       await checkpoint();
     } catch (error) {
       const { log, path } = this.#options;
-      log.warn(
-        { path, why: String(error) },
-        'A checkpoint failed; the mirror is opened again for another one.',
-      );
+      log.warn({ path, why: String(error) }, 'A checkpoint failed; the mirror is reopened for another one.');
       // DuckDB returns the space of undone transactions only when the file is reopened. The write-ahead log keeps the commits
       // safe.
       await this.#detach();

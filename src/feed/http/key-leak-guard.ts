@@ -48,8 +48,8 @@ export function refuseKeyIn(text: string, apiKey: Secret, title: string): void {
 
 function repeatsKey(title: string): ContractViolationError {
   return new ContractViolationError(
-    `Could not ${title}: the answer repeats the API key, so nothing of it is taken.`,
+    `Could not ${title}: the answer repeats the API key, so it was discarded.`,
     WHOLE_BODY,
-    { hint: 'Tell the service. Who else may have seen the answer has seen the key: get a new one.' },
+    { hint: 'Tell the service, and get a new key: others may have seen this one.' },
   );
 }

@@ -72,7 +72,7 @@ export async function withRetries<T>(
       if (wait === null) throw givenUp(error, task.title, spent, policy.outage);
       const fields = { operation: task.title, why: error.message, waitMs: wait.ms };
       if (wait.ms < LONG_WAIT_MS) tools.log.debug(fields, 'Trying again.');
-      else tools.log.warn(fields, 'Waiting before it is tried again.');
+      else tools.log.warn(fields, 'Waiting before the next attempt.');
       if (wait.asked) spent.askedMs += wait.ms;
       await sleepUnlessStopped(tools.clock, wait.ms, signal);
     }

@@ -85,7 +85,7 @@ export function violation(title: string, path: string, fault: string): ContractV
   return new ContractViolationError(
     `Could not ${title}: the answer does not fit the interface at ${path}: ${fault}.`,
     path,
-    { hint: 'It is asked for again at the next catch-up. If it stays so, tell the service.' },
+    { hint: 'The next catch-up asks again. If the answer stays the same, tell the service.' },
   );
 }
 

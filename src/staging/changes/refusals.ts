@@ -56,7 +56,7 @@ function unexplained({ datasetId, version }: ChangesJob, error: DuckDbError): Ba
 
 async function otherFault({ datasetId, versions }: ChangesJob, error: DuckDbError): Promise<FeedSyncError> {
   if (error.fault === 'interrupted') {
-    return new InterruptedError(`The reading of the changes of ${datasetId} was interrupted.`, {
+    return new InterruptedError(`The validation of the changes of ${datasetId} was interrupted.`, {
       cause: error,
     });
   }

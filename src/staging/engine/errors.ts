@@ -165,7 +165,7 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
       });
     case 'no-space':
       return new StorageError(
-        `Not enough space in ${said}: a table of ${path} was to take more than is left beside what is kept free (disk.reserve).`,
+        `Not enough space in ${said}: a table of ${path} needs more than is free beyond disk.reserve.`,
         {
           code: 'disk_full',
           hint: 'Free some space. Where the files are small, tell the service: few bytes can hold very long rows.',
@@ -194,7 +194,7 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
       });
     case 'unreadable':
       return new StorageError(`The mirror ${path} cannot be read: ${said}.`, {
-        hint: 'A damaged mirror is set aside and built anew by: feed-sync once. If it is another file, set destination.path.',
+        hint: 'A damaged mirror is quarantined and rebuilt by: feed-sync once. If it is another file, set destination.path.',
         cause,
       });
     default:

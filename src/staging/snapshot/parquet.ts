@@ -48,7 +48,9 @@ export async function examine(engine: Engine, file: SnapshotFile, datasetId: str
     const types = await engine.rows(`DESCRIBE SELECT * FROM ${readParquet([file.path])}`);
     if (rowCount === null || fields.length !== types.length) {
       const what = rowCount === null ? 'rows' : 'columns';
-      throw new DataError(`The file ${file.name} of ${datasetId} says different things of its ${what}.`);
+      throw new DataError(
+        `The file ${file.name} of ${datasetId} has contradicting metadata about its ${what}.`,
+      );
     }
     const properties = await readProperties(engine, path);
     const geo = parseGeoMetadata(properties.get('geo'));
@@ -79,7 +81,7 @@ export async function unreadableFile(
 ): Promise<unknown> {
   if (!(error instanceof DuckDbError)) return error;
   if (error.fault === 'interrupted') {
-    return new InterruptedError(`The examination of the file ${file.name} of ${datasetId} was interrupted.`, {
+    return new InterruptedError(`The validation of the file ${file.name} of ${datasetId} was interrupted.`, {
       cause: error,
     });
   }

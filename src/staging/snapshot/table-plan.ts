@@ -193,7 +193,7 @@ function refuseUnfitSchema(job: SnapshotJob, columns: readonly Column[]): void {
   const missing = schema.keyColumns.find((key) => !names.includes(key));
   if (missing !== undefined) {
     throw new DataError(
-      `The key column ${quoted(missing)} of ${datasetId} is no column of its schema and files.`,
+      `The key column ${quoted(missing)} of ${datasetId} is missing in its schema or files.`,
     );
   }
 }

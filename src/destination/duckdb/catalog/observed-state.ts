@@ -157,7 +157,7 @@ async function readMeta(engine: Engine, path: string): Promise<Meta> {
   const format = Number(all(META_FORMAT_VERSION)[0] ?? Number.NaN);
   if (!isKnownFormat(format)) {
     throw new ConfigurationError(
-      `The mirror ${path} has the format ${format}; this program knows the format ${FORMAT_VERSION} and none that is newer.`,
+      `The mirror ${path} has the format ${format}; this program knows no format above ${FORMAT_VERSION}.`,
       { hint: 'Use the newer version of feed-sync that wrote it, or set destination.path to another file.' },
     );
   }

@@ -115,10 +115,10 @@ export function refuseTakenName(
   if (existingObject === null) return;
   if (existingObject === 'table' && (live !== null || isKept)) return;
   throw new StorageError(
-    `The mirror has a ${existingObject} main.${tableName} that feed-sync did not make, in the place of the table of ${datasetId}.`,
+    `The mirror has a ${existingObject} main.${tableName} that feed-sync did not make, under the name of the table of ${datasetId}.`,
     {
       code: 'dataset_storage_failed',
-      hint: 'It is left as it is. Give it another name, or drop it; the dataset is then loaded at the next catch-up.',
+      hint: 'Rename or drop it; the next catch-up then loads the dataset. Until then it is left as it is.',
     },
   );
 }

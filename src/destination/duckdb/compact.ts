@@ -186,7 +186,7 @@ class Compacting {
     const { path, reserveBytes } = this.#options;
     const shortage = await spaceShortage(dirname(path), bytes, reserveBytes, 'a new mirror needs');
     if (shortage !== null)
-      throw new StorageError(shortage, { hint: 'Free some space. The mirror is as it was.' });
+      throw new StorageError(shortage, { hint: 'Free some space. The mirror is unchanged.' });
   }
 }
 

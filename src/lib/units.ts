@@ -14,7 +14,7 @@ export const DURATION = /^(\d{1,12})(ms|s|m|h|d)$/;
 /** Written without the flag i, so that it means the same in a JSON Schema. */
 export const SIZE = /^(\d{1,9})(?:\.(\d{1,3}))?([KMGTkmgt][Bb])$/;
 
-/** Milliseconds, or null where the text is no duration. */
+/** Returns milliseconds, or null when the text is not a duration. */
 export function parseDurationMs(text: string): number | null {
   const match = DURATION.exec(text.trim());
   return match === null ? null : Number(match[1]) * (DURATION_UNITS_MS[match[2] ?? ''] ?? Number.NaN);

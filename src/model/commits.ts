@@ -7,12 +7,12 @@ import type { ObservedTable } from './write-jobs.ts';
 export interface CommitResult {
   readonly kind: 'snapshot' | 'changes';
   readonly tableName: string;
-  /** Null: there was no table. */
+  /** Null when there was no table before. */
   readonly fromVersion: number | null;
   readonly toVersion: number;
   /** Rows of the table afterwards. */
   readonly rowCount: number;
-  /** Rows added, changed and removed; null where the table was replaced as a whole. */
+  /** Rows added, changed and removed; null if the whole table was replaced. */
   readonly net: Counts | null;
   /** Versions whose changes it coalesces; 1 for a snapshot. */
   readonly versions: number;

@@ -93,7 +93,7 @@ interface Applying {
   readonly appliedAt: Date;
 }
 
-/** Returns the catalog entry; null where the mirror is no longer what the job was planned from. @throws InapplicableChangesError */
+/** Returns the catalog entry; null when the mirror differs from the plan's observed state. @throws InapplicableChangesError */
 async function applyChanges(
   engine: Engine,
   { job, net, current, appliedAt }: Applying,

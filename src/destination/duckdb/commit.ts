@@ -103,7 +103,7 @@ async function commitTogether(
   });
 }
 
-/** `entry` is null where the plan is stale. */
+/** `entry` is null when the plan is stale. */
 function resultOf({ job }: ValidatedWrite, entry: CatalogEntry | null, { live }: Current): JobResult {
   const { datasetId } = job;
   if (entry === null) return { kind: 'stale-plan', datasetId };
@@ -237,7 +237,7 @@ async function findRows(
   return found;
 }
 
-/** Selects the commits of this time, each with the name of the archived table where the dataset was retired. */
+/** Selects the commits of this time, each with the name of the archived table of a retired dataset. */
 function selectCommits(batch: readonly ValidatedWrite[], appliedAt: Date): string {
   const ids = batch.map(({ job }) => text(job.datasetId)).join(', ');
   return `SELECT c.dataset_id, c.kind, c.to_version, c.from_version, c.added, c.changed, c.removed, a.table_name

@@ -68,7 +68,7 @@ interface Loading {
   readonly appliedAt: Date;
 }
 
-/** Returns the catalog entry; null where the mirror is no longer what the job was planned from. */
+/** Returns the catalog entry; null when the mirror differs from the plan's observed state. */
 async function loadSnapshot(
   engine: Engine,
   { job, plan, current, appliedAt }: Loading,

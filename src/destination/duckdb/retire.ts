@@ -22,7 +22,7 @@ type Retire = (
 /** The type makes the compiler refuse a missing kind. */
 const RETIRE: Readonly<Record<Retirement, Retire>> = { archive, drop, keep };
 
-/** Returns the catalog entry; null where the mirror is no longer what the job was planned from. */
+/** Returns the catalog entry; null when the mirror differs from the plan's observed state. */
 async function retireTable(
   engine: Engine,
   job: RetirementJob,

@@ -106,7 +106,7 @@ async function readKinds(
  * A dataset keeps its name while it has no table, and an operator may meanwhile have made a table of that name. Such a table is
  * never touched.
  *
- * @throws StorageError where a load would have to put its table in the place of something that is not ours.
+ * @throws StorageError when a load would replace an object that this program did not make.
  */
 export function refuseTakenName(
   datasetId: string,

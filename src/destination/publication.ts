@@ -11,9 +11,9 @@ export interface PostCommitSource {
   commits(after: CommitPosition | null, limits: CommitLimits): Promise<CommitPage>;
 
   /**
-   * Renames a verified copy of everything that is committed into place. Readers of the copy of before keep that; where
-   * this fails, or the process is killed, it stays in place.
-   * @throws StorageError, where there is no room before anything is written; BusyError; InterruptedError.
+   * Renames a verified copy of everything that is committed into place. Readers of the previous copy keep it. When publishing
+   * fails or the process is killed, the previous copy stays in place.
+   * @throws StorageError when the disk lacks room, before anything is written; BusyError; InterruptedError.
    */
   publish(): Promise<Publication>;
 }
